@@ -53,6 +53,9 @@ func (f *File) http(t Table) {
 
 func (f *File) admin(t Table) {
 	listenAddress(t, "listen", f.Admin.Listen)
+	if isPublic(f.Admin.Listen) {
+		t.Mistake("listen", "it has no TLS, so tokens would cross the internet in plain text: want an address of loopback or of a private network, with a proxy or a tunnel to it")
+	}
 	oneOf(t, "debug", f.Admin.Debug, "loopback", "token")
 }
 
@@ -230,6 +233,21 @@ func listenAddress(t Table, key, value string) {
 		t.Mistake(key, "want host:port")
 	}
 }
+
+// isPublic reports whether an address is that of a host in the internet.
+func isPublic(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		return false
+	}
+	address, err := netip.ParseAddr(host)
+	return err == nil && address.IsGlobalUnicast() && !address.IsPrivate() && !sharedSpace.Contains(address.Unmap())
+}
+
+// sharedSpace is the network of addresses within providers and tunnels.
+//
+// spec: RFC 6598
+var sharedSpace = netip.MustParsePrefix("100.64.0.0/10")
 
 // parseOrigin accepts scheme://host[:port] and nothing after it.
 func parseOrigin(s string) (*url.URL, bool) {

@@ -89,6 +89,7 @@ func (f *File) frame() {
 	f.retention(f.decoded("retention", &f.Retention))
 	f.log(f.decoded("log", &f.Log))
 	f.decoded("metrics", &f.Metrics)
+	f.sharedPorts()
 }
 
 func (f *File) decoded(name string, into any) Table {

@@ -2,16 +2,19 @@ package admin
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -46,6 +49,7 @@ type Checkup struct {
 	UnfinishedErr error
 	Secrets       []string          // the files with secrets that the configuration names
 	Keys          string            // the folder of keys
+	Issued        string            // the folder of issued certificates
 	Certificate   *x509.Certificate // that handshakes present now; nil without one
 	// CertificateProblem is why there is no newer certificate; "" for no problem.
 	CertificateProblem string
@@ -54,7 +58,7 @@ type Checkup struct {
 	Proxies *bridge.Unforwarded // nil without trusted proxies
 
 	Record *registry.Record
-	// Relay and Hub return at once why their server is away. Hub is nil without one.
+	// Relay and Hub return why their server is away. Hub is nil without one.
 	Relay, Hub func() error
 	Links      []bridge.LinkStatus
 	Peers      []Peer
@@ -63,13 +67,128 @@ type Checkup struct {
 	Canary *peering.Canary
 }
 
+// Stopped is the part of a [Checkup] without a running gateway.
+type Stopped struct {
+	Config   string   // path of the configuration
+	Mistakes []string // in it
+	// ReadRecord returns the state of the record in words.
+	ReadRecord func(ctx context.Context) (string, error)
+	ReadKeys   func(ctx context.Context) error
+	Synced     bool     // NTP synchronizes the clock
+	Names      []string // host names that others use for this gateway
+	LookUp     func(ctx context.Context, name string) ([]string, error)
+	Listeners  []StoppedListener
+}
+
+// StoppedListener is an address that the gateway will listen on.
+type StoppedListener struct{ Key, Address string }
+
+// ExamineStopped makes the checks that need no running gateway.
+func (c Checkup) ExamineStopped(ctx context.Context, s Stopped) []Diagnosis {
+	ctx, cancel := context.WithTimeout(ctx, checkupTime)
+	defer cancel()
+	all := []Diagnosis{s.configuration(), s.record(ctx, c.Folder)}
+	if _, err := os.Stat(c.Folder); err == nil {
+		all = append(all, checkFsync(c.Folder), checkDisk(c.Folder), c.permissions(), s.keys(ctx, c.Keys))
+	}
+	all = append(all, s.clock(c.ClockDoubt), c.certificate(time.Now(), "baton config check"))
+	all = append(all, s.dns(ctx)...)
+	all = append(all, s.ports(ctx)...)
+	return append(all, c.relay("look at it and at the table of its urls, and run: baton config check"))
+}
+
+func (s Stopped) configuration() Diagnosis {
+	if len(s.Mistakes) == 0 {
+		return fine("configuration", s.Config+" has no mistakes")
+	}
+	detail := s.Mistakes[0]
+	if more := len(s.Mistakes) - 1; more > 0 {
+		detail += fmt.Sprintf(" (and %d more)", more)
+	}
+	return fails("configuration", detail, "baton config check "+s.Config)
+}
+
+func (s Stopped) record(ctx context.Context, folder string) Diagnosis {
+	state, err := s.ReadRecord(ctx)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fine("record", "none yet: the first start makes it in "+folder)
+	case errors.Is(err, fs.ErrPermission):
+		return fails("record", bridge.OneLine(err), "run as the user of the gateway: sudo -u baton baton doctor")
+	case err != nil:
+		return fails("record", bridge.OneLine(err), "baton verify")
+	}
+	return fine("record", state)
+}
+
+func (s Stopped) keys(ctx context.Context, folder string) Diagnosis {
+	if err := s.ReadKeys(ctx); err != nil {
+		return fails("keys", bridge.OneLine(err), "ls -l "+folder)
+	}
+	return fine("keys", "they can be read")
+}
+
+func (s Stopped) clock(doubt string) Diagnosis {
+	if doubt != "" {
+		return warns("clock", doubt+": nothing will expire by it", "timedatectl set-ntp true")
+	}
+	if !s.Synced {
+		return warns("clock", "NTP does not synchronize it", "timedatectl set-ntp true")
+	}
+	return fine("clock", "NTP synchronizes it")
+}
+
+// dns looks up the names of the gateway.
+func (s Stopped) dns(ctx context.Context) []Diagnosis {
+	var all []Diagnosis
+	for _, name := range s.Names {
+		ctx, cancel := context.WithTimeout(ctx, documentTime)
+		found, err := s.LookUp(ctx, name)
+		cancel()
+		if err != nil {
+			all = append(all, warns("dns", bridge.OneLine(err), "add an A or AAAA record for "+name+", and look: dig +short "+name))
+			continue
+		}
+		all = append(all, fine("dns", name+" is "+strings.Join(found, ", ")))
+	}
+	return all
+}
+
+// ports opens each listener for a moment.
+func (s Stopped) ports(ctx context.Context) []Diagnosis {
+	var all []Diagnosis
+	for _, l := range s.Listeners {
+		var cfg net.ListenConfig
+		listener, err := cfg.Listen(ctx, "tcp", l.Address)
+		if err == nil {
+			_ = listener.Close()
+			continue
+		}
+		_, port, _ := net.SplitHostPort(l.Address)
+		remedy := "ss -ltnp 'sport = :" + port + "'"
+		if errno, ok := errors.AsType[syscall.Errno](err); ok {
+			switch err = errno; errno {
+			case syscall.EACCES:
+				remedy = `sudo setcap cap_net_bind_service=+ep "$(command -v baton)"`
+			case syscall.EADDRNOTAVAIL:
+				remedy = "ip -brief address"
+			}
+		}
+		all = append(all, fails("ports", bridge.OneLine(err)+": "+l.Address+" of "+l.Key, remedy))
+	}
+	if len(all) == 0 {
+		return []Diagnosis{fine("ports", fmt.Sprintf("%d are free", len(s.Listeners)))}
+	}
+	return all
+}
+
 // Examine makes each check, and with online the ones that other homes take part in.
 func (c Checkup) Examine(ctx context.Context, online bool) []Diagnosis {
 	ctx, cancel := context.WithTimeout(ctx, checkupTime)
 	defer cancel()
 	all := []Diagnosis{
-		c.record(ctx), checkFsync(c.Folder), checkDisk(c.Folder), c.permissions(), c.clock(), c.certificate(time.Now()),
-		c.did(ctx), c.wellKnown(ctx), c.relay(),
+		c.record(ctx), checkFsync(c.Folder), checkDisk(c.Folder), c.permissions(), c.clock(), c.certificate(time.Now(), "baton reload"),
+		c.did(ctx), c.wellKnown(ctx), c.relay("baton relay check"),
 	}
 	if c.Proxies != nil {
 		all = append(all, diagnoseProxies(*c.Proxies))
@@ -112,21 +231,21 @@ func diagnoseProxies(p bridge.Unforwarded) Diagnosis {
 	return warns(check,
 		fmt.Sprintf("%d requests refused for an unreadable %s, %d without it not subject to limits and blocks by address; the last at %s: %s",
 			p.Unreadable, p.Header, p.Unnamed, p.At.UTC().Format(time.RFC3339), p.Last),
-		"configure each proxy in http.trusted_proxies to add its client's address to "+p.Header+", or set http.forwarded_header")
+		"configure each proxy in http.trusted_proxies to add its client's address to "+p.Header+", or set http.forwarded_header and run: baton reload")
 }
 
 func (c Checkup) record(ctx context.Context) Diagnosis {
 	if err := c.Record.Ready(ctx); err != nil {
-		return fails("record", bridge.OneLine(err), "look at the disk and the log, and run baton verify")
+		return fails("record", bridge.OneLine(err), "baton verify")
 	}
 	if err := writeTest(c.Folder); err != nil {
-		return fails("record", fmt.Sprintf("cannot write a test file of %d KiB beside it: %s", testBytes>>10, bridge.OneLine(err)), "free space on the disk of "+c.Folder)
+		return fails("record", fmt.Sprintf("cannot write a test file of %d KiB beside it: %s", testBytes>>10, bridge.OneLine(err)), "free some of the disk: du -xh "+c.Folder+" | sort -h | tail")
 	}
 	if len(c.Unfinished) > 0 {
-		return warns("record", "the erasure of "+c.Unfinished[0]+" was cut short", "run baton erase "+c.Unfinished[0]+" again")
+		return warns("record", "the erasure of "+c.Unfinished[0]+" was cut short", "baton erase "+c.Unfinished[0])
 	}
 	if c.UnfinishedErr != nil {
-		return warns("record", "an erasure was cut short, and its file cannot be read: "+bridge.OneLine(c.UnfinishedErr), "make the file readable")
+		return warns("record", "an erasure was cut short, and its file cannot be read: "+bridge.OneLine(c.UnfinishedErr), "make it readable: ls -l "+c.Folder)
 	}
 	return fine("record", "it takes writes")
 }
@@ -151,7 +270,7 @@ func writeTest(folder string) (err error) {
 func checkFsync(folder string) Diagnosis {
 	file, err := os.CreateTemp(folder, ".fsync-*")
 	if err != nil {
-		return fails("fsync", bridge.OneLine(err), "make data_dir writable for the gateway")
+		return fails("fsync", bridge.OneLine(err), "make it writable for the user of the gateway: ls -ld "+folder)
 	}
 	defer os.Remove(file.Name())
 	defer file.Close()
@@ -160,14 +279,14 @@ func checkFsync(folder string) Diagnosis {
 		start := time.Now()
 		_, err := file.Write(make([]byte, 4096))
 		if err = errors.Join(err, file.Sync()); err != nil {
-			return fails("fsync", bridge.OneLine(err), "look at the disk")
+			return fails("fsync", bridge.OneLine(err), "look at the disk: dmesg | tail")
 		}
 		took = append(took, time.Since(start))
 	}
 	slowest := slices.Max(took) // the 99th percentile of twenty
 	detail := fmt.Sprintf("p99 of %d writes is %s", fsyncs, slowest.Round(10*time.Microsecond))
 	if slowest > slowFsync {
-		return warns("fsync", detail, "put data_dir on a faster disk: each step waits for one write")
+		return warns("fsync", detail, "each step waits for one write; move data_dir to a faster disk than that of: findmnt -T "+folder)
 	}
 	return fine("fsync", detail)
 }
@@ -176,12 +295,12 @@ func checkFsync(folder string) Diagnosis {
 func checkDisk(folder string) Diagnosis {
 	var disk unix.Statfs_t
 	if err := unix.Statfs(folder, &disk); err != nil || disk.Blocks == 0 {
-		return fails("disk", "cannot measure "+folder, "look at the disk")
+		return fails("disk", "cannot measure "+folder, "df "+folder)
 	}
 	free := disk.Bavail * 100 / disk.Blocks
 	detail := fmt.Sprintf("%d %% of the disk of %s are free", free, folder)
 	if free < lowDisk {
-		return warns("disk", detail, "free some, or shorten [retention]")
+		return warns("disk", detail, "free some, or shorten [retention] and run baton reload: du -xh "+folder+" | sort -h | tail")
 	}
 	return fine("disk", detail)
 }
@@ -189,19 +308,21 @@ func checkDisk(folder string) Diagnosis {
 // permissions checks that only the owner can read the files with secrets.
 func (c Checkup) permissions() Diagnosis {
 	paths := slices.Clone(c.Secrets)
-	err := filepath.WalkDir(c.Keys, func(path string, entry fs.DirEntry, err error) error {
-		if err == nil && entry.Type().IsRegular() {
-			paths = append(paths, path)
+	for _, folder := range []string{c.Keys, c.Issued} {
+		err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+			if err == nil && entry.Type().IsRegular() {
+				paths = append(paths, path)
+			}
+			return err
+		})
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fails("permissions", bridge.OneLine(err), "make it readable for the user of the gateway: ls -lR "+folder)
 		}
-		return err
-	})
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fails("permissions", bridge.OneLine(err), "make the keys readable for the gateway")
 	}
 	for _, path := range paths {
 		info, err := os.Stat(path)
 		if err != nil {
-			return fails("permissions", bridge.OneLine(err), "put the file back")
+			return fails("permissions", bridge.OneLine(err), "put the file back, and run: baton config check")
 		}
 		if info.Mode().Perm()&0o077 != 0 {
 			return fails("permissions", fmt.Sprintf("others may read %s (mode %04o)", path, info.Mode().Perm()), "chmod 600 "+path)
@@ -227,7 +348,7 @@ func Loose(path string) (fs.FileMode, bool) {
 // clock compares the clock with the clocks of the linked homes.
 func (c Checkup) clock() Diagnosis {
 	if c.ClockDoubt != "" {
-		return warns("clock", c.ClockDoubt+": nothing expires by it", "run NTP here, or compare it with another clock and run baton clock accept")
+		return warns("clock", c.ClockDoubt+": nothing expires by it", "run timedatectl set-ntp true, or compare it with another clock and run: baton clock accept --reason compared")
 	}
 	compared, worst, whose := 0, 0.0, ""
 	for _, p := range c.Peers {
@@ -244,23 +365,23 @@ func (c Checkup) clock() Diagnosis {
 	}
 	detail := fmt.Sprintf("at most %.1f s from the clocks of %d homes (%s)", worst, compared, whose)
 	if worst > 30 {
-		return warns("clock", detail, "run NTP here, or tell the operator of "+whose)
+		return warns("clock", detail, "tell the operator of "+whose+", or run NTP here: timedatectl set-ntp true")
 	}
 	return fine("clock", detail)
 }
 
-// certificate checks how long the certificate of [tls] is good.
-func (c Checkup) certificate(now time.Time) Diagnosis {
-	remedy := "replace the files of tls.cert_file and tls.key_file with a valid pair, and run: baton reload"
+// certificate checks how long the certificate of [tls] is good. Next is the command after a remedy.
+func (c Checkup) certificate(now time.Time, next string) Diagnosis {
+	remedy := "replace the files of tls.cert_file and tls.key_file with a valid pair, and run: " + next
 	if c.Authority != "" {
-		remedy = "let " + c.Authority + " reach the gateway on port 80 or 443 of each domain in tls.acme.domains, and run: baton reload"
+		remedy = "let " + c.Authority + " reach the gateway on port 80 or 443 of each domain in tls.acme.domains, and run: " + next
 	}
 	if c.Certificate == nil {
 		switch {
 		case c.CertificateProblem != "":
 			return fails("certificate", c.CertificateProblem, remedy)
 		case c.Authority != "":
-			return warns("certificate", "none is issued yet: "+c.Authority+" checks the domains", "baton doctor")
+			return fine("certificate", "none is issued yet: the gateway orders it from "+c.Authority+" while it runs")
 		}
 		return fine("certificate", "none is configured: a proxy speaks TLS")
 	}
@@ -284,7 +405,7 @@ func (c Checkup) certificate(now time.Time) Diagnosis {
 // did reads the document of the home as its peers do, and looks for the key that signs now.
 func (c Checkup) did(ctx context.Context) Diagnosis {
 	address, body, err := c.ownDocument(ctx, "/.well-known/did.json")
-	remedy := "have " + address + " lead to http.listen"
+	remedy := "have it lead to http.listen: curl -v " + address
 	if err != nil {
 		return fails("did", bridge.OneLine(err), remedy)
 	}
@@ -298,7 +419,7 @@ func (c Checkup) did(ctx context.Context) Diagnosis {
 // wellKnown reads the profile of the home as its peers do.
 func (c Checkup) wellKnown(ctx context.Context) Diagnosis {
 	address, body, err := c.ownDocument(ctx, federation.ProfilePath)
-	remedy := "have " + address + " lead to http.listen"
+	remedy := "have it lead to http.listen: curl -v " + address
 	if err != nil {
 		return fails("well-known", bridge.OneLine(err), remedy)
 	}
@@ -322,22 +443,23 @@ func (c Checkup) ownDocument(ctx context.Context, path federation.URLPath) (addr
 	return address, body, nil
 }
 
-func (c Checkup) relay() Diagnosis {
+func (c Checkup) relay(remedy string) Diagnosis {
 	if err := c.Relay(); err != nil {
-		return fails("relay", bridge.OneLine(err), "look at [relay] and its server")
+		return fails("relay", bridge.OneLine(err), remedy)
 	}
 	if c.Hub == nil {
 		return fine("relay", "reached; no hub is configured")
 	}
 	if err := c.Hub(); err != nil {
-		return fails("relay", "hub: "+bridge.OneLine(err), "run baton relay check")
+		return fails("relay", "hub: "+bridge.OneLine(err), remedy)
 	}
 	return fine("relay", "reached, and the hub too")
 }
 
 // diagnoseLink tells whether a link is up, and what it speaks.
 func diagnoseLink(check string, s bridge.LinkStatus) Diagnosis {
-	detail := s.Link.Network() + " " + string(s.Status.State)
+	words := s.Link.Network() + " " + string(s.Status.State)
+	detail := words
 	if describer, ok := s.Link.(bridge.Describer); ok {
 		d := describer.Describe()
 		if protocol := d.Negotiated["protocol"]; protocol != "" {
@@ -350,10 +472,11 @@ func diagnoseLink(check string, s bridge.LinkStatus) Diagnosis {
 	if s.Status.State == bridge.LinkUp || s.Status.State == bridge.LinkStandby {
 		return fine(check, detail)
 	}
-	if s.Status.LastError != "" {
-		detail += ": " + s.Status.LastError
+	cause := cmp.Or(s.Status.LastError, "no connection since the start")
+	if _, home := s.Link.(bridge.PeerHome); home {
+		return fails(check, cause+" ("+words+")", "baton peer show "+s.Link.Name())
 	}
-	return fails(check, detail, "see baton link show "+s.Link.Name()+" and baton link explain "+s.Link.Name())
+	return fails(check, cause+" ("+words+")", "compare with the other side: baton link explain "+s.Link.Name())
 }
 
 // unsigned warns of each registry with allowed unsigned messages.
@@ -362,29 +485,29 @@ func (c Checkup) unsigned() []Diagnosis {
 	for _, p := range c.Peers {
 		if p.Unsigned != "" {
 			all = append(all, warns("unsigned "+p.Name, "its unsigned relays "+p.Unsigned+" take steps as its agents",
-				"keep its networks small, or have it sign its relays and set unsigned = \"hold\""))
+				"have it sign its relays, set unsigned = \"hold\", and run: baton reload"))
 		}
 	}
 	return all
 }
 
-// roundTrips offers a canary to each home, all at once. No other link can carry one.
+// roundTrips offers a canary to each home, all at once. Other links carry none.
 func (c Checkup) roundTrips(ctx context.Context) []Diagnosis {
 	all := make([]Diagnosis, len(c.Links))
 	var group fault.Group
 	for i, s := range c.Links {
 		check := "round trip " + s.Link.Name()
 		if _, home := s.Link.(bridge.PeerHome); !home {
-			all[i] = warns(check, s.Link.Network()+" cannot carry one", "")
+			all[i] = fine(check, s.Link.Network()+" carries none")
 			continue
 		}
 		group.Go(func() {
 			report, err := c.Canary.Send(ctx, federation.HomeID(s.Link.Name()))
 			switch {
 			case err != nil:
-				all[i] = fails(check, bridge.OneLine(err), "look at the log")
+				all[i] = fails(check, bridge.OneLine(err), "baton peer show "+s.Link.Name())
 			case !report.Green:
-				all[i] = fails(check, report.Reason, "see baton explain "+report.Handoff.String())
+				all[i] = fails(check, report.Reason, "baton explain "+report.Handoff.String())
 			default:
 				all[i] = fine(check, "there and back in "+report.Took.String())
 			}

@@ -52,7 +52,7 @@ func TestProxiesThatNameNoClientAreTold(t *testing.T) {
 		{
 			Check: "proxies", State: admin.DiagnosisWarn,
 			Detail: `2 requests refused for an unreadable x-forwarded-for, 3 without it not subject to limits and blocks by address; the last at 2026-11-26T12:00:00Z: "b" is not an address`,
-			Remedy: "configure each proxy in http.trusted_proxies to add its client's address to x-forwarded-for, or set http.forwarded_header",
+			Remedy: "configure each proxy in http.trusted_proxies to add its client's address to x-forwarded-for, or set http.forwarded_header and run: baton reload",
 		}: {Header: "x-forwarded-for", Unreadable: 2, Unnamed: 3, Last: `"b" is not an address`, At: at},
 	} {
 		c := admin.Checkup{Home: "gw.test", Folder: t.TempDir(), Record: storetest.Open(t), Relay: reached, Fetch: nothing, Proxies: proxies}

@@ -103,21 +103,44 @@ func (r Result) String() string {
 	return fmt.Sprintf("ok    %s: %s", r.Section, r.Case)
 }
 
+// Totals counts results.
+type Totals struct {
+	Cases   int `json:"cases"`
+	Passed  int `json:"passed"`
+	Failed  int `json:"failed"`
+	Skipped int `json:"skipped"`
+}
+
+// Count counts results.
+func Count(results []Result) Totals {
+	t := Totals{Cases: len(results)}
+	for _, r := range results {
+		switch {
+		case r.Err == nil:
+			t.Passed++
+		case r.Skipped():
+			t.Skipped++
+		default:
+			t.Failed++
+		}
+	}
+	return t
+}
+
+// String returns the totals as people read them.
+func (t Totals) String() string {
+	return fmt.Sprintf("%d cases: %d passed, %d failed, %d skipped", t.Cases, t.Passed, t.Failed, t.Skipped)
+}
+
 // FailedError is returned for a server that does not do what its clients rely on.
 type FailedError struct{ Failed, Of int }
 
 // Failed returns the failed cases of results as an error, nil for none.
 func Failed(results []Result) error {
-	failed := 0
-	for _, r := range results {
-		if r.Err != nil && !r.Skipped() {
-			failed++
-		}
+	if failed := Count(results).Failed; failed > 0 {
+		return &FailedError{Failed: failed, Of: len(results)}
 	}
-	if failed == 0 {
-		return nil
-	}
-	return &FailedError{Failed: failed, Of: len(results)}
+	return nil
 }
 
 // Error returns how many cases fail.

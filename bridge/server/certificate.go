@@ -31,10 +31,7 @@ func (s *Server) openCertificate() error {
 		s.certificates = certificate.NewKeeper(s.certificate, s.readCertificate, s.log)
 		return nil
 	}
-	cfg := certificate.AuthorityConfig{
-		Directory: file.ACME.Directory, Email: file.ACME.Email, Domains: file.ACMEDomains(), Challenges: challenges(file),
-		Folder: filepath.Join(file.Path(acmeFolder), authorityName(file.ACME.Directory)),
-	}
+	cfg := authorityConfig(file)
 	if file.ACME.CAFile != "" {
 		text, err := os.ReadFile(file.Path(file.ACME.CAFile))
 		if err != nil {
@@ -52,6 +49,14 @@ func (s *Server) openCertificate() error {
 	s.certificates = certificate.NewKeeper(s.certificate, s.authority.Current, s.log)
 	s.publicMux.Handle("GET "+certificate.ChallengePath, s.authority)
 	return nil
+}
+
+// authorityConfig returns the configuration of ACME, without the authorities of the directory.
+func authorityConfig(file *configs.File) certificate.AuthorityConfig {
+	return certificate.AuthorityConfig{
+		Directory: file.ACME.Directory, Email: file.ACME.Email, Domains: file.ACMEDomains(), Challenges: challenges(file),
+		Folder: filepath.Join(file.Path(acmeFolder), authorityName(file.ACME.Directory)),
+	}
 }
 
 // authorityName returns the folder name of an ACME directory: each has accounts of its own.

@@ -144,7 +144,7 @@ func (s *Server) Examine(ctx context.Context, online bool) []admin.Diagnosis {
 	file := s.file
 	c := admin.Checkup{
 		Home: s.homeID(), Key: string(identity.KeyDID(s.serverKey().Public)),
-		Folder: file.Path("."), RecordFiles: recordFiles(file), ClockDoubt: s.clock.Doubt(), Secrets: file.SecretFiles(), Keys: KeyFolder(file).Dir,
+		Folder: file.Path("."), RecordFiles: recordFiles(file), ClockDoubt: s.clock.Doubt(), Secrets: file.SecretFiles(), Keys: KeyFolder(file).Dir, Issued: file.Path(acmeFolder),
 		Record: s.Record, Relay: s.relay.Ready, Links: s.Gateway.Links().Statuses(), Peers: s.Peers(),
 		Fetch: s.client.Get, Canary: s.homes.canary,
 	}

@@ -53,7 +53,7 @@ func (c *cli) token() (string, error) {
 
 // terminal returns where the command prints, with --json for a machine.
 func (c *cli) terminal(streams std) render.Terminal {
-	return render.Terminal{Out: streams.out, Err: streams.err, JSON: c.JSON}
+	return render.Terminal{Out: streams.out, Err: streams.err, JSON: c.JSON, Command: append([]string{"baton"}, c.args...)}
 }
 
 // show asks the gateway for one document and prints it: with --json as it is, else by write.

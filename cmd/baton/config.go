@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"strings"
@@ -28,47 +27,77 @@ type configCheck struct {
 	File string `arg:"" help:"Default: the configuration that serve would read." optional:""`
 }
 
-// Run prints "FILE: ok", or fails with one line a mistake. What else blocks a link goes to
-// stderr.
+// checkedConfig is the result of a check as machines read it.
+type checkedConfig struct {
+	File     string       `json:"file"`
+	OK       bool         `json:"ok"`
+	Mistakes []configLine `json:"mistakes"`
+	Warnings []configLine `json:"warnings"`
+}
+
+// configLine is a mistake or a warning. A warning about a link has no line, and the name of the link in
+// place of a key.
+type configLine struct {
+	Line int    `json:"line,omitempty"`
+	Key  string `json:"key,omitempty"`
+	Link string `json:"link,omitempty"`
+	Why  string `json:"why"`
+}
+
+// Run prints "FILE: ok", or fails with one line a mistake. Warnings go to stderr.
 func (cmd configCheck) Run(c *cli, streams std) error {
 	path := cmd.File
 	if path == "" {
 		path = c.configPath()
 	}
-	file, err := configs.Load(path)
-	if err != nil {
+	checked := checkedConfig{File: path, Mistakes: []configLine{}, Warnings: []configLine{}}
+	err := checked.check()
+	if invalid, ok := errors.AsType[*configs.InvalidError](err); ok {
+		for _, m := range invalid.Mistakes {
+			checked.Mistakes = append(checked.Mistakes, configLine{Line: m.Line, Key: m.Key, Why: m.Why})
+		}
+	} else if err != nil {
 		return err
 	}
-	links, err := server.OpenLinks(file, networks, server.Wiring{})
-	if err != nil {
-		return err
+	checked.OK = err == nil
+	if c.JSON {
+		return errors.Join(printJSON(streams, checked), err)
 	}
-	for _, w := range file.Warnings(time.Now()) {
-		if _, err := fmt.Fprintf(streams.err, "%s:%d: warning: %s: %s\n", w.File, w.Line, w.Key, w.Why); err != nil {
+	for _, w := range checked.Warnings {
+		line := fmt.Sprintf("%s:%d: warning: %s: %s", path, w.Line, w.Key, w.Why)
+		if w.Link != "" {
+			line = fmt.Sprintf("%s: link %s: %s", path, w.Link, w.Why)
+		}
+		if _, err := fmt.Fprintln(streams.err, line); err != nil {
 			return err
 		}
 	}
-	if err := sayObstacles(streams.err, path, links); err != nil {
+	if err != nil {
 		return err
 	}
 	_, err = fmt.Fprintln(streams.out, path+": ok")
 	return err
 }
 
-// sayObstacles writes what keeps links from working although the configuration is right.
-func sayObstacles(out io.Writer, path string, links []server.Entry) error {
+// check reads the file and appends its warnings, also what keeps links from working although the
+// configuration is right. It returns the mistakes.
+func (checked *checkedConfig) check() error {
+	file, err := configs.Load(checked.File)
+	if err != nil {
+		return err
+	}
+	links, err := server.OpenLinks(file, networks, server.Wiring{})
+	for _, w := range file.Warnings(time.Now()) {
+		checked.Warnings = append(checked.Warnings, configLine{Line: w.Line, Key: w.Key, Why: w.Why})
+	}
 	for _, entry := range links {
-		describer, ok := entry.Link.(bridge.Describer)
-		if !ok {
-			continue
-		}
-		for _, what := range describer.Describe().Obstacles {
-			if _, err := fmt.Fprintf(out, "%s: link %s: %s\n", path, entry.Link.Name(), what); err != nil {
-				return err
+		if describer, ok := entry.Link.(bridge.Describer); ok && err == nil {
+			for _, what := range describer.Describe().Obstacles {
+				checked.Warnings = append(checked.Warnings, configLine{Link: entry.Link.Name(), Why: what})
 			}
 		}
 	}
-	return nil
+	return err
 }
 
 // configExample prints the reference file.

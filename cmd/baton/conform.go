@@ -7,6 +7,7 @@ import (
 	"baton/bridge/admin"
 	"baton/bridge/admin/render"
 	"baton/bridge/conform"
+	"baton/bridge/conform/airc"
 	"baton/bridge/conform/irc"
 	"baton/bridge/conform/rest"
 	"baton/federation"
@@ -15,14 +16,14 @@ import (
 
 // conformCommand holds a gateway to what its clients rely on.
 type conformCommand struct {
-	URL     string `arg:"" help:"The server: irc://HOST:PORT, ircs://, ws:// or wss:// for irc, http:// or https:// for rest." name:"url"`
-	Suite   string `enum:"irc,rest" help:"Which cases: irc or rest." required:""`
-	KeyFile string `help:"The Ed25519 key of the DID that makes offers, 64 hexadecimal characters; else made for each case." name:"key-file" placeholder:"FILE"`
+	URL     string `arg:"" help:"The server: irc://HOST:PORT, ircs://, ws:// or wss:// for irc, http:// or https:// for rest and airc." name:"url"`
+	Suite   string `enum:"irc,rest,airc" help:"Which cases: irc, rest or airc." required:""`
+	KeyFile string `help:"The Ed25519 key of the DID that makes offers, or of the agent that sends, 64 hexadecimal characters; else made for each case." name:"key-file" placeholder:"FILE"`
 }
 
 // Help shows examples.
 func (conformCommand) Help() string {
-	return "Examples:\n\n\tbaton conform irc://127.0.0.1:6667 --suite irc\n\tbaton conform http://127.0.0.1:8080 --suite rest\n"
+	return "Examples:\n\n\tbaton conform irc://127.0.0.1:6667 --suite irc\n\tbaton conform http://127.0.0.1:8080 --suite rest\n\tbaton conform https://registry.example --suite airc\n"
 }
 
 // Run ends with a refusal where a case failed.
@@ -34,7 +35,7 @@ func (v conformCommand) Run(ctx context.Context, c *cli, streams std) error {
 			return err
 		}
 		key = func(name string) (federation.SigningKey, error) {
-			if name == irc.Offerer || name == rest.Offerer {
+			if name == irc.Offerer || name == rest.Offerer || name == airc.Sender {
 				return given, nil
 			}
 			return identity.NewPerson(), nil
@@ -49,23 +50,36 @@ func (v conformCommand) Run(ctx context.Context, c *cli, streams std) error {
 		return err
 	}
 	if c.JSON {
-		page := admin.Page[conform.Item]{}
+		page := conformPage{Totals: conform.Count(results)}
 		for _, r := range results {
 			page.Items = append(page.Items, r.Item())
 		}
-		if err := printJSON(streams, page); err != nil {
-			return err
-		}
+		err = printJSON(streams, page)
+	} else {
+		_, err = fmt.Fprintln(streams.out, conform.Count(results))
+	}
+	if err != nil {
+		return err
 	}
 	return conform.Failed(results)
 }
 
-// run plays the cases of the conform.
+// conformPage is the results as machines read them.
+type conformPage struct {
+	admin.Page[conform.Item]
+
+	Totals conform.Totals `json:"totals"`
+}
+
+// run plays the cases of the suite.
 func (v conformCommand) run(
 	ctx context.Context, key func(name string) (federation.SigningKey, error), tell func(conform.Result),
 ) ([]conform.Result, error) {
-	if v.Suite == "irc" {
+	switch v.Suite {
+	case "irc":
 		return irc.Run(ctx, irc.Config{URL: v.URL, Key: key}, tell)
+	case "airc":
+		return airc.Run(ctx, airc.Config{URL: v.URL, Key: key}, tell)
 	}
 	return rest.Run(ctx, rest.Config{URL: v.URL, Key: key}, tell)
 }

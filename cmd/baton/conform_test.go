@@ -23,6 +23,7 @@ func TestTheGatewayConformsOverEachTransport(t *testing.T) {
 		{"irc://" + irc, "irc", 30},
 		{"ws://" + h.public + "/irc", "irc", 30},
 		{h.url(), "rest", 12},
+		{h.url(), "airc", 18},
 	} {
 		address := suite.address
 		text, err := exec.CommandContext(t.Context(), program, "conform", address, "--suite", suite.name, "--json").Output()
@@ -31,9 +32,13 @@ func TestTheGatewayConformsOverEachTransport(t *testing.T) {
 				Section, Case, Why string
 				Passed             bool
 			}
+			Totals map[string]int
 		}
 		if jsonErr := json.Unmarshal(text, &told); jsonErr != nil || len(told.Items) < suite.cases {
 			t.Fatalf("%s: %q: %v, %v", address, text, err, jsonErr)
+		}
+		if told.Totals["cases"] != len(told.Items) || told.Totals["passed"]+told.Totals["failed"]+told.Totals["skipped"] != len(told.Items) {
+			t.Errorf("%s: totals %v of %d cases", address, told.Totals, len(told.Items))
 		}
 		for _, item := range told.Items {
 			if !item.Passed {
@@ -48,7 +53,7 @@ func TestTheGatewayConformsOverEachTransport(t *testing.T) {
 
 func TestAServerThatIsNotThereEndsWithFour(t *testing.T) {
 	t.Parallel()
-	for suite, scheme := range map[string]string{"irc": "irc://", "rest": "http://"} {
+	for suite, scheme := range map[string]string{"irc": "irc://", "rest": "http://", "airc": "http://"} {
 		cmd := exec.CommandContext(t.Context(), program, "conform", scheme+federationtest.FreeAddr(t), "--suite", suite)
 		text, _ := cmd.CombinedOutput()
 		if code := cmd.ProcessState.ExitCode(); code != 4 || !strings.HasPrefix(string(text), "baton: conform: ") {

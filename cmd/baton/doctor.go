@@ -3,22 +3,31 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
+	"net"
 	"strings"
 
+	"baton/bridge"
 	"baton/bridge/admin"
 	"baton/bridge/admin/client"
 	"baton/bridge/admin/render"
+	"baton/bridge/server"
+	"baton/configs"
 )
 
-// doctorCommand checks a running gateway.
+// doctorCommand checks a gateway, or all that it needs if it does not run.
 type doctorCommand struct {
 	Online bool `help:"Offer a canary to each peer too, and wait for it to come back."`
 }
 
-// Run prints one line a check. It fails where one check does.
+// Run prints one line a check. It fails if one check does, and if no gateway runs.
 func (cmd doctorCommand) Run(ctx context.Context, c *cli, streams std) error {
 	gateway, err := c.client()
+	if invalid, ok := errors.AsType[*configs.InvalidError](err); ok {
+		return c.sayInvalid(streams, invalid)
+	}
 	if err != nil {
 		return err
 	}
@@ -27,13 +36,50 @@ func (cmd doctorCommand) Run(ctx context.Context, c *cli, streams std) error {
 		examine = admin.ExamineOnline
 	}
 	page, err := client.Call(ctx, gateway, examine, struct{}{})
+	dial, failed := errors.AsType[*net.OpError](err)
+	if failed && dial.Op == "dial" && dial.Net == "unix" && !errors.Is(err, fs.ErrPermission) {
+		return c.examineStopped(ctx, streams, dial)
+	}
 	if err != nil {
 		return err
 	}
-	err = printDocument(c, streams, page, func(out io.Writer, page admin.Page[admin.Diagnosis]) error {
+	return errors.Join(printDiagnoses(c, streams, page), failedDiagnosis(page.Items))
+}
+
+// examineStopped makes the checks that need no gateway. Its error says that the gateway is down.
+func (c *cli) examineStopped(ctx context.Context, streams std, dial error) error {
+	file, err := configs.Load(c.configPath())
+	if err != nil {
+		return err
+	}
+	if err := printDiagnoses(c, streams, admin.Page[admin.Diagnosis]{Items: server.ExamineStopped(ctx, file, networks)}); err != nil {
+		return err
+	}
+	last := "its log has no error"
+	if line := server.NewLastError(file).Read(); line != "" {
+		last = "the last error in its log: " + line
+	}
+	return &downError{fmt.Sprintf("%v; %s", dial, last)}
+}
+
+// sayInvalid prints that the configuration is not TOML. It names no gateway then.
+func (c *cli) sayInvalid(streams std, invalid *configs.InvalidError) error {
+	broken := admin.Diagnosis{
+		Check: "configuration", State: admin.DiagnosisFail, Detail: bridge.OneLine(invalid), Remedy: "baton config check " + c.configPath(),
+	}
+	return errors.Join(printDiagnoses(c, streams, admin.Page[admin.Diagnosis]{Items: []admin.Diagnosis{broken}}), &downError{"the configuration does not name its socket"})
+}
+
+// downError says that no gateway runs, and why.
+type downError struct{ why string }
+
+// Error implements [error].
+func (e *downError) Error() string { return "the gateway is down: " + e.why }
+
+func printDiagnoses(c *cli, streams std, page admin.Page[admin.Diagnosis]) error {
+	return printDocument(c, streams, page, func(out io.Writer, page admin.Page[admin.Diagnosis]) error {
 		return render.Diagnoses(out, page.Items)
 	})
-	return errors.Join(err, failedDiagnosis(page.Items))
 }
 
 // failedDiagnosis returns an error that names the checks that failed, nil where none did.

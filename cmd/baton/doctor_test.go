@@ -1,12 +1,17 @@
 package main_test
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // examined runs the doctor and returns its lines by check, and its exit code.
@@ -32,9 +37,10 @@ func TestTheDoctorSaysWhatIsWrongAndWhatToDo(t *testing.T) {
 	t.Parallel()
 	v := newVillage(t)
 	found, code := v.examined(t, "--online")
+	checkRemedies(t, found)
 	for check, want := range map[string]string{
 		"record": "ok record: ", "disk": " disk: ", "permissions": "ok permissions: ", "clock": "ok clock: nobody to compare with", "certificate": "ok certificate: ",
-		"did": "FAIL did: ", "well-known": "FAIL well-known: ", "relay": "ok relay: ", "link lab": "ok link lab: spanningtree up", "round trip lab": "warn round trip lab: ", "fsync": " fsync: p99 of 20 writes is ",
+		"did": "FAIL did: ", "well-known": "FAIL well-known: ", "relay": "ok relay: ", "link lab": "ok link lab: spanningtree up", "round trip lab": "ok round trip lab: ", "fsync": " fsync: p99 of 20 writes is ",
 	} {
 		if !strings.Contains(found[check], want) {
 			t.Errorf("%s: %q, want %q", check, found[check], want)
@@ -62,5 +68,149 @@ func TestTheDoctorSaysWhatIsWrongAndWhatToDo(t *testing.T) {
 	v.stop(t)
 	if _, code := v.examined(t); code != 4 {
 		t.Errorf("without a gateway the exit code is %d, want 4", code)
+	}
+}
+
+// commands are the programs that remedies run.
+var commands = []string{"baton", "chmod", "curl", "df", "dig", "dmesg", "du", "findmnt", "ip", "ls", "ss", "sudo", "timedatectl"}
+
+// checkRemedies fails for each warning and failure whose line does not end in a command.
+func checkRemedies(t *testing.T, found map[string]string) {
+	t.Helper()
+	for check, line := range found {
+		if strings.HasPrefix(line, "ok ") {
+			continue
+		}
+		_, remedy, _ := strings.Cut(line[strings.LastIndex(line, "; "):], "; ")
+		if colon := strings.LastIndex(remedy, ": "); colon >= 0 {
+			remedy = remedy[colon+2:]
+		}
+		first, _, _ := strings.Cut(remedy, " ")
+		if !slices.Contains(commands, first) {
+			t.Errorf("%s: the remedy is no command: %q", check, line)
+		}
+	}
+}
+
+func TestDoctorExaminesWhatAStoppedGatewayNeeds(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.start(t)
+	h.ready(t)
+	h.stop(t)
+	found, code := h.examined(t)
+	for check, want := range map[string]string{
+		"configuration": "ok configuration: ", "record": "ok record: it can be read, and is of version ", "permissions": "ok permissions: ", "keys": "ok keys: ",
+		"certificate": "ok certificate: ", "ports": "ok ports: 2 are free", "relay": "ok relay: ", "fsync": " fsync: ", "disk": " disk: ", "clock": " clock: ", "dns": "warn dns: ",
+	} {
+		if !strings.Contains(found[check], want) {
+			t.Errorf("%s: %q, want %q", check, found[check], want)
+		}
+	}
+	if code != 4 {
+		t.Errorf("exit code %d, want 4", code)
+	}
+	checkRemedies(t, found)
+	var page struct{ Items []map[string]string }
+	cmd := h.command(t, "doctor")
+	var told strings.Builder
+	cmd.Stderr = &told
+	out, _ := cmd.Output()
+	if err := json.Unmarshal(out, &page); err != nil || len(page.Items) != len(found) || !strings.Contains(told.String(), `"code":"unavailable"`) {
+		t.Errorf("with --json: %v: %s%s", err, out, told.String())
+	}
+}
+
+func TestDoctorNamesTheCauseThatKeepsAGatewayFromStarting(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for name, test := range map[string]struct {
+		spoil       func(h *house)
+		check, want string
+		remedy      string
+		fails       bool // the start
+	}{
+		"a taken port":       {func(h *house) { h.public = taken.Addr().String(); h.configure(t) }, "ports", "FAIL ports: address already in use: " + taken.Addr().String() + " of http.listen; ", "ss -ltnp", true},
+		"an unknown key":     {func(h *house) { h.configure(t, "[limits]\nmax_hop = 3\n") }, "configuration", "limits.max_hop: unknown key", "baton config check ", true},
+		"no TOML":            {func(h *house) { h.configure(t, "[limits\n") }, "configuration", "FAIL configuration: ", "baton config check ", true},
+		"a hub that is down": {func(h *house) { h.configure(t, "[relay.hub]\nurls = [\"nats://127.0.0.1:1\"]\n") }, "relay", "FAIL relay: hub: nats://127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused; ", "baton config check", false},
+		"a record that is none": {func(h *house) {
+			if err := os.WriteFile(filepath.Join(h.dir, "data", "baton.db"), []byte(strings.Repeat("no record ", 1000)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, "record", "FAIL record: ", "baton verify", true},
+		"a key that others can read": {func(h *house) {
+			h.start(t)
+			h.stop(t)
+			if err := os.Chmod(filepath.Join(h.dir, "data", "keys", "server"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}, "permissions", "FAIL permissions: others may read ", "chmod 600 ", true},
+		"an expired certificate": {func(h *house) {
+			own := certify(t, h, "gw.test")
+			own.replace(t, newPair(t, time.Now().Add(-time.Hour)))
+			h.configure(t, fmt.Sprintf("[tls]\ncert_file = %q\nkey_file = %q\n", own.certFile, own.keyFile))
+		}, "certificate", "FAIL certificate: expired at ", "baton config check", false},
+		"a certificate of another key": {func(h *house) {
+			own, other := certify(t, h, "gw.test"), certify(t, h, "other.test")
+			h.configure(t, fmt.Sprintf("[tls]\ncert_file = %q\nkey_file = %q\n", own.certFile, other.keyFile))
+		}, "certificate", "FAIL certificate: want a certificate and its key in PEM: tls: private key does not match public key; ", "baton config check", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHouse(t)
+			test.spoil(h)
+			last := ""
+			if test.fails {
+				cmd := h.plain(t, "serve")
+				var told strings.Builder
+				cmd.Stderr = &told
+				if err := cmd.Run(); err == nil {
+					t.Error("it starts")
+				}
+				lines := strings.Split(strings.TrimSpace(told.String()), "\n")
+				last = lines[len(lines)-1]
+			}
+			found, code := h.examined(t)
+			if line := found[test.check]; !strings.Contains(line, test.want) || !strings.Contains(line, test.remedy) {
+				t.Errorf("doctor says %q, want %q and %q; serve says %q", line, test.want, test.remedy, last)
+			}
+			if code != 4 {
+				t.Errorf("exit code %d, want 4", code)
+			}
+			checkRemedies(t, found)
+		})
+	}
+}
+
+func TestDoctorRepeatsTheLastErrorOfAStoppedGateway(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	says := func() string {
+		t.Helper()
+		cmd := h.plain(t, "doctor")
+		var told strings.Builder
+		cmd.Stderr = &told
+		_ = cmd.Run() // 4
+		return told.String()
+	}
+	h.start(t)
+	h.stop(t)
+	if got := says(); strings.Count(got, "\n") != 1 || !strings.HasPrefix(got, "baton: doctor: the gateway is down: ") || !strings.HasSuffix(got, "; its log has no error\n") {
+		t.Errorf("without an error it says %q", got)
+	}
+	taken, err := net.Listen("tcp", h.public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	if err := h.plain(t, "serve").Run(); err == nil {
+		t.Fatal("it starts")
+	}
+	if got := says(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "; the last error in its log: 20") || !strings.Contains(got, "address already in use") {
+		t.Errorf("it says %q", got)
 	}
 }

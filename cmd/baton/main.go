@@ -43,52 +43,54 @@ const (
 
 // cli is the command line.
 type cli struct {
-	Config    string `env:"BATON_CONFIG" help:"The configuration. Default: ./baton.toml, else /etc/baton/baton.toml." placeholder:"FILE"`
-	Gateway   string `env:"BATON_GATEWAY" help:"The running gateway: unix:PATH or http(s)://HOST:PORT. Default: admin.socket of the configuration." placeholder:"URL"`
-	TokenFile string `env:"BATON_TOKEN_FILE" help:"A file with an operator token, for a URL." name:"token-file" placeholder:"FILE"`
-	JSON      bool   `help:"For machines: one JSON document on stdout." name:"json"`
-	LogLevel  string `enum:",debug,info,warn,error" env:"BATON_LOG_LEVEL" default:"" help:"Over log.level: debug, info, warn or error." placeholder:"LEVEL"`
-	LogFormat string `enum:",text,json" env:"BATON_LOG_FORMAT" default:"" help:"Over log.format: text or json." placeholder:"FORMAT"`
+	Config      string           `env:"BATON_CONFIG" help:"The configuration. Default: ./baton.toml, else /etc/baton/baton.toml." placeholder:"FILE"`
+	Gateway     string           `env:"BATON_GATEWAY" help:"The running gateway: unix:PATH or http(s)://HOST:PORT. Default: admin.socket of the configuration." placeholder:"URL"`
+	TokenFile   string           `env:"BATON_TOKEN_FILE" help:"A file with an operator token, for a URL." name:"token-file" placeholder:"FILE"`
+	JSON        bool             `help:"For machines: one JSON document on stdout." name:"json"`
+	ShowVersion kong.VersionFlag `help:"Print version and revision." name:"version"`
+	LogLevel    string           `enum:",debug,info,warn,error" env:"BATON_LOG_LEVEL" default:"" help:"Over log.level: debug, info, warn or error." placeholder:"LEVEL"`
+	LogFormat   string           `enum:",text,json" env:"BATON_LOG_FORMAT" default:"" help:"Over log.format: text or json." placeholder:"FORMAT"`
 
-	Serve       serveCommand    `cmd:"" example:"serve --config /etc/baton/baton.toml" help:"Run the gateway until SIGTERM."`
-	Demo        demoCommand     `cmd:"" example:"demo --smoke" help:"Show one handoff crossing from IRC to an AIRC agent and back."`
-	Mcp         mcpCommand      `cmd:"" example:"mcp --as did:key:z6Mk…" help:"Serve the Model Context Protocol on standard input and output, for one agent."`
-	Healthcheck healthcheck     `cmd:"" example:"healthcheck --gateway http://127.0.0.1:8081" help:"End with 0 when the gateway is ready, with 4 when not."`
-	ConfigCmd   configCommands  `cmd:"" help:"Check a configuration, or print the reference." name:"config"`
-	Handoff     handoffCommands `cmd:"" help:"Look at handoffs, and take steps in them."`
-	Explain     explainCommand  `cmd:"" help:"Explain one event, or the document of a DID."`
-	Inbox       inboxCommands   `cmd:"" help:"Look at what reached a DID."`
-	Link        linkCommands    `cmd:"" help:"Look at links."`
-	Bind        bindCommands    `cmd:"" help:"Keep names that stand for DIDs."`
-	Airc        aircCommands    `cmd:"" help:"Handles of the AIRC registry, and held messages of other registries."`
-	A2A         a2aCommands     `cmd:"" help:"External A2A agents that take work." name:"a2a"`
-	Block       blockCommands   `cmd:"" help:"Keep sources that nothing is taken from."`
-	Erase       eraseCommand    `cmd:"" help:"Erase the content of what a DID took part in."`
-	Top         topCommand      `cmd:"" example:"top --by address --since 30m" help:"List the senders with the most steps."`
-	Feed        feedCommands    `cmd:"" help:"What is still to be delivered."`
-	Dead        deadCommands    `cmd:"" help:"Deliveries that were given up."`
-	Dir         dirCommands     `cmd:"" help:"The tasks of a .handoffs directory, without a gateway."`
-	Webhook     webhookCommands `cmd:"" help:"Addresses that what reaches agents is posted to."`
-	Peer        peerCommands    `cmd:"" help:"Other registries."`
-	Relay       relayCommands   `cmd:"" help:"The NATS server that homes meet at."`
-	Policy      policyCommands  `cmd:"" help:"What steps are judged by."`
-	Reload      reloadCommand   `cmd:"" example:"reload --dry-run" help:"Read the configuration again, and apply what may change while the gateway runs."`
-	Log         logCommands     `cmd:"" help:"What the gateway logs."`
-	Doctor      doctorCommand   `cmd:"" example:"doctor --online" help:"Check the gateway, its links and its peers, and say what to do."`
-	Quickstart  quickstart      `cmd:"" help:"Write the configuration of a new gateway."`
-	Clock       clockCommands   `cmd:"" help:"The clock by which handoffs and keys expire."`
-	Audit       auditCommands   `cmd:"" help:"What operators changed."`
-	Backup      backupCommand   `cmd:"" help:"Write record and keys into one file, while the gateway serves."`
-	Restore     restoreCommand  `cmd:"" help:"Put record and keys of a backup in place."`
-	Verify      verifyCommand   `cmd:"" help:"Examine the whole record."`
-	Migrate     migrateCommand  `cmd:"" help:"Bring an older record forward, as serve does at its start."`
-	Bench       benchCommand    `cmd:"" help:"Measure what a gateway costs on this machine, as ratios."`
-	Conform     conformCommand  `cmd:"" help:"Hold a server to what its clients rely on."`
-	Keys        keysCommands    `cmd:"" help:"List, make, show and rotate the gateway's own keys."`
-	Token       tokenCommands   `cmd:"" help:"Keep the tokens with which operators come from elsewhere."`
-	Version     versionCommand  `cmd:"" example:"version --json" help:"Print version, revision, Go and protocols."`
-	Completion  completion      `cmd:"" help:"Print the script with which a shell completes command lines."`
-	Man         manCommand      `cmd:"" help:"Write the man pages."`
+	args []string // of the command line
+
+	Serve       serveCommand    `cmd:"" group:"serve" example:"serve --config /etc/baton/baton.toml" help:"Run the gateway until SIGTERM."`
+	Demo        demoCommand     `cmd:"" group:"serve" example:"demo --smoke" help:"Show one handoff crossing from IRC to an AIRC agent and back."`
+	Mcp         mcpCommand      `cmd:"" group:"serve" example:"mcp --as did:key:z6Mk…" help:"Serve the Model Context Protocol on standard input and output, for one agent."`
+	Healthcheck healthcheck     `cmd:"" group:"serve" example:"healthcheck --gateway http://127.0.0.1:8081" help:"End with 0 when the gateway is ready, with 4 when not."`
+	ConfigCmd   configCommands  `cmd:"" group:"setup" help:"Check a configuration, or print the reference." name:"config"`
+	Handoff     handoffCommands `cmd:"" group:"handoffs" help:"Look at handoffs, and take steps in them."`
+	Explain     explainCommand  `cmd:"" group:"handoffs" help:"Explain one event, or the document of a DID."`
+	Inbox       inboxCommands   `cmd:"" group:"handoffs" help:"Look at what reached a DID."`
+	Link        linkCommands    `cmd:"" group:"networks" help:"Look at links."`
+	Bind        bindCommands    `cmd:"" group:"networks" help:"Keep names that stand for DIDs."`
+	Airc        aircCommands    `cmd:"" group:"networks" help:"Handles of the AIRC registry, and held messages of other registries."`
+	Block       blockCommands   `cmd:"" group:"watch" help:"Keep sources that nothing is taken from."`
+	Erase       eraseCommand    `cmd:"" group:"maintain" help:"Erase the content of what a DID took part in."`
+	Top         topCommand      `cmd:"" group:"watch" example:"top --by address --since 30m" help:"List the senders with the most steps."`
+	Feed        feedCommands    `cmd:"" group:"networks" help:"What is still to be delivered."`
+	Dead        deadCommands    `cmd:"" group:"networks" help:"Deliveries that were given up."`
+	Dir         dirCommands     `cmd:"" group:"handoffs" help:"The tasks of a .handoffs directory, without a gateway."`
+	Webhook     webhookCommands `cmd:"" group:"networks" help:"Addresses that what reaches agents is posted to."`
+	Peer        peerCommands    `cmd:"" group:"networks" help:"Other registries."`
+	Relay       relayCommands   `cmd:"" group:"networks" help:"The NATS server that homes meet at."`
+	Policy      policyCommands  `cmd:"" group:"setup" help:"What steps are judged by."`
+	Reload      reloadCommand   `cmd:"" group:"setup" example:"reload --dry-run" help:"Read the configuration again, and apply what may change while the gateway runs."`
+	Log         logCommands     `cmd:"" group:"watch" help:"What the gateway logs."`
+	Doctor      doctorCommand   `cmd:"" group:"watch" example:"doctor --online" help:"Check the gateway, its links and its peers, and say what to do. Without a running gateway, check all that it needs."`
+	Quickstart  quickstart      `cmd:"" group:"setup" help:"Write the configuration of a new gateway."`
+	Clock       clockCommands   `cmd:"" group:"watch" help:"The clock by which handoffs and keys expire."`
+	Audit       auditCommands   `cmd:"" group:"watch" help:"What operators changed."`
+	Backup      backupCommand   `cmd:"" group:"maintain" help:"Write record and keys into one file, while the gateway serves."`
+	Restore     restoreCommand  `cmd:"" group:"maintain" help:"Put record and keys of a backup in place."`
+	Verify      verifyCommand   `cmd:"" group:"maintain" help:"Examine the whole record."`
+	Migrate     migrateCommand  `cmd:"" group:"maintain" help:"Bring an older record forward, as serve does at its start."`
+	Bench       benchCommand    `cmd:"" group:"maintain" help:"Measure what a gateway costs on this machine, as ratios."`
+	Conform     conformCommand  `cmd:"" group:"maintain" help:"Hold a server to what its clients rely on."`
+	Keys        keysCommands    `cmd:"" group:"setup" help:"List, make, show and rotate the gateway's own keys."`
+	Token       tokenCommands   `cmd:"" group:"setup" help:"Keep the tokens with which operators come from elsewhere."`
+	Version     versionCommand  `cmd:"" group:"program" example:"version --json" help:"Print version, revision, Go and protocols."`
+	Completion  completion      `cmd:"" group:"program" help:"Print the script with which a shell completes command lines."`
+	Man         manCommand      `cmd:"" group:"program" help:"Write the man pages."`
 }
 
 const description = `A federation gateway: it carries signed handoffs between IRC networks and AIRC registries.
@@ -98,6 +100,44 @@ Example:
 	baton demo --smoke
 	baton serve --config /etc/baton/baton.toml
 `
+
+// groups are the groups of commands in the help, in their order.
+func groups() []kong.Group {
+	return []kong.Group{
+		{Key: "serve", Title: "Run a gateway:"},
+		{Key: "setup", Title: "Configure it:"},
+		{Key: "handoffs", Title: "Handoffs:"},
+		{Key: "networks", Title: "Networks, peers and deliveries:"},
+		{Key: "watch", Title: "Find out what is wrong:"},
+		{Key: "maintain", Title: "Maintain it:"},
+		{Key: "program", Title: "The program:"},
+	}
+}
+
+// expected returns a command line as it is meant: no command asks for the help, and so does "help COMMAND".
+// Each KEY=VALUE after the first one of --context is one more context of "dir offer", as in handoff.py.
+func expected(args []string) []string {
+	switch {
+	case len(args) == 0:
+		return []string{"--help"}
+	case args[0] == "help":
+		return append(slices.Clone(args[1:]), "--help")
+	case len(args) < 2 || !slices.Contains(args, "dir") || !slices.Contains(args, "offer"):
+		return args
+	}
+	var meant []string
+	context := false // the previous argument belongs to --context
+	for _, arg := range args {
+		key, _, pair := strings.Cut(arg, "=")
+		pair = pair && !strings.HasPrefix(arg, "-") && !strings.ContainsAny(key, " \t")
+		if context && pair && meant[len(meant)-1] != "--context" {
+			meant = append(meant, "--context")
+		}
+		context = arg == "--context" || strings.HasPrefix(arg, "--context=") || context && pair
+		meant = append(meant, arg)
+	}
+	return meant
+}
 
 // std is where a command reads and writes.
 type std struct {
@@ -122,10 +162,13 @@ const headroom = 64 << 20
 func run(ctx context.Context, args []string, streams std) int {
 	ballast := make([]byte, headroom)
 	defer runtime.KeepAlive(ballast)
-	c := cli{Handoff: newHandoffCommands()}
+	args = expected(args)
+	c := cli{Handoff: newHandoffCommands(), args: args}
+	v := buildVersion()
 	exited := -1
 	parser, err := kong.New(&c, kong.Name("baton"),
-		kong.Description(description),
+		kong.Description(description), kong.ExplicitGroups(groups()), kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, FlagsLast: true, WrapUpperBound: 100}),
+		kong.Vars{"version": "baton " + v.Version + ", revision " + v.Revision},
 		kong.Writers(streams.out, streams.err), kong.Exit(func(code int) { exited = code }), kong.UsageOnError(),
 		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(streams), kong.Bind(&c))
 	if err != nil {
@@ -221,6 +264,9 @@ func classify(err error) (code int, word string, retryAfter int) {
 	}
 	if word := server.RefusedKey(err); word != "" {
 		return exitRefused, word, 0
+	}
+	if _, ok := errors.AsType[*downError](err); ok {
+		return exitUnavailable, "unavailable", 0
 	}
 	if away, ok := errors.AsType[*federation.UnavailableError](err); ok {
 		return exitUnavailable, "unavailable", int(away.RetryAfter.Seconds())

@@ -7,7 +7,9 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
+	"baton/bridge"
 	"baton/bridge/server"
 	"baton/configs"
 	"baton/federation"
@@ -33,7 +35,9 @@ func (serveCommand) Run(ctx context.Context, c *cli, streams std) error {
 	settings := c.logSettings(file.Log)
 	levels := &configs.LogLevels{}
 	levels.Set("", settings.SlogLevel())
-	log := slog.New(levels.Handler(settings.Handler(streams.err, levels, federation.MaskCapabilities)))
+	last := server.NewLastError(file)
+	errorsOnly := configs.Log{Format: "text"}.Handler(last, slog.LevelError, federation.MaskCapabilities)
+	log := slog.New(levels.Handler(slog.NewMultiHandler(settings.Handler(streams.err, levels, federation.MaskCapabilities), errorsOnly)))
 	v := buildVersion()
 	log.LogAttrs(ctx, slog.LevelInfo, "baton starts", slog.String("version", v.Version), slog.String("revision", v.Revision), slog.String("home", file.Home.Name))
 	gateway, err := server.Open(ctx, file, server.Options{
@@ -42,6 +46,7 @@ func (serveCommand) Run(ctx context.Context, c *cli, streams std) error {
 		Relevel: func(table configs.Log) { levels.Set("", c.logSettings(table).SlogLevel()) },
 	})
 	if err != nil {
+		last.Set(bridge.OneLine(err), time.Now())
 		return err
 	}
 	err = gateway.Run(ctx)
@@ -49,7 +54,9 @@ func (serveCommand) Run(ctx context.Context, c *cli, streams std) error {
 		err = nil
 	}
 	err = errors.Join(err, gateway.Close())
-	if err == nil {
+	if err != nil {
+		last.Set(bridge.OneLine(err), time.Now())
+	} else {
 		log.LogAttrs(ctx, slog.LevelInfo, "stopped")
 	}
 	return err

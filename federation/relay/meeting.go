@@ -1,14 +1,18 @@
 package relay
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -128,6 +132,43 @@ func (cfg ServerConfig) connect(home federation.HomeID, log *slog.Logger, more .
 	}
 	return nats.Connect(strings.Join(cfg.URLs, ","), options...)
 }
+
+// Probe connects to each server in turn. It returns nil after the first connection, and else the URL
+// and the cause of each failure. It blocks for three seconds for each server.
+func (cfg ServerConfig) Probe(home federation.HomeID) error {
+	var failed []error
+	for _, address := range cfg.URLs {
+		if err := dial(address); err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", address, err))
+			continue
+		}
+		one := cfg
+		one.URLs = []string{address}
+		conn, err := one.connect(home, slog.New(slog.DiscardHandler), nats.RetryOnFailedConnect(false), nats.MaxReconnects(0), nats.Timeout(probeTime))
+		if err == nil {
+			conn.Close()
+			return nil
+		}
+		failed = append(failed, fmt.Errorf("%s: %w", address, err))
+	}
+	return errors.Join(failed...)
+}
+
+// dial opens a TCP connection to a server: the client of NATS does not return why one cannot be opened.
+func dial(address string) error {
+	u, err := url.Parse(address)
+	if err != nil {
+		return err
+	}
+	conn, err := net.DialTimeout("tcp", net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), strconv.Itoa(nats.DefaultPort))), probeTime)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
+// probeTime bounds one connection of [ServerConfig.Probe].
+const probeTime = 3 * time.Second
 
 // failed returns a handler that logs connection errors.
 func failed(log *slog.Logger) nats.ErrHandler {

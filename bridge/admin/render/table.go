@@ -134,7 +134,8 @@ func newColumns(out io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(ou
 // Terminal is where a command prints.
 type Terminal struct {
 	Out, Err io.Writer
-	JSON     bool // for a machine
+	JSON     bool     // for a machine
+	Command  []string // the command line, to name the next page of a list
 }
 
 // WriteJSON writes one document.
@@ -179,9 +180,32 @@ func List[In, T any](ctx context.Context, t Terminal, gateway *client.Client, r 
 		return table.Print(out, true, time.Now(), page.Items...)
 	})
 	if err == nil && !t.JSON && page.NextCursor != "" {
-		fmt.Fprintf(t.Err, "there are more: --cursor %s\n", page.NextCursor)
+		fmt.Fprintf(t.Err, "there are more: %s\n", nextPage(t.Command, page.NextCursor))
 	}
 	return err
+}
+
+// nextPage returns the command line for the page at a cursor, as a shell reads it.
+func nextPage(command []string, cursor string) string {
+	var words []string
+	for i, word := range command {
+		if word == "--cursor" || strings.HasPrefix(word, "--cursor=") || i > 0 && command[i-1] == "--cursor" {
+			continue
+		}
+		words = append(words, shellWord(word))
+	}
+	return strings.Join(append(words, "--cursor", shellWord(cursor)), " ")
+}
+
+// shellWord quotes a word if a shell would not read it as it is.
+func shellWord(word string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=@%+,", r)
+	}
+	if word != "" && !strings.ContainsFunc(word, func(r rune) bool { return !plain(r) }) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // Watch prints each line of a watched list as it comes, until ctx or the gateway ends.

@@ -31,10 +31,10 @@ func TestAListIsATableOrADocument(t *testing.T) {
 	t.Parallel()
 	gateway := answering(t, `{"items":[{"name":"b.example"}],"next_cursor":"AAA"}`)
 	var out, told strings.Builder
-	if err := render.List(t.Context(), render.Terminal{Out: &out, Err: &told}, gateway, admin.ListPeers, admin.Paging{}, names()); err != nil {
+	if err := render.List(t.Context(), render.Terminal{Out: &out, Err: &told, Command: []string{"baton", "--config", "my lab.toml", "peer", "list", "--cursor", "A", "--limit=1"}}, gateway, admin.ListPeers, admin.Paging{}, names()); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff("NAME\nb.example\nthere are more: --cursor AAA\n", out.String()+told.String()); diff != "" {
+	if diff := cmp.Diff("NAME\nb.example\nthere are more: baton --config 'my lab.toml' peer list --limit=1 --cursor AAA\n", out.String()+told.String()); diff != "" {
 		t.Errorf("text (-want +got):\n%s", diff)
 	}
 	out.Reset()

@@ -1,0 +1,88 @@
+// Package airc holds an AIRC registry to what its agents rely on. It knows the registry by its address
+// alone: agents of its own register there, write to each other and read what arrives.
+//
+// The cases want a registry where anybody may register, and limits of no less than the usual ones.
+//
+//	results, err := airc.Run(ctx, airc.Config{URL: "http://127.0.0.1:8080"}, nil)
+//
+// spec: airc-v0.1.1 §4-§8, §11
+package airc
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"baton/bridge/conform"
+	"baton/federation"
+)
+
+// patience is how long an answer may take.
+const patience = 30 * time.Second
+
+// Config says what to check.
+type Config struct {
+	URL string // of the registry, without a path
+	// Key returns the key of an agent. It is asked once for each agent of a name.
+	Key func(name string) (federation.SigningKey, error)
+}
+
+// Sender is the name of the agent that writes most messages.
+const Sender = "ada"
+
+// oneCase is a case of the suite.
+type oneCase struct {
+	section, name string
+	play          func(ctx context.Context, s *stage) error
+}
+
+// cases are all cases, in the order in which they are played.
+var cases = []oneCase{
+	{"§11.1", "the registry publishes its domain and its key", publishesItself},
+	{"§5", "an agent that signs the challenge is registered", registersByProof},
+	{"§5", "a challenge signed by another key is refused", refusesAnotherKey},
+	{"§5", "a challenge is good for one registration", refusesASpentChallenge},
+	{"§5", "a handle stays with its key", keepsAHandle},
+	{"§5", "a refresh token gives new tokens", refreshes},
+	{"§4", "an identity has the handle and the key", showsIdentities},
+	{"§4", "an unknown handle is not found", knowsNoStranger},
+	{"§7", "an inbox needs a token", guardsInboxes},
+	{"§8", "a first message waits for consent", waitsForConsent},
+	{"§7", "a message arrives as it was signed", deliversAsSigned},
+	{"§7", "reading an inbox changes nothing", readsWithoutChange},
+	{"§7", "a message is delivered once", deliversOnce},
+	{"§6", "a message signed by another key is refused", refusesAForgery},
+	{"§6", "a changed message is refused", refusesAChange},
+	{"§6", "a message for another registry is refused", refusesAnotherAudience},
+	{"§6", "an old message is refused", refusesAnOldMessage},
+	{"§8", "nothing arrives from a blocked sender", keepsABlockedSenderOut},
+}
+
+// Run plays all cases, one after the other, and returns what became of them, each also given to tell where
+// that is not nil. Its error is [*federation.UnavailableError] if no server answers at the address.
+func Run(ctx context.Context, cfg Config, tell func(conform.Result)) ([]conform.Result, error) {
+	at, err := url.Parse(cfg.URL)
+	if err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
+		return nil, fmt.Errorf("%q is no address: want http://HOST:PORT or https://HOST", cfg.URL)
+	}
+	s := &stage{url: strings.TrimSuffix(cfg.URL, "/"), key: cfg.Key, http: &http.Client{Timeout: patience}, agents: map[string]*agent{}}
+	defer s.http.CloseIdleConnections()
+	if _, err := s.ask(ctx, "", http.MethodGet, wellKnown, nil); err != nil {
+		return nil, &federation.UnavailableError{What: cfg.URL, Err: err}
+	}
+	var results []conform.Result
+	for _, c := range cases {
+		if ctx.Err() != nil {
+			return results, ctx.Err()
+		}
+		r := conform.Result{Section: "airc-v0.1.1 " + c.section, Case: c.name, Err: c.play(ctx, s)}
+		results = append(results, r)
+		if tell != nil {
+			tell(r)
+		}
+	}
+	return results, nil
+}

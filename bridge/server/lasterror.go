@@ -1,0 +1,49 @@
+package server
+
+import (
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"baton/configs"
+)
+
+// lastErrorFile is the file below data_dir with the last error in the log.
+const lastErrorFile = "last-error"
+
+// LastError keeps the last error in the log in a file, for baton doctor while no gateway runs. Its methods
+// may be called concurrently.
+type LastError struct {
+	path string
+
+	mu      sync.Mutex
+	written time.Time
+}
+
+// NewLastError returns the last error of a configuration. It does no I/O.
+func NewLastError(file *configs.File) *LastError { return &LastError{path: file.Path(lastErrorFile)} }
+
+// Write implements [io.Writer] for a log handler. It keeps at most one line a second.
+func (l *LastError) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := time.Now(); now.Sub(l.written) > time.Second {
+		l.written = now
+		_ = os.WriteFile(l.path, line, 0o600) // the log has it too
+	}
+	return len(line), nil
+}
+
+// Set keeps the error that ended the gateway.
+func (l *LastError) Set(text string, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_ = os.WriteFile(l.path, []byte(now.UTC().Format(time.RFC3339)+" "+text+"\n"), 0o600) // it is printed too
+}
+
+// Read returns the kept line, or "" if there is none.
+func (l *LastError) Read() string {
+	text, _ := os.ReadFile(l.path) // none
+	return strings.TrimSpace(string(text))
+}
