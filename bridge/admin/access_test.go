@@ -45,7 +45,7 @@ func needed() map[string]federation.Scope {
 		"POST config/reload":                  administer,
 		"POST clock/accept":                   administer,
 		"POST log/level":                      operate,
-		"POST pairing-codes":                  admin,
+		"POST pairing-codes":                  administer,
 		"GET feeds":                           read,
 		"GET feeds/shape":                     read,
 		"POST feeds/{id}/{verb}":              operate,

@@ -271,7 +271,7 @@ func digestOf(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// party is whom a person logs in as.
+// party is the identity of a person that logged in.
 type party struct {
 	DID   federation.DID
 	Key   string // as in [federation.Session]

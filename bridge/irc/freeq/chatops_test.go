@@ -111,4 +111,6 @@ func TestBatonSignsForNobodyUnlessTheOperatorSaysSo(t *testing.T) {
 	alice, other := h.alice(), h.offered(t, channel).View
 	alice.Tell("Baton-gw", "accept "+other.ID.String())
 	h.hears(t, "alice", "NEED_SIGNATURE")
+	alice.Tell("Baton-gw", "pair") // the DID is the word of the server
+	h.hears(t, "alice", "NEED_SIGNATURE")
 }

@@ -77,6 +77,21 @@ func TestWhatIsSaidToBatonIsDone(t *testing.T) {
 			t.Errorf("answered %q, want %q", answer, want)
 		}
 	})
+	t.Run("a pairing code for that account, and for no other", func(t *testing.T) {
+		h, peer := visited(t)
+		answer := answered(t, peer, "alice", "pair")
+		rest, _ := strings.CutPrefix(answer, "Your pairing code is ")
+		code, _, _ := strings.Cut(rest, ".")
+		paired, err := h.record.SpendPairing(t.Context(), federation.DigestLoginCode(federation.PairingCode, code), time.Now())
+		if err != nil || paired.DID != person {
+			t.Errorf("%q has the code of %+v, %v", answer, paired, err)
+		}
+		for nick, want := range map[string]string{"scholar": "NEED_SIGNATURE", "bob": "A pairing code needs an account"} {
+			if got := answered(t, peer, nick, "pair"); !strings.HasPrefix(got, want) {
+				t.Errorf("%s is answered %q, want %q", nick, got, want)
+			}
+		}
+	})
 	t.Run("for nobody else", func(t *testing.T) {
 		h, peer := visited(t)
 		view := assigned(t, h)

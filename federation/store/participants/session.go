@@ -66,8 +66,8 @@ func StartSession(ctx context.Context, q engine.Tx, s federation.Session) error 
 }
 
 // RedeemCode begins the session of an authorization code in its first use, which the answer records. A
-// later use ends the session and returns [federation.ErrTokenUsed]. Other errors are those of
-// StartSession.
+// later use ends the session and returns [federation.ErrTokenUsed]. Otherwise it returns the
+// errors of StartSession.
 func (s *Participants) RedeemCode(ctx context.Context, session federation.Session, use federation.Answer) error {
 	first, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (bool, error) {
 		n, err := q.Exec(ctx, `INSERT INTO answer (`+answerColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (did, key) DO NOTHING`,
