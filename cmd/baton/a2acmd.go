@@ -127,8 +127,13 @@ func printAgent(out io.Writer, a a2aclient.Inspection) error {
 		signature = "unverifiable: " + a.Doubt
 	}
 	for _, line := range [][2]string{
-		{"agent", a.Name + " " + a.Version}, {"card", a.Card}, {"interface", a.Binding + " " + a.Protocol + " at " + a.URL}, {"updates", updates},
-		{"skills", cmp.Or(strings.Join(a.Skills, " "), "-")}, {"credentials", cmp.Or(strings.Join(a.Schemes, " "), "none")}, {"signature", signature},
+		{"agent", a.Name + " " + a.Version},
+		{"card", a.Card},
+		{"interface", a.Binding + " " + a.Protocol + " at " + a.URL},
+		{"updates", updates},
+		{"skills", cmp.Or(strings.Join(a.Skills, " "), "-")},
+		{"credentials", cmp.Or(strings.Join(a.Schemes, " "), "none")},
+		{"signature", signature},
 	} {
 		if _, err := fmt.Fprintf(out, "%-12s %s\n", line[0], render.Cell(line[1])); err != nil {
 			return err

@@ -34,7 +34,10 @@ func short(r a2atask.Reading) said {
 func TestReadGivesTheStepsOfATask(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("word ", 100)
-	longText, _ := json.Marshal(strings.TrimSpace(long))
+	longText, err := json.Marshal(strings.TrimSpace(long))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		name, task string
 		state      federation.State
@@ -46,50 +49,61 @@ func TestReadGivesTheStepsOfATask(t *testing.T) {
 		{"working with a note", `{"status":{"state":"TASK_STATE_WORKING","message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"text":"half\ndone"}]}}}`, federation.Assigned, said{Steps: []string{"progress|half done"}}},
 		{
 			"completed with a message", `{"status":{"state":"TASK_STATE_COMPLETED","message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"text":"done"}]}}}`,
-			federation.Offered, said{Steps: []string{"accept", "complete|done"}},
+			federation.Offered,
+			said{Steps: []string{"accept", "complete|done"}},
 		},
 		{
 			"completed with text", `{"status":{"state":"TASK_STATE_COMPLETED"},"artifacts":[{"artifactId":"a","parts":[{"text":"42"}]}]}`,
-			federation.Assigned, said{Steps: []string{"complete|42"}},
+			federation.Assigned,
+			said{Steps: []string{"complete|42"}},
 		},
 		{
 			"completed with long text", `{"status":{"state":"TASK_STATE_COMPLETED"},"artifacts":[{"artifactId":"a","parts":[{"text":` + string(longText) + `}]}]}`,
-			federation.Assigned, said{Steps: []string{"complete|" + string([]rune(long)[:400]) + `|{"artifacts":[{"artifactId":"a","parts":[{"text":` + string(longText) + `}]}]}`}},
+			federation.Assigned,
+			said{Steps: []string{"complete|" + string([]rune(long)[:400]) + `|{"artifacts":[{"artifactId":"a","parts":[{"text":` + string(longText) + `}]}]}`}},
 		},
 		{
 			"completed with data", `{"status":{"state":"TASK_STATE_COMPLETED","message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"text":"done"}]}},"artifacts":[{"artifactId":"a","parts":[{"data":{"n":1}}]}]}`,
-			federation.Assigned, said{Steps: []string{`complete|done|{"n":1}`}},
+			federation.Assigned,
+			said{Steps: []string{`complete|done|{"n":1}`}},
 		},
 		{
 			"completed with a link", `{"status":{"state":"TASK_STATE_COMPLETED"},"artifacts":[{"artifactId":"a","parts":[{"url":"https://x.example/r.pdf"}]}]}`,
-			federation.Assigned, said{Steps: []string{"complete||https://x.example/r.pdf"}},
+			federation.Assigned,
+			said{Steps: []string{"complete||https://x.example/r.pdf"}},
 		},
 		{
 			"completed with two parts", `{"status":{"state":"TASK_STATE_COMPLETED"},"artifacts":[{"artifactId":"a","parts":[{"text":"see"},{"data":[1]}]}]}`,
-			federation.Assigned, said{Steps: []string{`complete|see|{"artifacts":[{"artifactId":"a","parts":[{"text":"see"},{"data":[1]}]}]}`}},
+			federation.Assigned,
+			said{Steps: []string{`complete|see|{"artifacts":[{"artifactId":"a","parts":[{"text":"see"},{"data":[1]}]}]}`}},
 		},
 		{
 			"completed with parts that are null", `{"status":{"state":"TASK_STATE_COMPLETED","message":{"messageId":"m","role":"ROLE_AGENT","parts":[null]}},"artifacts":[null,{"artifactId":"a","parts":[null]}]}`,
-			federation.Assigned, said{Steps: []string{"complete"}},
+			federation.Assigned,
+			said{Steps: []string{"complete"}},
 		},
 		{
 			"failed", `{"status":{"state":"TASK_STATE_FAILED","message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"text":"no"}]}}}`,
-			federation.Offered, said{Steps: []string{"accept", "fail|no"}},
+			federation.Offered,
+			said{Steps: []string{"accept", "fail|no"}},
 		},
 		{"canceled", `{"status":{"state":"TASK_STATE_CANCELED"}}`, federation.Assigned, said{Steps: []string{"fail|canceled"}}},
 		{"rejected", `{"status":{"state":"TASK_STATE_REJECTED"}}`, federation.Offered, said{Steps: []string{"decline"}}},
 		{"rejected after the accept", `{"status":{"state":"TASK_STATE_REJECTED"}}`, federation.Assigned, said{Steps: []string{"fail"}}},
 		{
 			"input required", `{"status":{"state":"TASK_STATE_INPUT_REQUIRED","message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"text":"Which?"},{"text":"Now?"}]}}}`,
-			federation.Offered, said{Steps: []string{"accept"}, Question: "Which?\nNow?"},
+			federation.Offered,
+			said{Steps: []string{"accept"}, Question: "Which?\nNow?"},
 		},
 		{
 			"input required without text", `{"status":{"state":"TASK_STATE_INPUT_REQUIRED"}}`,
-			federation.Assigned, said{Question: "The agent needs more input, and did not say which."},
+			federation.Assigned,
+			said{Question: "The agent needs more input, and did not say which."},
 		},
 		{
 			"auth required", `{"status":{"state":"TASK_STATE_AUTH_REQUIRED"}}`,
-			federation.Assigned, said{Steps: []string{"progress|the agent needs an authorization"}, Blocked: "the agent needs an authorization"},
+			federation.Assigned,
+			said{Steps: []string{"progress|the agent needs an authorization"}, Blocked: "the agent needs an authorization"},
 		},
 		{"a state of a later version", `{"status":{"state":"TASK_STATE_PAUSED"}}`, federation.Assigned, said{}},
 		{"working after the end", `{"status":{"state":"TASK_STATE_WORKING"}}`, federation.Completed, said{}},

@@ -106,7 +106,7 @@ func TestDeliverSendsOnceHoweverOftenItIsCalled(t *testing.T) {
 	agent.Task(0).Say(wire.TaskStateCompleted, "found")
 	w.awaitState(t, d.View.ID, federation.Completed)
 	for range 100 { // the journal ends with the handoff
-		if names, err := w.Record.Journals.JournalNames(t.Context(), "a2a-agent/", "", 10); err != nil || len(names) == 0 {
+		if names, err := w.Record.JournalNames(t.Context(), "a2a-agent/", "", 10); err != nil || len(names) == 0 {
 			return
 		}
 		time.Sleep(50 * time.Millisecond)

@@ -296,19 +296,20 @@ func (k jwk) verifies(algorithm string, signed, signature []byte) (bool, error) 
 		return false, errors.New("the key of the card cannot be read")
 	}
 	switch {
-	case algorithm == "EdDSA" && k.Curve == "Ed25519" && len(x) == ed25519.PublicKeySize:
-		return ed25519.Verify(x, signed, signature), nil
+	case algorithm == "EdDSA" && k.Curve == "Ed25519":
+		public, err := federation.ParsePublicKey(x)
+		return err == nil && ed25519.Verify(public, signed, signature), nil
 	case algorithm == "ES256" && k.Curve == "P-256":
 		y, err := base64.RawURLEncoding.DecodeString(k.Y)
-		if err != nil || len(x) != 32 || len(y) != 32 || len(signature) != 64 {
-			return false, nil
+		if err != nil {
+			return false, errors.New("the key of the card cannot be read")
 		}
 		public, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), slices.Concat([]byte{4}, x, y))
 		if err != nil {
-			return false, nil //nolint:nilerr // no point of the curve
+			return false, errors.New("the key of the card is no point of its curve")
 		}
 		sum := sha256.Sum256(signed)
-		return ecdsa.Verify(public, sum[:], new(big.Int).SetBytes(signature[:32]), new(big.Int).SetBytes(signature[32:])), nil
+		return len(signature) == 64 && ecdsa.Verify(public, sum[:], new(big.Int).SetBytes(signature[:32]), new(big.Int).SetBytes(signature[32:])), nil
 	}
 	return false, fmt.Errorf("the algorithm %s of the signature of the card is not known here", algorithm)
 }

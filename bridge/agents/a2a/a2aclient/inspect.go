@@ -49,7 +49,7 @@ func Inspect(ctx context.Context, address string, allowPrivate bool, transport h
 		schemes = append(schemes, federation.PlainText(string(name)))
 	}
 	return Inspection{
-		Card: address, Name: c.AgentCard.Name, Version: c.Version, URL: at.URL, Binding: string(at.ProtocolBinding), Protocol: string(at.ProtocolVersion),
+		Card: address, Name: c.Name, Version: c.Version, URL: at.URL, Binding: string(at.ProtocolBinding), Protocol: string(at.ProtocolVersion),
 		Streaming: c.Capabilities.Streaming, Push: c.Capabilities.PushNotifications, Skills: c.skills(), Schemes: schemes, Key: c.key, Doubt: c.doubt,
 	}, nil
 }

@@ -94,7 +94,7 @@ func (l *Link) Describe() bridge.Description {
 	if c := l.card.Load(); c != nil {
 		at, _ := c.best() // there is one: the link was up
 		d.Negotiated = map[string]string{
-			"agent": c.AgentCard.Name, "version": c.Version, "url": at.URL, "binding": string(at.ProtocolBinding), "protocol": string(at.ProtocolVersion),
+			"agent": c.Name, "version": c.Version, "url": at.URL, "binding": string(at.ProtocolBinding), "protocol": string(at.ProtocolVersion),
 			"did": string(l.did), "skills": strings.Join(c.skills(), " "), "signed": "no",
 		}
 		if c.key != "" {

@@ -63,10 +63,8 @@ type Deps struct {
 	Hub       *Hub // serves documents and callbacks of all agents
 }
 
-// Network describes external A2A agents. The reference of the table is with that of [a2a], whose
-// table it is below.
-//
-// [a2a]: baton/bridge/agents/a2a
+// Network describes external A2A agents. The reference of the table is with that of the table a2a,
+// which it is below.
 func Network(deps Deps) bridge.Network {
 	return bridge.Network{
 		Name: network, Table: "a2a.agents", Many: true,

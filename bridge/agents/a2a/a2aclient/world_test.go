@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -62,7 +63,7 @@ func (c table) Decode(into any) {
 	}
 }
 
-func (w *world) open(t *testing.T, cfg a2aclient.Config) bridge.Link {
+func (w *world) open(t *testing.T, cfg a2aclient.Config) bridge.Link { //nolint:ireturn // the network returns it
 	t.Helper()
 	link, err := a2aclient.Network(w.deps).Open(table(cfg), w.ports)
 	if err != nil {
@@ -138,9 +139,7 @@ func liar(t *testing.T, card map[string]any, answer func(w http.ResponseWriter, 
 			"name": "Liar", "description": "x", "version": "1", "capabilities": map[string]any{}, "skills": []any{},
 			"supportedInterfaces": []any{map[string]any{"url": server.URL + "/rpc", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}},
 		}
-		for name, member := range card {
-			full[name] = member
-		}
+		maps.Copy(full, card)
 		_ = json.NewEncoder(w).Encode(full)
 	})
 	mux.HandleFunc("POST /rpc", func(w http.ResponseWriter, r *http.Request) {
@@ -159,12 +158,12 @@ func liar(t *testing.T, card map[string]any, answer func(w http.ResponseWriter, 
 
 // result writes the result of a call.
 func result(w http.ResponseWriter, id, value any) {
-	_ = json.NewEncoder(w).Encode(map[string]any{"jsonrpc": "2.0", "id": id, "result": value})
+	_ = json.NewEncoder(w).Encode(map[string]any{"jsonrpc": "2.0", "id": id, "result": value}) //nolint:errchkjson // the client may be gone
 }
 
 // failure writes the error of a call.
 func failure(w http.ResponseWriter, id any, code int, message string) {
-	_ = json.NewEncoder(w).Encode(map[string]any{"jsonrpc": "2.0", "id": id, "error": map[string]any{"code": code, "message": message}})
+	_ = json.NewEncoder(w).Encode(map[string]any{"jsonrpc": "2.0", "id": id, "error": map[string]any{"code": code, "message": message}}) //nolint:errchkjson // the client may be gone
 }
 
 func taskOf(id string, state wire.TaskState) map[string]any {
