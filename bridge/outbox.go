@@ -88,21 +88,38 @@ type Outbox interface {
 	Settle(ctx context.Context, link string, rows []int64, s federation.Settlement) error
 }
 
-// outboxWorker delivers the outbox of a link while the link is up. It delivers many lanes
+// Worker delivers the outbox of a link while the link is up. It delivers many lanes
 // concurrently, so that a failing lane delays no other one, and starts due lanes by ascending rank.
 // If the peer limits the rate, a started lane makes one delivery and senders take turns. The record
 // keeps the time of each next attempt.
-type outboxWorker struct {
-	link    Link
-	rows    Outbox
-	wakes   Wakes
-	metrics *Metrics
-	tracer  Tracer // nil records no traces
-	log     *slog.Logger
-	pace    *Pace
-	fresh   fresh
-	heard   chan federation.DID // holds one DID that sent a step while a delivery waits
-	stuck   atomic.Bool         // a delivery may wait for a later attempt
+type Worker struct {
+	to    Destination
+	rows  Outbox
+	log   *slog.Logger
+	fresh fresh
+	heard chan federation.DID // holds one DID that sent a step while a delivery waits
+	stuck atomic.Bool         // a delivery may wait for a later attempt
+}
+
+// NewWorker returns the worker of one destination. Nothing runs until Run.
+func NewWorker(to Destination, rows Outbox, log *slog.Logger) *Worker {
+	return &Worker{to: to, rows: rows, log: log, heard: make(chan federation.DID, 1)}
+}
+
+// Destination is a place to deliver to.
+type Destination struct {
+	Name string
+	Pace *Pace
+	// Deliver makes one attempt, and returns nil after the destination has proved that it has the
+	// delivery. The proof is that of the network: a receipt, a PONG, an acknowledgement.
+	Deliver func(ctx context.Context, d federation.Delivery) error
+	// ShowsOnce reports whether an attempt is counted before it is made: see [OnceShower]. Nil means
+	// never.
+	ShowsOnce func(d federation.Delivery) bool
+	// Shown says that people have seen what was delivered.
+	Shown bool
+	// Ended is called after the end of a number of deliveries is on record.
+	Ended func(d federation.Delivery, rows int, how federation.Settlement)
 }
 
 // maxFresh bounds the steps that a worker remembers as not tried yet. A link that is down
@@ -136,10 +153,10 @@ func (f *fresh) take(id federation.EventID) bool {
 	return was
 }
 
-// probe asks for one attempt on a waiting delivery, because the peer sent something, or a DID
+// Probe asks for one attempt on a waiting delivery, because the peer sent something, or a DID
 // on it did. It does not block. It is called for each step, and costs little while no delivery
 // waits.
-func (w *outboxWorker) probe(did federation.DID) {
+func (w *Worker) Probe(did federation.DID) {
 	if !w.stuck.Load() {
 		return
 	}
@@ -169,13 +186,16 @@ type passed struct {
 	fault     error // contained panic, or nil
 }
 
-// run delivers until ctx ends or the link's code panics. It returns after all lanes have ended.
-func (w *outboxWorker) run(ctx context.Context) error {
-	wake, stop := w.wakes.Subscribe(OutboxTopic(w.link.Name()))
-	defer stop()
+// Expect notes a step that is about to be filed with its first attempt counted. The attempt of any
+// other step counts as made.
+func (w *Worker) Expect(id federation.EventID) { w.fresh.add(id) }
+
+// Run delivers until ctx ends or the code of the destination panics. It returns after all lanes have
+// ended. It looks for new deliveries when wake has a token.
+func (w *Worker) Run(ctx context.Context, wake <-chan struct{}) error {
 	r := &running{busy: map[federation.HandoffID]bool{}, done: make(chan passed), waits: newWaits()}
 	w.stuck.Store(true) // until the record says otherwise
-	w.probe("")         // the peer is back
+	w.Probe("")         // the peer is back
 	idle := time.NewTicker(idleWait)
 	defer idle.Stop()
 	var failed error
@@ -208,8 +228,8 @@ func (w *outboxWorker) run(ctx context.Context) error {
 }
 
 // fill begins due lanes, up to [maxLanes]. It looks once at most: the end of each lane fills again.
-func (w *outboxWorker) fill(ctx context.Context, r *running) {
-	if w.pace.Limited() {
+func (w *Worker) fill(ctx context.Context, r *running) {
+	if w.to.Pace.Limited() {
 		w.fillInTurn(ctx, r)
 		return
 	}
@@ -226,18 +246,18 @@ func (w *outboxWorker) fill(ctx context.Context, r *running) {
 // fillInTurn begins as many due lanes as the peer takes deliveries now. Senders take turns in a
 // circle, so that none waits behind all deliveries of another one. The rank orders the lanes of
 // each sender.
-func (w *outboxWorker) fillInTurn(ctx context.Context, r *running) {
+func (w *Worker) fillInTurn(ctx context.Context, r *running) {
 	r.ready = nil
 	if r.turn != nil || len(r.busy) >= maxLanes {
 		return
 	}
-	if wait := w.pace.Wait(time.Now()); wait > 0 {
+	if wait := w.to.Pace.Wait(time.Now()); wait > 0 {
 		r.turn = time.After(wait)
 		return
 	}
 	skipped := 0 // senders in a row whose due lanes are all busy
 	for len(r.busy) < maxLanes && skipped <= len(r.busy) {
-		turn, err := w.rows.Turn(ctx, w.link.Name(), r.last, time.Now(), len(r.busy)+1)
+		turn, err := w.rows.Turn(ctx, w.to.Name, r.last, time.Now(), len(r.busy)+1)
 		if err != nil && ctx.Err() == nil {
 			w.log.LogAttrs(ctx, slog.LevelError, "outbox not read", slog.Any("err", err))
 		}
@@ -250,7 +270,7 @@ func (w *outboxWorker) fillInTurn(ctx context.Context, r *running) {
 			skipped++
 			continue
 		}
-		if wait := w.pace.Take(time.Now()); wait > 0 {
+		if wait := w.to.Pace.Take(time.Now()); wait > 0 {
 			r.turn = time.After(wait)
 			return
 		}
@@ -260,8 +280,8 @@ func (w *outboxWorker) fillInTurn(ctx context.Context, r *running) {
 }
 
 // look reads which lanes are due.
-func (w *outboxWorker) look(ctx context.Context, r *running) {
-	due, err := w.rows.Heads(ctx, w.link.Name(), time.Now(), len(r.busy)+headsPage)
+func (w *Worker) look(ctx context.Context, r *running) {
+	due, err := w.rows.Heads(ctx, w.to.Name, time.Now(), len(r.busy)+headsPage)
 	if err != nil && ctx.Err() == nil {
 		w.log.LogAttrs(ctx, slog.LevelError, "outbox not read", slog.Any("err", err))
 	}
@@ -279,7 +299,7 @@ type passing struct {
 }
 
 // begin starts a lane that is not running.
-func (w *outboxWorker) begin(ctx context.Context, r *running, lane federation.HandoffID, p passing) {
+func (w *Worker) begin(ctx context.Context, r *running, lane federation.HandoffID, p passing) {
 	if r.busy[lane] {
 		return
 	}
@@ -292,7 +312,7 @@ func (w *outboxWorker) begin(ctx context.Context, r *running, lane federation.Ha
 }
 
 // over notes the end of a lane. After a probe that delivered, every waiting lane is due.
-func (w *outboxWorker) over(ctx context.Context, r *running, p passed) {
+func (w *Worker) over(ctx context.Context, r *running, p passed) {
 	delete(r.busy, p.lane)
 	switch {
 	case p.unnoted && r.pause == nil:
@@ -303,19 +323,19 @@ func (w *outboxWorker) over(ctx context.Context, r *running, p passed) {
 	if !p.probe || p.delivered == 0 {
 		return
 	}
-	if err := w.rows.Hurry(ctx, w.link.Name()); err != nil && ctx.Err() == nil {
+	if err := w.rows.Hurry(ctx, w.to.Name); err != nil && ctx.Err() == nil {
 		w.log.LogAttrs(ctx, slog.LevelError, "outbox not hurried", slog.Any("err", err))
 	}
 }
 
 // tryStuck makes one attempt on a waiting lane. The attempt counts: after a failure the lane
 // waits longer.
-func (w *outboxWorker) tryStuck(ctx context.Context, r *running, did federation.DID) {
-	if _, held, err := w.rows.Held(ctx, w.link.Name()); held || err != nil || len(r.busy) >= maxLanes {
+func (w *Worker) tryStuck(ctx context.Context, r *running, did federation.DID) {
+	if _, held, err := w.rows.Held(ctx, w.to.Name); held || err != nil || len(r.busy) >= maxLanes {
 		return
 	}
 	w.stuck.Store(false) // before the read, which may not see a delivery that fails meanwhile
-	lane, err := w.rows.Stuck(ctx, w.link.Name(), did, time.Now())
+	lane, err := w.rows.Stuck(ctx, w.to.Name, did, time.Now())
 	if !errors.Is(err, federation.ErrNotFound) {
 		w.stuck.Store(true)
 	}
@@ -327,8 +347,8 @@ func (w *outboxWorker) tryStuck(ctx context.Context, r *running, did federation.
 // lane delivers one lane in order, up to the first delivery that has to wait. If the peer limits
 // the rate, it makes only one delivery. It returns the number of finished deliveries, and whether
 // the record failed to save a result. The first delivery of a paid lane already counts in the pace.
-func (w *outboxWorker) lane(ctx context.Context, id federation.HandoffID, paid bool) (over int, unnoted bool) {
-	rows, err := w.rows.PendingOf(ctx, w.link.Name(), id, lanePage)
+func (w *Worker) lane(ctx context.Context, id federation.HandoffID, paid bool) (over int, unnoted bool) {
+	rows, err := w.rows.PendingOf(ctx, w.to.Name, id, lanePage)
 	if err != nil {
 		if ctx.Err() == nil {
 			w.log.LogAttrs(ctx, slog.LevelError, "lane not read", slog.String("handoff_id", id.String()), slog.Any("err", err))
@@ -343,7 +363,7 @@ func (w *outboxWorker) lane(ctx context.Context, id federation.HandoffID, paid b
 		paid = false
 		if err == nil {
 			over += len(covered)
-			if w.pace.Limited() {
+			if w.to.Pace.Limited() {
 				return over, false // the next one may belong to another sender
 			}
 			continue
@@ -373,7 +393,7 @@ func newest(lane []federation.Delivery, now time.Time) (d federation.Delivery, c
 }
 
 // logWait logs why a delivery has to wait.
-func (w *outboxWorker) logWait(ctx context.Context, d federation.Delivery, err error) {
+func (w *Worker) logWait(ctx context.Context, d federation.Delivery, err error) {
 	if ctx.Err() == nil {
 		w.log.LogAttrs(ctx, slog.LevelInfo, "delivery waits", slog.String("event_id", d.Entry.Row().ID.String()),
 			slog.String("handoff_id", d.Entry.Row().Handoff.String()), slog.Int("attempt", d.Attempt+1), slog.Any("err", err))
@@ -382,26 +402,25 @@ func (w *outboxWorker) logWait(ctx context.Context, d federation.Delivery, err e
 
 // row makes one delivery and settles the rows that end with it. After a nil error the delivery
 // has ended: delivered, refused or given up.
-func (w *outboxWorker) row(ctx context.Context, d federation.Delivery, covered []int64, paid bool) error {
+func (w *Worker) row(ctx context.Context, d federation.Delivery, covered []int64, paid bool) error {
 	if d.Broken != "" {
 		return w.settle(ctx, d, covered, federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadBroken, Why: d.Broken})
 	}
 	if !paid {
-		if err := w.pace.wait(ctx); err != nil {
+		if err := w.to.Pace.wait(ctx); err != nil {
 			return err
 		}
 	}
-	shower, ok := w.link.(OnceShower)
-	counted := ok && shower.ShowsOnce(d)
+	counted := w.to.ShowsOnce != nil && w.to.ShowsOnce(d)
 	if counted && w.fresh.take(d.Entry.Event.ID) {
 		d.Attempt-- // the attempt that was counted with the step is this one
 	} else if counted {
-		if err := w.rows.Attempt(ctx, w.link.Name(), covered[len(covered)-1:]); err != nil {
+		if err := w.rows.Attempt(ctx, w.to.Name, covered[len(covered)-1:]); err != nil {
 			return fmt.Errorf("%w: attempt: %w", errUnnoted, err)
 		}
 	}
 	trying, cancel := context.WithTimeout(ctx, attemptTimeout)
-	err := fault.Catch(func() error { return w.attempt(trying, d) })
+	err := fault.Catch(func() error { return w.to.Deliver(trying, d) })
 	cancel()
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
 	givenUp, isGivenUp := errors.AsType[*federation.GivenUpError](err)
@@ -409,39 +428,17 @@ func (w *outboxWorker) row(ctx context.Context, d federation.Delivery, covered [
 	case isGivenUp:
 		return w.settle(ctx, d, covered, federation.Settlement{State: federation.DeliveryDead, Dead: givenUp.Reason, Why: givenUp.Why})
 	case err == nil:
-		w.pace.Took(time.Now())
-		_, live := w.link.(Placer) // users in a channel see the step
-		if _, replays := w.link.(Replayer); replays {
-			live = false // users acknowledge their inbox themselves
-		}
-		return w.settle(ctx, d, covered, federation.Settlement{Shown: live})
+		w.to.Pace.Took(time.Now())
+		return w.settle(ctx, d, covered, federation.Settlement{Shown: w.to.Shown})
 	case isRefusal:
 		return w.settle(ctx, d, covered, federation.Settlement{State: federation.DeliveryRefused, Code: string(refused.Code), Why: refused.Sentence()})
 	}
 	return w.failed(ctx, d, covered, counted, err)
 }
 
-// attempt makes one attempt of a delivery. Text has no trace.
-func (w *outboxWorker) attempt(ctx context.Context, d federation.Delivery) error {
-	if text := d.Entry.Text; text != nil {
-		link, ok := w.link.(TextLink)
-		if !ok {
-			return text.Refuse(federation.InvalidTarget, "the link carries no text")
-		}
-		return link.DeliverText(ctx, *text)
-	}
-	if w.tracer == nil {
-		return w.link.Deliver(ctx, d)
-	}
-	ctx, end := w.tracer.Delivering(ctx, w.link, d)
-	err := w.link.Deliver(ctx, d)
-	end(err)
-	return err
-}
-
 // failed notes a failed attempt and returns its error, or gives the delivery up after
 // [maxFailures].
-func (w *outboxWorker) failed(ctx context.Context, d federation.Delivery, covered []int64, counted bool, err error) error {
+func (w *Worker) failed(ctx context.Context, d federation.Delivery, covered []int64, counted bool, err error) error {
 	if ctx.Err() != nil {
 		return err // the connection has ended: the attempt says nothing about the delivery
 	}
@@ -453,7 +450,7 @@ func (w *outboxWorker) failed(ctx context.Context, d federation.Delivery, covere
 	now := time.Now()
 	wait := rowPause(d.Attempt, now.Sub(d.Entry.Filed))
 	if isAway && away.RetryAfter > 0 {
-		w.pace.TooMuch(now, away.RetryAfter)
+		w.to.Pace.TooMuch(now, away.RetryAfter)
 		wait = away.RetryAfter
 	}
 	failure := federation.Failure{Reason: err.Error(), At: now, Next: now.Add(wait), Counted: counted, Personal: absent}
@@ -463,7 +460,7 @@ func (w *outboxWorker) failed(ctx context.Context, d federation.Delivery, covere
 	}
 	var unnoted error
 	for _, row := range failed {
-		unnoted = errors.Join(unnoted, w.rows.Failed(ctx, w.link.Name(), row, failure))
+		unnoted = errors.Join(unnoted, w.rows.Failed(ctx, w.to.Name, row, failure))
 	}
 	w.stuck.Store(true)
 	if unnoted != nil {
@@ -480,19 +477,16 @@ func rowPause(attempts int, age time.Duration) time.Duration {
 }
 
 // settle ends a delivery with all rows that it covers.
-func (w *outboxWorker) settle(ctx context.Context, d federation.Delivery, covered []int64, how federation.Settlement) error {
+func (w *Worker) settle(ctx context.Context, d federation.Delivery, covered []int64, how federation.Settlement) error {
 	how.At = time.Now()
 	outcome := how.Outcome()
 	if outcome != federation.DeliveryDelivered {
 		w.log.LogAttrs(ctx, slog.LevelWarn, "delivery ended", slog.String("outcome", string(outcome)), slog.String("event_id", d.Entry.Row().ID.String()),
 			slog.String("handoff_id", d.Entry.Row().Handoff.String()), slog.Int("attempt", d.Attempt+1), slog.String("reason", how.Why))
 	}
-	if err := w.rows.Settle(ctx, w.link.Name(), covered, how); err != nil {
+	if err := w.rows.Settle(ctx, w.to.Name, covered, how); err != nil {
 		return fmt.Errorf("%w: settle: %w", errUnnoted, err)
 	}
-	w.metrics.Outcomes.WithLabelValues(w.link.Network(), string(outcome)).Add(float64(len(covered)))
-	if outcome == federation.DeliveryDelivered {
-		w.metrics.Deliver.WithLabelValues(w.link.Network()).Observe(how.At.Sub(d.Entry.Filed).Seconds())
-	}
+	w.to.Ended(d, len(covered), how)
 	return nil
 }

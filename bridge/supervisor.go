@@ -24,7 +24,9 @@ const (
 // Supervisor keeps one link running, and delivers its outbox while the link is up.
 type Supervisor struct {
 	link    Link
-	outbox  *outboxWorker
+	outbox  *Worker
+	wakes   Wakes
+	tracer  Tracer // nil records no traces
 	metrics *Metrics
 	log     *slog.Logger
 	up      atomic.Bool
@@ -36,8 +38,49 @@ type Supervisor struct {
 // NewSupervisor returns the supervisor of one link. Nothing runs until Run.
 func NewSupervisor(link Link, outbox Outbox, wakes Wakes, m *Metrics, log *slog.Logger) *Supervisor {
 	log = log.With(slog.String("network", link.Network()), slog.String("link", link.Name()))
-	worker := &outboxWorker{link: link, rows: outbox, wakes: wakes, metrics: m, log: log, pace: NewPace(perMinute(link)), heard: make(chan federation.DID, 1)}
-	return &Supervisor{link: link, outbox: worker, metrics: m, log: log, status: newStatus(), onLoss: func() {}, dialNow: make(chan struct{}, 1)}
+	s := &Supervisor{link: link, wakes: wakes, metrics: m, log: log, status: newStatus(), onLoss: func() {}, dialNow: make(chan struct{}, 1)}
+	s.outbox = NewWorker(s.destination(), outbox, log)
+	return s
+}
+
+// destination returns the link as a destination of deliveries.
+func (s *Supervisor) destination() Destination {
+	to := Destination{Name: s.link.Name(), Pace: NewPace(perMinute(s.link)), Deliver: s.attempt, Ended: s.ended}
+	if shower, ok := s.link.(OnceShower); ok {
+		to.ShowsOnce = shower.ShowsOnce
+	}
+	_, to.Shown = s.link.(Placer) // users in a channel see the step
+	if _, replays := s.link.(Replayer); replays {
+		to.Shown = false // users acknowledge their inbox themselves
+	}
+	return to
+}
+
+// attempt makes one attempt of a delivery. Text has no trace.
+func (s *Supervisor) attempt(ctx context.Context, d federation.Delivery) error {
+	if text := d.Entry.Text; text != nil {
+		link, ok := s.link.(TextLink)
+		if !ok {
+			return text.Refuse(federation.InvalidTarget, "the link carries no text")
+		}
+		return link.DeliverText(ctx, *text)
+	}
+	if s.tracer == nil {
+		return s.link.Deliver(ctx, d)
+	}
+	ctx, end := s.tracer.Delivering(ctx, s.link, d)
+	err := s.link.Deliver(ctx, d)
+	end(err)
+	return err
+}
+
+// ended counts deliveries that have ended.
+func (s *Supervisor) ended(d federation.Delivery, rows int, how federation.Settlement) {
+	outcome := how.Outcome()
+	s.metrics.Outcomes.WithLabelValues(s.link.Network(), string(outcome)).Add(float64(rows))
+	if outcome == federation.DeliveryDelivered {
+		s.metrics.Deliver.WithLabelValues(s.link.Network()).Observe(how.At.Sub(d.Entry.Filed).Seconds())
+	}
 }
 
 // OnLoss sets the function that is called each time after the connection of the link has ended.
@@ -45,7 +88,7 @@ func NewSupervisor(link Link, outbox Outbox, wakes Wakes, m *Metrics, log *slog.
 func (s *Supervisor) OnLoss(do func()) { s.onLoss = do }
 
 // Trace sets what records each attempt of a delivery; nil records none. Call Trace before Run.
-func (s *Supervisor) Trace(t Tracer) { s.outbox.tracer = t }
+func (s *Supervisor) Trace(t Tracer) { s.tracer = t }
 
 // Up reports whether the link has an authenticated peer now.
 func (s *Supervisor) Up() bool { return s.up.Load() }
@@ -58,10 +101,10 @@ func (s *Supervisor) Name() string { return s.link.Name() }
 
 // Fresh notes a step that is about to be filed with its first attempt counted. The attempt of
 // any other step counts as made.
-func (s *Supervisor) Fresh(id federation.EventID) { s.outbox.fresh.add(id) }
+func (s *Supervisor) Fresh(id federation.EventID) { s.outbox.Expect(id) }
 
 // Heard notes that a DID sent a step on the link: a waiting delivery is tried once.
-func (s *Supervisor) Heard(did federation.DID) { s.outbox.probe(did) }
+func (s *Supervisor) Heard(did federation.DID) { s.outbox.Probe(did) }
 
 // Dial ends the wait before the next dial, and lets a [Pinned] link use another place. It does not
 // block.
@@ -151,9 +194,11 @@ func (s *Supervisor) session(ctx context.Context, onUp, onLoss func()) error {
 // deliver runs the outbox. A link served by the HTTP listener has no connection to end, so its
 // outbox restarts after a panic.
 func (s *Supervisor) deliver(ctx context.Context) error {
+	wake, stop := s.wakes.Subscribe(OutboxTopic(s.link.Name()))
+	defer stop()
 	_, mounted := s.link.(Mounted)
 	for waits := newWaits(); ; {
-		err := s.outbox.run(ctx)
+		err := s.outbox.Run(ctx, wake)
 		if err == nil || !mounted {
 			return err
 		}
