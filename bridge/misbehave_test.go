@@ -15,6 +15,7 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/delivery"
 	"baton/federation/federationtest"
 	"baton/federation/store/registry"
 )
@@ -335,7 +336,7 @@ func TestNothingIsDeliveredToALinkThatIsHeld(t *testing.T) {
 
 func TestAPaceFollowsItsPeer(t *testing.T) {
 	now := federationtest.At(0)
-	p := bridge.NewPace(60)
+	p := delivery.NewPace(60)
 	taken := 0
 	for ; p.Take(now) == 0; taken++ {
 	}

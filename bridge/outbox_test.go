@@ -11,6 +11,7 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/delivery"
 	"baton/federation/store/registry"
 )
 
@@ -90,7 +91,7 @@ func TestLaterStepsPassAStepWhoseReaderIsAway(t *testing.T) {
 		var first federation.EventID
 		h := newHouse(t, &link{run: staysUp, deliver: func(d federation.Delivery) error {
 			if away && d.Entry.Event.ID == first {
-				return &bridge.AbsentError{Err: &federation.UnavailableError{What: "link lab", Err: errors.New("no recipient is there")}}
+				return &delivery.AbsentError{Err: &federation.UnavailableError{What: "link lab", Err: errors.New("no recipient is there")}}
 			}
 			return nil
 		}})

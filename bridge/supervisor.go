@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -11,8 +12,11 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"baton/federation"
+	"baton/federation/delivery"
 	"baton/federation/fault"
 )
+
+var errEnded = errors.New("bridge: the link ended")
 
 // Waits between two dials of a link: they double from the first to the last, with jitter, and
 // start again after a peer has authenticated.
@@ -24,7 +28,7 @@ const (
 // Supervisor keeps one link running, and delivers its outbox while the link is up.
 type Supervisor struct {
 	link    Link
-	outbox  *Worker
+	outbox  *delivery.Worker
 	wakes   Wakes
 	tracer  Tracer // nil records no traces
 	metrics *Metrics
@@ -36,16 +40,16 @@ type Supervisor struct {
 }
 
 // NewSupervisor returns the supervisor of one link. Nothing runs until Run.
-func NewSupervisor(link Link, outbox Outbox, wakes Wakes, m *Metrics, log *slog.Logger) *Supervisor {
+func NewSupervisor(link Link, outbox delivery.Outbox, wakes Wakes, m *Metrics, log *slog.Logger) *Supervisor {
 	log = log.With(slog.String("network", link.Network()), slog.String("link", link.Name()))
 	s := &Supervisor{link: link, wakes: wakes, metrics: m, log: log, status: newStatus(), onLoss: func() {}, dialNow: make(chan struct{}, 1)}
-	s.outbox = NewWorker(s.destination(), outbox, log)
+	s.outbox = delivery.NewWorker(s.destination(), outbox, log)
 	return s
 }
 
 // destination returns the link as a destination of deliveries.
-func (s *Supervisor) destination() Destination {
-	to := Destination{Name: s.link.Name(), Pace: NewPace(perMinute(s.link)), Deliver: s.attempt, Ended: s.ended}
+func (s *Supervisor) destination() delivery.Destination {
+	to := delivery.Destination{Name: s.link.Name(), Pace: delivery.NewPace(perMinute(s.link)), Deliver: s.attempt, Ended: s.ended}
 	if shower, ok := s.link.(OnceShower); ok {
 		to.ShowsOnce = shower.ShowsOnce
 	}

@@ -12,6 +12,7 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/delivery"
 	"baton/federation/fault"
 )
 
@@ -61,7 +62,7 @@ type LinkSet struct {
 
 // LinkDeps is what a [LinkSet] works with.
 type LinkDeps struct {
-	Outbox bridge.Outbox
+	Outbox delivery.Outbox
 	// RunExclusive calls do each time that this replica gets a lease, until ctx ends, and returns why
 	// ctx ended: see [registry.Record.RunExclusive].
 	RunExclusive func(ctx context.Context, lease string, do func(ctx context.Context)) error

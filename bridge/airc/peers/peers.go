@@ -28,6 +28,7 @@ import (
 	"baton/bridge/airc/wire"
 	"baton/federation"
 	"baton/federation/agents"
+	"baton/federation/delivery"
 	"baton/federation/identity"
 	"baton/federation/signing"
 	"baton/federation/store/registry"
@@ -224,7 +225,7 @@ type Registries struct {
 
 // pace is how fast one registry takes messages, with what it advertised.
 type pace struct {
-	*bridge.Pace
+	*delivery.Pace
 	perMinute int
 }
 
@@ -397,7 +398,7 @@ func (ps *Registries) checkDNS(ctx context.Context, p Peer) error {
 }
 
 // pace returns how fast a registry takes messages.
-func (ps *Registries) pace(domain string, perMinute int) *bridge.Pace {
+func (ps *Registries) pace(domain string, perMinute int) *delivery.Pace {
 	all := <-ps.paces
 	defer func() { ps.paces <- all }()
 	known := all[domain]
@@ -405,7 +406,7 @@ func (ps *Registries) pace(domain string, perMinute int) *bridge.Pace {
 		if len(all) >= maxPeers {
 			clear(all)
 		}
-		known = &pace{Pace: bridge.NewPace(perMinute), perMinute: perMinute}
+		known = &pace{Pace: delivery.NewPace(perMinute), perMinute: perMinute}
 		all[domain] = known
 	}
 	return known.Pace

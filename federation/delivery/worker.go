@@ -1,4 +1,6 @@
-package bridge
+// Package delivery delivers everything that is pending: of each destination in the order of its lanes,
+// as fast as the destination takes it, until the destination has proved that it has it.
+package delivery
 
 import (
 	"cmp"
@@ -50,11 +52,9 @@ const (
 	ageShare     = 20
 )
 
-var errEnded = errors.New("bridge: the link ended")
-
 // errUnnoted is returned where the record could not note the result of a delivery. The worker
 // pauses then, because the record would return the same deliveries at once.
-var errUnnoted = errors.New("bridge: not noted")
+var errUnnoted = errors.New("delivery: not noted")
 
 // Outbox holds the pending deliveries of each link. The deliveries of one handoff to one link
 // are a lane, and keep their order. The methods may be called concurrently and block on the
@@ -88,6 +88,16 @@ type Outbox interface {
 	Settle(ctx context.Context, link string, rows []int64, s federation.Settlement) error
 }
 
+// AbsentError reports that a step reached its channel, but not a party that was away. The next call
+// of Deliver for the step has [federation.Delivery.Personal] set, and is only for that party.
+type AbsentError struct{ Err error }
+
+// Error implements error.
+func (e *AbsentError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause, which wraps [*federation.UnavailableError].
+func (e *AbsentError) Unwrap() error { return e.Err }
+
 // Worker delivers the outbox of a link while the link is up. It delivers many lanes
 // concurrently, so that a failing lane delays no other one, and starts due lanes by ascending rank.
 // If the peer limits the rate, a started lane makes one delivery and senders take turns. The record
@@ -113,7 +123,7 @@ type Destination struct {
 	// Deliver makes one attempt, and returns nil after the destination has proved that it has the
 	// delivery. The proof is that of the network: a receipt, a PONG, an acknowledgement.
 	Deliver func(ctx context.Context, d federation.Delivery) error
-	// ShowsOnce reports whether an attempt is counted before it is made: see [OnceShower]. Nil means
+	// ShowsOnce reports whether an attempt is counted before it is made: see bridge.OnceShower. Nil means
 	// never.
 	ShowsOnce func(d federation.Delivery) bool
 	// Shown says that people have seen what was delivered.
@@ -489,4 +499,11 @@ func (w *Worker) settle(ctx context.Context, d federation.Delivery, covered []in
 	}
 	w.to.Ended(d, len(covered), how)
 	return nil
+}
+
+func newWaits() *backoff.ExponentialBackOff {
+	waits := backoff.NewExponentialBackOff()
+	waits.InitialInterval, waits.MaxInterval, waits.Multiplier = 500*time.Millisecond, 30*time.Second, 2
+	waits.Reset()
+	return waits
 }
