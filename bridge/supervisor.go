@@ -40,16 +40,16 @@ type Supervisor struct {
 }
 
 // NewSupervisor returns the supervisor of one link. Nothing runs until Run.
-func NewSupervisor(link Link, outbox delivery.Outbox, wakes Wakes, m *Metrics, log *slog.Logger) *Supervisor {
+func NewSupervisor(link Link, outbox delivery.Steps, wakes Wakes, m *Metrics, log *slog.Logger) *Supervisor {
 	log = log.With(slog.String("network", link.Network()), slog.String("link", link.Name()))
 	s := &Supervisor{link: link, wakes: wakes, metrics: m, log: log, status: newStatus(), onLoss: func() {}, dialNow: make(chan struct{}, 1)}
-	s.outbox = delivery.NewWorker(s.destination(), outbox, log)
+	s.outbox = delivery.NewWorker(s.destination(), delivery.StepRows(outbox), log)
 	return s
 }
 
 // destination returns the link as a destination of deliveries.
 func (s *Supervisor) destination() delivery.Destination {
-	to := delivery.Destination{Name: s.link.Name(), Pace: delivery.NewPace(perMinute(s.link)), Deliver: s.attempt, Ended: s.ended}
+	to := delivery.Destination{Name: s.link.Name(), Policy: delivery.ToLink(), Pace: delivery.NewPace(perMinute(s.link)), Deliver: s.attempt, Ended: s.ended}
 	if shower, ok := s.link.(OnceShower); ok {
 		to.ShowsOnce = shower.ShowsOnce
 	}
@@ -79,11 +79,11 @@ func (s *Supervisor) attempt(ctx context.Context, d federation.Delivery) error {
 }
 
 // ended counts deliveries that have ended.
-func (s *Supervisor) ended(d federation.Delivery, rows int, how federation.Settlement) {
+func (s *Supervisor) ended(_ context.Context, d federation.Delivery, rows int, how federation.Settlement) {
 	outcome := how.Outcome()
 	s.metrics.Outcomes.WithLabelValues(s.link.Network(), string(outcome)).Add(float64(rows))
 	if outcome == federation.DeliveryDelivered {
-		s.metrics.Deliver.WithLabelValues(s.link.Network()).Observe(how.At.Sub(d.Entry.Filed).Seconds())
+		s.metrics.Deliver.WithLabelValues(s.link.Network()).Observe(how.At.Sub(d.Queued).Seconds())
 	}
 }
 

@@ -62,7 +62,7 @@ type LinkSet struct {
 
 // LinkDeps is what a [LinkSet] works with.
 type LinkDeps struct {
-	Outbox delivery.Outbox
+	Outbox delivery.Steps
 	// RunExclusive calls do each time that this replica gets a lease, until ctx ends, and returns why
 	// ctx ended: see [registry.Record.RunExclusive].
 	RunExclusive func(ctx context.Context, lease string, do func(ctx context.Context)) error

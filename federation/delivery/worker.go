@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -20,116 +19,48 @@ import (
 	"baton/federation/fault"
 )
 
-// Bounds of an outbox worker.
-const (
-	headsPage = 256 // lanes that one read returns
-	maxLanes  = 64  // lanes that deliver at a time
-	lanePage  = 64  // deliveries of one lane, before another lane begins
-)
-
-// idleWait is how often a worker reads the outbox without a wake-up, because a wake-up may be
-// lost.
-const idleWait = time.Second
-
-// attemptTimeout bounds one attempt: a delivery that the peer never answers is tried again
-// later, and other lanes go on. It is longer than any link keeps a silent peer.
-const attemptTimeout = 3 * time.Minute
+// headsPage is how many lanes one read returns.
+const headsPage = 256
 
 // staleProgress is the age from which a report of progress is skipped where a newer one
 // follows. Younger reports are all delivered, for users that watch the channel.
 const staleProgress = 10 * time.Second
 
-// maxFailures is how often a delivery may fail while the peer is reachable. Then it becomes a
-// dead letter.
-const maxFailures = 12
-
-// A failed delivery waits twice as long after each attempt, up to a share of its age: old
-// deliveries cost little, and new deliveries are prompt.
-const (
-	retryWait    = 500 * time.Millisecond
-	minRetryWait = 30 * time.Second // the bound for young deliveries
-	maxRetryWait = 10 * time.Minute
-	ageShare     = 20
-)
-
 // errUnnoted is returned where the record could not note the result of a delivery. The worker
 // pauses then, because the record would return the same deliveries at once.
 var errUnnoted = errors.New("delivery: not noted")
 
-// Outbox holds the pending deliveries of each link. The deliveries of one handoff to one link
-// are a lane, and keep their order. The methods may be called concurrently and block on the
-// disk. Each returns an error that wraps [*federation.UnavailableError] when the disk cannot
-// be read or written now.
-type Outbox interface {
-	// Held reports whether an operator holds the deliveries of a link, and since when.
-	Held(ctx context.Context, link string) (federation.Withheld, bool, error)
-	// Heads returns up to limit lanes of a link whose first delivery is due now, by ascending
-	// [federation.Rank], and the oldest first within a rank. It returns none of a link whose
-	// deliveries an operator holds.
-	Heads(ctx context.Context, link string, now time.Time, limit int) ([]federation.HandoffID, error)
-	// Turn returns the next sender after another one, in a circle of the senders with a due
-	// delivery, with up to limit of its due lanes in the order of Heads.
-	Turn(ctx context.Context, link string, after federation.DID, now time.Time, limit int) (federation.Turn, error)
-	// PendingOf returns up to limit deliveries of one lane in order. Deliveries that wait for a
-	// party and were not hurried come last. For a delivery that cannot be decoded, Broken has the
-	// reason.
-	PendingOf(ctx context.Context, link string, id federation.HandoffID, limit int) ([]federation.Delivery, error)
-	// Stuck returns the first lane whose first delivery is due after now: a lane of the handoffs
-	// of a DID if there is one, else of any handoff. It returns [federation.ErrNotFound] where
-	// no lane waits.
-	Stuck(ctx context.Context, link string, did federation.DID, now time.Time) (federation.HandoffID, error)
-	// Attempt counts one more attempt on deliveries, before the link writes to the peer.
-	Attempt(ctx context.Context, link string, rows []int64) error
-	// Failed notes that an attempt on a delivery failed, and when the next attempt is.
-	Failed(ctx context.Context, link string, row int64, f federation.Failure) error
-	// Hurry makes every lane of a link due now.
-	Hurry(ctx context.Context, link string) error
-	// Settle ends deliveries: delivered, refused, or given up.
-	Settle(ctx context.Context, link string, rows []int64, s federation.Settlement) error
-}
-
-// AbsentError reports that a step reached its channel, but not a party that was away. The next call
-// of Deliver for the step has [federation.Delivery.Personal] set, and is only for that party.
-type AbsentError struct{ Err error }
-
-// Error implements error.
-func (e *AbsentError) Error() string { return e.Err.Error() }
-
-// Unwrap returns the cause, which wraps [*federation.UnavailableError].
-func (e *AbsentError) Unwrap() error { return e.Err }
-
-// Worker delivers the outbox of a link while the link is up. It delivers many lanes
-// concurrently, so that a failing lane delays no other one, and starts due lanes by ascending rank.
-// If the peer limits the rate, a started lane makes one delivery and senders take turns. The record
-// keeps the time of each next attempt.
+// Worker serves one destination. It delivers many lanes concurrently, so that a failing lane delays
+// no other one, and starts due lanes by ascending rank. If the destination limits the rate, or by its
+// policy, a started lane makes one delivery and senders take turns. The record keeps the time of
+// each next attempt.
 type Worker struct {
-	to    Destination
-	rows  Outbox
-	log   *slog.Logger
-	fresh fresh
-	heard chan federation.DID // holds one DID that sent a step while a delivery waits
-	stuck atomic.Bool         // a delivery may wait for a later attempt
+	to     Destination
+	rows   Rows
+	outbox Outbox // the same rows, of a destination with a connection; else nil
+	log    *slog.Logger
+	fresh  fresh
+	heard  chan federation.DID // holds one DID that sent a step while a delivery waits
+	stuck  atomic.Bool         // a delivery may wait for a later attempt
+
+	// Of the goroutine that runs the worker.
+
+	last   federation.DID // whose turn was the last one
+	until  time.Time      // no lane begins before it
+	called bool           // it took a delivery since the last pause
+	away   int            // how often in a row it did not answer
+	waits  *backoff.ExponentialBackOff
 }
 
-// NewWorker returns the worker of one destination. Nothing runs until Run.
+// NewWorker returns the worker of a destination with a connection. Nothing runs until Run.
 func NewWorker(to Destination, rows Outbox, log *slog.Logger) *Worker {
-	return &Worker{to: to, rows: rows, log: log, heard: make(chan federation.DID, 1)}
+	w := newWorker(to, rows, log)
+	w.outbox = rows
+	return w
 }
 
-// Destination is a place to deliver to.
-type Destination struct {
-	Name string
-	Pace *Pace
-	// Deliver makes one attempt, and returns nil after the destination has proved that it has the
-	// delivery. The proof is that of the network: a receipt, a PONG, an acknowledgement.
-	Deliver func(ctx context.Context, d federation.Delivery) error
-	// ShowsOnce reports whether an attempt is counted before it is made: see bridge.OnceShower. Nil means
-	// never.
-	ShowsOnce func(d federation.Delivery) bool
-	// Shown says that people have seen what was delivered.
-	Shown bool
-	// Ended is called after the end of a number of deliveries is on record.
-	Ended func(d federation.Delivery, rows int, how federation.Settlement)
+func newWorker(to Destination, rows Rows, log *slog.Logger) *Worker {
+	return &Worker{to: to, rows: rows, log: log, heard: make(chan federation.DID, 1), away: to.Away, waits: newWaits()}
 }
 
 // maxFresh bounds the steps that a worker remembers as not tried yet. A link that is down
@@ -178,22 +109,21 @@ func (w *Worker) Probe(did federation.DID) {
 
 // running is the lanes of a worker at one moment. One goroutine owns it.
 type running struct {
-	busy  map[federation.HandoffID]bool
-	ready []federation.HandoffID // due, and not begun
+	busy  map[string]bool
+	ready []string // due, and not begun
 	done  chan passed
-	waits *backoff.ExponentialBackOff
-	pause <-chan time.Time // no lane begins before it; nil for no pause
-	last  federation.DID   // whose turn at a paced link was the last one
-	turn  <-chan time.Time // when the peer takes the next delivery; nil for no wait
+	end   time.Time // no lane begins after it; zero for no end
+	more  bool      // something may be due
 }
 
 // passed is a lane that has ended for now.
 type passed struct {
-	lane      federation.HandoffID
+	lane      string
 	delivered int
-	unnoted   bool // the record could not be read or written
-	probe     bool
-	fault     error // contained panic, or nil
+	unnoted   bool        // the record could not be read or written
+	later     *LaterError // nil unless the destination waits
+	fault     error       // contained panic, or nil
+	passing
 }
 
 // Expect notes a step that is about to be filed with its first attempt counted. The attempt of any
@@ -203,21 +133,18 @@ func (w *Worker) Expect(id federation.EventID) { w.fresh.add(id) }
 // Run delivers until ctx ends or the code of the destination panics. It returns after all lanes have
 // ended. It looks for new deliveries when wake has a token.
 func (w *Worker) Run(ctx context.Context, wake <-chan struct{}) error {
-	r := &running{busy: map[federation.HandoffID]bool{}, done: make(chan passed), waits: newWaits()}
+	r := &running{busy: map[string]bool{}, done: make(chan passed)}
+	w.until = time.Time{}
+	w.waits.Reset()
 	w.stuck.Store(true) // until the record says otherwise
 	w.Probe("")         // the peer is back
-	idle := time.NewTicker(idleWait)
+	idle := time.NewTicker(w.to.Policy.Look)
 	defer idle.Stop()
 	var failed error
 	for ctx.Err() == nil && failed == nil {
-		if r.pause == nil {
-			w.fill(ctx, r)
-		}
+		w.fill(ctx, r)
 		select {
-		case <-r.pause:
-			r.pause = nil
-		case <-r.turn:
-			r.turn = nil
+		case <-w.pause():
 		case p := <-r.done:
 			failed = p.fault
 			w.over(ctx, r, p)
@@ -229,6 +156,27 @@ func (w *Worker) Run(ctx context.Context, wake <-chan struct{}) error {
 		case <-ctx.Done():
 		}
 	}
+	return cmp.Or(failed, w.drain(r))
+}
+
+// Turn delivers what is due, until nothing is or the destination has to wait, and begins nothing after
+// end. It reports whether more may be due, and returns when the worker may go on.
+func (w *Worker) Turn(ctx context.Context, end time.Time) (again time.Time, more bool, err error) {
+	r := &running{busy: map[string]bool{}, done: make(chan passed), end: end}
+	for ctx.Err() == nil {
+		if w.fill(ctx, r); len(r.busy) == 0 {
+			break
+		}
+		p := <-r.done
+		if w.over(ctx, r, p); p.fault != nil {
+			return w.until, true, cmp.Or(p.fault, w.drain(r))
+		}
+	}
+	return w.until, r.more, w.drain(r)
+}
+
+// drain waits for the lanes that run, and returns the first contained panic.
+func (w *Worker) drain(r *running) (failed error) {
 	for len(r.busy) > 0 {
 		p := <-r.done
 		failed = cmp.Or(failed, p.fault)
@@ -237,63 +185,90 @@ func (w *Worker) Run(ctx context.Context, wake <-chan struct{}) error {
 	return failed
 }
 
-// fill begins due lanes, up to [maxLanes]. It looks once at most: the end of each lane fills again.
+// pause returns a channel that is ready when lanes may begin again, nil if they may now.
+func (w *Worker) pause() <-chan time.Time {
+	if wait := time.Until(w.until); wait > 0 {
+		return time.After(wait)
+	}
+	return nil
+}
+
+func (w *Worker) inTurn() bool { return w.to.Policy.InTurn || w.to.Pace.Limited() }
+
+// fill begins due lanes, up to [Policy.Window]. It looks once at most: the end of each lane fills again.
 func (w *Worker) fill(ctx context.Context, r *running) {
-	if w.to.Pace.Limited() {
+	now := time.Now()
+	if r.more = true; now.Before(w.until) || !r.end.IsZero() && !now.Before(r.end) {
+		return
+	}
+	if w.inTurn() {
 		w.fillInTurn(ctx, r)
 		return
 	}
-	if len(r.ready) == 0 && len(r.busy) < maxLanes {
+	if len(r.ready) == 0 && len(r.busy) < w.to.Policy.Window {
 		w.look(ctx, r)
 	}
-	for len(r.ready) > 0 && len(r.busy) < maxLanes {
+	for len(r.ready) > 0 && len(r.busy) < w.to.Policy.Window {
 		lane := r.ready[0]
 		r.ready = r.ready[1:]
 		w.begin(ctx, r, lane, passing{})
 	}
 }
 
-// fillInTurn begins as many due lanes as the peer takes deliveries now. Senders take turns in a
+// fillInTurn begins as many due lanes as the destination takes deliveries now. Senders take turns in a
 // circle, so that none waits behind all deliveries of another one. The rank orders the lanes of
 // each sender.
 func (w *Worker) fillInTurn(ctx context.Context, r *running) {
 	r.ready = nil
-	if r.turn != nil || len(r.busy) >= maxLanes {
+	if len(r.busy) >= w.to.Policy.Window {
 		return
 	}
 	if wait := w.to.Pace.Wait(time.Now()); wait > 0 {
-		r.turn = time.After(wait)
+		w.until = time.Now().Add(wait)
 		return
 	}
 	skipped := 0 // senders in a row whose due lanes are all busy
-	for len(r.busy) < maxLanes && skipped <= len(r.busy) {
-		turn, err := w.rows.Turn(ctx, w.to.Name, r.last, time.Now(), len(r.busy)+1)
-		if err != nil && ctx.Err() == nil {
-			w.log.LogAttrs(ctx, slog.LevelError, "outbox not read", slog.Any("err", err))
-		}
-		if err != nil || turn.Sender == "" {
+	for len(r.busy) < w.to.Policy.Window && skipped <= len(r.busy) {
+		turn, err := w.rows.Turn(ctx, w.to.Name, w.last, time.Now(), len(r.busy)+1)
+		if err != nil {
+			w.unread(ctx, err)
 			return
 		}
-		i := slices.IndexFunc(turn.Lanes, func(lane federation.HandoffID) bool { return !r.busy[lane] })
+		if len(turn.Lanes) == 0 {
+			r.more = len(r.busy) > 0
+			return
+		}
+		i := slices.IndexFunc(turn.Lanes, func(lane string) bool { return !r.busy[lane] })
 		if i < 0 {
-			r.last = turn.Sender
+			w.last = turn.Sender
 			skipped++
 			continue
 		}
 		if wait := w.to.Pace.Take(time.Now()); wait > 0 {
-			r.turn = time.After(wait)
+			w.until = time.Now().Add(wait)
 			return
 		}
-		r.last, skipped = turn.Sender, 0
-		w.begin(ctx, r, turn.Lanes[i], passing{paid: true})
+		before := w.last
+		w.last, skipped = turn.Sender, 0
+		w.begin(ctx, r, turn.Lanes[i], passing{paid: true, before: before})
+	}
+}
+
+// unread notes that the record could not be read. A destination that is served in turns waits then.
+func (w *Worker) unread(ctx context.Context, err error) {
+	if ctx.Err() == nil {
+		w.log.LogAttrs(ctx, slog.LevelError, "deliveries not read", slog.Any("err", err))
+	}
+	if w.outbox == nil {
+		w.until = time.Now().Add(w.waits.NextBackOff())
 	}
 }
 
 // look reads which lanes are due.
 func (w *Worker) look(ctx context.Context, r *running) {
-	due, err := w.rows.Heads(ctx, w.to.Name, time.Now(), len(r.busy)+headsPage)
-	if err != nil && ctx.Err() == nil {
-		w.log.LogAttrs(ctx, slog.LevelError, "outbox not read", slog.Any("err", err))
+	due, err := w.outbox.Heads(ctx, w.to.Name, time.Now(), len(r.busy)+headsPage)
+	if err != nil {
+		w.unread(ctx, err)
 	}
 	for _, lane := range due {
 		if !r.busy[lane] {
@@ -304,19 +279,21 @@ func (w *Worker) look(ctx context.Context, r *running) {
 
 // passing describes how a lane starts.
 type passing struct {
-	paid  bool // its first delivery already counts in the pace
-	probe bool
+	paid   bool // its first delivery already counts in the pace
+	probe  bool
+	before federation.DID // whose turn it was before
 }
 
 // begin starts a lane that is not running.
-func (w *Worker) begin(ctx context.Context, r *running, lane federation.HandoffID, p passing) {
+func (w *Worker) begin(ctx context.Context, r *running, lane string, p passing) {
 	if r.busy[lane] {
 		return
 	}
 	r.busy[lane] = true
+	called := w.called
 	go func() {
-		over := passed{lane: lane, probe: p.probe}
-		over.fault = fault.Catch(func() error { over.delivered, over.unnoted = w.lane(ctx, lane, p.paid); return nil })
+		over := passed{lane: lane, passing: p}
+		over.fault = fault.Catch(func() error { w.lane(ctx, &over, called); return nil })
 		r.done <- over
 	}()
 }
@@ -324,28 +301,59 @@ func (w *Worker) begin(ctx context.Context, r *running, lane federation.HandoffI
 // over notes the end of a lane. After a probe that delivered, every waiting lane is due.
 func (w *Worker) over(ctx context.Context, r *running, p passed) {
 	delete(r.busy, p.lane)
+	now := time.Now()
 	switch {
-	case p.unnoted && r.pause == nil:
-		r.pause = time.After(r.waits.NextBackOff())
+	case p.unnoted && !now.Before(w.until):
+		w.until = now.Add(w.waits.NextBackOff())
 	case !p.unnoted && p.delivered > 0:
-		r.waits.Reset()
+		w.waits.Reset()
 	}
+	w.called = p.delivered > 0
+	w.wait(ctx, p, now)
 	if !p.probe || p.delivered == 0 {
 		return
 	}
-	if err := w.rows.Hurry(ctx, w.to.Name); err != nil && ctx.Err() == nil {
-		w.log.LogAttrs(ctx, slog.LevelError, "outbox not hurried", slog.Any("err", err))
+	if err := w.outbox.Hurry(ctx, w.to.Name); err != nil && ctx.Err() == nil {
+		w.log.LogAttrs(ctx, slog.LevelError, "deliveries not hurried", slog.Any("err", err))
+	}
+}
+
+// wait makes the destination wait as a whole, if a lane ended with that.
+func (w *Worker) wait(ctx context.Context, p passed, now time.Time) {
+	away, pause := 0, time.Duration(0)
+	if p.later != nil {
+		pause = p.later.Pause
+		if p.later.Untried {
+			w.last = p.before // the sender keeps its turn
+		}
+		if p.later.Away {
+			away = w.away + 1
+			pause = max(pause, w.to.Policy.Pause.After(away, 0))
+		}
+	}
+	if next := now.Add(pause); pause > 0 && next.After(w.until) {
+		w.until = next
+	}
+	if away == w.away || p.unnoted || ctx.Err() != nil {
+		return
+	}
+	w.away = away
+	if w.to.Pause == nil {
+		return
+	}
+	if err := w.to.Pause(ctx, away, w.until); err != nil && ctx.Err() == nil {
+		w.log.LogAttrs(ctx, slog.LevelError, "pause not noted", slog.Any("err", err))
 	}
 }
 
 // tryStuck makes one attempt on a waiting lane. The attempt counts: after a failure the lane
 // waits longer.
 func (w *Worker) tryStuck(ctx context.Context, r *running, did federation.DID) {
-	if _, held, err := w.rows.Held(ctx, w.to.Name); held || err != nil || len(r.busy) >= maxLanes {
+	if _, held, err := w.outbox.Held(ctx, w.to.Name); held || err != nil || len(r.busy) >= w.to.Policy.Window {
 		return
 	}
 	w.stuck.Store(false) // before the read, which may not see a delivery that fails meanwhile
-	lane, err := w.rows.Stuck(ctx, w.to.Name, did, time.Now())
+	lane, err := w.outbox.Stuck(ctx, w.to.Name, did, time.Now())
 	if !errors.Is(err, federation.ErrNotFound) {
 		w.stuck.Store(true)
 	}
@@ -354,37 +362,39 @@ func (w *Worker) tryStuck(ctx context.Context, r *running, did federation.DID) {
 	}
 }
 
-// lane delivers one lane in order, up to the first delivery that has to wait. If the peer limits
-// the rate, it makes only one delivery. It returns the number of finished deliveries, and whether
-// the record failed to save a result. The first delivery of a paid lane already counts in the pace.
-func (w *Worker) lane(ctx context.Context, id federation.HandoffID, paid bool) (over int, unnoted bool) {
-	rows, err := w.rows.PendingOf(ctx, w.to.Name, id, lanePage)
+// lane delivers one lane in order, up to the first delivery that has to wait. If senders take turns,
+// it makes only one delivery.
+func (w *Worker) lane(ctx context.Context, p *passed, called bool) {
+	rows, err := w.rows.PendingOf(ctx, w.to.Name, p.lane, w.to.Policy.Page)
 	if err != nil {
+		p.unnoted = true
 		if ctx.Err() == nil {
-			w.log.LogAttrs(ctx, slog.LevelError, "lane not read", slog.String("handoff_id", id.String()), slog.Any("err", err))
+			w.log.LogAttrs(ctx, slog.LevelError, "lane not read", slog.String("lane", p.lane), slog.Any("err", err))
 		}
-		return 0, true
+		return
 	}
 	rows = slices.DeleteFunc(rows, func(d federation.Delivery) bool { return d.Personal && d.Next.After(time.Now()) })
+	paid := p.paid
 	for len(rows) > 0 && ctx.Err() == nil {
 		d, covered := newest(rows, time.Now())
 		rows = rows[len(covered):]
-		err := w.row(ctx, d, covered, paid)
+		err := w.row(ctx, d, covered, attempt{paid: paid, called: called})
 		paid = false
 		if err == nil {
-			over += len(covered)
-			if w.to.Pace.Limited() {
-				return over, false // the next one may belong to another sender
+			p.delivered += len(covered)
+			if w.inTurn() {
+				return // the next one may belong to another sender
 			}
 			continue
 		}
 		w.logWait(ctx, d, err)
 		fault.Again(err)
-		if _, absent := errors.AsType[*AbsentError](err); !absent || errors.Is(err, errUnnoted) {
-			return over, errors.Is(err, errUnnoted)
+		p.later, _ = errors.AsType[*LaterError](err)
+		p.unnoted = errors.Is(err, errUnnoted)
+		if _, absent := errors.AsType[*AbsentError](err); !absent || p.unnoted {
+			return
 		}
 	}
-	return over, false
 }
 
 // newest returns the next delivery of a lane, and the rows that end with it. Of several old
@@ -393,7 +403,7 @@ func newest(lane []federation.Delivery, now time.Time) (d federation.Delivery, c
 	for i, each := range lane {
 		d, covered = each, append(covered, each.Row)
 		d.Skipped = i
-		stale := each.Broken == "" && each.Entry.Event.Verb == federation.Progress && now.Sub(each.Entry.Filed) >= staleProgress
+		stale := each.Broken == "" && each.Entry.Event.Verb == federation.Progress && now.Sub(each.Queued) >= staleProgress
 		last := i+1 == len(lane) || lane[i+1].Broken != "" || lane[i+1].Entry.Event.Verb != federation.Progress
 		if !stale || last {
 			break
@@ -405,31 +415,38 @@ func newest(lane []federation.Delivery, now time.Time) (d federation.Delivery, c
 // logWait logs why a delivery has to wait.
 func (w *Worker) logWait(ctx context.Context, d federation.Delivery, err error) {
 	if ctx.Err() == nil {
-		w.log.LogAttrs(ctx, slog.LevelInfo, "delivery waits", slog.String("event_id", d.Entry.Row().ID.String()),
-			slog.String("handoff_id", d.Entry.Row().Handoff.String()), slog.Int("attempt", d.Attempt+1), slog.Any("err", err))
+		w.log.LogAttrs(ctx, slog.LevelInfo, "delivery waits", slog.String("event_id", d.Ref()),
+			slog.String("handoff_id", d.Handoff().String()), slog.Int("attempt", d.Attempt+1), slog.Any("err", err))
 	}
+}
+
+// attempt is one attempt on a delivery.
+type attempt struct {
+	paid    bool // it counts in the pace already
+	called  bool // the destination took a delivery since its last pause
+	counted bool // on record, before it is made
 }
 
 // row makes one delivery and settles the rows that end with it. After a nil error the delivery
 // has ended: delivered, refused or given up.
-func (w *Worker) row(ctx context.Context, d federation.Delivery, covered []int64, paid bool) error {
+func (w *Worker) row(ctx context.Context, d federation.Delivery, covered []int64, a attempt) error {
 	if d.Broken != "" {
 		return w.settle(ctx, d, covered, federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadBroken, Why: d.Broken})
 	}
-	if !paid {
+	if !a.paid {
 		if err := w.to.Pace.wait(ctx); err != nil {
 			return err
 		}
 	}
-	counted := w.to.ShowsOnce != nil && w.to.ShowsOnce(d)
-	if counted && w.fresh.take(d.Entry.Event.ID) {
+	a.counted = w.to.ShowsOnce != nil && w.to.ShowsOnce(d)
+	if a.counted && w.fresh.take(d.Entry.Event.ID) {
 		d.Attempt-- // the attempt that was counted with the step is this one
-	} else if counted {
-		if err := w.rows.Attempt(ctx, w.to.Name, covered[len(covered)-1:]); err != nil {
+	} else if a.counted {
+		if err := w.outbox.Attempt(ctx, w.to.Name, covered[len(covered)-1:]); err != nil {
 			return fmt.Errorf("%w: attempt: %w", errUnnoted, err)
 		}
 	}
-	trying, cancel := context.WithTimeout(ctx, attemptTimeout)
+	trying, cancel := context.WithTimeout(ctx, w.to.Policy.Attempt)
 	err := fault.Catch(func() error { return w.to.Deliver(trying, d) })
 	cancel()
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
@@ -443,27 +460,46 @@ func (w *Worker) row(ctx context.Context, d federation.Delivery, covered []int64
 	case isRefusal:
 		return w.settle(ctx, d, covered, federation.Settlement{State: federation.DeliveryRefused, Code: string(refused.Code), Why: refused.Sentence()})
 	}
-	return w.failed(ctx, d, covered, counted, err)
+	return w.failed(ctx, d, covered, a, err)
 }
 
 // failed notes a failed attempt and returns its error, or gives the delivery up after
-// [maxFailures].
-func (w *Worker) failed(ctx context.Context, d federation.Delivery, covered []int64, counted bool, err error) error {
+// [Policy.Failures].
+func (w *Worker) failed(ctx context.Context, d federation.Delivery, covered []int64, a attempt, err error) error {
 	if ctx.Err() != nil {
 		return err // the connection has ended: the attempt says nothing about the delivery
 	}
+	now := time.Now()
 	_, absent := errors.AsType[*AbsentError](err)
 	away, isAway := errors.AsType[*federation.UnavailableError](err)
-	if !isAway && d.Attempt+1 >= maxFailures {
+	later, isLater := errors.AsType[*LaterError](err)
+	if isLater && later.TooSoon && a.called {
+		uncounted := *later
+		uncounted.Untried = true
+		return &uncounted
+	}
+	if isLater && later.Untried {
+		return err
+	}
+	if most := w.to.Policy.Failures; most > 0 && !isAway && d.Attempt+1 >= most {
 		return w.settle(ctx, d, covered, federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadFailed, Why: err.Error()})
 	}
-	now := time.Now()
-	wait := rowPause(d.Attempt, now.Sub(d.Entry.Filed))
-	if isAway && away.RetryAfter > 0 {
+	wait := w.to.Policy.Retry.After(d.Attempt+1, now.Sub(d.Queued))
+	failure := federation.Failure{Reason: err.Error(), At: now, Counted: a.counted, Personal: absent}
+	switch {
+	case isAway && away.RetryAfter > 0:
 		w.to.Pace.TooMuch(now, away.RetryAfter)
 		wait = away.RetryAfter
+	case isLater:
+		if later.TooMuch {
+			w.to.Pace.TooMuch(now, later.Pause)
+		}
+		if wait = cmp.Or(later.Wait, wait); later.Away {
+			wait = 0 // the destination waits as a whole
+		}
+		failure.Unsure = later.Unsure
 	}
-	failure := federation.Failure{Reason: err.Error(), At: now, Next: now.Add(wait), Counted: counted, Personal: absent}
+	failure.Next = now.Add(wait)
 	failed := covered[:1]
 	if absent { // from now on each row waits by itself
 		failed = covered
@@ -479,28 +515,26 @@ func (w *Worker) failed(ctx context.Context, d federation.Delivery, covered []in
 	return err
 }
 
-// rowPause returns how long a delivery waits after a number of attempts, with jitter.
-func rowPause(attempts int, age time.Duration) time.Duration {
-	longest := min(max(minRetryWait, age/ageShare), maxRetryWait)
-	pause := min(longest, retryWait<<min(max(attempts, 0), 16))
-	return pause - rand.N(pause/4+1) //nolint:gosec // G404: spreads load, and keeps no secret
-}
-
-// settle ends a delivery with all rows that it covers.
+// settle ends a delivery with all rows that it covers. It does so also after the connection has ended,
+// so that nothing that the destination has proved is delivered again.
 func (w *Worker) settle(ctx context.Context, d federation.Delivery, covered []int64, how federation.Settlement) error {
+	ctx = context.WithoutCancel(ctx)
 	how.At = time.Now()
 	outcome := how.Outcome()
 	if outcome != federation.DeliveryDelivered {
-		w.log.LogAttrs(ctx, slog.LevelWarn, "delivery ended", slog.String("outcome", string(outcome)), slog.String("event_id", d.Entry.Row().ID.String()),
-			slog.String("handoff_id", d.Entry.Row().Handoff.String()), slog.Int("attempt", d.Attempt+1), slog.String("reason", how.Why))
+		w.log.LogAttrs(ctx, slog.LevelWarn, "delivery ended", slog.String("outcome", string(outcome)), slog.String("event_id", d.Ref()),
+			slog.String("handoff_id", d.Handoff().String()), slog.Int("attempt", d.Attempt+1), slog.String("reason", how.Why))
 	}
 	if err := w.rows.Settle(ctx, w.to.Name, covered, how); err != nil {
 		return fmt.Errorf("%w: settle: %w", errUnnoted, err)
 	}
-	w.to.Ended(d, len(covered), how)
+	if w.to.Ended != nil {
+		w.to.Ended(ctx, d, len(covered), how)
+	}
 	return nil
 }
 
+// newWaits returns the waits after the record could not be read or written.
 func newWaits() *backoff.ExponentialBackOff {
 	waits := backoff.NewExponentialBackOff()
 	waits.InitialInterval, waits.MaxInterval, waits.Multiplier = 500*time.Millisecond, 30*time.Second, 2
