@@ -43,13 +43,13 @@ type Supervisor struct {
 func NewSupervisor(link Link, outbox delivery.Steps, wakes Wakes, m *Metrics, log *slog.Logger) *Supervisor {
 	log = log.With(slog.String("network", link.Network()), slog.String("link", link.Name()))
 	s := &Supervisor{link: link, wakes: wakes, metrics: m, log: log, status: newStatus(), onLoss: func() {}, dialNow: make(chan struct{}, 1)}
-	s.outbox = delivery.NewWorker(s.destination(), delivery.StepRows(outbox), log)
+	s.outbox = delivery.NewWorker(s.destination(), delivery.StepRows(outbox))
 	return s
 }
 
 // destination returns the link as a destination of deliveries.
 func (s *Supervisor) destination() delivery.Destination {
-	to := delivery.Destination{Name: s.link.Name(), Policy: delivery.ToLink(), Pace: delivery.NewPace(perMinute(s.link)), Deliver: s.attempt, Ended: s.ended}
+	to := delivery.Destination{Name: s.link.Name(), Policy: delivery.ToLink(), Pace: delivery.NewPace(perMinute(s.link)), Log: s.log, Deliver: s.attempt, Ended: s.ended}
 	if shower, ok := s.link.(OnceShower); ok {
 		to.ShowsOnce = shower.ShowsOnce
 	}

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -107,6 +108,7 @@ type Destination struct {
 	Name   string
 	Policy Policy
 	Pace   *Pace
+	Log    *slog.Logger
 	// Away is how often in a row the destination did not answer, as the record has it.
 	Away int
 	// Deliver makes one attempt.

@@ -2,10 +2,14 @@ package delivery
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"baton/federation"
+	"baton/federation/store/registry"
 )
 
 // Rows holds the pending deliveries of destinations in lanes. The deliveries of a lane keep their
@@ -47,6 +51,24 @@ type Outbox interface {
 	Attempt(ctx context.Context, to string, rows []int64) error
 	// Hurry makes every lane of a destination due now.
 	Hurry(ctx context.Context, to string) error
+}
+
+// Source is the Rows of destinations without a connection, which replicas take in turns.
+type Source interface {
+	Rows
+	// Take leases up to room destinations with a due delivery to the caller, longest waiting first. No
+	// other caller gets them until LetGo or the time until.
+	Take(ctx context.Context, now, until time.Time, room int) ([]Due, error)
+	// LetGo ends the lease. What waits for the destination is not due before at.
+	LetGo(ctx context.Context, to string, at time.Time) error
+	// NextDue returns when the next delivery to any destination is due, after a time; zero for none.
+	NextDue(ctx context.Context, after time.Time) (time.Time, error)
+}
+
+// Due is a destination with a due delivery.
+type Due struct {
+	Name string
+	Away int // how often in a row it did not answer
 }
 
 // Steps are the pending steps and texts of links in the record.
@@ -100,4 +122,117 @@ func texts(ids []federation.HandoffID) []string {
 		lanes[i] = id.String()
 	}
 	return lanes
+}
+
+// duePage bounds the due deliveries of a webhook that are read at once, at some 100 bytes each. It exceeds
+// the default limit of an inbox, so that no sender is outside of it.
+const duePage = 1 << 14
+
+// WebhookRows returns the deliveries to webhooks. A delivery is a lane: the record returns the first
+// one of each handoff or conversation.
+func WebhookRows(record *registry.Record) Source { return pushes{record} } //nolint:ireturn // the engine has many sources
+
+type pushes struct{ record *registry.Record }
+
+func (p pushes) Turn(ctx context.Context, to string, after federation.DID, now time.Time, limit int) (Turn, error) {
+	id, err := webhookID(to)
+	if err != nil {
+		return Turn{}, err
+	}
+	due, err := p.record.DuePushes(ctx, id, now, duePage)
+	waiting := make([]waiting, len(due))
+	for i, d := range due {
+		waiting[i].sender, waiting[i].lane = d.Sender, strconv.FormatInt(d.Item, 10)
+	}
+	return turn(waiting, after, limit), err
+}
+
+func (p pushes) PendingOf(ctx context.Context, to, lane string, _ int) ([]federation.Delivery, error) {
+	id, err := webhookID(to)
+	if err != nil {
+		return nil, err
+	}
+	item, err := strconv.ParseInt(lane, 10, 64)
+	if err != nil {
+		return nil, fmt.Errorf("read lane %q: %w", lane, err)
+	}
+	push, err := p.record.DuePush(ctx, id, item, time.Now())
+	if errors.Is(err, federation.ErrNotFound) {
+		return nil, nil // no longer due
+	}
+	d := federation.Delivery{Row: item, Push: &push, Queued: push.Queued, Attempt: push.Attempt, Next: push.Next, Reason: push.Reason, Broken: push.Broken}
+	return []federation.Delivery{d}, err
+}
+
+func (p pushes) Failed(ctx context.Context, to string, row int64, f federation.Failure) error {
+	id, err := webhookID(to)
+	if err != nil {
+		return err
+	}
+	return p.record.PushFailed(ctx, id, row, f)
+}
+
+func (p pushes) Settle(ctx context.Context, to string, rows []int64, how federation.Settlement) error {
+	id, err := webhookID(to)
+	for _, row := range rows {
+		if err == nil {
+			err = p.record.PushEnded(ctx, id, row, how)
+		}
+	}
+	return err
+}
+
+func (p pushes) Take(ctx context.Context, now, until time.Time, room int) ([]Due, error) {
+	hooks, err := p.record.TakeWebhooks(ctx, now, until, room)
+	due := make([]Due, len(hooks))
+	for i, hook := range hooks {
+		due[i].Name = federation.WebhookName(hook.ID)
+	}
+	return due, err
+}
+
+func (p pushes) LetGo(ctx context.Context, to string, at time.Time) error {
+	id, err := webhookID(to)
+	if err != nil {
+		return err
+	}
+	return p.record.LetGo(ctx, id, at)
+}
+
+func (p pushes) NextDue(ctx context.Context, after time.Time) (time.Time, error) {
+	return p.record.NextDue(ctx, after)
+}
+
+func webhookID(to string) (id federation.WebhookID, err error) {
+	if err := id.UnmarshalText([]byte(strings.TrimPrefix(to, federation.WebhookLink+"/"))); err != nil {
+		return id, fmt.Errorf("read name of webhook %q: %w", to, err)
+	}
+	return id, nil
+}
+
+// waiting is a lane whose first delivery is due.
+type waiting struct{ sender, lane string }
+
+// turn returns the turn of the next sender after another one, in a circle by name.
+func turn(due []waiting, after federation.DID, limit int) Turn {
+	var next, first string
+	hasNext := false
+	for i, d := range due {
+		if i == 0 || d.sender < first {
+			first = d.sender
+		}
+		if d.sender > string(after) && (!hasNext || d.sender < next) {
+			next, hasNext = d.sender, true
+		}
+	}
+	if !hasNext {
+		next = first
+	}
+	t := Turn{Sender: federation.DID(next)}
+	for _, d := range due {
+		if d.sender == next && len(t.Lanes) < limit {
+			t.Lanes = append(t.Lanes, d.lane)
+		}
+	}
+	return t
 }

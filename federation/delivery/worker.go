@@ -26,9 +26,10 @@ const headsPage = 256
 // follows. Younger reports are all delivered, for users that watch the channel.
 const staleProgress = 10 * time.Second
 
-// errUnnoted is returned where the record could not note the result of a delivery. The worker
-// pauses then, because the record would return the same deliveries at once.
-var errUnnoted = errors.New("delivery: not noted")
+// ErrUnnoted is the error of an attempt for which the record could not be read, or could not note the
+// result. It says nothing about the delivery. The worker pauses then, because the record would return
+// the same deliveries at once.
+var ErrUnnoted = errors.New("delivery: not noted")
 
 // Worker serves one destination. It delivers many lanes concurrently, so that a failing lane delays
 // no other one, and starts due lanes by ascending rank. If the destination limits the rate, or by its
@@ -38,7 +39,6 @@ type Worker struct {
 	to     Destination
 	rows   Rows
 	outbox Outbox // the same rows, of a destination with a connection; else nil
-	log    *slog.Logger
 	fresh  fresh
 	heard  chan federation.DID // holds one DID that sent a step while a delivery waits
 	stuck  atomic.Bool         // a delivery may wait for a later attempt
@@ -53,14 +53,14 @@ type Worker struct {
 }
 
 // NewWorker returns the worker of a destination with a connection. Nothing runs until Run.
-func NewWorker(to Destination, rows Outbox, log *slog.Logger) *Worker {
-	w := newWorker(to, rows, log)
+func NewWorker(to Destination, rows Outbox) *Worker {
+	w := newWorker(to, rows)
 	w.outbox = rows
 	return w
 }
 
-func newWorker(to Destination, rows Rows, log *slog.Logger) *Worker {
-	return &Worker{to: to, rows: rows, log: log, heard: make(chan federation.DID, 1), away: to.Away, waits: newWaits()}
+func newWorker(to Destination, rows Rows) *Worker {
+	return &Worker{to: to, rows: rows, heard: make(chan federation.DID, 1), away: to.Away, waits: newWaits()}
 }
 
 // maxFresh bounds the steps that a worker remembers as not tried yet. A link that is down
@@ -257,7 +257,7 @@ func (w *Worker) fillInTurn(ctx context.Context, r *running) {
 // unread notes that the record could not be read. A destination that is served in turns waits then.
 func (w *Worker) unread(ctx context.Context, err error) {
 	if ctx.Err() == nil {
-		w.log.LogAttrs(ctx, slog.LevelError, "deliveries not read", slog.Any("err", err))
+		w.to.Log.LogAttrs(ctx, slog.LevelError, "deliveries not read", slog.Any("err", err))
 	}
 	if w.outbox == nil {
 		w.until = time.Now().Add(w.waits.NextBackOff())
@@ -314,7 +314,7 @@ func (w *Worker) over(ctx context.Context, r *running, p passed) {
 		return
 	}
 	if err := w.outbox.Hurry(ctx, w.to.Name); err != nil && ctx.Err() == nil {
-		w.log.LogAttrs(ctx, slog.LevelError, "deliveries not hurried", slog.Any("err", err))
+		w.to.Log.LogAttrs(ctx, slog.LevelError, "deliveries not hurried", slog.Any("err", err))
 	}
 }
 
@@ -342,7 +342,7 @@ func (w *Worker) wait(ctx context.Context, p passed, now time.Time) {
 		return
 	}
 	if err := w.to.Pause(ctx, away, w.until); err != nil && ctx.Err() == nil {
-		w.log.LogAttrs(ctx, slog.LevelError, "pause not noted", slog.Any("err", err))
+		w.to.Log.LogAttrs(ctx, slog.LevelError, "pause not noted", slog.Any("err", err))
 	}
 }
 
@@ -369,7 +369,7 @@ func (w *Worker) lane(ctx context.Context, p *passed, called bool) {
 	if err != nil {
 		p.unnoted = true
 		if ctx.Err() == nil {
-			w.log.LogAttrs(ctx, slog.LevelError, "lane not read", slog.String("lane", p.lane), slog.Any("err", err))
+			w.to.Log.LogAttrs(ctx, slog.LevelError, "lane not read", slog.String("lane", p.lane), slog.Any("err", err))
 		}
 		return
 	}
@@ -390,7 +390,7 @@ func (w *Worker) lane(ctx context.Context, p *passed, called bool) {
 		w.logWait(ctx, d, err)
 		fault.Again(err)
 		p.later, _ = errors.AsType[*LaterError](err)
-		p.unnoted = errors.Is(err, errUnnoted)
+		p.unnoted = errors.Is(err, ErrUnnoted)
 		if _, absent := errors.AsType[*AbsentError](err); !absent || p.unnoted {
 			return
 		}
@@ -415,7 +415,7 @@ func newest(lane []federation.Delivery, now time.Time) (d federation.Delivery, c
 // logWait logs why a delivery has to wait.
 func (w *Worker) logWait(ctx context.Context, d federation.Delivery, err error) {
 	if ctx.Err() == nil {
-		w.log.LogAttrs(ctx, slog.LevelInfo, "delivery waits", slog.String("event_id", d.Ref()),
+		w.to.Log.LogAttrs(ctx, slog.LevelInfo, "delivery waits", slog.String("event_id", d.Ref()),
 			slog.String("handoff_id", d.Handoff().String()), slog.Int("attempt", d.Attempt+1), slog.Any("err", err))
 	}
 }
@@ -443,7 +443,7 @@ func (w *Worker) row(ctx context.Context, d federation.Delivery, covered []int64
 		d.Attempt-- // the attempt that was counted with the step is this one
 	} else if a.counted {
 		if err := w.outbox.Attempt(ctx, w.to.Name, covered[len(covered)-1:]); err != nil {
-			return fmt.Errorf("%w: attempt: %w", errUnnoted, err)
+			return fmt.Errorf("%w: attempt: %w", ErrUnnoted, err)
 		}
 	}
 	trying, cancel := context.WithTimeout(ctx, w.to.Policy.Attempt)
@@ -452,6 +452,8 @@ func (w *Worker) row(ctx context.Context, d federation.Delivery, covered []int64
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
 	givenUp, isGivenUp := errors.AsType[*federation.GivenUpError](err)
 	switch {
+	case errors.Is(err, ErrUnnoted):
+		return err
 	case isGivenUp:
 		return w.settle(ctx, d, covered, federation.Settlement{State: federation.DeliveryDead, Dead: givenUp.Reason, Why: givenUp.Why})
 	case err == nil:
@@ -510,7 +512,7 @@ func (w *Worker) failed(ctx context.Context, d federation.Delivery, covered []in
 	}
 	w.stuck.Store(true)
 	if unnoted != nil {
-		return errors.Join(err, fmt.Errorf("%w: failure: %w", errUnnoted, unnoted))
+		return errors.Join(err, fmt.Errorf("%w: failure: %w", ErrUnnoted, unnoted))
 	}
 	return err
 }
@@ -522,11 +524,11 @@ func (w *Worker) settle(ctx context.Context, d federation.Delivery, covered []in
 	how.At = time.Now()
 	outcome := how.Outcome()
 	if outcome != federation.DeliveryDelivered {
-		w.log.LogAttrs(ctx, slog.LevelWarn, "delivery ended", slog.String("outcome", string(outcome)), slog.String("event_id", d.Ref()),
+		w.to.Log.LogAttrs(ctx, slog.LevelWarn, "delivery ended", slog.String("outcome", string(outcome)), slog.String("event_id", d.Ref()),
 			slog.String("handoff_id", d.Handoff().String()), slog.Int("attempt", d.Attempt+1), slog.String("reason", how.Why))
 	}
 	if err := w.rows.Settle(ctx, w.to.Name, covered, how); err != nil {
-		return fmt.Errorf("%w: settle: %w", errUnnoted, err)
+		return fmt.Errorf("%w: settle: %w", ErrUnnoted, err)
 	}
 	if w.to.Ended != nil {
 		w.to.Ended(ctx, d, len(covered), how)
