@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"baton/federation"
@@ -235,4 +237,172 @@ func turn(due []waiting, after federation.DID, limit int) Turn {
 		}
 	}
 	return t
+}
+
+// registryPage is how many documents are read at once for one registry.
+const registryPage = 200
+
+// RegistryRows are the deliveries to other registries. The lane of a document is its order key. Leases
+// are in memory: one replica at a time has the registries.
+type RegistryRows struct {
+	record *registry.Record
+
+	mu     sync.Mutex
+	taken  map[string]bool
+	until  map[string]time.Time // not due before
+	probed map[string]bool      // due in spite of a pause
+	paused map[string]bool
+	next   time.Time // when the next one is due
+}
+
+// NewRegistryRows returns the deliveries to other registries.
+func NewRegistryRows(record *registry.Record) *RegistryRows {
+	return &RegistryRows{record: record, taken: map[string]bool{}, until: map[string]time.Time{}, probed: map[string]bool{}, paused: map[string]bool{}}
+}
+
+// heads returns the first row of each lane of a registry.
+func (r *RegistryRows) heads(ctx context.Context, to string) ([]federation.PeerDelivery, error) {
+	var heads []federation.PeerDelivery
+	lanes := map[string]bool{}
+	for after := int64(0); ; {
+		rows, err := r.record.PeerQueue(ctx, to, after, registryPage)
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			if after = row.Row; !lanes[row.OrderKey] {
+				lanes[row.OrderKey] = true
+				heads = append(heads, row)
+			}
+		}
+		if len(rows) < registryPage {
+			return heads, nil
+		}
+	}
+}
+
+// Turn implements [Rows].
+func (r *RegistryRows) Turn(ctx context.Context, to string, after federation.DID, now time.Time, limit int) (Turn, error) {
+	heads, err := r.heads(ctx, to)
+	var due []waiting
+	for _, row := range heads {
+		if !row.Next.After(now) {
+			due = append(due, waiting{row.Sender, strconv.FormatInt(row.Row, 10)})
+		}
+	}
+	return turn(due, after, limit), err
+}
+
+// PendingOf implements [Rows].
+func (r *RegistryRows) PendingOf(ctx context.Context, to, lane string, _ int) ([]federation.Delivery, error) {
+	n, err := strconv.ParseInt(lane, 10, 64)
+	if err != nil {
+		return nil, fmt.Errorf("read lane %q: %w", lane, err)
+	}
+	rows, err := r.record.PeerDeliveries(ctx, to, n-1, 1)
+	if err != nil || len(rows) == 0 || rows[0].Row != n {
+		return nil, err
+	}
+	row := rows[0]
+	return []federation.Delivery{{Row: row.Row, Document: &row, Queued: row.Queued, Attempt: row.Attempt, Next: row.Next, Reason: row.Reason}}, nil
+}
+
+// Failed implements [Rows].
+func (r *RegistryRows) Failed(ctx context.Context, _ string, row int64, f federation.Failure) error {
+	return r.record.Postpone(ctx, row, f.Reason, f.Unsure, f.At, f.Next)
+}
+
+// Settle implements [Rows].
+func (r *RegistryRows) Settle(ctx context.Context, _ string, rows []int64, how federation.Settlement) error {
+	for _, row := range rows {
+		var err error
+		if how.Outcome() == federation.DeliveryDelivered {
+			err = r.record.PeerTook(ctx, row, how.At)
+		} else {
+			err = r.record.Bury(ctx, row, how.Dead, how.Why, how.At)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Take implements [Source].
+func (r *RegistryRows) Take(ctx context.Context, now, _ time.Time, room int) ([]Due, error) {
+	peers, err := r.record.PeerOutboxes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.next = time.Time{}
+	clear(r.paused)
+	var due []Due
+	for _, p := range peers {
+		_, held, err := r.record.Held(ctx, p.Name)
+		if err != nil {
+			return due, err
+		}
+		if held || r.taken[p.Name] {
+			continue
+		}
+		r.paused[p.Name] = p.Next.After(now)
+		at := p.Next
+		if r.probed[p.Name] {
+			at = time.Time{}
+		} else if until := r.until[p.Name]; until.After(at) {
+			at = until
+		}
+		if !at.After(now) {
+			heads, err := r.heads(ctx, p.Name)
+			if err != nil {
+				return due, err
+			}
+			if len(heads) > 0 {
+				at = slices.MinFunc(heads, func(a, b federation.PeerDelivery) int { return a.Next.Compare(b.Next) }).Next
+			}
+		}
+		switch {
+		case at.After(now):
+			if r.next.IsZero() || at.Before(r.next) {
+				r.next = at
+			}
+		case len(due) < room:
+			r.taken[p.Name] = true
+			delete(r.probed, p.Name)
+			due = append(due, Due{Name: p.Name, Away: p.Failures})
+		}
+	}
+	return due, nil
+}
+
+// LetGo implements [Source].
+func (r *RegistryRows) LetGo(_ context.Context, to string, at time.Time) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.taken, to)
+	if r.until[to] = at; len(r.until) > maxKept {
+		clear(r.until)
+	}
+	return nil
+}
+
+// NextDue implements [Source].
+func (r *RegistryRows) NextDue(context.Context, time.Time) (time.Time, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.next, nil
+}
+
+// Hurry makes a registry that is not called now due for one turn, and reports whether it was paused. It
+// does not block on the record.
+func (r *RegistryRows) Hurry(to string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.paused[to] || r.probed[to] {
+		return false
+	}
+	r.probed[to] = true
+	return true
 }

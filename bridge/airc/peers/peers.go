@@ -220,7 +220,7 @@ type Registries struct {
 	known chan map[string]Peer // owned by the goroutine that receives it, until it sends it back
 	rates chan map[string]*rate.Limiter
 	paces chan map[string]*pace
-	heard chan string // domains of registries that something came from
+	rows  *delivery.RegistryRows
 }
 
 // pace is how fast one registry takes messages, with what it advertised.
@@ -234,7 +234,7 @@ func New(d Deps) *Registries {
 	ps := &Registries{
 		deps: d, unproven: newUnproven(), found: newFound(),
 		known: make(chan map[string]Peer, 1), rates: make(chan map[string]*rate.Limiter, 1), paces: make(chan map[string]*pace, 1),
-		heard: make(chan string, 16), // one that is not noted is heard again
+		rows: delivery.NewRegistryRows(d.Record.Record),
 	}
 	ps.known <- map[string]Peer{}
 	ps.paces <- map[string]*pace{}
@@ -413,11 +413,10 @@ func (ps *Registries) pace(domain string, perMinute int) *delivery.Pace {
 }
 
 // Heard says that something came from a registry: it may take what waits for it. It does
-// not block.
+// not block on the record.
 func (ps *Registries) Heard(domain string) {
-	select {
-	case ps.heard <- domain:
-	default:
+	if ps.rows.Hurry(domain) {
+		ps.deps.Wakes.Wake(bridge.RelayTopic)
 	}
 }
 
