@@ -29,6 +29,7 @@ const (
 type Supervisor struct {
 	link    Link
 	outbox  *delivery.Worker
+	notices *delivery.Worker // nil for a link that tells none
 	wakes   Wakes
 	tracer  Tracer // nil records no traces
 	metrics *Metrics
@@ -40,10 +41,13 @@ type Supervisor struct {
 }
 
 // NewSupervisor returns the supervisor of one link. Nothing runs until Run.
-func NewSupervisor(link Link, outbox delivery.Steps, wakes Wakes, m *Metrics, log *slog.Logger) *Supervisor {
+func NewSupervisor(link Link, record delivery.Record, wakes Wakes, m *Metrics, log *slog.Logger) *Supervisor {
 	log = log.With(slog.String("network", link.Network()), slog.String("link", link.Name()))
 	s := &Supervisor{link: link, wakes: wakes, metrics: m, log: log, status: newStatus(), onLoss: func() {}, dialNow: make(chan struct{}, 1)}
-	s.outbox = delivery.NewWorker(s.destination(), delivery.StepRows(outbox))
+	s.outbox = delivery.NewWorker(s.destination(), delivery.StepRows(record))
+	if notifier, ok := link.(Notifier); ok {
+		s.notices = delivery.NewTurns(s.readers(notifier), delivery.NoticeRows(record))
+	}
 	return s
 }
 
@@ -76,6 +80,43 @@ func (s *Supervisor) attempt(ctx context.Context, d federation.Delivery) error {
 	err := s.link.Deliver(ctx, d)
 	end(err)
 	return err
+}
+
+// readers returns the readers of the link's notices as a destination.
+func (s *Supervisor) readers(link Notifier) delivery.Destination {
+	to := delivery.Destination{Name: link.Name(), Policy: delivery.ToReaders(), Pace: delivery.NewPace(0), Log: s.log}
+	if _, ok := link.(InboxReader); ok {
+		to.Name = federation.InboxLink
+	}
+	to.Deliver = func(ctx context.Context, d federation.Delivery) error {
+		if err := link.Notify(ctx, *d.Notice); err != nil {
+			return &delivery.LaterError{Err: err}
+		}
+		return nil
+	}
+	to.Ended = func(ctx context.Context, d federation.Delivery, _ int, _ federation.Settlement) {
+		n := d.Notice
+		attrs := []slog.Attr{slog.String("outcome", string(n.Kind)), slog.String("reason", n.Code), slog.String("did", string(n.Reader()))}
+		if n.Kind == federation.NoticeDisabled {
+			attrs = append(attrs, slog.String("webhook", federation.WebhookName(n.Webhook.ID)))
+		} else {
+			attrs = append(attrs, slog.String("event_id", n.Row().ID.String()), slog.String("handoff_id", n.Row().Handoff.String()))
+		}
+		s.log.LogAttrs(ctx, slog.LevelInfo, "told", attrs...)
+	}
+	return to
+}
+
+// Tell delivers the notices of the link until ctx ends. A link that is not [Mounted] does so by itself
+// while it is up.
+func (s *Supervisor) Tell(ctx context.Context) {
+	if s.notices == nil {
+		return
+	}
+	for waits := newWaits(); ctx.Err() == nil; Sleep(ctx, waits.NextBackOff()) {
+		err := fault.Catch(func() error { return s.notices.Run(ctx, nil) })
+		s.metrics.Fault(ctx, s.log, "notices "+s.link.Name(), err)
+	}
 }
 
 // ended counts deliveries that have ended.
@@ -192,6 +233,16 @@ func (s *Supervisor) session(ctx context.Context, onUp, onLoss func()) error {
 			return nil
 		}
 	}))
+	if _, mounted := s.link.(Mounted); !mounted {
+		group.Go(fault.Func(func() error {
+			select {
+			case <-up:
+				s.Tell(delivering)
+			case <-delivering.Done():
+			}
+			return nil
+		}))
+	}
 	return group.Wait()
 }
 

@@ -38,7 +38,7 @@ func ToLink() Policy {
 // waits a minute, and delays no other one.
 func ToReaders() Policy {
 	return Policy{
-		Window: 1, Page: 1, Attempt: 3 * time.Minute, Look: time.Second,
+		Window: 1, Page: 1, InTurn: true, Attempt: 3 * time.Minute, Look: time.Second,
 		Retry: Backoff{First: time.Minute, Longest: time.Minute},
 	}
 }
@@ -135,7 +135,8 @@ func (e *AbsentError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause, which wraps [*federation.UnavailableError].
 func (e *AbsentError) Unwrap() error { return e.Err }
 
-// LaterError reports an attempt that failed, and how the next one waits.
+// LaterError reports an attempt that failed, and how the next one waits. It alone decides: it does not
+// wrap its cause.
 type LaterError struct {
 	Err  error
 	Wait time.Duration // of this delivery; 0 for the backoff of the policy
@@ -157,6 +158,3 @@ type LaterError struct {
 
 // Error implements error.
 func (e *LaterError) Error() string { return e.Err.Error() }
-
-// Unwrap returns the cause.
-func (e *LaterError) Unwrap() error { return e.Err }

@@ -61,7 +61,7 @@ func (t *turns) worker(to Destination, rows Rows) *Worker {
 	defer t.mu.Unlock()
 	w := t.kept[to.Name]
 	if delete(t.kept, to.Name); w == nil {
-		return newWorker(to, rows)
+		return NewTurns(to, rows)
 	}
 	if w.to = to; to.Pause != nil { // the record has the pause
 		w.away, w.until = to.Away, time.Time{}

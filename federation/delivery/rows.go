@@ -126,6 +126,81 @@ func texts(ids []federation.HandoffID) []string {
 	return lanes
 }
 
+// Notices are the pending notices of links in the record.
+type Notices interface {
+	Untold(ctx context.Context, link string, now time.Time, limit int) ([]federation.Notice, error)
+	Told(ctx context.Context, n federation.Notice) error
+	TellLater(ctx context.Context, n federation.Notice, next time.Time) error
+}
+
+// Record has the pending deliveries of links.
+type Record interface {
+	Steps
+	Notices
+}
+
+// noticePage bounds how many notices of one link are read at once.
+const noticePage = 64
+
+// NoticeRows returns the notices of links. A notice is a lane: none waits for another one.
+func NoticeRows(record Notices) Rows {
+	return &notices{record: record, read: map[string]federation.Notice{}}
+} //nolint:ireturn // the engine has many outboxes
+
+type notices struct {
+	record Notices
+
+	mu   sync.Mutex
+	read map[string]federation.Notice // of the last turn, by lane
+	rows []string                     // lanes by row
+}
+
+// Turn implements [Rows]. The turn is that of a reader.
+func (n *notices) Turn(ctx context.Context, to string, after federation.DID, now time.Time, limit int) (Turn, error) {
+	due, err := n.record.Untold(ctx, to, now, noticePage)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	clear(n.read)
+	n.rows = n.rows[:0]
+	var lanes []waiting
+	for _, each := range due {
+		lane := string(each.Reader()) + " " + each.Ref()
+		n.read[lane] = each
+		n.rows = append(n.rows, lane)
+		lanes = append(lanes, waiting{string(each.Reader()), lane})
+	}
+	return turn(lanes, after, limit), err
+}
+
+// PendingOf implements [Rows].
+func (n *notices) PendingOf(_ context.Context, _, lane string, _ int) ([]federation.Delivery, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	notice := n.read[lane]
+	return []federation.Delivery{{Row: int64(slices.Index(n.rows, lane)), Notice: &notice, Queued: notice.At}}, nil
+}
+
+func (n *notices) of(row int64) federation.Notice {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.read[n.rows[row]]
+}
+
+// Failed implements [Rows].
+func (n *notices) Failed(ctx context.Context, _ string, row int64, f federation.Failure) error {
+	return n.record.TellLater(ctx, n.of(row), f.Next)
+}
+
+// Settle implements [Rows].
+func (n *notices) Settle(ctx context.Context, _ string, rows []int64, _ federation.Settlement) error {
+	for _, row := range rows {
+		if err := n.record.Told(ctx, n.of(row)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // duePage bounds the due deliveries of a webhook that are read at once, at some 100 bytes each. It exceeds
 // the default limit of an inbox, so that no sender is outside of it.
 const duePage = 1 << 14

@@ -52,14 +52,15 @@ type Worker struct {
 	waits  *backoff.ExponentialBackOff
 }
 
-// NewWorker returns the worker of a destination with a connection. Nothing runs until Run.
+// NewWorker returns the worker of a link. Nothing runs until Run.
 func NewWorker(to Destination, rows Outbox) *Worker {
-	w := newWorker(to, rows)
+	w := NewTurns(to, rows)
 	w.outbox = rows
 	return w
 }
 
-func newWorker(to Destination, rows Rows) *Worker {
+// NewTurns returns the worker of a destination whose senders always take turns. Nothing runs until Run.
+func NewTurns(to Destination, rows Rows) *Worker {
 	return &Worker{to: to, rows: rows, heard: make(chan federation.DID, 1), away: to.Away, waits: newWaits()}
 }
 
@@ -136,8 +137,10 @@ func (w *Worker) Run(ctx context.Context, wake <-chan struct{}) error {
 	r := &running{busy: map[string]bool{}, done: make(chan passed)}
 	w.until = time.Time{}
 	w.waits.Reset()
-	w.stuck.Store(true) // until the record says otherwise
-	w.Probe("")         // the peer is back
+	if w.outbox != nil {
+		w.stuck.Store(true) // until the record says otherwise
+		w.Probe("")         // the peer is back
+	}
 	idle := time.NewTicker(w.to.Policy.Look)
 	defer idle.Stop()
 	var failed error
@@ -414,8 +417,12 @@ func newest(lane []federation.Delivery, now time.Time) (d federation.Delivery, c
 
 // logWait logs why a delivery has to wait.
 func (w *Worker) logWait(ctx context.Context, d federation.Delivery, err error) {
+	level := slog.LevelInfo
+	if d.Notice != nil {
+		level = slog.LevelDebug // its reader is away, for days perhaps
+	}
 	if ctx.Err() == nil {
-		w.to.Log.LogAttrs(ctx, slog.LevelInfo, "delivery waits", slog.String("event_id", d.Ref()),
+		w.to.Log.LogAttrs(ctx, level, "delivery waits", slog.String("event_id", d.Ref()),
 			slog.String("handoff_id", d.Handoff().String()), slog.Int("attempt", d.Attempt+1), slog.Any("err", err))
 	}
 }
@@ -510,7 +517,7 @@ func (w *Worker) failed(ctx context.Context, d federation.Delivery, covered []in
 	for _, row := range failed {
 		unnoted = errors.Join(unnoted, w.rows.Failed(ctx, w.to.Name, row, failure))
 	}
-	w.stuck.Store(true)
+	w.stuck.Store(w.outbox != nil)
 	if unnoted != nil {
 		return errors.Join(err, fmt.Errorf("%w: failure: %w", ErrUnnoted, unnoted))
 	}
