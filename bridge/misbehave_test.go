@@ -375,7 +375,7 @@ type damaged struct {
 	event federation.EventID
 }
 
-// PendingOf is [outboxes.Outboxes.PendingOf].
+// PendingOf is [deliveries.Outboxes.PendingOf].
 func (d damaged) PendingOf(ctx context.Context, link string, id federation.HandoffID, limit int) ([]federation.Delivery, error) {
 	lane, err := d.Record.PendingOf(ctx, link, id, limit)
 	for i, each := range lane {

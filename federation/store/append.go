@@ -10,13 +10,13 @@ import (
 	"slices"
 
 	"baton/federation"
+	"baton/federation/store/deliveries"
 	"baton/federation/store/engine"
 	"baton/federation/store/handoffs"
 	"baton/federation/store/inboxes"
 	"baton/federation/store/operators"
-	"baton/federation/store/outboxes"
 	"baton/federation/store/participants"
-	"baton/federation/store/pushes"
+	"baton/federation/store/queue"
 )
 
 // filing is a [federation.Filing] made ready by its caller, so that the one
@@ -59,7 +59,7 @@ func askBefore(ev federation.Event, signer int64, digest [32]byte, dids string) 
 		Query: `SELECT coalesce((SELECT version FROM handoff WHERE id = ?1), 0), coalesce((SELECT head FROM handoff WHERE id = ?1), ?5),
 			EXISTS (SELECT 1 FROM event WHERE id = ?3 AND signer = ` + bySigner + `) OR ?6 = 1 AND EXISTS (SELECT 1 FROM event WHERE signer = ` + bySigner + ` AND digest = ?4 AND minted = 1),
 			EXISTS (SELECT 1 FROM tombstone WHERE id = ?3) OR EXISTS (SELECT 1 FROM tombstone WHERE signer = ` + bySigner + ` AND digest = ?4),
-			EXISTS (SELECT 1 FROM unseen WHERE handoff = ?1), ` + pushes.HasFollower(`?1`) + `, ` + pushes.HasInboxes(`?7`),
+			EXISTS (SELECT 1 FROM unseen WHERE handoff = ?1), ` + queue.HasFollower(`?1`) + `, ` + queue.HasInboxes(`?7`),
 		Args: []any{ev.Handoff.String(), signer, ev.ID.String(), digest[:], make([]byte, sha256.Size), ev.Minted(), dids, ev.From},
 		Dest: []any{&b.version, &b.head, &b.known, &b.spent, &b.unseen, &b.followed, &b.called},
 		About: []string{
@@ -283,15 +283,15 @@ func (f filing) fileArrivals(ctx context.Context, q engine.Tx, rank federation.R
 // push queues the step, or the text, for the webhooks of its inboxes, and a step for the webhooks
 // that follow its handoff.
 func (f filing) push(ctx context.Context, q engine.Tx) error {
-	item := pushes.Item{Order: f.Event.Handoff.String(), Queued: engine.Stamp(f.Filed)}
+	item := queue.Item{Order: f.Event.Handoff.String(), Queued: engine.Stamp(f.Filed)}
 	err := q.Row(ctx, `SELECT seq FROM event WHERE id = ? AND signer = ?`, []any{f.Event.ID.String(), f.actors[f.Event.From]}, &item.Row)
 	for _, did := range f.Inboxes {
 		if err == nil {
-			err = pushes.QueueEntry(ctx, q, did, item)
+			err = queue.QueueEntry(ctx, q, did, item)
 		}
 	}
 	if err == nil && f.View.Version > 0 {
-		err = pushes.QueueStep(ctx, q, item)
+		err = queue.QueueStep(ctx, q, item)
 	}
 	return err
 }
@@ -302,7 +302,7 @@ func (f filing) deliver(ctx context.Context, q engine.Tx, ev federation.Event, r
 		if slices.Contains(f.Once, link) {
 			attempts = 1
 		}
-		err := outboxes.Put(ctx, q, outboxes.Row{
+		err := deliveries.Put(ctx, q, deliveries.Row{
 			Link: link, Signer: f.actors[ev.From], ID: ev.ID.String(), Attempt: attempts, Handoff: f.View.ID.String(), Rank: rank, Filed: engine.Stamp(f.Filed),
 		})
 		if err != nil {

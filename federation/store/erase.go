@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"baton/federation"
+	"baton/federation/store/deliveries"
 	"baton/federation/store/engine"
 	"baton/federation/store/handoffs"
 	"baton/federation/store/inboxes"
-	"baton/federation/store/outboxes"
 	"baton/federation/store/participants"
 )
 
@@ -387,7 +387,7 @@ func (e *erasure) otherTargets(done *federation.Erasing) []target {
 		{
 			&done.Waiting, `peer_delivery r`, `r.sender ` + ofDIDs + ` OR r.handoff ` + ofHandoffs,
 			[]any{e.participants, e.handoffs},
-			dropped{key: `r.n`, each: byRow(outboxes.ErasePeerDelivery)},
+			dropped{key: `r.n`, each: byRow(deliveries.ErasePeerDelivery)},
 		},
 		{&done.Other, `answer a`, `a.did ` + ofDIDs + ` OR EXISTS (SELECT 1 FROM event e WHERE e.id = a.event AND (` + eraseOfThem + `))`, both, all},
 		{
@@ -421,7 +421,7 @@ func dropWebhook(ctx context.Context, q engine.Tx, key string) error {
 	if err != nil {
 		return err
 	}
-	return outboxes.DropWebhook(ctx, q, id)
+	return deliveries.DropWebhook(ctx, q, id)
 }
 
 // byRow returns a drop by a key that is a number.
@@ -443,7 +443,7 @@ func (e *erasure) endDeliveries(ctx context.Context, q engine.Tx, s stored) erro
 		return err
 	}
 	for _, link := range links {
-		if err := outboxes.End(ctx, q, link, s.seq, gone); err != nil {
+		if err := deliveries.End(ctx, q, link, s.seq, gone); err != nil {
 			return err
 		}
 	}
@@ -452,7 +452,7 @@ func (e *erasure) endDeliveries(ctx context.Context, q engine.Tx, s stored) erro
 		return err
 	}
 	for _, n := range letters {
-		if err := outboxes.ForgetDead(ctx, q, n); err != nil {
+		if err := deliveries.ForgetDead(ctx, q, n); err != nil {
 			return err
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"baton/federation/store/engine"
 	"baton/federation/store/handoffs"
 	"baton/federation/store/inboxes"
-	"baton/federation/store/pushes"
+	"baton/federation/store/queue"
 )
 
 // FileText files a text in one transaction with its entry in the recipient's inbox, its pending
@@ -75,7 +75,7 @@ func (f filing) fileText(ctx context.Context, q engine.Tx, of federation.TextFil
 		dids, err := asJSON(f.Inboxes)
 		var called bool
 		if err == nil {
-			err = q.Row(ctx, `SELECT `+pushes.HasInboxes(`?1`), []any{dids}, &called)
+			err = q.Row(ctx, `SELECT `+queue.HasInboxes(`?1`), []any{dids}, &called)
 		}
 		if err == nil && called {
 			err = f.push(ctx, q)

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"baton/federation"
+	"baton/federation/store/deliveries"
 	"baton/federation/store/engine"
 	"baton/federation/store/handoffs"
 	"baton/federation/store/inboxes"
-	"baton/federation/store/outboxes"
 )
 
 // finished says of a handoff h that no step can follow.
@@ -105,7 +105,7 @@ func (s *Record) remove(ctx context.Context, q engine.Tx, id string, view federa
 	if err := deleteEntries(ctx, q, id, view); err != nil {
 		return err
 	}
-	if err := outboxes.DropFollowers(ctx, q, id); err != nil {
+	if err := deliveries.DropFollowers(ctx, q, id); err != nil {
 		return err
 	}
 	if err := handoffs.UnclaimBlobs(ctx, q, id); err != nil {
@@ -252,10 +252,10 @@ func (p purge) sets(done *federation.Purged) []set {
 			return inboxes.Delete(ctx, q, `did = CAST(? AS bigint) AND event = ?`, did, row)
 		}},
 		{&done.Outbox, dids, `SELECT f.event, f.link FROM ` + outboxSteps + ` AND ` + StepOfThem, func(ctx context.Context, q engine.Tx, row int64, link string) error {
-			return outboxes.End(ctx, q, link, row, gone)
+			return deliveries.End(ctx, q, link, row, gone)
 		}},
 		{&done.Outbox, participants, `SELECT r.n, '' FROM peer_delivery r WHERE r.dead IS NULL AND r.peer > '' AND r.sender ` + participantOfThem, func(ctx context.Context, q engine.Tx, row int64, _ string) error {
-			return outboxes.EndPeerDelivery(ctx, q, row)
+			return deliveries.EndPeerDelivery(ctx, q, row)
 		}},
 		{&done.Dead, dids, `SELECT d.n, '' FROM ` + deadSteps + ` AND ` + StepOfThem, dropDead},
 		{&done.Dead, participants, `SELECT d.n, '' FROM dead d JOIN peer_delivery r ON r.n = d.peer_delivery WHERE d.n > 0 AND d.replayed = 0 AND r.sender ` + participantOfThem, dropDead},
@@ -269,7 +269,7 @@ func (p purge) sets(done *federation.Purged) []set {
 }
 
 func dropDead(ctx context.Context, q engine.Tx, row int64, _ string) error {
-	return outboxes.ForgetDead(ctx, q, row)
+	return deliveries.ForgetDead(ctx, q, row)
 }
 
 func (p purge) dropEach(ctx context.Context, q engine.Tx, s set) (int, error) {

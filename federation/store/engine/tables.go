@@ -70,7 +70,7 @@ type SQL struct {
 	// tables.
 	Reached string
 	// Deliveries is a SELECT of what became of the steps of the handoff ?1, with the
-	// columns of [outboxes.Outboxes.Deliveries].
+	// columns of [deliveries.Outboxes.Deliveries].
 	Deliveries string
 	// Orphans are SELECTs of rows that belong to nothing: where, and what.
 	Orphans []string

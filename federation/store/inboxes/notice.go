@@ -10,7 +10,7 @@ import (
 	"baton/federation"
 	"baton/federation/store/engine"
 	"baton/federation/store/handoffs"
-	"baton/federation/store/pushes"
+	"baton/federation/store/queue"
 )
 
 // Notify files a notice, unless one of its kind about the step is on file.
@@ -53,16 +53,16 @@ func fileNoticeOn(ctx context.Context, q engine.Tx, link string, n federation.No
 	if link != federation.InboxLink {
 		return q.Put(ctx, insert, row...)
 	}
-	item := pushes.Item{Queued: engine.Stamp(n.At)}
+	item := queue.Item{Queued: engine.Stamp(n.At)}
 	var called bool
-	err := q.Row(ctx, insert+` RETURNING n, coalesce(body -> 'event' ->> 'handoff', event), `+pushes.HasInbox(`notice.reader`), row, &item.Row, &item.Order, &called)
+	err := q.Row(ctx, insert+` RETURNING n, coalesce(body -> 'event' ->> 'handoff', event), `+queue.HasInbox(`notice.reader`), row, &item.Row, &item.Order, &called)
 	if errors.Is(err, federation.ErrNotFound) {
 		return nil // it is on file
 	}
 	if err != nil || !called {
 		return err
 	}
-	return pushes.QueueNotice(ctx, q, n.Reader(), item)
+	return queue.QueueNotice(ctx, q, n.Reader(), item)
 }
 
 // DropNotices deletes the notices that a condition on notice selects, with their deliveries to
@@ -74,10 +74,10 @@ func DropNotices(ctx context.Context, q engine.Tx, which string, args ...any) (i
 		called bool
 	}
 	scan := func(row engine.Scanner) (d dropped, err error) { return d, row.Scan(&d.n, &d.reader, &d.called) }
-	gone, err := engine.Rows(ctx, q, scan, `DELETE FROM notice WHERE `+which+` RETURNING n, reader, `+pushes.HasInbox(`notice.reader`), args...)
+	gone, err := engine.Rows(ctx, q, scan, `DELETE FROM notice WHERE `+which+` RETURNING n, reader, `+queue.HasInbox(`notice.reader`), args...)
 	for _, d := range gone {
 		if err == nil && d.called {
-			err = pushes.DropNotice(ctx, q, d.reader, d.n)
+			err = queue.DropNotice(ctx, q, d.reader, d.n)
 		}
 	}
 	return len(gone), err

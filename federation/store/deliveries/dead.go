@@ -1,4 +1,4 @@
-package outboxes
+package deliveries
 
 import (
 	"context"

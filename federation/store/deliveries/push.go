@@ -1,4 +1,4 @@
-package outboxes
+package deliveries
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"baton/federation/store/engine"
 	"baton/federation/store/handoffs"
 	"baton/federation/store/inboxes"
-	"baton/federation/store/pushes"
+	"baton/federation/store/queue"
 )
 
 const pushColumns = `p.item, p.state, p.queued, p.attempt, coalesce(p.next, 0), p.reason, p.ended`
@@ -64,7 +64,7 @@ func noticePushes(ctx context.Context, q engine.Tx, h federation.Webhook, where 
 		return p, nil
 	}
 	return engine.Rows(ctx, q, scan, fmt.Sprintf(`SELECT `+pushColumns+`, n.n, n.body FROM push p JOIN notice n ON n.n = p.item - %d
-		WHERE p.webhook = ?1 AND p.item >= %d AND `+where, int64(pushes.FirstNotice), int64(pushes.FirstNotice)), append([]any{h.ID.String()}, args...)...)
+		WHERE p.webhook = ?1 AND p.item >= %d AND `+where, int64(queue.FirstNotice), int64(queue.FirstNotice)), append([]any{h.ID.String()}, args...)...)
 }
 
 // scanPushedStep reads a push of an entry of an inbox.
@@ -153,7 +153,7 @@ func (s *Outboxes) DuePush(ctx context.Context, id federation.WebhookID, item in
 	const due = `p.item = ?2 AND p.next <= ?3`
 	switch {
 	case err != nil || h.Over(now):
-	case item >= pushes.FirstNotice:
+	case item >= queue.FirstNotice:
 		found, err = noticePushes(ctx, s.db.Reads(), h, due, item, engine.Stamp(now))
 	default:
 		found, err = s.pushes(ctx, s.db.Reads(), h, due, item, engine.Stamp(now))
@@ -188,7 +188,7 @@ func (s *Outboxes) Pushes(ctx context.Context, id federation.WebhookID, before i
 // PushFailed records a failed attempt, and the time of the next one.
 func (s *Outboxes) PushFailed(ctx context.Context, id federation.WebhookID, item int64, f federation.Failure) error {
 	return s.changeWebhook(ctx, id, func(ctx context.Context, q engine.Tx) error {
-		attempt, err := pushes.Fail(ctx, q, id, item, f)
+		attempt, err := queue.Fail(ctx, q, id, item, f)
 		if errors.Is(err, federation.ErrNotFound) {
 			return nil // it is over, or its webhook is gone
 		}
@@ -213,7 +213,7 @@ func (s *Outboxes) notePushTry(ctx context.Context, q engine.Tx, id federation.W
 func (s *Outboxes) pushedStep(ctx context.Context, q engine.Tx, id federation.WebhookID, item int64) (h federation.Webhook, step int64, err error) {
 	h, err = oneWebhook(ctx, q, id)
 	switch {
-	case err != nil || item >= pushes.FirstNotice:
+	case err != nil || item >= queue.FirstNotice:
 		return h, 0, err
 	case h.Participant == "":
 		return h, item, nil
@@ -227,7 +227,7 @@ func (s *Outboxes) pushedStep(ctx context.Context, q engine.Tx, id federation.We
 // notice: it still waits in the inbox.
 func (s *Outboxes) PushEnded(ctx context.Context, id federation.WebhookID, item int64, how federation.Settlement) error {
 	return s.changeWebhook(ctx, id, func(ctx context.Context, q engine.Tx) error {
-		attempt, queued, err := pushes.End(ctx, q, id, item, how)
+		attempt, queued, err := queue.End(ctx, q, id, item, how)
 		if errors.Is(err, federation.ErrNotFound) {
 			return nil
 		}
@@ -273,13 +273,13 @@ func (s *Outboxes) PushAgain(ctx context.Context, id federation.WebhookID, ref s
 		}
 		which, args := `state <> 'delivered'`, []any(nil)
 		if ref != "" {
-			which = fmt.Sprintf(`item IN (SELECT seq FROM event WHERE id = ?3 UNION ALL SELECT n + %d FROM notice WHERE reader = ?4 AND event || '/' || kind = ?3)`, int64(pushes.FirstNotice))
+			which = fmt.Sprintf(`item IN (SELECT seq FROM event WHERE id = ?3 UNION ALL SELECT n + %d FROM notice WHERE reader = ?4 AND event || '/' || kind = ?3)`, int64(queue.FirstNotice))
 			args = []any{ref, h.DID}
 		}
 		if ref != "" && h.Participant != "" {
 			which, args = `item IN (`+s.db.Parts.ItemsNamed+`)`, []any{ref, h.Participant}
 		}
-		again, err = pushes.Requeue(ctx, q, id, now, which, args...)
+		again, err = queue.Requeue(ctx, q, id, now, which, args...)
 		if err != nil || again == 0 {
 			return err
 		}
@@ -303,6 +303,6 @@ func (s *Outboxes) pushBack(ctx context.Context, q engine.Tx, d dead, id federat
 	if h.Participant != "" {
 		which = `item = (SELECT ` + s.db.Parts.StepItem + ` FROM webhook h WHERE h.id = ?1)`
 	}
-	n, err := pushes.Requeue(ctx, q, id, now, which, d.event.Int64)
+	n, err := queue.Requeue(ctx, q, id, now, which, d.event.Int64)
 	return n > 0, err
 }

@@ -1,4 +1,4 @@
-package pushes
+package queue
 
 import (
 	"context"

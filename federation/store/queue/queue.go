@@ -1,9 +1,9 @@
-// Package pushes queues deliveries to webhooks in the record. The write that files or deletes an
+// Package queue queues deliveries to webhooks in the record. The write that files or deletes an
 // entry of an inbox, a notice, a step or a message calls it in its transaction.
 //
 // The deliveries to a webhook that have one order key are made in their order: the first waiting
 // one has a time, and the deliveries behind it have none.
-package pushes
+package queue
 
 import (
 	"context"

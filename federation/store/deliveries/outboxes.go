@@ -1,6 +1,6 @@
-// Package outboxes keeps the pending deliveries in the record: of steps to links, of messages
+// Package deliveries keeps the pending deliveries in the record: of steps to links, of messages
 // to peers of a registry, and of both to webhooks. It keeps how each ended, and dead letters.
-package outboxes
+package deliveries
 
 import (
 	"context"

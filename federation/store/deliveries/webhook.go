@@ -1,4 +1,4 @@
-package outboxes
+package deliveries
 
 import (
 	"cmp"
@@ -10,7 +10,7 @@ import (
 	"baton/federation"
 	"baton/federation/store/engine"
 	"baton/federation/store/inboxes"
-	"baton/federation/store/pushes"
+	"baton/federation/store/queue"
 )
 
 const webhookColumns = `id, did, participant, handoff, label, sealed, url, since, disabled, why, key_id, unbound, ends`
@@ -69,7 +69,7 @@ func (s *Outboxes) pushWaiting(ctx context.Context, q engine.Tx, h federation.We
 	case !h.Handoff.IsZero():
 		waiting = ""
 	}
-	return pushes.QueueWaiting(ctx, q, h.ID, waiting, owner)
+	return queue.QueueWaiting(ctx, q, h.ID, waiting, owner)
 }
 
 // Webhook returns [federation.ErrNotFound] for an unknown id.
@@ -120,7 +120,7 @@ func DropWebhook(ctx context.Context, q engine.Tx, id federation.WebhookID) erro
 		return federation.ErrNotFound
 	}
 	if err == nil {
-		err = pushes.DropAll(ctx, q, id)
+		err = queue.DropAll(ctx, q, id)
 	}
 	for _, table := range []string{"attempt", "dead"} {
 		if err == nil {
@@ -173,7 +173,7 @@ func (s *Outboxes) DisableWebhook(ctx context.Context, id federation.WebhookID, 
 		if err != nil || n == 0 {
 			return err
 		}
-		if err := pushes.Refuse(ctx, q, id, why, now); err != nil {
+		if err := queue.Refuse(ctx, q, id, why, now); err != nil {
 			return err
 		}
 		return s.noteDisabled(ctx, q, id, now)
@@ -250,7 +250,7 @@ func (s *Outboxes) LetGo(ctx context.Context, id federation.WebhookID, at time.T
 		if err := q.Put(ctx, `UPDATE webhook SET taken = 0 WHERE id = ?`, id.String()); err != nil {
 			return err
 		}
-		return pushes.SetDue(ctx, q, id, at)
+		return queue.SetDue(ctx, q, id, at)
 	})
 }
 
