@@ -30,6 +30,24 @@ func RankOf(ev Event, after View) Rank {
 	return RankAnswer
 }
 
+// DestinationKind says what a delivery goes to.
+type DestinationKind string
+
+// The kinds of destinations.
+const (
+	ToLink    DestinationKind = "link"    // a link, or another home
+	ToPeer    DestinationKind = "peer"    // a peer of a network, such as another registry
+	ToWebhook DestinationKind = "webhook" // see [WebhookName]
+	ToReaders DestinationKind = "notices" // the readers of the notices of a link
+)
+
+// PeerDestination returns the name of a peer of a network among all destinations. A home of the
+// same name is another destination.
+func PeerDestination(peer string) string { return string(ToPeer) + "/" + peer }
+
+// NoticesOf returns the name of the destination of the notices of a link.
+func NoticesOf(link string) string { return string(ToReaders) + "/" + link }
+
 // Turn is the turn of one sender at a link.
 type Turn struct {
 	Sender DID         // "" if nothing is due
@@ -42,6 +60,7 @@ type Delivery struct {
 	Row     int64 // position in the outbox; rows of one handoff are delivered in this order
 	Entry   Entry
 	View    View      // of the handoff as it stands now; zero for text
+	Queued  time.Time // since when it waits
 	Attempt int       // how often it was handed to the link before
 	Next    time.Time // when the first row of its handoff is tried; zero for at once
 	Reason  string    // why the last attempt failed; "" before one did
@@ -78,6 +97,8 @@ type Failure struct {
 	Counted bool
 	// Personal makes the delivery wait for an absent party: see [Delivery].
 	Personal bool
+	// Unsure is the ID of an attempt that was not answered; see [PeerDelivery].
+	Unsure string
 }
 
 // Settlement says how deliveries ended.

@@ -15,26 +15,13 @@ import (
 	"baton/federation/store/handoffs"
 )
 
-// waitingDeliveries and waitingPeerDeliveries are the rows that match a filter, in the order
-// of their keys, with the parameters of filterArgs.
-const (
-	waitingDeliveries = `FROM outbox f LEFT JOIN event e ON e.seq = f.event
-		WHERE (?1 = '' OR f.link = ?1) AND ?2 = '' AND (?3 = '' OR f.handoff = ?3) AND (CAST(?4 AS bigint) = 0 OR f.filed <= ?4) AND (?5 = '' OR e.id = ?5)`
-	waitingPeerDeliveries = ` WHERE r.dead IS NULL AND ?1 = '' AND (?2 = '' OR r.peer = ?2) AND (?3 = '' OR r.handoff = ?3) AND (CAST(?4 AS bigint) = 0 OR r.queued <= ?4)
-			AND (?5 = '' OR e.id = ?5 OR r.message = ?5)`
-)
-
-func filterArgs(f federation.WaitingFilter) []any {
-	return []any{f.Link, f.Peer, f.Handoff.String(), engine.Stamp(f.Before), f.ID}
-}
-
 // waitingPage is how many rows one write changes.
 const waitingPage = 128
 
 // waitingRow is a delivery with its place in its table.
 type waitingRow struct {
 	federation.Waiting
-	row int64
+	to, row int64
 }
 
 // scanWaiting reads a pending delivery. An unreadable part is no error, and is reported where
@@ -43,7 +30,7 @@ func scanWaiting(row engine.Scanner) (w waitingRow, err error) {
 	var event, handoff string
 	var queued, next int64
 	var e handoffs.EventScan
-	dest := append([]any{&w.row, &w.Link, &w.Peer, &event, &w.Message, &handoff}, e.Dest()...)
+	dest := append([]any{&w.row, &event, &w.Message, &handoff}, e.Dest()...)
 	if err := row.Scan(append(dest, &queued, &w.Attempt, &next, &w.Behind, &w.Reason)...); err != nil {
 		return w, err
 	}
@@ -61,46 +48,107 @@ func verbOf(e handoffs.EventScan) federation.Verb {
 	return ev.Verb
 }
 
-// waiting returns rows after a place, of links or else of their peers.
-func (s *Outboxes) waiting(ctx context.Context, f federation.WaitingFilter, after waitPlace, limit int) ([]waitingRow, error) {
-	if after.relays {
-		return engine.Rows(ctx, s.db.Reads(), scanWaiting, `SELECT r.n, '', r.peer, coalesce(e.id, ''), r.message, r.handoff, `+handoffs.EventColumns+`, r.queued, r.attempt, r.next,
-			EXISTS (SELECT 1 FROM peer_delivery b WHERE b.peer = r.peer AND b.order_key = r.order_key AND b.n < r.n AND b.dead IS NULL), coalesce(r.reason, '')
-			FROM peer_delivery r LEFT JOIN event e ON e.seq = `+s.db.Parts.PeerDeliveryStep+waitingPeerDeliveries+` AND r.n > ?6 ORDER BY r.n LIMIT 0 + ?7`, append(filterArgs(f), after.row, max(limit, 0))...)
-	}
-	return engine.Rows(ctx, s.db.Reads(), scanWaiting, `SELECT f.event, f.link, '', coalesce(e.id, ''), '', f.handoff, `+handoffs.EventColumns+`, f.filed, f.attempt,
-		coalesce(f.next, 0), f.next IS NULL, f.reason `+
-		waitingDeliveries+` AND (f.link, f.event) > (?6, ?7) ORDER BY f.link, f.event LIMIT 0 + ?8`, append(filterArgs(f), after.link, after.row, max(limit, 0))...)
-}
-
-// waitPlace is where a list of deliveries goes on.
+// waitPlace is where a list of deliveries goes on: at a destination, after a row.
 type waitPlace struct {
-	relays bool
-	link   string
-	row    int64
+	peers       bool
+	name        string // of the link or peer; "" for the first
+	queued, row int64
 }
 
 func (p waitPlace) cursor() federation.Cursor {
 	kind := "f"
-	if p.relays {
+	if p.peers {
 		kind = "r"
 	}
-	return federation.Cursor(kind + strconv.FormatInt(p.row, 10) + " " + p.link)
+	return federation.Cursor(kind + strconv.FormatInt(p.queued, 10) + "." + strconv.FormatInt(p.row, 10) + " " + p.name)
 }
 
 func parseWaitPlace(c federation.Cursor) (p waitPlace, err error) {
 	if c == "" {
 		return p, nil
 	}
-	first, link, ok := strings.Cut(string(c), " ")
+	first, name, ok := strings.Cut(string(c), " ")
 	if !ok || len(first) < 2 || first[0] != 'f' && first[0] != 'r' {
 		return p, federation.ErrUnknownCursor
 	}
-	p = waitPlace{relays: first[0] == 'r', link: link}
-	if p.row, err = strconv.ParseInt(first[1:], 10, 64); err != nil {
+	queued, row, _ := strings.Cut(first[1:], ".")
+	p = waitPlace{peers: first[0] == 'r', name: name}
+	var badRow error
+	p.queued, err = strconv.ParseInt(queued, 10, 64)
+	if p.row, badRow = strconv.ParseInt(row, 10, 64); err != nil || badRow != nil {
 		return p, federation.ErrUnknownCursor
 	}
 	return p, nil
+}
+
+// waiting returns up to limit rows that match a filter after a place, those to links first, and the
+// places of the rows.
+func (s *Outboxes) waiting(ctx context.Context, f federation.WaitingFilter, at waitPlace, limit int) (found []waitingRow, places []waitPlace, err error) {
+	for _, peers := range []bool{false, true} {
+		if at.peers && !peers {
+			continue
+		}
+		only, other, kind, prefix := f.Link, f.Peer, federation.ToLink, ""
+		if peers {
+			only, other, kind, prefix = f.Peer, f.Link, federation.ToPeer, federation.PeerDestination("")
+		}
+		if other != "" {
+			continue
+		}
+		if peers != at.peers {
+			at = waitPlace{peers: peers}
+		}
+		names, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[string], `SELECT d.name FROM destination d WHERE d.kind = ?1 AND d.name >= ?2 AND (?3 = '' OR d.name = ?4) AND `+hasWaiting+` ORDER BY d.name`,
+			string(kind), prefix+at.name, only, prefix+only)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, name := range names {
+			short := name[len(prefix):]
+			if short != at.name {
+				at = waitPlace{peers: peers, name: short}
+			}
+			rows, err := s.waitingFor(ctx, f, name, at, limit-len(found))
+			if err != nil {
+				return nil, nil, err
+			}
+			for _, w := range rows {
+				if w.Link = short; peers {
+					w.Link, w.Peer = "", short
+				}
+				found = append(found, w)
+				places = append(places, waitPlace{peers: peers, name: short, queued: engine.Stamp(w.Queued), row: w.row})
+			}
+			if len(found) >= limit {
+				return found, places, nil
+			}
+		}
+	}
+	return found, places, nil
+}
+
+// waitingFor returns up to limit rows of one destination that match a filter after a place.
+func (s *Outboxes) waitingFor(ctx context.Context, f federation.WaitingFilter, name string, at waitPlace, limit int) ([]waitingRow, error) {
+	to, err := s.db.Destination(ctx, name)
+	if err != nil || to == 0 {
+		return nil, err
+	}
+	const which = ` AND (?5 = '' OR f.lane = ?5 OR r.handoff = ?5) AND (CAST(?6 AS bigint) = 0 OR f.queued <= ?6) AND (?7 = '' OR e.id = ?7 OR r.message = ?7)`
+	rows := aged(which)
+	step := `f.item`
+	if at.peers {
+		step = s.db.Parts.DocumentStep
+		rows = strings.ReplaceAll(rows, `LEFT JOIN event e ON e.seq = f.item LEFT JOIN document r ON r.n = f.item - 13510798882111488`,
+			`LEFT JOIN document r ON r.n = f.item - 13510798882111488 LEFT JOIN event e ON e.seq = `+step)
+	}
+	found, err := engine.Rows(ctx, s.db.Reads(), scanWaiting, `SELECT f.item, coalesce(e.id, ''), coalesce(r.message, ''), coalesce(r.handoff, f.lane), `+handoffs.EventColumns+`, f.queued, f.attempt,
+			coalesce(f.next, 0), f.next IS NULL, f.reason
+		FROM (`+rows+`) k JOIN delivery f ON f.item = k.item AND f.destination = k.destination LEFT JOIN document r ON r.n = f.item - 13510798882111488 LEFT JOIN event e ON e.seq = `+step+`
+		ORDER BY f.queued, f.item LIMIT 0 + ?4`, to, at.queued, at.row, max(limit, 0), f.Handoff.String(), engine.Stamp(f.Before), f.ID)
+	for i := range found {
+		found[i].to = to
+	}
+	return found, err
 }
 
 // WaitingFor returns up to limit deliveries that match a filter after a cursor, those to links
@@ -111,24 +159,23 @@ func (s *Outboxes) WaitingFor(ctx context.Context, f federation.WaitingFilter, a
 	if err != nil {
 		return nil, "", err
 	}
-	var found []federation.Waiting
-	for {
-		page, err := s.waiting(ctx, f, at, limit-len(found)+1)
-		if err != nil {
-			return nil, "", fmt.Errorf("read what waits: %w", err)
-		}
-		for _, w := range page {
-			if len(found) == limit {
-				return found, at.cursor(), nil
-			}
-			found = append(found, w.Waiting)
-			at = waitPlace{relays: at.relays, link: w.Link, row: w.row}
-		}
-		if at.relays {
-			return found, "", nil
-		}
-		at = waitPlace{relays: true}
+	page, places, err := s.waiting(ctx, f, at, limit+1)
+	if err != nil {
+		return nil, "", fmt.Errorf("read what waits: %w", err)
 	}
+	var next federation.Cursor
+	if len(page) > limit {
+		page = page[:limit]
+		next = after
+		if limit > 0 {
+			next = places[limit-1].cursor()
+		}
+	}
+	var found []federation.Waiting
+	for _, w := range page {
+		found = append(found, w.Waiting)
+	}
+	return found, next, nil
 }
 
 // Shapes returns a row for each destination that anything waits for, links first.
@@ -144,65 +191,49 @@ func (s *Outboxes) Shapes(ctx context.Context, now time.Time) ([]federation.Shap
 		sh.Oldest = engine.Moment(oldest)
 		return sh, err
 	}
-	counts := func(at string) string {
-		among := func(which string) string {
-			return `count(*) FILTER (WHERE ` + strings.ReplaceAll(which, "at", at) + `)`
-		}
-		return `count(*), ` + among(`at > ?1`) + `, ` + among(`at <= ?1 AND at > ?2`) + `, ` + among(`at <= ?2 AND at > ?3`) + `, ` +
-			among(`at <= ?3 AND at > ?4`) + `, ` + among(`at <= ?4`) + `, min(` + at + `)`
-	}
-	var all []federation.Shape
-	for _, query := range []string{
-		`SELECT link, '', ` + counts("filed") + ` FROM outbox WHERE link > '' GROUP BY link ORDER BY link`,
-		`SELECT '', peer, ` + counts("queued") + ` FROM peer_delivery WHERE dead IS NULL AND peer > '' GROUP BY peer ORDER BY peer`,
-	} {
-		found, err := engine.Rows(ctx, s.db.Reads(), scan, query, args...)
-		if err != nil {
-			return nil, fmt.Errorf("count what waits: %w", err)
-		}
-		all = append(all, found...)
+	among := func(which string) string { return `count(*) FILTER (WHERE ` + which + `)` }
+	all, err := engine.Rows(ctx, s.db.Reads(), scan, `SELECT CASE d.kind WHEN 'link' THEN d.name ELSE '' END, CASE d.kind WHEN 'peer' THEN substr(d.name, 6) ELSE '' END, count(*), `+
+		among(`f.queued > ?1`)+`, `+among(`f.queued <= ?1 AND f.queued > ?2`)+`, `+among(`f.queued <= ?2 AND f.queued > ?3`)+`, `+
+		among(`f.queued <= ?3 AND f.queued > ?4`)+`, `+among(`f.queued <= ?4`)+`, min(f.queued)
+		FROM destination d JOIN delivery f ON f.destination = d.n WHERE f.state = 'waiting' AND d.kind IN ('link', 'peer') GROUP BY d.kind, d.name ORDER BY d.kind, d.name`, args...)
+	if err != nil {
+		return nil, fmt.Errorf("count what waits: %w", err)
 	}
 	return all, nil
 }
 
 // eachWaiting changes all deliveries that a filter admits, page by page.
 func (s *Outboxes) eachWaiting(ctx context.Context, f federation.WaitingFilter, change func(ctx context.Context, q engine.Tx, w waitingRow) error) (changed int, err error) {
-	for _, at := range []waitPlace{{}, {relays: true}} {
-		for more := true; more; {
-			page, err := s.waiting(ctx, f, at, waitingPage)
-			if err != nil || len(page) == 0 {
-				if err != nil {
-					return changed, err
-				}
-				break
-			}
-			err = s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
-				for _, w := range page {
-					if err := change(ctx, q, w); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-			if err != nil {
-				return changed, err
-			}
-			changed += len(page)
-			last := page[len(page)-1]
-			at.link, at.row, more = last.Link, last.row, len(page) == waitingPage
+	var at waitPlace
+	for {
+		page, places, err := s.waiting(ctx, f, at, waitingPage)
+		if err != nil || len(page) == 0 {
+			return changed, err
 		}
+		err = s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
+			for _, w := range page {
+				if err := change(ctx, q, w); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return changed, err
+		}
+		changed += len(page)
+		at = places[len(places)-1]
 	}
-	return changed, nil
 }
 
 // Retry lets deliveries be tried at once, and returns how many.
 func (s *Outboxes) Retry(ctx context.Context, f federation.WaitingFilter, now time.Time) (int, error) {
 	n, err := s.eachWaiting(ctx, f, func(ctx context.Context, q engine.Tx, w waitingRow) error {
-		change, args := `UPDATE peer_delivery SET next = ? WHERE n = ? AND dead IS NULL`, []any{engine.Stamp(now), w.row}
-		if w.Link != "" {
-			change, args = `UPDATE outbox SET next = 0 WHERE event = ? AND link = ? AND next IS NOT NULL`, []any{w.row, w.Link}
+		next := int64(0)
+		if w.Peer != "" {
+			next = engine.Stamp(now)
 		}
-		return q.Put(ctx, change, args...)
+		return q.Put(ctx, `UPDATE delivery SET next = ? WHERE item = ? AND destination = ? AND next IS NOT NULL`, next, w.row, w.to)
 	})
 	if err != nil {
 		return n, fmt.Errorf("hurry what waits: %w", err)
@@ -222,16 +253,19 @@ func (s *Outboxes) GiveUp(ctx context.Context, f federation.WaitingFilter, drop 
 	}
 	n, err := s.eachWaiting(ctx, f, func(ctx context.Context, q engine.Tx, w waitingRow) error {
 		if w.Link != "" {
-			return End(ctx, q, w.Link, w.row, how)
+			return End(ctx, q, w.to, w.row, how)
 		}
 		if drop {
-			return EndPeerDelivery(ctx, q, w.row)
+			return dropDocument(ctx, q, w.row)
 		}
-		found, err := engine.Rows(ctx, q, scanPeerDelivery, `SELECT `+peerDeliveryColumns+` FROM peer_delivery WHERE n = ? AND dead IS NULL`, w.row)
-		if err != nil || len(found) == 0 {
+		to, r, err := waitingDocument(ctx, q, w.row-13510798882111488)
+		if errors.Is(err, federation.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
 			return err
 		}
-		return s.buryPeerDelivery(ctx, q, found[0], how)
+		return s.buryDocument(ctx, q, to, r, how)
 	})
 	if err != nil {
 		return n, fmt.Errorf("give up what waits: %w", err)
@@ -243,8 +277,8 @@ func (s *Outboxes) GiveUp(ctx context.Context, f federation.WaitingFilter, drop 
 // only the reason.
 func (s *Outboxes) Hold(ctx context.Context, h federation.Withheld) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
-		return q.Put(ctx, `INSERT INTO held (name, since, reason) VALUES (?, ?, ?)
-			ON CONFLICT (name) DO UPDATE SET reason = excluded.reason`, h.To, engine.Stamp(h.Since), h.Reason)
+		return q.Put(ctx, `INSERT INTO destination (name, kind, held, reason) VALUES (?, 'link', ?, ?)
+			ON CONFLICT (name) DO UPDATE SET held = CASE destination.held WHEN 0 THEN excluded.held ELSE destination.held END, reason = excluded.reason`, h.To, engine.Stamp(h.Since), h.Reason)
 	})
 	if err != nil {
 		return fmt.Errorf("hold %s: %w", h.To, err)
@@ -255,7 +289,7 @@ func (s *Outboxes) Hold(ctx context.Context, h federation.Withheld) error {
 // Release ends a hold. It returns [federation.ErrNotFound] without one.
 func (s *Outboxes) Release(ctx context.Context, to string) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
-		gone, err := q.Exec(ctx, `DELETE FROM held WHERE name = ?`, to)
+		gone, err := q.Exec(ctx, `UPDATE destination SET held = 0, reason = '' WHERE name = ? AND held > 0`, to)
 		if err == nil && gone == 0 {
 			err = federation.ErrNotFound
 		}
@@ -269,7 +303,7 @@ func (s *Outboxes) Release(ctx context.Context, to string) error {
 
 // Holds returns the holds, by name.
 func (s *Outboxes) Holds(ctx context.Context) ([]federation.Withheld, error) {
-	held, err := engine.Rows(ctx, s.db.Reads(), scanWithheld, `SELECT name, since, reason FROM held WHERE name > '' ORDER BY name`)
+	held, err := engine.Rows(ctx, s.db.Reads(), scanWithheld, `SELECT name, held, reason FROM destination WHERE name > '' AND held > 0 ORDER BY name`)
 	if err != nil {
 		return nil, fmt.Errorf("read holds: %w", err)
 	}
@@ -285,7 +319,7 @@ func scanWithheld(row engine.Scanner) (h federation.Withheld, err error) {
 
 // Held returns whether, and since when, an operator paused the deliveries to a link or a peer.
 func (s *Outboxes) Held(ctx context.Context, to string) (federation.Withheld, bool, error) {
-	found, err := engine.Rows(ctx, s.db.Reads(), scanWithheld, `SELECT name, since, reason FROM held WHERE name = ?`, to)
+	found, err := engine.Rows(ctx, s.db.Reads(), scanWithheld, `SELECT name, held, reason FROM destination WHERE name = ? AND held > 0`, to)
 	if err != nil {
 		return federation.Withheld{}, false, fmt.Errorf("read hold of %s: %w", to, err)
 	}
