@@ -23,7 +23,7 @@ type counted struct {
 	stuck int
 }
 
-// Stuck is [outboxes.Outboxes.Stuck].
+// Stuck is [deliveries.Outboxes.Stuck].
 func (c *counted) Stuck(ctx context.Context, link string, did federation.DID, now time.Time) (federation.HandoffID, error) {
 	c.mu.Lock()
 	c.stuck++

@@ -30,6 +30,24 @@ func RankOf(ev Event, after View) Rank {
 	return RankAnswer
 }
 
+// DestinationKind says what a delivery goes to.
+type DestinationKind string
+
+// The kinds of destinations.
+const (
+	ToLink    DestinationKind = "link"    // a link, or another home
+	ToPeer    DestinationKind = "peer"    // a peer of a network, such as another registry
+	ToWebhook DestinationKind = "webhook" // see [WebhookName]
+	ToReaders DestinationKind = "notices" // the readers of the notices of a link
+)
+
+// PeerDestination returns the name of a peer of a network among all destinations. A home of the
+// same name is another destination.
+func PeerDestination(peer string) string { return string(ToPeer) + "/" + peer }
+
+// NoticesOf returns the name of the destination of the notices of a link.
+func NoticesOf(link string) string { return string(ToReaders) + "/" + link }
+
 // Turn is the turn of one sender at a link.
 type Turn struct {
 	Sender DID         // "" if nothing is due

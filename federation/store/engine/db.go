@@ -24,12 +24,13 @@ type DB struct {
 	// Parts are the parts of queries for these tables. None is empty.
 	Parts SQL
 
-	reads  *statements
-	writes *committer
-	actors actors
-	copies *checkpointer  // nil for a record on a server
-	leases *replicaLeases // nil where no other process may have the record open
-	close  func() error
+	reads        *statements
+	writes       *committer
+	actors       actors
+	destinations destinations
+	copies       *checkpointer  // nil for a record on a server
+	leases       *replicaLeases // nil where no other process may have the record open
+	close        func() error
 }
 
 // Option changes how [Open] and [OpenPostgres] open a record.

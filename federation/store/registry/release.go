@@ -8,8 +8,8 @@ import (
 
 	"baton/federation"
 	"baton/federation/agents"
+	"baton/federation/store/deliveries"
 	"baton/federation/store/engine"
-	"baton/federation/store/outboxes"
 	"baton/federation/store/participants"
 )
 
@@ -34,7 +34,7 @@ func (s *Registry) ReleaseHandle(ctx context.Context, handle string, now time.Ti
 				return err
 			}
 		}
-		if err := outboxes.DropWebhooksOf(ctx, q, handle, a.DID); err != nil {
+		if err := deliveries.DropWebhooksOf(ctx, q, handle, a.DID); err != nil {
 			return err
 		}
 		return participants.EndSessions(ctx, q, handle)
