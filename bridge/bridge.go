@@ -33,7 +33,7 @@ type Link interface {
 	Run(ctx context.Context, up func()) error
 	// Deliver makes one delivery. It blocks until the peer has the step, and then returns nil.
 	// After an error that wraps [*federation.UnavailableError], Deliver is called again later, and
-	// before the later deliveries of the handoff unless the error is an [*AbsentError]. After a
+	// before the later deliveries of the handoff unless the error is a delivery.AbsentError. After a
 	// [*federation.RefusalError] it is never called again with this delivery. Deliver may be called
 	// while Run runs, and concurrently for different handoffs.
 	Deliver(ctx context.Context, d federation.Delivery) error
@@ -73,16 +73,6 @@ type KeyError struct {
 
 // Error implements error.
 func (e *KeyError) Error() string { return e.Key + ": " + e.Why }
-
-// AbsentError reports that a step reached its channel, but not a party that was away. The next call
-// of Deliver for the step has [federation.Delivery.Personal] set, and is only for that party.
-type AbsentError struct{ Err error }
-
-// Error implements error.
-func (e *AbsentError) Error() string { return e.Err.Error() }
-
-// Unwrap returns the cause, which wraps [*federation.UnavailableError].
-func (e *AbsentError) Unwrap() error { return e.Err }
 
 // Network describes a foreign protocol: how its links are configured and opened. A network is
 // a value, which the folder of the network returns; the program has one list of them.

@@ -140,7 +140,7 @@ func TestPendingDeliveriesAreMadeInOrderOnceTheLinkIsUp(t *testing.T) {
 		if diff := cmp.Diff(want, h.link.delivered()); diff != "" {
 			t.Errorf("delivered (-want +got):\n%s", diff)
 		}
-		if pending, err := h.record.Outbox(t.Context(), "lab", 0, 10); err != nil || len(pending) != 0 {
+		if pending, err := h.record.Outbox(t.Context(), "lab", federation.Delivery{}, 10); err != nil || len(pending) != 0 {
 			t.Errorf("%d deliveries are still pending (%v)", len(pending), err)
 		}
 		if !h.supervisor.Up() || testutil.ToFloat64(h.metrics.LinkUp.WithLabelValues("spanningtree", "lab")) != 1 {
@@ -235,7 +235,7 @@ func TestAttemptsAreCountedBeforeOrAfter(t *testing.T) {
 				var during []int
 				failures := 2
 				h = newHouse(t, &link{run: staysUp, once: once, deliver: func(federation.Delivery) error {
-					pending, err := h.record.Outbox(context.WithoutCancel(t.Context()), "lab", 0, 1)
+					pending, err := h.record.Outbox(context.WithoutCancel(t.Context()), "lab", federation.Delivery{}, 1)
 					if err != nil || len(pending) == 0 {
 						return err
 					}

@@ -15,6 +15,7 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/delivery"
 	"baton/federation/federationtest"
 	"baton/federation/store/registry"
 )
@@ -106,7 +107,7 @@ func (h *house) state(t *testing.T) (federation.Delivered, []federation.NoticeKi
 // left returns how many other handoffs wait.
 func (h *house) left(t *testing.T) int {
 	t.Helper()
-	pending, err := h.record.Outbox(t.Context(), "lab", 0, 2*handoffs)
+	pending, err := h.record.Outbox(t.Context(), "lab", federation.Delivery{}, 2*handoffs)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +192,7 @@ func TestWhateverAPeerDoesEachDeliveryEndsAndOthersGoOn(t *testing.T) {
 				if n := c.called(federationtest.ID(1)); n != tt.calls {
 					t.Errorf("%d calls, want %d", n, tt.calls)
 				}
-				if pending, err := h.record.Outbox(t.Context(), "lab", 0, 10); err != nil || len(pending) != 0 {
+				if pending, err := h.record.Outbox(t.Context(), "lab", federation.Delivery{}, 10); err != nil || len(pending) != 0 {
 					t.Errorf("still pending are %+v, %v: the deliveries behind it go on", pending, err)
 				}
 			})
@@ -335,7 +336,7 @@ func TestNothingIsDeliveredToALinkThatIsHeld(t *testing.T) {
 
 func TestAPaceFollowsItsPeer(t *testing.T) {
 	now := federationtest.At(0)
-	p := bridge.NewPace(60)
+	p := delivery.NewPace(60)
 	taken := 0
 	for ; p.Take(now) == 0; taken++ {
 	}
@@ -375,7 +376,7 @@ type damaged struct {
 	event federation.EventID
 }
 
-// PendingOf is [outboxes.Outboxes.PendingOf].
+// PendingOf is [deliveries.Outboxes.PendingOf].
 func (d damaged) PendingOf(ctx context.Context, link string, id federation.HandoffID, limit int) ([]federation.Delivery, error) {
 	lane, err := d.Record.PendingOf(ctx, link, id, limit)
 	for i, each := range lane {

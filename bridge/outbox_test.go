@@ -11,6 +11,7 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/delivery"
 	"baton/federation/store/registry"
 )
 
@@ -22,7 +23,7 @@ type counted struct {
 	stuck int
 }
 
-// Stuck is [outboxes.Outboxes.Stuck].
+// Stuck is [deliveries.Outboxes.Stuck].
 func (c *counted) Stuck(ctx context.Context, link string, did federation.DID, now time.Time) (federation.HandoffID, error) {
 	c.mu.Lock()
 	c.stuck++
@@ -90,7 +91,7 @@ func TestLaterStepsPassAStepWhoseReaderIsAway(t *testing.T) {
 		var first federation.EventID
 		h := newHouse(t, &link{run: staysUp, deliver: func(d federation.Delivery) error {
 			if away && d.Entry.Event.ID == first {
-				return &bridge.AbsentError{Err: &federation.UnavailableError{What: "link lab", Err: errors.New("no recipient is there")}}
+				return &delivery.AbsentError{Err: &federation.UnavailableError{What: "link lab", Err: errors.New("no recipient is there")}}
 			}
 			return nil
 		}})

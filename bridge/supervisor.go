@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -11,8 +12,11 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"baton/federation"
+	"baton/federation/delivery"
 	"baton/federation/fault"
 )
+
+var errEnded = errors.New("bridge: the link ended")
 
 // Waits between two dials of a link: they double from the first to the last, with jitter, and
 // start again after a peer has authenticated.
@@ -24,7 +28,10 @@ const (
 // Supervisor keeps one link running, and delivers its outbox while the link is up.
 type Supervisor struct {
 	link    Link
-	outbox  *outboxWorker
+	outbox  *delivery.Worker
+	notices *delivery.Worker // nil for a link that tells none
+	wakes   Wakes
+	tracer  Tracer // nil records no traces
 	metrics *Metrics
 	log     *slog.Logger
 	up      atomic.Bool
@@ -34,10 +41,91 @@ type Supervisor struct {
 }
 
 // NewSupervisor returns the supervisor of one link. Nothing runs until Run.
-func NewSupervisor(link Link, outbox Outbox, wakes Wakes, m *Metrics, log *slog.Logger) *Supervisor {
+func NewSupervisor(link Link, record delivery.Record, wakes Wakes, m *Metrics, log *slog.Logger) *Supervisor {
 	log = log.With(slog.String("network", link.Network()), slog.String("link", link.Name()))
-	worker := &outboxWorker{link: link, rows: outbox, wakes: wakes, metrics: m, log: log, pace: NewPace(perMinute(link)), heard: make(chan federation.DID, 1)}
-	return &Supervisor{link: link, outbox: worker, metrics: m, log: log, status: newStatus(), onLoss: func() {}, dialNow: make(chan struct{}, 1)}
+	s := &Supervisor{link: link, wakes: wakes, metrics: m, log: log, status: newStatus(), onLoss: func() {}, dialNow: make(chan struct{}, 1)}
+	s.outbox = delivery.NewWorker(s.destination(), delivery.StepRows(record))
+	if notifier, ok := link.(Notifier); ok {
+		s.notices = delivery.NewTurns(s.readers(notifier), delivery.NoticeRows(record))
+	}
+	return s
+}
+
+// destination returns the link as a destination of deliveries.
+func (s *Supervisor) destination() delivery.Destination {
+	to := delivery.Destination{Name: s.link.Name(), Policy: delivery.ToLink(), Pace: delivery.NewPace(perMinute(s.link)), Log: s.log, Deliver: s.attempt, Ended: s.ended}
+	if shower, ok := s.link.(OnceShower); ok {
+		to.ShowsOnce = shower.ShowsOnce
+	}
+	_, to.Shown = s.link.(Placer) // users in a channel see the step
+	if _, replays := s.link.(Replayer); replays {
+		to.Shown = false // users acknowledge their inbox themselves
+	}
+	return to
+}
+
+// attempt makes one attempt of a delivery. Text has no trace.
+func (s *Supervisor) attempt(ctx context.Context, d federation.Delivery) error {
+	if text := d.Entry.Text; text != nil {
+		link, ok := s.link.(TextLink)
+		if !ok {
+			return text.Refuse(federation.InvalidTarget, "the link carries no text")
+		}
+		return link.DeliverText(ctx, *text)
+	}
+	if s.tracer == nil {
+		return s.link.Deliver(ctx, d)
+	}
+	ctx, end := s.tracer.Delivering(ctx, s.link, d)
+	err := s.link.Deliver(ctx, d)
+	end(err)
+	return err
+}
+
+// readers returns the readers of the link's notices as a destination.
+func (s *Supervisor) readers(link Notifier) delivery.Destination {
+	to := delivery.Destination{Name: link.Name(), Policy: delivery.ToReaders(), Pace: delivery.NewPace(0), Log: s.log}
+	if _, ok := link.(InboxReader); ok {
+		to.Name = federation.InboxLink
+	}
+	to.Deliver = func(ctx context.Context, d federation.Delivery) error {
+		if err := link.Notify(ctx, *d.Notice); err != nil {
+			return &delivery.LaterError{Err: err}
+		}
+		return nil
+	}
+	to.Ended = func(ctx context.Context, d federation.Delivery, _ int, _ federation.Settlement) {
+		n := d.Notice
+		attrs := []slog.Attr{slog.String("outcome", string(n.Kind)), slog.String("reason", n.Code), slog.String("did", string(n.Reader()))}
+		if n.Kind == federation.NoticeDisabled {
+			attrs = append(attrs, slog.String("webhook", federation.WebhookName(n.Webhook.ID)))
+		} else {
+			attrs = append(attrs, slog.String("event_id", n.Row().ID.String()), slog.String("handoff_id", n.Row().Handoff.String()))
+		}
+		s.log.LogAttrs(ctx, slog.LevelInfo, "told", attrs...)
+	}
+	return to
+}
+
+// Tell delivers the notices of the link until ctx ends. A link that is not [Mounted] does so by itself
+// while it is up.
+func (s *Supervisor) Tell(ctx context.Context) {
+	if s.notices == nil {
+		return
+	}
+	for waits := newWaits(); ctx.Err() == nil; Sleep(ctx, waits.NextBackOff()) {
+		err := fault.Catch(func() error { return s.notices.Run(ctx, nil) })
+		s.metrics.Fault(ctx, s.log, "notices "+s.link.Name(), err)
+	}
+}
+
+// ended counts deliveries that have ended.
+func (s *Supervisor) ended(_ context.Context, d federation.Delivery, rows int, how federation.Settlement) {
+	outcome := how.Outcome()
+	s.metrics.Outcomes.WithLabelValues(s.link.Network(), string(outcome)).Add(float64(rows))
+	if outcome == federation.DeliveryDelivered {
+		s.metrics.Deliver.WithLabelValues(s.link.Network()).Observe(how.At.Sub(d.Queued).Seconds())
+	}
 }
 
 // OnLoss sets the function that is called each time after the connection of the link has ended.
@@ -45,7 +133,7 @@ func NewSupervisor(link Link, outbox Outbox, wakes Wakes, m *Metrics, log *slog.
 func (s *Supervisor) OnLoss(do func()) { s.onLoss = do }
 
 // Trace sets what records each attempt of a delivery; nil records none. Call Trace before Run.
-func (s *Supervisor) Trace(t Tracer) { s.outbox.tracer = t }
+func (s *Supervisor) Trace(t Tracer) { s.tracer = t }
 
 // Up reports whether the link has an authenticated peer now.
 func (s *Supervisor) Up() bool { return s.up.Load() }
@@ -58,10 +146,10 @@ func (s *Supervisor) Name() string { return s.link.Name() }
 
 // Fresh notes a step that is about to be filed with its first attempt counted. The attempt of
 // any other step counts as made.
-func (s *Supervisor) Fresh(id federation.EventID) { s.outbox.fresh.add(id) }
+func (s *Supervisor) Fresh(id federation.EventID) { s.outbox.Expect(id) }
 
 // Heard notes that a DID sent a step on the link: a waiting delivery is tried once.
-func (s *Supervisor) Heard(did federation.DID) { s.outbox.probe(did) }
+func (s *Supervisor) Heard(did federation.DID) { s.outbox.Probe(did) }
 
 // Dial ends the wait before the next dial, and lets a [Pinned] link use another place. It does not
 // block.
@@ -145,15 +233,27 @@ func (s *Supervisor) session(ctx context.Context, onUp, onLoss func()) error {
 			return nil
 		}
 	}))
+	if _, mounted := s.link.(Mounted); !mounted {
+		group.Go(fault.Func(func() error {
+			select {
+			case <-up:
+				s.Tell(delivering)
+			case <-delivering.Done():
+			}
+			return nil
+		}))
+	}
 	return group.Wait()
 }
 
 // deliver runs the outbox. A link served by the HTTP listener has no connection to end, so its
 // outbox restarts after a panic.
 func (s *Supervisor) deliver(ctx context.Context) error {
+	wake, stop := s.wakes.Subscribe(OutboxTopic(s.link.Name()))
+	defer stop()
 	_, mounted := s.link.(Mounted)
 	for waits := newWaits(); ; {
-		err := s.outbox.run(ctx)
+		err := s.outbox.Run(ctx, wake)
 		if err == nil || !mounted {
 			return err
 		}

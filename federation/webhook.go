@@ -76,7 +76,7 @@ type Push struct {
 // DuePush is a due push without its content.
 type DuePush struct {
 	Item   int64
-	Sender string // signer of the step, or sender of the message; "" for a notice
+	Sender string // signer of the step that it is about, or sender of the message; "" if unknown
 }
 
 // Ref names what is pushed: the id of the step, that of the message, or [Notice.Ref].

@@ -56,6 +56,7 @@ func (l *LinkSet) supervise(ctx context.Context, r *running) {
 		r.lease.ours.Store(true)
 		defer r.lease.ours.Store(false)
 		if mounted {
+			r.supervisor.Tell(ctx)
 			<-ctx.Done()
 			return
 		}

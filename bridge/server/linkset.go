@@ -12,6 +12,7 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/delivery"
 	"baton/federation/fault"
 )
 
@@ -61,7 +62,7 @@ type LinkSet struct {
 
 // LinkDeps is what a [LinkSet] works with.
 type LinkDeps struct {
-	Outbox bridge.Outbox
+	Outbox delivery.Record
 	// RunExclusive calls do each time that this replica gets a lease, until ctx ends, and returns why
 	// ctx ended: see [registry.Record.RunExclusive].
 	RunExclusive func(ctx context.Context, lease string, do func(ctx context.Context)) error
@@ -389,19 +390,6 @@ func (l *LinkSet) readsInbox(name string) bool {
 
 // isHome reports whether a name is that of a link to another home.
 func (l *LinkSet) isHome(name string) bool { return l.current.Load().isHome(name) }
-
-// notifiers returns the links that are up here and can tell signers what became of their
-// steps.
-func (l *LinkSet) notifiers() []bridge.Notifier {
-	var all []bridge.Notifier
-	for _, r := range l.current.Load().all {
-		notifier, ok := r.Link.(bridge.Notifier)
-		if ok && r.supervisor.Up() && r.lease.ours.Load() {
-			all = append(all, notifier)
-		}
-	}
-	return all
-}
 
 // snapshot is the links that run at one moment, sorted by what each step asks of them: a
 // step costs no more where a thousand homes are known. It does not change once it is made.

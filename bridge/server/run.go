@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"baton/bridge"
-	"baton/federation"
 	"baton/federation/fault"
 )
 
@@ -41,7 +40,7 @@ func (g *Gateway) Exclusive(lease string, do func(ctx context.Context)) Task {
 // job or task had not ended.
 func (g *Gateway) Run(ctx context.Context, tasks ...Task) error {
 	group, ctx := errgroup.WithContext(ctx)
-	for name, job := range map[string]func(context.Context){"clock": g.deps.Clock.run, "growth": g.measureGrowth, "notices": g.tellSigners, "reroute": g.reroute} {
+	for name, job := range map[string]func(context.Context){"clock": g.deps.Clock.run, "growth": g.measureGrowth, "reroute": g.reroute} {
 		group.Go(func() error { g.contain(ctx, name, job); return nil })
 	}
 	tasks = append(tasks, g.Exclusive(ClockLease, g.runClock))
@@ -119,71 +118,6 @@ func (g *Gateway) sweep(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	}
-}
-
-// noticeEvery is the interval of looks for due notices.
-const noticeEvery = time.Second
-
-// noticePage bounds how many notices of one link are read at once.
-const noticePage = 64
-
-// absentWait is how long a notice is put off whose reader is not online.
-const absentWait = time.Minute
-
-// tellSigners delivers notices until ctx ends: to signers about their steps, and to owners of disabled
-// webhooks.
-func (g *Gateway) tellSigners(ctx context.Context) {
-	tick := time.NewTicker(noticeEvery)
-	defer tick.Stop()
-	for ctx.Err() == nil {
-		if err := g.tellDue(ctx, time.Now()); err != nil && ctx.Err() == nil {
-			g.deps.Log.LogAttrs(ctx, slog.LevelError, "notices not told", slog.Any("err", err))
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-		}
-	}
-}
-
-// tellDue has each link that is up deliver its due notices. It puts off a notice whose reader is not
-// online. The error is that of the record.
-func (g *Gateway) tellDue(ctx context.Context, now time.Time) error {
-	for _, notifier := range g.links.notifiers() {
-		due, err := g.deps.Record.Untold(ctx, noticeLink(notifier), now, noticePage)
-		if err != nil {
-			return err
-		}
-		for _, n := range due {
-			if notifier.Notify(ctx, n) != nil {
-				err = g.deps.Record.TellLater(ctx, n, now.Add(absentWait))
-			} else {
-				g.deps.Log.LogAttrs(ctx, slog.LevelInfo, "told", append(noticeAttrs(n), slog.String("outcome", string(n.Kind)), slog.String("reason", n.Code))...)
-				err = g.deps.Record.Told(context.WithoutCancel(ctx), n) // also while the gateway ends: no reader gets a notice twice
-			}
-			if err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// noticeLink returns the link under which the record files the notices of a link; see
-// [federation.Notice.Link].
-func noticeLink(n bridge.Notifier) string {
-	if _, ok := n.(bridge.InboxReader); ok {
-		return federation.InboxLink
-	}
-	return n.Name()
-}
-
-// noticeAttrs returns the attributes of a log line about a notice.
-func noticeAttrs(n federation.Notice) []slog.Attr {
-	if n.Kind == federation.NoticeDisabled {
-		return []slog.Attr{slog.String("link", federation.WebhookName(n.Webhook.ID)), slog.String("did", string(n.Webhook.DID))}
-	}
-	return stepAttrs(n.Row())
 }
 
 // readyPoll is how often the start looks whether all is up yet.

@@ -114,7 +114,7 @@ func (g *demoGateway) Replay(ctx context.Context, to federation.DID, after feder
 }
 
 // Owed reads the record.
-func (g *demoGateway) Outbox(ctx context.Context, link string, after int64, limit int) ([]federation.Delivery, error) {
+func (g *demoGateway) Outbox(ctx context.Context, link string, after federation.Delivery, limit int) ([]federation.Delivery, error) {
 	return g.Record.Outbox(ctx, link, after, limit)
 }
 

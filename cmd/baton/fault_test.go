@@ -301,8 +301,7 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 // contained are the ways in which production code may start goroutines: each of them catches panics.
 // A "go" statement is allowed for the functions here, with a reason.
 var bareGoroutines = map[string]string{
-	"bridge/airc/peers/couriers.go":           "fault.Catch",
-	"bridge/outbox.go":                        "fault.Catch",
+	"federation/delivery/worker.go":           "fault.Catch",
 	"bridge/macp/stream.go":                   "fault.Catch",
 	"bridge/agents/mcp/subscriptions.go":      "fault.Catch",
 	"bridge/irc/freeq/exec.go":                "fault.Catch",

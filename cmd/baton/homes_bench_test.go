@@ -223,9 +223,9 @@ func (h *benchHome) queue(b *testing.B, offers int) []federation.Delivery {
 	submitAll(b, judging(h.Home), signedOffers(b, offers), lanes)
 	var rows []federation.Delivery
 	for len(rows) < offers {
-		after := int64(0)
+		var after federation.Delivery
 		if len(rows) > 0 {
-			after = rows[len(rows)-1].Row
+			after = rows[len(rows)-1]
 		}
 		page, err := h.record.Outbox(b.Context(), "b.test", after, 1000)
 		if err != nil || len(page) == 0 {

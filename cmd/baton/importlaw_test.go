@@ -32,10 +32,11 @@ var law = []struct {
 	{"federation/store/engine", []string{"federation", "federation/fault", "federation/store/eventform"}},
 	{"federation/store/eventform", []string{"federation"}},
 	{"federation/store/...", []string{"federation", "federation/agents", "federation/fault", "federation/store/..."}},
+	{"federation/delivery", []string{"federation", "federation/fault", "federation/store/..."}},
 	{"federation/*", []string{"federation", "federation/fault", "federation/lifecycle", "federation/signing"}},
 	{"translate/translatetest", kit},
 	{"translate/...", []string{"federation", "translate/..."}},
-	{"bridge", []string{"federation", "federation/fault", "federation/signing"}},
+	{"bridge", []string{"federation", "federation/delivery", "federation/fault", "federation/signing"}},
 	{"bridge/bridgetest", kit},
 	{"bridge/httpd", []string{"bridge"}},
 	{"bridge/server", []string{"bridge/...", "configs", "federation/...", "translate/..."}},
@@ -62,7 +63,7 @@ var law = []struct {
 
 // networks is what each network may import; "./..." is its own folder and those below it.
 var networks = []string{
-	"./...", "bridge", "bridge/credential", "bridge/agents/participant", "bridge/route", "bridge/stepbuilder", "bridge/webhook", "federation", "federation/agents", "federation/fault", "federation/identity", "federation/signing", "federation/store/...", "translate/...",
+	"./...", "bridge", "bridge/credential", "bridge/agents/participant", "bridge/route", "bridge/stepbuilder", "bridge/webhook", "federation", "federation/agents", "federation/delivery", "federation/fault", "federation/identity", "federation/signing", "federation/store/...", "translate/...",
 }
 
 // kit marks code for tests, which imports freely and which nothing but tests imports.

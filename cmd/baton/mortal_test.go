@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -36,12 +37,12 @@ const (
 // changes returns which changes of which table make a transaction of each point.
 func changes() map[string][]change {
 	return map[string][]change{
-		whileFiling:   {{"event", sqliteInsert}},
-		whileSettling: {{"outbox", sqliteDelete}},
-		whileReading:  {{"message", sqliteUpdate}, {"agent", sqliteUpdate}, {"inbox", sqliteUpdate}},
+		whileFiling:   {{table: "event", op: sqliteInsert}},
+		whileSettling: {{table: "delivery", op: sqliteUpdate, state: "delivered"}},
+		whileReading:  {{table: "message", op: sqliteUpdate}, {table: "agent", op: sqliteUpdate}, {table: "inbox", op: sqliteUpdate}},
 
-		whileMigrating: {{"webhook", sqliteInsert}},
-		whileErasing:   {{"mention", sqliteDelete}},
+		whileMigrating: {{table: "webhook", op: sqliteInsert}},
+		whileErasing:   {{table: "mention", op: sqliteDelete}},
 	}
 }
 
@@ -49,6 +50,19 @@ func changes() map[string][]change {
 type change struct {
 	table string
 	op    int32
+	state string // that a value of the row becomes; "" for any change
+}
+
+// is reports whether a change of a row is this one.
+func (c change) is(data sqlite.SQLitePreUpdateData) bool {
+	if data.TableName != c.table || data.Op != c.op || c.state == "" {
+		return data.TableName == c.table && data.Op == c.op
+	}
+	values := make([]any, data.Count())
+	if err := data.New(values...); err != nil {
+		panic(err)
+	}
+	return slices.Contains(values, any(c.state))
 }
 
 // Kinds of change, as SQLite numbers them.
@@ -96,7 +110,7 @@ func (d *death) watch(conn sqlite.HookRegisterer, wanted []change) {
 	changed := false
 	conn.RegisterPreUpdateHook(func(data sqlite.SQLitePreUpdateData) {
 		for _, w := range wanted {
-			changed = changed || data.TableName == w.table && data.Op == w.op
+			changed = changed || w.is(data)
 		}
 	})
 	conn.RegisterRollbackHook(func() { changed = false })

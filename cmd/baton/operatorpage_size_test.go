@@ -40,7 +40,8 @@ const manyRows = `
 			'kind', 'handoff', 'verb', 'offer', 'from', view ->> 'offerer', 'venue', '#ops', 'dialect', 'handoff', 'title', view ->> 'title', 'provenance', 'signed'),
 			'network', 'spanningtree', 'link', 'lab'), moved
 	FROM handoff ORDER BY id LIMIT ?2;
-	INSERT INTO outbox (link, event, attempt, handoff, rank, filed, next) SELECT 'lab', seq, 0, handoff, 0, filed, 0 FROM event;`
+	INSERT INTO destination (name, kind) VALUES ('lab', 'link') ON CONFLICT DO NOTHING;
+	INSERT INTO delivery (item, destination, lane, sender, rank, queued, next) SELECT e.seq, d.n, e.handoff, e.signer, 0, e.filed, 0 FROM event e JOIN destination d ON d.name = 'lab';`
 
 func TestOperatorPageReadsAPartOfALargeRecord(t *testing.T) {
 	h := newHouse(t, linkTable("lab", "irc.test", "127.0.0.1:1"), "[retention]\nunanswered = \"0s\"\nundelivered = \"0s\"\n")

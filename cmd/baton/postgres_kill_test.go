@@ -176,7 +176,7 @@ func (c *talk) hears(message []byte) bool {
 func (c *talk) commits(changes []string) bool {
 	for point, wanted := range map[string][]string{
 		whileFiling:   {"INSERT INTO event "},
-		whileSettling: {"DELETE FROM outbox "},
+		whileSettling: {"UPDATE delivery SET state "},
 		whileReading:  {"UPDATE message ", "UPDATE agent ", "UPDATE inbox "},
 	} {
 		if began(changes, wanted) && c.dies(point) {

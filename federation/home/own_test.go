@@ -113,7 +113,7 @@ func TestReceiptsInTheActDialect(t *testing.T) {
 			b.step(3, b.bob, federation.Progress, in(d)), b.step(4, b.bob, federation.Complete, in(d)),
 		}
 		b.file(steps...)
-		rows, err := b.record.Outbox(t.Context(), "lab", 0, 100)
+		rows, err := b.record.Outbox(t.Context(), "lab", federation.Delivery{}, 100)
 		if err != nil {
 			t.Fatal(err)
 		}

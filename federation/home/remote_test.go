@@ -285,7 +285,7 @@ func TestAReceiptIsTheSameEachTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, err := b.record.Outbox(t.Context(), "lab", 0, 100)
+	rows, err := b.record.Outbox(t.Context(), "lab", federation.Delivery{}, 100)
 	if err != nil {
 		t.Fatal(err)
 	}

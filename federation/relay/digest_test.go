@@ -100,7 +100,7 @@ func TestADigestOfAnotherHistoryLeadsToTheProof(t *testing.T) {
 	if _, err := liar.home.Submit(t.Context(), offer, time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	rows, err := liar.record.Outbox(t.Context(), "b.test", 0, 10)
+	rows, err := liar.record.Outbox(t.Context(), "b.test", federation.Delivery{}, 10)
 	if err != nil || len(rows) != 1 {
 		t.Fatal(len(rows), err)
 	}

@@ -375,7 +375,7 @@ func in(id federation.HandoffID) func(*federation.Event) {
 // first row that stays.
 func (g *gate) deliver(to *gate) error {
 	g.t.Helper()
-	rows, err := g.record.Outbox(g.t.Context(), string(to.id), 0, 100)
+	rows, err := g.record.Outbox(g.t.Context(), string(to.id), federation.Delivery{}, 100)
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -456,7 +456,7 @@ func TestAStepGoesWhereItsPartiesAreAndBack(t *testing.T) {
 			t.Errorf("chain %d is %x here and %x there (%v, %v)", version, here, there, errHere, errThere)
 		}
 	}
-	if rows, err := a.record.Outbox(t.Context(), "b.test", 0, 10); err != nil || len(rows) > 0 {
+	if rows, err := a.record.Outbox(t.Context(), "b.test", federation.Delivery{}, 10); err != nil || len(rows) > 0 {
 		t.Errorf("%d rows are still owed (%v)", len(rows), err)
 	}
 }
@@ -495,7 +495,7 @@ func TestWhatAnotherHomeLacksIsSentFirst(t *testing.T) {
 	a.run(b)
 	_, offer := a.take("alice", federation.Offer, to("bob"))
 	a.take("alice", federation.Cancel, in(offer.ID))
-	rows, err := a.record.Outbox(t.Context(), "b.test", 0, 10)
+	rows, err := a.record.Outbox(t.Context(), "b.test", federation.Delivery{}, 10)
 	if err != nil || len(rows) != 2 {
 		t.Fatal(len(rows), err)
 	}

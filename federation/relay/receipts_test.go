@@ -40,7 +40,7 @@ func TestNobodySignsReceiptsForAnotherHome(t *testing.T) {
 	if err := a.deliver(b); err == nil {
 		t.Error("a row ended without the other home's word")
 	}
-	rows, err := a.record.Outbox(t.Context(), "b.test", 0, 10)
+	rows, err := a.record.Outbox(t.Context(), "b.test", federation.Delivery{}, 10)
 	if err != nil || len(rows) != 1 {
 		t.Errorf("%d rows are owed (%v), want one", len(rows), err)
 	}

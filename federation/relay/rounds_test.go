@@ -113,7 +113,7 @@ func (s *side) start() {
 
 // deliver delivers what is owed until something fails, and reports whether it got on.
 func (s *side) deliver(ctx context.Context) (on bool) {
-	rows, err := s.record.Outbox(ctx, string(s.to.id), 0, 100)
+	rows, err := s.record.Outbox(ctx, string(s.to.id), federation.Delivery{}, 100)
 	if err != nil {
 		return false
 	}

@@ -89,7 +89,7 @@ func TestWhatHomesSendEachOtherStaysTheSame(t *testing.T) {
 	follows := func(ev *federation.Event) { ev.ID, ev.Arrival.Received = federationtest.ID(2), noon }
 	peer, told := a.tap(b)
 	a.take("alice", federation.Offer, to("bob"), opens)
-	rows, err := a.record.Outbox(t.Context(), "b.test", 0, 10)
+	rows, err := a.record.Outbox(t.Context(), "b.test", federation.Delivery{}, 10)
 	if err != nil || len(rows) != 1 {
 		t.Fatal(len(rows), err)
 	}

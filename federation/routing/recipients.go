@@ -99,8 +99,9 @@ const reroutePage = 256
 type Outboxes interface {
 	// OutboxNames returns the names of the outboxes in which a delivery is pending, in order.
 	OutboxNames(ctx context.Context) ([]string, error)
-	// Outbox returns up to limit deliveries of an outbox after a row, oldest first.
-	Outbox(ctx context.Context, link string, after int64, limit int) ([]federation.Delivery, error)
+	// Outbox returns up to limit deliveries of an outbox after one, oldest first. The zero Delivery is
+	// before the first.
+	Outbox(ctx context.Context, link string, after federation.Delivery, limit int) ([]federation.Delivery, error)
 	// Reroute moves deliveries from one outbox to another. It skips a delivery that has ended.
 	Reroute(ctx context.Context, from, to string, rows []int64) error
 	// UnlocatedReaders returns up to limit DIDs after one, in order, for which something waits in
@@ -140,7 +141,7 @@ func (l *Locator) Reroute(ctx context.Context, now time.Time) (moved int, err er
 // rerouteOutbox moves the deliveries of an outbox, if it is that of another home. An offer to
 // anyone stays: it has no other recipient.
 func (l *Locator) rerouteOutbox(ctx context.Context, name string) (moved int, err error) {
-	var last int64
+	var last federation.Delivery
 	for ours := false; ; {
 		page, err := l.outboxes.Outbox(ctx, name, last, reroutePage)
 		if err != nil || len(page) == 0 {
@@ -151,7 +152,7 @@ func (l *Locator) rerouteOutbox(ctx context.Context, name string) (moved int, er
 				return moved, err
 			}
 		}
-		last = page[len(page)-1].Row
+		last = page[len(page)-1]
 		addressed := slices.DeleteFunc(page, func(d federation.Delivery) bool {
 			return d.Entry.Text == nil && d.View.Offeree == "" && d.View.Assignee == ""
 		})

@@ -14,9 +14,8 @@ import (
 	"baton/federation/store/handoffs"
 	"baton/federation/store/inboxes"
 	"baton/federation/store/operators"
-	"baton/federation/store/outboxes"
 	"baton/federation/store/participants"
-	"baton/federation/store/pushes"
+	"baton/federation/store/queue"
 )
 
 // filing is a [federation.Filing] made ready by its caller, so that the one
@@ -27,7 +26,8 @@ type filing struct {
 	receipt handoffs.Prepared
 	view    []byte // as JSON
 	actors  actors
-	keys    []keyRow // that are not known to be on disk
+	keys    []keyRow         // that are not known to be on disk
+	links   map[string]int64 // numbers of the Links, 0 for a new one
 	before  *before
 	record  *Record
 }
@@ -70,7 +70,7 @@ func askBefore(ev federation.Event, signer int64, digest [32]byte, dids string) 
 		Query: `SELECT coalesce((SELECT version FROM handoff WHERE id = ?1), 0), coalesce((SELECT head FROM handoff WHERE id = ?1), ?5),
 			EXISTS (SELECT 1 FROM event WHERE id = ?3 AND signer = ` + bySigner + `) OR ?6 = 1 AND EXISTS (SELECT 1 FROM event WHERE signer = ` + bySigner + ` AND digest = ?4 AND minted = 1),
 			EXISTS (SELECT 1 FROM tombstone WHERE id = ?3) OR EXISTS (SELECT 1 FROM tombstone WHERE signer = ` + bySigner + ` AND digest = ?4),
-			EXISTS (SELECT 1 FROM unseen WHERE handoff = ?1), ` + pushes.HasFollower(`?1`) + `, ` + pushes.HasInboxes(`?7`),
+			EXISTS (SELECT 1 FROM unseen WHERE handoff = ?1), ` + queue.HasFollower(`?1`) + `, ` + queue.HasInboxes(`?7`),
 		Args: []any{ev.Handoff.String(), signer, ev.ID.String(), digest[:], make([]byte, sha256.Size), ev.Minted(), dids, ev.From},
 		Dest: []any{&b.version, &b.head, &b.known, &b.spent, &b.unseen, &b.followed, &b.called},
 		About: []string{
@@ -121,6 +121,9 @@ func (s *Record) prepareFiling(ctx context.Context, f federation.Filing) (ready 
 		return filing{}, err
 	}
 	ready.keys = s.newKeys(f)
+	if ready.links, err = s.linksOf(ctx, f); err != nil {
+		return filing{}, err
+	}
 	dids, err := asJSON(f.Inboxes)
 	if err != nil {
 		return filing{}, err
@@ -162,11 +165,24 @@ func (s *Record) actorsOf(ctx context.Context, f federation.Filing) (actors, err
 	return known, nil
 }
 
+// linksOf returns the numbers of the links of a filing.
+func (s *Record) linksOf(ctx context.Context, f federation.Filing) (map[string]int64, error) {
+	known := map[string]int64{}
+	for _, link := range f.Links {
+		n, err := s.db.Destination(ctx, link)
+		if err != nil {
+			return nil, err
+		}
+		known[link] = n
+	}
+	return known, nil
+}
+
 // intern returns the numbers of the DIDs in a filing. DIDs without one get it in the transaction.
 func (f filing) intern(ctx context.Context, q engine.Tx) (actors, error) {
 	all := maps.Clone(f.actors)
-	for did, n := range f.actors {
-		if n != 0 {
+	for _, did := range slices.Sorted(maps.Keys(f.actors)) { // in one order, so that two records number alike
+		if f.actors[did] != 0 {
 			continue
 		}
 		n, err := engine.Intern(ctx, q, did)
@@ -310,15 +326,15 @@ func (f filing) fileArrivals(ctx context.Context, q engine.Tx, rank federation.R
 // push queues the step, or the text, for the webhooks of its inboxes, and a step for the webhooks
 // that follow its handoff.
 func (f filing) push(ctx context.Context, q engine.Tx) error {
-	item := pushes.Item{Order: f.Event.Handoff.String(), Queued: engine.Stamp(f.Filed)}
-	err := q.Row(ctx, `SELECT seq FROM event WHERE id = ? AND signer = ?`, []any{f.Event.ID.String(), f.actors[f.Event.From]}, &item.Row)
+	item := queue.Row{Lane: f.Event.Handoff.String(), Sender: f.actors[f.Event.From], Queued: engine.Stamp(f.Filed)}
+	err := q.Row(ctx, `SELECT seq FROM event WHERE id = ? AND signer = ?`, []any{f.Event.ID.String(), item.Sender}, &item.Item)
 	for _, did := range f.Inboxes {
 		if err == nil {
-			err = pushes.QueueEntry(ctx, q, did, item)
+			err = queue.QueueEntry(ctx, q, did, item)
 		}
 	}
 	if err == nil && f.View.Version > 0 {
-		err = pushes.QueueStep(ctx, q, item)
+		err = queue.QueueStep(ctx, q, item)
 	}
 	return err
 }
@@ -329,9 +345,16 @@ func (f filing) deliver(ctx context.Context, q engine.Tx, ev federation.Event, r
 		if slices.Contains(f.Once, link) {
 			attempts = 1
 		}
-		err := outboxes.Put(ctx, q, outboxes.Row{
-			Link: link, Signer: f.actors[ev.From], ID: ev.ID.String(), Attempt: attempts, Handoff: f.View.ID.String(), Rank: rank, Filed: engine.Stamp(f.Filed),
-		})
+		to := f.links[link]
+		if to == 0 {
+			var err error
+			if to, err = engine.InternDestination(ctx, q, federation.ToLink, link); err != nil {
+				return err
+			}
+		}
+		err := queue.PutStep(ctx, q, queue.Row{
+			Destination: to, Sender: f.actors[ev.From], Attempt: attempts, Lane: f.View.ID.String(), Rank: rank, Queued: engine.Stamp(f.Filed),
+		}, ev.ID.String())
 		if err != nil {
 			return fmt.Errorf("write outbox: %w", err)
 		}

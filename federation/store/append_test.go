@@ -174,7 +174,7 @@ func (s suite) testStale(t *testing.T) {
 	if entries, err := record.Replay(t.Context(), bob, "", 10); err != nil || len(entries) != 1 {
 		t.Errorf("the inbox has %d entries, %v, want the offer alone", len(entries), err)
 	}
-	if outboxOf, err := record.Outbox(t.Context(), "oftc", 0, 10); err != nil || len(outboxOf) != 0 {
+	if outboxOf, err := record.Outbox(t.Context(), "oftc", federation.Delivery{}, 10); err != nil || len(outboxOf) != 0 {
 		t.Errorf("the outbox has %d rows, %v, want none", len(outboxOf), err)
 	}
 }

@@ -105,7 +105,7 @@ func fileBoth(t *testing.T, record *registry.Record) (offer, accept federation.F
 // settle ends the first row of an outbox.
 func settle(t *testing.T, record *registry.Record, link string, how federation.Settlement) {
 	t.Helper()
-	rows, err := record.Outbox(t.Context(), link, 0, 1)
+	rows, err := record.Outbox(t.Context(), link, federation.Delivery{}, 1)
 	if err != nil || len(rows) != 1 {
 		t.Fatalf("Owed = %v, %v", rows, err)
 	}
@@ -119,7 +119,7 @@ func (s suite) testDeliveries(t *testing.T) {
 	offer, accept := fileBoth(t, record)
 	settle(t, record, "oftc", federation.Settlement{At: federationtest.At(3)})
 	settle(t, record, "airc", federation.Settlement{State: federation.DeliveryRefused, Code: "invalid-target", At: federationtest.At(4)})
-	rows := outboxOf(t, record, "oftc", 0, 1)
+	rows := outboxOf(t, record, "oftc", federation.Delivery{}, 1)
 	for range 2 {
 		if err := record.Attempt(t.Context(), "oftc", []int64{rows[0].Row}); err != nil {
 			t.Fatal(err)

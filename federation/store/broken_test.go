@@ -15,7 +15,7 @@ import (
 func breakRows(t *testing.T, dir string) {
 	t.Helper()
 	db := raw(t, dir)
-	for _, damage := range []string{`UPDATE event SET body = '{"verb":' WHERE seq = 2`, `UPDATE peer_delivery SET handoff = 'nothing' WHERE n = 1`} {
+	for _, damage := range []string{`UPDATE event SET body = '{"verb":' WHERE seq = 2`, `UPDATE document SET handoff = 'nothing' WHERE n = 1`} {
 		if _, err := db.ExecContext(t.Context(), damage); err != nil {
 			t.Fatalf("%s: %v", damage, err)
 		}
@@ -40,7 +40,7 @@ func TestAnUnreadableRowStopsNoOtherAndIsSeen(t *testing.T) {
 	}
 	breakRows(t, dir)
 
-	pending, err := record.Outbox(ctx, "oftc", 0, 10)
+	pending, err := record.Outbox(ctx, "oftc", federation.Delivery{}, 10)
 	if err != nil || len(pending) != 3 || pending[0].Broken != "" || pending[1].Broken == "" || pending[2].Broken != "" {
 		t.Fatalf("owed are %+v, %v; want three, of which the second cannot be read", pending, err)
 	}

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"baton/federation"
+	"baton/federation/store/deliveries"
 	"baton/federation/store/engine"
 	"baton/federation/store/handoffs"
 	"baton/federation/store/inboxes"
-	"baton/federation/store/outboxes"
 	"baton/federation/store/participants"
 )
 
@@ -26,16 +26,16 @@ import (
 //   - event: the row stays with its digests, its DIDs, its verb and its times; body is the event
 //     without its content (see [federation.Event.Erase]); document, message and place are cleared
 //   - handoff: the row stays; the view loses title, capabilities and priority
-//   - evidence, blob, blob_claim, inbox, outbox, attempt, dead, mention: the rows are deleted
-//   - settled: stays; it has the names of links and codes
+//   - evidence, blob, blob_claim, inbox, attempt, mention: the rows are deleted
+//   - delivery: the row ends and stays without its reason and its dead letter; it has numbers and codes
 //   - ruling, fork: stay; rulings of homes have digests, DIDs and numbers, and no text
 //
 // Of the person, and of these handoffs, the rows of deferred, pending, answer, notice, webhook,
-// push, peer_delivery, session, declaration, login and login_code are deleted. The tables of a network erase their own rows
+// document, session, declaration, login and login_code are deleted. The tables of a network erase their own rows
 // (see [engine.Tables]), and links that keep journals erase these.
 //
 // The tables without text of persons stay as they are: actor, tombstone, unseen, newcomer, size,
-// mailbox, share, device, looked, held, peer_delivery_id, peer_pause, peer_mode, binding,
+// mailbox, share, device, looked, destination, letter, peer_delivery_id, peer_mode, binding,
 // bound_name, key_owner, key_window, own_key, deferred_count, offence,
 // mailbox_location, known_home, audit, operator_token, block, contact, heartbeat.
 
@@ -194,8 +194,8 @@ type dropped struct {
 
 // copies returns the links and homes that were given steps of the person.
 func (e *erasure) copies(ctx context.Context, q engine.Tx) ([]string, error) {
-	links, err := engine.Rows(ctx, q, engine.ScanOne[string], `SELECT DISTINCT s.link FROM settled s JOIN event e ON e.seq = s.event
-		WHERE s.state = 'delivered' AND `+eraseOfThem, e.dids, e.handoffs)
+	links, err := engine.Rows(ctx, q, engine.ScanOne[string], `SELECT DISTINCT d.name FROM event e JOIN delivery f ON f.item = e.seq JOIN destination d ON d.n = f.destination
+		WHERE f.state = 'delivered' AND d.kind = 'link' AND `+eraseOfThem, e.dids, e.handoffs)
 	if err != nil {
 		return nil, err
 	}
@@ -365,9 +365,9 @@ func (e *erasure) eventTargets(done *federation.Erasing) []target {
 	return []target{
 		{count: &done.Documents, table: `event e`, where: `e.handoff ` + those + ` AND e.state <> 'said' AND e.body ->> 'erased' IS NULL`, args: steps},
 		{count: &done.Messages, table: `event e`, where: `e.body ->> 'erased' IS NULL AND ` + saidOfThem, args: both},
-		{count: &done.Waiting, table: `outbox f JOIN event e ON e.seq = f.event`, where: eraseOfThem, args: both},
+		{count: &done.Waiting, table: `delivery f JOIN destination d ON d.n = f.destination JOIN event e ON e.seq = f.item`, where: `f.state = 'waiting' AND d.kind = 'link' AND ` + eraseOfThem, args: both},
 		{count: &done.Waiting, table: `inbox i JOIN event e ON e.seq = i.event`, where: `i.waiting IS NOT NULL AND (` + eraseOfThem + `)`, args: both},
-		{count: &done.Waiting, table: `dead d JOIN event e ON e.seq = d.event`, where: eraseOfThem, args: both},
+		{count: &done.Waiting, table: `delivery f JOIN event e ON e.seq = f.item`, where: `f.letter IS NOT NULL AND ` + eraseOfThem, args: both},
 		{count: &done.Evidence, table: `evidence v`, where: `v.handoff ` + those, args: steps, drop: dropped{all: true}},
 	}
 }
@@ -385,9 +385,9 @@ func (e *erasure) otherTargets(done *federation.Erasing) []target {
 		{&done.Waiting, `deferred e`, unfiledOrHandoff, both, dropped{key: `e.n`, each: byRow(e.record.DropDeferral)}},
 		{&done.Waiting, `pending e`, unfiledOrHandoff, both, all},
 		{
-			&done.Waiting, `peer_delivery r`, `r.sender ` + ofDIDs + ` OR r.handoff ` + ofHandoffs,
+			&done.Waiting, `document r`, `r.sender ` + ofDIDs + ` OR r.handoff ` + ofHandoffs,
 			[]any{e.participants, e.handoffs},
-			dropped{key: `r.n`, each: byRow(outboxes.ErasePeerDelivery)},
+			dropped{key: `r.n`, each: byRow(deliveries.EndPeerDelivery)},
 		},
 		{&done.Other, `answer a`, `a.did ` + ofDIDs + ` OR EXISTS (SELECT 1 FROM event e WHERE e.id = a.event AND (` + eraseOfThem + `))`, both, all},
 		{
@@ -422,7 +422,7 @@ func dropWebhook(ctx context.Context, q engine.Tx, key string) error {
 	if err != nil {
 		return err
 	}
-	return outboxes.DropWebhook(ctx, q, id)
+	return deliveries.DropWebhook(ctx, q, id)
 }
 
 // byRow returns a drop by a key that is a number.
@@ -439,21 +439,24 @@ func byRow(drop func(context.Context, engine.Tx, int64) error) func(context.Cont
 // endDeliveries ends what waits of an event that is erased, and tells no signer.
 func (e *erasure) endDeliveries(ctx context.Context, q engine.Tx, s stored) error {
 	gone := federation.Settlement{State: federation.DeliveryDead, Code: string(federation.DeadOperator), Quiet: true, At: e.now}
-	links, err := engine.Rows(ctx, q, engine.ScanOne[string], `SELECT link FROM outbox WHERE handoff = ? AND event = ?`, s.handoff, s.seq)
+	links, err := engine.Rows(ctx, q, engine.ScanOne[int64], `SELECT f.destination FROM delivery f JOIN destination d ON d.n = f.destination WHERE f.item = ? AND f.state = 'waiting' AND d.kind = 'link'`, s.seq)
 	if err != nil {
 		return err
 	}
 	for _, link := range links {
-		if err := outboxes.End(ctx, q, link, s.seq, gone); err != nil {
+		if err := deliveries.End(ctx, q, link, s.seq, gone); err != nil {
 			return err
 		}
 	}
-	letters, err := engine.Rows(ctx, q, engine.ScanOne[int64], `SELECT n FROM dead WHERE event = ?`, s.seq)
+	if err := q.Put(ctx, `UPDATE delivery SET reason = '', unsure = '' WHERE item = ?`, s.seq); err != nil {
+		return err
+	}
+	letters, err := engine.Rows(ctx, q, engine.ScanOne[int64], `SELECT letter FROM delivery WHERE item = ? AND letter IS NOT NULL`, s.seq)
 	if err != nil {
 		return err
 	}
 	for _, n := range letters {
-		if err := outboxes.ForgetDead(ctx, q, n); err != nil {
+		if err := deliveries.ForgetDead(ctx, q, n); err != nil {
 			return err
 		}
 	}

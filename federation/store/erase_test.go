@@ -66,7 +66,7 @@ func plant(t *testing.T, record *registry.Record) (mine, other federation.Handof
 		t.Fatalf("plant: %v", err)
 	}
 	plantWaiting(t, record, ev)
-	feed, err := record.Outbox(ctx, "b.example", 0, 10)
+	feed, err := record.Outbox(ctx, "b.example", federation.Delivery{}, 10)
 	if err != nil || len(feed) != 1 {
 		t.Fatalf("the outbox of b.example: %d, %v", len(feed), err)
 	}

@@ -34,14 +34,14 @@ func (s suite) testReceipt(t *testing.T) {
 		t.Errorf("Receipts of nothing = %v, %v", none, err)
 	}
 	for _, link := range accept.Links {
-		rows := outboxOf(t, record, link, 0, 10)
+		rows := outboxOf(t, record, link, federation.Delivery{}, 10)
 		if len(rows) != 2 || rows[0].Entry.Event.ID != accept.Event.ID || rows[0].Row >= rows[1].Row {
 			t.Fatalf("%s is owed %+v, want the step and its receipt", link, rows)
 		}
 		want := federation.Delivery{
 			Row:   rows[1].Row,
 			Entry: federation.Entry{Event: receipt, State: federation.Assigned, Filed: accept.Filed},
-			View:  complete.View,
+			View:  complete.View, Queued: accept.Filed,
 		}
 		if d := diff(want, rows[1]); d != "" {
 			t.Errorf("receipt owed to %s (-want +got):\n%s", link, d)
@@ -49,7 +49,7 @@ func (s suite) testReceipt(t *testing.T) {
 		if err := record.Settle(t.Context(), link, []int64{rows[1].Row}, federation.Settlement{At: federationtest.At(9)}); err != nil {
 			t.Errorf("Settle: %v", err)
 		}
-		if left := outboxOf(t, record, link, 0, 10); len(left) != 1 {
+		if left := outboxOf(t, record, link, federation.Delivery{}, 10); len(left) != 1 {
 			t.Errorf("%s is owed %d rows after its receipt, want the step alone", link, len(left))
 		}
 	}

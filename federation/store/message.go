@@ -11,7 +11,7 @@ import (
 	"baton/federation/store/engine"
 	"baton/federation/store/handoffs"
 	"baton/federation/store/inboxes"
-	"baton/federation/store/pushes"
+	"baton/federation/store/queue"
 )
 
 // FileText files a text in one transaction with its entry in the recipient's inbox, its pending
@@ -27,6 +27,9 @@ func (s *Record) FileText(ctx context.Context, f federation.TextFiling) (filed f
 		return federation.Text{}, false, fmt.Errorf("file text %s: %w", f.Text.ID, err)
 	}
 	if ready.actors, err = s.actorsOf(ctx, ready.Filing); err != nil {
+		return federation.Text{}, false, fmt.Errorf("file text %s: %w", f.Text.ID, err)
+	}
+	if ready.links, err = s.linksOf(ctx, ready.Filing); err != nil {
 		return federation.Text{}, false, fmt.Errorf("file text %s: %w", f.Text.ID, err)
 	}
 	var entry federation.Entry
@@ -52,21 +55,6 @@ func (s *Record) FileText(ctx context.Context, f federation.TextFiling) (filed f
 	return *federation.TextOf(entry.Row()), known, nil
 }
 
-// HasSpace reports whether fewer than most deliveries of one order wait for a link; 0 is any
-// number.
-func (s *Record) HasSpace(ctx context.Context, link string, order federation.HandoffID, most int) (bool, error) {
-	if most <= 0 {
-		return true, nil
-	}
-	var waiting int
-	err := s.db.Reads().Row(ctx, `SELECT count(*) FROM (SELECT 1 FROM outbox WHERE handoff = ? AND link = ?`+engine.AtMost+`) AS waiting`,
-		[]any{order.String(), link, most}, &waiting)
-	if err != nil {
-		return false, fmt.Errorf("count deliveries to %s: %w", link, err)
-	}
-	return waiting < most, nil
-}
-
 // fileText writes a text and everything that goes with it.
 func (f filing) fileText(ctx context.Context, q engine.Tx, of federation.TextFiling) error {
 	if err := f.insert(ctx, q, f.Event, f.step, place{}); err != nil {
@@ -79,7 +67,7 @@ func (f filing) fileText(ctx context.Context, q engine.Tx, of federation.TextFil
 		dids, err := asJSON(f.Inboxes)
 		var called bool
 		if err == nil {
-			err = q.Row(ctx, `SELECT `+pushes.HasInboxes(`?1`), []any{dids}, &called)
+			err = q.Row(ctx, `SELECT `+queue.HasInboxes(`?1`), []any{dids}, &called)
 		}
 		if err == nil && called {
 			err = f.push(ctx, q)
@@ -145,8 +133,7 @@ func (s *Record) ExpireMessages(ctx context.Context, before, now time.Time, limi
 // newest event of the record stays, because later events are numbered on from it.
 const prunable = `SELECT e.seq, ` + handoffs.EventColumns + ` FROM event e WHERE e.state = 'said' AND e.filed <= ?
 	AND e.seq < (SELECT max(seq) FROM event)
-	AND NOT EXISTS (SELECT 1 FROM outbox f WHERE f.handoff = e.handoff AND f.event = e.seq)
-	AND NOT EXISTS (SELECT 1 FROM dead d WHERE d.event = e.seq)
+	AND NOT EXISTS (SELECT 1 FROM delivery f JOIN destination d ON d.n = f.destination WHERE f.item = e.seq AND (f.letter IS NOT NULL OR f.state = 'waiting' AND d.kind = 'link'))
 	AND NOT EXISTS (SELECT 1 FROM inbox i WHERE i.event = e.seq AND i.did = e.recipient AND i.waiting IS NOT NULL)`
 
 // idleChat narrows prunable down to text of channels that names no handoff.
@@ -206,7 +193,8 @@ func forgetMessage(ctx context.Context, q engine.Tx, seq int64, message handoffs
 	}
 	for _, change := range []string{
 		`DELETE FROM mention WHERE event = ?`,
-		`DELETE FROM settled WHERE event = ?`,
+		`DELETE FROM attempt WHERE item = ?`,
+		`DELETE FROM delivery WHERE item = ?`,
 		`DELETE FROM event WHERE seq = ?`,
 	} {
 		if err := q.Put(ctx, change, seq); err != nil {

@@ -30,7 +30,7 @@ func TestAMessageThatWasReadStaysSo(t *testing.T) {
 	if err := record.Read(t.Context(), ben, []federation.EventID{m.Text.ID}, federationtest.At(5)); err != nil {
 		t.Fatal(err)
 	}
-	owed, err := record.Outbox(t.Context(), "lab", 0, 1)
+	owed, err := record.Outbox(t.Context(), "lab", federation.Delivery{}, 1)
 	if err != nil || len(owed) != 1 {
 		t.Fatalf("the outbox: %+v, %v", owed, err)
 	}

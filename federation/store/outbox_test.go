@@ -51,7 +51,7 @@ func (s suite) testAttempts(t *testing.T) {
 		}
 	}
 	var got []int
-	for _, d := range outboxOf(t, record, "oftc", 0, 10) {
+	for _, d := range outboxOf(t, record, "oftc", federation.Delivery{}, 10) {
 		got = append(got, d.Attempt)
 	}
 	if d := diff([]int{2, 1, 0}, got); d != "" {
@@ -73,7 +73,7 @@ func (s suite) testSettled(t *testing.T) {
 	later := federationtest.File(federationtest.Offer(9, ada, bob), federation.View{})
 	later.Links = []string{"oftc"}
 	mustAppend(t, record, later)
-	left := outboxOf(t, record, "oftc", 0, 10)
+	left := outboxOf(t, record, "oftc", federation.Delivery{}, 10)
 	if len(left) != 2 || left[0].Row != rows[0] || left[1].Row <= rows[2] {
 		t.Errorf("owed are rows %+v, want %d and one after %d", left, rows[0], rows[2])
 	}
@@ -127,7 +127,7 @@ func (s suite) testShownToPeople(t *testing.T) {
 	accept := federationtest.File(federationtest.Step(2, offer.Event, federation.Accept, bob), offer.View)
 	accept.Links = []string{"oftc", "airc"}
 	mustAppend(t, record, accept)
-	row := outboxOf(t, record, "oftc", 0, 10)[0].Row
+	row := outboxOf(t, record, "oftc", federation.Delivery{}, 10)[0].Row
 	for _, step := range []struct {
 		link  string
 		shown bool
@@ -151,7 +151,7 @@ func (s suite) testOwed(t *testing.T) {
 	accept.Links = []string{"oftc"}
 	mustAppend(t, record, accept)
 
-	got := outboxOf(t, record, "oftc", 0, 10)
+	got := outboxOf(t, record, "oftc", federation.Delivery{}, 10)
 	if len(got) != 2 || got[0].Row >= got[1].Row {
 		t.Fatalf("owed are %+v, want two rows that ascend", got)
 	}
@@ -159,24 +159,24 @@ func (s suite) testOwed(t *testing.T) {
 		want := federation.Delivery{
 			Row:   got[i].Row,
 			Entry: federation.Entry{Event: withoutBytes(f.Event), Version: f.View.Version, State: f.View.State, Filed: f.Filed},
-			View:  accept.View,
+			View:  accept.View, Queued: f.Filed,
 		}
 		if d := diff(want, got[i]); d != "" {
 			t.Errorf("row %d (-want +got):\n%s", i, d)
 		}
 	}
-	if rest := outboxOf(t, record, "oftc", got[0].Row, 10); len(rest) != 1 || rest[0].Row != got[1].Row {
+	if rest := outboxOf(t, record, "oftc", got[0], 10); len(rest) != 1 || rest[0].Row != got[1].Row {
 		t.Errorf("after the first row are %+v", rest)
 	}
 	for limit, want := range map[int]int{-1: 0, 0: 0, 1: 1} {
-		if some := outboxOf(t, record, "oftc", 0, limit); len(some) != want {
+		if some := outboxOf(t, record, "oftc", federation.Delivery{}, limit); len(some) != want {
 			t.Errorf("Owed of %d returns %d rows", limit, len(some))
 		}
 	}
-	if other := outboxOf(t, record, "airc", 0, 10); len(other) != 1 {
+	if other := outboxOf(t, record, "airc", federation.Delivery{}, 10); len(other) != 1 {
 		t.Errorf("the other link is owed %d rows, want 1", len(other))
 	}
-	if none := outboxOf(t, record, "libera", 0, 10); len(none) != 0 {
+	if none := outboxOf(t, record, "libera", federation.Delivery{}, 10); len(none) != 0 {
 		t.Errorf("a third link is owed %d rows, want none", len(none))
 	}
 }
@@ -190,7 +190,7 @@ func oweOffers(t *testing.T, record *registry.Record, offers int) []int64 {
 		mustAppend(t, record, f)
 	}
 	var rows []int64
-	for _, d := range outboxOf(t, record, "oftc", 0, offers) {
+	for _, d := range outboxOf(t, record, "oftc", federation.Delivery{}, offers) {
 		rows = append(rows, d.Row)
 	}
 	if len(rows) != offers || !slices.IsSorted(rows) {
@@ -199,11 +199,11 @@ func oweOffers(t *testing.T, record *registry.Record, offers int) []int64 {
 	return rows
 }
 
-func outboxOf(t *testing.T, record *registry.Record, link string, after int64, limit int) []federation.Delivery {
+func outboxOf(t *testing.T, record *registry.Record, link string, after federation.Delivery, limit int) []federation.Delivery {
 	t.Helper()
 	deliveries, err := record.Outbox(t.Context(), link, after, limit)
 	if err != nil {
-		t.Fatalf("Owed(%s, %d, %d): %v", link, after, limit, err)
+		t.Fatalf("Outbox(%s, %+v, %d): %v", link, after, limit, err)
 	}
 	return deliveries
 }

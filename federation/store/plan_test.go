@@ -19,7 +19,7 @@ var coarse = []struct{ search, known *regexp.Regexp }{
 	{regexp.MustCompile(`INDEX sqlite_autoindex_event_1 \(handoff=\?( AND version>\?)?\)`), regexp.MustCompile(`(id|digest) = (\?|m\.|message\.)`)},
 	{regexp.MustCompile(`INDEX (sqlite_autoindex_event_3|tombstone_digest) \(signer=\?\)`), regexp.MustCompile(`(id|digest) = \?`)},
 	{regexp.MustCompile(`INDEX message_handoff \(handoff=\?\)`), regexp.MustCompile(`event = \?`)},
-	{regexp.MustCompile(`PRIMARY KEY \(link=\?\)`), regexp.MustCompile(`handoff = \?`)},
+	{regexp.MustCompile(`INDEX delivery_\w+ \(destination=\?( AND \w+>\?)?\)`), regexp.MustCompile(`(lane|item) = \?`)},
 }
 
 // searched is the text of SQLite for a search, with the name of its table in the query.

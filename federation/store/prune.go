@@ -5,14 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
 	"baton/federation"
+	"baton/federation/store/deliveries"
 	"baton/federation/store/engine"
 	"baton/federation/store/handoffs"
 	"baton/federation/store/inboxes"
-	"baton/federation/store/outboxes"
 )
 
 // finished says of a handoff h that no step can follow.
@@ -39,12 +40,8 @@ func (s *Record) Prune(ctx context.Context, before, now time.Time, after federat
 // pruneAll takes those handoffs from the record that are not needed any more.
 func (s *Record) pruneAll(ctx context.Context, idle []federation.HandoffID, now time.Time) (int, error) {
 	return engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (pruned int, err error) {
-		links, err := outboxLinks(ctx, q)
-		if err != nil {
-			return 0, err
-		}
 		for _, id := range idle {
-			gone, err := s.prune(ctx, q, id.String(), links, now)
+			gone, err := s.prune(ctx, q, id.String(), now)
 			if err != nil {
 				return 0, fmt.Errorf("%s: %w", id, err)
 			}
@@ -56,23 +53,8 @@ func (s *Record) pruneAll(ctx context.Context, idle []federation.HandoffID, now 
 	})
 }
 
-// outboxLinks returns the links with pending deliveries.
-func outboxLinks(ctx context.Context, q engine.Tx) ([]byte, error) {
-	links := []string{}
-	for last := ""; ; last = links[len(links)-1] {
-		next, err := engine.Rows(ctx, q, engine.ScanOne[string], `SELECT link FROM outbox WHERE link > ? ORDER BY link LIMIT 1`, last)
-		if err != nil {
-			return nil, err
-		}
-		if len(next) == 0 {
-			return json.Marshal(links)
-		}
-		links = append(links, next[0])
-	}
-}
-
 // prune takes one handoff from the record, unless it is still needed.
-func (s *Record) prune(ctx context.Context, q engine.Tx, id string, links []byte, now time.Time) (gone bool, err error) {
+func (s *Record) prune(ctx context.Context, q engine.Tx, id string, now time.Time) (gone bool, err error) {
 	view, err := over(ctx, q, id)
 	if errors.Is(err, federation.ErrNotFound) {
 		return false, nil
@@ -80,7 +62,7 @@ func (s *Record) prune(ctx context.Context, q engine.Tx, id string, links []byte
 	if err != nil {
 		return false, err
 	}
-	if needed, err := needed(ctx, q, id, links); err != nil || needed {
+	if needed, err := needed(ctx, q, id); err != nil || needed {
 		return false, err
 	}
 	if err := handoffs.BuryIDs(ctx, q, id, now); err != nil {
@@ -91,11 +73,10 @@ func (s *Record) prune(ctx context.Context, q engine.Tx, id string, links []byte
 
 // needed reports whether a step of a handoff is still to be delivered to a link, or whether
 // later events are numbered on from one of its own.
-func needed(ctx context.Context, q engine.Tx, id string, links []byte) (needed bool, err error) {
+func needed(ctx context.Context, q engine.Tx, id string) (needed bool, err error) {
 	err = q.Row(ctx, `SELECT (SELECT handoff FROM event WHERE seq = (SELECT max(seq) FROM event)) = ?1
-		OR EXISTS (SELECT 1 FROM event e CROSS JOIN json_each(?2) l JOIN outbox f ON f.link = l.value AND f.event = e.seq
-			WHERE e.handoff = ?1)
-		OR EXISTS (SELECT 1 FROM event e JOIN dead d ON d.event = e.seq WHERE e.handoff = ?1)`, []any{id, string(links)}, &needed)
+		OR EXISTS (SELECT 1 FROM event e JOIN delivery f ON f.item = e.seq JOIN destination d ON d.n = f.destination
+			WHERE e.handoff = ?1 AND (f.letter IS NOT NULL OR f.state = 'waiting' AND d.kind = 'link'))`, []any{id}, &needed)
 	return needed, err
 }
 
@@ -105,7 +86,7 @@ func (s *Record) remove(ctx context.Context, q engine.Tx, id string, view federa
 	if err := deleteEntries(ctx, q, id, view); err != nil {
 		return err
 	}
-	if err := outboxes.DropFollowers(ctx, q, id); err != nil {
+	if err := deliveries.DropFollowers(ctx, q, id); err != nil {
 		return err
 	}
 	if err := handoffs.UnclaimBlobs(ctx, q, id); err != nil {
@@ -119,7 +100,8 @@ func (s *Record) remove(ctx context.Context, q engine.Tx, id string, view federa
 	for _, change := range []string{
 		`DELETE FROM evidence WHERE handoff = ?`,
 		`DELETE FROM ruling WHERE handoff = ?`,
-		`DELETE FROM settled WHERE event IN (SELECT seq FROM event WHERE handoff = ?)`,
+		`DELETE FROM attempt WHERE item IN (SELECT seq FROM event WHERE handoff = ?)`,
+		`DELETE FROM delivery WHERE item IN (SELECT seq FROM event WHERE handoff = ?)`,
 		`DELETE FROM event WHERE handoff = ?`,
 		`DELETE FROM handoff WHERE id = ?`,
 	} {
@@ -162,10 +144,10 @@ const (
 const (
 	participantOfThem = `IN (SELECT value FROM json_each(?1))`
 	waitingEntries    = `inbox i JOIN event e ON e.seq = i.event WHERE i.waiting IS NOT NULL AND i.event > 0`
-	outboxSteps       = `outbox f JOIN event e ON e.seq = f.event WHERE f.link > ''`
+	outboxSteps       = `destination d JOIN delivery f ON f.destination = d.n JOIN event e ON e.seq = f.item WHERE d.kind = 'link' AND f.state = 'waiting'`
 	deferredSteps     = `deferred e WHERE e.n > 0`
 	pendingSteps      = `pending e WHERE e.seq > 0`
-	deadSteps         = `dead d JOIN event e ON e.seq = d.event WHERE d.n > 0 AND d.replayed = 0`
+	deadSteps         = `delivery f JOIN event e ON e.seq = f.item WHERE f.letter > 0 AND f.state || '' = 'dead'`
 )
 
 // Senders returns up to limit DIDs after one, in order, that offered an open handoff or
@@ -251,14 +233,18 @@ func (p purge) sets(done *federation.Purged) []set {
 		{&done.Inbox, dids, `SELECT i.event, CAST(i.did AS text) FROM ` + waitingEntries + ` AND ` + StepOfThem, func(ctx context.Context, q engine.Tx, row int64, did string) error {
 			return inboxes.Delete(ctx, q, `did = CAST(? AS bigint) AND event = ?`, did, row)
 		}},
-		{&done.Outbox, dids, `SELECT f.event, f.link FROM ` + outboxSteps + ` AND ` + StepOfThem, func(ctx context.Context, q engine.Tx, row int64, link string) error {
-			return outboxes.End(ctx, q, link, row, gone)
+		{&done.Outbox, dids, `SELECT f.item, CAST(f.destination AS text) FROM ` + outboxSteps + ` AND ` + StepOfThem, func(ctx context.Context, q engine.Tx, row int64, to string) error {
+			link, err := strconv.ParseInt(to, 10, 64)
+			if err != nil {
+				return err
+			}
+			return deliveries.End(ctx, q, link, row, gone)
 		}},
-		{&done.Outbox, participants, `SELECT r.n, '' FROM peer_delivery r WHERE r.dead IS NULL AND r.peer > '' AND r.sender ` + participantOfThem, func(ctx context.Context, q engine.Tx, row int64, _ string) error {
-			return outboxes.EndPeerDelivery(ctx, q, row)
+		{&done.Outbox, participants, `SELECT r.n, '' FROM document r JOIN delivery f ON f.item = r.n + 13510798882111488 WHERE r.n > 0 AND f.state = 'waiting' AND r.sender ` + participantOfThem, func(ctx context.Context, q engine.Tx, row int64, _ string) error {
+			return deliveries.EndPeerDelivery(ctx, q, row)
 		}},
-		{&done.Dead, dids, `SELECT d.n, '' FROM ` + deadSteps + ` AND ` + StepOfThem, dropDead},
-		{&done.Dead, participants, `SELECT d.n, '' FROM dead d JOIN peer_delivery r ON r.n = d.peer_delivery WHERE d.n > 0 AND d.replayed = 0 AND r.sender ` + participantOfThem, dropDead},
+		{&done.Dead, dids, `SELECT f.letter, '' FROM ` + deadSteps + ` AND ` + StepOfThem, dropDead},
+		{&done.Dead, participants, `SELECT f.letter, '' FROM delivery f JOIN document r ON r.n = f.item - 13510798882111488 WHERE f.letter > 0 AND f.state || '' = 'dead' AND r.sender ` + participantOfThem, dropDead},
 		{&done.Deferred, dids, `SELECT e.n, '' FROM ` + deferredSteps + ` AND ` + unfiledOfThem, func(ctx context.Context, q engine.Tx, row int64, _ string) error {
 			return p.record.DropDeferral(ctx, q, row)
 		}},
@@ -269,7 +255,7 @@ func (p purge) sets(done *federation.Purged) []set {
 }
 
 func dropDead(ctx context.Context, q engine.Tx, row int64, _ string) error {
-	return outboxes.ForgetDead(ctx, q, row)
+	return deliveries.ForgetDead(ctx, q, row)
 }
 
 func (p purge) dropEach(ctx context.Context, q engine.Tx, s set) (int, error) {

@@ -100,7 +100,7 @@ func read(t *testing.T, record *registry.Record) contents {
 	c.Evidence = string(original)
 	c.Handoff, errs[3] = record.Reference(ctx, "msg-2")
 	c.Inbox, errs[4] = record.Replay(ctx, bob, "", 10)
-	c.Feed, errs[5] = record.Outbox(ctx, "oftc", 0, 10)
+	c.Feed, errs[5] = record.Outbox(ctx, "oftc", federation.Delivery{}, 10)
 	c.Binding, errs[6] = record.Binding(ctx, ada)
 	c.Owner, errs[7] = record.KeyOwner(ctx, federation.KeyID(federationtest.Key(ada)))
 	c.Agent, errs[8] = record.Agent(ctx, "judge")
@@ -257,7 +257,7 @@ func checkAcknowledged(t *testing.T, record *registry.Record, acknowledged []int
 	if err != nil {
 		t.Fatalf("Replay: %v", err)
 	}
-	pending, err := record.Outbox(t.Context(), "oftc", 0, 1_000_000)
+	pending, err := record.Outbox(t.Context(), "oftc", federation.Delivery{}, 1_000_000)
 	if err != nil {
 		t.Fatalf("Owed: %v", err)
 	}

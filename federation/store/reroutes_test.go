@@ -152,7 +152,7 @@ func (s suite) testRouteUnread(t *testing.T) {
 			t.Errorf("RouteUnread = %d, %v; want %d", n, err, want)
 		}
 	}
-	pending, err := record.Outbox(t.Context(), "homes", 0, 10)
+	pending, err := record.Outbox(t.Context(), "homes", federation.Delivery{}, 10)
 	if err != nil || len(pending) != 1 || pending[0].Entry.Event.ID != federationtest.ID(1) {
 		t.Fatalf("homes has %+v, %v; want the first offer", pending, err)
 	}

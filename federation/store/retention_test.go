@@ -144,7 +144,7 @@ func (s suite) testPruneStays(t *testing.T) {
 		t.Errorf("%d handoffs are pruned, want the last one", n)
 	}
 	for _, link := range cancel.Links {
-		for _, d := range outboxOf(t, record, link, 0, 10) {
+		for _, d := range outboxOf(t, record, link, federation.Delivery{}, 10) {
 			if n := pruned(t, record, later, 10); n != 0 {
 				t.Errorf("%d handoffs are pruned while %s is owed %s", n, link, d.Entry.Event.Verb)
 			}

@@ -183,7 +183,7 @@ func BenchmarkWaiting(b *testing.B) {
 func failAll(b *testing.B, record *registry.Record, link string) {
 	b.Helper()
 	failed := federation.Failure{Reason: "away", At: federationtest.At(0), Next: federationtest.At(1_000_000)}
-	for after, more := int64(0), true; more; {
+	for after, more := (federation.Delivery{}), true; more; {
 		owed, err := record.Outbox(b.Context(), link, after, pageLength)
 		if err != nil {
 			b.Fatalf("Outbox: %v", err)
@@ -192,7 +192,7 @@ func failAll(b *testing.B, record *registry.Record, link string) {
 			if err := record.Failed(b.Context(), link, d.Row, failed); err != nil {
 				b.Fatalf("Failed: %v", err)
 			}
-			after = d.Row
+			after = d
 		}
 		more = len(owed) > 0
 	}

@@ -8,12 +8,12 @@
 //   - handoffs: logs, views, lists, evidence, and steps that wait
 //   - inboxes: arrivals of a DID, its devices, leases and notices
 //   - journals: what links append, such as histories of sessions
-//   - outboxes: pending deliveries to links, peers and webhooks, and dead letters
+//   - deliveries: pending deliveries to links, peers and webhooks, and dead letters
 //   - participants: bindings, keys, sessions
 //   - homes: other homes, and where mailboxes are
 //   - operators: what operators decide and look at
 //
-// Two packages have no methods of the Record: pushes writes the queue of deliveries to webhooks, and
+// Two packages have no methods of the Record: queue writes the rows of deliveries to webhooks, and
 // eventform turns an event into the columns of its row and back.
 //
 // This package has the changes of several subjects at once: [Record.Append], [Record.Prune],
@@ -32,13 +32,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"baton/federation"
+	"baton/federation/store/deliveries"
 	"baton/federation/store/engine"
 	"baton/federation/store/handoffs"
 	"baton/federation/store/homes"
 	"baton/federation/store/inboxes"
 	"baton/federation/store/journals"
 	"baton/federation/store/operators"
-	"baton/federation/store/outboxes"
 	"baton/federation/store/participants"
 )
 
@@ -50,7 +50,7 @@ type Record struct {
 	*handoffs.Logs
 	*inboxes.Inboxes
 	*journals.Journals
-	*outboxes.Outboxes
+	*deliveries.Outboxes
 	*participants.Participants
 	*homes.Homes
 	*operators.Operators
@@ -84,7 +84,7 @@ func record(db *engine.DB) *Record {
 		Logs:         handoffs.New(db),
 		Inboxes:      inboxes.New(db),
 		Journals:     journals.New(db),
-		Outboxes:     outboxes.New(db),
+		Outboxes:     deliveries.New(db),
 		Participants: participants.New(db),
 		Homes:        homes.New(db),
 		Operators:    operators.New(db),

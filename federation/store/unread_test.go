@@ -269,7 +269,7 @@ func (s suite) testReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	unread(t, record, 3, "oftc")
-	row := outboxOf(t, record, "oftc", 0, 10)[1].Row
+	row := outboxOf(t, record, "oftc", federation.Delivery{}, 10)[1].Row
 	if err := record.Settle(t.Context(), "oftc", []int64{row}, federation.Settlement{At: federationtest.At(4)}); err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +279,7 @@ func (s suite) testReader(t *testing.T) {
 	accept := federationtest.File(federationtest.Step(6, federationtest.Offer(5, ada, bob), federation.Accept, bob), federationtest.File(federationtest.Offer(5, ada, bob), federation.View{}).View)
 	accept.Event.Arrival.Link = "oftc" // where the people see what is written from now on
 	mustAppend(t, record, accept)
-	row = outboxOf(t, record, "oftc", 0, 10)[1].Row
+	row = outboxOf(t, record, "oftc", federation.Delivery{}, 10)[1].Row
 	if err := record.Settle(t.Context(), "oftc", []int64{row}, federation.Settlement{Shown: true, At: federationtest.At(7)}); err != nil {
 		t.Fatal(err)
 	}
@@ -333,7 +333,7 @@ func (s suite) testLookedAt(t *testing.T) {
 	for n := range 3 {
 		unread(t, record, 1+many+n)
 	}
-	lab := outboxOf(t, record, "lab", 0, many)
+	lab := outboxOf(t, record, "lab", federation.Delivery{}, many)
 	var rows []int64
 	for _, d := range lab {
 		rows = append(rows, d.Row)

@@ -40,7 +40,7 @@ func checkViews(t *testing.T, record *registry.Record, rows func(query string) [
 			string(bob) + " 1 " + first + " " + first + " waiting " + opened, string(ada) + " 1 " + second + " " + first + " waiting " + moved,
 		},
 		`SELECT destination || ' ' || item || ' ' || handoff || ' ' || state || ' ' || attempt || ' ' || since FROM deliveries ORDER BY destination DESC`: {
-			"oftc " + first + " " + first + " waiting 0 " + opened, "https://hooks.example/ 1 " + first + " waiting 0 " + opened,
+			"oftc " + first + " " + first + " waiting 0 " + opened, "https://hooks.example/ " + first + " " + first + " waiting 0 " + opened,
 		},
 	} {
 		if diff := cmp.Diff(want, rows(query)); diff != "" {

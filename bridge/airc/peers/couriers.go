@@ -1,18 +1,17 @@
 package peers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
-	"math/rand/v2"
 	"slices"
 	"time"
 
 	"baton/bridge"
 	"baton/bridge/airc/wire"
 	"baton/federation"
-	"baton/federation/fault"
+	"baton/federation/delivery"
 )
 
 // What a sender is told later than the answer to its message.
@@ -24,254 +23,52 @@ const (
 	noticeUndeliverable = "undeliverable"
 )
 
-// When another registry is asked again.
+// What the engine leaves to this package.
 const (
-	relayEvery     = time.Second     // how often it is looked what is due
-	relayRecheck   = 5 * time.Second // of what waits: a wake-up may have been lost
-	firstPause     = time.Second     // after a registry did not answer; doubles
-	longestPause   = time.Minute     // so that all is there within five minutes of its return
-	firstConsent   = time.Minute     // after it refused for want of consent; doubles
-	longestConsent = time.Hour       // it cannot tell when its agent consented
-	delayNotice    = 5 * time.Minute // when a sender is told that it takes time
-	relayLife      = 7 * 24 * time.Hour
+	firstPause  = time.Second     // of a delivery that the registry answered without judging it
+	delayNotice = 5 * time.Minute // when a sender is told that it takes time
+	relayLife   = 7 * 24 * time.Hour
+	overduePage = 200
 )
-
-// Limits of a visit.
-const (
-	relayPage  = 200 // rows read at once for one registry
-	ownPerPass = 16  // rows considered per sender and visit
-)
-
-// visited is a visit that is over.
-type visited struct {
-	peer  string
-	next  time.Time // time of the next visit
-	away  bool      // the registry does not answer; recorded
-	fault error     // contained panic, or nil
-}
 
 // Run sends what is owed to other registries until ctx ends: to each registry one
-// message after the other, to all of them at once. A registry that does not answer
-// waits as the record says, also after a restart. What else a visit waits for is known
-// only in memory: after a restart a registry may be sent a minute's worth too early,
-// which it refuses without having looked at it, and says when to come again.
+// message after the other, to many of them at once. A registry that does not answer
+// waits as the record says, also after a restart.
 func (ps *Registries) Run(ctx context.Context) {
-	next := map[string]time.Time{} // when to visit answering registries again
-	busy := map[string]bool{}      // and whether something came since the visit began
-	probes := map[string]bool{}    // waiting registries from which a message arrived
-	turns := map[string]*bridge.Turns{}
-	done := make(chan visited)
 	wake, stop := ps.deps.Wakes.Subscribe(bridge.RelayTopic)
 	defer stop()
-	tick := time.NewTicker(relayEvery)
-	defer tick.Stop()
-	var failed error // a contained panic ends the link after the other visits
-	for {
-		if failed != nil {
-			for range busy {
-				<-done
-			}
-			fault.Again(failed)
-		}
-		now := time.Now()
-		owing := ps.owing(ctx, now)
-		maps.DeleteFunc(turns, func(name string, _ *bridge.Turns) bool { // no deliveries are pending for the registry
-			_, there := busy[name]
-			return !there && !slices.ContainsFunc(owing, func(p federation.PeerOutbox) bool { return p.Name == name })
-		})
-		for _, p := range owing {
-			waits := now.Before(next[p.Name]) || now.Before(p.Next) && !probes[p.Name]
-			if _, there := busy[p.Name]; there || waits || ps.withheld(ctx, p.Name) {
-				continue
-			}
-			busy[p.Name] = false
-			delete(probes, p.Name)
-			own := turns[p.Name]
-			if own == nil {
-				own = &bridge.Turns{}
-				turns[p.Name] = own
-			}
-			go func() {
-				r := visited{peer: p.Name}
-				r.fault = fault.Catch(func() error { r = ps.visit(ctx, p, own); return nil })
-				done <- r
-			}()
-		}
-		select {
-		case r := <-done:
-			if r.fault != nil {
-				failed = r.fault
-				delete(busy, r.peer)
-				break
-			}
-			next[r.peer] = r.next
-			if busy[r.peer] && !r.away {
-				delete(next, r.peer)
-			}
-			delete(busy, r.peer)
-		case name := <-ps.heard: // one visit, whatever it failed at before
-			probes[name] = true
-			delete(next, name)
-		case <-wake:
-			clear(next)
-			for name := range busy {
-				busy[name] = true
-			}
-		case <-tick.C:
-		case <-ctx.Done():
-			for range busy {
-				<-done
-			}
-			return
-		}
+	pool := delivery.Pool{
+		Policy: delivery.ToRegistry(), Rows: ps.rows, Open: ps.open, Look: ps.endOverdue,
+		Log:   ps.deps.Log.With(slog.String("network", wire.Network), slog.String("link", wire.Network)),
+		Fault: func(ctx context.Context, err error) { ps.deps.Metrics.Fault(ctx, ps.deps.Log, "registry", err) },
 	}
+	pool.Run(ctx, wake)
 }
 
-// owing returns the registries that something is owed to, and tells the senders of
-// what takes long.
-func (ps *Registries) owing(ctx context.Context, now time.Time) []federation.PeerOutbox {
-	peers, err := ps.deps.Record.PeerOutboxes(ctx)
+// open returns a registry as a destination. It asks the registry about itself, unless it did so lately.
+func (ps *Registries) open(ctx context.Context, due delivery.Due) (delivery.Destination, error) {
+	p, err := ps.peer(ctx, due.Name, time.Now())
+	to := delivery.Destination{
+		Name: due.Name, Policy: delivery.ToRegistry(), Away: due.Away, Pace: delivery.NewPace(0),
+		Log:     ps.deps.Log.With(slog.String("network", wire.Network), slog.String("link", wire.Network), slog.String("peer", due.Name)),
+		Deliver: func(ctx context.Context, d federation.Delivery) error { return ps.deliver(ctx, p, err, *d.Document) },
+		Ended: func(ctx context.Context, d federation.Delivery, _ int, how federation.Settlement) {
+			ps.ended(ctx, *d.Document, how)
+		},
+		Pause: func(ctx context.Context, failures int, next time.Time) error {
+			return ps.deps.Record.Pause(ctx, federation.PeerOutbox{Name: due.Name, Failures: failures, Next: next})
+		},
+	}
 	if err == nil {
-		err = ps.tellDelays(ctx, now)
+		to.Pace = ps.pace(due.Name, p.perMin)
 	}
-	if err != nil && ctx.Err() == nil {
-		ps.deps.Log.LogAttrs(ctx, slog.LevelError, "relays not read", slog.String("network", wire.Network), slog.String("link", wire.Network), slog.Any("err", err))
-	}
-	return peers
+	return to, ctx.Err()
 }
 
-// withheld reports whether an operator keeps messages to a registry back. What cannot be
-// read now is kept back too.
-func (ps *Registries) withheld(ctx context.Context, name string) bool {
-	_, held, err := ps.deps.Record.Held(ctx, name)
-	ps.noteRelay(ctx, err)
-	return held || err != nil
-}
-
-// pauseAfter returns how long to wait after so many failures: each time twice as long,
-// and never quite as long as others wait.
-func pauseAfter(failures int, first, longest time.Duration) time.Duration {
-	pause := min(longest, first<<min(max(failures-1, 0), 16))
-	return pause - rand.N(pause/4+1) //nolint:gosec // G404: spreads load, and keeps no secret
-}
-
-// round is one visit to a registry.
-type round struct {
-	name  string
-	peer  Peer
-	err   error           // why nothing is known of the registry
-	waits map[string]bool // lanes in which an earlier message has not arrived
-	done  map[int64]bool  // processed rows
-	again time.Time       // when to come again
-}
-
-// visit sends what is due to one registry, and notes whether it answered.
-func (ps *Registries) visit(ctx context.Context, p federation.PeerOutbox, turns *bridge.Turns) visited {
-	again, away := ps.deliverDue(ctx, p.Name, turns)
-	switch {
-	case ctx.Err() != nil:
-	case away:
-		p.Failures++
-		if pause := time.Now().Add(pauseAfter(p.Failures, firstPause, longestPause)); again.Before(pause) {
-			again = pause
-		}
-		p.Next = again
-		ps.noteRelay(ctx, ps.deps.Record.Pause(ctx, p))
-	case p.Failures > 0:
-		ps.noteRelay(ctx, ps.deps.Record.Pause(ctx, federation.PeerOutbox{Name: p.Name}))
-	}
-	return visited{peer: p.Name, next: again, away: away}
-}
-
-// deliverDue sends the due deliveries of one registry. It returns the time of the next visit and
-// whether the registry was unreachable. Senders take turns, so that no sender waits behind all
-// messages of another one.
-func (ps *Registries) deliverDue(ctx context.Context, name string, turns *bridge.Turns) (again time.Time, away bool) {
-	now := time.Now()
-	r := &round{name: name, waits: map[string]bool{}, done: map[int64]bool{}, again: now.Add(relayRecheck)}
-	r.peer, r.err = ps.peer(ctx, name, now)
-	for more := true; more && ctx.Err() == nil; {
-		var senders []string
-		var own map[string][]federation.PeerDelivery
-		var err error
-		if senders, own, more, err = ps.queueOf(ctx, r); err != nil {
-			ps.noteRelay(ctx, err)
-			return now.Add(relayRecheck), false
-		}
-		for len(senders) > 0 {
-			i := turns.Next(senders)
-			sender := senders[i]
-			row := own[sender][0]
-			if own[sender] = own[sender][1:]; len(own[sender]) == 0 {
-				senders = slices.Delete(senders, i, i+1)
-			}
-			r.done[row.Row] = true
-			if ps.waits(r, row, time.Now()) {
-				continue
-			}
-			rows, err := ps.deps.Record.PeerDeliveries(ctx, name, row.Row-1, 1)
-			if err != nil {
-				ps.noteRelay(ctx, err)
-				return now.Add(relayRecheck), false
-			}
-			if len(rows) == 0 || rows[0].Row != row.Row {
-				continue
-			}
-			over, away := ps.pass(ctx, r, rows[0])
-			if over || ctx.Err() != nil {
-				return r.again, away
-			}
-			turns.Took(sender)
-		}
-	}
-	return r.again, false
-}
-
-// queueOf returns the next eligible rows of each sender, with the senders in the order of their
-// first rows. It also reports whether there are more.
-func (ps *Registries) queueOf(ctx context.Context, r *round) (senders []string, own map[string][]federation.PeerDelivery, more bool, err error) {
-	own = map[string][]federation.PeerDelivery{}
-	now := time.Now()
-	var after int64
-	for {
-		rows, err := ps.deps.Record.PeerQueue(ctx, r.name, after, relayPage)
-		if err != nil {
-			return nil, nil, false, err
-		}
-		for _, row := range rows {
-			after = row.Row
-			switch {
-			case r.done[row.Row] || ps.waits(r, row, now):
-			case len(own[row.Sender]) >= ownPerPass:
-				more = true
-			default:
-				if own[row.Sender] == nil {
-					senders = append(senders, row.Sender)
-				}
-				own[row.Sender] = append(own[row.Sender], row)
-			}
-		}
-		if len(rows) < relayPage {
-			return senders, own, more, nil
-		}
-	}
-}
-
-// waits reports whether a row has to wait for its time, or for an earlier row of its lane. An
-// expired row never waits.
-func (ps *Registries) waits(r *round, row federation.PeerDelivery, now time.Time) bool {
-	if _, federated := ps.Exchanges(r.name); r.err != nil || !federated || now.Sub(row.Queued) > relayLife {
-		return false
-	}
-	if row.Next.After(now) {
-		r.waits[row.OrderKey] = true
-	}
-	return r.waits[row.OrderKey]
-}
-
-// tellDelays tells the senders of what is under way for long.
-func (ps *Registries) tellDelays(ctx context.Context, now time.Time) error {
-	slow, err := ps.deps.Record.Slow(ctx, now.Add(-delayNotice), relayPage)
+// endOverdue tells the senders of messages that are under way for long, and gives up the deliveries that
+// waited as long as they may.
+func (ps *Registries) endOverdue(ctx context.Context, now time.Time) error {
+	slow, err := ps.deps.Record.Slow(ctx, now.Add(-delayNotice), overduePage)
 	if err != nil {
 		return err
 	}
@@ -283,7 +80,32 @@ func (ps *Registries) tellDelays(ctx context.Context, now time.Time) error {
 			return err
 		}
 	}
-	return nil
+	peers, err := ps.deps.Record.PeerOutboxes(ctx)
+	for _, p := range peers {
+		if err == nil {
+			err = ps.expire(ctx, p.Name, now)
+		}
+	}
+	return err
+}
+
+// expire gives up the deliveries to one registry that waited as long as they may, or that no messages
+// are exchanged with any more.
+func (ps *Registries) expire(ctx context.Context, name string, now time.Time) error {
+	_, federated := ps.Exchanges(name)
+	rows, err := ps.deps.Record.PeerQueue(ctx, name, 0, overduePage)
+	for _, row := range rows {
+		how := federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadExpired, Why: cmp.Or(row.Reason, "it did not answer for a week"), At: now}
+		if !federated {
+			how.Dead, how.Why = federation.DeadRefused, string(wire.CodeFederationBlocked)
+		}
+		if err == nil && (!federated || now.Sub(row.Queued) > relayLife) {
+			if err = ps.rows.Settle(ctx, name, []int64{row.Row}, how); err == nil {
+				ps.ended(ctx, row, how)
+			}
+		}
+	}
+	return err
 }
 
 // peerLabel returns the label of a registry in metrics.

@@ -28,6 +28,7 @@ import (
 	"baton/bridge/airc/wire"
 	"baton/federation"
 	"baton/federation/agents"
+	"baton/federation/delivery"
 	"baton/federation/identity"
 	"baton/federation/signing"
 	"baton/federation/store/registry"
@@ -219,12 +220,12 @@ type Registries struct {
 	known chan map[string]Peer // owned by the goroutine that receives it, until it sends it back
 	rates chan map[string]*rate.Limiter
 	paces chan map[string]*pace
-	heard chan string // domains of registries that something came from
+	rows  *delivery.RegistryRows
 }
 
 // pace is how fast one registry takes messages, with what it advertised.
 type pace struct {
-	*bridge.Pace
+	*delivery.Pace
 	perMinute int
 }
 
@@ -233,7 +234,7 @@ func New(d Deps) *Registries {
 	ps := &Registries{
 		deps: d, unproven: newUnproven(), found: newFound(),
 		known: make(chan map[string]Peer, 1), rates: make(chan map[string]*rate.Limiter, 1), paces: make(chan map[string]*pace, 1),
-		heard: make(chan string, 16), // one that is not noted is heard again
+		rows: delivery.NewRegistryRows(d.Record.Record),
 	}
 	ps.known <- map[string]Peer{}
 	ps.paces <- map[string]*pace{}
@@ -397,7 +398,7 @@ func (ps *Registries) checkDNS(ctx context.Context, p Peer) error {
 }
 
 // pace returns how fast a registry takes messages.
-func (ps *Registries) pace(domain string, perMinute int) *bridge.Pace {
+func (ps *Registries) pace(domain string, perMinute int) *delivery.Pace {
 	all := <-ps.paces
 	defer func() { ps.paces <- all }()
 	known := all[domain]
@@ -405,18 +406,17 @@ func (ps *Registries) pace(domain string, perMinute int) *bridge.Pace {
 		if len(all) >= maxPeers {
 			clear(all)
 		}
-		known = &pace{Pace: bridge.NewPace(perMinute), perMinute: perMinute}
+		known = &pace{Pace: delivery.NewPace(perMinute), perMinute: perMinute}
 		all[domain] = known
 	}
 	return known.Pace
 }
 
 // Heard says that something came from a registry: it may take what waits for it. It does
-// not block.
+// not block on the record.
 func (ps *Registries) Heard(domain string) {
-	select {
-	case ps.heard <- domain:
-	default:
+	if ps.rows.Hurry(domain) {
+		ps.deps.Wakes.Wake(bridge.RelayTopic)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"baton/bridge/airc/wire"
 	"baton/federation"
 	"baton/federation/agents"
+	"baton/federation/delivery"
 	"baton/federation/identity"
 )
 
@@ -105,72 +107,32 @@ func relayBody(body string, payload json.RawMessage) string {
 	return wire.Cut(body, wire.MaxTextChars)
 }
 
-// pass does what is to be done about one row of a visit, and reports whether the visit
-// is over by that, and because the registry is away.
-func (ps *Registries) pass(ctx context.Context, r *round, row federation.PeerDelivery) (over, away bool) {
-	now := time.Now()
-	if now.Sub(row.Queued) > relayLife {
-		ps.giveUp(ctx, row, fate{dead: true, expired: true, reason: cmp.Or(row.Reason, "it did not answer for a week")}, now)
-		return false, false
+// deliver sends one document. The argument unknown is why nothing is known of the registry.
+func (ps *Registries) deliver(ctx context.Context, p Peer, unknown error, row federation.PeerDelivery) error {
+	if _, federated := ps.Exchanges(row.Peer); !federated {
+		return &federation.GivenUpError{Reason: federation.DeadRefused, Why: string(wire.CodeFederationBlocked)}
 	}
-	if _, federated := ps.Exchanges(r.name); !federated {
-		ps.giveUp(ctx, row, fate{dead: true, reason: string(wire.CodeFederationBlocked)}, now)
-		return false, false
+	if unknown != nil {
+		return &delivery.LaterError{Away: true, Unsure: row.Unsure, Err: errors.New("its well-known document cannot be read")}
 	}
-	if r.err != nil {
-		r.again = ps.postpone(ctx, row, fate{away: true, reason: "its well-known document cannot be read"}, row.Unsure, now)
-		return true, true
-	}
-	if ps.waits(r, row, now) {
-		return false, false
-	}
-	if wait := ps.pace(r.name, r.peer.perMin).Take(now); wait > 0 {
-		r.again = now.Add(wait)
-		return true, false
-	}
-	next, gone, away := ps.deliver(ctx, r.peer, row)
-	if away {
-		r.again = next
-		return true, true
-	}
-	if !gone {
-		r.waits[row.OrderKey] = true
-	}
-	return false, false
-}
-
-// deliver sends one message and notes what became of it: gone is one that nothing is
-// owed for any more.
-func (ps *Registries) deliver(ctx context.Context, p Peer, row federation.PeerDelivery) (next time.Time, gone, away bool) {
 	id := cmp.Or(row.Unsure, wire.NewMessageID("msg_"))
 	became := ps.attempt(ctx, p, row, id)
-	now := time.Now()
 	if ctx.Err() == nil {
 		ps.deps.Metrics.Relays.WithLabelValues(ps.peerLabel(row.Peer), became.outcome()).Inc()
 	}
-	switch {
-	case ctx.Err() != nil && !became.delivered:
-		return now, false, false
-	case became.reason == "deduplicated" && row.Unsure != "":
-		became.delivered = true // the attempt that was not answered had arrived
-	}
-	switch {
-	case became.delivered:
-		ps.pace(p.Domain, p.perMin).Took(now)
-		ps.arrived(ctx, row, now)
-		return now, true, false
-	case became.dead:
-		ps.giveUp(ctx, row, became, now)
-		return now, true, false
-	}
-	if became.tooMuch {
-		ps.pace(p.Domain, p.perMin).TooMuch(now, became.pause)
-	}
-	unsure := ""
+	later := &delivery.LaterError{Away: became.away, Pause: became.pause, TooMuch: became.tooMuch, Err: errors.New(became.reason)}
 	if became.unsure {
-		unsure = id
+		later.Unsure = id
 	}
-	return ps.postpone(ctx, row, became, unsure, now), false, became.away
+	switch {
+	case became.delivered, became.reason == "deduplicated" && row.Unsure != "": // the attempt that was not answered had arrived
+		return nil
+	case became.dead:
+		return &federation.GivenUpError{Reason: federation.DeadRefused, Why: became.reason}
+	case !became.away && !became.consent:
+		later.Wait = firstPause
+	}
+	return later
 }
 
 // attempt sends a message or a decision once, under an id.
@@ -211,49 +173,24 @@ func (ps *Registries) attempt(ctx context.Context, p Peer, row federation.PeerDe
 	return readReply(reply, p.dialect)
 }
 
-// postpone notes when a message is tried next.
-func (ps *Registries) postpone(ctx context.Context, row federation.PeerDelivery, became fate, unsure string, now time.Time) time.Time {
-	pause := became.pause
-	switch {
-	case became.consent:
-		pause = pauseAfter(row.Attempt+1, firstConsent, longestConsent)
-	case pause <= 0:
-		pause = firstPause
-	}
-	next := now.Add(pause)
-	ps.deps.Log.LogAttrs(ctx, slog.LevelInfo, "relay put off", slog.String("network", wire.Network), slog.String("link", wire.Network),
-		slog.String("peer", row.Peer), slog.String("handoff_id", row.Handoff.String()), slog.Int("attempt", row.Attempt), slog.String("reason", became.reason))
-	due := next
-	if became.away {
-		due = now // the registry waits as a whole
-	}
-	ps.noteRelay(ctx, ps.deps.Record.Postpone(ctx, row.Row, became.reason, unsure, now, due))
-	return next
-}
-
-// arrived takes a message out that its registry has.
-func (ps *Registries) arrived(ctx context.Context, row federation.PeerDelivery, now time.Time) {
-	ps.noteRelay(ctx, ps.deps.Record.PeerTook(ctx, row.Row, now))
+// ended tells the sender of a document how its delivery ended. A message that its registry has does not
+// wait any more in the inbox here. The result of a decision is not reported: this registry holds
+// messages to it anyway.
+func (ps *Registries) ended(ctx context.Context, row federation.PeerDelivery, how federation.Settlement) {
 	if row.Kind == federation.DecisionDelivery {
+		return
+	}
+	if how.Outcome() != federation.DeliveryDelivered {
+		ps.noteRelay(ctx, ps.deps.Notify(ctx, row, noticeUndeliverable, how.Why, how.At))
 		return
 	}
 	if m, err := ps.deps.Record.Sent(ctx, row.Sender, row.Message, time.Time{}); err == nil && !m.Event.IsZero() {
 		if agent, err := ps.deps.Record.Agent(ctx, m.To); err == nil {
-			ps.noteRelay(ctx, ps.deps.Record.Read(ctx, agent.DID, []federation.EventID{m.Event}, now))
+			ps.noteRelay(ctx, ps.deps.Record.Read(ctx, agent.DID, []federation.EventID{m.Event}, how.At))
 		}
 	}
 	if row.Delayed {
-		ps.noteRelay(ctx, ps.deps.Notify(ctx, row, noticeDelivered, "", now))
-	}
-}
-
-// giveUp keeps a message that will never arrive, and tells its sender.
-func (ps *Registries) giveUp(ctx context.Context, row federation.PeerDelivery, became fate, now time.Time) {
-	ps.noteRelay(ctx, ps.deps.Record.Bury(ctx, row.Row, became.ended(), became.reason, now))
-	ps.deps.Log.LogAttrs(ctx, slog.LevelWarn, "relay given up", slog.String("network", wire.Network), slog.String("link", wire.Network),
-		slog.String("peer", row.Peer), slog.String("handoff_id", row.Handoff.String()), slog.Int("attempt", row.Attempt), slog.String("reason", became.reason))
-	if row.Kind == federation.MessageDelivery { // the result of a decision is not reported: this registry holds messages to it anyway
-		ps.noteRelay(ctx, ps.deps.Notify(ctx, row, noticeUndeliverable, became.reason, now))
+		ps.noteRelay(ctx, ps.deps.Notify(ctx, row, noticeDelivered, "", how.At))
 	}
 }
 
@@ -268,7 +205,6 @@ func (ps *Registries) noteRelay(ctx context.Context, err error) {
 type fate struct {
 	delivered bool
 	dead      bool          // never again; reason says why
-	expired   bool          // because it waited too long
 	away      bool          // the registry answers no request now
 	unsure    bool          // it did not answer, and may have taken the message
 	pause     time.Duration // when it says itself when to come again
@@ -290,14 +226,6 @@ func (f fate) outcome() string {
 		return "consent"
 	}
 	return "again"
-}
-
-// ended returns why a message was given up.
-func (f fate) ended() federation.DeadReason {
-	if f.expired {
-		return federation.DeadExpired
-	}
-	return federation.DeadRefused
 }
 
 // readReply tells what a registry made of a message. A deployed one marks an id as

@@ -7,10 +7,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge"
 	"baton/bridge/bridgetest"
 	"baton/bridge/irc/spanningtree"
 	"baton/federation"
+	"baton/federation/delivery"
 )
 
 // offererHere makes alice a party of this network, by her nick.
@@ -33,7 +33,7 @@ func without(t *testing.T, h house, peer *bridgetest.IRCd, nick string) {
 func absent(t *testing.T, h house, d federation.Delivery) federation.Delivery {
 	t.Helper()
 	err := h.link.Deliver(waiting(t), d)
-	if _, ok := errors.AsType[*bridge.AbsentError](err); !ok {
+	if _, ok := errors.AsType[*delivery.AbsentError](err); !ok {
 		t.Fatalf("deliver: %v, want that a reader is away\n%s", err, h.log)
 	}
 	if _, ok := errors.AsType[*federation.UnavailableError](err); !ok {
@@ -128,7 +128,7 @@ func TestCopyOfAChannelStep(t *testing.T) {
 		await(t, peer, "TAGMSG")
 		peer.Quit("alice")
 		peer.HoldPongs(false)
-		if _, ok := errors.AsType[*bridge.AbsentError](<-delivered); !ok {
+		if _, ok := errors.AsType[*delivery.AbsentError](<-delivered); !ok {
 			t.Fatal("delivered")
 		}
 		peer.Connect("alice")

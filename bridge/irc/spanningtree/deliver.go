@@ -10,9 +10,9 @@ import (
 
 	"github.com/ergochat/irc-go/ircmsg"
 
-	"baton/bridge"
 	"baton/bridge/irc"
 	"baton/federation"
+	"baton/federation/delivery"
 	"baton/translate"
 )
 
@@ -70,7 +70,7 @@ type party struct {
 // the first attempt: a repeated TAGMSG has the same ID, but a repeated line would show twice.
 //
 // A party of this network outside the channel gets a private copy of the step. While the party is
-// away, the result is a [*bridge.AbsentError]. The same applies to an offer to anyone in a channel
+// away, the result is a [*delivery.AbsentError]. The same applies to an offer to anyone in a channel
 // without members.
 //
 // A private step is a TAGMSG to each other party that is here, with a line that shows the command
@@ -311,7 +311,7 @@ func (s *session) reach(r *row) {
 // it.
 func (r *row) absent(err error) error {
 	if r.personal {
-		return &bridge.AbsentError{Err: err}
+		return &delivery.AbsentError{Err: err}
 	}
 	return err
 }
@@ -345,7 +345,7 @@ func (s *session) proved(r *row) {
 		s.miss(p)
 	}
 	if missing {
-		r.done <- &bridge.AbsentError{Err: s.link.unavailable(errAbsent)}
+		r.done <- &delivery.AbsentError{Err: s.link.unavailable(errAbsent)}
 		return
 	}
 	r.done <- nil

@@ -11,10 +11,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge"
 	"baton/bridge/bridgetest"
 	"baton/bridge/irc/spanningtree"
 	"baton/federation"
+	"baton/federation/delivery"
 	"baton/federation/federationtest"
 )
 
@@ -344,7 +344,7 @@ func testInspIRCdPrivate(t *testing.T, server func(*setup)) {
 		await(t, r.plain, "PART", from("alice"))
 		step := acceptRow(t)
 		err := r.link.Deliver(waiting(t), step)
-		if _, left := errors.AsType[*bridge.AbsentError](err); left { // the link read the PART after it wrote the step
+		if _, left := errors.AsType[*delivery.AbsentError](err); left { // the link read the PART after it wrote the step
 			step.Attempt, step.Personal = 1, true
 			err = r.link.Deliver(waiting(t), step)
 		}

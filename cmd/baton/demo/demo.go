@@ -48,7 +48,7 @@ type Gateway interface {
 	// Replay returns the first entries of an inbox.
 	Replay(ctx context.Context, to federation.DID, after federation.Cursor, limit int) ([]federation.Entry, error)
 	// Owed returns deliveries that are pending on a link.
-	Outbox(ctx context.Context, link string, after int64, limit int) ([]federation.Delivery, error)
+	Outbox(ctx context.Context, link string, after federation.Delivery, limit int) ([]federation.Delivery, error)
 	// Close ends the gateway and waits for it.
 	Close() error
 }

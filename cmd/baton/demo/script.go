@@ -270,7 +270,7 @@ func (s *Stage) reply(ctx context.Context, line *timeline, id federation.Handoff
 // summary waits until no delivery is pending and prints the totals.
 func (s *Stage) summary(ctx context.Context, line *timeline, took time.Duration) error {
 	err := poll(ctx, "deliveries to settle", func() (bool, error) {
-		owed, err := s.gateway.Outbox(ctx, link, 0, 1)
+		owed, err := s.gateway.Outbox(ctx, link, federation.Delivery{}, 1)
 		return len(owed) == 0, err
 	})
 	if err != nil {

@@ -20,20 +20,24 @@ type census struct {
 	events int64
 }
 
-type countedRows struct{ rows, query string }
+// countedRows are rows that a conversion keeps. Their queries differ if their table does.
+type countedRows struct{ rows, before, after string }
 
-// counted returns the rows that a conversion keeps, in the tables of both forms.
 func counted() []countedRows {
+	same := func(rows, query string) countedRows { return countedRows{rows, query, query} }
+	const waiting = `SELECT count(*) FROM delivery f JOIN destination d ON d.n = f.destination WHERE f.state = 'waiting' AND d.kind = `
 	return []countedRows{
-		{"handoffs", `SELECT count(*) FROM handoff`},
-		{"events", `SELECT count(*) FROM event`},
-		{"tombstones", `SELECT count(*) FROM tombstone`},
-		{"inbox entries", `SELECT count(*) FROM inbox`},
-		{"unread inbox entries", `SELECT count(*) FROM inbox WHERE waiting IS NOT NULL`},
-		{"inboxes", `SELECT count(*) FROM mailbox`},
-		{"pending deliveries to links", `SELECT count(*) FROM outbox`},
-		{"pending deliveries to webhooks", `SELECT count(*) FROM push WHERE state = 'waiting'`},
-		{"pending deliveries to peers", `SELECT count(*) FROM peer_delivery`},
+		same("handoffs", `SELECT count(*) FROM handoff`),
+		same("events", `SELECT count(*) FROM event`),
+		same("tombstones", `SELECT count(*) FROM tombstone`),
+		same("inbox entries", `SELECT count(*) FROM inbox`),
+		same("unread inbox entries", `SELECT count(*) FROM inbox WHERE waiting IS NOT NULL`),
+		same("inboxes", `SELECT count(*) FROM mailbox`),
+		{"pending deliveries to links", `SELECT count(*) FROM outbox`, waiting + `'link'`},
+		{"pending deliveries to webhooks", `SELECT count(*) FROM push WHERE state = 'waiting'`, waiting + `'webhook'`},
+		{"pending deliveries to peers", `SELECT count(*) FROM peer_delivery WHERE dead IS NULL`, waiting + `'peer'`},
+		{"pending notices", `SELECT count(*) FROM notice WHERE told = 0`, waiting + `'notices'`},
+		{"dead letters", `SELECT count(*) FROM dead`, `SELECT count(*) FROM delivery WHERE letter IS NOT NULL`},
 	}
 }
 
@@ -59,28 +63,33 @@ const (
 		LEFT JOIN handoff h ON h.id = e.handoff AND h.version = e.version WHERE e.seq > ? ORDER BY e.seq LIMIT 0 + ?`
 )
 
-// form is how the tables of a version keep an event.
+// form is how the tables of a version keep events and deliveries.
 type form struct {
 	query  string
 	decode func(eventform.Columns) (federation.Event, error)
+	split  bool // since version 5
 }
 
 // wholeForm is the form before version 5, and splitForm the one since.
 func wholeForm() form {
-	return form{storedColumns + `NULL` + storedFrom, func(c eventform.Columns) (ev federation.Event, err error) {
+	return form{query: storedColumns + `NULL` + storedFrom, decode: func(c eventform.Columns) (ev federation.Event, err error) {
 		err = federation.DecodeJSON(c.Body, &ev)
 		return ev, err
 	}}
 }
 
-func splitForm() form { return form{storedColumns + `e.document` + storedFrom, eventform.Decode} }
+func splitForm() form { return form{storedColumns + `e.document` + storedFrom, eventform.Decode, true} }
 
 // takeCensus counts rows and reads each event.
 func takeCensus(ctx context.Context, q Tx, f form, report func(done, total int64)) (census, error) {
 	c := census{faults: map[int64]string{}}
 	for _, each := range counted() {
 		var n int64
-		if err := q.Row(ctx, each.query, nil, &n); err != nil {
+		query := each.before
+		if f.split {
+			query = each.after
+		}
+		if err := q.Row(ctx, query, nil, &n); err != nil {
 			return c, fmt.Errorf("count %s: %w", each.rows, err)
 		}
 		if c.counts = append(c.counts, n); each.rows == "events" {

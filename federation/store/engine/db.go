@@ -28,12 +28,13 @@ type DB struct {
 	// KeyOwners has the owners of keys that were looked up, by the ID of the key.
 	KeyOwners Cache[string, federation.DID]
 
-	reads  *statements
-	writes *committer
-	actors actors
-	copies *checkpointer  // nil for a record on a server
-	leases *replicaLeases // nil where no other process may have the record open
-	close  func() error
+	reads        *statements
+	writes       *committer
+	actors       actors
+	destinations destinations
+	copies       *checkpointer  // nil for a record on a server
+	leases       *replicaLeases // nil where no other process may have the record open
+	close        func() error
 }
 
 // Option changes how [Open] and [OpenPostgres] open a record.

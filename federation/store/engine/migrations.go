@@ -229,6 +229,13 @@ func applyAll(ctx context.Context, on executor, d Dialect, missing []migration, 
 	return nil
 }
 
+// dropConverted drops the tables and columns that version 5 replaces. The migration of a network reads
+// them, and SQLite drops no column while a trigger of a network names a missing table.
+const dropConverted = `DROP TABLE event_before; DROP TABLE dead_before; DROP TABLE attempt_before;
+	DROP TABLE outbox; DROP TABLE settled; DROP TABLE held; DROP TABLE push; DROP TABLE peer_delivery; DROP TABLE peer_pause;
+	DROP INDEX webhook_due; ALTER TABLE webhook DROP COLUMN due; ALTER TABLE webhook DROP COLUMN taken;
+	DROP INDEX notice_untold; ALTER TABLE notice DROP COLUMN next; ALTER TABLE notice DROP COLUMN told`
+
 // apply brings a record to the version of a migration. The events of an older record are converted,
 // and the record after that is compared with the record before.
 func (m migration) apply(ctx context.Context, on executor, d Dialect, report Progress) error {
@@ -250,7 +257,7 @@ func (m migration) apply(ctx context.Context, on executor, d Dialect, report Pro
 		return splitEvents(ctx, q, func(done int64) { report.at(Converting, done, before.events) })
 	})
 	if err == nil {
-		_, err = on.ExecContext(ctx, "DROP TABLE event_before")
+		_, err = on.ExecContext(ctx, dropConverted)
 	}
 	if err != nil {
 		return err

@@ -70,39 +70,33 @@ type SQL struct {
 	// tables.
 	Reached string
 	// Deliveries is a SELECT of what became of the steps of the handoff ?1, with the
-	// columns of [outboxes.Outboxes.Deliveries].
+	// columns of [deliveries.Outboxes.Deliveries].
 	Deliveries string
 	// Orphans are SELECTs of rows that belong to nothing: where, and what.
 	Orphans []string
-	// PeerDeliveryStep is the seq of the event that the relay r carries, or NULL.
-	PeerDeliveryStep string
-	// PeerDeliveryTold is a condition: the network itself tells the sender ?1 what becomes of its
-	// relays.
-	PeerDeliveryTold string
-	// Waiting is a SELECT of the items that wait for the participant ?1, as rows to push to
-	// the webhook ?2: webhook, item, order key and the time that it was queued.
+	// DocumentStep is the seq of the event that the document r carries, or NULL.
+	DocumentStep string
+	// DocumentTold is a condition: the network itself tells the sender ?1 what becomes of its
+	// documents.
+	DocumentTold string
+	// Waiting is a SELECT of the items that wait for the participant ?1, as deliveries to ?2, the
+	// destination of a webhook: destination, item, lane, sender and the time that it was queued.
 	Waiting string
-	// ItemStep is the seq of the event that the item ?1 carries, or NULL.
+	// ItemStep is the seq of the event that f.item carries, or NULL.
 	ItemStep string
-	// ItemSender is the SQL expression for the sender of p.item, or NULL.
-	ItemSender string
 	// ItemsNamed is a SELECT of the items of the participant ?4 that the reference ?3 names.
 	ItemsNamed string
-	// StepItem is the item that carries the event ?3 to the participant of the webhook h, or
-	// NULL.
-	StepItem string
 }
 
 // filled returns queries that run without any table of a network.
 func (p SQL) filled() SQL {
 	const never = `1 = 0`
 	p.Known, p.Used = cmp.Or(p.Known, never), cmp.Or(p.Used, never)
-	p.Reached, p.PeerDeliveryTold = cmp.Or(p.Reached, never), cmp.Or(p.PeerDeliveryTold, never)
+	p.Reached, p.DocumentTold = cmp.Or(p.Reached, never), cmp.Or(p.DocumentTold, never)
 	const nothing = `CAST(NULL AS bigint)`
-	p.PeerDeliveryStep, p.ItemStep, p.StepItem = cmp.Or(p.PeerDeliveryStep, nothing), cmp.Or(p.ItemStep, nothing), cmp.Or(p.StepItem, nothing)
-	p.ItemSender = cmp.Or(p.ItemSender, `CAST(NULL AS text)`)
+	p.DocumentStep, p.ItemStep = cmp.Or(p.DocumentStep, nothing), cmp.Or(p.ItemStep, nothing)
 	p.ItemsNamed = cmp.Or(p.ItemsNamed, `SELECT seq FROM event WHERE id = ?3 AND ?4 = ''`)
-	p.Waiting = cmp.Or(p.Waiting, `SELECT ?2, seq, handoff, filed FROM event WHERE id = ?1 AND seq < 0`)
+	p.Waiting = cmp.Or(p.Waiting, `SELECT CAST(?2 AS bigint) AS destination, seq AS item, handoff AS lane, signer AS sender, filed AS queued FROM event WHERE id = ?1 AND seq < 0`)
 	return p
 }
 

@@ -222,7 +222,7 @@ func (s *Homes) Offences(ctx context.Context, home federation.HomeID) ([]federat
 // delivered to a home.
 func (s *Homes) Shared(ctx context.Context, home federation.HomeID, after federation.HandoffID, limit int) ([]federation.HandoffID, error) {
 	told, err := engine.Rows(ctx, s.db.Reads(), handoffs.ScanHandoffID, `SELECT h.id FROM handoff h WHERE h.id > ? AND EXISTS
-		(SELECT 1 FROM event e JOIN settled s ON s.event = e.seq WHERE e.handoff = h.id AND s.link = ? AND s.state = ?)
+		(SELECT 1 FROM event e JOIN delivery f ON f.item = e.seq JOIN destination d ON d.n = f.destination WHERE e.handoff = h.id AND d.name = ? AND f.state = ?)
 		ORDER BY h.id`+engine.AtMost, after.String(), string(home), federation.DeliveryDelivered, max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("read what %s was told of: %w", home, err)

@@ -10,7 +10,7 @@ import (
 
 	"baton/federation"
 	"baton/federation/store/engine"
-	"baton/federation/store/pushes"
+	"baton/federation/store/queue"
 )
 
 // Insert files an event in the inbox of a DID, and counts it in mailbox and in share. With these
@@ -86,10 +86,10 @@ func Delete(ctx context.Context, q engine.Tx, which string, args ...any) error {
 		return e, err
 	}
 	gone, err := engine.Rows(ctx, q, scan, `DELETE FROM inbox WHERE `+which+` RETURNING `+entryColumns+`,
-		coalesce((SELECT a.did FROM actor a WHERE a.n = inbox.did AND `+pushes.HasInbox(`a.did`)+`), '')`, args...)
+		coalesce((SELECT a.did FROM actor a WHERE a.n = inbox.did AND `+queue.HasInbox(`a.did`)+`), '')`, args...)
 	for _, p := range called {
 		if err == nil {
-			err = pushes.DropEntry(ctx, q, p.did, p.event)
+			err = queue.DropEntry(ctx, q, p.did, p.event)
 		}
 	}
 	if err == nil {

@@ -10,7 +10,7 @@ import (
 	"baton/federation"
 	"baton/federation/store/engine"
 	"baton/federation/store/handoffs"
-	"baton/federation/store/pushes"
+	"baton/federation/store/queue"
 )
 
 // Notify files a notice, unless one of its kind about the step is on file.
@@ -45,45 +45,35 @@ func NoteOn(ctx context.Context, q engine.Tx, link string, n federation.Notice) 
 	return fileNoticeOn(ctx, q, link, n, body)
 }
 
-// fileNoticeOn also queues the deliveries of a notice that its reader reads from the record to the
-// webhooks of the reader's inbox.
+// fileNoticeOn also queues the notice for its reader. A notice that the reader reads from the record
+// is queued for the webhooks of the reader's inbox, too.
 func fileNoticeOn(ctx context.Context, q engine.Tx, link string, n federation.Notice, body string) error {
 	const insert = `INSERT INTO notice (link, signer, reader, event, kind, at, body) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`
 	row := []any{link, signerOf(n), n.Reader(), n.About().String(), string(n.Kind), engine.Stamp(n.At), body}
-	if link != federation.InboxLink {
-		return q.Put(ctx, insert, row...)
-	}
-	item := pushes.Item{Queued: engine.Stamp(n.At)}
+	item := queue.Row{Queued: engine.Stamp(n.At)}
 	var called bool
-	err := q.Row(ctx, insert+` RETURNING n, coalesce(body -> 'event' ->> 'handoff', event), `+pushes.HasInbox(`notice.reader`), row, &item.Row, &item.Order, &called)
+	err := q.Row(ctx, insert+` RETURNING n, coalesce(body -> 'event' ->> 'handoff', event), `+queue.HasInbox(`notice.reader`), row, &item.Item, &item.Lane, &called)
 	if errors.Is(err, federation.ErrNotFound) {
 		return nil // it is on file
 	}
-	if err != nil || !called {
+	if err != nil {
 		return err
 	}
-	return pushes.QueueNotice(ctx, q, n.Reader(), item)
+	return queue.QueueNotice(ctx, q, link, n.Reader(), signerOf(n), item, called && link == federation.InboxLink)
 }
 
-// DropNotices deletes the notices that a condition on notice selects, with their deliveries to
-// webhooks. It returns the number of notices.
+// DropNotices deletes the notices that a condition on notice selects, with their deliveries. It returns the number of notices.
 func DropNotices(ctx context.Context, q engine.Tx, which string, args ...any) (int, error) {
-	type dropped struct {
-		n      int64
-		reader string
-		called bool
-	}
-	scan := func(row engine.Scanner) (d dropped, err error) { return d, row.Scan(&d.n, &d.reader, &d.called) }
-	gone, err := engine.Rows(ctx, q, scan, `DELETE FROM notice WHERE `+which+` RETURNING n, reader, `+pushes.HasInbox(`notice.reader`), args...)
-	for _, d := range gone {
-		if err == nil && d.called {
-			err = pushes.DropNotice(ctx, q, d.reader, d.n)
+	gone, err := engine.Rows(ctx, q, engine.ScanOne[int64], `DELETE FROM notice WHERE `+which+` RETURNING n`, args...)
+	for _, n := range gone {
+		if err == nil {
+			err = queue.Drop(ctx, q, n+queue.FirstNotice)
 		}
 	}
 	return len(gone), err
 }
 
-// DropNotice deletes a notice, with its deliveries to webhooks.
+// DropNotice deletes a notice with its deliveries.
 func DropNotice(ctx context.Context, q engine.Tx, n int64) error {
 	_, err := DropNotices(ctx, q, `n = ?1`, n)
 	return err
@@ -130,6 +120,9 @@ func (s *Inboxes) NoticesTo(ctx context.Context, link string, to federation.DID,
 	return found, nil
 }
 
+// toReaders is the number of the destination of notices that ?1 names.
+const toReaders = `(SELECT n FROM destination WHERE name = ?1)`
+
 // Untold returns up to limit notices of a link (see [federation.Notice.Link]) that are not delivered
 // yet and are due now, oldest first.
 func (s *Inboxes) Untold(ctx context.Context, link string, now time.Time, limit int) ([]federation.Notice, error) {
@@ -140,7 +133,8 @@ func (s *Inboxes) Untold(ctx context.Context, link string, now time.Time, limit 
 		}
 		return n, federation.DecodeJSON(body, &n)
 	}
-	found, err := engine.Rows(ctx, s.db.Reads(), scan, `SELECT body FROM notice WHERE link = ? AND told = 0 AND next <= ? ORDER BY n`+engine.AtMost, link, engine.Stamp(now), max(limit, 0))
+	found, err := engine.Rows(ctx, s.db.Reads(), scan, `SELECT o.body FROM delivery f JOIN notice o ON o.n = f.item - 4503599627370496
+		WHERE f.destination = `+toReaders+` AND f.state = 'waiting' AND f.lane IN (SELECT h.lane FROM delivery h WHERE h.destination = `+toReaders+` AND h.next <= ?2) ORDER BY f.item LIMIT 0 + ?3`, federation.NoticesOf(link), engine.Stamp(now), max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("read notices for %s: %w", link, err)
 	}
@@ -150,17 +144,36 @@ func (s *Inboxes) Untold(ctx context.Context, link string, now time.Time, limit 
 // Told marks a notice as delivered, or as one without a reader. An unknown notice is
 // no error.
 func (s *Inboxes) Told(ctx context.Context, n federation.Notice) error {
-	return s.changeNotice(ctx, n, `UPDATE notice SET told = ? WHERE signer = ? AND event = ? AND kind = ?`, 1)
+	return s.changeNotice(ctx, n, func(ctx context.Context, q engine.Tx, to, item int64, lane string) error {
+		err := q.Put(ctx, `UPDATE delivery SET state = 'delivered', next = NULL, ended = queued WHERE item = ? AND destination = ?`, item, to)
+		if err != nil {
+			return err
+		}
+		return queue.Advance(ctx, q, to, lane)
+	})
 }
 
 // TellLater puts a notice off: its reader is not there now.
 func (s *Inboxes) TellLater(ctx context.Context, n federation.Notice, next time.Time) error {
-	return s.changeNotice(ctx, n, `UPDATE notice SET next = ? WHERE signer = ? AND event = ? AND kind = ?`, engine.Stamp(next))
+	return s.changeNotice(ctx, n, func(ctx context.Context, q engine.Tx, to, item int64, _ string) error {
+		return q.Put(ctx, `UPDATE delivery SET next = ?, attempt = attempt + 1 WHERE item = ? AND destination = ? AND next IS NOT NULL`, engine.Stamp(next), item, to)
+	})
 }
 
-func (s *Inboxes) changeNotice(ctx context.Context, n federation.Notice, change string, value int64) error {
+// changeNotice changes the waiting delivery of a notice to its reader. An unknown notice is no error.
+func (s *Inboxes) changeNotice(ctx context.Context, n federation.Notice, change func(ctx context.Context, q engine.Tx, to, item int64, lane string) error) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
-		return q.Put(ctx, change, value, signerOf(n), n.About().String(), string(n.Kind))
+		var to, item int64
+		var lane string
+		err := q.Row(ctx, `SELECT f.destination, f.item, f.lane FROM notice o JOIN delivery f ON f.item = o.n + 4503599627370496 JOIN destination d ON d.n = f.destination
+			WHERE o.signer = ? AND o.event = ? AND o.kind = ? AND d.kind = 'notices' AND f.state = 'waiting'`, []any{signerOf(n), n.About().String(), string(n.Kind)}, &to, &item, &lane)
+		if errors.Is(err, federation.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return change(ctx, q, to, item, lane)
 	})
 	if err != nil {
 		return fmt.Errorf("write notice of %s: %w", n.About(), err)

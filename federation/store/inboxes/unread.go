@@ -25,13 +25,11 @@ const owner = `(SELECT did FROM actor WHERE n = i.did)`
 // network follows: their participants are reached by these. In a handoff of another home
 // that home sees to the offerer, and to each DID that was seen anywhere else.
 const inboxOnly = `i.outcome <> 'elsewhere' AND (i.outcome = 'delivered'
-		OR NOT EXISTS (SELECT 1 FROM settled s WHERE s.event = i.event)
-			AND NOT EXISTS (SELECT 1 FROM event o JOIN outbox f ON f.handoff = o.handoff AND f.event = o.seq WHERE o.seq = i.event)
+		OR NOT EXISTS (SELECT 1 FROM delivery f JOIN destination d ON d.n = f.destination WHERE f.item = i.event AND d.kind = 'link')
 			AND NOT EXISTS (SELECT 1 FROM event o JOIN handoff g ON g.id = o.handoff WHERE o.seq = i.event AND g.view ->> 'remote' IS NOT NULL AND (g.offerer = i.did
 				OR EXISTS (SELECT 1 FROM binding b WHERE b.did = ` + owner + `) OR EXISTS (SELECT 1 FROM mailbox_location r WHERE r.did = ` + owner + `)))
 		OR EXISTS (SELECT 1 FROM mailbox b WHERE b.did = i.did AND b.reads = 1)
-			AND NOT EXISTS (SELECT 1 FROM mailbox_location r JOIN settled s ON s.event = i.event AND s.link = r.home WHERE r.did = ` + owner + `)
-			AND NOT EXISTS (SELECT 1 FROM mailbox_location r JOIN outbox f ON f.link = r.home AND f.event = i.event WHERE r.did = ` + owner + `))
+			AND NOT EXISTS (SELECT 1 FROM mailbox_location r JOIN destination d ON d.name = r.home JOIN delivery f ON f.item = i.event AND f.destination = d.n WHERE r.did = ` + owner + `))
 	AND NOT `
 
 // inboxIsWay is the condition [inboxOnly] for entries that no table of a network reaches.
@@ -51,7 +49,7 @@ func Deliveries(tables engine.SQL) string {
 					THEN (SELECT a.filed FROM event a WHERE a.handoff = h.id AND a.version = CAST(h.view ->> 'answered' AS bigint)) END AS answered
 			FROM handoff h JOIN event e ON e.handoff = h.id JOIN inbox i ON i.did IN (h.offerer, h.offeree, h.assignee) AND i.event = e.seq
 			WHERE h.id = ?1 AND e.version > 0 AND ` + inboxIsWay(tables) + `
-				AND NOT EXISTS (SELECT 1 FROM webhook k JOIN push p ON p.webhook = k.id AND p.item = i.event
+				AND NOT EXISTS (SELECT 1 FROM webhook k JOIN destination d ON d.name = 'webhook/' || k.id JOIN delivery p ON p.destination = d.n AND p.item = i.event
 					WHERE k.did = ` + owner + ` AND k.participant = '' AND p.state IN ('waiting', 'delivered'))) entry) told`
 }
 

@@ -9,7 +9,7 @@ import (
 
 	"baton/federation"
 	"baton/federation/store/engine"
-	"baton/federation/store/pushes"
+	"baton/federation/store/queue"
 )
 
 const sessionColumns = `id, participant, generation, expires, ends, began, key_id, bound, created, used, address, client, client_name`
@@ -283,7 +283,7 @@ func (s *Participants) EndSessions(ctx context.Context, participants []string, e
 		if !unbound {
 			return endSessions(ctx, q, `participant IN (SELECT value FROM json_each(?2)) AND id <> ?3 AND `+live, engine.Stamp(now), string(of), except)
 		}
-		if err := pushes.EndWebhooks(ctx, q, now, `unbound <> '' AND unbound <> ?3 AND `+ofThem, string(of), except); err != nil {
+		if err := queue.EndWebhooks(ctx, q, now, `unbound <> '' AND unbound <> ?3 AND `+ofThem, string(of), except); err != nil {
 			return 0, err
 		}
 		return endSessions(ctx, q, `participant IN (SELECT value FROM json_each(?2)) AND id <> ?3 AND bound = ?4 AND `+live, engine.Stamp(now), string(of), except, false)
@@ -341,7 +341,7 @@ func EndKey(ctx context.Context, q engine.Tx, participants []string, key string,
 		if err != nil {
 			return err
 		}
-		return pushes.EndWebhooks(ctx, q, end, `key_id = ?3 AND `+ofThem, string(of), key)
+		return queue.EndWebhooks(ctx, q, end, `key_id = ?3 AND `+ofThem, string(of), key)
 	}
 	if err := endForKey(ctx, q, `participant IN (SELECT value FROM json_each(?1)) AND key_id IN (?2, '')`, string(of), key); err != nil {
 		return err
@@ -349,7 +349,7 @@ func EndKey(ctx context.Context, q engine.Tx, participants []string, key string,
 	if err := q.Put(ctx, `DELETE FROM login_code WHERE did IN (SELECT value FROM json_each(?1)) AND key_id IN (?2, '')`, string(of), key); err != nil {
 		return err
 	}
-	return pushes.EndWebhooks(ctx, q, now, `key_id IN (?3, '') AND `+ofThem, string(of), key)
+	return queue.EndWebhooks(ctx, q, now, `key_id IN (?3, '') AND `+ofThem, string(of), key)
 }
 
 // EndUnlisted ends what began with keys that the document of a DID does not list: see [EndKey]. It

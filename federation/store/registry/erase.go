@@ -13,10 +13,10 @@ import (
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/federation/store"
+	"baton/federation/store/deliveries"
 	"baton/federation/store/engine"
-	"baton/federation/store/outboxes"
 	"baton/federation/store/participants"
-	"baton/federation/store/pushes"
+	"baton/federation/store/queue"
 )
 
 // erasable is a condition on a message m: it is of one of the handoffs ?1, from or to one of the
@@ -86,21 +86,21 @@ func (Tables) Erase(ctx context.Context, q engine.Tx, handoffs, handles string, 
 	}
 	of := []any{handoffs, handles, knocks}
 	queued, err := engine.Rows(ctx, q, engine.ScanOne[int64], `SELECT DISTINCT r.n FROM message m
-		JOIN peer_delivery r ON r.message = m.id AND r.sender = m.sender WHERE `+erasable, of...)
+		JOIN document r ON r.message = m.id AND r.sender = m.sender WHERE `+erasable, of...)
 	if err != nil {
 		return err
 	}
 	for _, row := range queued {
-		if err := outboxes.ErasePeerDelivery(ctx, q, row); err != nil {
+		if err := deliveries.EndPeerDelivery(ctx, q, row); err != nil {
 			return err
 		}
 	}
-	called, err := engine.Rows(ctx, q, scanAddressed, `SELECT m.n, m.recipient FROM message m WHERE `+pushes.HasParticipant(`m.recipient`)+` AND `+erasable, of...)
+	called, err := engine.Rows(ctx, q, scanAddressed, `SELECT m.n, m.recipient FROM message m WHERE `+queue.HasParticipant(`m.recipient`)+` AND `+erasable, of...)
 	if err != nil {
 		return err
 	}
 	for _, m := range called {
-		if err := pushes.DropMessage(ctx, q, m.recipient, m.n); err != nil {
+		if err := queue.Drop(ctx, q, m.n+queue.FirstMessage); err != nil {
 			return err
 		}
 	}
@@ -169,7 +169,7 @@ func dropUnread(ctx context.Context, q engine.Tx, m addressed) error {
 	if err := q.Put(ctx, `UPDATE message SET deleted = 1 WHERE n = ?`, m.n); err != nil {
 		return err
 	}
-	return pushes.DropWaitingMessage(ctx, q, m.recipient, m.n)
+	return queue.DropWaitingMessage(ctx, q, m.n)
 }
 
 // notNewest says of a message m that others came after it in its inbox and in its
@@ -277,20 +277,13 @@ func deleteMessages(ctx context.Context, q engine.Tx, which string, args ...any)
 	type deleted struct {
 		addressed
 
-		event, handoff string // of the step that it carries; "" for none
-		called         bool
+		called bool
 	}
-	scan := func(row engine.Scanner) (d deleted, err error) {
-		return d, row.Scan(&d.n, &d.recipient, &d.event, &d.handoff, &d.called)
-	}
-	gone, err := engine.Rows(ctx, q, scan, `DELETE FROM message AS m WHERE `+which+`
-		RETURNING n, recipient, coalesce(event, ''), coalesce(handoff, ''), `+pushes.HasParticipant(`recipient`), args...)
+	scan := func(row engine.Scanner) (d deleted, err error) { return d, row.Scan(&d.n, &d.recipient, &d.called) }
+	gone, err := engine.Rows(ctx, q, scan, `DELETE FROM message AS m WHERE `+which+` RETURNING n, recipient, `+queue.HasParticipant(`recipient`), args...)
 	for _, d := range gone {
 		if err == nil && d.called {
-			err = pushes.DropMessage(ctx, q, d.recipient, d.n)
-		}
-		if err == nil && d.called && d.event != "" {
-			err = pushes.DropAttempts(ctx, q, d.recipient, d.event, d.handoff)
+			err = queue.Drop(ctx, q, d.n+queue.FirstMessage)
 		}
 	}
 	return len(gone), err
@@ -324,7 +317,7 @@ func (s *Registry) ReleaseHandle(ctx context.Context, handle string, now time.Ti
 				return err
 			}
 		}
-		if err := outboxes.DropWebhooksOf(ctx, q, handle, a.DID); err != nil {
+		if err := deliveries.DropWebhooksOf(ctx, q, handle, a.DID); err != nil {
 			return err
 		}
 		return participants.EndSessions(ctx, q, handle)

@@ -9,11 +9,11 @@ import (
 
 	"baton/federation"
 	"baton/federation/agents"
+	"baton/federation/store/deliveries"
 	"baton/federation/store/engine"
 	"baton/federation/store/handoffs"
 	"baton/federation/store/inboxes"
-	"baton/federation/store/outboxes"
-	"baton/federation/store/pushes"
+	"baton/federation/store/queue"
 )
 
 const messageColumns = `m.id, m.sender, m.recipient, coalesce(m.seq, 0), m.envelope,
@@ -100,7 +100,7 @@ func post(ctx context.Context, q engine.Tx, p agents.Posting) (agents.Message, e
 		return m, nil
 	}
 	if p.Relay != nil {
-		if err := outboxes.Enqueue(ctx, q, *p.Relay); err != nil {
+		if err := deliveries.Enqueue(ctx, q, *p.Relay); err != nil {
 			return agents.Message{}, fmt.Errorf("queue for %s: %w", p.Relay.Peer, err)
 		}
 	}
@@ -121,25 +121,35 @@ func insertMessage(ctx context.Context, q engine.Tx, m agents.Message, edge stri
 	var err error
 	var told int64
 	var called bool
-	item := pushes.Item{Order: orderOf(m), Queued: engine.Stamp(m.Received)}
+	item := queue.Row{Lane: orderOf(m), Queued: engine.Stamp(m.Received)}
 	now := toTell(m.Received)
 	m.Seq, m.Cursor, m.Received, m.Told = 0, "", engine.Moment(engine.Stamp(m.Received)), time.Time{}
 	if edge != "" {
 		err = q.Put(ctx, columns+`, edge) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, append(args, edge)...)
 	} else {
-		err = q.Row(ctx, columns+`, seq, position, told) VALUES (?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, `+next+`) RETURNING seq, told, n, `+pushes.HasParticipant(`message.recipient`),
-			append([]any{now}, args...), &m.Seq, &told, &item.Row, &called)
+		err = q.Row(ctx, columns+`, seq, position, told) VALUES (?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, `+next+`) RETURNING seq, told, n, `+queue.HasParticipant(`message.recipient`),
+			append([]any{now}, args...), &m.Seq, &told, &item.Item, &called)
 		m.Told = engine.Moment(told)
 	}
 	if err != nil {
 		return agents.Message{}, fmt.Errorf("insert message: %w", err)
 	}
 	if called {
-		if err := pushes.QueueMessage(ctx, q, m.To, item); err != nil {
+		if err := queueMessage(ctx, q, m.From, m.To, item); err != nil {
 			return agents.Message{}, fmt.Errorf("queue for webhooks: %w", err)
 		}
 	}
 	return m, nil
+}
+
+// queueMessage queues the deliveries of a message, whose row is the item, to the webhooks of its
+// recipient.
+func queueMessage(ctx context.Context, q engine.Tx, sender, recipient string, item queue.Row) (err error) {
+	if item.Sender, err = engine.Intern(ctx, q, federation.DID(sender)); err != nil {
+		return err
+	}
+	item.Item += queue.FirstMessage
+	return queue.QueueMessage(ctx, q, recipient, item)
 }
 
 // orderOf returns the order key of the deliveries of a message to webhooks.
@@ -175,13 +185,14 @@ func scanHeld(row engine.Scanner) (held, error) {
 
 // deliver gives a message that was held for a recipient its place.
 func deliver(ctx context.Context, q engine.Tx, h held, recipient string, now time.Time) error {
-	item := pushes.Item{Row: h.n}
+	item := queue.Row{Item: h.n}
 	var called bool
+	var sender string
 	err := q.Row(ctx, `UPDATE message SET edge = NULL, (seq, position, told) = (SELECT `+next+`) WHERE n = ?5
-		RETURNING coalesce(handoff, sender), received, `+pushes.HasParticipant(`message.recipient`),
-		[]any{toTell(now), h.low, h.high, recipient, h.n}, &item.Order, &item.Queued, &called)
+		RETURNING sender, coalesce(handoff, sender), received, `+queue.HasParticipant(`message.recipient`),
+		[]any{toTell(now), h.low, h.high, recipient, h.n}, &sender, &item.Lane, &item.Queued, &called)
 	if err == nil && called {
-		err = pushes.QueueMessage(ctx, q, recipient, item)
+		err = queueMessage(ctx, q, sender, recipient, item)
 	}
 	if err != nil {
 		return fmt.Errorf("deliver message: %w", err)

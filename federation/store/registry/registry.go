@@ -115,6 +115,9 @@ func (s *Registry) change(ctx context.Context, apply func(context.Context, engin
 
 func positions(handle string) inboxes.Positions { return inboxes.PositionsOf("handle", handle) }
 
+// firstItem is [queue.FirstMessage]: the item of a message is its number after it.
+const firstItem = `9007199254740992`
+
 // SQL implements [engine.Tables].
 func (Tables) SQL() engine.SQL {
 	return engine.SQL{
@@ -138,15 +141,13 @@ func (Tables) SQL() engine.SQL {
 			`SELECT 'skill ' || s.skill, 'is of nobody' FROM agent_skill s
 				WHERE NOT EXISTS (SELECT 1 FROM agent a WHERE a.n = s.agent)`,
 		},
-		PeerDeliveryStep: `(SELECT s.seq FROM message m JOIN event s ON s.id = m.event AND s.handoff || '' = m.handoff
+		DocumentStep: `(SELECT s.seq FROM message m JOIN event s ON s.id = m.event AND s.handoff || '' = m.handoff
 			WHERE m.id = r.message AND m.sender = r.sender ORDER BY m.n DESC LIMIT 1)`,
-		PeerDeliveryTold: `EXISTS (SELECT 1 FROM agent WHERE handle = ?1)`,
-		Waiting: `SELECT ?2, m.n, coalesce(m.handoff, m.sender), m.received FROM agent a JOIN message m ON m.recipient = a.handle
-			AND m.position > a.shown AND m.deleted = 0 WHERE a.handle = ?1`,
-		ItemStep:   `(SELECT e.seq FROM message m JOIN event e ON e.id = m.event AND e.handoff || '' = m.handoff WHERE m.n = ?1)`,
-		ItemSender: `(SELECT m.sender FROM message m WHERE m.n = p.item)`,
-		ItemsNamed: `SELECT n FROM message WHERE recipient = ?4 AND (event = ?3 OR id = ?3)`,
-		StepItem:   `(SELECT m.n FROM event e JOIN message m ON m.recipient = h.participant AND m.event = e.id WHERE e.seq = ?3)`,
+		DocumentTold: `EXISTS (SELECT 1 FROM agent WHERE handle = ?1)`,
+		Waiting: `SELECT CAST(?2 AS bigint) AS destination, m.n + ` + firstItem + ` AS item, coalesce(m.handoff, m.sender) AS lane, coalesce(s.n, 0) AS sender, m.received AS queued
+			FROM agent a JOIN message m ON m.recipient = a.handle AND m.position > a.shown AND m.deleted = 0 LEFT JOIN actor s ON s.did = m.sender WHERE a.handle = ?1`,
+		ItemStep:   `(SELECT e.seq FROM message m JOIN event e ON e.id = m.event AND e.handoff || '' = m.handoff WHERE m.n = f.item - ` + firstItem + `)`,
+		ItemsNamed: `SELECT n + ` + firstItem + ` FROM message WHERE recipient = ?4 AND (event = ?3 OR id = ?3)`,
 	}
 }
 

@@ -241,9 +241,151 @@ INSERT INTO looked_new (id, event, did) SELECT id, event, 0 FROM looked;
 DROP TABLE looked;
 ALTER TABLE looked_new RENAME TO looked;
 
-ALTER TABLE outbox ADD COLUMN signer INTEGER NOT NULL DEFAULT 0; -- actor.n of the event; 0 only if that is missing
-UPDATE outbox SET signer = coalesce((SELECT a.n FROM event_before e JOIN actor a ON a.did = e.signer WHERE e.seq = outbox.event), 0);
-CREATE INDEX outbox_turn ON outbox (link, signer, next, rank, event, handoff) WHERE next IS NOT NULL;
+-- Deliveries -----------------------------------------------------------------------------
+
+-- Everything that is delivered is an item: a step, receipt or text by its event.seq, a notice by
+-- 4503599627370496 (2^52) + notice.n, a row of a network's own tables by 2 * 2^52 + its number, and
+-- a document for a peer by 3 * 2^52 + document.n.
+
+-- Where items are delivered to. The name of a link or of another home is its own. The other names
+-- begin with a word: peer/NAME, webhook/ID, and notices/LINK for the readers of a link's notices.
+CREATE TABLE destination (
+    n        INTEGER PRIMARY KEY,
+    name     TEXT    NOT NULL UNIQUE,
+    kind     TEXT    NOT NULL,            -- link, peer, webhook, notices
+    failures INTEGER NOT NULL DEFAULT 0,  -- visits in a row that it did not answer
+    next     INTEGER NOT NULL DEFAULT 0,  -- when it is visited again; 0 if it answered
+    held     INTEGER NOT NULL DEFAULT 0,  -- since when an operator holds it; 0 for a destination that is not held
+    reason   TEXT    NOT NULL DEFAULT '', -- why it is held
+    due      INTEGER,                     -- of a webhook: when the first of its deliveries is due; NULL for none
+    taken    INTEGER NOT NULL DEFAULT 0   -- of a webhook: until when a worker has it
+) STRICT;
+
+CREATE INDEX destination_due ON destination (due, taken, n) WHERE due IS NOT NULL;
+CREATE INDEX destination_kind ON destination (kind, name);
+CREATE INDEX destination_held ON destination (name) WHERE held > 0;
+
+-- Deliveries, pending and ended. The rows of one lane are delivered in the order of their items: the
+-- first one that waits has a time, and the rows behind it have none. A row that waits for an absent
+-- party (rank 5) blocks no other row. A row is deleted with its item.
+CREATE TABLE delivery (
+    item        INTEGER NOT NULL,
+    destination INTEGER NOT NULL,            -- destination.n
+    lane        TEXT    NOT NULL,            -- a handoff, a conversation, the two ends of a document, or the reader of a notice
+    sender      INTEGER NOT NULL,            -- actor.n, whose turn it takes; 0 only if the item is missing
+    rank        INTEGER NOT NULL,
+    queued      INTEGER NOT NULL,
+    attempt     INTEGER NOT NULL DEFAULT 0,
+    next        INTEGER,                     -- when it is tried; NULL behind another row of its lane, and once it ended
+    delayed     INTEGER NOT NULL DEFAULT 0,  -- 1 once its sender was told that it takes time; 2 if nobody is told
+    state       TEXT    NOT NULL DEFAULT 'waiting',
+    reason      TEXT    NOT NULL DEFAULT '', -- why the last attempt failed, or why it was given up
+    unsure      TEXT    NOT NULL DEFAULT '', -- ID of an attempt that was not answered
+    ended       INTEGER NOT NULL DEFAULT 0,  -- 0 while it waits
+    code        TEXT    NOT NULL DEFAULT '', -- of a refusal, or the reason why it was given up
+    letter      INTEGER,                     -- number of its dead letter; NULL for none. It stays after a replay, so that a delivery is replayed once
+    replayed    INTEGER NOT NULL DEFAULT 0,  -- when its dead letter was put back
+    PRIMARY KEY (item, destination)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX delivery_lane ON delivery (lane, destination, item) WHERE state = 'waiting';
+CREATE INDEX delivery_due ON delivery (destination, next, rank, item) WHERE next IS NOT NULL;
+CREATE INDEX delivery_turn ON delivery (destination, sender, next, rank, item) WHERE next IS NOT NULL;
+CREATE INDEX delivery_age ON delivery (destination, delayed, queued, item) WHERE state = 'waiting'; -- lists, counts, delays and expiry
+CREATE INDEX delivery_given ON delivery (destination, ended, item) WHERE state = 'delivered' AND delayed < 2; -- recent deliveries of a link are read again
+CREATE INDEX delivery_listed ON delivery (destination, item) WHERE delayed = 2; -- the deliveries to a webhook, pending and ended
+CREATE UNIQUE INDEX delivery_letter ON delivery (letter) WHERE letter IS NOT NULL;
+CREATE INDEX delivery_dead ON delivery (destination, code, letter) WHERE state = 'dead';
+
+ALTER TABLE attempt RENAME TO attempt_before;
+ALTER TABLE dead RENAME TO dead_before;
+
+-- The last failed attempts of each delivery.
+CREATE TABLE attempt (
+    item        INTEGER NOT NULL,
+    destination INTEGER NOT NULL,
+    n           INTEGER NOT NULL, -- from 1
+    at          INTEGER NOT NULL,
+    reason      TEXT    NOT NULL,
+    PRIMARY KEY (item, destination, n)
+) STRICT, WITHOUT ROWID;
+
+-- The number of the newest dead letter, so that no other letter gets the number of a dropped one.
+CREATE TABLE letter (
+    id   INTEGER PRIMARY KEY CHECK (id = 1),
+    last INTEGER NOT NULL
+) STRICT;
+
+-- What a network sends to peers of its own. A row is deleted when its peer has taken it.
+CREATE TABLE document (
+    n        INTEGER PRIMARY KEY AUTOINCREMENT, -- order in which they were queued
+    kind     TEXT    NOT NULL,                  -- message, or decision of a participant
+    sender   TEXT    NOT NULL,                  -- participant here
+    message  TEXT    NOT NULL,                  -- ID of the message
+    handoff  TEXT    NOT NULL,                  -- '' for a message that is no step
+    document BLOB    NOT NULL                   -- JSON; members that change with each attempt are added to it
+) STRICT;
+
+INSERT INTO destination (name, kind)
+SELECT DISTINCT link, 'link' FROM (SELECT link FROM outbox UNION SELECT link FROM settled UNION SELECT link FROM dead_before WHERE event IS NOT NULL AND link NOT LIKE 'webhook/%') AS links;
+INSERT INTO destination (name, kind, held, reason) SELECT name, 'link', since, reason FROM held WHERE name <> ''
+ON CONFLICT (name) DO UPDATE SET held = excluded.held, reason = excluded.reason;
+INSERT INTO destination (name, kind, failures, next)
+SELECT 'peer/' || r.peer, 'peer', coalesce(max(p.failures), 0), coalesce(max(p.next), 0)
+FROM (SELECT peer FROM peer_delivery UNION SELECT peer FROM peer_pause) r LEFT JOIN peer_pause p ON p.peer = r.peer GROUP BY r.peer;
+INSERT INTO destination (name, kind, due, taken) SELECT 'webhook/' || id, 'webhook', due, taken FROM webhook;
+INSERT INTO destination (name, kind) SELECT DISTINCT 'webhook/' || webhook, 'webhook' FROM push WHERE webhook NOT IN (SELECT id FROM webhook);
+INSERT INTO destination (name, kind) SELECT DISTINCT 'notices/' || link, 'notices' FROM notice WHERE told = 0;
+
+INSERT INTO actor (did) SELECT sender FROM peer_delivery WHERE true ON CONFLICT (did) DO NOTHING;
+INSERT INTO actor (did) SELECT signer FROM notice WHERE told = 0 OR n IN (SELECT item - 4503599627370496 FROM push WHERE item >= 4503599627370496) ON CONFLICT (did) DO NOTHING;
+
+INSERT INTO delivery (item, destination, lane, sender, rank, queued, attempt, next, delayed, reason)
+SELECT f.event, d.n, f.handoff, coalesce(a.n, 0), f.rank, f.filed, f.attempt, f.next, f.delayed, f.reason
+FROM outbox f JOIN destination d ON d.name = f.link LEFT JOIN event_before e ON e.seq = f.event LEFT JOIN actor a ON a.did = e.signer ORDER BY f.event, d.n;
+
+INSERT INTO delivery (item, destination, lane, sender, rank, queued, state, ended, code)
+SELECT s.event, d.n, coalesce(e.handoff, ''), coalesce(a.n, 0), 1, coalesce(e.filed, 0), s.state, s.ended, s.code
+FROM settled s JOIN destination d ON d.name = s.link LEFT JOIN event_before e ON e.seq = s.event LEFT JOIN actor a ON a.did = e.signer WHERE true ORDER BY s.event, d.n
+ON CONFLICT (item, destination) DO NOTHING;
+
+INSERT INTO delivery (item, destination, lane, sender, rank, queued, attempt, next, delayed, state, reason, ended)
+SELECT CASE WHEN p.item < 4503599627370496 AND w.participant <> '' THEN p.item + 9007199254740992 ELSE p.item END, d.n, p.order_key, coalesce(a.n, b.n, 0), 1, p.queued, p.attempt, p.next, 2, p.state, p.reason, p.ended
+FROM push p JOIN destination d ON d.name = 'webhook/' || p.webhook LEFT JOIN webhook w ON w.id = p.webhook
+    LEFT JOIN event_before e ON e.seq = p.item LEFT JOIN actor a ON a.did = e.signer
+    LEFT JOIN notice o ON o.n = p.item - 4503599627370496 LEFT JOIN actor b ON b.did = o.signer;
+
+INSERT INTO delivery (item, destination, lane, sender, rank, queued, attempt, next, delayed, state, reason, ended)
+SELECT o.n + 4503599627370496, d.n, o.reader, coalesce(a.n, 0), 1, o.at, 0, CASE WHEN o.n = l.n THEN o.next END, 2, 'waiting', '', 0
+FROM notice o JOIN (SELECT link, reader, min(n) AS n FROM notice WHERE told = 0 GROUP BY link, reader) l ON l.link = o.link AND l.reader = o.reader
+    JOIN destination d ON d.name = 'notices/' || o.link LEFT JOIN actor a ON a.did = o.signer WHERE o.told = 0;
+
+INSERT INTO document (n, kind, sender, message, handoff, document) SELECT n, kind, sender, message, handoff, document FROM peer_delivery ORDER BY n;
+INSERT INTO delivery (item, destination, lane, sender, rank, queued, attempt, next, delayed, state, reason, unsure, ended)
+SELECT r.n + 13510798882111488, d.n, r.order_key, coalesce(a.n, 0), 1, r.queued, r.attempt, CASE WHEN r.n = l.n THEN r.next END,
+    CASE WHEN r.kind = 'message' THEN r.delayed ELSE 2 END, CASE WHEN r.dead IS NULL THEN 'waiting' ELSE 'dead' END, coalesce(r.reason, ''), coalesce(r.unsure, ''), coalesce(r.dead, 0)
+FROM peer_delivery r JOIN destination d ON d.name = 'peer/' || r.peer LEFT JOIN actor a ON a.did = r.sender
+    LEFT JOIN (SELECT peer, order_key, min(n) AS n FROM peer_delivery WHERE dead IS NULL GROUP BY peer, order_key) l ON l.peer = r.peer AND l.order_key = r.order_key;
+
+-- Dead letters of steps, and of documents. The tables of a network convert the letters of their own items.
+INSERT INTO delivery (item, destination, lane, sender, rank, queued, attempt, delayed, state, reason, ended, code, letter, replayed)
+SELECT l.event, d.n, coalesce(e.handoff, ''), coalesce(a.n, 0), 1, l.queued, l.attempt, CASE WHEN d.kind = 'webhook' THEN 2 ELSE 1 END, 'dead', l.why, l.died, l.reason, l.n, l.replayed
+FROM dead_before l JOIN destination d ON d.name = l.link LEFT JOIN webhook w ON 'webhook/' || w.id = l.link
+    LEFT JOIN event_before e ON e.seq = l.event LEFT JOIN actor a ON a.did = e.signer WHERE l.event IS NOT NULL AND coalesce(w.participant, '') = ''
+ON CONFLICT (item, destination) DO UPDATE SET letter = excluded.letter, replayed = excluded.replayed,
+    reason = CASE delivery.state WHEN 'dead' THEN excluded.reason ELSE delivery.reason END, code = CASE delivery.state WHEN 'dead' THEN excluded.code ELSE delivery.code END,
+    queued = CASE delivery.state WHEN 'dead' THEN excluded.queued ELSE delivery.queued END, attempt = CASE delivery.state WHEN 'dead' THEN excluded.attempt ELSE delivery.attempt END;
+UPDATE delivery SET letter = l.n, code = CASE delivery.state WHEN 'dead' THEN l.reason ELSE '' END, replayed = l.replayed
+FROM dead_before l WHERE delivery.item = l.peer_delivery + 13510798882111488 AND l.peer_delivery IS NOT NULL;
+INSERT INTO letter (id, last) SELECT 1, coalesce(max(n), 0) FROM dead_before;
+
+INSERT INTO attempt (item, destination, n, at, reason)
+SELECT t.item, d.n, t.n, t.at, t.reason FROM attempt_before t JOIN destination d ON d.name = t.link LEFT JOIN webhook w ON 'webhook/' || w.id = t.link
+WHERE t.link <> '' AND coalesce(w.participant, '') = '';
+INSERT INTO attempt (item, destination, n, at, reason)
+SELECT t.item + 13510798882111488, d.n, t.n, t.at, t.reason FROM attempt_before t JOIN peer_delivery r ON r.n = t.item JOIN destination d ON d.name = 'peer/' || r.peer WHERE t.link = '';
+
+-- The program drops the tables and columns that were converted, after the tables of a network were.
 
 -- Views for people, described in deploy/README.md. The program does not read them.
 
@@ -260,8 +402,8 @@ SELECT a.did, i.number, e.id AS event, e.handoff, CASE WHEN i.waiting IS NULL TH
 FROM inbox i JOIN actor a ON a.n = i.did JOIN event e ON e.seq = i.event;
 
 CREATE VIEW deliveries AS
-SELECT f.link AS destination, e.id AS item, f.handoff, 'waiting' AS state, f.attempt, f.reason, strftime('%Y-%m-%dT%H:%M:%SZ', f.filed / 1000000000, 'unixepoch') AS since
-FROM outbox f JOIN event e ON e.seq = f.event
-UNION ALL SELECT s.link, e.id, e.handoff, s.state, 0, s.code, strftime('%Y-%m-%dT%H:%M:%SZ', s.ended / 1000000000, 'unixepoch') FROM settled s JOIN event e ON e.seq = s.event
-UNION ALL SELECT w.url, CAST(p.item AS text), p.order_key, p.state, p.attempt, p.reason, strftime('%Y-%m-%dT%H:%M:%SZ', p.queued / 1000000000, 'unixepoch') FROM push p JOIN webhook w ON w.id = p.webhook
-UNION ALL SELECT r.peer, r.message, r.handoff, CASE WHEN r.dead IS NULL THEN 'waiting' ELSE 'dead' END, r.attempt, coalesce(r.reason, ''), strftime('%Y-%m-%dT%H:%M:%SZ', r.queued / 1000000000, 'unixepoch') FROM peer_delivery r;
+SELECT CASE d.kind WHEN 'link' THEN d.name WHEN 'webhook' THEN coalesce(w.url, d.name) ELSE d.name END AS destination,
+    coalesce(e.id, o.message, x.event || '/' || x.kind, CAST(f.item AS text)) AS item, coalesce(e.handoff, o.handoff, f.lane) AS handoff, f.state, f.attempt,
+    CASE WHEN f.code <> '' THEN f.code ELSE f.reason END AS reason, strftime('%Y-%m-%dT%H:%M:%SZ', (CASE WHEN f.ended = 0 THEN f.queued ELSE f.ended END) / 1000000000, 'unixepoch') AS since
+FROM delivery f JOIN destination d ON d.n = f.destination LEFT JOIN webhook w ON 'webhook/' || w.id = d.name LEFT JOIN event e ON e.seq = f.item
+    LEFT JOIN notice x ON x.n = f.item - 4503599627370496 LEFT JOIN document o ON o.n = f.item - 13510798882111488;

@@ -26,3 +26,17 @@ ALTER TABLE consent ADD COLUMN source TEXT NOT NULL DEFAULT ''; -- site, link or
 DROP TRIGGER message_pushed;
 DROP TRIGGER message_released;
 DROP TRIGGER message_push_dropped;
+
+-- Deliveries of messages to webhooks of agents, by 2 * 2^52 + message.n; see delivery of the record.
+INSERT INTO actor (did) SELECT m.sender FROM delivery f JOIN message m ON m.n = f.item - 9007199254740992 WHERE f.item < 13510798882111488 ON CONFLICT (did) DO NOTHING;
+UPDATE delivery SET sender = coalesce((SELECT a.n FROM message m JOIN actor a ON a.did = m.sender WHERE m.n = delivery.item - 9007199254740992), 0)
+WHERE item >= 9007199254740992 AND item < 13510798882111488;
+UPDATE delivery SET letter = l.n, replayed = l.replayed,
+    reason = CASE delivery.state WHEN 'dead' THEN l.why ELSE delivery.reason END, code = CASE delivery.state WHEN 'dead' THEN l.reason ELSE delivery.code END
+FROM dead_before l JOIN destination d ON d.name = l.link JOIN webhook w ON 'webhook/' || w.id = l.link AND w.participant <> ''
+    JOIN event_before e ON e.seq = l.event JOIN message m ON m.recipient = w.participant AND m.event = e.id
+WHERE delivery.item = m.n + 9007199254740992 AND delivery.destination = d.n;
+INSERT INTO attempt (item, destination, n, at, reason)
+SELECT m.n + 9007199254740992, d.n, t.n, t.at, t.reason
+FROM attempt_before t JOIN destination d ON d.name = t.link JOIN webhook w ON 'webhook/' || w.id = t.link AND w.participant <> ''
+    JOIN event_before e ON e.seq = t.item JOIN message m ON m.recipient = w.participant AND m.event = e.id;

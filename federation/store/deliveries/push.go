@@ -1,4 +1,4 @@
-package outboxes
+package deliveries
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"baton/federation/store/engine"
 	"baton/federation/store/handoffs"
 	"baton/federation/store/inboxes"
-	"baton/federation/store/pushes"
+	"baton/federation/store/queue"
 )
 
 const pushColumns = `p.item, p.state, p.queued, p.attempt, coalesce(p.next, 0), p.reason, p.ended`
@@ -32,19 +32,23 @@ func (s *pushScan) read() federation.Push {
 }
 
 // pushes reads the pushes of a webhook that the rest of a query finds. The first parameter of
-// the query is the webhook's id.
+// the query is the number of the destination.
 func (s *Outboxes) pushes(ctx context.Context, q engine.Tx, h federation.Webhook, where string, args ...any) ([]federation.Push, error) {
-	args = append([]any{h.ID.String()}, args...)
+	to, err := queue.Destination(ctx, q, h.ID)
+	if err != nil {
+		return nil, err
+	}
+	args = append([]any{to}, args...)
 	if h.Participant != "" {
 		return s.contentPushes(ctx, q, h, where, args...)
 	}
 	if !h.Handoff.IsZero() {
 		return engine.Rows(ctx, q, scanFollowedStep, `SELECT `+pushColumns+`, e.id, e.handoff, `+handoffs.EntryColumns+`
-			FROM push p JOIN event e ON e.seq = p.item WHERE p.webhook = ?1 AND `+where, args...)
+			FROM delivery p JOIN event e ON e.seq = p.item WHERE p.destination = ?1 AND `+where, args...)
 	}
 	args = append(args, h.DID)
 	return engine.Rows(ctx, q, scanPushedStep(h.DID), fmt.Sprintf(`SELECT `+pushColumns+`, e.id, e.handoff, `+inboxes.EntryColumns+`
-		FROM push p JOIN event e ON e.seq = p.item JOIN inbox i ON i.did = (SELECT n FROM actor WHERE did = ?%d) AND i.event = p.item WHERE p.webhook = ?1 AND `+where, len(args)), args...)
+		FROM delivery p JOIN event e ON e.seq = p.item JOIN inbox i ON i.did = (SELECT n FROM actor WHERE did = ?%d) AND i.event = p.item WHERE p.destination = ?1 AND `+where, len(args)), args...)
 }
 
 // noticePushes reads the pushes of notices that the rest of a query finds for a webhook.
@@ -63,8 +67,12 @@ func noticePushes(ctx context.Context, q engine.Tx, h federation.Webhook, where 
 		p.Notice.Cursor = inboxes.NoticePositions(h.DID).At(place)
 		return p, nil
 	}
-	return engine.Rows(ctx, q, scan, fmt.Sprintf(`SELECT `+pushColumns+`, n.n, n.body FROM push p JOIN notice n ON n.n = p.item - %d
-		WHERE p.webhook = ?1 AND p.item >= %d AND `+where, int64(pushes.FirstNotice), int64(pushes.FirstNotice)), append([]any{h.ID.String()}, args...)...)
+	to, err := queue.Destination(ctx, q, h.ID)
+	if err != nil {
+		return nil, err
+	}
+	return engine.Rows(ctx, q, scan, fmt.Sprintf(`SELECT `+pushColumns+`, n.n, n.body FROM delivery p JOIN notice n ON n.n = p.item - %d
+		WHERE p.destination = ?1 AND p.item >= %d AND `+where, int64(queue.FirstNotice), int64(queue.FirstNotice)), append([]any{to}, args...)...)
 }
 
 // scanPushedStep reads a push of an entry of an inbox.
@@ -110,34 +118,25 @@ func (s *Outboxes) contentPushes(ctx context.Context, q engine.Tx, h federation.
 		}
 		return s.read(), nil
 	}
-	found, err := engine.Rows(ctx, q, scan, `SELECT `+pushColumns+` FROM push p WHERE p.webhook = ?1 AND `+where, args...)
+	found, err := engine.Rows(ctx, q, scan, `SELECT `+pushColumns+` FROM delivery p WHERE p.destination = ?1 AND `+where, args...)
 	for i := range found {
 		p := &found[i]
 		if err == nil {
-			p.Content, p.Broken, err = s.db.Tables.Content(ctx, q, h.Participant, p.Item)
+			p.Content, p.Broken, err = s.db.Tables.Content(ctx, q, h.Participant, p.Item-queue.FirstMessage)
 		}
 	}
 	return found, err
 }
 
-// duePushes selects the first waiting row of each order key among the first due rows. Postponed
-// rows become due together with the rows before them.
-const duePushes = `SELECT p.item, coalesce(%s, '') FROM (SELECT min(item) AS item, min(next) AS next
-		FROM (SELECT item, order_key, next FROM push WHERE webhook = ?1 AND next <= ?2 ORDER BY next, item LIMIT 0 + ?3) due
-		GROUP BY order_key) p ORDER BY p.next, p.item`
-
-// DuePushes reads the first limit due deliveries to a webhook, oldest first, and returns the
-// first one of each handoff or conversation. It returns none after the end of the webhook.
+// DuePushes reads the first limit due deliveries to a webhook, oldest first: each is the first one
+// of its handoff or conversation. It returns none after the end of the webhook.
 func (s *Outboxes) DuePushes(ctx context.Context, id federation.WebhookID, now time.Time, limit int) ([]federation.DuePush, error) {
 	scan := func(row engine.Scanner) (d federation.DuePush, err error) { return d, row.Scan(&d.Item, &d.Sender) }
 	h, err := oneWebhook(ctx, s.db.Reads(), id)
-	sender := `(SELECT a.did FROM event e JOIN actor a ON a.n = e.signer WHERE e.seq = p.item)`
-	if h.Participant != "" {
-		sender = s.db.Parts.ItemSender
-	}
 	var due []federation.DuePush
 	if err == nil && !h.Over(now) {
-		due, err = engine.Rows(ctx, s.db.Reads(), scan, fmt.Sprintf(duePushes, sender), id.String(), engine.Stamp(now), max(limit, 0))
+		due, err = engine.Rows(ctx, s.db.Reads(), scan, `SELECT p.item, coalesce((SELECT did FROM actor WHERE n = p.sender), '') FROM delivery p
+			WHERE p.destination = `+ofName+` AND p.next <= ?2 ORDER BY p.next, p.rank, p.item LIMIT 0 + ?3`, federation.WebhookName(id), engine.Stamp(now), max(limit, 0))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read what is due to webhook %s: %w", id, err)
@@ -153,7 +152,7 @@ func (s *Outboxes) DuePush(ctx context.Context, id federation.WebhookID, item in
 	const due = `p.item = ?2 AND p.next <= ?3`
 	switch {
 	case err != nil || h.Over(now):
-	case item >= pushes.FirstNotice:
+	case item >= queue.FirstNotice && item < queue.FirstMessage:
 		found, err = noticePushes(ctx, s.db.Reads(), h, due, item, engine.Stamp(now))
 	default:
 		found, err = s.pushes(ctx, s.db.Reads(), h, due, item, engine.Stamp(now))
@@ -172,7 +171,7 @@ func (s *Outboxes) DuePush(ctx context.Context, id federation.WebhookID, item in
 func (s *Outboxes) Pushes(ctx context.Context, id federation.WebhookID, before int64, limit int) ([]federation.Push, error) {
 	h, err := oneWebhook(ctx, s.db.Reads(), id)
 	var found, rest []federation.Push
-	const page = `(CAST(?2 AS bigint) = 0 OR p.item < ?2) ORDER BY p.item DESC LIMIT 0 + ?3`
+	const page = `p.delayed = 2 AND (CAST(?2 AS bigint) = 0 OR p.item < ?2) ORDER BY p.item DESC LIMIT 0 + ?3`
 	if err == nil {
 		found, err = noticePushes(ctx, s.db.Reads(), h, page, before, max(limit, 0))
 	}
@@ -187,38 +186,16 @@ func (s *Outboxes) Pushes(ctx context.Context, id federation.WebhookID, before i
 
 // PushFailed records a failed attempt, and the time of the next one.
 func (s *Outboxes) PushFailed(ctx context.Context, id federation.WebhookID, item int64, f federation.Failure) error {
-	return s.changeWebhook(ctx, id, func(ctx context.Context, q engine.Tx) error {
-		attempt, err := pushes.Fail(ctx, q, id, item, f)
-		if errors.Is(err, federation.ErrNotFound) {
-			return nil // it is over, or its webhook is gone
-		}
-		if err != nil {
-			return err
-		}
-		return s.notePushTry(ctx, q, id, item, federation.Try{Number: attempt, At: f.At, Reason: f.Reason})
-	})
-}
-
-// notePushTry remembers an attempt on the step of a push.
-func (s *Outboxes) notePushTry(ctx context.Context, q engine.Tx, id federation.WebhookID, item int64, t federation.Try) error {
-	_, step, err := s.pushedStep(ctx, q, id, item)
-	if err != nil || step == 0 {
-		return err
-	}
-	return noteTry(ctx, q, federation.WebhookName(id), step, t)
+	return s.Failed(ctx, federation.WebhookName(id), item, f)
 }
 
 // pushedStep returns the webhook of a push, and the row of its step in the record: 0 for
 // other content, and for a notice.
-func (s *Outboxes) pushedStep(ctx context.Context, q engine.Tx, id federation.WebhookID, item int64) (h federation.Webhook, step int64, err error) {
-	h, err = oneWebhook(ctx, q, id)
-	switch {
-	case err != nil || item >= pushes.FirstNotice:
-		return h, 0, err
-	case h.Participant == "":
-		return h, item, nil
+func (s *Outboxes) pushedStep(ctx context.Context, q engine.Tx, id federation.WebhookID, to, item int64) (h federation.Webhook, step int64, err error) {
+	if h, err = oneWebhook(ctx, q, id); err != nil || item < queue.FirstNotice {
+		return h, item, err
 	}
-	err = q.Row(ctx, `SELECT coalesce(`+s.db.Parts.ItemStep+`, 0)`, []any{item}, &step)
+	err = q.Row(ctx, `SELECT coalesce(`+s.db.Parts.ItemStep+`, 0) FROM delivery f WHERE f.item = ? AND f.destination = ?`, []any{item, to}, &step)
 	return h, step, err
 }
 
@@ -226,37 +203,46 @@ func (s *Outboxes) pushedStep(ctx context.Context, q engine.Tx, id federation.We
 // [inboxes.Inboxes.Read]. After the last attempt a step becomes a dead letter without a
 // notice: it still waits in the inbox.
 func (s *Outboxes) PushEnded(ctx context.Context, id federation.WebhookID, item int64, how federation.Settlement) error {
-	return s.changeWebhook(ctx, id, func(ctx context.Context, q engine.Tx) error {
-		attempt, queued, err := pushes.End(ctx, q, id, item, how)
+	return s.change(ctx, federation.WebhookName(id), []int64{item}, func(ctx context.Context, q engine.Tx, to, item int64) error {
+		var attempt int
+		var lane string
+		err := q.Row(ctx, `SELECT attempt, lane FROM delivery WHERE item = ? AND destination = ? AND state = 'waiting'`, []any{item, to}, &attempt, &lane)
 		if errors.Is(err, federation.ErrNotFound) {
-			return nil
+			return nil // it is over, or its webhook is gone
 		}
 		if err != nil {
 			return err
 		}
-		return s.endPush(ctx, q, id, item, deadLetter{link: federation.WebhookName(id), attempt: attempt, queued: queued}, how)
-	})
-}
-
-// endPush does what the end of a push means for its step.
-func (s *Outboxes) endPush(ctx context.Context, q engine.Tx, id federation.WebhookID, item int64, l deadLetter, how federation.Settlement) error {
-	h, step, err := s.pushedStep(ctx, q, id, item)
-	if err != nil || step == 0 {
-		return err
-	}
-	if how.Outcome() == federation.DeliveryDelivered && h.Participant == "" {
-		if _, err := inboxes.MarkRead(ctx, q, how.At, `did = (SELECT n FROM actor WHERE did = ?1) AND event = ?2`, h.DID, item); err != nil {
+		h, step, err := s.pushedStep(ctx, q, id, to, item)
+		if err != nil {
 			return err
 		}
-	}
-	if how.Dead == "" {
-		return q.Put(ctx, `DELETE FROM attempt WHERE link = ? AND item = ?`, l.link, step)
-	}
-	if err := noteTry(ctx, q, l.link, step, federation.Try{Number: l.attempt, At: how.At, Reason: how.Why}); err != nil {
-		return err
-	}
-	l.event = step
-	return bury(ctx, q, l, how)
+		delivered := how.Outcome() == federation.DeliveryDelivered
+		if step == 0 {
+			how.Dead = "" // only a step leaves a dead letter
+		}
+		if delivered {
+			how.Why = ""
+		}
+		if err := closeRow(ctx, q, to, item, lane, how); err != nil {
+			return err
+		}
+		if !delivered {
+			attempt++
+			if err := q.Put(ctx, `UPDATE delivery SET attempt = ? WHERE item = ? AND destination = ?`, attempt, item, to); err != nil {
+				return err
+			}
+		}
+		if delivered && h.Participant == "" && step != 0 {
+			if _, err := inboxes.MarkRead(ctx, q, how.At, `did = (SELECT n FROM actor WHERE did = ?1) AND event = ?2`, h.DID, item); err != nil {
+				return err
+			}
+		}
+		if how.Dead == "" {
+			return q.Put(ctx, `DELETE FROM attempt WHERE item = ? AND destination = ?`, item, to)
+		}
+		return noteTry(ctx, q, to, item, federation.Try{Number: attempt, At: how.At, Reason: how.Why})
+	})
 }
 
 // PushAgain puts back the delivery that a [federation.Push.Ref] names, or with "" all that did
@@ -273,36 +259,17 @@ func (s *Outboxes) PushAgain(ctx context.Context, id federation.WebhookID, ref s
 		}
 		which, args := `state <> 'delivered'`, []any(nil)
 		if ref != "" {
-			which = fmt.Sprintf(`item IN (SELECT seq FROM event WHERE id = ?3 UNION ALL SELECT n + %d FROM notice WHERE reader = ?4 AND event || '/' || kind = ?3)`, int64(pushes.FirstNotice))
+			which = fmt.Sprintf(`item IN (SELECT seq FROM event WHERE id = ?3 UNION ALL SELECT n + %d FROM notice WHERE reader = ?4 AND event || '/' || kind = ?3)`, int64(queue.FirstNotice))
 			args = []any{ref, h.DID}
 		}
 		if ref != "" && h.Participant != "" {
 			which, args = `item IN (`+s.db.Parts.ItemsNamed+`)`, []any{ref, h.Participant}
 		}
-		again, err = pushes.Requeue(ctx, q, id, now, which, args...)
-		if err != nil || again == 0 {
-			return err
+		to, err := queue.Destination(ctx, q, id)
+		if err == nil {
+			again, err = queue.Requeue(ctx, q, to, now, which, args...)
 		}
-		return q.Put(ctx, `UPDATE dead SET replayed = ? WHERE link = ? AND replayed = 0 AND (? = '' OR event IN (SELECT seq FROM event WHERE id = ?))`,
-			engine.Stamp(now), federation.WebhookName(id), ref, ref)
+		return err
 	})
 	return again, err
-}
-
-// pushBack puts the item of a dead letter back to its webhook. It reports whether the webhook
-// still has the item, and is called.
-func (s *Outboxes) pushBack(ctx context.Context, q engine.Tx, d dead, id federation.WebhookID, now time.Time) (bool, error) {
-	h, err := oneWebhook(ctx, q, id)
-	if errors.Is(err, federation.ErrNotFound) || err == nil && !h.Disabled.IsZero() {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	which := `item = ?3`
-	if h.Participant != "" {
-		which = `item = (SELECT ` + s.db.Parts.StepItem + ` FROM webhook h WHERE h.id = ?1)`
-	}
-	n, err := pushes.Requeue(ctx, q, id, now, which, d.event.Int64)
-	return n > 0, err
 }

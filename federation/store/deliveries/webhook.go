@@ -1,4 +1,4 @@
-package outboxes
+package deliveries
 
 import (
 	"cmp"
@@ -10,7 +10,7 @@ import (
 	"baton/federation"
 	"baton/federation/store/engine"
 	"baton/federation/store/inboxes"
-	"baton/federation/store/pushes"
+	"baton/federation/store/queue"
 )
 
 const webhookColumns = `id, did, participant, handoff, label, sealed, url, since, disabled, why, key_id, unbound, ends`
@@ -48,6 +48,9 @@ func (s *Outboxes) AddWebhook(ctx context.Context, h federation.Webhook, most in
 		err = q.Put(ctx, `INSERT INTO webhook (`+webhookColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 			h.ID.String(), h.DID, h.Participant, h.Handoff.String(), h.Label, h.Sealed, h.URL, engine.Stamp(h.Since), engine.Stamp(h.Disabled), h.Why,
 			h.Key, h.Unbound, engine.Stamp(h.Ends))
+		if err == nil {
+			_, err = engine.InternDestination(ctx, q, federation.ToWebhook, federation.WebhookName(h.ID))
+		}
 		if err != nil {
 			return err
 		}
@@ -62,14 +65,19 @@ func (s *Outboxes) AddWebhook(ctx context.Context, h federation.Webhook, most in
 // pushWaiting queues the entries that wait in the inbox of a webhook, its refused deliveries,
 // and its notices. Nothing waits for a follower of a handoff but refused deliveries.
 func (s *Outboxes) pushWaiting(ctx context.Context, q engine.Tx, h federation.Webhook) error {
-	waiting, owner := `SELECT ?2, i.event, e.handoff, e.filed FROM inbox i JOIN event e ON e.seq = i.event WHERE i.did = (SELECT n FROM actor WHERE did = ?1) AND i.waiting IS NOT NULL`, string(h.DID)
+	waiting, owner := `SELECT CAST(?2 AS bigint) AS destination, i.event AS item, e.handoff AS lane, e.signer AS sender, e.filed AS queued
+		FROM inbox i JOIN event e ON e.seq = i.event WHERE i.did = (SELECT n FROM actor WHERE did = ?1) AND i.waiting IS NOT NULL`, string(h.DID)
 	switch {
 	case h.Participant != "":
 		waiting, owner = s.db.Parts.Waiting, h.Participant
 	case !h.Handoff.IsZero():
 		waiting = ""
 	}
-	return pushes.QueueWaiting(ctx, q, h.ID, waiting, owner)
+	to, err := queue.Destination(ctx, q, h.ID)
+	if err != nil {
+		return err
+	}
+	return queue.QueueWaiting(ctx, q, to, waiting, owner)
 }
 
 // Webhook returns [federation.ErrNotFound] for an unknown id.
@@ -119,15 +127,14 @@ func DropWebhook(ctx context.Context, q engine.Tx, id federation.WebhookID) erro
 	if err == nil && n == 0 {
 		return federation.ErrNotFound
 	}
-	if err == nil {
-		err = pushes.DropAll(ctx, q, id)
+	if err != nil {
+		return err
 	}
-	for _, table := range []string{"attempt", "dead"} {
-		if err == nil {
-			err = q.Put(ctx, `DELETE FROM `+table+` WHERE link = ?`, federation.WebhookName(id))
-		}
+	to, err := queue.Destination(ctx, q, id)
+	if err != nil {
+		return err
 	}
-	return err
+	return queue.DropTo(ctx, q, to)
 }
 
 // DropWebhooksOf deletes the webhooks of a participant and of its DID, in the transaction of a
@@ -173,7 +180,11 @@ func (s *Outboxes) DisableWebhook(ctx context.Context, id federation.WebhookID, 
 		if err != nil || n == 0 {
 			return err
 		}
-		if err := pushes.Refuse(ctx, q, id, why, now); err != nil {
+		to, err := queue.Destination(ctx, q, id)
+		if err == nil {
+			err = queue.Refuse(ctx, q, to, why, now)
+		}
+		if err != nil {
 			return err
 		}
 		return s.noteDisabled(ctx, q, id, now)
@@ -206,7 +217,7 @@ func (s *Outboxes) EnableWebhook(ctx context.Context, as federation.Webhook) err
 // longest waiting first. No other caller gets them until LetGo or the time until. If nothing
 // is due it costs no write.
 func (s *Outboxes) TakeWebhooks(ctx context.Context, now, until time.Time, limit int) ([]federation.Webhook, error) {
-	const due = ` FROM webhook WHERE due <= ? AND taken <= ? ORDER BY due, id` + engine.AtMost
+	const due = ` FROM destination d JOIN webhook w ON w.id = substr(d.name, 9) WHERE d.kind = 'webhook' AND d.due <= ? AND d.taken <= ? ORDER BY d.due, d.n` + engine.AtMost
 	some, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[string], `SELECT id`+due, engine.Stamp(now), engine.Stamp(now), min(max(limit, 0), 1))
 	if err != nil || len(some) == 0 {
 		return nil, wrapWebhooks("look for hooks that are due", err)
@@ -215,7 +226,7 @@ func (s *Outboxes) TakeWebhooks(ctx context.Context, now, until time.Time, limit
 		taken, err := engine.Rows(ctx, q, scanWebhook, `SELECT `+webhookColumns+due, engine.Stamp(now), engine.Stamp(now), limit)
 		for _, h := range taken {
 			if err == nil {
-				err = q.Put(ctx, `UPDATE webhook SET taken = ? WHERE id = ?`, engine.Stamp(until), h.ID.String())
+				err = q.Put(ctx, `UPDATE destination SET taken = ? WHERE name = ?`, engine.Stamp(until), federation.WebhookName(h.ID))
 			}
 		}
 		return taken, err
@@ -235,7 +246,7 @@ func wrapWebhooks(what string, err error) error {
 
 // NextDue returns when the next delivery to any webhook is due, after a time; zero for none.
 func (s *Outboxes) NextDue(ctx context.Context, after time.Time) (time.Time, error) {
-	due, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[int64], `SELECT due FROM webhook WHERE due > ? ORDER BY due LIMIT 1`, engine.Stamp(after))
+	due, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[int64], `SELECT due FROM destination WHERE due > ? ORDER BY due LIMIT 1`, engine.Stamp(after))
 	if err != nil || len(due) == 0 {
 		return time.Time{}, wrapWebhooks("look when a webhook is due", err)
 	}
@@ -247,10 +258,17 @@ func (s *Outboxes) NextDue(ctx context.Context, after time.Time) (time.Time, err
 // behind the waiting webhooks.
 func (s *Outboxes) LetGo(ctx context.Context, id federation.WebhookID, at time.Time) error {
 	return s.changeWebhook(ctx, id, func(ctx context.Context, q engine.Tx) error {
-		if err := q.Put(ctx, `UPDATE webhook SET taken = 0 WHERE id = ?`, id.String()); err != nil {
+		to, err := queue.Destination(ctx, q, id)
+		if errors.Is(err, federation.ErrNotFound) {
+			return nil // it was removed
+		}
+		if err == nil {
+			err = q.Put(ctx, `UPDATE destination SET taken = 0 WHERE n = ?`, to)
+		}
+		if err != nil {
 			return err
 		}
-		return pushes.SetDue(ctx, q, id, at)
+		return queue.SetDue(ctx, q, to, at)
 	})
 }
 
@@ -263,28 +281,19 @@ func (s *Outboxes) changeWebhook(ctx context.Context, id federation.WebhookID, c
 
 // WebhookBacklog counts the pending deliveries of a webhook.
 func (s *Outboxes) WebhookBacklog(ctx context.Context, id federation.WebhookID) (b federation.WebhookBacklog, err error) {
-	var oldest int64
-	err = s.db.Reads().Row(ctx, `SELECT count(CASE WHEN state = 'waiting' THEN 1 END), coalesce(min(CASE WHEN state = 'waiting' THEN queued END), 0), count(CASE WHEN state = 'dead' THEN 1 END)
-		FROM push WHERE webhook = ?`, []any{id.String()}, &b.Rows, &oldest, &b.Dead)
-	b.Oldest = engine.Moment(oldest)
+	b.Backlog, err = s.backlogOf(ctx, federation.WebhookName(id))
+	if err == nil {
+		err = s.db.Reads().Row(ctx, `SELECT count(*) FROM delivery WHERE destination = `+ofName+` AND state = 'dead'`, []any{federation.WebhookName(id)}, &b.Dead)
+	}
 	return b, wrapWebhooks("count what waits for webhook "+id.String(), err)
 }
 
 // WebhooksBacklog counts the pending deliveries of all of them.
 func (s *Outboxes) WebhooksBacklog(ctx context.Context) (b federation.Backlog, err error) {
 	var oldest int64
-	err = s.db.Reads().Row(ctx, `SELECT count(*), coalesce(min(queued), 0) FROM push WHERE state = 'waiting' AND queued > 0`, nil, &b.Rows, &oldest)
+	err = s.db.Reads().Row(ctx, `SELECT count(*), coalesce(min(f.queued), 0) FROM destination d JOIN delivery f ON f.destination = d.n WHERE d.kind = 'webhook' AND f.state = 'waiting'`, nil, &b.Rows, &oldest)
 	b.Oldest = engine.Moment(oldest)
 	return b, wrapWebhooks("count what waits for hooks", err)
-}
-
-// webhookCalled returns the webhook of a dead letter, false for a dead letter of a link.
-func webhookCalled(link string) (id federation.WebhookID, is bool) {
-	const prefix = federation.WebhookLink + "/"
-	if len(link) <= len(prefix) || link[:len(prefix)] != prefix {
-		return id, false
-	}
-	return id, id.UnmarshalText([]byte(link[len(prefix):])) == nil
 }
 
 // noteDisabled files the notice to the owner of a disabled webhook, also where the webhook

@@ -1,0 +1,130 @@
+package delivery
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// How a [Pace] learns. A rate is of messages a second.
+const (
+	learnable  = 10          // the first rate for a peer that named none, after it refused a message as one too many
+	unseeded   = 0.5         // factor of the rate after such a refusal of a peer that named none
+	seeded     = 0.8         // factor of the rate after such a refusal of a peer that named one
+	faster     = 1.05        // factor of the rate, up to the seed, after fasterPer messages
+	fasterPer  = 8           // messages in a row that the peer took
+	slowest    = 1.0 / 60    // the lowest rate
+	unlimited  = 1 << 20     // above any rate at which the gateway writes
+	longestEnd = time.Minute // the longest pause of all messages that a peer can ask for
+)
+
+// Pace limits the messages to one destination: a bucket with the rate that the destination
+// names. The rate falls when the destination refuses a message as one too many, and then rises
+// again up to the named rate. A Pace may be used concurrently.
+type Pace struct {
+	mu     sync.Mutex
+	bucket *rate.Limiter
+	seed   rate.Limit
+	burst  int       // of the seed
+	took   int       // messages since the rate changed last
+	until  time.Time // no message is sent before
+}
+
+// NewPace returns the pace of a destination that takes a number of messages a minute, in one
+// burst at most; 0 is any number.
+func NewPace(perMinute int) *Pace {
+	p := &Pace{seed: unlimited, burst: unlimited}
+	if perMinute > 0 {
+		p.seed, p.burst = rate.Limit(perMinute)/60, perMinute
+	}
+	p.bucket = rate.NewLimiter(p.seed, p.burst)
+	return p
+}
+
+// Take counts one message and returns 0, or returns how long to wait before the next call.
+func (p *Pace) Take(now time.Time) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if wait := p.until.Sub(now); wait > 0 {
+		return wait
+	}
+	slot := p.bucket.ReserveN(now, 1)
+	wait := slot.DelayFrom(now)
+	if wait > 0 {
+		slot.CancelAt(now)
+	}
+	return wait
+}
+
+// Limited reports whether the destination has a rate limit.
+func (p *Pace) Limited() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.bucket.Limit() < unlimited
+}
+
+// Wait returns the time until [Pace.Take] succeeds, 0 for no wait.
+func (p *Pace) Wait(now time.Time) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if wait := p.until.Sub(now); wait > 0 {
+		return wait
+	}
+	slot := p.bucket.ReserveN(now, 1)
+	defer slot.CancelAt(now)
+	return slot.DelayFrom(now)
+}
+
+// Took notes that the destination took a message. The rate may rise.
+func (p *Pace) Took(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.bucket.Limit() >= p.seed {
+		return
+	}
+	if p.took++; p.took < fasterPer {
+		return
+	}
+	p.took = 0
+	p.bucket.SetLimitAt(now, min(p.seed, p.bucket.Limit()*faster))
+	if p.bucket.Limit() == p.seed {
+		p.bucket.SetBurstAt(now, p.burst)
+	}
+}
+
+// TooMuch notes that the destination refused a message as one too many, and after how long it
+// takes the next one. The rate falls.
+func (p *Pace) TooMuch(now time.Time, again time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	until := now.Add(min(again, longestEnd))
+	if !until.After(p.until) {
+		return // the message was sent before an earlier refusal
+	}
+	p.until, p.took = until, 0
+	limit := p.bucket.Limit() * seeded
+	if p.seed == unlimited {
+		limit = min(p.bucket.Limit(), learnable) * unseeded
+	}
+	p.bucket.SetLimitAt(now, max(slowest, limit))
+	p.bucket.SetBurstAt(now, 1) // the burst was too large
+}
+
+// wait counts one message, and blocks until it may be sent or ctx ends.
+func (p *Pace) wait(ctx context.Context) error {
+	for ctx.Err() == nil {
+		wait := p.Take(time.Now())
+		if wait == 0 {
+			return nil
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+		}
+	}
+	return ctx.Err()
+}

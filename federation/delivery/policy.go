@@ -1,0 +1,160 @@
+package delivery
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"baton/federation"
+)
+
+// Policy says how the destinations of one kind are served.
+type Policy struct {
+	Window int  // lanes that deliver at a time
+	Page   int  // deliveries of one lane, before another lane begins
+	InTurn bool // senders take turns even if the destination takes any number of deliveries
+	// Attempt bounds one attempt: a delivery that is never answered is tried again later, and other
+	// lanes go on.
+	Attempt time.Duration
+	Look    time.Duration // between two looks without a wake-up, because a wake-up may be lost
+	Retry   Backoff       // of a delivery that failed
+	Pause   Backoff       // of a destination that did not answer
+	// Failures is how often a delivery may fail while the destination is reachable. Then it becomes a
+	// dead letter. 0 is any number.
+	Failures int
+}
+
+// ToLink is the policy of links, and of links to other homes.
+func ToLink() Policy {
+	return Policy{
+		Window: 64, Page: 64, Attempt: 3 * time.Minute /* longer than any link keeps a silent peer */, Look: time.Second, Failures: 12,
+		Retry: Backoff{First: 500 * time.Millisecond, Young: 30 * time.Second, Share: 20, Longest: 10 * time.Minute, Jitter: true},
+	}
+}
+
+// ToReaders is the policy of the notices that a link shows to its users. A notice whose reader is away
+// waits a minute, and delays no other one.
+func ToReaders() Policy {
+	return Policy{
+		Window: 1, Page: 1, InTurn: true, Attempt: 3 * time.Minute, Look: time.Second,
+		Retry: Backoff{First: time.Minute, Longest: time.Minute},
+	}
+}
+
+// ToRegistry is the policy of other registries. A registry that was away has everything within five
+// minutes of its return. The backoff of a delivery is for a missing consent: a registry cannot tell
+// when its agent consents.
+func ToRegistry() Policy {
+	return Policy{
+		Window: 1, Page: 1, InTurn: true, Attempt: 3 * time.Minute, Look: 5 * time.Second,
+		Retry: Backoff{First: time.Minute, Longest: time.Hour, Jitter: true},
+		Pause: Backoff{First: time.Second, Longest: time.Minute, Jitter: true},
+	}
+}
+
+// ToWebhook is the policy of webhooks: so many attempts, each of which makes a few calls with a timeout.
+func ToWebhook(attempts int, timeout time.Duration) Policy {
+	return Policy{
+		Window: 1, Page: 1, InTurn: true, Attempt: 3 * timeout, Look: 30 * time.Second, Failures: attempts,
+		Retry: Backoff{First: time.Minute, Longest: 16 * time.Hour},
+	}
+}
+
+// Backoff is how long to wait after failures: twice as long after each one.
+type Backoff struct {
+	First, Longest time.Duration
+	// Young is the longest wait while Share of the age is less: old deliveries cost little, and young
+	// deliveries are prompt. Share divides the age; with 0 the age does not count.
+	Young time.Duration
+	Share int
+	// Jitter makes a wait up to a quarter shorter, so that destinations are not called all at once.
+	Jitter bool
+}
+
+// maxDoublings is after how many failures each wait is the longest.
+const maxDoublings = 20
+
+// After returns the wait after a number of failures in a row of something that waits since an age.
+func (b Backoff) After(failures int, age time.Duration) time.Duration {
+	longest := b.Longest
+	if b.Share > 0 {
+		longest = min(max(b.Young, age/time.Duration(b.Share)), b.Longest)
+	}
+	waits := backoff.ExponentialBackOff{InitialInterval: min(b.First, longest), MaxInterval: longest, Multiplier: 2}
+	if b.Jitter { // the library varies an interval in both directions
+		waits.InitialInterval, waits.MaxInterval, waits.RandomizationFactor = waits.InitialInterval*7/8, longest*7/8, 1.0/7
+	}
+	wait := waits.NextBackOff()
+	for range min(failures, maxDoublings) - 1 {
+		wait = waits.NextBackOff()
+	}
+	return wait
+}
+
+// Destination is a place to deliver to. What Deliver returns decides about a delivery:
+//
+//   - nil: the destination has proved that it has the delivery. The proof is that of the network: a
+//     receipt of another home, a PONG, a 2xx answer.
+//   - a [*federation.RefusalError]: it never takes this delivery.
+//   - a [*federation.GivenUpError]: the delivery is a dead letter at once.
+//   - an [*AbsentError]: only a party is away.
+//   - a [*LaterError]: it is tried again as the error says.
+//   - a [*federation.UnavailableError]: it is tried again, however often. A destination that says when
+//     to come again takes fewer deliveries from then on.
+//   - any other error: it is tried again, up to [Policy.Failures] times.
+type Destination struct {
+	Name   string
+	Policy Policy
+	Pace   *Pace
+	Log    *slog.Logger
+	// Away is how often in a row the destination did not answer, as the record has it.
+	Away int
+	// Deliver makes one attempt.
+	Deliver func(ctx context.Context, d federation.Delivery) error
+	// ShowsOnce reports whether an attempt is counted before it is made: see bridge.OnceShower. Nil means
+	// never.
+	ShowsOnce func(d federation.Delivery) bool
+	// Shown says that people have seen what was delivered.
+	Shown bool
+	// Ended is called after the end of a number of deliveries is on record; nil for no call.
+	Ended func(ctx context.Context, d federation.Delivery, rows int, how federation.Settlement)
+	// Pause records that the destination is not called before a time; nil if that need not survive a
+	// restart. It gets no failures after the destination has answered.
+	Pause func(ctx context.Context, failures int, next time.Time) error
+}
+
+// AbsentError reports that a step reached its channel, but not a party that was away. The next call
+// of Deliver for the step has [federation.Delivery.Personal] set, and is only for that party.
+type AbsentError struct{ Err error }
+
+// Error implements error.
+func (e *AbsentError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause, which wraps [*federation.UnavailableError].
+func (e *AbsentError) Unwrap() error { return e.Err }
+
+// LaterError reports an attempt that failed, and how the next one waits. It alone decides: it does not
+// wrap its cause.
+type LaterError struct {
+	Err  error
+	Wait time.Duration // of this delivery; 0 for the backoff of the policy
+	// Pause is how long the destination takes nothing at all.
+	Pause time.Duration
+	// Away says that the destination did not answer. It waits as a whole by [Policy.Pause], and for
+	// Pause at least. The delivery itself stays due.
+	Away bool
+	// TooMuch says that the destination refused the delivery as one too many: its pace falls.
+	TooMuch bool
+	// TooSoon says that the destination takes deliveries again after Pause. The attempt counts only if
+	// it is the first one after such a pause.
+	TooSoon bool
+	// Untried says that no attempt was made.
+	Untried bool
+	// Unsure is the ID of an attempt that was not answered: the destination may have the delivery.
+	Unsure string
+}
+
+// Error implements error.
+func (e *LaterError) Error() string { return e.Err.Error() }

@@ -1,0 +1,172 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"baton/federation"
+	"baton/federation/fault"
+)
+
+// Bounds of a [Pool].
+const (
+	// maxTurns is how many destinations are served at a time, at some 50 KB each while TLS is agreed on.
+	maxTurns = 64
+	// turnLength is after which time a destination begins no further delivery: others may wait.
+	turnLength = 10 * time.Second
+	// spare is how much longer a lease is than a turn can take. After the death of a gateway its
+	// destinations are served again then.
+	spare = time.Minute
+	// maxKept bounds the destinations remembered between turns. A forgotten one begins with its first
+	// sender.
+	maxKept = 4096
+	// breath is the pause between two looks: a thousand wake-ups a second need fewer looks.
+	breath = 20 * time.Millisecond
+	// faultWait is how long a destination waits whose code panicked.
+	faultWait = time.Minute
+)
+
+// Pool serves the destinations of one kind that have no connection. Each destination with a due
+// delivery gets a turn, longest waiting first. A slow one delays only itself, and others for at most
+// one attempt, as long as there are more workers than slow destinations.
+type Pool struct {
+	Policy Policy
+	Rows   Source
+	// Open returns how to deliver to a destination. It may block on the network, and returns
+	// [federation.ErrNotFound] if nothing is to be delivered now.
+	Open func(ctx context.Context, due Due) (Destination, error)
+	// Fault is called with a contained panic, which ends the turn of one destination.
+	Fault func(ctx context.Context, err error)
+	// Look is called before each look for due destinations; nil for no call.
+	Look func(ctx context.Context, now time.Time) error
+	Log  *slog.Logger
+}
+
+// turns is the turns that destinations of a pool have now.
+type turns struct {
+	free  chan struct{} // one token per free slot
+	ended chan struct{} // has room for one: a turn is over
+	group fault.Group
+
+	mu   sync.Mutex
+	kept map[string]*Worker // of destinations that go on later
+}
+
+// worker removes and returns the worker of a destination for one turn.
+func (t *turns) worker(to Destination, rows Rows) *Worker {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	w := t.kept[to.Name]
+	if delete(t.kept, to.Name); w == nil {
+		return NewTurns(to, rows)
+	}
+	if w.to = to; to.Pause != nil { // the record has the pause
+		w.away, w.until = to.Away, time.Time{}
+	}
+	return w
+}
+
+// keep stores the worker of a destination for its next turn.
+func (t *turns) keep(w *Worker) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.kept) >= maxKept {
+		clear(t.kept)
+	}
+	t.kept[w.to.Name] = w
+}
+
+// Run serves destinations until ctx ends, and returns when all turns have ended. It looks for due
+// destinations when wake has a token.
+func (p *Pool) Run(ctx context.Context, wake <-chan struct{}) {
+	t := &turns{free: make(chan struct{}, maxTurns), ended: make(chan struct{}, 1), kept: map[string]*Worker{}}
+	for range maxTurns {
+		t.free <- struct{}{}
+	}
+	defer t.group.Wait()
+	for ctx.Err() == nil {
+		looked := time.Now()
+		p.begin(ctx, t, looked)
+		rest := time.NewTimer(breath)
+		select {
+		case <-rest.C:
+		case <-ctx.Done():
+			rest.Stop()
+			return
+		}
+		again := p.Policy.Look
+		if next, err := p.Rows.NextDue(ctx, looked); err == nil && !next.IsZero() {
+			again = min(time.Until(next), again)
+		}
+		timer := time.NewTimer(again)
+		select {
+		case <-wake:
+		case <-timer.C:
+		case <-t.ended:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// begin gives the due destinations a turn.
+func (p *Pool) begin(ctx context.Context, t *turns, now time.Time) {
+	if p.Look != nil {
+		p.note(ctx, "overdue deliveries not ended", p.Look(ctx, now))
+	}
+	room := len(t.free) // only this takes them
+	if room == 0 {
+		return
+	}
+	due, err := p.Rows.Take(ctx, now, now.Add(turnLength+p.Policy.Attempt+spare), room)
+	p.note(ctx, "destinations not read", err)
+	for _, each := range due {
+		<-t.free
+		t.group.Go(func() {
+			p.serve(ctx, t, each)
+			t.free <- struct{}{}
+			select {
+			case t.ended <- struct{}{}:
+			default:
+			}
+		})
+	}
+}
+
+// serve gives one destination its turn, and ends its lease. A panic in its code ends only this turn.
+func (p *Pool) serve(ctx context.Context, t *turns, due Due) {
+	again := time.Now()
+	err := fault.Catch(func() error {
+		to, err := p.Open(ctx, due)
+		if err != nil {
+			return err
+		}
+		w := t.worker(to, p.Rows)
+		until, more, err := w.Turn(ctx, time.Now().Add(turnLength))
+		if again = time.Now(); until.After(again) {
+			again = until
+		}
+		if more {
+			t.keep(w)
+		}
+		return err
+	})
+	switch {
+	case fault.Of(err) != nil:
+		p.Fault(ctx, err)
+		again = time.Now().Add(faultWait)
+	case !errors.Is(err, federation.ErrNotFound):
+		p.note(ctx, "destination not served", err)
+	}
+	after := context.WithoutCancel(ctx) // the next gateway need not wait for the end of the lease
+	p.note(ctx, "destination not released", p.Rows.LetGo(after, due.Name, again))
+}
+
+func (p *Pool) note(ctx context.Context, what string, err error) {
+	if err != nil && ctx.Err() == nil {
+		p.Log.LogAttrs(ctx, slog.LevelError, what, slog.Any("err", err))
+	}
+}

@@ -1,0 +1,552 @@
+// Package delivery delivers everything that is pending: of each destination in the order of its lanes,
+// as fast as the destination takes it, until the destination has proved that it has it.
+package delivery
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"baton/federation"
+	"baton/federation/fault"
+)
+
+// headsPage is how many lanes one read returns.
+const headsPage = 256
+
+// staleProgress is the age from which a report of progress is skipped where a newer one
+// follows. Younger reports are all delivered, for users that watch the channel.
+const staleProgress = 10 * time.Second
+
+// ErrUnnoted is the error of an attempt for which the record could not be read, or could not note the
+// result. It says nothing about the delivery. The worker pauses then, because the record would return
+// the same deliveries at once.
+var ErrUnnoted = errors.New("delivery: not noted")
+
+// Worker serves one destination. It delivers many lanes concurrently, so that a failing lane delays
+// no other one, and starts due lanes by ascending rank. If the destination limits the rate, or by its
+// policy, a started lane makes one delivery and senders take turns. The record keeps the time of
+// each next attempt.
+type Worker struct {
+	to     Destination
+	rows   Rows
+	outbox Outbox // the same rows, of a destination with a connection; else nil
+	fresh  fresh
+	heard  chan federation.DID // holds one DID that sent a step while a delivery waits
+	stuck  atomic.Bool         // a delivery may wait for a later attempt
+
+	// Of the goroutine that runs the worker.
+
+	last   federation.DID // whose turn was the last one
+	until  time.Time      // no lane begins before it
+	called bool           // it took a delivery since the last pause
+	away   int            // how often in a row it did not answer
+	waits  *backoff.ExponentialBackOff
+}
+
+// NewWorker returns the worker of a link. Nothing runs until Run.
+func NewWorker(to Destination, rows Outbox) *Worker {
+	w := NewTurns(to, rows)
+	w.outbox = rows
+	return w
+}
+
+// NewTurns returns the worker of a destination whose senders always take turns. Nothing runs until Run.
+func NewTurns(to Destination, rows Rows) *Worker {
+	return &Worker{to: to, rows: rows, heard: make(chan federation.DID, 1), away: to.Away, waits: newWaits()}
+}
+
+// maxFresh bounds the steps that a worker remembers as not tried yet. A link that is down
+// during more steps than this does not show the rest of them.
+const maxFresh = 1 << 14
+
+// fresh is the set of steps whose first attempt was counted when they were filed, and is not
+// made yet. It may be used concurrently.
+type fresh struct {
+	mu    sync.Mutex
+	steps map[federation.EventID]bool
+}
+
+func (f *fresh) add(id federation.EventID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.steps == nil {
+		f.steps = map[federation.EventID]bool{}
+	}
+	if len(f.steps) < maxFresh {
+		f.steps[id] = true
+	}
+}
+
+// take removes a step and reports whether it was in the set.
+func (f *fresh) take(id federation.EventID) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	was := f.steps[id]
+	delete(f.steps, id)
+	return was
+}
+
+// Probe asks for one attempt on a waiting delivery, because the peer sent something, or a DID
+// on it did. It does not block. It is called for each step, and costs little while no delivery
+// waits.
+func (w *Worker) Probe(did federation.DID) {
+	if !w.stuck.Load() {
+		return
+	}
+	select {
+	case w.heard <- did:
+	default: // an attempt is already asked for
+	}
+}
+
+// running is the lanes of a worker at one moment. One goroutine owns it.
+type running struct {
+	busy  map[string]bool
+	ready []string // due, and not begun
+	done  chan passed
+	end   time.Time // no lane begins after it; zero for no end
+	more  bool      // something may be due
+}
+
+// passed is a lane that has ended for now.
+type passed struct {
+	lane      string
+	delivered int
+	unnoted   bool        // the record could not be read or written
+	later     *LaterError // nil unless the destination waits
+	fault     error       // contained panic, or nil
+	passing
+}
+
+// Expect notes a step that is about to be filed with its first attempt counted. The attempt of any
+// other step counts as made.
+func (w *Worker) Expect(id federation.EventID) { w.fresh.add(id) }
+
+// Run delivers until ctx ends or the code of the destination panics. It returns after all lanes have
+// ended. It looks for new deliveries when wake has a token.
+func (w *Worker) Run(ctx context.Context, wake <-chan struct{}) error {
+	r := &running{busy: map[string]bool{}, done: make(chan passed)}
+	w.until = time.Time{}
+	w.waits.Reset()
+	if w.outbox != nil {
+		w.stuck.Store(true) // until the record says otherwise
+		w.Probe("")         // the peer is back
+	}
+	idle := time.NewTicker(w.to.Policy.Look)
+	defer idle.Stop()
+	var failed error
+	for ctx.Err() == nil && failed == nil {
+		w.fill(ctx, r)
+		select {
+		case <-w.pause():
+		case p := <-r.done:
+			failed = p.fault
+			w.over(ctx, r, p)
+		case did := <-w.heard:
+			w.tryStuck(ctx, r, did)
+		case <-wake:
+			r.ready = nil // a new lane may have a lower rank
+		case <-idle.C:
+		case <-ctx.Done():
+		}
+	}
+	return cmp.Or(failed, w.drain(r))
+}
+
+// Turn delivers what is due, until nothing is or the destination has to wait, and begins nothing after
+// end. It reports whether more may be due, and returns when the worker may go on.
+func (w *Worker) Turn(ctx context.Context, end time.Time) (again time.Time, more bool, err error) {
+	r := &running{busy: map[string]bool{}, done: make(chan passed), end: end}
+	for ctx.Err() == nil {
+		if w.fill(ctx, r); len(r.busy) == 0 {
+			break
+		}
+		p := <-r.done
+		if w.over(ctx, r, p); p.fault != nil {
+			return w.until, true, cmp.Or(p.fault, w.drain(r))
+		}
+	}
+	return w.until, r.more, w.drain(r)
+}
+
+// drain waits for the lanes that run, and returns the first contained panic.
+func (w *Worker) drain(r *running) (failed error) {
+	for len(r.busy) > 0 {
+		p := <-r.done
+		failed = cmp.Or(failed, p.fault)
+		delete(r.busy, p.lane)
+	}
+	return failed
+}
+
+// pause returns a channel that is ready when lanes may begin again, nil if they may now.
+func (w *Worker) pause() <-chan time.Time {
+	if wait := time.Until(w.until); wait > 0 {
+		return time.After(wait)
+	}
+	return nil
+}
+
+func (w *Worker) inTurn() bool { return w.to.Policy.InTurn || w.to.Pace.Limited() }
+
+// fill begins due lanes, up to [Policy.Window]. It looks once at most: the end of each lane fills again.
+func (w *Worker) fill(ctx context.Context, r *running) {
+	now := time.Now()
+	if r.more = true; now.Before(w.until) || !r.end.IsZero() && !now.Before(r.end) {
+		return
+	}
+	if w.inTurn() {
+		w.fillInTurn(ctx, r)
+		return
+	}
+	if len(r.ready) == 0 && len(r.busy) < w.to.Policy.Window {
+		w.look(ctx, r)
+	}
+	for len(r.ready) > 0 && len(r.busy) < w.to.Policy.Window {
+		lane := r.ready[0]
+		r.ready = r.ready[1:]
+		w.begin(ctx, r, lane, passing{})
+	}
+}
+
+// fillInTurn begins as many due lanes as the destination takes deliveries now. Senders take turns in a
+// circle, so that none waits behind all deliveries of another one. The rank orders the lanes of
+// each sender.
+func (w *Worker) fillInTurn(ctx context.Context, r *running) {
+	r.ready = nil
+	if len(r.busy) >= w.to.Policy.Window {
+		return
+	}
+	if wait := w.to.Pace.Wait(time.Now()); wait > 0 {
+		w.until = time.Now().Add(wait)
+		return
+	}
+	skipped := 0 // senders in a row whose due lanes are all busy
+	for len(r.busy) < w.to.Policy.Window && skipped <= len(r.busy) {
+		turn, err := w.rows.Turn(ctx, w.to.Name, w.last, time.Now(), len(r.busy)+1)
+		if err != nil {
+			w.unread(ctx, err)
+			return
+		}
+		if len(turn.Lanes) == 0 {
+			r.more = len(r.busy) > 0
+			return
+		}
+		i := slices.IndexFunc(turn.Lanes, func(lane string) bool { return !r.busy[lane] })
+		if i < 0 {
+			w.last = turn.Sender
+			skipped++
+			continue
+		}
+		if wait := w.to.Pace.Take(time.Now()); wait > 0 {
+			w.until = time.Now().Add(wait)
+			return
+		}
+		before := w.last
+		w.last, skipped = turn.Sender, 0
+		w.begin(ctx, r, turn.Lanes[i], passing{paid: true, before: before})
+	}
+}
+
+// unread notes that the record could not be read. A destination that is served in turns waits then.
+func (w *Worker) unread(ctx context.Context, err error) {
+	if ctx.Err() == nil {
+		w.to.Log.LogAttrs(ctx, slog.LevelError, "deliveries not read", slog.Any("err", err))
+	}
+	if w.outbox == nil {
+		w.until = time.Now().Add(w.waits.NextBackOff())
+	}
+}
+
+// look reads which lanes are due.
+func (w *Worker) look(ctx context.Context, r *running) {
+	due, err := w.outbox.Heads(ctx, w.to.Name, time.Now(), len(r.busy)+headsPage)
+	if err != nil {
+		w.unread(ctx, err)
+	}
+	for _, lane := range due {
+		if !r.busy[lane] {
+			r.ready = append(r.ready, lane)
+		}
+	}
+}
+
+// passing describes how a lane starts.
+type passing struct {
+	paid   bool // its first delivery already counts in the pace
+	probe  bool
+	before federation.DID // whose turn it was before
+}
+
+// begin starts a lane that is not running.
+func (w *Worker) begin(ctx context.Context, r *running, lane string, p passing) {
+	if r.busy[lane] {
+		return
+	}
+	r.busy[lane] = true
+	called := w.called
+	go func() {
+		over := passed{lane: lane, passing: p}
+		over.fault = fault.Catch(func() error { w.lane(ctx, &over, called); return nil })
+		r.done <- over
+	}()
+}
+
+// over notes the end of a lane. After a probe that delivered, every waiting lane is due.
+func (w *Worker) over(ctx context.Context, r *running, p passed) {
+	delete(r.busy, p.lane)
+	now := time.Now()
+	switch {
+	case p.unnoted && !now.Before(w.until):
+		w.until = now.Add(w.waits.NextBackOff())
+	case !p.unnoted && p.delivered > 0:
+		w.waits.Reset()
+	}
+	w.called = p.delivered > 0
+	w.wait(ctx, p, now)
+	if !p.probe || p.delivered == 0 {
+		return
+	}
+	if err := w.outbox.Hurry(ctx, w.to.Name); err != nil && ctx.Err() == nil {
+		w.to.Log.LogAttrs(ctx, slog.LevelError, "deliveries not hurried", slog.Any("err", err))
+	}
+}
+
+// wait makes the destination wait as a whole, if a lane ended with that.
+func (w *Worker) wait(ctx context.Context, p passed, now time.Time) {
+	away, pause := 0, time.Duration(0)
+	if p.later != nil {
+		pause = p.later.Pause
+		if p.later.Untried {
+			w.last = p.before // the sender keeps its turn
+		}
+		if p.later.Away {
+			away = w.away + 1
+			pause = max(pause, w.to.Policy.Pause.After(away, 0))
+		}
+	}
+	if next := now.Add(pause); pause > 0 && next.After(w.until) {
+		w.until = next
+	}
+	if away == w.away || p.unnoted || ctx.Err() != nil {
+		return
+	}
+	w.away = away
+	if w.to.Pause == nil {
+		return
+	}
+	if err := w.to.Pause(ctx, away, w.until); err != nil && ctx.Err() == nil {
+		w.to.Log.LogAttrs(ctx, slog.LevelError, "pause not noted", slog.Any("err", err))
+	}
+}
+
+// tryStuck makes one attempt on a waiting lane. The attempt counts: after a failure the lane
+// waits longer.
+func (w *Worker) tryStuck(ctx context.Context, r *running, did federation.DID) {
+	if _, held, err := w.outbox.Held(ctx, w.to.Name); held || err != nil || len(r.busy) >= w.to.Policy.Window {
+		return
+	}
+	w.stuck.Store(false) // before the read, which may not see a delivery that fails meanwhile
+	lane, err := w.outbox.Stuck(ctx, w.to.Name, did, time.Now())
+	if !errors.Is(err, federation.ErrNotFound) {
+		w.stuck.Store(true)
+	}
+	if err == nil {
+		w.begin(ctx, r, lane, passing{probe: true})
+	}
+}
+
+// lane delivers one lane in order, up to the first delivery that has to wait. If senders take turns,
+// it makes only one delivery.
+func (w *Worker) lane(ctx context.Context, p *passed, called bool) {
+	rows, err := w.rows.PendingOf(ctx, w.to.Name, p.lane, w.to.Policy.Page)
+	if err != nil {
+		p.unnoted = true
+		if ctx.Err() == nil {
+			w.to.Log.LogAttrs(ctx, slog.LevelError, "lane not read", slog.String("lane", p.lane), slog.Any("err", err))
+		}
+		return
+	}
+	rows = slices.DeleteFunc(rows, func(d federation.Delivery) bool { return d.Personal && d.Next.After(time.Now()) })
+	paid := p.paid
+	for len(rows) > 0 && ctx.Err() == nil {
+		d, covered := newest(rows, time.Now())
+		rows = rows[len(covered):]
+		err := w.row(ctx, d, covered, attempt{paid: paid, called: called})
+		paid = false
+		if err == nil {
+			p.delivered += len(covered)
+			if w.inTurn() {
+				return // the next one may belong to another sender
+			}
+			continue
+		}
+		w.logWait(ctx, d, err)
+		fault.Again(err)
+		p.later, _ = errors.AsType[*LaterError](err)
+		p.unnoted = errors.Is(err, ErrUnnoted)
+		if _, absent := errors.AsType[*AbsentError](err); !absent || p.unnoted {
+			return
+		}
+	}
+}
+
+// newest returns the next delivery of a lane, and the rows that end with it. Of several old
+// reports of progress in a row only the last one is delivered, and ends all of them.
+func newest(lane []federation.Delivery, now time.Time) (d federation.Delivery, covered []int64) {
+	for i, each := range lane {
+		d, covered = each, append(covered, each.Row)
+		d.Skipped = i
+		stale := each.Broken == "" && each.Entry.Event.Verb == federation.Progress && now.Sub(each.Queued) >= staleProgress
+		last := i+1 == len(lane) || lane[i+1].Broken != "" || lane[i+1].Entry.Event.Verb != federation.Progress
+		if !stale || last {
+			break
+		}
+	}
+	return d, covered
+}
+
+// logWait logs why a delivery has to wait.
+func (w *Worker) logWait(ctx context.Context, d federation.Delivery, err error) {
+	level := slog.LevelInfo
+	if d.Notice != nil {
+		level = slog.LevelDebug // its reader is away, for days perhaps
+	}
+	if ctx.Err() == nil {
+		w.to.Log.LogAttrs(ctx, level, "delivery waits", slog.String("event_id", d.Ref()),
+			slog.String("handoff_id", d.Handoff().String()), slog.Int("attempt", d.Attempt+1), slog.Any("err", err))
+	}
+}
+
+// attempt is one attempt on a delivery.
+type attempt struct {
+	paid    bool // it counts in the pace already
+	called  bool // the destination took a delivery since its last pause
+	counted bool // on record, before it is made
+}
+
+// row makes one delivery and settles the rows that end with it. After a nil error the delivery
+// has ended: delivered, refused or given up.
+func (w *Worker) row(ctx context.Context, d federation.Delivery, covered []int64, a attempt) error {
+	if d.Broken != "" {
+		return w.settle(ctx, d, covered, federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadBroken, Why: d.Broken})
+	}
+	if !a.paid {
+		if err := w.to.Pace.wait(ctx); err != nil {
+			return err
+		}
+	}
+	a.counted = w.to.ShowsOnce != nil && w.to.ShowsOnce(d)
+	if a.counted && w.fresh.take(d.Entry.Event.ID) {
+		d.Attempt-- // the attempt that was counted with the step is this one
+	} else if a.counted {
+		if err := w.outbox.Attempt(ctx, w.to.Name, covered[len(covered)-1:]); err != nil {
+			return fmt.Errorf("%w: attempt: %w", ErrUnnoted, err)
+		}
+	}
+	trying, cancel := context.WithTimeout(ctx, w.to.Policy.Attempt)
+	err := fault.Catch(func() error { return w.to.Deliver(trying, d) })
+	cancel()
+	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
+	givenUp, isGivenUp := errors.AsType[*federation.GivenUpError](err)
+	switch {
+	case errors.Is(err, ErrUnnoted):
+		return err
+	case isGivenUp:
+		return w.settle(ctx, d, covered, federation.Settlement{State: federation.DeliveryDead, Dead: givenUp.Reason, Why: givenUp.Why})
+	case err == nil:
+		w.to.Pace.Took(time.Now())
+		return w.settle(ctx, d, covered, federation.Settlement{Shown: w.to.Shown})
+	case isRefusal:
+		return w.settle(ctx, d, covered, federation.Settlement{State: federation.DeliveryRefused, Code: string(refused.Code), Why: refused.Sentence()})
+	}
+	return w.failed(ctx, d, covered, a, err)
+}
+
+// failed notes a failed attempt and returns its error, or gives the delivery up after
+// [Policy.Failures].
+func (w *Worker) failed(ctx context.Context, d federation.Delivery, covered []int64, a attempt, err error) error {
+	if ctx.Err() != nil {
+		return err // the connection has ended: the attempt says nothing about the delivery
+	}
+	now := time.Now()
+	_, absent := errors.AsType[*AbsentError](err)
+	away, isAway := errors.AsType[*federation.UnavailableError](err)
+	later, isLater := errors.AsType[*LaterError](err)
+	if isLater && later.TooSoon && a.called {
+		uncounted := *later
+		uncounted.Untried = true
+		return &uncounted
+	}
+	if isLater && later.Untried {
+		return err
+	}
+	if most := w.to.Policy.Failures; most > 0 && !isAway && d.Attempt+1 >= most {
+		return w.settle(ctx, d, covered, federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadFailed, Why: err.Error()})
+	}
+	wait := w.to.Policy.Retry.After(d.Attempt+1, now.Sub(d.Queued))
+	failure := federation.Failure{Reason: err.Error(), At: now, Counted: a.counted, Personal: absent}
+	switch {
+	case isAway && away.RetryAfter > 0:
+		w.to.Pace.TooMuch(now, away.RetryAfter)
+		wait = away.RetryAfter
+	case isLater:
+		if later.TooMuch {
+			w.to.Pace.TooMuch(now, later.Pause)
+		}
+		if wait = cmp.Or(later.Wait, wait); later.Away {
+			wait = 0 // the destination waits as a whole
+		}
+		failure.Unsure = later.Unsure
+	}
+	failure.Next = now.Add(wait)
+	failed := covered[:1]
+	if absent { // from now on each row waits by itself
+		failed = covered
+	}
+	var unnoted error
+	for _, row := range failed {
+		unnoted = errors.Join(unnoted, w.rows.Failed(ctx, w.to.Name, row, failure))
+	}
+	w.stuck.Store(w.outbox != nil)
+	if unnoted != nil {
+		return errors.Join(err, fmt.Errorf("%w: failure: %w", ErrUnnoted, unnoted))
+	}
+	return err
+}
+
+// settle ends a delivery with all rows that it covers. It does so also after the connection has ended,
+// so that nothing that the destination has proved is delivered again.
+func (w *Worker) settle(ctx context.Context, d federation.Delivery, covered []int64, how federation.Settlement) error {
+	ctx = context.WithoutCancel(ctx)
+	how.At = time.Now()
+	outcome := how.Outcome()
+	if outcome != federation.DeliveryDelivered {
+		w.to.Log.LogAttrs(ctx, slog.LevelWarn, "delivery ended", slog.String("outcome", string(outcome)), slog.String("event_id", d.Ref()),
+			slog.String("handoff_id", d.Handoff().String()), slog.Int("attempt", d.Attempt+1), slog.String("reason", how.Why))
+	}
+	if err := w.rows.Settle(ctx, w.to.Name, covered, how); err != nil {
+		return fmt.Errorf("%w: settle: %w", ErrUnnoted, err)
+	}
+	if w.to.Ended != nil {
+		w.to.Ended(ctx, d, len(covered), how)
+	}
+	return nil
+}
+
+// newWaits returns the waits after the record could not be read or written.
+func newWaits() *backoff.ExponentialBackOff {
+	waits := backoff.NewExponentialBackOff()
+	waits.InitialInterval, waits.MaxInterval, waits.Multiplier = 500*time.Millisecond, 30*time.Second, 2
+	waits.Reset()
+	return waits
+}

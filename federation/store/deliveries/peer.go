@@ -1,0 +1,317 @@
+package deliveries
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"baton/federation"
+	"baton/federation/store/engine"
+	"baton/federation/store/inboxes"
+	"baton/federation/store/queue"
+)
+
+// peerColumns are the columns of a document and its delivery, with a document that a list leaves
+// out.
+func peerColumns(document string) string {
+	return `r.n, substr(d.name, 6), r.sender, r.message, f.lane, ` + document + `, r.handoff, f.queued, f.attempt, coalesce(nullif(f.next, 0), f.queued), f.delayed = 1, f.reason, f.unsure, r.kind`
+}
+
+const peerTables = ` FROM delivery f JOIN destination d ON d.n = f.destination JOIN document r ON r.n = f.item - 13510798882111488 `
+
+// scanPeerDelivery reads a document. The handoff is the zero ID if it cannot be read.
+func scanPeerDelivery(row engine.Scanner) (federation.PeerDelivery, error) {
+	var r federation.PeerDelivery
+	var handoff []byte
+	var queued, next int64
+	err := row.Scan(&r.Row, &r.Peer, &r.Sender, &r.Message, &r.OrderKey, &r.Document, &handoff, &queued, &r.Attempt, &next, &r.Delayed, &r.Reason,
+		&r.Unsure, &r.Kind)
+	r.Queued, r.Next = engine.Moment(queued), engine.Moment(next)
+	if r.Handoff.UnmarshalText(handoff) != nil {
+		r.Handoff = federation.HandoffID{}
+	}
+	return r, err
+}
+
+// peerDeliveryIDLife is how long the ids of attempts are kept: replies come before that.
+const peerDeliveryIDLife = 30 * 24 * time.Hour
+
+// Enqueue files a delivery without a message of the record, unless the same Message of
+// the same Sender waits under its OrderKey already. It returns a [*federation.UnavailableError]
+// if [federation.MaxPeerDeliveries] wait for the peer.
+func (s *Outboxes) Enqueue(ctx context.Context, r federation.PeerDelivery) error {
+	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
+		var waits bool
+		err := q.Row(ctx, `SELECT EXISTS (SELECT 1 FROM delivery f JOIN document r ON r.n = f.item - 13510798882111488
+			WHERE f.lane = ?2 AND f.destination = `+ofName+` AND f.state = 'waiting' AND r.sender = ?3 AND r.message = ?4)`,
+			[]any{federation.PeerDestination(r.Peer), r.OrderKey, r.Sender, r.Message}, &waits)
+		if err != nil || waits {
+			return err
+		}
+		return Enqueue(ctx, q, r)
+	})
+	if err != nil {
+		return fmt.Errorf("queue for %s: %w", r.Peer, err)
+	}
+	return nil
+}
+
+// Enqueue queues a delivery to a peer in the transaction of a write.
+func Enqueue(ctx context.Context, q engine.Tx, r federation.PeerDelivery) error {
+	to, err := engine.InternDestination(ctx, q, federation.ToPeer, federation.PeerDestination(r.Peer))
+	if err != nil {
+		return err
+	}
+	var full bool
+	err = q.Row(ctx, `SELECT EXISTS (SELECT 1 FROM delivery WHERE destination = ? AND state = 'waiting' LIMIT 1 OFFSET ?)`,
+		[]any{to, federation.MaxPeerDeliveries - 1}, &full)
+	switch {
+	case err != nil:
+		return err
+	case full:
+		return &federation.UnavailableError{What: "peer " + r.Peer, RetryAfter: time.Minute, Err: errors.New("too much waits for it")}
+	}
+	row := queue.Row{Destination: to, Lane: r.OrderKey, Rank: federation.RankAnswer, Queued: engine.Stamp(r.Queued)}
+	kind := cmp.Or(r.Kind, federation.MessageDelivery)
+	if kind != federation.MessageDelivery {
+		row.Delayed = queue.Nobody
+	}
+	if row.Sender, err = engine.Intern(ctx, q, federation.DID(r.Sender)); err != nil {
+		return err
+	}
+	err = q.Row(ctx, `INSERT INTO document (kind, sender, message, handoff, document) VALUES (?, ?, ?, ?, ?) RETURNING n`,
+		[]any{string(kind), r.Sender, r.Message, r.Handoff.String(), engine.NotNull(r.Document)}, &row.Item)
+	if err != nil {
+		return err
+	}
+	row.Item += queue.FirstDocument
+	return queue.Put(ctx, q, row)
+}
+
+// PeerOutboxes returns the peers with pending relays, by their names.
+func (s *Outboxes) PeerOutboxes(ctx context.Context) ([]federation.PeerOutbox, error) {
+	scan := func(row engine.Scanner) (p federation.PeerOutbox, err error) {
+		var next int64
+		err = row.Scan(&p.Name, &p.Failures, &next)
+		p.Next = engine.Moment(next)
+		return p, err
+	}
+	peers, err := engine.Rows(ctx, s.db.Reads(), scan, `SELECT substr(d.name, 6), d.failures, d.next FROM destination d WHERE d.kind = 'peer' AND `+hasWaiting+` ORDER BY d.name`)
+	if err != nil {
+		return nil, fmt.Errorf("read peers: %w", err)
+	}
+	return peers, nil
+}
+
+// Pause notes that a peer did not answer, or with no Failures that it did.
+func (s *Outboxes) Pause(ctx context.Context, p federation.PeerOutbox) error {
+	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
+		return q.Put(ctx, `UPDATE destination SET failures = ?, next = ? WHERE name = ?`, p.Failures, engine.Stamp(p.Next), federation.PeerDestination(p.Name))
+	})
+	if err != nil {
+		return fmt.Errorf("note pause of %s: %w", p.Name, err)
+	}
+	return nil
+}
+
+// PeerBacklogs returns how the queue of each peer stands, by their names.
+func (s *Outboxes) PeerBacklogs(ctx context.Context) ([]federation.PeerBacklog, error) {
+	scan := func(row engine.Scanner) (b federation.PeerBacklog, err error) {
+		var oldest int64
+		err = row.Scan(&b.Peer, &b.Rows, &oldest, &b.Dead)
+		b.Oldest = engine.Moment(oldest)
+		return b, err
+	}
+	all, err := engine.Rows(ctx, s.db.Reads(), scan, `SELECT name, pending, oldest, given_up FROM (SELECT substr(d.name, 6) AS name,
+			(SELECT count(*) FROM delivery f WHERE f.destination = d.n AND f.state = 'waiting') AS pending, `+oldestOf(`d.n`)+` AS oldest,
+			(SELECT count(*) FROM delivery f WHERE f.destination = d.n AND f.state = 'dead') AS given_up
+		FROM destination d WHERE d.kind = 'peer') peers WHERE pending > 0 OR given_up > 0 ORDER BY name`)
+	if err != nil {
+		return nil, fmt.Errorf("read queues: %w", err)
+	}
+	return all, nil
+}
+
+// PeerDeliveries returns up to limit rows of a peer after one, in the order in which they were queued;
+// after 0 from the first.
+func (s *Outboxes) PeerDeliveries(ctx context.Context, peer string, after int64, limit int) ([]federation.PeerDelivery, error) {
+	return s.peerDeliveries(ctx, `r.document`, peer, after, limit)
+}
+
+// PeerQueue is PeerDeliveries without documents.
+func (s *Outboxes) PeerQueue(ctx context.Context, peer string, after int64, limit int) ([]federation.PeerDelivery, error) {
+	return s.peerDeliveries(ctx, `''`, peer, after, limit)
+}
+
+// peerDeliveries reads on from an item: items of documents are the last ones, in the order in which
+// they were queued. The sum keeps the planner from an index by destination, which is in no such
+// order.
+func (s *Outboxes) peerDeliveries(ctx context.Context, document, peer string, after int64, limit int) ([]federation.PeerDelivery, error) {
+	pending, err := engine.Rows(ctx, s.db.Reads(), scanPeerDelivery, `SELECT `+peerColumns(document)+` FROM delivery f CROSS JOIN destination d JOIN document r ON r.n = f.item - 13510798882111488
+		WHERE f.item > ?2 AND f.destination + 0 = `+ofName+` AND d.n = f.destination AND f.state = 'waiting' ORDER BY f.item LIMIT 0 + ?3`,
+		federation.PeerDestination(peer), after+queue.FirstDocument, max(limit, 0))
+	if err != nil {
+		return nil, fmt.Errorf("read what is owed to %s: %w", peer, err)
+	}
+	return pending, nil
+}
+
+// Attempted notes that a row is about to be sent under an id, by which replies may name its
+// message. It also deletes old ids.
+func (s *Outboxes) Attempted(ctx context.Context, row int64, id string, now time.Time) error {
+	return s.changePeerDelivery(ctx, row, func(ctx context.Context, q engine.Tx, to int64, r federation.PeerDelivery) error {
+		if err := q.Put(ctx, `UPDATE delivery SET attempt = attempt + 1 WHERE item = ? AND destination = ?`, row+queue.FirstDocument, to); err != nil {
+			return err
+		}
+		if err := q.Put(ctx, `DELETE FROM peer_delivery_id WHERE sent < ?`, engine.Stamp(now.Add(-peerDeliveryIDLife))); err != nil {
+			return err
+		}
+		return q.Put(ctx, `INSERT INTO peer_delivery_id (id, message, sender, sent) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+			id, r.Message, r.Sender, engine.Stamp(now))
+	})
+}
+
+// Postpone notes why an attempt failed, the id under which the peer may have the message
+// nevertheless, and when the next attempt is.
+func (s *Outboxes) Postpone(ctx context.Context, row int64, reason, unsure string, now, next time.Time) error {
+	return s.changePeerDelivery(ctx, row, func(ctx context.Context, q engine.Tx, to int64, _ federation.PeerDelivery) error {
+		return failed(ctx, q, to, row+queue.FirstDocument, federation.Failure{Reason: reason, At: now, Next: next, Counted: true, Unsure: unsure})
+	})
+}
+
+// PeerTook takes a row out: the peer has it.
+func (s *Outboxes) PeerTook(ctx context.Context, row int64, now time.Time) error {
+	return s.changePeerDelivery(ctx, row, func(ctx context.Context, q engine.Tx, _ int64, r federation.PeerDelivery) error {
+		if err := s.documentEnded(ctx, q, r, federation.DeliveryDelivered, now); err != nil {
+			return err
+		}
+		if r.Delayed {
+			n := federation.Notice{Kind: federation.NoticeDelivered, To: r.Peer, At: now}
+			if err := s.noteDocument(ctx, q, r, n); err != nil {
+				return err
+			}
+		}
+		return dropDocument(ctx, q, row+queue.FirstDocument)
+	})
+}
+
+// EndPeerDelivery forgets a document with its attempts, pending or given up.
+func EndPeerDelivery(ctx context.Context, q engine.Tx, row int64) error {
+	return dropDocument(ctx, q, row+queue.FirstDocument)
+}
+
+// dropDocument deletes a document with its delivery, by the number of its item.
+func dropDocument(ctx context.Context, q engine.Tx, item int64) error {
+	if err := queue.Drop(ctx, q, item); err != nil {
+		return err
+	}
+	return q.Put(ctx, `DELETE FROM document WHERE n = ?`, item-queue.FirstDocument)
+}
+
+// Bury gives a row up, and keeps it as a [federation.DeadLetter].
+func (s *Outboxes) Bury(ctx context.Context, row int64, reason federation.DeadReason, why string, now time.Time) error {
+	return s.changePeerDelivery(ctx, row, func(ctx context.Context, q engine.Tx, to int64, r federation.PeerDelivery) error {
+		return s.buryDocument(ctx, q, to, r, federation.Settlement{State: federation.DeliveryDead, Dead: reason, Why: why, At: now})
+	})
+}
+
+func (s *Outboxes) buryDocument(ctx context.Context, q engine.Tx, to int64, r federation.PeerDelivery, how federation.Settlement) error {
+	if err := closeRow(ctx, q, to, r.Row+queue.FirstDocument, r.OrderKey, how); err != nil {
+		return err
+	}
+	if err := s.documentEnded(ctx, q, r, federation.DeliveryDead, how.At); err != nil || how.Quiet {
+		return err
+	}
+	return s.noteDocument(ctx, q, r, federation.Notice{
+		Kind: federation.NoticeUndeliverable, To: r.Peer, Code: string(how.Dead), Why: how.Why, At: how.At,
+	})
+}
+
+// Delayed notes that the sender of a row has a notice of the delay.
+func (s *Outboxes) Delayed(ctx context.Context, row int64, now time.Time) error {
+	return s.changePeerDelivery(ctx, row, func(ctx context.Context, q engine.Tx, to int64, r federation.PeerDelivery) error {
+		if err := q.Put(ctx, `UPDATE delivery SET delayed = 1 WHERE item = ? AND destination = ? AND delayed = 0`, row+queue.FirstDocument, to); err != nil {
+			return err
+		}
+		return s.noteDocument(ctx, q, r, federation.Notice{Kind: federation.NoticeDelayed, To: r.Peer, Why: r.Reason, At: now})
+	})
+}
+
+// documentEnded notes how a document ended where the network keeps its steps.
+func (s *Outboxes) documentEnded(ctx context.Context, q engine.Tx, r federation.PeerDelivery, how federation.DeliveryState, now time.Time) error {
+	if s.db.Tables == nil {
+		return nil
+	}
+	return s.db.Tables.PeerDeliveryEnded(ctx, q, r, how, now)
+}
+
+// noteDocument files a notice about the step that a document carries, to a signer that the
+// network does not tell itself.
+func (s *Outboxes) noteDocument(ctx context.Context, q engine.Tx, r federation.PeerDelivery, n federation.Notice) error {
+	var step int64
+	var told bool
+	err := q.Row(ctx, `SELECT coalesce(`+s.db.Parts.DocumentStep+`, 0) FROM document r WHERE r.n = ?`, []any{r.Row}, &step)
+	if err == nil {
+		err = q.Row(ctx, `SELECT `+s.db.Parts.DocumentTold+` FROM document r WHERE r.n = ?2 AND r.sender = ?1`, []any{r.Sender, r.Row}, &told)
+	}
+	if err != nil || step == 0 || told {
+		return err
+	}
+	return inboxes.NoteStep(ctx, q, step, n)
+}
+
+// changePeerDelivery changes one row that was not given up. It skips one that is gone.
+func (s *Outboxes) changePeerDelivery(ctx context.Context, row int64, change func(ctx context.Context, q engine.Tx, to int64, r federation.PeerDelivery) error) error {
+	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
+		to, r, err := waitingDocument(ctx, q, row)
+		if errors.Is(err, federation.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return change(ctx, q, to, r)
+	})
+	if err != nil {
+		return fmt.Errorf("write delivery %d: %w", row, err)
+	}
+	return nil
+}
+
+// waitingDocument reads a document that waits, and the number of its destination.
+func waitingDocument(ctx context.Context, q engine.Tx, row int64) (to int64, r federation.PeerDelivery, err error) {
+	scan := func(found engine.Scanner) (federation.PeerDelivery, error) {
+		return scanPeerDelivery(after{found, &to})
+	}
+	rows, err := engine.Rows(ctx, q, scan, `SELECT f.destination, `+peerColumns(`r.document`)+peerTables+`WHERE f.item = ? AND f.state = 'waiting'`, row+queue.FirstDocument)
+	if err == nil && len(rows) == 0 {
+		err = federation.ErrNotFound
+	}
+	if err != nil {
+		return 0, r, err
+	}
+	return to, rows[0], nil
+}
+
+// after scans one column before those of another scan.
+type after struct {
+	engine.Scanner
+	first *int64
+}
+
+// Scan implements [engine.Scanner].
+func (a after) Scan(dest ...any) error { return a.Scanner.Scan(append([]any{a.first}, dest...)...) }
+
+// Slow returns up to limit messages that were queued at or before a time, and whose sender
+// has no notice of the delay.
+func (s *Outboxes) Slow(ctx context.Context, queued time.Time, limit int) ([]federation.PeerDelivery, error) {
+	slow, err := engine.Rows(ctx, s.db.Reads(), scanPeerDelivery, `SELECT `+peerColumns(`r.document`)+` FROM destination d CROSS JOIN delivery f JOIN document r ON r.n = f.item - `+strconv.FormatInt(queue.FirstDocument, 10)+`
+		WHERE d.kind = 'peer' AND f.destination = d.n AND f.state = 'waiting' AND f.delayed = 0 AND f.queued <= ? ORDER BY d.kind, d.name, f.delayed, f.queued, f.item`+engine.AtMost, engine.Stamp(queued), max(limit, 0))
+	if err != nil {
+		return nil, fmt.Errorf("read slow relays: %w", err)
+	}
+	return slow, nil
+}

@@ -1,0 +1,330 @@
+package deliveries
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"baton/federation"
+	"baton/federation/store/engine"
+	"baton/federation/store/handoffs"
+)
+
+// waitingPage is how many rows one write changes.
+const waitingPage = 128
+
+// waitingRow is a delivery with its place in its table.
+type waitingRow struct {
+	federation.Waiting
+	to, row int64
+}
+
+// scanWaiting reads a pending delivery. An unreadable part is no error, and is reported where
+// nothing else went wrong: one bad row stops no list.
+func scanWaiting(row engine.Scanner) (w waitingRow, err error) {
+	var event, handoff string
+	var queued, next int64
+	var e handoffs.EventScan
+	dest := append([]any{&w.row, &event, &w.Message, &handoff}, e.Dest()...)
+	if err := row.Scan(append(dest, &queued, &w.Attempt, &next, &w.Behind, &w.Reason)...); err != nil {
+		return w, err
+	}
+	w.Queued, w.Next, w.Verb = engine.Moment(queued), engine.Moment(next), verbOf(e)
+	err = errors.Join(w.Event.UnmarshalText([]byte(event)), w.Handoff.UnmarshalText([]byte(handoff)))
+	if err != nil && w.Reason == "" {
+		w.Reason = "the row cannot be read: " + strings.ReplaceAll(err.Error(), "\n", "; ")
+	}
+	return w, nil
+}
+
+// verbOf returns the verb of an event, "" if that cannot be read.
+func verbOf(e handoffs.EventScan) federation.Verb {
+	ev, _ := e.Read() // reported by baton verify
+	return ev.Verb
+}
+
+// waitPlace is where a list of deliveries goes on: at a destination, after a row.
+type waitPlace struct {
+	peers       bool
+	name        string // of the link or peer; "" for the first
+	queued, row int64
+}
+
+func (p waitPlace) cursor() federation.Cursor {
+	kind := "f"
+	if p.peers {
+		kind = "r"
+	}
+	return federation.Cursor(kind + strconv.FormatInt(p.queued, 10) + "." + strconv.FormatInt(p.row, 10) + " " + p.name)
+}
+
+func parseWaitPlace(c federation.Cursor) (p waitPlace, err error) {
+	if c == "" {
+		return p, nil
+	}
+	first, name, ok := strings.Cut(string(c), " ")
+	if !ok || len(first) < 2 || first[0] != 'f' && first[0] != 'r' {
+		return p, federation.ErrUnknownCursor
+	}
+	queued, row, _ := strings.Cut(first[1:], ".")
+	p = waitPlace{peers: first[0] == 'r', name: name}
+	var badRow error
+	p.queued, err = strconv.ParseInt(queued, 10, 64)
+	if p.row, badRow = strconv.ParseInt(row, 10, 64); err != nil || badRow != nil {
+		return p, federation.ErrUnknownCursor
+	}
+	return p, nil
+}
+
+// waiting returns up to limit rows that match a filter after a place, those to links first, and the
+// places of the rows.
+func (s *Outboxes) waiting(ctx context.Context, f federation.WaitingFilter, at waitPlace, limit int) (found []waitingRow, places []waitPlace, err error) {
+	for _, peers := range []bool{false, true} {
+		if at.peers && !peers {
+			continue
+		}
+		only, other, kind, prefix := f.Link, f.Peer, federation.ToLink, ""
+		if peers {
+			only, other, kind, prefix = f.Peer, f.Link, federation.ToPeer, federation.PeerDestination("")
+		}
+		if other != "" {
+			continue
+		}
+		if peers != at.peers {
+			at = waitPlace{peers: peers}
+		}
+		names, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[string], `SELECT d.name FROM destination d WHERE d.kind = ?1 AND d.name >= ?2 AND (?3 = '' OR d.name = ?4) AND `+hasWaiting+` ORDER BY d.name`,
+			string(kind), prefix+at.name, only, prefix+only)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, name := range names {
+			short := name[len(prefix):]
+			if short != at.name {
+				at = waitPlace{peers: peers, name: short}
+			}
+			rows, err := s.waitingFor(ctx, f, name, at, limit-len(found))
+			if err != nil {
+				return nil, nil, err
+			}
+			for _, w := range rows {
+				if w.Link = short; peers {
+					w.Link, w.Peer = "", short
+				}
+				found = append(found, w)
+				places = append(places, waitPlace{peers: peers, name: short, queued: engine.Stamp(w.Queued), row: w.row})
+			}
+			if len(found) >= limit {
+				return found, places, nil
+			}
+		}
+	}
+	return found, places, nil
+}
+
+// waitingFor returns up to limit rows of one destination that match a filter after a place.
+func (s *Outboxes) waitingFor(ctx context.Context, f federation.WaitingFilter, name string, at waitPlace, limit int) ([]waitingRow, error) {
+	to, err := s.db.Destination(ctx, name)
+	if err != nil || to == 0 {
+		return nil, err
+	}
+	const which = ` AND (?5 = '' OR f.lane = ?5 OR r.handoff = ?5) AND (CAST(?6 AS bigint) = 0 OR f.queued <= ?6) AND (?7 = '' OR e.id = ?7 OR r.message = ?7)`
+	rows := aged(which)
+	step := `f.item`
+	if at.peers {
+		step = s.db.Parts.DocumentStep
+		rows = strings.ReplaceAll(rows, `LEFT JOIN event e ON e.seq = f.item LEFT JOIN document r ON r.n = f.item - 13510798882111488`,
+			`LEFT JOIN document r ON r.n = f.item - 13510798882111488 LEFT JOIN event e ON e.seq = `+step)
+	}
+	found, err := engine.Rows(ctx, s.db.Reads(), scanWaiting, `SELECT f.item, coalesce(e.id, ''), coalesce(r.message, ''), coalesce(r.handoff, f.lane), `+handoffs.EventColumns+`, f.queued, f.attempt,
+			coalesce(f.next, 0), f.next IS NULL, f.reason
+		FROM (`+rows+`) k JOIN delivery f ON f.item = k.item AND f.destination = k.destination LEFT JOIN document r ON r.n = f.item - 13510798882111488 LEFT JOIN event e ON e.seq = `+step+`
+		ORDER BY f.queued, f.item LIMIT 0 + ?4`, to, at.queued, at.row, max(limit, 0), f.Handoff.String(), engine.Stamp(f.Before), f.ID)
+	for i := range found {
+		found[i].to = to
+	}
+	return found, err
+}
+
+// WaitingFor returns up to limit deliveries that match a filter after a cursor, those to links
+// first, and the cursor to go on from: "" at the end. The error is [federation.ErrUnknownCursor]
+// for an unknown cursor.
+func (s *Outboxes) WaitingFor(ctx context.Context, f federation.WaitingFilter, after federation.Cursor, limit int) ([]federation.Waiting, federation.Cursor, error) {
+	at, err := parseWaitPlace(after)
+	if err != nil {
+		return nil, "", err
+	}
+	page, places, err := s.waiting(ctx, f, at, limit+1)
+	if err != nil {
+		return nil, "", fmt.Errorf("read what waits: %w", err)
+	}
+	var next federation.Cursor
+	if len(page) > limit {
+		page = page[:limit]
+		next = after
+		if limit > 0 {
+			next = places[limit-1].cursor()
+		}
+	}
+	var found []federation.Waiting
+	for _, w := range page {
+		found = append(found, w.Waiting)
+	}
+	return found, next, nil
+}
+
+// Shapes returns a row for each destination that anything waits for, links first.
+func (s *Outboxes) Shapes(ctx context.Context, now time.Time) ([]federation.Shape, error) {
+	ages := federation.ShapeAges()
+	args := make([]any, len(ages))
+	for i, age := range ages {
+		args[i] = engine.Stamp(now.Add(-age))
+	}
+	scan := func(row engine.Scanner) (sh federation.Shape, err error) {
+		var oldest int64
+		err = row.Scan(&sh.Link, &sh.Peer, &sh.Rows, &sh.Ages[0], &sh.Ages[1], &sh.Ages[2], &sh.Ages[3], &sh.Ages[4], &oldest)
+		sh.Oldest = engine.Moment(oldest)
+		return sh, err
+	}
+	among := func(which string) string { return `count(*) FILTER (WHERE ` + which + `)` }
+	all, err := engine.Rows(ctx, s.db.Reads(), scan, `SELECT CASE d.kind WHEN 'link' THEN d.name ELSE '' END, CASE d.kind WHEN 'peer' THEN substr(d.name, 6) ELSE '' END, count(*), `+
+		among(`f.queued > ?1`)+`, `+among(`f.queued <= ?1 AND f.queued > ?2`)+`, `+among(`f.queued <= ?2 AND f.queued > ?3`)+`, `+
+		among(`f.queued <= ?3 AND f.queued > ?4`)+`, `+among(`f.queued <= ?4`)+`, min(f.queued)
+		FROM destination d JOIN delivery f ON f.destination = d.n WHERE f.state = 'waiting' AND d.kind IN ('link', 'peer') GROUP BY d.kind, d.name ORDER BY d.kind, d.name`, args...)
+	if err != nil {
+		return nil, fmt.Errorf("count what waits: %w", err)
+	}
+	return all, nil
+}
+
+// eachWaiting changes all deliveries that a filter admits, page by page.
+func (s *Outboxes) eachWaiting(ctx context.Context, f federation.WaitingFilter, change func(ctx context.Context, q engine.Tx, w waitingRow) error) (changed int, err error) {
+	var at waitPlace
+	for {
+		page, places, err := s.waiting(ctx, f, at, waitingPage)
+		if err != nil || len(page) == 0 {
+			return changed, err
+		}
+		err = s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
+			for _, w := range page {
+				if err := change(ctx, q, w); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return changed, err
+		}
+		changed += len(page)
+		at = places[len(places)-1]
+	}
+}
+
+// Retry lets deliveries be tried at once, and returns how many.
+func (s *Outboxes) Retry(ctx context.Context, f federation.WaitingFilter, now time.Time) (int, error) {
+	n, err := s.eachWaiting(ctx, f, func(ctx context.Context, q engine.Tx, w waitingRow) error {
+		next := int64(0)
+		if w.Peer != "" {
+			next = engine.Stamp(now)
+		}
+		return q.Put(ctx, `UPDATE delivery SET next = ? WHERE item = ? AND destination = ? AND next IS NOT NULL`, next, w.row, w.to)
+	})
+	if err != nil {
+		return n, fmt.Errorf("hurry what waits: %w", err)
+	}
+	return n, nil
+}
+
+// GiveUp ends deliveries on behalf of an operator: as dead letters with a notice to the signer,
+// or, with drop, without both. It returns how many.
+func (s *Outboxes) GiveUp(ctx context.Context, f federation.WaitingFilter, drop bool, reason string, now time.Time) (int, error) {
+	how := federation.Settlement{
+		State: federation.DeliveryDead, Dead: federation.DeadOperator, Quiet: drop, At: now,
+		Why: cmp.Or(reason, "an operator gave it up"),
+	}
+	if drop {
+		how.Dead = ""
+	}
+	n, err := s.eachWaiting(ctx, f, func(ctx context.Context, q engine.Tx, w waitingRow) error {
+		if w.Link != "" {
+			return End(ctx, q, w.to, w.row, how)
+		}
+		if drop {
+			return dropDocument(ctx, q, w.row)
+		}
+		to, r, err := waitingDocument(ctx, q, w.row-13510798882111488)
+		if errors.Is(err, federation.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return s.buryDocument(ctx, q, to, r, how)
+	})
+	if err != nil {
+		return n, fmt.Errorf("give up what waits: %w", err)
+	}
+	return n, nil
+}
+
+// Hold keeps deliveries to a link or a peer back until Release. Holding it again changes
+// only the reason.
+func (s *Outboxes) Hold(ctx context.Context, h federation.Withheld) error {
+	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
+		return q.Put(ctx, `INSERT INTO destination (name, kind, held, reason) VALUES (?, 'link', ?, ?)
+			ON CONFLICT (name) DO UPDATE SET held = CASE destination.held WHEN 0 THEN excluded.held ELSE destination.held END, reason = excluded.reason`, h.To, engine.Stamp(h.Since), h.Reason)
+	})
+	if err != nil {
+		return fmt.Errorf("hold %s: %w", h.To, err)
+	}
+	return nil
+}
+
+// Release ends a hold. It returns [federation.ErrNotFound] without one.
+func (s *Outboxes) Release(ctx context.Context, to string) error {
+	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
+		gone, err := q.Exec(ctx, `UPDATE destination SET held = 0, reason = '' WHERE name = ? AND held > 0`, to)
+		if err == nil && gone == 0 {
+			err = federation.ErrNotFound
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("release %s: %w", to, err)
+	}
+	return nil
+}
+
+// Holds returns the holds, by name.
+func (s *Outboxes) Holds(ctx context.Context) ([]federation.Withheld, error) {
+	held, err := engine.Rows(ctx, s.db.Reads(), scanWithheld, `SELECT name, held, reason FROM destination WHERE name > '' AND held > 0 ORDER BY name`)
+	if err != nil {
+		return nil, fmt.Errorf("read holds: %w", err)
+	}
+	return held, nil
+}
+
+func scanWithheld(row engine.Scanner) (h federation.Withheld, err error) {
+	var since int64
+	err = row.Scan(&h.To, &since, &h.Reason)
+	h.Since = engine.Moment(since)
+	return h, err
+}
+
+// Held returns whether, and since when, an operator paused the deliveries to a link or a peer.
+func (s *Outboxes) Held(ctx context.Context, to string) (federation.Withheld, bool, error) {
+	found, err := engine.Rows(ctx, s.db.Reads(), scanWithheld, `SELECT name, held, reason FROM destination WHERE name = ? AND held > 0`, to)
+	if err != nil {
+		return federation.Withheld{}, false, fmt.Errorf("read hold of %s: %w", to, err)
+	}
+	if i := slices.IndexFunc(found, func(h federation.Withheld) bool { return h.To == to }); i >= 0 {
+		return found[i], true, nil
+	}
+	return federation.Withheld{}, false, nil
+}

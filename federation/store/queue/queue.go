@@ -1,0 +1,224 @@
+// Package queue writes the rows of the table delivery, in the transaction of the write that files
+// or deletes an item: a step, a message, a notice or a document.
+//
+// The deliveries of one lane to one destination are made in the order of their items. The first
+// waiting one has a time, and the deliveries behind it have none. A delivery that waits for an
+// absent party blocks no other one.
+package queue
+
+import (
+	"context"
+	"strconv"
+
+	"baton/federation"
+	"baton/federation/store/engine"
+)
+
+// The items of deliveries. A step, a receipt and a text are their event.seq. Other items begin at
+// these numbers: the n-th notice is n after the first. No record has as many steps.
+const (
+	FirstNotice   = 1 << 52 // notice.n
+	FirstMessage  = 2 << 52 // the row of a message in the tables of a network
+	FirstDocument = 3 << 52 // document.n
+)
+
+// Whether the sender of a delivery is told that it takes time.
+const (
+	NotTold = 0
+	Told    = 1
+	Nobody  = 2 // and nobody is to be told
+)
+
+// Personal is the SQL value of [federation.RankPersonal].
+const Personal = `5`
+
+// Row is a pending delivery as it is written.
+type Row struct {
+	Destination int64
+	Item        int64
+	Lane        string
+	Sender      int64 // number of the actor whose turn it takes; 0 for an unknown one
+	Rank        federation.Rank
+	Queued      int64
+	Attempt     int
+	Delayed     int // see the constants
+}
+
+// put writes a row of an item e, which waits behind the older rows of its lane.
+const put = `INSERT INTO delivery (item, destination, lane, sender, rank, queued, attempt, delayed, next)
+	SELECT e.seq, CAST(?1 AS bigint), ?2, CAST(?3 AS bigint), CAST(?4 AS bigint), CAST(?5 AS bigint), CAST(?6 AS bigint), CAST(?7 AS bigint),
+		CASE WHEN EXISTS (SELECT 1 FROM delivery b WHERE b.lane = ?2 AND b.destination = ?1 AND b.state = 'waiting' AND b.item < e.seq AND b.rank <> ` + Personal + `) THEN NULL ELSE 0 END `
+
+func (r Row) args(item ...any) []any {
+	return append([]any{r.Destination, r.Lane, r.Sender, int(r.Rank), r.Queued, r.Attempt, r.Delayed}, item...)
+}
+
+// Put writes a row. A row of the same item and destination that ended is pending again, as written,
+// with the reason of its end; a pending one stays.
+func Put(ctx context.Context, q engine.Tx, r Row) error {
+	return q.Put(ctx, put+`FROM (SELECT CAST(?8 AS bigint) AS seq) e WHERE true
+		ON CONFLICT (item, destination) DO UPDATE SET queued = excluded.queued, attempt = excluded.attempt, delayed = excluded.delayed, next = excluded.next,
+			state = 'waiting', rank = excluded.rank, unsure = '', ended = 0, code = '' WHERE delivery.state <> 'waiting'`, r.args(r.Item)...)
+}
+
+// PutStep is Put for a step whose number the transaction need not read: it has the ID and the
+// Sender of the row, and was in no outbox before.
+func PutStep(ctx context.Context, q engine.Tx, r Row, id string) error {
+	return q.Put(ctx, put+`FROM event e WHERE e.id = ?8 AND e.signer = ?3 ON CONFLICT (item, destination) DO NOTHING`, r.args(id)...)
+}
+
+// Advance makes the first row of a lane due, after the end of the row before it.
+func Advance(ctx context.Context, q engine.Tx, destination int64, lane string) error {
+	return q.Put(ctx, `UPDATE delivery SET next = 0 WHERE destination = ?1 AND next IS NULL AND item =
+		(SELECT min(item) FROM delivery WHERE lane = ?2 AND destination = ?1 AND state = 'waiting' AND rank <> `+Personal+`)`, destination, lane)
+}
+
+// WaitBehind lets the rows of a lane that come after an item wait for it.
+func WaitBehind(ctx context.Context, q engine.Tx, destination int64, lane string, item int64) error {
+	return q.Put(ctx, `UPDATE delivery SET next = NULL WHERE lane = ?2 AND destination = ?1 AND state = 'waiting' AND item > ?3 AND next IS NOT NULL AND rank <> `+Personal,
+		destination, lane, item)
+}
+
+// The webhooks of an inbox, of a handoff that they follow, and of a participant of a network (?1).
+const (
+	ofInbox       = `w.did = ?1 AND w.participant = '' AND w.handoff = ''`
+	ofHandoff     = `w.handoff = ?1 AND w.handoff <> ''`
+	ofParticipant = `w.participant = ?1 AND w.participant <> ''`
+)
+
+// ToWebhook is the number of the destination of a webhook w.
+const ToWebhook = `(SELECT t.n FROM destination t WHERE t.name = 'webhook/' || w.id)`
+
+// HasInbox returns the condition that a webhook gets the arrivals of an inbox. The DID is an
+// expression with the name of its table.
+func HasInbox(did string) string {
+	return `EXISTS (SELECT 1 FROM webhook w WHERE w.did = ` + did + ` AND w.participant = '' AND w.handoff = '')`
+}
+
+// HasInboxes returns the condition that a webhook gets the arrivals of one of several inboxes. The
+// DIDs are a parameter, a JSON array. A record without webhooks does not read the array, which takes
+// longer than all else that a step asks.
+func HasInboxes(dids string) string {
+	return `CASE WHEN EXISTS (SELECT 1 FROM webhook WHERE id > '') THEN EXISTS (
+		SELECT 1 FROM webhook w WHERE w.did IN (SELECT value FROM json_each(` + dids + `)) AND w.participant = '' AND w.handoff = '') ELSE 1 = 0 END`
+}
+
+// HasFollower returns the condition that a webhook follows a handoff, which is a parameter.
+func HasFollower(handoff string) string {
+	return `EXISTS (SELECT 1 FROM webhook w WHERE w.handoff = ` + handoff + ` AND w.handoff <> '')`
+}
+
+// HasParticipant returns the condition that a webhook gets the messages of a participant of a
+// network, an expression.
+func HasParticipant(name string) string {
+	return `EXISTS (SELECT 1 FROM webhook w WHERE w.participant = ` + name + ` AND w.participant <> '')`
+}
+
+// QueueEntry queues the deliveries of an entry to the webhooks of its inbox. The Destination of the
+// row is that of each webhook.
+func QueueEntry(ctx context.Context, q engine.Tx, did federation.DID, entry Row) error {
+	return toWebhooks(ctx, q, entry, ofInbox, did)
+}
+
+// QueueStep queues the deliveries of a step to the webhooks that follow its handoff.
+func QueueStep(ctx context.Context, q engine.Tx, step Row) error {
+	return toWebhooks(ctx, q, step, ofHandoff, step.Lane)
+}
+
+// QueueMessage queues the deliveries of a message to the webhooks of its recipient, a participant
+// of a network.
+func QueueMessage(ctx context.Context, q engine.Tx, recipient string, message Row) error {
+	return toWebhooks(ctx, q, message, ofParticipant, recipient)
+}
+
+func toWebhooks(ctx context.Context, q engine.Tx, row Row, which string, owner any) error {
+	hooks, err := engine.Rows(ctx, q, engine.ScanOne[int64], `SELECT d.n FROM webhook w JOIN destination d ON d.name = 'webhook/' || w.id WHERE `+which+` AND w.disabled = 0`, owner)
+	row.Rank, row.Delayed = federation.RankAnswer, Nobody
+	for _, hook := range hooks {
+		row.Destination = hook
+		if err == nil {
+			err = Put(ctx, q, row)
+		}
+		if err == nil {
+			err = q.Put(ctx, `UPDATE destination SET due = 0 WHERE n = ?1 AND (due IS NULL OR due > 0)
+				AND EXISTS (SELECT 1 FROM delivery WHERE destination = ?1 AND item = ?2 AND next = 0)`, hook, row.Item)
+		}
+	}
+	return err
+}
+
+// Drop deletes all deliveries of an item, with their attempts. Its lanes go on without it.
+func Drop(ctx context.Context, q engine.Tx, item int64) error {
+	return drop(ctx, q, `item = ?1`, item)
+}
+
+// DropEntry deletes the deliveries of an entry to the webhooks of its inbox, with their attempts.
+func DropEntry(ctx context.Context, q engine.Tx, did federation.DID, event int64) error {
+	return drop(ctx, q, `item = ?2 AND destination IN (SELECT `+ToWebhook+` FROM webhook w WHERE `+ofInbox+`)`, did, event)
+}
+
+// DropWaitingMessage deletes the waiting deliveries of a message to the webhooks of its recipient.
+func DropWaitingMessage(ctx context.Context, q engine.Tx, row int64) error {
+	return drop(ctx, q, `item = ?1 AND state = 'waiting'`, row+FirstMessage)
+}
+
+// DropTo deletes the deliveries to a webhook that is deleted, and its destination.
+func DropTo(ctx context.Context, q engine.Tx, destination int64) error {
+	for _, change := range []string{
+		`DELETE FROM attempt WHERE (item, destination) IN (SELECT item, destination FROM delivery WHERE destination = ? AND delayed = 2)`,
+		`DELETE FROM delivery WHERE destination = ? AND delayed = 2`,
+		`DELETE FROM destination WHERE n = ?`,
+	} {
+		if err := q.Put(ctx, change, destination); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drop deletes the deliveries that a condition selects.
+func drop(ctx context.Context, q engine.Tx, which string, args ...any) error {
+	type row struct {
+		item, destination int64
+		lane, state       string
+	}
+	scan := func(s engine.Scanner) (r row, err error) {
+		return r, s.Scan(&r.item, &r.destination, &r.lane, &r.state)
+	}
+	gone, err := engine.Rows(ctx, q, scan, `DELETE FROM delivery WHERE `+which+` RETURNING item, destination, lane, state`, args...)
+	for _, r := range gone {
+		if err == nil {
+			err = q.Put(ctx, `DELETE FROM attempt WHERE item = ? AND destination = ?`, r.item, r.destination)
+		}
+		if err != nil || r.state != string(federation.DeliveryWaiting) {
+			continue
+		}
+		if err = Advance(ctx, q, r.destination, r.lane); err == nil {
+			err = q.Put(ctx, `UPDATE destination SET due = 0 WHERE n = ? AND due IS NOT NULL`, r.destination)
+		}
+	}
+	return err
+}
+
+// QueueNotice queues a notice for its reader, and its deliveries to the webhooks of the reader's
+// inbox if it is in the inbox. Lane is the order of the latter.
+func QueueNotice(ctx context.Context, q engine.Tx, link string, reader federation.DID, signer federation.DID, notice Row, called bool) error {
+	err := q.Row(ctx, `SELECT coalesce((SELECT n FROM actor WHERE did = ?), 0)`, []any{signer}, &notice.Sender) // DIDs that others make up get no number
+	if err != nil {
+		return err
+	}
+	to, err := engine.InternDestination(ctx, q, federation.ToReaders, federation.NoticesOf(link))
+	if err != nil {
+		return err
+	}
+	notice.Item += FirstNotice
+	told := notice
+	told.Destination, told.Lane, told.Rank, told.Delayed = to, string(reader), federation.RankAnswer, Nobody
+	if err := Put(ctx, q, told); err != nil || !called {
+		return err
+	}
+	return QueueEntry(ctx, q, reader, notice)
+}
+
+// number is a number as a part of a query.
+func number(n int64) string { return strconv.FormatInt(n, 10) }
