@@ -41,6 +41,12 @@ const (
 	ToReaders DestinationKind = "notices" // the readers of the notices of a link
 )
 
+// Destination is a destination that is visited, such as a webhook, and how it stands.
+type Destination struct {
+	Name     string // among all destinations
+	Failures int    // visits in a row that it did not answer
+}
+
 // PeerDestination returns the name of a peer of a network among all destinations. A home of the
 // same name is another destination.
 func PeerDestination(peer string) string { return string(ToPeer) + "/" + peer }
@@ -54,16 +60,20 @@ type Turn struct {
 	Lanes  []HandoffID // whose due deliveries the sender signed, the next one first
 }
 
-// Delivery is a pending delivery: one row of the outbox of a link. A link gets the rows of
-// one handoff in order. The rows of different handoffs do not wait for each other.
+// Delivery is a pending delivery to one destination. A destination gets the rows of one lane in
+// order: of one handoff, conversation, or sender and recipient. The rows of different lanes do not
+// wait for each other. A delivery has an Entry, a Notice, a Document or a Push.
 type Delivery struct {
-	Row     int64 // position in the outbox; rows of one handoff are delivered in this order
-	Entry   Entry
-	View    View      // of the handoff as it stands now; zero for text
-	Queued  time.Time // since when it waits
-	Attempt int       // how often it was handed to the link before
-	Next    time.Time // when the first row of its handoff is tried; zero for at once
-	Reason  string    // why the last attempt failed; "" before one did
+	Row      int64 // position among the items of the destination; rows of one lane are delivered in this order
+	Entry    Entry // a step or text, to a link
+	View     View  // of the handoff as it stands now; zero for text
+	Notice   *Notice
+	Document *PeerDelivery // to another registry
+	Push     *Push         // to a webhook
+	Queued   time.Time
+	Attempt  int       // how often it was handed to the destination before
+	Next     time.Time // when the first row of its handoff is tried; zero for at once
+	Reason   string    // why the last attempt failed; "" before one did
 	// Personal marks a delivery that has reached its channel and waits for an absent party. Later
 	// rows of the handoff do not wait for it.
 	Personal bool
@@ -73,6 +83,32 @@ type Delivery struct {
 	// Broken is why the record cannot read the row; "" for one that it can. Such a row has
 	// no Entry and no View.
 	Broken string
+}
+
+// Ref names what is delivered: the ID of the step, the text or the message, or [Notice.Ref].
+func (d Delivery) Ref() string {
+	switch {
+	case d.Notice != nil:
+		return d.Notice.Ref()
+	case d.Document != nil:
+		return d.Document.Message
+	case d.Push != nil:
+		return d.Push.Ref()
+	}
+	return d.Entry.Row().ID.String()
+}
+
+// Handoff returns the handoff of what is delivered, none for what is about no step.
+func (d Delivery) Handoff() HandoffID {
+	switch {
+	case d.Notice != nil:
+		return d.Notice.Row().Handoff
+	case d.Document != nil:
+		return d.Document.Handoff
+	case d.Push != nil:
+		return d.Push.Handoff()
+	}
+	return d.Entry.Row().Handoff
 }
 
 // Given is a delivery that a link has made.
@@ -97,7 +133,7 @@ type Failure struct {
 	Counted bool
 	// Personal makes the delivery wait for an absent party: see [Delivery].
 	Personal bool
-	// Unsure is the ID of an attempt that was not answered; see [PeerDelivery].
+	// Unsure is the ID of an attempt that was not answered: see [PeerDelivery].
 	Unsure string
 }
 
