@@ -62,9 +62,10 @@ func scanDelivery(row engine.Scanner) (federation.Delivery, error) {
 }
 
 // aged selects the first ?4 waiting rows of a destination (?1) after one (?2, ?3), the oldest first.
-// It reads no more of the destination than it returns. The argument narrows the rows f down.
-func aged(which string) string {
-	const from = `SELECT * FROM (SELECT f.item, f.destination, f.queued FROM delivery f LEFT JOIN event e ON e.seq = f.item LEFT JOIN document r ON r.n = f.item - 13510798882111488
+// It reads no more of the destination than it returns. The rows f are joined with tables, and a
+// condition narrows them down.
+func aged(tables, which string) string {
+	from := `SELECT * FROM (SELECT f.item, f.destination, f.queued FROM delivery f` + tables + `
 		WHERE f.destination = ?1 AND f.state = 'waiting' AND (f.queued, f.item) > (?2, ?3) AND f.delayed = `
 	rest := which + ` ORDER BY f.queued, f.item LIMIT 0 + ?4) `
 	return from + `0` + rest + `a UNION ALL ` + from + `1` + rest + `b UNION ALL ` + from + `2` + rest + `c`
@@ -76,7 +77,7 @@ func (s *Outboxes) Outbox(ctx context.Context, link string, after federation.Del
 	to, err := s.db.Destination(ctx, link)
 	var pending []federation.Delivery
 	if err == nil && to != 0 {
-		pending, err = engine.Rows(ctx, s.db.Reads(), scanDelivery, `SELECT `+deliveryColumns+` JOIN (`+aged(``)+`) k ON k.item = f.item AND k.destination = f.destination
+		pending, err = engine.Rows(ctx, s.db.Reads(), scanDelivery, `SELECT `+deliveryColumns+` JOIN (`+aged(``, ``)+`) k ON k.item = f.item AND k.destination = f.destination
 			ORDER BY f.queued, f.item LIMIT 0 + ?4`, to, engine.Stamp(after.Queued), after.Row, max(limit, 0))
 	}
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"baton/federation"
@@ -20,7 +19,7 @@ func peerColumns(document string) string {
 	return `r.n, substr(d.name, 6), r.sender, r.message, f.lane, ` + document + `, r.handoff, f.queued, f.attempt, coalesce(nullif(f.next, 0), f.queued), f.delayed = 1, f.reason, f.unsure, r.kind`
 }
 
-const peerTables = ` FROM delivery f JOIN destination d ON d.n = f.destination JOIN document r ON r.n = f.item - 13510798882111488 `
+const peerTables = ` FROM delivery f JOIN destination d ON d.n = f.destination JOIN document r ON r.n = f.item - ` + queue.DocumentBase + ` `
 
 // scanPeerDelivery reads a document. The handoff is the zero ID if it cannot be read.
 func scanPeerDelivery(row engine.Scanner) (federation.PeerDelivery, error) {
@@ -45,7 +44,7 @@ const peerDeliveryIDLife = 30 * 24 * time.Hour
 func (s *Outboxes) Enqueue(ctx context.Context, r federation.PeerDelivery) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		var waits bool
-		err := q.Row(ctx, `SELECT EXISTS (SELECT 1 FROM delivery f JOIN document r ON r.n = f.item - 13510798882111488
+		err := q.Row(ctx, `SELECT EXISTS (SELECT 1 FROM delivery f JOIN document r ON r.n = f.item - `+queue.DocumentBase+`
 			WHERE f.lane = ?2 AND f.destination = `+ofName+` AND f.state = 'waiting' AND r.sender = ?3 AND r.message = ?4)`,
 			[]any{federation.PeerDestination(r.Peer), r.OrderKey, r.Sender, r.Message}, &waits)
 		if err != nil || waits {
@@ -147,7 +146,7 @@ func (s *Outboxes) PeerQueue(ctx context.Context, peer string, after int64, limi
 // they were queued. The sum keeps the planner from an index by destination, which is in no such
 // order.
 func (s *Outboxes) peerDeliveries(ctx context.Context, document, peer string, after int64, limit int) ([]federation.PeerDelivery, error) {
-	pending, err := engine.Rows(ctx, s.db.Reads(), scanPeerDelivery, `SELECT `+peerColumns(document)+` FROM delivery f CROSS JOIN destination d JOIN document r ON r.n = f.item - 13510798882111488
+	pending, err := engine.Rows(ctx, s.db.Reads(), scanPeerDelivery, `SELECT `+peerColumns(document)+` FROM delivery f CROSS JOIN destination d JOIN document r ON r.n = f.item - `+queue.DocumentBase+`
 		WHERE f.item > ?2 AND f.destination + 0 = `+ofName+` AND d.n = f.destination AND f.state = 'waiting' ORDER BY f.item LIMIT 0 + ?3`,
 		federation.PeerDestination(peer), after+queue.FirstDocument, max(limit, 0))
 	if err != nil {
@@ -313,7 +312,7 @@ func (a after) Scan(dest ...any) error { return a.Scanner.Scan(append([]any{a.fi
 // Slow returns up to limit messages that were queued at or before a time, and whose sender
 // has no notice of the delay.
 func (s *Outboxes) Slow(ctx context.Context, queued time.Time, limit int) ([]federation.PeerDelivery, error) {
-	slow, err := engine.Rows(ctx, s.db.Reads(), scanPeerDelivery, `SELECT `+peerColumns(`r.document`)+` FROM destination d CROSS JOIN delivery f JOIN document r ON r.n = f.item - `+strconv.FormatInt(queue.FirstDocument, 10)+`
+	slow, err := engine.Rows(ctx, s.db.Reads(), scanPeerDelivery, `SELECT `+peerColumns(`r.document`)+` FROM destination d CROSS JOIN delivery f JOIN document r ON r.n = f.item - `+queue.DocumentBase+`
 		WHERE d.kind = 'peer' AND f.destination = d.n AND f.state = 'waiting' AND f.delayed = 0 AND f.queued <= ? ORDER BY d.kind, d.name, f.delayed, f.queued, f.item`+engine.AtMost, engine.Stamp(queued), max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("read slow relays: %w", err)

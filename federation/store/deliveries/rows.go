@@ -128,7 +128,7 @@ func (s Rows) PendingOf(ctx context.Context, to, lane string, limit int) ([]fede
 		found, err = s.pushesOf(ctx, rest, `SELECT f.item FROM delivery f`+which, args)
 	case federation.ToReaders:
 		found, err = engine.Rows(ctx, s.db.Reads(), scanToldNotice, `SELECT f.item, f.queued, f.attempt, coalesce(f.next, 0), f.reason, o.body
-			FROM delivery f LEFT JOIN notice o ON o.n = f.item - 4503599627370496`+which, args...)
+			FROM delivery f LEFT JOIN notice o ON o.n = f.item - `+queue.NoticeBase+``+which, args...)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read what %s is owed of %s: %w", to, lane, err)

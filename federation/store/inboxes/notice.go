@@ -133,7 +133,7 @@ func (s *Inboxes) Untold(ctx context.Context, link string, now time.Time, limit 
 		}
 		return n, federation.DecodeJSON(body, &n)
 	}
-	found, err := engine.Rows(ctx, s.db.Reads(), scan, `SELECT o.body FROM delivery f JOIN notice o ON o.n = f.item - 4503599627370496
+	found, err := engine.Rows(ctx, s.db.Reads(), scan, `SELECT o.body FROM delivery f JOIN notice o ON o.n = f.item - `+queue.NoticeBase+`
 		WHERE f.destination = `+toReaders+` AND f.state = 'waiting' AND f.lane IN (SELECT h.lane FROM delivery h WHERE h.destination = `+toReaders+` AND h.next <= ?2) ORDER BY f.item LIMIT 0 + ?3`, federation.NoticesOf(link), engine.Stamp(now), max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("read notices for %s: %w", link, err)
@@ -175,7 +175,7 @@ func (s *Inboxes) TellLater(ctx context.Context, n federation.Notice, next time.
 func (s *Inboxes) changeNotice(ctx context.Context, n federation.Notice, change func(ctx context.Context, q engine.Tx, to, item int64) error) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		var to, item int64
-		err := q.Row(ctx, `SELECT f.destination, f.item FROM notice o JOIN delivery f ON f.item = o.n + 4503599627370496 JOIN destination d ON d.n = f.destination
+		err := q.Row(ctx, `SELECT f.destination, f.item FROM notice o JOIN delivery f ON f.item = o.n + `+queue.NoticeBase+` JOIN destination d ON d.n = f.destination
 			WHERE o.signer = ? AND o.event = ? AND o.kind = ? AND d.kind = 'notices' AND f.state = 'waiting'`, []any{signerOf(n), n.About().String(), string(n.Kind)}, &to, &item)
 		if errors.Is(err, federation.ErrNotFound) {
 			return nil

@@ -16,7 +16,7 @@ func QueueWaiting(ctx context.Context, q engine.Tx, to int64, waiting, owner str
 	const again = `SET state = 'waiting', attempt = 0, reason = '', ended = 0, code = '' WHERE `
 	first := ""
 	if waiting != "" {
-		first = ` AND item >= ` + number(FirstNotice) + ` AND item < ` + number(FirstMessage)
+		first = ` AND item >= ` + NoticeBase + ` AND item < ` + MessageBase
 		err := q.Put(ctx, `INSERT INTO delivery (destination, item, lane, sender, queued, rank, delayed)
 			SELECT destination, item, lane, sender, queued, 1, 2 FROM (`+waiting+`) waiting WHERE true
 			ON CONFLICT (item, destination) DO UPDATE `+again+`delivery.state = 'refused'`, owner, to)
