@@ -14,6 +14,7 @@ import (
 	"baton/federation/store/engine"
 	"baton/federation/store/handoffs"
 	"baton/federation/store/inboxes"
+	"baton/federation/store/queue"
 )
 
 // finished says of a handoff h that no step can follow.
@@ -240,11 +241,11 @@ func (p purge) sets(done *federation.Purged) []set {
 			}
 			return deliveries.End(ctx, q, link, row, gone)
 		}},
-		{&done.Outbox, participants, `SELECT r.n, '' FROM document r JOIN delivery f ON f.item = r.n + 13510798882111488 WHERE r.n > 0 AND f.state = 'waiting' AND r.sender ` + participantOfThem, func(ctx context.Context, q engine.Tx, row int64, _ string) error {
+		{&done.Outbox, participants, `SELECT r.n, '' FROM document r JOIN delivery f ON f.item = r.n + ` + queue.DocumentBase + ` WHERE r.n > 0 AND f.state = 'waiting' AND r.sender ` + participantOfThem, func(ctx context.Context, q engine.Tx, row int64, _ string) error {
 			return deliveries.EndPeerDelivery(ctx, q, row)
 		}},
 		{&done.Dead, dids, `SELECT f.letter, '' FROM ` + deadSteps + ` AND ` + StepOfThem, dropDead},
-		{&done.Dead, participants, `SELECT f.letter, '' FROM delivery f JOIN document r ON r.n = f.item - 13510798882111488 WHERE f.letter > 0 AND f.state || '' = 'dead' AND r.sender ` + participantOfThem, dropDead},
+		{&done.Dead, participants, `SELECT f.letter, '' FROM delivery f JOIN document r ON r.n = f.item - ` + queue.DocumentBase + ` WHERE f.letter > 0 AND f.state || '' = 'dead' AND r.sender ` + participantOfThem, dropDead},
 		{&done.Deferred, dids, `SELECT e.n, '' FROM ` + deferredSteps + ` AND ` + unfiledOfThem, func(ctx context.Context, q engine.Tx, row int64, _ string) error {
 			return p.record.DropDeferral(ctx, q, row)
 		}},

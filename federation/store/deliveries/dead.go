@@ -16,14 +16,14 @@ import (
 // itemStep is the seq of the event that the row f is about, or NULL: of a step itself, or of a
 // document r or a message that carries it.
 func itemStep(parts engine.SQL) string {
-	return `CASE WHEN f.item < 4503599627370496 THEN f.item WHEN f.item >= 13510798882111488 THEN ` + parts.DocumentStep + ` ELSE ` + parts.ItemStep + ` END`
+	return `CASE WHEN f.item < ` + queue.NoticeBase + ` THEN f.item WHEN f.item >= ` + queue.DocumentBase + ` THEN ` + parts.DocumentStep + ` ELSE ` + parts.ItemStep + ` END`
 }
 
 // deadColumns are the columns of dead letters, and where they are read from.
 func (s *Outboxes) deadColumns() string {
 	return `f.letter, d.name, d.kind, f.state, f.code, f.reason, f.attempt, f.queued, f.ended, f.replayed, f.item, f.destination,
 		coalesce(e.id, ''), coalesce(e.handoff, r.handoff, ''), coalesce(r.message, ''), ` + handoffs.EventColumns + `, r.document
-		FROM delivery f JOIN destination d ON d.n = f.destination LEFT JOIN document r ON r.n = f.item - 13510798882111488 LEFT JOIN event e ON e.seq = ` + itemStep(s.db.Parts)
+		FROM delivery f JOIN destination d ON d.n = f.destination LEFT JOIN document r ON r.n = f.item - ` + queue.DocumentBase + ` LEFT JOIN event e ON e.seq = ` + itemStep(s.db.Parts)
 }
 
 // deadRow is a dead letter with what its parts are read from.

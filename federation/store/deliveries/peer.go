@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"baton/federation"
@@ -20,7 +19,7 @@ func peerColumns(document string) string {
 	return `r.n, substr(d.name, 6), r.sender, r.message, f.lane, ` + document + `, r.handoff, f.queued, f.attempt, coalesce(nullif(f.next, 0), f.queued), f.delayed = 1, f.reason, f.unsure, r.kind`
 }
 
-const peerTables = ` FROM delivery f JOIN destination d ON d.n = f.destination JOIN document r ON r.n = f.item - 13510798882111488 `
+const peerTables = ` FROM delivery f JOIN destination d ON d.n = f.destination JOIN document r ON r.n = f.item - ` + queue.DocumentBase + ` `
 
 // scanPeerDelivery reads a document. The handoff is the zero ID if it cannot be read.
 func scanPeerDelivery(row engine.Scanner) (federation.PeerDelivery, error) {
@@ -45,7 +44,7 @@ const peerDeliveryIDLife = 30 * 24 * time.Hour
 func (s *Outboxes) Enqueue(ctx context.Context, r federation.PeerDelivery) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		var waits bool
-		err := q.Row(ctx, `SELECT EXISTS (SELECT 1 FROM delivery f JOIN document r ON r.n = f.item - 13510798882111488
+		err := q.Row(ctx, `SELECT EXISTS (SELECT 1 FROM delivery f JOIN document r ON r.n = f.item - `+queue.DocumentBase+`
 			WHERE f.lane = ?2 AND f.destination = `+ofName+` AND f.state = 'waiting' AND r.sender = ?3 AND r.message = ?4)`,
 			[]any{federation.PeerDestination(r.Peer), r.OrderKey, r.Sender, r.Message}, &waits)
 		if err != nil || waits {
@@ -88,7 +87,10 @@ func Enqueue(ctx context.Context, q engine.Tx, r federation.PeerDelivery) error 
 		return err
 	}
 	row.Item += queue.FirstDocument
-	return queue.Put(ctx, q, row)
+	if err := queue.Put(ctx, q, row); err != nil {
+		return err
+	}
+	return q.Put(ctx, `UPDATE destination SET due = 0 WHERE n = ? AND (due IS NULL OR due > 0)`, to)
 }
 
 // PeerOutboxes returns the peers with pending relays, by their names.
@@ -108,13 +110,7 @@ func (s *Outboxes) PeerOutboxes(ctx context.Context) ([]federation.PeerOutbox, e
 
 // Pause notes that a peer did not answer, or with no Failures that it did.
 func (s *Outboxes) Pause(ctx context.Context, p federation.PeerOutbox) error {
-	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
-		return q.Put(ctx, `UPDATE destination SET failures = ?, next = ? WHERE name = ?`, p.Failures, engine.Stamp(p.Next), federation.PeerDestination(p.Name))
-	})
-	if err != nil {
-		return fmt.Errorf("note pause of %s: %w", p.Name, err)
-	}
-	return nil
+	return s.Rows().Pause(ctx, federation.PeerDestination(p.Name), p.Failures, p.Next)
 }
 
 // PeerBacklogs returns how the queue of each peer stands, by their names.
@@ -150,7 +146,7 @@ func (s *Outboxes) PeerQueue(ctx context.Context, peer string, after int64, limi
 // they were queued. The sum keeps the planner from an index by destination, which is in no such
 // order.
 func (s *Outboxes) peerDeliveries(ctx context.Context, document, peer string, after int64, limit int) ([]federation.PeerDelivery, error) {
-	pending, err := engine.Rows(ctx, s.db.Reads(), scanPeerDelivery, `SELECT `+peerColumns(document)+` FROM delivery f CROSS JOIN destination d JOIN document r ON r.n = f.item - 13510798882111488
+	pending, err := engine.Rows(ctx, s.db.Reads(), scanPeerDelivery, `SELECT `+peerColumns(document)+` FROM delivery f CROSS JOIN destination d JOIN document r ON r.n = f.item - `+queue.DocumentBase+`
 		WHERE f.item > ?2 AND f.destination + 0 = `+ofName+` AND d.n = f.destination AND f.state = 'waiting' ORDER BY f.item LIMIT 0 + ?3`,
 		federation.PeerDestination(peer), after+queue.FirstDocument, max(limit, 0))
 	if err != nil {
@@ -184,18 +180,26 @@ func (s *Outboxes) Postpone(ctx context.Context, row int64, reason, unsure strin
 
 // PeerTook takes a row out: the peer has it.
 func (s *Outboxes) PeerTook(ctx context.Context, row int64, now time.Time) error {
-	return s.changePeerDelivery(ctx, row, func(ctx context.Context, q engine.Tx, _ int64, r federation.PeerDelivery) error {
-		if err := s.documentEnded(ctx, q, r, federation.DeliveryDelivered, now); err != nil {
+	return s.changePeerDelivery(ctx, row, func(ctx context.Context, q engine.Tx, to int64, r federation.PeerDelivery) error {
+		return s.endDocument(ctx, q, to, r, federation.Settlement{At: now})
+	})
+}
+
+// endDocument ends the delivery of a document. One that its peer has is deleted.
+func (s *Outboxes) endDocument(ctx context.Context, q engine.Tx, to int64, r federation.PeerDelivery, how federation.Settlement) error {
+	if how.Outcome() != federation.DeliveryDelivered {
+		return s.buryDocument(ctx, q, to, r, how)
+	}
+	if err := s.documentEnded(ctx, q, r, federation.DeliveryDelivered, how.At); err != nil {
+		return err
+	}
+	if r.Delayed {
+		n := federation.Notice{Kind: federation.NoticeDelivered, To: r.Peer, At: how.At}
+		if err := s.noteDocument(ctx, q, r, n); err != nil {
 			return err
 		}
-		if r.Delayed {
-			n := federation.Notice{Kind: federation.NoticeDelivered, To: r.Peer, At: now}
-			if err := s.noteDocument(ctx, q, r, n); err != nil {
-				return err
-			}
-		}
-		return dropDocument(ctx, q, row+queue.FirstDocument)
-	})
+	}
+	return dropDocument(ctx, q, r.Row+queue.FirstDocument)
 }
 
 // EndPeerDelivery forgets a document with its attempts, pending or given up.
@@ -308,7 +312,7 @@ func (a after) Scan(dest ...any) error { return a.Scanner.Scan(append([]any{a.fi
 // Slow returns up to limit messages that were queued at or before a time, and whose sender
 // has no notice of the delay.
 func (s *Outboxes) Slow(ctx context.Context, queued time.Time, limit int) ([]federation.PeerDelivery, error) {
-	slow, err := engine.Rows(ctx, s.db.Reads(), scanPeerDelivery, `SELECT `+peerColumns(`r.document`)+` FROM destination d CROSS JOIN delivery f JOIN document r ON r.n = f.item - `+strconv.FormatInt(queue.FirstDocument, 10)+`
+	slow, err := engine.Rows(ctx, s.db.Reads(), scanPeerDelivery, `SELECT `+peerColumns(`r.document`)+` FROM destination d CROSS JOIN delivery f JOIN document r ON r.n = f.item - `+queue.DocumentBase+`
 		WHERE d.kind = 'peer' AND f.destination = d.n AND f.state = 'waiting' AND f.delayed = 0 AND f.queued <= ? ORDER BY d.kind, d.name, f.delayed, f.queued, f.item`+engine.AtMost, engine.Stamp(queued), max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("read slow relays: %w", err)

@@ -13,6 +13,7 @@ import (
 	"baton/federation"
 	"baton/federation/store/engine"
 	"baton/federation/store/handoffs"
+	"baton/federation/store/queue"
 )
 
 // waitingPage is how many rows one write changes.
@@ -134,16 +135,14 @@ func (s *Outboxes) waitingFor(ctx context.Context, f federation.WaitingFilter, n
 		return nil, err
 	}
 	const which = ` AND (?5 = '' OR f.lane = ?5 OR r.handoff = ?5) AND (CAST(?6 AS bigint) = 0 OR f.queued <= ?6) AND (?7 = '' OR e.id = ?7 OR r.message = ?7)`
-	rows := aged(which)
 	step := `f.item`
 	if at.peers {
 		step = s.db.Parts.DocumentStep
-		rows = strings.ReplaceAll(rows, `LEFT JOIN event e ON e.seq = f.item LEFT JOIN document r ON r.n = f.item - 13510798882111488`,
-			`LEFT JOIN document r ON r.n = f.item - 13510798882111488 LEFT JOIN event e ON e.seq = `+step)
 	}
+	tables := ` LEFT JOIN document r ON r.n = f.item - ` + queue.DocumentBase + ` LEFT JOIN event e ON e.seq = ` + step + ` `
 	found, err := engine.Rows(ctx, s.db.Reads(), scanWaiting, `SELECT f.item, coalesce(e.id, ''), coalesce(r.message, ''), coalesce(r.handoff, f.lane), `+handoffs.EventColumns+`, f.queued, f.attempt,
 			coalesce(f.next, 0), f.next IS NULL, f.reason
-		FROM (`+rows+`) k JOIN delivery f ON f.item = k.item AND f.destination = k.destination LEFT JOIN document r ON r.n = f.item - 13510798882111488 LEFT JOIN event e ON e.seq = `+step+`
+		FROM (`+aged(tables, which)+`) k JOIN delivery f ON f.item = k.item AND f.destination = k.destination`+tables+`
 		ORDER BY f.queued, f.item LIMIT 0 + ?4`, to, at.queued, at.row, max(limit, 0), f.Handoff.String(), engine.Stamp(f.Before), f.ID)
 	for i := range found {
 		found[i].to = to
@@ -232,6 +231,9 @@ func (s *Outboxes) Retry(ctx context.Context, f federation.WaitingFilter, now ti
 		next := int64(0)
 		if w.Peer != "" {
 			next = engine.Stamp(now)
+			if err := q.Put(ctx, `UPDATE destination SET due = 0 WHERE n = ?`, w.to); err != nil {
+				return err
+			}
 		}
 		return q.Put(ctx, `UPDATE delivery SET next = ? WHERE item = ? AND destination = ? AND next IS NOT NULL`, next, w.row, w.to)
 	})
@@ -258,7 +260,7 @@ func (s *Outboxes) GiveUp(ctx context.Context, f federation.WaitingFilter, drop 
 		if drop {
 			return dropDocument(ctx, q, w.row)
 		}
-		to, r, err := waitingDocument(ctx, q, w.row-13510798882111488)
+		to, r, err := waitingDocument(ctx, q, w.row-queue.FirstDocument)
 		if errors.Is(err, federation.ErrNotFound) {
 			return nil
 		}

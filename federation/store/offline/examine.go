@@ -18,6 +18,7 @@ import (
 	"baton/federation/store/engine"
 	"baton/federation/store/handoffs"
 	"baton/federation/store/participants"
+	"baton/federation/store/queue"
 )
 
 // maxDamage bounds a [Report]: a record with more damage needs a restore.
@@ -316,13 +317,13 @@ func orphans() []string {
 		`SELECT 'inbox of ' || coalesce(a.did, 'nobody'), 'holds event ' || i.event || ', which is not there' FROM inbox i LEFT JOIN actor a ON a.n = i.did
 			WHERE a.n IS NULL OR NOT EXISTS (SELECT 1 FROM event e WHERE e.seq = i.event)`,
 		`SELECT 'delivery to ' || coalesce(d.name, 'nobody'), 'is of item ' || f.item || ', which is not there' FROM delivery f LEFT JOIN destination d ON d.n = f.destination
-			WHERE d.n IS NULL OR CASE WHEN f.item < 4503599627370496 THEN NOT EXISTS (SELECT 1 FROM event e WHERE e.seq = f.item)
-				WHEN f.item < 9007199254740992 THEN NOT EXISTS (SELECT 1 FROM notice n WHERE n.n = f.item - 4503599627370496)
-				WHEN f.item >= 13510798882111488 THEN NOT EXISTS (SELECT 1 FROM document o WHERE o.n = f.item - 13510798882111488) ELSE 1 = 0 END`,
+			WHERE d.n IS NULL OR CASE WHEN f.item < ` + queue.NoticeBase + ` THEN NOT EXISTS (SELECT 1 FROM event e WHERE e.seq = f.item)
+				WHEN f.item < ` + queue.MessageBase + ` THEN NOT EXISTS (SELECT 1 FROM notice n WHERE n.n = f.item - ` + queue.NoticeBase + `)
+				WHEN f.item >= ` + queue.DocumentBase + ` THEN NOT EXISTS (SELECT 1 FROM document o WHERE o.n = f.item - ` + queue.DocumentBase + `) ELSE 1 = 0 END`,
 		`SELECT 'lane ' || f.lane || ' to ' || d.name, 'waits, and its first delivery has no time' FROM (SELECT destination, lane, min(item) AS item FROM delivery
 				WHERE state = 'waiting' AND rank <> 5 GROUP BY destination, lane) l
 			JOIN delivery f ON f.item = l.item AND f.destination = l.destination JOIN destination d ON d.n = f.destination WHERE f.next IS NULL`,
-		`SELECT 'document ' || o.n, 'is of no delivery' FROM document o WHERE NOT EXISTS (SELECT 1 FROM delivery f WHERE f.item = o.n + 13510798882111488)`,
+		`SELECT 'document ' || o.n, 'is of no delivery' FROM document o WHERE NOT EXISTS (SELECT 1 FROM delivery f WHERE f.item = o.n + ` + queue.DocumentBase + `)`,
 		`SELECT 'inbox of ' || coalesce((SELECT did FROM actor WHERE n = coalesce(m.did, w.did)), 'nobody'), 'is counted as ' || coalesce(m.entries, 0) || ' waiting, and has ' || coalesce(w.entries, 0)
 			FROM (SELECT did, entries, size FROM mailbox WHERE entries <> 0 OR size <> 0) m
 			FULL JOIN (SELECT did, count(*) AS entries, sum(waiting) AS size FROM inbox WHERE waiting IS NOT NULL GROUP BY did) w

@@ -8,7 +8,6 @@ package queue
 
 import (
 	"context"
-	"strconv"
 
 	"baton/federation"
 	"baton/federation/store/engine"
@@ -20,6 +19,13 @@ const (
 	FirstNotice   = 1 << 52 // notice.n
 	FirstMessage  = 2 << 52 // the row of a message in the tables of a network
 	FirstDocument = 3 << 52 // document.n
+)
+
+// The same numbers in SQL.
+const (
+	NoticeBase   = `4503599627370496`
+	MessageBase  = `9007199254740992`
+	DocumentBase = `13510798882111488`
 )
 
 // Whether the sender of a delivery is told that it takes time.
@@ -219,6 +225,3 @@ func QueueNotice(ctx context.Context, q engine.Tx, link string, reader federatio
 	}
 	return QueueEntry(ctx, q, reader, notice)
 }
-
-// number is a number as a part of a query.
-func number(n int64) string { return strconv.FormatInt(n, 10) }
