@@ -171,7 +171,8 @@ func (s *Participants) oneBinding(ctx context.Context, query, arg string) (feder
 // returns [federation.ErrNotFound] for an unknown key.
 func (s *Participants) KeyOwner(ctx context.Context, keyID string) (federation.DID, error) {
 	did, err := s.db.KeyOwners.Find(keyID, func() (did federation.DID, err error) {
-		return did, s.db.Reads().Row(ctx, `SELECT did FROM key_owner WHERE key_id = ?`, []any{keyID}, &did)
+		err = s.db.Reads().Row(ctx, `SELECT did FROM key_owner WHERE key_id = ?`, []any{keyID}, &did)
+		return did, err
 	})
 	if err != nil {
 		return "", fmt.Errorf("look up key %s: %w", keyID, err)
@@ -206,8 +207,8 @@ func (s *Participants) KeepBinding(ctx context.Context, q engine.Tx, b federatio
 	return nil
 }
 
-// KeepKey records the owner of a kept key. The row is never deleted or changed. No other program has such a key, so the owner overwrites
-// the key's own DID, which an earlier step may have recorded.
+// KeepKey records the owner of a kept key, for good. No other program has such a key, so the owner
+// overwrites the key's own DID, which an earlier step may have recorded.
 func KeepKey(ctx context.Context, q engine.Tx, kept federation.KeptKey) error {
 	err := q.Put(ctx, `INSERT INTO key_owner (key_id, did) VALUES (?, ?)
 		ON CONFLICT (key_id) DO UPDATE SET did = excluded.did WHERE key_owner.did <> excluded.did`, kept.ID, kept.Owner)
