@@ -47,6 +47,9 @@ func TestTheSenderOfAWaitingMessageIsToldAtOnceOnEveryNetwork(t *testing.T) {
 		if err := zoe.Send(nil, "PRIVMSG", "finn", "are you there?"); err != nil {
 			t.Fatal(err)
 		}
+		if err := zoe.Send(nil, "PING", "after it"); err != nil {
+			t.Fatal(err)
+		}
 		m, err := zoe.Next(patient(t), func(m bridgetest.IRCMessage) bool { return m.Command == "301" || m.Command == "PONG" })
 		return err == nil && m.Command == "301" && m.Params[1] == "finn" && strings.Contains(m.Params[2], same)
 	})

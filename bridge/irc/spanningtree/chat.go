@@ -165,8 +165,7 @@ func (l *Link) reader(ctx context.Context, to bridge.Recipient) (party, error) {
 	return l.party(ctx, to.DID, "")
 }
 
-// ofAccount begins the holder of a nick who is logged in to an account, and ofConnection any other
-// one.
+// ofAccount begins the holder of a nick with an account, and ofConnection any other holder.
 const (
 	ofAccount    = "account "
 	ofConnection = "connection "
