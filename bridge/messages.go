@@ -66,8 +66,8 @@ type Said struct {
 	Text  federation.Text // on file
 	Known bool            // it was on file before
 	Away  bool            // the recipient is not connected: the message waits
-	// ToNick says that a waiting message is for the next user with the nick of the recipient, who
-	// has no DID.
+	// ToNick says that a waiting message is for the next user with the nick of the recipient: a
+	// guest has no DID.
 	ToNick bool
 }
 

@@ -141,6 +141,41 @@ type Roster[P interface{ Base() *PseudoClient }] struct {
 	Self   P // the gateway's own user
 	venues []string
 	others map[federation.DID]P
+	moves  Moves
+}
+
+// movesTime is how long lines may be on their way that a user said before it changed its nick.
+const movesTime = 5 * time.Second
+
+// Moves are the users that changed their nicks a short time ago, by their DIDs before that. A user
+// without a DID of its own has another DID after it. The zero Moves is empty. It belongs to one
+// goroutine.
+type Moves struct{ to map[federation.DID]move }
+
+type move struct {
+	did  federation.DID
+	name string
+	at   time.Time
+}
+
+// Add notes a change of nick.
+func (m *Moves) Add(c bridge.PresenceChange) {
+	maps.DeleteFunc(m.to, func(_ federation.DID, old move) bool { return time.Since(old.at) >= movesTime })
+	if m.to == nil {
+		m.to = map[federation.DID]move{}
+	}
+	delete(m.to, c.Now) // it is back
+	if c.DID != c.Now {
+		m.to[c.DID] = move{c.Now, c.Name, time.Now()}
+	}
+}
+
+// Now returns the DID and the name of a user now.
+func (m *Moves) Now(did federation.DID, name string) (federation.DID, string) {
+	if to, moved := m.to[did]; moved && time.Since(to.at) < movesTime {
+		return to.did, to.name
+	}
+	return did, name
 }
 
 // NewRoster returns a roster of the gateway's own user alone, which belongs in all
@@ -161,6 +196,9 @@ func (r *Roster[P]) All() []P {
 	}
 	return all
 }
+
+// Of returns the pseudo-client of a DID other than the gateway's, the zero P for none.
+func (r *Roster[P]) Of(did federation.DID) P { return r.others[did] }
 
 // Has reports whether a DID other than the gateway's has a pseudo-client.
 func (r *Roster[P]) Has(did federation.DID) bool {
@@ -204,6 +242,27 @@ func (r *Roster[P]) Remove(did federation.DID, retire func(P)) {
 		delete(r.others, did)
 		retire(p)
 	}
+}
+
+// Moved returns the DID and the name of a user that may have changed its nick.
+func (r *Roster[P]) Moved(did federation.DID, name string) (federation.DID, string) {
+	return r.moves.Now(did, name)
+}
+
+// Move gives a pseudo-client the DID and the name of its user after a change of nick, and returns
+// it. A pseudo-client that had that DID is retired. The result is false if the user has none.
+func (r *Roster[P]) Move(c bridge.PresenceChange, retire func(P)) (p P, known bool) {
+	r.moves.Add(c)
+	if p, known = r.others[c.DID]; !known {
+		return p, false
+	}
+	p.Base().Name = c.Name
+	if c.DID != c.Now {
+		r.Remove(c.Now, retire)
+		delete(r.others, c.DID)
+		r.others[c.Now], p.Base().DID = p, c.Now
+	}
+	return p, true
 }
 
 // LeaveChannels notes that no pseudo-client is in any channel any more.
@@ -257,4 +316,26 @@ func (s *Session[Line, Step, Lane]) depart(ctx context.Context, p bridge.Presenc
 		}
 	}
 	return missing
+}
+
+// Announcer tells other links what became of the users of a link, in order. It belongs to one
+// goroutine.
+type Announcer struct {
+	last chan struct{} // closed after the last change was told
+}
+
+// Announce tells a change in a goroutine that run starts.
+func (a *Announcer) Announce(ctx context.Context, run func(func()), p bridge.Presence, c bridge.PresenceChange) {
+	if p == nil || c.DID == "" {
+		return
+	}
+	before, done := a.last, make(chan struct{})
+	a.last = done
+	run(func() {
+		defer close(done)
+		if before != nil {
+			<-before
+		}
+		p.Changed(ctx, c)
+	})
 }

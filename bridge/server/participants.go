@@ -252,6 +252,20 @@ func (g *Gateway) Left(ctx context.Context, did federation.DID) bool {
 	if !up || placer.Online(ctx, binding) {
 		return false
 	}
+	if messenger, ok := placer.(bridge.Messenger); ok && did == g.Guest(binding.Link, binding.Name) { // it has no account
+		if _, here := messenger.Here(ctx, bridge.Recipient{DID: did, Place: federation.Place{Link: binding.Link, Venue: binding.Name}}); here {
+			return false
+		}
+	}
 	elsewhere, err := g.loggedIn(ctx, did, binding.Link)
 	return err == nil && !elsewhere
+}
+
+// Changed implements [bridge.Presence].
+func (g *Gateway) Changed(ctx context.Context, c bridge.PresenceChange) {
+	for link := range able[bridge.PresenceLink](g.links) {
+		if link.Name() != c.Link {
+			link.Follow(ctx, c)
+		}
+	}
 }

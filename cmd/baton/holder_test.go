@@ -26,8 +26,9 @@ func TestTheSenderOfAWaitingMessageIsToldAtOnceOnEveryNetwork(t *testing.T) {
 	b := newTalkative(t)
 	zoe := b.guest(t, "zoe")
 	const next, same = "the next user with that nick will read it", "your message waits for"
-	b.finn.Tell("scout_7", "hello") // so that other networks know finn by its nick
-	b.asker(t, "hello")
+	b.send(t, "finn@fq", "hello", http.StatusCreated)
+	b.finn.Tell(b.freeqReads(t, "hello")["from"].(string), "hello back") // so that other networks know finn by its nick
+	b.scoutReads(t, "hello back")
 
 	b.lab.Say("alice", "PRIVMSG Baton :say bob@client are you there?")
 	b.labTold(t, "bob@client is not connected and has no account: your message waits, and "+next)
@@ -44,6 +45,9 @@ func TestTheSenderOfAWaitingMessageIsToldAtOnceOnEveryNetwork(t *testing.T) {
 	b.freeq.Say(b.freeq.Event(map[string]any{"type": "quit", "nick": "finn", "reason": "bye"}))
 	await(t, "finn to be away", func() bool {
 		if err := zoe.Send(nil, "PRIVMSG", "finn", "are you there?"); err != nil {
+			t.Fatal(err)
+		}
+		if err := zoe.Send(nil, "PING", "after it"); err != nil {
 			t.Fatal(err)
 		}
 		m, err := zoe.Next(patient(t), func(m bridgetest.IRCMessage) bool { return m.Command == "301" || m.Command == "PONG" })

@@ -40,6 +40,7 @@ func (s *server) toLinks(ctx context.Context, u *user, venue string, m message) 
 	if step || !slices.Contains(s.link.relayed, venue) || s.link.ports.Messages == nil {
 		return false
 	}
+	u.relayed = s.relayedAs(u)
 	line := &chatLine{filed: make(chan error, 1), chat: irc.Chat{
 		From: u.account, Venue: venue, Command: m.command, Text: m.params[1], Line: evidence(m), Refs: irc.RefsIn(m.tags), Formatting: s.link.cfg.Formatting,
 		Arrival: federation.Arrival{Network: network, Link: s.link.Name(), Name: u.nick, User: u.ident, MessageID: m.msgid, Received: m.at},
@@ -107,6 +108,9 @@ func (s *server) showChat(t federation.Text) {
 	}
 	command, text := irc.ChatLine(t, s.link.cfg.Formatting)
 	m := s.byText(says(s.speaker(t.Author, t.Arrival.Name), command, c.name, text), t)
+	if len(s.accounts[t.Author]) == 0 {
+		s.seat(s.remote(t.Author, t.Arrival.Name), t.Venue, c)
+	}
 	m.msgid, m.at = t.ID.String(), t.Arrival.Received
 	if !t.About.IsZero() {
 		m.tags = map[string]string{irc.RefTag: t.About.String()}
@@ -168,7 +172,7 @@ func (s *server) toRemote(ctx context.Context, u *user, m message) bool {
 		return false
 	}
 	words := irc.Words{
-		From: u.account, To: s.remotes.dids[fold(nick)], Text: m.params[1], Refs: irc.RefsIn(m.tags),
+		From: u.account, To: s.remoteOf(nick), Text: m.params[1], Refs: irc.RefsIn(m.tags),
 		Line: evidence(m), Formatting: s.link.cfg.Formatting,
 		Arrival: federation.Arrival{Network: network, Link: s.link.Name(), Name: u.nick, User: u.ident, MessageID: m.msgid, Received: m.at},
 	}
@@ -278,7 +282,7 @@ var (
 // showText writes a message and a PING, whose answer is the proof that the client has it.
 func (s *server) showText(t federation.Text, name string, shown chan<- error) {
 	nick := fold(t.Arrival.Place.Venue)
-	u := s.nicks[nick]
+	u := s.local(nick)
 	if holder := t.Fields[federation.Holder]; holder != "" {
 		if u = s.held(holder); u == nil {
 			shown <- t.Refuse(federation.InvalidTarget, irc.HolderLeft)
@@ -355,7 +359,7 @@ func (l *Link) Addressee(_ context.Context, nick string) (federation.DID, bool) 
 	found := make(chan federation.DID, 1)
 	if !s.ask(func() {
 		did := federation.DID("")
-		if u := s.nicks[fold(nick)]; u != nil {
+		if u := s.local(nick); u != nil {
 			did = u.account
 		}
 		found <- did
@@ -373,7 +377,7 @@ func (l *Link) Here(_ context.Context, to bridge.Recipient) (holder string, here
 	}
 	guest := to.DID == l.ports.Messages.Guest(l.Name(), to.Place.Venue)
 	s.ask(func() {
-		if u := s.nicks[fold(to.Place.Venue)]; guest && u != nil && u.welcome {
+		if u := s.local(to.Place.Venue); guest && u != nil && u.welcome {
 			if u.holder == "" {
 				u.holder = rand.Text()
 			}

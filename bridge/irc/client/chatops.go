@@ -125,7 +125,7 @@ func (s *server) authors(t federation.Text) []*user {
 	for u := range s.accounts[t.Author] {
 		all = append(all, u)
 	}
-	u := s.nicks[fold(t.Arrival.Name)]
+	u := s.local(t.Arrival.Name)
 	isGuest := t.Author == s.link.ports.Messages.Guest(s.link.Name(), t.Arrival.Name)
 	if len(all) == 0 && u != nil && u.welcome && isGuest {
 		all = append(all, u)

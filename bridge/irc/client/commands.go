@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/ergochat/irc-go/ircmsg"
+
+	"baton/bridge"
 )
 
 // command is what is done with a line of a client.
@@ -159,6 +161,9 @@ func (s *server) quit(u *user, why string) {
 		s.spread(u.says("QUIT", why), s.neighbours(u, false))
 	}
 	s.forget(u)
+	if len(s.accounts[u.account]) == 0 {
+		s.changed(u, bridge.PresenceChange{Gone: true})
+	}
 	s.touch(u)
 }
 
@@ -174,7 +179,7 @@ func (s *server) forget(u *user) {
 	}
 	if u.nick != "" && s.nicks[fold(u.nick)] == u {
 		delete(s.nicks, fold(u.nick))
-		s.remotes.release(u.nick)
+		s.release(u.nick)
 		if u.welcome {
 			s.tellWatchers(u, false)
 		}

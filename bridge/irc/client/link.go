@@ -6,7 +6,8 @@
 // configuration are permanent, have no operators and the modes +nt, and carry the same steps
 // as the channels of links that list them: a step in one is written to all others, with a
 // line for people. Text in the channels of relay_chat is exchanged with the links that list
-// them, in the order in which it was said; other text stays on this server. Private text to the nick of a participant of another network reaches that participant. The first client
+// them, in the order in which it was said; other text stays on this server. The authors from other networks are members
+// of those channels. Private text to the nick of a participant of another network reaches that participant. The first client
 // that joins any other channel creates it and is its operator; an operator with a DID is
 // operator again when the DID returns. A ban may name a DID. Channels and their modes end
 // with the gateway.
@@ -86,6 +87,8 @@ type Link struct {
 	chatops  irc.ChatOps
 	replies  irc.Replies
 
+	presenceEvery time.Duration // between two looks for users that left their own network
+
 	// live is the server that takes rows, nil while none runs. It is all that Deliver
 	// and Online see of the state.
 	live atomic.Pointer[server]
@@ -108,7 +111,7 @@ func Open(cfg Config, deps Deps) (*Link, error) {
 	if lowered {
 		cfg.MaxClients = deps.MaxClients
 	}
-	l := &Link{lowered: lowered, cfg: cfg, deps: deps, ports: deps.Ports, log: deps.Log.With(slog.String("network", network), slog.String("link", network))}
+	l := &Link{presenceEvery: irc.PresenceEvery, lowered: lowered, cfg: cfg, deps: deps, ports: deps.Ports, log: deps.Log.With(slog.String("network", network), slog.String("link", network))}
 	l.replies = irc.Replies{Metrics: deps.Metrics, Log: l.log, Network: network}
 	l.chatops = irc.ChatOps{Ports: deps.Ports, Log: l.log, Record: deps.Record}
 	if cert != nil {

@@ -150,7 +150,11 @@ func (s *server) onWhois(_ context.Context, u *user, m ircmsg.Message) {
 	if who.account != "" {
 		s.reply(u, rplWhoisAccount, who.nick, string(who.account), "is logged in as")
 	}
-	s.reply(u, rplWhoisSpecial, who.nick, claimed(who.account))
+	if who.remote != "" {
+		s.reply(u, rplWhoisSpecial, who.nick, "is a user of another network, with the address "+string(who.remote))
+	} else {
+		s.reply(u, rplWhoisSpecial, who.nick, claimed(who.account))
+	}
 	if who.secure {
 		s.reply(u, rplWhoisSecure, who.nick, "is using a secure connection")
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ergochat/irc-go/ircmsg"
 
+	"baton/bridge"
 	"baton/bridge/irc"
 	"baton/federation"
 	"baton/translate"
@@ -32,7 +33,7 @@ func (s *server) onNick(ctx context.Context, u *user, m ircmsg.Message) {
 		return
 	}
 	nick := m.Params[0]
-	owner := s.nicks[fold(nick)]
+	owner := s.local(nick)
 	switch {
 	case !irc.ValidNick(nick) || len(nick) > maxNickBytes:
 		s.reply(u, errErroneousNick, clipParam(nick), "Erroneous nickname")
@@ -51,6 +52,7 @@ func (s *server) onNick(ctx context.Context, u *user, m ircmsg.Message) {
 		if changed {
 			s.tellWatchers(u, true)
 		}
+		s.renamed(u)
 	}
 }
 
@@ -64,13 +66,16 @@ func clipParam(p string) string {
 
 // rename gives a client a nick.
 func (s *server) rename(u *user, nick string) {
-	if old := fold(u.nick); s.nicks[old] == u && old != fold(nick) {
-		delete(s.nicks, old)
-		s.remotes.release(old)
+	old := u.nick
+	if s.nicks[fold(old)] == u {
+		delete(s.nicks, fold(old))
 	}
-	s.remotes.yield(nick)
+	s.yield(nick, u)
 	u.nick = nick
 	s.nicks[fold(nick)] = u
+	if fold(old) != fold(nick) {
+		s.release(old)
+	}
 }
 
 func (s *server) onUser(ctx context.Context, u *user, m ircmsg.Message) {
@@ -175,6 +180,7 @@ func (s *server) onAway(_ context.Context, u *user, m ircmsg.Message) {
 	}
 	if changed {
 		s.spread(notice, having(capAwayNotify, s.neighbours(u, false)))
+		s.changed(u, bridge.PresenceChange{Away: why})
 	}
 }
 

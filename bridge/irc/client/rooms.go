@@ -236,7 +236,7 @@ func (s *server) onList(_ context.Context, u *user, m ircmsg.Message) {
 }
 
 func (s *server) onInvite(_ context.Context, u *user, m ircmsg.Message) {
-	guest := s.nicks[fold(m.Params[0])]
+	guest := s.local(m.Params[0])
 	if guest == nil || !guest.welcome {
 		s.reply(u, errNoSuchNick, clipParam(m.Params[0]), "No such nick")
 		return

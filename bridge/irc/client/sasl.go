@@ -242,12 +242,15 @@ func (s *server) loggedIn(ctx context.Context, u *user, did federation.DID, name
 		s.accounts[did] = map[*user]bool{}
 	}
 	s.accounts[did][u] = true
-	s.remotes.forget(did) // it has a nick now
+	if remote := s.remotes.users[did]; remote != nil {
+		s.removeRemote(remote, "logged in on this server")
+	}
 	s.reply(u, rplLoggedIn, u.whole(), string(did), "You are now logged in as "+string(did))
 	s.reply(u, rplSASLSuccess, "SASL authentication successful")
 	if u.welcome {
 		s.spread(u.tells("ACCOUNT", string(did)), having(capAccountNotify, s.neighbours(u, true)))
 	}
+	s.renamed(u) // its text has another author from now on
 	s.startReplay(ctx, u)
 }
 

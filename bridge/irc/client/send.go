@@ -29,7 +29,7 @@ func (s *server) put(u *user, m message, label string) {
 // write adds lines to what is to be written to a client, and lets one go for which too
 // much waits already.
 func (s *server) write(u *user, lines []byte) {
-	if u.over {
+	if u.over || u.remote != "" {
 		return
 	}
 	if len(u.pending)+u.flying+len(lines) > s.link.cfg.SendQueueBytes {

@@ -13,6 +13,8 @@ import (
 
 	"github.com/ergochat/irc-go/ircmsg"
 
+	"baton/bridge"
+	"baton/bridge/irc"
 	"baton/federation"
 	"baton/federation/fault"
 )
@@ -45,9 +47,10 @@ type server struct {
 	unwritten []*user
 	flights   int // writers that run
 	remotes   remotes
-	missed    map[string]federation.DID // recipients of text that were not here, by folded nick
-	listed    []string                  // capabilities, as clients were told them
-	batches   uint64                    // given out
+	announce  func(bridge.PresenceChange) // tells other links what became of a client
+	missed    map[string]federation.DID   // recipients of text that were not here, by folded nick
+	listed    []string                    // capabilities, as clients were told them
+	batches   uint64                      // given out
 
 	lookups chan struct{} // one token for each inquiry into the past
 
@@ -64,7 +67,7 @@ func newServer(l *Link, ports []port) *server {
 		link: l, ports: ports, log: l.log, name: string(l.ports.Home), started: time.Now(), table: commands(), salt: make([]byte, sha256.Size),
 		connected: map[*user]bool{}, admission: newAdmission(), nicks: map[string]*user{},
 		accounts: map[federation.DID]map[*user]bool{}, watchers: map[string]map[*user]bool{}, channels: map[string]*channel{},
-		remotes: remotes{nicks: map[federation.DID]string{}, dids: map[string]federation.DID{}, wants: map[federation.DID]string{}},
+		remotes: remotes{users: map[federation.DID]*user{}, wants: map[*user]string{}},
 		missed:  map[string]federation.DID{},
 		lookups: make(chan struct{}, maxLookups), chat: make(chan *chatLine, maxChatLines), todo: make(chan func()), ended: make(chan struct{}),
 	}
@@ -89,7 +92,10 @@ func (s *server) run(ctx context.Context) error {
 func (s *server) loop(ctx context.Context) {
 	sweep := time.NewTicker(sweepEvery)
 	defer sweep.Stop()
+	var announcer irc.Announcer
+	s.announce = func(c bridge.PresenceChange) { announcer.Announce(ctx, s.running.Go, s.link.ports.Presence, c) }
 	s.running.Go(func() { s.fileChat(ctx) })
+	s.running.Go(func() { s.watchRemotes(ctx) })
 	for {
 		select {
 		case <-ctx.Done():

@@ -98,10 +98,14 @@ func (s *server) addressee(target string) federation.DID {
 	if did, err := federation.ParseDID(target); err == nil {
 		return did
 	}
-	if to := s.nicks[fold(target)]; to != nil {
+	switch to := s.nicks[fold(target)]; {
+	case to == nil:
+		return ""
+	case to.remote != "":
+		return to.remote
+	default:
 		return to.account
 	}
-	return s.remotes.dids[fold(target)]
 }
 
 // judge submits a step. It is called by the reader of its client.
@@ -186,35 +190,6 @@ func clientTags(tags map[string]string) map[string]string {
 // that what comes to it on two ways is told once: more steps than two ways are apart.
 const maxSeen = 256
 
-// remotes are the nicks of DIDs that take steps on other networks and are not connected
-// here.
-type remotes struct {
-	nicks map[federation.DID]string
-	dids  map[string]federation.DID // by folded nick
-	wants map[federation.DID]string // the folded nick of its name, where the DID has another one
-	order []federation.DID
-}
-
-// maxRemotes bounds them: beyond it the oldest is forgotten.
-const maxRemotes = 4096
-
-// speaker returns the source of what a DID says.
-func (s *server) speaker(did federation.DID, name string) string {
-	if did == s.link.ports.Home.DID() {
-		return s.self()
-	}
-	for u := range s.accounts[did] {
-		if u.welcome {
-			return u.mask()
-		}
-	}
-	nick := s.remotes.nicks[did]
-	if nick == "" {
-		nick = s.remoteNick(did, name)
-	}
-	return nick + "!" + did.Hash()[:maxIdentBytes] + "@" + s.name
-}
-
 // by names the author of a message. A user of this server has an account; the DID of any other
 // author is named if it was proved.
 //
@@ -234,54 +209,6 @@ func (s *server) by(m message, author federation.DID, at federation.Arrival, pro
 func (s *server) byText(m message, t federation.Text) message {
 	guest := t.Author == s.link.ports.Messages.Guest(t.Arrival.Link, t.Arrival.Name)
 	return s.by(m, t.Author, federation.Arrival{}, !guest && t.Arrival.Home == "")
-}
-
-// remoteNick gives a DID a nick that is free.
-func (s *server) remoteNick(did federation.DID, name string) string {
-	best, nick := "", ""
-	for nick = range irc.Nicks(name, "", did, maxNickBytes) {
-		if best == "" {
-			best = nick
-		}
-		if s.nicks[fold(nick)] == nil && s.remotes.dids[fold(nick)] == "" && fold(nick) != fold(selfNick) {
-			break
-		}
-	}
-	if len(s.remotes.order) == maxRemotes {
-		s.remotes.forget(s.remotes.order[0])
-		s.remotes.order = s.remotes.order[1:]
-	}
-	s.remotes.nicks[did], s.remotes.dids[fold(nick)] = nick, did
-	s.remotes.order = append(s.remotes.order, did)
-	if best != nick {
-		s.remotes.wants[did] = fold(best)
-	}
-	return nick
-}
-
-// forget ends the nick of a DID.
-func (r *remotes) forget(did federation.DID) {
-	delete(r.dids, fold(r.nicks[did]))
-	delete(r.nicks, did)
-	delete(r.wants, did)
-}
-
-// release ends the substitutes for a nick that a client gave up: each DID that it is named
-// after may have it with its next step.
-func (r *remotes) release(nick string) {
-	for did, want := range r.wants {
-		if want == fold(nick) {
-			r.forget(did)
-		}
-	}
-}
-
-// yield frees a nick for a client.
-func (r *remotes) yield(nick string) {
-	if did := r.dids[fold(nick)]; did != "" {
-		delete(r.dids, fold(nick))
-		delete(r.nicks, did)
-	}
 }
 
 // takes reports whether a client is sent steps as they are signed in a dialect.

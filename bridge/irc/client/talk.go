@@ -134,7 +134,7 @@ func (s *server) sayTo(ctx context.Context, u *user, m message) {
 		s.toSelf(ctx, u, m)
 		return
 	}
-	to := s.nicks[fold(m.params[0])]
+	to := s.local(m.params[0])
 	if to == nil || !to.welcome {
 		if s.toRemote(ctx, u, m) {
 			return

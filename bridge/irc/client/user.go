@@ -29,6 +29,8 @@ type user struct {
 	version           int            // of the negotiation
 	caps              capability     // that it has
 	account           federation.DID // that it proved to be; "" for a guest
+	relayed           federation.DID // under which its text was relayed last; "" for none
+	remote            federation.DID // of a user of another network, which has no connection here; "" for a client
 	holder            string         // tells a guest from others that may have its nick later; "" until asked for
 
 	away      string // why it is; "" while it is not

@@ -57,6 +57,11 @@ func (s *session) onChat(ctx context.Context, m *said, here string) {
 	if from := s.theirs.named(m.From); from != nil {
 		chat.From = from.did
 	}
+	if from := s.theirs.named(m.From); from != nil && s.link.deps.Messages != nil {
+		if from.as = from.did; from.as == "" {
+			from.as = s.guest(from.nick)
+		}
+	}
 	in := &inbound{chat: chat}
 	in.ev.Handoff = federation.ChatOrder(s.link.cfg.Name, here) // the lane
 	s.Steps.Add(in)

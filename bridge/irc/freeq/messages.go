@@ -228,11 +228,13 @@ func (s *session) onMember(m *member) {
 		s.yield()
 		s.enter(m.Channel)
 	case typePart:
-		s.theirs.part(m.Nick, m.Channel)
+		s.departing(m.Nick, func() { s.theirs.part(m.Nick, m.Channel) })
 	case typeQuit:
-		s.theirs.quit(m.Nick)
+		s.departing(m.Nick, func() { s.theirs.quit(m.Nick) })
 	case typeNickChange:
+		p := s.theirs.named(m.Old)
 		s.theirs.rename(m.Old, m.New)
+		s.renamed(p, m.Old)
 		s.yield()
 	case typeKick:
 		s.onKick(m)

@@ -2,10 +2,13 @@ package freeq_test
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"baton/bridge"
 	"baton/bridge/irc/freeq"
 	"baton/federation"
 )
@@ -19,6 +22,8 @@ type presence struct {
 func (p *presence) Left(_ context.Context, did federation.DID) bool {
 	return did == p.did && p.left.Load()
 }
+
+func (*presence) Changed(context.Context, bridge.PresenceChange) {}
 
 func TestAUserThatLeftItsNetworkLeavesTheServer(t *testing.T) {
 	p := &presence{}
@@ -52,5 +57,25 @@ func TestAUserThatLeftItsNetworkLeavesTheServer(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+	h.expectNothingOdd(t)
+}
+
+func TestAUserThatChangedItsNickOrLeftDoesSoOnTheServerAtOnce(t *testing.T) {
+	scout, _ := person("scout")
+	h := newHouse(t)
+	h.run(t)
+	h.deliver(t, h.offered(t, channel))
+	event := func(kind, nick string) {
+		t.Helper()
+		if _, err := h.server.AwaitLine(patient(t), kind+" of "+nick, func(m map[string]any) bool {
+			return m["type"] == kind && strings.HasPrefix(fmt.Sprint(m["nick"]), nick)
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.link.Follow(t.Context(), bridge.PresenceChange{Link: "lab", DID: scout, Name: "ranger", Now: scout})
+	event("join", "ranger-gw")
+	h.link.Follow(t.Context(), bridge.PresenceChange{Link: "lab", DID: scout, Gone: true})
+	event("quit", "ranger-gw")
 	h.expectNothingOdd(t)
 }

@@ -62,6 +62,7 @@ type session struct {
 
 	// Owned by the goroutine in run.
 	theirs        *members
+	announcer     irc.Announcer
 	modes         map[string]*channelState // of our channels, as the peer told them
 	made          map[string]bool          // venues that are channels of the peer
 	missed        map[federation.DID]bool  // absent readers of deliveries

@@ -52,6 +52,10 @@ func (s *session) relay(in *inbound) error {
 		if b.DID != "" {
 			chat.From = b.DID
 		}
+		in.as = chat.From
+		if in.as == "" && s.link.ports.Messages != nil {
+			in.as = s.link.ports.Messages.Guest(s.link.cfg.Name, chat.Arrival.Name)
+		}
 		return federation.Judgement{}, irc.Relay(ctx, s.link.ports, chat)
 	})
 	return err
@@ -59,6 +63,9 @@ func (s *session) relay(in *inbound) error {
 
 // relayed tells a user why its text was refused. A notice gets no answer.
 func (s *session) relayed(ctx context.Context, in *inbound, err error) {
+	if u := s.net.users[in.user]; u != nil && err == nil && u.nick == in.chat.Arrival.Name {
+		s.relayedAs(u, in.as)
+	}
 	switch {
 	case errors.Is(err, irc.ErrNoMessageID):
 		s.badInput(ctx, noMessageID, in.chat.Command)
@@ -140,7 +147,7 @@ func (l *Link) textRow(ctx context.Context, t federation.Text) (*row, error) {
 	}
 	to.holder = t.Fields[federation.Holder]
 	name := l.ports.Gateway.Name(ctx, t.Author)
-	r := &row{from: t.Author, name: name, to: []party{to}, msgid: t.ID.String(), done: make(chan error, 1)}
+	r := &row{from: t.Author, name: name, to: []party{to}, msgid: t.ID.String(), event: t.ID, done: make(chan error, 1)}
 	for i, text := range irc.TextLines(t, name, l.cfg.Nick, l.cfg.Formatting) {
 		line := ircmsg.MakeMessage(irc.TextTags(t, i), "", "PRIVMSG", "", text)
 		line.ForceTrailing()
@@ -158,8 +165,7 @@ func (l *Link) reader(ctx context.Context, to bridge.Recipient) (party, error) {
 	return l.party(ctx, to.DID, "")
 }
 
-// ofAccount begins the holder of a nick who is logged in to an account, and ofConnection any other
-// one.
+// ofAccount begins the holder of a nick with an account, and ofConnection any other holder.
 const (
 	ofAccount    = "account "
 	ofConnection = "connection "

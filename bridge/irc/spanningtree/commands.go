@@ -9,6 +9,8 @@ import (
 
 	"github.com/ergochat/irc-go/ircmsg"
 
+	"baton/bridge"
+	"baton/bridge/irc"
 	"baton/translate"
 )
 
@@ -33,6 +35,7 @@ func commands() map[string]command {
 		"UID":      {3, (*session).onUser},
 		"NICK":     {1, (*session).onNick},
 		"QUIT":     {0, (*session).onQuit},
+		"AWAY":     {0, (*session).onAway},
 		"KILL":     {1, (*session).onKill},
 		"SAVE":     {1, (*session).onSave},
 		"FJOIN":    {2, (*session).onJoin},
@@ -155,7 +158,28 @@ func (s *session) onNick(ctx context.Context, m ircmsg.Message) error {
 		s.badInput(ctx, malformed, m.Command)
 		return nil
 	}
+	u := s.net.users[m.Source]
+	guest := s.isGuest(u)
 	s.named(m.Source, m.Params[0])
+	if u.relayed != "" {
+		now := u.relayed
+		if guest {
+			now = s.link.ports.Messages.Guest(s.link.cfg.Name, u.nick)
+		}
+		s.changedUser(u, bridge.PresenceChange{Name: u.nick, Now: now})
+	}
+	return nil
+}
+
+// onAway notes that a user is away, or back.
+func (s *session) onAway(_ context.Context, m ircmsg.Message) error {
+	if u := s.net.users[m.Source]; u != nil {
+		u.away = ""
+		if len(m.Params) > 1 {
+			u.away = irc.Text(m.Params[1])
+		}
+		s.changedUser(u, bridge.PresenceChange{Away: u.away})
+	}
 	return nil
 }
 

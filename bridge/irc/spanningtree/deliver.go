@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ergochat/irc-go/ircmsg"
@@ -249,7 +250,7 @@ func (s *session) deliver(ctx context.Context, r *row) {
 		for _, p := range r.to {
 			s.miss(p)
 		}
-		r.done <- r.absent(s.link.unavailable(errAbsent))
+		r.done <- r.away(s.link.unavailable(errAbsent))
 		return
 	}
 	if r.tags != nil && !s.net.tagmsg {
@@ -305,6 +306,18 @@ func (s *session) reach(r *row) {
 		}
 	}
 	r.copies = copies
+}
+
+// away returns the error for a row whose recipients are away. A connection does not come back, and
+// other text does not wait for an account.
+func (r *row) away(err error) error {
+	if len(r.to) != 1 || r.to[0].holder == "" {
+		return r.absent(err)
+	}
+	if strings.HasPrefix(r.to[0].holder, ofAccount) {
+		return &bridge.AbsentError{Err: err}
+	}
+	return &federation.RefusalError{Code: federation.InvalidTarget, Event: r.event, Detail: irc.HolderLeft}
 }
 
 // absent wraps the reason why a row waits. If the channel has the row, later rows do not wait for

@@ -22,10 +22,11 @@ const maxSteps = 1024
 
 // inbound is one step of a user, or a command that it writes to the gateway's own user.
 type inbound struct {
-	user    string       // UUID
-	command *irc.Command // nil for a step
-	words   *irc.Words   // private text; nil for a step
-	chat    *irc.Chat    // text in a channel; nil for a step
+	user    string         // UUID
+	command *irc.Command   // nil for a step
+	words   *irc.Words     // private text; nil for a step
+	chat    *irc.Chat      // text in a channel; nil for a step
+	as      federation.DID // the author of chat, once it is relayed
 	// account is the one that the user was logged in to when it said the line.
 	account, line string
 	to            federation.DID   // of a private step: whose user of ours it was sent to

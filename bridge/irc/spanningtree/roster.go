@@ -101,6 +101,7 @@ func newPseudo(ident, realName string) *pseudo {
 // the venue is a channel, there.
 func (s *session) speaker(did federation.DID, name, venue string) *pseudo {
 	r := s.link.roster
+	did, name = r.Moved(did, name)
 	p := r.Speaker(did, venue, func() *pseudo {
 		added := newPseudo(did.Hash(), fmt.Sprintf("%s via Baton %s", irc.Plain(name), r.home))
 		added.Name, added.suffix = name, r.cfg.NickSuffix

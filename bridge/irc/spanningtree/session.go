@@ -14,6 +14,7 @@ import (
 	"github.com/ergochat/irc-go/ircmsg"
 	"golang.org/x/time/rate"
 
+	"baton/bridge"
 	"baton/bridge/irc"
 	"baton/federation"
 )
@@ -53,6 +54,8 @@ type session struct {
 	// notCarried is what the network keeps from being written, for operators.
 	notCarried atomic.Pointer[[]string]
 
+	announcer irc.Announcer
+
 	// Owned by the goroutine in run.
 	protocol    version
 	net         *tree
@@ -82,6 +85,7 @@ func newSession(l *Link, conn net.Conn) *session {
 		link: l, conn: conn, log: l.log, rows: make(chan *row),
 		net: newTree(l.channels.Spelled()), commands: commands(), displaced: map[*pseudo]bool{}, missed: map[federation.DID]party{},
 	}
+	s.net.left = func(u *user) { s.changedUser(u, bridge.PresenceChange{Gone: true}) }
 	wire := irc.Wire[line]{
 		Conn: conn, MaxLineBytes: maxLineBytes, Write: s.writePiece,
 		Decode: func(text []byte, err error) line { return line{text: string(text), err: err} },

@@ -43,6 +43,7 @@ type tree struct {
 	signers  map[federation.DID]string // to the UUID of the user that signed last
 	accounts map[string]string         // to the UUID of the user that logged in last
 	channels map[string]*channel
+	left     func(*user) // called for each user that leaves
 }
 
 // user is a user of the network.
@@ -51,6 +52,8 @@ type user struct {
 	ident   string         // user name, when it connected
 	signon  string         // when it connected, as its server writes it
 	account string         // that it is logged in to, as its network says; "" for none
+	away    string         // why it is away; "" while it is not
+	relayed federation.DID // under which its text was relayed last; "" for none
 	signer  federation.DID // the last DID whose step it brought; "" before
 	meter   irc.Meter
 }
@@ -74,7 +77,7 @@ func newTree(channels []string) *tree {
 		nickBytes: defaultNickBytes, identBytes: defaultIdentBytes, hostBytes: defaultHostBytes, realBytes: defaultRealBytes,
 		chanBytes: defaultChanBytes, modes: defaultModes(),
 		servers: map[string]string{}, users: map[string]*user{}, nicks: map[string]string{},
-		signers: map[federation.DID]string{}, accounts: map[string]string{}, channels: map[string]*channel{},
+		left: func(*user) {}, signers: map[federation.DID]string{}, accounts: map[string]string{}, channels: map[string]*channel{},
 	}
 	for _, name := range channels {
 		venue, _ := translate.Channel(name)
@@ -235,6 +238,7 @@ func (t *tree) quit(uuid string) {
 	t.logIn(uuid, "")
 	t.forget(uuid, u.nick)
 	delete(t.users, uuid)
+	t.left(u)
 }
 
 // split removes a server with all servers behind it and all their users, which send no

@@ -1,0 +1,248 @@
+package client
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"baton/bridge"
+	"baton/bridge/irc"
+	"baton/federation"
+)
+
+// remotes are the users of other networks that this server shows: by the nick from which they
+// speak, and as members of the channels in which they spoke. They have no connection.
+type remotes struct {
+	users map[federation.DID]*user
+	wants map[*user]string // the nick of its name, for a user that has another one
+	moves irc.Moves
+}
+
+// maxRemotes bounds the users of other networks. Beyond it the one that has been silent longest
+// leaves.
+const maxRemotes = 4096
+
+// speaker returns the source of what a DID says.
+func (s *server) speaker(did federation.DID, name string) string {
+	if did == s.link.ports.Home.DID() {
+		return s.self()
+	}
+	for u := range s.accounts[did] {
+		if u.welcome {
+			return u.mask()
+		}
+	}
+	return s.remote(did, name).mask()
+}
+
+// remote returns the user of another network that a DID is, and notes that it speaks now.
+func (s *server) remote(did federation.DID, name string) *user {
+	now := time.Now()
+	did, name = s.remotes.moves.Now(did, name)
+	u := s.remotes.users[did]
+	if u == nil {
+		if len(s.remotes.users) >= maxRemotes {
+			silent := slices.MinFunc(slices.Collect(maps.Values(s.remotes.users)), func(a, b *user) int { return a.spokeAt().Compare(b.spokeAt()) })
+			s.removeRemote(silent, "silent for long")
+		}
+		u = newUser("", bridge.SubnetOf(""))
+		u.remote, u.welcome, u.since = did, true, now
+		u.ident, u.host, u.real = did.Hash()[:maxIdentBytes], s.name, irc.Cut(irc.Plain(name), maxRealBytes)
+		s.remotes.users[did] = u
+		s.nameRemote(u, name)
+		s.tellWatchers(u, true)
+	}
+	u.spoke = now
+	return u
+}
+
+// nameRemote gives a user of another network a free nick that is like its name.
+func (s *server) nameRemote(u *user, name string) {
+	best, nick := "", ""
+	for nick = range irc.Nicks(name, "", u.remote, maxNickBytes) {
+		if best == "" {
+			best = nick
+		}
+		if owner := s.nicks[fold(nick)]; (owner == nil || owner == u) && fold(nick) != fold(selfNick) {
+			break
+		}
+	}
+	if s.nicks[fold(u.nick)] == u {
+		delete(s.nicks, fold(u.nick))
+	}
+	u.nick, s.nicks[fold(nick)] = nick, u
+	if delete(s.remotes.wants, u); best != nick {
+		s.remotes.wants[u] = best
+	}
+}
+
+// renameRemote gives a user of another network another nick, and tells the clients.
+func (s *server) renameRemote(u *user, name string) {
+	before := *u
+	s.nameRemote(u, name)
+	if u.nick == before.nick {
+		return
+	}
+	s.spread(before.says("NICK", u.nick), s.neighbours(u, false))
+	s.tellWatchers(&before, false)
+	s.tellWatchers(u, true)
+}
+
+// release gives the users that want a nick, which a client gave up, that nick.
+func (s *server) release(nick string) {
+	for u, want := range s.remotes.wants {
+		if fold(want) == fold(nick) {
+			s.renameRemote(u, want)
+			return
+		}
+	}
+}
+
+// yield frees a nick for a client.
+func (s *server) yield(nick string, to *user) {
+	u := s.nicks[fold(nick)]
+	if u == nil || u.remote == "" {
+		return
+	}
+	s.nicks[fold(nick)] = to
+	s.renameRemote(u, nick)
+}
+
+// seat brings a user of another network into a channel.
+func (s *server) seat(u *user, venue string, c *channel) {
+	if c.members[u] != nil {
+		return
+	}
+	c.members[u], u.channels[venue] = &member{}, c
+	s.spread(u.tells("JOIN", c.name, u.accountName(), u.real).text(), having(capExtendedJoin, c.others(u)))
+	s.spread(u.tells("JOIN", c.name), lacking(capExtendedJoin, c.others(u)))
+	if u.away != "" {
+		s.spread(u.says("AWAY", u.away), having(capAwayNotify, c.others(u)))
+	}
+}
+
+// removeRemote takes a user of another network off this server.
+func (s *server) removeRemote(u *user, reason string) {
+	s.spread(u.says("QUIT", reason), s.neighbours(u, false))
+	for venue, c := range u.channels {
+		s.depart(u, venue, c)
+	}
+	delete(s.nicks, fold(u.nick))
+	delete(s.remotes.users, u.remote)
+	delete(s.remotes.wants, u)
+	s.tellWatchers(u, false)
+}
+
+var _ bridge.PresenceLink = (*Link)(nil)
+
+// Follow implements [bridge.PresenceLink].
+func (l *Link) Follow(_ context.Context, c bridge.PresenceChange) {
+	if s := l.live.Load(); s != nil {
+		s.ask(func() { s.follow(c) })
+	}
+}
+
+func (s *server) follow(c bridge.PresenceChange) {
+	u := s.remotes.users[c.DID]
+	if c.Name != "" {
+		s.remotes.moves.Add(c)
+	}
+	switch {
+	case u == nil:
+	case c.Gone:
+		s.removeRemote(u, irc.LeftReason)
+	case c.Name != "":
+		if other := s.remotes.users[c.Now]; other != nil && other != u {
+			s.removeRemote(other, irc.LeftReason)
+		}
+		delete(s.remotes.users, c.DID)
+		u.remote, s.remotes.users[c.Now] = c.Now, u
+		s.renameRemote(u, c.Name)
+	case c.Away != u.away:
+		u.away = irc.Cut(irc.Plain(c.Away), maxAwayBytes)
+		notice := u.tells("AWAY")
+		if u.away != "" {
+			notice = u.says("AWAY", u.away)
+		}
+		s.spread(notice, having(capAwayNotify, s.neighbours(u, false)))
+	}
+}
+
+// watchRemotes removes the users of other networks that left their own network, until the server
+// ends. Most of them are removed by [Link.Follow].
+func (s *server) watchRemotes(ctx context.Context) {
+	p := s.link.ports.Presence
+	if p == nil {
+		return
+	}
+	look := time.NewTicker(s.link.presenceEvery)
+	defer look.Stop()
+	before := map[federation.DID]bool{}
+	for {
+		select {
+		case <-look.C:
+		case <-s.ended:
+			return
+		}
+		var all []federation.DID
+		s.ask(func() { all = slices.Collect(maps.Keys(s.remotes.users)) })
+		missing := map[federation.DID]bool{}
+		for _, did := range all {
+			if !p.Left(ctx, did) {
+				continue
+			}
+			if missing[did] = true; before[did] {
+				s.ask(func() {
+					if u := s.remotes.users[did]; u != nil {
+						s.removeRemote(u, irc.LeftReason)
+					}
+				})
+			}
+		}
+		before = missing
+	}
+}
+
+// local returns the client with a nick, nil for none and for a user of another network.
+func (s *server) local(nick string) *user {
+	if u := s.nicks[fold(nick)]; u != nil && u.remote == "" {
+		return u
+	}
+	return nil
+}
+
+// remoteOf returns the DID of the user of another network with a nick, "" for none.
+func (s *server) remoteOf(nick string) federation.DID {
+	if u := s.nicks[fold(nick)]; u != nil {
+		return u.remote
+	}
+	return ""
+}
+
+// changed tells other links what became of a client whose text was relayed.
+func (s *server) changed(u *user, c bridge.PresenceChange) {
+	if u.relayed == "" {
+		return
+	}
+	c.Link, c.DID = s.link.Name(), u.relayed
+	if c.Now != "" {
+		u.relayed = c.Now
+	}
+	s.announce(c)
+}
+
+// relayedAs returns the DID under which the text of a client is relayed.
+func (s *server) relayedAs(u *user) federation.DID {
+	if u.account != "" {
+		return u.account
+	}
+	return s.link.ports.Messages.Guest(s.link.Name(), u.nick)
+}
+
+// renamed tells other links that a client has another nick, or has logged in.
+func (s *server) renamed(u *user) {
+	if u.relayed != "" {
+		s.changed(u, bridge.PresenceChange{Name: u.nick, Now: s.relayedAs(u)})
+	}
+}

@@ -1,0 +1,70 @@
+package freeq
+
+import (
+	"context"
+
+	"baton/bridge"
+	"baton/federation"
+)
+
+// changed tells other links what became of a user whose text was relayed.
+func (s *session) changed(p *person, c bridge.PresenceChange) {
+	c.Link, c.DID = s.link.cfg.Name, p.as
+	if c.Now != "" {
+		p.as = c.Now
+	}
+	s.announcer.Announce(s.Asking, s.Running.Go, s.link.deps.Presence, c)
+}
+
+// departing has a user leave, and tells other links if the user is in no channel any more.
+func (s *session) departing(nick string, leave func()) {
+	p := s.theirs.named(nick)
+	if leave(); p != nil && s.theirs.named(nick) == nil {
+		s.changed(p, bridge.PresenceChange{Gone: true})
+	}
+}
+
+// renamed tells other links that a user has another nick.
+func (s *session) renamed(p *person, old string) {
+	if p == nil || p.as == "" || p.nick == old {
+		return
+	}
+	now := p.as
+	if now == s.guest(old) {
+		now = s.guest(p.nick)
+	}
+	s.changed(p, bridge.PresenceChange{Name: p.nick, Now: now})
+}
+
+// guest returns the DID under which the text of a user without a DID is relayed.
+func (s *session) guest(nick string) federation.DID {
+	return s.link.deps.Messages.Guest(s.link.cfg.Name, nick)
+}
+
+var _ bridge.PresenceLink = (*Link)(nil)
+
+// Follow implements [bridge.PresenceLink]. A server has no presence of its peers' users other than
+// in channels.
+func (l *Link) Follow(ctx context.Context, c bridge.PresenceChange) {
+	if s := l.live.Load(); s != nil {
+		s.Post(ctx, func() { s.follow(c) })
+	}
+}
+
+// follow renames a user that keeps its DID. Any other user that changed its nick leaves: a server
+// keeps the DID of a user. It comes back with its next line.
+func (s *session) follow(c bridge.PresenceChange) {
+	r := s.link.roster
+	switch {
+	case c.Gone:
+		s.depart(c.DID)
+	case c.Name != "" && c.Now != c.DID:
+		s.depart(c.DID)
+	case c.Name != "":
+		p, known := r.Move(c, s.retire)
+		if known && p.Nick != "" {
+			s.rename(p)
+			s.present(p)
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package spanningtree
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"baton/bridge"
+	"baton/bridge/irc"
+	"baton/federation"
+)
+
+// isGuest reports whether the text of a user was relayed as that of its nick.
+func (s *session) isGuest(u *user) bool {
+	return u.relayed != "" && u.relayed == s.link.ports.Messages.Guest(s.link.cfg.Name, u.nick)
+}
+
+// relayedAs notes the DID under which the text of a user was relayed. A user that logged in has
+// another DID than before.
+func (s *session) relayedAs(u *user, did federation.DID) {
+	if u.relayed != "" && u.relayed != did {
+		s.changedUser(u, bridge.PresenceChange{Name: u.nick, Now: did})
+	}
+	u.relayed = did
+}
+
+// changedUser tells other links what became of a user whose text was relayed.
+func (s *session) changedUser(u *user, c bridge.PresenceChange) {
+	c.Link, c.DID = s.link.cfg.Name, u.relayed
+	if c.Now != "" {
+		u.relayed = c.Now
+	}
+	s.announcer.Announce(s.Asking, s.Running.Go, s.link.ports.Presence, c)
+}
+
+var _ bridge.PresenceLink = (*Link)(nil)
+
+// Follow implements [bridge.PresenceLink].
+func (l *Link) Follow(ctx context.Context, c bridge.PresenceChange) {
+	if s := l.live.Load(); s != nil {
+		s.Post(ctx, func() { s.follow(c) })
+	}
+}
+
+func (s *session) follow(c bridge.PresenceChange) {
+	r := s.link.roster
+	switch {
+	case c.Gone:
+		s.depart(c.DID)
+	case c.Name != "":
+		p, known := r.Move(c, func(p *pseudo) { s.quit(p, irc.LeftReason) })
+		if !known {
+			return
+		}
+		if p.given = false; !p.here {
+			return
+		}
+		old := p.Nick
+		s.net.forget(p.uuid, old) // its own nick is free to it
+		if nick := s.freeNick(p); nick != old {
+			s.rename(p, nick, time.Now().Unix())
+			return
+		}
+		s.net.name(p.uuid, "", old)
+	default:
+		if p := r.Of(c.DID); p != nil && p.here {
+			s.put(":%s AWAY%s", p.uuid, awayParams(c.Away))
+		}
+	}
+}
+
+// awayParams returns the parameters of AWAY: none for a user that is back.
+func awayParams(why string) string {
+	if why == "" {
+		return ""
+	}
+	return fmt.Sprintf(" %d :", time.Now().Unix()) + irc.Cut(irc.Plain(why), maxAwayBytes)
+}
+
+// maxAwayBytes bounds the reason of an absence, as InspIRCd ships.
+const maxAwayBytes = 200
