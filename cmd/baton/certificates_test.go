@@ -186,7 +186,7 @@ func (h *tlsHouse) presents(t *testing.T, what string, certificate tls.Certifica
 	}
 }
 
-func newPair(t *testing.T, ends time.Time) tls.Certificate {
+func certificateUntil(t *testing.T, ends time.Time) tls.Certificate {
 	t.Helper()
 	pair, err := bridgetest.NewCertificateUntil(ends, "gw.test", "localhost")
 	if err != nil {
@@ -215,7 +215,7 @@ func TestReplacedCertificateIsServedByEveryListenerAndLink(t *testing.T) {
 	}
 	asks()
 
-	second := newPair(t, time.Now().Add(48*time.Hour))
+	second := certificateUntil(t, time.Now().Add(48*time.Hour))
 	h.own.replace(t, second)
 	h.presents(t, "replaced", second)
 	asks()
@@ -223,7 +223,7 @@ func TestReplacedCertificateIsServedByEveryListenerAndLink(t *testing.T) {
 		t.Errorf("the metric is %v", got)
 	}
 
-	third := newPair(t, time.Now().Add(72*time.Hour))
+	third := certificateUntil(t, time.Now().Add(72*time.Hour))
 	h.own.replace(t, third)
 	if out, err := h.command(t, "reload").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -241,13 +241,13 @@ func TestUnusableCertificateFilesKeepTheCurrentOne(t *testing.T) {
 		spoil func()
 		want  string
 	}{
-		"expired": {func() { h.own.replace(t, newPair(t, time.Now().Add(-time.Minute))) }, "the certificate expired at "},
+		"expired": {func() { h.own.replace(t, certificateUntil(t, time.Now().Add(-time.Minute))) }, "the certificate expired at "},
 		"of another key": {func() {
 			key, err := os.ReadFile(h.own.keyFile)
 			if err != nil {
 				t.Fatal(err)
 			}
-			h.own.replace(t, newPair(t, time.Now().Add(48*time.Hour)))
+			h.own.replace(t, certificateUntil(t, time.Now().Add(48*time.Hour)))
 			if err := os.WriteFile(h.own.keyFile, key, 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -305,7 +305,7 @@ func TestConfigCheckWarnsOfAnExpiredCertificate(t *testing.T) {
 	if out, err := h.plain(t, "config", "check").CombinedOutput(); err != nil || string(out) != h.config+": ok\n" {
 		t.Errorf("a valid one: %v %s", err, out)
 	}
-	own.replace(t, newPair(t, time.Now().Add(-time.Hour)))
+	own.replace(t, certificateUntil(t, time.Now().Add(-time.Hour)))
 	cmd := h.plain(t, "config", "check")
 	var told strings.Builder
 	cmd.Stderr = &told

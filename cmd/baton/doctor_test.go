@@ -152,7 +152,7 @@ func TestDoctorNamesTheCauseThatKeepsAGatewayFromStarting(t *testing.T) {
 		}, "permissions", "FAIL permissions: others may read ", "chmod 600 ", true},
 		"an expired certificate": {func(h *house) {
 			own := certify(t, h, "gw.test")
-			own.replace(t, newPair(t, time.Now().Add(-time.Hour)))
+			own.replace(t, certificateUntil(t, time.Now().Add(-time.Hour)))
 			h.configure(t, fmt.Sprintf("[tls]\ncert_file = %q\nkey_file = %q\n", own.certFile, own.keyFile))
 		}, "certificate", "FAIL certificate: expired at ", "baton config check", false},
 		"a certificate of another key": {func(h *house) {

@@ -162,6 +162,7 @@ const headroom = 64 << 20
 func run(ctx context.Context, args []string, streams std) int {
 	ballast := make([]byte, headroom)
 	defer runtime.KeepAlive(ballast)
+	alone := len(args) == 0
 	args = expected(args)
 	c := cli{Handoff: newHandoffCommands(), args: args}
 	v := buildVersion()
@@ -177,8 +178,10 @@ func run(ctx context.Context, args []string, streams std) int {
 	addExamples(parser.Model.Node)
 	command, err := parser.Parse(args)
 	switch {
+	case alone:
+		return exitUsage // help was printed
 	case exited >= 0:
-		return exited // help was printed
+		return exited // help or the version was printed
 	case err != nil:
 		return tell(streams, slices.Contains(args, "--json"), "usage", &usageError{err}) // c may not know yet
 	}

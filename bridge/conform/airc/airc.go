@@ -5,7 +5,7 @@
 //
 //	results, err := airc.Run(ctx, airc.Config{URL: "http://127.0.0.1:8080"}, nil)
 //
-// spec: airc-v0.1.1 §4-§8, §11
+// spec: airc-v0.1.1 §5-§7
 package airc
 
 import (
