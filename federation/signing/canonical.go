@@ -8,6 +8,7 @@ import (
 
 	exact "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/gowebpki/jcs"
 
 	"baton/federation"
 )
@@ -18,13 +19,17 @@ func JCS(text []byte) ([]byte, error) {
 	if err := federation.ExactJSON(text); err != nil {
 		return nil, err
 	}
-	return canonical(bytes.Clone(text))
+	return canonical(text)
 }
 
-// canonical rewrites a JSON value in its canonical form, in the same memory if it fits.
-func canonical(text jsontext.Value) ([]byte, error) {
-	err := text.Canonicalize()
-	return text, err
+// canonical returns the canonical form of JSON. The library of RFC 8785 takes seven times as long as
+// the comparison: it is not asked about text that is canonical, as nearly all of it is.
+func canonical(text []byte) ([]byte, error) {
+	same := jsontext.Value(bytes.Clone(text))
+	if err := same.Canonicalize(); err == nil && bytes.Equal(same, text) {
+		return same, nil
+	}
+	return jcs.Transform(text)
 }
 
 // without returns the canonical form of a JSON object without some of its members. Their

@@ -20,7 +20,7 @@ func (l *Link) Addressee(_ context.Context, nick string) (federation.DID, bool) 
 }
 
 // Here implements [bridge.Messenger].
-func (*Link) Here(context.Context, bridge.Recipient) bool { return true }
+func (*Link) Here(context.Context, bridge.Recipient) (string, bool) { return "", true }
 
 // DeliverText implements [bridge.TextLink]. A message of an offerer whose task waits for input
 // continues that task. A message that names no task answers the only one that waits.
