@@ -10,5 +10,5 @@ import (
 
 // lock waits until no other process has a file locked, and locks it until it is closed.
 func lock(f *os.File) error {
-	return unix.Flock(int(f.Fd()), unix.LOCK_EX) //nolint:gosec // G115: a descriptor
+	return unix.Flock(int(f.Fd()), unix.LOCK_EX)
 }

@@ -263,7 +263,7 @@ func exclusively(path string, change func(kept) (kept, error)) error {
 	if err != nil || after == before {
 		return err
 	}
-	if text, err = json.Marshal(after); err == nil {
+	if text, err = json.Marshal(after); err == nil { //nolint:gosec // G117: the file keeps the token
 		err = f.Truncate(0)
 	}
 	if err == nil {

@@ -288,7 +288,7 @@ type login struct {
 func (s *Server) loggedIn(r *http.Request, now time.Time) (party, error) {
 	var in login
 	if s.logins.Open(s.cookieOf(r, loginCookie), now, &in) != nil {
-		return party{}, nil
+		return party{}, nil //nolint:nilerr // the browser has no login of this gateway
 	}
 	session, err := s.deps.Record.Session(r.Context(), in.Session, now)
 	switch {
@@ -297,7 +297,7 @@ func (s *Server) loggedIn(r *http.Request, now time.Time) (party, error) {
 	case err != nil:
 		return party{}, err
 	case s.access.CheckBlocked(r.Context(), in.DID) != nil:
-		return party{}, nil
+		return party{}, nil //nolint:nilerr // a blocked party is not logged in
 	}
 	return party{in.DID, session.Key, session.Bound}, nil
 }
@@ -404,7 +404,7 @@ func (s *Server) approved(w http.ResponseWriter, r *http.Request, asked request,
 		Redirect: asked.Redirect, Challenge: asked.Challenge, Resource: asked.Resource,
 	}, now.Add(codeLife))
 	if err == nil {
-		http.Redirect(w, r, s.redirect(asked, url.Values{"code": {code}}), http.StatusSeeOther)
+		http.Redirect(w, r, s.redirect(asked, url.Values{"code": {code}}), http.StatusSeeOther) //nolint:gosec // G710: the client registered the address
 	}
 	return err
 }
@@ -418,7 +418,7 @@ func (s *Server) denied(w http.ResponseWriter, r *http.Request, asked request, n
 		}
 		return err
 	}
-	http.Redirect(w, r, s.redirect(asked, url.Values{"error": {"access_denied"}, "error_description": {"the login was denied"}}), http.StatusSeeOther)
+	http.Redirect(w, r, s.redirect(asked, url.Values{"error": {"access_denied"}, "error_description": {"the login was denied"}}), http.StatusSeeOther) //nolint:gosec // G710: the client registered the address
 	return nil
 }
 

@@ -115,10 +115,12 @@ func plainName(name string) string {
 // privateScheme is the form of a scheme that programs may register for themselves.
 var privateScheme = regexp.MustCompile(`^[a-z][a-z0-9+.-]{1,63}$`)
 
-// publicSchemes are schemes that a browser or the system handles itself.
-var publicSchemes = []string{
-	"about", "blob", "chrome", "content", "data", "dav", "facetime", "file", "filesystem", "ftp", "ftps", "geo", "intent", "javascript", "jar", "ldap", "mailto",
-	"magnet", "nfs", "resource", "sftp", "sip", "sips", "sms", "smb", "ssh", "tel", "telnet", "vbscript", "view-source", "ws", "wss", "xmpp",
+// publicSchemes returns the schemes that a browser or the system handles itself.
+func publicSchemes() []string {
+	return []string{
+		"about", "blob", "chrome", "content", "data", "dav", "facetime", "file", "filesystem", "ftp", "ftps", "geo", "intent", "javascript", "jar", "ldap", "mailto",
+		"magnet", "nfs", "resource", "sftp", "sip", "sips", "sms", "smb", "ssh", "tel", "telnet", "vbscript", "view-source", "ws", "wss", "xmpp",
+	}
 }
 
 // checkRedirect returns why a redirect URI is refused, or nil.
@@ -137,7 +139,7 @@ func checkRedirect(text string) error {
 		return nil
 	case u.Scheme == "http" || u.Scheme == "https":
 		return errors.New("want https, or http on this machine")
-	case slices.Contains(publicSchemes, u.Scheme) || !privateScheme.MatchString(u.Scheme):
+	case slices.Contains(publicSchemes(), u.Scheme) || !privateScheme.MatchString(u.Scheme):
 		return fmt.Errorf("the scheme %.32q is not allowed", u.Scheme)
 	}
 	return nil

@@ -95,6 +95,8 @@ data_dir = "."
 listen = "127.0.0.1:0"
 [admin]
 listen = "127.0.0.1:0"
+[agents]
+open_registration = true # the listener is on this machine
 [log]
 level = "warn"
 [[irc.spanningtree]]
