@@ -330,11 +330,11 @@ func (f filing) push(ctx context.Context, q engine.Tx) error {
 	err := q.Row(ctx, `SELECT seq FROM event WHERE id = ? AND signer = ?`, []any{f.Event.ID.String(), item.Sender}, &item.Item)
 	for _, did := range f.Inboxes {
 		if err == nil {
-			err = queue.QueueEntry(ctx, q, did, item)
+			err = queue.PushEntry(ctx, q, did, item)
 		}
 	}
 	if err == nil && f.View.Version > 0 {
-		err = queue.QueueStep(ctx, q, item)
+		err = queue.PushStep(ctx, q, item)
 	}
 	return err
 }

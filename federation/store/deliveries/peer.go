@@ -300,7 +300,7 @@ func waitingDocument(ctx context.Context, q engine.Tx, row int64) (to int64, r f
 	return to, rows[0], nil
 }
 
-// after scans one column before those of another scan.
+// after scans one column before the columns of another scan.
 type after struct {
 	engine.Scanner
 	first *int64

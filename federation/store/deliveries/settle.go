@@ -101,7 +101,8 @@ func closeRow(ctx context.Context, q engine.Tx, to, row int64, lane string, how 
 		err = queue.Advance(ctx, q, to, lane)
 	}
 	if err == nil && how.Dead != "" {
-		err = q.Put(ctx, `UPDATE letter SET last = last + 1 WHERE id = 1 AND EXISTS (SELECT 1 FROM delivery WHERE item = ? AND destination = ? AND letter IS NULL)`, row, to)
+		err = q.Put(ctx, `INSERT INTO letter (id, last) SELECT 1, 1 WHERE EXISTS (SELECT 1 FROM delivery WHERE item = ? AND destination = ? AND letter IS NULL)
+			ON CONFLICT (id) DO UPDATE SET last = letter.last + 1`, row, to)
 		if err == nil {
 			err = q.Put(ctx, `UPDATE delivery SET letter = coalesce(letter, (SELECT last FROM letter WHERE id = 1)), replayed = 0 WHERE item = ? AND destination = ?`, row, to)
 		}

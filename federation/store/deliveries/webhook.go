@@ -77,7 +77,7 @@ func (s *Outboxes) pushWaiting(ctx context.Context, q engine.Tx, h federation.We
 	if err != nil {
 		return err
 	}
-	return queue.QueueWaiting(ctx, q, to, waiting, owner)
+	return queue.PushWaiting(ctx, q, to, waiting, owner)
 }
 
 // Webhook returns [federation.ErrNotFound] for an unknown id.

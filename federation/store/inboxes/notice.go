@@ -59,7 +59,7 @@ func fileNoticeOn(ctx context.Context, q engine.Tx, link string, n federation.No
 	if err != nil {
 		return err
 	}
-	return queue.QueueNotice(ctx, q, link, n.Reader(), signerOf(n), item, called && link == federation.InboxLink)
+	return queue.PushNotice(ctx, q, link, n.Reader(), signerOf(n), item, called && link == federation.InboxLink)
 }
 
 // DropNotices deletes the notices that a condition on notice selects, with their deliveries. It returns the number of notices.

@@ -32,7 +32,7 @@ const (
 const (
 	NotTold = 0
 	Told    = 1
-	Nobody  = 2 // and nobody is to be told
+	Nobody  = 2 // there is no one to tell
 )
 
 // Personal is the SQL value of [federation.RankPersonal].
@@ -120,20 +120,20 @@ func HasParticipant(name string) string {
 	return `EXISTS (SELECT 1 FROM webhook w WHERE w.participant = ` + name + ` AND w.participant <> '')`
 }
 
-// QueueEntry queues the deliveries of an entry to the webhooks of its inbox. The Destination of the
+// PushEntry queues the deliveries of an entry to the webhooks of its inbox. The Destination of the
 // row is that of each webhook.
-func QueueEntry(ctx context.Context, q engine.Tx, did federation.DID, entry Row) error {
+func PushEntry(ctx context.Context, q engine.Tx, did federation.DID, entry Row) error {
 	return toWebhooks(ctx, q, entry, ofInbox, did)
 }
 
-// QueueStep queues the deliveries of a step to the webhooks that follow its handoff.
-func QueueStep(ctx context.Context, q engine.Tx, step Row) error {
+// PushStep queues the deliveries of a step to the webhooks that follow its handoff.
+func PushStep(ctx context.Context, q engine.Tx, step Row) error {
 	return toWebhooks(ctx, q, step, ofHandoff, step.Lane)
 }
 
-// QueueMessage queues the deliveries of a message to the webhooks of its recipient, a participant
+// PushMessage queues the deliveries of a message to the webhooks of its recipient, a participant
 // of a network.
-func QueueMessage(ctx context.Context, q engine.Tx, recipient string, message Row) error {
+func PushMessage(ctx context.Context, q engine.Tx, recipient string, message Row) error {
 	return toWebhooks(ctx, q, message, ofParticipant, recipient)
 }
 
@@ -206,9 +206,9 @@ func drop(ctx context.Context, q engine.Tx, which string, args ...any) error {
 	return err
 }
 
-// QueueNotice queues a notice for its reader, and its deliveries to the webhooks of the reader's
+// PushNotice queues a notice for its reader, and its deliveries to the webhooks of the reader's
 // inbox if it is in the inbox. Lane is the order of the latter.
-func QueueNotice(ctx context.Context, q engine.Tx, link string, reader federation.DID, signer federation.DID, notice Row, called bool) error {
+func PushNotice(ctx context.Context, q engine.Tx, link string, reader federation.DID, signer federation.DID, notice Row, called bool) error {
 	err := q.Row(ctx, `SELECT coalesce((SELECT n FROM actor WHERE did = ?), 0)`, []any{signer}, &notice.Sender) // DIDs that others make up get no number
 	if err != nil {
 		return err
@@ -223,5 +223,5 @@ func QueueNotice(ctx context.Context, q engine.Tx, link string, reader federatio
 	if err := Put(ctx, q, told); err != nil || !called {
 		return err
 	}
-	return QueueEntry(ctx, q, reader, notice)
+	return PushEntry(ctx, q, reader, notice)
 }

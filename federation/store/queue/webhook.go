@@ -8,11 +8,11 @@ import (
 	"baton/federation/store/engine"
 )
 
-// QueueWaiting queues all that waits for a webhook, whose destination is ?2 and whose owner is ?1.
+// PushWaiting queues all that waits for a webhook, whose destination is ?2 and whose owner is ?1.
 // The waiting items are the rows of a SELECT: destination, item, lane, sender and the time that it
 // was queued; "" for none. Refused deliveries of these items and of notices, or of any item if none
 // is selected, wait again.
-func QueueWaiting(ctx context.Context, q engine.Tx, to int64, waiting, owner string) error {
+func PushWaiting(ctx context.Context, q engine.Tx, to int64, waiting, owner string) error {
 	const again = `SET state = 'waiting', attempt = 0, reason = '', ended = 0, code = '' WHERE `
 	first := ""
 	if waiting != "" {

@@ -149,7 +149,7 @@ func queueMessage(ctx context.Context, q engine.Tx, sender, recipient string, it
 		return err
 	}
 	item.Item += queue.FirstMessage
-	return queue.QueueMessage(ctx, q, recipient, item)
+	return queue.PushMessage(ctx, q, recipient, item)
 }
 
 // orderOf returns the order key of the deliveries of a message to webhooks.

@@ -377,7 +377,7 @@ ON CONFLICT (item, destination) DO UPDATE SET letter = excluded.letter, replayed
     queued = CASE delivery.state WHEN 'dead' THEN excluded.queued ELSE delivery.queued END, attempt = CASE delivery.state WHEN 'dead' THEN excluded.attempt ELSE delivery.attempt END;
 UPDATE delivery SET letter = l.n, code = CASE delivery.state WHEN 'dead' THEN l.reason ELSE '' END, replayed = l.replayed
 FROM dead_before l WHERE delivery.item = l.peer_delivery + 13510798882111488 AND l.peer_delivery IS NOT NULL;
-INSERT INTO letter (id, last) SELECT 1, coalesce(max(n), 0) FROM dead_before;
+INSERT INTO letter (id, last) SELECT 1, max(n) FROM dead_before HAVING count(*) > 0;
 
 INSERT INTO attempt (item, destination, n, at, reason)
 SELECT t.item, d.n, t.n, t.at, t.reason FROM attempt_before t JOIN destination d ON d.name = t.link LEFT JOIN webhook w ON 'webhook/' || w.id = t.link
