@@ -41,6 +41,12 @@ const (
 	ToReaders DestinationKind = "notices" // the readers of the notices of a link
 )
 
+// Destination is a destination that is visited, such as a webhook, and how it stands.
+type Destination struct {
+	Name     string // among all destinations
+	Failures int    // visits in a row that it did not answer
+}
+
 // PeerDestination returns the name of a peer of a network among all destinations. A home of the
 // same name is another destination.
 func PeerDestination(peer string) string { return string(ToPeer) + "/" + peer }

@@ -29,6 +29,10 @@ func runRecord(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Run("leases", func(t *testing.T) { runLeases(t, open) })
 	t.Run("devices", func(t *testing.T) { runDevices(t, open) })
 	t.Run("outboxes", func(t *testing.T) { runOutbox(t, open) })
+	for name, kind := range destinationKinds() {
+		t.Run("deliveries to a "+name, suite{open}.testKind(kind))
+	}
+	t.Run("destinations are taken by one worker at a time", suite{open}.testTake)
 	t.Run("bindings", func(t *testing.T) { runBindings(t, open) })
 	t.Run("bound names", func(t *testing.T) { runBoundNames(t, open) })
 	t.Run("deliveries", func(t *testing.T) { runDeliveries(t, open) })

@@ -8,12 +8,13 @@
 //   - handoffs: logs, views, lists, evidence, and steps that wait
 //   - inboxes: arrivals of a DID, its devices, leases and notices
 //   - journals: what links append, such as histories of sessions
-//   - deliveries: pending deliveries to links, peers and webhooks, and dead letters
+//   - deliveries: pending and ended deliveries to links, peers, webhooks and readers of notices, and dead
+//     letters
 //   - participants: bindings, keys, sessions
 //   - homes: other homes, and where mailboxes are
 //   - operators: what operators decide and look at
 //
-// Two packages have no methods of the Record: queue writes the rows of deliveries to webhooks, and
+// Two packages have no methods of the Record: queue writes the rows of deliveries, and
 // eventform turns an event into the columns of its row and back.
 //
 // This package has the changes of several subjects at once: [Record.Append], [Record.Prune],

@@ -293,9 +293,10 @@ func (s *Outboxes) backlogOf(ctx context.Context, name string) (b federation.Bac
 // A lane is the queue of one handoff on a link. Only its first row has a time in the column next, 0
 // before the first attempt. A row that waits for a party has its own time, and blocks no other row.
 
-// notHeld is the condition that no operator holds the destination ?1. A hold is on the plain name
-// of a link or of a peer.
-const notHeld = `NOT EXISTS (SELECT 1 FROM destination o JOIN destination h ON h.name = CASE o.kind WHEN 'peer' THEN substr(o.name, 6) ELSE o.name END WHERE o.n = ?1 AND h.held > 0)`
+// notHeld is the condition that no operator holds the destination ?1, and that it is no webhook
+// that ended until ?2. A hold is on the plain name of a link or of a peer.
+const notHeld = `NOT EXISTS (SELECT 1 FROM destination o JOIN destination h ON h.name = CASE o.kind WHEN 'peer' THEN substr(o.name, 6) ELSE o.name END WHERE o.n = ?1 AND h.held > 0)
+		AND NOT EXISTS (SELECT 1 FROM destination o JOIN webhook w ON w.id = substr(o.name, 9) WHERE o.n = ?1 AND o.kind = 'webhook' AND w.ends > 0 AND w.ends <= ?2)`
 
 // due reads no more of an outbox than it returns, however much is due and however much waits for its
 // time: what was never tried, by rank, and what is due again, by its time. The argument chooses rows.
@@ -324,59 +325,36 @@ const nextSender = `WITH RECURSIVE turn (n) AS (
 // [federation.Rank] first, of one rank the oldest. If more than limit are due again after a
 // failure, the ones that became due first are returned. It returns none of a held link.
 func (s *Outboxes) Heads(ctx context.Context, link string, now time.Time, limit int) ([]federation.HandoffID, error) {
-	to, err := s.db.Destination(ctx, link)
-	var due []federation.HandoffID
-	if err == nil && to != 0 {
-		due, err = engine.Rows(ctx, s.db.Reads(), handoffs.ScanHandoffID, headsOf, to, engine.Stamp(now), max(limit, 0))
-	}
+	due, err := s.Rows().Heads(ctx, link, now, limit)
 	if err != nil {
-		return nil, fmt.Errorf("read what is due to %s: %w", link, err)
+		return nil, err
 	}
-	return due, nil
+	return handoffIDs(due)
 }
 
-//nolint:gochecknoglobals // constants, but for their functions
-var headsOf, headsOfSender = due(ofLink), due(ofSender)
+// handoffIDs reads the lanes of steps.
+func handoffIDs(lanes []string) ([]federation.HandoffID, error) {
+	var ids []federation.HandoffID
+	for _, lane := range lanes {
+		var id federation.HandoffID
+		if err := id.UnmarshalText([]byte(lane)); err != nil {
+			return nil, fmt.Errorf("read lane %q: %w", lane, err)
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
 
 // Turn returns the next sender after another one, in a circle of the DIDs that signed a due
 // first row, in the order in which the record met them, with up to limit handoffs of these rows in the order of Heads. Nothing is due to a
 // held link.
 func (s *Outboxes) Turn(ctx context.Context, link string, after federation.DID, now time.Time, limit int) (federation.Turn, error) {
-	turn, err := s.turn(ctx, link, after, now, limit)
+	turn, err := s.Rows().Turn(ctx, link, after, now, limit)
 	if err != nil {
-		return federation.Turn{}, fmt.Errorf("read whose turn it is at %s: %w", link, err)
+		return federation.Turn{}, err
 	}
-	return turn, nil
-}
-
-// unknownSender stands for the senders without a number. No DID is as short.
-const unknownSender = federation.DID("unknown")
-
-func (s *Outboxes) turn(ctx context.Context, link string, after federation.DID, now time.Time, limit int) (turn federation.Turn, err error) {
-	to, err := s.db.Destination(ctx, link)
-	if err != nil || to == 0 {
-		return turn, err
-	}
-	last, sender := int64(-1), int64(0) // 0 is the unknown sender
-	if after != "" {
-		if last, err = s.db.Actor(ctx, after); err != nil {
-			return turn, err
-		}
-	}
-	err = s.db.Reads().Row(ctx, nextSender, []any{to, engine.Stamp(now), last}, &sender)
-	if errors.Is(err, federation.ErrNotFound) && last >= 0 {
-		err = s.db.Reads().Row(ctx, nextSender, []any{to, engine.Stamp(now), -1}, &sender)
-	}
-	if errors.Is(err, federation.ErrNotFound) {
-		return turn, nil
-	}
-	if err == nil {
-		err = s.db.Reads().Row(ctx, `SELECT coalesce((SELECT did FROM actor WHERE n = ?1), ?2)`, []any{sender, unknownSender}, &turn.Sender)
-	}
-	if err == nil {
-		turn.Lanes, err = engine.Rows(ctx, s.db.Reads(), handoffs.ScanHandoffID, headsOfSender, to, engine.Stamp(now), max(limit, 0), sender)
-	}
-	return turn, err
+	lanes, err := handoffIDs(turn.Lanes)
+	return federation.Turn{Sender: turn.Sender, Lanes: lanes}, err
 }
 
 // rowOrder orders the rows of a lane. Rows that wait for a party come last, so that they never fill
@@ -386,12 +364,7 @@ const rowOrder = `CASE WHEN f.rank = ` + queue.Personal + ` AND f.next > 0 THEN 
 // PendingOf returns up to limit rows of one handoff in order. Rows that wait for a party and
 // were not hurried come last. An unreadable row is included, as Broken.
 func (s *Outboxes) PendingOf(ctx context.Context, link string, id federation.HandoffID, limit int) ([]federation.Delivery, error) {
-	found, err := engine.Rows(ctx, s.db.Reads(), scanDelivery, `SELECT `+deliveryColumns+`
-		WHERE f.destination = `+ofName+` AND f.lane = ?2 AND f.state = 'waiting' ORDER BY `+rowOrder+` LIMIT 0 + ?3`, link, id.String(), max(limit, 0))
-	if err != nil {
-		return nil, fmt.Errorf("read what %s is owed of %s: %w", link, id, err)
-	}
-	return found, nil
+	return s.Rows().PendingOf(ctx, link, id.String(), limit)
 }
 
 // stuckLook bounds what is looked at for one DID: each step of a busy participant asks, while
@@ -418,44 +391,16 @@ func stuckLooks() (ofParty, withParty, first string) {
 // order of Heads, if it has any, else the next due one. Of a DID with hundreds of handoffs, and
 // hundreds of pending rows, it may miss one. It returns [federation.ErrNotFound] if no row waits.
 func (s *Outboxes) Stuck(ctx context.Context, link string, did federation.DID, now time.Time) (id federation.HandoffID, err error) {
-	to, err := s.db.Destination(ctx, link)
-	var party int64
-	if err == nil {
-		party, err = s.db.Actor(ctx, did)
-	}
+	lane, err := s.Rows().Stuck(ctx, link, did, now)
 	if err != nil {
-		return id, fmt.Errorf("read what waits for %s: %w", link, err)
+		return id, err
 	}
-	first, ofDID := []any{to, engine.Stamp(now)}, []any{to, engine.Stamp(now), party, stuckLook}
-	ofParty, withParty, ofAnyone := stuckLooks()
-	looks := []struct {
-		query string
-		args  []any
-	}{{ofParty, ofDID}, {withParty, ofDID}, {ofAnyone, first}}
-	if party == 0 {
-		looks = looks[2:]
-	}
-	for _, look := range looks {
-		var text string
-		if err = s.db.Reads().Row(ctx, look.query, look.args, &text); err == nil {
-			return id, id.UnmarshalText([]byte(text))
-		}
-		if !errors.Is(err, federation.ErrNotFound) {
-			break
-		}
-	}
-	return id, fmt.Errorf("read what waits for %s: %w", link, err)
+	return id, id.UnmarshalText([]byte(lane))
 }
 
 // Hurry makes the first row of every handoff on a link due at once. Attempts stay counted.
 func (s *Outboxes) Hurry(ctx context.Context, link string) error {
-	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
-		return q.Put(ctx, `UPDATE delivery SET next = 0 WHERE destination = `+ofName+` AND next > 0`, link)
-	})
-	if err != nil {
-		return fmt.Errorf("hurry outbox of %s: %w", link, err)
-	}
-	return nil
+	return s.Rows().Hurry(ctx, link)
 }
 
 // HurryMessages makes the pending messages and steps of a link for a DID due at once, and returns

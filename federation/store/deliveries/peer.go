@@ -88,7 +88,10 @@ func Enqueue(ctx context.Context, q engine.Tx, r federation.PeerDelivery) error 
 		return err
 	}
 	row.Item += queue.FirstDocument
-	return queue.Put(ctx, q, row)
+	if err := queue.Put(ctx, q, row); err != nil {
+		return err
+	}
+	return q.Put(ctx, `UPDATE destination SET due = 0 WHERE n = ? AND (due IS NULL OR due > 0)`, to)
 }
 
 // PeerOutboxes returns the peers with pending relays, by their names.
@@ -108,13 +111,7 @@ func (s *Outboxes) PeerOutboxes(ctx context.Context) ([]federation.PeerOutbox, e
 
 // Pause notes that a peer did not answer, or with no Failures that it did.
 func (s *Outboxes) Pause(ctx context.Context, p federation.PeerOutbox) error {
-	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
-		return q.Put(ctx, `UPDATE destination SET failures = ?, next = ? WHERE name = ?`, p.Failures, engine.Stamp(p.Next), federation.PeerDestination(p.Name))
-	})
-	if err != nil {
-		return fmt.Errorf("note pause of %s: %w", p.Name, err)
-	}
-	return nil
+	return s.Rows().Pause(ctx, federation.PeerDestination(p.Name), p.Failures, p.Next)
 }
 
 // PeerBacklogs returns how the queue of each peer stands, by their names.
@@ -184,18 +181,26 @@ func (s *Outboxes) Postpone(ctx context.Context, row int64, reason, unsure strin
 
 // PeerTook takes a row out: the peer has it.
 func (s *Outboxes) PeerTook(ctx context.Context, row int64, now time.Time) error {
-	return s.changePeerDelivery(ctx, row, func(ctx context.Context, q engine.Tx, _ int64, r federation.PeerDelivery) error {
-		if err := s.documentEnded(ctx, q, r, federation.DeliveryDelivered, now); err != nil {
+	return s.changePeerDelivery(ctx, row, func(ctx context.Context, q engine.Tx, to int64, r federation.PeerDelivery) error {
+		return s.endDocument(ctx, q, to, r, federation.Settlement{At: now})
+	})
+}
+
+// endDocument ends the delivery of a document. One that its peer has is deleted.
+func (s *Outboxes) endDocument(ctx context.Context, q engine.Tx, to int64, r federation.PeerDelivery, how federation.Settlement) error {
+	if how.Outcome() != federation.DeliveryDelivered {
+		return s.buryDocument(ctx, q, to, r, how)
+	}
+	if err := s.documentEnded(ctx, q, r, federation.DeliveryDelivered, how.At); err != nil {
+		return err
+	}
+	if r.Delayed {
+		n := federation.Notice{Kind: federation.NoticeDelivered, To: r.Peer, At: how.At}
+		if err := s.noteDocument(ctx, q, r, n); err != nil {
 			return err
 		}
-		if r.Delayed {
-			n := federation.Notice{Kind: federation.NoticeDelivered, To: r.Peer, At: now}
-			if err := s.noteDocument(ctx, q, r, n); err != nil {
-				return err
-			}
-		}
-		return dropDocument(ctx, q, row+queue.FirstDocument)
-	})
+	}
+	return dropDocument(ctx, q, r.Row+queue.FirstDocument)
 }
 
 // EndPeerDelivery forgets a document with its attempts, pending or given up.

@@ -203,46 +203,49 @@ func (s *Outboxes) pushedStep(ctx context.Context, q engine.Tx, id federation.We
 // [inboxes.Inboxes.Read]. After the last attempt a step becomes a dead letter without a
 // notice: it still waits in the inbox.
 func (s *Outboxes) PushEnded(ctx context.Context, id federation.WebhookID, item int64, how federation.Settlement) error {
-	return s.change(ctx, federation.WebhookName(id), []int64{item}, func(ctx context.Context, q engine.Tx, to, item int64) error {
-		var attempt int
-		var lane string
-		err := q.Row(ctx, `SELECT attempt, lane FROM delivery WHERE item = ? AND destination = ? AND state = 'waiting'`, []any{item, to}, &attempt, &lane)
-		if errors.Is(err, federation.ErrNotFound) {
-			return nil // it is over, or its webhook is gone
-		}
-		if err != nil {
+	return s.Rows().Settle(ctx, federation.WebhookName(id), []int64{item}, how)
+}
+
+// endPush ends a delivery to a webhook in the transaction of a write.
+func (s *Outboxes) endPush(ctx context.Context, q engine.Tx, id federation.WebhookID, to, item int64, how federation.Settlement) error {
+	var attempt int
+	var lane string
+	err := q.Row(ctx, `SELECT attempt, lane FROM delivery WHERE item = ? AND destination = ? AND state = 'waiting'`, []any{item, to}, &attempt, &lane)
+	if errors.Is(err, federation.ErrNotFound) {
+		return nil // it is over, or its webhook is gone
+	}
+	if err != nil {
+		return err
+	}
+	h, step, err := s.pushedStep(ctx, q, id, to, item)
+	if err != nil {
+		return err
+	}
+	delivered := how.Outcome() == federation.DeliveryDelivered
+	if step == 0 {
+		how.Dead = "" // only a step leaves a dead letter
+	}
+	if delivered {
+		how.Why = ""
+	}
+	if err := closeRow(ctx, q, to, item, lane, how); err != nil {
+		return err
+	}
+	if !delivered {
+		attempt++
+		if err := q.Put(ctx, `UPDATE delivery SET attempt = ? WHERE item = ? AND destination = ?`, attempt, item, to); err != nil {
 			return err
 		}
-		h, step, err := s.pushedStep(ctx, q, id, to, item)
-		if err != nil {
+	}
+	if delivered && h.Participant == "" && step != 0 {
+		if _, err := inboxes.MarkRead(ctx, q, how.At, `did = (SELECT n FROM actor WHERE did = ?1) AND event = ?2`, h.DID, item); err != nil {
 			return err
 		}
-		delivered := how.Outcome() == federation.DeliveryDelivered
-		if step == 0 {
-			how.Dead = "" // only a step leaves a dead letter
-		}
-		if delivered {
-			how.Why = ""
-		}
-		if err := closeRow(ctx, q, to, item, lane, how); err != nil {
-			return err
-		}
-		if !delivered {
-			attempt++
-			if err := q.Put(ctx, `UPDATE delivery SET attempt = ? WHERE item = ? AND destination = ?`, attempt, item, to); err != nil {
-				return err
-			}
-		}
-		if delivered && h.Participant == "" && step != 0 {
-			if _, err := inboxes.MarkRead(ctx, q, how.At, `did = (SELECT n FROM actor WHERE did = ?1) AND event = ?2`, h.DID, item); err != nil {
-				return err
-			}
-		}
-		if how.Dead == "" {
-			return q.Put(ctx, `DELETE FROM attempt WHERE item = ? AND destination = ?`, item, to)
-		}
-		return noteTry(ctx, q, to, item, federation.Try{Number: attempt, At: how.At, Reason: how.Why})
-	})
+	}
+	if how.Dead == "" {
+		return q.Put(ctx, `DELETE FROM attempt WHERE item = ? AND destination = ?`, item, to)
+	}
+	return noteTry(ctx, q, to, item, federation.Try{Number: attempt, At: how.At, Reason: how.Why})
 }
 
 // PushAgain puts back the delivery that a [federation.Push.Ref] names, or with "" all that did

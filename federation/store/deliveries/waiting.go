@@ -232,6 +232,9 @@ func (s *Outboxes) Retry(ctx context.Context, f federation.WaitingFilter, now ti
 		next := int64(0)
 		if w.Peer != "" {
 			next = engine.Stamp(now)
+			if err := q.Put(ctx, `UPDATE destination SET due = 0 WHERE n = ?`, w.to); err != nil {
+				return err
+			}
 		}
 		return q.Put(ctx, `UPDATE delivery SET next = ? WHERE item = ? AND destination = ? AND next IS NOT NULL`, next, w.row, w.to)
 	})

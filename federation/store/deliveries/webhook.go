@@ -246,7 +246,7 @@ func wrapWebhooks(what string, err error) error {
 
 // NextDue returns when the next delivery to any webhook is due, after a time; zero for none.
 func (s *Outboxes) NextDue(ctx context.Context, after time.Time) (time.Time, error) {
-	due, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[int64], `SELECT due FROM destination WHERE due > ? ORDER BY due LIMIT 1`, engine.Stamp(after))
+	due, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[int64], `SELECT due FROM destination WHERE due > ? AND kind = 'webhook' ORDER BY due LIMIT 1`, engine.Stamp(after))
 	if err != nil || len(due) == 0 {
 		return time.Time{}, wrapWebhooks("look when a webhook is due", err)
 	}
@@ -257,19 +257,7 @@ func (s *Outboxes) NextDue(ctx context.Context, after time.Time) (time.Time, err
 // which may be in the future; later ones are. A webhook with deliveries due at that time goes
 // behind the waiting webhooks.
 func (s *Outboxes) LetGo(ctx context.Context, id federation.WebhookID, at time.Time) error {
-	return s.changeWebhook(ctx, id, func(ctx context.Context, q engine.Tx) error {
-		to, err := queue.Destination(ctx, q, id)
-		if errors.Is(err, federation.ErrNotFound) {
-			return nil // it was removed
-		}
-		if err == nil {
-			err = q.Put(ctx, `UPDATE destination SET taken = 0 WHERE n = ?`, to)
-		}
-		if err != nil {
-			return err
-		}
-		return queue.SetDue(ctx, q, to, at)
-	})
+	return s.Rows().LetGo(ctx, federation.WebhookName(id), at)
 }
 
 func (s *Outboxes) changeWebhook(ctx context.Context, id federation.WebhookID, change func(context.Context, engine.Tx) error) error {

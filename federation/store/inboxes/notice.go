@@ -144,36 +144,46 @@ func (s *Inboxes) Untold(ctx context.Context, link string, now time.Time, limit 
 // Told marks a notice as delivered, or as one without a reader. An unknown notice is
 // no error.
 func (s *Inboxes) Told(ctx context.Context, n federation.Notice) error {
-	return s.changeNotice(ctx, n, func(ctx context.Context, q engine.Tx, to, item int64, lane string) error {
-		err := q.Put(ctx, `UPDATE delivery SET state = 'delivered', next = NULL, ended = queued WHERE item = ? AND destination = ?`, item, to)
-		if err != nil {
-			return err
-		}
-		return queue.Advance(ctx, q, to, lane)
+	return s.changeNotice(ctx, n, func(ctx context.Context, q engine.Tx, to, item int64) error {
+		return EndNotice(ctx, q, to, item, federation.Settlement{At: n.At})
 	})
+}
+
+// EndNotice ends the delivery of a notice to its reader, in the transaction of a write. The next
+// notice of the reader is due.
+func EndNotice(ctx context.Context, q engine.Tx, to, item int64, how federation.Settlement) error {
+	var lane string
+	err := q.Row(ctx, `UPDATE delivery SET state = ?, next = NULL, ended = ?, reason = ?, code = ? WHERE item = ? AND destination = ? AND state = 'waiting' RETURNING lane`,
+		[]any{string(how.Outcome()), engine.Stamp(how.At), how.Why, how.Code, item, to}, &lane)
+	if errors.Is(err, federation.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return queue.Advance(ctx, q, to, lane)
 }
 
 // TellLater puts a notice off: its reader is not there now.
 func (s *Inboxes) TellLater(ctx context.Context, n federation.Notice, next time.Time) error {
-	return s.changeNotice(ctx, n, func(ctx context.Context, q engine.Tx, to, item int64, _ string) error {
+	return s.changeNotice(ctx, n, func(ctx context.Context, q engine.Tx, to, item int64) error {
 		return q.Put(ctx, `UPDATE delivery SET next = ?, attempt = attempt + 1 WHERE item = ? AND destination = ? AND next IS NOT NULL`, engine.Stamp(next), item, to)
 	})
 }
 
 // changeNotice changes the waiting delivery of a notice to its reader. An unknown notice is no error.
-func (s *Inboxes) changeNotice(ctx context.Context, n federation.Notice, change func(ctx context.Context, q engine.Tx, to, item int64, lane string) error) error {
+func (s *Inboxes) changeNotice(ctx context.Context, n federation.Notice, change func(ctx context.Context, q engine.Tx, to, item int64) error) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		var to, item int64
-		var lane string
-		err := q.Row(ctx, `SELECT f.destination, f.item, f.lane FROM notice o JOIN delivery f ON f.item = o.n + 4503599627370496 JOIN destination d ON d.n = f.destination
-			WHERE o.signer = ? AND o.event = ? AND o.kind = ? AND d.kind = 'notices' AND f.state = 'waiting'`, []any{signerOf(n), n.About().String(), string(n.Kind)}, &to, &item, &lane)
+		err := q.Row(ctx, `SELECT f.destination, f.item FROM notice o JOIN delivery f ON f.item = o.n + 4503599627370496 JOIN destination d ON d.n = f.destination
+			WHERE o.signer = ? AND o.event = ? AND o.kind = ? AND d.kind = 'notices' AND f.state = 'waiting'`, []any{signerOf(n), n.About().String(), string(n.Kind)}, &to, &item)
 		if errors.Is(err, federation.ErrNotFound) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		return change(ctx, q, to, item, lane)
+		return change(ctx, q, to, item)
 	})
 	if err != nil {
 		return fmt.Errorf("write notice of %s: %w", n.About(), err)

@@ -35,13 +35,13 @@ func QueueWaiting(ctx context.Context, q engine.Tx, to int64, waiting, owner str
 	return SetDue(ctx, q, to, time.Time{})
 }
 
-// SetDue updates the time at which the next delivery to a webhook or its end is due, not before a
-// time.
+// SetDue updates the time at which the next delivery to a destination, or the end of a webhook, is due,
+// not before a time.
 func SetDue(ctx context.Context, q engine.Tx, to int64, earliest time.Time) error {
 	return q.Put(ctx, `UPDATE destination SET due = (SELECT CASE WHEN min(next) < ?2 THEN CAST(?2 AS bigint) ELSE min(next) END
 		FROM (SELECT next FROM delivery WHERE destination = ?1 AND next IS NOT NULL
-			UNION ALL SELECT w.ends FROM destination t JOIN webhook w ON w.id = substr(t.name, 9) WHERE t.n = ?1 AND w.ends > 0) AS due)
-		WHERE n = ?1 AND EXISTS (SELECT 1 FROM webhook w WHERE w.id = substr(destination.name, 9) AND w.disabled = 0)`, to, engine.Stamp(earliest))
+			UNION ALL SELECT w.ends FROM destination t JOIN webhook w ON w.id = substr(t.name, 9) WHERE t.n = ?1 AND t.kind = 'webhook' AND w.ends > 0) AS due)
+		WHERE n = ?1 AND (kind <> 'webhook' OR EXISTS (SELECT 1 FROM webhook w WHERE w.id = substr(destination.name, 9) AND w.disabled = 0))`, to, engine.Stamp(earliest))
 }
 
 // EndWebhooks schedules the end of the webhooks selected by a condition. The time of the end is ?1

@@ -236,8 +236,8 @@ CREATE TABLE destination (
     next     INTEGER NOT NULL DEFAULT 0,  -- when it is visited again; 0 if it answered
     held     INTEGER NOT NULL DEFAULT 0,  -- since when an operator holds it; 0 for a destination that is not held
     reason   TEXT    NOT NULL DEFAULT '', -- why it is held
-    due      INTEGER,                     -- of a webhook: when the first of its deliveries is due; NULL for none
-    taken    INTEGER NOT NULL DEFAULT 0   -- of a webhook: until when a worker has it
+    due      INTEGER,                     -- of a webhook or peer: when the first of its deliveries is due; NULL for none
+    taken    INTEGER NOT NULL DEFAULT 0   -- until when a worker has it
 ) STRICT;
 
 CREATE INDEX destination_due ON destination (due, taken, n) WHERE due IS NOT NULL;
@@ -309,8 +309,8 @@ INSERT INTO destination (name, kind)
 SELECT DISTINCT link, 'link' FROM (SELECT link FROM outbox UNION SELECT link FROM settled UNION SELECT link FROM dead_before WHERE event IS NOT NULL AND link NOT LIKE 'webhook/%') AS links;
 INSERT INTO destination (name, kind, held, reason) SELECT name, 'link', since, reason FROM held WHERE name <> ''
 ON CONFLICT (name) DO UPDATE SET held = excluded.held, reason = excluded.reason;
-INSERT INTO destination (name, kind, failures, next)
-SELECT 'peer/' || r.peer, 'peer', coalesce(max(p.failures), 0), coalesce(max(p.next), 0)
+INSERT INTO destination (name, kind, failures, next, due)
+SELECT 'peer/' || r.peer, 'peer', coalesce(max(p.failures), 0), coalesce(max(p.next), 0), 0
 FROM (SELECT peer FROM peer_delivery UNION SELECT peer FROM peer_pause) r LEFT JOIN peer_pause p ON p.peer = r.peer GROUP BY r.peer;
 INSERT INTO destination (name, kind, due, taken) SELECT 'webhook/' || id, 'webhook', due, taken FROM webhook;
 INSERT INTO destination (name, kind) SELECT DISTINCT 'webhook/' || webhook, 'webhook' FROM push WHERE webhook NOT IN (SELECT id FROM webhook);

@@ -289,8 +289,8 @@ INSERT INTO destination (name, kind)
 SELECT DISTINCT link, 'link' FROM (SELECT link FROM outbox UNION SELECT link FROM settled UNION SELECT link FROM dead_before WHERE event IS NOT NULL AND link NOT LIKE 'webhook/%') AS links;
 INSERT INTO destination (name, kind, held, reason) SELECT name, 'link', since, reason FROM held WHERE name <> ''
 ON CONFLICT (name) DO UPDATE SET held = excluded.held, reason = excluded.reason;
-INSERT INTO destination (name, kind, failures, next)
-SELECT 'peer/' || r.peer, 'peer', coalesce(max(p.failures), 0), coalesce(max(p.next), 0)
+INSERT INTO destination (name, kind, failures, next, due)
+SELECT 'peer/' || r.peer, 'peer', coalesce(max(p.failures), 0), coalesce(max(p.next), 0), 0
 FROM (SELECT peer FROM peer_delivery UNION SELECT peer FROM peer_pause) r LEFT JOIN peer_pause p ON p.peer = r.peer GROUP BY r.peer;
 INSERT INTO destination (name, kind, due, taken) SELECT 'webhook/' || id, 'webhook', due, taken FROM webhook;
 INSERT INTO destination (name, kind) SELECT DISTINCT 'webhook/' || webhook, 'webhook' FROM push WHERE webhook NOT IN (SELECT id FROM webhook);

@@ -1,0 +1,344 @@
+package deliveries
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"baton/federation"
+	"baton/federation/store/engine"
+	"baton/federation/store/inboxes"
+	"baton/federation/store/queue"
+)
+
+// Rows are the deliveries to destinations of all kinds, as an engine makes them. A destination is
+// named as [federation.PeerDestination], [federation.WebhookName] and [federation.NoticesOf] say; a
+// link or another home has its own name. A row is known by its destination and the number of its
+// item. Nothing is pending for an unknown destination.
+type Rows struct{ *Outboxes }
+
+// Rows returns the deliveries to destinations of all kinds.
+func (s *Outboxes) Rows() Rows { return Rows{s} }
+
+// Turn is the turn of one sender at a destination.
+type Turn struct {
+	Sender federation.DID // or the handle of an agent; "" if nothing is due
+	Lanes  []string       // with due deliveries of the sender, the next one first
+}
+
+// kindOf returns the kind of a destination by its name, and the rest of the name.
+func kindOf(to string) (kind federation.DestinationKind, rest string) {
+	for _, kind := range []federation.DestinationKind{federation.ToPeer, federation.ToWebhook, federation.ToReaders} {
+		if rest, ok := strings.CutPrefix(to, string(kind)+"/"); ok {
+			return kind, rest
+		}
+	}
+	return federation.ToLink, to
+}
+
+// Held returns whether, and since when, an operator holds a destination. A peer is held by its own
+// name, like a link.
+func (s Rows) Held(ctx context.Context, to string) (federation.Withheld, bool, error) {
+	if kind, rest := kindOf(to); kind == federation.ToPeer {
+		to = rest
+	}
+	return s.Outboxes.Held(ctx, to)
+}
+
+// Heads returns up to limit lanes whose first row is due now: rows of the lowest [federation.Rank]
+// first, of one rank the oldest. If more than limit are due again after a failure, the ones that
+// became due first are returned. It returns none of a destination that is held or has ended.
+func (s Rows) Heads(ctx context.Context, to string, now time.Time, limit int) ([]string, error) {
+	n, err := s.db.Destination(ctx, to)
+	var due []string
+	if err == nil && n != 0 {
+		due, err = engine.Rows(ctx, s.db.Reads(), engine.ScanOne[string], headsOf, n, engine.Stamp(now), max(limit, 0))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read what is due to %s: %w", to, err)
+	}
+	return due, nil
+}
+
+//nolint:gochecknoglobals // constants, but for their functions
+var headsOf, headsOfSender = due(ofLink), due(ofSender)
+
+// unknownSender stands for the senders without a number. No DID is as short.
+const unknownSender = federation.DID("unknown")
+
+// Turn returns the next sender after another one, in a circle of the senders of a due first row, in
+// the order in which the record met them, with up to limit of its lanes in the order of Heads.
+// Nothing is due to a destination that is held or has ended.
+func (s Rows) Turn(ctx context.Context, to string, after federation.DID, now time.Time, limit int) (Turn, error) {
+	turn, err := s.turn(ctx, to, after, now, limit)
+	if err != nil {
+		return Turn{}, fmt.Errorf("read whose turn it is at %s: %w", to, err)
+	}
+	return turn, nil
+}
+
+func (s Rows) turn(ctx context.Context, to string, after federation.DID, now time.Time, limit int) (turn Turn, err error) {
+	n, err := s.db.Destination(ctx, to)
+	if err != nil || n == 0 {
+		return turn, err
+	}
+	last, sender := int64(-1), int64(0) // 0 is the unknown sender
+	if after != "" {
+		if last, err = s.db.Actor(ctx, after); err != nil {
+			return turn, err
+		}
+	}
+	err = s.db.Reads().Row(ctx, nextSender, []any{n, engine.Stamp(now), last}, &sender)
+	if errors.Is(err, federation.ErrNotFound) && last >= 0 {
+		err = s.db.Reads().Row(ctx, nextSender, []any{n, engine.Stamp(now), -1}, &sender)
+	}
+	if errors.Is(err, federation.ErrNotFound) {
+		return turn, nil
+	}
+	if err == nil {
+		err = s.db.Reads().Row(ctx, `SELECT coalesce((SELECT did FROM actor WHERE n = ?1), ?2)`, []any{sender, unknownSender}, &turn.Sender)
+	}
+	if err == nil {
+		turn.Lanes, err = engine.Rows(ctx, s.db.Reads(), engine.ScanOne[string], headsOfSender, n, engine.Stamp(now), max(limit, 0), sender)
+	}
+	return turn, err
+}
+
+// PendingOf returns up to limit rows of one lane in order. Rows that wait for a party and were not
+// hurried come last. An unreadable row is included, as Broken.
+func (s Rows) PendingOf(ctx context.Context, to, lane string, limit int) ([]federation.Delivery, error) {
+	var found []federation.Delivery
+	var err error
+	args := []any{to, lane, max(limit, 0)}
+	const which = ` WHERE f.destination = ` + ofName + ` AND f.lane = ?2 AND f.state = 'waiting' ORDER BY ` + rowOrder + ` LIMIT 0 + ?3`
+	switch kind, rest := kindOf(to); kind {
+	case federation.ToLink:
+		found, err = engine.Rows(ctx, s.db.Reads(), scanDelivery, `SELECT `+deliveryColumns+which, args...)
+	case federation.ToPeer:
+		var documents []federation.PeerDelivery
+		documents, err = engine.Rows(ctx, s.db.Reads(), scanPeerDelivery, `SELECT `+peerColumns(`r.document`)+peerTables+which, args...)
+		for _, r := range documents {
+			found = append(found, federation.Delivery{
+				Row: r.Row + queue.FirstDocument, Document: &r, Queued: r.Queued, Attempt: r.Attempt, Next: r.Next, Reason: r.Reason,
+			})
+		}
+	case federation.ToWebhook:
+		found, err = s.pushesOf(ctx, rest, `SELECT f.item FROM delivery f`+which, args)
+	case federation.ToReaders:
+		found, err = engine.Rows(ctx, s.db.Reads(), scanToldNotice, `SELECT f.item, f.queued, f.attempt, coalesce(f.next, 0), f.reason, o.body
+			FROM delivery f LEFT JOIN notice o ON o.n = f.item - 4503599627370496`+which, args...)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read what %s is owed of %s: %w", to, lane, err)
+	}
+	return found, nil
+}
+
+// scanToldNotice reads the delivery of a notice to its reader. An unreadable notice is no error.
+func scanToldNotice(row engine.Scanner) (d federation.Delivery, err error) {
+	var queued, next int64
+	var body []byte
+	if err := row.Scan(&d.Row, &queued, &d.Attempt, &next, &d.Reason, &body); err != nil {
+		return d, err
+	}
+	d.Queued, d.Next, d.Notice = engine.Moment(queued), engine.Moment(next), &federation.Notice{}
+	if err := federation.DecodeJSON(body, d.Notice); err != nil {
+		d.Broken = err.Error()
+	}
+	return d, nil
+}
+
+// pushesOf reads the rows of a webhook whose items a query finds.
+func (s Rows) pushesOf(ctx context.Context, id, query string, args []any) ([]federation.Delivery, error) {
+	hook, err := federation.ParseEventID(id)
+	if err != nil {
+		return nil, err
+	}
+	h, err := oneWebhook(ctx, s.db.Reads(), hook)
+	if err != nil {
+		return nil, err
+	}
+	items, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[int64], query, args...)
+	if err != nil {
+		return nil, err
+	}
+	var found []federation.Delivery
+	for _, item := range items {
+		read := s.pushes
+		if item >= queue.FirstNotice && item < queue.FirstMessage {
+			read = noticePushes
+		}
+		pushes, err := read(ctx, s.db.Reads(), h, `p.item = ?2`, item)
+		if err != nil {
+			return nil, err
+		}
+		if len(pushes) == 0 { // it was deleted in between
+			continue
+		}
+		p := pushes[0]
+		found = append(found, federation.Delivery{
+			Row: item, Push: &p, Queued: p.Queued, Attempt: p.Attempt, Next: p.Next, Reason: p.Reason, Broken: p.Broken,
+		})
+	}
+	return found, nil
+}
+
+// Stuck returns a lane whose first row is due after now: the first one of the handoffs of a DID, in
+// the order of Heads, if it has any, else the next due one. Of a DID with hundreds of handoffs, and
+// hundreds of pending rows, it may miss one. It returns [federation.ErrNotFound] if no row waits.
+func (s Rows) Stuck(ctx context.Context, to string, did federation.DID, now time.Time) (lane string, err error) {
+	n, err := s.db.Destination(ctx, to)
+	var party int64
+	if err == nil {
+		party, err = s.db.Actor(ctx, did)
+	}
+	if err != nil {
+		return "", fmt.Errorf("read what waits for %s: %w", to, err)
+	}
+	first, ofDID := []any{n, engine.Stamp(now)}, []any{n, engine.Stamp(now), party, stuckLook}
+	ofParty, withParty, ofAnyone := stuckLooks()
+	looks := []struct {
+		query string
+		args  []any
+	}{{ofParty, ofDID}, {withParty, ofDID}, {ofAnyone, first}}
+	if party == 0 {
+		looks = looks[2:]
+	}
+	for _, look := range looks {
+		err = s.db.Reads().Row(ctx, look.query, look.args, &lane)
+		if err == nil {
+			return lane, nil
+		}
+		if !errors.Is(err, federation.ErrNotFound) {
+			break
+		}
+	}
+	return "", fmt.Errorf("read what waits for %s: %w", to, err)
+}
+
+// Settle ends rows: delivered, refused, or given up. It does what the end means for the item: it
+// files notices to the signers of steps, and dead letters; what a link has shown to its people, or
+// a webhook has taken, does not wait in an inbox any more; a document that its peer has is deleted.
+func (s Rows) Settle(ctx context.Context, to string, rows []int64, how federation.Settlement) error {
+	switch kind, rest := kindOf(to); kind {
+	case federation.ToPeer:
+		return s.change(ctx, to, rows, func(ctx context.Context, q engine.Tx, to, row int64) error {
+			_, r, err := waitingDocument(ctx, q, row-queue.FirstDocument)
+			if errors.Is(err, federation.ErrNotFound) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			return s.endDocument(ctx, q, to, r, how)
+		})
+	case federation.ToWebhook:
+		id, err := federation.ParseEventID(rest)
+		if err != nil {
+			return fmt.Errorf("write outbox of %s: %w", to, err)
+		}
+		return s.change(ctx, to, rows, func(ctx context.Context, q engine.Tx, to, row int64) error {
+			return s.endPush(ctx, q, id, to, row, how)
+		})
+	case federation.ToReaders:
+		return s.change(ctx, to, rows, func(ctx context.Context, q engine.Tx, to, row int64) error {
+			return inboxes.EndNotice(ctx, q, to, row, how)
+		})
+	case federation.ToLink:
+	}
+	return s.Outboxes.Settle(ctx, to, rows, how)
+}
+
+// Hurry makes the first row of every lane of a destination due at once, and ends its pause. Attempts
+// stay counted.
+func (s Rows) Hurry(ctx context.Context, to string) error {
+	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
+		if kind, _ := kindOf(to); kind == federation.ToPeer || kind == federation.ToWebhook {
+			if err := q.Put(ctx, `UPDATE destination SET next = 0, due = 0 WHERE name = ? AND due IS NOT NULL`, to); err != nil {
+				return err
+			}
+		}
+		return q.Put(ctx, `UPDATE delivery SET next = 0 WHERE destination = `+ofName+` AND next > 0`, to)
+	})
+	if err != nil {
+		return fmt.Errorf("hurry outbox of %s: %w", to, err)
+	}
+	return nil
+}
+
+// Take leases up to room destinations of a kind with a due delivery, and webhooks with a past end,
+// to the caller, longest waiting first. No other caller gets them until LetGo or the time until.
+// It takes none that an operator holds, or that is paused. If nothing is due it costs no write.
+func (s Rows) Take(ctx context.Context, kind federation.DestinationKind, now, until time.Time, room int) ([]federation.Destination, error) {
+	scan := func(row engine.Scanner) (d federation.Destination, err error) {
+		err = row.Scan(&d.Name, &d.Failures)
+		return d, err
+	}
+	const due = `SELECT d.name, d.failures FROM destination d WHERE d.due <= ?1 AND d.taken <= ?1 AND d.kind || '' = ?2 AND d.next <= ?1
+		AND NOT EXISTS (SELECT 1 FROM destination h WHERE d.kind = 'peer' AND h.name = substr(d.name, 6) AND h.held > 0) ORDER BY d.due, d.n LIMIT 0 + ?3`
+	some, err := engine.Rows(ctx, s.db.Reads(), scan, due, engine.Stamp(now), string(kind), min(max(room, 0), 1))
+	if err != nil || len(some) == 0 {
+		return nil, wrapWebhooks("look for destinations that are due", err)
+	}
+	taken, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) ([]federation.Destination, error) {
+		taken, err := engine.Rows(ctx, q, scan, due, engine.Stamp(now), string(kind), room)
+		for _, d := range taken {
+			if err == nil {
+				err = q.Put(ctx, `UPDATE destination SET taken = ? WHERE name = ?`, engine.Stamp(until), d.Name)
+			}
+		}
+		return taken, err
+	})
+	if err != nil {
+		return nil, wrapWebhooks("take destinations that are due", err)
+	}
+	return taken, nil
+}
+
+// NextDue returns when the next delivery to any destination of a kind is due, after a time; zero for
+// none.
+func (s Rows) NextDue(ctx context.Context, kind federation.DestinationKind, after time.Time) (time.Time, error) {
+	due, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[int64], `SELECT max(due, next) FROM destination WHERE due IS NOT NULL AND due > ?1 AND kind || '' = ?2
+		UNION ALL SELECT max(due, next) FROM destination WHERE due <= ?1 AND next > ?1 AND kind || '' = ?2 ORDER BY 1 LIMIT 1`, engine.Stamp(after), string(kind))
+	if err != nil || len(due) == 0 {
+		return time.Time{}, wrapWebhooks("look when a destination is due", err)
+	}
+	return engine.Moment(due[0]), nil
+}
+
+// LetGo ends the lease. Deliveries that already wait for the destination are not due before at,
+// which may be in the future; later ones are. A destination with deliveries due at that time goes
+// behind the waiting ones.
+func (s Rows) LetGo(ctx context.Context, to string, at time.Time) error {
+	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
+		var n int64
+		err := q.Row(ctx, `SELECT n FROM destination WHERE name = ?`, []any{to}, &n)
+		if errors.Is(err, federation.ErrNotFound) {
+			return nil // it was removed
+		}
+		if err == nil {
+			err = q.Put(ctx, `UPDATE destination SET taken = 0 WHERE n = ?`, n)
+		}
+		if err != nil {
+			return err
+		}
+		return queue.SetDue(ctx, q, n, at)
+	})
+	if err != nil {
+		return fmt.Errorf("let %s go: %w", to, err)
+	}
+	return nil
+}
+
+// Pause notes that a destination did not answer, or with no failures that it did.
+func (s Rows) Pause(ctx context.Context, to string, failures int, next time.Time) error {
+	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
+		return q.Put(ctx, `UPDATE destination SET failures = ?, next = ? WHERE name = ?`, failures, engine.Stamp(next), to)
+	})
+	if err != nil {
+		return fmt.Errorf("note pause of %s: %w", to, err)
+	}
+	return nil
+}
