@@ -92,7 +92,7 @@ func newHouse(t *testing.T, l *link) *house {
 	t.Helper()
 	h := &house{record: storetest.Open(t), link: l, wakes: make(wakes, 16), registry: prometheus.NewRegistry()}
 	h.metrics = bridge.NewMetrics(h.registry)
-	h.supervisor = bridge.NewSupervisor(l, h.record, h.wakes, h.metrics, slog.New(slog.DiscardHandler))
+	h.supervisor = bridge.NewSupervisor(l, h.record.Rows(), h.wakes, h.metrics, slog.New(slog.DiscardHandler))
 	return h
 }
 

@@ -40,7 +40,7 @@ func TestSupervisorDialsAgainAfterAFault(t *testing.T) {
 				})
 				h := newHouse(t, l)
 				var log bytes.Buffer
-				h.supervisor = bridge.NewSupervisor(l, h.record, h.wakes, h.metrics, slog.New(slog.NewTextHandler(&log, nil)))
+				h.supervisor = bridge.NewSupervisor(l, h.record.Rows(), h.wakes, h.metrics, slog.New(slog.NewTextHandler(&log, nil)))
 				ids := h.owe(t, 1)
 				stop := h.start(t)
 				time.Sleep(time.Minute)

@@ -39,7 +39,7 @@ func TestALostLinkIsDiallingWhileItStillJudgesWhatItHasRead(t *testing.T) {
 			return errors.New("connection reset")
 		}
 		h := newHouse(t, l.link)
-		h.supervisor = bridge.NewSupervisor(l, h.record, h.wakes, h.metrics, slog.New(slog.DiscardHandler))
+		h.supervisor = bridge.NewSupervisor(l, h.record.Rows(), h.wakes, h.metrics, slog.New(slog.DiscardHandler))
 		losses := 0
 		h.supervisor.OnLoss(func() { losses++ })
 		defer h.start(t)()

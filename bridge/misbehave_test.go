@@ -17,7 +17,7 @@ import (
 	"baton/federation"
 	"baton/federation/delivery"
 	"baton/federation/federationtest"
-	"baton/federation/store/registry"
+	"baton/federation/store/deliveries"
 )
 
 // crowd is a link to a peer that does as its test says, for many lanes at once.
@@ -81,7 +81,7 @@ func withPeer(t *testing.T, does func(ctx context.Context, call int) error) (*ho
 }
 
 func supervise(h *house, l bridge.Link) *bridge.Supervisor {
-	return bridge.NewSupervisor(l, h.record, h.wakes, h.metrics, slog.New(slog.DiscardHandler))
+	return bridge.NewSupervisor(l, h.record.Rows(), h.wakes, h.metrics, slog.New(slog.DiscardHandler))
 }
 
 // state returns what became of the first offer, and what its signer is to be told.
@@ -202,7 +202,7 @@ func TestWhateverAPeerDoesEachDeliveryEndsAndOthersGoOn(t *testing.T) {
 
 // full is a record that can note nothing up to a moment.
 type full struct {
-	*registry.Record
+	deliveries.Rows
 
 	until time.Time
 }
@@ -211,13 +211,13 @@ func (f full) Settle(ctx context.Context, link string, rows []int64, s federatio
 	if time.Now().Before(f.until) {
 		return &federation.UnavailableError{What: "record", Err: errors.New("no space left")}
 	}
-	return f.Record.Settle(ctx, link, rows, s)
+	return f.Rows.Settle(ctx, link, rows, s)
 }
 
 func TestAPeerIsNotFloodedWhileTheRecordCanNoteNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, c := withPeer(t, func(context.Context, int) error { return nil })
-		rows := full{Record: h.record, until: time.Now().Add(time.Minute)}
+		rows := full{Rows: h.record.Rows(), until: time.Now().Add(time.Minute)}
 		h.supervisor = bridge.NewSupervisor(c, rows, h.wakes, h.metrics, slog.New(slog.DiscardHandler))
 		stop := h.start(t)
 		defer stop()
@@ -371,14 +371,14 @@ func TestAPaceFollowsItsPeer(t *testing.T) {
 
 // damaged is a record that cannot read one event.
 type damaged struct {
-	*registry.Record
+	deliveries.Rows
 
 	event federation.EventID
 }
 
-// PendingOf is [deliveries.Outboxes.PendingOf].
-func (d damaged) PendingOf(ctx context.Context, link string, id federation.HandoffID, limit int) ([]federation.Delivery, error) {
-	lane, err := d.Record.PendingOf(ctx, link, id, limit)
+// PendingOf is [deliveries.Rows.PendingOf].
+func (d damaged) PendingOf(ctx context.Context, link, id string, limit int) ([]federation.Delivery, error) {
+	lane, err := d.Rows.PendingOf(ctx, link, id, limit)
 	for i, each := range lane {
 		if each.Entry.Event.ID == d.event {
 			lane[i] = federation.Delivery{Row: each.Row, Broken: "decode event: cut short"}
@@ -391,7 +391,7 @@ func TestARowThatCannotBeReadStopsNoLane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, &link{run: staysUp, deliver: func(federation.Delivery) error { return nil }})
 		first, second := h.owe(t, 1), h.owe(t, 11)
-		h.supervisor = bridge.NewSupervisor(h.link, damaged{h.record, first[0]}, h.wakes, h.metrics, slog.New(slog.DiscardHandler))
+		h.supervisor = bridge.NewSupervisor(h.link, damaged{h.record.Rows(), first[0]}, h.wakes, h.metrics, slog.New(slog.DiscardHandler))
 		stop := h.start(t)
 		defer stop()
 		synctest.Wait()

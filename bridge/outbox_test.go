@@ -12,23 +12,23 @@ import (
 	"baton/bridge"
 	"baton/federation"
 	"baton/federation/delivery"
-	"baton/federation/store/registry"
+	"baton/federation/store/deliveries"
 )
 
 // counted counts how often it was asked what waits.
 type counted struct {
-	*registry.Record
+	deliveries.Rows
 
 	mu    sync.Mutex
 	stuck int
 }
 
-// Stuck is [deliveries.Outboxes.Stuck].
-func (c *counted) Stuck(ctx context.Context, link string, did federation.DID, now time.Time) (federation.HandoffID, error) {
+// Stuck is [deliveries.Rows.Stuck].
+func (c *counted) Stuck(ctx context.Context, link string, did federation.DID, now time.Time) (string, error) {
 	c.mu.Lock()
 	c.stuck++
 	c.mu.Unlock()
-	return c.Record.Stuck(ctx, link, did, now)
+	return c.Rows.Stuck(ctx, link, did, now)
 }
 
 func (c *counted) asked() int {
@@ -47,7 +47,7 @@ func TestWhoIsHeardIsLookedUpWhileSomethingWaitsAlone(t *testing.T) {
 			}
 			return nil
 		}})
-		record := &counted{Record: h.record}
+		record := &counted{Rows: h.record.Rows()}
 		h.supervisor = bridge.NewSupervisor(h.link, record, h.wakes, h.metrics, slog.New(slog.DiscardHandler))
 		stop := h.start(t)
 		defer stop()

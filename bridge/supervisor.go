@@ -41,12 +41,12 @@ type Supervisor struct {
 }
 
 // NewSupervisor returns the supervisor of one link. Nothing runs until Run.
-func NewSupervisor(link Link, record delivery.Record, wakes Wakes, m *Metrics, log *slog.Logger) *Supervisor {
+func NewSupervisor(link Link, rows delivery.Rows, wakes Wakes, m *Metrics, log *slog.Logger) *Supervisor {
 	log = log.With(slog.String("network", link.Network()), slog.String("link", link.Name()))
 	s := &Supervisor{link: link, wakes: wakes, metrics: m, log: log, status: newStatus(), onLoss: func() {}, dialNow: make(chan struct{}, 1)}
-	s.outbox = delivery.NewWorker(s.destination(), delivery.StepRows(record))
+	s.outbox = delivery.NewWorker(s.destination(), rows)
 	if notifier, ok := link.(Notifier); ok {
-		s.notices = delivery.NewTurns(s.readers(notifier), delivery.NoticeRows(record))
+		s.notices = delivery.NewWorker(s.readers(notifier), rows)
 	}
 	return s
 }
@@ -84,9 +84,9 @@ func (s *Supervisor) attempt(ctx context.Context, d federation.Delivery) error {
 
 // readers returns the readers of the link's notices as a destination.
 func (s *Supervisor) readers(link Notifier) delivery.Destination {
-	to := delivery.Destination{Name: link.Name(), Policy: delivery.ToReaders(), Pace: delivery.NewPace(0), Log: s.log}
+	to := delivery.Destination{Name: federation.NoticesOf(link.Name()), Policy: delivery.ToReaders(), Pace: delivery.NewPace(0), Log: s.log}
 	if _, ok := link.(InboxReader); ok {
-		to.Name = federation.InboxLink
+		to.Name = federation.NoticesOf(federation.InboxLink)
 	}
 	to.Deliver = func(ctx context.Context, d federation.Delivery) error {
 		if err := link.Notify(ctx, *d.Notice); err != nil {

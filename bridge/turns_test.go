@@ -41,7 +41,7 @@ func (h *house) offers(t *testing.T, from string, first, n int) []federation.Eve
 func TestALongQueueOfOneSenderHidesNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, &link{run: staysUp, deliver: func(federation.Delivery) error { return nil }})
-		h.supervisor = bridge.NewSupervisor(paced{h.link, 6}, h.record, h.wakes, h.metrics, slog.New(slog.DiscardHandler))
+		h.supervisor = bridge.NewSupervisor(paced{h.link, 6}, h.record.Rows(), h.wakes, h.metrics, slog.New(slog.DiscardHandler))
 		h.offers(t, "ann", 1, 1100)
 		late := h.offers(t, "bob", 5000, 1)[0]
 		stop := h.start(t)
@@ -65,7 +65,7 @@ func TestSendersTakeTurnsAtAPacedLink(t *testing.T) {
 					}
 					return nil
 				}})
-				h.supervisor = bridge.NewSupervisor(paced{h.link, perMinute}, h.record, h.wakes, h.metrics, slog.New(slog.DiscardHandler))
+				h.supervisor = bridge.NewSupervisor(paced{h.link, perMinute}, h.record.Rows(), h.wakes, h.metrics, slog.New(slog.DiscardHandler))
 				if refuse {
 					h.offers(t, "eve", 900, 1)
 				}
@@ -113,7 +113,7 @@ func TestSendersTakeTurnsAtAPacedLink(t *testing.T) {
 func TestALaneMakesOneDeliveryATurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, &link{run: staysUp, deliver: func(federation.Delivery) error { return nil }})
-		h.supervisor = bridge.NewSupervisor(paced{h.link, 1}, h.record, h.wakes, h.metrics, slog.New(slog.DiscardHandler))
+		h.supervisor = bridge.NewSupervisor(paced{h.link, 1}, h.record.Rows(), h.wakes, h.metrics, slog.New(slog.DiscardHandler))
 		stop := h.start(t)
 		defer stop()
 		synctest.Wait()

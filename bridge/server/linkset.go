@@ -12,8 +12,8 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
-	"baton/federation/delivery"
 	"baton/federation/fault"
+	"baton/federation/store/deliveries"
 )
 
 // HomeNetwork is the label of the network of other homes, and of what the home does by
@@ -62,7 +62,7 @@ type LinkSet struct {
 
 // LinkDeps is what a [LinkSet] works with.
 type LinkDeps struct {
-	Outbox delivery.Record
+	Outbox deliveries.Rows
 	// RunExclusive calls do each time that this replica gets a lease, until ctx ends, and returns why
 	// ctx ended: see [registry.Record.RunExclusive].
 	RunExclusive func(ctx context.Context, lease string, do func(ctx context.Context)) error

@@ -39,7 +39,7 @@ func newGateway(record *registry.Record, change ...func(*server.Deps, *home.Home
 		Record: record, DIDKey: identity.ParseKeyDID,
 		Kept: func(name string) federation.SigningKey { return federationtest.Signer(federation.DID(name)) },
 	}
-	links := server.NewLinkSet(server.LinkDeps{Outbox: record, RunExclusive: record.RunExclusive, Wakes: noWakes{}, Metrics: metrics, Log: log})
+	links := server.NewLinkSet(server.LinkDeps{Outbox: record.Rows(), RunExclusive: record.RunExclusive, Wakes: noWakes{}, Metrics: metrics, Log: log})
 	deps := server.Deps{
 		Record: storetest.Bound(record), Links: links, Owners: owners,
 		Locator: routing.New(routing.Config{

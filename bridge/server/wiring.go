@@ -65,7 +65,7 @@ func (s *Server) owners() routing.Owners {
 // newGateway returns the gateway on the record and the relay of the server.
 func (s *Server) newGateway() *Gateway {
 	links := NewLinkSet(LinkDeps{
-		Outbox: s.Record, RunExclusive: s.Record.RunExclusive, Wakes: s.relay, Metrics: s.counters, Tracer: s.tracer(), Log: s.log, Lost: s.keyLookups.Cancel,
+		Outbox: s.Record.Rows(), RunExclusive: s.Record.RunExclusive, Wakes: s.relay, Metrics: s.counters, Tracer: s.tracer(), Log: s.log, Lost: s.keyLookups.Cancel,
 	})
 	s.locator = routing.New(routing.Config{
 		Home: s.homeID(), Record: s.bound(), Owners: s.owners(), Outboxes: s.Record, Peers: HomeLinks{Links: links},

@@ -18,7 +18,7 @@ func (h *Hooks) Run(ctx context.Context) {
 	wake, stop := h.deps.Wakes.Subscribe(bridge.WebhooksTopic)
 	defer stop()
 	pool := delivery.Pool{
-		Policy: h.policy(), Rows: delivery.WebhookRows(h.deps.Record), Open: h.open, Log: h.deps.Log,
+		Kind: federation.ToWebhook, Policy: h.policy(), Rows: h.deps.Record.Rows(), Open: h.open, Log: h.deps.Log,
 		Fault: func(ctx context.Context, err error) { h.deps.Metrics.Fault(ctx, h.deps.Log, "webhook", err) },
 	}
 	pool.Run(ctx, wake)
@@ -27,7 +27,7 @@ func (h *Hooks) Run(ctx context.Context) {
 func (h *Hooks) policy() delivery.Policy { return delivery.ToWebhook(h.cfg.MaxAttempts, h.cfg.Timeout) }
 
 // open returns a hook as a destination. It disables a hook at its end.
-func (h *Hooks) open(ctx context.Context, due delivery.Due) (delivery.Destination, error) {
+func (h *Hooks) open(ctx context.Context, due federation.Destination) (delivery.Destination, error) {
 	var id federation.WebhookID
 	if err := id.UnmarshalText([]byte(strings.TrimPrefix(due.Name, federation.WebhookLink+"/"))); err != nil {
 		return delivery.Destination{}, fmt.Errorf("read name of webhook %q: %w", due.Name, err)

@@ -43,7 +43,7 @@ func drainLanes(b *testing.B, lanes, each int) {
 		oweLane(b, record, lane*each, each)
 	}
 	link := quickLink{make(chan struct{}, lanes*each)}
-	supervisor := bridge.NewSupervisor(link, record, noWakes{}, bridge.NewMetrics(prometheus.NewRegistry()), slog.New(slog.DiscardHandler))
+	supervisor := bridge.NewSupervisor(link, record.Rows(), noWakes{}, bridge.NewMetrics(prometheus.NewRegistry()), slog.New(slog.DiscardHandler))
 	ctx, stop := context.WithCancel(b.Context())
 	done := make(chan error, 1)
 	b.ResetTimer()

@@ -9,6 +9,7 @@ import (
 
 	"baton/federation"
 	"baton/federation/fault"
+	"baton/federation/store/deliveries"
 )
 
 // Bounds of a [Pool].
@@ -33,11 +34,12 @@ const (
 // delivery gets a turn, longest waiting first. A slow one delays only itself, and others for at most
 // one attempt, as long as there are more workers than slow destinations.
 type Pool struct {
+	Kind   federation.DestinationKind
 	Policy Policy
-	Rows   Source
+	Rows   deliveries.Rows
 	// Open returns how to deliver to a destination. It may block on the network, and returns
 	// [federation.ErrNotFound] if nothing is to be delivered now.
-	Open func(ctx context.Context, due Due) (Destination, error)
+	Open func(ctx context.Context, due federation.Destination) (Destination, error)
 	// Fault is called with a contained panic, which ends the turn of one destination.
 	Fault func(ctx context.Context, err error)
 	// Look is called before each look for due destinations; nil for no call.
@@ -61,7 +63,7 @@ func (t *turns) worker(to Destination, rows Rows) *Worker {
 	defer t.mu.Unlock()
 	w := t.kept[to.Name]
 	if delete(t.kept, to.Name); w == nil {
-		return NewTurns(to, rows)
+		return NewWorker(to, rows)
 	}
 	if w.to = to; to.Pause != nil { // the record has the pause
 		w.away, w.until = to.Away, time.Time{}
@@ -98,7 +100,7 @@ func (p *Pool) Run(ctx context.Context, wake <-chan struct{}) {
 			return
 		}
 		again := p.Policy.Look
-		if next, err := p.Rows.NextDue(ctx, looked); err == nil && !next.IsZero() {
+		if next, err := p.Rows.NextDue(ctx, p.Kind, looked); err == nil && !next.IsZero() {
 			again = min(time.Until(next), again)
 		}
 		timer := time.NewTimer(again)
@@ -121,7 +123,7 @@ func (p *Pool) begin(ctx context.Context, t *turns, now time.Time) {
 	if room == 0 {
 		return
 	}
-	due, err := p.Rows.Take(ctx, now, now.Add(turnLength+p.Policy.Attempt+spare), room)
+	due, err := p.Rows.Take(ctx, p.Kind, now, now.Add(turnLength+p.Policy.Attempt+spare), room)
 	p.note(ctx, "destinations not read", err)
 	for _, each := range due {
 		<-t.free
@@ -137,7 +139,7 @@ func (p *Pool) begin(ctx context.Context, t *turns, now time.Time) {
 }
 
 // serve gives one destination its turn, and ends its lease. A panic in its code ends only this turn.
-func (p *Pool) serve(ctx context.Context, t *turns, due Due) {
+func (p *Pool) serve(ctx context.Context, t *turns, due federation.Destination) {
 	again := time.Now()
 	err := fault.Catch(func() error {
 		to, err := p.Open(ctx, due)
@@ -146,7 +148,8 @@ func (p *Pool) serve(ctx context.Context, t *turns, due Due) {
 		}
 		w := t.worker(to, p.Rows)
 		until, more, err := w.Turn(ctx, time.Now().Add(turnLength))
-		if again = time.Now(); until.After(again) {
+		again = time.Now()
+		if paused := to.Pause != nil && w.away > 0; until.After(again) && !paused { // the record has that pause
 			again = until
 		}
 		if more {

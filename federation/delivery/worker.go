@@ -1,5 +1,13 @@
-// Package delivery delivers everything that is pending: of each destination in the order of its lanes,
-// as fast as the destination takes it, until the destination has proved that it has it.
+// Package delivery is the engine that delivers everything that is pending: steps and texts to links and
+// other homes, documents to other registries, entries of an inbox to webhooks, and notices to their
+// readers. A destination gives a function that makes one attempt, and a [Policy]. The engine does the
+// rest: the order of lanes, the turns of senders, the pace, retries, pauses and dead letters.
+//
+// A [Worker] serves one destination while it is connected. A [Pool] serves the destinations of a kind
+// that have no connection: it takes those with a due delivery, so that replicas share them.
+//
+// A delivery ends when the destination has proved that it has it. If the process ends between an
+// attempt and its proof, the delivery is made again.
 package delivery
 
 import (
@@ -36,12 +44,11 @@ var ErrUnnoted = errors.New("delivery: not noted")
 // policy, a started lane makes one delivery and senders take turns. The record keeps the time of
 // each next attempt.
 type Worker struct {
-	to     Destination
-	rows   Rows
-	outbox Outbox // the same rows, of a destination with a connection; else nil
-	fresh  fresh
-	heard  chan federation.DID // holds one DID that sent a step while a delivery waits
-	stuck  atomic.Bool         // a delivery may wait for a later attempt
+	to    Destination
+	rows  Rows
+	fresh fresh
+	heard chan federation.DID // holds one DID that sent a step while a delivery waits
+	stuck atomic.Bool         // a delivery may wait for a later attempt
 
 	// Of the goroutine that runs the worker.
 
@@ -52,15 +59,8 @@ type Worker struct {
 	waits  *backoff.ExponentialBackOff
 }
 
-// NewWorker returns the worker of a link. Nothing runs until Run.
-func NewWorker(to Destination, rows Outbox) *Worker {
-	w := NewTurns(to, rows)
-	w.outbox = rows
-	return w
-}
-
-// NewTurns returns the worker of a destination whose senders always take turns. Nothing runs until Run.
-func NewTurns(to Destination, rows Rows) *Worker {
+// NewWorker returns the worker of a destination. Nothing runs until Run or Turn.
+func NewWorker(to Destination, rows Rows) *Worker {
 	return &Worker{to: to, rows: rows, heard: make(chan federation.DID, 1), away: to.Away, waits: newWaits()}
 }
 
@@ -137,10 +137,8 @@ func (w *Worker) Run(ctx context.Context, wake <-chan struct{}) error {
 	r := &running{busy: map[string]bool{}, done: make(chan passed)}
 	w.until = time.Time{}
 	w.waits.Reset()
-	if w.outbox != nil {
-		w.stuck.Store(true) // until the record says otherwise
-		w.Probe("")         // the peer is back
-	}
+	w.stuck.Store(true) // until the record says otherwise
+	w.Probe("")         // the peer is back
 	idle := time.NewTicker(w.to.Policy.Look)
 	defer idle.Stop()
 	var failed error
@@ -257,19 +255,19 @@ func (w *Worker) fillInTurn(ctx context.Context, r *running) {
 	}
 }
 
-// unread notes that the record could not be read. A destination that is served in turns waits then.
+// unread notes that the record could not be read. A worker whose senders take turns waits then.
 func (w *Worker) unread(ctx context.Context, err error) {
 	if ctx.Err() == nil {
 		w.to.Log.LogAttrs(ctx, slog.LevelError, "deliveries not read", slog.Any("err", err))
 	}
-	if w.outbox == nil {
+	if w.to.Policy.InTurn {
 		w.until = time.Now().Add(w.waits.NextBackOff())
 	}
 }
 
 // look reads which lanes are due.
 func (w *Worker) look(ctx context.Context, r *running) {
-	due, err := w.outbox.Heads(ctx, w.to.Name, time.Now(), len(r.busy)+headsPage)
+	due, err := w.rows.Heads(ctx, w.to.Name, time.Now(), len(r.busy)+headsPage)
 	if err != nil {
 		w.unread(ctx, err)
 	}
@@ -316,7 +314,7 @@ func (w *Worker) over(ctx context.Context, r *running, p passed) {
 	if !p.probe || p.delivered == 0 {
 		return
 	}
-	if err := w.outbox.Hurry(ctx, w.to.Name); err != nil && ctx.Err() == nil {
+	if err := w.rows.Hurry(ctx, w.to.Name); err != nil && ctx.Err() == nil {
 		w.to.Log.LogAttrs(ctx, slog.LevelError, "deliveries not hurried", slog.Any("err", err))
 	}
 }
@@ -352,11 +350,11 @@ func (w *Worker) wait(ctx context.Context, p passed, now time.Time) {
 // tryStuck makes one attempt on a waiting lane. The attempt counts: after a failure the lane
 // waits longer.
 func (w *Worker) tryStuck(ctx context.Context, r *running, did federation.DID) {
-	if _, held, err := w.outbox.Held(ctx, w.to.Name); held || err != nil || len(r.busy) >= w.to.Policy.Window {
+	if _, held, err := w.rows.Held(ctx, w.to.Name); held || err != nil || len(r.busy) >= w.to.Policy.Window {
 		return
 	}
 	w.stuck.Store(false) // before the read, which may not see a delivery that fails meanwhile
-	lane, err := w.outbox.Stuck(ctx, w.to.Name, did, time.Now())
+	lane, err := w.rows.Stuck(ctx, w.to.Name, did, time.Now())
 	if !errors.Is(err, federation.ErrNotFound) {
 		w.stuck.Store(true)
 	}
@@ -449,7 +447,7 @@ func (w *Worker) row(ctx context.Context, d federation.Delivery, covered []int64
 	if a.counted && w.fresh.take(d.Entry.Event.ID) {
 		d.Attempt-- // the attempt that was counted with the step is this one
 	} else if a.counted {
-		if err := w.outbox.Attempt(ctx, w.to.Name, covered[len(covered)-1:]); err != nil {
+		if err := w.rows.Attempt(ctx, w.to.Name, covered[len(covered)-1:]); err != nil {
 			return fmt.Errorf("%w: attempt: %w", ErrUnnoted, err)
 		}
 	}
@@ -494,7 +492,7 @@ func (w *Worker) failed(ctx context.Context, d federation.Delivery, covered []in
 		return w.settle(ctx, d, covered, federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadFailed, Why: err.Error()})
 	}
 	wait := w.to.Policy.Retry.After(d.Attempt+1, now.Sub(d.Queued))
-	failure := federation.Failure{Reason: err.Error(), At: now, Counted: a.counted, Personal: absent}
+	failure := federation.Failure{Reason: err.Error(), At: now, Personal: absent, Counted: a.counted || d.Document != nil} // a document is counted with its ID
 	switch {
 	case isAway && away.RetryAfter > 0:
 		w.to.Pace.TooMuch(now, away.RetryAfter)
@@ -517,7 +515,7 @@ func (w *Worker) failed(ctx context.Context, d federation.Delivery, covered []in
 	for _, row := range failed {
 		unnoted = errors.Join(unnoted, w.rows.Failed(ctx, w.to.Name, row, failure))
 	}
-	w.stuck.Store(w.outbox != nil)
+	w.stuck.Store(true)
 	if unnoted != nil {
 		return errors.Join(err, fmt.Errorf("%w: failure: %w", ErrUnnoted, unnoted))
 	}

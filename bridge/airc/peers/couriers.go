@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"baton/bridge"
 	"baton/bridge/airc/wire"
 	"baton/federation"
 	"baton/federation/delivery"
+	"baton/federation/fault"
 )
 
 // What a sender is told later than the answer to its message.
@@ -38,29 +40,62 @@ func (ps *Registries) Run(ctx context.Context) {
 	wake, stop := ps.deps.Wakes.Subscribe(bridge.RelayTopic)
 	defer stop()
 	pool := delivery.Pool{
-		Policy: delivery.ToRegistry(), Rows: ps.rows, Open: ps.open, Look: ps.endOverdue,
+		Kind: federation.ToPeer, Policy: delivery.ToRegistry(), Rows: ps.deps.Record.Rows(), Open: ps.open, Look: ps.endOverdue,
 		Log:   ps.deps.Log.With(slog.String("network", wire.Network), slog.String("link", wire.Network)),
 		Fault: func(ctx context.Context, err error) { ps.deps.Metrics.Fault(ctx, ps.deps.Log, "registry", err) },
 	}
+	var group fault.Group
+	group.Go(func() { ps.hurry(ctx) })
+	defer group.Wait()
 	pool.Run(ctx, wake)
 }
 
+// hurry ends the pauses of registries that something came from, until ctx ends.
+func (ps *Registries) hurry(ctx context.Context) {
+	for {
+		select {
+		case name := <-ps.heard:
+			ps.noteRelay(ctx, ps.endPause(ctx, name, time.Now()))
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// endPause makes a registry due that is paused. Its failures stay counted.
+func (ps *Registries) endPause(ctx context.Context, name string, now time.Time) error {
+	paused, err := ps.deps.Record.PeerOutboxes(ctx)
+	for _, p := range paused {
+		if err != nil || p.Name != name || !p.Next.After(now) {
+			continue
+		}
+		if err = ps.deps.Record.Rows().Pause(ctx, federation.PeerDestination(name), p.Failures, time.Time{}); err == nil {
+			ps.deps.Wakes.Wake(bridge.RelayTopic)
+		}
+	}
+	return err
+}
+
 // open returns a registry as a destination. It asks the registry about itself, unless it did so lately.
-func (ps *Registries) open(ctx context.Context, due delivery.Due) (delivery.Destination, error) {
-	p, err := ps.peer(ctx, due.Name, time.Now())
+func (ps *Registries) open(ctx context.Context, due federation.Destination) (delivery.Destination, error) {
+	name := strings.TrimPrefix(due.Name, federation.PeerDestination(""))
+	p, err := ps.peer(ctx, name, time.Now())
 	to := delivery.Destination{
-		Name: due.Name, Policy: delivery.ToRegistry(), Away: due.Away, Pace: delivery.NewPace(0),
-		Log:     ps.deps.Log.With(slog.String("network", wire.Network), slog.String("link", wire.Network), slog.String("peer", due.Name)),
+		Name: due.Name, Policy: delivery.ToRegistry(), Away: due.Failures, Pace: delivery.NewPace(0),
+		Log:     ps.deps.Log.With(slog.String("network", wire.Network), slog.String("link", wire.Network), slog.String("peer", name)),
 		Deliver: func(ctx context.Context, d federation.Delivery) error { return ps.deliver(ctx, p, err, *d.Document) },
 		Ended: func(ctx context.Context, d federation.Delivery, _ int, how federation.Settlement) {
 			ps.ended(ctx, *d.Document, how)
 		},
 		Pause: func(ctx context.Context, failures int, next time.Time) error {
-			return ps.deps.Record.Pause(ctx, federation.PeerOutbox{Name: due.Name, Failures: failures, Next: next})
+			if failures == 0 {
+				next = time.Time{}
+			}
+			return ps.deps.Record.Rows().Pause(ctx, due.Name, failures, next)
 		},
 	}
 	if err == nil {
-		to.Pace = ps.pace(due.Name, p.perMin)
+		to.Pace = ps.pace(name, p.perMin)
 	}
 	return to, ctx.Err()
 }
@@ -100,7 +135,7 @@ func (ps *Registries) expire(ctx context.Context, name string, now time.Time) er
 			how.Dead, how.Why = federation.DeadRefused, string(wire.CodeFederationBlocked)
 		}
 		if err == nil && (!federated || now.Sub(row.Queued) > relayLife) {
-			if err = ps.rows.Settle(ctx, name, []int64{row.Row}, how); err == nil {
+			if err = ps.deps.Record.Bury(ctx, row.Row, how.Dead, how.Why, now); err == nil {
 				ps.ended(ctx, row, how)
 			}
 		}

@@ -220,7 +220,7 @@ type Registries struct {
 	known chan map[string]Peer // owned by the goroutine that receives it, until it sends it back
 	rates chan map[string]*rate.Limiter
 	paces chan map[string]*pace
-	rows  *delivery.RegistryRows
+	heard chan string // registries that something came from
 }
 
 // pace is how fast one registry takes messages, with what it advertised.
@@ -234,7 +234,7 @@ func New(d Deps) *Registries {
 	ps := &Registries{
 		deps: d, unproven: newUnproven(), found: newFound(),
 		known: make(chan map[string]Peer, 1), rates: make(chan map[string]*rate.Limiter, 1), paces: make(chan map[string]*pace, 1),
-		rows: delivery.NewRegistryRows(d.Record.Record),
+		heard: make(chan string, 16), // one that is not noted is heard again
 	}
 	ps.known <- map[string]Peer{}
 	ps.paces <- map[string]*pace{}
@@ -413,10 +413,11 @@ func (ps *Registries) pace(domain string, perMinute int) *delivery.Pace {
 }
 
 // Heard says that something came from a registry: it may take what waits for it. It does
-// not block on the record.
+// not block.
 func (ps *Registries) Heard(domain string) {
-	if ps.rows.Hurry(domain) {
-		ps.deps.Wakes.Wake(bridge.RelayTopic)
+	select {
+	case ps.heard <- domain:
+	default:
 	}
 }
 

@@ -155,7 +155,10 @@ func (s *Outboxes) Revive(ctx context.Context, id int64, now time.Time) (bool, e
 		if err := q.Put(ctx, `UPDATE delivery SET replayed = ? WHERE item = ? AND destination = ?`, engine.Stamp(now), d.item, d.to); err != nil {
 			return false, err
 		}
-		return true, queue.WaitBehind(ctx, q, d.to, d.lane, d.item)
+		if err := queue.WaitBehind(ctx, q, d.to, d.lane, d.item); err != nil || d.kind != federation.ToPeer {
+			return true, err
+		}
+		return true, queue.SetDue(ctx, q, d.to, time.Time{})
 	})
 	if err != nil {
 		return false, fmt.Errorf("put dead letter %d back: %w", id, err)
