@@ -315,7 +315,7 @@ func (r *row) away(err error) error {
 		return r.absent(err)
 	}
 	if strings.HasPrefix(r.to[0].holder, ofAccount) {
-		return &bridge.AbsentError{Err: err}
+		return &delivery.AbsentError{Err: err}
 	}
 	return &federation.RefusalError{Code: federation.InvalidTarget, Event: r.event, Detail: irc.HolderLeft}
 }
