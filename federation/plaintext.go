@@ -36,7 +36,7 @@ func PlainText(s string) string {
 			switch {
 			case divides(r):
 				r = ' '
-			case ignorable(r) && !shows(runes, i, last) && !(rightToLeft && isMark(r)):
+			case ignorable(r) && !shows(runes, i, last) && (!rightToLeft || !isMark(r)):
 				continue
 			}
 			b.WriteRune(r)

@@ -96,7 +96,8 @@ func TestTextForPeopleHasNothingHidden(t *testing.T) {
 }
 
 func TestTextForPeopleKeepsWhatIsShown(t *testing.T) {
-	for _, text := range []string{"", "Cite three sources", "ünïcödé — …", "日本語", "ключ", "שלום", "مرحبا", "हिन्दी", "😀 ❤️", "a\u00A0b", "x²",
+	for _, text := range []string{
+		"", "Cite three sources", "ünïcödé — …", "日本語", "ключ", "שלום", "مرحبا", "हिन्दी", "😀 ❤️", "a\u00A0b", "x²",
 		"  two spaces before, one behind ", "می\u200Cخواهم", "ه\u200D", "क्\u200Dष", "अവന്\u200D", "ক্\u200Cষ", "ᠠ\u180Eᠨ\u180B",
 		"👨\u200D👩\u200D👧", "👩🏽\u200D🚀", "🏳\uFE0F\u200D🌈", "🙂\u200D↔\uFE0F", "1\uFE0F⃣", "🇩🇪",
 		"\U0001F3F4\U000E0067\U000E0062\U000E0065\U000E006E\U000E0067\U000E007F", "葛\U000E0100", "\u06DD\u0661", "C++\u200E שלום", "e\u0301\u0302",

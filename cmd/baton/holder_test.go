@@ -26,9 +26,8 @@ func TestTheSenderOfAWaitingMessageIsToldAtOnceOnEveryNetwork(t *testing.T) {
 	b := newTalkative(t)
 	zoe := b.guest(t, "zoe")
 	const next, same = "the next user with that nick will read it", "your message waits for"
-	b.send(t, "finn@fq", "hello", http.StatusCreated)
-	b.finn.Tell(b.freeqReads(t, "hello")["from"].(string), "hello back") // so that other networks know finn by its nick
-	b.scoutReads(t, "hello back")
+	b.finn.Tell("Baton-gw", "say zoe@client hello zoe") // so that the listener knows finn by its nick
+	clientReads(t, zoe, "hello zoe")
 
 	b.lab.Say("alice", "PRIVMSG Baton :say bob@client are you there?")
 	b.labTold(t, "bob@client is not connected and has no account: your message waits, and "+next)

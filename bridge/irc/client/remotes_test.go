@@ -121,8 +121,10 @@ func TestOtherLinksAreToldWhatBecomesOfAClientThatSpoke(t *testing.T) {
 	zoe.until(t, "ERROR *")
 	as := func(nick string) federation.DID { return kept.Guest("client", nick) }
 	want := []bridge.PresenceChange{
-		{Link: "client", DID: as("zoe"), Away: "tea"}, {Link: "client", DID: as("zoe")},
-		{Link: "client", DID: as("zoe"), Name: "zora", Now: as("zora")}, {Link: "client", DID: as("zora"), Gone: true},
+		{Link: "client", DID: as("zoe"), Away: "tea"},
+		{Link: "client", DID: as("zoe")},
+		{Link: "client", DID: as("zoe"), Name: "zora", Now: as("zora")},
+		{Link: "client", DID: as("zora"), Gone: true},
 	}
 	var got []bridge.PresenceChange
 	for range want {
