@@ -1,7 +1,7 @@
 // Package airc holds an AIRC registry to what its agents rely on. It knows the registry by its address
 // alone: agents of its own register there, write to each other and read what arrives.
 //
-// The cases want a registry where anybody may register, and limits of no less than the usual ones.
+// The cases need a registry with open registration, and limits of no less than the usual ones.
 //
 //	results, err := airc.Run(ctx, airc.Config{URL: "http://127.0.0.1:8080"}, nil)
 //

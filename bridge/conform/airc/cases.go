@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// The recipients of the suite. Grace accepts the sender, and Mallory is nobody's contact.
+// The other agents of the suite. Grace accepts the sender and blocks Mallory.
 const (
 	recipient = "grace"
 	stranger  = "mallory"
