@@ -64,6 +64,7 @@ type cli struct {
 	Link        linkCommands    `cmd:"" group:"networks" help:"Look at links."`
 	Bind        bindCommands    `cmd:"" group:"networks" help:"Keep names that stand for DIDs."`
 	Airc        aircCommands    `cmd:"" group:"networks" help:"Handles of the AIRC registry, and held messages of other registries."`
+	A2A         a2aCommands     `cmd:"" group:"networks" help:"External A2A agents that take work." name:"a2a"`
 	Block       blockCommands   `cmd:"" group:"watch" help:"Keep sources that nothing is taken from."`
 	Erase       eraseCommand    `cmd:"" group:"maintain" help:"Erase the content of what a DID took part in."`
 	Top         topCommand      `cmd:"" group:"watch" example:"top --by address --since 30m" help:"List the senders with the most steps."`

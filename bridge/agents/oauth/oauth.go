@@ -6,7 +6,7 @@
 // sealed in its client_id. Authorization codes and forms are sealed too. The record keeps only what
 // a party approved: sessions, used codes and, within limits, devices that wait.
 //
-// ADR 17 has the reasons.
+// ADR 18 has the reasons.
 //
 // spec: OAuth 2.1, RFC 9700
 package oauth
