@@ -25,7 +25,7 @@ type A2AAgent struct {
 	*httptest.Server
 
 	// Before and After are called with the method of each call of the JSON-RPC binding, before the
-	// agent gets it and after the agent has answered; nil for no call. An error of theirs breaks the
+	// agent gets it and after the agent has answered; nil for no call. Their error breaks the
 	// connection.
 	Before, After func(method string) error
 	// Card changes the card before it is served; nil leaves it as it is.
