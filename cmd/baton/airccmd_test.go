@@ -43,7 +43,7 @@ func TestUnsignedPeerNeedsNetworksAndIsWarnedOf(t *testing.T) {
 	h.start(t)
 	h.ready(t)
 	found, _ := h.examined(t)
-	want := "warn unsigned peer.test: its unsigned relays from 192.0.2.0/24 take steps as its agents; keep its networks small, or have it sign its relays and set unsigned = \"hold\""
+	want := "warn unsigned peer.test: its unsigned relays from 192.0.2.0/24 take steps as its agents; have it sign its relays, set unsigned = \"hold\", and run: baton reload"
 	if got := found["unsigned peer.test"]; got != want {
 		t.Errorf("doctor: %q, want %q", got, want)
 	}

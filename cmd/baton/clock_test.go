@@ -42,7 +42,7 @@ func TestClockInDoubtExpiresNothingUntilItIsAccepted(t *testing.T) {
 		t.Errorf("the offer is %s", got)
 	}
 	found, _ := h.examined(t)
-	if want := "; run NTP here, or compare it with another clock and run baton clock accept"; !strings.HasPrefix(found["clock"], "warn clock: it is 48h") || !strings.HasSuffix(found["clock"], want) {
+	if want := "; run timedatectl set-ntp true, or compare it with another clock and run: baton clock accept --reason compared"; !strings.HasPrefix(found["clock"], "warn clock: it is 48h") || !strings.HasSuffix(found["clock"], want) {
 		t.Errorf("the doctor says %q", found["clock"])
 	}
 	if n := h.counters(t)["baton_clock_unconfirmed"]; n != 1 {

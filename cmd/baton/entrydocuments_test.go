@@ -10,6 +10,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,7 +23,9 @@ import (
 	"github.com/decred/dcrd/dcrec/secp256k1/v4"
 	secp256k1ecdsa "github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
 	"github.com/fxamacker/cbor/v2"
+	"github.com/gowebpki/jcs"
 
+	"baton/bridge/agents/a2a/a2aclient"
 	"baton/federation"
 	"baton/federation/federationtest"
 	"baton/federation/identity"
@@ -236,6 +240,37 @@ func viaPassport(t *testing.T, _ *entrances, c claim) admission {
 		t.Error("a passport that was changed has no finding")
 	}
 	return admission{taken: !slices.ContainsFunc(report.Findings, func(f passport.Finding) bool { return f.Code == passport.KeyEncoding })}
+}
+
+// viaCard signs the card of an external A2A agent.
+func viaCard(t *testing.T, _ *entrances, c claim) admission {
+	t.Helper()
+	mux := http.NewServeMux()
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	card := map[string]any{
+		"name": "Signed", "description": "x", "version": "1", "capabilities": map[string]any{"streaming": false}, "skills": []any{},
+		"supportedInterfaces": []any{map[string]any{"url": server.URL + "/rpc", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}},
+	}
+	plain, err := json.Marshal(card)
+	if err != nil {
+		t.Fatal(err)
+	}
+	canonical, err := jcs.Transform(plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	encode := base64.RawURLEncoding.EncodeToString
+	header := encode([]byte(`{"alg":"EdDSA","jku":"` + server.URL + `/keys","kid":"k"}`))
+	card["signatures"] = []any{map[string]any{"protected": header, "signature": c.signature([]byte(header + "." + encode(canonical)))}}
+	for path, document := range map[string]any{
+		"GET /keys":                        map[string]any{"keys": []any{map[string]any{"kty": "OKP", "crv": "Ed25519", "kid": "k", "x": c.base64()}}},
+		"GET /.well-known/agent-card.json": card,
+	} {
+		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(document) }) //nolint:errchkjson // the client may be gone
+	}
+	found, err := a2aclient.Inspect(t.Context(), server.URL, true, identity.NewTransport(identity.FetchConfig{AllowPrivate: true}))
+	return admission{taken: err == nil && found.Key != ""}
 }
 
 // viaSigner is a command that keeps the keys of the gateway, and says that this is one.

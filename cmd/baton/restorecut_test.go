@@ -199,7 +199,7 @@ func TestServeNamesAKilledErasure(t *testing.T) {
 	h.death = ""
 	h.start(t)
 	await(t, "the log to name the remedy", func() bool { return strings.Contains(h.told(t), "an erasure was cut short: run baton erase again") })
-	remedy := "the erasure of " + string(eliza.did) + " was cut short; run baton erase " + string(eliza.did) + " again"
+	remedy := "the erasure of " + string(eliza.did) + " was cut short; baton erase " + string(eliza.did)
 	if found, _ := h.examined(t); found["record"] != "warn record: "+remedy {
 		t.Errorf("the doctor says %q", found["record"])
 	}

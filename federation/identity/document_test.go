@@ -139,7 +139,7 @@ func TestParseDocumentReadsShapesInUse(t *testing.T) {
 			want: []ed25519.PublicKey{a},
 			skipped: []federation.SkippedKey{
 				{ID: "did:web:alice.example#u", Reason: "want a key in base58btc, which starts with z"},
-				{ID: "did:web:alice.example#r", Reason: `a key of another kind: type "RsaKey2018"`},
+				{ID: "did:web:alice.example#r", Reason: `a key of another kind: type "RsaKey 2018"`},
 				{ID: "did:web:alice.example#c", Reason: "another DID controls it"},
 				{Reason: "want an object or an id"},
 				{ID: "did:web:alice.example#x", Reason: "publicKeyJwk: federation: not a canonical Ed25519 public key: 3 bytes, want 32"},

@@ -67,7 +67,9 @@ func Open(ctx context.Context, path string, tables engine.Tables, reg prometheus
 	if err != nil {
 		return nil, err
 	}
-	return record(db), nil
+	r := record(db)
+	_ = r.EndLeases(ctx) // else each ends by itself
+	return r, nil
 }
 
 // OpenPostgres opens the record in a PostgreSQL database, as [engine.OpenPostgres] does. The

@@ -297,6 +297,18 @@ func (s Rows) Take(ctx context.Context, kind federation.DestinationKind, now, un
 	return taken, nil
 }
 
+// EndLeases ends the leases that another process left. Only the one process of a record may call it.
+func (s *Outboxes) EndLeases(ctx context.Context) error {
+	const left = ` FROM destination WHERE due IS NOT NULL AND taken > 0`
+	var some bool
+	if err := s.db.Reads().Row(ctx, `SELECT EXISTS (SELECT 1`+left+`)`, nil, &some); err != nil || !some {
+		return err
+	}
+	return s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
+		return q.Put(ctx, `UPDATE destination SET taken = 0 WHERE n IN (SELECT n`+left+`)`)
+	})
+}
+
 // NextDue returns when the next delivery to any destination of a kind is due, after a time; zero for
 // none.
 func (s Rows) NextDue(ctx context.Context, kind federation.DestinationKind, after time.Time) (time.Time, error) {

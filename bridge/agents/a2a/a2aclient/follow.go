@@ -16,6 +16,7 @@ import (
 	"baton/bridge"
 	"baton/bridge/stepbuilder"
 	"baton/federation"
+	"baton/federation/fault"
 	"baton/federation/signing"
 	"baton/translate/a2atask"
 )
@@ -99,20 +100,21 @@ func (s *session) watch(ctx context.Context, t *task) (stop func()) {
 	t.mu.Unlock()
 	card := s.card.Load()
 	ctx, cancel := context.WithCancel(ctx)
+	var hints fault.Group
+	leave := func() {}
 	switch {
 	case id == "":
 	case card.Capabilities.Streaming:
-		go s.stream(ctx, t, id)
+		hints.Go(func() { s.stream(ctx, t, id) })
 	case card.Capabilities.PushNotifications:
 		token, err := s.callbackToken(ctx, t.handoff)
 		if err != nil {
 			break
 		}
-		leave := s.deps.Hub.expect(token, t)
-		go s.subscribe(ctx, id, token)
-		return func() { cancel(); leave() }
+		leave = s.deps.Hub.expect(token, t)
+		hints.Go(func() { s.subscribe(ctx, id, token) })
 	}
-	return cancel
+	return func() { cancel(); leave(); hints.Wait() }
 }
 
 // stream follows the stream of a task, and opens it again after it ended. The events are not read:
