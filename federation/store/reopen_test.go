@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -313,4 +314,26 @@ func killAfter(t *testing.T, where string, acknowledgements int) []int {
 		t.Fatalf("the writer ended by itself after %d acknowledgements", len(numbers))
 	}
 	return numbers
+}
+
+// A killed gateway leaves its leases: the next one serves these destinations at once.
+func TestLeasesEndWithTheProcessOfAFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "baton.db")
+	for start := range 2 {
+		record, err := registry.Open(t.Context(), path, prometheus.NewRegistry())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if start == 0 {
+			destinationKinds()["peer"].fill(t, record)
+		}
+		taken, err := record.Rows().Take(t.Context(), federation.ToPeer, federationtest.At(100), federationtest.At(160), 10)
+		if err != nil || len(taken) != 1 {
+			t.Errorf("Take after start %d = %+v, %v, want one destination", start, taken, err)
+		}
+		if err := record.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
