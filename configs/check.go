@@ -241,13 +241,15 @@ func isPublic(listen string) bool {
 		return false
 	}
 	address, err := netip.ParseAddr(host)
-	return err == nil && address.IsGlobalUnicast() && !address.IsPrivate() && !sharedSpace.Contains(address.Unmap())
+	return err == nil && address.IsGlobalUnicast() && !address.IsPrivate() && !isShared(address.Unmap())
 }
 
-// sharedSpace is the network of addresses within providers and tunnels.
+// isShared reports whether an address is one of those within providers and tunnels.
 //
 // spec: RFC 6598
-var sharedSpace = netip.MustParsePrefix("100.64.0.0/10")
+func isShared(address netip.Addr) bool {
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{100, 64}), 10).Contains(address)
+}
 
 // parseOrigin accepts scheme://host[:port] and nothing after it.
 func parseOrigin(s string) (*url.URL, bool) {

@@ -24,7 +24,7 @@ func TestPairMessageToTheRegistryIsAnsweredWithACode(t *testing.T) {
 	rest, _ := strings.CutPrefix(messages[0].Body, "Your pairing code is ")
 	code, _, _ := strings.Cut(rest, ".")
 	paired, err := w.record.SpendPairing(t.Context(), federation.DigestLoginCode(federation.PairingCode, code), time.Now())
-	if err != nil || string(paired.DID) != string(scout.DID) || paired.Key == "" {
+	if err != nil || string(paired.DID) != scout.DID || paired.Key == "" {
 		t.Errorf("%q has the code of %+v, %v", messages[0].Body, paired, err)
 	}
 	if status, _, err := scout.Send(t.Context(), "system", "hello", nil); err != nil || status != http.StatusNotFound {

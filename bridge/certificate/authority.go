@@ -72,7 +72,7 @@ type Authority struct {
 
 // NewAuthority returns an authority. It does no I/O.
 func NewAuthority(cfg AuthorityConfig) *Authority {
-	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // the standard library documents the type
+	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:errcheck // the standard library documents the type
 	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: cfg.Roots}
 	return &Authority{
 		cfg: cfg, http: &http.Client{Transport: transport, Timeout: requestTime},

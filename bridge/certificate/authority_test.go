@@ -37,7 +37,8 @@ func newAuthority(t *testing.T, reached []string, challenges ...string) *authori
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.ServeHTTP(w, r) })
 	plain := httptest.NewServer(handler)
 	t.Cleanup(plain.Close)
-	secure, err := net.Listen("tcp", "127.0.0.1:0")
+	var lc net.ListenConfig
+	secure, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

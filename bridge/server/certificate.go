@@ -132,7 +132,7 @@ func (s *Server) openChallengeListener(ctx context.Context) error {
 			http.Error(w, "use "+s.file.HTTP.PublicURL, http.StatusForbidden)
 			return
 		}
-		http.Redirect(w, r, strings.TrimSuffix(s.file.HTTP.PublicURL, "/")+r.URL.RequestURI(), http.StatusPermanentRedirect)
+		http.Redirect(w, r, strings.TrimSuffix(s.file.HTTP.PublicURL, "/")+r.URL.RequestURI(), http.StatusPermanentRedirect) //nolint:gosec // the host is that of the configured public URL
 	})
 	var err error
 	s.challenges, err = openListener(ctx, httpd.Config{Listen: s.file.ACME.HTTPListen, Limits: s.httpLimits(), Panicked: s.handlerPanicked}, mux, s.log)

@@ -51,10 +51,10 @@ func ExamineStopped(ctx context.Context, file *configs.File, networks Networks) 
 	c.Certificate, c.CertificateProblem, c.Authority = stoppedCertificate(file)
 	meeting := readMeeting(file)
 	if own := meeting.Own; len(own.URLs) > 0 {
-		c.Relay = func() error { return own.Probe(c.Home) }
+		c.Relay = func() error { return own.Probe(ctx, c.Home) }
 	}
 	if hub := meeting.Hub; len(hub.URLs) > 0 {
-		c.Hub = func() error { return hub.Probe(c.Home) }
+		c.Hub = func() error { return hub.Probe(ctx, c.Home) }
 	}
 	return c.ExamineStopped(ctx, stopped)
 }

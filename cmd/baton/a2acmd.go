@@ -88,7 +88,7 @@ func (cmd a2aShow) Run(ctx context.Context, c *cli, streams std) error {
 	if err := checkAgent(ctx, gateway, cmd.Name); err != nil {
 		return err
 	}
-	return linkShow{Name: cmd.Name}.Run(ctx, c, streams)
+	return linkShow(cmd).Run(ctx, c, streams)
 }
 
 // a2aCheck reads a card.
@@ -293,5 +293,5 @@ func (cmd a2aConfirm) Run(ctx context.Context, c *cli, streams std) error {
 	if err := checkAgent(ctx, gateway, cmd.Name); err != nil {
 		return err
 	}
-	return linkDial{linkChange{changeFlags: cmd.changeFlags, Name: cmd.Name}}.Run(ctx, c, streams)
+	return linkDial{linkChange(cmd)}.Run(ctx, c, streams)
 }

@@ -64,6 +64,16 @@ func presented(conn net.Conn, cfg *tls.Config) (fingerprint, protocol string, er
 	return bridgetest.Fingerprint(tls.Certificate{Certificate: [][]byte{state.PeerCertificates[0].Raw}}), state.NegotiatedProtocol, nil
 }
 
+// fetched returns the answer to a request of one client.
+func fetched(t *testing.T, client *http.Client, address string) (*http.Response, error) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client.Do(request)
+}
+
 // tlsHouse is a gateway with a listener of each kind and a link, all with TLS.
 type tlsHouse struct {
 	*house
@@ -139,8 +149,9 @@ func (h *tlsHouse) record(server net.Listener) {
 func (h *tlsHouse) everywhere(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
+	var d net.Dialer
 	for name, address := range map[string]string{"http": h.public, "irc": h.irc, "macp": h.macp, "relay": h.relay} {
-		conn, err := net.Dial("tcp", address)
+		conn, err := d.DialContext(t.Context(), "tcp", address)
 		if err != nil {
 			t.Fatal(name, err)
 		}
@@ -199,7 +210,8 @@ func TestReplacedCertificateIsServedByEveryListenerAndLink(t *testing.T) {
 	t.Parallel()
 	h := newTLSHouse(t)
 	h.presents(t, "at the start", h.own.certificate)
-	open, err := tls.Dial("tcp", h.public, &tls.Config{ServerName: "localhost", InsecureSkipVerify: true})
+	d := tls.Dialer{Config: &tls.Config{ServerName: "localhost", InsecureSkipVerify: true}}
+	open, err := d.DialContext(t.Context(), "tcp", h.public)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +291,7 @@ func TestPublicListenerSpeaksHTTP2(t *testing.T) {
 	h := newTLSHouse(t)
 	transport := as(t, h.own)
 	transport.ForceAttemptHTTP2 = true
-	response, err := (&http.Client{Transport: transport}).Get(h.url() + "/.well-known/did.json")
+	response, err := fetched(t, &http.Client{Transport: transport}, h.url()+"/.well-known/did.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,7 +299,8 @@ func TestPublicListenerSpeaksHTTP2(t *testing.T) {
 	if response.ProtoMajor != 2 || response.StatusCode != http.StatusOK {
 		t.Errorf("got %s %s", response.Proto, response.Status)
 	}
-	conn, err := net.Dial("tcp", h.public)
+	var d net.Dialer
+	conn, err := d.DialContext(t.Context(), "tcp", h.public)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -342,7 +355,7 @@ func TestGatewayOrdersItsCertificate(t *testing.T) {
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pebble.Roots, ServerName: "gw.example"}, DisableKeepAlives: true}}
 	var leaf *x509.Certificate
 	await(t, "the certificate", func() bool {
-		response, err := client.Get(h.url() + "/.well-known/did.json")
+		response, err := fetched(t, client, h.url()+"/.well-known/did.json")
 		if err != nil {
 			return false
 		}
@@ -355,7 +368,7 @@ func TestGatewayOrdersItsCertificate(t *testing.T) {
 		t.Errorf("doctor says %q", line)
 	}
 	plain := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	if response, err := plain.Get("http://" + challenges + "/a?b=c"); err != nil || response.Header.Get("Location") != h.url()+"/a?b=c" {
+	if response, err := fetched(t, plain, "http://"+challenges+"/a?b=c"); err != nil || response.Header.Get("Location") != h.url()+"/a?b=c" {
 		t.Errorf("the listener for challenges: %v, %v", response, err)
 	}
 
@@ -365,7 +378,7 @@ func TestGatewayOrdersItsCertificate(t *testing.T) {
 	}
 	h.launch(t)
 	await(t, "the kept certificate", func() bool {
-		response, err := client.Get(h.url() + "/.well-known/did.json")
+		response, err := fetched(t, client, h.url()+"/.well-known/did.json")
 		if err != nil {
 			return false
 		}

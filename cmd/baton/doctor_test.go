@@ -123,7 +123,8 @@ func TestDoctorExaminesWhatAStoppedGatewayNeeds(t *testing.T) {
 
 func TestDoctorNamesTheCauseThatKeepsAGatewayFromStarting(t *testing.T) {
 	t.Parallel()
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	var lc net.ListenConfig
+	taken, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +203,8 @@ func TestDoctorRepeatsTheLastErrorOfAStoppedGateway(t *testing.T) {
 	if got := says(); strings.Count(got, "\n") != 1 || !strings.HasPrefix(got, "baton: doctor: the gateway is down: ") || !strings.HasSuffix(got, "; its log has no error\n") {
 		t.Errorf("without an error it says %q", got)
 	}
-	taken, err := net.Listen("tcp", h.public)
+	var lc net.ListenConfig
+	taken, err := lc.Listen(t.Context(), "tcp", h.public)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -127,14 +127,14 @@ func expected(args []string) []string {
 		return args
 	}
 	var meant []string
-	context := false // the previous argument belongs to --context
+	open := false // the previous argument belongs to --context
 	for _, arg := range args {
 		key, _, pair := strings.Cut(arg, "=")
 		pair = pair && !strings.HasPrefix(arg, "-") && !strings.ContainsAny(key, " \t")
-		if context && pair && meant[len(meant)-1] != "--context" {
+		if open && pair && meant[len(meant)-1] != "--context" {
 			meant = append(meant, "--context")
 		}
-		context = arg == "--context" || strings.HasPrefix(arg, "--context=") || context && pair
+		open = arg == "--context" || strings.HasPrefix(arg, "--context=") || open && pair
 		meant = append(meant, arg)
 	}
 	return meant

@@ -3,6 +3,7 @@ package main_test
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -43,9 +44,7 @@ func TestMCPCommandWorksOverThePublicListenerWithAKey(t *testing.T) {
 		{"handoff_complete", map[string]any{"note": "done", "context": map[string]any{"text": strings.Repeat("x", 6000)}}},
 	} {
 		arguments := map[string]any{"id": id}
-		for name, value := range step.more {
-			arguments[name] = value
-		}
+		maps.Copy(arguments, step.more)
 		if got, code := host.tool(step.tool, arguments); code != "" {
 			t.Fatalf("%s is refused: %s %v", step.tool, code, got)
 		}

@@ -214,7 +214,7 @@ func each(t *testing.T, sense func(k kind) bool, test func(t *testing.T, k kind)
 }
 
 func TestSendersTakeTurnsAndLanesKeepTheirOrder(t *testing.T) {
-	each(t, nil, func(t *testing.T, k kind) {
+	each(t, nil, func(t *testing.T, k kind) { //nolint:thelper // the body of a test, no helper
 		record := storetest.Open(t)
 		lanes, last := k.fill(t, record, 15)
 		p := &peer{pace: delivery.NewPace(6)}
@@ -230,7 +230,7 @@ func TestSendersTakeTurnsAndLanesKeepTheirOrder(t *testing.T) {
 }
 
 func TestNothingIsDeliveredWhileADestinationIsHeld(t *testing.T) {
-	each(t, nil, func(t *testing.T, k kind) {
+	each(t, nil, func(t *testing.T, k kind) { //nolint:thelper // the body of a test, no helper
 		record := storetest.Open(t)
 		lanes, last := k.fill(t, record, 2)
 		must(t, record.Hold(t.Context(), federation.Withheld{To: k.hold, Since: time.Now()}))
@@ -248,7 +248,7 @@ func TestNothingIsDeliveredWhileADestinationIsHeld(t *testing.T) {
 }
 
 func TestAReplayedDeadLetterIsDelivered(t *testing.T) {
-	each(t, func(k kind) bool { return k.letters }, func(t *testing.T, k kind) {
+	each(t, func(k kind) bool { return k.letters }, func(t *testing.T, k kind) { //nolint:thelper // the body of a test, no helper
 		record := storetest.Open(t)
 		lanes, last := k.fill(t, record, 1)
 		dies := true
@@ -281,7 +281,7 @@ func TestAReplayedDeadLetterIsDelivered(t *testing.T) {
 
 // The process ends after the peer has the delivery, and before that is on record.
 func TestADeliveryWithoutItsProofIsMadeAgainAfterACrash(t *testing.T) {
-	each(t, nil, func(t *testing.T, k kind) {
+	each(t, nil, func(t *testing.T, k kind) { //nolint:thelper // the body of a test, no helper
 		folder := storetest.TempDir(t)
 		record := storetest.OpenIn(t, folder)
 		lanes, last := k.fill(t, record, 1)
@@ -307,7 +307,7 @@ func TestADeliveryWithoutItsProofIsMadeAgainAfterACrash(t *testing.T) {
 // Replicas share the destinations without a connection. A link is served by the replica that has its
 // lease: package server shows that.
 func TestReplicasDeliverOnce(t *testing.T) {
-	each(t, func(k kind) bool { return k.pool != "" }, func(t *testing.T, k kind) {
+	each(t, func(k kind) bool { return k.pool != "" }, func(t *testing.T, k kind) { //nolint:thelper // the body of a test, no helper
 		record := storetest.Open(t)
 		lanes, last := k.fill(t, record, 20)
 		p := &peer{deliver: func(context.Context, federation.Delivery) error { time.Sleep(time.Second); return nil }}
@@ -320,7 +320,7 @@ func TestReplicasDeliverOnce(t *testing.T) {
 }
 
 func TestAPanicEndsOnlyTheRunOfItsDestination(t *testing.T) {
-	each(t, nil, func(t *testing.T, k kind) {
+	each(t, nil, func(t *testing.T, k kind) { //nolint:thelper // the body of a test, no helper
 		record := storetest.Open(t)
 		lanes, last := k.fill(t, record, 2)
 		var once sync.Once
@@ -336,7 +336,7 @@ func TestAPanicEndsOnlyTheRunOfItsDestination(t *testing.T) {
 }
 
 func TestADestinationThatIsAwayIsCalledLessAndLess(t *testing.T) {
-	each(t, nil, func(t *testing.T, k kind) {
+	each(t, nil, func(t *testing.T, k kind) { //nolint:thelper // the body of a test, no helper
 		record := storetest.Open(t)
 		lanes, last := k.fill(t, record, 1)
 		back := time.Now().Add(10 * time.Minute)
@@ -374,9 +374,9 @@ func TestBackoffDoublesUpToItsLongestWait(t *testing.T) {
 		}
 	}
 	aged := delivery.Backoff{First: time.Second, Young: 30 * time.Second, Share: 20, Longest: 10 * time.Minute, Jitter: true}
-	for age, longest := range map[time.Duration]time.Duration{0: 30 * time.Second, time.Hour: 3 * time.Minute, 24 * time.Hour: 10 * time.Minute} {
-		if got := aged.After(20, age); got < longest*3/4-time.Second || got > longest+time.Second {
-			t.Errorf("of age %s it waits %s, want up to a quarter less than %s", age, got, longest)
+	for _, test := range []struct{ age, longest time.Duration }{{0, 30 * time.Second}, {time.Hour, 3 * time.Minute}, {24 * time.Hour, 10 * time.Minute}} {
+		if got := aged.After(20, test.age); got < test.longest*3/4-time.Second || got > test.longest+time.Second {
+			t.Errorf("of age %s it waits %s, want up to a quarter less than %s", test.age, got, test.longest)
 		}
 	}
 }

@@ -14,19 +14,19 @@ import (
 
 // Bounds of a [Pool].
 const (
-	// maxTurns is how many destinations are served at a time, at some 50 KB each while TLS is agreed on.
+	// So many destinations are served at a time, at some 50 KB each while TLS is agreed on.
 	maxTurns = 64
-	// turnLength is after which time a destination begins no further delivery: others may wait.
+	// After this time a destination begins no further delivery: others may wait.
 	turnLength = 10 * time.Second
-	// spare is how much longer a lease is than a turn can take. After the death of a gateway its
-	// destinations are served again then.
+	// A lease is so much longer than a turn can take. After the death of a gateway its destinations
+	// are served again then.
 	spare = time.Minute
-	// maxKept bounds the destinations remembered between turns. A forgotten one begins with its first
+	// At most so many destinations are remembered between turns. A forgotten one begins with its first
 	// sender.
 	maxKept = 4096
-	// breath is the pause between two looks: a thousand wake-ups a second need fewer looks.
+	// The pause between two looks: a thousand wake-ups a second need fewer looks.
 	breath = 20 * time.Millisecond
-	// faultWait is how long a destination waits whose code panicked.
+	// So long a destination waits whose code panicked.
 	faultWait = time.Minute
 )
 
@@ -117,14 +117,18 @@ func (p *Pool) Run(ctx context.Context, wake <-chan struct{}) {
 // begin gives the due destinations a turn.
 func (p *Pool) begin(ctx context.Context, t *turns, now time.Time) {
 	if p.Look != nil {
-		p.note(ctx, "overdue deliveries not ended", p.Look(ctx, now))
+		if err := p.Look(ctx, now); told(ctx, err) {
+			p.Log.LogAttrs(ctx, slog.LevelError, "overdue deliveries not ended", slog.Any("err", err))
+		}
 	}
 	room := len(t.free) // only this takes them
 	if room == 0 {
 		return
 	}
 	due, err := p.Rows.Take(ctx, p.Kind, now, now.Add(turnLength+p.Policy.Attempt+spare), room)
-	p.note(ctx, "destinations not read", err)
+	if told(ctx, err) {
+		p.Log.LogAttrs(ctx, slog.LevelError, "destinations not read", slog.Any("err", err))
+	}
 	for _, each := range due {
 		<-t.free
 		t.group.Go(func() {
@@ -161,15 +165,14 @@ func (p *Pool) serve(ctx context.Context, t *turns, due federation.Destination) 
 	case fault.Of(err) != nil:
 		p.Fault(ctx, err)
 		again = time.Now().Add(faultWait)
-	case !errors.Is(err, federation.ErrNotFound):
-		p.note(ctx, "destination not served", err)
+	case told(ctx, err) && !errors.Is(err, federation.ErrNotFound):
+		p.Log.LogAttrs(ctx, slog.LevelError, "destination not served", slog.Any("err", err))
 	}
 	after := context.WithoutCancel(ctx) // the next gateway need not wait for the end of the lease
-	p.note(ctx, "destination not released", p.Rows.LetGo(after, due.Name, again))
-}
-
-func (p *Pool) note(ctx context.Context, what string, err error) {
-	if err != nil && ctx.Err() == nil {
-		p.Log.LogAttrs(ctx, slog.LevelError, what, slog.Any("err", err))
+	if err := p.Rows.LetGo(after, due.Name, again); told(ctx, err) {
+		p.Log.LogAttrs(ctx, slog.LevelError, "destination not released", slog.Any("err", err))
 	}
 }
+
+// told reports whether an error is logged: the end of the pool is none.
+func told(ctx context.Context, err error) bool { return err != nil && ctx.Err() == nil }

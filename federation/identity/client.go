@@ -160,7 +160,7 @@ func freshness(h http.Header) time.Duration {
 			return 0
 		case "max-age":
 			if seconds, err := strconv.ParseUint(strings.Trim(value, `"`), 10, 31); err == nil {
-				life = time.Duration(seconds) * time.Second //nolint:gosec // G115: 31 bits
+				life = time.Duration(seconds) * time.Second
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -135,10 +136,10 @@ func (cfg ServerConfig) connect(home federation.HomeID, log *slog.Logger, more .
 
 // Probe connects to each server in turn. It returns nil after the first connection, and else the URL
 // and the cause of each failure. It blocks for three seconds for each server.
-func (cfg ServerConfig) Probe(home federation.HomeID) error {
+func (cfg ServerConfig) Probe(ctx context.Context, home federation.HomeID) error {
 	var failed []error
 	for _, address := range cfg.URLs {
-		if err := dial(address); err != nil {
+		if err := dial(ctx, address); err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", address, err))
 			continue
 		}
@@ -155,12 +156,13 @@ func (cfg ServerConfig) Probe(home federation.HomeID) error {
 }
 
 // dial opens a TCP connection to a server: the client of NATS does not return why one cannot be opened.
-func dial(address string) error {
+func dial(ctx context.Context, address string) error {
 	u, err := url.Parse(address)
 	if err != nil {
 		return err
 	}
-	conn, err := net.DialTimeout("tcp", net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), strconv.Itoa(nats.DefaultPort))), probeTime)
+	d := net.Dialer{Timeout: probeTime}
+	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), strconv.Itoa(nats.DefaultPort))))
 	if err != nil {
 		return err
 	}

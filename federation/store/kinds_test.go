@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -57,12 +58,12 @@ func destinationKinds() map[string]destinationKind {
 }
 
 // turns returns the rows that are due at a time, each sender once: its lanes, each with its rows.
-func turns(t *testing.T, record *registry.Record, to string, now int) (all [][][]int64) {
+func turns(ctx context.Context, t *testing.T, record *registry.Record, to string, now int) (all [][][]int64) {
 	t.Helper()
 	rows, after := record.Rows(), federation.DID("")
 	seen := map[federation.DID]bool{}
 	for {
-		turn, err := rows.Turn(t.Context(), to, after, federationtest.At(now), 10)
+		turn, err := rows.Turn(ctx, to, after, federationtest.At(now), 10)
 		if err != nil {
 			t.Fatalf("Turn: %v", err)
 		}
@@ -73,7 +74,7 @@ func turns(t *testing.T, record *registry.Record, to string, now int) (all [][][
 		var lanes [][]int64
 		for _, lane := range turn.Lanes {
 			var of []int64
-			pending, err := rows.PendingOf(t.Context(), to, lane, 10)
+			pending, err := rows.PendingOf(ctx, to, lane, 10)
 			if err != nil {
 				t.Fatalf("PendingOf(%s): %v", lane, err)
 			}
@@ -95,14 +96,14 @@ func (s suite) testKind(k destinationKind) func(t *testing.T) {
 		record, ctx := s.open(t), t.Context()
 		rows := record.Rows()
 		k.fill(t, record)
-		first := turns(t, record, k.to, 100)
+		first := turns(ctx, t, record, k.to, 100)
 		if len(first) != 2 || len(first[0]) != 1 || len(first[0][0]) != 2 || len(first[1]) != 1 || len(first[1][0]) != 1 || !slices.IsSorted(first[0][0]) {
 			t.Fatalf("turns are %v, want one sender with a lane of two rows, and one with one", first)
 		}
 		a1, a2, b := first[0][0][0], first[0][0][1], first[1][0][0]
 		check := func(what string, want [][][]int64) {
 			t.Helper()
-			if d := diff(want, turns(t, record, k.to, 100)); d != "" {
+			if d := diff(want, turns(ctx, t, record, k.to, 100)); d != "" {
 				t.Errorf("%s (-want +got):\n%s", what, d)
 			}
 			if heads, err := rows.Heads(ctx, k.to, federationtest.At(100), 10); err != nil || len(heads) != len(want) {
@@ -162,7 +163,11 @@ func (s suite) testTake(t *testing.T) {
 	rows, kinds := record.Rows(), destinationKinds()
 	kinds["webhook"].fill(t, record)
 	kinds["peer"].fill(t, record)
-	for kind, to := range map[federation.DestinationKind]string{federation.ToWebhook: kinds["webhook"].to, federation.ToPeer: kinds["peer"].to} {
+	for _, pool := range []struct {
+		kind federation.DestinationKind
+		to   string
+	}{{federation.ToWebhook, kinds["webhook"].to}, {federation.ToPeer, kinds["peer"].to}} {
+		kind, to := pool.kind, pool.to
 		take := func(now int) []federation.Destination {
 			t.Helper()
 			taken, err := rows.Take(ctx, kind, federationtest.At(now), federationtest.At(now+60), 10)

@@ -39,26 +39,28 @@ type oneCase struct {
 	play          func(ctx context.Context, s *stage) error
 }
 
-// cases are all cases, in the order in which they are played.
-var cases = []oneCase{
-	{"§11.1", "the registry publishes its domain and its key", publishesItself},
-	{"§5", "an agent that signs the challenge is registered", registersByProof},
-	{"§5", "a challenge signed by another key is refused", refusesAnotherKey},
-	{"§5", "a challenge is good for one registration", refusesASpentChallenge},
-	{"§5", "a handle stays with its key", keepsAHandle},
-	{"§5", "a refresh token gives new tokens", refreshes},
-	{"§4", "an identity has the handle and the key", showsIdentities},
-	{"§4", "an unknown handle is not found", knowsNoStranger},
-	{"§7", "an inbox needs a token", guardsInboxes},
-	{"§8", "a first message waits for consent", waitsForConsent},
-	{"§7", "a message arrives as it was signed", deliversAsSigned},
-	{"§7", "reading an inbox changes nothing", readsWithoutChange},
-	{"§7", "a message is delivered once", deliversOnce},
-	{"§6", "a message signed by another key is refused", refusesAForgery},
-	{"§6", "a changed message is refused", refusesAChange},
-	{"§6", "a message for another registry is refused", refusesAnotherAudience},
-	{"§6", "an old message is refused", refusesAnOldMessage},
-	{"§8", "nothing arrives from a blocked sender", keepsABlockedSenderOut},
+// cases returns all cases, in the order in which they are played.
+func cases() []oneCase {
+	return []oneCase{
+		{"§11.1", "the registry publishes its domain and its key", publishesItself},
+		{"§5", "an agent that signs the challenge is registered", registersByProof},
+		{"§5", "a challenge signed by another key is refused", refusesAnotherKey},
+		{"§5", "a challenge is good for one registration", refusesASpentChallenge},
+		{"§5", "a handle stays with its key", keepsAHandle},
+		{"§5", "a refresh token gives new tokens", refreshes},
+		{"§4", "an identity has the handle and the key", showsIdentities},
+		{"§4", "an unknown handle is not found", knowsNoStranger},
+		{"§7", "an inbox needs a token", guardsInboxes},
+		{"§8", "a first message waits for consent", waitsForConsent},
+		{"§7", "a message arrives as it was signed", deliversAsSigned},
+		{"§7", "reading an inbox changes nothing", readsWithoutChange},
+		{"§7", "a message is delivered once", deliversOnce},
+		{"§6", "a message signed by another key is refused", refusesAForgery},
+		{"§6", "a changed message is refused", refusesAChange},
+		{"§6", "a message for another registry is refused", refusesAnotherAudience},
+		{"§6", "an old message is refused", refusesAnOldMessage},
+		{"§8", "nothing arrives from a blocked sender", keepsABlockedSenderOut},
+	}
 }
 
 // Run plays all cases, one after the other, and returns what became of them, each also given to tell where
@@ -74,7 +76,7 @@ func Run(ctx context.Context, cfg Config, tell func(conform.Result)) ([]conform.
 		return nil, &federation.UnavailableError{What: cfg.URL, Err: err}
 	}
 	var results []conform.Result
-	for _, c := range cases {
+	for _, c := range cases() {
 		if ctx.Err() != nil {
 			return results, ctx.Err()
 		}

@@ -2,13 +2,14 @@ package airc
 
 import (
 	"context"
-	"crypto/ed25519"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
 	"time"
+
+	"baton/federation"
 )
 
 // The other agents of the suite. Grace accepts the sender and blocks Mallory.
@@ -26,8 +27,11 @@ func publishesItself(ctx context.Context, s *stage) error {
 		return err
 	}
 	key, err := base64.RawURLEncoding.DecodeString(got.text("publicKey"))
-	if err != nil || len(key) != ed25519.PublicKeySize {
+	if err != nil {
 		return fmt.Errorf("publicKey is %q, want 32 bytes in base64url", got.text("publicKey"))
+	}
+	if _, err := federation.ParsePublicKey(key); err != nil {
+		return fmt.Errorf("publicKey is %q: %w", got.text("publicKey"), err)
 	}
 	if got.text("domain") == "" || got.text("kid") == "" {
 		return fmt.Errorf("domain or kid is missing: %v", got.body)
@@ -194,7 +198,7 @@ func waitsForConsent(ctx context.Context, s *stage) error {
 	if err := s.consent(ctx, to, from, "accept"); err != nil {
 		return err
 	}
-	return s.arrives(ctx, to, body, 1)
+	return s.arrives(ctx, to, body)
 }
 
 // befriended returns two agents, the second of which accepts the first.
@@ -216,7 +220,7 @@ func deliversAsSigned(ctx context.Context, s *stage) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(got.succeeds(), s.arrives(ctx, to, "as it was signed", 1)); err != nil {
+	if err := errors.Join(got.succeeds(), s.arrives(ctx, to, "as it was signed")); err != nil {
 		return err
 	}
 	return s.each(ctx, to, func(m map[string]any) error {
@@ -245,7 +249,7 @@ func readsWithoutChange(ctx context.Context, s *stage) error {
 	if _, err := s.send(ctx, from, from.envelope(to, body), from.key); err != nil {
 		return err
 	}
-	if err := s.arrives(ctx, to, body, 1); err != nil {
+	if err := s.arrives(ctx, to, body); err != nil {
 		return err
 	}
 	first, next, err := s.inbox(ctx, to, "")
@@ -278,10 +282,10 @@ func deliversOnce(ctx context.Context, s *stage) error {
 			return err
 		}
 	}
-	if err := s.arrives(ctx, to, body, 1); err != nil {
+	if err := s.arrives(ctx, to, body); err != nil {
 		return err
 	}
-	return s.arrives(ctx, to, body, 1)
+	return s.arrives(ctx, to, body)
 }
 
 // refusesChanged posts a message that was spoiled, and wants a refusal.

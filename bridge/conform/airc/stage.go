@@ -268,15 +268,15 @@ func (s *stage) count(ctx context.Context, a *agent, body string) (n int, err er
 	}
 }
 
-// arrives waits until an inbox has as many messages with a body as wanted.
-func (s *stage) arrives(ctx context.Context, a *agent, body string, want int) error {
+// arrives waits until an inbox has one message with a body, and no more.
+func (s *stage) arrives(ctx context.Context, a *agent, body string) error {
 	for deadline := time.Now().Add(patience); ; {
 		n, err := s.count(ctx, a, body)
-		if err != nil || n == want {
+		if err != nil || n == 1 {
 			return err
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("the inbox has %d of %d messages with the body %q", n, want, body)
+			return fmt.Errorf("the inbox has %d messages with the body %q, want one", n, body)
 		}
 		select {
 		case <-time.After(100 * time.Millisecond):

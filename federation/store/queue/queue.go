@@ -208,7 +208,7 @@ func drop(ctx context.Context, q engine.Tx, which string, args ...any) error {
 
 // PushNotice queues a notice for its reader, and its deliveries to the webhooks of the reader's
 // inbox if it is in the inbox. Lane is the order of the latter.
-func PushNotice(ctx context.Context, q engine.Tx, link string, reader federation.DID, signer federation.DID, notice Row, called bool) error {
+func PushNotice(ctx context.Context, q engine.Tx, link string, reader, signer federation.DID, notice Row, called bool) error {
 	err := q.Row(ctx, `SELECT coalesce((SELECT n FROM actor WHERE did = ?), 0)`, []any{signer}, &notice.Sender) // DIDs that others make up get no number
 	if err != nil {
 		return err
