@@ -199,3 +199,66 @@ func (s suite) testTake(t *testing.T) {
 		}
 	}
 }
+
+// testEndedFirst ends the first row of a lane while its registry or webhook waits for the time of
+// that row: the row behind it is due at once.
+func (s suite) testEndedFirst(t *testing.T) {
+	kinds := destinationKinds()
+	settle := func(how federation.Settlement) func(t *testing.T, record *registry.Record, to string, row int64) error {
+		return func(t *testing.T, record *registry.Record, to string, row int64) error {
+			t.Helper()
+			return record.Rows().Settle(t.Context(), to, []int64{row}, how)
+		}
+	}
+	giveUp := func(drop bool) func(t *testing.T, record *registry.Record, to string, row int64) error {
+		return func(t *testing.T, record *registry.Record, _ string, _ int64) error {
+			t.Helper()
+			f := federation.WaitingFilter{Peer: "peer.example", ID: "message-1"}
+			n, err := record.GiveUp(t.Context(), f, drop, "", federationtest.At(7))
+			if n != 1 {
+				t.Errorf("gave up %d, want 1", n)
+			}
+			return err
+		}
+	}
+	dead := federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadOperator, Why: "no", At: federationtest.At(7)}
+	dropped := federation.Settlement{State: federation.DeliveryDead, Why: "no", Quiet: true, At: federationtest.At(7)}
+	for name, c := range map[string]struct {
+		of   federation.DestinationKind
+		ends func(t *testing.T, record *registry.Record, to string, row int64) error
+	}{
+		"a registry, given up":                 {federation.ToPeer, settle(dead)},
+		"a registry, given up by an operator":  {federation.ToPeer, giveUp(false)},
+		"a registry, dropped by an operator":   {federation.ToPeer, giveUp(true)},
+		"a webhook, given up":                  {federation.ToWebhook, settle(dead)},
+		"a webhook, dropped":                   {federation.ToWebhook, settle(dropped)},
+		"a webhook, delivered after its lease": {federation.ToWebhook, settle(federation.Settlement{At: federationtest.At(7)})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			record, ctx, k := s.open(t), t.Context(), kinds[string(c.of)]
+			rows := record.Rows()
+			k.fill(t, record)
+			first := turns(t, record, k.to, 100)
+			a1, b := first[0][0][0], first[1][0][0]
+			failure := federation.Failure{Reason: "away", At: federationtest.At(5), Next: federationtest.At(500)}
+			if err := errors.Join(
+				rows.Settle(ctx, k.to, []int64{b}, federation.Settlement{At: federationtest.At(5)}),
+				rows.Failed(ctx, k.to, a1, failure), rows.LetGo(ctx, k.to, federationtest.At(6)),
+			); err != nil {
+				t.Fatal(err)
+			}
+			take := func(want int) {
+				t.Helper()
+				taken, err := rows.Take(ctx, c.of, federationtest.At(100), federationtest.At(160), 10)
+				if err != nil || len(taken) != want {
+					t.Errorf("Take = %+v, %v, want %d", taken, err, want)
+				}
+			}
+			take(0)
+			if err := c.ends(t, record, k.to, a1); err != nil {
+				t.Fatal(err)
+			}
+			take(1)
+		})
+	}
+}

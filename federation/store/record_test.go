@@ -33,6 +33,7 @@ func runRecord(t *testing.T, open func(t *testing.T) *registry.Record) {
 		t.Run("deliveries to a "+name, suite{open}.testKind(kind))
 	}
 	t.Run("destinations are taken by one worker at a time", suite{open}.testTake)
+	t.Run("the end of the first row of a lane makes its destination due", suite{open}.testEndedFirst)
 	t.Run("bindings", func(t *testing.T) { runBindings(t, open) })
 	t.Run("bound names", func(t *testing.T) { runBoundNames(t, open) })
 	t.Run("deliveries", func(t *testing.T) { runDeliveries(t, open) })

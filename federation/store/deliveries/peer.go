@@ -226,6 +226,9 @@ func (s *Outboxes) buryDocument(ctx context.Context, q engine.Tx, to int64, r fe
 	if err := closeRow(ctx, q, to, r.Row+queue.FirstDocument, r.OrderKey, how); err != nil {
 		return err
 	}
+	if err := queue.Wake(ctx, q, to, r.OrderKey); err != nil {
+		return err
+	}
 	if err := s.documentEnded(ctx, q, r, federation.DeliveryDead, how.At); err != nil || how.Quiet {
 		return err
 	}

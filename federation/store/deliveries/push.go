@@ -231,6 +231,9 @@ func (s *Outboxes) endPush(ctx context.Context, q engine.Tx, id federation.Webho
 	if err := closeRow(ctx, q, to, item, lane, how); err != nil {
 		return err
 	}
+	if err := queue.Wake(ctx, q, to, lane); err != nil {
+		return err
+	}
 	if !delivered {
 		attempt++
 		if err := q.Put(ctx, `UPDATE delivery SET attempt = ? WHERE item = ? AND destination = ?`, attempt, item, to); err != nil {

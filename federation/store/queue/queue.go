@@ -79,6 +79,13 @@ func Advance(ctx context.Context, q engine.Tx, destination int64, lane string) e
 		(SELECT min(item) FROM delivery WHERE lane = ?2 AND destination = ?1 AND state = 'waiting' AND rank <> `+Personal+`)`, destination, lane)
 }
 
+// Wake has a registry or a webhook visited at once if the first row of a lane was never tried: the
+// destination may still wait for the time of the row before it.
+func Wake(ctx context.Context, q engine.Tx, destination int64, lane string) error {
+	return q.Put(ctx, `UPDATE destination SET due = 0 WHERE n = ?1 AND due > 0
+		AND EXISTS (SELECT 1 FROM delivery WHERE lane = ?2 AND destination = ?1 AND state = 'waiting' AND next = 0)`, destination, lane)
+}
+
 // WaitBehind lets the rows of a lane that come after an item wait for it.
 func WaitBehind(ctx context.Context, q engine.Tx, destination int64, lane string, item int64) error {
 	return q.Put(ctx, `UPDATE delivery SET next = NULL WHERE lane = ?2 AND destination = ?1 AND state = 'waiting' AND item > ?3 AND next IS NOT NULL AND rank <> `+Personal,
