@@ -167,10 +167,10 @@ func (s Stopped) ports(ctx context.Context) []Diagnosis {
 		_, port, _ := net.SplitHostPort(l.Address)
 		remedy := "ss -ltnp 'sport = :" + port + "'"
 		if errno, ok := errors.AsType[syscall.Errno](err); ok {
-			switch err = errno; errno {
-			case syscall.EACCES:
+			err = errno // without the address, which follows
+			if errno == syscall.EACCES {
 				remedy = `sudo setcap cap_net_bind_service=+ep "$(command -v baton)"`
-			case syscall.EADDRNOTAVAIL:
+			} else if errno == syscall.EADDRNOTAVAIL {
 				remedy = "ip -brief address"
 			}
 		}

@@ -99,7 +99,7 @@ func (a *A2AAgent) serveCard(w http.ResponseWriter, base string, binding wire.Tr
 		a.Card(card)
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(card) // the client may be gone
+	_ = json.NewEncoder(w).Encode(card) //nolint:errchkjson // the client may be gone
 }
 
 // watched calls the functions of the test around each call, and counts the calls.
