@@ -238,7 +238,7 @@ func (s suite) testEndedFirst(t *testing.T) {
 			record, ctx, k := s.open(t), t.Context(), kinds[string(c.of)]
 			rows := record.Rows()
 			k.fill(t, record)
-			first := turns(t, record, k.to, 100)
+			first := turns(ctx, t, record, k.to, 100)
 			a1, b := first[0][0][0], first[1][0][0]
 			failure := federation.Failure{Reason: "away", At: federationtest.At(5), Next: federationtest.At(500)}
 			if err := errors.Join(
