@@ -274,6 +274,9 @@ func parsersOfKeys(t *testing.T) map[string]bool {
 	t.Helper()
 	root, found := filepath.Join("..", ".."), map[string]bool{}
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() && entry.Name() == "conform" { // its suites judge keys of other servers, and give no DID
+			return filepath.SkipDir
+		}
 		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return err
 		}
