@@ -168,9 +168,9 @@ func (s Stopped) ports(ctx context.Context) []Diagnosis {
 		remedy := "ss -ltnp 'sport = :" + port + "'"
 		if errno, ok := errors.AsType[syscall.Errno](err); ok {
 			err = errno // without the address, which follows
-			if errno == syscall.EACCES {
+			if errors.Is(err, syscall.EACCES) {
 				remedy = `sudo setcap cap_net_bind_service=+ep "$(command -v baton)"`
-			} else if errno == syscall.EADDRNOTAVAIL {
+			} else if errors.Is(err, syscall.EADDRNOTAVAIL) {
 				remedy = "ip -brief address"
 			}
 		}

@@ -267,7 +267,7 @@ func viaCard(t *testing.T, _ *entrances, c claim) admission {
 		"GET /keys":                        map[string]any{"keys": []any{map[string]any{"kty": "OKP", "crv": "Ed25519", "kid": "k", "x": c.base64()}}},
 		"GET /.well-known/agent-card.json": card,
 	} {
-		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(document) }) //nolint:errchkjson // the client may be gone
+		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(document) }) // the client may be gone
 	}
 	found, err := a2aclient.Inspect(t.Context(), server.URL, true, identity.NewTransport(identity.FetchConfig{AllowPrivate: true}))
 	return admission{taken: err == nil && found.Key != ""}

@@ -112,9 +112,9 @@ const serverSchema = `SELECT replace(s.line, current_schema() || '.', '') FROM (
 // after its upgrade. Messages of a participant have other items since.
 const (
 	webhookRows = `SELECT id || ' ' || did || ' ' || participant || ' ' || url || ' ' || since || ' ' || disabled || ' ' || why || ' '
-		|| coalesce(due, -1) || ' ' || taken FROM webhook ORDER BY id`
+		|| coalesce(due, -1) FROM webhook ORDER BY id`
 	webhookRowsNow = `SELECT id || ' ' || did || ' ' || participant || ' ' || url || ' ' || since || ' ' || disabled || ' ' || why || ' '
-		|| coalesce(due, -1) || ' ' || taken FROM webhook JOIN destination d ON d.name = 'webhook/' || id ORDER BY id`
+		|| coalesce(due, -1) FROM webhook JOIN destination d ON d.name = 'webhook/' || id ORDER BY id`
 	pushRows = `SELECT webhook || ' ' || item || ' ' || order_key || ' ' || state || ' ' || queued || ' ' || attempt || ' '
 		|| coalesce(next, -1) || ' ' || reason || ' ' || ended FROM push ORDER BY webhook, item`
 	pushRowsNow = `SELECT substr(d.name, 9) || ' ' || CASE WHEN f.item >= 9007199254740992 THEN f.item - 9007199254740992 ELSE f.item END || ' ' || f.lane || ' ' || f.state || ' ' || f.queued || ' ' || f.attempt || ' '
