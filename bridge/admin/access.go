@@ -307,7 +307,7 @@ func (o *Operator) endSessions(ctx context.Context, in SessionsEnd) (Acted, erro
 	return o.acted(ctx, "token revoke", string(did), ask, ended), nil
 }
 
-// createPairingCode makes a code that logs in an agent host as a DID that can exist.
+// createPairingCode makes a code that logs in an agent host as a valid DID.
 func (o *Operator) createPairingCode(ctx context.Context, body route.Body[PairAsk]) (PairingCode, error) {
 	ask, err := body.Read()
 	if err != nil {

@@ -377,7 +377,7 @@ type PairAsk struct {
 
 // PairingCode is a new pairing code.
 type PairingCode struct {
-	Code      string         `json:"code"` // told this once
+	Code      string         `json:"code"` // shown only once
 	DID       federation.DID `json:"did"`
 	ExpiresAt Moment         `json:"expires_at"`
 }
@@ -386,5 +386,5 @@ type PairingCode struct {
 type NewToken struct {
 	Token
 
-	Text string `json:"token"` // told this once
+	Text string `json:"token"` // shown only once
 }

@@ -66,10 +66,10 @@ func (c *Client) Take(ctx context.Context, s Step) (admin.Filed, error) {
 	return filed, err
 }
 
-// gateway is what a step that is signed here needs of its gateway: the operator API or the calls of
+// gateway is the part of a gateway that signing a step here needs: the operator API or the calls of
 // a participant. It blocks on the gateway.
 type gateway interface {
-	// place returns where an offer will be written, and in which dialect.
+	// place returns the venue of an offer, and its dialect.
 	place(ctx context.Context, from, to, channel string) (venue string, tags federation.Dialect, err error)
 	// handoff returns the handoff of a step.
 	handoff(ctx context.Context, id string, verb federation.Verb) (federation.View, error)
@@ -175,8 +175,8 @@ func shortest(content []byte) stepContext {
 	return stepContext{file: content}
 }
 
-// refer returns the context as a request has it. A text that does not fit its step after all is
-// stored by the gateway itself.
+// refer returns the context in the form of a request. If a text turns out too long for its step,
+// the gateway stores it.
 func (c *Client) refer(ctx context.Context, content stepContext, owner string) (text, hash string, err error) {
 	if content.file == nil {
 		return content.text, "", nil
