@@ -114,7 +114,7 @@ func TestDeliverSendsOnceHoweverOftenItIsCalled(t *testing.T) {
 	t.Error("the journal of the task stays")
 }
 
-// An agent that lies is bounded, and the offerer is told why.
+// A lying agent is bounded, and the offerer gets the reason.
 func TestLinkBoundsLyingAgents(t *testing.T) {
 	t.Parallel()
 	huge := strings.Repeat("x", 9<<20)
@@ -181,7 +181,7 @@ func TestLinkBoundsLyingAgents(t *testing.T) {
 	}
 }
 
-// If an agent cannot list its tasks, nothing tells whether an unanswered message became one.
+// If an agent cannot list its tasks, it is unknown whether an unanswered message became one.
 func TestDeliverGivesUpAnUnansweredMessageThatCannotBeFound(t *testing.T) {
 	t.Parallel()
 	var sends atomic.Int32

@@ -44,7 +44,7 @@ type card struct {
 	until   time.Time
 }
 
-// best returns the interface that is used: the newest version of the protocol, and JSON-RPC first.
+// best returns the preferred interface: the newest version of the protocol, and JSON-RPC first.
 func (c *card) best() (*wire.AgentInterface, error) {
 	for _, major := range []string{"1.", "0.3"} {
 		for _, binding := range []wire.TransportProtocol{wire.TransportProtocolJSONRPC, wire.TransportProtocolHTTPJSON} {
@@ -76,7 +76,7 @@ func (c *card) tokenURL() string {
 	return ""
 }
 
-// skills returns the IDs of the skills that can be capabilities.
+// skills returns the IDs of the skills with a name valid as a capability.
 func (c *card) skills() []string {
 	caps := []string{}
 	for _, skill := range c.Skills {
@@ -131,8 +131,8 @@ func maxAge(h http.Header) time.Duration {
 	return defaultCardAge
 }
 
-// parseCard reads a card of version 1.0 or 0.3. Members that the library reads in one form only, and
-// that are not needed, are left out first; unknown kinds of security schemes are ignored.
+// parseCard reads a card of version 1.0 or 0.3. Unused members that the library
+// reads in one form only are left out first; unknown kinds of security schemes are ignored.
 func parseCard(text []byte) (*card, error) {
 	var members map[string]json.RawMessage
 	if err := federation.DecodeJSON(text, &members); err != nil {
@@ -336,7 +336,7 @@ func canonicalCards(text []byte) ([][]byte, error) {
 	return forms, nil
 }
 
-// withoutEmpty returns a value without members that are empty text, lists, objects or null.
+// withoutEmpty returns a value without its empty members: "", lists, objects and null.
 func withoutEmpty(value any) any {
 	switch v := value.(type) {
 	case map[string]any:

@@ -136,7 +136,7 @@ func (l *Link) find(ctx context.Context, t *task, ev federation.Event) error {
 	return l.write(ctx, t, note{Kind: noteTask, Task: first.ID, Context: first.ContextID})
 }
 
-// close ends the task of a handoff that is over. A task that goes on is cancelled.
+// close ends the task of a closed handoff. It cancels a task in progress.
 func (l *Link) close(ctx context.Context, t *task, view federation.View) error {
 	if t.length == 0 {
 		return nil
@@ -160,7 +160,7 @@ func (l *Link) close(ctx context.Context, t *task, view federation.View) error {
 	return l.remove(ctx, t)
 }
 
-// cancel cancels a task. A task that is over, or that the agent does not know any more, needs none.
+// cancel cancels a task, unless the task is over or the agent has forgotten it.
 func (l *Link) cancel(ctx context.Context, t *task, view federation.View) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -178,7 +178,7 @@ func (l *Link) cancel(ctx context.Context, t *task, view federation.View) error 
 	return fmt.Errorf("cancel task %s: %w", t.id, err)
 }
 
-// report logs the content that is not carried. The record has all of it.
+// report logs the omitted content. The record has all of it.
 func (l *Link) report(ctx context.Context, t *task, losses []federation.Loss) {
 	for _, loss := range losses {
 		l.log.LogAttrs(ctx, slog.LevelInfo, "content not carried", slog.String("handoff_id", t.handoff.String()),

@@ -38,14 +38,14 @@ const (
 	questionKey = "question "
 )
 
-// errOtherTask is the error of an answer about another task than the one that was asked for.
+// errOtherTask is the error for an answer about another task than the requested one.
 var errOtherTask = errors.New("the agent answered with another task")
 
 // session is the work on one connection to an agent.
 type session struct {
 	*Link
 
-	looks chan struct{} // has a token for each look that is made now
+	looks chan struct{} // has a token for each look in progress
 }
 
 // follow looks at a task until its handoff is over.

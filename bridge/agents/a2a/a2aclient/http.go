@@ -40,7 +40,7 @@ var (
 	errRedirect = errors.New("redirects are not followed: give the final URL")
 )
 
-// statusError is an HTTP status that says nothing about the request itself.
+// statusError is an HTTP status without a verdict on the request itself.
 type statusError struct {
 	code  int
 	after time.Duration // to wait before the next request; 0 for unknown
@@ -55,7 +55,7 @@ func (e *statusError) Error() string {
 	return text
 }
 
-// transport calls one agent. It adds credentials, and bounds what the agent answers.
+// transport calls one agent. It adds credentials, and bounds the answers.
 type transport struct {
 	next      http.RoundTripper
 	authorize func(r *http.Request) error // nil adds nothing
@@ -119,7 +119,7 @@ type limited struct {
 	io.Closer
 }
 
-// authorize adds the credentials of the configuration to a request, as the card says.
+// authorize adds the credentials of the configuration to a request, as the card requires.
 func (l *Link) authorize(r *http.Request) error {
 	if l.secrets.clientKey != nil {
 		token, err := l.token(r.Context())

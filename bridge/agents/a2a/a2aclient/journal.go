@@ -15,7 +15,7 @@ import (
 	"baton/federation"
 )
 
-// noteKind says what a note in the journal of a task is about.
+// noteKind is the subject of a note in the journal of a task.
 type noteKind string
 
 // The kinds of notes.
@@ -41,7 +41,7 @@ type note struct {
 	Event   string          `json:"event,omitempty"`
 }
 
-// filed is a step that was about to be filed.
+// filed is a step whose filing has begun.
 type filed struct {
 	id federation.EventID
 	at time.Time
@@ -62,7 +62,7 @@ type task struct {
 	answer   *wire.Message // without a task; nil for none
 	steps    map[string]filed
 	reports  int             // steps of progress among them
-	reply    string          // ID of an answer that may not have arrived; "" for none
+	reply    string          // ID of an answer without a confirmation; "" for none
 	done     map[string]bool // steps that this process has filed, by key
 	asked    bool            // the agent waits for input
 	ended    bool            // the task is over, and its last step was filed

@@ -155,7 +155,7 @@ func (l *Link) Run(ctx context.Context, up func()) error {
 	return group.Wait()
 }
 
-// resume follows the tasks that were not over when the last session ended.
+// resume follows the tasks left open by the last session.
 func (l *Link) resume(ctx context.Context) error {
 	for after, found := "", 0; found < maxTasks; {
 		names, err := l.deps.Journals.JournalNames(ctx, l.taskPrefix(), after, tasksPage)

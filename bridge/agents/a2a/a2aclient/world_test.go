@@ -128,7 +128,7 @@ func (w *world) awaitState(t *testing.T, id federation.HandoffID, want federatio
 	t.Fatalf("the handoff is %s, want %s", view.State, want)
 }
 
-// liar is an agent that answers each method of JSON-RPC as a test says.
+// liar is an agent that answers each method of JSON-RPC by the function of a test.
 func liar(t *testing.T, card map[string]any, answer func(w http.ResponseWriter, method string, id any)) *httptest.Server {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -170,7 +170,7 @@ func taskOf(id string, state wire.TaskState) map[string]any {
 	return map[string]any{"id": id, "contextId": "c", "status": map[string]any{"state": state}}
 }
 
-// signedCard returns a server of a card that is signed with the key of the moment.
+// signedCard returns a server of a card signed with the current key.
 func signedCard(t *testing.T, key func() ed25519.PrivateKey, forge func() bool) *httptest.Server {
 	t.Helper()
 	mux := http.NewServeMux()
