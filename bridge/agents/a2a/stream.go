@@ -138,8 +138,8 @@ func (l *Link) stillAllowed(ctx context.Context, req request) error {
 	return err
 }
 
-// attend passes a task and what happens to it to show, until the task is over, the client leaves or may
-// not read any more, or the gateway stops. It calls beat at each heartbeat.
+// attend passes a task and its updates to show, until the task is over, the client leaves or may not
+// read any more, or the gateway stops. It calls beat at each heartbeat.
 func (l *Link) attend(ctx context.Context, req request, f *fold, show func(update) error, beat func() error) error {
 	if !l.deps.Streams.Take(l.deps.HTTP.MaxStreams) {
 		return &federation.UnavailableError{What: "another stream", RetryAfter: heartbeat}
