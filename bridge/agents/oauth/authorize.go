@@ -41,7 +41,7 @@ type sealedForm struct {
 	Browser string  `json:"b"` // digest of its cookie
 }
 
-// view is what a page shows.
+// view is the content of a page.
 type view struct {
 	Title, Alert string
 	Back         template.URL // a checked address of the client; "" for none
@@ -55,11 +55,11 @@ type askView struct {
 	Client  string // as it calls itself, "" for a client without a name
 	Address string // of its document; "" for a client that registered itself
 	Unread  bool   // the document could not be fetched
-	// Where its tokens go: the host or the scheme of its redirect. "" for a device.
+	// Target receives its tokens: the host or the scheme of its redirect. "" for a device.
 	Target    string
 	Here      bool // the target is a program on the machine of the browser
 	Form      string
-	Name, DID string // of the party that this browser is logged in as; "" for none
+	Name, DID string // of the party whose login this browser has; "" for none
 	Enrol     bool   // strangers may register
 	Code      string // as typed before
 }
@@ -163,7 +163,7 @@ func (s *Server) checkRequest(asked request, q url.Values) error {
 	return s.checkResource(asked.Resource)
 }
 
-// sendError tells a client why its request is refused. A registration is free, so its redirect may
+// sendError sends a client the reason for a refused request. A registration is free, so its redirect may
 // lead anywhere: only programs on the machine of the browser are called without a click.
 //
 // spec: RFC 9700 §4.11.2
@@ -193,7 +193,7 @@ func (s *Server) redirect(asked request, answer url.Values) string {
 	return asked.Redirect + separator + answer.Encode()
 }
 
-// targetOf returns where a redirect leads, for a person and as a source of a policy.
+// targetOf returns the target of a redirect, for a person and as a source of a policy.
 func targetOf(redirect string) (shown, source string, here bool) {
 	u, err := url.Parse(redirect)
 	switch {
@@ -409,7 +409,7 @@ func (s *Server) approved(w http.ResponseWriter, r *http.Request, asked request,
 	return err
 }
 
-// denied tells a client or a device that the person denied its request.
+// denied notifies a client or a device that the person denied its request.
 func (s *Server) denied(w http.ResponseWriter, r *http.Request, asked request, now time.Time) error {
 	if asked.Device != "" {
 		err := s.decideDevice(r.Context(), asked, federation.LoginCode{Denied: true}, now)
