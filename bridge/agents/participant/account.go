@@ -118,13 +118,13 @@ func (a Account) CheckStep(ctx context.Context, id string, verb federation.Verb)
 	return a.Access.findFor(ctx, a.Caller, id, verb)
 }
 
-// Place is where an offer will be written.
+// Place is the venue of an offer.
 type Place struct {
 	Venue   string             `json:"venue"`
 	Dialect federation.Dialect `json:"dialect"`
 }
 
-// Place returns where an offer of the caller will be written; to is "" for anyone.
+// Place returns the venue of an offer of the caller; to is "" for anyone.
 func (a Account) Place(ctx context.Context, to, channel string) (Place, error) {
 	from, err := a.Caller.Person()
 	if err != nil {

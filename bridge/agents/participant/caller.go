@@ -108,7 +108,7 @@ func (a *Access) bearer(r *http.Request, now time.Time) (Caller, error) {
 
 // Refresh spends a refresh token of a client and returns its session, which is extended. The client
 // is "" for REST; a token of another client does not count. It returns [credential.ErrSession] for
-// an ended session, and a token that was used before ends its session.
+// an ended session, and a token used before ends its session.
 func (a *Access) Refresh(ctx context.Context, text, client string, now time.Time) (federation.Session, error) {
 	claims, err := a.tokens.Read(text, credential.Refresh, now)
 	if err != nil {

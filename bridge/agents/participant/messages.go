@@ -32,7 +32,7 @@ type Sent struct {
 	Status string `json:"status"`
 	// DID of the recipient.
 	To string `json:"to"`
-	// the reader of a message that is held, if it is not the recipient alone: a user of a link without an account is known only by its nick
+	// the reader of a held message, if others than the recipient may read it: a user of a link without an account is known only by its nick
 	Note string `json:"note,omitempty"`
 
 	// Replayed says that the message was filed by an earlier request.
