@@ -41,7 +41,7 @@ type Command struct {
 	// DID is the one that the user has proved on a network where it can. Where it is
 	// empty, the DID is that of the account's binding.
 	DID federation.DID
-	// Proved says that the user proved the DID to this gateway.
+	// Proved is true if the user proved the DID to this gateway.
 	Proved bool
 	// Lookup returns the DID of a user by its nick, or "".
 	Lookup func(nick string) federation.DID

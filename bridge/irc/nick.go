@@ -144,7 +144,7 @@ type Roster[P interface{ Base() *PseudoClient }] struct {
 	moves  Moves
 }
 
-// movesTime is how long lines may be on their way that a user said before it changed its nick.
+// movesTime is how long lines of a user may be in flight after it changed its nick.
 const movesTime = 5 * time.Second
 
 // Moves are the users that changed their nicks a short time ago, by their DIDs before that. A user
@@ -244,13 +244,13 @@ func (r *Roster[P]) Remove(did federation.DID, retire func(P)) {
 	}
 }
 
-// Moved returns the DID and the name of a user that may have changed its nick.
+// Moved returns the current DID and name of a user, which may have changed its nick.
 func (r *Roster[P]) Moved(did federation.DID, name string) (federation.DID, string) {
 	return r.moves.Now(did, name)
 }
 
 // Move gives a pseudo-client the DID and the name of its user after a change of nick, and returns
-// it. A pseudo-client that had that DID is retired. The result is false if the user has none.
+// it. It retires another pseudo-client with that DID. The result is false if the user has none.
 func (r *Roster[P]) Move(c bridge.PresenceChange, retire func(P)) (p P, known bool) {
 	r.moves.Add(c)
 	if p, known = r.others[c.DID]; !known {
@@ -318,13 +318,13 @@ func (s *Session[Line, Step, Lane]) depart(ctx context.Context, p bridge.Presenc
 	return missing
 }
 
-// Announcer tells other links what became of the users of a link, in order. It belongs to one
+// Announcer sends changes of the users of a link to other links, in order. It belongs to one
 // goroutine.
 type Announcer struct {
-	last chan struct{} // closed after the last change was told
+	last chan struct{} // closed after the last change was sent
 }
 
-// Announce tells a change in a goroutine that run starts.
+// Announce sends a change in a goroutine that run starts.
 func (a *Announcer) Announce(ctx context.Context, run func(func()), p bridge.Presence, c bridge.PresenceChange) {
 	if p == nil || c.DID == "" {
 		return

@@ -6,7 +6,7 @@
 // configuration are permanent, have no operators and the modes +nt, and carry the same steps
 // as the channels of links that list them: a step in one is written to all others, with a
 // line for people. Text in the channels of relay_chat is exchanged with the links that list
-// them, in the order in which it was said; other text stays on this server. The authors from other networks are members
+// them, in order; other text stays on this server. The authors from other networks are members
 // of those channels. Private text to the nick of a participant of another network reaches that participant. The first client
 // that joins any other channel creates it and is its operator; an operator with a DID is
 // operator again when the DID returns. A ban may name a DID. Channels and their modes end

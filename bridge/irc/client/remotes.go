@@ -15,12 +15,11 @@ import (
 // speak, and as members of the channels in which they spoke. They have no connection.
 type remotes struct {
 	users map[federation.DID]*user
-	wants map[*user]string // the nick of its name, for a user that has another one
+	wants map[*user]string // the nick of its name, for a user under another nick
 	moves irc.Moves
 }
 
-// maxRemotes bounds the users of other networks. Beyond it the one that has been silent longest
-// leaves.
+// maxRemotes bounds the users of other networks. Beyond it the least recently active one leaves.
 const maxRemotes = 4096
 
 // speaker returns the source of what a DID says.
@@ -57,7 +56,7 @@ func (s *server) remote(did federation.DID, name string) *user {
 	return u
 }
 
-// nameRemote gives a user of another network a free nick that is like its name.
+// nameRemote gives a user of another network a free nick similar to its name.
 func (s *server) nameRemote(u *user, name string) {
 	best, nick := "", ""
 	for nick = range irc.Nicks(name, "", u.remote, maxNickBytes) {
@@ -77,7 +76,7 @@ func (s *server) nameRemote(u *user, name string) {
 	}
 }
 
-// renameRemote gives a user of another network another nick, and tells the clients.
+// renameRemote gives a user of another network another nick, and notifies the clients.
 func (s *server) renameRemote(u *user, name string) {
 	before := *u
 	s.nameRemote(u, name)
@@ -220,7 +219,7 @@ func (s *server) remoteOf(nick string) federation.DID {
 	return ""
 }
 
-// changed tells other links what became of a client whose text was relayed.
+// changed announces a change of a client to other links, if text of it was relayed.
 func (s *server) changed(u *user, c bridge.PresenceChange) {
 	if u.relayed == "" {
 		return
@@ -240,7 +239,7 @@ func (s *server) relayedAs(u *user) federation.DID {
 	return s.link.ports.Messages.Guest(s.link.Name(), u.nick)
 }
 
-// renamed tells other links that a client has another nick, or has logged in.
+// renamed announces a new nick or a login of a client to other links.
 func (s *server) renamed(u *user) {
 	if u.relayed != "" {
 		s.changed(u, bridge.PresenceChange{Name: u.nick, Now: s.relayedAs(u)})

@@ -47,7 +47,7 @@ type server struct {
 	unwritten []*user
 	flights   int // writers that run
 	remotes   remotes
-	announce  func(bridge.PresenceChange) // tells other links what became of a client
+	announce  func(bridge.PresenceChange) // sends a change of a client to other links
 	missed    map[string]federation.DID   // recipients of text that were not here, by folded nick
 	listed    []string                    // capabilities, as clients were told them
 	batches   uint64                      // given out

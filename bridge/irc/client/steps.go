@@ -204,8 +204,8 @@ func (s *server) by(m message, author federation.DID, at federation.Arrival, pro
 	return m
 }
 
-// byText is by for text, whose author may be a guest of its network. A guest of another home is not
-// told from a user with a DID.
+// byText is by for text, whose author may be a guest of its network. A guest of another home looks
+// like a user with a DID.
 func (s *server) byText(m message, t federation.Text) message {
 	guest := t.Author == s.link.ports.Messages.Guest(t.Arrival.Link, t.Arrival.Name)
 	return s.by(m, t.Author, federation.Arrival{}, !guest && t.Arrival.Home == "")

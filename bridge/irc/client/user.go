@@ -31,7 +31,7 @@ type user struct {
 	account           federation.DID // that it proved to be; "" for a guest
 	relayed           federation.DID // under which its text was relayed last; "" for none
 	remote            federation.DID // of a user of another network, which has no connection here; "" for a client
-	holder            string         // tells a guest from others that may have its nick later; "" until asked for
+	holder            string         // distinguishes a guest from later users of its nick; "" until asked for
 
 	away      string // why it is; "" while it is not
 	invisible bool

@@ -69,7 +69,7 @@ func commands() map[string]command {
 // another one that is shown.
 const identParam = 5
 
-// signonFromEnd is where UID has the time of the connection, from the end of its parameters.
+// signonFromEnd is the index of the time of the connection in UID, from the end of its parameters.
 const signonFromEnd = 3
 
 // reason is why a line could not be read. It is a label of a metric: the set is

@@ -24,7 +24,7 @@ func (s *session) relayedAs(u *user, did federation.DID) {
 	u.relayed = did
 }
 
-// changedUser tells other links what became of a user whose text was relayed.
+// changedUser announces a change of a user to other links, if text of it was relayed.
 func (s *session) changedUser(u *user, c bridge.PresenceChange) {
 	c.Link, c.DID = s.link.cfg.Name, u.relayed
 	if c.Now != "" {
@@ -69,7 +69,7 @@ func (s *session) follow(c bridge.PresenceChange) {
 	}
 }
 
-// awayParams returns the parameters of AWAY: none for a user that is back.
+// awayParams returns the parameters of AWAY: none for a returned user.
 func awayParams(why string) string {
 	if why == "" {
 		return ""
