@@ -288,7 +288,7 @@ func deliversOnce(ctx context.Context, s *stage) error {
 	return s.arrives(ctx, to, body)
 }
 
-// refusesChanged posts a message that was spoiled, and wants a refusal.
+// refusesChanged posts a corrupted message, and wants a refusal.
 func refusesChanged(ctx context.Context, s *stage, before, after func(message map[string]any), signer string) error {
 	from, to, err := s.befriended(ctx)
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 // wellKnown is the path of the document about the registry.
 const wellKnown = "/.well-known/airc/registry.json"
 
-// maxAnswerBytes bounds what is read of an answer: a page of an inbox.
+// maxAnswerBytes bounds an answer: a page of an inbox.
 const maxAnswerBytes = 16 << 20
 
 // stage is a registry with the agents of the suite.
@@ -74,7 +74,7 @@ func (a answer) refuses() error {
 	return nil
 }
 
-// ask sends a request with a token, unless that is "".
+// ask sends a request, with a token unless it is "".
 func (s *stage) ask(ctx context.Context, token, method, path string, body any) (answer, error) {
 	var text []byte
 	if body != nil {
@@ -107,7 +107,7 @@ func (s *stage) ask(ctx context.Context, token, method, path string, body any) (
 	return got, nil
 }
 
-// newcomer returns an agent that is not registered.
+// newcomer returns an unregistered agent.
 func (s *stage) newcomer(name string) (*agent, error) {
 	key, err := s.key(name)
 	if err != nil {
