@@ -98,19 +98,19 @@ type Gatherer interface {
 // PresenceLink is a [Link] that shows the users of other links.
 type PresenceLink interface {
 	Link
-	// Follow takes in what became of a user of another link. It ignores users that it does not
+	// Follow applies a change of a user of another link. It ignores users that it does not
 	// show. It blocks on the owner of the link.
 	Follow(ctx context.Context, c PresenceChange)
 }
 
-// PresenceChange is what became of a user of a link whose text was relayed.
+// PresenceChange is a change of a user of a link whose text was relayed.
 type PresenceChange struct {
 	Link string         // of the user
 	DID  federation.DID // under which its text was relayed
 
 	Gone bool // it left the network
-	// Name is its nick now, and Now the DID under which its text is relayed from now on: for a
-	// user without a DID of its own that is another one. Both are empty unless it changed its nick.
+	// Name is its new nick, and Now the DID under which its text is relayed from now on: a new
+	// one if the user has no DID of its own. Both are empty unless it changed its nick.
 	Name string
 	Now  federation.DID
 	Away string // why it is away; "" while it is not

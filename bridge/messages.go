@@ -66,12 +66,12 @@ type Said struct {
 	Text  federation.Text // on file
 	Known bool            // it was on file before
 	Away  bool            // the recipient is not connected: the message waits
-	// ToNick says that a waiting message is for the next user with the nick of the recipient: a
+	// ToNick is true if a waiting message is for the next user with the nick of the recipient: a
 	// guest has no DID.
 	ToNick bool
 }
 
-// ToNickNote tells a sender about [Said.ToNick].
+// ToNickNote is the notice to a sender for [Said.ToNick].
 const ToNickNote = "the recipient is not connected and has no account: the next user with that nick will read the message"
 
 // TextLink is a [Link] that delivers text.

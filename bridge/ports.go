@@ -162,7 +162,7 @@ type Presence interface {
 	// not connected there now. It is false while the link to that network is down, and where the
 	// record cannot be read. It blocks on the record and on the owner of the link.
 	Left(ctx context.Context, did federation.DID) bool
-	// Changed tells the other links at once that a user of a link left, went away or has another
+	// Changed notifies the other links at once that a user of a link left, went away or has another
 	// nick. It blocks on their owners.
 	Changed(ctx context.Context, c PresenceChange)
 }

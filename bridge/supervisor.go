@@ -29,7 +29,7 @@ const (
 type Supervisor struct {
 	link    Link
 	outbox  *delivery.Worker
-	notices *delivery.Worker // nil for a link that tells none
+	notices *delivery.Worker // nil for a link without notices
 	wakes   Wakes
 	tracer  Tracer // nil records no traces
 	metrics *Metrics
@@ -107,8 +107,8 @@ func (s *Supervisor) readers(link Notifier) delivery.Destination {
 	return to
 }
 
-// Tell delivers the notices of the link until ctx ends. A link that is not [Mounted] does so by itself
-// while it is up.
+// Tell delivers the notices of the link until ctx ends. A link other than a [Mounted] one does so
+// itself while it is up.
 func (s *Supervisor) Tell(ctx context.Context) {
 	if s.notices == nil {
 		return
@@ -119,7 +119,7 @@ func (s *Supervisor) Tell(ctx context.Context) {
 	}
 }
 
-// ended counts deliveries that have ended.
+// ended counts finished deliveries.
 func (s *Supervisor) ended(_ context.Context, d federation.Delivery, rows int, how federation.Settlement) {
 	outcome := how.Outcome()
 	s.metrics.Outcomes.WithLabelValues(s.link.Network(), string(outcome)).Add(float64(rows))

@@ -403,7 +403,7 @@ func (n nonces) spend(from, nonce string, now time.Time) {
 // pairCommand is the message to the registry that asks for a pairing code.
 const pairCommand = "pair"
 
-// postPair answers the command with a message that has a pairing code for the sender.
+// postPair answers the command with a pairing code for the sender.
 func (l *Link) postPair(ctx context.Context, d *delivery) (answer, error) {
 	if err := l.charge(ctx, d); err != nil {
 		return answer{}, err

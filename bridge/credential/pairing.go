@@ -19,8 +19,8 @@ type LoginCodes interface {
 	SpendPairing(ctx context.Context, digest [32]byte, now time.Time) (federation.LoginCode, error)
 }
 
-// NewPairing returns a new pairing code that logs in an agent host for a DID, and its end. The key is that
-// of the session that asks for it, "" for none, and bound says whether that session is.
+// NewPairing returns a new pairing code that logs in an agent host for a DID, and its end. The key
+// belongs to the requesting session, "" for none, and bound reports whether that session is bound.
 func NewPairing(ctx context.Context, record LoginCodes, did federation.DID, key string, bound bool, now time.Time) (string, time.Time, error) {
 	text, err := federation.NewLoginCode(rand.Reader)
 	if err != nil {

@@ -84,7 +84,7 @@ func (g *Gateway) say(ctx context.Context, t *federation.Text, original signing.
 		return said, err
 	}
 	f := federation.TextFiling{Filed: now}
-	if g.find(ctx, t, way, &said); said.ToNick && t.Arrival.Home != "" { // that home cannot tell its sender
+	if g.find(ctx, t, way, &said); said.ToNick && t.Arrival.Home != "" { // that home cannot notify its sender
 		return said, t.Refuse(federation.InvalidTarget, "the recipient is not connected, and has no account")
 	}
 	if t.Arrival.Place = way.to.Place; way.home == "" {
@@ -110,8 +110,8 @@ func (g *Gateway) say(ctx context.Context, t *federation.Text, original signing.
 	return said, g.answerContact(ctx, *t, now)
 }
 
-// find looks for the recipient of a message. A message to a nick is for the user that has the nick
-// now, or else for the next one, of which its sender is told.
+// find looks for the recipient of a message. A message to a nick is for the current user of the
+// nick, or else for the next one; its sender then gets a notice.
 func (g *Gateway) find(ctx context.Context, t *federation.Text, way route, said *bridge.Said) {
 	delete(t.Fields, federation.Holder)
 	if way.home != "" || way.messenger == nil {

@@ -94,7 +94,7 @@ type Server struct {
 	hooks          *webhook.Hooks  // nil if the configuration has none
 	voiceHub       files.Hub       // serves the voice directories with tokens
 	a2aHub         a2aclient.Hub   // serves the documents and callbacks of external A2A agents
-	publicAgents   *http.Transport // to external agents, as fetch.allow_private says
+	publicAgents   *http.Transport // to external agents, limited by fetch.allow_private
 	privateAgents  *http.Transport // to external agents with allow_private
 	served         map[string]bool // patterns of the routes of links that a reload may replace
 
