@@ -30,7 +30,7 @@ func RankOf(ev Event, after View) Rank {
 	return RankAnswer
 }
 
-// DestinationKind says what a delivery goes to.
+// DestinationKind is the kind of a destination.
 type DestinationKind string
 
 // The kinds of destinations.
@@ -41,7 +41,7 @@ const (
 	ToReaders DestinationKind = "notices" // the readers of the notices of a link
 )
 
-// Destination is a destination that is visited, such as a webhook, and how it stands.
+// Destination is a destination with visits, such as a webhook, and its status.
 type Destination struct {
 	Name     string // among all destinations
 	Failures int    // visits in a row that it did not answer
@@ -85,7 +85,7 @@ type Delivery struct {
 	Broken string
 }
 
-// Ref names what is delivered: the ID of the step, the text or the message, or [Notice.Ref].
+// Ref returns the ID of the delivered step, text or message, or [Notice.Ref].
 func (d Delivery) Ref() string {
 	switch {
 	case d.Notice != nil:
@@ -98,7 +98,7 @@ func (d Delivery) Ref() string {
 	return d.Entry.Row().ID.String()
 }
 
-// Handoff returns the handoff of what is delivered, none for what is about no step.
+// Handoff returns the handoff of the delivered step, none if the delivery is about no step.
 func (d Delivery) Handoff() HandoffID {
 	switch {
 	case d.Notice != nil:
@@ -133,7 +133,7 @@ type Failure struct {
 	Counted bool
 	// Personal makes the delivery wait for an absent party: see [Delivery].
 	Personal bool
-	// Unsure is the ID of an attempt that was not answered: see [PeerDelivery].
+	// Unsure is the ID of an unanswered attempt: see [PeerDelivery].
 	Unsure string
 }
 

@@ -67,7 +67,7 @@ func DecodeStrings(text []byte) (map[string]string, error) {
 	return members, nil
 }
 
-// changesObject reports whether a member of this name changes what a JavaScript object is.
+// changesObject reports whether a member of this name can pollute the prototype of a JavaScript object.
 func changesObject(name string) bool {
 	return name == "__proto__" || name == "constructor" || name == "prototype"
 }

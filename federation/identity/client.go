@@ -115,7 +115,7 @@ func (c *Client) Get(ctx context.Context, address string) ([]byte, error) {
 }
 
 // Fetch is Get that also returns for how long the body may be cached, a negative duration if the
-// answer does not say.
+// answer has no lifetime.
 func (c *Client) Fetch(ctx context.Context, address string) ([]byte, time.Duration, error) {
 	u, err := url.Parse(address)
 	if err != nil {

@@ -47,7 +47,7 @@ type Keyring struct {
 	signer Signer
 	kept   []byte
 	token  []byte
-	// The kept keys that were derived last: one of each party goes with each step.
+	// The most recently derived kept keys: each step needs one of each party.
 	derived *otter.Cache[string, federation.SigningKey]
 
 	files   sync.Mutex // held while the files of own keys are read or written
