@@ -79,8 +79,8 @@ func (cmd configCheck) Run(c *cli, streams std) error {
 	return err
 }
 
-// check reads the file and appends its warnings, also what keeps links from working although the
-// configuration is right. It returns the mistakes.
+// check reads the file and appends its warnings, and the problems of links whose configuration is
+// valid. It returns the mistakes.
 func (checked *checkedConfig) check() error {
 	file, err := configs.Load(checked.File)
 	if err != nil {

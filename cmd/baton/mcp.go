@@ -86,7 +86,7 @@ func (cmd mcpCommand) account(c *cli) (account *client.Account, signed bool, err
 	return account, false, err
 }
 
-// stateFolder returns the folder where sessions are kept.
+// stateFolder returns the folder of sessions.
 //
 // spec: XDG Base Directory
 func stateFolder() (string, error) {
