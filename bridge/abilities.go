@@ -83,8 +83,8 @@ type Placer interface {
 	// Dialect returns the dialect of offers from networks without tags.
 	Dialect() federation.Dialect
 	// Online reports whether the user that last signed as a DID is connected, under any nick.
-	// The binding is what the record knows about that user: the DID alone for one that never
-	// signed here, which counts where the network proved that DID.
+	// The binding is what the record knows about that user: only the DID for one that never
+	// signed here, which counts if the network proved that DID.
 	Online(ctx context.Context, b federation.Binding) bool
 }
 

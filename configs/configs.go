@@ -105,7 +105,7 @@ type Binding struct {
 type Peer struct {
 	Name string `toml:"name"` // required; its home.name
 	DID  string `toml:"did"`  // required; what it sends must be signed by it
-	URL  string `toml:"url"`  // where it is reached, without a path; empty for a home that the hub alone reaches
+	URL  string `toml:"url"`  // where it is reached, without a path; empty for a home that only the hub reaches
 	Path string `toml:"path"` // "relay", through the hub, or "https"
 	Mode string `toml:"mode"` // "allow", "limit", "hold" or "block"
 

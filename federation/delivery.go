@@ -230,7 +230,7 @@ type DeadLetter struct {
 	Died     time.Time
 	Replayed time.Time // zero unless it was put back
 
-	// Of one that is read alone.
+	// Not in lists.
 
 	Raw       []byte // the signed bytes, or the document of a message
 	Signature string // as it stood on the wire

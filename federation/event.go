@@ -85,7 +85,7 @@ const (
 // its arrival.
 //
 // A signed step has its signed fields verbatim in Fields; a codec filled the members from
-// Title on with them. A step that a gateway is about to sign has those members alone until
+// Title on with them. A step that a gateway is about to sign has only those members until
 // its codec writes the Fields.
 type Event struct {
 	ID      EventID   `json:"id"`      // zero until minted, where the signer gave none
@@ -217,7 +217,7 @@ type Evidence struct {
 	URL    string   `json:"url"`
 	Digest [32]byte `json:"digest"` // SHA-256 of Bytes
 	Bytes  []byte   `json:"-"`      // content that URL serves; kept beside the event
-	Source [32]byte `json:"source"` // SHA-256 of the foreign message alone
+	Source [32]byte `json:"source"` // SHA-256 of only the foreign message
 }
 
 // Actor returns the DID that made the step: the party that the home found its signer to be,
@@ -297,7 +297,7 @@ func (v Verdict) String() string {
 func vouchingTags() []string { return []string{"-for", "-src", "-src-h"} }
 
 // CheckVouching refuses a step that carries a tag of vouching and that no home vouches for: a
-// person signs for itself alone, and a reader would take the address in such a tag for
+// person signs only for itself, and a reader would take the address in such a tag for
 // evidence. A home vouches by writing the step itself, or by passing it on. The refusal names
 // the tag, after the prefix.
 //

@@ -53,7 +53,7 @@ type SkippedKey struct{ ID, Reason string }
 // KeyKind is the algorithm of a public key.
 type KeyKind string
 
-// The kinds of keys that a did:key can name. Steps are signed with Ed25519 alone.
+// The kinds of keys that a did:key can name. Steps are signed only with Ed25519.
 const (
 	Ed25519   KeyKind = "ed25519"
 	P256      KeyKind = "p256"

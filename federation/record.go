@@ -41,7 +41,7 @@ type View struct {
 	Version  Version   `json:"version"`
 	State    State     `json:"state"`
 	Home     HomeID    `json:"home"`
-	Remote   bool      `json:"remote,omitempty"`     // Home is another gateway: it alone orders the steps, and ends unanswered offers
+	Remote   bool      `json:"remote,omitempty"`     // Home is another gateway: only it orders the steps, and ends unanswered offers
 	Numbered bool      `json:"numbered,omitempty"`   // Home rules on every step and numbers it, also steps that move nothing
 	Venue    string    `json:"venue"`                // where its steps are written on a chat network
 	Link     string    `json:"link,omitempty"`       // the only link of a private venue
@@ -184,7 +184,7 @@ type Binding struct {
 // with a refusal too, for the log and the counters.
 type Judgement struct {
 	Verdict   Verdict // on the signature
-	Entry     Entry   // as filed; of a step that was not the event alone, with its id
+	Entry     Entry   // as filed; of a step that was not filed, only the event with its id
 	View      View    // of the handoff after it; as it stands where the step was refused
 	Fanout    Fanout  // where the step was delivered to
 	Duplicate bool    // the step had been filed before, and Entry is from then

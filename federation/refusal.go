@@ -236,7 +236,7 @@ func GrowthSince(samples []SizeSample, since time.Time) (grown int64) {
 // StrangerReason says which limit a stranger met. It is a label of metrics.
 type StrangerReason string
 
-// The limits that hold for strangers alone.
+// The limits that hold only for strangers.
 const (
 	TooManyNewDIDs        StrangerReason = "dids"    // that the record met within the hour
 	TooManyFromOneAddress StrangerReason = "address" // of them, from the address of this one

@@ -232,7 +232,7 @@ const (
 	maxUnixSeconds  = 253_402_300_799 // the end of year 9999, the last that RFC 3339 can write
 )
 
-// errContext is returned by [ReadContext] alone: contexts have a code of their
+// errContext is returned only by [ReadContext]: contexts have a code of their
 // own.
 var errContext = errors.New("no context")
 

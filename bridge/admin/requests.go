@@ -336,7 +336,7 @@ type DeadLetter struct {
 	*DeadDetail
 }
 
-// DeadDetail is what one dead letter says of itself when it is read alone.
+// DeadDetail has the details of a dead letter that lists leave out.
 type DeadDetail struct {
 	Verdict   string `json:"verdict"` // on the signature, when it was filed; "" where it cannot be read
 	Raw       string `json:"raw"`     // what was signed, or the document of a message; base64 where it is not UTF-8

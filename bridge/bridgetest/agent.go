@@ -28,7 +28,7 @@ const agentTimeout = 70 * time.Second
 // maxAgentAnswerBytes is more than a page of the largest messages takes.
 const maxAgentAnswerBytes = 64 << 20
 
-// Agent is a client of an AIRC registry, written from the specification alone: it
+// Agent is a client of an AIRC registry, written only from the specification: it
 // shares no code with the registry here, so that the two check each other. Its
 // fields may be changed between calls; it is used by one goroutine at a time.
 //

@@ -426,7 +426,7 @@ func Envelope(key ed25519.PrivateKey, inner []byte) string {
 		"signature": base64.RawURLEncoding.EncodeToString(ed25519.Sign(key, inner)), "signer": hex.EncodeToString(public(key)),
 	})
 	if err != nil {
-		panic("bridgetest: " + err.Error()) // it is strings alone
+		panic("bridgetest: " + err.Error()) // it has only strings
 	}
 	return string(text)
 }

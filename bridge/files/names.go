@@ -48,7 +48,7 @@ func (b *base) native(did federation.DID) string {
 }
 
 // nativeOf is native also for the did:key that the gateway keeps for such an agent: a network whose
-// steps name the signer alone knows the agent by it. Those keys are known for the names in the
+// steps name only the signer knows the agent by it. Those keys are known for the names in the
 // configuration.
 func (b *base) nativeOf(did federation.DID) string {
 	if name := b.native(did); name != "" {

@@ -3,8 +3,8 @@
 // records change in place. It also serves the hub of the voice protocol.
 //
 // The directory is the peer. A link watches it, and reads all of it again every five seconds
-// and when it starts, so that nothing depends on a notification. What a link does about a file
-// follows from two things alone: where the file is and what it says, and the state of its
+// and when it starts, so that nothing depends on a notification. The action of a link on a file
+// depends only on the place and the content of the file, and on the state of its
 // handoff. So a gateway that was killed at any moment goes on by looking again. The record keeps
 // which handoff a file became.
 //

@@ -178,7 +178,7 @@ func (m *Moves) Now(did federation.DID, name string) (federation.DID, string) {
 	return did, name
 }
 
-// NewRoster returns a roster of the gateway's own user alone, which belongs in all
+// NewRoster returns a roster with only the gateway's own user, which belongs in all
 // channels of a link, as venues of the network.
 func NewRoster[P interface{ Base() *PseudoClient }](self P, venues []string) *Roster[P] {
 	self.Base().In = map[string]bool{}

@@ -51,7 +51,7 @@ func (l *Link) send(ctx context.Context, from participant, env *macpv1.Envelope)
 	return refusedAck(env, ack.GetSessionState(), err)
 }
 
-// submit judges an envelope. With an error, the answer has the state of the session alone.
+// submit judges an envelope. With an error, the answer has only the state of the session.
 func (l *Link) submit(ctx context.Context, from participant, env *macpv1.Envelope) (*macpv1.Ack, error) {
 	if err := macpmode.CheckShape(env); err != nil {
 		return nil, err

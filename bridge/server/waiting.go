@@ -156,7 +156,7 @@ func (g *Gateway) EndOrphan(ctx context.Context, id federation.HandoffID, reason
 }
 
 // GiveUp ends the wait of a step for its home, which refused the step or did not answer for
-// too long. A step that was settled meanwhile is left alone.
+// too long. A step that was settled meanwhile does not change.
 func (g *Gateway) GiveUp(ctx context.Context, h federation.Pending, code federation.RefusalCode, detail string) error {
 	g.settling.Lock()
 	defer g.settling.Unlock()

@@ -101,7 +101,7 @@ type linkExplain struct {
 	Name string `arg:"" help:"The name of the link."`
 }
 
-// Run reads the configuration alone: nothing has to run.
+// Run reads only the configuration: nothing has to run.
 func (cmd linkExplain) Run(c *cli, streams std) error {
 	file, err := configs.Load(c.configPath())
 	if err != nil {

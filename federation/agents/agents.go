@@ -3,7 +3,7 @@
 // (bridge/airc) declares the ports that keep them, and federation/store/registry implements
 // these.
 //
-// It is a leaf: it imports package federation alone, so that a network and the record may
+// It is a leaf: it imports only package federation, so that a network and the record may
 // share it. Its functions are pure. Its values may be used concurrently.
 package agents
 

@@ -1,9 +1,9 @@
 // Package home judges and files the steps of the handoffs that were minted here.
-// It alone orders them: the first valid step wins, by compare-and-set on the log.
+// No other package orders them: the first valid step wins, by compare-and-set on the log.
 //
 // A [Home] does no I/O of its own; it takes the record, the keys and the routes
 // as ports, and the time as an argument. It judges each step in three parts: it reads a
-// [Snapshot], has [Rules.Decide] conclude from that alone, and writes the [Decision]. When
+// [Snapshot], has [Rules.Decide] conclude only from that, and writes the [Decision]. When
 // another step was filed in between, it begins again with a new snapshot.
 package home
 

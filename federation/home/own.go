@@ -219,8 +219,8 @@ func (h *Home) GiveUp(ctx context.Context, before, now time.Time) (filed []feder
 	return filed, len(waiting) == sweepBatch, nil
 }
 
-// unseen reports whether an entry is an offer of this home that waits for its
-// offeree alone.
+// unseen reports whether an entry is an offer of this home that waits only for its
+// offeree.
 func (h *Home) unseen(u federation.Undelivered) bool {
 	return u.View.Home == h.ID && u.View.State == federation.Offered && u.To == u.View.Offeree && u.Entry.Event.ID == u.View.ID
 }

@@ -62,8 +62,8 @@ var ErrPrivate = fmt.Errorf("%w: it is not public", ErrNotAllowed)
 // ErrRedirect is wrapped in errors of [Client] for a rejected redirect. It wraps [ErrNotAllowed].
 var ErrRedirect = fmt.Errorf("%w: a redirect to another host, or a second one", ErrNotAllowed)
 
-// Client fetches documents at addresses that strangers chose. Without AllowPrivate it uses HTTPS alone
-// and dials public addresses alone. It follows one redirect, to the same host. It checks each address
+// Client fetches documents at addresses that strangers chose. Without AllowPrivate it uses only HTTPS
+// and dials only public addresses. It follows one redirect, to the same host. It checks each address
 // when it dials, after the name was resolved, so that no name and no redirect leads to a private
 // address.
 type Client struct {

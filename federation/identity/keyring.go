@@ -40,7 +40,7 @@ const keptInfo = "baton kept key v1\x00"
 // stored, so that a power cut cannot separate them from the record, and a backup of a few small files is
 // complete.
 //
-// The gateway's own keys change by [Keyring.Rotate] alone. [Keyring.Reread] reads a rotation by another
+// The gateway's own keys change only by [Keyring.Rotate]. [Keyring.Reread] reads a rotation by another
 // replica with the same folder. Its methods may be called concurrently.
 type Keyring struct {
 	dir    string

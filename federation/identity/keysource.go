@@ -209,7 +209,7 @@ func from(document federation.Document, keyID string) func(federation.KeyWindow)
 	}
 }
 
-// plain answers a query from a document alone, where no other source has keys, which is the usual case.
+// plain answers a query from just a document, if no other source has keys, which is the usual case.
 func plain(q federation.KeyQuery, document federation.Document) evidence {
 	found := evidence{keys: document.Keys}
 	for _, key := range document.Keys {

@@ -109,8 +109,8 @@ func (c *PeerClient) Close() { c.http.CloseIdleConnections() }
 // spec: freeq-signing "Key lookup across servers"
 const signingKeysPath federation.URLPath = "/api/v1/signing-keys"
 
-// askPeer asks the server behind a link for an unknown key, and records the answer. The key counts for
-// steps that come through that link alone, so that a server cannot speak for users of other servers.
+// askPeer asks the server behind a link for an unknown key, and records the answer. The key counts only for
+// steps that come through that link, so that a server cannot speak for users of other servers.
 //
 // A nil error means that the answer is on record, or that there is no server to ask.
 //

@@ -290,7 +290,7 @@ type Record interface {
 // ErrTooLong is returned by [Issue] for a handoff whose passport would exceed [MaxBytes].
 var ErrTooLong = errors.New("passport: it would be too long")
 
-// ErrRemote is returned by [Issue] for a handoff of another home, which alone issues its
+// ErrRemote is returned by [Issue] for a handoff of another home: only that home issues its
 // passport.
 var ErrRemote = errors.New("passport: it is a handoff of another home")
 

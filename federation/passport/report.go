@@ -131,7 +131,7 @@ func (f Finding) String() string {
 // Code names what is wrong with a passport.
 type Code string
 
-// The findings. [KeyMissing] and [DocumentErased] alone leave a passport unverifiable, all others
+// The findings. Only [KeyMissing] and [DocumentErased] leave a passport unverifiable, all others
 // make it invalid.
 const (
 	Malformed    Code = "malformed"     // not JSON that all readers read alike, or members of the wrong type

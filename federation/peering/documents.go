@@ -27,7 +27,7 @@ const maxDocumentBytes = 64 << 10
 // Linked is another home whose documents are read. The functions block on the network.
 type Linked struct {
 	Home federation.HomeID
-	URL  string // without a path; empty for a home that is reached through the hub alone
+	URL  string // without a path; empty for a home that is reached only through the hub
 	Key  string // id of the key that the operator configured; empty for none
 	// Get reads an address of the home by HTTPS, with the errors of [identity.Fetcher].
 	Get func(ctx context.Context, address string) ([]byte, error)
@@ -47,7 +47,7 @@ type Answer struct {
 	Signature string
 }
 
-// KeyHistories returns the keys that are on record for a DID. It blocks on the record alone.
+// KeyHistories returns the recorded keys of a DID. It blocks only on the record.
 type KeyHistories interface {
 	History(ctx context.Context, did federation.DID) (federation.KeyHistory, error)
 }

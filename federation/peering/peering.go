@@ -116,7 +116,7 @@ type Request struct {
 	// AllowPrivate says that the operator knows that the address is a private one, or
 	// without TLS.
 	AllowPrivate bool
-	// DryRun asks for the inspection alone.
+	// DryRun requests only the inspection.
 	DryRun bool
 }
 

@@ -15,7 +15,7 @@ import (
 	"baton/federation"
 )
 
-// When two homes compare what they have. A reconnection alone causes no comparison; a start of one
+// When two homes compare their steps. A mere reconnection causes no comparison; a start of one
 // of the homes does.
 const (
 	compareEvery = 24 * time.Hour

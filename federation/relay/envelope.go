@@ -60,7 +60,7 @@ func (e Envelope) Header() http.Header {
 }
 
 // through returns the path of an envelope that is from a home. An envelope without a path
-// came from that home alone.
+// passed only that home.
 func (e Envelope) through(from federation.HomeID) ([]federation.HomeID, error) {
 	if len(e.Path) == 0 {
 		return []federation.HomeID{from}, nil

@@ -56,7 +56,7 @@ type Gateway interface {
 	Place(ctx context.Context, ev federation.Event) (federation.Place, error)
 }
 
-// Mailboxes knows which home has the mailbox of a DID. Its methods block on the record alone.
+// Mailboxes knows which home has the mailbox of a DID. Its methods block only on the record.
 type Mailboxes interface {
 	// MaySpeakFor reports whether this gateway believes a home that a step is of a DID: the
 	// mailbox is there, or this gateway knows of no other place.
@@ -80,7 +80,7 @@ type Signer interface {
 	// Sign returns the signature of a message, as [federation.SignatureHeader] carries it.
 	Sign(ctx context.Context, message []byte) (string, error)
 	// Verify judges the signature of a home by the keys that the home had at a time. The error
-	// is nil for [federation.Valid] alone.
+	// is nil only for [federation.Valid].
 	Verify(ctx context.Context, home federation.HomeID, at time.Time, message []byte, signature string) (federation.Verdict, error)
 }
 

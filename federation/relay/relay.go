@@ -171,7 +171,7 @@ func Local() *Relay { return &Relay{closed: make(chan struct{}), topics: map[str
 
 // Join begins to connect to servers that the replicas of one home share, and keeps trying until
 // [Relay.Close]. It does not wait for a connection. The error is that of a file that cannot be read.
-// Homes that share the servers wake their own waiters alone.
+// Homes that share the servers wake only their own waiters.
 func Join(cfg ServerConfig, home federation.HomeID, log *slog.Logger) (*Relay, error) {
 	r := Local()
 	r.prefix = liveSubject + token(home) + "."

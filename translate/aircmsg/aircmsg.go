@@ -165,7 +165,7 @@ type mentioned struct {
 func Mention(id federation.HandoffID) json.RawMessage {
 	var m mentioned
 	m.Type, m.Data.Handoff.ID = TypeMessage, id.String()
-	text, _ := json.Marshal(m) //nolint:errchkjson // strings alone
+	text, _ := json.Marshal(m) //nolint:errchkjson // only strings
 	return text
 }
 

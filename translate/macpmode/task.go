@@ -17,7 +17,7 @@ import (
 	"baton/translate/macpmode/taskv1"
 )
 
-// TaskMode is the task mode. The gateway uses it on runtimes of other operators alone: the work of
+// TaskMode is the task mode. The gateway uses it only on runtimes of other operators: the work of
 // a handoff goes on in a session of that mode after the transfer.
 //
 // spec: RFC-MACP-0009

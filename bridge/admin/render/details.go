@@ -164,8 +164,8 @@ func Handoff(out io.Writer, h admin.Handoff) error {
 	return columns.Flush()
 }
 
-// WriteKey writes the names by which other programs know a key, each on a line. A secret has a
-// fingerprint alone.
+// WriteKey writes the names by which other programs know a key, each on a line. A secret has only
+// a fingerprint.
 func WriteKey(out io.Writer, key admin.Key) error {
 	lines := []string{key.PublicKey, key.KeyID}
 	switch {

@@ -122,7 +122,7 @@ func (s scene) newFold(v federation.View, o origin) *fold {
 	return &fold{scene: s, view: v, info: info, from: o}
 }
 
-// unshown is for a reader that wants the task after the last step alone.
+// unshown is for a reader that wants only the task after the last step.
 func unshown(update) error { return nil }
 
 // add reads one step, and returns the events of a stream that it is.
@@ -185,7 +185,7 @@ func (f *fold) metadata() map[string]any {
 	return m
 }
 
-// historyOf returns the message of a step, nil for a step that the status alone tells.
+// historyOf returns the message of a step, nil for a step that is only in the status.
 func (f *fold) historyOf(e federation.Entry) *wire.Message {
 	switch {
 	case e.Version == 1:

@@ -114,7 +114,7 @@ func (a *Access) Say(ctx context.Context, who Caller, m MessageRequest, key stri
 	return sent, nil
 }
 
-// nameIn returns the name under which the record keeps a DID that is known by its requests alone:
+// nameIn returns the name under which the record keeps a DID known only by its requests:
 // "" for a DID that was seen on a link.
 func (a *Access) nameIn(ctx context.Context, did federation.DID) string {
 	if _, err := a.deps.Bindings.Seen(ctx, did); !errors.Is(err, federation.ErrNotFound) {

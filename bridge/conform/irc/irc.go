@@ -1,6 +1,6 @@
-// Package irc holds a server for IRC clients to what its clients rely on. It knows
-// the server by its address alone: each case connects clients of its own, has them say
-// something and looks at what they hear, in rooms and under nicks that no other client has.
+// Package irc tests the behaviour of a server for IRC clients that its clients rely on. It needs only
+// the address of the server: each case connects clients of its own, sends messages and checks the
+// received ones, in rooms and under nicks that no other client has.
 //
 // The cases are in cases.txt, each named by the section that it checks. They pass on
 // any server that offers the capabilities which they ask for; cases of logins and

@@ -1,6 +1,6 @@
-// Package rest holds a gateway to what callers of its REST API rely on. It knows the
-// gateway by its address alone: people of its own prove DIDs, offer each other work and look
-// at what they are answered.
+// Package rest tests the behaviour of a gateway that callers of its REST API rely on. It needs only the
+// address of the gateway: people of its own prove DIDs, offer each other work and check the
+// answers.
 //
 // The cases are in cases.txt, each named by the section that it checks. They want a gateway
 // where each caller may prove a DID, and limits of no less than the usual ones.

@@ -48,7 +48,7 @@ func (s *server) onTalk(ctx context.Context, u *user, m ircmsg.Message) {
 	}
 }
 
-// talkTargets returns the targets of a message. Tags alone go to one target, as steps do.
+// talkTargets returns the targets of a message. Tags without text go to one target, as steps do.
 func (s *server) talkTargets(u *user, m ircmsg.Message) []string {
 	all := targets(m.Params[0])
 	if m.Command == "TAGMSG" {
@@ -148,7 +148,7 @@ func (s *server) sayTo(ctx context.Context, u *user, m message) {
 	switch {
 	case m.command == "TAGMSG" && !to.caps.has(capTags):
 	case to == u:
-		s.put(u, m, "") // the answer to a labelled command is the echo alone
+		s.put(u, m, "") // the only answer to a labelled command is the echo
 	default:
 		s.send(to, m)
 	}

@@ -99,8 +99,8 @@ func (c Config) check() error {
 	return errors.Join(errs...)
 }
 
-// dials reports whether this end dials. It does not where an address is there for the
-// peer alone.
+// dials reports whether this end dials. It does not if an address is only for
+// the peer.
 func (c Config) dials() bool { return c.Address != "" || c.Listen == "" }
 
 // checkTransport looks at what belongs to one transport.

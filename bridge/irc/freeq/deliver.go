@@ -344,8 +344,8 @@ func (l *Link) receipt(ctx context.Context, d federation.Delivery) (said, error)
 	return l.say(ctx, receipt, d.View)
 }
 
-// target returns the target of a step: its channel, or the DID of the party that is
-// theirs, by which alone a server finds a user.
+// target returns the target of a step: its channel, or the DID of their party: a
+// server finds a user only by its DID.
 func (l *Link) target(ctx context.Context, ev federation.Event, v federation.View) (string, error) {
 	a, b, private := federation.Parties(v.Venue)
 	if !private {

@@ -204,7 +204,7 @@ func (l *Link) outcome(ctx context.Context, p *pendingRuling, now time.Time) (co
 	return "", "" // confirmed, and the receipt comes with the next route; or not judged yet
 }
 
-// overdue decides by the clock alone, where a server does not show its events: an answer
+// overdue decides only by the clock, if a server does not show its events: an answer
 // after the deadline counts as refused.
 func (l *Link) overdue(p *pendingRuling, now time.Time) (code federation.RefusalCode, detail string) {
 	due, verb := p.view.Deadline, p.held.Event.Verb

@@ -9,7 +9,7 @@
 // they must address it by that.
 //
 // Steps travel both ways as TAGMSG with the tags that were signed. The network knows
-// the act dialect alone, so that any other step is rendered. Beside each in a channel
+// only the act dialect, so that any other step is rendered. Beside each in a channel
 // stands one PRIVMSG for people. A server link has no acknowledgement: a step counts
 // as delivered when a question that was asked after it is answered, which the peer
 // does in order.

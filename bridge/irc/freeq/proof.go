@@ -36,7 +36,7 @@ var (
 const errOtherBytes = "the server has another step under this id"
 
 // proof is a message that waits to be seen in the log of the peer. A server acknowledges
-// nothing, and drops messages without an answer, so that its log alone shows what arrived.
+// nothing, and drops messages without an answer, so that only its log shows which ones arrived.
 type proof struct {
 	id        string // under which the log has the message
 	signature string // of a step; "" of a line

@@ -138,8 +138,8 @@ func (w *window) answered(upTo uint64, now time.Time) {
 // inFlight returns how many messages the peer may not have processed.
 func (w *window) inFlight() int { return int(w.written - w.processed) } //nolint:gosec // G115: bounded by the window
 
-// room reports whether one more message may be written now. Where the last second alone
-// forbids it, wait says for how long; where messages in flight do, an answer ends that.
+// room reports whether one more message may be written now. If only the rate of the last
+// second forbids it, wait is the remaining time; if messages in flight do, an answer ends that.
 func (w *window) room(p priority, now time.Time) (wait time.Duration, ok bool) {
 	for len(w.recent) > 0 && now.Sub(w.recent[0].at) >= time.Second {
 		w.recent = w.recent[1:]

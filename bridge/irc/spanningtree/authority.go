@@ -103,7 +103,7 @@ func (s *session) population(ch *channel) int {
 	return n
 }
 
-// muteBan is the extended ban against speaking alone.
+// muteBan is the extended ban that forbids only speaking.
 const muteBan = "mute"
 
 // extbans returns the extended bans that can be about a user of this gateway, by letter and by

@@ -61,7 +61,7 @@ type party struct {
 	accounts []string // that stand for it
 	nick     string
 	holder   string // of the nick when text was filed; "" for none
-	ours     bool   // it signed here last, or an account of this network alone stands for it
+	ours     bool   // it signed here last, or only an account of this network stands for it
 }
 
 // Deliver implements [bridge.Link]. Nil means that the peer has read the step.

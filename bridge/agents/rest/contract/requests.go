@@ -49,7 +49,7 @@ type (
 	}
 	// Once makes a request that may be repeated.
 	Once struct {
-		// Anything that the caller uses for this request alone. The same request again is answered as the first time.
+		// Anything that the caller uses only for this request. The same request again is answered as the first time.
 		IdempotencyKey string `header:"Idempotency-Key" minLength:"1" maxLength:"255"`
 	}
 	// Cached asks for an answer unless the client has it.
