@@ -222,7 +222,7 @@ type Registrar interface {
 	// Domain returns the domain.
 	Domain() string
 	// HandlesOf returns the handles that stand for a DID of another network. The first name is
-	// the one under which the DID was seen first, "" where the DID was never seen.
+	// the one under which the DID was seen first, "" if the DID was never seen.
 	HandlesOf(did federation.DID, first string) []string
 	// Unverified returns the handle under which the link keeps messages in the name of a handle
 	// whose sender it could not verify.
@@ -242,7 +242,7 @@ type Peered interface {
 	// CheckPeer returns why a name cannot be that of a peer, nil for a name that can.
 	CheckPeer(name string) error
 	// Backlogs returns the queue of each peer that the configuration names, also where the
-	// queue is empty, and of all other peers together as [OtherPeers] where there are any. It
+	// queue is empty, and of all other peers together as [OtherPeers] if there are any. It
 	// blocks on the record, and its error is that of the record.
 	Backlogs(ctx context.Context) ([]federation.PeerBacklog, error)
 }

@@ -26,12 +26,12 @@ type Messages interface {
 	// a link has no space for: all other links have that line.
 	Relay(ctx context.Context, line federation.Text, original signing.Original) error
 	// Addressee returns the recipient that NICK@LINK names. It returns [federation.ErrNotFound]
-	// where there is no such link, or no user of it can have the nick.
+	// if there is no such link, or no user of it can have the nick.
 	Addressee(ctx context.Context, address string) (Recipient, error)
 	// Introduce returns the DID of a participant of a peer of a link, such as HANDLE@DOMAIN of
 	// another registry that the operator named, and files a participant that was not known. It
-	// blocks on the peer. It returns [federation.ErrNotFound] where no such peer knows the name, and
-	// wraps [*federation.UnavailableError] where the peer cannot be asked now.
+	// blocks on the peer. It returns [federation.ErrNotFound] if no such peer knows the name, and
+	// wraps [*federation.UnavailableError] if the peer cannot be asked now.
 	Introduce(ctx context.Context, address string) (federation.DID, error)
 	// Guest returns the DID that the gateway keeps for a user of a link without a DID of its
 	// own: the same DID for a nick in any case. It does not block.
@@ -47,7 +47,7 @@ type Messages interface {
 	Back(ctx context.Context, link string, did federation.DID) error
 	// Answered returns the handoff that a message is about which has an ID on its network: that
 	// of the step that it brought, or the one that it names. It returns
-	// [federation.ErrNotFound] where there is none.
+	// [federation.ErrNotFound] if there is none.
 	Answered(ctx context.Context, messageID string) (federation.HandoffID, error)
 	// About returns the text that names a handoff, oldest first.
 	About(ctx context.Context, id federation.HandoffID) ([]federation.Text, error)
@@ -155,11 +155,11 @@ type Seen struct {
 	Origin  string         // the server that relayed it, empty for our own
 	Present bool           // the sender is connected now
 	Live    federation.DID // of the sender now, or as the look-up found it
-	At      time.Time      // of the message; zero where it does not say
+	At      time.Time      // of the message; zero if it does not say
 }
 
 // ClaimOfMessage returns the claim about the sender of a message. The mark of the message takes
-// precedence over the user that has the name now. The DID is empty where none is known.
+// precedence over the user that has the name now. The DID is empty if none is known.
 func ClaimOfMessage(s Seen) (IdentityClaim, federation.DID) {
 	switch {
 	case s.Origin != "":

@@ -17,7 +17,7 @@ type Ports struct {
 	Home      federation.HomeID
 	PublicURL string // of this gateway, without a path and without a slash at the end
 	HTTP      HTTP
-	// Certificate is the certificate of the gateway; nil where the configuration names none.
+	// Certificate is the certificate of the gateway; nil if the configuration names none.
 	Certificate *Certificate
 	Metrics     *Metrics
 	Log         *slog.Logger
@@ -32,7 +32,7 @@ type Ports struct {
 	Secrets  Secrets
 	Wakes    Wakes
 	Presence Presence // nil: no user is known to have left
-	Messages Messages // nil where no private text is carried
+	Messages Messages // nil if no private text is carried
 }
 
 // HTTP is what the configuration says about HTTP: the public listener and its clients, and the
@@ -76,7 +76,7 @@ type Gateway interface {
 	// which dialect. An offer to a user that is online is private to that user; any other offer
 	// is written in a channel of the user's link. An open offer, which has no recipient, is
 	// written in the channel if a link lists that, else in the first channel of the first link.
-	// Place returns the zero Place where no link reaches the recipient. It blocks on the
+	// Place returns the zero Place if no link reaches the recipient. It blocks on the
 	// record, and its error is that of the record.
 	Place(ctx context.Context, from, to federation.DID, channel string) (federation.Place, federation.Dialect, error)
 }

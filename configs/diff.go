@@ -13,8 +13,8 @@ import (
 // Change is one key that two readings of a file give different values.
 type Change struct {
 	Key    string // such as "limits.max_deadline", or "irc.spanningtree[lab].address"
-	Before string // as TOML; "" where the older reading has no such key
-	After  string // as TOML; "" where the newer reading has no such key
+	Before string // as TOML; "" if the older reading has no such key
+	After  string // as TOML; "" if the newer reading has no such key
 	Line   int    // in the newer reading; 0 for a key that it does not have
 }
 

@@ -332,13 +332,13 @@ type PeerDelivery struct {
 type PeerOutbox struct {
 	Name     string    // of the peer
 	Failures int       // visits in a row that it did not answer
-	Next     time.Time // when it is asked again; zero where it answered
+	Next     time.Time // when it is asked again; zero if it answered
 }
 
 // PeerBacklog is how the queue of one peer stands.
 type PeerBacklog struct {
 	Peer   string    // its name
 	Rows   int       // that wait
-	Oldest time.Time // when the oldest of them was queued; zero where none waits
+	Oldest time.Time // when the oldest of them was queued; zero if none waits
 	Dead   int       // that were given up, and are kept
 }

@@ -147,7 +147,7 @@ type Arrival struct {
 	MessageID  string    `json:"message_id,omitempty"` // of the message that carried it
 	Received   time.Time `json:"received"`
 	// Address is the address that the signer's client connected from, in CIDR form: one
-	// IPv4 address (/32), or one /64 of IPv6. It is empty where this gateway cannot know
+	// IPv4 address (/32), or one /64 of IPv6. It is empty if this gateway cannot know
 	// it, as behind a server link, and is never stored.
 	Address string `json:"-"`
 	// Party is the party of the handoff that made the step, where it signed as another of its
@@ -162,7 +162,7 @@ type Arrival struct {
 	// Orphaned says that an operator of this home ended a handoff of another home here, which
 	// had lost it.
 	Orphaned bool `json:"orphaned,omitempty"`
-	// Voucher is Home's statement that the step belongs to its signer, where the step depends
+	// Voucher is Home's statement that the step belongs to its signer, if the step depends
 	// on that statement and Home is not the home of the handoff.
 	Voucher *Voucher `json:"voucher,omitempty"`
 	// Accepted is the actor of the step that Accepts names, where that is a step of the same

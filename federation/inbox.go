@@ -197,7 +197,7 @@ type Notice struct {
 	// Webhook is what a [NoticeDisabled] is about, instead of a step. Its owner is told on the
 	// link that it is a participant of, and else on the [InboxLink].
 	Webhook Webhook `json:"webhook,omitzero"`
-	// To is the link, the peer or the DID that the delivery was for; empty where the notice
+	// To is the link, the peer or the DID that the delivery was for; empty if the notice
 	// is about the step as a whole.
 	To   string    `json:"to,omitempty"`
 	Code string    `json:"code,omitempty"` // why, for machines: a refusal's code or a [DeadReason]

@@ -29,8 +29,8 @@ type Document struct {
 	DID     DID
 	Keys    []ed25519.PublicKey // that may sign for it
 	Others  []PublicKey         // its keys of other kinds, which sign no steps
-	Mailbox string              // address of the home that it says has its mailbox; "" where it says nothing
-	Source  string              // where it was read; empty where nothing had to be
+	Mailbox string              // address of the home that it says has its mailbox; "" if it says nothing
+	Source  string              // where it was read; empty if nothing had to be
 	Fetched time.Time
 	Skipped []SkippedKey // keys unusable here
 }
@@ -89,7 +89,7 @@ type KeySource interface {
 // KeyQuery asks for the keys that one signature can be of.
 type KeyQuery struct {
 	DID      DID
-	KeyID    string    // the key that the signature names; empty where it names none
+	KeyID    string    // the key that the signature names; empty if it names none
 	Link     string    // through which the step came
 	Name     string    // name of the signer there: key lookups are counted by link and name
 	Received time.Time // when the step was first received
@@ -308,7 +308,7 @@ type Keys interface {
 // before another took its place.
 type OwnKey struct {
 	Public  ed25519.PublicKey
-	Since   time.Time // when it was made; zero where another program keeps it
+	Since   time.Time // when it was made; zero if another program keeps it
 	Retired time.Time // when another took its place; zero for the one that signs
 	Until   time.Time // of a retired key: its signatures are good until then
 }

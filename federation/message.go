@@ -148,7 +148,7 @@ const (
 // Contact is what a participant decided about a sender of messages.
 type Contact struct {
 	Person, Sender DID
-	Name           string // of a sender on its network; "" where the name of its DID is enough
+	Name           string // of a sender on its network; "" if the name of its DID is enough
 	State          ContactState
 	Since          time.Time
 }

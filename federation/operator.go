@@ -47,9 +47,9 @@ type Delivered struct {
 }
 
 // InboxLink stands for a link's name in deliveries to an inbox that its DID reads here. No
-// link has this name. A step is delivered to the inbox where it has no other way to the DID:
+// link has this name. A step is delivered to the inbox if it has no other way to the DID:
 // no link, no other home, no webhook. A DID that was seen reading its inbox here has this way
-// too where the step was written in a channel. In a remote handoff this gateway delivers
+// too if the step was written in a channel. In a remote handoff this gateway delivers
 // only to its own participants.
 const InboxLink = "inbox"
 

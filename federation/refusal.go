@@ -123,10 +123,10 @@ func (c RefusalCode) Sentence() string {
 // sender and holds nothing private. Each network renders it in its edge.go.
 type RefusalError struct {
 	Code    RefusalCode
-	Event   EventID   // of the refused step; zero where it could not be read
-	Handoff HandoffID // zero where it could not be read
+	Event   EventID   // of the refused step; zero if it could not be read
+	Handoff HandoffID // zero if it could not be read
 	Detail  string    // adds to the sentence of the code; may be empty
-	View    View      // of the handoff as it stands; zero where there is none
+	View    View      // of the handoff as it stands; zero if there is none
 	// RetryAfter is when a step that was one too many may come again; else zero.
 	RetryAfter time.Duration
 	// Waits says that the step is on disk and is judged again once it can be: this is no

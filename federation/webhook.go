@@ -92,7 +92,7 @@ func (p Push) Ref() string {
 	return ""
 }
 
-// Handoff returns the handoff that it is about, none where it is about no step.
+// Handoff returns the handoff that it is about, none if it is about no step.
 func (p Push) Handoff() HandoffID {
 	if p.Notice.Kind != "" {
 		return p.Notice.Row().Handoff
@@ -108,7 +108,7 @@ func (p Push) Handoff() HandoffID {
 type Content interface {
 	// Ref names it among what its participant gets.
 	Ref() string
-	// About returns the handoff that it is about, the zero ID where there is none.
+	// About returns the handoff that it is about, the zero ID if there is none.
 	About() HandoffID
 	// Place is its position among what its participant gets, from 1.
 	Place() uint64

@@ -80,7 +80,7 @@ func OwnTags(tags map[string]string, d federation.Dialect, noStep ...string) (ma
 // Name reads what names a step, as far as it can be read, so that every refusal of
 // it can say which it is.
 func Name(own map[string]string, handoff string) federation.Event {
-	id, _ := federation.ParseEventID(own[TagEventID]) // zero where it is none
+	id, _ := federation.ParseEventID(own[TagEventID]) // zero if it is none
 	of, _ := federation.ParseEventID(own[handoff])
 	return federation.Event{ID: id, Handoff: of}
 }
@@ -405,7 +405,7 @@ func ReadPriority(ev *federation.Event, value string) error {
 	return nil
 }
 
-// CutNote returns a note that a step can carry, and the loss where that is not
+// CutNote returns a note that a step can carry, and the loss if that is not
 // all of it.
 func CutNote(note string) (string, []federation.Loss) {
 	if utf8.RuneCountInString(note) <= MaxNoteChars {

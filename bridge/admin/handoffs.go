@@ -184,7 +184,7 @@ func (o *Operator) getHandoff(ctx context.Context, in IDPage) (Handoff, error) {
 	return shown, nil
 }
 
-// whyOrphaned returns why no home orders the steps of a handoff any more, "" where its home does.
+// whyOrphaned returns why no home orders the steps of a handoff any more, "" if its home does.
 func (o *Operator) whyOrphaned(v federation.View, now time.Time) string {
 	if !v.Remote {
 		return ""

@@ -65,7 +65,7 @@ type Peering struct {
 type Peered struct {
 	Peer   Peer    `json:"peer"`
 	Checks []Check `json:"checks"`
-	// Canary is what became of a handoff that was offered to it; nil where none was.
+	// Canary is what became of a handoff that was offered to it; nil if none was.
 	Canary *Canary `json:"canary,omitempty"`
 }
 

@@ -339,7 +339,7 @@ type DeadLetter struct {
 // DeadDetail has the details of a dead letter that lists leave out.
 type DeadDetail struct {
 	Verdict   string `json:"verdict"` // on the signature, when it was filed; "" where it cannot be read
-	Raw       string `json:"raw"`     // what was signed, or the document of a message; base64 where it is not UTF-8
+	Raw       string `json:"raw"`     // what was signed, or the document of a message; base64 if it is not UTF-8
 	Signature string `json:"signature,omitempty"`
 	Attempts  []Try  `json:"attempts"` // the last of them
 	Fix       string `json:"fix"`      // what may be done about it

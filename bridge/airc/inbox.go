@@ -328,7 +328,7 @@ func (g grants) give(to, from string, whole, share federation.Free, now time.Tim
 	}
 }
 
-// checkRoom refuses a plain message where the inbox of its recipient is full, or the share
+// checkRoom refuses a plain message if the inbox of its recipient is full, or the share
 // of its sender in that. Held messages, messages not handed out yet and steps count.
 //
 // spec: airc-v0.1.1 §11.5

@@ -196,7 +196,7 @@ func (*Link) keyRefusal(err error, what string) error {
 }
 
 // expiry returns the end that an agent gives a key of its own, in unix seconds, zero
-// where it gives none.
+// if it gives none.
 //
 // spec: airc-v0.1.1 §5.3
 func expiry(o *wire.Object, now time.Time) time.Time {
@@ -245,7 +245,7 @@ func (l *Link) postRevoke(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: replaced{revoked.ID, revoked.Status, revoked.RevokedAt}}, nil
 }
 
-// activeKey returns the active key of an agent that has these bytes, the zero one where
+// activeKey returns the active key of an agent that has these bytes, the zero one if
 // none has.
 func activeKey(agent agents.Agent, public ed25519.PublicKey, now time.Time) agents.Key {
 	for _, key := range agent.Keys {

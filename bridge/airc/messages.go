@@ -332,7 +332,7 @@ func (l *Link) post(ctx context.Context, p agents.Posting, step *filed) (answer,
 	}}, nil
 }
 
-// put files a message and wakes its recipient where there is something to read
+// put files a message and wakes its recipient if there is something to read
 // now.
 func (l *Link) put(ctx context.Context, p agents.Posting) (agents.Message, error) {
 	m, err := l.deps.Record.Post(ctx, p)

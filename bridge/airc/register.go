@@ -36,9 +36,9 @@ type registration struct {
 	capabilities json.RawMessage
 	webhook      string // address; "" for none
 	metadata     json.RawMessage
-	expires      time.Time // of the key; zero where it does not end by itself
+	expires      time.Time // of the key; zero if it does not end by itself
 	oidc         json.RawMessage
-	account      agents.Account // by oidc, where this registry takes accounts
+	account      agents.Account // by oidc, if this registry takes accounts
 }
 
 func parseRegistration(o *wire.Object, now time.Time) (registration, error) {

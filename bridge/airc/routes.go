@@ -112,7 +112,7 @@ func (l *Link) mount(mux *http.ServeMux, endpoints map[string]endpoint) {
 	}
 }
 
-// allowed returns the methods under which a path is served, "" where it is under
+// allowed returns the methods under which a path is served, "" if it is under
 // none.
 func allowed(mux *http.ServeMux, r *http.Request) string {
 	var methods []string

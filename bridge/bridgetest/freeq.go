@@ -357,7 +357,7 @@ func (f *Freeq) Unexpected() []string {
 	return append([]string(nil), f.unexpected...)
 }
 
-// oddOf notes what a row shows that no gateway may do, where the gateway sent it.
+// oddOf notes what a row shows that no gateway may do, if the gateway sent it.
 func (f *Freeq) oddOf(row freeqRow, format string, args ...any) {
 	if row.origin == f.cfg.Peer {
 		f.odd(format, args...)

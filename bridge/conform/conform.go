@@ -32,7 +32,7 @@ type UnclaimedError struct{ Want string }
 func (e *UnclaimedError) Error() string { return "the server does not claim " + e.Want }
 
 // Run plays all cases of a text, one after the other, until ctx ends, and returns what
-// became of them, each also given to tell where that is not nil. A case passes when play
+// became of them, each also given to tell if that is not nil. A case passes when play
 // returns nil for its lines. The error is that of ctx.
 func Run(ctx context.Context, text string, play func(ctx context.Context, lines []string) error, tell func(Result)) ([]Result, error) {
 	var results []Result

@@ -99,7 +99,7 @@ func (b *base) nameOf(ctx context.Context, did federation.DID) (string, error) {
 	return "", nil
 }
 
-// asRefusal returns the error of a draft as a refusal, where the content of the file is the
+// asRefusal returns the error of a draft as a refusal, if the content of the file is the
 // reason.
 func asRefusal(d stepbuilder.Draft, err error) error {
 	if problem, ok := errors.AsType[*bridge.ProblemError](err); ok && problem.Status < http.StatusInternalServerError {

@@ -66,7 +66,7 @@ type slot struct {
 // an earlier one when the handoff is over.
 const kept = 50 * 365 * 24 * time.Hour
 
-// reserve returns the slot of a key, and mints the ID of its handoff where there is none. The ID
+// reserve returns the slot of a key, and mints the ID of its handoff if there is none. The ID
 // is on disk before the handoff is. A new slot is kept until a moment.
 func (b *base) reserve(ctx context.Context, key string, digest [32]byte, body []byte, until time.Time) (slot, error) {
 	id, err := federation.NewEventID(time.Now(), rand.Reader)

@@ -143,7 +143,7 @@ func (l *TasksLink) writeOffer(ctx context.Context, s translate.Step) error {
 	return l.look(ctx, l.dir.PathOf(r.ID))
 }
 
-// write gives a record the status of its handoff. The step is the one that led there, nil where
+// write gives a record the status of its handoff. The step is the one that led there, nil if
 // the gateway restores the record.
 func (l *TasksLink) write(ctx context.Context, id string, view federation.View, step *translate.Step) error {
 	assignee, err := l.nameOf(ctx, view.Assignee)
@@ -339,7 +339,7 @@ func (l *TasksLink) report(ctx context.Context, name string, item directory.Task
 	return nil
 }
 
-// actor returns the DID that a record names as its recipient, "" where that is not the party of
+// actor returns the DID that a record names as its recipient, "" if that is not the party of
 // the handoff: another agent may not take or end the work of a party.
 func (l *TasksLink) actor(ctx context.Context, r taskfile.Record, view federation.View) (federation.DID, error) {
 	party := view.Assignee

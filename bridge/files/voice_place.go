@@ -80,7 +80,7 @@ func (l *VoiceLink) reject(ctx context.Context, v voice, file voicefile.File, wh
 }
 
 // move moves a file to the first of some names that is free, and returns where it is then. It
-// returns "" where another program has moved the file.
+// returns "" if another program has moved the file.
 func (l *VoiceLink) move(from, folder string, names ...string) (string, error) {
 	var err error
 	for _, name := range names {

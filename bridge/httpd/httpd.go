@@ -192,7 +192,7 @@ func (s *Server) Close() error {
 }
 
 // fromClient returns a request as the handler sees it: RemoteAddr is the client's,
-// not that of a proxy in between. It is empty where a trusted proxy does not name it.
+// not that of a proxy in between. It is empty if a trusted proxy does not name it.
 func fromClient(c echo.Context, trusted []netip.Prefix) *http.Request {
 	r := c.Request()
 	ip := c.RealIP()

@@ -97,7 +97,7 @@ func (c Channels) In(there string) (here string, ok bool) {
 
 // PrivateVenue returns the venue of a step that was sent to one user of this gateway: its
 // own user, or the pseudo-client of another DID. The signature covers the venue, so the
-// venue is the pair that the sender has signed: that of the handoff where the sender is a
+// venue is the pair that the sender has signed: that of the handoff if the sender is a
 // party of it, else the sender with the other party of the step.
 //
 // It returns a [*federation.RefusalError] for a step that was sent to a user other than
@@ -149,7 +149,7 @@ func (c Channels) Writes(ctx context.Context, p bridge.Ports, link string, v fed
 	return false, nil
 }
 
-// SeenOn returns the link on which a DID signed last, "" where it never signed here. Its error is that of the record.
+// SeenOn returns the link on which a DID signed last, "" if it never signed here. Its error is that of the record.
 func SeenOn(ctx context.Context, p bridge.Ports, did federation.DID) (link string, err error) {
 	at, err := p.Bindings.Seen(ctx, did)
 	if errors.Is(err, federation.ErrNotFound) {

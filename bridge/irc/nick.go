@@ -102,7 +102,7 @@ const MaxPseudoClients = 1024
 
 // PseudoClient is a user that this gateway has on another server: its own user, or the
 // user of a DID from elsewhere that speaks there. It outlives the connection. A dialect
-// embeds it where it needs to know more.
+// embeds it if it needs to know more.
 type PseudoClient struct {
 	DID federation.DID
 	// Shown is the DID by which users there address it, if different.
@@ -208,8 +208,8 @@ func (r *Roster[P]) Has(did federation.DID) bool {
 
 // Speaker returns the pseudo-client from which the step of a DID comes, and notes that it
 // speaks now. One in a channel of the link belongs there from then on. It adds the result
-// of add where the DID has none, after it has taken out the one that retire is called for
-// where there are too many.
+// of add if the DID has none, after it has taken out the one that retire is called for
+// if there are too many.
 func (r *Roster[P]) Speaker(did federation.DID, venue string, add func() P, retire func(P)) P {
 	p, known := r.others[did]
 	switch {

@@ -274,7 +274,7 @@ func (l *Lanes[S, Lane]) All() iter.Seq[S] {
 // Add puts a step at the end of its lane.
 func (l *Lanes[S, Lane]) Add(step S) { l.steps = append(l.steps, laned[S]{step: step}) }
 
-// Next returns a step whose turn it is, which is judged from then on. There is none where
+// Next returns a step whose turn it is, which is judged from then on. There is none if
 // every lane waits for the step before.
 func (l *Lanes[S, Lane]) Next() (step S, ok bool) {
 	busy := map[Lane]bool{}

@@ -186,7 +186,7 @@ func (l *LinkSet) Entries() []Entry {
 	return entries
 }
 
-// Entry returns the link of a name, the zero Entry where there is none.
+// Entry returns the link of a name, the zero Entry if there is none.
 func (l *LinkSet) Entry(name string) Entry {
 	if r := l.current.Load().named[name]; r != nil {
 		return r.Entry
@@ -205,7 +205,7 @@ func (l *LinkSet) Mounted() []Entry {
 // Has reports whether there is a link of a name.
 func (l *LinkSet) Has(name string) bool { return l.current.Load().named[name] != nil }
 
-// Named returns the link of a name, nil where there is none.
+// Named returns the link of a name, nil if there is none.
 func (l *LinkSet) Named(name string) bridge.Link { //nolint:ireturn // links are of many types
 	if r := l.current.Load().named[name]; r != nil {
 		return r.Link

@@ -184,7 +184,7 @@ func (g *Gateway) mayMention(ctx context.Context, t federation.Text) (bool, erro
 	return slices.ContainsFunc(view.Others(""), func(did federation.DID) bool { return g.Same(ctx, t.Author, did) }), nil
 }
 
-// newcomer returns the sender where the record meets it with this message, "" for a known one.
+// newcomer returns the sender if the record meets it with this message, "" for a known one.
 func (g *Gateway) newcomer(ctx context.Context, t federation.Text, now time.Time) (federation.DID, error) {
 	isNew, err := g.home.Load().Admit(ctx, t.Author, t.Arrival.Address, now)
 	g.countStranger(err)

@@ -85,7 +85,7 @@ func (b Bindings) Participant(ctx context.Context, handle string) (federation.DI
 }
 
 // boundNames returns the bindings of a configuration. It adds mistakes in their tables to the
-// mistakes of the file. The links are the names of its links; nil where some are unknown.
+// mistakes of the file. The links are the names of its links; nil if some are unknown.
 func boundNames(file *configs.File, links map[string]bool) []federation.BoundName {
 	var bound []federation.BoundName
 	taken := map[[2]string]bool{}

@@ -67,9 +67,9 @@ type Server struct {
 	options        Options
 	log            *slog.Logger
 	counters       *bridge.Metrics
-	public         *httpd.Server // nil where the configuration has no listener
-	admin          *httpd.Server // nil where the configuration has no listener
-	socket         *httpd.Server // nil where the configuration has no socket
+	public         *httpd.Server // nil if the configuration has no listener
+	admin          *httpd.Server // nil if the configuration has no listener
+	socket         *httpd.Server // nil if the configuration has no socket
 	publicMux      *http.ServeMux
 	adminMux       *http.ServeMux
 	socketMux      *http.ServeMux
@@ -81,7 +81,7 @@ type Server struct {
 	keyLookups     KeyLookups
 	proofs         identity.Logins     // that wait for documents
 	streams        participant.Streams // that participants watch, on all networks
-	relay          *relay.Relay        // nil where it could not be opened: then it wakes no waiter
+	relay          *relay.Relay        // nil if it could not be opened: then it wakes no waiter
 	rates          *home.Rates
 	strangers      *home.Strangers
 	client         *identity.Client // for what must be fetched from strangers

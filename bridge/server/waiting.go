@@ -211,7 +211,7 @@ type refusedStep struct {
 	event federation.EventID
 }
 
-// add remembers the refusal of a step, and forgets the oldest where there are too many.
+// add remembers the refusal of a step, and forgets the oldest if there are too many.
 func (r *refusals) add(ev federation.Event, refused *federation.RefusalError) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

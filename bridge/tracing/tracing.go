@@ -252,7 +252,7 @@ func (t *Tracer) derived(step federation.EventID, r role) trace.SpanContext {
 // wishKey is the key of the ids that the next span gets.
 type wishKey struct{}
 
-// wish returns ctx with the trace, and the span id where it is not zero, of a span that is started with it.
+// wish returns ctx with the trace, and the span id if it is not zero, of a span that is started with it.
 func wish(ctx context.Context, span trace.SpanContext) context.Context {
 	return context.WithValue(ctx, wishKey{}, span)
 }

@@ -82,7 +82,7 @@ func printDiagnoses(c *cli, streams std, page admin.Page[admin.Diagnosis]) error
 	})
 }
 
-// failedDiagnosis returns an error that names the checks that failed, nil where none did.
+// failedDiagnosis returns an error that names the checks that failed, nil if none did.
 func failedDiagnosis(items []admin.Diagnosis) error {
 	var failed []string
 	for _, each := range items {

@@ -215,7 +215,7 @@ func (u *realUser) Speakers() (nicks []string) {
 }
 
 // newRealMesh is [newFreeqMesh] with the freeq-server whose binary FREEQ_SERVER names, each
-// linked through dumbpipe. It returns nil where that is unset.
+// linked through dumbpipe. It returns nil if that is unset.
 func newRealMesh(t *testing.T, topology string, more ...string) *freeqMesh {
 	t.Helper()
 	binary := os.Getenv("FREEQ_SERVER")
@@ -286,7 +286,7 @@ func TestEachRealFreeqServerGetsEachStepOnce(t *testing.T) {
 	}
 }
 
-// newRealPair is a mesh of one real server, nil where there is none, and its user.
+// newRealPair is a mesh of one real server, nil if there is none, and its user.
 func newRealPair(t *testing.T, more ...string) (*freeqMesh, *realUser) {
 	t.Helper()
 	m := newRealMesh(t, "a", more...)

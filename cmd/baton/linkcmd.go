@@ -121,7 +121,7 @@ func (cmd linkExplain) Run(c *cli, streams std) error {
 }
 
 // explain returns what the other side of the first chosen link must set, and the network of that
-// link: "" where no chosen link has an other side to configure. It makes no key.
+// link: "" if no chosen link has an other side to configure. It makes no key.
 func explain(file *configs.File, chosen func(bridge.Link) bool) (network, told string, err error) {
 	links, err := server.OpenLinks(file, networks, server.Wiring{
 		Ports:    bridge.Ports{PublicURL: file.HTTP.PublicURL},

@@ -1,5 +1,5 @@
 // Command lab kills the processes of a deployment one after the other with kill -9, while
-// agents hand work to each other over HTTP. It ends with 0 where each offer that a gateway
+// agents hand work to each other over HTTP. It ends with 0 if each offer that a gateway
 // acknowledged reached its recipient once and was completed.
 //
 //	lab -folder DIR -senders URL[,URL] -recipients URL,... -kill NAME,...

@@ -39,7 +39,7 @@ const maxLearned = 1024
 type DeferralEnd struct {
 	Step      federation.Deferred
 	Judgement federation.Judgement
-	Refused   *federation.RefusalError // nil where it was filed
+	Refused   *federation.RefusalError // nil if it was filed
 	Expired   bool                     // it was given up
 }
 

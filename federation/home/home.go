@@ -58,7 +58,7 @@ type Home struct {
 	// Owner returns the DID for which this gateway keeps the key of a DID, and any other DID
 	// unchanged; nil if it keeps no keys.
 	Owner func(ctx context.Context, did federation.DID) (federation.DID, error)
-	// Member reports whether an offer may be written in its channel; nil where any may.
+	// Member reports whether an offer may be written in its channel; nil if any may.
 	Member   func(ctx context.Context, ev federation.Event) (bool, error)
 	Rates    *Rates
 	Deferral *Deferral // of steps whose key is missing; nil refuses them

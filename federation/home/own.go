@@ -91,7 +91,7 @@ func (h *Home) windows() map[federation.Clock]time.Duration {
 }
 
 // Ends returns the step with which the home ends a handoff that no step moves, and
-// when; "" and the zero time where it does not.
+// when; "" and the zero time if it does not.
 func (h *Home) Ends(v federation.View) (federation.Verb, time.Time) {
 	window := h.windows()[v.Clock]
 	if window == 0 {

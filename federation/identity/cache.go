@@ -182,7 +182,7 @@ const maxHistories = 4096
 type histories struct {
 	record federation.Keys
 	shared bool
-	known  *otter.Cache[federation.DID, federation.KeyHistory] // empty where the record is shared
+	known  *otter.Cache[federation.DID, federation.KeyHistory] // empty if the record is shared
 
 	mu      sync.Mutex
 	changes uint64

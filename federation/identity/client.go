@@ -249,7 +249,7 @@ func (r *rates) of(host string) *rate.Limiter {
 // guard decides which addresses are dialled. It checks each connection after the name was resolved, so
 // that no name and no redirect bypasses it.
 type guard struct {
-	public *ssrf.Guardian // nil where private addresses are allowed
+	public *ssrf.Guardian // nil if private addresses are allowed
 	denied []netip.Prefix // never dialled
 }
 
@@ -398,7 +398,7 @@ func (c *Client) Call(ctx context.Context, address string, header http.Header, b
 	return Answer{Status: response.StatusCode, RetryAfter: retryAfter(response.Header)}, nil
 }
 
-// retryAfter returns the wait that a host asks for: zero where it names none, a date, or more than 18
+// retryAfter returns the wait that a host asks for: zero if it names none, a date, or more than 18
 // hours.
 func retryAfter(header http.Header) time.Duration {
 	seconds, err := strconv.ParseUint(header.Get("Retry-After"), 10, 16)
@@ -416,7 +416,7 @@ func shown(u *url.URL) string { return (&url.URL{Scheme: u.Scheme, Host: u.Host}
 type Answer struct {
 	Status     int
 	Body       []byte
-	RetryAfter time.Duration // zero where the host named none
+	RetryAfter time.Duration // zero if the host named none
 }
 
 // Post sends JSON to an address and returns the answer with any status. It does not follow redirects. The

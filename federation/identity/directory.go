@@ -92,7 +92,7 @@ func (d *Directory) Refresh(ctx context.Context, did federation.DID, now time.Ti
 }
 
 // Offline returns the cached part of the directory. Its methods return an error that wraps
-// [ErrNotAtHand] where the methods of d ask a host.
+// [ErrNotAtHand] if the methods of d ask a host.
 func (d *Directory) Offline() Refresher { return offlineDirectory{d} } //nolint:ireturn // a wrapper of it is one too
 
 // offlineDirectory is a [Directory] that asks no host.

@@ -105,7 +105,7 @@ func openFiles(dir string, names ...KeyName) (*Keyring, error) {
 	return k, nil
 }
 
-// openFolder opens the folder of keys, and makes it where there is none.
+// openFolder opens the folder of keys, and makes it if there is none.
 func openFolder(dir string) (*os.Root, error) {
 	if err := makeFolder(dir); err != nil {
 		return nil, err

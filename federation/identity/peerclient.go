@@ -84,7 +84,7 @@ func (c *PeerClient) do(ctx context.Context, method, address string, body []byte
 	case err != nil:
 		return nil, nil, nil, unavailable(host, 0, err)
 	case response.StatusCode != http.StatusOK:
-		seconds, _ := strconv.ParseUint(response.Header.Get("Retry-After"), 10, 16) // 0 where it did not say
+		seconds, _ := strconv.ParseUint(response.Header.Get("Retry-After"), 10, 16) // 0 if it did not say
 		return nil, nil, nil, unavailable(host, time.Duration(seconds)*time.Second, statusError(response.StatusCode))
 	case len(content) > peerMaxAnswer:
 		return nil, nil, nil, unavailable(host, 0, ErrTooLarge)
@@ -179,7 +179,7 @@ type MailboxDocuments struct {
 	Client    *Client           // fetches from addresses that strangers chose
 }
 
-// MailboxURL returns the address of the mailbox home in the document of a DID, "" where the
+// MailboxURL returns the address of the mailbox home in the document of a DID, "" if the
 // document has none. It blocks on the network.
 func (d MailboxDocuments) MailboxURL(ctx context.Context, did federation.DID) (string, error) {
 	document, err := d.Directory().Resolve(ctx, did, time.Now())

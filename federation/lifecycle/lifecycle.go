@@ -63,7 +63,7 @@ type Rule struct {
 	Dialect federation.Dialect `json:"dialect,omitempty"`
 	// By is the term of the step; empty for none. A term that the offer does not name has no effect.
 	By Term `json:"by,omitempty"`
-	// Accepts is the verb of the earlier step that this step must name; empty where it names none.
+	// Accepts is the verb of the earlier step that this step must name; empty if it names none.
 	Accepts federation.Verb `json:"accepts,omitempty"`
 	// Assigns says that the actor becomes the assignee, or, with Accepts, the actor of the accepted
 	// step.

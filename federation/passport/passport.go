@@ -129,7 +129,7 @@ type Contents struct {
 	Receipts []federation.Event
 	// Evidence returns the bytes behind a vouched step, by their SHA-256.
 	Evidence func(digest [32]byte) ([]byte, error)
-	// Source returns the source of a key; "" where none was noted.
+	// Source returns the source of a key; "" if none was noted.
 	Source func(did federation.DID, keyID string) string
 }
 

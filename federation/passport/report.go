@@ -23,7 +23,7 @@ type Report struct {
 type Claim struct {
 	Verb  federation.Verb `json:"verb"`
 	Actor federation.DID  `json:"actor"`
-	// Voucher is the DID that vouches for the actor, "" where the actor signed.
+	// Voucher is the DID that vouches for the actor, "" if the actor signed.
 	Voucher federation.DID `json:"voucher,omitempty"`
 	Time    time.Time      `json:"time"` // by the clock of the signer where it is signed, else of the home
 }

@@ -149,7 +149,7 @@ func (c *checking) signedBy(did federation.DID, scheme signing.Scheme, message [
 	return verdict
 }
 
-// named returns the key id in a signature, "" where it has none.
+// named returns the key id in a signature, "" if it has none.
 func named(signature string) string {
 	kid, _, _ := signing.Passport().Encoding.Read(signature)
 	return kid

@@ -124,7 +124,7 @@ type Request struct {
 type Added struct {
 	Inspection
 
-	Canary *CanaryReport // nil where none was sent
+	Canary *CanaryReport // nil if none was sent
 }
 
 // Add inspects a home, keeps and links it, and sends it a canary. It blocks until the canary

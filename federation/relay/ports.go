@@ -87,7 +87,7 @@ type Signer interface {
 // Poster is the HTTPS client for homes that the operator named.
 type Poster interface {
 	// Post sends an envelope and returns the answer. The error wraps
-	// [*federation.UnavailableError] where the envelope may have arrived, and a
+	// [*federation.UnavailableError] if the envelope may have arrived, and a
 	// status other than 200 is an error.
 	Post(ctx context.Context, address string, e Envelope) (Envelope, error)
 	// Get fetches an envelope, with the errors of Post.
@@ -121,9 +121,9 @@ type Deps struct {
 	Mailboxes Mailboxes
 	Signer    Signer
 	Poster    Poster
-	Hub       *Hub // nil where none is configured
+	Hub       *Hub // nil if none is configured
 	Wakes     Wakes
-	Traces    Traces // nil where none are recorded
+	Traces    Traces // nil if none are recorded
 	Log       *slog.Logger
 	// Read returns the step in a canonical document.
 	Read func(document string) (federation.Event, error)

@@ -137,7 +137,7 @@ func TestAHomeThatNamesOneWhichSaidNothingIsNotBelieved(t *testing.T) {
 	}
 }
 
-// A home is asked to rule on what another one vouches for: it does where it can show
+// A home is asked to rule on what another one vouches for: it does if it can show
 // everybody that the other one does.
 func TestWhatAHomeVouchesForNeedsItsVoucher(t *testing.T) {
 	all := newGates(t, "a.test", "b.test", "c.test")

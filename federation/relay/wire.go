@@ -208,7 +208,7 @@ func carry(ev federation.Event, original []byte) carried {
 }
 
 // decode returns the step of its wire form; read parses its document. A step that names evidence is
-// vouched, even where the sender called it signed.
+// vouched, even if the sender called it signed.
 func (c carried) decode(read func(document string) (federation.Event, error)) (federation.Event, error) {
 	ev, err := read(c.Document)
 	if err != nil {

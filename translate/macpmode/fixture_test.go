@@ -28,7 +28,7 @@ const (
 	skew      = int64(120_000)
 )
 
-// vectors returns the folder of the fixtures, "" where none is at hand.
+// vectors returns the folder of the fixtures, "" if none is at hand.
 func vectors(t *testing.T) string {
 	t.Helper()
 	dir := os.Getenv("BATON_VECTORS")

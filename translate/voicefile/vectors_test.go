@@ -38,7 +38,7 @@ type vectors struct {
 	}
 }
 
-// read reads one file of vectors. It returns false where the environment names no folder.
+// read reads one file of vectors. It returns false if the environment names no folder.
 func read(t *testing.T, name string, into any) bool {
 	t.Helper()
 	dir := os.Getenv("BATON_VECTORS")

@@ -31,11 +31,11 @@ type Step struct {
 	Content  []byte
 	Replaces federation.HandoffID // of an offer that is signed here
 	ID       federation.EventID   // of a step that is signed here; zero for a new one
-	// Key signs the step in this process. Where it is nil, the gateway vouches for Ask.From.
+	// Key signs the step in this process. If it is nil, the gateway vouches for Ask.From.
 	Key *federation.SigningKey
 }
 
-// Take submits a step, signed where there is a key for it. A step that waits for a key or
+// Take submits a step, signed if there is a key for it. A step that waits for a key or
 // for the ruling of another home is a [*bridge.ProblemError].
 func (c *Client) Take(ctx context.Context, s Step) (admin.Filed, error) {
 	content, err := contextOf(&s)
@@ -145,7 +145,7 @@ func contextOf(s *Step) (content stepContext, err error) {
 	return content, nil
 }
 
-// readContext returns an address as it is, JSON in its shortest form where a step can hold that,
+// readContext returns an address as it is, JSON in its shortest form if a step can hold that,
 // and the content of any other file.
 func readContext(source string) (stepContext, error) {
 	if source == "" || strings.HasPrefix(source, "https://") || strings.HasPrefix(source, "at://") {

@@ -40,7 +40,7 @@ type Deps struct {
 	participant.Deps
 
 	Agents     Agents
-	Hooks      bridge.Webhooks // nil where the gateway has none
+	Hooks      bridge.Webhooks // nil if the gateway has none
 	PublicKeys PublicKeys
 	Version    string // of the gateway
 }
@@ -185,7 +185,7 @@ func (l *Link) origin(ctx context.Context, offer federation.Event) (origin, erro
 	return originIn(text), nil
 }
 
-// originIn returns the message in the evidence of an offer, the zero origin where it has none.
+// originIn returns the message in the evidence of an offer, the zero origin if it has none.
 func originIn(text []byte) origin {
 	var e evidence
 	var d document

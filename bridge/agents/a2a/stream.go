@@ -51,7 +51,7 @@ func (l *Link) follow(ctx context.Context, f *fold, show func(update) error, bea
 	}
 }
 
-// unlessOver returns an error, nil where ctx has ended: then the error is that of ctx.
+// unlessOver returns an error, nil if ctx has ended: then the error is that of ctx.
 func unlessOver(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil //nolint:nilerr // the caller has waited long enough, or is gone

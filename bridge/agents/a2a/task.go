@@ -21,7 +21,7 @@ const expired = "expired"
 
 // origin is what the record knows about the message that made a task.
 type origin struct {
-	contextID string        // of the client; "" where it named none
+	contextID string        // of the client; "" if it named none
 	message   *wire.Message // as it was sent; nil for an offer of another network
 }
 

@@ -72,13 +72,13 @@ type Account interface {
 
 var _ Account = participant.Account{}
 
-// device is the reader of an inbox where a client names none.
+// device is the reader of an inbox if a client names none.
 const device = "mcp"
 
 // server is the MCP server for one client: for one request over HTTP, or for a process.
 type server struct {
 	account Account
-	device  string // of the inbox, where a call names none
+	device  string // of the inbox, if a call names none
 	version string
 	tools   []tool
 	// ended are closed when the gateway stops, and when the client has left or cancelled.
@@ -95,7 +95,7 @@ type server struct {
 	subscriptions subscriptions
 }
 
-// deviceName returns the reader of the inbox where a call names none.
+// deviceName returns the reader of the inbox if a call names none.
 func (s *server) deviceName() string { return cmp.Or(s.device, device) }
 
 // revisions are the revisions of the protocol that are served.
@@ -169,7 +169,7 @@ type toolError struct {
 	Code       string `json:"code"` // that of a problem of REST
 	Detail     string `json:"detail"`
 	Retryable  bool   `json:"retryable"`
-	RetryAfter int    `json:"retry_after"`        // seconds; 0 where it is unknown
+	RetryAfter int    `json:"retry_after"`        // seconds; 0 if it is unknown
 	Assignee   string `json:"assignee,omitempty"` // of a handoff that another participant has
 }
 

@@ -19,7 +19,7 @@ import (
 
 // Options are the options of [Serve].
 type Options struct {
-	Device  string // of the inbox, where a call names none; "" for "mcp"
+	Device  string // of the inbox, if a call names none; "" for "mcp"
 	Version string // of the program
 	// Channel wakes the client with each arrival, on hosts that have channels.
 	Channel bool

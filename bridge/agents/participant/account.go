@@ -26,7 +26,7 @@ type InboxQuery struct {
 	Cursor federation.Cursor `json:"cursor,omitempty"` // "" for that of the device
 	Device string            `json:"device,omitempty"`
 	Limit  int               `json:"limit"`
-	// Wait is how long to wait for an entry where there is none; 0 for no wait.
+	// Wait is how long to wait for an entry if there is none; 0 for no wait.
 	Wait time.Duration `json:"wait,omitempty"`
 }
 

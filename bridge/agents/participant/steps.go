@@ -102,7 +102,7 @@ type Request struct {
 	// Key is its Idempotency-Key, "" for none. A request with the key of an earlier one of the
 	// same DID, on any network, is answered as that was.
 	Key string
-	// Path and Body are the request as its network received it, where that is not the body of
+	// Path and Body are the request as its network received it, if that is not the body of
 	// REST: the path after the method POST, and what encodes as JSON. They are kept as evidence,
 	// and tell whether two requests with one key are the same.
 	Path string
@@ -125,7 +125,7 @@ type ask struct {
 
 // Offer opens a handoff. When Offer returns nil the offer is on disk. A request with the key of
 // an earlier one returns the answer of that: Filed with Replayed, or a [*ReplayedError]. Its error
-// is a [*bridge.ProblemError] with [CodeOtherRequest] where the earlier request was another one.
+// is a [*bridge.ProblemError] with [CodeOtherRequest] if the earlier request was another one.
 func (a *Access) Offer(ctx context.Context, who Caller, o Offer, r Request) (Filed, error) {
 	q, err := askOffer(who, o)
 	if err != nil {

@@ -41,7 +41,7 @@ type Config struct {
 }
 
 // Run plays all cases, one after the other, and returns what became of them, each also
-// given to tell where that is not nil. Its error is [*federation.UnavailableError] where
+// given to tell if that is not nil. Its error is [*federation.UnavailableError] if
 // no server answers at the address.
 func Run(ctx context.Context, cfg Config, tell func(conform.Result)) ([]conform.Result, error) {
 	cast, err := newCast(cfg)

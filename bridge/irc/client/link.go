@@ -209,7 +209,7 @@ type Deps struct {
 	Record *registry.Record
 	// Logins counts the attempts of each address to log in, at all listeners.
 	Logins credential.Addresses
-	// MaxClients lowers max_clients, where this process may not open as many files; 0 does not.
+	// MaxClients lowers max_clients, if this process may not open as many files; 0 does not.
 	MaxClients int
 }
 
@@ -383,7 +383,7 @@ func loopback(addr string) bool {
 const proxyHeaderTimeout = 3 * time.Second
 
 // origin returns a connection after its PROXY header, with the address of its client as
-// text, and as limits count it. The header is read only from trusted proxies. Where a
+// text, and as limits count it. The header is read only from trusted proxies. If a
 // trusted proxy sends none, the address for limits is the zero Prefix.
 //
 // spec: HAProxy PROXY protocol, versions 1 and 2

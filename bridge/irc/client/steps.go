@@ -220,7 +220,7 @@ func (c capability) takes(d federation.Dialect) bool {
 }
 
 // reads returns the dialect in which a client is sent a step, "" for none: as it was
-// signed where it takes that.
+// signed if it takes that.
 func (c capability) reads(signed federation.Dialect) federation.Dialect {
 	switch {
 	case !c.has(capTags):

@@ -161,7 +161,7 @@ func (s *server) sayTo(ctx context.Context, u *user, m message) {
 // self returns the source of what the gateway itself says.
 func (s *server) self() string { return selfNick + "!baton@" + s.name }
 
-// echo gives a client what it said, where it asked for that.
+// echo gives a client what it said, if it asked for that.
 //
 // spec: ircv3 echo-message
 func (s *server) echo(u *user, m message) {
@@ -191,7 +191,7 @@ type message struct {
 	batch    string            // reference of the batch that it is part of; "" for none
 	command  string
 	params   []string
-	trailing bool // the last parameter is text, and has its colon even where it needs none
+	trailing bool // the last parameter is text, and has its colon even if it needs none
 }
 
 // says returns a message whose last parameter is text.

@@ -17,7 +17,7 @@ type user struct {
 	wire   wire
 	turn   chan func()  // from the owner to the reader, once for each line: what is to be done before the next; nil for nothing
 	addr   string       // where it connects from, without the port
-	from   netip.Prefix // the same as limits count it; zero where a proxy hides it
+	from   netip.Prefix // the same as limits count it; zero if a proxy hides it
 	host   string       // as others see it
 	secure bool         // over TLS
 	// handshaking is set during the TLS handshake, in which nothing can be written.

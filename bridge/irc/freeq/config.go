@@ -172,7 +172,7 @@ func validServerName(s string) bool {
 var referenceFile string
 
 // Network describes freeq servers. The endpoint returns the key by which this gateway is known
-// among freeq servers, and its seed in hexadecimal for the program of the transport; nil, where
+// among freeq servers, and its seed in hexadecimal for the program of the transport; nil, if
 // only a configuration is checked.
 func Network(deps Deps, endpoint func() (key federation.SigningKey, seed string, err error)) bridge.Network {
 	return bridge.Network{
@@ -229,7 +229,7 @@ type Rulings interface {
 	// Ours reports whether a DID belongs to a participant of this gateway that is not on
 	// a link. It returns the errors of the record.
 	Ours(ctx context.Context, did federation.DID, link string) (bool, error)
-	// Endpoint returns the endpoint id of the freeq server that is a home, where this gateway
+	// Endpoint returns the endpoint id of the freeq server that is a home, if this gateway
 	// has a link to it, else "". It does not block.
 	Endpoint(home federation.HomeID) string
 }

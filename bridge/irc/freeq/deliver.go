@@ -91,7 +91,7 @@ func (l *Link) DeliverText(ctx context.Context, t federation.Text) error {
 }
 
 // row makes all of a delivered step that needs no state of the connection. The server may have the
-// step from another freeq server. Its error is a refusal where the step can never be written
+// step from another freeq server. Its error is a refusal if the step can never be written
 // here.
 func (l *Link) row(ctx context.Context, d federation.Delivery, has bool) (*row, error) {
 	ev := d.Entry.Event

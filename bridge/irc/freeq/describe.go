@@ -149,7 +149,7 @@ func (l *Link) local() bool {
 	return u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// inquire asks whether a home has refused a step, and gives the step up where it has.
+// inquire asks whether a home has refused a step, and gives the step up if it has.
 func (s *session) inquire(ctx context.Context, p *pendingRuling, now time.Time) {
 	code, detail := s.link.outcome(ctx, p, now)
 	if code != "" {

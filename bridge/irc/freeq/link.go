@@ -38,7 +38,7 @@
 //
 // # Two connections
 //
-// A link may dial and be dialled. Where both ends have begun a connection, the one of the
+// A link may dial and be dialled. If both ends have begun a connection, the one of the
 // end with the smaller endpoint id stands, as servers have it among each other; a
 // connection that stands already gives way to it.
 //
@@ -213,7 +213,7 @@ func (l *Link) endpoint(home federation.HomeID) string {
 
 // Run implements [bridge.Link]. Steps that were read before the connection broke
 // are still submitted before it returns, for at most five seconds; [bridge.Loser] tells of
-// the loss before that. Where the configuration lets the peer dial, it may do so between
+// the loss before that. If the configuration lets the peer dial, it may do so between
 // two calls.
 func (l *Link) Run(ctx context.Context, up func()) error {
 	conn, err := l.reach.meet(ctx)

@@ -66,7 +66,7 @@ type filed struct {
 	next       int
 }
 
-// add remembers a step, in place of the oldest where there is no room.
+// add remembers a step, in place of the oldest if there is no room.
 func (f *filed) add(id, signature string) {
 	if _, known := f.signatures[id]; known {
 		return

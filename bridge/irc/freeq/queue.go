@@ -57,7 +57,7 @@ func (q *queue) size() int {
 }
 
 // next takes out the message that is to be written now, with its id, so that ids rise in
-// the order of the wire. The second result is how long to wait for one; zero where there
+// the order of the wire. The second result is how long to wait for one; zero if there
 // is none, one was returned, or an answer of the peer has to come first.
 func (q *queue) next(now time.Time) (outgoing, time.Duration, bool) {
 	for p := range q.waiting {

@@ -205,7 +205,7 @@ func (s *session) takeRows() <-chan *row {
 }
 
 // flush gives the writer the next message, unless it is busy. The channel says when
-// the next one may be written, nil where something else will tell.
+// the next one may be written, nil if something else will tell.
 func (s *session) flush(ctx context.Context) (<-chan time.Time, error) {
 	if s.Writing() {
 		return nil, nil

@@ -41,7 +41,7 @@ func (l *Link) runListening(ctx context.Context, up func()) error {
 	return err
 }
 
-// listen takes the port, where it is not ours already.
+// listen takes the port, if it is not ours already.
 func (l *Link) listen(ctx context.Context) error {
 	if l.listener != nil {
 		return l.listener.SetDeadline(time.Time{})
@@ -184,7 +184,7 @@ func checkFingerprint(state tls.ConnectionState, want string) error {
 	return nil
 }
 
-// secure returns a connection on which TLS is spoken, where the link wants that.
+// secure returns a connection on which TLS is spoken, if the link wants that.
 func (l *Link) secure(ctx context.Context, conn net.Conn) (net.Conn, error) {
 	if l.tls == nil {
 		return conn, nil

@@ -15,7 +15,7 @@ import (
 // of the network.
 
 // A bar is why a user may not enter a channel or may not speak in it, in words for senders
-// and operators; "" where it may.
+// and operators; "" if it may.
 type bar string
 
 const (

@@ -120,7 +120,7 @@ func (l *Link) unavailable(err error) error {
 }
 
 // row makes all of a delivered step that needs no state of the connection. Its error is
-// a refusal where the step can never be written here.
+// a refusal if the step can never be written here.
 func (l *Link) row(ctx context.Context, d federation.Delivery) (*row, error) {
 	ev, private := d.Entry.Event, federation.Private(d.View.Venue)
 	if written, err := l.writes(ctx, d.View); err != nil || !written {

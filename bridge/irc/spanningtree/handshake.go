@@ -191,7 +191,7 @@ func saidError(m ircmsg.Message) error {
 	return fmt.Errorf("it says: %s", strings.Join(m.Params, " "))
 }
 
-// onBurst compares clocks, where the peer tells its own.
+// onBurst compares clocks, if the peer tells its own.
 func (s *session) onBurst(ctx context.Context, m ircmsg.Message) error {
 	if len(m.Params) == 0 {
 		return nil

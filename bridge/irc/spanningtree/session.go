@@ -282,7 +282,7 @@ func parse(l line) (ircmsg.Message, reason) {
 	return ircmsg.Message{}, malformed
 }
 
-// writePiece writes one piece. Where that fails the reader ends soon after.
+// writePiece writes one piece. If that fails the reader ends soon after.
 func (s *session) writePiece(piece []byte) error {
 	_ = s.conn.SetWriteDeadline(time.Now().Add(writeTimeout))
 	_, err := s.conn.Write(piece)

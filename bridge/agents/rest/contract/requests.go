@@ -44,7 +44,7 @@ type (
 	}
 	// Patient waits for an answer.
 	Patient struct {
-		// How long to wait where there is nothing, such as `50s`.
+		// How long to wait if there is nothing, such as `50s`.
 		Wait string `query:"wait" pattern:"^[0-9]{1,6}(ms|s|m)$"`
 	}
 	// Once makes a request that may be repeated.
