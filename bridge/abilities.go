@@ -67,7 +67,7 @@ type Paced interface {
 // is filed in one transaction with the step, and is not delivered by the outbox.
 type Recorder interface {
 	Link
-	// Effects returns what is written to the tables of the link with a step that is about to be
+	// Effects returns what is written to the tables of the link with a step about to be
 	// filed, and the topics to wake after that. It blocks on the record. Its error keeps the
 	// step from being filed now.
 	Effects(ctx context.Context, d federation.Delivery) (effects []federation.Effect, topics []string, err error)
@@ -227,7 +227,7 @@ type Registrar interface {
 	// Unverified returns the handle under which the link keeps messages in the name of a handle
 	// whose sender it could not verify.
 	Unverified(handle string) string
-	// AllowHeld delivers one message of an unverified sender that waits for its recipient's
+	// AllowHeld delivers one message of an unverified sender waiting for its recipient's
 	// consent, which stays as it is. It blocks on the record. It returns [federation.ErrNotFound]
 	// for a message that is not held, and otherwise the errors of [Messages.Say].
 	AllowHeld(ctx context.Context, id int64, now time.Time) error

@@ -15,14 +15,14 @@ type Messages interface {
 	// Say files a message, of which the caller sets ID (zero for a new one), Author, To, Body, About
 	// and Arrival. The Place of the Arrival is that of a [Recipient]. When Say returns nil the message
 	// is on disk. A repeated message, with the ID of an earlier one, is answered as that and changes
-	// nothing. The error is a [*federation.RefusalError] for a message that is refused, and wraps
+	// nothing. The error is a [*federation.RefusalError] for a refused message, and wraps
 	// [federation.ErrNotFound] if no link reaches the recipient.
 	Say(ctx context.Context, t federation.Text, original signing.Original) (Said, error)
 	// Relay files a line of a channel for the other links that relay the channel. The caller sets ID,
 	// of [federation.ChatID], Author, Venue, Body, About, Fields and Arrival. When Relay
 	// returns nil the line is on disk. A line with the ID of an earlier one changes nothing, so
 	// that text that returns over another gateway ends there. The error is a
-	// [*federation.RefusalError] for a line that is refused, and for the first of the lines that
+	// [*federation.RefusalError] for a refused line, and for the first of the lines that
 	// a link has no space for: all other links have that line.
 	Relay(ctx context.Context, line federation.Text, original signing.Original) error
 	// Addressee returns the recipient that NICK@LINK names. It returns [federation.ErrNotFound]
@@ -84,7 +84,7 @@ type TextLink interface {
 // Messenger is a [TextLink] to users that take private text, as lines from the sender's nick.
 type Messenger interface {
 	TextLink
-	// Addressee returns the DID of the user that has a nick now, "" for none, and whether a user
+	// Addressee returns the DID of the user with a nick now, "" for none, and whether a user
 	// can have that nick.
 	Addressee(ctx context.Context, nick string) (did federation.DID, valid bool)
 	// Here reports whether a message can be shown now, to the DID or to the nick in place of a
@@ -159,7 +159,7 @@ type Seen struct {
 }
 
 // ClaimOfMessage returns the claim about the sender of a message. The mark of the message takes
-// precedence over the user that has the name now. The DID is empty if none is known.
+// precedence over the user with the name now. The DID is empty if none is known.
 func ClaimOfMessage(s Seen) (IdentityClaim, federation.DID) {
 	switch {
 	case s.Origin != "":

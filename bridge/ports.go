@@ -99,7 +99,7 @@ type Bindings interface {
 	Of(ctx context.Context, did federation.DID) ([]federation.BoundName, error)
 	// Seen returns where a DID last signed a step, or [federation.ErrNotFound].
 	Seen(ctx context.Context, did federation.DID) (federation.Binding, error)
-	// Participant returns the DID of the participant that has a handle of this gateway, or
+	// Participant returns the DID of the participant with a handle of this gateway, or
 	// [federation.ErrNotFound].
 	Participant(ctx context.Context, handle string) (federation.DID, error)
 }
@@ -196,7 +196,7 @@ type LimitSource interface {
 type Limits struct {
 	UserEventsPerMinute int // of one user on the other side; more is refused
 	LinkEventsPerSecond int // of the whole link; above it the link reads more slowly, and refuses nothing
-	// ContextBytes is how large a context may be that is stored here.
+	// ContextBytes is how large a context may be stored here.
 	ContextBytes int64
 	// MaxDeadline is how far from now the deadline of an offer may be; 0 for any.
 	MaxDeadline time.Duration

@@ -191,7 +191,7 @@ func WhyOrphaned(v federation.View, links []Link, up func(Link) bool, now time.T
 
 // Orphaned reports whether a handoff is open at another home that was silent for [OrphanAfter]:
 // its link read nothing, and no step of the handoff came. No step states that, and the home may
-// come back: work that is offered again may be done twice. The links are all links of the
+// come back: work offered again may be done twice. The links are all links of the
 // gateway, and up reports whether a link is up.
 //
 // spec: freeq-s2s "State machines"

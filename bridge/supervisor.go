@@ -144,7 +144,7 @@ func (s *Supervisor) Status() Status { return s.status.get() }
 // Name returns the name of the link.
 func (s *Supervisor) Name() string { return s.link.Name() }
 
-// Fresh notes a step that is about to be filed with its first attempt counted. The attempt of
+// Fresh notes a step about to be filed with its first attempt counted. The attempt of
 // any other step counts as made.
 func (s *Supervisor) Fresh(id federation.EventID) { s.outbox.Expect(id) }
 

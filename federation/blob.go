@@ -110,7 +110,7 @@ func InlineContext(text string) bool {
 // too. The record keeps a claimed blob as long as the handoff.
 type Blobs interface {
 	// KeepBlob keeps a blob. If the handoff is on record, that claims it at once, and
-	// the same content for one owner and handoff is kept once: the blob that is returned
+	// the same content for one owner and handoff is kept once: the returned blob
 	// is that of the first time. It returns [ErrBlobQuota] and keeps nothing where all
 	// that the owner has stored would be more than so many bytes; 0 is no limit.
 	KeepBlob(ctx context.Context, b Blob, of HandoffID, limit int64) (Blob, error)

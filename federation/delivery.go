@@ -214,7 +214,7 @@ type Try struct {
 	Reason string
 }
 
-// DeadLetter is a delivery that was given up.
+// DeadLetter is a delivery given up.
 type DeadLetter struct {
 	ID       int64
 	To       string // link, or a peer of one

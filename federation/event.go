@@ -254,7 +254,7 @@ func (e Event) WireID() string {
 }
 
 // Digest tells whether two arrivals are one step: the signed document, or for a
-// vouched step the foreign message and the verb that was read from it.
+// vouched step the foreign message and the verb read from it.
 func (e Event) Digest() [32]byte {
 	if e.Erased != nil {
 		return e.Erased.Digest
@@ -293,7 +293,7 @@ func (v Verdict) String() string {
 }
 
 // vouchingTags are the tags, without the name of their dialect, with which a gateway says
-// for which DID it signs and from what. A reader takes a step that has one for vouched.
+// for which DID it signs and from what. A reader takes a step with one for vouched.
 func vouchingTags() []string { return []string{"-for", "-src", "-src-h"} }
 
 // CheckVouching refuses a step that carries a tag of vouching and that no home vouches for: a

@@ -47,7 +47,7 @@ type Fork struct {
 	Home    HomeID
 	Handoff HandoffID
 	Version Version // at which they part
-	First   Ruling  // the one that was filed here
+	First   Ruling  // the one filed here
 	Second  Ruling
 	Found   time.Time
 }

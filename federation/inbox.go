@@ -34,7 +34,7 @@ func (e *CursorError) Error() string {
 // Unwrap returns [ErrUnknownCursor].
 func (e *CursorError) Unwrap() error { return ErrUnknownCursor }
 
-// Undelivered is an entry that waits in an inbox.
+// Undelivered is an entry waiting in an inbox.
 type Undelivered struct {
 	To    DID
 	Entry Entry

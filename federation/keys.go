@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// ErrKeyEnded is returned by [KeySource.Keys] for the id of a key that is known to
+// ErrKeyEnded is returned by [KeySource.Keys] for the id of a key known to
 // have signed for the DID and did not any more when the step was received.
 var ErrKeyEnded = errors.New("federation: the key had been taken back")
 
@@ -109,7 +109,7 @@ type KeyOrigin string
 // The origins, each with the party that a reader trusts.
 const (
 	DocumentKey KeyOrigin = "document" // the DID's document: its owner
-	ClientKey   KeyOrigin = "msgsig"   // its owner, over a connection that was authenticated as the DID
+	ClientKey   KeyOrigin = "msgsig"   // its owner, over a connection authenticated as the DID
 	PeerKey     KeyOrigin = "peer"     // the key server of a peer: good for what comes from that peer
 	NetworkKey  KeyOrigin = "network"  // the registry of agents that the DID's agent belongs to
 	// RevokedKey is not a source. The key does not sign for the DID from then on, and no

@@ -172,7 +172,7 @@ type Finding struct {
 // FindingState says how urgent a finding is.
 type FindingState string
 
-// The states, each with the party that has the next move.
+// The states, each with the party with the next move.
 const (
 	FindingOK   FindingState = "ok"   // no action is needed
 	FindingWarn FindingState = "warn" // the operators, at some time

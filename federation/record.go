@@ -17,7 +17,7 @@ var ErrStale = errors.New("federation: the log moved on")
 // kept under.
 var ErrNotFound = errors.New("federation: not found")
 
-// ErrTaken is returned by the ports of the record for a name that has an owner already, or
+// ErrTaken is returned by the ports of the record for a name with an owner already, or
 // that stands for another DID.
 var ErrTaken = errors.New("federation: name taken")
 

@@ -22,7 +22,7 @@ type Webhook struct {
 	ID          WebhookID `json:"id"`
 	DID         DID       `json:"did"`                   // its owner, and the owner of the inbox
 	Participant string    `json:"participant,omitempty"` // name on a link of the participant that gets its messages there; "" for one that gets the inbox of DID
-	// Handoff is the handoff that the webhook follows: each step that is filed from Since on is
+	// Handoff is the handoff that the webhook follows: each step filed from Since on is
 	// posted, also a step of DID itself, and the webhook ends with the handoff. It is zero for a
 	// webhook that gets an inbox or messages.
 	Handoff HandoffID `json:"handoff,omitzero"`

@@ -85,7 +85,7 @@ func Name(own map[string]string, handoff string) federation.Event {
 	return federation.Event{ID: id, Handoff: of}
 }
 
-// ReadEventID reads the id of a step that has one.
+// ReadEventID reads the id of a step with one.
 func ReadEventID(ev *federation.Event, own map[string]string) error {
 	text, there := own[TagEventID]
 	if !there {

@@ -22,7 +22,7 @@ import (
 )
 
 // Admission decides which callers may ask. It returns a name for the audit log, a
-// [*ProblemError] for a caller that is refused, or an error wrapping
+// [*ProblemError] for a refused caller, or an error wrapping
 // [*federation.UnavailableError] when that cannot be decided now. It may be called
 // concurrently, and more than once for a long request.
 type Admission func(r *http.Request, needs federation.Scope) (actor string, err error)
@@ -78,7 +78,7 @@ const (
 // maxGood bounds the good tokens that an admission remembers; operators have a few.
 const maxGood = 1 << 10
 
-// Bearers admits a caller that shows a token with the scope that is needed. An address that
+// Bearers admits a caller that shows a token with the needed scope. An address that
 // showed too many wrong tokens is refused until its rate recovers, but for a token that
 // was good here before: a stranger behind the same address does not lock out operators.
 //
@@ -136,7 +136,7 @@ func (b *TokenCheck) Check(r *http.Request, text string) (federation.OperatorTok
 	return token, nil
 }
 
-// AdmitToken is [Admission] for a token that was checked.
+// AdmitToken is [Admission] for a checked token.
 func AdmitToken(token federation.OperatorToken, needs federation.Scope) (actor string, err error) {
 	if !token.Scope.Covers(needs) {
 		return "", &ProblemError{

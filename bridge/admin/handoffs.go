@@ -231,7 +231,7 @@ func endCode(d federation.Delivered) string {
 	return d.Reason
 }
 
-// deliveries returns what became of the steps of a handoff, by their ids. A step that waits for
+// deliveries returns what became of the steps of a handoff, by their ids. A step waiting for
 // the mailbox of a DID at another home, or for a route to it, is not in an inbox here.
 func (o *Operator) deliveries(ctx context.Context, view federation.View) (map[federation.EventID][]federation.Delivered, error) {
 	names := []string{federation.UnroutedLink}

@@ -65,7 +65,7 @@ type Peering struct {
 type Peered struct {
 	Peer   Peer    `json:"peer"`
 	Checks []Check `json:"checks"`
-	// Canary is what became of a handoff that was offered to it; nil if none was.
+	// Canary is what became of a handoff offered to it; nil if none was.
 	Canary *Canary `json:"canary,omitempty"`
 }
 
@@ -120,7 +120,7 @@ type Link struct {
 	*LinkDetail // only of a single link
 }
 
-// LinkDetail is what is told of a link that was asked for by its name.
+// LinkDetail is what is told of a link asked for by its name.
 type LinkDetail struct {
 	Negotiated  map[string]string `json:"negotiated"`
 	Channels    []string          `json:"channels"`

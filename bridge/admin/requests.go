@@ -244,7 +244,7 @@ type AuditQuery struct {
 	Watching
 }
 
-// Held is a message of an unverified sender of another registry that waits for consent.
+// Held is a message of an unverified sender of another registry waiting for consent.
 type Held struct {
 	ID       int64  `json:"id"`
 	From     string `json:"from"` // the handle that its recipient decides about
@@ -316,7 +316,7 @@ type Shape struct {
 	Reason string `json:"reason,omitempty"` // why it is held
 }
 
-// DeadLetter is a delivery that was given up. In a list it has no attempts and no raw
+// DeadLetter is a delivery given up. In a list it has no attempts and no raw
 // bytes.
 type DeadLetter struct {
 	ID        int64                 `json:"id"`
@@ -382,7 +382,7 @@ type PairingCode struct {
 	ExpiresAt Moment         `json:"expires_at"`
 }
 
-// NewToken is a token that was made just now.
+// NewToken is a token made just now.
 type NewToken struct {
 	Token
 

@@ -306,7 +306,7 @@ func (l *Link) prove(ctx context.Context, agent agents.Agent, key agents.Key, no
 	return after, nil
 }
 
-// checkRevoked refuses a key that was revoked for its own did:key: it proves nothing.
+// checkRevoked refuses a key revoked for its own did:key: it proves nothing.
 func (l *Link) checkRevoked(ctx context.Context, public ed25519.PublicKey, now time.Time) error {
 	revoked, err := l.deps.Keys.Revoked(ctx, identity.KeyDID(public), federation.KeyID(public), now)
 	if err != nil {

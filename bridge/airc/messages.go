@@ -393,7 +393,7 @@ func (n nonces) checkUnused(from, nonce string, now time.Time) error {
 	return nil
 }
 
-// spend uses up the nonce of a message that was accepted.
+// spend uses up the nonce of an accepted message.
 func (n nonces) spend(from, nonce string, now time.Time) {
 	spent := <-n.spent
 	defer func() { n.spent <- spent }()

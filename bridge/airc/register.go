@@ -198,7 +198,7 @@ func (l *Link) owner(ctx context.Context, handle string) (agents.Agent, error) {
 	return agent, err
 }
 
-// holding returns the agent that has a handle, if it can come back with a challenge: it
+// holding returns the agent with a handle, if it can come back with a challenge: it
 // has an active key. The result is nil for a handle that can be registered.
 func (l *Link) holding(ctx context.Context, handle string) (*agents.Agent, error) {
 	if err := checkHandle(handle); err != nil {

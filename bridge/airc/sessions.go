@@ -356,7 +356,7 @@ func (l *Link) holder(r *http.Request, c credential.Claims, now time.Time) (agen
 }
 
 // postRefresh answers POST /auth/refresh: the token is spent, and the next one of
-// its session is good. One that was spent before ends the session: two have it, and
+// its session is good. One spent before ends the session: two have it, and
 // one of them is a thief.
 //
 // spec: airc-v0.1.1 §11.3

@@ -298,7 +298,7 @@ func (l *Link) place(ctx context.Context, d *delivery, s step, from, to federati
 // errNoLink says that the network of a user is not linked any more.
 var errNoLink = errors.New("airc: no link reaches it")
 
-// pair returns the venue of an offer that is made in private: with its recipient,
+// pair returns the venue of an offer made in private: with its recipient,
 // or with the gateway where it is open.
 func (l *Link) pair(from, to federation.DID) string {
 	if to == "" {

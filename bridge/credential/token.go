@@ -131,7 +131,7 @@ func Bearer(r *http.Request) (string, error) {
 	return text, nil
 }
 
-// Read returns the claims of a token that is valid for a use. The caller checks that its session is
+// Read returns the claims of a token valid for a use. The caller checks that its session is
 // live. The error is [ErrToken] or [ErrTokenExpired].
 func (t *Tokens) Read(text string, use Use, now time.Time) (Claims, error) {
 	if c, ok := t.known.GetIfPresent(text); ok && c.Use == use && now.Before(c.ExpiresAt.Time) {

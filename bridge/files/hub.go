@@ -162,7 +162,7 @@ func (*Hub) start(ctx context.Context, c hubCaller, r *http.Request) hubAnswer {
 	return answer
 }
 
-// poll returns the oldest file that waits for the caller, and waits for one if asked to.
+// poll returns the oldest file waiting for the caller, and waits for one if asked to.
 func (*Hub) poll(ctx context.Context, c hubCaller, r *http.Request) hubAnswer {
 	query := r.URL.Query()
 	if agent := query.Get("agent"); agent != "" && agent != c.agent {

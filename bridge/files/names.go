@@ -108,7 +108,7 @@ func asRefusal(d stepbuilder.Draft, err error) error {
 	return err
 }
 
-// asNotNow returns the error of a step as the directory takes it: a step that waits on disk is no
+// asNotNow returns the error of a step as the directory takes it: a step waiting on disk is no
 // error, and one that was one too many for its rate is taken later. A file has no sender that could
 // send it again.
 func asNotNow(link string, err error) error {
@@ -150,12 +150,12 @@ func ending(view federation.View, note string) *voicefile.Error {
 	return nil
 }
 
-// away is the error of a delivery that is made again later.
+// away is the error of a delivery made again later.
 func away(link string, err error) error {
 	return &federation.UnavailableError{What: "link " + link, Err: err}
 }
 
-// denied is the refusal of a step that has no place in a directory. The gateway tells the
+// denied is the refusal of a step with no place in a directory. The gateway tells the
 // offerer.
 func denied(ev federation.Event, why string) error {
 	return federation.Refuse(ev, federation.PolicyDenied, why)

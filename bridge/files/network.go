@@ -5,10 +5,10 @@
 // The directory is the peer. A link watches it, and reads all of it again every five seconds
 // and when it starts, so that nothing depends on a notification. The action of a link on a file
 // depends only on the place and the content of the file, and on the state of its
-// handoff. So a gateway that was killed at any moment goes on by looking again. The record keeps
+// handoff. So a gateway killed at any moment goes on by looking again. The record keeps
 // which handoff a file became.
 //
-// A step that is read from a directory is vouched for by the gateway, with the bytes of the file
+// A step read from a directory is vouched for by the gateway, with the bytes of the file
 // as evidence. README.md has the guide.
 package files
 

@@ -196,8 +196,8 @@ func keepOffer(was, is taskfile.Fed) taskfile.Fed {
 	return is
 }
 
-// offerRecord offers a record. A record of an agent that is not trusted, one to an agent that has no
-// DID but the directory, and one that was worked on already stay as they are.
+// offerRecord offers a record. A record of an agent that is not trusted, one to an agent with no
+// DID but the directory, and one worked on already stay as they are.
 func (l *TasksLink) offerRecord(ctx context.Context, name string, item directory.Task, before federation.View, s slot) error {
 	if item.Status != taskfile.Offered || l.found[name].refused == sha256.Sum256(item.Raw) {
 		return nil

@@ -117,7 +117,7 @@ func contains(prefixes []netip.Prefix, addr netip.Addr) bool {
 	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(addr.Unmap()) })
 }
 
-// admit returns a connection that is counted, or closes it and returns nil. If a limit
+// admit returns a counted connection, or closes it and returns nil. If a limit
 // is reached, another connection is closed in its place.
 func (g *gate) admit(conn net.Conn) net.Conn {
 	remote, _ := netip.ParseAddrPort(conn.RemoteAddr().String()) // the zero Addr if it is none

@@ -71,7 +71,7 @@ func Decode(m translate.Tagged) (federation.Event, error) {
 	return ev, err
 }
 
-// Tags returns the tags of a step that was rendered for the view of its handoff, with a
+// Tags returns the tags of a step rendered for the view of its handoff, with a
 // message id if that is not empty. It refuses a step whose tags a server would not
 // carry whole.
 func Tags(ev federation.Event, v federation.View, msgid string) (map[string]string, error) {

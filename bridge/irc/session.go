@@ -289,7 +289,7 @@ func (l *Lanes[S, Lane]) Next() (step S, ok bool) {
 	return step, false
 }
 
-// Finish takes out a step that was judged.
+// Finish takes out a judged step.
 func (l *Lanes[S, Lane]) Finish(step S) {
 	l.steps = slices.DeleteFunc(l.steps, func(each laned[S]) bool { return each.step == step })
 }

@@ -250,7 +250,7 @@ func (l *Link) handoffOf(ctx context.Context, from participant, session, named s
 }
 
 // signalTime returns the time of a step that a signal asks for: that of the envelope, so that a
-// signal that is sent again asks for the same step, or now if the envelope has none.
+// signal sent again asks for the same step, or now if the envelope has none.
 func signalTime(env *macpv1.Envelope, now time.Time, skew time.Duration) time.Time {
 	at := time.UnixMilli(env.GetTimestampUnixMs())
 	if env.GetTimestampUnixMs() <= 0 || at.Before(now.Add(-skew)) || at.After(now.Add(skew)) {

@@ -157,7 +157,7 @@ func (g *Gateway) Contacts(ctx context.Context, person federation.DID, after str
 	return found, "", nil
 }
 
-// AllowHeld delivers one message of an unverified sender that is held for its recipient. It returns
+// AllowHeld delivers one message of an unverified sender held for its recipient. It returns
 // [federation.ErrNotFound] for one that is not held.
 func (g *Gateway) AllowHeld(ctx context.Context, id int64) error {
 	for registrar := range able[bridge.Registrar](g.links) {

@@ -33,7 +33,7 @@ type Entry struct {
 
 // Source is what a link was opened from, such as a table of the configuration.
 type Source interface {
-	// Same reports whether a link that is opened from the other source is the same one.
+	// Same reports whether a link opened from the other source is the same one.
 	Same(other Source) bool
 }
 
@@ -47,7 +47,7 @@ type running struct {
 	supervisor *bridge.Supervisor
 	lease      lease
 	power      power
-	judging    chan struct{} // has a token for each step of the link that is judged now
+	judging    chan struct{} // has a token for each step of the link judged now
 	stop       context.CancelFunc
 	done       chan struct{}
 }

@@ -27,7 +27,7 @@ import (
 	"baton/federation/store/registry"
 )
 
-// Participant is a person or an agent that has a handle here.
+// Participant is a person or an agent with a handle here.
 type Participant struct {
 	Handle string
 	DIDs   []federation.DID // that it may act as
@@ -40,7 +40,7 @@ type Participant struct {
 // [federation.ErrNotFound] for one that the record does not know.
 type participants struct{ registry.Bound }
 
-// WithHandle returns the participant that has a handle.
+// WithHandle returns the participant with a handle.
 func (a participants) WithHandle(ctx context.Context, handle string) (Participant, error) {
 	return participantOf(a.Agent(ctx, handle))
 }

@@ -23,7 +23,7 @@ func (r Rates) Take(did federation.DID, now time.Time) time.Duration {
 	return r.gateway.deps.DIDs.Take(did, r.perMinute(), now)
 }
 
-// Charge counts one request of a DID that was made already.
+// Charge counts one request of a DID made already.
 func (r Rates) Charge(did federation.DID, now time.Time) { r.Take(did, now) }
 
 // Left returns what a DID has left.

@@ -176,7 +176,7 @@ func (a action) state() string {
 
 // Verbs implements [meshServer]: the steps that the client got, and those on file that a peer
 // of the server sent: a server that gets a step of a peer as act_route before the TAGMSG drops
-// the latter, and shows its users neither. One that waits for the key of the signer with both
+// the latter, and shows its users neither. One waiting for the key of the signer with both
 // shows them twice.
 func (u *realUser) Verbs(id federation.HandoffID) (verbs []string) {
 	got := map[string]bool{}

@@ -75,7 +75,7 @@ func TestAGatewayThatIsKilledAnywhereLosesNothingAndDoesNothingTwice(t *testing.
 	}
 }
 
-// gauntlet is a gateway that is killed over and over, between a network and an agent that
+// gauntlet is a gateway killed over and over, between a network and an agent that
 // both repeat what got no answer.
 type gauntlet struct {
 	*house

@@ -311,7 +311,7 @@ func (m Message) Place() uint64 { return m.Seq }
 // another address than the plain one: consent to one is no consent to the other.
 const Unverified = "?"
 
-// Held is a message of an unverified sender that waits for the consent of its recipient, with its
+// Held is a message of an unverified sender waiting for the consent of its recipient, with its
 // number in the record.
 type Held struct {
 	ID int64
@@ -334,11 +334,11 @@ type Posting struct {
 	// Relay is queued with the message, for the registry of its recipient; nil for a
 	// recipient here.
 	Relay *federation.PeerDelivery
-	// Handshake is filed, delivered, with the first message that is held on an
+	// Handshake is filed, delivered, with the first message held on an
 	// edge, and only then. Nil for a message that is not held.
 	Handshake *Message
 	// FirstContacts bounds what is held for To by all senders; zero for no limit. Only a
-	// message that asks for something new has one: a step that is on file always finds room.
+	// message that asks for something new has one: a step on file always finds room.
 	FirstContacts federation.InboxLimits
 	// Source is the origin of From: a site, a link or a registry; "" if unknown. If the list of
 	// first contacts is full, the newest entry of the source with the largest share is dropped.

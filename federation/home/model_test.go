@@ -300,7 +300,7 @@ func (m *machine) Hold(r *rapid.T) {
 	m.held = append(m.held, ev)
 }
 
-// Release submits a step that was held.
+// Release submits a held step.
 func (m *machine) Release(r *rapid.T) {
 	if len(m.held) == 0 {
 		return // nothing is held

@@ -151,7 +151,7 @@ func (h *Home) own(ctx context.Context, view federation.View, ev federation.Even
 	return h.sign(ctx, view, ev, now)
 }
 
-// sign completes an event of the home itself that has its id.
+// sign completes an event of the home itself with its id.
 func (h *Home) sign(ctx context.Context, view federation.View, ev federation.Event, now time.Time) (federation.Event, error) {
 	ev.Handoff, ev.Kind, ev.Dialect = view.ID, view.Kind, view.Dialect
 	ev.From, ev.Venue, ev.Provenance = h.ID.DID(), view.Venue, federation.Signed

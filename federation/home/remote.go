@@ -149,7 +149,7 @@ func (h *Home) settle(ctx context.Context, s Snapshot, sub Submission, assumed m
 	return Ruling{Event: ev, Judgement: judged}, false, err
 }
 
-// Filed returns the entry of a step that is on file, or [federation.ErrNotFound]. It blocks on
+// Filed returns the entry of a step on file, or [federation.ErrNotFound]. It blocks on
 // the record.
 func (h *Home) Filed(ctx context.Context, ev federation.Event) (federation.Entry, error) {
 	s, err := h.Record.Snapshot(ctx, federation.SnapshotQuery{Step: ev})

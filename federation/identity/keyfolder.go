@@ -24,7 +24,7 @@ type KeyFolder struct {
 	Signer Signer // empty for none
 }
 
-// Open returns the keyring of a gateway that is about to run. It makes the keys that are missing.
+// Open returns the keyring of a gateway about to run. It makes the keys that are missing.
 func (f KeyFolder) Open(ctx context.Context) (*Keyring, error) {
 	if len(f.Signer) > 0 {
 		return OpenSignerKeyring(ctx, f.Dir, f.Signer)
@@ -150,7 +150,7 @@ type NamedKey struct {
 // ErrKeyExists is returned by [CreateKey] if there is a key already.
 var ErrKeyExists = errors.New("identity: there is a key already")
 
-// SmallEndpoint is the prefix of an endpoint id that is smaller than nearly all others. Of two servers
+// SmallEndpoint is the prefix of an endpoint id smaller than nearly all others. Of two servers
 // that dial each other at once, the one with the smaller id keeps its link.
 const SmallEndpoint = "0000"
 
@@ -431,7 +431,7 @@ func (f *keyFiles) lookFor(ctx context.Context, root *os.Root, mark federation.K
 	return lost, nil
 }
 
-// fingerprint returns the fingerprint of the key that has a name now, and notes in lost which signer has
+// fingerprint returns the fingerprint of the key with a name now, and notes in lost which signer has
 // it. The error wraps [fs.ErrNotExist] if there is none.
 func (f *keyFiles) fingerprint(ctx context.Context, root *os.Root, name KeyName, lost *LostKey) (string, error) {
 	own := name == ServerKey || name == RegistryKey

@@ -104,7 +104,7 @@ func (s *KeySource) Keys(ctx context.Context, q federation.KeyQuery) ([]ed25519.
 		return nil, recordErr
 	}
 	found.err = cmp.Or(found.err, peerErr)
-	asked := err != nil || !document.Fetched.Before(now) // a document that was fetched for this query is new enough
+	asked := err != nil || !document.Fetched.Before(now) // a document fetched for this query is new enough
 	if _, away := errors.AsType[*federation.UnavailableError](found.err); found.standing == federation.KeyUnknown && !away && asked {
 		s.misses.add(q, now)
 	}

@@ -164,7 +164,7 @@ func verifyECDSA(key federation.PublicKey, message, signature []byte) bool {
 	return false
 }
 
-// hasLowS reports whether a signature is the one of the two equivalent ones that has the lower s.
+// hasLowS reports whether a signature is the one of the two equivalent ones with the lower s.
 func hasLowS(key federation.PublicKey, signature []byte) bool {
 	order := elliptic.P256().Params().N
 	if key.Kind == federation.Secp256k1 {

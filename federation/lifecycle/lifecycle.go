@@ -342,7 +342,7 @@ func (k Kinds) wait(v federation.View) (wait, bool) {
 }
 
 // Replay returns the view after the last step of a log, the zero View for an empty log. With the same
-// tables it equals the view that was filed with that step. The error is that of the log, or names the step
+// tables it equals the view filed with that step. The error is that of the log, or names the step
 // that cannot follow its predecessor.
 func (k Kinds) Replay(home federation.HomeID, log iter.Seq2[federation.Entry, error]) (federation.View, error) {
 	var v federation.View

@@ -27,7 +27,7 @@ const maxDocumentBytes = 64 << 10
 // Linked is another home whose documents are read. The functions block on the network.
 type Linked struct {
 	Home federation.HomeID
-	URL  string // without a path; empty for a home that is reached only through the hub
+	URL  string // without a path; empty for a home reached only through the hub
 	Key  string // id of the key that the operator configured; empty for none
 	// Get reads an address of the home by HTTPS, with the errors of [identity.Fetcher].
 	Get func(ctx context.Context, address string) ([]byte, error)
@@ -59,7 +59,7 @@ type KeyHistories interface {
 // [Documents] believes these keys:
 //
 //   - the key of the configuration, if it names one;
-//   - a key that is on record for the home;
+//   - a key on record for the home;
 //   - for a home without a key on record, or without an address, the key that the document
 //     names, at a hub that gives each home an account.
 //

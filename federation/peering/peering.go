@@ -120,7 +120,7 @@ type Request struct {
 	DryRun bool
 }
 
-// Added is a home that was inspected, and the canary that was sent to it.
+// Added is an inspected home, and the canary sent to it.
 type Added struct {
 	Inspection
 
@@ -247,7 +247,7 @@ func sameLinks(a, b []federation.KnownHome) bool {
 }
 
 // Linkable returns the homes on record that are to be linked beside the links with the given
-// names. A home that has one of these names is left out, and an error.
+// names. A home with one of these names is left out, and an error.
 func Linkable(known []federation.KnownHome, taken func(name string) bool) ([]federation.KnownHome, error) {
 	var free []federation.KnownHome
 	var errs []error

@@ -135,7 +135,7 @@ type ServerFile struct {
 // hub trusts none of them and has one account for each.
 //
 // The streams to a home are in its own account, and only it makes and reads them. Another
-// home has one right there: it puts messages into the stream that has its name as the source,
+// home has one right there: it puts messages into the stream with its name as the source,
 // which the account of the destination exports only to it. So no home can publish as another,
 // read the messages for another, or delete them. A home that misuses its own account harms
 // only itself.

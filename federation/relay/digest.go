@@ -64,7 +64,7 @@ type Compared struct {
 	Lost     []Loss // of the other home: it has lost steps for good
 }
 
-// parseDigest reads a digest that is for a home.
+// parseDigest reads a digest for a home.
 func parseDigest(text []byte, to federation.HomeID) (digest, error) {
 	var d digest
 	if err := parse(text, &d); err != nil {

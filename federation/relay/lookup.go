@@ -62,7 +62,7 @@ func public(path string) bool {
 		strings.HasPrefix(path, string(ResidentPath)+"/")
 }
 
-// parseLookup reads a lookup that is for a home.
+// parseLookup reads a lookup for a home.
 func parseLookup(text []byte, to federation.HomeID) (lookup, *url.URL, error) {
 	var asked lookup
 	if err := parse(text, &asked); err != nil {

@@ -68,7 +68,7 @@
 //	gap         comes after steps that are missing: send what follows "have"
 //	later       cannot be judged now: send it again
 //
-// A batch that is refused as a whole is answered with a status other than 200, and none of its
+// A batch refused as a whole is answered with a status other than 200, and none of its
 // steps was filed.
 //
 // # Comparison of histories
@@ -119,7 +119,7 @@
 //
 // # Wake-ups inside one home
 //
-// A [Relay] wakes a poll that waits for a message, and a link whose outbox was empty: inside one
+// A [Relay] wakes a poll waiting for a message, and a link whose outbox was empty: inside one
 // process, or through NATS servers that the replicas of a home share. A wake-up carries nothing but
 // its topic and may be lost, so each waiter also looks by itself from time to time. Subscribe first
 // and look afterwards, so that nothing is missed in between:
@@ -166,7 +166,7 @@ type Relay struct {
 	topics map[string]*waiters // by topic, those with a waiter
 }
 
-// Local returns a relay for a home that has one gateway.
+// Local returns a relay for a home with one gateway.
 func Local() *Relay { return &Relay{closed: make(chan struct{}), topics: map[string]*waiters{}} }
 
 // Join begins to connect to servers that the replicas of one home share, and keeps trying until

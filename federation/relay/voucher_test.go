@@ -22,7 +22,7 @@ func (g *gate) voucher(as federation.HomeID, of federation.Event) map[string]any
 	})
 }
 
-// with adds a voucher to a step that is sent; nil adds none.
+// with adds a voucher to a sent step; nil adds none.
 func with(it, voucher map[string]any) map[string]any {
 	if voucher != nil {
 		step, _ := it["step"].(map[string]any)

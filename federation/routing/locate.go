@@ -192,7 +192,7 @@ func (l *Locator) alone() bool {
 	return true
 }
 
-// LocalName returns the name that a DID has at another home, "" for a DID that was seen here, which
+// LocalName returns the name that a DID has at another home, "" for a DID seen here, which
 // keeps its local name.
 func (l *Locator) LocalName(ctx context.Context, did federation.DID, name string) (string, error) {
 	at := Address{MailboxLocation: federation.MailboxLocation{DID: did}}

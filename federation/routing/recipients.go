@@ -107,7 +107,7 @@ type Outboxes interface {
 	// UnlocatedReaders returns up to limit DIDs after one, in order, for which something waits in
 	// an inbox here, and whose mailbox location the record does not know.
 	UnlocatedReaders(ctx context.Context, after federation.DID, limit int) ([]federation.DID, error)
-	// RouteUnread files a delivery in an outbox for each step that waits in the inbox of a DID and
+	// RouteUnread files a delivery in an outbox for each step waiting in the inbox of a DID and
 	// that no link delivered. It returns how many.
 	RouteUnread(ctx context.Context, did federation.DID, to string, now time.Time) (int, error)
 }

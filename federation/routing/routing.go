@@ -18,7 +18,7 @@
 //
 // Steps for a DID without a known location, or with a lost route, wait in the outbox [Unrouted].
 // [Locator.Deliver] empties it: it reads the documents, asks all other homes, and hands the step
-// to the home that is found. The record keeps the location. [Locator.Linked] schedules all of them
+// to the found home. The record keeps the location. [Locator.Linked] schedules all of them
 // again when a link to a home comes up. [Locator.Reroute] moves steps there when homes are added or
 // removed.
 //

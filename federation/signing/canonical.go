@@ -85,7 +85,7 @@ func memberLength(text []byte) int {
 	}
 }
 
-// readObject returns the members of a JSON object that has a canonical form.
+// readObject returns the members of a JSON object with a canonical form.
 func readObject(text []byte) (map[string]json.RawMessage, error) {
 	if err := federation.ExactJSON(text); err != nil {
 		return nil, err

@@ -107,7 +107,7 @@ func (o Original) Evidence(ctx context.Context, publicURL, venue string, secret 
 	}, nil
 }
 
-// capabilityQuery is the member of the query that has the capability of evidence.
+// capabilityQuery is the member of the query with the capability of evidence.
 const capabilityQuery = "k"
 
 // capabilityBytes is how much of the signature over a digest is in a capability.

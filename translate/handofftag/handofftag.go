@@ -158,7 +158,7 @@ func readIDs(ev *federation.Event, own map[string]string) error {
 	return nil
 }
 
-// Encode writes a step that was signed in this dialect with exactly the tags
+// Encode writes a step signed in this dialect with exactly the tags
 // that were signed. Nothing is lost: what does not fit a link is for the link to
 // refuse.
 func (Codec) Encode(s translate.Step) (translate.Tagged, []federation.Loss, error) {

@@ -71,7 +71,7 @@ func (l *live) take(t *testing.T, entry *historyv1.Entry) {
 	l.history = append(l.history, text)
 }
 
-// start returns a session that was started.
+// start returns a started session.
 func start(t *testing.T, owner string, p *macpv1.SessionStartPayload, policy *macpv1.PolicyDescriptor) *live {
 	t.Helper()
 	if policy == nil {

@@ -182,7 +182,7 @@ type Signed struct {
 	Signature  string `json:"signature"`
 }
 
-// Reference is a context that is stored elsewhere.
+// Reference is a context stored elsewhere.
 type Reference struct {
 	URI    string `json:"uri"`
 	SHA256 string `json:"sha256,omitempty"`

@@ -86,7 +86,7 @@ func TestFilesOfTheReferenceHaveTheirHMAC(t *testing.T) {
 	}
 }
 
-// verdicts is the code for each case of the vectors, "" for a file that is taken. A comment
+// verdicts is the code for each case of the vectors, "" for a taken file. A comment
 // marks what the reference judges otherwise.
 func verdicts() map[string]voicefile.Code {
 	return map[string]voicefile.Code{

@@ -116,7 +116,7 @@ func seal(unsigned object, secret string) []byte {
 	return mac.Sum(nil)
 }
 
-// Open returns the handoff in a file that is addressed to an agent, after it verified the HMAC.
+// Open returns the handoff in a file addressed to an agent, after it verified the HMAC.
 // Its error is an [*Error]. No secret at all is [NoSecret].
 func (s Sealed) Open(secrets []string, now time.Time, skew time.Duration) (File, error) {
 	switch {

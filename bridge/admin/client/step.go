@@ -29,13 +29,13 @@ type Step struct {
 	Context string    // a file, or an https or at address; "" for none
 	// Content is a context that is JSON already; nil for none, and where there is a Context.
 	Content  []byte
-	Replaces federation.HandoffID // of an offer that is signed here
-	ID       federation.EventID   // of a step that is signed here; zero for a new one
+	Replaces federation.HandoffID // of an offer signed here
+	ID       federation.EventID   // of a step signed here; zero for a new one
 	// Key signs the step in this process. If it is nil, the gateway vouches for Ask.From.
 	Key *federation.SigningKey
 }
 
-// Take submits a step, signed if there is a key for it. A step that waits for a key or
+// Take submits a step, signed if there is a key for it. A step waiting for a key or
 // for the ruling of another home is a [*bridge.ProblemError].
 func (c *Client) Take(ctx context.Context, s Step) (admin.Filed, error) {
 	content, err := contextOf(&s)
@@ -77,7 +77,7 @@ type gateway interface {
 	store(ctx context.Context, owner string, content []byte) (address, hash string, err error)
 }
 
-// sign returns the request for a step as a document that was signed here. The key stays in this
+// sign returns the request for a step as a document signed here. The key stays in this
 // process. The document is made here too: the gateway is only asked for the place of the step.
 func sign(ctx context.Context, g gateway, s Step, content stepContext) (admin.Ask, error) {
 	var none admin.Ask

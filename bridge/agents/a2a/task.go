@@ -70,7 +70,7 @@ type statusUpdate struct {
 	Status    status      `json:"status"`
 }
 
-// stateOf returns the state of the task of a handoff that has a state. The states of bounties
+// stateOf returns the state of the task of a handoff with a state. The states of bounties
 // are among them, and a state of a later kind is told by whether it is over.
 func stateOf(s federation.State, over bool) wire.TaskState {
 	switch s {

@@ -118,7 +118,7 @@ type arrival struct {
 	Meta    map[string]string `json:"meta"`
 }
 
-// wake sends a notification for each entry that waits in the inbox, after what the device has
+// wake sends a notification for each entry waiting in the inbox, after what the device has
 // acknowledged, and for each that arrives. It blocks until ctx ends.
 func (s *server) wake(ctx context.Context, w *waker) {
 	select {

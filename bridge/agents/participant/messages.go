@@ -25,7 +25,7 @@ type MessageRequest struct {
 	To string `json:"to" minLength:"1" maxLength:"512"`
 }
 
-// Sent is the answer to a message that is on disk.
+// Sent is the answer to a message on disk.
 type Sent struct {
 	ID string `json:"id"`
 	// `delivered`, or `held` while the recipient is away or another home or registry has not taken it
@@ -115,7 +115,7 @@ func (a *Access) Say(ctx context.Context, who Caller, m MessageRequest, key stri
 }
 
 // nameIn returns the name under which the record keeps a DID known only by its requests:
-// "" for a DID that was seen on a link.
+// "" for a DID seen on a link.
 func (a *Access) nameIn(ctx context.Context, did federation.DID) string {
 	if _, err := a.deps.Bindings.Seen(ctx, did); !errors.Is(err, federation.ErrNotFound) {
 		return ""

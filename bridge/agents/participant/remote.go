@@ -187,7 +187,7 @@ func (s AccountServer) answer(w http.ResponseWriter, r *http.Request) (any, erro
 // maxWait is the longest wait of a call.
 const maxWait = 10 * time.Minute
 
-// Remote is an account at a gateway that is asked over its operator API. It has the methods of
+// Remote is an account at a gateway asked over its operator API. It has the methods of
 // [Account].
 type Remote struct {
 	// Post sends a call and returns the answer. It blocks on the gateway; its error wraps

@@ -57,7 +57,7 @@ type StepRequest struct {
 // ReplayedHeader is the header of an answer that repeats an earlier one.
 const ReplayedHeader = "Idempotency-Replayed"
 
-// Filed is the answer to a step that is on disk.
+// Filed is the answer to a step on disk.
 type Filed struct {
 	EventID string `json:"event_id" schema:"ID"`
 	ID      string `json:"id" schema:"ID"` // of the handoff
@@ -90,7 +90,7 @@ func (f Filed) AnswerHeader(h http.Header) {
 	markReplayed(h, f.Replayed)
 }
 
-// markReplayed marks the answer to a request that was answered before.
+// markReplayed marks the answer to a request answered before.
 func markReplayed(h http.Header, replayed bool) {
 	if replayed {
 		h.Set(ReplayedHeader, "true")
@@ -207,7 +207,7 @@ func (a *Access) take(ctx context.Context, q ask, id string, content json.RawMes
 			return Filed{}, bridge.UsageProblem("id: " + err.Error())
 		}
 	}
-	if r.Key == "" || signed { // a signed step has an id, or a signature that is like no other
+	if r.Key == "" || signed { // a signed step has an id, or a signature like no other
 		return a.file(ctx, q)
 	}
 	return a.once(ctx, q, r.Key)
@@ -239,7 +239,7 @@ func (e *unwrittenError) Error() string { return e.why.Error() }
 // Unwrap returns why.
 func (e *unwrittenError) Unwrap() error { return e.why }
 
-// file submits one step. A step that was filed before is answered as it was then.
+// file submits one step. A step filed before is answered as it was then.
 func (a *Access) file(ctx context.Context, q ask) (Filed, error) {
 	ev, losses, err := a.event(ctx, q, time.Now())
 	if err != nil {
@@ -273,7 +273,7 @@ func (a *Access) file(ctx context.Context, q ask) (Filed, error) {
 	return filed, nil
 }
 
-// event returns the step that is asked for: as the caller signed it, or as the gateway
+// event returns the step asked for: as the caller signed it, or as the gateway
 // signs it for the caller.
 func (a *Access) event(ctx context.Context, q ask, now time.Time) (federation.Event, []federation.Loss, error) {
 	if q.proof.Document != "" {

@@ -199,7 +199,7 @@ func (s *socket) show(ctx context.Context, p *page) error {
 	return nil
 }
 
-// told is a [contract.SocketTell] of an entry or a notice that is encoded already.
+// told is a [contract.SocketTell] of an entry or a notice encoded already.
 type told struct {
 	Entry  json.RawMessage `json:"entry,omitempty"`
 	Notice json.RawMessage `json:"notice,omitempty"`

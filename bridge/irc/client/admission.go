@@ -75,7 +75,7 @@ func (s *server) admit(ctx context.Context, u *user) (why rejection) {
 
 // enter adds a connection, or returns why not. If a limit is reached, the oldest
 // connection that has not registered makes room: of the same address if that has its
-// share, else of the address that has the most of them. A client that registers promptly
+// share, else of the address with the most of them. A client that registers promptly
 // so gets in, whatever other addresses hold.
 func (s *server) enter(ctx context.Context, u *user) (why rejection) {
 	limits := s.link.ports.Limits.Current()

@@ -1,5 +1,5 @@
 // Package client is a server for IRC clients: people with any client, and agents that speak
-// IRC. It is the home server of the handoff RFC: a client that is logged in as a DID takes
+// IRC. It is the home server of the handoff RFC: a client logged in as a DID takes
 // steps as that DID, and receives the steps that arrived during its absence.
 //
 // Clients register as on any server, over TCP, TLS or WebSocket. The channels of the

@@ -65,7 +65,7 @@ type acked struct {
 	whole  bool // it is all of the page
 }
 
-// startReplay begins to bring its inbox to a client that is logged in as a DID: as steps
+// startReplay begins to bring its inbox to a client logged in as a DID: as steps
 // if it reads those, else as lines.
 func (s *server) startReplay(ctx context.Context, u *user) {
 	caps := u.caps & (capTags | capHandoff | capAct)
@@ -385,7 +385,7 @@ func (r *replay) ack(last int) {
 const ackTag = "freeq.at/handoff-ack"
 
 // onAck takes a handoff-ack, and reports whether a message is one. It counts for the
-// page that is under way; of anything else there is nothing to be said.
+// page under way; of anything else there is nothing to be said.
 func (s *server) onAck(u *user, m ircmsg.Message) bool {
 	id := ""
 	for name, value := range m.AllTags() {

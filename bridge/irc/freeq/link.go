@@ -14,7 +14,7 @@
 // as delivered when a question that was asked after it is answered, which the peer
 // does in order.
 //
-// A text from a user that is logged in to the gateway's own user is a command. The
+// A text from a user logged in to the gateway's own user is a command. The
 // gateway signs its step where the operator's binding of the user vouches for it. No server
 // takes such a step from the gateway, so that the link tells the rest of that handoff in lines. A private
 // text to another user of this gateway is a message for that participant. All other

@@ -206,7 +206,7 @@ func (s *session) turnAway(ctx context.Context, a arrival) {
 	s.link.reach.try(ctx, &s.link.reach.listen)
 }
 
-// settleSpare decides about the connection that was kept, when the peer has greeted on
+// settleSpare decides about the kept connection, when the peer has greeted on
 // this one or this one is over.
 func (s *session) settleSpare(ctx context.Context) {
 	spare := s.spare

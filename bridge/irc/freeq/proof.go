@@ -35,7 +35,7 @@ var (
 // errOtherBytes is the detail of the refusal of a step whose id another step has there.
 const errOtherBytes = "the server has another step under this id"
 
-// proof is a message that waits to be seen in the log of the peer. A server acknowledges
+// proof is a message waiting to be seen in the log of the peer. A server acknowledges
 // nothing, and drops messages without an answer, so that only its log shows which ones arrived.
 type proof struct {
 	id        string // under which the log has the message

@@ -16,7 +16,7 @@ const (
 	priorities
 )
 
-// outgoing is one message that waits to be written.
+// outgoing is one message waiting to be written.
 type outgoing struct {
 	message any
 	proof   *proof // of this message, nil for one that the peer's log does not show

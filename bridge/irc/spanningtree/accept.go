@@ -19,7 +19,7 @@ import (
 // the peer's; each costs a line of at most [maxLineBytes] and three goroutines.
 const maxStrangers = 8
 
-// runListening is Run of a link that is dialled. It serves the first connection that
+// runListening is Run of a dialled link. It serves the first connection that
 // proves to be the peer, and turns away others that do so while it lasts.
 func (l *Link) runListening(ctx context.Context, up func()) error {
 	if err := l.listen(ctx); err != nil {
@@ -59,7 +59,7 @@ func (l *Link) listen(ctx context.Context) error {
 	return nil
 }
 
-// Close gives up the port of a link that is dialled. Call it after the last Run,
+// Close gives up the port of a dialled link. Call it after the last Run,
 // and only where that did not end with its context.
 func (l *Link) Close() error {
 	if l.listener == nil {
