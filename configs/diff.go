@@ -115,7 +115,7 @@ func valueText(value any) string {
 	return "[" + strings.Join(items, ", ") + "]"
 }
 
-// Effect says how a changed key takes effect where a running gateway reads its file again.
+// Effect is how a changed key takes effect after a running gateway reads its file again.
 type Effect string
 
 // The effects of changed keys.

@@ -137,7 +137,7 @@ type Failure struct {
 	Unsure string
 }
 
-// Settlement says how deliveries ended.
+// Settlement is the outcome of deliveries.
 type Settlement struct {
 	State DeliveryState // "" is delivered
 	Code  string        // of a refusal
@@ -238,7 +238,7 @@ type DeadLetter struct {
 	Broken    string // why what it is about cannot be read; else ""
 }
 
-// DeadFilter says which dead letters are asked for. A zero member agrees with all.
+// DeadFilter selects dead letters. A zero member agrees with all.
 type DeadFilter struct {
 	Reason DeadReason
 	To     string
@@ -267,7 +267,7 @@ func (w Waiting) To() string {
 	return w.Peer
 }
 
-// WaitingFilter says which deliveries are asked for. A zero member agrees with all;
+// WaitingFilter selects deliveries. A zero member agrees with all;
 // with a Link there are none to peers, with a Peer none to links.
 type WaitingFilter struct {
 	Link    string
@@ -298,7 +298,7 @@ func ShapeAges() [shapeAges]time.Duration {
 // away.
 const MaxPeerDeliveries = 10_000
 
-// PeerDeliveryKind says what a peer is told by a delivery.
+// PeerDeliveryKind is the content of a delivery to a peer.
 type PeerDeliveryKind string
 
 // The kinds.

@@ -63,7 +63,7 @@ const (
 	System   Role = "system"
 )
 
-// Provenance says which key vouches for an event. It is never upgraded on the way.
+// Provenance is the kind of key that vouches for an event. It is never upgraded on the way.
 type Provenance string
 
 // The provenances.

@@ -19,7 +19,7 @@
 //     outboxes, effects. The record writes it in one transaction.
 //   - [Fanout] names the links and homes that get the step. Each one is a [Delivery], which
 //     is pending until its proof arrives.
-//   - [Notice] tells the signer what became of a step after the response to it.
+//   - [Notice] reports to the signer the outcome of a step after the response to it.
 //
 // A participant is a DID, or a name on a link. Inboxes, notices ([Notice]), webhooks
 // ([Webhook]), sessions ([Session]) and declared capabilities belong to participants, so a

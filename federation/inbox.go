@@ -170,7 +170,7 @@ func shareOf(share, size, others int64) int64 {
 	return max(1, int64(math.Ceil(float64(share)*free*free)))
 }
 
-// NoticeKind says what became of a step after the response to it, or of a webhook.
+// NoticeKind is the outcome of a step after the response to it, or of a webhook.
 type NoticeKind string
 
 // The kinds of notices.

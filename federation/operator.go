@@ -32,7 +32,7 @@ const (
 	DeliveryDead      DeliveryState = "dead"      // over: given up; mostly there is a [DeadLetter]
 )
 
-// Delivered is what became of a step on its way to a link, or to one agent of the
+// Delivered is the delivery of a step to a link, or to one agent of the
 // registry.
 type Delivered struct {
 	Event       EventID

@@ -247,7 +247,7 @@ func (l *Link) deleteMessage(c *call) (answer, error) {
 	return l.settle(c, "deleted", l.deps.Record.Delete)
 }
 
-// settle changes what becomes of one message that its caller was delivered.
+// settle changes the state of one message that its caller was delivered.
 func (l *Link) settle(c *call, status string, change func(ctx context.Context, handle, id string) error) (answer, error) {
 	agent, err := c.caller()
 	if err != nil {

@@ -99,7 +99,7 @@ func (l *Link) pace(agent agents.Agent, now time.Time) error {
 	return nil
 }
 
-// replaced tells what became of the key before.
+// replaced is the new state of the key before.
 type replaced struct {
 	ID        string           `json:"kid"`
 	Status    agents.KeyStatus `json:"status"`

@@ -42,7 +42,7 @@ type posted struct {
 	Handoff *filed              `json:"handoff,omitempty"`
 }
 
-// filed is what became of the step in a message.
+// filed is the outcome of the step in a message.
 type filed struct {
 	ID      federation.HandoffID `json:"id"`
 	Event   federation.Verb      `json:"event"`

@@ -128,14 +128,14 @@ func (f *Freeq) ID() string { return f.id }
 // API returns the address of the web API.
 func (f *Freeq) API() string { return f.http.URL }
 
-// SetPeerAPI says where the peer's keys are read.
+// SetPeerAPI sets the address at which the peer's keys are read.
 func (f *Freeq) SetPeerAPI(address string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.cfg.PeerAPI = address
 }
 
-// SetPeer says which endpoint is the one peer.
+// SetPeer sets the endpoint of the only peer.
 func (f *Freeq) SetPeer(id string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

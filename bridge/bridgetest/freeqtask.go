@@ -52,7 +52,7 @@ func moving(verb string) bool {
 	return !slices.Contains([]string{"progress", "bid", "expire", "auto-accept"}, verb)
 }
 
-// legal says where a step leads, "" if it is none.
+// legal returns the state after a step, "" if it is illegal.
 func (t *freeqTask) legal(verb, actor string) string {
 	r, known := rules(t.kind)[verb]
 	if !known || !slices.Contains(r.from, t.state) || r.who != nil && r.who(t) != actor {

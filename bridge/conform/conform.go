@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Result is what became of one case.
+// Result is the outcome of one case.
 type Result struct {
 	Section string
 	Case    string

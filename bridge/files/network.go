@@ -173,7 +173,7 @@ type TasksConfig struct {
 	Trusted []string          `toml:"trusted"` // agents that may create offers
 }
 
-// DefaultVoiceConfig returns the table as it is where the file says nothing.
+// DefaultVoiceConfig returns the defaults of the table.
 func DefaultVoiceConfig() VoiceConfig { return VoiceConfig{ResumeWindow: 5 * time.Minute} }
 
 // minSecretBytes is how long a secret is at least, and devSecret is one that every reader of the

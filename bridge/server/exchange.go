@@ -55,7 +55,7 @@ func newHomes(p *Server) *homes {
 	return h
 }
 
-// peerFetch says which addresses of other homes are reached.
+// peerFetch returns the limits on addresses of other homes.
 func peerFetch(file *configs.File) identity.FetchConfig {
 	return identity.FetchConfig{AllowPrivate: file.Fetch.AllowPrivate, Denied: deniedNetworks(file)}
 }

@@ -40,7 +40,7 @@ func main() {
 	}
 }
 
-// run starts the processes, kills the named ones, and audits what became of the offers.
+// run starts the processes, kills the named ones, and audits the outcomes of the offers.
 func run(ctx context.Context) error {
 	folder := flag.String("folder", "", "the folder with the file processes")
 	senders := flag.String("senders", "", "addresses of the home of the agents that offer")

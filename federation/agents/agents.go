@@ -73,7 +73,7 @@ type Account struct {
 	Since time.Time
 }
 
-// Visibility says which callers see a part of an agent's presence.
+// Visibility is the set of callers that see a part of an agent's presence.
 //
 // spec: airc-v0.1.1 §8.3
 type Visibility string

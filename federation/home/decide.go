@@ -22,7 +22,7 @@ type Rules struct {
 	CheckDID func(did federation.DID) error
 }
 
-// Authority says which party a step is submitted for.
+// Authority is the kind of party for which a step is submitted.
 type Authority int
 
 // The authorities.

@@ -78,7 +78,7 @@ type Home struct {
 // It returns a [*federation.RefusalError] for a step that is refused for good, or that is
 // deferred: such a refusal has Waits, and the step is on disk, also if ctx ends meanwhile. It
 // returns an error wrapping [*federation.UnavailableError] if asking again may help. The
-// judgement says how far it got in each case.
+// judgement shows the progress in each case.
 func (h *Home) Submit(ctx context.Context, ev federation.Event, now time.Time) (federation.Judgement, error) {
 	sub := Submission{Event: ev, Since: now}
 	if h.Deferral == nil {

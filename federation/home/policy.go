@@ -22,7 +22,7 @@ const (
 	Deny           Requirement = "deny"    // always
 )
 
-// Policy says which DID may take which step. The first rule that fits a step decides, and
+// Policy decides which DID may take which step. The first rule that fits a step decides, and
 // Require where none fits; the zero Policy takes what is vouched for.
 type Policy struct {
 	Require Requirement

@@ -14,7 +14,7 @@ import (
 // home answers has one at a time; several parties that race have more.
 const maxPending = 64
 
-// Ruling is what became of a step that waited for another home.
+// Ruling is the outcome of a step that waited for another home.
 type Ruling struct {
 	Event     federation.Event
 	Judgement federation.Judgement     // where it was filed

@@ -125,7 +125,7 @@ type Config struct {
 	Agents []a2aclient.Config `toml:"agents"`
 }
 
-// DefaultConfig returns the table as it is where the file says nothing.
+// DefaultConfig returns the defaults of the table.
 func DefaultConfig() Config { return Config{Enabled: true} }
 
 // Network describes the cards and tasks of A2A. Its link gets the ports of each link in the place

@@ -62,7 +62,7 @@ type Account interface {
 	Whois(ctx context.Context, who string) ([]participant.Person, error)
 	Say(ctx context.Context, m participant.MessageRequest, key string) (participant.Sent, error)
 	Decide(ctx context.Context, sender string, state federation.ContactState) (participant.Contact, error)
-	// Explain returns what became of an event.
+	// Explain returns the outcome of an event.
 	Explain(ctx context.Context, event string) (participant.Explanation, error)
 	// Pair returns a code that logs in another host as the participant.
 	Pair(ctx context.Context) (participant.Pairing, error)
@@ -144,7 +144,7 @@ type Config struct {
 	Enabled bool `toml:"enabled"`
 }
 
-// DefaultConfig returns the table as it is where the file says nothing.
+// DefaultConfig returns the defaults of the table.
 func DefaultConfig() Config { return Config{Enabled: true} }
 
 // Network describes MCP over HTTP. Its link gets the ports of each link in the place of those in

@@ -21,7 +21,7 @@ type Account struct {
 	Caller Caller
 }
 
-// InboxQuery says which entries of an inbox are wanted.
+// InboxQuery selects entries of an inbox.
 type InboxQuery struct {
 	Cursor federation.Cursor `json:"cursor,omitempty"` // "" for that of the device
 	Device string            `json:"device,omitempty"`
@@ -228,7 +228,7 @@ func (a Account) Whois(ctx context.Context, who string) ([]Person, error) {
 	return a.Access.Whois(ctx, who)
 }
 
-// Explain returns what became of an event, as [Access.Explain] does.
+// Explain returns the outcome of an event, as [Access.Explain] does.
 func (a Account) Explain(ctx context.Context, event string) (Explanation, error) {
 	return a.Access.Explain(ctx, a.Caller, event)
 }

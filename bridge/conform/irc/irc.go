@@ -29,7 +29,7 @@ var casesText string
 // DefaultPatience is how long a client waits for a line.
 const DefaultPatience = 10 * time.Second
 
-// Config says what to check.
+// Config has the server under test and the keys of the clients.
 type Config struct {
 	// URL is that of the server: irc://HOST:PORT, ircs:// with TLS, ws:// or wss:// for
 	// WebSocket.
@@ -41,7 +41,7 @@ type Config struct {
 	Patience time.Duration
 }
 
-// Run plays all cases, one after the other, and returns what became of them, each also
+// Run plays all cases, one after the other, and returns their results, each also
 // given to tell if that is not nil. Its error is [*federation.UnavailableError] if
 // no server answers at the address, and any other one where the address cannot be meant.
 func Run(ctx context.Context, cfg Config, tell func(conform.Result)) ([]conform.Result, error) {

@@ -33,14 +33,14 @@ const stranger = "stranger"
 // patience is how long an answer may take.
 const patience = 30 * time.Second
 
-// Config says what to check.
+// Config has the gateway under test and the keys of the callers.
 type Config struct {
 	URL string // of the gateway, without a path
 	// Key returns the key of a caller. It is asked once for each name.
 	Key func(name string) (federation.SigningKey, error)
 }
 
-// Run plays all cases, one after the other, and returns what became of them, each also
+// Run plays all cases, one after the other, and returns their results, each also
 // given to tell if that is not nil. Its error is [*federation.UnavailableError] if
 // no server answers at the address.
 func Run(ctx context.Context, cfg Config, tell func(conform.Result)) ([]conform.Result, error) {

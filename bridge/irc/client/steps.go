@@ -153,7 +153,7 @@ func (s *server) attribute(ctx context.Context, in *inbound) error {
 	return err
 }
 
-// judged tells a client what became of its step: the message as all see it, if it asked
+// judged sends a client the outcome of its step: the message as all see it, if it asked
 // for echoes, or why it was refused.
 func (s *server) judged(ctx context.Context, u *user, in *inbound, judged federation.Judgement, err error) {
 	u.work = nil

@@ -44,7 +44,7 @@ type Config struct {
 	Summaries     bool      `toml:"summaries"`      // a readable PRIVMSG for each step
 }
 
-// DefaultConfig returns the table as it is where a file says nothing. The keys that
+// DefaultConfig returns the defaults of the table. The keys that
 // it leaves empty are required, except address and listen: with neither, the
 // transport exec finds the other endpoint by its id.
 func DefaultConfig() Config {
