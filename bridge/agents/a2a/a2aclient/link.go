@@ -54,7 +54,6 @@ var (
 	_ bridge.Describer   = (*Link)(nil)
 	_ bridge.Messenger   = (*Link)(nil)
 	_ bridge.Pinned      = (*Link)(nil)
-	_ bridge.Named       = (*Link)(nil)
 )
 
 // Name implements [bridge.Link].
@@ -72,11 +71,6 @@ func (l *Link) Unpin() {
 	if l.changed.Load() {
 		l.confirmed.Store(true)
 	}
-}
-
-// Names implements [bridge.Named].
-func (l *Link) Names() []federation.BoundName {
-	return []federation.BoundName{{Network: l.cfg.Name, Name: l.cfg.Name, DID: l.did}}
 }
 
 // is reports whether a DID is that of the agent.
