@@ -378,7 +378,7 @@ func (s *Server) identify(w http.ResponseWriter, r *http.Request, now time.Time)
 		p.DID, err = s.deps.Enrol(r.Context(), r.PostForm.Get("name"), from)
 	default:
 		var paired federation.LoginCode
-		paired, err = s.deps.Guesses.Redeem(r.Context(), s.deps.Record, r.PostForm.Get("code"), from, now)
+		paired, err = s.deps.Guesses.Redeem(r.Context(), s.deps.Record.Participants, r.PostForm.Get("code"), from, now)
 		p = party{paired.DID, paired.Key, paired.Bound}
 	}
 	if err == nil {
