@@ -9,11 +9,7 @@ import (
 
 // changed tells other links what became of a user whose text was relayed.
 func (s *session) changed(p *person, c bridge.PresenceChange) {
-	c.Link, c.DID = s.link.cfg.Name, p.as
-	if c.Now != "" {
-		p.as = c.Now
-	}
-	s.announcer.Announce(s.Asking, s.Running.Go, s.link.deps.Presence, c)
+	s.announcer.Announce(s.Asking, &p.as, c)
 }
 
 // departing has a user leave, and tells other links if the user is in no channel any more.
