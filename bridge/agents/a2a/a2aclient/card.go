@@ -2,9 +2,6 @@ package a2aclient
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/ed25519"
-	"crypto/elliptic"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -12,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/big"
 	"net/http"
 	"net/url"
 	"slices"
@@ -25,6 +21,8 @@ import (
 	"github.com/gowebpki/jcs"
 
 	"baton/federation"
+	"baton/federation/identity"
+	"baton/federation/signing"
 )
 
 // How long a card is used before it is read again.
@@ -239,14 +237,14 @@ func (l *Link) verify(ctx context.Context, text []byte, s wire.AgentCardSignatur
 		KeySet    string `json:"jku"`
 		KeyID     string `json:"kid"`
 	}
-	protected, err := base64.RawURLEncoding.DecodeString(s.Protected)
+	protected, err := signing.DecodeBase64URL(s.Protected)
 	if err == nil {
 		err = federation.DecodeJSON(protected, &header)
 	}
 	if err != nil {
 		return "", fmt.Errorf("%w: its protected header cannot be read", errForged)
 	}
-	signature, err := base64.RawURLEncoding.DecodeString(s.Signature)
+	signature, err := signing.DecodeBase64URL(s.Signature)
 	if err != nil {
 		return "", fmt.Errorf("%w: it is not base64url", errForged)
 	}
@@ -276,7 +274,7 @@ func (l *Link) verify(ctx context.Context, text []byte, s wire.AgentCardSignatur
 	}
 	for _, payload := range payloads {
 		signed := []byte(s.Protected + "." + base64.RawURLEncoding.EncodeToString(payload))
-		valid, err := set.Keys[i].verifies(header.Algorithm, signed, signature)
+		valid, err := set.Keys[i].signed(header.Algorithm, signed, signature)
 		if err != nil {
 			return "", err
 		}
@@ -287,29 +285,21 @@ func (l *Link) verify(ctx context.Context, text []byte, s wire.AgentCardSignatur
 	return "", errForged
 }
 
-// verifies reports whether a signature is valid. Its error means that the algorithm is not known.
+// signed reports whether a signature is valid. Its error means that the key or the algorithm is not
+// known here.
 //
 // spec: RFC 7518 §3.4, RFC 8037 §3.1
-func (k jwk) verifies(algorithm string, signed, signature []byte) (bool, error) {
-	x, err := base64.RawURLEncoding.DecodeString(k.X)
+func (k jwk) signed(algorithm string, text, signature []byte) (bool, error) {
+	members, err := encoded(k)
 	if err != nil {
-		return false, errors.New("the key of the card cannot be read")
+		return false, err
 	}
+	key, err := identity.ParseJWK(members)
 	switch {
-	case algorithm == "EdDSA" && k.Curve == "Ed25519":
-		public, err := federation.ParsePublicKey(x)
-		return err == nil && ed25519.Verify(public, signed, signature), nil
-	case algorithm == "ES256" && k.Curve == "P-256":
-		y, err := base64.RawURLEncoding.DecodeString(k.Y)
-		if err != nil {
-			return false, errors.New("the key of the card cannot be read")
-		}
-		public, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), slices.Concat([]byte{4}, x, y))
-		if err != nil {
-			return false, errors.New("the key of the card is no point of its curve")
-		}
-		sum := sha256.Sum256(signed)
-		return len(signature) == 64 && ecdsa.Verify(public, sum[:], new(big.Int).SetBytes(signature[:32]), new(big.Int).SetBytes(signature[32:])), nil
+	case err != nil:
+		return false, fmt.Errorf("the key of the card cannot be read: %w", err)
+	case algorithm == "EdDSA" && key.Kind == federation.Ed25519, algorithm == "ES256" && key.Kind == federation.P256:
+		return identity.Signed(key, text, signature), nil
 	}
 	return false, fmt.Errorf("the algorithm %s of the signature of the card is not known here", algorithm)
 }
