@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -96,7 +95,7 @@ func (l *Link) fetchCard(ctx context.Context) (*card, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read card %s: %w", l.cfg.Card, err)
 	}
-	c.until = time.Now().Add(maxAge(header))
+	c.until = time.Now().Add(lifeOf(header))
 	var key string
 	verdict := errUnsigned
 	for _, s := range c.Signatures {
@@ -115,18 +114,13 @@ func (l *Link) fetchCard(ctx context.Context) (*card, error) {
 	return c, nil
 }
 
-// maxAge returns for how long an answer may be used.
-//
-// spec: RFC 9111 §5.2.2
-func maxAge(h http.Header) time.Duration {
-	for directive := range strings.SplitSeq(h.Get("Cache-Control"), ",") {
-		if text, ok := strings.CutPrefix(strings.TrimSpace(directive), "max-age="); ok {
-			if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
-				return min(max(time.Duration(seconds)*time.Second, minCardAge), maxCardAge)
-			}
-		}
+// lifeOf returns for how long a card is used, by the header of its answer.
+func lifeOf(h http.Header) time.Duration {
+	age := identity.Freshness(h)
+	if age < 0 {
+		return defaultCardAge
 	}
-	return defaultCardAge
+	return min(max(age, minCardAge), maxCardAge)
 }
 
 // parseCard reads a card of version 1.0 or 0.3. Members that the library reads in one form only, and

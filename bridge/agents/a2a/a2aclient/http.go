@@ -12,7 +12,6 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -89,8 +88,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch response.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		_ = response.Body.Close()
-		seconds, _ := strconv.ParseUint(response.Header.Get("Retry-After"), 10, 16) // 0 if it is missing or a date
-		return nil, &statusError{response.StatusCode, time.Duration(seconds) * time.Second}
+		return nil, &statusError{response.StatusCode, identity.RetryAfter(response.Header)}
 	}
 	if media, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")); media == "text/event-stream" {
 		response.Body = limited{io.LimitReader(response.Body, maxStreamBytes), response.Body}
