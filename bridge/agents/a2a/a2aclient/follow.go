@@ -185,6 +185,9 @@ func (s *session) lookAt(ctx context.Context, t *task) (over, moved bool, err er
 		if moved = moved || filed; err != nil {
 			return false, moved, err
 		}
+		if !filed {
+			continue
+		}
 		if view, err = s.ports.Gateway.View(ctx, t.handoff); err != nil {
 			return false, moved, fmt.Errorf("read handoff %s: %w", t.handoff, err)
 		}
