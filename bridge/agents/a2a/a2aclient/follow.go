@@ -96,6 +96,7 @@ func (s *session) follow(ctx context.Context, t *task) error {
 // notification, if the agent has them. Both are only hints: the timer looks too.
 func (s *session) watch(ctx context.Context, t *task) (stop func()) {
 	t.mu.Lock()
+	err := s.load(ctx, t)
 	id := t.id
 	t.mu.Unlock()
 	card := s.card.Load()
@@ -103,7 +104,7 @@ func (s *session) watch(ctx context.Context, t *task) (stop func()) {
 	var hints fault.Group
 	leave := func() {}
 	switch {
-	case id == "":
+	case err != nil || id == "": // the next look tells the error
 	case card.Capabilities.Streaming:
 		hints.Go(func() { s.stream(ctx, t, id) })
 	case card.Capabilities.PushNotifications:
