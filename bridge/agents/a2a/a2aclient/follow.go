@@ -45,7 +45,8 @@ var errOtherTask = errors.New("the agent answered with another task")
 type session struct {
 	*Link
 
-	looks chan struct{} // has a token for each look that is made now
+	looks   chan struct{} // has a token for each look that is made now
+	streams chan struct{} // has a token for each open stream
 }
 
 // follow looks at a task until its handoff is over.
@@ -70,7 +71,7 @@ func (s *session) follow(ctx context.Context, t *task) error {
 		case ctx.Err() == nil:
 			fails++
 			s.log.LogAttrs(ctx, slog.LevelInfo, "task not read", slog.String("handoff_id", t.handoff.String()), slog.Any("err", err))
-			if fails >= maxConnFails && (isNetwork(err) || isDial(err)) {
+			if fails >= maxConnFails && isNetwork(err) {
 				return fmt.Errorf("the agent does not answer: %w", err)
 			}
 		}
