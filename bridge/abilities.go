@@ -268,13 +268,6 @@ type Introducer interface {
 // such names, and labels come from closed sets.
 const OtherPeers = "others"
 
-// Named is a [Link] to participants with fixed names and DIDs.
-type Named interface {
-	Link
-	// Names returns the names, each of this link. It does not block.
-	Names() []federation.BoundName
-}
-
 // KeyServer is a [Link] to a server that publishes the keys of its users.
 type KeyServer interface {
 	Link

@@ -320,7 +320,7 @@ func (o *Operator) createPairingCode(ctx context.Context, body route.Body[PairAs
 	if err := o.deps.CheckDID(did); err != nil {
 		return PairingCode{}, usage("did: " + err.Error())
 	}
-	code, ends, err := credential.NewPairing(ctx, o.deps.Record, did, "", true, time.Now())
+	code, ends, err := credential.NewPairing(ctx, o.deps.Record.Participants, did, "", true, time.Now())
 	if err != nil {
 		return PairingCode{}, err
 	}

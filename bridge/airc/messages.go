@@ -408,7 +408,7 @@ func (l *Link) postPair(ctx context.Context, d *delivery) (answer, error) {
 	if err := l.charge(ctx, d); err != nil {
 		return answer{}, err
 	}
-	code, ends, err := credential.NewPairing(ctx, l.deps.Record, d.sender.DID, d.session.Key, d.session.Bound, d.received)
+	code, ends, err := credential.NewPairing(ctx, l.deps.Record.Participants, d.sender.DID, d.session.Key, d.session.Bound, d.received)
 	if err != nil {
 		return answer{}, err
 	}

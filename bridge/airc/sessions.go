@@ -44,7 +44,7 @@ func (l *Link) sessionOf(ctx context.Context, c credential.Claims, now time.Time
 	default: // issued before access tokens named a session: the client refreshes it
 		return federation.Session{}, wire.Refuse(wire.CodeTokenExpired, "this token has expired")
 	}
-	s, err := credential.SessionOf(ctx, l.deps.Record, c, now)
+	s, err := credential.SessionOf(ctx, l.deps.Record.Participants, c, now)
 	switch {
 	case errors.Is(err, federation.ErrSessionEnded):
 		return s, errKeyEnded()

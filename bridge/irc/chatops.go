@@ -362,7 +362,7 @@ func (o ChatOps) pair(ctx context.Context, c Command, _ string, now time.Time) (
 	case !c.vouch && !c.Proved:
 		return nil, &federation.RefusalError{Code: federation.NeedSignature, Detail: "this gateway does not vouch for " + string(c.DID)}
 	}
-	code, ends, err := credential.NewPairing(ctx, o.Record, c.DID, "", true, now)
+	code, ends, err := credential.NewPairing(ctx, o.Record.Participants, c.DID, "", true, now)
 	if err != nil {
 		return nil, err
 	}

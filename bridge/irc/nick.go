@@ -279,63 +279,73 @@ const PresenceEvery = time.Minute
 // LeftReason is the reason of the QUIT of such a pseudo-client.
 const LeftReason = "left its own network"
 
-// WatchPresence has the owner of a session call leave for each pseudo-client whose user left its
-// own network, until the session ends. The owner calls dids too, for the DIDs that have a
-// pseudo-client.
-func (s *Session[Line, Step, Lane]) WatchPresence(p bridge.Presence, every time.Duration, dids func() []federation.DID, leave func(federation.DID)) {
+// WatchPresence has the owner of the pseudo-clients call leave for each one whose user left its own
+// network, until over is closed. The owner calls dids too, for the DIDs that have a pseudo-client.
+// Ask has the owner call a function, and reports whether it did.
+func WatchPresence(ctx context.Context, p bridge.Presence, every time.Duration, over <-chan struct{}, ask func(do func()) bool, dids func() []federation.DID, leave func(federation.DID)) {
 	if p == nil {
 		return
 	}
 	look := time.NewTicker(every)
 	defer look.Stop()
-	missing := map[federation.DID]bool{}
+	before := map[federation.DID]bool{}
 	for {
 		select {
 		case <-look.C:
-		case <-s.Over:
+		case <-over:
 			return
 		}
 		var all []federation.DID
-		if !s.Post(s.Asking, func() { all = dids() }) {
+		if !ask(func() { all = dids() }) {
 			return
 		}
-		missing = s.depart(s.Asking, p, all, missing, leave)
-	}
-}
-
-// depart lets the users leave that are gone, and were gone in the look before. It returns the
-// other users that are gone.
-func (s *Session[Line, Step, Lane]) depart(ctx context.Context, p bridge.Presence, all []federation.DID, before map[federation.DID]bool, leave func(federation.DID)) map[federation.DID]bool {
-	missing := map[federation.DID]bool{}
-	for _, did := range all {
-		switch gone := p.Left(ctx, did); {
-		case gone && before[did]:
-			s.Post(ctx, func() { leave(did) })
-		case gone:
-			missing[did] = true
+		missing := map[federation.DID]bool{}
+		for _, did := range all {
+			switch gone := p.Left(ctx, did); {
+			case gone && before[did]:
+				ask(func() { leave(did) })
+			case gone:
+				missing[did] = true
+			}
 		}
+		before = missing
 	}
-	return missing
 }
 
 // Announcer sends changes of the users of a link to other links, in order. It belongs to one
 // goroutine.
 type Announcer struct {
-	last chan struct{} // closed after the last change was sent
+	link     string
+	presence bridge.Presence // nil tells nobody
+	run      func(func())    // starts a goroutine
+	last     chan struct{}   // closed after the last change was told
 }
 
-// Announce sends a change in a goroutine that run starts.
-func (a *Announcer) Announce(ctx context.Context, run func(func()), p bridge.Presence, c bridge.PresenceChange) {
-	if p == nil || c.DID == "" {
+// NewAnnouncer returns an announcer for a link. Run starts its goroutines.
+func NewAnnouncer(link string, p bridge.Presence, run func(func())) Announcer {
+	return Announcer{link: link, presence: p, run: run}
+}
+
+// Announce tells a change of a user. Relayed is the DID under which its text was relayed, "" for a
+// user without such text, of which nobody is told; it becomes the one of the change.
+func (a *Announcer) Announce(ctx context.Context, relayed *federation.DID, c bridge.PresenceChange) {
+	if *relayed == "" {
+		return
+	}
+	c.Link, c.DID = a.link, *relayed
+	if c.Now != "" {
+		*relayed = c.Now
+	}
+	if a.presence == nil {
 		return
 	}
 	before, done := a.last, make(chan struct{})
 	a.last = done
-	run(func() {
+	a.run(func() {
 		defer close(done)
 		if before != nil {
 			<-before
 		}
-		p.Changed(ctx, c)
+		a.presence.Changed(ctx, c)
 	})
 }

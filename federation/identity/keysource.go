@@ -340,12 +340,7 @@ func (s *KeySource) proved(
 	for _, key := range document.Keys {
 		listed = append(listed, federation.PublicKey{Kind: federation.Ed25519, Bytes: key})
 	}
-	signer := slices.IndexFunc(listed, func(key federation.PublicKey) bool {
-		if key.Kind == federation.Ed25519 {
-			return ed25519.Verify(key.Bytes, message, signature)
-		}
-		return verifyECDSA(key, message, signature)
-	})
+	signer := slices.IndexFunc(listed, func(key federation.PublicKey) bool { return Signed(key, message, signature) })
 	if signer < 0 {
 		return key, federation.Invalid, skipped(document)
 	}

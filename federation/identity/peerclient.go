@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -84,8 +83,7 @@ func (c *PeerClient) do(ctx context.Context, method, address string, body []byte
 	case err != nil:
 		return nil, nil, nil, unavailable(host, 0, err)
 	case response.StatusCode != http.StatusOK:
-		seconds, _ := strconv.ParseUint(response.Header.Get("Retry-After"), 10, 16) // 0 if it did not say
-		return nil, nil, nil, unavailable(host, time.Duration(seconds)*time.Second, statusError(response.StatusCode))
+		return nil, nil, nil, unavailable(host, RetryAfter(response.Header), statusError(response.StatusCode))
 	case len(content) > peerMaxAnswer:
 		return nil, nil, nil, unavailable(host, 0, ErrTooLarge)
 	}

@@ -338,14 +338,21 @@ func (s *Server) decide(w http.ResponseWriter, r *http.Request, now time.Time) e
 	return s.approved(w, r, asked, p, now)
 }
 
+// posted returns a form that a page of this gateway sent.
+//
+// spec: RFC 9700 §4.7
+func (s *Server) posted(r *http.Request) (url.Values, error) {
+	if err := s.foreign.Check(r); err != nil {
+		return nil, &oauthError{Status: http.StatusForbidden, Code: "access_denied", Description: "This form was sent from another site."}
+	}
+	return readForm(r)
+}
+
 // decided returns the request of a posted form. It refuses a form of another site or browser.
 //
 // spec: RFC 9700 §4.7
 func (s *Server) decided(r *http.Request, now time.Time) (request, error) {
-	if err := s.foreign.Check(r); err != nil {
-		return request{}, &oauthError{Status: http.StatusForbidden, Code: "access_denied", Description: "This form was sent from another site."}
-	}
-	posted, err := readForm(r)
+	posted, err := s.posted(r)
 	if err != nil {
 		return request{}, err
 	}
@@ -378,7 +385,7 @@ func (s *Server) identify(w http.ResponseWriter, r *http.Request, now time.Time)
 		p.DID, err = s.deps.Enrol(r.Context(), r.PostForm.Get("name"), from)
 	default:
 		var paired federation.LoginCode
-		paired, err = s.deps.Guesses.Redeem(r.Context(), s.deps.Record, r.PostForm.Get("code"), from, now)
+		paired, err = s.deps.Guesses.Redeem(r.Context(), s.deps.Record.Participants, r.PostForm.Get("code"), from, now)
 		p = party{paired.DID, paired.Key, paired.Bound}
 	}
 	if err == nil {
@@ -448,10 +455,7 @@ func (s *Server) showDevice(w http.ResponseWriter, r *http.Request, now time.Tim
 
 // findDevice asks for a decision about the device with a typed user code.
 func (s *Server) findDevice(w http.ResponseWriter, r *http.Request, now time.Time) error {
-	if err := s.foreign.Check(r); err != nil {
-		return &oauthError{Status: http.StatusForbidden, Code: "access_denied", Description: "This form was sent from another site."}
-	}
-	posted, err := readForm(r)
+	posted, err := s.posted(r)
 	if err != nil {
 		return err
 	}

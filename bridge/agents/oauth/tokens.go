@@ -211,7 +211,7 @@ func (s *Server) revoke(w http.ResponseWriter, r *http.Request, now time.Time) (
 	if err != nil {
 		return nil, nil //nolint:nilerr,nilnil // spec: RFC 7009 §2.2
 	}
-	session, err := credential.SessionOf(r.Context(), s.deps.Record, claims, now)
+	session, err := credential.SessionOf(r.Context(), s.deps.Record.Participants, claims, now)
 	switch {
 	case errors.Is(err, credential.ErrSession), errors.Is(err, federation.ErrSessionEnded):
 		return nil, nil //nolint:nilnil // the answer is empty

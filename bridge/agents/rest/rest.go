@@ -153,7 +153,7 @@ func (l *Link) Authenticate(r *http.Request) (who bridge.Authenticated, ok bool,
 		return who, false, nil //nolint:nilerr // the token may be that of another link
 	}
 	who.DID = federation.DID(claims.Subject)
-	who.Session, err = credential.SessionOf(r.Context(), l.deps.Record, claims, now)
+	who.Session, err = credential.SessionOf(r.Context(), l.deps.Record.Participants, claims, now)
 	if errors.Is(err, credential.ErrSession) || errors.Is(err, federation.ErrSessionEnded) {
 		return who, false, nil
 	}

@@ -75,16 +75,9 @@ func Run(ctx context.Context, cfg Config, tell func(conform.Result)) ([]conform.
 	if _, err := s.ask(ctx, "", http.MethodGet, wellKnown, nil); err != nil {
 		return nil, &federation.UnavailableError{What: cfg.URL, Err: err}
 	}
-	var results []conform.Result
+	var all []conform.Case
 	for _, c := range cases() {
-		if ctx.Err() != nil {
-			return results, ctx.Err()
-		}
-		r := conform.Result{Section: "airc-v0.1.1 " + c.section, Case: c.name, Err: c.play(ctx, s)}
-		results = append(results, r)
-		if tell != nil {
-			tell(r)
-		}
+		all = append(all, conform.Case{Section: "airc-v0.1.1 " + c.section, Name: c.name, Play: func(ctx context.Context) error { return c.play(ctx, s) }})
 	}
-	return results, nil
+	return conform.Play(ctx, all, tell)
 }

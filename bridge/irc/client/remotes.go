@@ -168,38 +168,13 @@ func (s *server) follow(c bridge.PresenceChange) {
 	}
 }
 
-// watchRemotes removes the users of other networks that left their own network, until the server
-// ends. Most of them are removed by [Link.Follow].
-func (s *server) watchRemotes(ctx context.Context) {
-	p := s.link.ports.Presence
-	if p == nil {
-		return
-	}
-	look := time.NewTicker(s.link.presenceEvery)
-	defer look.Stop()
-	before := map[federation.DID]bool{}
-	for {
-		select {
-		case <-look.C:
-		case <-s.ended:
-			return
-		}
-		var all []federation.DID
-		s.ask(func() { all = slices.Collect(maps.Keys(s.remotes.users)) })
-		missing := map[federation.DID]bool{}
-		for _, did := range all {
-			if !p.Left(ctx, did) {
-				continue
-			}
-			if missing[did] = true; before[did] {
-				s.ask(func() {
-					if u := s.remotes.users[did]; u != nil {
-						s.removeRemote(u, irc.LeftReason)
-					}
-				})
-			}
-		}
-		before = missing
+// remoteDIDs returns the users of other networks.
+func (s *server) remoteDIDs() []federation.DID { return slices.Collect(maps.Keys(s.remotes.users)) }
+
+// departRemote takes a user of another network, who left that network, off this server.
+func (s *server) departRemote(did federation.DID) {
+	if u := s.remotes.users[did]; u != nil {
+		s.removeRemote(u, irc.LeftReason)
 	}
 }
 
@@ -221,14 +196,7 @@ func (s *server) remoteOf(nick string) federation.DID {
 
 // changed announces a change of a client to other links, if text of it was relayed.
 func (s *server) changed(u *user, c bridge.PresenceChange) {
-	if u.relayed == "" {
-		return
-	}
-	c.Link, c.DID = s.link.Name(), u.relayed
-	if c.Now != "" {
-		u.relayed = c.Now
-	}
-	s.announce(c)
+	s.announce(&u.relayed, c)
 }
 
 // relayedAs returns the DID under which the text of a client is relayed.

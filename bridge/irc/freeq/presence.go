@@ -9,11 +9,7 @@ import (
 
 // changed announces a change of a user to other links, if text of it was relayed.
 func (s *session) changed(p *person, c bridge.PresenceChange) {
-	c.Link, c.DID = s.link.cfg.Name, p.as
-	if c.Now != "" {
-		p.as = c.Now
-	}
-	s.announcer.Announce(s.Asking, s.Running.Go, s.link.deps.Presence, c)
+	s.announcer.Announce(s.Asking, &p.as, c)
 }
 
 // departing removes a user, and notifies other links if the user is in no channel any more.

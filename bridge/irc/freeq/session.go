@@ -115,6 +115,7 @@ func newSession(l *Link, conn stream) *session {
 		return err
 	}}
 	s.judging = irc.NewSession(l.log, wire, inboundLines, irc.NewLanes(maxSteps, func(in *inbound) federation.HandoffID { return in.ev.Handoff }))
+	s.announcer = irc.NewAnnouncer(l.cfg.Name, l.deps.Presence, s.Running.Go)
 	return s
 }
 

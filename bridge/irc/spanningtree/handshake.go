@@ -223,7 +223,8 @@ func (s *session) onEndBurst(_ context.Context, m ircmsg.Message) error {
 	s.publish()
 	s.link.live.Store(s)
 	s.Running.Go(func() {
-		s.WatchPresence(s.link.ports.Presence, s.link.presenceEvery, s.link.roster.DIDs, s.depart)
+		post := func(do func()) bool { return s.Post(s.Asking, do) }
+		irc.WatchPresence(s.Asking, s.link.ports.Presence, s.link.presenceEvery, s.Over, post, s.link.roster.DIDs, s.depart)
 	})
 	s.back("")
 	s.up()

@@ -26,11 +26,7 @@ func (s *session) relayedAs(u *user, did federation.DID) {
 
 // changedUser announces a change of a user to other links, if text of it was relayed.
 func (s *session) changedUser(u *user, c bridge.PresenceChange) {
-	c.Link, c.DID = s.link.cfg.Name, u.relayed
-	if c.Now != "" {
-		u.relayed = c.Now
-	}
-	s.announcer.Announce(s.Asking, s.Running.Go, s.link.ports.Presence, c)
+	s.announcer.Announce(s.Asking, &u.relayed, c)
 }
 
 var _ bridge.PresenceLink = (*Link)(nil)

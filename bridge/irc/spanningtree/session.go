@@ -91,6 +91,7 @@ func newSession(l *Link, conn net.Conn) *session {
 		Decode: func(text []byte, err error) line { return line{text: string(text), err: err} },
 	}
 	s.judging = irc.NewSession(l.log, wire, 0, irc.NewLanes(maxSteps, (*inbound).lane))
+	s.announcer = irc.NewAnnouncer(l.cfg.Name, l.ports.Presence, s.Running.Go)
 	return s
 }
 

@@ -365,3 +365,25 @@ func TestDescribeNamesTheTasksThatNeedAnAuthorization(t *testing.T) {
 		}
 	}
 }
+
+func TestRunOpensTheStreamsOfResumedTasks(t *testing.T) {
+	t.Parallel()
+	agent := bridgetest.NewA2AAgent(t, wire.TransportProtocolJSONRPC, wire.Version, true)
+	w := newWorld(t, agent.URL)
+	stop := w.run(t)
+	if err := w.link.Deliver(t.Context(), w.offer(t, "x")); err != nil {
+		t.Fatal(err)
+	}
+	await := func(n int) {
+		t.Helper()
+		for end := time.Now().Add(patience); agent.Calls("SubscribeToTask") < n; time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("the task has %d streams, want %d", agent.Calls("SubscribeToTask"), n)
+			}
+		}
+	}
+	await(1)
+	stop()
+	w.run(t)
+	await(2)
+}

@@ -47,7 +47,7 @@ func (l *Link) offer(ctx context.Context, t *task, d federation.Delivery) error 
 	if err := l.checkOffer(d); err != nil {
 		return err
 	}
-	if t.id == "" && t.answer == nil && !t.sending.IsZero() && !t.unknown {
+	if t.inDoubt() {
 		if err := l.find(ctx, t, d.Entry.Event); err != nil {
 			return err
 		}
@@ -141,7 +141,7 @@ func (l *Link) close(ctx context.Context, t *task, view federation.View) error {
 	if t.length == 0 {
 		return nil
 	}
-	if t.id == "" && t.answer == nil && !t.sending.IsZero() && !t.unknown {
+	if t.inDoubt() {
 		err := l.find(ctx, t, federation.Event{ID: t.handoff, Handoff: t.handoff, Verb: federation.Cancel})
 		if givenUp, ok := errors.AsType[*federation.GivenUpError](err); ok {
 			return errors.Join(givenUp, l.remove(ctx, t))
@@ -172,7 +172,7 @@ func (l *Link) cancel(ctx context.Context, t *task, view federation.View) error 
 		l.log.LogAttrs(ctx, slog.LevelWarn, "task not cancelled", slog.String("handoff_id", t.handoff.String()), slog.String("task", string(t.id)), slog.Any("err", err))
 		return nil
 	}
-	if isNetwork(err) || isDial(err) {
+	if isNetwork(err) {
 		return l.away(err)
 	}
 	return fmt.Errorf("cancel task %s: %w", t.id, err)

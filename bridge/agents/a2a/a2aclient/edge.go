@@ -64,7 +64,7 @@ func isDial(err error) bool {
 	return ok && op.Op == "dial"
 }
 
-// isNetwork reports whether an error is one of the connection, and not of the agent.
+// isNetwork reports whether an error is one of the connection, made or not, and not of the agent.
 func isNetwork(err error) bool {
 	_, isNet := errors.AsType[net.Error](err)
 	return isNet || isAny(err, context.DeadlineExceeded, context.Canceled)

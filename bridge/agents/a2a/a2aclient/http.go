@@ -12,7 +12,6 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -89,8 +88,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch response.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		_ = response.Body.Close()
-		seconds, _ := strconv.ParseUint(response.Header.Get("Retry-After"), 10, 16) // 0 if it is missing or a date
-		return nil, &statusError{response.StatusCode, time.Duration(seconds) * time.Second}
+		return nil, &statusError{response.StatusCode, identity.RetryAfter(response.Header)}
 	}
 	if media, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")); media == "text/event-stream" {
 		response.Body = limited{io.LimitReader(response.Body, maxStreamBytes), response.Body}
@@ -132,28 +130,24 @@ func (l *Link) authorize(r *http.Request) error {
 	if l.secrets.credential == "" {
 		return nil
 	}
-	var basic bool
+	var bearer, basic bool
 	var key *wire.APIKeySecurityScheme
 	for _, scheme := range l.card.Load().schemes {
 		switch s := scheme.(type) {
 		case wire.HTTPAuthSecurityScheme:
-			if !strings.EqualFold(s.Scheme, "basic") {
-				r.Header.Set("Authorization", "Bearer "+l.secrets.credential)
-				return nil
-			}
-			basic = true
+			isBasic := strings.EqualFold(s.Scheme, "basic")
+			basic, bearer = basic || isBasic, bearer || !isBasic
 		case wire.OAuth2SecurityScheme, wire.OpenIDConnectSecurityScheme:
-			r.Header.Set("Authorization", "Bearer "+l.secrets.credential)
-			return nil
+			bearer = true
 		case wire.APIKeySecurityScheme:
 			key = &s
 		}
 	}
 	switch {
+	case bearer || !basic && key == nil:
+		r.Header.Set("Authorization", "Bearer "+l.secrets.credential)
 	case basic:
 		r.Header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(l.secrets.credential)))
-	case key == nil:
-		r.Header.Set("Authorization", "Bearer "+l.secrets.credential)
 	case key.Location == wire.APIKeySecuritySchemeLocationQuery:
 		query := r.URL.Query()
 		query.Set(key.Name, l.secrets.credential)

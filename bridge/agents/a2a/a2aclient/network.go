@@ -155,9 +155,14 @@ func CardURL(text string) (string, error) {
 	return u.String(), nil
 }
 
+// BoundName returns the name of the agent of a link, and the DID that a home gives it.
+func BoundName(home federation.HomeID, link string) federation.BoundName {
+	return federation.BoundName{Network: link, Name: link, DID: federation.DID(string(home.DID()) + ":a2a:" + link)}
+}
+
 // open returns the link of an agent. It does no I/O.
 func open(cfg Config, s secrets, deps Deps, p bridge.Ports) *Link {
-	did := federation.DID(string(p.Home.DID()) + ":a2a:" + cfg.Name)
+	did := BoundName(p.Home, cfg.Name).DID
 	l := &Link{
 		cfg: cfg, secrets: s, deps: deps, ports: p, did: did,
 		log: p.Log.With(slog.String("network", network), slog.String("link", cfg.Name)),

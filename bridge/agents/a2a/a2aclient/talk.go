@@ -98,7 +98,7 @@ func (l *Link) answerTask(ctx context.Context, t *task, text federation.Text) er
 		return l.answered(context.WithoutCancel(ctx), t)
 	case isAny(err, refusals()...), errors.Is(err, wire.ErrTaskNotFound):
 		return text.Refuse(federation.PolicyDenied, l.cfg.Name+" refused the answer: "+err.Error())
-	case isNetwork(err) || isDial(err):
+	case isNetwork(err):
 		return l.away(err)
 	}
 	if _, ok := errors.AsType[*statusError](err); ok {

@@ -72,16 +72,17 @@ func (w *world) open(t *testing.T, cfg a2aclient.Config) bridge.Link { //nolint:
 	return link
 }
 
-// run runs the link until the test ends, and returns when it is up.
-func (w *world) run(t *testing.T) {
+// run runs the link until the test ends or stop is called, and returns when it is up.
+func (w *world) run(t *testing.T) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	up, ended := make(chan struct{}), make(chan error, 1)
 	go func() { ended <- w.link.Run(ctx, sync.OnceFunc(func() { close(up) })) }()
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		cancel()
 		<-ended
 	})
+	t.Cleanup(stop)
 	select {
 	case <-up:
 	case err := <-ended:
@@ -90,6 +91,7 @@ func (w *world) run(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("the link is not up")
 	}
+	return stop
 }
 
 // offer files an offer of ada to the agent, and returns its delivery.
