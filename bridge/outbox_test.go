@@ -100,7 +100,7 @@ func TestLaterStepsPassAStepWhoseReaderIsAway(t *testing.T) {
 		stop := h.start(t)
 		defer stop()
 		synctest.Wait()
-		rows, err := h.record.PendingOf(t.Context(), "lab", ids[0], 10)
+		rows, err := h.record.Rows().PendingOf(t.Context(), "lab", ids[0].String(), 10)
 		if err != nil || len(rows) != 1 || rows[0].Entry.Event.ID != ids[0] || !rows[0].Personal || rows[0].Next.IsZero() {
 			t.Fatalf("%v, still waiting are %+v, want the first step only", err, rows)
 		}

@@ -186,7 +186,7 @@ func (s *Outboxes) Pushes(ctx context.Context, id federation.WebhookID, before i
 
 // PushFailed records a failed attempt, and the time of the next one.
 func (s *Outboxes) PushFailed(ctx context.Context, id federation.WebhookID, item int64, f federation.Failure) error {
-	return s.Failed(ctx, federation.WebhookName(id), item, f)
+	return s.Rows().Failed(ctx, federation.WebhookName(id), item, f)
 }
 
 // pushedStep returns the webhook of a push, and the row of its step in the record: 0 for
