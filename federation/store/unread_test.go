@@ -314,7 +314,7 @@ func (s suite) testTakenLate(t *testing.T) {
 	delays(t, record, 1, 1)
 	pushed := federation.Delivered{Event: federationtest.ID(1), Link: federation.WebhookLink, Participant: string(bob), State: federation.DeliveryWaiting}
 	became(t, record, federationtest.ID(1), pushed)
-	if err := record.PushEnded(t.Context(), h.ID, next(t, record, h, 400).Item, federation.Settlement{At: federationtest.At(400)}); err != nil {
+	if err := record.Rows().Settle(t.Context(), federation.WebhookName(h.ID), []int64{next(t, record, h, 400).Item}, federation.Settlement{At: federationtest.At(400)}); err != nil {
 		t.Fatal(err)
 	}
 	pushed.State, pushed.Ended = federation.DeliveryDelivered, federationtest.At(400)
