@@ -2,8 +2,10 @@ package bridge_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"log/slog"
+	"path/filepath"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -80,6 +82,7 @@ func staysUp(ctx context.Context, up func()) error {
 
 // house is a supervisor with its link over a record.
 type house struct {
+	folder     string // of the record
 	record     *registry.Record
 	link       *link
 	wakes      wakes
@@ -90,10 +93,24 @@ type house struct {
 
 func newHouse(t *testing.T, l *link) *house {
 	t.Helper()
-	h := &house{record: storetest.Open(t), link: l, wakes: make(wakes, 16), registry: prometheus.NewRegistry()}
+	folder := storetest.TempDir(t)
+	h := &house{folder: folder, record: storetest.OpenIn(t, folder), link: l, wakes: make(wakes, 16), registry: prometheus.NewRegistry()}
 	h.metrics = bridge.NewMetrics(h.registry)
 	h.supervisor = bridge.NewSupervisor(l, h.record.Rows(), h.wakes, h.metrics, slog.New(slog.DiscardHandler))
 	return h
+}
+
+// exec runs a statement on the file of the record, as damage to it.
+func (h *house) exec(t *testing.T, statement string, args ...any) {
+	t.Helper()
+	db, err := sql.Open("sqlite", filepath.Join(h.folder, "baton.db")+"?_pragma=busy_timeout(5000)")
+	if err == nil {
+		_, err = db.ExecContext(t.Context(), statement, args...)
+		err = errors.Join(err, db.Close())
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
 }
 
 // owe files an offer and an answer to it, with a delivery of each to the link, and returns both.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -17,7 +18,6 @@ import (
 	"baton/federation"
 	"baton/federation/delivery"
 	"baton/federation/federationtest"
-	"baton/federation/store/deliveries"
 )
 
 // crowd is a link to a peer that does as its test says, for many lanes at once.
@@ -200,28 +200,16 @@ func TestWhateverAPeerDoesEachDeliveryEndsAndOthersGoOn(t *testing.T) {
 	}
 }
 
-// full is a record that can note nothing up to a moment.
-type full struct {
-	deliveries.Rows
-
-	until time.Time
-}
-
-func (f full) Settle(ctx context.Context, link string, rows []int64, s federation.Settlement) error {
-	if time.Now().Before(f.until) {
-		return &federation.UnavailableError{What: "record", Err: errors.New("no space left")}
-	}
-	return f.Rows.Settle(ctx, link, rows, s)
-}
-
 func TestAPeerIsNotFloodedWhileTheRecordCanNoteNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, c := withPeer(t, func(context.Context, int) error { return nil })
-		rows := full{Rows: h.record.Rows(), until: time.Now().Add(time.Minute)}
-		h.supervisor = bridge.NewSupervisor(c, rows, h.wakes, h.metrics, slog.New(slog.DiscardHandler))
+		h.exec(t, `CREATE TRIGGER full BEFORE UPDATE OF state ON delivery BEGIN SELECT RAISE(ABORT, 'no space left'); END`)
+		h.supervisor = bridge.NewSupervisor(c, h.record.Rows(), h.wakes, h.metrics, slog.New(slog.DiscardHandler))
 		stop := h.start(t)
 		defer stop()
-		time.Sleep(3 * time.Minute)
+		time.Sleep(time.Minute)
+		h.exec(t, `DROP TRIGGER full`)
+		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		if n := c.called(federationtest.ID(2)); n < 2 || n > 20 {
 			t.Errorf("%d deliveries of one step in the minute, want some, and fewer and fewer", n)
@@ -369,29 +357,11 @@ func TestAPaceFollowsItsPeer(t *testing.T) {
 	}
 }
 
-// damaged is a record that cannot read one event.
-type damaged struct {
-	deliveries.Rows
-
-	event federation.EventID
-}
-
-// PendingOf is [deliveries.Rows.PendingOf].
-func (d damaged) PendingOf(ctx context.Context, link, id string, limit int) ([]federation.Delivery, error) {
-	lane, err := d.Rows.PendingOf(ctx, link, id, limit)
-	for i, each := range lane {
-		if each.Entry.Event.ID == d.event {
-			lane[i] = federation.Delivery{Row: each.Row, Broken: "decode event: cut short"}
-		}
-	}
-	return lane, err
-}
-
 func TestARowThatCannotBeReadStopsNoLane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, &link{run: staysUp, deliver: func(federation.Delivery) error { return nil }})
 		first, second := h.owe(t, 1), h.owe(t, 11)
-		h.supervisor = bridge.NewSupervisor(h.link, damaged{h.record.Rows(), first[0]}, h.wakes, h.metrics, slog.New(slog.DiscardHandler))
+		h.exec(t, `UPDATE event SET body = '{"verb":' WHERE id = ?`, first[0].String())
 		stop := h.start(t)
 		defer stop()
 		synctest.Wait()
@@ -405,7 +375,7 @@ func TestARowThatCannotBeReadStopsNoLane(t *testing.T) {
 			t.Errorf("delivered (-want +got):\n%s", diff)
 		}
 		dead, err := h.record.DeadLetters(t.Context(), federation.DeadFilter{Reason: federation.DeadBroken}, 0, 10)
-		if err != nil || len(dead) != 1 || dead[0].Event != first[0] || dead[0].Why != "decode event: cut short" {
+		if err != nil || len(dead) != 1 || dead[0].Event != first[0] || !strings.Contains(dead[0].Why, "unexpected end") {
 			t.Errorf("dead letters are %+v, %v; want one for %s", dead, err, first[0])
 		}
 	})

@@ -14,6 +14,7 @@ import (
 	"baton/federation"
 	"baton/federation/delivery"
 	"baton/federation/fault"
+	"baton/federation/store/deliveries"
 )
 
 var errEnded = errors.New("bridge: the link ended")
@@ -41,7 +42,7 @@ type Supervisor struct {
 }
 
 // NewSupervisor returns the supervisor of one link. Nothing runs until Run.
-func NewSupervisor(link Link, rows delivery.Rows, wakes Wakes, m *Metrics, log *slog.Logger) *Supervisor {
+func NewSupervisor(link Link, rows deliveries.Rows, wakes Wakes, m *Metrics, log *slog.Logger) *Supervisor {
 	log = log.With(slog.String("network", link.Network()), slog.String("link", link.Name()))
 	s := &Supervisor{link: link, wakes: wakes, metrics: m, log: log, status: newStatus(), onLoss: func() {}, dialNow: make(chan struct{}, 1)}
 	s.outbox = delivery.NewWorker(s.destination(), rows)

@@ -54,12 +54,6 @@ func PeerDestination(peer string) string { return string(ToPeer) + "/" + peer }
 // NoticesOf returns the name of the destination of the notices of a link.
 func NoticesOf(link string) string { return string(ToReaders) + "/" + link }
 
-// Turn is the turn of one sender at a link.
-type Turn struct {
-	Sender DID         // "" if nothing is due
-	Lanes  []HandoffID // whose due deliveries the sender signed, the next one first
-}
-
 // Delivery is a pending delivery to one destination. A destination gets the rows of one lane in
 // order: of one handoff, conversation, or sender and recipient. The rows of different lanes do not
 // wait for each other. A delivery has an Entry, a Notice, a Document or a Push.

@@ -73,12 +73,6 @@ type Push struct {
 	Broken string
 }
 
-// DuePush is a due push without its content.
-type DuePush struct {
-	Item   int64
-	Sender string // signer of the step that it is about, or sender of the message; "" if unknown
-}
-
 // Ref names what is pushed: the id of the step, that of the message, or [Notice.Ref].
 func (p Push) Ref() string {
 	switch {

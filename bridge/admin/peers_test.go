@@ -27,7 +27,7 @@ func TestAPeerIsShownWithWhatItIsOwedAndWhatItDid(t *testing.T) {
 	if _, err := h.record.Append(t.Context(), f); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.record.Failed(t.Context(), name, 1, federation.Failure{Reason: "not reached", At: federationtest.At(2), Next: federationtest.At(3)}); err != nil {
+	if err := h.record.Rows().Failed(t.Context(), name, 1, federation.Failure{Reason: "not reached", At: federationtest.At(2), Next: federationtest.At(3)}); err != nil {
 		t.Fatal(err)
 	}
 	owed := federation.PeerDelivery{Peer: name, Sender: "scout", Message: "m1", OrderKey: "scout amy", Document: []byte("{}"), Queued: federationtest.At(4)}

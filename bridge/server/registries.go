@@ -101,7 +101,7 @@ func (s *Server) readModes(ctx context.Context) error {
 	for _, peer := range s.homes.peers() {
 		if mode := relay.Mode(s.modes.Mode(peer.Name())); mode != peer.OperatorMode() {
 			peer.SetOperatorMode(mode)
-			errs = append(errs, s.Record.Hurry(ctx, peer.Name()))
+			errs = append(errs, s.Record.Rows().Hurry(ctx, peer.Name()))
 		}
 	}
 	return errors.Join(errs...)

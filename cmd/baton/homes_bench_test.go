@@ -248,7 +248,7 @@ func (h *benchHome) drain(b *testing.B, peer *relay.Peer, rows []federation.Deli
 				start := time.Now()
 				err := peer.Deliver(b.Context(), rows[n])
 				if err == nil {
-					err = h.record.Settle(b.Context(), "b.test", []int64{rows[n].Row}, federation.Settlement{At: time.Now()})
+					err = h.record.Rows().Settle(b.Context(), "b.test", []int64{rows[n].Row}, federation.Settlement{At: time.Now()})
 				}
 				if err != nil {
 					b.Errorf("deliver: %v", err)

@@ -58,7 +58,7 @@ type turns struct {
 }
 
 // worker removes and returns the worker of a destination for one turn.
-func (t *turns) worker(to Destination, rows Rows) *Worker {
+func (t *turns) worker(to Destination, rows deliveries.Rows) *Worker {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	w := t.kept[to.Name]

@@ -25,6 +25,7 @@ import (
 
 	"baton/federation"
 	"baton/federation/fault"
+	"baton/federation/store/deliveries"
 )
 
 // headsPage is how many lanes one read returns.
@@ -45,7 +46,7 @@ var ErrUnnoted = errors.New("delivery: not noted")
 // each next attempt.
 type Worker struct {
 	to    Destination
-	rows  Rows
+	rows  deliveries.Rows
 	fresh fresh
 	heard chan federation.DID // holds one DID that sent a step while a delivery waits
 	stuck atomic.Bool         // a delivery may wait for a later attempt
@@ -60,7 +61,7 @@ type Worker struct {
 }
 
 // NewWorker returns the worker of a destination. Nothing runs until Run or Turn.
-func NewWorker(to Destination, rows Rows) *Worker {
+func NewWorker(to Destination, rows deliveries.Rows) *Worker {
 	return &Worker{to: to, rows: rows, heard: make(chan federation.DID, 1), away: to.Away, waits: newWaits()}
 }
 

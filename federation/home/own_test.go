@@ -397,7 +397,7 @@ func TestAStepOfAPrunedHandoffIsRefused(t *testing.T) {
 	offer, decline := b.step(1, b.alice, federation.Offer), b.step(2, b.bob, federation.Decline)
 	b.file(offer, decline, b.step(3, b.alice, federation.Offer))
 	for _, row := range []string{"lab", "airc"} {
-		if err := b.record.Settle(t.Context(), row, []int64{1, 2, 3, 4, 5, 6}, federation.Settlement{Shown: true}); err != nil {
+		if err := b.record.Rows().Settle(t.Context(), row, []int64{1, 2, 3, 4, 5, 6}, federation.Settlement{Shown: true}); err != nil {
 			t.Fatal(err)
 		}
 	}

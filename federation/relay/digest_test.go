@@ -104,7 +104,7 @@ func TestADigestOfAnotherHistoryLeadsToTheProof(t *testing.T) {
 	if err != nil || len(rows) != 1 {
 		t.Fatal(len(rows), err)
 	}
-	if err := liar.record.Settle(t.Context(), "b.test", []int64{rows[0].Row}, federation.Settlement{At: federationtest.At(0)}); err != nil {
+	if err := liar.record.Rows().Settle(t.Context(), "b.test", []int64{rows[0].Row}, federation.Settlement{At: federationtest.At(0)}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := liar.home.Submit(t.Context(), liar.sign("bob", federation.Accept, in(offer.ID)), time.Now()); err != nil {

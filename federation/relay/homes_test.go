@@ -383,7 +383,7 @@ func (g *gate) deliver(to *gate) error {
 		if err := g.peers[to.id].Deliver(g.t.Context(), d); err != nil {
 			return err
 		}
-		if err := g.record.Settle(g.t.Context(), string(to.id), []int64{d.Row}, federation.Settlement{At: time.Now()}); err != nil {
+		if err := g.record.Rows().Settle(g.t.Context(), string(to.id), []int64{d.Row}, federation.Settlement{At: time.Now()}); err != nil {
 			g.t.Fatal(err)
 		}
 	}

@@ -121,7 +121,7 @@ func (s *side) deliver(ctx context.Context) (on bool) {
 		if s.peers[s.to.id].Deliver(ctx, d) != nil {
 			return on
 		}
-		if s.record.Settle(ctx, string(s.to.id), []int64{d.Row}, federation.Settlement{At: time.Now()}) != nil {
+		if s.record.Rows().Settle(ctx, string(s.to.id), []int64{d.Row}, federation.Settlement{At: time.Now()}) != nil {
 			return on
 		}
 		on = true

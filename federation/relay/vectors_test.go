@@ -100,7 +100,7 @@ func TestWhatHomesSendEachOtherStaysTheSame(t *testing.T) {
 		}
 	}
 	stop()
-	if err := a.record.Settle(t.Context(), "b.test", []int64{rows[0].Row}, federation.Settlement{At: noon}); err != nil {
+	if err := a.record.Rows().Settle(t.Context(), "b.test", []int64{rows[0].Row}, federation.Settlement{At: noon}); err != nil {
 		t.Fatal(err)
 	}
 	offers := told.steps()

@@ -85,12 +85,12 @@ func checkInbox(t *testing.T, record *registry.Record, did federation.DID, want 
 // and the first of them due now.
 func checkOutbox(t *testing.T, record *registry.Record, link string, opened, accepted []federation.Filing) {
 	t.Helper()
-	due, err := record.Heads(t.Context(), link, federationtest.At(1000), 100)
+	due, err := record.Rows().Heads(t.Context(), link, federationtest.At(1000), 100)
 	if err != nil || len(due) != len(opened) {
 		t.Errorf("%d handoffs are due to %s, %v, want %d", len(due), link, err, len(opened))
 	}
 	for n := range opened {
-		steps, err := record.PendingOf(t.Context(), link, opened[n].Event.Handoff, 100)
+		steps, err := record.Rows().PendingOf(t.Context(), link, opened[n].Event.Handoff.String(), 100)
 		if err != nil {
 			t.Fatalf("Lane: %v", err)
 		}

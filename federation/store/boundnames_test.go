@@ -109,7 +109,7 @@ func settle(t *testing.T, record *registry.Record, link string, how federation.S
 	if err != nil || len(rows) != 1 {
 		t.Fatalf("Owed = %v, %v", rows, err)
 	}
-	if err := record.Settle(t.Context(), link, []int64{rows[0].Row}, how); err != nil {
+	if err := record.Rows().Settle(t.Context(), link, []int64{rows[0].Row}, how); err != nil {
 		t.Fatalf("Settle: %v", err)
 	}
 }
@@ -121,7 +121,7 @@ func (s suite) testDeliveries(t *testing.T) {
 	settle(t, record, "airc", federation.Settlement{State: federation.DeliveryRefused, Code: "invalid-target", At: federationtest.At(4)})
 	rows := outboxOf(t, record, "oftc", federation.Delivery{}, 1)
 	for range 2 {
-		if err := record.Attempt(t.Context(), "oftc", []int64{rows[0].Row}); err != nil {
+		if err := record.Rows().Attempt(t.Context(), "oftc", []int64{rows[0].Row}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -44,7 +44,7 @@ func TestAnUnreadableRowStopsNoOtherAndIsSeen(t *testing.T) {
 	if err != nil || len(pending) != 3 || pending[0].Broken != "" || pending[1].Broken == "" || pending[2].Broken != "" {
 		t.Fatalf("owed are %+v, %v; want three, of which the second cannot be read", pending, err)
 	}
-	steps, err := record.PendingOf(ctx, "oftc", federationtest.ID(2), 10)
+	steps, err := record.Rows().PendingOf(ctx, "oftc", federationtest.ID(2).String(), 10)
 	if err != nil || len(steps) != 1 || steps[0].Broken != pending[1].Broken {
 		t.Errorf("its handoff has %+v, %v", steps, err)
 	}
@@ -57,7 +57,7 @@ func TestAnUnreadableRowStopsNoOtherAndIsSeen(t *testing.T) {
 		t.Errorf("waiting are %+v, %v; want all five, the fourth with what is wrong", waiting, err)
 	}
 	gone := federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadBroken, Why: pending[1].Broken, At: federationtest.At(9)}
-	if err := record.Settle(ctx, "oftc", []int64{pending[1].Row}, gone); err != nil {
+	if err := record.Rows().Settle(ctx, "oftc", []int64{pending[1].Row}, gone); err != nil {
 		t.Fatalf("Settle: %v", err)
 	}
 	dead, err := record.DeadLetter(ctx, 1)
@@ -65,7 +65,7 @@ func TestAnUnreadableRowStopsNoOtherAndIsSeen(t *testing.T) {
 		t.Errorf("the dead letter is %+v, %v", dead, err)
 	}
 	given := federation.Settlement{State: federation.DeliveryDelivered, At: federationtest.At(9)}
-	if err := record.Settle(ctx, "oftc", []int64{pending[0].Row, pending[2].Row}, given); err != nil {
+	if err := record.Rows().Settle(ctx, "oftc", []int64{pending[0].Row, pending[2].Row}, given); err != nil {
 		t.Fatalf("Settle: %v", err)
 	}
 	if _, err := raw(t, dir).ExecContext(ctx, `UPDATE event SET body = '{' WHERE seq = 1`); err != nil {

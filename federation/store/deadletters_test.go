@@ -136,7 +136,7 @@ func (s suite) testRevive(t *testing.T) {
 	if ids := letterIDs(t, record, federation.DeadFilter{}, 0, 10); len(ids) != 0 {
 		t.Errorf("letters %v after it was put back", ids)
 	}
-	rows, err := record.PendingOf(t.Context(), "oftc", federationtest.ID(1), 10)
+	rows, err := record.Rows().PendingOf(t.Context(), "oftc", federationtest.ID(1).String(), 10)
 	if err != nil || len(rows) != 2 || rows[0].Entry.Event.ID != federationtest.ID(1) || rows[0].Attempt != 0 {
 		t.Fatalf("the handoff has %+v, %v, want the offer first", rows, err)
 	}
@@ -367,7 +367,7 @@ func (s suite) testHolds(t *testing.T) {
 	if d := diff([]federation.Withheld{other, first}, got); err != nil || d != "" {
 		t.Errorf("Holds: %v (-want +got):\n%s", err, d)
 	}
-	if h, held, err := record.Held(t.Context(), "oftc"); err != nil || !held || diff(first, h) != "" {
+	if h, held, err := record.Rows().Held(t.Context(), "oftc"); err != nil || !held || diff(first, h) != "" {
 		t.Errorf("Held = %+v, %v, %v", h, held, err)
 	}
 	if due := heads(t, record, 100, 10); len(due) != 0 {
@@ -382,7 +382,7 @@ func (s suite) testHolds(t *testing.T) {
 	if err := record.Release(t.Context(), "oftc"); !errors.Is(err, federation.ErrNotFound) {
 		t.Errorf("Release again: %v, want ErrNotFound", err)
 	}
-	if _, held, err := record.Held(t.Context(), "oftc"); err != nil || held {
+	if _, held, err := record.Rows().Held(t.Context(), "oftc"); err != nil || held {
 		t.Errorf("Held after it was released: %v, %v", held, err)
 	}
 }

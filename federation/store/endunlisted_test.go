@@ -55,9 +55,12 @@ func TestEndUnlistedEndsSessionsOfKeysOutsideTheDocument(t *testing.T) {
 			t.Errorf("session %q: %v, want %v", id, err, want)
 		}
 	}
-	due, err := record.TakeWebhooks(t.Context(), now, now.Add(time.Minute), 5)
-	if err != nil || len(due) != 1 || !due[0].Over(now) {
-		t.Errorf("TakeWebhooks = %+v, %v", due, err)
+	due, err := record.Rows().Take(t.Context(), federation.ToWebhook, now, now.Add(time.Minute), 5)
+	if err != nil || len(due) != 1 || due[0].Name != federation.WebhookName(hook.ID) {
+		t.Errorf("Take = %+v, %v", due, err)
+	}
+	if hook, err := record.Webhook(t.Context(), hook.ID); err != nil || !hook.Over(now) {
+		t.Errorf("the webhook is %+v, %v", hook, err)
 	}
 	end(bob, nil, "k")
 }

@@ -70,7 +70,7 @@ func plant(t *testing.T, record *registry.Record) (mine, other federation.Handof
 	if err != nil || len(feed) != 1 {
 		t.Fatalf("the outbox of b.example: %d, %v", len(feed), err)
 	}
-	if err := record.Settle(ctx, "b.example", []int64{feed[0].Row}, federation.Settlement{State: federation.DeliveryDelivered, At: federationtest.At(12)}); err != nil {
+	if err := record.Rows().Settle(ctx, "b.example", []int64{feed[0].Row}, federation.Settlement{State: federation.DeliveryDelivered, At: federationtest.At(12)}); err != nil {
 		t.Fatal(err)
 	}
 	return ev.Handoff, unrelated.View.ID
@@ -96,11 +96,11 @@ func plantWaiting(t *testing.T, record *registry.Record, offer federation.Event)
 	if err != nil {
 		t.Fatalf("plant what waits: %v", err)
 	}
-	feed, err := record.PendingOf(ctx, "oftc", offer.Handoff, 1)
+	feed, err := record.Rows().PendingOf(ctx, "oftc", offer.Handoff.String(), 1)
 	if err != nil || len(feed) != 1 {
 		t.Fatalf("the outbox of oftc: %d, %v", len(feed), err)
 	}
-	if err := record.Settle(ctx, "oftc", []int64{feed[0].Row}, federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadFailed, Why: marker, At: federationtest.At(12)}); err != nil {
+	if err := record.Rows().Settle(ctx, "oftc", []int64{feed[0].Row}, federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadFailed, Why: marker, At: federationtest.At(12)}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -28,12 +28,12 @@ func BenchmarkFarPostgres(b *testing.B) {
 			b.Fatalf("Append: %v", err)
 		}
 		appended = append(appended, time.Since(begun))
-		owed, err := record.PendingOf(b.Context(), "oftc", entry.Event.Handoff, 1)
+		owed, err := record.Rows().PendingOf(b.Context(), "oftc", entry.Event.Handoff.String(), 1)
 		if err != nil || len(owed) != 1 {
 			b.Fatalf("PendingOf = %v, %v, want one row", owed, err)
 		}
 		begun = time.Now()
-		if err := record.Settle(b.Context(), "oftc", []int64{owed[0].Row}, federation.Settlement{At: federationtest.At(5)}); err != nil {
+		if err := record.Rows().Settle(b.Context(), "oftc", []int64{owed[0].Row}, federation.Settlement{At: federationtest.At(5)}); err != nil {
 			b.Fatalf("Settle: %v", err)
 		}
 		settled = append(settled, time.Since(begun))

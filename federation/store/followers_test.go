@@ -42,7 +42,7 @@ func (s suite) testFollower(t *testing.T) {
 	if head.Entry.State != federation.Assigned || head.Entry.Version != 2 || head.Entry.Event.Verb != federation.Accept {
 		t.Errorf("the first delivery has %+v", head.Entry)
 	}
-	if err := record.PushEnded(ctx, h.ID, head.Item, federation.Settlement{At: federationtest.At(10)}); err != nil {
+	if err := record.Rows().Settle(ctx, federation.WebhookName(h.ID), []int64{head.Item}, federation.Settlement{At: federationtest.At(10)}); err != nil {
 		t.Fatal(err)
 	}
 	if got := next(t, record, h, 10); got.Ref() != federationtest.ID(4).String() {

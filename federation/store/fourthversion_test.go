@@ -101,7 +101,7 @@ func checkFourthInbox(t *testing.T, record *registry.Record, now time.Time) {
 		if p.Ref() != steps[i].Event.ID.String() {
 			t.Fatalf("due is %s, want %s", p.Ref(), steps[i].Event.ID)
 		}
-		if err := record.PushEnded(ctx, fourthHook.ID, p.Item, federation.Settlement{At: now}); err != nil {
+		if err := record.Rows().Settle(ctx, federation.WebhookName(fourthHook.ID), []int64{p.Item}, federation.Settlement{At: now}); err != nil {
 			t.Fatal(err)
 		}
 	}

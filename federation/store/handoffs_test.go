@@ -46,7 +46,7 @@ func (s suite) testReceipt(t *testing.T) {
 		if d := diff(want, rows[1]); d != "" {
 			t.Errorf("receipt owed to %s (-want +got):\n%s", link, d)
 		}
-		if err := record.Settle(t.Context(), link, []int64{rows[1].Row}, federation.Settlement{At: federationtest.At(9)}); err != nil {
+		if err := record.Rows().Settle(t.Context(), link, []int64{rows[1].Row}, federation.Settlement{At: federationtest.At(9)}); err != nil {
 			t.Errorf("Settle: %v", err)
 		}
 		if left := outboxOf(t, record, link, federation.Delivery{}, 10); len(left) != 1 {

@@ -133,7 +133,7 @@ func runShared(t *testing.T, open func(t *testing.T) *registry.Record) {
 				f.Links = []string{"other.example"}
 			}
 			mustAppend(t, record, f)
-			rows, err := record.PendingOf(t.Context(), f.Links[0], id, 1)
+			rows, err := record.Rows().PendingOf(t.Context(), f.Links[0], id.String(), 1)
 			if err != nil || len(rows) != 1 {
 				t.Fatalf("Lane: %d rows, %v", len(rows), err)
 			}
@@ -141,7 +141,7 @@ func runShared(t *testing.T, open func(t *testing.T) *registry.Record) {
 			if n == 2 {
 				how.State = federation.DeliveryRefused
 			}
-			if err := record.Settle(t.Context(), f.Links[0], []int64{rows[0].Row}, how); err != nil {
+			if err := record.Rows().Settle(t.Context(), f.Links[0], []int64{rows[0].Row}, how); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -34,7 +34,7 @@ func TestAMessageThatWasReadStaysSo(t *testing.T) {
 	if err != nil || len(owed) != 1 {
 		t.Fatalf("the outbox: %+v, %v", owed, err)
 	}
-	if err := record.Settle(t.Context(), "lab", []int64{owed[0].Row}, federation.Settlement{Shown: true, At: federationtest.At(9)}); err != nil {
+	if err := record.Rows().Settle(t.Context(), "lab", []int64{owed[0].Row}, federation.Settlement{Shown: true, At: federationtest.At(9)}); err != nil {
 		t.Fatal(err)
 	}
 	var ended int64
@@ -140,7 +140,7 @@ func messages(t *testing.T, record *registry.Record) {
 	if diff := cmp.Diff(want, named); diff != "" {
 		t.Errorf("the text about a handoff (-want +got):\n%s", diff)
 	}
-	pending, err := record.PendingOf(ctx, "lab", federation.Conversation(amy, ben), 10)
+	pending, err := record.Rows().PendingOf(ctx, "lab", federation.Conversation(amy, ben).String(), 10)
 	if err != nil || len(pending) != 2 || pending[0].Broken != "" || pending[0].Entry.Text.To != ben || pending[0].Entry.Text.Body != want[0] {
 		t.Fatalf("the outbox: %+v, %v", pending, err)
 	}
@@ -153,7 +153,7 @@ func messages(t *testing.T, record *registry.Record) {
 func delivered(ctx context.Context, t *testing.T, record *registry.Record, d federation.Delivery) {
 	t.Helper()
 	failure := federation.Failure{Reason: "away", At: federationtest.At(4), Next: federationtest.At(9999)}
-	if err := record.Failed(ctx, "lab", d.Row, failure); err != nil {
+	if err := record.Rows().Failed(ctx, "lab", d.Row, failure); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := record.HurryMessages(ctx, "lab", "did:web:other.example"); n != 0 || err != nil {
@@ -162,10 +162,10 @@ func delivered(ctx context.Context, t *testing.T, record *registry.Record, d fed
 	if n, err := record.HurryMessages(ctx, "lab", d.Entry.Text.To); n != 1 || err != nil {
 		t.Errorf("HurryMessages: %d, %v", n, err)
 	}
-	if due, err := record.Heads(ctx, "lab", federationtest.At(5), 10); len(due) != 1 || err != nil {
+	if due, err := record.Rows().Heads(ctx, "lab", federationtest.At(5), 10); len(due) != 1 || err != nil {
 		t.Errorf("due after that: %v, %v", due, err)
 	}
-	if err := record.Settle(ctx, "lab", []int64{d.Row}, federation.Settlement{Shown: true, At: federationtest.At(5)}); err != nil {
+	if err := record.Rows().Settle(ctx, "lab", []int64{d.Row}, federation.Settlement{Shown: true, At: federationtest.At(5)}); err != nil {
 		t.Fatal(err)
 	}
 	if entries, _, err := record.Waiting(ctx, d.Entry.Text.To); entries != 2 || err != nil {
@@ -272,7 +272,7 @@ func chat(t *testing.T, record *registry.Record) {
 	if _, err := record.WithMessageID(ctx, "1LA~9"); !errors.Is(err, federation.ErrNotFound) {
 		t.Errorf("WithMessageID of none: %v", err)
 	}
-	pending, err := record.PendingOf(ctx, "lib", order, 10)
+	pending, err := record.Rows().PendingOf(ctx, "lib", order.String(), 10)
 	if err != nil || len(pending) != 3 || pending[0].Entry.Text.ID != federationtest.ID(1) || pending[0].Entry.Text.Arrival.Name != "amy" {
 		t.Fatalf("the outbox: %+v, %v", pending, err)
 	}

@@ -232,7 +232,7 @@ func (s suite) testNoticePushes(t *testing.T) {
 		if p.Ref() != ref {
 			t.Fatalf("due is %s, want %s", p.Ref(), ref)
 		}
-		if err := record.PushEnded(ctx, h.ID, p.Item, federation.Settlement{At: federationtest.At(11)}); err != nil {
+		if err := record.Rows().Settle(ctx, federation.WebhookName(h.ID), []int64{p.Item}, federation.Settlement{At: federationtest.At(11)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -255,12 +255,12 @@ func (s suite) testNoticePushes(t *testing.T) {
 			t.Errorf("%s is %s after its webhook was enabled again", p.Ref(), p.State)
 		}
 	}
-	for _, ref := range []string{other.ID.String() + "/disabled", mine.Ref()} { // at once, and since it was put back
+	for _, ref := range []string{mine.Ref(), other.ID.String() + "/disabled"} { // both are due: the older one is first
 		p := next(t, record, h, 40)
 		if p.Ref() != ref {
 			t.Errorf("due is %s, want %s", p.Ref(), ref)
 		}
-		if err := record.PushEnded(ctx, h.ID, p.Item, federation.Settlement{At: federationtest.At(41)}); err != nil {
+		if err := record.Rows().Settle(ctx, federation.WebhookName(h.ID), []int64{p.Item}, federation.Settlement{At: federationtest.At(41)}); err != nil {
 			t.Fatal(err)
 		}
 	}

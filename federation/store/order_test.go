@@ -6,6 +6,7 @@ import (
 
 	"baton/federation"
 	"baton/federation/federationtest"
+	"baton/federation/store/deliveries"
 	"baton/federation/store/registry"
 )
 
@@ -50,9 +51,17 @@ func step(t *testing.T, record *registry.Record, n int, verb federation.Verb, vi
 	return f.View
 }
 
-func heads(t *testing.T, record *registry.Record, at, limit int) []federation.HandoffID {
+// lanesOf returns the lanes of handoffs.
+func lanesOf(offers ...int) (lanes []string) {
+	for _, n := range offers {
+		lanes = append(lanes, federationtest.ID(n).String())
+	}
+	return lanes
+}
+
+func heads(t *testing.T, record *registry.Record, at, limit int) []string {
 	t.Helper()
-	due, err := record.Heads(t.Context(), "oftc", federationtest.At(at), limit)
+	due, err := record.Rows().Heads(t.Context(), "oftc", federationtest.At(at), limit)
 	if err != nil {
 		t.Fatalf("Heads: %v", err)
 	}
@@ -62,12 +71,12 @@ func heads(t *testing.T, record *registry.Record, at, limit int) []federation.Ha
 // settleFirst ends the first row of a handoff.
 func settleFirst(t *testing.T, record *registry.Record, id federation.HandoffID, how federation.Settlement) {
 	t.Helper()
-	rows, err := record.PendingOf(t.Context(), "oftc", id, 1)
+	rows, err := record.Rows().PendingOf(t.Context(), "oftc", id.String(), 1)
 	if err != nil || len(rows) != 1 {
 		t.Fatalf("Lane = %+v, %v", rows, err)
 	}
 	for range 2 { // the second time changes nothing
-		if err := record.Settle(t.Context(), "oftc", []int64{rows[0].Row}, how); err != nil {
+		if err := record.Rows().Settle(t.Context(), "oftc", []int64{rows[0].Row}, how); err != nil {
 			t.Fatalf("Settle: %v", err)
 		}
 	}
@@ -76,11 +85,11 @@ func settleFirst(t *testing.T, record *registry.Record, id federation.HandoffID,
 // failFirst notes that the first row of a handoff failed.
 func failFirst(t *testing.T, record *registry.Record, id federation.HandoffID, f federation.Failure) {
 	t.Helper()
-	rows, err := record.PendingOf(t.Context(), "oftc", id, 1)
+	rows, err := record.Rows().PendingOf(t.Context(), "oftc", id.String(), 1)
 	if err != nil || len(rows) != 1 {
 		t.Fatalf("Lane = %+v, %v", rows, err)
 	}
-	if err := record.Failed(t.Context(), "oftc", rows[0].Row, f); err != nil {
+	if err := record.Rows().Failed(t.Context(), "oftc", rows[0].Row, f); err != nil {
 		t.Fatalf("Failed: %v", err)
 	}
 }
@@ -94,7 +103,7 @@ func (s suite) testRanks(t *testing.T) {
 			views[n] = step(t, record, 10*n+i, verb, views[n])
 		}
 	}
-	want := []federation.HandoffID{federationtest.ID(4), federationtest.ID(3), federationtest.ID(2), federationtest.ID(5), federationtest.ID(1)}
+	want := lanesOf(4, 3, 2, 5, 1)
 	if d := diff(want, heads(t, record, 100, 10)); d != "" {
 		t.Errorf("due (-want +got):\n%s", d)
 	}
@@ -122,25 +131,25 @@ func (s suite) testTurn(t *testing.T) {
 	offer(103, senders[2])
 	failFirst(t, record, federationtest.ID(101), federation.Failure{Reason: "busy", At: federationtest.At(10), Next: federationtest.At(20)})
 	failFirst(t, record, federationtest.ID(102), federation.Failure{Reason: "busy", At: federationtest.At(10), Next: federationtest.At(20)})
-	a := []federation.HandoffID{federationtest.ID(1), federationtest.ID(2), federationtest.ID(3)}
+	a := lanesOf(1, 2, 3)
 	for _, c := range []struct {
 		after federation.DID
 		at    int
-		want  federation.Turn
+		want  deliveries.Turn
 	}{
-		{"", 19, federation.Turn{Sender: senders[0], Lanes: a}},
-		{senders[0], 19, federation.Turn{Sender: senders[2], Lanes: []federation.HandoffID{federationtest.ID(103)}}}, // the other one waits
-		{senders[0], 20, federation.Turn{Sender: senders[1], Lanes: []federation.HandoffID{federationtest.ID(101)}}},
-		{senders[1], 20, federation.Turn{Sender: senders[2], Lanes: []federation.HandoffID{federationtest.ID(102), federationtest.ID(103)}}},
-		{senders[2], 20, federation.Turn{Sender: senders[0], Lanes: a}},
-		{"did:plc:unknown", 20, federation.Turn{Sender: senders[0], Lanes: a}},
+		{"", 19, deliveries.Turn{Sender: senders[0], Lanes: a}},
+		{senders[0], 19, deliveries.Turn{Sender: senders[2], Lanes: lanesOf(103)}}, // the other one waits
+		{senders[0], 20, deliveries.Turn{Sender: senders[1], Lanes: lanesOf(101)}},
+		{senders[1], 20, deliveries.Turn{Sender: senders[2], Lanes: lanesOf(102, 103)}},
+		{senders[2], 20, deliveries.Turn{Sender: senders[0], Lanes: a}},
+		{"did:plc:unknown", 20, deliveries.Turn{Sender: senders[0], Lanes: a}},
 	} {
-		got, err := record.Turn(t.Context(), "oftc", c.after, federationtest.At(c.at), 3)
+		got, err := record.Rows().Turn(t.Context(), "oftc", c.after, federationtest.At(c.at), 3)
 		if d := diff(c.want, got); err != nil || d != "" {
 			t.Errorf("after %s at %d: %v (-want +got):\n%s", c.after, c.at, err, d)
 		}
 	}
-	if got, err := record.Turn(t.Context(), "hackint", "", federationtest.At(20), 3); err != nil || got.Sender != "" {
+	if got, err := record.Rows().Turn(t.Context(), "hackint", "", federationtest.At(20), 3); err != nil || got.Sender != "" {
 		t.Errorf("at a link without deliveries: %v, %v", got, err)
 	}
 }
@@ -151,21 +160,21 @@ func (s suite) testFailed(t *testing.T) {
 	step(t, record, 3, federation.Accept, views[1])
 	failFirst(t, record, federationtest.ID(1), federation.Failure{Reason: "busy", At: federationtest.At(10), Next: federationtest.At(20)})
 	failFirst(t, record, federationtest.ID(1), federation.Failure{Reason: "busier", At: federationtest.At(20), Next: federationtest.At(40), Counted: true})
-	if d := diff([]federation.HandoffID{federationtest.ID(2)}, heads(t, record, 39, 10)); d != "" {
+	if d := diff(lanesOf(2), heads(t, record, 39, 10)); d != "" {
 		t.Errorf("due before its time (-want +got):\n%s", d)
 	}
-	if d := diff([]federation.HandoffID{federationtest.ID(1), federationtest.ID(2)}, heads(t, record, 40, 10)); d != "" {
+	if d := diff(lanesOf(1, 2), heads(t, record, 40, 10)); d != "" {
 		t.Errorf("due at its time (-want +got):\n%s", d)
 	}
-	rows, err := record.PendingOf(t.Context(), "oftc", federationtest.ID(1), 10)
+	rows, err := record.Rows().PendingOf(t.Context(), "oftc", federationtest.ID(1).String(), 10)
 	if err != nil || len(rows) != 2 || rows[0].Attempt != 1 || rows[0].Reason != "busier" || !rows[0].Next.Equal(federationtest.At(40)) || rows[1].Entry.Event.ID != federationtest.ID(3) {
 		t.Errorf("the handoff has %+v, %v", rows, err)
 	}
-	if one, err := record.PendingOf(t.Context(), "oftc", federationtest.ID(1), 1); err != nil || len(one) != 1 {
+	if one, err := record.Rows().PendingOf(t.Context(), "oftc", federationtest.ID(1).String(), 1); err != nil || len(one) != 1 {
 		t.Errorf("one row of the handoff is %+v, %v", one, err)
 	}
 	settleFirst(t, record, federationtest.ID(1), federation.Settlement{At: federationtest.At(41)})
-	if d := diff([]federation.HandoffID{federationtest.ID(1), federationtest.ID(2)}, heads(t, record, 1, 10)); d != "" {
+	if d := diff(lanesOf(1, 2), heads(t, record, 1, 10)); d != "" {
 		t.Errorf("due once it was delivered (-want +got):\n%s", d)
 	}
 }
@@ -176,7 +185,7 @@ func (s suite) testPersonal(t *testing.T) {
 	views[1] = step(t, record, 3, federation.Accept, views[1])
 	lane := func(want ...federation.EventID) []federation.Delivery {
 		t.Helper()
-		rows, err := record.PendingOf(t.Context(), "oftc", federationtest.ID(1), 10)
+		rows, err := record.Rows().PendingOf(t.Context(), "oftc", federationtest.ID(1).String(), 10)
 		var got []federation.EventID
 		for _, row := range rows {
 			got = append(got, row.Entry.Event.ID)
@@ -187,7 +196,7 @@ func (s suite) testPersonal(t *testing.T) {
 		return rows
 	}
 	failFirst(t, record, federationtest.ID(1), federation.Failure{Reason: "away", At: federationtest.At(10), Next: federationtest.At(90), Counted: true, Personal: true})
-	if d := diff([]federation.HandoffID{federationtest.ID(1)}, heads(t, record, 11, 10)); d != "" {
+	if d := diff(lanesOf(1), heads(t, record, 11, 10)); d != "" {
 		t.Errorf("due behind the row that waits (-want +got):\n%s", d)
 	}
 	rows := lane(federationtest.ID(3), federationtest.ID(1))
@@ -199,11 +208,11 @@ func (s suite) testPersonal(t *testing.T) {
 		t.Errorf("due before its time are %v", due)
 	}
 	step(t, record, 4, federation.Progress, views[1])
-	if d := diff([]federation.HandoffID{federationtest.ID(1)}, heads(t, record, 91, 10)); d != "" {
+	if d := diff(lanesOf(1), heads(t, record, 91, 10)); d != "" {
 		t.Errorf("due with a new row (-want +got):\n%s", d)
 	}
 	lane(federationtest.ID(4), federationtest.ID(1))
-	if err := record.Hurry(t.Context(), "oftc"); err != nil {
+	if err := record.Rows().Hurry(t.Context(), "oftc"); err != nil {
 		t.Fatal(err)
 	}
 	if rows = lane(federationtest.ID(1), federationtest.ID(4)); !rows[0].Personal || !rows[0].Next.IsZero() {
@@ -220,27 +229,27 @@ func (s suite) testStuck(t *testing.T) {
 	private := federationtest.File(federationtest.Offer(3, ada, cleo), federation.View{})
 	private.Links = []string{"oftc"}
 	mustAppend(t, record, private)
-	if _, err := record.Stuck(t.Context(), "oftc", bob, federationtest.At(5)); !errors.Is(err, federation.ErrNotFound) {
+	if _, err := record.Rows().Stuck(t.Context(), "oftc", bob, federationtest.At(5)); !errors.Is(err, federation.ErrNotFound) {
 		t.Errorf("Stuck with nothing that waits: %v, want ErrNotFound", err)
 	}
 	for n := 1; n <= 3; n++ {
 		failFirst(t, record, federationtest.ID(n), federation.Failure{Reason: "away", At: federationtest.At(5), Next: federationtest.At(50)})
 	}
-	for did, want := range map[federation.DID]federation.HandoffID{cleo: federationtest.ID(3), bob: federationtest.ID(1), "did:plc:nobody": federationtest.ID(1), "": federationtest.ID(1)} {
-		if got, err := record.Stuck(t.Context(), "oftc", did, federationtest.At(6)); err != nil || got != want {
-			t.Errorf("Stuck for %q = %s, %v, want %s", did, got, err, want)
+	for did, want := range map[federation.DID]int{cleo: 3, bob: 1, "did:plc:nobody": 1, "": 1} {
+		if got, err := record.Rows().Stuck(t.Context(), "oftc", did, federationtest.At(6)); err != nil || got != federationtest.ID(want).String() {
+			t.Errorf("Stuck for %q = %s, %v, want that of %d", did, got, err, want)
 		}
 	}
 	if due := heads(t, record, 6, 10); len(due) != 0 {
 		t.Errorf("due are %v", due)
 	}
-	if err := record.Hurry(t.Context(), "oftc"); err != nil {
+	if err := record.Rows().Hurry(t.Context(), "oftc"); err != nil {
 		t.Fatalf("Hurry: %v", err)
 	}
 	if due := heads(t, record, 6, 10); len(due) != 3 {
 		t.Errorf("due after Hurry are %v, want all", due)
 	}
-	if rows, err := record.PendingOf(t.Context(), "oftc", federationtest.ID(1), 1); err != nil || rows[0].Attempt != 1 {
+	if rows, err := record.Rows().PendingOf(t.Context(), "oftc", federationtest.ID(1).String(), 1); err != nil || rows[0].Attempt != 1 {
 		t.Errorf("after Hurry: %+v, %v, want its attempt counted still", rows, err)
 	}
 }
@@ -259,7 +268,7 @@ func (s suite) testStuckOfTheBusy(t *testing.T) {
 		mustAppend(t, record, waits)
 		failFirst(t, record, federationtest.ID(n), federation.Failure{Reason: "away", At: federationtest.At(500), Next: federationtest.At(900)})
 	}
-	if got, err := record.Stuck(t.Context(), "oftc", ada, federationtest.At(600)); err != nil || got != federationtest.ID(newest) {
+	if got, err := record.Rows().Stuck(t.Context(), "oftc", ada, federationtest.At(600)); err != nil || got != federationtest.ID(newest).String() {
 		t.Errorf("Stuck = %s, %v, want %s", got, err, federationtest.ID(newest))
 	}
 }
@@ -329,7 +338,7 @@ func (s suite) testExpire(t *testing.T) {
 			t.Errorf("Expire = %d, %v, want %d", n, err, want)
 		}
 	}
-	if d := diff([]federation.HandoffID{federationtest.ID(3)}, heads(t, record, 100, 10)); d != "" {
+	if d := diff(lanesOf(3), heads(t, record, 100, 10)); d != "" {
 		t.Errorf("left (-want +got):\n%s", d)
 	}
 	counts, err := record.CountDead(t.Context())

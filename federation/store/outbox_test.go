@@ -23,7 +23,7 @@ func runOutbox(t *testing.T, open func(t *testing.T) *registry.Record) {
 func (s suite) testOwedIn(t *testing.T) {
 	record := s.open(t)
 	rows := oweOffers(t, record, 2)
-	if err := record.Settle(t.Context(), "airc", rows, federation.Settlement{}); err != nil {
+	if err := record.Rows().Settle(t.Context(), "airc", rows, federation.Settlement{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
@@ -41,10 +41,10 @@ func (s suite) testAttempts(t *testing.T) {
 	record := s.open(t)
 	rows := oweOffers(t, record, 3)
 	for _, err := range []error{
-		record.Attempt(t.Context(), "oftc", rows[:2]),
-		record.Attempt(t.Context(), "oftc", rows[:1]),
-		record.Attempt(t.Context(), "airc", rows),
-		record.Attempt(t.Context(), "oftc", nil),
+		record.Rows().Attempt(t.Context(), "oftc", rows[:2]),
+		record.Rows().Attempt(t.Context(), "oftc", rows[:1]),
+		record.Rows().Attempt(t.Context(), "airc", rows),
+		record.Rows().Attempt(t.Context(), "oftc", nil),
 	} {
 		if err != nil {
 			t.Errorf("Attempt: %v", err)
@@ -63,11 +63,11 @@ func (s suite) testSettled(t *testing.T) {
 	record := s.open(t)
 	rows := oweOffers(t, record, 3)
 	for link, settled := range map[string][]int64{"oftc": rows[1:], "airc": rows[:1]} {
-		if err := record.Settle(t.Context(), link, settled, federation.Settlement{At: federationtest.At(9)}); err != nil {
+		if err := record.Rows().Settle(t.Context(), link, settled, federation.Settlement{At: federationtest.At(9)}); err != nil {
 			t.Errorf("Settle: %v", err)
 		}
 	}
-	if err := record.Settle(t.Context(), "oftc", rows[1:], federation.Settlement{At: federationtest.At(9)}); err != nil {
+	if err := record.Rows().Settle(t.Context(), "oftc", rows[1:], federation.Settlement{At: federationtest.At(9)}); err != nil {
 		t.Errorf("Settle again: %v", err)
 	}
 	later := federationtest.File(federationtest.Offer(9, ada, bob), federation.View{})
@@ -87,7 +87,7 @@ func (s suite) testGiven(t *testing.T) {
 		if i == 1 {
 			settled.State = federation.DeliveryRefused
 		}
-		if err := record.Settle(t.Context(), "oftc", []int64{row}, settled); err != nil {
+		if err := record.Rows().Settle(t.Context(), "oftc", []int64{row}, settled); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -133,7 +133,7 @@ func (s suite) testShownToPeople(t *testing.T) {
 		shown bool
 		left  int // waiting for ada: her offer binds her to oftc
 	}{{"airc", true, 1}, {"oftc", true, 0}} {
-		if err := record.Settle(t.Context(), step.link, []int64{row}, federation.Settlement{Shown: step.shown, At: federationtest.At(9)}); err != nil {
+		if err := record.Rows().Settle(t.Context(), step.link, []int64{row}, federation.Settlement{Shown: step.shown, At: federationtest.At(9)}); err != nil {
 			t.Fatalf("Settle: %v", err)
 		}
 		if n, _, err := record.Waiting(t.Context(), ada); err != nil || n != step.left {

@@ -41,11 +41,11 @@ func awaitRuling(t *testing.T, record *registry.Record) {
 		if err := record.Await(t.Context(), pending, 0); err != nil {
 			t.Fatal(err)
 		}
-		steps, err := record.PendingOf(t.Context(), "lab", entry.Event.Handoff, 1)
+		steps, err := record.Rows().PendingOf(t.Context(), "lab", entry.Event.Handoff.String(), 1)
 		if err != nil || len(steps) != 1 {
 			t.Fatal(steps, err)
 		}
-		err = record.Settle(t.Context(), "lab", []int64{steps[0].Row}, federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadFailed, At: federationtest.At(n)})
+		err = record.Rows().Settle(t.Context(), "lab", []int64{steps[0].Row}, federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadFailed, At: federationtest.At(n)})
 		if err != nil {
 			t.Fatal(err)
 		}

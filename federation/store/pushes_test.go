@@ -3,6 +3,7 @@ package store_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"baton/federation"
@@ -11,35 +12,30 @@ import (
 	"baton/federation/store/registry"
 )
 
-// next returns the due delivery to a webhook.
+// next returns the first due delivery to a webhook.
 func next(t *testing.T, record *registry.Record, h federation.Webhook, now int) federation.Push {
 	t.Helper()
-	due, err := record.DuePushes(t.Context(), h.ID, federationtest.At(now), 100)
+	to := federation.WebhookName(h.ID)
+	due, err := record.Rows().Heads(t.Context(), to, federationtest.At(now), 100)
 	if err != nil || len(due) == 0 {
-		t.Fatalf("DuePushes at %d: %v, %v", now, due, err)
+		t.Fatalf("Heads at %d: %v, %v", now, due, err)
 	}
-	p, err := record.DuePush(t.Context(), h.ID, due[0].Item, federationtest.At(now))
-	if err != nil {
-		t.Fatalf("DuePush at %d: %v", now, err)
+	pending, err := record.Rows().PendingOf(t.Context(), to, due[0], 1)
+	if err != nil || len(pending) != 1 {
+		t.Fatalf("PendingOf(%s) at %d: %+v, %v", due[0], now, pending, err)
 	}
-	return p
+	return *pending[0].Push
 }
 
 // nothing fails if a delivery to a webhook is due.
 func nothing(t *testing.T, record *registry.Record, h federation.Webhook, now int) {
 	t.Helper()
-	due, err := record.DuePushes(t.Context(), h.ID, federationtest.At(now), 100)
+	due, err := record.Rows().Heads(t.Context(), federation.WebhookName(h.ID), federationtest.At(now), 100)
 	if len(due) != 0 || err != nil {
 		t.Errorf("due at %d is %v, %v, want nothing", now, due, err)
 	}
-	all, err := record.Pushes(t.Context(), h.ID, 0, 100)
-	for _, p := range all {
-		if _, none := record.DuePush(t.Context(), h.ID, p.Item, federationtest.At(now)); !errors.Is(none, federation.ErrNotFound) {
-			t.Errorf("at %d %s is due: %v", now, p.Ref(), none)
-		}
-	}
-	if err != nil {
-		t.Error(err)
+	if all := turns(t.Context(), t, record, federation.WebhookName(h.ID), now); len(all) != 0 {
+		t.Errorf("at %d it is the turn of %v", now, all)
 	}
 }
 
@@ -73,18 +69,18 @@ func (s suite) testPushLane(t *testing.T) {
 	if head.Ref() != offer.Event.ID.String() {
 		t.Fatalf("the first is %s", head.Ref())
 	}
-	if err := record.PushFailed(ctx, h.ID, head.Item, federation.Failure{Reason: "x", At: federationtest.At(10), Next: federationtest.At(70)}); err != nil {
+	if err := record.Rows().Failed(ctx, federation.WebhookName(h.ID), head.Item, federation.Failure{Reason: "x", At: federationtest.At(10), Next: federationtest.At(70)}); err != nil {
 		t.Fatal(err)
 	}
 	other := next(t, record, h, 11)
 	if other.Ref() != federationtest.ID(3).String() {
 		t.Errorf("the step behind one that failed goes before another handoff: %s", other.Ref())
 	}
-	if err := record.PushEnded(ctx, h.ID, other.Item, federation.Settlement{At: federationtest.At(11)}); err != nil {
+	if err := record.Rows().Settle(ctx, federation.WebhookName(h.ID), []int64{other.Item}, federation.Settlement{At: federationtest.At(11)}); err != nil {
 		t.Fatal(err)
 	}
 	nothing(t, record, h, 69)
-	if err := record.PushEnded(ctx, h.ID, next(t, record, h, 70).Item, federation.Settlement{At: federationtest.At(70)}); err != nil {
+	if err := record.Rows().Settle(ctx, federation.WebhookName(h.ID), []int64{next(t, record, h, 70).Item}, federation.Settlement{At: federationtest.At(70)}); err != nil {
 		t.Fatal(err)
 	}
 	if got := next(t, record, h, 70); got.Ref() != cancel.Event.ID.String() {
@@ -115,29 +111,30 @@ func (s suite) testDueSenders(t *testing.T) {
 	if err := record.DisableWebhook(ctx, hush.ID, "status 410", federationtest.At(9)); err != nil {
 		t.Fatal(err)
 	}
-	senders := func(h federation.Webhook, limit int) (from []string) {
-		due, err := record.DuePushes(ctx, h.ID, federationtest.At(10), limit)
-		if err != nil {
-			t.Fatalf("DuePushes: %v", err)
+	senders := func(to string) (from []federation.DID) {
+		var after federation.DID
+		for {
+			turn, err := record.Rows().Turn(ctx, to, after, federationtest.At(10), 10)
+			if err != nil {
+				t.Fatalf("Turn: %v", err)
+			}
+			if turn.Sender == "" || slices.Contains(from, turn.Sender) {
+				return from
+			}
+			from, after = append(from, turn.Sender), turn.Sender
 		}
-		for _, d := range due {
-			from = append(from, d.Sender)
-		}
-		return from
 	}
 	for _, tt := range []struct {
-		name  string
-		hook  federation.Webhook
-		limit int
-		want  []string
+		name string
+		hook federation.WebhookID
+		want []federation.DID
 	}{
-		{"inbox", h, 10, []string{string(ada), string(cleo), string(bob)}},
-		{"inbox, one", h, 1, []string{string(ada)}},
-		{"inbox, none", h, 0, nil},
-		{"agent", ofAgent, 10, []string{"system", "another"}},
-		{"disabled", hush, 10, nil},
+		{"inbox", h.ID, []federation.DID{ada, bob, cleo}}, // as the record met them,
+		{"agent", ofAgent.ID, []federation.DID{"system", "another"}},
+		{"disabled", hush.ID, nil},
+		{"unknown", federationtest.ID(8888), nil},
 	} {
-		if d := diff(tt.want, senders(tt.hook, tt.limit)); d != "" {
+		if d := diff(tt.want, senders(federation.WebhookName(tt.hook))); d != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, d)
 		}
 	}
@@ -145,11 +142,8 @@ func (s suite) testDueSenders(t *testing.T) {
 	if _, err := record.PushAgain(ctx, h.ID, "", federationtest.At(10)); err != nil {
 		t.Fatal(err)
 	}
-	if d := diff([]string{string(ada), string(cleo), string(bob)}, senders(h, 10)); d != "" {
+	if d := diff([]federation.DID{ada, bob, cleo}, senders(federation.WebhookName(h.ID))); d != "" {
 		t.Errorf("put back (-want +got):\n%s", d)
-	}
-	if _, err := record.DuePushes(ctx, federationtest.ID(8888), federationtest.At(10), 10); !errors.Is(err, federation.ErrNotFound) {
-		t.Errorf("DuePushes of an unknown webhook: %v", err)
 	}
 }
 
@@ -160,8 +154,8 @@ func (s suite) testPushFailed(t *testing.T) {
 	p := next(t, record, h, 10)
 	for n := 1; n <= 2; n++ {
 		f := federation.Failure{Reason: fmt.Sprintf("status 50%d", n), At: federationtest.At(10 * n), Next: federationtest.At(10*n + 60)}
-		if err := record.PushFailed(ctx, h.ID, p.Item, f); err != nil {
-			t.Fatalf("PushFailed: %v", err)
+		if err := record.Rows().Failed(ctx, federation.WebhookName(h.ID), p.Item, f); err != nil {
+			t.Fatalf("Failed: %v", err)
 		}
 	}
 	nothing(t, record, h, 79)
@@ -169,13 +163,13 @@ func (s suite) testPushFailed(t *testing.T) {
 	if got.Attempt != 2 || got.Reason != "status 502" || !got.Next.Equal(federationtest.At(80)) || got.State != federation.DeliveryWaiting {
 		t.Errorf("after two attempts: %+v", got)
 	}
-	if err := record.LetGo(ctx, h.ID, federationtest.At(81)); err != nil {
+	if err := record.Rows().LetGo(ctx, federation.WebhookName(h.ID), federationtest.At(81)); err != nil {
 		t.Fatal(err)
 	}
-	if due, err := record.NextDue(ctx, federationtest.At(80)); !due.Equal(federationtest.At(81)) || err != nil {
+	if due, err := record.Rows().NextDue(ctx, federation.ToWebhook, federationtest.At(80)); !due.Equal(federationtest.At(81)) || err != nil {
 		t.Errorf("due next at %v, %v, want %v", due, err, federationtest.At(81))
 	}
-	if due, err := record.NextDue(ctx, federationtest.At(81)); !due.IsZero() || err != nil {
+	if due, err := record.Rows().NextDue(ctx, federation.ToWebhook, federationtest.At(81)); !due.IsZero() || err != nil {
 		t.Errorf("due after that at %v, %v", due, err)
 	}
 	if got := takenWebhooks(t, record, 80, 1); len(got) != 0 {
@@ -184,7 +178,7 @@ func (s suite) testPushFailed(t *testing.T) {
 	if got := takenWebhooks(t, record, 81, 1); len(got) != 1 {
 		t.Error("a webhook is not due when its push is")
 	}
-	if err := record.PushFailed(ctx, federationtest.ID(8888), p.Item, federation.Failure{At: federationtest.At(80), Next: federationtest.At(81)}); err != nil {
+	if err := record.Rows().Failed(ctx, federation.WebhookName(federationtest.ID(8888)), p.Item, federation.Failure{At: federationtest.At(80), Next: federationtest.At(81)}); err != nil {
 		t.Errorf("a failure of a webhook that is gone: %v", err)
 	}
 }
@@ -199,8 +193,8 @@ func (s suite) testPushed(t *testing.T) {
 		t.Fatalf("%d wait before, %v", n, err)
 	}
 	for range 2 {
-		if err := record.PushEnded(ctx, h.ID, p.Item, federation.Settlement{At: federationtest.At(11)}); err != nil {
-			t.Fatalf("PushEnded: %v", err)
+		if err := record.Rows().Settle(ctx, federation.WebhookName(h.ID), []int64{p.Item}, federation.Settlement{At: federationtest.At(11)}); err != nil {
+			t.Fatalf("Settle: %v", err)
 		}
 	}
 	if n, _, err := record.Waiting(ctx, bob); n != 0 || err != nil {
@@ -221,8 +215,8 @@ func (s suite) testPushed(t *testing.T) {
 func dead(t *testing.T, record *registry.Record, h federation.Webhook, now int) {
 	t.Helper()
 	how := federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadFailed, Why: "status 500", At: federationtest.At(now)}
-	if err := record.PushEnded(t.Context(), h.ID, next(t, record, h, now).Item, how); err != nil {
-		t.Fatalf("PushEnded: %v", err)
+	if err := record.Rows().Settle(t.Context(), federation.WebhookName(h.ID), []int64{next(t, record, h, now).Item}, how); err != nil {
+		t.Fatalf("Settle: %v", err)
 	}
 }
 
@@ -231,7 +225,7 @@ func (s suite) testPushDead(t *testing.T) {
 	h := addWebhook(t, record, 1, bob)
 	offer := federationtest.File(federationtest.Offer(1, ada, bob), federation.View{})
 	mustAppend(t, record, offer)
-	if err := record.PushFailed(ctx, h.ID, next(t, record, h, 5).Item, federation.Failure{Reason: "status 502", At: federationtest.At(5), Next: federationtest.At(6)}); err != nil {
+	if err := record.Rows().Failed(ctx, federation.WebhookName(h.ID), next(t, record, h, 5).Item, federation.Failure{Reason: "status 502", At: federationtest.At(5), Next: federationtest.At(6)}); err != nil {
 		t.Fatal(err)
 	}
 	dead(t, record, h, 10)
@@ -276,7 +270,7 @@ func (s suite) testPushAgain(t *testing.T) {
 	for n := 1; n <= 3; n++ {
 		mustAppend(t, record, federationtest.File(federationtest.Offer(n, ada, bob), federation.View{}))
 	}
-	if err := record.PushEnded(ctx, h.ID, next(t, record, h, 10).Item, federation.Settlement{At: federationtest.At(10)}); err != nil {
+	if err := record.Rows().Settle(ctx, federation.WebhookName(h.ID), []int64{next(t, record, h, 10).Item}, federation.Settlement{At: federationtest.At(10)}); err != nil {
 		t.Fatal(err)
 	}
 	dead(t, record, h, 11)

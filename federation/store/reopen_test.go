@@ -79,7 +79,7 @@ func populate(t *testing.T, record *registry.Record) {
 	session := federation.Session{ID: "one", Participant: "judge", Generation: 2, Expires: federationtest.At(60)}
 	err := errors.Join(offered, accepted, held, posted, consented, blocked, gone, over, waits, pruned, rest, leased,
 		record.Advance(ctx, bob, "desk", "", federationtest.At(22)),
-		record.AddAgent(ctx, judge), record.Attempt(ctx, "oftc", []int64{1}), record.Ready(ctx),
+		record.AddAgent(ctx, judge), record.Rows().Attempt(ctx, "oftc", []int64{1}), record.Ready(ctx),
 		record.Keep(ctx, opened.View.ID, *federationtest.Vouch(opened.Event, "rendition").Evidence),
 		record.Read(ctx, bob, []federation.EventID{opened.Event.ID}, federationtest.At(22)), record.StartSession(ctx, session))
 	if err != nil {

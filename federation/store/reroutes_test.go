@@ -31,7 +31,7 @@ func offerOn(t *testing.T, record *registry.Record, n int, to federation.DID, li
 // pendingIDs returns the steps of a handoff in an outbox, and how many of them are due now.
 func pendingIDs(t *testing.T, record *registry.Record, link string, id federation.HandoffID) (ids []federation.EventID, due int) {
 	t.Helper()
-	pending, err := record.PendingOf(t.Context(), link, id, 10)
+	pending, err := record.Rows().PendingOf(t.Context(), link, id.String(), 10)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func pendingIDs(t *testing.T, record *registry.Record, link string, id federatio
 			t.Errorf("%d attempts count on %s", d.Attempt, d.Entry.Event.ID)
 		}
 	}
-	heads, err := record.Heads(t.Context(), link, federationtest.At(100), 10)
+	heads, err := record.Rows().Heads(t.Context(), link, federationtest.At(100), 10)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,11 +63,11 @@ func (s suite) testReroute(t *testing.T) {
 	accept := federationtest.File(federationtest.Step(2, federationtest.Offer(1, ada, bob), federation.Accept, bob), view)
 	accept.Links = []string{"b.test", "homes"}
 	mustAppend(t, record, accept)
-	pending, err := record.PendingOf(t.Context(), "b.test", federationtest.ID(1), 1)
+	pending, err := record.Rows().PendingOf(t.Context(), "b.test", federationtest.ID(1).String(), 1)
 	if err != nil || len(pending) != 1 {
 		t.Fatalf("b.test has %+v, %v", pending, err)
 	}
-	if err := record.Failed(t.Context(), "b.test", pending[0].Row, federation.Failure{At: federationtest.At(5), Next: federationtest.At(90), Reason: "it is away"}); err != nil {
+	if err := record.Rows().Failed(t.Context(), "b.test", pending[0].Row, federation.Failure{At: federationtest.At(5), Next: federationtest.At(90), Reason: "it is away"}); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // the second time changes nothing
@@ -89,7 +89,7 @@ func (s suite) testReroute(t *testing.T) {
 func (s suite) testRerouteTwice(t *testing.T) {
 	record := s.open(t)
 	offerOn(t, record, 1, bob, "b.test", "homes")
-	pending, err := record.PendingOf(t.Context(), "b.test", federationtest.ID(1), 10)
+	pending, err := record.Rows().PendingOf(t.Context(), "b.test", federationtest.ID(1).String(), 10)
 	if err != nil || len(pending) != 1 {
 		t.Fatalf("b.test has %+v, %v", pending, err)
 	}
@@ -160,7 +160,7 @@ func (s suite) testRouteUnread(t *testing.T) {
 	if err != nil || len(waits) != 1 || !waits[0].Queued.Equal(federationtest.At(60)) {
 		t.Errorf("WaitingFor = %+v, %v; want it to wait since it was routed", waits, err)
 	}
-	if err := record.Settle(t.Context(), "homes", []int64{pending[0].Row}, federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadExpired, At: federationtest.At(90)}); err != nil {
+	if err := record.Rows().Settle(t.Context(), "homes", []int64{pending[0].Row}, federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadExpired, At: federationtest.At(90)}); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := record.RouteUnread(t.Context(), bob, "homes", federationtest.At(99)); err != nil || n != 0 {

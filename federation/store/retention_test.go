@@ -148,7 +148,7 @@ func (s suite) testPruneStays(t *testing.T) {
 			if n := pruned(t, record, later, 10); n != 0 {
 				t.Errorf("%d handoffs are pruned while %s is owed %s", n, link, d.Entry.Event.Verb)
 			}
-			if err := record.Settle(t.Context(), link, []int64{d.Row}, federation.Settlement{Shown: true, At: federationtest.At(9)}); err != nil {
+			if err := record.Rows().Settle(t.Context(), link, []int64{d.Row}, federation.Settlement{Shown: true, At: federationtest.At(9)}); err != nil {
 				t.Fatalf("Settle: %v", err)
 			}
 		}

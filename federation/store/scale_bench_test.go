@@ -167,10 +167,10 @@ func BenchmarkWaiting(b *testing.B) {
 	for b.Loop() {
 		for i, link := range links {
 			begun := time.Now()
-			if due, err := record.Heads(b.Context(), link, federationtest.At(0), pageLength); err != nil || len(due) != 0 {
+			if due, err := record.Rows().Heads(b.Context(), link, federationtest.At(0), pageLength); err != nil || len(due) != 0 {
 				b.Fatalf("Heads = %v, %v, want none", due, err)
 			}
-			if _, err := record.Stuck(b.Context(), link, ada, federationtest.At(0)); err != nil {
+			if _, err := record.Rows().Stuck(b.Context(), link, ada, federationtest.At(0)); err != nil {
 				b.Fatalf("Stuck: %v", err)
 			}
 			took[i] = append(took[i], time.Since(begun))
@@ -189,7 +189,7 @@ func failAll(b *testing.B, record *registry.Record, link string) {
 			b.Fatalf("Outbox: %v", err)
 		}
 		for _, d := range owed {
-			if err := record.Failed(b.Context(), link, d.Row, failed); err != nil {
+			if err := record.Rows().Failed(b.Context(), link, d.Row, failed); err != nil {
 				b.Fatalf("Failed: %v", err)
 			}
 			after = d

@@ -114,9 +114,11 @@ func (s suite) testSessionsOfADIDEndWithItsKey(t *testing.T) {
 	if err := record.StartSession(t.Context(), ended); !errors.Is(err, federation.ErrSessionEnded) {
 		t.Errorf("StartSession with a revoked key: %v", err)
 	}
-	due, err := record.TakeWebhooks(t.Context(), federationtest.At(20), federationtest.At(30), 5)
-	if err != nil || len(due) != 1 || !due[0].Over(federationtest.At(20)) {
-		t.Errorf("TakeWebhooks = %+v, %v", due, err)
+	if due := takenWebhooks(t, record, 20, 5); len(due) != 1 || due[0] != federation.WebhookName(hook.ID) {
+		t.Errorf("taken are %v", due)
+	}
+	if hook, err := record.Webhook(t.Context(), hook.ID); err != nil || !hook.Over(federationtest.At(20)) {
+		t.Errorf("the webhook is %+v, %v", hook, err)
 	}
 	hook = federation.Webhook{ID: federationtest.ID(9002), DID: bob, URL: "https://bob.example/2", Since: federationtest.At(20), Session: "one"}
 	if err := record.AddWebhook(t.Context(), hook, 5); !errors.Is(err, federation.ErrSessionEnded) {

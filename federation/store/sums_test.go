@@ -101,7 +101,7 @@ func checkAttempts(t *testing.T, record *registry.Record, attempts func() string
 	mustAppend(t, record, federationtest.File(federationtest.Offer(3, ada, bob), federation.View{}))
 	for _, h := range []federation.Webhook{follower, inbox, messages} {
 		failed := federation.Failure{Reason: "status 500", At: federationtest.At(10), Next: federationtest.At(20)}
-		if err := record.PushFailed(t.Context(), h.ID, next(t, record, h, 10).Item, failed); err != nil {
+		if err := record.Rows().Failed(t.Context(), federation.WebhookName(h.ID), next(t, record, h, 10).Item, failed); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -50,10 +50,16 @@ func TestTheCoreWorksWithoutTablesOfANetwork(t *testing.T) {
 				"Used":       func() error { _, err := record.Used(t.Context()); return err },
 				"AddHook":    func() error { return record.AddWebhook(t.Context(), hook, 1) },
 				"PushAgain":  func() error { _, err := record.PushAgain(t.Context(), hook.ID, "m", now); return ignoreMissing(err) },
-				"DuePushes":  func() error { _, err := record.DuePushes(t.Context(), hook.ID, now, 9); return ignoreMissing(err) },
-				"DuePush":    func() error { _, err := record.DuePush(t.Context(), hook.ID, 1, now); return ignoreMissing(err) },
-				"Enqueue":    func() error { return record.Enqueue(t.Context(), relay) },
-				"Bury":       func() error { return record.Bury(t.Context(), 1, federation.DeadFailed, "away", now) },
+				"Turn": func() error {
+					_, err := record.Rows().Turn(t.Context(), federation.WebhookName(hook.ID), "", now, 9)
+					return err
+				},
+				"PendingOf": func() error {
+					_, err := record.Rows().PendingOf(t.Context(), federation.WebhookName(hook.ID), "system", 9)
+					return ignoreMissing(err)
+				},
+				"Enqueue": func() error { return record.Enqueue(t.Context(), relay) },
+				"Bury":    func() error { return record.Bury(t.Context(), 1, federation.DeadFailed, "away", now) },
 				"WaitingFor": func() error {
 					_, _, err := record.WaitingFor(t.Context(), federation.WaitingFilter{}, "", 10)
 					return err

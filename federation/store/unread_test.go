@@ -270,7 +270,7 @@ func (s suite) testReader(t *testing.T) {
 	}
 	unread(t, record, 3, "oftc")
 	row := outboxOf(t, record, "oftc", federation.Delivery{}, 10)[1].Row
-	if err := record.Settle(t.Context(), "oftc", []int64{row}, federation.Settlement{At: federationtest.At(4)}); err != nil {
+	if err := record.Rows().Settle(t.Context(), "oftc", []int64{row}, federation.Settlement{At: federationtest.At(4)}); err != nil {
 		t.Fatal(err)
 	}
 	channel := federation.Delivered{Event: federationtest.ID(3), Link: "oftc", State: federation.DeliveryDelivered, Ended: federationtest.At(4)}
@@ -280,7 +280,7 @@ func (s suite) testReader(t *testing.T) {
 	accept.Event.Arrival.Link = "oftc" // where the people see what is written from now on
 	mustAppend(t, record, accept)
 	row = outboxOf(t, record, "oftc", federation.Delivery{}, 10)[1].Row
-	if err := record.Settle(t.Context(), "oftc", []int64{row}, federation.Settlement{Shown: true, At: federationtest.At(7)}); err != nil {
+	if err := record.Rows().Settle(t.Context(), "oftc", []int64{row}, federation.Settlement{Shown: true, At: federationtest.At(7)}); err != nil {
 		t.Fatal(err)
 	}
 	became(t, record, federationtest.ID(5), federation.Delivered{Event: federationtest.ID(5), Link: "oftc", State: federation.DeliveryDelivered, Ended: federationtest.At(7)},
@@ -314,7 +314,7 @@ func (s suite) testTakenLate(t *testing.T) {
 	delays(t, record, 1, 1)
 	pushed := federation.Delivered{Event: federationtest.ID(1), Link: federation.WebhookLink, Participant: string(bob), State: federation.DeliveryWaiting}
 	became(t, record, federationtest.ID(1), pushed)
-	if err := record.PushEnded(t.Context(), h.ID, next(t, record, h, 400).Item, federation.Settlement{At: federationtest.At(400)}); err != nil {
+	if err := record.Rows().Settle(t.Context(), federation.WebhookName(h.ID), []int64{next(t, record, h, 400).Item}, federation.Settlement{At: federationtest.At(400)}); err != nil {
 		t.Fatal(err)
 	}
 	pushed.State, pushed.Ended = federation.DeliveryDelivered, federationtest.At(400)
@@ -338,7 +338,7 @@ func (s suite) testLookedAt(t *testing.T) {
 	for _, d := range lab {
 		rows = append(rows, d.Row)
 	}
-	if err := record.Settle(t.Context(), "lab", rows, federation.Settlement{At: federationtest.At(200)}); err != nil {
+	if err := record.Rows().Settle(t.Context(), "lab", rows, federation.Settlement{At: federationtest.At(200)}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []int{2, 1, 0} {

@@ -45,18 +45,17 @@ func addWebhook(t *testing.T, record *registry.Record, n int, of federation.DID)
 	return h
 }
 
-// taken returns the ids of the webhooks that the caller takes.
-func takenWebhooks(t *testing.T, record *registry.Record, now, limit int) []federation.WebhookID {
+// takenWebhooks returns the names of the webhooks that the caller takes.
+func takenWebhooks(t *testing.T, record *registry.Record, now, limit int) (names []string) {
 	t.Helper()
-	hooks, err := record.TakeWebhooks(t.Context(), federationtest.At(now), federationtest.At(now+60), limit)
+	taken, err := record.Rows().Take(t.Context(), federation.ToWebhook, federationtest.At(now), federationtest.At(now+60), limit)
 	if err != nil {
-		t.Fatalf("TakeHooks: %v", err)
+		t.Fatalf("Take: %v", err)
 	}
-	var ids []federation.WebhookID
-	for _, h := range hooks {
-		ids = append(ids, h.ID)
+	for _, each := range taken {
+		names = append(names, each.Name)
 	}
-	return ids
+	return names
 }
 
 func (s suite) testHook(t *testing.T) {
@@ -156,8 +155,8 @@ func (s suite) testTakenHook(t *testing.T) {
 	mustAppend(t, record, federationtest.File(federationtest.Offer(1, ada, bob), federation.View{}))
 	for _, tt := range []struct {
 		at   int
-		want []federation.WebhookID
-	}{{2, []federation.WebhookID{h.ID}}, {3, nil}, {61, nil}, {62, []federation.WebhookID{h.ID}}} {
+		want []string
+	}{{2, []string{federation.WebhookName(h.ID)}}, {3, nil}, {61, nil}, {62, []string{federation.WebhookName(h.ID)}}} {
 		if d := diff(tt.want, takenWebhooks(t, record, tt.at, 10)); d != "" {
 			t.Errorf("taken at %d (-want +got):\n%s", tt.at, d)
 		}
@@ -166,10 +165,10 @@ func (s suite) testTakenHook(t *testing.T) {
 	if got := takenWebhooks(t, record, 63, 10); len(got) != 0 {
 		t.Error("what comes lets a second one in")
 	}
-	if err := record.LetGo(ctx, h.ID, federationtest.At(64)); err != nil {
+	if err := record.Rows().LetGo(ctx, federation.WebhookName(h.ID), federationtest.At(64)); err != nil {
 		t.Fatal(err)
 	}
-	if d := diff([]federation.WebhookID{h.ID}, takenWebhooks(t, record, 64, 10)); d != "" {
+	if d := diff([]string{federation.WebhookName(h.ID)}, takenWebhooks(t, record, 64, 10)); d != "" {
 		t.Errorf("let go (-want +got):\n%s", d)
 	}
 }
@@ -182,10 +181,10 @@ func (s suite) testTurns(t *testing.T) {
 		mustAppend(t, record, federationtest.File(federationtest.Offer(10+n, cleo, bob), federation.View{}))
 	}
 	for n, want := range []federation.Webhook{first, second, first, second} {
-		if d := diff([]federation.WebhookID{want.ID}, takenWebhooks(t, record, 100+n, 1)); d != "" {
+		if d := diff([]string{federation.WebhookName(want.ID)}, takenWebhooks(t, record, 100+n, 1)); d != "" {
 			t.Errorf("turn %d (-want +got):\n%s", n, d)
 		}
-		if err := record.LetGo(ctx, want.ID, federationtest.At(100+n)); err != nil {
+		if err := record.Rows().LetGo(ctx, federation.WebhookName(want.ID), federationtest.At(100+n)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -200,7 +199,7 @@ func (s suite) testLetGoUntil(t *testing.T) {
 		if got := takenWebhooks(t, record, 10, 1); len(got) != 1 {
 			t.Fatalf("%d webhooks are due", len(got))
 		}
-		if err := record.LetGo(t.Context(), h.ID, federationtest.At(50)); err != nil {
+		if err := record.Rows().LetGo(t.Context(), federation.WebhookName(h.ID), federationtest.At(50)); err != nil {
 			t.Fatal(err)
 		}
 		if got := takenWebhooks(t, record, 49, 1); len(got) != 0 {
@@ -208,7 +207,7 @@ func (s suite) testLetGoUntil(t *testing.T) {
 		}
 	}
 	letGo()
-	if due, err := record.NextDue(t.Context(), federationtest.At(10)); !due.Equal(federationtest.At(50)) || err != nil {
+	if due, err := record.Rows().NextDue(t.Context(), federation.ToWebhook, federationtest.At(10)); !due.Equal(federationtest.At(50)) || err != nil {
 		t.Errorf("due next at %v, %v, want %v", due, err, federationtest.At(50))
 	}
 	mustAppend(t, record, federationtest.File(federationtest.Offer(2, ada, bob), federation.View{}))
@@ -259,7 +258,7 @@ func (s suite) testEnabled(t *testing.T) {
 	for n := 2; n <= 3; n++ {
 		mustAppend(t, record, federationtest.File(federationtest.Offer(n, ada, bob), federation.View{}))
 	}
-	if err := record.PushFailed(ctx, h.ID, next(t, record, h, 6).Item, federation.Failure{Reason: "status 502", At: federationtest.At(6), Next: federationtest.At(7)}); err != nil {
+	if err := record.Rows().Failed(ctx, federation.WebhookName(h.ID), next(t, record, h, 6).Item, federation.Failure{Reason: "status 502", At: federationtest.At(6), Next: federationtest.At(7)}); err != nil {
 		t.Fatal(err)
 	}
 	if err := record.DisableWebhook(ctx, h.ID, "status 410", federationtest.At(10)); err != nil {
@@ -289,7 +288,7 @@ func (s suite) testEnabled(t *testing.T) {
 		if p.Ref() != federationtest.ID(want).String() || p.Attempt != 0 || p.Reason != "" {
 			t.Errorf("due is %s after %d attempts, %q, want %s", p.Ref(), p.Attempt, p.Reason, federationtest.ID(want))
 		}
-		if err := record.PushEnded(ctx, h.ID, p.Item, federation.Settlement{At: federationtest.At(21)}); err != nil {
+		if err := record.Rows().Settle(ctx, federation.WebhookName(h.ID), []int64{p.Item}, federation.Settlement{At: federationtest.At(21)}); err != nil {
 			t.Fatal(err)
 		}
 	}

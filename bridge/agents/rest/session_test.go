@@ -94,11 +94,11 @@ func TestRevokedKeyEndsStreamsLeasesAndWebhooks(t *testing.T) {
 	if err != nil || len(hooks) != 1 || !hooks[0].Over(time.Now()) {
 		t.Errorf("webhooks %+v, %v", hooks, err)
 	}
-	due, err := w.record.TakeWebhooks(t.Context(), time.Now(), time.Now().Add(time.Minute), 10)
+	due, err := w.record.Rows().Take(t.Context(), federation.ToWebhook, time.Now(), time.Now().Add(time.Minute), 10)
 	if err != nil || len(due) != 1 {
 		t.Errorf("webhooks to be disabled: %v, %v", due, err)
 	}
-	if due, err := w.record.DuePushes(t.Context(), hooks[0].ID, time.Now(), 1); len(due) != 0 || err != nil {
+	if due, err := w.record.Rows().Heads(t.Context(), federation.WebhookName(hooks[0].ID), time.Now(), 1); len(due) != 0 || err != nil {
 		t.Errorf("posts to the webhook: %v, %v", due, err)
 	}
 }

@@ -145,16 +145,16 @@ func (s *Outboxes) HasSpace(ctx context.Context, link string, order federation.H
 
 // Attempt counts one more attempt on each row. It is durable before anything is written to the
 // peer, so that a step is shown at most once if its link requires that.
-func (s *Outboxes) Attempt(ctx context.Context, link string, rows []int64) error {
-	return s.change(ctx, link, rows, func(ctx context.Context, q engine.Tx, to, row int64) error {
+func (s Rows) Attempt(ctx context.Context, to string, rows []int64) error {
+	return s.change(ctx, to, rows, func(ctx context.Context, q engine.Tx, to, row int64) error {
 		return q.Put(ctx, `UPDATE delivery SET attempt = attempt + 1 WHERE item = ? AND destination = ? AND state = 'waiting'`, row, to)
 	})
 }
 
 // Failed records a failed attempt on a row, and the time of the next one. If the row waits for a
 // party from then on, it is no longer the first row of its lane, and the row behind it is due.
-func (s *Outboxes) Failed(ctx context.Context, link string, row int64, f federation.Failure) error {
-	return s.change(ctx, link, []int64{row}, func(ctx context.Context, q engine.Tx, to, row int64) error {
+func (s Rows) Failed(ctx context.Context, to string, row int64, f federation.Failure) error {
+	return s.change(ctx, to, []int64{row}, func(ctx context.Context, q engine.Tx, to, row int64) error {
 		return failed(ctx, q, to, row, f)
 	})
 }
@@ -322,51 +322,9 @@ const nextSender = `WITH RECURSIVE turn (n) AS (
 	SELECT n FROM turn WHERE EXISTS (SELECT 1 FROM delivery WHERE destination = ?1 AND sender = n AND next <= ?2)
 		AND ` + notHeld + ` LIMIT 1`
 
-// Heads returns up to limit handoffs whose first row on a link is due now: rows of the lowest
-// [federation.Rank] first, of one rank the oldest. If more than limit are due again after a
-// failure, the ones that became due first are returned. It returns none of a held link.
-func (s *Outboxes) Heads(ctx context.Context, link string, now time.Time, limit int) ([]federation.HandoffID, error) {
-	due, err := s.Rows().Heads(ctx, link, now, limit)
-	if err != nil {
-		return nil, err
-	}
-	return handoffIDs(due)
-}
-
-// handoffIDs reads the lanes of steps.
-func handoffIDs(lanes []string) ([]federation.HandoffID, error) {
-	var ids []federation.HandoffID
-	for _, lane := range lanes {
-		var id federation.HandoffID
-		if err := id.UnmarshalText([]byte(lane)); err != nil {
-			return nil, fmt.Errorf("read lane %q: %w", lane, err)
-		}
-		ids = append(ids, id)
-	}
-	return ids, nil
-}
-
-// Turn returns the next sender after another one, in a circle of the DIDs that signed a due
-// first row, in the order in which the record met them, with up to limit handoffs of these rows in the order of Heads. Nothing is due to a
-// held link.
-func (s *Outboxes) Turn(ctx context.Context, link string, after federation.DID, now time.Time, limit int) (federation.Turn, error) {
-	turn, err := s.Rows().Turn(ctx, link, after, now, limit)
-	if err != nil {
-		return federation.Turn{}, err
-	}
-	lanes, err := handoffIDs(turn.Lanes)
-	return federation.Turn{Sender: turn.Sender, Lanes: lanes}, err
-}
-
 // rowOrder orders the rows of a lane. Rows that wait for a party come last, so that they never fill
 // a page.
 const rowOrder = `CASE WHEN f.rank = ` + queue.Personal + ` AND f.next > 0 THEN 1 ELSE 0 END, f.item`
-
-// PendingOf returns up to limit rows of one handoff in order. Rows that wait for a party and
-// were not hurried come last. An unreadable row is included, as Broken.
-func (s *Outboxes) PendingOf(ctx context.Context, link string, id federation.HandoffID, limit int) ([]federation.Delivery, error) {
-	return s.Rows().PendingOf(ctx, link, id.String(), limit)
-}
 
 // stuckLook bounds what is looked at for one DID: each step of a busy participant asks, while
 // anything waits.
@@ -386,22 +344,6 @@ func stuckLooks() (ofParty, withParty, first string) {
 		ORDER BY f.rank, f.item LIMIT 1`
 	first = `SELECT lane FROM delivery WHERE destination = ?1 AND next > ?2 ORDER BY next, rank, item LIMIT 1`
 	return ofParty, withParty, first
-}
-
-// Stuck returns a handoff whose first row is due after now: the first one of the DID, in the
-// order of Heads, if it has any, else the next due one. Of a DID with hundreds of handoffs, and
-// hundreds of pending rows, it may miss one. It returns [federation.ErrNotFound] if no row waits.
-func (s *Outboxes) Stuck(ctx context.Context, link string, did federation.DID, now time.Time) (id federation.HandoffID, err error) {
-	lane, err := s.Rows().Stuck(ctx, link, did, now)
-	if err != nil {
-		return id, err
-	}
-	return id, id.UnmarshalText([]byte(lane))
-}
-
-// Hurry makes the first row of every handoff on a link due at once. Attempts stay counted.
-func (s *Outboxes) Hurry(ctx context.Context, link string) error {
-	return s.Rows().Hurry(ctx, link)
 }
 
 // HurryMessages makes the pending messages and steps of a link for a DID due at once, and returns

@@ -128,44 +128,6 @@ func (s *Outboxes) contentPushes(ctx context.Context, q engine.Tx, h federation.
 	return found, err
 }
 
-// DuePushes reads the first limit due deliveries to a webhook, oldest first: each is the first one
-// of its handoff or conversation. It returns none after the end of the webhook.
-func (s *Outboxes) DuePushes(ctx context.Context, id federation.WebhookID, now time.Time, limit int) ([]federation.DuePush, error) {
-	scan := func(row engine.Scanner) (d federation.DuePush, err error) { return d, row.Scan(&d.Item, &d.Sender) }
-	h, err := oneWebhook(ctx, s.db.Reads(), id)
-	var due []federation.DuePush
-	if err == nil && !h.Over(now) {
-		due, err = engine.Rows(ctx, s.db.Reads(), scan, `SELECT p.item, coalesce((SELECT did FROM actor WHERE n = p.sender), '') FROM delivery p
-			WHERE p.destination = `+ofName+` AND p.next <= ?2 ORDER BY p.next, p.rank, p.item LIMIT 0 + ?3`, federation.WebhookName(id), engine.Stamp(now), max(limit, 0))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read what is due to webhook %s: %w", id, err)
-	}
-	return due, nil
-}
-
-// DuePush returns a delivery to a webhook, or [federation.ErrNotFound] if it is not due or the
-// webhook has ended.
-func (s *Outboxes) DuePush(ctx context.Context, id federation.WebhookID, item int64, now time.Time) (federation.Push, error) {
-	h, err := oneWebhook(ctx, s.db.Reads(), id)
-	var found []federation.Push
-	const due = `p.item = ?2 AND p.next <= ?3`
-	switch {
-	case err != nil || h.Over(now):
-	case item >= queue.FirstNotice && item < queue.FirstMessage:
-		found, err = noticePushes(ctx, s.db.Reads(), h, due, item, engine.Stamp(now))
-	default:
-		found, err = s.pushes(ctx, s.db.Reads(), h, due, item, engine.Stamp(now))
-	}
-	if err == nil && len(found) == 0 {
-		err = federation.ErrNotFound
-	}
-	if err != nil {
-		return federation.Push{}, fmt.Errorf("read push %d to webhook %s: %w", item, id, err)
-	}
-	return found[0], nil
-}
-
 // Pushes returns up to limit deliveries to a webhook, pending and ended, the newest first,
 // before a position, or from the start with 0.
 func (s *Outboxes) Pushes(ctx context.Context, id federation.WebhookID, before int64, limit int) ([]federation.Push, error) {
@@ -184,11 +146,6 @@ func (s *Outboxes) Pushes(ctx context.Context, id federation.WebhookID, before i
 	return append(found, rest...), nil
 }
 
-// PushFailed records a failed attempt, and the time of the next one.
-func (s *Outboxes) PushFailed(ctx context.Context, id federation.WebhookID, item int64, f federation.Failure) error {
-	return s.Failed(ctx, federation.WebhookName(id), item, f)
-}
-
 // pushedStep returns the webhook of a push, and the row of its step in the record: 0 for
 // other content, and for a notice.
 func (s *Outboxes) pushedStep(ctx context.Context, q engine.Tx, id federation.WebhookID, to, item int64) (h federation.Webhook, step int64, err error) {
@@ -197,13 +154,6 @@ func (s *Outboxes) pushedStep(ctx context.Context, q engine.Tx, id federation.We
 	}
 	err = q.Row(ctx, `SELECT coalesce(`+s.db.Parts.ItemStep+`, 0) FROM delivery f WHERE f.item = ? AND f.destination = ?`, []any{item, to}, &step)
 	return h, step, err
-}
-
-// PushEnded ends a delivery. A delivered entry stops waiting in its inbox, as after
-// [inboxes.Inboxes.Read]. After the last attempt a step becomes a dead letter without a
-// notice: it still waits in the inbox.
-func (s *Outboxes) PushEnded(ctx context.Context, id federation.WebhookID, item int64, how federation.Settlement) error {
-	return s.Rows().Settle(ctx, federation.WebhookName(id), []int64{item}, how)
 }
 
 // endPush ends a delivery to a webhook in the transaction of a write.

@@ -44,7 +44,11 @@ func (s Rows) Held(ctx context.Context, to string) (federation.Withheld, bool, e
 	if kind, rest := kindOf(to); kind == federation.ToPeer {
 		to = rest
 	}
-	return s.Outboxes.Held(ctx, to)
+	found, err := engine.Rows(ctx, s.db.Reads(), scanWithheld, `SELECT name, held, reason FROM destination WHERE name = ? AND held > 0`, to)
+	if err != nil || len(found) == 0 {
+		return federation.Withheld{}, false, wrapWebhooks("read hold of "+to, err)
+	}
+	return found[0], true, nil
 }
 
 // Heads returns up to limit lanes whose first row is due now: rows of the lowest [federation.Rank]
@@ -248,7 +252,7 @@ func (s Rows) Settle(ctx context.Context, to string, rows []int64, how federatio
 		})
 	case federation.ToLink:
 	}
-	return s.Outboxes.Settle(ctx, to, rows, how)
+	return s.settleSteps(ctx, to, rows, how)
 }
 
 // Hurry makes the first row of every lane of a destination due at once, and ends its pause. Attempts

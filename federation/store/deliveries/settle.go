@@ -37,10 +37,9 @@ func endOf(to, row int64) *ending {
 	return e
 }
 
-// Settle ends rows: delivered, refused, or given up. If the link has shown them to its
-// people, the steps do not wait any more in the inboxes of the DIDs that are bound to it. It
-// files the notices to the signers, and the dead letters.
-func (s *Outboxes) Settle(ctx context.Context, link string, rows []int64, how federation.Settlement) error {
+// settleSteps is Settle for a link or another home. If the link has shown the steps to its people,
+// they do not wait any more in the inboxes of the DIDs that are bound to it.
+func (s Rows) settleSteps(ctx context.Context, link string, rows []int64, how federation.Settlement) error {
 	to, err := s.db.Destination(ctx, link)
 	if err == nil && to != 0 {
 		ends, questions := make([]*ending, len(rows)), make([]*engine.Question, len(rows))

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -317,16 +316,4 @@ func scanWithheld(row engine.Scanner) (h federation.Withheld, err error) {
 	err = row.Scan(&h.To, &since, &h.Reason)
 	h.Since = engine.Moment(since)
 	return h, err
-}
-
-// Held returns whether, and since when, an operator paused the deliveries to a link or a peer.
-func (s *Outboxes) Held(ctx context.Context, to string) (federation.Withheld, bool, error) {
-	found, err := engine.Rows(ctx, s.db.Reads(), scanWithheld, `SELECT name, held, reason FROM destination WHERE name = ? AND held > 0`, to)
-	if err != nil {
-		return federation.Withheld{}, false, fmt.Errorf("read hold of %s: %w", to, err)
-	}
-	if i := slices.IndexFunc(found, func(h federation.Withheld) bool { return h.To == to }); i >= 0 {
-		return found[i], true, nil
-	}
-	return federation.Withheld{}, false, nil
 }

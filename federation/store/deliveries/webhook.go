@@ -213,51 +213,11 @@ func (s *Outboxes) EnableWebhook(ctx context.Context, as federation.Webhook) err
 	})
 }
 
-// TakeWebhooks leases up to limit webhooks with a due delivery or a past end to the caller,
-// longest waiting first. No other caller gets them until LetGo or the time until. If nothing
-// is due it costs no write.
-func (s *Outboxes) TakeWebhooks(ctx context.Context, now, until time.Time, limit int) ([]federation.Webhook, error) {
-	const due = ` FROM destination d JOIN webhook w ON w.id = substr(d.name, 9) WHERE d.kind = 'webhook' AND d.due <= ? AND d.taken <= ? ORDER BY d.due, d.n` + engine.AtMost
-	some, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[string], `SELECT id`+due, engine.Stamp(now), engine.Stamp(now), min(max(limit, 0), 1))
-	if err != nil || len(some) == 0 {
-		return nil, wrapWebhooks("look for hooks that are due", err)
-	}
-	taken, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) ([]federation.Webhook, error) {
-		taken, err := engine.Rows(ctx, q, scanWebhook, `SELECT `+webhookColumns+due, engine.Stamp(now), engine.Stamp(now), limit)
-		for _, h := range taken {
-			if err == nil {
-				err = q.Put(ctx, `UPDATE destination SET taken = ? WHERE name = ?`, engine.Stamp(until), federation.WebhookName(h.ID))
-			}
-		}
-		return taken, err
-	})
-	if err != nil {
-		return nil, wrapWebhooks("take hooks that are due", err)
-	}
-	return taken, nil
-}
-
 func wrapWebhooks(what string, err error) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil
-}
-
-// NextDue returns when the next delivery to any webhook is due, after a time; zero for none.
-func (s *Outboxes) NextDue(ctx context.Context, after time.Time) (time.Time, error) {
-	due, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[int64], `SELECT due FROM destination WHERE due > ? AND kind = 'webhook' ORDER BY due LIMIT 1`, engine.Stamp(after))
-	if err != nil || len(due) == 0 {
-		return time.Time{}, wrapWebhooks("look when a webhook is due", err)
-	}
-	return engine.Moment(due[0]), nil
-}
-
-// LetGo ends the lease. Deliveries that already wait for the webhook are not due before at,
-// which may be in the future; later ones are. A webhook with deliveries due at that time goes
-// behind the waiting webhooks.
-func (s *Outboxes) LetGo(ctx context.Context, id federation.WebhookID, at time.Time) error {
-	return s.Rows().LetGo(ctx, federation.WebhookName(id), at)
 }
 
 func (s *Outboxes) changeWebhook(ctx context.Context, id federation.WebhookID, change func(context.Context, engine.Tx) error) error {
