@@ -316,9 +316,9 @@ func WatchPresence(ctx context.Context, p bridge.Presence, every time.Duration, 
 // goroutine.
 type Announcer struct {
 	link     string
-	presence bridge.Presence // nil tells nobody
+	presence bridge.Presence // nil if there are no other links
 	run      func(func())    // starts a goroutine
-	last     chan struct{}   // closed after the last change was told
+	last     chan struct{}   // closed after the last change was sent
 }
 
 // NewAnnouncer returns an announcer for a link. Run starts its goroutines.
@@ -326,8 +326,8 @@ func NewAnnouncer(link string, p bridge.Presence, run func(func())) Announcer {
 	return Announcer{link: link, presence: p, run: run}
 }
 
-// Announce tells a change of a user. Relayed is the DID under which its text was relayed, "" for a
-// user without such text, of which nobody is told; it becomes the one of the change.
+// Announce sends a change of a user. Relayed is the DID under which the user's text was relayed; it
+// becomes the DID of the change. Changes of a user without relayed text ("") are not sent.
 func (a *Announcer) Announce(ctx context.Context, relayed *federation.DID, c bridge.PresenceChange) {
 	if *relayed == "" {
 		return

@@ -78,7 +78,7 @@ func (s *Server) newGateway() *Gateway {
 	})
 }
 
-// configure applies the bindings of a configuration, and those of its external A2A agents.
+// configure applies the bindings of a configuration and of its external A2A agents.
 func (s *Server) configure(file *configs.File, links []Entry) {
 	bound := boundNames(file, namesOf(links))
 	for _, o := range links {

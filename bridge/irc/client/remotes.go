@@ -171,7 +171,7 @@ func (s *server) follow(c bridge.PresenceChange) {
 // remoteDIDs returns the users of other networks.
 func (s *server) remoteDIDs() []federation.DID { return slices.Collect(maps.Keys(s.remotes.users)) }
 
-// departRemote takes a user of another network, who left that network, off this server.
+// departRemote removes a user of another network from this server after the user left that network.
 func (s *server) departRemote(did federation.DID) {
 	if u := s.remotes.users[did]; u != nil {
 		s.removeRemote(u, irc.LeftReason)
