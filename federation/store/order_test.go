@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"errors"
+	"sync"
 	"testing"
 
 	"baton/federation"
@@ -152,6 +153,16 @@ func (s suite) testTurn(t *testing.T) {
 	if got, err := record.Rows().Turn(t.Context(), "hackint", "", federationtest.At(20), 3); err != nil || got.Sender != "" {
 		t.Errorf("at a link without deliveries: %v, %v", got, err)
 	}
+	// Many workers ask at the same time.
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if got, err := record.Rows().Turn(t.Context(), "oftc", "", federationtest.At(20), 3); err != nil || got.Sender != senders[0] {
+				t.Errorf("beside others: %v, %v", got, err)
+			}
+		})
+	}
+	all.Wait()
 }
 
 func (s suite) testFailed(t *testing.T) {

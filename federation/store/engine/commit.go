@@ -298,6 +298,7 @@ type writer struct {
 
 func newWriter(d Dialect, conn *sql.Conn) *writer {
 	w := &writer{statements: newStatements(d, conn), conn: conn, lasts: d == InSQLite}
+	w.writes = true
 	if d == InPostgres {
 		w.pipeline = newPipeline(conn)
 	}

@@ -28,6 +28,7 @@ type preparer interface {
 type statements struct {
 	dialect  Dialect
 	on       preparer
+	writes   bool      // of a writer, which one goroutine uses at a time
 	pipeline *pipeline // of a writer on a server, else nil
 	changes  int       // statements of a writer that may have changed something
 	after    []func()  // of a writer: to be done when the transaction is over
@@ -140,13 +141,13 @@ func (s *statements) unwatched(ctx context.Context) context.Context {
 	return ctx
 }
 
-// ask is prepare for a query that is answered with rows. One that is no SELECT changes what
-// it returns.
+// ask is prepare for a query that is answered with rows. A writer's query that is no SELECT changes
+// the rows that it returns.
 func (s *statements) ask(ctx context.Context, query string, args []any) (*sql.Stmt, []any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, Failure(err)
 	}
-	if !strings.HasPrefix(query, "SELECT") {
+	if s.writes && !strings.HasPrefix(query, "SELECT") {
 		s.changes++
 	}
 	return s.prepare(ctx, query, args)
