@@ -223,7 +223,7 @@ func entryPoints() []entry {
 		{name: "did:plc document", parsers: []string{"federation/identity/publickey.go"}, names: true, present: viaPLC},
 		{name: "signed step", parsers: []string{"federation/identity/publickey.go"}, present: viaStep},
 		{name: "passport", parsers: []string{"federation/passport/verify.go"}, names: true, provesNothing: true, present: viaPassport},
-		{name: "card of an A2A agent", parsers: []string{"bridge/agents/a2a/a2aclient/card.go"}, provesNothing: true, present: viaCard, without: map[string]string{
+		{name: "card of an A2A agent", parsers: []string{"federation/identity/document.go"}, provesNothing: true, present: viaCard, without: map[string]string{
 			"revoked": "the key of a card is no key of a DID",
 		}},
 		{name: "signer command", parsers: []string{"federation/identity/signer.go"}, names: true, provesNothing: true, present: viaSigner},
