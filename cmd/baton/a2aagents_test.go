@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -212,22 +213,84 @@ func TestExternalAgentAsksTheOfferer(t *testing.T) {
 	}
 }
 
+// An agent gets the open offers that fit its claims, one at a time. It claims by work; an offer that it
+// rejects, or that another agent claims, is over for it.
+func TestExternalAgentClaimsOpenOffers(t *testing.T) {
+	t.Parallel()
+	agent := bridgetest.NewA2AAgent(t, wire.TransportProtocolJSONRPC, wire.Version, false)
+	h := newHouse(t, agentTable(agent, `claims = ["cite", "read"]`), "[policy]\nclaim_caps = true", "[limits]\n"+anyAddress)
+	h.start(t)
+	h.ready(t)
+	ada, bob := logIn(t, h.url()), logIn(t, h.url())
+	bob.declares(t, "cite")
+	open := func(title string, caps ...string) string {
+		return ada.offer(t, map[string]any{"title": title, "caps": caps})
+	}
+	got := func(n int, title string) *bridgetest.A2ATask {
+		t.Helper()
+		task := awaitTask(t, agent, n)
+		if sent := agent.Texts(task); len(sent) != 1 || sent[0] != title {
+			t.Errorf("task %d is %q, want %q", n, sent, title)
+		}
+		return task
+	}
+	open("Paint a ship", "paint")
+	open("Cite and paint", "cite", "paint")
+	ada.offer(t, map[string]any{"title": "Anything"})
+	done := open("Cite three", "cite")
+	task := got(0, "Cite three")
+	rejected := open("Cite four", "cite", "read")
+	task.Say(wire.TaskStateWorking, "reading")
+	await(t, "the claim", func() bool { return strings.Contains(ada.handoff(t, done).verbs(), "progress") })
+	if n := len(agent.Tasks()); n != 1 {
+		t.Errorf("the agent has %d open offers at a time", n)
+	}
+	task.Say(wire.TaskStateCompleted, "three found")
+	await(t, "the result", func() bool { return ada.handoff(t, done).State == "completed" })
+	if got := ada.handoff(t, done).verbs(); got != "offer, claim, progress reading, complete three found" {
+		t.Errorf("the steps are %s", got)
+	}
+
+	got(1, "Cite four").Say(wire.TaskStateRejected, "not my trade")
+	lost := open("Cite five", "cite")
+	got(2, "Cite five")
+	if got := ada.handoff(t, rejected).verbs(); got != "offer" {
+		t.Errorf("the steps of a rejected open offer are %s", got)
+	}
+	bob.step(t, lost, "claim", nil)
+	await(t, "the task of the claimed offer to be cancelled", func() bool { return agent.Calls("CancelTask") == 1 })
+
+	late := open("Cite six", "cite")
+	task = got(3, "Cite six")
+	h.kill(t)
+	task.Say(wire.TaskStateCompleted, "six found")
+	h.start(t)
+	await(t, "the result at once", func() bool { return ada.handoff(t, late).State == "completed" })
+	if got := ada.handoff(t, late).verbs(); got != "offer, claim, complete six found" || len(agent.Tasks()) != 4 {
+		t.Errorf("the steps are %s, and the agent has %d tasks", got, len(agent.Tasks()))
+	}
+}
+
 // The gateway is killed at each step of the way to the agent and back. The agent counts its tasks.
 func TestExternalAgentMakesOneTaskThoughTheGatewayIsKilled(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
+	type spot struct {
 		name, method string
 		after        bool // the agent has done the task
-	}{
-		{"before the message arrives", "SendMessage", false},
-		{"after the message arrived", "SendMessage", true},
-		{"before the task is read", "GetTask", false},
-		{"after the task was read", "GetTask", true},
-	} {
+		open         bool // the offer is for anyone
+	}
+	var spots []spot
+	for _, open := range []bool{false, true} {
+		kind := map[bool]string{false: ", directed", true: ", open"}[open]
+		spots = append(spots,
+			spot{"before the message arrives" + kind, "SendMessage", false, open}, spot{"after the message arrived" + kind, "SendMessage", true, open},
+			spot{"before the task is read" + kind, "GetTask", false, open}, spot{"after the task was read" + kind, "GetTask", true, open})
+	}
+	for _, c := range spots {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			agent := bridgetest.NewA2AAgent(t, wire.TransportProtocolJSONRPC, wire.Version, false)
-			h := newHouse(t, agentTable(agent, ""))
+			h := newHouse(t, agentTable(agent, `claims = ["cite"]`))
 			var once atomic.Bool
 			kill := func(method string) error {
 				if method != c.method || !once.CompareAndSwap(false, true) {
@@ -246,7 +309,11 @@ func TestExternalAgentMakesOneTaskThoughTheGatewayIsKilled(t *testing.T) {
 			h.start(t)
 			h.ready(t)
 			ada := logIn(t, h.url())
-			id := ada.offerTo(t, researcher, "Cite three sources")
+			offer, first := map[string]any{"title": "Cite three sources", "to": researcher}, "accept"
+			if c.open {
+				offer, first = map[string]any{"title": "Cite three sources", "caps": []string{"cite"}}, "claim"
+			}
+			id := ada.offer(t, offer)
 			await(t, "the gateway to be killed", h.gone)
 			h.start(t)
 			task := awaitTask(t, agent, 0)
@@ -256,7 +323,7 @@ func TestExternalAgentMakesOneTaskThoughTheGatewayIsKilled(t *testing.T) {
 			task.Say(wire.TaskStateCompleted, "three found")
 			h.start(t)
 			await(t, "the result", func() bool { return ada.handoff(t, id).State == "completed" })
-			if want, got := "offer, accept, progress reading, complete three found", ada.handoff(t, id).verbs(); got != want {
+			if want, got := "offer, "+first+", progress reading, complete three found", ada.handoff(t, id).verbs(); got != want {
 				t.Errorf("the steps are %s, want %s", got, want)
 			}
 			if n := len(agent.Tasks()); n != 1 || len(agent.Texts(task)) != 1 {
@@ -304,7 +371,10 @@ func TestA2ACommandsKeepExternalAgents(t *testing.T) {
 		t.Errorf("a private address is answered %d %s", code, told)
 	}
 	var done struct{ Done string }
-	h.asks(t, &done, "a2a", "add", agent.URL, "--name", "researcher", "--allow-private", "--yes")
+	h.asks(t, &done, "a2a", "add", agent.URL, "--name", "researcher", "--claims", "cite", "--claims", "read", "--allow-private", "--yes")
+	if text, err := os.ReadFile(h.config); err != nil || !strings.Contains(string(text), `claims = ["cite", "read"]`) {
+		t.Errorf("the configuration is %s, %v", text, err)
+	}
 	if code, told := h.run(t, "a2a", "add", agent.URL, "--name", "researcher", "--allow-private", "--yes"); code == 0 || !strings.Contains(told, "already") {
 		t.Errorf("the same agent again is answered %d %s", code, told)
 	}

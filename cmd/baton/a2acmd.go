@@ -147,9 +147,10 @@ type a2aAdd struct {
 	a2aCheck
 	yesFlag
 
-	Name            string `required:"" help:"Name of the agent and of its link." placeholder:"NAME"`
-	CredentialsFile string `help:"Secret file with a bearer token, an API key, or user:password." placeholder:"FILE"`
-	DryRun          bool   `help:"Check the card, and change nothing." name:"dry-run"`
+	Name            string   `required:"" help:"Name of the agent and of its link." placeholder:"NAME"`
+	CredentialsFile string   `help:"Secret file with a bearer token, an API key, or user:password." placeholder:"FILE"`
+	Claims          []string `help:"Capabilities of the open offers that the agent gets." placeholder:"NAME"`
+	DryRun          bool     `help:"Check the card, and change nothing." name:"dry-run"`
 }
 
 // Run checks the card, writes the table and reloads the gateway.
@@ -175,6 +176,9 @@ func (cmd a2aAdd) Run(ctx context.Context, c *cli, streams std) error {
 	table := fmt.Sprintf("\n[[a2a.agents]]\nname = %q\ncard = %q\n", cmd.Name, found.Card)
 	if cmd.CredentialsFile != "" {
 		table += fmt.Sprintf("credentials_file = %q\n", cmd.CredentialsFile)
+	}
+	if len(cmd.Claims) > 0 {
+		table += "claims = " + strings.ReplaceAll(fmt.Sprintf("%q", cmd.Claims), `" "`, `", "`) + "\n"
 	}
 	if cmd.AllowPrivate {
 		table += "allow_private = true\n"

@@ -31,6 +31,7 @@ func TestConfigNamesEachMistake(t *testing.T) {
 		"card credentials_file":       {Name: "a", Card: "https://u:p@a.example", CredentialsFile: "none", OfferFrom: []string{"any"}},
 		"client_id client_key_file":   {Name: "a", Card: "https://a.example", ClientKeyFile: "short", OfferFrom: []string{"any"}},
 		"credentials_file offer_from": {Name: "a", Card: "https://a.example", CredentialsFile: "short", ClientID: "x", ClientKeyFile: "seed"},
+		"claims":                      {Name: "a", Card: "https://a.example", Claims: []string{"Not A Name"}, OfferFrom: []string{"any"}},
 		"accepts":                     {Name: "a", Card: "https://a.example", Accepts: []string{""}, OfferFrom: []string{"any"}},
 	} {
 		_, err := a2aclient.Network(a2aclient.Deps{}).Open(table(cfg), ports)

@@ -40,6 +40,7 @@ type note struct {
 	Message json.RawMessage `json:"message,omitempty"`
 	Key     string          `json:"key,omitempty"` // of a step or a question
 	Event   string          `json:"event,omitempty"`
+	Open    bool            `json:"open,omitempty"` // the message is an open offer
 }
 
 // filed is a step whose filing has begun.
@@ -58,6 +59,7 @@ type task struct {
 	length   uint64    // of the journal
 	sending  time.Time // of a message without an answer; zero for none
 	unknown  bool
+	open     bool        // it is an open offer
 	id       wire.TaskID // "" before the agent made it
 	context  string
 	answer   *wire.Message // without a task; nil for none
@@ -105,6 +107,16 @@ func (l *Link) taskOf(id federation.HandoffID) *task {
 	return t
 }
 
+// reserve reports whether an open offer is the one that the agent has, or may get now.
+func (l *Link) reserve(id federation.HandoffID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open.IsZero() {
+		l.open = id
+	}
+	return l.open == id
+}
+
 // forget drops a task from memory.
 func (l *Link) forget(t *task) {
 	l.mu.Lock()
@@ -112,6 +124,9 @@ func (l *Link) forget(t *task) {
 	if l.tasks[t.handoff] == t {
 		delete(l.tasks, t.handoff)
 		delete(l.blocked, t.handoff)
+	}
+	if l.open == t.handoff {
+		l.open = federation.HandoffID{}
 	}
 }
 
@@ -121,6 +136,7 @@ func (l *Link) reset() {
 	defer l.mu.Unlock()
 	clear(l.tasks)
 	clear(l.blocked)
+	l.open = federation.HandoffID{}
 }
 
 // load reads the journal of a task once.
@@ -166,7 +182,7 @@ func readJournal(ctx context.Context, record *journals.Journals, name string, af
 func (t *task) apply(n note) error {
 	switch n.Kind {
 	case noteSending:
-		t.sending, t.unknown = n.At, false
+		t.sending, t.unknown, t.open = n.At, false, n.Open
 	case noteUnsent:
 		t.sending = time.Time{}
 	case noteUnknown:
