@@ -403,3 +403,74 @@ func TestA2ACommandsKeepExternalAgents(t *testing.T) {
 		t.Errorf("a removed agent is shown as %d %s", code, told)
 	}
 }
+
+func TestOperatorsSeeExternalAgents(t *testing.T) {
+	t.Parallel()
+	agent := bridgetest.NewA2AAgent(t, wire.TransportProtocolJSONRPC, wire.Version, false)
+	h := newHouse(t, agentTable(agent, `claims = ["cite"]`))
+	h.start(t)
+	h.ready(t)
+	ada := logIn(t, h.url())
+	tab := loggedIn(t, h, h.operatorToken(t, "read"))
+	doctor := func(want ...string) {
+		t.Helper()
+		var line string
+		await(t, "the doctor to say "+want[0], func() bool {
+			found, _ := h.examined(t)
+			line = found["link researcher"]
+			return strings.HasPrefix(line, want[0])
+		})
+		for _, each := range want {
+			if !strings.Contains(line, each) {
+				t.Errorf("the doctor says %q, want %q", line, each)
+			}
+		}
+	}
+	counted := func(want map[string]float64) {
+		t.Helper()
+		await(t, fmt.Sprint(want), func() bool {
+			found := h.counters(t)
+			for name, n := range want {
+				if found[name] != n {
+					return false
+				}
+			}
+			return true
+		})
+	}
+	shown := func(args ...string) string {
+		t.Helper()
+		out, err := h.plain(t, args...).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	doctor("ok link researcher: a2a-agent up, protocol 1.0")
+	id := ada.offerTo(t, researcher, "Cite three sources")
+	task := awaitTask(t, agent, 0)
+	task.Say(wire.TaskStateAuthRequired, "log in to the library")
+	doctor("warn link researcher: ", "log in to the library", "; baton a2a show researcher")
+	counted(map[string]float64{`baton_agent_tasks_open{link="researcher"}`: 1, `baton_agent_tasks_total{link="researcher",outcome="made"}`: 1})
+	listed := shown("a2a", "list")
+	page := tab.wants(t, http.StatusOK, "/ui/links", nil).text
+	for _, want := range []string{"Researcher 1.2", "JSONRPC 1.0", "polling", "cite", "log in to the library"} {
+		if !strings.Contains(listed, want) || !strings.Contains(page, want) {
+			t.Errorf("%q is not in the list %s or on the page", want, listed)
+		}
+	}
+	if !strings.Contains(page, ">External agents</caption>") || !strings.Contains(page, `<code class="cli">baton a2a list</code>`) {
+		t.Errorf("the page is %s", page)
+	}
+	task.Say(wire.TaskStateCompleted, "three found")
+	await(t, "the result", func() bool { return ada.handoff(t, id).State == "completed" })
+	counted(map[string]float64{`baton_agent_tasks_open{link="researcher"}`: 0, `baton_agent_tasks_total{link="researcher",outcome="complete"}`: 1})
+	if explained := shown("explain", id); !strings.Contains(explained, "researcher") {
+		t.Errorf("the offer is explained as %s", explained)
+	}
+	ada.offerTo(t, researcher, "Cite four sources")
+	awaitTask(t, agent, 1)
+	agent.CloseClientConnections()
+	agent.Close()
+	doctor("FAIL link researcher: ", "; baton a2a check "+agent.URL+"/.well-known/agent-card.json")
+}

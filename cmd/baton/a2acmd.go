@@ -58,10 +58,10 @@ func (a2aList) Run(ctx context.Context, c *cli, streams std) error {
 	}
 	return printDocument(c, streams, admin.Page[admin.Link]{Items: links}, func(out io.Writer, page admin.Page[admin.Link]) error {
 		if len(page.Items) == 0 {
-			_, err := fmt.Fprintln(out, "The configuration has no external agent.")
+			_, err := fmt.Fprintln(out, render.Agents.Empty)
 			return err
 		}
-		return render.Links.Print(out, true, time.Now(), page.Items...)
+		return render.Agents.Print(out, true, time.Now(), page.Items...)
 	})
 }
 
@@ -113,13 +113,6 @@ func (cmd a2aCheck) Run(ctx context.Context, c *cli, streams std) error {
 
 // printAgent prints a card in short.
 func printAgent(out io.Writer, a a2aclient.Inspection) error {
-	updates := "polling"
-	switch {
-	case a.Streaming:
-		updates = "streams"
-	case a.Push:
-		updates = "push notifications"
-	}
 	signature := "none"
 	if a.Key != "" {
 		signature = "valid, key " + a.Key[:16]
@@ -130,7 +123,7 @@ func printAgent(out io.Writer, a a2aclient.Inspection) error {
 		{"agent", a.Name + " " + a.Version},
 		{"card", a.Card},
 		{"interface", a.Binding + " " + a.Protocol + " at " + a.URL},
-		{"updates", updates},
+		{"updates", a.Updates},
 		{"skills", cmp.Or(strings.Join(a.Skills, " "), "-")},
 		{"credentials", cmp.Or(strings.Join(a.Schemes, " "), "none")},
 		{"signature", signature},

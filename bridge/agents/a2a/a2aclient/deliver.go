@@ -159,6 +159,7 @@ func (l *Link) close(ctx context.Context, t *task, view federation.View) error {
 		if err := l.cancel(ctx, t, view); err != nil {
 			return err
 		}
+		l.count(taskCanceled)
 	}
 	t.ended = true
 	t.look()

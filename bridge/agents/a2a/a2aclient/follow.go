@@ -182,6 +182,7 @@ func (s *session) lookAt(ctx context.Context, t *task) (over, moved bool, err er
 	}
 	if terminal && view.State == federation.Open && len(reading.Steps) == 0 { // it stays open for others
 		s.log.LogAttrs(ctx, slog.LevelInfo, "open offer not claimed", slog.String("handoff_id", t.handoff.String()), slog.String("task", string(t.id)))
+		s.count(taskUnclaimed)
 		return true, false, s.remove(ctx, t)
 	}
 	s.report(ctx, t, reading.Losses)
@@ -288,8 +289,11 @@ func (s *session) file(ctx context.Context, t *task, view federation.View, step 
 		return false, err
 	}
 	t.done[key] = true
-	if step.Verb == federation.Progress {
+	switch step.Verb {
+	case federation.Progress:
 		t.reported = time.Now()
+	case federation.Complete, federation.Fail, federation.Decline:
+		s.count(string(step.Verb))
 	}
 	return true, nil
 }

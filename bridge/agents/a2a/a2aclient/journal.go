@@ -103,8 +103,26 @@ func (l *Link) taskOf(id federation.HandoffID) *task {
 	if t == nil {
 		t = newTask(id)
 		l.tasks[id] = t
+		l.openTasks()
 	}
 	return t
+}
+
+// openTasks counts the tasks in progress. The mutex of the link is held.
+func (l *Link) openTasks() {
+	l.ports.Metrics.OpenTasks.WithLabelValues(l.cfg.Name).Set(float64(len(l.tasks)))
+}
+
+// The outcomes of tasks that are counted, beside the verbs that end a handoff.
+const (
+	taskMade      = "made"
+	taskCanceled  = "canceled"  // by the gateway
+	taskUnclaimed = "unclaimed" // an open offer that the agent did not take
+	taskUnknown   = "unknown"   // the agent may have the message, and cannot tell
+)
+
+func (l *Link) count(outcome string) {
+	l.ports.Metrics.Tasks.WithLabelValues(l.cfg.Name, outcome).Inc()
 }
 
 // reserve reports whether an open offer is the one that the agent has, or may get now.
@@ -124,6 +142,7 @@ func (l *Link) forget(t *task) {
 	if l.tasks[t.handoff] == t {
 		delete(l.tasks, t.handoff)
 		delete(l.blocked, t.handoff)
+		l.openTasks()
 	}
 	if l.open == t.handoff {
 		l.open = federation.HandoffID{}
@@ -136,6 +155,7 @@ func (l *Link) reset() {
 	defer l.mu.Unlock()
 	clear(l.tasks)
 	clear(l.blocked)
+	l.openTasks()
 	l.open = federation.HandoffID{}
 }
 
@@ -227,6 +247,12 @@ func (l *Link) write(ctx context.Context, t *task, n note) error {
 		return fmt.Errorf("note task of %s: %w", t.handoff, err)
 	}
 	t.length++
+	switch n.Kind {
+	case noteTask, noteMessage:
+		l.count(taskMade)
+	case noteUnknown:
+		l.count(taskUnknown)
+	}
 	return t.apply(n)
 }
 

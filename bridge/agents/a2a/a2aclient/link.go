@@ -101,9 +101,14 @@ func (l *Link) taken(view federation.View) bool {
 
 // Describe implements [bridge.Describer].
 func (l *Link) Describe() bridge.Description {
-	d := bridge.Description{NotCarried: []string{"progress and notes of other parties: a task takes messages only as answers to its agent"}}
+	d := bridge.Description{
+		NotCarried: []string{"progress and notes of other parties: a task takes messages only as answers to its agent"},
+		Agent:      &bridge.AgentDescription{DID: l.did, Card: l.cfg.Card, Claims: l.cfg.Claims},
+	}
 	if c := l.card.Load(); c != nil {
 		at, _ := c.best() // there is one: the link was up
+		d.Agent.Name, d.Agent.Version, d.Agent.Protocol = c.Name, c.Version, fmt.Sprintf("%s %s", at.ProtocolBinding, at.ProtocolVersion)
+		d.Agent.Updates = updatesOf(c.Capabilities)
 		d.Negotiated = map[string]string{
 			"agent": c.Name, "version": c.Version, "url": at.URL, "binding": string(at.ProtocolBinding), "protocol": string(at.ProtocolVersion),
 			"did": string(l.did), "skills": strings.Join(c.skills(), " "), "signed": "no",
@@ -117,6 +122,7 @@ func (l *Link) Describe() bridge.Description {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	d.Agent.Tasks = len(l.tasks)
 	var blocked []string
 	for id, why := range l.blocked {
 		blocked = append(blocked, "handoff "+id.String()+": "+why)
@@ -124,6 +130,17 @@ func (l *Link) Describe() bridge.Description {
 	slices.Sort(blocked) // the oldest first
 	d.Obstacles = append(d.Obstacles, blocked[:min(len(blocked), maxObstacles)]...)
 	return d
+}
+
+// updatesOf returns how an agent reports changes of its tasks.
+func updatesOf(c wire.AgentCapabilities) string {
+	switch {
+	case c.Streaming:
+		return "streams"
+	case c.PushNotifications:
+		return "push notifications"
+	}
+	return "polling"
 }
 
 // Bounds of the work of one link.
