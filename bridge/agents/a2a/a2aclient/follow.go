@@ -289,10 +289,10 @@ func (s *session) file(ctx context.Context, t *task, view federation.View, step 
 		return false, err
 	}
 	t.done[key] = true
-	switch step.Verb {
-	case federation.Progress:
+	if step.Verb == federation.Progress {
 		t.reported = time.Now()
-	case federation.Complete, federation.Fail, federation.Decline:
+	}
+	if step.Verb == federation.Complete || step.Verb == federation.Fail || step.Verb == federation.Decline {
 		s.count(string(step.Verb))
 	}
 	return true, nil

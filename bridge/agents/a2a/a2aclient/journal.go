@@ -247,10 +247,10 @@ func (l *Link) write(ctx context.Context, t *task, n note) error {
 		return fmt.Errorf("note task of %s: %w", t.handoff, err)
 	}
 	t.length++
-	switch n.Kind {
-	case noteTask, noteMessage:
+	if n.Kind == noteTask || n.Kind == noteMessage {
 		l.count(taskMade)
-	case noteUnknown:
+	}
+	if n.Kind == noteUnknown {
 		l.count(taskUnknown)
 	}
 	return t.apply(n)
