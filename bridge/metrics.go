@@ -30,6 +30,8 @@ type Metrics struct {
 	Strangers  *prometheus.CounterVec // reason
 	Chat       *prometheus.CounterVec // network link outcome
 	Faults     *prometheus.CounterVec // by place
+	Tasks      *prometheus.CounterVec // link outcome
+	OpenTasks  *prometheus.GaugeVec   // link
 }
 
 // NewMetrics registers the metrics of all networks.
@@ -66,7 +68,11 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	}
 	m.Faults = counter("faults_total", "Contained panics, by the part of the program that they ended.", "where")
 	m.Faults.WithLabelValues(RequestFault) // present from the start
-	reg.MustRegister(m.Faults, m.Strangers, m.Chat, m.Relays, m.Events, m.Refusals, m.BadInput, m.Limited, m.Blocked, m.Closed, m.Outcomes, m.LinkUp, m.Reconnects, m.Resent, m.Deliver, m.Conflicts)
+	m.Tasks = counter("agent_tasks_total", "Tasks of external agents: made, and how they ended.", "link", "outcome")
+	m.OpenTasks = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Namespace: "baton", Name: "agent_tasks_open", Help: "Tasks of external agents in progress.",
+	}, []string{"link"})
+	reg.MustRegister(m.Tasks, m.OpenTasks, m.Faults, m.Strangers, m.Chat, m.Relays, m.Events, m.Refusals, m.BadInput, m.Limited, m.Blocked, m.Closed, m.Outcomes, m.LinkUp, m.Reconnects, m.Resent, m.Deliver, m.Conflicts)
 	return m
 }
 

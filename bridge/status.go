@@ -103,6 +103,20 @@ type Description struct {
 	// Obstacles is what keeps deliveries or receipts from passing, as far as the configuration
 	// and this host tell: one sentence each, with the remedy.
 	Obstacles []string
+	// Agent is the external agent behind a link to one agent; nil for other links.
+	Agent *AgentDescription
+}
+
+// AgentDescription is an external agent. What its card has is empty until the link was up.
+type AgentDescription struct {
+	DID      federation.DID
+	Card     string // its address
+	Name     string
+	Version  string
+	Protocol string   // binding and version
+	Updates  string   // how the agent reports changes of its tasks
+	Claims   []string // capabilities of the open offers that it gets
+	Tasks    int      // in progress
 }
 
 // status keeps the [Status] of a link. It may be used concurrently.

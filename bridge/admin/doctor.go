@@ -460,8 +460,9 @@ func (c Checkup) relay(remedy string) Diagnosis {
 func diagnoseLink(check string, s bridge.LinkStatus) Diagnosis {
 	words := s.Link.Network() + " " + string(s.Status.State)
 	detail := words
+	var d bridge.Description
 	if describer, ok := s.Link.(bridge.Describer); ok {
-		d := describer.Describe()
+		d = describer.Describe()
 		if protocol := d.Negotiated["protocol"]; protocol != "" {
 			detail += ", protocol " + protocol
 		}
@@ -470,9 +471,15 @@ func diagnoseLink(check string, s bridge.LinkStatus) Diagnosis {
 		}
 	}
 	if s.Status.State == bridge.LinkUp || s.Status.State == bridge.LinkStandby {
+		if d.Agent != nil && len(d.Obstacles) > 0 {
+			return warns(check, detail+"; "+strings.Join(d.Obstacles, "; "), "baton a2a show "+s.Link.Name())
+		}
 		return fine(check, detail)
 	}
 	cause := cmp.Or(s.Status.LastError, "no connection since the start")
+	if d.Agent != nil {
+		return fails(check, cause+" ("+words+")", "baton a2a check "+d.Agent.Card)
+	}
 	if _, home := s.Link.(bridge.PeerHome); home {
 		return fails(check, cause+" ("+words+")", "baton peer show "+s.Link.Name())
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"baton/bridge"
@@ -73,7 +74,25 @@ func (o *Operator) shapeLink(ctx context.Context, s bridge.LinkStatus) (Link, er
 	if hearer, ok := s.Link.(bridge.Hearer); ok {
 		shaped.LastHeard = Moment(hearer.Heard())
 	}
+	if describer, ok := s.Link.(bridge.Describer); ok {
+		shaped.Agent = shapeAgent(describer.Describe())
+	}
 	return shaped, nil
+}
+
+// shapeAgent returns the agent behind a link, the zero value for none.
+func shapeAgent(d bridge.Description) LinkAgent {
+	a := d.Agent
+	if a == nil {
+		return LinkAgent{}
+	}
+	shaped := LinkAgent{
+		DID: a.DID, Card: a.Card, Name: a.Name, Version: a.Version, Protocol: a.Protocol, Updates: a.Updates, Claims: strings.Join(a.Claims, " "), Tasks: a.Tasks,
+	}
+	if len(d.Obstacles) > 0 {
+		shaped.Obstacle = d.Obstacles[0]
+	}
+	return shaped
 }
 
 func (o *Operator) getLink(ctx context.Context, in ByName) (Link, error) {

@@ -117,7 +117,22 @@ type Link struct {
 	NextDial  Moment `json:"next_dial,omitzero"`
 	LastError string `json:"last_error"`
 
+	Agent LinkAgent `json:"agent,omitzero"` // of a link to one external agent
+
 	*LinkDetail // only of a single link
+}
+
+// LinkAgent is the external agent behind a link. What its card has is empty until the link was up.
+type LinkAgent struct {
+	DID      federation.DID `json:"did"`
+	Card     string         `json:"card"` // its address
+	Name     string         `json:"name"`
+	Version  string         `json:"version"`
+	Protocol string         `json:"protocol"` // binding and version
+	Updates  string         `json:"updates"`  // how the agent reports changes of its tasks
+	Claims   string         `json:"claims"`   // capabilities of the open offers that it gets, with spaces between them
+	Tasks    int            `json:"tasks"`    // in progress
+	Obstacle string         `json:"obstacle"` // the first reason why a task waits for an operator; "" for none
 }
 
 // LinkDetail is what is told of a link asked for by its name.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -212,22 +213,84 @@ func TestExternalAgentAsksTheOfferer(t *testing.T) {
 	}
 }
 
+// An agent gets the open offers that fit its claims, one at a time. It claims by work; an offer that it
+// rejects, or that another agent claims, is over for it.
+func TestExternalAgentClaimsOpenOffers(t *testing.T) {
+	t.Parallel()
+	agent := bridgetest.NewA2AAgent(t, wire.TransportProtocolJSONRPC, wire.Version, false)
+	h := newHouse(t, agentTable(agent, `claims = ["cite", "read"]`), "[policy]\nclaim_caps = true", "[limits]\n"+anyAddress)
+	h.start(t)
+	h.ready(t)
+	ada, bob := logIn(t, h.url()), logIn(t, h.url())
+	bob.declares(t, "cite")
+	open := func(title string, caps ...string) string {
+		return ada.offer(t, map[string]any{"title": title, "caps": caps})
+	}
+	got := func(n int, title string) *bridgetest.A2ATask {
+		t.Helper()
+		task := awaitTask(t, agent, n)
+		if sent := agent.Texts(task); len(sent) != 1 || sent[0] != title {
+			t.Errorf("task %d is %q, want %q", n, sent, title)
+		}
+		return task
+	}
+	open("Paint a ship", "paint")
+	open("Cite and paint", "cite", "paint")
+	ada.offer(t, map[string]any{"title": "Anything"})
+	done := open("Cite three", "cite")
+	task := got(0, "Cite three")
+	rejected := open("Cite four", "cite", "read")
+	task.Say(wire.TaskStateWorking, "reading")
+	await(t, "the claim", func() bool { return strings.Contains(ada.handoff(t, done).verbs(), "progress") })
+	if n := len(agent.Tasks()); n != 1 {
+		t.Errorf("the agent has %d open offers at a time", n)
+	}
+	task.Say(wire.TaskStateCompleted, "three found")
+	await(t, "the result", func() bool { return ada.handoff(t, done).State == "completed" })
+	if got := ada.handoff(t, done).verbs(); got != "offer, claim, progress reading, complete three found" {
+		t.Errorf("the steps are %s", got)
+	}
+
+	got(1, "Cite four").Say(wire.TaskStateRejected, "not my trade")
+	lost := open("Cite five", "cite")
+	got(2, "Cite five")
+	if got := ada.handoff(t, rejected).verbs(); got != "offer" {
+		t.Errorf("the steps of a rejected open offer are %s", got)
+	}
+	bob.step(t, lost, "claim", nil)
+	await(t, "the task of the claimed offer to be cancelled", func() bool { return agent.Calls("CancelTask") == 1 })
+
+	late := open("Cite six", "cite")
+	task = got(3, "Cite six")
+	h.kill(t)
+	task.Say(wire.TaskStateCompleted, "six found")
+	h.start(t)
+	await(t, "the result at once", func() bool { return ada.handoff(t, late).State == "completed" })
+	if got := ada.handoff(t, late).verbs(); got != "offer, claim, complete six found" || len(agent.Tasks()) != 4 {
+		t.Errorf("the steps are %s, and the agent has %d tasks", got, len(agent.Tasks()))
+	}
+}
+
 // The gateway is killed at each step of the way to the agent and back. The agent counts its tasks.
 func TestExternalAgentMakesOneTaskThoughTheGatewayIsKilled(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
+	type spot struct {
 		name, method string
 		after        bool // the agent has done the task
-	}{
-		{"before the message arrives", "SendMessage", false},
-		{"after the message arrived", "SendMessage", true},
-		{"before the task is read", "GetTask", false},
-		{"after the task was read", "GetTask", true},
-	} {
+		open         bool // the offer is for anyone
+	}
+	var spots []spot
+	for _, open := range []bool{false, true} {
+		kind := map[bool]string{false: ", directed", true: ", open"}[open]
+		spots = append(spots,
+			spot{"before the message arrives" + kind, "SendMessage", false, open}, spot{"after the message arrived" + kind, "SendMessage", true, open},
+			spot{"before the task is read" + kind, "GetTask", false, open}, spot{"after the task was read" + kind, "GetTask", true, open})
+	}
+	for _, c := range spots {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			agent := bridgetest.NewA2AAgent(t, wire.TransportProtocolJSONRPC, wire.Version, false)
-			h := newHouse(t, agentTable(agent, ""))
+			h := newHouse(t, agentTable(agent, `claims = ["cite"]`))
 			var once atomic.Bool
 			kill := func(method string) error {
 				if method != c.method || !once.CompareAndSwap(false, true) {
@@ -246,7 +309,11 @@ func TestExternalAgentMakesOneTaskThoughTheGatewayIsKilled(t *testing.T) {
 			h.start(t)
 			h.ready(t)
 			ada := logIn(t, h.url())
-			id := ada.offerTo(t, researcher, "Cite three sources")
+			offer, first := map[string]any{"title": "Cite three sources", "to": researcher}, "accept"
+			if c.open {
+				offer, first = map[string]any{"title": "Cite three sources", "caps": []string{"cite"}}, "claim"
+			}
+			id := ada.offer(t, offer)
 			await(t, "the gateway to be killed", h.gone)
 			h.start(t)
 			task := awaitTask(t, agent, 0)
@@ -256,7 +323,7 @@ func TestExternalAgentMakesOneTaskThoughTheGatewayIsKilled(t *testing.T) {
 			task.Say(wire.TaskStateCompleted, "three found")
 			h.start(t)
 			await(t, "the result", func() bool { return ada.handoff(t, id).State == "completed" })
-			if want, got := "offer, accept, progress reading, complete three found", ada.handoff(t, id).verbs(); got != want {
+			if want, got := "offer, "+first+", progress reading, complete three found", ada.handoff(t, id).verbs(); got != want {
 				t.Errorf("the steps are %s, want %s", got, want)
 			}
 			if n := len(agent.Tasks()); n != 1 || len(agent.Texts(task)) != 1 {
@@ -304,7 +371,10 @@ func TestA2ACommandsKeepExternalAgents(t *testing.T) {
 		t.Errorf("a private address is answered %d %s", code, told)
 	}
 	var done struct{ Done string }
-	h.asks(t, &done, "a2a", "add", agent.URL, "--name", "researcher", "--allow-private", "--yes")
+	h.asks(t, &done, "a2a", "add", agent.URL, "--name", "researcher", "--claims", "cite", "--claims", "read", "--allow-private", "--yes")
+	if text, err := os.ReadFile(h.config); err != nil || !strings.Contains(string(text), `claims = ["cite", "read"]`) {
+		t.Errorf("the configuration is %s, %v", text, err)
+	}
 	if code, told := h.run(t, "a2a", "add", agent.URL, "--name", "researcher", "--allow-private", "--yes"); code == 0 || !strings.Contains(told, "already") {
 		t.Errorf("the same agent again is answered %d %s", code, told)
 	}
@@ -332,4 +402,75 @@ func TestA2ACommandsKeepExternalAgents(t *testing.T) {
 	if code, told := h.run(t, "a2a", "show", "researcher"); code == 0 || !strings.Contains(told, "no external agent") {
 		t.Errorf("a removed agent is shown as %d %s", code, told)
 	}
+}
+
+func TestOperatorsSeeExternalAgents(t *testing.T) {
+	t.Parallel()
+	agent := bridgetest.NewA2AAgent(t, wire.TransportProtocolJSONRPC, wire.Version, false)
+	h := newHouse(t, agentTable(agent, `claims = ["cite"]`))
+	h.start(t)
+	h.ready(t)
+	ada := logIn(t, h.url())
+	tab := loggedIn(t, h, h.operatorToken(t, "read"))
+	doctor := func(want ...string) {
+		t.Helper()
+		var line string
+		await(t, "the doctor to say "+want[0], func() bool {
+			found, _ := h.examined(t)
+			line = found["link researcher"]
+			return strings.HasPrefix(line, want[0])
+		})
+		for _, each := range want {
+			if !strings.Contains(line, each) {
+				t.Errorf("the doctor says %q, want %q", line, each)
+			}
+		}
+	}
+	counted := func(want map[string]float64) {
+		t.Helper()
+		await(t, fmt.Sprint(want), func() bool {
+			found := h.counters(t)
+			for name, n := range want {
+				if found[name] != n {
+					return false
+				}
+			}
+			return true
+		})
+	}
+	shown := func(args ...string) string {
+		t.Helper()
+		out, err := h.plain(t, args...).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	doctor("ok link researcher: a2a-agent up, protocol 1.0")
+	id := ada.offerTo(t, researcher, "Cite three sources")
+	task := awaitTask(t, agent, 0)
+	task.Say(wire.TaskStateAuthRequired, "log in to the library")
+	doctor("warn link researcher: ", "log in to the library", "; baton a2a show researcher")
+	counted(map[string]float64{`baton_agent_tasks_open{link="researcher"}`: 1, `baton_agent_tasks_total{link="researcher",outcome="made"}`: 1})
+	listed := shown("a2a", "list")
+	page := tab.wants(t, http.StatusOK, "/ui/links", nil).text
+	for _, want := range []string{"Researcher 1.2", "JSONRPC 1.0", "polling", "cite", "log in to the library"} {
+		if !strings.Contains(listed, want) || !strings.Contains(page, want) {
+			t.Errorf("%q is not in the list %s or on the page", want, listed)
+		}
+	}
+	if !strings.Contains(page, ">External agents</caption>") || !strings.Contains(page, `<code class="cli">baton a2a list</code>`) {
+		t.Errorf("the page is %s", page)
+	}
+	task.Say(wire.TaskStateCompleted, "three found")
+	await(t, "the result", func() bool { return ada.handoff(t, id).State == "completed" })
+	counted(map[string]float64{`baton_agent_tasks_open{link="researcher"}`: 0, `baton_agent_tasks_total{link="researcher",outcome="complete"}`: 1})
+	if explained := shown("explain", id); !strings.Contains(explained, "researcher") {
+		t.Errorf("the offer is explained as %s", explained)
+	}
+	ada.offerTo(t, researcher, "Cite four sources")
+	awaitTask(t, agent, 1)
+	agent.CloseClientConnections()
+	agent.Close()
+	doctor("FAIL link researcher: ", "; baton a2a check "+agent.URL+"/.well-known/agent-card.json")
 }

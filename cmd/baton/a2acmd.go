@@ -58,10 +58,10 @@ func (a2aList) Run(ctx context.Context, c *cli, streams std) error {
 	}
 	return printDocument(c, streams, admin.Page[admin.Link]{Items: links}, func(out io.Writer, page admin.Page[admin.Link]) error {
 		if len(page.Items) == 0 {
-			_, err := fmt.Fprintln(out, "The configuration has no external agent.")
+			_, err := fmt.Fprintln(out, render.Agents.Empty)
 			return err
 		}
-		return render.Links.Print(out, true, time.Now(), page.Items...)
+		return render.Agents.Print(out, true, time.Now(), page.Items...)
 	})
 }
 
@@ -113,13 +113,6 @@ func (cmd a2aCheck) Run(ctx context.Context, c *cli, streams std) error {
 
 // printAgent prints a card in short.
 func printAgent(out io.Writer, a a2aclient.Inspection) error {
-	updates := "polling"
-	switch {
-	case a.Streaming:
-		updates = "streams"
-	case a.Push:
-		updates = "push notifications"
-	}
 	signature := "none"
 	if a.Key != "" {
 		signature = "valid, key " + a.Key[:16]
@@ -130,7 +123,7 @@ func printAgent(out io.Writer, a a2aclient.Inspection) error {
 		{"agent", a.Name + " " + a.Version},
 		{"card", a.Card},
 		{"interface", a.Binding + " " + a.Protocol + " at " + a.URL},
-		{"updates", updates},
+		{"updates", a.Updates},
 		{"skills", cmp.Or(strings.Join(a.Skills, " "), "-")},
 		{"credentials", cmp.Or(strings.Join(a.Schemes, " "), "none")},
 		{"signature", signature},
@@ -147,9 +140,10 @@ type a2aAdd struct {
 	a2aCheck
 	yesFlag
 
-	Name            string `required:"" help:"Name of the agent and of its link." placeholder:"NAME"`
-	CredentialsFile string `help:"Secret file with a bearer token, an API key, or user:password." placeholder:"FILE"`
-	DryRun          bool   `help:"Check the card, and change nothing." name:"dry-run"`
+	Name            string   `required:"" help:"Name of the agent and of its link." placeholder:"NAME"`
+	CredentialsFile string   `help:"Secret file with a bearer token, an API key, or user:password." placeholder:"FILE"`
+	Claims          []string `help:"Capabilities of the open offers that the agent gets." placeholder:"NAME"`
+	DryRun          bool     `help:"Check the card, and change nothing." name:"dry-run"`
 }
 
 // Run checks the card, writes the table and reloads the gateway.
@@ -175,6 +169,9 @@ func (cmd a2aAdd) Run(ctx context.Context, c *cli, streams std) error {
 	table := fmt.Sprintf("\n[[a2a.agents]]\nname = %q\ncard = %q\n", cmd.Name, found.Card)
 	if cmd.CredentialsFile != "" {
 		table += fmt.Sprintf("credentials_file = %q\n", cmd.CredentialsFile)
+	}
+	if len(cmd.Claims) > 0 {
+		table += "claims = " + strings.ReplaceAll(fmt.Sprintf("%q", cmd.Claims), `" "`, `", "`) + "\n"
 	}
 	if cmd.AllowPrivate {
 		table += "allow_private = true\n"

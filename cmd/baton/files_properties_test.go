@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	wire "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/google/go-cmp/cmp"
 
 	"baton/bridge/bridgetest"
@@ -23,7 +24,7 @@ import (
 )
 
 // propertyNetworks is the columns of the table of properties, as in bridge/files/README.md.
-var propertyNetworks = []string{"voice", "hub", ".handoffs", "IRC", "freeq", "AIRC", "REST", "MCP", "A2A", "MACP"}
+var propertyNetworks = []string{"voice", "hub", ".handoffs", "IRC", "freeq", "AIRC", "REST", "MCP", "A2A", "A2A agents", "MACP"}
 
 // propertyRow is one of the five properties, and how each network with the verb is asked
 // for it.
@@ -42,6 +43,7 @@ type propertyWorld struct {
 	carol   person // a second user on IRC
 	outside *caller
 	host    *toolUser
+	agent   *bridgetest.A2AAgent
 }
 
 func properties() []propertyRow {
@@ -51,25 +53,25 @@ func properties() []propertyRow {
 			"voice": (*propertyWorld).forgedFile, "hub": (*propertyWorld).forgedStart, ".handoffs": (*propertyWorld).untrustedRecord,
 			"IRC": (*propertyWorld).forgedTags, "AIRC": (*propertyWorld).forgedMessage, "REST": (*propertyWorld).forgedToken,
 			"freeq": (*propertyWorld).forgedAct, "MCP": (*propertyWorld).forgedTokenOfMCP, "A2A": (*propertyWorld).forgedTokenOfA2A,
-			"MACP": (*propertyWorld).forgedEnvelope,
+			"MACP": (*propertyWorld).forgedEnvelope, "A2A agents": (*propertyWorld).forgedNotification,
 		}},
 		{"expiry", cells{
 			"voice": (*propertyWorld).expiredFile, "hub": (*propertyWorld).expiredStart, ".handoffs": (*propertyWorld).expiredRecord,
 			"IRC": (*propertyWorld).expiredTags, "AIRC": (*propertyWorld).expiredMessage, "REST": (*propertyWorld).expiredOffer,
 			"freeq": (*propertyWorld).expiredAct, "MCP": (*propertyWorld).expiredTool, "A2A": (*propertyWorld).expiredTask,
-			"MACP": (*propertyWorld).expiredSession,
+			"MACP": (*propertyWorld).expiredSession, "A2A agents": (*propertyWorld).expiredAgentsTask,
 		}},
 		{"atomic transitions", cells{
 			"voice": (*propertyWorld).fileTwice, "hub": (*propertyWorld).hubTwice, ".handoffs": (*propertyWorld).recordTwice,
 			"IRC": (*propertyWorld).tagsTwice, "AIRC": (*propertyWorld).messageTwice, "REST": (*propertyWorld).requestTwice,
 			"freeq": (*propertyWorld).actTwice, "MCP": (*propertyWorld).toolTwice, "A2A": (*propertyWorld).taskTwice,
-			"MACP": (*propertyWorld).acceptTwice,
+			"MACP": (*propertyWorld).acceptTwice, "A2A agents": (*propertyWorld).agentsTaskTwice,
 		}},
 		{"targeted delivery", cells{
 			"voice": (*propertyWorld).fileOfOthers, "hub": (*propertyWorld).hubOfOthers, ".handoffs": (*propertyWorld).recordOfOthers,
 			"IRC": (*propertyWorld).tagsOfOthers, "AIRC": (*propertyWorld).messageOfOthers, "REST": (*propertyWorld).requestOfOthers,
 			"freeq": (*propertyWorld).actOfOthers, "MCP": (*propertyWorld).toolOfOthers, "A2A": (*propertyWorld).taskOfOthers,
-			"MACP": (*propertyWorld).acceptOfOthers,
+			"MACP": (*propertyWorld).acceptOfOthers, "A2A agents": (*propertyWorld).agentsTaskOfOthers,
 		}},
 		{"bootstrap separation", cells{"voice": (*propertyWorld).bootstrapOnce}},
 	}
@@ -78,7 +80,8 @@ func properties() []propertyRow {
 func TestTheFivePropertiesHoldOnEachNetwork(t *testing.T) {
 	t.Parallel()
 	lab := newFilesWorld(t)
-	w := &propertyWorld{filesHouse: newFilesHouse(t), lab: lab, carol: newPerson(t), runtime: newMACPHouse(t), freeq: newFreeqProperties(t)}
+	agent := bridgetest.NewA2AAgent(t, wire.TransportProtocolJSONRPC, wire.Version, true)
+	w := &propertyWorld{filesHouse: newFilesHouse(t, agentTable(agent, "")), agent: agent, lab: lab, carol: newPerson(t), runtime: newMACPHouse(t), freeq: newFreeqProperties(t)}
 	w.runtime.start(t)
 	w.runtime.ready(t)
 	w.outside, w.host = logIn(t, w.url()), newToolUser(t, w.house)

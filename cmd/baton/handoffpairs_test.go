@@ -11,6 +11,7 @@ import (
 	"slices"
 	"testing"
 
+	wire "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/google/go-cmp/cmp"
 
 	"baton/bridge/bridgetest"
@@ -286,8 +287,10 @@ func TestEachPairOfNetworksHandsOff(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	networks, tables := everyNetwork(t, h)
-	b := talkativeIn(t, h, append(tables, unlimited)...)
+	agent := bridgetest.NewA2AAgent(t, wire.TransportProtocolJSONRPC, wire.Version, true)
+	b := talkativeIn(t, h, append(tables, agentTable(agent, ""), unlimited)...)
 	workers := b.workers(t, networks...)
+	external := a2aWorker(agent)
 	for i, one := range workers {
 		for _, other := range workers[i+1:] {
 			t.Run(one.network+" and "+other.network, func(t *testing.T) {
@@ -297,6 +300,10 @@ func TestEachPairOfNetworksHandsOff(t *testing.T) {
 		}
 		t.Run(one.network+" is refused, and changes its mind", func(t *testing.T) {
 			b.end(t, one, workers[(i+1)%len(workers)])
+		})
+		t.Run(one.network+" and "+external.network, func(t *testing.T) {
+			b.handOff(t, one, external)
+			b.end(t, one, external)
 		})
 	}
 }

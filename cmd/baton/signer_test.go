@@ -175,7 +175,8 @@ func publicKey(did string) (ed25519.PublicKey, error) {
 // handleOf returns the handle that the registry gives a did:key that is no agent there.
 func handleOf(did string) string {
 	sum := sha256.Sum256([]byte(did))
-	return "key_" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:26]
+	method, _, _ := strings.Cut(strings.TrimPrefix(did, "did:"), ":")
+	return method + "_" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:26]
 }
 
 // signedMessage returns why the signature of an AIRC message is not that of a key.

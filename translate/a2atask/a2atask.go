@@ -99,17 +99,23 @@ type Question struct {
 }
 
 // Read returns the steps that a task stands for. State is that of the handoff. A task in a state
-// that leads nowhere from there, such as one that went back, stands for no step.
+// that leads nowhere from there, such as one that went back, stands for no step. An open offer is
+// claimed by work or a result: any other end of its task leaves it to other agents.
 func Read(task *wire.Task, state federation.State) Reading {
 	var r Reading
-	begun := state == federation.Assigned
-	if !begun && state != federation.Offered && state != federation.Open {
+	begun, first := state == federation.Assigned, federation.Accept
+	switch {
+	case state == federation.Open && leavesOpen(task.Status.State):
+		return r
+	case state == federation.Open:
+		first = federation.Claim
+	case !begun && state != federation.Offered:
 		return r
 	}
 	note, losses := translate.CutNote(noteOf(task.Status.Message))
 	begin := func() {
 		if !begun {
-			r.Steps = append(r.Steps, Step{Verb: federation.Accept, Key: string(federation.Accept)})
+			r.Steps = append(r.Steps, Step{Verb: first, Key: string(first)})
 		}
 	}
 	end := func(verb federation.Verb, note, context string) {
@@ -131,11 +137,14 @@ func Read(task *wire.Task, state federation.State) Reading {
 		}
 		losses = nil // the question has all of the text
 	case wire.TaskStateAuthRequired:
-		begin()
 		r.Blocked = "the agent needs an authorization"
 		if note != "" {
 			r.Blocked += ": " + note
 		}
+		if state == federation.Open {
+			return r
+		}
+		begin()
 		note, _ = translate.CutNote(r.Blocked)
 		r.Steps = append(r.Steps, Step{Verb: federation.Progress, Note: note, Key: statusKey(task)})
 	case wire.TaskStateCompleted:
@@ -157,6 +166,11 @@ func Read(task *wire.Task, state federation.State) Reading {
 	}
 	r.Losses = losses
 	return r
+}
+
+// leavesOpen reports whether a state of a task claims no open offer.
+func leavesOpen(state wire.TaskState) bool {
+	return state == wire.TaskStateFailed || state == wire.TaskStateCanceled || state == wire.TaskStateRejected
 }
 
 // canceled returns the note of a task that its agent canceled.

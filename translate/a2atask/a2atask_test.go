@@ -45,7 +45,16 @@ func TestReadGivesTheStepsOfATask(t *testing.T) {
 	}{
 		{"submitted", `{"status":{"state":"TASK_STATE_SUBMITTED"}}`, federation.Offered, said{}},
 		{"working", `{"status":{"state":"TASK_STATE_WORKING"}}`, federation.Offered, said{Steps: []string{"accept"}}},
-		{"working on an open offer", `{"status":{"state":"TASK_STATE_WORKING"}}`, federation.Open, said{Steps: []string{"accept"}}},
+		{"working on an open offer", `{"status":{"state":"TASK_STATE_WORKING"}}`, federation.Open, said{Steps: []string{"claim"}}},
+		{"a result of an open offer", `{"status":{"state":"TASK_STATE_COMPLETED"}}`, federation.Open, said{Steps: []string{"claim", "complete"}}},
+		{"failed on an open offer", `{"status":{"state":"TASK_STATE_FAILED"}}`, federation.Open, said{}},
+		{"canceled on an open offer", `{"status":{"state":"TASK_STATE_CANCELED"}}`, federation.Open, said{}},
+		{"rejected on an open offer", `{"status":{"state":"TASK_STATE_REJECTED"}}`, federation.Open, said{}},
+		{
+			"an open offer without authorization", `{"status":{"state":"TASK_STATE_AUTH_REQUIRED"}}`,
+			federation.Open,
+			said{Blocked: "the agent needs an authorization"},
+		},
 		{"working with a note", `{"status":{"state":"TASK_STATE_WORKING","message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"text":"half\ndone"}]}}}`, federation.Assigned, said{Steps: []string{"progress|half done"}}},
 		{
 			"completed with a message", `{"status":{"state":"TASK_STATE_COMPLETED","message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"text":"done"}]}}}`,

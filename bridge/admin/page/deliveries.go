@@ -17,7 +17,12 @@ func loadLinks(r request) (view, error) {
 		Table: render.Links, id: "links", page: page, cursor: "cursor",
 		needs: admin.ChangeLink.Scope, acts: func(l admin.Link) []link { return []link{r.act("links", l.Name, "dial")} },
 	}
-	return view{Title: "Links", Sections: []section{l.section(r)}}, err
+	v := view{Title: "Links", Sections: []section{l.section(r)}}
+	agents := slices.DeleteFunc(slices.Clone(page.Items), func(l admin.Link) bool { return l.Agent == admin.LinkAgent{} })
+	if len(agents) > 0 {
+		v.Sections = append(v.Sections, list[admin.Link]{Table: render.Agents, id: "agents", page: admin.Page[admin.Link]{Items: agents}}.section(r))
+	}
+	return v, err
 }
 
 func readLinks(r request) (admin.Page[admin.Link], error) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"baton/bridge"
 	"baton/bridge/admin"
 	"baton/federation"
 )
@@ -25,6 +26,21 @@ var (
 			{"Oldest", "OLDEST", func(l admin.Link) Value { return since(l.Oldest) }},
 			{"Next dial", "NEXT", func(l admin.Link) Value { return until(l.NextDial) }},
 			{"Last error", "LAST ERROR", func(l admin.Link) Value { return Long(l.LastError) }},
+		},
+	}
+	Agents = Table[admin.Link]{
+		Caption: "External agents", Command: "a2a list", Empty: "The configuration has no external agent.",
+		Key: func(l admin.Link) string { return l.Name },
+		Columns: []Column[admin.Link]{
+			{"Name", "NAME", func(l admin.Link) Value { return Linked(l.Name, "links", l.Name) }},
+			{"Agent", "AGENT", func(l admin.Link) Value { return Text(strings.TrimSpace(l.Agent.Name + " " + l.Agent.Version)) }},
+			{"State", "STATE", func(l admin.Link) Value { return State(l.State) }},
+			{"Protocol", "PROTOCOL", func(l admin.Link) Value { return Text(l.Agent.Protocol) }},
+			{"Updates", "UPDATES", func(l admin.Link) Value { return Text(l.Agent.Updates) }},
+			{"Tasks", "TASKS", func(l admin.Link) Value { return Number(l.Agent.Tasks) }},
+			{"Waiting", "WAITING", func(l admin.Link) Value { return Number(l.Waiting) }},
+			{"Claims", "CLAIMS", func(l admin.Link) Value { return Text(l.Agent.Claims) }},
+			{"Trouble", "TROUBLE", func(l admin.Link) Value { return Long(agentTrouble(l)) }},
 		},
 	}
 	Shapes = Table[admin.Shape]{
@@ -400,4 +416,12 @@ func place(file string, line int) string {
 		return "default"
 	}
 	return file + ":" + strconv.Itoa(line)
+}
+
+// agentTrouble returns why work of an external agent waits: its link is down, or a task needs an operator.
+func agentTrouble(l admin.Link) string {
+	if l.State != string(bridge.LinkUp) {
+		return cmp.Or(l.LastError, l.Agent.Obstacle)
+	}
+	return l.Agent.Obstacle
 }

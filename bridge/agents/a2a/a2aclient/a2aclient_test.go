@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -31,6 +32,7 @@ func TestConfigNamesEachMistake(t *testing.T) {
 		"card credentials_file":       {Name: "a", Card: "https://u:p@a.example", CredentialsFile: "none", OfferFrom: []string{"any"}},
 		"client_id client_key_file":   {Name: "a", Card: "https://a.example", ClientKeyFile: "short", OfferFrom: []string{"any"}},
 		"credentials_file offer_from": {Name: "a", Card: "https://a.example", CredentialsFile: "short", ClientID: "x", ClientKeyFile: "seed"},
+		"claims":                      {Name: "a", Card: "https://a.example", Claims: []string{"Not A Name"}, OfferFrom: []string{"any"}},
 		"accepts":                     {Name: "a", Card: "https://a.example", Accepts: []string{""}, OfferFrom: []string{"any"}},
 	} {
 		_, err := a2aclient.Network(a2aclient.Deps{}).Open(table(cfg), ports)
@@ -117,16 +119,28 @@ func TestDeliverSendsOnceHoweverOftenItIsCalled(t *testing.T) {
 // A lying agent is bounded, and the offerer gets the reason.
 func TestLinkBoundsLyingAgents(t *testing.T) {
 	t.Parallel()
-	huge := strings.Repeat("x", 9<<20)
+	huge := strings.Repeat("x", 50<<20)
+	sends := func(state wire.TaskState) func(w http.ResponseWriter, id any) {
+		return func(w http.ResponseWriter, id any) { result(w, id, taskOf("t1", state)) }
+	}
 	for name, c := range map[string]struct {
-		get  func(w http.ResponseWriter, id any)
-		want federation.State
+		get    func(w http.ResponseWriter, id any)
+		want   federation.State
+		stream func(w http.ResponseWriter, id any) error // writes one event; nil for an agent without streams
 	}{
-		"an answer of 9 MB": {func(w http.ResponseWriter, id any) {
+		"an artifact of 50 MB": {func(w http.ResponseWriter, id any) {
 			task := taskOf("t1", wire.TaskStateCompleted)
 			task["artifacts"] = []any{map[string]any{"artifactId": "a", "parts": []any{map[string]any{"text": huge}}}}
 			result(w, id, task)
-		}, federation.Failed},
+		}, federation.Failed, nil},
+		"an endless stream": {sends(wire.TaskStateCompleted), federation.Completed, func(w http.ResponseWriter, id any) error {
+			_, err := fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%q,\"result\":{\"task\":{\"id\":\"t1\",\"contextId\":\"c\",\"status\":{\"state\":\"TASK_STATE_WORKING\"}}}}\n\n", id)
+			return err
+		}},
+		"an event of 50 MB": {sends(wire.TaskStateCompleted), federation.Completed, func(w http.ResponseWriter, _ any) error {
+			_, err := io.WriteString(w, "data: "+huge+"\n\n")
+			return err
+		}},
 		"a state that goes back": {func() func(w http.ResponseWriter, id any) {
 			var calls atomic.Int32
 			return func(w http.ResponseWriter, id any) {
@@ -136,7 +150,7 @@ func TestLinkBoundsLyingAgents(t *testing.T) {
 				}
 				result(w, id, taskOf("t1", state))
 			}
-		}(), federation.Completed},
+		}(), federation.Completed, nil},
 		"another task": {func() func(w http.ResponseWriter, id any) {
 			var calls atomic.Int32
 			return func(w http.ResponseWriter, id any) {
@@ -146,7 +160,7 @@ func TestLinkBoundsLyingAgents(t *testing.T) {
 				}
 				result(w, id, taskOf("t1", wire.TaskStateFailed))
 			}
-		}(), federation.Failed},
+		}(), federation.Failed, nil},
 		"repeated members": {func() func(w http.ResponseWriter, id any) {
 			var calls atomic.Int32
 			return func(w http.ResponseWriter, id any) {
@@ -156,16 +170,22 @@ func TestLinkBoundsLyingAgents(t *testing.T) {
 				}
 				result(w, id, taskOf("t1", wire.TaskStateFailed))
 			}
-		}(), federation.Failed},
+		}(), federation.Failed, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			agent := liar(t, nil, func(w http.ResponseWriter, method string, id any) {
+			card := map[string]any{"capabilities": map[string]any{"streaming": c.stream != nil}}
+			agent := liar(t, card, func(w http.ResponseWriter, method string, id any) {
 				switch method {
 				case "SendMessage":
 					result(w, id, map[string]any{"task": taskOf("t1", wire.TaskStateSubmitted)})
 				case "GetTask":
 					c.get(w, id)
+				case "SubscribeToTask":
+					w.Header().Set("Content-Type", "text/event-stream")
+					for c.stream(w, id) == nil {
+						time.Sleep(time.Millisecond) // the link ends the stream
+					}
 				default:
 					failure(w, id, -32601, "no such method")
 				}
@@ -177,6 +197,36 @@ func TestLinkBoundsLyingAgents(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.awaitState(t, d.View.ID, c.want)
+		})
+	}
+}
+
+// A card is read from its own address, within a bound.
+func TestRunRefusesLyingCards(t *testing.T) {
+	t.Parallel()
+	agent := bridgetest.NewA2AAgent(t, wire.TransportProtocolJSONRPC, wire.Version, false)
+	for want, answer := range map[string]http.HandlerFunc{
+		"redirects are not followed": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, agent.URL+"/.well-known/agent-card.json", http.StatusFound)
+		},
+		"more than": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, `{"name":"`+strings.Repeat("x", 50<<20)+`"}`)
+		},
+		"at least one interface": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, `{"name":"Liar","supportedInterfaces":[]}`)
+		},
+		"want an interface": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, `{"name":"Liar","supportedInterfaces":[{"url":"http://x.example/","protocolBinding":"SMTP","protocolVersion":"1.0"}]}`)
+		},
+	} {
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(answer)
+			t.Cleanup(server.Close)
+			err := newWorld(t, server.URL).link.Run(t.Context(), func() { t.Error("the link is up") })
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("the link ends with %v", err)
+			}
 		})
 	}
 }

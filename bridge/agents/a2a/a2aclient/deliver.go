@@ -1,6 +1,7 @@
 package a2aclient
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,7 +26,7 @@ func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	err := l.load(ctx, t)
-	if err == nil && d.View.Over {
+	if err == nil && (d.View.Over || l.taken(d.View)) {
 		err = l.close(ctx, t, d.View)
 	} else if err == nil && d.Entry.Event.Verb == federation.Offer {
 		err = l.offer(ctx, t, d)
@@ -36,7 +37,7 @@ func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	if err != nil {
 		return err
 	}
-	if err := l.deps.Record.Lapse(ctx, d.View.Offeree, []federation.EventID{d.Entry.Event.ID}, time.Now()); err != nil {
+	if err := l.deps.Record.Lapse(ctx, cmp.Or(d.View.Offeree, l.did), []federation.EventID{d.Entry.Event.ID}, time.Now()); err != nil {
 		return fmt.Errorf("end the waiting in an inbox: %w", err)
 	}
 	return nil
@@ -44,8 +45,8 @@ func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 
 // offer sends the message of an offer, unless the agent has it.
 func (l *Link) offer(ctx context.Context, t *task, d federation.Delivery) error {
-	if err := l.checkOffer(d); err != nil {
-		return err
+	if why := l.excludes(d.Entry.Event, d.View); why != "" {
+		return federation.Refuse(d.Entry.Event, federation.PolicyDenied, why)
 	}
 	if t.inDoubt() {
 		if err := l.find(ctx, t, d.Entry.Event); err != nil {
@@ -56,9 +57,13 @@ func (l *Link) offer(ctx context.Context, t *task, d federation.Delivery) error 
 		l.start(t)
 		return nil
 	}
+	open := d.View.State == federation.Open
+	if open && !l.reserve(t.handoff) {
+		return l.away(errors.New("it has another open offer"))
+	}
 	m, losses := a2atask.Offer(d.Entry.Event, d.View, l.passport(d.View.ID))
 	l.report(ctx, t, losses)
-	if err := l.write(ctx, t, note{Kind: noteSending}); err != nil {
+	if err := l.write(ctx, t, note{Kind: noteSending, Open: open}); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
@@ -154,6 +159,7 @@ func (l *Link) close(ctx context.Context, t *task, view federation.View) error {
 		if err := l.cancel(ctx, t, view); err != nil {
 			return err
 		}
+		l.count(taskCanceled)
 	}
 	t.ended = true
 	t.look()

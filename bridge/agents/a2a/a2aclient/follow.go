@@ -169,7 +169,7 @@ func (s *session) lookAt(ctx context.Context, t *task) (over, moved bool, err er
 	switch {
 	case err != nil:
 		return false, false, fmt.Errorf("read handoff %s: %w", t.handoff, err)
-	case !view.Exists(), view.Over:
+	case !view.Exists(), view.Over, s.taken(view):
 		return true, false, s.close(ctx, t, view)
 	case t.id == "" && t.answer == nil:
 		return true, false, nil // the outbox sends the message
@@ -179,6 +179,11 @@ func (s *session) lookAt(ctx context.Context, t *task) (over, moved bool, err er
 	reading, document, terminal, err := s.read(ctx, t, view.State)
 	if err != nil {
 		return false, false, err
+	}
+	if terminal && view.State == federation.Open && len(reading.Steps) == 0 { // it stays open for others
+		s.log.LogAttrs(ctx, slog.LevelInfo, "open offer not claimed", slog.String("handoff_id", t.handoff.String()), slog.String("task", string(t.id)))
+		s.count(taskUnclaimed)
+		return true, false, s.remove(ctx, t)
 	}
 	s.report(ctx, t, reading.Losses)
 	s.block(t.handoff, reading.Blocked)
@@ -192,6 +197,9 @@ func (s *session) lookAt(ctx context.Context, t *task) (over, moved bool, err er
 		}
 		if view, err = s.ports.Gateway.View(ctx, t.handoff); err != nil {
 			return false, moved, fmt.Errorf("read handoff %s: %w", t.handoff, err)
+		}
+		if s.taken(view) {
+			return true, true, s.close(ctx, t, view)
 		}
 	}
 	if t.asked = reading.Question != nil; t.asked {
@@ -283,6 +291,9 @@ func (s *session) file(ctx context.Context, t *task, view federation.View, step 
 	t.done[key] = true
 	if step.Verb == federation.Progress {
 		t.reported = time.Now()
+	}
+	if step.Verb == federation.Complete || step.Verb == federation.Fail || step.Verb == federation.Decline {
+		s.count(string(step.Verb))
 	}
 	return true, nil
 }

@@ -19,6 +19,7 @@ type Inspection struct {
 	Protocol  string   `json:"protocol"`
 	Streaming bool     `json:"streaming"`
 	Push      bool     `json:"push_notifications"`
+	Updates   string   `json:"updates"` // how the gateway follows the tasks
 	Skills    []string `json:"skills"`  // those valid as capabilities
 	Schemes   []string `json:"schemes"` // names of security schemes
 	Key       string   `json:"key"`     // thumbprint of the key that signed the card; "" for none
@@ -50,6 +51,6 @@ func Inspect(ctx context.Context, address string, allowPrivate bool, transport h
 	}
 	return Inspection{
 		Card: address, Name: c.Name, Version: c.Version, URL: at.URL, Binding: string(at.ProtocolBinding), Protocol: string(at.ProtocolVersion),
-		Streaming: c.Capabilities.Streaming, Push: c.Capabilities.PushNotifications, Skills: c.skills(), Schemes: schemes, Key: c.key, Doubt: c.doubt,
+		Streaming: c.Capabilities.Streaming, Push: c.Capabilities.PushNotifications, Updates: updatesOf(c.Capabilities), Skills: c.skills(), Schemes: schemes, Key: c.key, Doubt: c.doubt,
 	}, nil
 }

@@ -40,6 +40,7 @@ type note struct {
 	Message json.RawMessage `json:"message,omitempty"`
 	Key     string          `json:"key,omitempty"` // of a step or a question
 	Event   string          `json:"event,omitempty"`
+	Open    bool            `json:"open,omitempty"` // the message is an open offer
 }
 
 // filed is a step whose filing has begun.
@@ -58,6 +59,7 @@ type task struct {
 	length   uint64    // of the journal
 	sending  time.Time // of a message without an answer; zero for none
 	unknown  bool
+	open     bool        // it is an open offer
 	id       wire.TaskID // "" before the agent made it
 	context  string
 	answer   *wire.Message // without a task; nil for none
@@ -101,8 +103,36 @@ func (l *Link) taskOf(id federation.HandoffID) *task {
 	if t == nil {
 		t = newTask(id)
 		l.tasks[id] = t
+		l.openTasks()
 	}
 	return t
+}
+
+// openTasks counts the tasks in progress. The mutex of the link is held.
+func (l *Link) openTasks() {
+	l.ports.Metrics.OpenTasks.WithLabelValues(l.cfg.Name).Set(float64(len(l.tasks)))
+}
+
+// The outcomes of tasks that are counted, beside the verbs that end a handoff.
+const (
+	taskMade      = "made"
+	taskCanceled  = "canceled"  // by the gateway
+	taskUnclaimed = "unclaimed" // an open offer that the agent did not take
+	taskUnknown   = "unknown"   // the agent may have the message, and cannot tell
+)
+
+func (l *Link) count(outcome string) {
+	l.ports.Metrics.Tasks.WithLabelValues(l.cfg.Name, outcome).Inc()
+}
+
+// reserve reports whether an open offer is the one that the agent has, or may get now.
+func (l *Link) reserve(id federation.HandoffID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open.IsZero() {
+		l.open = id
+	}
+	return l.open == id
 }
 
 // forget drops a task from memory.
@@ -112,6 +142,10 @@ func (l *Link) forget(t *task) {
 	if l.tasks[t.handoff] == t {
 		delete(l.tasks, t.handoff)
 		delete(l.blocked, t.handoff)
+		l.openTasks()
+	}
+	if l.open == t.handoff {
+		l.open = federation.HandoffID{}
 	}
 }
 
@@ -121,6 +155,8 @@ func (l *Link) reset() {
 	defer l.mu.Unlock()
 	clear(l.tasks)
 	clear(l.blocked)
+	l.openTasks()
+	l.open = federation.HandoffID{}
 }
 
 // load reads the journal of a task once.
@@ -166,7 +202,7 @@ func readJournal(ctx context.Context, record *journals.Journals, name string, af
 func (t *task) apply(n note) error {
 	switch n.Kind {
 	case noteSending:
-		t.sending, t.unknown = n.At, false
+		t.sending, t.unknown, t.open = n.At, false, n.Open
 	case noteUnsent:
 		t.sending = time.Time{}
 	case noteUnknown:
@@ -211,6 +247,12 @@ func (l *Link) write(ctx context.Context, t *task, n note) error {
 		return fmt.Errorf("note task of %s: %w", t.handoff, err)
 	}
 	t.length++
+	if n.Kind == noteTask || n.Kind == noteMessage {
+		l.count(taskMade)
+	}
+	if n.Kind == noteUnknown {
+		l.count(taskUnknown)
+	}
 	return t.apply(n)
 }
 

@@ -45,6 +45,7 @@ type Link struct {
 
 	mu      sync.Mutex
 	tasks   map[federation.HandoffID]*task
+	open    federation.HandoffID            // the open offer at the agent; zero for none
 	blocked map[federation.HandoffID]string // why a task waits for an operator
 }
 
@@ -75,17 +76,39 @@ func (l *Link) Unpin() {
 // is reports whether a DID is that of the agent.
 func (l *Link) is(did federation.DID) bool { return did == l.did || did == l.kept().DID }
 
-// Carries implements [bridge.Link]: the offers to the agent, and each later step of their handoffs
-// that the agent did not take.
+// Carries implements [bridge.Link]: the offers to the agent, the open offers that it may claim, and
+// each later step of its handoffs that the agent did not take.
 func (l *Link) Carries(_ context.Context, ev federation.Event, after federation.View) (bool, error) {
-	return ev.Arrival.Link != l.cfg.Name && ev.Verb != federation.Confirm && l.is(after.Offeree), nil
+	switch {
+	case ev.Arrival.Link == l.cfg.Name || ev.Verb == federation.Confirm:
+		return false, nil
+	case ev.Verb == federation.Offer && after.State == federation.Open:
+		return l.claims(after) && l.excludes(ev, after) == "", nil
+	}
+	return l.is(after.Offeree) || l.is(after.Assignee), nil
+}
+
+// claims reports whether an open offer requires capabilities, and the agent has all of them.
+func (l *Link) claims(offer federation.View) bool {
+	lacks := func(name string) bool { return !slices.Contains(l.cfg.Claims, name) }
+	return offer.Kind == federation.Handoff && len(offer.Caps) > 0 && !slices.ContainsFunc(offer.Caps, lacks)
+}
+
+// taken reports whether another party claimed an open offer.
+func (l *Link) taken(view federation.View) bool {
+	return view.Offeree == "" && view.Assignee != "" && !l.is(view.Assignee)
 }
 
 // Describe implements [bridge.Describer].
 func (l *Link) Describe() bridge.Description {
-	d := bridge.Description{NotCarried: []string{"progress and notes of other parties: a task takes messages only as answers to its agent"}}
+	d := bridge.Description{
+		NotCarried: []string{"progress and notes of other parties: a task takes messages only as answers to its agent"},
+		Agent:      &bridge.AgentDescription{DID: l.did, Card: l.cfg.Card, Claims: l.cfg.Claims},
+	}
 	if c := l.card.Load(); c != nil {
 		at, _ := c.best() // there is one: the link was up
+		d.Agent.Name, d.Agent.Version, d.Agent.Protocol = c.Name, c.Version, fmt.Sprintf("%s %s", at.ProtocolBinding, at.ProtocolVersion)
+		d.Agent.Updates = updatesOf(c.Capabilities)
 		d.Negotiated = map[string]string{
 			"agent": c.Name, "version": c.Version, "url": at.URL, "binding": string(at.ProtocolBinding), "protocol": string(at.ProtocolVersion),
 			"did": string(l.did), "skills": strings.Join(c.skills(), " "), "signed": "no",
@@ -99,6 +122,7 @@ func (l *Link) Describe() bridge.Description {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	d.Agent.Tasks = len(l.tasks)
 	var blocked []string
 	for id, why := range l.blocked {
 		blocked = append(blocked, "handoff "+id.String()+": "+why)
@@ -106,6 +130,17 @@ func (l *Link) Describe() bridge.Description {
 	slices.Sort(blocked) // the oldest first
 	d.Obstacles = append(d.Obstacles, blocked[:min(len(blocked), maxObstacles)]...)
 	return d
+}
+
+// updatesOf returns how an agent reports changes of its tasks.
+func updatesOf(c wire.AgentCapabilities) string {
+	switch {
+	case c.Streaming:
+		return "streams"
+	case c.PushNotifications:
+		return "push notifications"
+	}
+	return "polling"
 }
 
 // Bounds of the work of one link.
@@ -162,8 +197,15 @@ func (l *Link) resume(ctx context.Context) error {
 			}
 			t := l.taskOf(id)
 			t.mu.Lock()
+			err = l.load(ctx, t)
 			l.start(t)
 			t.mu.Unlock()
+			if err != nil {
+				return err
+			}
+			if t.open {
+				l.reserve(id)
+			}
 		}
 		after, found = names[len(names)-1], found+len(names)
 	}
@@ -211,6 +253,9 @@ func (l *Link) readCard(ctx context.Context) error {
 	if err := l.pin(ctx, c); err != nil {
 		return err
 	}
+	if err := l.declare(ctx, c); err != nil {
+		return err
+	}
 	client, err := l.newClient(ctx, c)
 	if err != nil {
 		return fmt.Errorf("card %s: %w", l.cfg.Card, err)
@@ -218,6 +263,17 @@ func (l *Link) readCard(ctx context.Context) error {
 	l.card.Store(c)
 	l.client.Store(client)
 	return nil
+}
+
+// declare records the skills of a card, and the configured capabilities for open offers, as what the
+// agent can do. Homes may require them of a claim.
+func (l *Link) declare(ctx context.Context, c *card) error {
+	can := slices.Compact(slices.Sorted(slices.Values(append(c.skills(), l.cfg.Claims...))))
+	known, err := l.deps.Record.Declaration(ctx, l.did)
+	if err == nil && !slices.Equal(known, can) {
+		err = l.deps.Record.Declare(ctx, l.did, can, time.Now())
+	}
+	return err
 }
 
 // newClient returns a client for the best interface of a card.
@@ -271,17 +327,16 @@ func (l *Link) pin(ctx context.Context, c *card) error {
 	return writePin(ctx, l.deps.Journals, l.cfg.Name, length, c.key)
 }
 
-// Offers that the configuration does not allow are refused before anything is sent.
-func (l *Link) checkOffer(d federation.Delivery) error {
-	ev := d.Entry.Event
+// excludes returns why the configuration does not allow an offer, "" if it does.
+func (l *Link) excludes(ev federation.Event, offer federation.View) string {
 	if len(l.cfg.Accepts) > 0 && !slices.Contains(l.cfg.Accepts, string(ev.Kind)) {
-		return federation.Refuse(ev, federation.PolicyDenied, l.cfg.Name+" takes no "+string(ev.Kind))
+		return l.cfg.Name + " takes no " + string(ev.Kind)
 	}
 	allowed := func(who string) bool {
-		return who == anyone || who == string(d.View.Offerer) || who == string(ev.From) || who == ev.Arrival.Link
+		return who == anyone || who == string(offer.Offerer) || who == string(ev.From) || who == ev.Arrival.Link
 	}
 	if !slices.ContainsFunc(l.cfg.OfferFrom, allowed) {
-		return federation.Refuse(ev, federation.PolicyDenied, l.cfg.Name+" takes no offers of "+string(d.View.Offerer))
+		return l.cfg.Name + " takes no offers of " + string(offer.Offerer)
 	}
-	return nil
+	return ""
 }

@@ -48,6 +48,7 @@ type Config struct {
 	ClientKeyFile   string   `toml:"client_key_file"`
 	Accepts         []string `toml:"accepts"` // kinds; empty for any
 	OfferFrom       []string `toml:"offer_from"`
+	Claims          []string `toml:"claims"` // capabilities of the open offers that the agent gets; empty for no open offers
 	AllowPrivate    bool     `toml:"allow_private"`
 }
 
@@ -128,6 +129,9 @@ func (c *Config) read(files bridge.Secrets) (secrets, error) {
 	}
 	if slices.Contains(c.Accepts, "") {
 		mistake("accepts", "want names of kinds")
+	}
+	if slices.ContainsFunc(c.Claims, func(name string) bool { return !federation.ValidName(name) }) {
+		mistake("claims", "want names of capabilities")
 	}
 	return s, errors.Join(mistakes...)
 }
