@@ -128,14 +128,14 @@ func (ps *Registries) endOverdue(ctx context.Context, now time.Time) error {
 // are exchanged with any more.
 func (ps *Registries) expire(ctx context.Context, name string, now time.Time) error {
 	_, federated := ps.Exchanges(name)
-	rows, err := ps.deps.Record.PeerQueue(ctx, name, 0, overduePage)
+	rows, err := ps.deps.Record.PeerQueue(ctx, name, overduePage)
 	for _, row := range rows {
 		how := federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadExpired, Why: cmp.Or(row.Reason, "it did not answer for a week"), At: now}
 		if !federated {
 			how.Dead, how.Why = federation.DeadRefused, string(wire.CodeFederationBlocked)
 		}
 		if err == nil && (!federated || now.Sub(row.Queued) > relayLife) {
-			if err = ps.deps.Record.Bury(ctx, row.Row, how.Dead, how.Why, now); err == nil {
+			if err = ps.deps.Record.Rows().Settle(ctx, federation.PeerDestination(name), []int64{row.Row}, how); err == nil {
 				ps.ended(ctx, row, how)
 			}
 		}
