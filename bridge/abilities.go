@@ -67,7 +67,7 @@ type Paced interface {
 // is filed in one transaction with the step, and is not delivered by the outbox.
 type Recorder interface {
 	Link
-	// Effects returns what is written to the tables of the link with a step that is about to be
+	// Effects returns what is written to the tables of the link with a step about to be
 	// filed, and the topics to wake after that. It blocks on the record. Its error keeps the
 	// step from being filed now.
 	Effects(ctx context.Context, d federation.Delivery) (effects []federation.Effect, topics []string, err error)
@@ -83,8 +83,8 @@ type Placer interface {
 	// Dialect returns the dialect of offers from networks without tags.
 	Dialect() federation.Dialect
 	// Online reports whether the user that last signed as a DID is connected, under any nick.
-	// The binding is what the record knows about that user: the DID alone for one that never
-	// signed here, which counts where the network proved that DID.
+	// The binding is what the record knows about that user: only the DID for one that never
+	// signed here, which counts if the network proved that DID.
 	Online(ctx context.Context, b federation.Binding) bool
 }
 
@@ -98,19 +98,19 @@ type Gatherer interface {
 // PresenceLink is a [Link] that shows the users of other links.
 type PresenceLink interface {
 	Link
-	// Follow takes in what became of a user of another link. It ignores users that it does not
+	// Follow applies a change of a user of another link. It ignores users that it does not
 	// show. It blocks on the owner of the link.
 	Follow(ctx context.Context, c PresenceChange)
 }
 
-// PresenceChange is what became of a user of a link whose text was relayed.
+// PresenceChange is a change of a user of a link whose text was relayed.
 type PresenceChange struct {
 	Link string         // of the user
 	DID  federation.DID // under which its text was relayed
 
 	Gone bool // it left the network
-	// Name is its nick now, and Now the DID under which its text is relayed from now on: for a
-	// user without a DID of its own that is another one. Both are empty unless it changed its nick.
+	// Name is its new nick, and Now the DID under which its text is relayed from now on: a new
+	// one if the user has no DID of its own. Both are empty unless it changed its nick.
 	Name string
 	Now  federation.DID
 	Away string // why it is away; "" while it is not
@@ -222,12 +222,12 @@ type Registrar interface {
 	// Domain returns the domain.
 	Domain() string
 	// HandlesOf returns the handles that stand for a DID of another network. The first name is
-	// the one under which the DID was seen first, "" where the DID was never seen.
+	// the one under which the DID was seen first, "" if the DID was never seen.
 	HandlesOf(did federation.DID, first string) []string
 	// Unverified returns the handle under which the link keeps messages in the name of a handle
 	// whose sender it could not verify.
 	Unverified(handle string) string
-	// AllowHeld delivers one message of an unverified sender that waits for its recipient's
+	// AllowHeld delivers one message of an unverified sender waiting for its recipient's
 	// consent, which stays as it is. It blocks on the record. It returns [federation.ErrNotFound]
 	// for a message that is not held, and otherwise the errors of [Messages.Say].
 	AllowHeld(ctx context.Context, id int64, now time.Time) error
@@ -242,7 +242,7 @@ type Peered interface {
 	// CheckPeer returns why a name cannot be that of a peer, nil for a name that can.
 	CheckPeer(name string) error
 	// Backlogs returns the queue of each peer that the configuration names, also where the
-	// queue is empty, and of all other peers together as [OtherPeers] where there are any. It
+	// queue is empty, and of all other peers together as [OtherPeers] if there are any. It
 	// blocks on the record, and its error is that of the record.
 	Backlogs(ctx context.Context) ([]federation.PeerBacklog, error)
 }
@@ -267,13 +267,6 @@ type Introducer interface {
 // OtherPeers is the label of all peers that no configuration names. A remote party can make up
 // such names, and labels come from closed sets.
 const OtherPeers = "others"
-
-// Named is a [Link] to participants with fixed names and DIDs.
-type Named interface {
-	Link
-	// Names returns the names, each of this link. It does not block.
-	Names() []federation.BoundName
-}
 
 // KeyServer is a [Link] to a server that publishes the keys of its users.
 type KeyServer interface {

@@ -26,7 +26,7 @@ func Subnet(addr netip.Addr) netip.Prefix {
 }
 
 // SubnetOf is [Subnet] of an address as net/http and net.Conn write it, "host:port" or
-// a host alone. Text that holds no IP address is the zero Prefix. Limits by address do not
+// only a host. Text that holds no IP address is the zero Prefix. Limits by address do not
 // apply to it: it stands for all clients of a trusted proxy that names no addresses.
 func SubnetOf(remote string) netip.Prefix {
 	if from, err := netip.ParseAddrPort(remote); err == nil {
@@ -56,7 +56,7 @@ func SubnetFrom(ctx context.Context) netip.Prefix {
 
 // Allowance is how much of a rate a participant or an address has left.
 type Allowance struct {
-	Limit int // of a full bucket; 0 where there is no limit
+	Limit int // of a full bucket; 0 if there is no limit
 	Left  int
 	Full  time.Time // when the bucket is full again
 }

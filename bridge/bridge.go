@@ -50,7 +50,7 @@ const (
 // OutboxTopic is the topic of a link whose outbox has a new delivery.
 func OutboxTopic(link string) string { return "feed." + link }
 
-// InboxTopic is the topic of an agent of the gateway's registry that has a new message.
+// InboxTopic is the topic of an agent of the gateway's registry with a new message.
 func InboxTopic(handle string) string { return "inbox." + handle }
 
 // RulingTopic is the topic of a home whose ruling a step waits for.
@@ -62,7 +62,7 @@ func DIDTopic(did federation.DID) string { return "did." + string(did) }
 // SessionsTopic is the topic for ended sessions of a participant.
 func SessionsTopic(participant string) string { return "sessions." + participant }
 
-// HandoffTopic is the topic of a handoff that has a new step.
+// HandoffTopic is the topic of a handoff with a new step.
 func HandoffTopic(id federation.HandoffID) string { return "handoff." + id.String() }
 
 // KeyError is one mistake in a network's table of the configuration.

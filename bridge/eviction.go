@@ -89,7 +89,7 @@ func (q *EvictionQueue[T]) Of(from netip.Prefix) int {
 }
 
 // Next returns the oldest item of the address that holds the most, and that address. The
-// third result is false where the queue is empty.
+// third result is false if the queue is empty.
 func (q *EvictionQueue[T]) Next() (item T, from netip.Prefix, ok bool) {
 	if len(q.order) == 0 {
 		return item, from, false
@@ -98,7 +98,7 @@ func (q *EvictionQueue[T]) Next() (item T, from netip.Prefix, ok bool) {
 	return entry[T](h.items.Front()).item, h.from, true
 }
 
-// NextOf returns the oldest item of an address. The second result is false where it holds
+// NextOf returns the oldest item of an address. The second result is false if it holds
 // none.
 func (q *EvictionQueue[T]) NextOf(from netip.Prefix) (item T, ok bool) {
 	h := q.holders[from]

@@ -15,23 +15,23 @@ type Messages interface {
 	// Say files a message, of which the caller sets ID (zero for a new one), Author, To, Body, About
 	// and Arrival. The Place of the Arrival is that of a [Recipient]. When Say returns nil the message
 	// is on disk. A repeated message, with the ID of an earlier one, is answered as that and changes
-	// nothing. The error is a [*federation.RefusalError] for a message that is refused, and wraps
+	// nothing. The error is a [*federation.RefusalError] for a refused message, and wraps
 	// [federation.ErrNotFound] if no link reaches the recipient.
 	Say(ctx context.Context, t federation.Text, original signing.Original) (Said, error)
 	// Relay files a line of a channel for the other links that relay the channel. The caller sets ID,
 	// of [federation.ChatID], Author, Venue, Body, About, Fields and Arrival. When Relay
 	// returns nil the line is on disk. A line with the ID of an earlier one changes nothing, so
 	// that text that returns over another gateway ends there. The error is a
-	// [*federation.RefusalError] for a line that is refused, and for the first of the lines that
+	// [*federation.RefusalError] for a refused line, and for the first of the lines that
 	// a link has no space for: all other links have that line.
 	Relay(ctx context.Context, line federation.Text, original signing.Original) error
 	// Addressee returns the recipient that NICK@LINK names. It returns [federation.ErrNotFound]
-	// where there is no such link, or no user of it can have the nick.
+	// if there is no such link, or no user of it can have the nick.
 	Addressee(ctx context.Context, address string) (Recipient, error)
 	// Introduce returns the DID of a participant of a peer of a link, such as HANDLE@DOMAIN of
 	// another registry that the operator named, and files a participant that was not known. It
-	// blocks on the peer. It returns [federation.ErrNotFound] where no such peer knows the name, and
-	// wraps [*federation.UnavailableError] where the peer cannot be asked now.
+	// blocks on the peer. It returns [federation.ErrNotFound] if no such peer knows the name, and
+	// wraps [*federation.UnavailableError] if the peer cannot be asked now.
 	Introduce(ctx context.Context, address string) (federation.DID, error)
 	// Guest returns the DID that the gateway keeps for a user of a link without a DID of its
 	// own: the same DID for a nick in any case. It does not block.
@@ -47,7 +47,7 @@ type Messages interface {
 	Back(ctx context.Context, link string, did federation.DID) error
 	// Answered returns the handoff that a message is about which has an ID on its network: that
 	// of the step that it brought, or the one that it names. It returns
-	// [federation.ErrNotFound] where there is none.
+	// [federation.ErrNotFound] if there is none.
 	Answered(ctx context.Context, messageID string) (federation.HandoffID, error)
 	// About returns the text that names a handoff, oldest first.
 	About(ctx context.Context, id federation.HandoffID) ([]federation.Text, error)
@@ -66,12 +66,12 @@ type Said struct {
 	Text  federation.Text // on file
 	Known bool            // it was on file before
 	Away  bool            // the recipient is not connected: the message waits
-	// ToNick says that a waiting message is for the next user with the nick of the recipient: a
+	// ToNick is true if a waiting message is for the next user with the nick of the recipient: a
 	// guest has no DID.
 	ToNick bool
 }
 
-// ToNickNote tells a sender about [Said.ToNick].
+// ToNickNote is the notice to a sender for [Said.ToNick].
 const ToNickNote = "the recipient is not connected and has no account: the next user with that nick will read the message"
 
 // TextLink is a [Link] that delivers text.
@@ -84,7 +84,7 @@ type TextLink interface {
 // Messenger is a [TextLink] to users that take private text, as lines from the sender's nick.
 type Messenger interface {
 	TextLink
-	// Addressee returns the DID of the user that has a nick now, "" for none, and whether a user
+	// Addressee returns the DID of the user with a nick now, "" for none, and whether a user
 	// can have that nick.
 	Addressee(ctx context.Context, nick string) (did federation.DID, valid bool)
 	// Here reports whether a message can be shown now, to the DID or to the nick in place of a
@@ -155,11 +155,11 @@ type Seen struct {
 	Origin  string         // the server that relayed it, empty for our own
 	Present bool           // the sender is connected now
 	Live    federation.DID // of the sender now, or as the look-up found it
-	At      time.Time      // of the message; zero where it does not say
+	At      time.Time      // of the message; zero if it does not say
 }
 
 // ClaimOfMessage returns the claim about the sender of a message. The mark of the message takes
-// precedence over the user that has the name now. The DID is empty where none is known.
+// precedence over the user with the name now. The DID is empty if none is known.
 func ClaimOfMessage(s Seen) (IdentityClaim, federation.DID) {
 	switch {
 	case s.Origin != "":

@@ -335,7 +335,7 @@ func TestAPaceFollowsItsPeer(t *testing.T) {
 		t.Errorf("then %s, want 1s", wait)
 	}
 	p.TooMuch(now, 30*time.Second)
-	p.TooMuch(now, 10*time.Second) // of one that was under way
+	p.TooMuch(now, 10*time.Second) // of one under way
 	if wait := p.Take(now.Add(10 * time.Second)); wait != 20*time.Second {
 		t.Errorf("told to come again in 30s, after 10s %s", wait)
 	}

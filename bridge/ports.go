@@ -17,7 +17,7 @@ type Ports struct {
 	Home      federation.HomeID
 	PublicURL string // of this gateway, without a path and without a slash at the end
 	HTTP      HTTP
-	// Certificate is the certificate of the gateway; nil where the configuration names none.
+	// Certificate is the certificate of the gateway; nil if the configuration names none.
 	Certificate *Certificate
 	Metrics     *Metrics
 	Log         *slog.Logger
@@ -32,7 +32,7 @@ type Ports struct {
 	Secrets  Secrets
 	Wakes    Wakes
 	Presence Presence // nil: no user is known to have left
-	Messages Messages // nil where no private text is carried
+	Messages Messages // nil if no private text is carried
 }
 
 // HTTP is what the configuration says about HTTP: the public listener and its clients, and the
@@ -76,7 +76,7 @@ type Gateway interface {
 	// which dialect. An offer to a user that is online is private to that user; any other offer
 	// is written in a channel of the user's link. An open offer, which has no recipient, is
 	// written in the channel if a link lists that, else in the first channel of the first link.
-	// Place returns the zero Place where no link reaches the recipient. It blocks on the
+	// Place returns the zero Place if no link reaches the recipient. It blocks on the
 	// record, and its error is that of the record.
 	Place(ctx context.Context, from, to federation.DID, channel string) (federation.Place, federation.Dialect, error)
 }
@@ -99,7 +99,7 @@ type Bindings interface {
 	Of(ctx context.Context, did federation.DID) ([]federation.BoundName, error)
 	// Seen returns where a DID last signed a step, or [federation.ErrNotFound].
 	Seen(ctx context.Context, did federation.DID) (federation.Binding, error)
-	// Participant returns the DID of the participant that has a handle of this gateway, or
+	// Participant returns the DID of the participant with a handle of this gateway, or
 	// [federation.ErrNotFound].
 	Participant(ctx context.Context, handle string) (federation.DID, error)
 }
@@ -162,7 +162,7 @@ type Presence interface {
 	// not connected there now. It is false while the link to that network is down, and where the
 	// record cannot be read. It blocks on the record and on the owner of the link.
 	Left(ctx context.Context, did federation.DID) bool
-	// Changed tells the other links at once that a user of a link left, went away or has another
+	// Changed notifies the other links at once that a user of a link left, went away or has another
 	// nick. It blocks on their owners.
 	Changed(ctx context.Context, c PresenceChange)
 }
@@ -196,7 +196,7 @@ type LimitSource interface {
 type Limits struct {
 	UserEventsPerMinute int // of one user on the other side; more is refused
 	LinkEventsPerSecond int // of the whole link; above it the link reads more slowly, and refuses nothing
-	// ContextBytes is how large a context may be that is stored here.
+	// ContextBytes is how large a context may be stored here.
 	ContextBytes int64
 	// MaxDeadline is how far from now the deadline of an offer may be; 0 for any.
 	MaxDeadline time.Duration

@@ -97,7 +97,7 @@ type Description struct {
 	// Negotiated is what both sides agreed on, in terms of the network; empty while the link is
 	// not up.
 	Negotiated map[string]string
-	Skew       time.Duration // by which our clock is ahead of the peer's; zero where unknown
+	Skew       time.Duration // by which our clock is ahead of the peer's; zero if unknown
 	Channels   []string      // as venues; empty for a network without channels
 	NotCarried []string      // what this link cannot carry of a step, one sentence each
 	// Obstacles is what keeps deliveries or receipts from passing, as far as the configuration
@@ -170,7 +170,7 @@ type Purged struct {
 // orphaned.
 const OrphanAfter = 24 * time.Hour
 
-// WhyOrphaned returns why no home orders the steps of a handoff any more, "" where its home
+// WhyOrphaned returns why no home orders the steps of a handoff any more, "" if its home
 // does: the home has lost steps of it, or is silent, see [Orphaned].
 func WhyOrphaned(v federation.View, links []Link, up func(Link) bool, now time.Time) string {
 	if !v.Remote || v.Over {
@@ -191,7 +191,7 @@ func WhyOrphaned(v federation.View, links []Link, up func(Link) bool, now time.T
 
 // Orphaned reports whether a handoff is open at another home that was silent for [OrphanAfter]:
 // its link read nothing, and no step of the handoff came. No step states that, and the home may
-// come back: work that is offered again may be done twice. The links are all links of the
+// come back: work offered again may be done twice. The links are all links of the
 // gateway, and up reports whether a link is up.
 //
 // spec: freeq-s2s "State machines"

@@ -30,7 +30,7 @@ const (
 type Supervisor struct {
 	link    Link
 	outbox  *delivery.Worker
-	notices *delivery.Worker // nil for a link that tells none
+	notices *delivery.Worker // nil for a link without notices
 	wakes   Wakes
 	tracer  Tracer // nil records no traces
 	metrics *Metrics
@@ -108,8 +108,8 @@ func (s *Supervisor) readers(link Notifier) delivery.Destination {
 	return to
 }
 
-// Tell delivers the notices of the link until ctx ends. A link that is not [Mounted] does so by itself
-// while it is up.
+// Tell delivers the notices of the link until ctx ends. A link other than a [Mounted] one does so
+// itself while it is up.
 func (s *Supervisor) Tell(ctx context.Context) {
 	if s.notices == nil {
 		return
@@ -120,7 +120,7 @@ func (s *Supervisor) Tell(ctx context.Context) {
 	}
 }
 
-// ended counts deliveries that have ended.
+// ended counts finished deliveries.
 func (s *Supervisor) ended(_ context.Context, d federation.Delivery, rows int, how federation.Settlement) {
 	outcome := how.Outcome()
 	s.metrics.Outcomes.WithLabelValues(s.link.Network(), string(outcome)).Add(float64(rows))
@@ -145,7 +145,7 @@ func (s *Supervisor) Status() Status { return s.status.get() }
 // Name returns the name of the link.
 func (s *Supervisor) Name() string { return s.link.Name() }
 
-// Fresh notes a step that is about to be filed with its first attempt counted. The attempt of
+// Fresh notes a step about to be filed with its first attempt counted. The attempt of
 // any other step counts as made.
 func (s *Supervisor) Fresh(id federation.EventID) { s.outbox.Expect(id) }
 

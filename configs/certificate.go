@@ -42,7 +42,7 @@ func (f *File) ACMEDomains() []string {
 	return f.ACME.Domains
 }
 
-// Warnings returns problems that do not keep the gateway from starting, such as an expired certificate.
+// Warnings returns problems with which the gateway still starts, such as an expired certificate.
 func (f *File) Warnings(now time.Time) []Mistake {
 	if f.certificate == nil {
 		return nil
@@ -53,7 +53,7 @@ func (f *File) Warnings(now time.Time) []Mistake {
 	return nil
 }
 
-// CheckValidity returns an error for a certificate that is not valid at a time.
+// CheckValidity returns an error if a certificate is expired or not yet valid at a time.
 func CheckValidity(leaf *x509.Certificate, now time.Time) error {
 	if now.After(leaf.NotAfter) {
 		return errors.New("the certificate expired at " + leaf.NotAfter.UTC().Format(time.RFC3339))
@@ -64,7 +64,7 @@ func CheckValidity(leaf *x509.Certificate, now time.Time) error {
 	return nil
 }
 
-// acme checks the table of ACME. The table alone turns ACME on if [tls] has no mode.
+// acme checks the table of ACME. If [tls] has no mode, the presence of the table turns ACME on.
 func (f *File) acme(t Table) {
 	if _, named := f.lookup("tls.mode"); !named && t.values != nil {
 		f.TLS.Mode = ACMEMode

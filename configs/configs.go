@@ -105,7 +105,7 @@ type Binding struct {
 type Peer struct {
 	Name string `toml:"name"` // required; its home.name
 	DID  string `toml:"did"`  // required; what it sends must be signed by it
-	URL  string `toml:"url"`  // where it is reached, without a path; empty for a home that the hub alone reaches
+	URL  string `toml:"url"`  // where it is reached, without a path; empty for a home that only the hub reaches
 	Path string `toml:"path"` // "relay", through the hub, or "https"
 	Mode string `toml:"mode"` // "allow", "limit", "hold" or "block"
 
@@ -215,7 +215,7 @@ type Limits struct {
 	InboxEvents          int           `toml:"inbox_events"`           // waiting for one DID
 	InboxBytes           int64         `toml:"inbox_bytes"`            // waiting for one DID
 	OpenHandoffsPerDID   int           `toml:"open_handoffs_per_did"`  // offered by one DID and not yet over
-	ContextBytes         int64         `toml:"context_bytes"`          // of one context that is stored here
+	ContextBytes         int64         `toml:"context_bytes"`          // of one context stored here
 	ContextBytesPerDID   int64         `toml:"context_bytes_per_did"`  // of all that are stored for one DID
 	DeferredPerOrigin    int           `toml:"deferred_per_origin"`    // steps from one link that wait for a key
 	DeferredTotal        int           `toml:"deferred_total"`         // steps that wait for a key
@@ -255,7 +255,7 @@ type Retention struct {
 	IDs          time.Duration `toml:"ids"`           // ids of steps that are gone, at least [MinIDs]
 	Dead         time.Duration `toml:"dead"`          // a dead letter, and what signers were told
 	AIRCMessages time.Duration `toml:"airc_messages"` // a message that its agent was handed
-	Messages     time.Duration `toml:"messages"`      // private text that waits for its recipient or for consent; then it expires
+	Messages     time.Duration `toml:"messages"`      // private text waiting for its recipient or for consent; then it expires
 }
 
 // Log is the table of the log.
@@ -368,7 +368,7 @@ func Reference(parts ...string) string {
 }
 
 // MaxSecretBytes bounds a secret file: room for any password, token or private key,
-// and an error for a record or a log that was named by mistake.
+// and an error for a record or a log named by mistake.
 const MaxSecretBytes = 16 << 10
 
 // Secret reads a file that the configuration names for its content, such as a

@@ -38,7 +38,7 @@ type peer struct {
 }
 
 // mistakes reads a text as the whole program would, with one network that is given
-// many times, "irc.test", and one that is given once, "solo".
+// many times, "irc.test", and one given once, "solo".
 func mistakes(t *testing.T, text string) []string {
 	t.Helper()
 	file, err := configs.Parse("baton.toml", text)

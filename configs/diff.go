@@ -13,8 +13,8 @@ import (
 // Change is one key that two readings of a file give different values.
 type Change struct {
 	Key    string // such as "limits.max_deadline", or "irc.spanningtree[lab].address"
-	Before string // as TOML; "" where the older reading has no such key
-	After  string // as TOML; "" where the newer reading has no such key
+	Before string // as TOML; "" if the older reading has no such key
+	After  string // as TOML; "" if the newer reading has no such key
 	Line   int    // in the newer reading; 0 for a key that it does not have
 }
 
@@ -115,7 +115,7 @@ func valueText(value any) string {
 	return "[" + strings.Join(items, ", ") + "]"
 }
 
-// Effect says how a changed key takes effect where a running gateway reads its file again.
+// Effect is how a changed key takes effect after a running gateway reads its file again.
 type Effect string
 
 // The effects of changed keys.

@@ -95,7 +95,7 @@ func (s *scanner) skipBlank() {
 	}
 }
 
-// note records a path where it was not seen before.
+// note records a path if it was not seen before.
 func (s *scanner) note(path string, line int) {
 	if _, seen := s.index[path]; !seen {
 		s.index[path] = line

@@ -20,7 +20,7 @@ const BlobPath = "/blob/cap/"
 // step may wait to be judged.
 const UnclaimedBlob = 48 * time.Hour
 
-// MaxBlobBytes bounds a blob where the configuration does not: blobs are held in memory
+// MaxBlobBytes bounds a blob if the configuration does not: blobs are held in memory
 // as a whole.
 const MaxBlobBytes = 64 << 20
 
@@ -81,7 +81,7 @@ type Blob struct {
 	Owner      DID      // the DID whose quota it counts against
 	Content    []byte
 	Stored     time.Time
-	Expires    time.Time // when it goes, unless a step refers to it; zero where one does
+	Expires    time.Time // when it goes, unless a step refers to it; zero if one does
 }
 
 // NewBlob returns some content under a new name.
@@ -109,8 +109,8 @@ func InlineContext(text string) bool {
 // A filed step whose context is the address of a blob claims that blob. An [Effect] may claim one
 // too. The record keeps a claimed blob as long as the handoff.
 type Blobs interface {
-	// KeepBlob keeps a blob. Where the handoff is on record, that claims it at once, and
-	// the same content for one owner and handoff is kept once: the blob that is returned
+	// KeepBlob keeps a blob. If the handoff is on record, that claims it at once, and
+	// the same content for one owner and handoff is kept once: the returned blob
 	// is that of the first time. It returns [ErrBlobQuota] and keeps nothing where all
 	// that the owner has stored would be more than so many bytes; 0 is no limit.
 	KeepBlob(ctx context.Context, b Blob, of HandoffID, limit int64) (Blob, error)

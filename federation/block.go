@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// BlockKind says what a [Block] names.
+// BlockKind is the kind of object that a [Block] names.
 type BlockKind string
 
 // The kinds of blocks.

@@ -30,7 +30,7 @@ func RankOf(ev Event, after View) Rank {
 	return RankAnswer
 }
 
-// DestinationKind says what a delivery goes to.
+// DestinationKind is the kind of a destination.
 type DestinationKind string
 
 // The kinds of destinations.
@@ -41,7 +41,7 @@ const (
 	ToReaders DestinationKind = "notices" // the readers of the notices of a link
 )
 
-// Destination is a destination that is visited, such as a webhook, and how it stands.
+// Destination is a destination with visits, such as a webhook, and its status.
 type Destination struct {
 	Name     string // among all destinations
 	Failures int    // visits in a row that it did not answer
@@ -79,7 +79,7 @@ type Delivery struct {
 	Broken string
 }
 
-// Ref names what is delivered: the ID of the step, the text or the message, or [Notice.Ref].
+// Ref returns the ID of the delivered step, text or message, or [Notice.Ref].
 func (d Delivery) Ref() string {
 	switch {
 	case d.Notice != nil:
@@ -92,7 +92,7 @@ func (d Delivery) Ref() string {
 	return d.Entry.Row().ID.String()
 }
 
-// Handoff returns the handoff of what is delivered, none for what is about no step.
+// Handoff returns the handoff of the delivered step, none if the delivery is about no step.
 func (d Delivery) Handoff() HandoffID {
 	switch {
 	case d.Notice != nil:
@@ -127,11 +127,11 @@ type Failure struct {
 	Counted bool
 	// Personal makes the delivery wait for an absent party: see [Delivery].
 	Personal bool
-	// Unsure is the ID of an attempt that was not answered: see [PeerDelivery].
+	// Unsure is the ID of an unanswered attempt: see [PeerDelivery].
 	Unsure string
 }
 
-// Settlement says how deliveries ended.
+// Settlement is the outcome of deliveries.
 type Settlement struct {
 	State DeliveryState // "" is delivered
 	Code  string        // of a refusal
@@ -208,7 +208,7 @@ type Try struct {
 	Reason string
 }
 
-// DeadLetter is a delivery that was given up.
+// DeadLetter is a delivery given up.
 type DeadLetter struct {
 	ID       int64
 	To       string // link, or a peer of one
@@ -224,7 +224,7 @@ type DeadLetter struct {
 	Died     time.Time
 	Replayed time.Time // zero unless it was put back
 
-	// Of one that is read alone.
+	// Not in lists.
 
 	Raw       []byte // the signed bytes, or the document of a message
 	Signature string // as it stood on the wire
@@ -232,7 +232,7 @@ type DeadLetter struct {
 	Broken    string // why what it is about cannot be read; else ""
 }
 
-// DeadFilter says which dead letters are asked for. A zero member agrees with all.
+// DeadFilter selects dead letters. A zero member agrees with all.
 type DeadFilter struct {
 	Reason DeadReason
 	To     string
@@ -261,7 +261,7 @@ func (w Waiting) To() string {
 	return w.Peer
 }
 
-// WaitingFilter says which deliveries are asked for. A zero member agrees with all;
+// WaitingFilter selects deliveries. A zero member agrees with all;
 // with a Link there are none to peers, with a Peer none to links.
 type WaitingFilter struct {
 	Link    string
@@ -292,7 +292,7 @@ func ShapeAges() [shapeAges]time.Duration {
 // away.
 const MaxPeerDeliveries = 10_000
 
-// PeerDeliveryKind says what a peer is told by a delivery.
+// PeerDeliveryKind is the content of a delivery to a peer.
 type PeerDeliveryKind string
 
 // The kinds.
@@ -326,13 +326,13 @@ type PeerDelivery struct {
 type PeerOutbox struct {
 	Name     string    // of the peer
 	Failures int       // visits in a row that it did not answer
-	Next     time.Time // when it is asked again; zero where it answered
+	Next     time.Time // when it is asked again; zero if it answered
 }
 
 // PeerBacklog is how the queue of one peer stands.
 type PeerBacklog struct {
 	Peer   string    // its name
 	Rows   int       // that wait
-	Oldest time.Time // when the oldest of them was queued; zero where none waits
+	Oldest time.Time // when the oldest of them was queued; zero if none waits
 	Dead   int       // that were given up, and are kept
 }

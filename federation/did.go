@@ -49,7 +49,7 @@ func ParseDID(s string) (DID, error) {
 }
 
 // checkMethodID holds the part after the method to the characters of DID Core,
-// with escapes in the upper-case form alone, and none where there is no need.
+// with escapes only in upper case and only if necessary.
 func checkMethodID(id string) error {
 	for i := 0; i < len(id); i++ {
 		c := id[i]

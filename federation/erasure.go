@@ -21,7 +21,7 @@ func (e Event) DocumentDigest() [32]byte {
 	return sha256.Sum256([]byte(e.Signature.Document))
 }
 
-// FiledVerdict returns the verdict on a step that is on record: nothing but valid steps is filed, and
+// FiledVerdict returns the verdict on a step on record: nothing but valid steps is filed, and
 // an erased one cannot be verified any more.
 func (e Event) FiledVerdict() Verdict {
 	if e.Erased != nil {

@@ -63,7 +63,7 @@ const (
 	System   Role = "system"
 )
 
-// Provenance says which key vouches for an event. It is never upgraded on the way.
+// Provenance is the kind of key that vouches for an event. It is never upgraded on the way.
 type Provenance string
 
 // The provenances.
@@ -85,7 +85,7 @@ const (
 // its arrival.
 //
 // A signed step has its signed fields verbatim in Fields; a codec filled the members from
-// Title on with them. A step that a gateway is about to sign has those members alone until
+// Title on with them. A step that a gateway is about to sign has only those members until
 // its codec writes the Fields.
 type Event struct {
 	ID      EventID   `json:"id"`      // zero until minted, where the signer gave none
@@ -147,7 +147,7 @@ type Arrival struct {
 	MessageID  string    `json:"message_id,omitempty"` // of the message that carried it
 	Received   time.Time `json:"received"`
 	// Address is the address that the signer's client connected from, in CIDR form: one
-	// IPv4 address (/32), or one /64 of IPv6. It is empty where this gateway cannot know
+	// IPv4 address (/32), or one /64 of IPv6. It is empty if this gateway cannot know
 	// it, as behind a server link, and is never stored.
 	Address string `json:"-"`
 	// Party is the party of the handoff that made the step, where it signed as another of its
@@ -162,7 +162,7 @@ type Arrival struct {
 	// Orphaned says that an operator of this home ended a handoff of another home here, which
 	// had lost it.
 	Orphaned bool `json:"orphaned,omitempty"`
-	// Voucher is Home's statement that the step belongs to its signer, where the step depends
+	// Voucher is Home's statement that the step belongs to its signer, if the step depends
 	// on that statement and Home is not the home of the handoff.
 	Voucher *Voucher `json:"voucher,omitempty"`
 	// Accepted is the actor of the step that Accepts names, where that is a step of the same
@@ -217,7 +217,7 @@ type Evidence struct {
 	URL    string   `json:"url"`
 	Digest [32]byte `json:"digest"` // SHA-256 of Bytes
 	Bytes  []byte   `json:"-"`      // content that URL serves; kept beside the event
-	Source [32]byte `json:"source"` // SHA-256 of the foreign message alone
+	Source [32]byte `json:"source"` // SHA-256 of only the foreign message
 }
 
 // Actor returns the DID that made the step: the party that the home found its signer to be,
@@ -254,7 +254,7 @@ func (e Event) WireID() string {
 }
 
 // Digest tells whether two arrivals are one step: the signed document, or for a
-// vouched step the foreign message and the verb that was read from it.
+// vouched step the foreign message and the verb read from it.
 func (e Event) Digest() [32]byte {
 	if e.Erased != nil {
 		return e.Erased.Digest
@@ -293,11 +293,11 @@ func (v Verdict) String() string {
 }
 
 // vouchingTags are the tags, without the name of their dialect, with which a gateway says
-// for which DID it signs and from what. A reader takes a step that has one for vouched.
+// for which DID it signs and from what. A reader takes a step with one for vouched.
 func vouchingTags() []string { return []string{"-for", "-src", "-src-h"} }
 
 // CheckVouching refuses a step that carries a tag of vouching and that no home vouches for: a
-// person signs for itself alone, and a reader would take the address in such a tag for
+// person signs only for itself, and a reader would take the address in such a tag for
 // evidence. A home vouches by writing the step itself, or by passing it on. The refusal names
 // the tag, after the prefix.
 //

@@ -19,7 +19,7 @@
 //     outboxes, effects. The record writes it in one transaction.
 //   - [Fanout] names the links and homes that get the step. Each one is a [Delivery], which
 //     is pending until its proof arrives.
-//   - [Notice] tells the signer what became of a step after the response to it.
+//   - [Notice] reports to the signer the outcome of a step after the response to it.
 //
 // A participant is a DID, or a name on a link. Inboxes, notices ([Notice]), webhooks
 // ([Webhook]), sessions ([Session]) and declared capabilities belong to participants, so a
@@ -27,12 +27,12 @@
 //
 // Words with one meaning in this code:
 //
-//   - Home: the gateway or server that minted a handoff. It alone orders its steps and
-//     confirms each one with a [Ruling] or a receipt.
+//   - Home: the gateway or server that minted a handoff. Only the home orders its steps,
+//     and it confirms each one with a [Ruling] or a receipt.
 //   - Remote handoff: its home is another gateway.
 //   - Mailbox home: the gateway that owns delivery to a DID, see [MailboxLocation].
 //   - Outbox: the pending deliveries of one link or home.
-//   - Lease: the right of one replica to do a job alone.
+//   - Lease: the exclusive right of one replica to do a job.
 //   - Tombstone: the ID of a pruned step, so that no step is filed twice.
 //   - Order key: deliveries with the same key are made in order.
 //

@@ -47,7 +47,7 @@ type Fork struct {
 	Home    HomeID
 	Handoff HandoffID
 	Version Version // at which they part
-	First   Ruling  // the one that was filed here
+	First   Ruling  // the one filed here
 	Second  Ruling
 	Found   time.Time
 }
@@ -120,7 +120,7 @@ type KnownHome struct {
 type AddedHome struct {
 	Home     KnownHome
 	Findings []Finding
-	Canary   *CanaryReport // nil where none was sent
+	Canary   *CanaryReport // nil if none was sent
 }
 
 // CanaryReport is the result of a canary: a handoff between two homes that shows whether steps go
@@ -129,7 +129,7 @@ type CanaryReport struct {
 	Handoff HandoffID
 	Green   bool // the other home completed it
 	Took    time.Duration
-	Reason  string // where it is not green, for operators
+	Reason  string // if it is not green, for operators
 }
 
 // MovedInbox is the result of moving the mailbox of a DID to another home.

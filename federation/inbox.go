@@ -34,7 +34,7 @@ func (e *CursorError) Error() string {
 // Unwrap returns [ErrUnknownCursor].
 func (e *CursorError) Unwrap() error { return ErrUnknownCursor }
 
-// Undelivered is an entry that waits in an inbox.
+// Undelivered is an entry waiting in an inbox.
 type Undelivered struct {
 	To    DID
 	Entry Entry
@@ -170,7 +170,7 @@ func shareOf(share, size, others int64) int64 {
 	return max(1, int64(math.Ceil(float64(share)*free*free)))
 }
 
-// NoticeKind says what became of a step after the response to it, or of a webhook.
+// NoticeKind is the outcome of a step after the response to it, or of a webhook.
 type NoticeKind string
 
 // The kinds of notices.
@@ -197,7 +197,7 @@ type Notice struct {
 	// Webhook is what a [NoticeDisabled] is about, instead of a step. Its owner is told on the
 	// link that it is a participant of, and else on the [InboxLink].
 	Webhook Webhook `json:"webhook,omitzero"`
-	// To is the link, the peer or the DID that the delivery was for; empty where the notice
+	// To is the link, the peer or the DID that the delivery was for; empty if the notice
 	// is about the step as a whole.
 	To   string    `json:"to,omitempty"`
 	Code string    `json:"code,omitempty"` // why, for machines: a refusal's code or a [DeadReason]

@@ -67,7 +67,7 @@ func DecodeStrings(text []byte) (map[string]string, error) {
 	return members, nil
 }
 
-// changesObject reports whether a member of this name changes what a JavaScript object is.
+// changesObject reports whether a member of this name can pollute the prototype of a JavaScript object.
 func changesObject(name string) bool {
 	return name == "__proto__" || name == "constructor" || name == "prototype"
 }
@@ -108,7 +108,7 @@ func ExactNames(text []byte, names ...string) error {
 // spec: RFC 8785 §3.2.2.3
 func ExactJSON(text []byte) error { return exactJSON(text, false) }
 
-// LosslessJSON is [ExactJSON] for a text that is about to be rewritten as canonical JSON:
+// LosslessJSON is [ExactJSON] for a text about to be rewritten as canonical JSON:
 // it also refuses numbers beyond ±2^53, of which canonical JSON keeps only the nearest
 // double.
 func LosslessJSON(text []byte) error { return exactJSON(text, true) }
@@ -130,7 +130,7 @@ func exactJSON(text []byte, lossless bool) error {
 	return pairedSurrogates(text)
 }
 
-// exactWalk goes over a text that is known to be JSON, so that it need not look at
+// exactWalk goes over a text known to be JSON, so that it need not look at
 // more than what tells values apart.
 type exactWalk struct {
 	text     []byte

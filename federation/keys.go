@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// ErrKeyEnded is returned by [KeySource.Keys] for the id of a key that is known to
+// ErrKeyEnded is returned by [KeySource.Keys] for the id of a key known to
 // have signed for the DID and did not any more when the step was received.
 var ErrKeyEnded = errors.New("federation: the key had been taken back")
 
@@ -29,8 +29,8 @@ type Document struct {
 	DID     DID
 	Keys    []ed25519.PublicKey // that may sign for it
 	Others  []PublicKey         // its keys of other kinds, which sign no steps
-	Mailbox string              // address of the home that it says has its mailbox; "" where it says nothing
-	Source  string              // where it was read; empty where nothing had to be
+	Mailbox string              // address of the home that it says has its mailbox; "" if it says nothing
+	Source  string              // where it was read; empty if nothing had to be
 	Fetched time.Time
 	Skipped []SkippedKey // keys unusable here
 }
@@ -53,7 +53,7 @@ type SkippedKey struct{ ID, Reason string }
 // KeyKind is the algorithm of a public key.
 type KeyKind string
 
-// The kinds of keys that a did:key can name. Steps are signed with Ed25519 alone.
+// The kinds of keys that a did:key can name. Steps are signed only with Ed25519.
 const (
 	Ed25519   KeyKind = "ed25519"
 	P256      KeyKind = "p256"
@@ -89,7 +89,7 @@ type KeySource interface {
 // KeyQuery asks for the keys that one signature can be of.
 type KeyQuery struct {
 	DID      DID
-	KeyID    string    // the key that the signature names; empty where it names none
+	KeyID    string    // the key that the signature names; empty if it names none
 	Link     string    // through which the step came
 	Name     string    // name of the signer there: key lookups are counted by link and name
 	Received time.Time // when the step was first received
@@ -109,7 +109,7 @@ type KeyOrigin string
 // The origins, each with the party that a reader trusts.
 const (
 	DocumentKey KeyOrigin = "document" // the DID's document: its owner
-	ClientKey   KeyOrigin = "msgsig"   // its owner, over a connection that was authenticated as the DID
+	ClientKey   KeyOrigin = "msgsig"   // its owner, over a connection authenticated as the DID
 	PeerKey     KeyOrigin = "peer"     // the key server of a peer: good for what comes from that peer
 	NetworkKey  KeyOrigin = "network"  // the registry of agents that the DID's agent belongs to
 	// RevokedKey is not a source. The key does not sign for the DID from then on, and no
@@ -308,7 +308,7 @@ type Keys interface {
 // before another took its place.
 type OwnKey struct {
 	Public  ed25519.PublicKey
-	Since   time.Time // when it was made; zero where another program keeps it
+	Since   time.Time // when it was made; zero if another program keeps it
 	Retired time.Time // when another took its place; zero for the one that signs
 	Until   time.Time // of a retired key: its signatures are good until then
 }

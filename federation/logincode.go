@@ -25,7 +25,7 @@ const (
 type LoginCode struct {
 	Digest     [32]byte // of the code, see [DigestLoginCode]
 	Kind       LoginKind
-	DID        DID    // for which it logs in; "" for a device that is not approved
+	DID        DID    // for which it logs in; "" for an unapproved device
 	Key        string // of the session that made or approved it, as in [Session]
 	Bound      bool   // as in that session
 	Address    string // of the device; "" for a pairing code

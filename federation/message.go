@@ -68,12 +68,12 @@ const (
 	NoticeText = "notice" // text that asks for no answer
 )
 
-// Holder is the field of a message to a recipient without a DID that was there when the message was
-// filed: how its link knows the user that had the nick. The message is for that user, under any
-// nick, and for no later user of the nick.
+// Holder is the field of a message to a connected recipient without a DID: the key by which its link
+// knows the user that had the nick at that time. The message is for that user, under any nick, and
+// for no later user of the nick.
 const Holder = "holder"
 
-// Formatted is the field of text that had colours or other formatting: the body with the
+// Formatted is the field of text with colours or other formatting: the body with the
 // formatting codes of IRC. A network without them shows the body.
 const Formatted = "formatted"
 
@@ -148,7 +148,7 @@ const (
 // Contact is what a participant decided about a sender of messages.
 type Contact struct {
 	Person, Sender DID
-	Name           string // of a sender on its network; "" where the name of its DID is enough
+	Name           string // of a sender on its network; "" if the name of its DID is enough
 	State          ContactState
 	Since          time.Time
 }

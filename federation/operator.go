@@ -32,7 +32,7 @@ const (
 	DeliveryDead      DeliveryState = "dead"      // over: given up; mostly there is a [DeadLetter]
 )
 
-// Delivered is what became of a step on its way to a link, or to one agent of the
+// Delivered is the delivery of a step to a link, or to one agent of the
 // registry.
 type Delivered struct {
 	Event       EventID
@@ -47,10 +47,10 @@ type Delivered struct {
 }
 
 // InboxLink stands for a link's name in deliveries to an inbox that its DID reads here. No
-// link has this name. A step is delivered to the inbox where it has no other way to the DID:
+// link has this name. A step is delivered to the inbox if it has no other way to the DID:
 // no link, no other home, no webhook. A DID that was seen reading its inbox here has this way
-// too where the step was written in a channel. In a remote handoff this gateway delivers to
-// its own participants alone.
+// too if the step was written in a channel. In a remote handoff this gateway delivers
+// only to its own participants.
 const InboxLink = "inbox"
 
 // UnroutedLink is the name of the outbox of steps for DIDs whose mailbox home is not known, or is
@@ -172,7 +172,7 @@ type Finding struct {
 // FindingState says how urgent a finding is.
 type FindingState string
 
-// The states, each with the party that has the next move.
+// The states, each with the party with the next move.
 const (
 	FindingOK   FindingState = "ok"   // no action is needed
 	FindingWarn FindingState = "warn" // the operators, at some time

@@ -22,7 +22,7 @@ func PlainText(s string) string {
 	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\r\n", "\n")
 	rightToLeft := strings.ContainsFunc(s, isRightToLeft)
 	var b strings.Builder
-	last := rune(-1) // that was kept
+	last := rune(-1) // the last kept character
 	for state := -1; s != ""; {
 		var cluster string
 		cluster, s, _, state = uniseg.FirstGraphemeClusterInString(s, state)
@@ -103,8 +103,8 @@ func joining() []*unicode.RangeTable {
 	}
 }
 
-// isTagFlag reports whether a cluster is a flag that is written with tag characters, which are
-// kept in no other place.
+// isTagFlag reports whether a cluster is a flag made of tag characters. These are removed from all
+// other text.
 //
 // spec: UTS #51 ED-27: England, Scotland, Wales
 func isTagFlag(cluster string) bool {
@@ -122,8 +122,7 @@ func isTagFlag(cluster string) bool {
 // isMark reports whether a character only sets the direction of the neutral characters beside it.
 func isMark(r rune) bool { return r == 0x200E || r == 0x200F || r == 0x061C }
 
-// isRightToLeft reports whether a character is a letter of a script that is written from right to
-// left.
+// isRightToLeft reports whether a character is a letter of a right-to-left script.
 func isRightToLeft(r rune) bool {
 	properties, _ := bidi.LookupRune(r)
 	return unicode.IsLetter(r) && (properties.Class() == bidi.R || properties.Class() == bidi.AL)

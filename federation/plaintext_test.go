@@ -12,7 +12,7 @@ import (
 	"baton/federation"
 )
 
-// removals reads the table of README.md: what each character becomes that has no base beside it.
+// removals reads the table of README.md: the replacement of each character without a base beside it.
 func removals(t *testing.T) map[rune]string {
 	t.Helper()
 	text, err := os.ReadFile("README.md")

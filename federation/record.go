@@ -17,7 +17,7 @@ var ErrStale = errors.New("federation: the log moved on")
 // kept under.
 var ErrNotFound = errors.New("federation: not found")
 
-// ErrTaken is returned by the ports of the record for a name that has an owner already, or
+// ErrTaken is returned by the ports of the record for a name with an owner already, or
 // that stands for another DID.
 var ErrTaken = errors.New("federation: name taken")
 
@@ -41,7 +41,7 @@ type View struct {
 	Version  Version   `json:"version"`
 	State    State     `json:"state"`
 	Home     HomeID    `json:"home"`
-	Remote   bool      `json:"remote,omitempty"`     // Home is another gateway: it alone orders the steps, and ends unanswered offers
+	Remote   bool      `json:"remote,omitempty"`     // Home is another gateway: only it orders the steps, and ends unanswered offers
 	Numbered bool      `json:"numbered,omitempty"`   // Home rules on every step and numbers it, also steps that move nothing
 	Venue    string    `json:"venue"`                // where its steps are written on a chat network
 	Link     string    `json:"link,omitempty"`       // the only link of a private venue
@@ -113,7 +113,7 @@ type Filing struct {
 	View    View    // as it is after the step
 	Inboxes []DID
 	Filed   time.Time
-	// Receipt is the home's confirmation of the step. It goes to the same links; nil where
+	// Receipt is the home's confirmation of the step. It goes to the same links; nil if
 	// the step needs none. It enters no log and no inbox.
 	Receipt *Event
 	// Newcomer is a DID that the record meets with the step; "" for none.
@@ -184,12 +184,12 @@ type Binding struct {
 // with a refusal too, for the log and the counters.
 type Judgement struct {
 	Verdict   Verdict // on the signature
-	Entry     Entry   // as filed; of a step that was not the event alone, with its id
-	View      View    // of the handoff after it; as it stands where the step was refused
+	Entry     Entry   // as filed; of a step that was not filed, only the event with its id
+	View      View    // of the handoff after it; as it stands if the step was refused
 	Fanout    Fanout  // where the step was delivered to
 	Duplicate bool    // the step had been filed before, and Entry is from then
 	Conflicts int     // how often another step of the handoff was filed first, and this one judged again
-	// Newcomer is the DID of the step where the record never met it before; else "".
+	// Newcomer is the DID of the step if the record never met it before; else "".
 	Newcomer DID
 	// Awaits says that the step is on disk but in no log yet: the home of the handoff is
 	// another one and has not ruled. Entry has the step, and View is as without it.
@@ -239,15 +239,15 @@ type Snapshot struct {
 	// bytes ([EventIDInUse]), or the step was filed and pruned ([TerminalHandoff]).
 	Used      *RefusalError
 	Named     *Entry    // the step of the same handoff that Step.Accepts names, nil for none
-	Replaced  View      // of the handoff that Step.Replaces names, zero where it has no log
-	Reference HandoffID // of the step that Step answers or confirms, zero where it is not known
+	Replaced  View      // of the handoff that Step.Replaces names, zero if it has no log
+	Reference HandoffID // of the step that Step answers or confirms, zero if it is not known
 	Pending   []Pending // the steps of the handoff that wait for the ruling of its home, oldest first
 	Open      int       // see [SnapshotQuery].OpenOf
 	// Inboxes is how much of each inbox is used, and by the signer of the step. A DID with an
 	// empty inbox is not in it.
 	Inboxes map[DID]InboxUse
 	Head    [32]byte // the [Link] after the newest step of View, zero without a log
-	Chain   [32]byte // the [Link] after the step at the version of the query, zero where there is none
+	Chain   [32]byte // the [Link] after the step at the version of the query, zero if there is none
 	// Forked says that there is proof that the handoff has two histories. It is read for a query
 	// with a version.
 	Forked bool

@@ -123,10 +123,10 @@ func (c RefusalCode) Sentence() string {
 // sender and holds nothing private. Each network renders it in its edge.go.
 type RefusalError struct {
 	Code    RefusalCode
-	Event   EventID   // of the refused step; zero where it could not be read
-	Handoff HandoffID // zero where it could not be read
+	Event   EventID   // of the refused step; zero if it could not be read
+	Handoff HandoffID // zero if it could not be read
 	Detail  string    // adds to the sentence of the code; may be empty
-	View    View      // of the handoff as it stands; zero where there is none
+	View    View      // of the handoff as it stands; zero if there is none
 	// RetryAfter is when a step that was one too many may come again; else zero.
 	RetryAfter time.Duration
 	// Waits says that the step is on disk and is judged again once it can be: this is no
@@ -236,7 +236,7 @@ func GrowthSince(samples []SizeSample, since time.Time) (grown int64) {
 // StrangerReason says which limit a stranger met. It is a label of metrics.
 type StrangerReason string
 
-// The limits that hold for strangers alone.
+// The limits that hold only for strangers.
 const (
 	TooManyNewDIDs        StrangerReason = "dids"    // that the record met within the hour
 	TooManyFromOneAddress StrangerReason = "address" // of them, from the address of this one

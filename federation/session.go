@@ -7,7 +7,7 @@ import (
 
 // Errors of the session store.
 var (
-	// ErrTokenUsed is returned by AdvanceSession for a refresh token that was used before.
+	// ErrTokenUsed is returned by AdvanceSession for a refresh token used before.
 	ErrTokenUsed = errors.New("federation: refresh token used before")
 	// ErrSessionEnded is returned for a session whose key has ended.
 	ErrSessionEnded = errors.New("federation: the key of the session has ended")

@@ -140,7 +140,7 @@ func urlsBuilt(files *token.FileSet, file *ast.File) map[string]string {
 }
 
 // buildsURL reports whether a node joins the parts of an address, or sends a request to an
-// address that is joined in its arguments.
+// address joined in its arguments.
 func buildsURL(n ast.Node) bool {
 	switch e := n.(type) {
 	case *ast.AssignStmt:

@@ -22,7 +22,7 @@ type Webhook struct {
 	ID          WebhookID `json:"id"`
 	DID         DID       `json:"did"`                   // its owner, and the owner of the inbox
 	Participant string    `json:"participant,omitempty"` // name on a link of the participant that gets its messages there; "" for one that gets the inbox of DID
-	// Handoff is the handoff that the webhook follows: each step that is filed from Since on is
+	// Handoff is the handoff that the webhook follows: each step filed from Since on is
 	// posted, also a step of DID itself, and the webhook ends with the handoff. It is zero for a
 	// webhook that gets an inbox or messages.
 	Handoff HandoffID `json:"handoff,omitzero"`
@@ -86,7 +86,7 @@ func (p Push) Ref() string {
 	return ""
 }
 
-// Handoff returns the handoff that it is about, none where it is about no step.
+// Handoff returns the handoff that it is about, none if it is about no step.
 func (p Push) Handoff() HandoffID {
 	if p.Notice.Kind != "" {
 		return p.Notice.Row().Handoff
@@ -102,7 +102,7 @@ func (p Push) Handoff() HandoffID {
 type Content interface {
 	// Ref names it among what its participant gets.
 	Ref() string
-	// About returns the handoff that it is about, the zero ID where there is none.
+	// About returns the handoff that it is about, the zero ID if there is none.
 	About() HandoffID
 	// Place is its position among what its participant gets, from 1.
 	Place() uint64

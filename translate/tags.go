@@ -80,12 +80,12 @@ func OwnTags(tags map[string]string, d federation.Dialect, noStep ...string) (ma
 // Name reads what names a step, as far as it can be read, so that every refusal of
 // it can say which it is.
 func Name(own map[string]string, handoff string) federation.Event {
-	id, _ := federation.ParseEventID(own[TagEventID]) // zero where it is none
+	id, _ := federation.ParseEventID(own[TagEventID]) // zero if it is none
 	of, _ := federation.ParseEventID(own[handoff])
 	return federation.Event{ID: id, Handoff: of}
 }
 
-// ReadEventID reads the id of a step that has one.
+// ReadEventID reads the id of a step with one.
 func ReadEventID(ev *federation.Event, own map[string]string) error {
 	text, there := own[TagEventID]
 	if !there {
@@ -232,7 +232,7 @@ const (
 	maxUnixSeconds  = 253_402_300_799 // the end of year 9999, the last that RFC 3339 can write
 )
 
-// errContext is returned by [ReadContext] alone: contexts have a code of their
+// errContext is returned only by [ReadContext]: contexts have a code of their
 // own.
 var errContext = errors.New("no context")
 
@@ -405,7 +405,7 @@ func ReadPriority(ev *federation.Event, value string) error {
 	return nil
 }
 
-// CutNote returns a note that a step can carry, and the loss where that is not
+// CutNote returns a note that a step can carry, and the loss if that is not
 // all of it.
 func CutNote(note string) (string, []federation.Loss) {
 	if utf8.RuneCountInString(note) <= MaxNoteChars {

@@ -22,7 +22,7 @@ import (
 )
 
 // Admission decides which callers may ask. It returns a name for the audit log, a
-// [*ProblemError] for a caller that is refused, or an error wrapping
+// [*ProblemError] for a refused caller, or an error wrapping
 // [*federation.UnavailableError] when that cannot be decided now. It may be called
 // concurrently, and more than once for a long request.
 type Admission func(r *http.Request, needs federation.Scope) (actor string, err error)
@@ -78,7 +78,7 @@ const (
 // maxGood bounds the good tokens that an admission remembers; operators have a few.
 const maxGood = 1 << 10
 
-// Bearers admits a caller that shows a token with the scope that is needed. An address that
+// Bearers admits a caller that shows a token with the needed scope. An address that
 // showed too many wrong tokens is refused until its rate recovers, but for a token that
 // was good here before: a stranger behind the same address does not lock out operators.
 //
@@ -136,7 +136,7 @@ func (b *TokenCheck) Check(r *http.Request, text string) (federation.OperatorTok
 	return token, nil
 }
 
-// AdmitToken is [Admission] for a token that was checked.
+// AdmitToken is [Admission] for a checked token.
 func AdmitToken(token federation.OperatorToken, needs federation.Scope) (actor string, err error) {
 	if !token.Scope.Covers(needs) {
 		return "", &ProblemError{
@@ -307,7 +307,7 @@ func (o *Operator) endSessions(ctx context.Context, in SessionsEnd) (Acted, erro
 	return o.acted(ctx, "token revoke", string(did), ask, ended), nil
 }
 
-// createPairingCode makes a code that logs in an agent host as a DID that can exist.
+// createPairingCode makes a code that logs in an agent host as a valid DID.
 func (o *Operator) createPairingCode(ctx context.Context, body route.Body[PairAsk]) (PairingCode, error) {
 	ask, err := body.Read()
 	if err != nil {
@@ -320,7 +320,7 @@ func (o *Operator) createPairingCode(ctx context.Context, body route.Body[PairAs
 	if err := o.deps.CheckDID(did); err != nil {
 		return PairingCode{}, usage("did: " + err.Error())
 	}
-	code, ends, err := credential.NewPairing(ctx, o.deps.Record, did, "", true, time.Now())
+	code, ends, err := credential.NewPairing(ctx, o.deps.Record.Participants, did, "", true, time.Now())
 	if err != nil {
 		return PairingCode{}, err
 	}

@@ -112,7 +112,7 @@ func (b bearer) token(t *testing.T, name string, scope federation.Scope, life ti
 }
 
 // admits sends an empty request and returns the code of the problem that it is turned
-// away with, "" where it is not.
+// away with, "" if it is not.
 func (b bearer) admits(t *testing.T, pattern, authorization string) string {
 	t.Helper()
 	method, path, _ := strings.Cut(pattern, " ")

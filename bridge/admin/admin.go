@@ -111,7 +111,7 @@ type Operator struct{ deps Deps }
 func New(d Deps) *Operator { return &Operator{deps: d} }
 
 // act notes a change by an operator in the record and in the log. It follows the change, which
-// it cannot undo: where the record is unavailable, only the log has it.
+// it cannot undo: if the record is unavailable, only the log has it.
 func (o *Operator) act(ctx context.Context, what, subject, reason string) {
 	change := federation.Change{At: time.Now(), Actor: callerOf(ctx).actor, What: what, Subject: subject, Reason: reason}
 	if err := o.deps.Record.Note(context.WithoutCancel(ctx), change); err != nil {

@@ -98,7 +98,7 @@ const (
 	senderLink    = "link"
 )
 
-// topSince is how far back senders are counted where nothing else is asked for, and
+// topSince is how far back senders are counted if nothing else is asked for, and
 // maxTopSince how far they are remembered.
 const (
 	topSince    = 10 * time.Minute

@@ -88,7 +88,7 @@ type Key struct {
 	KeyID      string         `json:"kid"`
 	Since      string         `json:"since,omitempty"` // RFC 3339; empty where a signer keeps the key
 	State      string         `json:"state"`
-	Until      string         `json:"until,omitempty"`       // of a key that was rotated
+	Until      string         `json:"until,omitempty"`       // of a rotated key
 	DID        federation.DID `json:"did,omitempty"`         // of the server
 	DIDKey     federation.DID `json:"did_key,omitempty"`     // of the server
 	EndpointID string         `json:"endpoint_id,omitempty"` // of the endpoint

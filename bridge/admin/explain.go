@@ -158,7 +158,7 @@ func (o *Operator) keySource(ev federation.Event, history federation.KeyHistory)
 	return cmp.Or(history.Source(federation.KeyID(ev.Signature.Key)), "record")
 }
 
-// follow adds what became of an event, and what is to come.
+// follow adds the outcome of an event, and its next steps.
 func (o *Operator) follow(ctx context.Context, e *Explanation, ev federation.Event, view federation.View, became []federation.Delivered) {
 	for _, d := range became {
 		who := o.addressee(ctx, d, view, ev)
@@ -174,7 +174,7 @@ func (o *Operator) follow(ctx context.Context, e *Explanation, ev federation.Eve
 	}
 }
 
-// waiting says what a delivery waits for.
+// waiting returns the reason for which a delivery waits.
 func (o *Operator) waiting(d federation.Delivered, who string) Next {
 	next := Next{What: o.waitsFor(d), Via: d.Link, Who: who, Attempts: d.Attempt, Tried: d.Reason, Time: Moment(d.Next)}
 	for _, s := range o.deps.Links.Statuses() {

@@ -17,7 +17,7 @@ type Handoff struct {
 	Venue    string               `json:"venue"`
 	Dialect  federation.Dialect   `json:"dialect"`
 	Offerer  federation.DID       `json:"offerer"`
-	Offeree  federation.DID       `json:"offeree,omitempty"`  // not there of one that is open to anyone
+	Offeree  federation.DID       `json:"offeree,omitempty"`  // not there of one open to anyone
 	Assignee federation.DID       `json:"assignee,omitempty"` // empty before an accept, a claim or an award
 	Title    string               `json:"title"`
 	Deadline Moment               `json:"deadline,omitzero"`
@@ -100,7 +100,7 @@ type Filed struct {
 	Duplicate bool                 `json:"duplicate"`
 	Lost      []string             `json:"lost"` // what the step could not carry of the request
 	// Waits says why the step is not filed yet: it is on disk, and judged again once a
-	// key is there. Empty for a step that is filed.
+	// key is there. Empty for a filed step.
 	Waits string `json:"waits,omitempty"`
 	// Home is the home whose ruling the step waits for, "" for none.
 	Home     federation.HomeID `json:"home,omitempty"`

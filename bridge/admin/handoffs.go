@@ -184,7 +184,7 @@ func (o *Operator) getHandoff(ctx context.Context, in IDPage) (Handoff, error) {
 	return shown, nil
 }
 
-// whyOrphaned returns why no home orders the steps of a handoff any more, "" where its home does.
+// whyOrphaned returns why no home orders the steps of a handoff any more, "" if its home does.
 func (o *Operator) whyOrphaned(v federation.View, now time.Time) string {
 	if !v.Remote {
 		return ""
@@ -198,7 +198,7 @@ func (o *Operator) whyOrphaned(v federation.View, now time.Time) string {
 	return bridge.WhyOrphaned(v, links, func(l bridge.Link) bool { return up[l.Name()] }, now)
 }
 
-// steps adds the steps after a version to a handoff, with what became of them.
+// steps adds the steps after a version to a handoff, with their outcomes.
 func (o *Operator) steps(ctx context.Context, h *Handoff, view federation.View, after federation.Version, limit int) error {
 	became, err := o.deliveries(ctx, view)
 	if err != nil {
@@ -231,7 +231,7 @@ func endCode(d federation.Delivered) string {
 	return d.Reason
 }
 
-// deliveries returns what became of the steps of a handoff, by their ids. A step that waits for
+// deliveries returns the deliveries of the steps of a handoff, by their ids. A step waiting for
 // the mailbox of a DID at another home, or for a route to it, is not in an inbox here.
 func (o *Operator) deliveries(ctx context.Context, view federation.View) (map[federation.EventID][]federation.Delivered, error) {
 	names := []string{federation.UnroutedLink}

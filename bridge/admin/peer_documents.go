@@ -25,7 +25,7 @@ type Peer struct {
 	*PeerHome // of a home
 }
 
-// PeerHome is what is known of another home alone.
+// PeerHome has the details that only other homes have.
 type PeerHome struct {
 	State       string  `json:"state"` // of the link to it: up, dialling or down
 	Path        string  `json:"path"`  // relay or https
@@ -65,7 +65,7 @@ type Peering struct {
 type Peered struct {
 	Peer   Peer    `json:"peer"`
 	Checks []Check `json:"checks"`
-	// Canary is what became of a handoff that was offered to it; nil where none was.
+	// Canary is what became of a handoff offered to it; nil if none was.
 	Canary *Canary `json:"canary,omitempty"`
 }
 
@@ -117,10 +117,10 @@ type Link struct {
 	NextDial  Moment `json:"next_dial,omitzero"`
 	LastError string `json:"last_error"`
 
-	*LinkDetail // of one link alone
+	*LinkDetail // only of a single link
 }
 
-// LinkDetail is what is told of a link that was asked for by its name.
+// LinkDetail is what is told of a link asked for by its name.
 type LinkDetail struct {
 	Negotiated  map[string]string `json:"negotiated"`
 	Channels    []string          `json:"channels"`
@@ -263,7 +263,7 @@ type Webhook struct {
 	*WebhookDetail
 }
 
-// WebhookDetail is what one webhook says of itself when it is read alone.
+// WebhookDetail has the details of a webhook that lists leave out.
 type WebhookDetail struct {
 	Deliveries []WebhookDelivery `json:"deliveries"` // the newest first
 	NextCursor string            `json:"next_cursor"`

@@ -20,7 +20,7 @@ type Part struct {
 	Check func(ctx context.Context) error // nil while the part works
 }
 
-// CheckReadiness checks all parts, and adds the links that are down.
+// CheckReadiness checks all parts, and adds the disconnected links.
 func CheckReadiness(ctx context.Context, parts []Part, down []string) Readiness {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()

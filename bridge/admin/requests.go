@@ -244,7 +244,7 @@ type AuditQuery struct {
 	Watching
 }
 
-// Held is a message of an unverified sender of another registry that waits for consent.
+// Held is a message of an unverified sender of another registry waiting for consent.
 type Held struct {
 	ID       int64  `json:"id"`
 	From     string `json:"from"` // the handle that its recipient decides about
@@ -316,7 +316,7 @@ type Shape struct {
 	Reason string `json:"reason,omitempty"` // why it is held
 }
 
-// DeadLetter is a delivery that was given up. In a list it has no attempts and no raw
+// DeadLetter is a delivery given up. In a list it has no attempts and no raw
 // bytes.
 type DeadLetter struct {
 	ID        int64                 `json:"id"`
@@ -336,10 +336,10 @@ type DeadLetter struct {
 	*DeadDetail
 }
 
-// DeadDetail is what one dead letter says of itself when it is read alone.
+// DeadDetail has the details of a dead letter that lists leave out.
 type DeadDetail struct {
 	Verdict   string `json:"verdict"` // on the signature, when it was filed; "" where it cannot be read
-	Raw       string `json:"raw"`     // what was signed, or the document of a message; base64 where it is not UTF-8
+	Raw       string `json:"raw"`     // what was signed, or the document of a message; base64 if it is not UTF-8
 	Signature string `json:"signature,omitempty"`
 	Attempts  []Try  `json:"attempts"` // the last of them
 	Fix       string `json:"fix"`      // what may be done about it
@@ -377,14 +377,14 @@ type PairAsk struct {
 
 // PairingCode is a new pairing code.
 type PairingCode struct {
-	Code      string         `json:"code"` // told this once
+	Code      string         `json:"code"` // shown only once
 	DID       federation.DID `json:"did"`
 	ExpiresAt Moment         `json:"expires_at"`
 }
 
-// NewToken is a token that was made just now.
+// NewToken is a token made just now.
 type NewToken struct {
 	Token
 
-	Text string `json:"token"` // told this once
+	Text string `json:"token"` // shown only once
 }

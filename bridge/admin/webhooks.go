@@ -119,7 +119,7 @@ func (o *Operator) changeWebhook(ctx context.Context, in WebhookChange) (Acted, 
 	return o.acted(ctx, "webhook "+verb, h.ID.String(), ask, changed), nil
 }
 
-// enable has a webhook called again, and returns 1 where it was not.
+// enable has a webhook called again, and returns 1 if it was not.
 func (o *Operator) enable(ctx context.Context, h federation.Webhook, _ string, dry bool) (int, error) {
 	if o.deps.Hooks == nil {
 		return 0, conflict("this gateway has no webhooks")

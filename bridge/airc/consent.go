@@ -190,7 +190,7 @@ func (l *Link) accept(ctx context.Context, from, to string, now time.Time) (agen
 }
 
 // admits returns whether an agent takes messages of a handle now, and refuses
-// them where it blocked it.
+// them if it blocked it.
 //
 // spec: airc-v0.1.1 §9.2
 func (l *Link) admits(ctx context.Context, from, to string) (bool, error) {

@@ -109,7 +109,7 @@ func (l *Link) contactOf(ctx context.Context, did federation.DID, key []byte) (c
 }
 
 // tell writes the message about a step for one agent, as far as the agent consents:
-// nil where it does not want any.
+// nil if it does not want any.
 func (l *Link) tell(ctx context.Context, d federation.Delivery, author contact, to listener) (*agents.Posting, error) {
 	if reason, unverified := writeInstead(to.handle); unverified {
 		return nil, federation.Refuse(d.Entry.Event, federation.InvalidTarget, reason)

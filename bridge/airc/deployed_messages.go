@@ -89,7 +89,7 @@ func checkApproved(digest, to, text string) error {
 	}
 }
 
-// readPayload takes the text of a message from its payload where it has no other, and
+// readPayload takes the text of a message from its payload if it has no other, and
 // refuses a payload that neither it nor the message gives a type: kind is that of the
 // message. A payload with a text needs none, as the first clients write it.
 func (d *draft) readPayload(kind string) error {
@@ -140,7 +140,7 @@ func (l *Link) postDeployedMessage(c *call) (answer, error) {
 }
 
 // repeated answers a message that its sender sent before under the same id: with a yes
-// where it says the same, because these clients take any no for a failure.
+// if it says the same, because these clients take any no for a failure.
 func (l *Link) repeated(ctx context.Context, from string, m draft, now time.Time) (answer, error) {
 	if m.id == "" {
 		return answer{}, nil
@@ -404,7 +404,7 @@ func (l *Link) readConversation(ctx context.Context, agent agents.Agent, with st
 }
 
 // unmangled returns the handle of another registry that a client took the "@" out of,
-// where the reader knows such a one; any other handle stays as it is.
+// if the reader knows such a one; any other handle stays as it is.
 func (l *Link) unmangled(ctx context.Context, reader, handle string) string {
 	if !strings.Contains(handle, ".") || strings.Contains(handle, "@") {
 		return handle

@@ -47,7 +47,7 @@ type arrival struct {
 
 	body   []byte
 	handle string            // as named; may be empty in a heartbeat
-	public ed25519.PublicKey // nil where none was sent
+	public ed25519.PublicKey // nil if none was sent
 	// recovery is the key that may replace a lost one; nil for none.
 	recovery ed25519.PublicKey
 	now      time.Time

@@ -31,7 +31,7 @@ type envelope struct {
 	nonce                  string // of Appendix B, which has no kid and no aud
 	timestamp              time.Time
 	body                   string
-	payload                json.RawMessage // nil where there is none
+	payload                json.RawMessage // nil if there is none
 	signature              string
 	raw                    []byte // the whole of it, untouched
 }
@@ -83,7 +83,7 @@ func parseEnvelope(text []byte, appendixB bool) (envelope, error) {
 	return e, o.Err
 }
 
-// payloadType returns the type of a payload, "" where it has none.
+// payloadType returns the type of a payload, "" if it has none.
 //
 // spec: airc-v0.1.1 §10
 func payloadType(payload json.RawMessage) string {
@@ -116,7 +116,7 @@ type outgoing struct {
 	Origin    *origin `json:"origin,omitempty"`    // of a message from another registry
 }
 
-// seal fills in the members of a message that are the same for all, and an id where it has
+// seal fills in the members of a message that are the same for all, and an id if it has
 // none, and signs it with the registry key.
 //
 // spec: airc-v0.1.1 §9.3

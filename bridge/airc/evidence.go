@@ -58,7 +58,7 @@ func (l *Link) getEvidence(c *call) (answer, error) {
 func errNoEvidence() error { return wire.Refuse(wire.CodeNotFound, "no step here named this evidence") }
 
 // isParty reports whether a call carries a token of a party of a handoff: of an agent, or
-// of a DID that was proved over REST.
+// of a DID proved over REST.
 func (l *Link) isParty(c *call, v federation.View) bool {
 	parties := v.Others("")
 	if agent, err := c.caller(); err == nil {

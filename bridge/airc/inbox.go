@@ -247,7 +247,7 @@ func (l *Link) deleteMessage(c *call) (answer, error) {
 	return l.settle(c, "deleted", l.deps.Record.Delete)
 }
 
-// settle changes what becomes of one message that its caller was delivered.
+// settle changes the state of one message that its caller was delivered.
 func (l *Link) settle(c *call, status string, change func(ctx context.Context, handle, id string) error) (answer, error) {
 	agent, err := c.caller()
 	if err != nil {
@@ -267,7 +267,7 @@ func (l *Link) settle(c *call, status string, change func(ctx context.Context, h
 	}{id, status}}, nil
 }
 
-// What is granted at once of the room that was counted: messages up to that need no
+// What is granted at once of the counted room: messages up to that need no
 // other count. Counting looks at all that waits for an agent, so that without this the
 // hundredth message of a minute would cost a hundred times as much as the first.
 const (
@@ -316,7 +316,7 @@ func (g grants) use(to, from string, size int64, now time.Time) bool {
 	return true
 }
 
-// give grants a part of the room that was counted.
+// give grants a part of the counted room.
 func (g grants) give(to, from string, whole, share federation.Free, now time.Time) {
 	left := <-g.left
 	defer func() { g.left <- left }()
@@ -328,7 +328,7 @@ func (g grants) give(to, from string, whole, share federation.Free, now time.Tim
 	}
 }
 
-// checkRoom refuses a plain message where the inbox of its recipient is full, or the share
+// checkRoom refuses a plain message if the inbox of its recipient is full, or the share
 // of its sender in that. Held messages, messages not handed out yet and steps count.
 //
 // spec: airc-v0.1.1 §11.5

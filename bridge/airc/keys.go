@@ -99,7 +99,7 @@ func (l *Link) pace(agent agents.Agent, now time.Time) error {
 	return nil
 }
 
-// replaced tells what became of the key before.
+// replaced is the new state of the key before.
 type replaced struct {
 	ID        string           `json:"kid"`
 	Status    agents.KeyStatus `json:"status"`
@@ -196,7 +196,7 @@ func (*Link) keyRefusal(err error, what string) error {
 }
 
 // expiry returns the end that an agent gives a key of its own, in unix seconds, zero
-// where it gives none.
+// if it gives none.
 //
 // spec: airc-v0.1.1 §5.3
 func expiry(o *wire.Object, now time.Time) time.Time {
@@ -245,7 +245,7 @@ func (l *Link) postRevoke(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: replaced{revoked.ID, revoked.Status, revoked.RevokedAt}}, nil
 }
 
-// activeKey returns the active key of an agent that has these bytes, the zero one where
+// activeKey returns the active key of an agent that has these bytes, the zero one if
 // none has.
 func activeKey(agent agents.Agent, public ed25519.PublicKey, now time.Time) agents.Key {
 	for _, key := range agent.Keys {
@@ -306,7 +306,7 @@ func (l *Link) prove(ctx context.Context, agent agents.Agent, key agents.Key, no
 	return after, nil
 }
 
-// checkRevoked refuses a key that was revoked for its own did:key: it proves nothing.
+// checkRevoked refuses a key revoked for its own did:key: it proves nothing.
 func (l *Link) checkRevoked(ctx context.Context, public ed25519.PublicKey, now time.Time) error {
 	revoked, err := l.deps.Keys.Revoked(ctx, identity.KeyDID(public), federation.KeyID(public), now)
 	if err != nil {

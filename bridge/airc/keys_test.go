@@ -194,7 +194,7 @@ func TestAChangeOfKeysThatIsNotTheAgentsOwn(t *testing.T) {
 	}
 }
 
-// A handoff that was offered to the key before stays the agent's.
+// A handoff offered to the key before stays the agent's.
 func TestAnAgentKeepsTheHandoffsOfAKeyThatItReplaced(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -105,7 +105,7 @@ type Deps struct {
 	Authorities map[string]*x509.CertPool
 
 	// RunExclusive calls a function while this replica of the home has the lease of the
-	// registry, until ctx ends; nil where there is one replica.
+	// registry, until ctx ends; nil if there is one replica.
 	RunExclusive func(ctx context.Context, do func(context.Context))
 
 	// Logins counts the attempts of each address to log in, at all listeners.
@@ -249,7 +249,7 @@ func Network(deps Deps) bridge.Network {
 	}
 }
 
-// What becomes of a step for an agent that has not accepted its sender.
+// The treatment of a step for an agent that has not accepted its sender.
 const (
 	// OffersHold keeps it back until the agent answers the handshake.
 	OffersHold = "hold"

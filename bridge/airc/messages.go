@@ -42,7 +42,7 @@ type posted struct {
 	Handoff *filed              `json:"handoff,omitempty"`
 }
 
-// filed is what became of the step in a message.
+// filed is the outcome of the step in a message.
 type filed struct {
 	ID      federation.HandoffID `json:"id"`
 	Event   federation.Verb      `json:"event"`
@@ -332,7 +332,7 @@ func (l *Link) post(ctx context.Context, p agents.Posting, step *filed) (answer,
 	}}, nil
 }
 
-// put files a message and wakes its recipient where there is something to read
+// put files a message and wakes its recipient if there is something to read
 // now.
 func (l *Link) put(ctx context.Context, p agents.Posting) (agents.Message, error) {
 	m, err := l.deps.Record.Post(ctx, p)
@@ -393,7 +393,7 @@ func (n nonces) checkUnused(from, nonce string, now time.Time) error {
 	return nil
 }
 
-// spend uses up the nonce of a message that was accepted.
+// spend uses up the nonce of an accepted message.
 func (n nonces) spend(from, nonce string, now time.Time) {
 	spent := <-n.spent
 	defer func() { n.spent <- spent }()
@@ -403,12 +403,12 @@ func (n nonces) spend(from, nonce string, now time.Time) {
 // pairCommand is the message to the registry that asks for a pairing code.
 const pairCommand = "pair"
 
-// postPair answers the command with a message that has a pairing code for the sender.
+// postPair answers the command with a pairing code for the sender.
 func (l *Link) postPair(ctx context.Context, d *delivery) (answer, error) {
 	if err := l.charge(ctx, d); err != nil {
 		return answer{}, err
 	}
-	code, ends, err := credential.NewPairing(ctx, l.deps.Record, d.sender.DID, d.session.Key, d.session.Bound, d.received)
+	code, ends, err := credential.NewPairing(ctx, l.deps.Record.Participants, d.sender.DID, d.session.Key, d.session.Bound, d.received)
 	if err != nil {
 		return answer{}, err
 	}

@@ -88,7 +88,7 @@ func sumID(parts ...string) string {
 	return "sys_" + base64.RawURLEncoding.EncodeToString(sum[:wire.MessageIDBytes])
 }
 
-// notify tells the sender of a message what became of it, where the sender is an agent
+// notify sends the sender of a message its outcome, if the sender is an agent
 // of this registry. It is told each thing once.
 func (l *Link) notify(ctx context.Context, row federation.PeerDelivery, notice, reason string, now time.Time) error {
 	_, err := l.deps.Record.Agent(ctx, row.Sender)

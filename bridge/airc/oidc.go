@@ -41,7 +41,7 @@ const issuerLife = time.Hour
 
 // issuer is what the configured issuer says of itself.
 type issuer struct {
-	keys    oidc.KeySet // nil where nothing is known yet
+	keys    oidc.KeySet // nil if nothing is known yet
 	algs    []string
 	fetched time.Time
 }
@@ -67,7 +67,7 @@ type account struct {
 	IDToken string `json:"idToken,omitempty"`
 }
 
-// bind gives a registration the account that it proves, where it names one and this
+// bind gives a registration the account that it proves, if it names one and this
 // registry takes accounts. It may block for the issuer, and while that cannot be asked
 // it returns a [*federation.UnavailableError]: the challenge is good again then, because
 // the token may be bound to it.

@@ -36,9 +36,9 @@ type registration struct {
 	capabilities json.RawMessage
 	webhook      string // address; "" for none
 	metadata     json.RawMessage
-	expires      time.Time // of the key; zero where it does not end by itself
+	expires      time.Time // of the key; zero if it does not end by itself
 	oidc         json.RawMessage
-	account      agents.Account // by oidc, where this registry takes accounts
+	account      agents.Account // by oidc, if this registry takes accounts
 }
 
 func parseRegistration(o *wire.Object, now time.Time) (registration, error) {
@@ -198,7 +198,7 @@ func (l *Link) owner(ctx context.Context, handle string) (agents.Agent, error) {
 	return agent, err
 }
 
-// holding returns the agent that has a handle, if it can come back with a challenge: it
+// holding returns the agent with a handle, if it can come back with a challenge: it
 // has an active key. The result is nil for a handle that can be registered.
 func (l *Link) holding(ctx context.Context, handle string) (*agents.Agent, error) {
 	if err := checkHandle(handle); err != nil {

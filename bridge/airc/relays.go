@@ -39,7 +39,7 @@ type relayed struct {
 	messageID        string // of this attempt
 	body             string
 	payload          json.RawMessage
-	envelope         json.RawMessage // as the agent signed it; nil where there is none
+	envelope         json.RawMessage // as the agent signed it; nil if there is none
 	raw              []byte
 	assurance        string
 	peer             peers.Peer
@@ -87,7 +87,7 @@ func parseRelayed(o *wire.Object, raw []byte) (relayed, error) {
 }
 
 // relayID returns the id under which a relayed message is known here, the same for
-// each attempt where its registry says one: that of the agent's envelope first.
+// each attempt if its registry says one: that of the agent's envelope first.
 func relayID(o *wire.Object, m relayed) string {
 	var signed struct {
 		ID string `json:"id"`

@@ -66,7 +66,7 @@ func TestTheStateOfConsentFollowsMessagesAndDecisions(t *testing.T) {
 	}
 }
 
-// A step that is refused for want of consent must not be filed.
+// A step refused for want of consent must not be filed.
 func TestOneRequestTooManyFilesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -112,7 +112,7 @@ func (l *Link) mount(mux *http.ServeMux, endpoints map[string]endpoint) {
 	}
 }
 
-// allowed returns the methods under which a path is served, "" where it is under
+// allowed returns the methods under which a path is served, "" if it is under
 // none.
 func allowed(mux *http.ServeMux, r *http.Request) string {
 	var methods []string
@@ -284,7 +284,7 @@ type judgedError struct{ error }
 // Unwrap returns the refusal.
 func (e judgedError) Unwrap() error { return e.error }
 
-// note counts a request that was turned away and writes its one log line: for what
+// note counts a request turned away and writes its one log line: for what
 // a client can cause at will what it was told, for anything else what went wrong.
 // A step that the gateway judged has its line already.
 func (l *Link) note(ctx context.Context, route string, f wire.Failure, err error) {

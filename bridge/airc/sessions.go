@@ -44,7 +44,7 @@ func (l *Link) sessionOf(ctx context.Context, c credential.Claims, now time.Time
 	default: // issued before access tokens named a session: the client refreshes it
 		return federation.Session{}, wire.Refuse(wire.CodeTokenExpired, "this token has expired")
 	}
-	s, err := credential.SessionOf(ctx, l.deps.Record, c, now)
+	s, err := credential.SessionOf(ctx, l.deps.Record.Participants, c, now)
 	switch {
 	case errors.Is(err, federation.ErrSessionEnded):
 		return s, errKeyEnded()
@@ -356,7 +356,7 @@ func (l *Link) holder(r *http.Request, c credential.Claims, now time.Time) (agen
 }
 
 // postRefresh answers POST /auth/refresh: the token is spent, and the next one of
-// its session is good. One that was spent before ends the session: two have it, and
+// its session is good. One spent before ends the session: two have it, and
 // one of them is a thief.
 //
 // spec: airc-v0.1.1 §11.3

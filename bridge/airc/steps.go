@@ -113,7 +113,7 @@ func (s step) fitted() step {
 	return s
 }
 
-// implied returns the step that a completion takes for granted, "" where it takes
+// implied returns the step that a completion takes for granted, "" if it takes
 // none.
 func (s step) implied() federation.Verb {
 	switch {
@@ -127,7 +127,7 @@ func (s step) implied() federation.Verb {
 }
 
 // locate finds the handoff that a step names, by its id or by the ids of messages
-// about it, and leaves the view zero where none is known.
+// about it, and leaves the view zero if none is known.
 func (l *Link) locate(ctx context.Context, d *delivery, s *step) error {
 	id := s.Handoff
 	for _, ref := range s.Refs {
@@ -177,7 +177,7 @@ func (s step) lost(losses []federation.Loss) []string {
 }
 
 // submit asks the home to file the step of a message: as an agent of this registry signed it
-// where the payload has a proof, else as the gateway vouches for it, and then with what
+// if the payload has a proof, else as the gateway vouches for it, and then with what
 // the step takes for granted. It answers for the last of them.
 func (l *Link) submit(ctx context.Context, d *delivery, s step) (*filed, error) {
 	// The registry of a remote sender vouches for it: no key of that sender is known here.
@@ -298,7 +298,7 @@ func (l *Link) place(ctx context.Context, d *delivery, s step, from, to federati
 // errNoLink says that the network of a user is not linked any more.
 var errNoLink = errors.New("airc: no link reaches it")
 
-// pair returns the venue of an offer that is made in private: with its recipient,
+// pair returns the venue of an offer made in private: with its recipient,
 // or with the gateway where it is open.
 func (l *Link) pair(from, to federation.DID) string {
 	if to == "" {

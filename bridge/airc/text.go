@@ -106,7 +106,7 @@ func arrivalOf(d *delivery) federation.Arrival {
 	return a
 }
 
-// textID returns the ID of a message: the same one where the sender repeats it after a lost
+// textID returns the ID of a message: the same one if the sender repeats it after a lost
 // answer.
 func textID(d *delivery) (federation.EventID, error) {
 	sum := sha256.Sum256([]byte("airc " + d.from + " " + d.id))
@@ -114,7 +114,7 @@ func textID(d *delivery) (federation.EventID, error) {
 }
 
 // text is the message of a participant of another network as its agent reads it, signed by the
-// registry. It is held as any first message is. The error is a refusal where the agent blocked
+// registry. It is held as any first message is. The error is a refusal if the agent blocked
 // the sender.
 func (l *Link) text(ctx context.Context, t federation.Text) ([]agents.Posting, error) {
 	agent, err := l.deps.Record.AgentOf(ctx, t.To)

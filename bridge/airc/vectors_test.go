@@ -39,7 +39,7 @@ type handoffVector struct {
 }
 
 // readVector reads one file of the vectors that are kept outside of the project.
-// It returns false where there are none, and says so.
+// It returns false if there are none, and says so.
 func readVector(t *testing.T, name string, into any) bool {
 	t.Helper()
 	folder := os.Getenv("BATON_VECTORS")

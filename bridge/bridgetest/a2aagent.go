@@ -19,8 +19,8 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2asrv/taskstore"
 )
 
-// A2AAgent is an external A2A agent on the server of the official SDK. A test says what the agent
-// does about each task.
+// A2AAgent is an external A2A agent on the server of the official SDK. A test decides how the agent
+// treats each task.
 type A2AAgent struct {
 	*httptest.Server
 
@@ -35,7 +35,7 @@ type A2AAgent struct {
 	tasks   map[wire.TaskID]*A2ATask
 	order   []*A2ATask
 	calls   map[string]int
-	answers []string // texts that are answered with a message and without a task
+	answers []string // texts to answer with a message and without a task
 }
 
 // A2ATask is a task of an [A2AAgent].
@@ -169,7 +169,7 @@ func (a *A2AAgent) Texts(t *A2ATask) (texts []string) {
 	return texts
 }
 
-// Say moves a task to a state, with a text.
+// Say puts a task into a state, with a text.
 func (t *A2ATask) Say(state wire.TaskState, text string) {
 	var m *wire.Message
 	if text != "" {

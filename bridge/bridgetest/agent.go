@@ -28,7 +28,7 @@ const agentTimeout = 70 * time.Second
 // maxAgentAnswerBytes is more than a page of the largest messages takes.
 const maxAgentAnswerBytes = 64 << 20
 
-// Agent is a client of an AIRC registry, written from the specification alone: it
+// Agent is a client of an AIRC registry, written only from the specification: it
 // shares no code with the registry here, so that the two check each other. Its
 // fields may be changed between calls; it is used by one goroutine at a time.
 //
@@ -220,7 +220,7 @@ func (a *Agent) Inbox(ctx context.Context, cursor string) (messages []json.RawMe
 	return a.Await(ctx, cursor, 0)
 }
 
-// Await is Inbox, but the registry waits some seconds where there is nothing.
+// Await is Inbox, but the registry waits some seconds if there is nothing.
 func (a *Agent) Await(ctx context.Context, cursor string, seconds int) (messages []json.RawMessage, next string, err error) {
 	query := url.Values{"cursor": {cursor}}
 	if seconds > 0 {
@@ -276,7 +276,7 @@ func (a *Agent) Verify(message []byte) error {
 	return nil
 }
 
-// Call sends one request with a JSON body, where there is one, and reads the JSON
+// Call sends one request with a JSON body, if there is one, and reads the JSON
 // object that answers it.
 func (a *Agent) Call(ctx context.Context, method, path string, body any) (status int, answer map[string]any, err error) {
 	var text []byte

@@ -128,14 +128,14 @@ func (f *Freeq) ID() string { return f.id }
 // API returns the address of the web API.
 func (f *Freeq) API() string { return f.http.URL }
 
-// SetPeerAPI says where the peer's keys are read.
+// SetPeerAPI sets the address at which the peer's keys are read.
 func (f *Freeq) SetPeerAPI(address string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.cfg.PeerAPI = address
 }
 
-// SetPeer says which endpoint is the one peer.
+// SetPeer sets the endpoint of the only peer.
 func (f *Freeq) SetPeer(id string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -357,7 +357,7 @@ func (f *Freeq) Unexpected() []string {
 	return append([]string(nil), f.unexpected...)
 }
 
-// oddOf notes what a row shows that no gateway may do, where the gateway sent it.
+// oddOf notes what a row shows that no gateway may do, if the gateway sent it.
 func (f *Freeq) oddOf(row freeqRow, format string, args ...any) {
 	if row.origin == f.cfg.Peer {
 		f.odd(format, args...)
@@ -426,7 +426,7 @@ func Envelope(key ed25519.PrivateKey, inner []byte) string {
 		"signature": base64.RawURLEncoding.EncodeToString(ed25519.Sign(key, inner)), "signer": hex.EncodeToString(public(key)),
 	})
 	if err != nil {
-		panic("bridgetest: " + err.Error()) // it is strings alone
+		panic("bridgetest: " + err.Error()) // it has only strings
 	}
 	return string(text)
 }

@@ -135,7 +135,7 @@ func (f *Freeq) admit(conn net.Conn, dialled bool) bool {
 	return true
 }
 
-// AwaitStanding blocks until the peer has greeted on a connection that was begun by the
+// AwaitStanding blocks until the peer has greeted on a connection begun by the
 // server, or by the peer.
 func (f *Freeq) AwaitStanding(ctx context.Context, dialled bool) error {
 	return f.Await(ctx, "the connection that stands", func() bool { return f.conn != nil && f.linked && f.dialled == dialled })

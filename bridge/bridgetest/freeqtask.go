@@ -52,7 +52,7 @@ func moving(verb string) bool {
 	return !slices.Contains([]string{"progress", "bid", "expire", "auto-accept"}, verb)
 }
 
-// legal says where a step leads, "" where it is none.
+// legal returns the state after a step, "" if it is illegal.
 func (t *freeqTask) legal(verb, actor string) string {
 	r, known := rules(t.kind)[verb]
 	if !known || !slices.Contains(r.from, t.state) || r.who != nil && r.who(t) != actor {
@@ -77,7 +77,7 @@ func (f *Freeq) assign(t *freeqTask, verb string, row freeqRow) {
 	}
 }
 
-// file puts a step on file, where the rules of its home allow it.
+// file puts a step on file, if the rules of its home allow it.
 func (f *Freeq) file(row freeqRow, tags map[string]string, ours, routed bool) {
 	verb, task := tags["+freeq.at/act-verb"], f.tasks[row.task]
 	known := slices.IndexFunc(f.log, func(each freeqRow) bool { return each.id == row.id })

@@ -231,7 +231,7 @@ func (d *IRCd) Say(nick, line string) {
 	d.put("@msgid=%s :%s %s", d.mintID(), d.users[nick], line)
 }
 
-// Tagmsg writes a message of tags alone to a channel or a nick of the gateway's, and
+// Tagmsg writes a message of tags without text to a channel or a nick of the gateway's, and
 // returns its id. As on the real server, it reaches the gateway only if that has a
 // user there. It waits for the burst of a gateway that is being linked: that gateway may call
 // the link up before this server has read of its users.

@@ -18,7 +18,7 @@ import (
 // ReferenceDiff returns how the part of a network in the reference file differs from the
 // configuration of the network: keys that one of them lacks, and defaults that the reference
 // shows otherwise. A key whose default is empty may show an example. The defaults are a pointer
-// to a struct. ReferenceDiff returns "" where both agree, and an error for a reference that is
+// to a struct. ReferenceDiff returns "" if both agree, and an error for a reference that is
 // not one table of the network.
 func ReferenceDiff(n bridge.Network, defaults any) (string, error) {
 	inForce := regexp.MustCompile(`(?m)^#([a-z\[])`).ReplaceAllString(n.Reference, "$1")

@@ -53,7 +53,7 @@ type AuthorityConfig struct {
 	Domains    []string       // names in the certificate
 	Folder     string         // for the key of the account and the certificate
 	Roots      *x509.CertPool // certifies the directory itself; nil for the authorities of the system
-	Challenges []string       // the kinds that can be answered, best first
+	Challenges []string       // the supported kinds, best first
 }
 
 // Authority orders certificates from an ACME server, and keeps the last one in a folder. It answers

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Result is what became of one case.
+// Result is the outcome of one case.
 type Result struct {
 	Section string
 	Case    string
@@ -31,16 +31,30 @@ type UnclaimedError struct{ Want string }
 // Error implements error.
 func (e *UnclaimedError) Error() string { return "the server does not claim " + e.Want }
 
-// Run plays all cases of a text, one after the other, until ctx ends, and returns what
-// became of them, each also given to tell where that is not nil. A case passes when play
-// returns nil for its lines. The error is that of ctx.
+// Case is one case. It passes when Play returns nil.
+type Case struct {
+	Section, Name string
+	Play          func(ctx context.Context) error
+}
+
+// Run is [Play] for all cases of a text. A case passes when play returns nil for its lines.
 func Run(ctx context.Context, text string, play func(ctx context.Context, lines []string) error, tell func(Result)) ([]Result, error) {
+	var cases []Case
+	for _, each := range scripts(text) {
+		cases = append(cases, Case{each.section, each.name, func(ctx context.Context) error { return play(ctx, each.lines) }})
+	}
+	return Play(ctx, cases, tell)
+}
+
+// Play plays cases, one after the other, until ctx ends, and returns what became of them, each
+// also given to tell where that is not nil. The error is that of ctx.
+func Play(ctx context.Context, cases []Case, tell func(Result)) ([]Result, error) {
 	var results []Result
-	for _, each := range cases(text) {
+	for _, each := range cases {
 		if ctx.Err() != nil {
 			return results, ctx.Err()
 		}
-		r := Result{Section: each.section, Case: each.name, Err: play(ctx, each.lines)}
+		r := Result{Section: each.Section, Case: each.Name, Err: each.Play(ctx)}
 		results = append(results, r)
 		if tell != nil {
 			tell(r)
@@ -49,14 +63,14 @@ func Run(ctx context.Context, text string, play func(ctx context.Context, lines 
 	return results, nil
 }
 
-// script is one case.
+// script is one case as text.
 type script struct {
 	section, name string
 	lines         []string
 }
 
-// cases reads the scripts of a text.
-func cases(text string) []script {
+// scripts reads the scripts of a text.
+func scripts(text string) []script {
 	var all []script
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)

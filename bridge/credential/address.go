@@ -55,7 +55,7 @@ func AddressOf(r *http.Request) netip.Prefix { return bridge.SubnetOf(r.RemoteAd
 // asks, the zero Prefix, is not counted: it stands for all clients behind a proxy.
 func (a Addresses) Take(from netip.Prefix, now time.Time) bool { return a.Wait(from, now) == 0 }
 
-// Wait is Take that returns how long to wait before the request may be made: zero where
+// Wait is Take that returns how long to wait before the request may be made: zero if
 // it was counted, and may be made now.
 func (a Addresses) Wait(from netip.Prefix, now time.Time) time.Duration {
 	wait, _ := a.Reserve(from, now)

@@ -64,7 +64,7 @@ func (c Challenges) mac(head []byte, subject string) []byte {
 }
 
 // Spend takes a challenge for a subject, whatever becomes of what it is for. The error
-// is [ErrChallenge], [ErrChallengeExpired], or an [*federation.UnavailableError] where
+// is [ErrChallenge], [ErrChallengeExpired], or an [*federation.UnavailableError] if
 // too many were used of late.
 func (c Challenges) Spend(challenge, subject string, now time.Time) error {
 	b, err := signing.DecodeBase64URL(challenge)

@@ -24,10 +24,10 @@ var (
 	ErrTokenExpired = errors.New("credential: the token has expired")
 	// ErrSession is returned for a token of an ended session.
 	ErrSession = errors.New("credential: the session of the token has ended")
-	// ErrSealed is returned for a text that was not sealed here for this purpose.
+	// ErrSealed is returned for a text without a valid seal of this gateway for this purpose.
 	ErrSealed = errors.New("credential: not sealed here")
-	// ErrSealExpired is returned for a sealed text that was valid.
+	// ErrSealExpired is returned for a sealed text after its expiry.
 	ErrSealExpired = errors.New("credential: the sealed text has expired")
-	// ErrPairing is returned for a pairing code that is unknown, used or expired.
+	// ErrPairing is returned for an unknown, used or expired pairing code.
 	ErrPairing = errors.New("credential: not a valid pairing code")
 )

@@ -8,20 +8,12 @@ import (
 	"time"
 
 	"baton/federation"
+	"baton/federation/store/participants"
 )
-
-// LoginCodes keeps login codes. It blocks on the record, and returns its errors.
-type LoginCodes interface {
-	// AddLoginCode records a new code.
-	AddLoginCode(ctx context.Context, c federation.LoginCode, now time.Time) error
-	// SpendPairing returns a pairing code and deletes it. It returns [federation.ErrNotFound] for an
-	// unknown, used or expired code.
-	SpendPairing(ctx context.Context, digest [32]byte, now time.Time) (federation.LoginCode, error)
-}
 
 // NewPairing returns a new pairing code that logs in an agent host for a DID, and its end. The key is that
 // of the session that asks for it, "" for none, and bound says whether that session is.
-func NewPairing(ctx context.Context, record LoginCodes, did federation.DID, key string, bound bool, now time.Time) (string, time.Time, error) {
+func NewPairing(ctx context.Context, record *participants.Participants, did federation.DID, key string, bound bool, now time.Time) (string, time.Time, error) {
 	text, err := federation.NewLoginCode(rand.Reader)
 	if err != nil {
 		return "", time.Time{}, err
@@ -61,7 +53,7 @@ func (g Guesses) Guess(from netip.Prefix, now time.Time, look func() error) erro
 }
 
 // Redeem returns the pairing code that a client sent, which is then used.
-func (g Guesses) Redeem(ctx context.Context, record LoginCodes, text string, from netip.Prefix, now time.Time) (c federation.LoginCode, err error) {
+func (g Guesses) Redeem(ctx context.Context, record *participants.Participants, text string, from netip.Prefix, now time.Time) (c federation.LoginCode, err error) {
 	err = g.Guess(from, now, func() error {
 		c, err = record.SpendPairing(ctx, federation.DigestLoginCode(federation.PairingCode, text), now)
 		return err

@@ -13,7 +13,7 @@ import (
 
 func TestPairingCodeIsRedeemedOnce(t *testing.T) {
 	t.Parallel()
-	record, guesses, from := storetest.Open(t), credential.NewGuesses(), netip.MustParsePrefix("192.0.2.1/32")
+	record, guesses, from := storetest.Open(t).Participants, credential.NewGuesses(), netip.MustParsePrefix("192.0.2.1/32")
 	code, ends, err := credential.NewPairing(t.Context(), record, "did:key:ada", "k", true, now())
 	if err != nil || len(code) != 9 || code[4] != '-' || ends != now().Add(10*time.Minute) {
 		t.Fatalf("NewPairing: %q until %s, %v", code, ends, err)

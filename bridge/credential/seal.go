@@ -41,7 +41,7 @@ type sealed struct {
 	Value json.RawMessage `json:"v"`
 }
 
-// Seal returns a value as a text that is valid until a time.
+// Seal returns a value as a text that expires at a time.
 func (s Sealer) Seal(value any, ends time.Time) (string, error) {
 	text, err := json.Marshal(value)
 	if err == nil {
@@ -53,8 +53,8 @@ func (s Sealer) Seal(value any, ends time.Time) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, text, nil)), nil //nolint:gosec // G407: the AEAD makes its own nonce
 }
 
-// Open decodes a sealed text. The error is [ErrSealed], or [ErrSealExpired] for a text that is decoded
-// all the same.
+// Open decodes a sealed text. The error is [ErrSealed], or [ErrSealExpired] for a text that it has
+// decoded all the same.
 func (s Sealer) Open(text string, now time.Time, into any) error {
 	b, err := signing.DecodeBase64URL(text)
 	if err == nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/maypok86/otter/v2"
 
 	"baton/federation"
+	"baton/federation/store/participants"
 )
 
 // How long tokens are good.
@@ -131,7 +132,7 @@ func Bearer(r *http.Request) (string, error) {
 	return text, nil
 }
 
-// Read returns the claims of a token that is valid for a use. The caller checks that its session is
+// Read returns the claims of a token valid for a use. The caller checks that its session is
 // live. The error is [ErrToken] or [ErrTokenExpired].
 func (t *Tokens) Read(text string, use Use, now time.Time) (Claims, error) {
 	if c, ok := t.known.GetIfPresent(text); ok && c.Use == use && now.Before(c.ExpiresAt.Time) {
@@ -160,22 +161,10 @@ func (t *Tokens) read(text string, use Use, now time.Time) (Claims, error) {
 	return c, nil
 }
 
-// Sessions keeps the sessions of participants. It blocks on the record, and returns its errors.
-type Sessions interface {
-	// Session returns a session, [federation.ErrSessionEnded] if its key has ended, or
-	// [federation.ErrNotFound] if it ended otherwise.
-	Session(ctx context.Context, id string, now time.Time) (federation.Session, error)
-	// AdvanceSession spends one refresh token: the session goes from that generation
-	// to the next, and its end to expires. It returns [federation.ErrTokenUsed] when the session is
-	// not at that generation any more, and ends it; and [federation.ErrNotFound] for a session
-	// that has ended.
-	AdvanceSession(ctx context.Context, id string, generation uint64, now, expires time.Time) (federation.Session, error)
-}
-
 // SessionOf returns the session of a token. It returns [ErrSession] if the session has ended, and
 // otherwise the error of record. Sessions are not cached, so that an end takes effect at once at
 // every replica.
-func SessionOf(ctx context.Context, record Sessions, c Claims, now time.Time) (federation.Session, error) {
+func SessionOf(ctx context.Context, record *participants.Participants, c Claims, now time.Time) (federation.Session, error) {
 	s, err := record.Session(ctx, c.Session, now)
 	if errors.Is(err, federation.ErrNotFound) || err == nil && s.Participant != c.Subject {
 		return federation.Session{}, ErrSession

@@ -99,7 +99,7 @@ func (h *Hub) serve(route func(ctx context.Context, c hubCaller, r *http.Request
 		links := h.links.Load()
 		_, notULID := federation.ParseEventID(r.PathValue("id"))
 		if links == nil || len(*links) == 0 || r.PathValue("id") != "" && notULID == nil {
-			// The API for agents answers; with 404 if that is off.
+			// The API for agents answers; with 404 if it is off.
 			agents := &http.Request{Method: r.Method, Host: r.Host, URL: &url.URL{Path: agentsPrefix}}
 			handler, _ := h.mux.Handler(agents)
 			handler.ServeHTTP(w, r)
@@ -162,7 +162,7 @@ func (*Hub) start(ctx context.Context, c hubCaller, r *http.Request) hubAnswer {
 	return answer
 }
 
-// poll returns the oldest file that waits for the caller, and waits for one if asked to.
+// poll returns the oldest file waiting for the caller, and waits for one if asked to.
 func (*Hub) poll(ctx context.Context, c hubCaller, r *http.Request) hubAnswer {
 	query := r.URL.Query()
 	if agent := query.Get("agent"); agent != "" && agent != c.agent {

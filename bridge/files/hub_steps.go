@@ -232,7 +232,7 @@ func (l *VoiceLink) someOther(agent, id string) bool {
 	return false
 }
 
-// stepOf takes a step on one file. It returns false where the file is in no state for it.
+// stepOf takes a step on one file. It returns false if the file is in no state for it.
 func (l *VoiceLink) stepOf(ctx context.Context, w waiting, verb string, waits bool, reason string) (bool, error) {
 	taken := w.folder() == claimedFolder && !waits
 	switch {
@@ -276,7 +276,7 @@ func (l *VoiceLink) stepOf(ctx context.Context, w waiting, verb string, waits bo
 	return true, nil
 }
 
-// moves files the step that a move stands for. It returns false where the home refused the step:
+// moves files the step that a move stands for. It returns false if the home refused the step:
 // then the file has moved on already.
 func (l *VoiceLink) moves(ctx context.Context, path string) (bool, error) {
 	if err := l.look(ctx, path); err != nil {

@@ -48,7 +48,7 @@ func (b *base) native(did federation.DID) string {
 }
 
 // nativeOf is native also for the did:key that the gateway keeps for such an agent: a network whose
-// steps name the signer alone knows the agent by it. Those keys are known for the names in the
+// steps name only the signer knows the agent by it. Those keys are known for the names in the
 // configuration.
 func (b *base) nativeOf(did federation.DID) string {
 	if name := b.native(did); name != "" {
@@ -99,7 +99,7 @@ func (b *base) nameOf(ctx context.Context, did federation.DID) (string, error) {
 	return "", nil
 }
 
-// asRefusal returns the error of a draft as a refusal, where the content of the file is the
+// asRefusal returns the error of a draft as a refusal, if the content of the file is the
 // reason.
 func asRefusal(d stepbuilder.Draft, err error) error {
 	if problem, ok := errors.AsType[*bridge.ProblemError](err); ok && problem.Status < http.StatusInternalServerError {
@@ -108,7 +108,7 @@ func asRefusal(d stepbuilder.Draft, err error) error {
 	return err
 }
 
-// asNotNow returns the error of a step as the directory takes it: a step that waits on disk is no
+// asNotNow returns the error of a step as the directory takes it: a step waiting on disk is no
 // error, and one that was one too many for its rate is taken later. A file has no sender that could
 // send it again.
 func asNotNow(link string, err error) error {
@@ -150,12 +150,12 @@ func ending(view federation.View, note string) *voicefile.Error {
 	return nil
 }
 
-// away is the error of a delivery that is made again later.
+// away is the error of a delivery made again later.
 func away(link string, err error) error {
 	return &federation.UnavailableError{What: "link " + link, Err: err}
 }
 
-// denied is the refusal of a step that has no place in a directory. The gateway tells the
+// denied is the refusal of a step with no place in a directory. The gateway tells the
 // offerer.
 func denied(ev federation.Event, why string) error {
 	return federation.Refuse(ev, federation.PolicyDenied, why)

@@ -3,12 +3,12 @@
 // records change in place. It also serves the hub of the voice protocol.
 //
 // The directory is the peer. A link watches it, and reads all of it again every five seconds
-// and when it starts, so that nothing depends on a notification. What a link does about a file
-// follows from two things alone: where the file is and what it says, and the state of its
-// handoff. So a gateway that was killed at any moment goes on by looking again. The record keeps
+// and when it starts, so that nothing depends on a notification. The action of a link on a file
+// depends only on the place and the content of the file, and on the state of its
+// handoff. So a gateway killed at any moment goes on by looking again. The record keeps
 // which handoff a file became.
 //
-// A step that is read from a directory is vouched for by the gateway, with the bytes of the file
+// A step read from a directory is vouched for by the gateway, with the bytes of the file
 // as evidence. README.md has the guide.
 package files
 
@@ -173,7 +173,7 @@ type TasksConfig struct {
 	Trusted []string          `toml:"trusted"` // agents that may create offers
 }
 
-// DefaultVoiceConfig returns the table as it is where the file says nothing.
+// DefaultVoiceConfig returns the defaults of the table.
 func DefaultVoiceConfig() VoiceConfig { return VoiceConfig{ResumeWindow: 5 * time.Minute} }
 
 // minSecretBytes is how long a secret is at least, and devSecret is one that every reader of the

@@ -17,7 +17,7 @@ import (
 )
 
 // submit signs a step for the DID that takes it, and files it. The error of a refused step is a
-// [*federation.RefusalError]; a step that waits on disk is no error. The view is that of the
+// [*federation.RefusalError]; a step waiting on disk is no error. The view is that of the
 // handoff, zero for an offer.
 func (b *base) submit(ctx context.Context, d stepbuilder.Draft, view federation.View, name string) error {
 	now := time.Now()
@@ -66,7 +66,7 @@ type slot struct {
 // an earlier one when the handoff is over.
 const kept = 50 * 365 * 24 * time.Hour
 
-// reserve returns the slot of a key, and mints the ID of its handoff where there is none. The ID
+// reserve returns the slot of a key, and mints the ID of its handoff if there is none. The ID
 // is on disk before the handoff is. A new slot is kept until a moment.
 func (b *base) reserve(ctx context.Context, key string, digest [32]byte, body []byte, until time.Time) (slot, error) {
 	id, err := federation.NewEventID(time.Now(), rand.Reader)
@@ -76,7 +76,7 @@ func (b *base) reserve(ctx context.Context, key string, digest [32]byte, body []
 	return b.reserveAs(ctx, key, digest, id, body, until)
 }
 
-// reserveAs is reserve for a handoff that has its ID.
+// reserveAs is reserve for a handoff with its ID.
 func (b *base) reserveAs(ctx context.Context, key string, digest [32]byte, id federation.HandoffID, body []byte, until time.Time) (slot, error) {
 	sum := sha256.Sum256([]byte(b.name + "\x00" + key))
 	want := federation.Answer{DID: b.ports.Home.DID(), Key: "files:" + hex.EncodeToString(sum[:]), Digest: digest, Event: id, Body: body, At: until}
@@ -122,7 +122,7 @@ func (b *base) release(ctx context.Context, s slot, at time.Time) error {
 	return b.keep(ctx, s)
 }
 
-// remint gives a slot a new ID. An ID that was reserved before a gateway went down is too old
+// remint gives a slot a new ID. An ID reserved before a gateway went down is too old
 // for the clock of the home when the gateway is back.
 func (b *base) remint(ctx context.Context, s slot) (slot, error) {
 	id, err := federation.NewEventID(time.Now(), rand.Reader)

@@ -143,7 +143,7 @@ func (l *TasksLink) writeOffer(ctx context.Context, s translate.Step) error {
 	return l.look(ctx, l.dir.PathOf(r.ID))
 }
 
-// write gives a record the status of its handoff. The step is the one that led there, nil where
+// write gives a record the status of its handoff. The step is the one that led there, nil if
 // the gateway restores the record.
 func (l *TasksLink) write(ctx context.Context, id string, view federation.View, step *translate.Step) error {
 	assignee, err := l.nameOf(ctx, view.Assignee)
@@ -196,8 +196,8 @@ func keepOffer(was, is taskfile.Fed) taskfile.Fed {
 	return is
 }
 
-// offerRecord offers a record. A record of an agent that is not trusted, one to an agent that has no
-// DID but the directory, and one that was worked on already stay as they are.
+// offerRecord offers a record. A record of an agent that is not trusted, one to an agent with no
+// DID but the directory, and one worked on already stay as they are.
 func (l *TasksLink) offerRecord(ctx context.Context, name string, item directory.Task, before federation.View, s slot) error {
 	if item.Status != taskfile.Offered || l.found[name].refused == sha256.Sum256(item.Raw) {
 		return nil
@@ -339,7 +339,7 @@ func (l *TasksLink) report(ctx context.Context, name string, item directory.Task
 	return nil
 }
 
-// actor returns the DID that a record names as its recipient, "" where that is not the party of
+// actor returns the DID that a record names as its recipient, "" if that is not the party of
 // the handoff: another agent may not take or end the work of a party.
 func (l *TasksLink) actor(ctx context.Context, r taskfile.Record, view federation.View) (federation.DID, error) {
 	party := view.Assignee

@@ -246,7 +246,7 @@ func (l *VoiceLink) secretsOf(s voicefile.Sealed) []string {
 	return l.secrets.pairs[pairOf(s.From, s.To)]
 }
 
-// Carries implements [bridge.Link]: an offer to an agent that the directory alone knows, and the
+// Carries implements [bridge.Link]: an offer to an agent that only the directory knows, and the
 // steps of handoffs whose two parties have a name in the directory.
 func (l *VoiceLink) Carries(ctx context.Context, ev federation.Event, after federation.View) (bool, error) {
 	if after.Offeree == "" || ev.Verb == federation.Confirm {

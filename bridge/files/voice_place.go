@@ -42,7 +42,7 @@ func (l *VoiceLink) place(ctx context.Context, v voice, file voicefile.File, vie
 	return l.reject(ctx, v, file, ending(view, note))
 }
 
-// reject moves a file to the rejected files, with a sidecar that has the reason. The sidecar is
+// reject moves a file to the rejected files, with a sidecar with the reason. The sidecar is
 // there first: a rejected file always has one.
 func (l *VoiceLink) reject(ctx context.Context, v voice, file voicefile.File, why *voicefile.Error) error {
 	base := strings.TrimSuffix(filepath.Base(v.path), ".json")
@@ -80,7 +80,7 @@ func (l *VoiceLink) reject(ctx context.Context, v voice, file voicefile.File, wh
 }
 
 // move moves a file to the first of some names that is free, and returns where it is then. It
-// returns "" where another program has moved the file.
+// returns "" if another program has moved the file.
 func (l *VoiceLink) move(from, folder string, names ...string) (string, error) {
 	var err error
 	for _, name := range names {
@@ -154,7 +154,7 @@ func (l *VoiceLink) writeBootstrap(ctx context.Context, s slot, file voicefile.F
 		if err := os.MkdirAll(folder, 0o700); err != nil {
 			return broken(err)
 		}
-		_ = os.Remove(hidden) // of a gateway that was killed before the record noted it
+		_ = os.Remove(hidden) // of a gateway killed before the record noted it
 		if err := directory.Create(hidden, file.Bootstrap(time.Now()), 0o600); err != nil {
 			return broken(err)
 		}

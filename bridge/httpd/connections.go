@@ -117,10 +117,10 @@ func contains(prefixes []netip.Prefix, addr netip.Addr) bool {
 	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(addr.Unmap()) })
 }
 
-// admit returns a connection that is counted, or closes it and returns nil. Where a limit
+// admit returns a counted connection, or closes it and returns nil. If a limit
 // is reached, another connection is closed in its place.
 func (g *gate) admit(conn net.Conn) net.Conn {
-	remote, _ := netip.ParseAddrPort(conn.RemoteAddr().String()) // the zero Addr where it is none
+	remote, _ := netip.ParseAddrPort(conn.RemoteAddr().String()) // the zero Addr if it is none
 	c := &counted{Conn: conn, gate: g, from: g.network(remote.Addr())}
 	evicted, why, ok := g.enter(c)
 	if why != "" {
@@ -137,7 +137,7 @@ func (g *gate) admit(conn net.Conn) net.Conn {
 }
 
 // enter counts a connection, and returns the one that has to go for it. The last result
-// is false where there is no room.
+// is false if there is no room.
 func (g *gate) enter(c *counted) (evicted net.Conn, why Reason, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -166,7 +166,7 @@ func (g *gate) enter(c *counted) (evicted net.Conn, why Reason, ok bool) {
 }
 
 // heaviest returns the connection that makes room for one of an address: one without a
-// request, or, where there is none, one of an address that has more than that.
+// request, or, if there is none, one of an address that has more than that.
 func (g *gate) heaviest(from netip.Prefix) (net.Conn, bool) {
 	if conn, _, ok := g.idle.Next(); ok {
 		return conn, true
@@ -202,7 +202,7 @@ func (g *gate) note(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// countedOf returns the connection below others that a gate counts, nil where none does.
+// countedOf returns the connection below others that a gate counts, nil if none does.
 func countedOf(conn net.Conn) *counted {
 	for {
 		switch c := conn.(type) {
@@ -222,7 +222,7 @@ func (g *gate) begin(client string) (from netip.Prefix, ok bool) {
 	if g == nil {
 		return netip.Prefix{}, true
 	}
-	addr, _ := netip.ParseAddr(client) // the zero Addr where it is none
+	addr, _ := netip.ParseAddr(client) // the zero Addr if it is none
 	from = g.network(addr)
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -146,7 +146,7 @@ func (c *client) ask(t *testing.T, path string, header ...string) {
 	}
 }
 
-// answered returns the status of the next answer, 0 where the connection is closed.
+// answered returns the status of the next answer, 0 if the connection is closed.
 func (c *client) answered(t *testing.T) int {
 	t.Helper()
 	response, err := http.ReadResponse(c.lines, nil)

@@ -4,7 +4,7 @@
 // CORS, the access log, and what is answered when a handler panics. It is given one plain [http.Handler] and
 // knows no network; bodies, their limits and all other errors are the handler's.
 //
-// It alone imports echo, so that leaving echo means changing one package.
+// Only this package imports echo, so that leaving echo means changing one package.
 //
 //	server := httpd.New(httpd.Config{Listen: "127.0.0.1:8080"}, mux, log)
 //	err := server.Listen(ctx) // a taken port is an error here
@@ -192,7 +192,7 @@ func (s *Server) Close() error {
 }
 
 // fromClient returns a request as the handler sees it: RemoteAddr is the client's,
-// not that of a proxy in between. It is empty where a trusted proxy does not name it.
+// not that of a proxy in between. It is empty if a trusted proxy does not name it.
 func fromClient(c echo.Context, trusted []netip.Prefix) *http.Request {
 	r := c.Request()
 	ip := c.RealIP()
@@ -287,7 +287,7 @@ func before(m echo.MiddlewareFunc) echo.MiddlewareFunc {
 // Config is what the owner of a listener decides about it.
 type Config struct {
 	Listen         string         // "host:port"; or
-	Socket         string         // the path of a unix socket, which is its owner's alone
+	Socket         string         // the path of a unix socket, which only its owner can open
 	CORSOrigins    []string       // "*", or origins such as "https://app.example"; never with credentials
 	TrustedProxies []netip.Prefix // proxies trusted to set ForwardedHeader; none by default
 

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// OpenFiles returns how many files the system lets this process open, 0 where the system
+// OpenFiles returns how many files the system lets this process open, 0 if the system
 // does not report it.
 func OpenFiles() int {
 	var limit syscall.Rlimit

@@ -24,7 +24,7 @@ const probeTimeout = time.Second
 // the least.
 const maxSocketBytes = 103
 
-// listenSocket opens a unix socket for its owner alone. It replaces a socket that a dead
+// listenSocket opens a unix socket for its owner only. It replaces a socket that a dead
 // process left, and returns an error for one that a process serves.
 func listenSocket(ctx context.Context, path string) (net.Listener, error) {
 	if len(path) > maxSocketBytes {

@@ -27,7 +27,7 @@ type Channels struct {
 const called = " as "
 
 // ParseChannels reads the channels of a link: each is a name, or two names as in
-// "#ops as #agents" for a channel of this federation that has another name there, of at
+// "#ops as #agents" for a channel of this federation with another name there, of at
 // most that many bytes. Its error says what is wrong with the first that is none.
 func ParseChannels(entries []string, maxBytes int) (Channels, error) {
 	var c Channels
@@ -95,12 +95,12 @@ func (c Channels) In(there string) (here string, ok bool) {
 	return c.here[i], true
 }
 
-// PrivateVenue returns the venue of a step that was sent to one user of this gateway: its
+// PrivateVenue returns the venue of a step sent to one user of this gateway: its
 // own user, or the pseudo-client of another DID. The signature covers the venue, so the
-// venue is the pair that the sender has signed: that of the handoff where the sender is a
+// venue is the pair that the sender has signed: that of the handoff if the sender is a
 // party of it, else the sender with the other party of the step.
 //
-// It returns a [*federation.RefusalError] for a step that was sent to a user other than
+// It returns a [*federation.RefusalError] for a step sent to a user other than
 // that party, and for a step of an unknown handoff, whose venue is unknown too. Other
 // errors come from [bridge.Gateway].
 //
@@ -149,7 +149,7 @@ func (c Channels) Writes(ctx context.Context, p bridge.Ports, link string, v fed
 	return false, nil
 }
 
-// SeenOn returns the link on which a DID signed last, "" where it never signed here. Its error is that of the record.
+// SeenOn returns the link on which a DID signed last, "" if it never signed here. Its error is that of the record.
 func SeenOn(ctx context.Context, p bridge.Ports, did federation.DID) (link string, err error) {
 	at, err := p.Bindings.Seen(ctx, did)
 	if errors.Is(err, federation.ErrNotFound) {

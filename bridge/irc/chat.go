@@ -116,8 +116,8 @@ func readable(t federation.Text, formatting bool) string {
 	return strings.Join(lines, "\n")
 }
 
-// manner returns the text of a line with its formatting, and how it was said; "" if only a
-// program would read it.
+// manner returns the text of a line with its formatting, and its manner; "" if the line is only
+// for programs.
 func manner(command, text string) (shown, manner string) {
 	if command == "NOTICE" {
 		manner = federation.NoticeText
@@ -152,8 +152,8 @@ func inManner(t federation.Text, line string) (command, text string) {
 	return "PRIVMSG", line
 }
 
-// NamedChatLines returns the lines with which the gateway's own user says a line of a channel in the
-// place of its author.
+// NamedChatLines returns the lines that the gateway's own user sends to a channel on behalf of an
+// author.
 func NamedChatLines(t federation.Text, formatting bool) (command string, lines []string) {
 	name := "<" + Plain(t.Arrival.Name) + "@" + t.Arrival.Link + "> "
 	for _, part := range SplitFormatted(name+readable(t, formatting), federation.MaxChatBytes) {
@@ -220,10 +220,10 @@ func spoken(text string) string {
 // HolderLeft is why a message to a user without a DID is refused after the user left.
 const HolderLeft = "the user left before it had read the message, and another one may have its nick"
 
-// Say files what a user wrote. A user without a DID has the one that the gateway keeps for its
-// nick on the link. The sentence tells the user at once that the message waits; it is "" for a
-// message whose recipient, called name, is there. The error is that of [bridge.Messages], as a
-// refusal where no link reaches the recipient.
+// Say files text of a user. A user without a DID has the one that the gateway keeps for its
+// nick on the link. The result waits is a sentence for the user if the message waits; it is ""
+// if the recipient, called name, is connected. The error is from [bridge.Messages]: a refusal if
+// no link reaches the recipient.
 func Say(ctx context.Context, p bridge.Ports, w Words, name string) (waits string, err error) {
 	text := spoken(w.Text)
 	if text == "" || p.Messages == nil {

@@ -18,7 +18,7 @@ import (
 )
 
 // ChatOps runs the commands that users write to the gateway's own user, for users whose
-// client has no tags. The gateway signs their steps where a binding vouches for them, and
+// client has no tags. The gateway signs their steps if a binding vouches for them, and
 // judges these as any other. It may be used concurrently.
 //
 // spec: handofftag "Humans"
@@ -35,13 +35,13 @@ type Command struct {
 	Network string // as in [federation.Arrival]
 	Link    string
 	Nick    string
-	User    string // user name; "" where the network does not say
+	User    string // user name; "" if the network does not say
 	// Account is the name under which the operator binds the user to a DID; "" for none.
 	Account string
-	// DID is the one that the user has proved on a network where it can. Where it is
+	// DID is the one that the user has proved on a network where it can. If it is
 	// empty, the DID is that of the account's binding.
 	DID federation.DID
-	// Proved says that the user proved the DID to this gateway.
+	// Proved is true if the user proved the DID to this gateway.
 	Proved bool
 	// Lookup returns the DID of a user by its nick, or "".
 	Lookup func(nick string) federation.DID
@@ -127,7 +127,7 @@ func (o ChatOps) Run(ctx context.Context, c Command, now time.Time) []string {
 }
 
 // bind looks up the DID behind the account of a user, and whether the gateway may sign
-// for it. Where the record fails, the user has no binding.
+// for it. If the record fails, the user has no binding.
 func (o ChatOps) bind(ctx context.Context, c Command) Command {
 	b, err := Bound(ctx, o.Ports, c.Link, c.Account)
 	if err != nil {
@@ -362,7 +362,7 @@ func (o ChatOps) pair(ctx context.Context, c Command, _ string, now time.Time) (
 	case !c.vouch && !c.Proved:
 		return nil, &federation.RefusalError{Code: federation.NeedSignature, Detail: "this gateway does not vouch for " + string(c.DID)}
 	}
-	code, ends, err := credential.NewPairing(ctx, o.Record, c.DID, "", true, now)
+	code, ends, err := credential.NewPairing(ctx, o.Record.Participants, c.DID, "", true, now)
 	if err != nil {
 		return nil, err
 	}

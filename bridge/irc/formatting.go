@@ -111,8 +111,8 @@ func clean(s string) string {
 	return b.String()
 }
 
-// ToUTF8 returns a text of a network whose clients choose the encoding. A text that is not UTF-8 is
-// read as Windows-1252, unless it is UTF-8 that was cut in its last character.
+// ToUTF8 returns a text of a network whose clients choose the encoding. Invalid UTF-8 is read
+// as Windows-1252, unless only its last character is cut off.
 func ToUTF8(s string) string {
 	if utf8.ValidString(s) {
 		return s
@@ -132,7 +132,7 @@ func ToUTF8(s string) string {
 
 // format is the formatting in effect at a place in a line.
 type format struct {
-	on     string // the codes that are switched on
+	on     string // the active codes
 	colour string // the last colour code with its digits; "" for none
 }
 
@@ -178,8 +178,8 @@ func twoDigits(colour string) string {
 }
 
 // SplitFormatted returns a text with formatting codes in parts, as [federation.SplitText] does, of
-// at most maxBytes, which is at least 64. A part begins with the formatting that was in effect
-// where the part before it ended.
+// at most maxBytes, which is at least 64. A part begins with the formatting in effect at
+// the end of the part before it.
 func SplitFormatted(text string, maxBytes int) []string {
 	if Unformatted(text) == text {
 		return federation.SplitText(text, maxBytes)

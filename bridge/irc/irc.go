@@ -52,7 +52,7 @@ const (
 // the same on all servers of a network.
 const LineSuffix = ".line"
 
-// ellipsis ends a text that was cut.
+// ellipsis ends a cut text.
 const ellipsis = "…"
 
 // Text returns a string as it may stand in a line for people: as [Plain], cut at a
@@ -98,7 +98,7 @@ func CheckTags(tags map[string]string) error {
 	return nil
 }
 
-// ErrLineTooLong is returned by [ReadLine] for a line that is longer than the reader
+// ErrLineTooLong is returned by [ReadLine] for a line longer than the reader
 // takes. It was read to its end, and the next one can be.
 var ErrLineTooLong = errors.New("irc: line too long")
 

@@ -102,7 +102,7 @@ const MaxPseudoClients = 1024
 
 // PseudoClient is a user that this gateway has on another server: its own user, or the
 // user of a DID from elsewhere that speaks there. It outlives the connection. A dialect
-// embeds it where it needs to know more.
+// embeds it if it needs to know more.
 type PseudoClient struct {
 	DID federation.DID
 	// Shown is the DID by which users there address it, if different.
@@ -144,7 +144,7 @@ type Roster[P interface{ Base() *PseudoClient }] struct {
 	moves  Moves
 }
 
-// movesTime is how long lines may be on their way that a user said before it changed its nick.
+// movesTime is how long lines of a user may be in flight after it changed its nick.
 const movesTime = 5 * time.Second
 
 // Moves are the users that changed their nicks a short time ago, by their DIDs before that. A user
@@ -178,7 +178,7 @@ func (m *Moves) Now(did federation.DID, name string) (federation.DID, string) {
 	return did, name
 }
 
-// NewRoster returns a roster of the gateway's own user alone, which belongs in all
+// NewRoster returns a roster with only the gateway's own user, which belongs in all
 // channels of a link, as venues of the network.
 func NewRoster[P interface{ Base() *PseudoClient }](self P, venues []string) *Roster[P] {
 	self.Base().In = map[string]bool{}
@@ -208,8 +208,8 @@ func (r *Roster[P]) Has(did federation.DID) bool {
 
 // Speaker returns the pseudo-client from which the step of a DID comes, and notes that it
 // speaks now. One in a channel of the link belongs there from then on. It adds the result
-// of add where the DID has none, after it has taken out the one that retire is called for
-// where there are too many.
+// of add if the DID has none, after it has taken out the one that retire is called for
+// if there are too many.
 func (r *Roster[P]) Speaker(did federation.DID, venue string, add func() P, retire func(P)) P {
 	p, known := r.others[did]
 	switch {
@@ -244,13 +244,13 @@ func (r *Roster[P]) Remove(did federation.DID, retire func(P)) {
 	}
 }
 
-// Moved returns the DID and the name of a user that may have changed its nick.
+// Moved returns the current DID and name of a user, which may have changed its nick.
 func (r *Roster[P]) Moved(did federation.DID, name string) (federation.DID, string) {
 	return r.moves.Now(did, name)
 }
 
 // Move gives a pseudo-client the DID and the name of its user after a change of nick, and returns
-// it. A pseudo-client that had that DID is retired. The result is false if the user has none.
+// it. It retires another pseudo-client with that DID. The result is false if the user has none.
 func (r *Roster[P]) Move(c bridge.PresenceChange, retire func(P)) (p P, known bool) {
 	r.moves.Add(c)
 	if p, known = r.others[c.DID]; !known {
@@ -279,63 +279,73 @@ const PresenceEvery = time.Minute
 // LeftReason is the reason of the QUIT of such a pseudo-client.
 const LeftReason = "left its own network"
 
-// WatchPresence has the owner of a session call leave for each pseudo-client whose user left its
-// own network, until the session ends. The owner calls dids too, for the DIDs that have a
-// pseudo-client.
-func (s *Session[Line, Step, Lane]) WatchPresence(p bridge.Presence, every time.Duration, dids func() []federation.DID, leave func(federation.DID)) {
+// WatchPresence has the owner of the pseudo-clients call leave for each one whose user left its own
+// network, until over is closed. The owner calls dids too, for the DIDs that have a pseudo-client.
+// Ask has the owner call a function, and reports whether it did.
+func WatchPresence(ctx context.Context, p bridge.Presence, every time.Duration, over <-chan struct{}, ask func(do func()) bool, dids func() []federation.DID, leave func(federation.DID)) {
 	if p == nil {
 		return
 	}
 	look := time.NewTicker(every)
 	defer look.Stop()
-	missing := map[federation.DID]bool{}
+	before := map[federation.DID]bool{}
 	for {
 		select {
 		case <-look.C:
-		case <-s.Over:
+		case <-over:
 			return
 		}
 		var all []federation.DID
-		if !s.Post(s.Asking, func() { all = dids() }) {
+		if !ask(func() { all = dids() }) {
 			return
 		}
-		missing = s.depart(s.Asking, p, all, missing, leave)
-	}
-}
-
-// depart lets the users leave that are gone, and were gone in the look before. It returns the
-// other users that are gone.
-func (s *Session[Line, Step, Lane]) depart(ctx context.Context, p bridge.Presence, all []federation.DID, before map[federation.DID]bool, leave func(federation.DID)) map[federation.DID]bool {
-	missing := map[federation.DID]bool{}
-	for _, did := range all {
-		switch gone := p.Left(ctx, did); {
-		case gone && before[did]:
-			s.Post(ctx, func() { leave(did) })
-		case gone:
-			missing[did] = true
+		missing := map[federation.DID]bool{}
+		for _, did := range all {
+			switch gone := p.Left(ctx, did); {
+			case gone && before[did]:
+				ask(func() { leave(did) })
+			case gone:
+				missing[did] = true
+			}
 		}
+		before = missing
 	}
-	return missing
 }
 
-// Announcer tells other links what became of the users of a link, in order. It belongs to one
+// Announcer sends changes of the users of a link to other links, in order. It belongs to one
 // goroutine.
 type Announcer struct {
-	last chan struct{} // closed after the last change was told
+	link     string
+	presence bridge.Presence // nil if there are no other links
+	run      func(func())    // starts a goroutine
+	last     chan struct{}   // closed after the last change was sent
 }
 
-// Announce tells a change in a goroutine that run starts.
-func (a *Announcer) Announce(ctx context.Context, run func(func()), p bridge.Presence, c bridge.PresenceChange) {
-	if p == nil || c.DID == "" {
+// NewAnnouncer returns an announcer for a link. Run starts its goroutines.
+func NewAnnouncer(link string, p bridge.Presence, run func(func())) Announcer {
+	return Announcer{link: link, presence: p, run: run}
+}
+
+// Announce sends a change of a user. Relayed is the DID under which the user's text was relayed; it
+// becomes the DID of the change. Changes of a user without relayed text ("") are not sent.
+func (a *Announcer) Announce(ctx context.Context, relayed *federation.DID, c bridge.PresenceChange) {
+	if *relayed == "" {
+		return
+	}
+	c.Link, c.DID = a.link, *relayed
+	if c.Now != "" {
+		*relayed = c.Now
+	}
+	if a.presence == nil {
 		return
 	}
 	before, done := a.last, make(chan struct{})
 	a.last = done
-	run(func() {
+	a.run(func() {
 		defer close(done)
 		if before != nil {
 			<-before
 		}
-		p.Changed(ctx, c)
+		a.presence.Changed(ctx, c)
 	})
 }

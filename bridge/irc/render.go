@@ -71,8 +71,8 @@ func Decode(m translate.Tagged) (federation.Event, error) {
 	return ev, err
 }
 
-// Tags returns the tags of a step that was rendered for the view of its handoff, with a
-// message id where that is not empty. It refuses a step whose tags a server would not
+// Tags returns the tags of a step rendered for the view of its handoff, with a
+// message id if that is not empty. It refuses a step whose tags a server would not
 // carry whole.
 func Tags(ev federation.Event, v federation.View, msgid string) (map[string]string, error) {
 	m, err := dialect.Encode(translate.Step{Entry: federation.Entry{Event: ev}, View: v})
@@ -96,7 +96,7 @@ func LogLosses(ctx context.Context, log *slog.Logger, ev federation.Event, losse
 	}
 }
 
-// Bound returns the binding of an account on a link, the zero one where it has none. Its
+// Bound returns the binding of an account on a link, the zero one if it has none. Its
 // error is that of the record.
 func Bound(ctx context.Context, p bridge.Ports, link, account string) (federation.BoundName, error) {
 	if account == "" {

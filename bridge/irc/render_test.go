@@ -72,7 +72,7 @@ func (s keySource) KeyOwner(context.Context, string) (federation.DID, error) {
 	return "", federation.ErrNotFound
 }
 
-// archive is the evidence that was kept.
+// archive is the kept evidence.
 type archive struct {
 	kept     []federation.Evidence
 	contexts bridge.Contexts

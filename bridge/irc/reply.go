@@ -113,7 +113,7 @@ func Unavailable(link string, why error) error {
 	return &federation.UnavailableError{What: "link " + link, Err: why}
 }
 
-// Disconnected returns the not-now of a link that has no session.
+// Disconnected returns the not-now of a link with no session.
 func Disconnected(link string) error { return Unavailable(link, errNotConnected) }
 
 // NoPlace returns why a step is not written on a link: a refusal, unless the record could

@@ -274,7 +274,7 @@ func (l *Lanes[S, Lane]) All() iter.Seq[S] {
 // Add puts a step at the end of its lane.
 func (l *Lanes[S, Lane]) Add(step S) { l.steps = append(l.steps, laned[S]{step: step}) }
 
-// Next returns a step whose turn it is, which is judged from then on. There is none where
+// Next returns a step whose turn it is, which is judged from then on. There is none if
 // every lane waits for the step before.
 func (l *Lanes[S, Lane]) Next() (step S, ok bool) {
 	busy := map[Lane]bool{}
@@ -289,7 +289,7 @@ func (l *Lanes[S, Lane]) Next() (step S, ok bool) {
 	return step, false
 }
 
-// Finish takes out a step that was judged.
+// Finish takes out a judged step.
 func (l *Lanes[S, Lane]) Finish(step S) {
 	l.steps = slices.DeleteFunc(l.steps, func(each laned[S]) bool { return each.step == step })
 }

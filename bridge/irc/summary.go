@@ -53,7 +53,7 @@ func summary(step translate.Step, tail string) string {
 	return Cut(Plain(line), MaxTextBytes-len(tail)) + tail
 }
 
-// due returns the deadline of an offer, "" where it has none.
+// due returns the deadline of an offer, "" if it has none.
 func due(ev federation.Event) string {
 	if ev.Verb != federation.Offer || ev.Deadline.IsZero() {
 		return ""

@@ -313,7 +313,7 @@ func (l *Link) lastSignals(ctx context.Context, from participant, send func(*mac
 			return nil
 		})
 		if err != nil || len(last) == 0 {
-			continue // a session that was removed meanwhile has no signal
+			continue // a session removed meanwhile has no signal
 		}
 		env, err := envelopeOf(last)
 		if err != nil {

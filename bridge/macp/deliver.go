@@ -142,7 +142,7 @@ func (l *Link) hold(t *turn, d federation.Delivery, offer *macpmode.Offer) error
 }
 
 // openSession opens a session for an offer. The length is that of the journal of the handoff,
-// which names each session that was opened for it.
+// which names each session opened for it.
 func (l *Link) openSession(ctx context.Context, ev federation.Event, view federation.View, target participant, length uint64) error {
 	names := macpmode.Parties{Owner: string(view.Offerer), Target: target.name}
 	if owner, local := l.participantOf(ctx, view.Offerer); local {

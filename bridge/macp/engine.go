@@ -310,7 +310,7 @@ func (e *engine) write(ctx context.Context, b *batch) error {
 	return e.deps.Journals.RemoveJournals(ctx, b.removed)
 }
 
-// dueOf returns when a session is looked at again: for its clock, for a step that waits to be
+// dueOf returns when a session is looked at again: for its clock, for a step waiting to be
 // filed, or to be removed.
 func (e *engine) dueOf(s *live) time.Time {
 	due := s.NextDue()

@@ -95,7 +95,7 @@ func (l *Link) open(ctx context.Context, s said, offer macpmode.Offer) (federati
 	})
 }
 
-// errNoHistory is the error of a session that was removed meanwhile.
+// errNoHistory is the error of a session removed meanwhile.
 var errNoHistory = errors.New("the session has no history")
 
 // offered returns what the history says about an offer: the offer, what it is as a handoff, and
@@ -141,7 +141,7 @@ func (l *Link) offered(ctx context.Context, s said) (offer macpmode.Offer, d mac
 	return offer, d, document, err
 }
 
-// firstContext returns the first context of an offer that was accepted before the offer is
+// firstContext returns the first context of an offer accepted before the offer is
 // filed, nil for none.
 func firstContext(ctx context.Context, record *journals.Journals, name string, after uint64, offer string) (*macpv1.Envelope, *handoffv1.HandoffContextPayload, error) {
 	page, err := record.Journal(ctx, name, after, pageEntries)

@@ -33,7 +33,7 @@ type Runtime struct {
 	Profile     string `toml:"profile"`
 }
 
-// taskFollowOn is the profile of a runtime that has the task mode: the responsibility has moved, and
+// taskFollowOn is the profile of a runtime with the task mode: the responsibility has moved, and
 // the work goes on in a session of that mode.
 const taskFollowOn = "task-follow-on"
 
@@ -137,7 +137,7 @@ func (f *Foreign) senderDID(sender string) federation.DID {
 	return federation.DID(string(f.ports.Home.DID()) + ":macp:" + f.cfg.Name + ":" + escape(sender))
 }
 
-// sender returns the sender that has a DID; "" for the DID of no sender of this runtime.
+// sender returns the sender with a DID; "" for the DID of no sender of this runtime.
 func (f *Foreign) sender(did federation.DID) string {
 	name, ok := strings.CutPrefix(string(did), string(f.ports.Home.DID())+":macp:"+f.cfg.Name+":")
 	text, err := url.PathUnescape(name)
@@ -162,7 +162,7 @@ func escape(name string) string {
 }
 
 // Carries implements [bridge.Link]: an offer of the participant to a sender of the runtime, and
-// each step of a handoff that has a session there.
+// each step of a handoff with a session there.
 func (f *Foreign) Carries(ctx context.Context, ev federation.Event, after federation.View) (bool, error) {
 	if ev.Arrival.Link == f.cfg.Name {
 		return false, nil

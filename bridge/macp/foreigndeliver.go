@@ -151,7 +151,7 @@ func (c *foreignConn) signalled(ctx context.Context, env *macpv1.Envelope) error
 	if err != nil {
 		return err
 	}
-	m := newMirror(c, p.GetCorrelationSessionId()) // its own copy: it reads alone
+	m := newMirror(c, p.GetCorrelationSessionId()) // its own copy: it has no other reader
 	if err := m.load(ctx); err != nil || !m.s.Exists() {
 		return errors.Join(err, errNoHistory)
 	}

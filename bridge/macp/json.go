@@ -157,7 +157,7 @@ func (l *Link) wellKnown(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(append(text, '\n')) // the client is gone
 }
 
-// codeHeader is the metadata that has the error code.
+// codeHeader is the metadata with the error code.
 const codeHeader = "Macp-Error-Code"
 
 // refusalOf returns an error as clients read it. It does not show the text of an unknown error.

@@ -364,7 +364,7 @@ func (l *Link) admit(ctx context.Context, header http.Header, closed bool) (part
 	return from, l.ports.CheckBlocked(ctx, federation.Source{DIDs: []federation.DID{from.did}})
 }
 
-// note logs and counts an envelope that is refused.
+// note logs and counts a refused envelope.
 func (l *Link) note(ctx context.Context, env *macpv1.Envelope, err error) {
 	refused := refusalOf(err)
 	l.ports.Metrics.Refusals.WithLabelValues(network, string(refused.Code)).Inc()
@@ -378,7 +378,7 @@ func (l *Link) note(ctx context.Context, env *macpv1.Envelope, err error) {
 	l.log.LogAttrs(ctx, level, "envelope refused", slog.String("verb", env.GetMessageType()), slog.String("reason", string(refused.Code)), slog.Any("err", err))
 }
 
-// noteCall logs and counts a call that is refused.
+// noteCall logs and counts a refused call.
 func (l *Link) noteCall(ctx context.Context, method string, err error) {
 	refused := refusalOf(err)
 	l.ports.Metrics.Refusals.WithLabelValues(network, string(refused.Code)).Inc()

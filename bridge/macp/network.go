@@ -47,7 +47,7 @@ type Participant struct {
 	TokenFile string `toml:"token_file"`
 }
 
-// DefaultConfig returns the table as it is where the file says nothing.
+// DefaultConfig returns the defaults of the table.
 func DefaultConfig() Config { return Config{Profile: transfer} }
 
 // minTokenBytes is the shortest token that cannot be guessed.

@@ -32,7 +32,7 @@ type registered struct {
 }
 
 // readPolicies reads the journal of policies: each entry is a policy, with the participant that
-// registered it in front, or the ID alone of a policy that was removed.
+// registered it in front, or only the ID of a removed policy.
 func readPolicies(ctx context.Context, record *journals.Journals) (*policies, error) {
 	p := &policies{byID: map[string]registered{macpmode.DefaultPolicy: {PolicyDescriptor: macpmode.BuiltIn()}}}
 	for {

@@ -51,7 +51,7 @@ func (l *Link) send(ctx context.Context, from participant, env *macpv1.Envelope)
 	return refusedAck(env, ack.GetSessionState(), err)
 }
 
-// submit judges an envelope. With an error, the answer has the state of the session alone.
+// submit judges an envelope. With an error, the answer has only the state of the session.
 func (l *Link) submit(ctx context.Context, from participant, env *macpv1.Envelope) (*macpv1.Ack, error) {
 	if err := macpmode.CheckShape(env); err != nil {
 		return nil, err
@@ -250,7 +250,7 @@ func (l *Link) handoffOf(ctx context.Context, from participant, session, named s
 }
 
 // signalTime returns the time of a step that a signal asks for: that of the envelope, so that a
-// signal that is sent again asks for the same step, or now where the envelope has none.
+// signal sent again asks for the same step, or now if the envelope has none.
 func signalTime(env *macpv1.Envelope, now time.Time, skew time.Duration) time.Time {
 	at := time.UnixMilli(env.GetTimestampUnixMs())
 	if env.GetTimestampUnixMs() <= 0 || at.Before(now.Add(-skew)) || at.After(now.Add(skew)) {

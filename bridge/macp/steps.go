@@ -28,7 +28,7 @@ type steps struct {
 
 func (l *Link) steps() steps { return steps{ports: l.ports, deps: l.deps, link: l.Name(), log: l.log} }
 
-// said is one entry of a session that is filed as a step.
+// said is one entry of a session filed as a step.
 type said struct {
 	session string
 	number  uint64
@@ -50,7 +50,7 @@ func readSaid(session string, number uint64, text []byte) (s said, files bool, e
 }
 
 // id returns the ID of the step, and the time at which it is taken. Both are the same each time,
-// so that a step that was filed before a crash is filed once; an entry that is too old for that
+// so that a step filed before a crash is filed once; an entry that is too old for that
 // gets a new ID.
 func (s said) id(now time.Time) (federation.EventID, time.Time) {
 	at := time.UnixMilli(s.entry.GetAtUnixMs())
@@ -61,7 +61,7 @@ func (s said) id(now time.Time) (federation.EventID, time.Time) {
 }
 
 // handoff returns which handoff an offer is and the time at which it opens, and whether that was
-// written. An offer that was opened before a crash keeps its handoff, unless that was too long
+// written. An offer opened before a crash keeps its handoff, unless that was too long
 // ago.
 func (s said) handoff(ctx context.Context, gateway bridge.Gateway, offer macpmode.Offer) (id federation.HandoffID, at time.Time, opened bool, err error) {
 	id, at = s.id(time.Now())
@@ -94,7 +94,7 @@ func (t steps) take(ctx context.Context, s said, from federation.DID, verb feder
 	return t.vouch(ctx, stepbuilder.Draft{ID: event, From: from, Verb: verb, Proved: true, Original: document, Note: note}, view, at)
 }
 
-// store keeps a context that is no JSON, and returns where it is. A context that has no room is
+// store keeps a context that is no JSON, and returns where it is. A context with no room is
 // left to the session, and the log says so.
 func (t steps) store(ctx context.Context, owner federation.DID, content []byte) (url, hash string, err error) {
 	blob, err := t.ports.Evidence.Store(ctx, owner, content)
@@ -108,7 +108,7 @@ func (t steps) store(ctx context.Context, owner federation.DID, content []byte) 
 	return blob.URL(t.ports.PublicURL), blob.Hash(), nil
 }
 
-// vouch submits a step that the gateway signs for a participant. A step that waits to be judged
+// vouch submits a step that the gateway signs for a participant. A step waiting to be judged
 // is on disk, and no error.
 func (t steps) vouch(ctx context.Context, draft stepbuilder.Draft, view federation.View, now time.Time) error {
 	ev, _, err := stepbuilder.Builder{
@@ -129,7 +129,7 @@ func (f *Foreign) workJournal(id federation.HandoffID) string {
 	return f.prefix() + "work/" + id.String()
 }
 
-// taskKeyJournal returns the name of the journal that has the handoff of a task, by the participant
+// taskKeyJournal returns the name of the journal with the handoff of a task, by the participant
 // that asks for the task and [macpmode.TaskKey].
 func (f *Foreign) taskKeyJournal(initiator, key string) string {
 	digest := sha256.Sum256(fmt.Appendf(nil, "%d/%s/%s", len(initiator), initiator, key))
@@ -190,7 +190,7 @@ func (f *Foreign) readWork(ctx context.Context, id federation.HandoffID) (w work
 	}
 }
 
-// writeWork appends an entry to the journal as it was read. It returns [federation.ErrStale] where
+// writeWork appends an entry to the journal as it was read. It returns [federation.ErrStale] if
 // the journal has grown since.
 func (f *Foreign) writeWork(ctx context.Context, id federation.HandoffID, w work, entry workEntry) error {
 	text, err := json.Marshal(entry)

@@ -15,7 +15,7 @@ import (
 
 type bidi = connect.BidiStream[macpv1.StreamSessionRequest, macpv1.StreamSessionResponse]
 
-// converse serves a stream that is bound to one session for its life: the client subscribes to
+// converse serves a stream bound to one session for its life: the client subscribes to
 // the session, or sends its envelopes. It ends with the session, or when the client has closed
 // its side and follows nothing.
 func (l *Link) converse(ctx context.Context, from participant, s *bidi) error {
@@ -188,7 +188,7 @@ func (s *stream) send(env *macpv1.Envelope, sequence uint64) { s.outlet.send(num
 
 func (s *stream) over(state macpv1.SessionState) { s.end(overError(state)) }
 
-// lost ends the stream of a session that is read again.
+// lost ends the stream of a session read again.
 func (s *stream) lost() { s.end(errReread) }
 
 // overError returns how a stream of an ended session ends: without an error after the envelope

@@ -17,7 +17,7 @@ import (
 
 // openTask asks the target of an accepted offer for its work, in a session of the task mode. Which
 // session it is, is on disk before the runtime knows the session. The runtime answers each message
-// that it has as a duplicate. Where it refuses the session, the work is told by signals.
+// that it has as a duplicate. If it refuses the session, the work is told by signals.
 func (m *mirror) openTask(ctx context.Context, id federation.HandoffID, offer *macpmode.Offer) error {
 	view, err := m.ports.Gateway.View(ctx, id)
 	if err != nil || view.Over {
@@ -115,7 +115,7 @@ func (c *foreignConn) report(ctx context.Context, d federation.Delivery, session
 	}
 }
 
-// tellTask sends a step of our participant in the session of a task. It reports false where the
+// tellTask sends a step of our participant in the session of a task. It reports false if the
 // runtime refused it.
 func (c *foreignConn) tellTask(ctx context.Context, id federation.HandoffID, session, task string, step kept) (bool, error) {
 	kind, payload, losses := macpmode.WriteReport(federation.Event{Verb: step.Verb, Note: step.Note, Context: step.Context, ContextHash: step.ContextHash}, task, c.cfg.Participant)

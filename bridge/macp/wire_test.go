@@ -43,7 +43,7 @@ func wireVectors(t *testing.T, dir string) map[string][]byte {
 // vectorMessage is a message whose payload is the bytes of a vector.
 type vectorMessage struct {
 	vector, kind, sender string
-	code                 string // "" for a message that is accepted
+	code                 string // "" for an accepted message
 }
 
 // The runtime takes the bytes of each vector over gRPC and gives them back on the stream of the

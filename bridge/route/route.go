@@ -71,7 +71,7 @@ type Header struct{ Name, Meaning string }
 // None is an answer without a body.
 type None struct{}
 
-// Text is a kind of texts that has a name.
+// Text is a kind of texts with a name.
 type Text struct {
 	Name, Description string
 	Pattern           string // a regular expression that matches the whole text

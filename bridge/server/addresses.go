@@ -189,7 +189,7 @@ func (g *Gateway) knownOn(ctx context.Context, link bridge.Placer, venue string,
 type route struct {
 	to        bridge.Recipient
 	messenger bridge.Messenger // that shows the message; nil for a recipient that reads an inbox
-	// home is the outbox of the home that has the mailbox of the recipient; "" for this home.
+	// home is the outbox of the home with the mailbox of the recipient; "" for this home.
 	home string
 }
 
@@ -238,7 +238,7 @@ func (g *Gateway) shownOn(ctx context.Context, r route) (route, error) {
 	return r, err
 }
 
-// homeOf returns the outbox of the home that has a mailbox, and "" for this home. A DID that is
+// homeOf returns the outbox of the home with a mailbox, and "" for this home. A DID that is
 // unknown here is searched at other homes while the message waits.
 func (g *Gateway) homeOf(ctx context.Context, at federation.MailboxLocation) (outbox string, err error) {
 	switch at.Home {

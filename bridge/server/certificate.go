@@ -81,7 +81,7 @@ func challenges(file *configs.File) []string {
 	return kinds
 }
 
-// readCertificate is the [certificate.Source] of files. It refuses a certificate that is not valid now.
+// readCertificate is the [certificate.Source] of files. It refuses a certificate outside its validity.
 func (s *Server) readCertificate(_ context.Context, now time.Time, _ *tls.Certificate) (*tls.Certificate, error) {
 	files := s.certificateFiles.Load()
 	if files.CertFile == "" {

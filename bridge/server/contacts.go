@@ -33,7 +33,7 @@ func (g *Gateway) introduce(ctx context.Context, t *federation.Text) (federation
 	return federation.Contact{}, nil
 }
 
-// consenter returns the link that keeps the decisions of a participant about a sender, nil where the
+// consenter returns the link that keeps the decisions of a participant about a sender, nil if the
 // gateway keeps them.
 func (g *Gateway) consenter(ctx context.Context, did, sender federation.DID) (bridge.Consenter, error) { //nolint:ireturn // links are of many types
 	for link := range able[bridge.Consenter](g.links) {
@@ -157,7 +157,7 @@ func (g *Gateway) Contacts(ctx context.Context, person federation.DID, after str
 	return found, "", nil
 }
 
-// AllowHeld delivers one message of an unverified sender that is held for its recipient. It returns
+// AllowHeld delivers one message of an unverified sender held for its recipient. It returns
 // [federation.ErrNotFound] for one that is not held.
 func (g *Gateway) AllowHeld(ctx context.Context, id int64) error {
 	for registrar := range able[bridge.Registrar](g.links) {

@@ -55,7 +55,7 @@ func newHomes(p *Server) *homes {
 	return h
 }
 
-// peerFetch says which addresses of other homes are reached.
+// peerFetch returns the limits on addresses of other homes.
 func peerFetch(file *configs.File) identity.FetchConfig {
 	return identity.FetchConfig{AllowPrivate: file.Fetch.AllowPrivate, Denied: deniedNetworks(file)}
 }
@@ -209,7 +209,7 @@ func readMeeting(file *configs.File) relay.Meeting {
 	}.Parse(file, func(table, key, why string) { file.Table(table).Mistake(key, why) })
 }
 
-// openMeeting opens the server that homes of others link to, where there is to be one,
+// openMeeting opens the server that homes of others link to, if there is to be one,
 // and begins to connect to the one that homes meet at.
 func (s *Server) openMeeting(ctx context.Context, log *slog.Logger) error {
 	m := readMeeting(s.file)

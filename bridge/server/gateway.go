@@ -63,7 +63,7 @@ type Gateway struct {
 	settling sync.Mutex
 	refusals refusals // of steps of operators
 
-	blocks   atomic.Pointer[federation.Blocks] // nil where an operator blocked nothing
+	blocks   atomic.Pointer[federation.Blocks] // nil if an operator blocked nothing
 	blocking sync.Mutex                        // held while blocks change
 	blocked  []federation.Block                // as they were read last; guarded by blocking
 }

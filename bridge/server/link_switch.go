@@ -45,7 +45,7 @@ type lease struct {
 func (l *lease) elsewhere() bool { return !l.ours.Load() && time.Since(l.asked) > leaseWait }
 
 // supervise runs a link while this replica has its lease, until ctx ends. Each replica
-// serves a link that is mounted on the HTTP listener.
+// serves a link mounted on the HTTP listener.
 func (l *LinkSet) supervise(ctx context.Context, r *running) {
 	_, mounted := r.Link.(bridge.Mounted)
 	var group fault.Group

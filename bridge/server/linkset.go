@@ -33,7 +33,7 @@ type Entry struct {
 
 // Source is what a link was opened from, such as a table of the configuration.
 type Source interface {
-	// Same reports whether a link that is opened from the other source is the same one.
+	// Same reports whether a link opened from the other source is the same one.
 	Same(other Source) bool
 }
 
@@ -47,7 +47,7 @@ type running struct {
 	supervisor *bridge.Supervisor
 	lease      lease
 	power      power
-	judging    chan struct{} // has a token for each step of the link that is judged now
+	judging    chan struct{} // has a token for each step of the link judged now
 	stop       context.CancelFunc
 	done       chan struct{}
 }
@@ -186,7 +186,7 @@ func (l *LinkSet) Entries() []Entry {
 	return entries
 }
 
-// Entry returns the link of a name, the zero Entry where there is none.
+// Entry returns the link of a name, the zero Entry if there is none.
 func (l *LinkSet) Entry(name string) Entry {
 	if r := l.current.Load().named[name]; r != nil {
 		return r.Entry
@@ -205,7 +205,7 @@ func (l *LinkSet) Mounted() []Entry {
 // Has reports whether there is a link of a name.
 func (l *LinkSet) Has(name string) bool { return l.current.Load().named[name] != nil }
 
-// Named returns the link of a name, nil where there is none.
+// Named returns the link of a name, nil if there is none.
 func (l *LinkSet) Named(name string) bridge.Link { //nolint:ireturn // links are of many types
 	if r := l.current.Load().named[name]; r != nil {
 		return r.Link

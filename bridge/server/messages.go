@@ -84,7 +84,7 @@ func (g *Gateway) say(ctx context.Context, t *federation.Text, original signing.
 		return said, err
 	}
 	f := federation.TextFiling{Filed: now}
-	if g.find(ctx, t, way, &said); said.ToNick && t.Arrival.Home != "" { // that home cannot tell its sender
+	if g.find(ctx, t, way, &said); said.ToNick && t.Arrival.Home != "" { // that home cannot notify its sender
 		return said, t.Refuse(federation.InvalidTarget, "the recipient is not connected, and has no account")
 	}
 	if t.Arrival.Place = way.to.Place; way.home == "" {
@@ -110,8 +110,8 @@ func (g *Gateway) say(ctx context.Context, t *federation.Text, original signing.
 	return said, g.answerContact(ctx, *t, now)
 }
 
-// find looks for the recipient of a message. A message to a nick is for the user that has the nick
-// now, or else for the next one, of which its sender is told.
+// find looks for the recipient of a message. A message to a nick is for the current user of the
+// nick, or else for the next one; its sender then gets a notice.
 func (g *Gateway) find(ctx context.Context, t *federation.Text, way route, said *bridge.Said) {
 	delete(t.Fields, federation.Holder)
 	if way.home != "" || way.messenger == nil {
@@ -134,7 +134,7 @@ func setField(t *federation.Text, name, value string) {
 	t.Fields[name] = value
 }
 
-// saidBefore returns the answer to a message that was filed before, and notes again what its first
+// saidBefore returns the answer to a message filed before, and notes again what its first
 // time may not have noted: that the sender takes an answer.
 func (g *Gateway) saidBefore(ctx context.Context, t federation.Text) (said bridge.Said, err error) {
 	found, err := g.deps.Record.WithMessageID(ctx, t.ID.String())
@@ -184,7 +184,7 @@ func (g *Gateway) mayMention(ctx context.Context, t federation.Text) (bool, erro
 	return slices.ContainsFunc(view.Others(""), func(did federation.DID) bool { return g.Same(ctx, t.Author, did) }), nil
 }
 
-// newcomer returns the sender where the record meets it with this message, "" for a known one.
+// newcomer returns the sender if the record meets it with this message, "" for a known one.
 func (g *Gateway) newcomer(ctx context.Context, t federation.Text, now time.Time) (federation.DID, error) {
 	isNew, err := g.home.Load().Admit(ctx, t.Author, t.Arrival.Address, now)
 	g.countStranger(err)

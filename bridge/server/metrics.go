@@ -240,7 +240,7 @@ const measureEvery = 10 * time.Second
 // limits.
 type growthWatch struct {
 	growth prometheus.Gauge
-	warned map[string]int // percent of a limit that was logged, by its key
+	warned map[string]int // percent of a logged limit, by its key
 }
 
 func newGrowthWatch() *growthWatch {

@@ -27,7 +27,7 @@ import (
 	"baton/federation/store/registry"
 )
 
-// Participant is a person or an agent that has a handle here.
+// Participant is a person or an agent with a handle here.
 type Participant struct {
 	Handle string
 	DIDs   []federation.DID // that it may act as
@@ -40,7 +40,7 @@ type Participant struct {
 // [federation.ErrNotFound] for one that the record does not know.
 type participants struct{ registry.Bound }
 
-// WithHandle returns the participant that has a handle.
+// WithHandle returns the participant with a handle.
 func (a participants) WithHandle(ctx context.Context, handle string) (Participant, error) {
 	return participantOf(a.Agent(ctx, handle))
 }
@@ -85,7 +85,7 @@ func (b Bindings) Participant(ctx context.Context, handle string) (federation.DI
 }
 
 // boundNames returns the bindings of a configuration. It adds mistakes in their tables to the
-// mistakes of the file. The links are the names of its links; nil where some are unknown.
+// mistakes of the file. The links are the names of its links; nil if some are unknown.
 func boundNames(file *configs.File, links map[string]bool) []federation.BoundName {
 	var bound []federation.BoundName
 	taken := map[[2]string]bool{}

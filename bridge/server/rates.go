@@ -18,12 +18,12 @@ func (g *Gateway) Rates() Rates { return Rates{g} }
 func (r Rates) perMinute() int { return r.gateway.home.Load().Limits.EventsPerMinute }
 
 // Take counts one request of a DID, and returns how long the DID has to wait before it may
-// make one; 0 where it may now.
+// make one; 0 if it may now.
 func (r Rates) Take(did federation.DID, now time.Time) time.Duration {
 	return r.gateway.deps.DIDs.Take(did, r.perMinute(), now)
 }
 
-// Charge counts one request of a DID that was made already.
+// Charge counts one request of a DID made already.
 func (r Rates) Charge(did federation.DID, now time.Time) { r.Take(did, now) }
 
 // Left returns what a DID has left.
@@ -48,7 +48,7 @@ func (g *Gateway) Meet(ctx context.Context, did federation.DID, now time.Time) e
 	return g.home.Load().Meet(ctx, did, addressFrom(ctx), now)
 }
 
-// addressFrom returns the address of a client as an Arrival has it, "" where it is not known.
+// addressFrom returns the address of a client as an Arrival has it, "" if it is not known.
 func addressFrom(ctx context.Context) string {
 	if from := bridge.SubnetFrom(ctx); from.IsValid() {
 		return from.String()

@@ -66,7 +66,7 @@ func (r *Reloads[T]) Run(ctx context.Context, signals <-chan os.Signal, log *slo
 }
 
 // Ask has [Reloads.Run] reload, and returns the result. It blocks until the reload is done. It
-// returns [ErrEnding] where the gateway ends before that, and the error of ctx where ctx ends.
+// returns [ErrEnding] if the gateway ends before that, and the error of ctx where ctx ends.
 func (r *Reloads[T]) Ask(ctx context.Context, dry bool) (T, error) {
 	var none T
 	answer := make(chan reloadAnswer[T], 1)

@@ -67,9 +67,9 @@ type Server struct {
 	options        Options
 	log            *slog.Logger
 	counters       *bridge.Metrics
-	public         *httpd.Server // nil where the configuration has no listener
-	admin          *httpd.Server // nil where the configuration has no listener
-	socket         *httpd.Server // nil where the configuration has no socket
+	public         *httpd.Server // nil if the configuration has no listener
+	admin          *httpd.Server // nil if the configuration has no listener
+	socket         *httpd.Server // nil if the configuration has no socket
 	publicMux      *http.ServeMux
 	adminMux       *http.ServeMux
 	socketMux      *http.ServeMux
@@ -81,7 +81,7 @@ type Server struct {
 	keyLookups     KeyLookups
 	proofs         identity.Logins     // that wait for documents
 	streams        participant.Streams // that participants watch, on all networks
-	relay          *relay.Relay        // nil where it could not be opened: then it wakes no waiter
+	relay          *relay.Relay        // nil if it could not be opened: then it wakes no waiter
 	rates          *home.Rates
 	strangers      *home.Strangers
 	client         *identity.Client // for what must be fetched from strangers
@@ -94,7 +94,7 @@ type Server struct {
 	hooks          *webhook.Hooks  // nil if the configuration has none
 	voiceHub       files.Hub       // serves the voice directories with tokens
 	a2aHub         a2aclient.Hub   // serves the documents and callbacks of external A2A agents
-	publicAgents   *http.Transport // to external agents, as fetch.allow_private says
+	publicAgents   *http.Transport // to external agents, limited by fetch.allow_private
 	privateAgents  *http.Transport // to external agents with allow_private
 	served         map[string]bool // patterns of the routes of links that a reload may replace
 

@@ -67,7 +67,7 @@ func refusalOf(r home.DeferralEnd, now time.Time) federation.Notice {
 	return noticeOf(ev, r.Refused, now)
 }
 
-// noticeOf returns the notice to the sender of a step that was accepted first and refused later.
+// noticeOf returns the notice to the sender of a step accepted first and refused later.
 func noticeOf(ev federation.Event, refused *federation.RefusalError, now time.Time) federation.Notice {
 	return federation.Notice{
 		Kind: federation.NoticeRefused, Event: ev, Code: string(refused.Code), Why: refused.Sentence(), At: now,
@@ -156,7 +156,7 @@ func (g *Gateway) EndOrphan(ctx context.Context, id federation.HandoffID, reason
 }
 
 // GiveUp ends the wait of a step for its home, which refused the step or did not answer for
-// too long. A step that was settled meanwhile is left alone.
+// too long. A step settled meanwhile does not change.
 func (g *Gateway) GiveUp(ctx context.Context, h federation.Pending, code federation.RefusalCode, detail string) error {
 	g.settling.Lock()
 	defer g.settling.Unlock()
@@ -211,7 +211,7 @@ type refusedStep struct {
 	event federation.EventID
 }
 
-// add remembers the refusal of a step, and forgets the oldest where there are too many.
+// add remembers the refusal of a step, and forgets the oldest if there are too many.
 func (r *refusals) add(ev federation.Event, refused *federation.RefusalError) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

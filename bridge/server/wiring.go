@@ -78,12 +78,12 @@ func (s *Server) newGateway() *Gateway {
 	})
 }
 
-// configure applies the bindings of a configuration.
+// configure applies the bindings of a configuration and of its external A2A agents.
 func (s *Server) configure(file *configs.File, links []Entry) {
 	bound := boundNames(file, namesOf(links))
 	for _, o := range links {
-		if named, ok := o.Link.(bridge.Named); ok {
-			bound = append(bound, named.Names()...)
+		if o.Link.Network() == a2aclient.Label {
+			bound = append(bound, a2aclient.BoundName(s.homeID(), o.Link.Name()))
 		}
 	}
 	s.configured.Store(&bound)

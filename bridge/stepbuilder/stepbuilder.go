@@ -81,7 +81,7 @@ type Draft struct {
 	Original string
 
 	To          federation.DID // of an offer; "" for anyone
-	Channel     string         // of an offer; "" where the gateway is to choose
+	Channel     string         // of an offer; "" if the gateway is to choose
 	Title       string
 	Context     string
 	ContextHash string

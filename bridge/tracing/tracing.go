@@ -10,7 +10,7 @@
 //	inbox     the step is in the inbox of an agent of the registry, or of a DID
 //	deliver   one attempt to deliver it to a link or to another home
 //
-// A span that others are children of has an id that is derived from the home and the step, so that a
+// A span that others are children of has an id derived from the home and the step, so that a
 // delivery that begins hours later, at another replica, names its parent. Between homes the header
 // traceparent carries the span of the delivery. It belongs to the first step of a message; no
 // signature covers it, and it decides nothing.
@@ -252,7 +252,7 @@ func (t *Tracer) derived(step federation.EventID, r role) trace.SpanContext {
 // wishKey is the key of the ids that the next span gets.
 type wishKey struct{}
 
-// wish returns ctx with the trace, and the span id where it is not zero, of a span that is started with it.
+// wish returns ctx with the trace, and the span id if it is not zero, of a span started with it.
 func wish(ctx context.Context, span trace.SpanContext) context.Context {
 	return context.WithValue(ctx, wishKey{}, span)
 }
@@ -284,7 +284,7 @@ func (ids) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
 // header is the name of the W3C header in a carrier.
 const header = "traceparent"
 
-// Parent returns the value of the header traceparent for a step that is sent to another home: the span that
+// Parent returns the value of the header traceparent for a step sent to another home: the span that
 // ctx has, or the one in which the step was judged here.
 func (t *Tracer) Parent(ctx context.Context, step federation.EventID) string {
 	if now := trace.SpanContextFromContext(ctx); now.TraceID() != trace.TraceID(step) {

@@ -217,7 +217,7 @@ func TestExternalAgentMakesOneTaskThoughTheGatewayIsKilled(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, method string
-		after        bool // the agent has done what was asked for
+		after        bool // the agent has done the task
 	}{
 		{"before the message arrives", "SendMessage", false},
 		{"after the message arrived", "SendMessage", true},

@@ -65,7 +65,7 @@ func (a2aList) Run(ctx context.Context, c *cli, streams std) error {
 	})
 }
 
-// checkAgent returns an error for a name that is not that of an external agent.
+// checkAgent returns an error if no external agent has a name.
 func checkAgent(ctx context.Context, gateway *client.Client, name string) error {
 	links, err := agentLinks(ctx, gateway)
 	if err == nil && !slices.ContainsFunc(links, func(l admin.Link) bool { return l.Name == name }) {
@@ -208,7 +208,7 @@ func (cmd a2aRemove) Run(ctx context.Context, c *cli, streams std) error {
 	})
 }
 
-// agentTable returns where the table of an agent starts and ends in a configuration; -1 for none.
+// agentTable returns the start and the end of the table of an agent in a configuration; -1 for none.
 func agentTable(text []byte, name string) (start, end int) {
 	start, found, at := -1, false, 0
 	for line := range bytes.Lines(text) {

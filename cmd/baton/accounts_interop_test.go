@@ -15,7 +15,7 @@ import (
 // servicesName is the server that announces logins.
 const servicesName = "services.irc.test"
 
-// logIn makes a client one that is logged in to an account.
+// logIn makes a client one logged in to an account.
 func (n *network) logIn(t *testing.T, nick, account string) {
 	t.Helper()
 	services, err := bridgetest.LinkServices(t.Context(), n.LinkAddr, servicesName, "planted-send-"+n.name)

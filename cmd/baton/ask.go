@@ -141,7 +141,7 @@ func (f changeFlags) removal() admin.Removal {
 	return admin.Removal{Reason: f.Reason, DryRun: f.DryRun}
 }
 
-// said returns a line about a change, with a mark where nothing was changed.
+// said returns a line about a change, with a mark if nothing was changed.
 func (f changeFlags) said(line string) string {
 	if f.DryRun {
 		return "dry run: " + line

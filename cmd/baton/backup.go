@@ -18,7 +18,7 @@ type backupCommand struct {
 	File string `arg:"" help:"Where the backup is written; nothing may be there."`
 }
 
-// Help says what is in a backup, with an example.
+// Help describes the content of a backup, with an example.
 func (backupCommand) Help() string {
 	return `Writes a tar file of mode 0600 with a consistent copy of the record, and the keys. Its holder can sign as
 your gateway. The configuration is not in it. Where no gateway serves, the files of the configuration are read.

@@ -18,7 +18,7 @@ type benchCommand struct {
 	Report  string `help:"Write the figures and their plots to this file, as HTML." name:"output" placeholder:"FILE" short:"o"`
 }
 
-// Help says what is printed, with an example.
+// Help describes the output, with an example.
 func (benchCommand) Help() string {
 	return `The command starts gateways of its own on the loopback, in a folder that it removes. Each row
 compares a figure with its floor, which is measured by turns in the same run. The row of

@@ -11,7 +11,7 @@ import (
 	"baton/bridge/bridgetest"
 )
 
-// ofBounty returns a signed step of a bounty, the offer where it names none.
+// ofBounty returns a signed step of a bounty, the offer if it names none.
 func (d dialect) ofBounty(by person, verb, handoff string, more extras) signed {
 	said := extras{"kind": "bounty"}
 	maps.Copy(said, more)

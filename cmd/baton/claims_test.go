@@ -18,7 +18,7 @@ import (
 type claimant struct {
 	did string
 	// claim makes the claim, and finish says that the work is done. Both return the
-	// answer of the network: "" for a step that was filed, else its code and sentence.
+	// answer of the network: "" for a filed step, else its code and sentence.
 	claim, finish func() string
 }
 

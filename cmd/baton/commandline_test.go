@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// prints runs the program, and returns its exit code and what it writes to stdout and stderr.
+// prints runs the program, and returns its exit code, stdout and stderr.
 func prints(t *testing.T, args ...string) (code int, out, told string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, args...)

@@ -16,7 +16,7 @@ import (
 	"baton/configs"
 )
 
-// configCommands work on the configuration file alone.
+// configCommands work only on the configuration file.
 type configCommands struct {
 	Check   configCheck   `cmd:"" example:"config check /etc/baton/baton.toml" help:"Tell every mistake in a configuration and its secret files."`
 	Example configExample `cmd:"" example:"config example > baton.toml" help:"Print the reference: every key with its default."`
@@ -79,8 +79,8 @@ func (cmd configCheck) Run(c *cli, streams std) error {
 	return err
 }
 
-// check reads the file and appends its warnings, also what keeps links from working although the
-// configuration is right. It returns the mistakes.
+// check reads the file and appends its warnings, and the problems of links whose configuration is
+// valid. It returns the mistakes.
 func (checked *checkedConfig) check() error {
 	file, err := configs.Load(checked.File)
 	if err != nil {

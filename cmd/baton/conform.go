@@ -26,7 +26,7 @@ func (conformCommand) Help() string {
 	return "Examples:\n\n\tbaton conform irc://127.0.0.1:6667 --suite irc\n\tbaton conform http://127.0.0.1:8080 --suite rest\n\tbaton conform https://registry.example --suite airc\n"
 }
 
-// Run ends with a refusal where a case failed.
+// Run ends with a refusal if a case failed.
 func (v conformCommand) Run(ctx context.Context, c *cli, streams std) error {
 	key := func(string) (federation.SigningKey, error) { return identity.NewPerson(), nil }
 	if v.KeyFile != "" {

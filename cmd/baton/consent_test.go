@@ -51,7 +51,7 @@ func TestARESTAgentAllowsAndBlocksOnEveryNetworkAndOverAKill(t *testing.T) {
 
 	b.write(t, "finn@fq", "I am here", http.StatusCreated) // which makes the caller known
 
-	// A message that is sent again is the same one, also where the first time introduced its sender.
+	// A message sent again is the same one, also where the first time introduced its sender.
 	for range 2 {
 		r := b.http.request(t, http.MethodPost, "messages", map[string]any{"to": "zoe@client", "text": "once"})
 		r.Header.Set("Idempotency-Key", "one")

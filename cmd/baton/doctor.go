@@ -46,7 +46,7 @@ func (cmd doctorCommand) Run(ctx context.Context, c *cli, streams std) error {
 	return errors.Join(printDiagnoses(c, streams, page), failedDiagnosis(page.Items))
 }
 
-// examineStopped makes the checks that need no gateway. Its error says that the gateway is down.
+// examineStopped makes the checks that need no gateway. Its error reports that the gateway is down.
 func (c *cli) examineStopped(ctx context.Context, streams std, dial error) error {
 	file, err := configs.Load(c.configPath())
 	if err != nil {
@@ -70,7 +70,7 @@ func (c *cli) sayInvalid(streams std, invalid *configs.InvalidError) error {
 	return errors.Join(printDiagnoses(c, streams, admin.Page[admin.Diagnosis]{Items: []admin.Diagnosis{broken}}), &downError{"the configuration does not name its socket"})
 }
 
-// downError says that no gateway runs, and why.
+// downError reports that no gateway runs, and why.
 type downError struct{ why string }
 
 // Error implements [error].
@@ -82,7 +82,7 @@ func printDiagnoses(c *cli, streams std, page admin.Page[admin.Diagnosis]) error
 	})
 }
 
-// failedDiagnosis returns an error that names the checks that failed, nil where none did.
+// failedDiagnosis returns an error that names the checks that failed, nil if none did.
 func failedDiagnosis(items []admin.Diagnosis) error {
 	var failed []string
 	for _, each := range items {

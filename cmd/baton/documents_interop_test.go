@@ -41,7 +41,7 @@ func TestTheCommandsOfTheDocumentsWork(t *testing.T) {
 // mark precedes what each block prints.
 const mark = "\x1e"
 
-// runnable returns the script that the blocks of a document are, "" where none can be run.
+// runnable returns the script that the blocks of a document are, "" if none can be run.
 func (d document) runnable() string {
 	var script strings.Builder
 	for i, f := range d.fences {

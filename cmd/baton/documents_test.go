@@ -203,7 +203,7 @@ func TestCommandsInDocumentsExist(t *testing.T) {
 
 var flag = regexp.MustCompile(`(?:^|\s)(--[a-z-]+)`)
 
-// missing returns why a command is not in the reference, "" where it is. Words after the
+// missing returns why a command is not in the reference, "" if it is. Words after the
 // command are its arguments.
 func missing(reference string, words []string, flags string) string {
 	for n := len(words); n > 0; n-- {

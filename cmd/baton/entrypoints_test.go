@@ -332,7 +332,7 @@ func ircLogin(t *testing.T, e *entrances, did federation.DID, sign func([]byte) 
 	return conn, lines, expect(t, lines, " 903 ", " 904 ")
 }
 
-// expect returns the next line that has one of some texts.
+// expect returns the next line with one of some texts.
 func expect(t *testing.T, lines *bufio.Scanner, texts ...string) string {
 	t.Helper()
 	for lines.Scan() {
@@ -411,7 +411,7 @@ func viaRotation(t *testing.T, e *entrances, c claim, proved bool) (admission, *
 	return admission{status == http.StatusOK, e.knownAs(t, a.Handle, c.did)}, a
 }
 
-// viaEnvelope names the key by a rotation and sends a message that is signed for it.
+// viaEnvelope names the key by a rotation and sends a message signed for it.
 func viaEnvelope(t *testing.T, e *entrances, c claim) admission {
 	t.Helper()
 	named, a := viaRotation(t, e, c, false)

@@ -15,7 +15,7 @@ import (
 	"baton/federation/store/offline"
 )
 
-// zebra is in each text of the person that is erased.
+// zebra is in each text of the erased person.
 const zebra = "zebra-7f3a-quagga"
 
 func TestAnErasedPersonIsNowhereInTheDataDirectory(t *testing.T) {

@@ -21,7 +21,7 @@ type eraseCommand struct {
 	DID string `arg:"" help:"The person or agent." name:"did"`
 }
 
-// Help says what is erased and what is not.
+// Help describes the extent of the erasure.
 func (eraseCommand) Help() string {
 	return `Erases what the record has of each handoff that the DID took part in, under any of its DIDs and handles, and of
 each message from it, to it or about such a handoff: titles, notes, contexts, evidence, signed documents, text, what

@@ -102,7 +102,7 @@ func (cmd feedRetry) Run(ctx context.Context, c *cli, streams std) error {
 // feedFail gives up and tells the sender.
 type feedFail struct{ feedIDs }
 
-// Help says what follows, with an example.
+// Help describes the consequences, with an example.
 func (feedFail) Help() string {
 	return "What is given up becomes a dead letter, and its sender is told.\n\nExample:\n\n\tbaton feed fail 01K0A3V9M7Q2X5R8T1W4Y6Z0AB --reason \"the channel is gone\""
 }
@@ -118,7 +118,7 @@ type feedDrop struct {
 	yesFlag
 }
 
-// Help says what follows, with an example.
+// Help describes the consequences, with an example.
 func (feedDrop) Help() string {
 	return "The sender is not told, and there is no dead letter: it cannot be taken back.\n\nExample:\n\n\tbaton feed drop 01K0A3V9M7Q2X5R8T1W4Y6Z0AB --yes"
 }

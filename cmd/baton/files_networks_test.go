@@ -72,7 +72,7 @@ type born struct {
 	// offer offers a task to the IRC user or to the agent of the registry, and returns a function
 	// that waits until its file says how the handoff ended.
 	offer func(t *testing.T, w *filesWorld, toIRC bool) (ended func(t *testing.T))
-	// works takes the one task that waits in the directory, and calls told after each step.
+	// works takes the one task waiting in the directory, and calls told after each step.
 	works func(t *testing.T, w *filesWorld, told func(verb string))
 }
 

@@ -34,7 +34,7 @@ func newToolUser(t *testing.T, h *house) *toolUser {
 	return &toolUser{newCommandHost(t, h, "--key-file", seed), did}
 }
 
-// answers calls a tool of a handoff and checks the code of its refusal, "" for a step that is taken.
+// answers calls a tool of a handoff and checks the code of its refusal, "" for a taken step.
 func (u *toolUser) answers(t *testing.T, name, id, code string) {
 	t.Helper()
 	if got, refused := u.tool(name, map[string]any{"id": id}); refused != code {

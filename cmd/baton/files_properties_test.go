@@ -25,7 +25,7 @@ import (
 // propertyNetworks is the columns of the table of properties, as in bridge/files/README.md.
 var propertyNetworks = []string{"voice", "hub", ".handoffs", "IRC", "freeq", "AIRC", "REST", "MCP", "A2A", "MACP"}
 
-// propertyRow is one of the five properties, and how each network that has the verb is asked
+// propertyRow is one of the five properties, and how each network with the verb is asked
 // for it.
 type propertyRow struct {
 	name  string

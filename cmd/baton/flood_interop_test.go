@@ -215,7 +215,7 @@ func (f *flooded) report(t *testing.T, measured figures) {
 	}
 }
 
-// mebibytes returns the size of a file of the record, 0 where there is none.
+// mebibytes returns the size of a file of the record, 0 if there is none.
 func (f *flooded) mebibytes(name string) float64 {
 	info, err := os.Stat(filepath.Join(f.dir, "data", name))
 	if err != nil {
@@ -479,7 +479,7 @@ func (f *flooded) honest(t *testing.T, victim party) {
 	}
 }
 
-// sybil proves a new DID from the address of the attacker, and returns the token, "" where
+// sybil proves a new DID from the address of the attacker, and returns the token, "" if
 // that is refused.
 func (f *flooded) sybil(ctx context.Context, client *http.Client) (token string) {
 	_, secret, err := ed25519.GenerateKey(nil)

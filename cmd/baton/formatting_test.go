@@ -95,7 +95,7 @@ func TestALinkWithoutFormattingTakesAndGivesPlainText(t *testing.T) {
 	clientReads(t, n.zoe, "blue sky")
 }
 
-// Report: Throne3d/node-irc#13, where umlauts in Latin-1 arrived damaged.
+// Report: Throne3d/node-irc#13: umlauts in Latin-1 arrived damaged.
 func TestTextOfPeopleIsNotDamaged(t *testing.T) {
 	t.Parallel()
 	n := newTwoNetworks(t)
@@ -113,7 +113,7 @@ func TestTextOfPeopleIsNotDamaged(t *testing.T) {
 	}
 }
 
-// Report: divinevideo/divine-mobile#7324, where the second of two equal messages was taken for a repeat.
+// Report: divinevideo/divine-mobile#7324: the second of two equal messages was taken for a repeat.
 func TestTwoEqualLinesInASecondAppearTwice(t *testing.T) {
 	t.Parallel()
 	n := newTwoNetworks(t)

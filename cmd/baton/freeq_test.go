@@ -90,7 +90,7 @@ per_host = 1000
 `, name, name+".freeq.test", server.ID(), server.API(), address, entry)
 }
 
-// freeqWorld is a gateway that is linked to a freeq server, with a user of the server and
+// freeqWorld is a gateway linked to a freeq server, with a user of the server and
 // an agent. Each of the two lets the other write.
 type freeqWorld struct {
 	*house

@@ -10,7 +10,7 @@ import (
 	"baton/federation"
 )
 
-// bounty lets alice take a step of a bounty on the server, the offer where it names none.
+// bounty lets alice take a step of a bounty on the server, the offer if it names none.
 func (w *freeqWorld) bounty(t *testing.T, verb, of string, more extras) federation.EventID {
 	t.Helper()
 	tags := map[string]string{"+freeq.at/act": "bounty", "+freeq.at/act-verb": verb}

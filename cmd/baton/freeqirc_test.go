@@ -71,8 +71,8 @@ func TestWhoLosesARaceOnFreeqIsToldOnInspIRCd(t *testing.T) {
 	})
 }
 
-// eachWay runs a test for both dialects of the network, and for a channel that has one
-// name on both networks and one that has two.
+// eachWay runs a test for both dialects of the network, and for a channel with one
+// name on both networks and one with two.
 func eachWay(t *testing.T, run func(t *testing.T, d dialect, b *bridged)) {
 	t.Helper()
 	for name, there := range map[string]string{"the same channel": channel, "another channel": "#agents"} {

@@ -176,7 +176,7 @@ func (a action) state() string {
 
 // Verbs implements [meshServer]: the steps that the client got, and those on file that a peer
 // of the server sent: a server that gets a step of a peer as act_route before the TAGMSG drops
-// the latter, and shows its users neither. One that waits for the key of the signer with both
+// the latter, and shows its users neither. One waiting for the key of the signer with both
 // shows them twice.
 func (u *realUser) Verbs(id federation.HandoffID) (verbs []string) {
 	got := map[string]bool{}
@@ -215,7 +215,7 @@ func (u *realUser) Speakers() (nicks []string) {
 }
 
 // newRealMesh is [newFreeqMesh] with the freeq-server whose binary FREEQ_SERVER names, each
-// linked through dumbpipe. It returns nil where that is unset.
+// linked through dumbpipe. It returns nil if that is unset.
 func newRealMesh(t *testing.T, topology string, more ...string) *freeqMesh {
 	t.Helper()
 	binary := os.Getenv("FREEQ_SERVER")
@@ -286,7 +286,7 @@ func TestEachRealFreeqServerGetsEachStepOnce(t *testing.T) {
 	}
 }
 
-// newRealPair is a mesh of one real server, nil where there is none, and its user.
+// newRealPair is a mesh of one real server, nil if there is none, and its user.
 func newRealPair(t *testing.T, more ...string) (*freeqMesh, *realUser) {
 	t.Helper()
 	m := newRealMesh(t, "a", more...)

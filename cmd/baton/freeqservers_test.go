@@ -56,7 +56,7 @@ func (f fakeServer) Speakers() (nicks []string) {
 	return nicks
 }
 
-// freeqMesh is a gateway that is linked to several freeq servers, with one user on each and
+// freeqMesh is a gateway linked to several freeq servers, with one user on each and
 // an agent.
 type freeqMesh struct {
 	*house

@@ -107,7 +107,7 @@ type handoffExport struct {
 	Output string `help:"Where it is written; else to stdout." placeholder:"FILE" short:"o" type:"path"`
 }
 
-// Help says what a passport is, with an example.
+// Help describes passports, with an example.
 func (handoffExport) Help() string {
 	return `Writes the passport of a handoff: the file that proves it to any reader, without this gateway.
 
@@ -140,7 +140,7 @@ type explainCommand struct {
 	DID   string `arg:"" optional:"" name:"did" help:"After did: the DID to explain."`
 }
 
-// Help says what is explained, with an example.
+// Help describes the explanation, with an example.
 func (explainCommand) Help() string {
 	return `Prints what was signed, with which key and the source of that key, why it counts, how it got where it is, and
 what happens next if no party acts.

@@ -234,7 +234,7 @@ func (b *talkative) bound(t *testing.T, network, account string, did federation.
 	b.asks(t, &struct{}{}, "bind", "add", network, account, string(did), "--vouch")
 }
 
-// member brings a person into a network, logged in to an account that is bound to a DID.
+// member brings a person into a network, logged in to an account bound to a DID.
 func (b *talkative) member(t *testing.T, n *network, nick string) worker {
 	t.Helper()
 	did := didOf(seeded(nick))

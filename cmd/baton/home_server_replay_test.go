@@ -94,7 +94,7 @@ func (s *homeServer) mute(t *testing.T, nick string, p person) *bridgetest.IRCCl
 	return client
 }
 
-// unread returns how many steps a device has not read, some where it is not known.
+// unread returns how many steps a device has not read, some if it is not known.
 func (s *homeServer) unread(t *testing.T, device string, p person) int {
 	t.Helper()
 	out, err := s.command(t, "inbox", "show", p.did, "--device", device).Output()

@@ -117,7 +117,7 @@ type shown struct {
 	}
 }
 
-// show returns a handoff as a home has it; the zero value where it has none. It asks as the
+// show returns a handoff as a home has it; the zero value if it has none. It asks as the
 // command does, without a process: tests wait for steps by asking again and again.
 func (n neighbour) show(t *testing.T, id string) shown {
 	t.Helper()

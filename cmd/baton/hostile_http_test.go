@@ -243,8 +243,8 @@ func (s *stage) drips(t *testing.T, network, address, path string, meanwhile fun
 
 func encodeSignature(signature []byte) string { return base64.RawURLEncoding.EncodeToString(signature) }
 
-// exchangeJSON posts a body, reads the answer where there is a place for it, and returns the
-// status; 0 where no answer came.
+// exchangeJSON posts a body, reads the answer if there is a place for it, and returns the
+// status; 0 if no answer came.
 func exchangeJSON(ctx context.Context, client *http.Client, address, token string, body, into any) int {
 	text, err := json.Marshal(body)
 	if err != nil {

@@ -57,7 +57,7 @@ type inboxMove struct {
 	Home string `arg:"" help:"The name of the home, which has to be a peer."`
 }
 
-// Help says what follows, with an example.
+// Help describes the consequences, with an example.
 func (inboxMove) Help() string {
 	return `What waits in the inbox goes along, and for thirty days this home sends on what others still send here. Where it
 breaks off, the same command goes on.

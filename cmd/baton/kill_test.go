@@ -75,7 +75,7 @@ func TestAGatewayThatIsKilledAnywhereLosesNothingAndDoesNothingTwice(t *testing.
 	}
 }
 
-// gauntlet is a gateway that is killed over and over, between a network and an agent that
+// gauntlet is a gateway killed over and over, between a network and an agent that
 // both repeat what got no answer.
 type gauntlet struct {
 	*house
@@ -424,7 +424,7 @@ func (g *gauntlet) answer(t *testing.T, id, verb, state string, payload map[stri
 		if !known && (status != http.StatusCreated || got.Handoff.State != state) {
 			t.Fatalf("%s is answered %d %s", verb, status, body)
 		}
-		step.event = got.Handoff.EventID // none where the first answer was lost
+		step.event = got.Handoff.EventID // none if the first answer was lost
 		return true
 	})
 	g.said = append(g.said, step)

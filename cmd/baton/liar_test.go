@@ -54,7 +54,7 @@ func answers(victim string) map[string]http.HandlerFunc {
 	}
 }
 
-// open starts a liar. Where it lies about itself it is asked for nothing else; else
+// open starts a liar. If it lies about itself it is asked for nothing else; else
 // relay is what it answers to a relay.
 func (l *liar) open(t *testing.T, itself, relay http.HandlerFunc) *liar {
 	t.Helper()

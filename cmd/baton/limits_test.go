@@ -96,7 +96,7 @@ func TestWhoDoesTooMuchOnIRCIsHeldBackAlone(t *testing.T) {
 	}
 }
 
-// A client that is flooded off by one limit must not be answered line by line.
+// A client flooded off by one limit must not be answered line by line.
 func TestAFloodOfStepsIsRefusedAndTheLinkStays(t *testing.T) {
 	t.Parallel()
 	tw := newTwin(t, rfcTags, limitsTable("user_events_per_minute = 10"))

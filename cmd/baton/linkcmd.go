@@ -61,7 +61,7 @@ type linkChange struct {
 	Name string `arg:"" help:"The name of the link."`
 }
 
-// ask asks the gateway for a verb of the link, and prints what became of it.
+// ask asks the gateway for a verb of the link, and prints the result.
 func (cmd linkChange) ask(ctx context.Context, c *cli, streams std, verb, done string) error {
 	in := admin.LinkChange{Name: cmd.Name, Verb: verb, Body: cmd.body()}
 	return change(ctx, c, streams, cmd.changeFlags, admin.ChangeLink, in, func(changed int) string {
@@ -101,7 +101,7 @@ type linkExplain struct {
 	Name string `arg:"" help:"The name of the link."`
 }
 
-// Run reads the configuration alone: nothing has to run.
+// Run reads only the configuration: nothing has to run.
 func (cmd linkExplain) Run(c *cli, streams std) error {
 	file, err := configs.Load(c.configPath())
 	if err != nil {
@@ -121,7 +121,7 @@ func (cmd linkExplain) Run(c *cli, streams std) error {
 }
 
 // explain returns what the other side of the first chosen link must set, and the network of that
-// link: "" where no chosen link has an other side to configure. It makes no key.
+// link: "" if no chosen link has an other side to configure. It makes no key.
 func explain(file *configs.File, chosen func(bridge.Link) bool) (network, told string, err error) {
 	links, err := server.OpenLinks(file, networks, server.Wiring{
 		Ports:    bridge.Ports{PublicURL: file.HTTP.PublicURL},

@@ -77,7 +77,7 @@ func overSocket(ctx context.Context, conn *websocket.Conn) ircLines {
 	}
 }
 
-// until returns the first line that has a text in it.
+// until returns the first line with a text in it.
 func (c ircLines) until(t *testing.T, text string) string {
 	t.Helper()
 	for {

@@ -24,7 +24,7 @@ const (
 	stopWait   = 10 * time.Second // at most, from SIGTERM to the end of the process
 )
 
-// square is a gateway that is linked to an IRC server, which can be away, and may ask hosts
+// square is a gateway linked to an IRC server, which can be away, and may ask hosts
 // on the loopback for keys.
 type square struct {
 	*house

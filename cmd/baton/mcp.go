@@ -30,7 +30,7 @@ func (mcpCommand) Help() string {
 		"\t\"baton\": {\"command\": \"baton\", \"args\": [\"mcp\", \"--gateway\", \"https://gw.example\", \"--key-file\", \"agent.seed\"]}"
 }
 
-// Run serves until standard input ends. It begins only where the gateway can act for the DID.
+// Run serves until standard input ends. It begins only if the gateway can act for the DID.
 func (cmd mcpCommand) Run(ctx context.Context, c *cli, streams std) error {
 	account, signed, err := cmd.account(c)
 	if err != nil {
@@ -86,7 +86,7 @@ func (cmd mcpCommand) account(c *cli) (account *client.Account, signed bool, err
 	return account, false, err
 }
 
-// stateFolder returns the folder where sessions are kept.
+// stateFolder returns the folder of sessions.
 //
 // spec: XDG Base Directory
 func stateFolder() (string, error) {

@@ -70,7 +70,7 @@ func configuredHost(t *testing.T, h *house, dir string, f fence) *commandHost {
 	return &commandHost{session, t, cmd}
 }
 
-// A host that is configured as the guide says takes the work that alice offers on IRC, and she reads
+// A host configured as the guide says takes the work that alice offers on IRC, and she reads
 // what the guide says that she reads.
 func TestTheGuideOfAgentHostsWorks(t *testing.T) {
 	t.Parallel()

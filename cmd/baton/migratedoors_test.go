@@ -56,7 +56,7 @@ func throughAllDoors(t *testing.T, a *homeServer, n, other neighbour) []string {
 	return ids
 }
 
-// A record that was filled through each entry point is the same on PostgreSQL: a dry run copies all
+// A record filled through each entry point is the same on PostgreSQL: a dry run copies all
 // of it and takes the copy back, and each handoff reads as before.
 func TestARecordFilledThroughAllDoorsMovesToPostgres(t *testing.T) {
 	t.Parallel()

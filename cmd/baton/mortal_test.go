@@ -137,7 +137,7 @@ func (d *death) log(to io.Writer) io.Writer {
 	return to
 }
 
-// lineWriter calls a function for each line of a step that was filed. Each line of
+// lineWriter calls a function for each line of a filed step. Each line of
 // the log is one write.
 type lineWriter struct {
 	to io.Writer

@@ -49,7 +49,7 @@ func authoritiesOf(t *testing.T, of ...certified) string {
 	return path
 }
 
-// as returns what asks a gateway over TLS, showing a certificate where there is one.
+// as returns what asks a gateway over TLS, showing a certificate if there is one.
 func as(t *testing.T, gateway certified, shown ...certified) *http.Transport {
 	t.Helper()
 	leaf, err := x509.ParseCertificate(gateway.certificate.Certificate[0])

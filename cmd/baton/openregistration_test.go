@@ -41,7 +41,7 @@ func newVisitor(t *testing.T, h *house) *visitor {
 	return v
 }
 
-// ask sends a request and returns the body of the answer. It sets location to where that leads.
+// ask sends a request and returns the body of the answer. It sets location to the target of a redirect.
 func (v *visitor) ask(t *testing.T, method, path, media, body string, location *string) string {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, v.url+path, strings.NewReader(body))

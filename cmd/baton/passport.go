@@ -18,7 +18,7 @@ type handoffVerify struct {
 	File string `arg:"" help:"The passport; - is stdin."`
 }
 
-// Run says what the passport is worth, and fails unless it is valid.
+// Run prints the verdict on the passport, and fails unless it is valid.
 func (cmd handoffVerify) Run(ctx context.Context, c *cli, streams std) error {
 	text, err := readPassport(cmd.File)
 	if err != nil {

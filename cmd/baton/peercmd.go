@@ -63,7 +63,7 @@ func (cmd peerMode) Run(ctx context.Context, c *cli, streams std) error {
 	return report(ctx, c, streams, admin.SetPeerMode, admin.PeerMode{Name: cmd.Name, Body: route.JSON(mode)}, cmd.line)
 }
 
-// line says what a mode does, or would do.
+// line describes the effect of a mode.
 func (cmd peerMode) line(p admin.Peer) string {
 	line := cmd.said(p.Name + ": " + p.Mode)
 	if cmd.DryRun && cmd.Mode == "block" && p.PeerHome != nil && p.Waiting > 0 {
@@ -81,7 +81,7 @@ type peerAdd struct {
 	AllowPrivate bool   `help:"It is at a private address, or without TLS: for tests and closed networks, with fetch.allow_private."`
 }
 
-// Help says what is checked, with an example.
+// Help describes the checks, with an example.
 func (peerAdd) Help() string {
 	return `Reads what the home says of itself, checks TLS, clock, versions and limits, and prints that. On yes the home
 is a peer, for good, and is offered a canary: a handoff that every home completes by itself. Both homes have to
@@ -202,7 +202,7 @@ type peerImport struct {
 	URL string `arg:"" help:"Where the list is: https://, http:// on this machine, or a file."`
 }
 
-// Help says how a list looks, with an example.
+// Help describes the form of a list, with an example.
 func (peerImport) Help() string {
 	return `Reads a list with one domain and one mode a line, such as "spam.example block", and sets the mode of each. Empty
 lines and what follows a # are comments. Every line is checked before the first mode is set. A domain that is

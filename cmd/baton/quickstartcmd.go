@@ -104,7 +104,7 @@ func (cmd quickstart) ask(streams std) (quickstart, error) {
 }
 
 // forPeer returns what the operator of the first peer needs. A link to freeq has a key of its own,
-// which is made here where there is none.
+// which is made here if there is none.
 func (cmd quickstart) forPeer() (string, error) {
 	if cmd.Network != "spanningtree" && cmd.Network != "freeq" {
 		return "home " + cmd.Home + ", " + string(federation.HomeID(cmd.Home).DID()) + "\nbaton peer add https://" + cmd.Home, nil

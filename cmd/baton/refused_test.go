@@ -30,7 +30,7 @@ func (s signed) with(d dialect, p person, venue string, changes map[string]strin
 	return d.seal(p, venue, s.event, s.handoff, fields)
 }
 
-// wrong is a step that is refused on IRC.
+// wrong is a step refused on IRC.
 type wrong struct {
 	name    string
 	code    string

@@ -20,7 +20,7 @@ type relayCommands struct {
 // relayCheck examines the server that homes meet at.
 type relayCheck struct{}
 
-// Run prints one line a check. It fails where one does.
+// Run prints one line a check. It fails if one does.
 func (relayCheck) Run(ctx context.Context, c *cli, streams std) error {
 	gateway, err := c.client()
 	if err != nil {

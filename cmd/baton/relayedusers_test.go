@@ -9,7 +9,7 @@ import (
 	"baton/bridge/bridgetest"
 )
 
-// hears waits until a client is sent a command of a user, with a last parameter.
+// hears waits until a client receives a command of a user, with a last parameter.
 func hears(t *testing.T, c *bridgetest.IRCClient, nick, command, last string) {
 	t.Helper()
 	if _, err := c.Next(patient(t), func(m bridgetest.IRCMessage) bool {
@@ -27,7 +27,7 @@ func issue(t *testing.T, c *bridgetest.IRCClient, command string, params ...stri
 	}
 }
 
-// Reports: matrix-org/matrix-appservice-irc#735 and #1776, where both nicks of a user stayed.
+// Reports: matrix-org/matrix-appservice-irc#735 and #1776: both nicks of a user stayed.
 func TestANickChangeIsANickChangeOnTheOtherNetworks(t *testing.T) {
 	t.Parallel()
 	n := newTwoNetworks(t)

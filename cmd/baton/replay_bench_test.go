@@ -166,7 +166,7 @@ func readAll(b *testing.B, conn net.Conn, lines *bufio.Reader) {
 	}
 }
 
-// strangers is a gateway that is asked for names only.
+// strangers is a gateway asked for names only.
 type strangers struct{ bridge.Gateway }
 
 // Name implements [bridge.Gateway].

@@ -184,7 +184,7 @@ func (f *fellowship) owners() (up []int) {
 	return up
 }
 
-// owner waits for the one gateway that has the link.
+// owner waits for the one gateway with the link.
 func (f *fellowship) owner(after int) int {
 	f.t.Helper()
 	found := -1

@@ -84,7 +84,7 @@ func TestWhatIsChangedAtOneGatewayHoldsAtTheOthers(t *testing.T) {
 		}
 	}
 
-	// A home that was added at one is told of what is offered at the other.
+	// A home added at one is told of what is offered at the other.
 	other.baton(t, "peer", "add", one.url(), "--allow-private", "--yes") // which does not know it yet
 	if out := one.must(t, "peer", "add", other.url(), "--allow-private", "--yes"); !strings.Contains(out, "canary: green") {
 		t.Errorf("canary: %s", out)
@@ -105,7 +105,7 @@ func TestWhatIsChangedAtOneGatewayHoldsAtTheOthers(t *testing.T) {
 	two.must(t, "peer", "mode", "b.test", "allow")
 	agree(t, id, "offer", one, two, other)
 
-	// A source that is blocked at one is refused at the other.
+	// A source blocked at one is refused at the other.
 	mallory := logIn(t, one.url())
 	status := func() int {
 		response, err := http.DefaultClient.Do(mallory.request(t, http.MethodGet, "inbox", nil))

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A server leaves out, without a word, the tags of a message that has a byte too
+// A server leaves out, without a word, the tags of a message with a byte too
 // many of them, and the step would arrive without its signature. The search ends
 // at the very byte.
 func TestAResultArrivesWholeOrByReference(t *testing.T) {

@@ -174,7 +174,7 @@ func TestThreeHomesOfThreeNetworks(t *testing.T) {
 	}
 }
 
-// handOff goes through a handoff that is offered on IRC to the agent of another home.
+// handOff goes through a handoff offered on IRC to the agent of another home.
 func (tr *triple) handOff(t *testing.T) {
 	t.Helper()
 	offer := rfcTags.offer(tr.alice.person, channel, extras{"to": tr.scout.DID, "title": title})

@@ -22,7 +22,7 @@ const unlimited = "[limits]\ndid_events_per_minute = 0\nregistrations_per_hour =
 const skill = "web-search"
 
 // twin is a world whose gateway joins two networks by the same channel, with an
-// agent that has a skill and accepts alice.
+// agent with a skill and accepts alice.
 type twin struct {
 	*world
 	dev   *network

@@ -64,7 +64,7 @@ func (cmd webhookRedeliver) Run(ctx context.Context, c *cli, streams std) error 
 // webhookEnable enables a disabled webhook.
 type webhookEnable struct{ webhookChange }
 
-// Help says what follows, with an example.
+// Help describes the consequences, with an example.
 func (webhookEnable) Help() string {
 	return "Its address is checked again, and what waits in the inbox is posted.\n\nExample:\n\n\tbaton webhook enable Y6Z0AB --reason \"it answered 410 by mistake\""
 }

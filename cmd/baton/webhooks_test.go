@@ -109,7 +109,7 @@ func TestAWebhookIsGivenWhatArrivesAlsoAfterAKill(t *testing.T) {
 		return len(d) == 1 && d[0].Via == "webhook" && d[0].State == "delivered"
 	})
 
-	// A receiver that fails, and a gateway that is killed meanwhile: nothing is lost.
+	// A receiver that fails, and a gateway killed meanwhile: nothing is lost.
 	server.answer(http.StatusBadGateway)
 	second := eliza.offer(t, map[string]any{"to": scholar.did, "title": "another"})
 	server.next(t, 2)

@@ -63,7 +63,7 @@ type file struct {
 	mode fs.FileMode
 }
 
-// Write writes all files and returns their paths. Where one is there already it writes none and
+// Write writes all files and returns their paths. If one is there already it writes none and
 // returns an [*ExistsError]; with replace it keeps each old file as NAME.bak.
 func (s Setup) Write(replace bool) (paths []string, err error) {
 	files, err := s.files()

@@ -83,7 +83,7 @@ func (l *load) run(ctx context.Context, during func(context.Context) error) erro
 	return err
 }
 
-// offer makes offers to a recipient until one context ends. An offer that is under way then is
+// offer makes offers to a recipient until one context ends. An offer under way then is
 // still made: the gateway may have taken it.
 func (l *load) offer(until, ctx context.Context, from *agent, to *recipient) {
 	for n := 0; until.Err() == nil; n++ {
@@ -272,7 +272,7 @@ func verbsOf(h handoff) []string {
 	return verbs
 }
 
-// failure returns why a recipient could not complete a handoff, "" where it could.
+// failure returns why a recipient could not complete a handoff, "" if it could.
 func (l *load) failure(id string) string {
 	for _, r := range l.recipients {
 		r.mu.Lock()

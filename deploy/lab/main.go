@@ -1,5 +1,5 @@
 // Command lab kills the processes of a deployment one after the other with kill -9, while
-// agents hand work to each other over HTTP. It ends with 0 where each offer that a gateway
+// agents hand work to each other over HTTP. It ends with 0 if each offer that a gateway
 // acknowledged reached its recipient once and was completed.
 //
 //	lab -folder DIR -senders URL[,URL] -recipients URL,... -kill NAME,...
@@ -40,7 +40,7 @@ func main() {
 	}
 }
 
-// run starts the processes, kills the named ones, and audits what became of the offers.
+// run starts the processes, kills the named ones, and audits the outcomes of the offers.
 func run(ctx context.Context) error {
 	folder := flag.String("folder", "", "the folder with the file processes")
 	senders := flag.String("senders", "", "addresses of the home of the agents that offer")

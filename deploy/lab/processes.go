@@ -57,7 +57,7 @@ func (p *processes) start(ctx context.Context) error {
 }
 
 // restart starts a process. One that ends within a second is started again, for half a minute:
-// PostgreSQL waits for the last child of the server that was killed.
+// PostgreSQL waits for the last child of the killed server.
 func (p *processes) restart(ctx context.Context, name string) error {
 	deadline := time.Now().Add(startTime / 2)
 	for {

@@ -3,7 +3,7 @@
 // (bridge/airc) declares the ports that keep them, and federation/store/registry implements
 // these.
 //
-// It is a leaf: it imports package federation alone, so that a network and the record may
+// It is a leaf: it imports only package federation, so that a network and the record may
 // share it. Its functions are pure. Its values may be used concurrently.
 package agents
 
@@ -58,7 +58,7 @@ type Agent struct {
 	// Recovery is the key that may replace and revoke the agent's keys; nil for none. It is never
 	// shown.
 	Recovery ed25519.PublicKey
-	// Bound is the binding of its handle, zero where an operator made none. It is no
+	// Bound is the binding of its handle, zero if an operator made none. It is no
 	// part of what is kept of an agent.
 	Bound federation.BoundName
 }
@@ -73,7 +73,7 @@ type Account struct {
 	Since time.Time
 }
 
-// Visibility says which callers see a part of an agent's presence.
+// Visibility is the set of callers that see a part of an agent's presence.
 //
 // spec: airc-v0.1.1 §8.3
 type Visibility string
@@ -92,7 +92,7 @@ type Shows struct {
 	Context  Visibility // the handoffs it works on; empty for [VisibleNone]
 }
 
-// StandsFor returns the DID by which a handoff knows an agent, where that is not its
+// StandsFor returns the DID by which a handoff knows an agent, if that is not its
 // first one: one of its keys', or the one that its handle is bound to.
 func (a Agent) StandsFor(v federation.View) federation.DID {
 	parties := v.Others("")
@@ -119,7 +119,7 @@ func (a Agent) Primary(at time.Time) Key {
 	return primary
 }
 
-// Key returns the key with a name, the zero one where there is none.
+// Key returns the key with a name, the zero one if there is none.
 func (a Agent) Key(id string) Key {
 	for _, key := range a.Keys {
 		if key.ID == id {
@@ -178,7 +178,7 @@ type Consent struct {
 	Updated  time.Time
 	Version  uint64 // counts the changes of this edge; zero for one that never changed
 	// Barred is until when From may not ask again, because To unblocked it after it
-	// had blocked a request; zero where it may.
+	// had blocked a request; zero if it may.
 	Barred time.Time
 }
 
@@ -218,7 +218,7 @@ type Key struct {
 	DID     federation.DID // its did:key, which is the agent's; empty for a key that the agent named without a proof
 	Public  ed25519.PublicKey
 	Created time.Time
-	Expires time.Time // zero where it does not end by itself
+	Expires time.Time // zero if it does not end by itself
 	// Revoked is from when it is good no more: when its revocation was received, or
 	// when the overlap with the key that replaced it ends. Zero while neither is known.
 	Revoked time.Time
@@ -311,7 +311,7 @@ func (m Message) Place() uint64 { return m.Seq }
 // another address than the plain one: consent to one is no consent to the other.
 const Unverified = "?"
 
-// Held is a message of an unverified sender that waits for the consent of its recipient, with its
+// Held is a message of an unverified sender waiting for the consent of its recipient, with its
 // number in the record.
 type Held struct {
 	ID int64
@@ -325,7 +325,7 @@ type Posting struct {
 	// Held keeps the message back until its recipient consents. The edge From → To
 	// becomes pending.
 	Held bool
-	// Edge is the handle whose consent the message waits for, where that is not its From: the
+	// Edge is the handle whose consent the message waits for, if that is not its From: the
 	// registry's own messages about an offer wait with the offer.
 	Edge string
 	// Quiet says that From must not learn whether it was blocked: while it is barred
@@ -334,11 +334,11 @@ type Posting struct {
 	// Relay is queued with the message, for the registry of its recipient; nil for a
 	// recipient here.
 	Relay *federation.PeerDelivery
-	// Handshake is filed, delivered, with the first message that is held on an
+	// Handshake is filed, delivered, with the first message held on an
 	// edge, and only then. Nil for a message that is not held.
 	Handshake *Message
 	// FirstContacts bounds what is held for To by all senders; zero for no limit. Only a
-	// message that asks for something new has one: a step that is on file always finds room.
+	// message that asks for something new has one: a step on file always finds room.
 	FirstContacts federation.InboxLimits
 	// Source is the origin of From: a site, a link or a registry; "" if unknown. If the list of
 	// first contacts is full, the newest entry of the source with the largest share is dropped.

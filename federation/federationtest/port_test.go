@@ -9,7 +9,7 @@ import (
 
 func TestAFreePortIsGivenOutOnce(t *testing.T) {
 	seen := map[string]bool{}
-	for range 200 { // of 16,000: one comes twice in most runs where nothing is held
+	for range 200 { // of 16,000: one comes twice in most runs if nothing is held
 		addr := federationtest.FreeAddr(t)
 		if seen[addr] {
 			t.Fatalf("%s is given out twice", addr)

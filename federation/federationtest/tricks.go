@@ -16,7 +16,7 @@ type Trick struct {
 	Name     string
 	Address  string
 	Answers  [][]netip.Addr // to one look-up of the host after the other; the last holds on
-	Location string         // where the host redirects to; empty where it must not even be asked
+	Location string         // where the host redirects to; empty if it must not even be asked
 }
 
 // Tricks returns the table, with the port of a listener on loopback that no request may

@@ -22,7 +22,7 @@ type Rules struct {
 	CheckDID func(did federation.DID) error
 }
 
-// Authority says which party a step is submitted for.
+// Authority is the kind of party for which a step is submitted.
 type Authority int
 
 // The authorities.
@@ -57,7 +57,7 @@ const (
 // Decision is what a home concluded about a step.
 type Decision struct {
 	Action  Action
-	Event   federation.Event // the step as it is filed; zero where it was not looked at
+	Event   federation.Event // the step as it is filed; zero if it was not looked at
 	Before  federation.View  // the handoff as it stands
 	After   federation.View  // with the step
 	Inboxes []federation.DID // that receive the step

@@ -39,7 +39,7 @@ const maxLearned = 1024
 type DeferralEnd struct {
 	Step      federation.Deferred
 	Judgement federation.Judgement
-	Refused   *federation.RefusalError // nil where it was filed
+	Refused   *federation.RefusalError // nil if it was filed
 	Expired   bool                     // it was given up
 }
 
@@ -99,7 +99,7 @@ func checkable(refused *federation.RefusalError, ev federation.Event) bool {
 	return refused.Code == federation.SignatureUnverifiable && len(ev.Signature.Bytes) == ed25519.SignatureSize
 }
 
-// maySucceedLater reports whether a step that was refused with a code may be valid after other steps.
+// maySucceedLater reports whether a step refused with a code may be valid after other steps.
 func maySucceedLater(code federation.RefusalCode) bool {
 	switch code { //nolint:exhaustive // no other step repairs the codes that are not named here
 	case federation.UnknownHandoff, federation.IllegalStep, federation.WrongSender, federation.WrongReference:

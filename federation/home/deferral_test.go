@@ -490,7 +490,7 @@ func (p punctualDeferrals) Defer(ctx context.Context, step federation.Deferred, 
 	return p.Record.Defer(ctx, step, limits)
 }
 
-// cutOff is a directory that is asked for a caller that leaves meanwhile.
+// cutOff is a directory asked for a caller that leaves meanwhile.
 type cutOff struct {
 	*directory
 

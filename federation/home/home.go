@@ -1,9 +1,9 @@
 // Package home judges and files the steps of the handoffs that were minted here.
-// It alone orders them: the first valid step wins, by compare-and-set on the log.
+// No other package orders them: the first valid step wins, by compare-and-set on the log.
 //
 // A [Home] does no I/O of its own; it takes the record, the keys and the routes
 // as ports, and the time as an argument. It judges each step in three parts: it reads a
-// [Snapshot], has [Rules.Decide] conclude from that alone, and writes the [Decision]. When
+// [Snapshot], has [Rules.Decide] conclude only from that, and writes the [Decision]. When
 // another step was filed in between, it begins again with a new snapshot.
 package home
 
@@ -58,7 +58,7 @@ type Home struct {
 	// Owner returns the DID for which this gateway keeps the key of a DID, and any other DID
 	// unchanged; nil if it keeps no keys.
 	Owner func(ctx context.Context, did federation.DID) (federation.DID, error)
-	// Member reports whether an offer may be written in its channel; nil where any may.
+	// Member reports whether an offer may be written in its channel; nil if any may.
 	Member   func(ctx context.Context, ev federation.Event) (bool, error)
 	Rates    *Rates
 	Deferral *Deferral // of steps whose key is missing; nil refuses them
@@ -78,7 +78,7 @@ type Home struct {
 // It returns a [*federation.RefusalError] for a step that is refused for good, or that is
 // deferred: such a refusal has Waits, and the step is on disk, also if ctx ends meanwhile. It
 // returns an error wrapping [*federation.UnavailableError] if asking again may help. The
-// judgement says how far it got in each case.
+// judgement shows the progress in each case.
 func (h *Home) Submit(ctx context.Context, ev federation.Event, now time.Time) (federation.Judgement, error) {
 	sub := Submission{Event: ev, Since: now}
 	if h.Deferral == nil {

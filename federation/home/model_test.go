@@ -51,7 +51,7 @@ type model struct {
 	steps               federation.Version
 }
 
-// follow returns where a step leads, "" where it is illegal.
+// follow returns where a step leads, "" if it is illegal.
 func (m *model) follow(actor federation.DID, verb federation.Verb) federation.State {
 	roles := map[federation.DID]string{m.offerer: "offerer "}
 	roles[m.offeree] += "offeree "
@@ -98,7 +98,7 @@ func (m *model) over() bool {
 	return !strings.Contains("; "+strings.Join(strings.Fields(modelled[m.kind]), " "), "; "+string(m.state)+" ")
 }
 
-// ends returns how the home ends the handoff by now, "" where it does not.
+// ends returns how the home ends the handoff by now, "" if it does not.
 func (m *model) ends(limits map[string]time.Duration, now time.Time) federation.Verb {
 	at := m.moved.Add(limits[string(m.state)])
 	if (m.state == "offered" || m.state == "open") && !m.deadline.IsZero() {
@@ -300,7 +300,7 @@ func (m *machine) Hold(r *rapid.T) {
 	m.held = append(m.held, ev)
 }
 
-// Release submits a step that was held.
+// Release submits a held step.
 func (m *machine) Release(r *rapid.T) {
 	if len(m.held) == 0 {
 		return // nothing is held

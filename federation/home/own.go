@@ -91,7 +91,7 @@ func (h *Home) windows() map[federation.Clock]time.Duration {
 }
 
 // Ends returns the step with which the home ends a handoff that no step moves, and
-// when; "" and the zero time where it does not.
+// when; "" and the zero time if it does not.
 func (h *Home) Ends(v federation.View) (federation.Verb, time.Time) {
 	window := h.windows()[v.Clock]
 	if window == 0 {
@@ -151,7 +151,7 @@ func (h *Home) own(ctx context.Context, view federation.View, ev federation.Even
 	return h.sign(ctx, view, ev, now)
 }
 
-// sign completes an event of the home itself that has its id.
+// sign completes an event of the home itself with its id.
 func (h *Home) sign(ctx context.Context, view federation.View, ev federation.Event, now time.Time) (federation.Event, error) {
 	ev.Handoff, ev.Kind, ev.Dialect = view.ID, view.Kind, view.Dialect
 	ev.From, ev.Venue, ev.Provenance = h.ID.DID(), view.Venue, federation.Signed
@@ -219,8 +219,8 @@ func (h *Home) GiveUp(ctx context.Context, before, now time.Time) (filed []feder
 	return filed, len(waiting) == sweepBatch, nil
 }
 
-// unseen reports whether an entry is an offer of this home that waits for its
-// offeree alone.
+// unseen reports whether an entry is an offer of this home that waits only for its
+// offeree.
 func (h *Home) unseen(u federation.Undelivered) bool {
 	return u.View.Home == h.ID && u.View.State == federation.Offered && u.To == u.View.Offeree && u.Entry.Event.ID == u.View.ID
 }

@@ -22,7 +22,7 @@ const (
 	Deny           Requirement = "deny"    // always
 )
 
-// Policy says which DID may take which step. The first rule that fits a step decides, and
+// Policy decides which DID may take which step. The first rule that fits a step decides, and
 // Require where none fits; the zero Policy takes what is vouched for.
 type Policy struct {
 	Require Requirement
@@ -180,7 +180,7 @@ func (r Rules) check(s Snapshot, ev federation.Event, before, after federation.V
 // checkInboxes refuses an offer for which an inbox, or its sender's share of that, has no
 // space left, and a report of a sender that has used its share: reports have no end, and
 // would lock out other senders. Steps that move a handoff are few for each offer that got in,
-// and are never refused for it: a party that waits for an answer must not lose it to other
+// and are never refused for it: a party waiting for an answer must not lose it to other
 // senders.
 func (r Rules) checkInboxes(s Snapshot, ev federation.Event, before, after federation.View) error {
 	limits := r.Limits.Inbox

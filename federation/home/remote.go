@@ -14,7 +14,7 @@ import (
 // home answers has one at a time; several parties that race have more.
 const maxPending = 64
 
-// Ruling is what became of a step that waited for another home.
+// Ruling is the outcome of a step that waited for another home.
 type Ruling struct {
 	Event     federation.Event
 	Judgement federation.Judgement     // where it was filed
@@ -149,7 +149,7 @@ func (h *Home) settle(ctx context.Context, s Snapshot, sub Submission, assumed m
 	return Ruling{Event: ev, Judgement: judged}, false, err
 }
 
-// Filed returns the entry of a step that is on file, or [federation.ErrNotFound]. It blocks on
+// Filed returns the entry of a step on file, or [federation.ErrNotFound]. It blocks on
 // the record.
 func (h *Home) Filed(ctx context.Context, ev federation.Event) (federation.Entry, error) {
 	s, err := h.Record.Snapshot(ctx, federation.SnapshotQuery{Step: ev})

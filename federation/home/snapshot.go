@@ -115,7 +115,7 @@ func (h *Home) readActor(ctx context.Context, s *Snapshot, ev federation.Event) 
 	return nil
 }
 
-// asSent returns a step as it came in here, where it did before its home ruled on it: with
+// asSent returns a step as it came in here, if it did before its home ruled on it: with
 // the link that is not told again, with the evidence, and with what this home signed of it
 // since. An offer is filed where it comes in.
 func (s Snapshot) asSent(sub Submission) federation.Event {

@@ -10,7 +10,7 @@ import (
 	"baton/federation"
 )
 
-// maxMet bounds the newcomers that are counted at once, about 200 bytes each. Where no
+// maxMet bounds the newcomers that are counted at once, about 200 bytes each. If no
 // limit keeps their number below that, the oldest ones are forgotten first.
 const maxMet = 1 << 16
 
@@ -143,7 +143,7 @@ func (s *Strangers) drop(n int) {
 	s.met = slices.Delete(s.met, 0, n)
 }
 
-// recall reports whether a DID is remembered, and whether as one that is known for long.
+// recall reports whether a DID is remembered, and whether as one known for long.
 func (s *Strangers) recall(did federation.DID, now time.Time) (long, has bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -84,7 +84,7 @@ func (a *answers) recent(did federation.DID, now time.Time) (known answer, ok bo
 	return known, tried && now.Before(known.asked.Add(awayFor)) || now.Before(known.again.Add(refetchEvery))
 }
 
-// ask joins the look-up in progress, or begins one. The look-up ends with the last caller that waits for
+// ask joins the look-up in progress, or begins one. The look-up ends with the last caller waiting for
 // it, or with the timeout of the fetch.
 func (a *answers) ask(ctx context.Context, did federation.DID, now time.Time, again bool) (federation.Document, error) {
 	f := a.join(ctx, did, now, again)
@@ -178,11 +178,11 @@ func (a *answers) judge(ctx context.Context, did federation.DID, now time.Time) 
 const maxHistories = 4096
 
 // histories caches the key histories of DIDs, so that a step costs no query. It caches nothing of a
-// record that other replicas change: a key that is revoked there must not stay valid here.
+// record that other replicas change: a key revoked there must not stay valid here.
 type histories struct {
 	record federation.Keys
 	shared bool
-	known  *otter.Cache[federation.DID, federation.KeyHistory] // empty where the record is shared
+	known  *otter.Cache[federation.DID, federation.KeyHistory] // empty if the record is shared
 
 	mu      sync.Mutex
 	changes uint64

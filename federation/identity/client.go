@@ -62,8 +62,8 @@ var ErrPrivate = fmt.Errorf("%w: it is not public", ErrNotAllowed)
 // ErrRedirect is wrapped in errors of [Client] for a rejected redirect. It wraps [ErrNotAllowed].
 var ErrRedirect = fmt.Errorf("%w: a redirect to another host, or a second one", ErrNotAllowed)
 
-// Client fetches documents at addresses that strangers chose. Without AllowPrivate it uses HTTPS alone
-// and dials public addresses alone. It follows one redirect, to the same host. It checks each address
+// Client fetches documents at addresses that strangers chose. Without AllowPrivate it uses only HTTPS
+// and dials only public addresses. It follows one redirect, to the same host. It checks each address
 // when it dials, after the name was resolved, so that no name and no redirect leads to a private
 // address.
 type Client struct {
@@ -115,7 +115,7 @@ func (c *Client) Get(ctx context.Context, address string) ([]byte, error) {
 }
 
 // Fetch is Get that also returns for how long the body may be cached, a negative duration if the
-// answer does not say.
+// answer has no lifetime.
 func (c *Client) Fetch(ctx context.Context, address string) ([]byte, time.Duration, error) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -145,13 +145,13 @@ func (c *Client) Fetch(ctx context.Context, address string) ([]byte, time.Durati
 		return nil, 0, err
 	}
 	content, err := c.body(u, response.Body)
-	return content, freshness(response.Header), err
+	return content, Freshness(response.Header), err
 }
 
-// freshness returns for how long an answer may be cached.
+// Freshness returns for how long an answer may be cached, a negative duration if it does not say.
 //
 // spec: RFC 9111 §5.2.2
-func freshness(h http.Header) time.Duration {
+func Freshness(h http.Header) time.Duration {
 	life := time.Duration(-1)
 	for directive := range strings.SplitSeq(strings.ToLower(strings.Join(h.Values("Cache-Control"), ",")), ",") {
 		name, value, _ := strings.Cut(strings.TrimSpace(directive), "=")
@@ -202,7 +202,7 @@ func checkStatus(response *http.Response) error {
 		return fmt.Errorf("fetch %s: %w", u.Redacted(), federation.ErrNotFound)
 	}
 	err := fmt.Errorf("fetch %s: status %d", u.Redacted(), response.StatusCode)
-	return unavailable(u.Host, retryAfter(response.Header), err)
+	return unavailable(u.Host, RetryAfter(response.Header), err)
 }
 
 func unavailable(what string, after time.Duration, err error) error {
@@ -249,7 +249,7 @@ func (r *rates) of(host string) *rate.Limiter {
 // guard decides which addresses are dialled. It checks each connection after the name was resolved, so
 // that no name and no redirect bypasses it.
 type guard struct {
-	public *ssrf.Guardian // nil where private addresses are allowed
+	public *ssrf.Guardian // nil if private addresses are allowed
 	denied []netip.Prefix // never dialled
 }
 
@@ -395,12 +395,12 @@ func (c *Client) Call(ctx context.Context, address string, header http.Header, b
 		return Answer{}, unavailable(u.Host, 0, err)
 	}
 	defer response.Body.Close()
-	return Answer{Status: response.StatusCode, RetryAfter: retryAfter(response.Header)}, nil
+	return Answer{Status: response.StatusCode, RetryAfter: RetryAfter(response.Header)}, nil
 }
 
-// retryAfter returns the wait that a host asks for: zero where it names none, a date, or more than 18
+// RetryAfter returns the wait that a host asks for: zero where it names none, a date, or more than 18
 // hours.
-func retryAfter(header http.Header) time.Duration {
+func RetryAfter(header http.Header) time.Duration {
 	seconds, err := strconv.ParseUint(header.Get("Retry-After"), 10, 16)
 	if err != nil {
 		return 0
@@ -416,7 +416,7 @@ func shown(u *url.URL) string { return (&url.URL{Scheme: u.Scheme, Host: u.Host}
 type Answer struct {
 	Status     int
 	Body       []byte
-	RetryAfter time.Duration // zero where the host named none
+	RetryAfter time.Duration // zero if the host named none
 }
 
 // Post sends JSON to an address and returns the answer with any status. It does not follow redirects. The
@@ -450,5 +450,5 @@ func (c *Client) Post(ctx context.Context, address string, body []byte) (Answer,
 	if err != nil {
 		return Answer{}, unavailable(u.Host, 0, err)
 	}
-	return Answer{Status: response.StatusCode, Body: content, RetryAfter: retryAfter(response.Header)}, nil
+	return Answer{Status: response.StatusCode, Body: content, RetryAfter: RetryAfter(response.Header)}, nil
 }

@@ -19,7 +19,7 @@ import (
 // DirectoryConfig says where a [Directory] asks and how long answers serve.
 type DirectoryConfig struct {
 	PLC      string        // address of the did:plc directory, without a path; empty for none
-	Fresh    time.Duration // a document that was fetched: how long a removed key may still count
+	Fresh    time.Duration // a fetched document: how long a removed key may still count
 	Negative time.Duration // the answer that there is no document
 	Stale    time.Duration // a document while its host does not answer, since it was fetched
 	// Web returns the address, without a path, that an operator configured for a host of did:web;
@@ -92,7 +92,7 @@ func (d *Directory) Refresh(ctx context.Context, did federation.DID, now time.Ti
 }
 
 // Offline returns the cached part of the directory. Its methods return an error that wraps
-// [ErrNotAtHand] where the methods of d ask a host.
+// [ErrNotAtHand] if the methods of d ask a host.
 func (d *Directory) Offline() Refresher { return offlineDirectory{d} } //nolint:ireturn // a wrapper of it is one too
 
 // offlineDirectory is a [Directory] that asks no host.

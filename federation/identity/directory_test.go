@@ -259,7 +259,7 @@ func TestRefreshAsksAgainOnceIn30Seconds(t *testing.T) {
 	}
 }
 
-// gate is a fetcher that waits to be let through.
+// gate is a fetcher waiting to be let through.
 type gate struct {
 	web
 

@@ -165,11 +165,11 @@ func parseMethodKey(fields map[string]json.RawMessage) (federation.PublicKey, er
 	switch kind := text(fields["type"]); kind {
 	case "Multikey", "Ed25519VerificationKey2020", "EcdsaSecp256r1VerificationKey2019", "EcdsaSecp256k1VerificationKey2019":
 		if fields["publicKeyMultibase"] == nil && fields["publicKeyJwk"] != nil {
-			return parseJWK(fields["publicKeyJwk"])
+			return ParseJWK(fields["publicKeyJwk"])
 		}
 		return parseMultibase(text(fields["publicKeyMultibase"]))
 	case "JsonWebKey2020", "JsonWebKey":
-		return parseJWK(fields["publicKeyJwk"])
+		return ParseJWK(fields["publicKeyJwk"])
 	case "Ed25519VerificationKey2018":
 		if fields["publicKeyBase58"] == nil && fields["publicKeyMultibase"] != nil {
 			return parseMultibase(text(fields["publicKeyMultibase"]))
@@ -195,10 +195,10 @@ func parseBase58(text string) (federation.PublicKey, error) {
 	return federation.PublicKey{Kind: federation.Ed25519, Bytes: raw}, nil
 }
 
-// parseJWK parses the public members of an octet key pair, or of a point on P-256 or secp256k1.
+// ParseJWK parses the public members of an octet key pair, or of a point on P-256 or secp256k1.
 //
 // spec: RFC 8037 §2, RFC 7518 §6.2.1, RFC 8812 §3.1
-func parseJWK(jwk json.RawMessage) (federation.PublicKey, error) {
+func ParseJWK(jwk json.RawMessage) (federation.PublicKey, error) {
 	var fields map[string]json.RawMessage
 	if err := federation.DecodeJSON(jwk, &fields); err != nil {
 		return federation.PublicKey{}, fmt.Errorf("publicKeyJwk: %w", err)

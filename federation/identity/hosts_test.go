@@ -105,7 +105,7 @@ func TestWhateverAHostDoesTheVerdictIsRight(t *testing.T) {
 		valid, invalid, unverifiable = federation.Valid, federation.Invalid, federation.Unverifiable
 	)
 	for name, test := range map[string]struct {
-		web, plc http.HandlerFunc // both the same where there is no plc
+		web, plc http.HandlerFunc // both the same if there is no plc
 		want     federation.Verdict
 		seed     byte
 		spoil    bool

@@ -24,7 +24,7 @@ type KeyFolder struct {
 	Signer Signer // empty for none
 }
 
-// Open returns the keyring of a gateway that is about to run. It makes the keys that are missing.
+// Open returns the keyring of a gateway about to run. It makes the keys that are missing.
 func (f KeyFolder) Open(ctx context.Context) (*Keyring, error) {
 	if len(f.Signer) > 0 {
 		return OpenSignerKeyring(ctx, f.Dir, f.Signer)
@@ -75,7 +75,7 @@ func (f KeyFolder) Check(ctx context.Context, known []federation.KeyMark, used b
 }
 
 // List returns the keys, retired ones too. The error is a
-// [*federation.UnavailableError] where the signer does not answer.
+// [*federation.UnavailableError] if the signer does not answer.
 func (f KeyFolder) List(ctx context.Context) ([]NamedKey, error) {
 	keys, err := ListKeys(f.Dir)
 	if err != nil || len(f.Signer) == 0 {
@@ -147,14 +147,14 @@ type NamedKey struct {
 	federation.OwnKey
 }
 
-// ErrKeyExists is returned by [CreateKey] where there is a key already.
+// ErrKeyExists is returned by [CreateKey] if there is a key already.
 var ErrKeyExists = errors.New("identity: there is a key already")
 
-// SmallEndpoint is the prefix of an endpoint id that is smaller than nearly all others. Of two servers
+// SmallEndpoint is the prefix of an endpoint id smaller than nearly all others. Of two servers
 // that dial each other at once, the one with the smaller id keeps its link.
 const SmallEndpoint = "0000"
 
-// CreateKey makes a key in a folder of keys, and the folder where there is none. For an existing key it
+// CreateKey makes a key in a folder of keys, and the folder if there is none. For an existing key it
 // returns [ErrKeyExists], or with replace puts the new key in its place, without an overlap. It tries
 // keys until the [EndpointID] has the prefix, which takes a few seconds for [SmallEndpoint]. A running
 // gateway reads the key at its next start, or with [Keyring.Reread].
@@ -363,7 +363,7 @@ func AssumedMarks() []federation.KeyMark {
 
 // CheckKeys compares the keys in a folder, or of a signer, with the keys that a record was written with.
 // It makes no key. Keys that were rotated, or that [CreateKey] replaced, are not lost. It returns a
-// [*LostKeysError] for missing keys, and a [*federation.UnavailableError] where the signer does not
+// [*LostKeysError] for missing keys, and a [*federation.UnavailableError] if the signer does not
 // answer.
 func CheckKeys(ctx context.Context, dir string, signer Signer, known []federation.KeyMark) error {
 	if len(known) == 0 {
@@ -431,8 +431,8 @@ func (f *keyFiles) lookFor(ctx context.Context, root *os.Root, mark federation.K
 	return lost, nil
 }
 
-// fingerprint returns the fingerprint of the key that has a name now, and notes in lost which signer has
-// it. The error wraps [fs.ErrNotExist] where there is none.
+// fingerprint returns the fingerprint of the key with a name now, and notes in lost which signer has
+// it. The error wraps [fs.ErrNotExist] if there is none.
 func (f *keyFiles) fingerprint(ctx context.Context, root *os.Root, name KeyName, lost *LostKey) (string, error) {
 	own := name == ServerKey || name == RegistryKey
 	if own && len(f.signer) > 0 {

@@ -40,14 +40,14 @@ const keptInfo = "baton kept key v1\x00"
 // stored, so that a power cut cannot separate them from the record, and a backup of a few small files is
 // complete.
 //
-// The gateway's own keys change by [Keyring.Rotate] alone. [Keyring.Reread] reads a rotation by another
+// The gateway's own keys change only by [Keyring.Rotate]. [Keyring.Reread] reads a rotation by another
 // replica with the same folder. Its methods may be called concurrently.
 type Keyring struct {
 	dir    string
 	signer Signer
 	kept   []byte
 	token  []byte
-	// The kept keys that were derived last: one of each party goes with each step.
+	// The most recently derived kept keys: each step needs one of each party.
 	derived *otter.Cache[string, federation.SigningKey]
 
 	files   sync.Mutex // held while the files of own keys are read or written
@@ -105,7 +105,7 @@ func openFiles(dir string, names ...KeyName) (*Keyring, error) {
 	return k, nil
 }
 
-// openFolder opens the folder of keys, and makes it where there is none.
+// openFolder opens the folder of keys, and makes it if there is none.
 func openFolder(dir string) (*os.Root, error) {
 	if err := makeFolder(dir); err != nil {
 		return nil, err

@@ -104,7 +104,7 @@ func (s *KeySource) Keys(ctx context.Context, q federation.KeyQuery) ([]ed25519.
 		return nil, recordErr
 	}
 	found.err = cmp.Or(found.err, peerErr)
-	asked := err != nil || !document.Fetched.Before(now) // a document that was fetched for this query is new enough
+	asked := err != nil || !document.Fetched.Before(now) // a document fetched for this query is new enough
 	if _, away := errors.AsType[*federation.UnavailableError](found.err); found.standing == federation.KeyUnknown && !away && asked {
 		s.misses.add(q, now)
 	}
@@ -209,7 +209,7 @@ func from(document federation.Document, keyID string) func(federation.KeyWindow)
 	}
 }
 
-// plain answers a query from a document alone, where no other source has keys, which is the usual case.
+// plain answers a query from just a document, if no other source has keys, which is the usual case.
 func plain(q federation.KeyQuery, document federation.Document) evidence {
 	found := evidence{keys: document.Keys}
 	for _, key := range document.Keys {
@@ -340,12 +340,7 @@ func (s *KeySource) proved(
 	for _, key := range document.Keys {
 		listed = append(listed, federation.PublicKey{Kind: federation.Ed25519, Bytes: key})
 	}
-	signer := slices.IndexFunc(listed, func(key federation.PublicKey) bool {
-		if key.Kind == federation.Ed25519 {
-			return ed25519.Verify(key.Bytes, message, signature)
-		}
-		return verifyECDSA(key, message, signature)
-	})
+	signer := slices.IndexFunc(listed, func(key federation.PublicKey) bool { return Signed(key, message, signature) })
 	if signer < 0 {
 		return key, federation.Invalid, skipped(document)
 	}

@@ -98,7 +98,7 @@ func (l *Lookups) Close() {
 	l.running.Wait()
 }
 
-// failure returns why the last lookup for a query failed, nil where that is too long ago.
+// failure returns why the last lookup for a query failed, nil if that is too long ago.
 func (l *Lookups) failure(q federation.KeyQuery, now time.Time) error {
 	if failed, ok := l.failed.GetIfPresent(keyOf(q)); ok && now.Before(failed.until) {
 		return failed.err
@@ -106,7 +106,7 @@ func (l *Lookups) failure(q federation.KeyQuery, now time.Time) error {
 	return nil
 }
 
-// begin returns the lookup for a query: the one in progress, or a new one. It returns nil where a bound
+// begin returns the lookup for a query: the one in progress, or a new one. It returns nil if a bound
 // is reached.
 func (l *Lookups) begin(q federation.KeyQuery, ask func(context.Context) error) *lookingUp {
 	l.mu.Lock()

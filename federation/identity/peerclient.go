@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -84,8 +83,7 @@ func (c *PeerClient) do(ctx context.Context, method, address string, body []byte
 	case err != nil:
 		return nil, nil, nil, unavailable(host, 0, err)
 	case response.StatusCode != http.StatusOK:
-		seconds, _ := strconv.ParseUint(response.Header.Get("Retry-After"), 10, 16) // 0 where it did not say
-		return nil, nil, nil, unavailable(host, time.Duration(seconds)*time.Second, statusError(response.StatusCode))
+		return nil, nil, nil, unavailable(host, RetryAfter(response.Header), statusError(response.StatusCode))
 	case len(content) > peerMaxAnswer:
 		return nil, nil, nil, unavailable(host, 0, ErrTooLarge)
 	}
@@ -109,8 +107,8 @@ func (c *PeerClient) Close() { c.http.CloseIdleConnections() }
 // spec: freeq-signing "Key lookup across servers"
 const signingKeysPath federation.URLPath = "/api/v1/signing-keys"
 
-// askPeer asks the server behind a link for an unknown key, and records the answer. The key counts for
-// steps that come through that link alone, so that a server cannot speak for users of other servers.
+// askPeer asks the server behind a link for an unknown key, and records the answer. The key counts only for
+// steps that come through that link, so that a server cannot speak for users of other servers.
 //
 // A nil error means that the answer is on record, or that there is no server to ask.
 //
@@ -179,7 +177,7 @@ type MailboxDocuments struct {
 	Client    *Client           // fetches from addresses that strangers chose
 }
 
-// MailboxURL returns the address of the mailbox home in the document of a DID, "" where the
+// MailboxURL returns the address of the mailbox home in the document of a DID, "" if the
 // document has none. It blocks on the network.
 func (d MailboxDocuments) MailboxURL(ctx context.Context, did federation.DID) (string, error) {
 	document, err := d.Directory().Resolve(ctx, did, time.Now())

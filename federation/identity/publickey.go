@@ -142,6 +142,14 @@ func parseP256(point []byte) (*ecdsa.PublicKey, bool) {
 // ecdsaBytes is the length of a signature: r and s, 32 bytes each.
 const ecdsaBytes = 64
 
+// Signed reports whether a key signed a message, or its SHA-256 with a key on a curve.
+func Signed(key federation.PublicKey, message, signature []byte) bool {
+	if key.Kind == federation.Ed25519 {
+		return ed25519.Verify(key.Bytes, message, signature)
+	}
+	return verifyECDSA(key, message, signature)
+}
+
 // verifyECDSA reports whether a key on a curve signed the SHA-256 of a message. Each signature has an
 // equivalent one, which can be made without the key; both count.
 func verifyECDSA(key federation.PublicKey, message, signature []byte) bool {
@@ -164,7 +172,7 @@ func verifyECDSA(key federation.PublicKey, message, signature []byte) bool {
 	return false
 }
 
-// hasLowS reports whether a signature is the one of the two equivalent ones that has the lower s.
+// hasLowS reports whether a signature is the one of the two equivalent ones with the lower s.
 func hasLowS(key federation.PublicKey, signature []byte) bool {
 	order := elliptic.P256().Params().N
 	if key.Kind == federation.Secp256k1 {

@@ -172,7 +172,7 @@ func writeDocument(key federation.SigningKey, others []federation.DID, mailbox s
 	document.Authentication = document.AssertionMethod[:1] // the private part of a retiring key is deleted
 	text, err := json.Marshal(document)
 	if err != nil {
-		panic("identity: write DID document: " + err.Error()) // it is strings alone
+		panic("identity: write DID document: " + err.Error()) // it has only strings
 	}
 	return text
 }

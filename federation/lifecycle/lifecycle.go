@@ -63,7 +63,7 @@ type Rule struct {
 	Dialect federation.Dialect `json:"dialect,omitempty"`
 	// By is the term of the step; empty for none. A term that the offer does not name has no effect.
 	By Term `json:"by,omitempty"`
-	// Accepts is the verb of the earlier step that this step must name; empty where it names none.
+	// Accepts is the verb of the earlier step that this step must name; empty if it names none.
 	Accepts federation.Verb `json:"accepts,omitempty"`
 	// Assigns says that the actor becomes the assignee, or, with Accepts, the actor of the accepted
 	// step.
@@ -342,7 +342,7 @@ func (k Kinds) wait(v federation.View) (wait, bool) {
 }
 
 // Replay returns the view after the last step of a log, the zero View for an empty log. With the same
-// tables it equals the view that was filed with that step. The error is that of the log, or names the step
+// tables it equals the view filed with that step. The error is that of the log, or names the step
 // that cannot follow its predecessor.
 func (k Kinds) Replay(home federation.HomeID, log iter.Seq2[federation.Entry, error]) (federation.View, error) {
 	var v federation.View

@@ -64,7 +64,7 @@ type sequenceStep struct {
 	ExpectRefused string `json:"expect_refused"`
 }
 
-// readPublished returns the published cases, false where the folder of vectors is
+// readPublished returns the published cases, false if the folder of vectors is
 // not named.
 func readPublished(t *testing.T) (published, bool) {
 	t.Helper()

@@ -129,7 +129,7 @@ type Contents struct {
 	Receipts []federation.Event
 	// Evidence returns the bytes behind a vouched step, by their SHA-256.
 	Evidence func(digest [32]byte) ([]byte, error)
-	// Source returns the source of a key; "" where none was noted.
+	// Source returns the source of a key; "" if none was noted.
 	Source func(did federation.DID, keyID string) string
 }
 
@@ -290,7 +290,7 @@ type Record interface {
 // ErrTooLong is returned by [Issue] for a handoff whose passport would exceed [MaxBytes].
 var ErrTooLong = errors.New("passport: it would be too long")
 
-// ErrRemote is returned by [Issue] for a handoff of another home, which alone issues its
+// ErrRemote is returned by [Issue] for a handoff of another home: only that home issues its
 // passport.
 var ErrRemote = errors.New("passport: it is a handoff of another home")
 

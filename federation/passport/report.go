@@ -23,7 +23,7 @@ type Report struct {
 type Claim struct {
 	Verb  federation.Verb `json:"verb"`
 	Actor federation.DID  `json:"actor"`
-	// Voucher is the DID that vouches for the actor, "" where the actor signed.
+	// Voucher is the DID that vouches for the actor, "" if the actor signed.
 	Voucher federation.DID `json:"voucher,omitempty"`
 	Time    time.Time      `json:"time"` // by the clock of the signer where it is signed, else of the home
 }
@@ -131,7 +131,7 @@ func (f Finding) String() string {
 // Code names what is wrong with a passport.
 type Code string
 
-// The findings. [KeyMissing] and [DocumentErased] alone leave a passport unverifiable, all others
+// The findings. Only [KeyMissing] and [DocumentErased] leave a passport unverifiable, all others
 // make it invalid.
 const (
 	Malformed    Code = "malformed"     // not JSON that all readers read alike, or members of the wrong type

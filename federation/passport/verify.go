@@ -149,7 +149,7 @@ func (c *checking) signedBy(did federation.DID, scheme signing.Scheme, message [
 	return verdict
 }
 
-// named returns the key id in a signature, "" where it has none.
+// named returns the key id in a signature, "" if it has none.
 func named(signature string) string {
 	kid, _, _ := signing.Passport().Encoding.Read(signature)
 	return kid
@@ -201,7 +201,7 @@ func (c *checking) step(ctx context.Context, step Step) {
 	c.claims = append(c.claims, c.claim(step, ev))
 }
 
-// erased checks a step without its document. The claim has the word of the home alone.
+// erased checks a step without its document. The claim rests only on the word of the home.
 func (c *checking) erased(step Step) {
 	if step.Document != "" || step.Signature != "" || step.Evidence != nil {
 		c.find(StepDocument, step, "listed as erased, and there")

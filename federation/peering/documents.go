@@ -27,12 +27,12 @@ const maxDocumentBytes = 64 << 10
 // Linked is another home whose documents are read. The functions block on the network.
 type Linked struct {
 	Home federation.HomeID
-	URL  string // without a path; empty for a home that is reached through the hub alone
+	URL  string // without a path; empty for a home reached only through the hub
 	Key  string // id of the key that the operator configured; empty for none
 	// Get reads an address of the home by HTTPS, with the errors of [identity.Fetcher].
 	Get func(ctx context.Context, address string) ([]byte, error)
-	// Lookup reads a document through the hub. The error wraps [federation.ErrNotFound] where
-	// the home has no such document, and [*federation.UnavailableError] where it does not
+	// Lookup reads a document through the hub. The error wraps [federation.ErrNotFound] if
+	// the home has no such document, and [*federation.UnavailableError] if it does not
 	// answer. Nil for a home that is not reached through a hub.
 	Lookup func(ctx context.Context, path federation.URLPath) (Answer, error)
 	// Vouches reports whether the hub gives each home an account of its own, and so vouches for
@@ -47,7 +47,7 @@ type Answer struct {
 	Signature string
 }
 
-// KeyHistories returns the keys that are on record for a DID. It blocks on the record alone.
+// KeyHistories returns the recorded keys of a DID. It blocks only on the record.
 type KeyHistories interface {
 	History(ctx context.Context, did federation.DID) (federation.KeyHistory, error)
 }
@@ -58,8 +58,8 @@ type KeyHistories interface {
 // Over HTTPS the certificate proves the home. Through a hub the home signs the answer, and
 // [Documents] believes these keys:
 //
-//   - the key of the configuration, where it names one;
-//   - a key that is on record for the home;
+//   - the key of the configuration, if it names one;
+//   - a key on record for the home;
 //   - for a home without a key on record, or without an address, the key that the document
 //     names, at a hub that gives each home an account.
 //
@@ -73,8 +73,8 @@ type Documents struct {
 }
 
 // Read returns the document at a path of a home, and whether there is such a home. The error
-// wraps [federation.ErrNotFound] where the home has no such document, and
-// [*federation.UnavailableError] where it cannot be read now.
+// wraps [federation.ErrNotFound] if the home has no such document, and
+// [*federation.UnavailableError] if it cannot be read now.
 func (d *Documents) Read(ctx context.Context, name string, path federation.URLPath) (body []byte, known bool, err error) {
 	home, ok := d.Linked(federation.HomeID(name))
 	if !ok {

@@ -74,7 +74,7 @@ func TestTheKeyOfAHomeThatComesThroughAHub(t *testing.T) {
 	other := keyOf("another home")
 	for name, test := range map[string]struct {
 		change func(h *hidden)
-		want   string // in the error; "" where the document is believed
+		want   string // in the error; "" if the document is believed
 	}{
 		"is believed at a hub with accounts":                    {func(*hidden) {}, ""},
 		"is believed where an address does not answer":          {func(h *hidden) { h.linked.URL = "https://b.test" }, ""},

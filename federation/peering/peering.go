@@ -116,15 +116,15 @@ type Request struct {
 	// AllowPrivate says that the operator knows that the address is a private one, or
 	// without TLS.
 	AllowPrivate bool
-	// DryRun asks for the inspection alone.
+	// DryRun requests only the inspection.
 	DryRun bool
 }
 
-// Added is a home that was inspected, and the canary that was sent to it.
+// Added is an inspected home, and the canary sent to it.
 type Added struct {
 	Inspection
 
-	Canary *CanaryReport // nil where none was sent
+	Canary *CanaryReport // nil if none was sent
 }
 
 // Add inspects a home, keeps and links it, and sends it a canary. It blocks until the canary
@@ -247,7 +247,7 @@ func sameLinks(a, b []federation.KnownHome) bool {
 }
 
 // Linkable returns the homes on record that are to be linked beside the links with the given
-// names. A home that has one of these names is left out, and an error.
+// names. A home with one of these names is left out, and an error.
 func Linkable(known []federation.KnownHome, taken func(name string) bool) ([]federation.KnownHome, error) {
 	var free []federation.KnownHome
 	var errs []error

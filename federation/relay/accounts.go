@@ -134,11 +134,11 @@ type ServerFile struct {
 // WriteAccounts returns the configuration of each NATS server of a hub that homes meet at. The
 // hub trusts none of them and has one account for each.
 //
-// The streams to a home are in its own account, and it alone makes and reads them. Another
-// home has one right there: it puts messages into the stream that has its name as the source,
-// which the account of the destination exports to it alone. So no home can publish as another,
+// The streams to a home are in its own account, and only it makes and reads them. Another
+// home has one right there: it puts messages into the stream with its name as the source,
+// which the account of the destination exports only to it. So no home can publish as another,
 // read the messages for another, or delete them. A home that misuses its own account harms
-// itself alone.
+// only itself.
 func WriteAccounts(accounts []Account, layout HubLayout) ([]ServerFile, error) {
 	servers, err := layout.servers()
 	if err != nil {
@@ -282,7 +282,7 @@ func (e *NamesError) Error() string { return e.Err.Error() }
 func (e *NamesError) Unwrap() error { return e.Err }
 
 // SaveAccounts writes the configuration of each server of a hub into a folder, and an nkey seed
-// for each home, which the operator sends to that home alone. Seeds that exist, and the secret of
+// for each home, which the operator sends only to that home. Seeds that exist, and the secret of
 // the servers, stay as they are. It writes nothing for wrong names or a layout that cannot be,
 // which are a [*NamesError].
 func SaveAccounts(dir string, names []string, layout HubLayout) (AccountFiles, error) {

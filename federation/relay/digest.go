@@ -15,7 +15,7 @@ import (
 	"baton/federation"
 )
 
-// When two homes compare what they have. A reconnection alone causes no comparison; a start of one
+// When two homes compare their steps. A mere reconnection causes no comparison; a start of one
 // of the homes does.
 const (
 	compareEvery = 24 * time.Hour
@@ -64,7 +64,7 @@ type Compared struct {
 	Lost     []Loss // of the other home: it has lost steps for good
 }
 
-// parseDigest reads a digest that is for a home.
+// parseDigest reads a digest for a home.
 func parseDigest(text []byte, to federation.HomeID) (digest, error) {
 	var d digest
 	if err := parse(text, &d); err != nil {
@@ -233,7 +233,7 @@ func (p *Peer) compareTheirs(ctx context.Context, page []federation.HandoffID, d
 const erasedDetail = "an operator erased its content"
 
 // returnSteps sends the steps of a handoff that its home lacks, each with the ruling of that home.
-// It returns why the home does not take them, "" where it does.
+// It returns why the home does not take them, "" if it does.
 func (p *Peer) returnSteps(ctx context.Context, ours reach, have federation.Version) (why string, err error) {
 	for entry, err := range p.deps.Record.Log(ctx, ours.Handoff, have) {
 		if err != nil {
@@ -366,7 +366,7 @@ func (p *Peer) sendLacking(ctx context.Context, d digest, l lack) error {
 	return p.unavailable(errOtherAnswer)
 }
 
-// lacks returns the handoffs of a digest of which this home lacks steps. Where the other home has
+// lacks returns the handoffs of a digest of which this home lacks steps. If the other home has
 // another step than this home filed, this home asks for it: its ruling is the proof of a fork.
 func (p *Peer) lacks(ctx context.Context, d digest) ([]lack, error) {
 	lacks := []lack{}

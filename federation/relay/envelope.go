@@ -60,7 +60,7 @@ func (e Envelope) Header() http.Header {
 }
 
 // through returns the path of an envelope that is from a home. An envelope without a path
-// came from that home alone.
+// passed only that home.
 func (e Envelope) through(from federation.HomeID) ([]federation.HomeID, error) {
 	if len(e.Path) == 0 {
 		return []federation.HomeID{from}, nil
@@ -114,7 +114,7 @@ func (d Deps) checkForwarded(ctx context.Context, from federation.HomeID, ev fed
 }
 
 // voucher is a statement of a home about a step of one of its users in a handoff of another home.
-// The home signs it where nothing else proves that the step is of that user.
+// The home signs it if nothing else proves that the step is of that user.
 type voucher struct {
 	Type    string               `json:"type"`
 	V       int                  `json:"v"`
@@ -196,7 +196,7 @@ func (p *Peer) attributed(ctx context.Context, ev federation.Event, document str
 	return ev, p.vouched(ctx, ev, ruled.Home, found.Home)
 }
 
-// voucherOf returns the voucher of a home for a step with a document, the zero value where there is
+// voucherOf returns the voucher of a home for a step with a document, the zero value if there is
 // no valid one. The keys that the home had when it sent the voucher count. The error says that a
 // key cannot be fetched now.
 func (d Deps) voucherOf(ctx context.Context, ev federation.Event, document string, home federation.HomeID) (voucher, error) {

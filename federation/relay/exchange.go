@@ -228,7 +228,7 @@ func (it item) size() int {
 
 // HTTPClient sends requests to hosts that an operator named.
 type HTTPClient interface {
-	// Do sends a body, or none where it is nil, and returns the body and the header of an answer
+	// Do sends a body, or none if it is nil, and returns the body and the header of an answer
 	// with status 200. It blocks on the network. Its error wraps
 	// [*federation.UnavailableError] for any other answer.
 	Do(ctx context.Context, method, address string, body []byte, header http.Header) ([]byte, http.Header, error)

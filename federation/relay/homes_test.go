@@ -81,7 +81,7 @@ type gate struct {
 	lose    int                      // how many answers still get lost
 	sent    int                      // batches with steps
 	told    []string                 // errors of [home.Home.Ruled]
-	said    []federation.Text        // private text that was filed here
+	said    []federation.Text        // private text filed here
 	deaf    bool                     // every recipient here blocks every sender
 	unaware bool                     // this home answers text as one that knows none
 	last    []byte                   // last batch with steps that was sent

@@ -130,7 +130,7 @@ func hubSubject(to, from federation.HomeID) string {
 }
 
 // Carry sends an envelope to another home and waits for the answer, for ten seconds at most.
-// The error wraps [*federation.UnavailableError] where no answer came; the batch may have arrived.
+// The error wraps [*federation.UnavailableError] if no answer came; the batch may have arrived.
 func (h *Hub) Carry(ctx context.Context, to federation.HomeID, e Envelope) (Envelope, error) {
 	return h.exchange(ctx, to, typeSteps, e)
 }
@@ -227,7 +227,7 @@ func (cfg HubConfig) streams() jetstream.StreamConfig {
 	}
 }
 
-// stream returns the stream from another home, and makes it where there is none.
+// stream returns the stream from another home, and makes it if there is none.
 func (h *Hub) stream(ctx context.Context, from federation.HomeID) (jetstream.Stream, error) { //nolint:ireturn // NATS has no other type
 	cfg := h.streams
 	cfg.Name, cfg.Subjects = streamName(h.home, from), []string{hubSubject(h.home, from)}
@@ -241,8 +241,8 @@ func (h *Hub) stream(ctx context.Context, from federation.HomeID) (jetstream.Str
 	return h.changed(ctx, stream, cfg), nil
 }
 
-// changed changes an existing stream to the configuration: its copies where the configuration names
-// them, and its size at a server of this operator. Where the server does not allow it, the stream
+// changed changes an existing stream to the configuration: its copies if the configuration names
+// them, and its size at a server of this operator. If the server does not allow it, the stream
 // stays as it is, and relay check shows the difference.
 func (h *Hub) changed(ctx context.Context, stream jetstream.Stream, want jetstream.StreamConfig) jetstream.Stream { //nolint:ireturn // NATS has no other type
 	is := stream.CachedInfo().Config

@@ -184,8 +184,8 @@ type inflow struct {
 	from    federation.HomeID
 	handler *PeerHandler
 	takes   *fault.Group
-	batches chan struct{} // one token for each batch that is judged
-	lookups chan struct{} // one token for each lookup that is answered
+	batches chan struct{} // one token for each judged batch
+	lookups chan struct{} // one token for each answered lookup
 }
 
 // sort passes a message on by its kind. It does not block. The server bounds the batches that
@@ -249,7 +249,7 @@ func (in *inflow) answer(ctx context.Context, m jetstream.Msg, judge func(contex
 	_ = m.Ack()
 }
 
-// answered hands an answer to the exchange that waits for it, which verifies it.
+// answered hands an answer to the exchange waiting for it, which verifies it.
 func (h *Hub) answered(e Envelope) {
 	var a struct {
 		Of string `json:"of"`

@@ -93,7 +93,7 @@ func (h *hubProcess) signal(s os.Signal) {
 	}
 }
 
-// wipe empties the disk of a hub that is dead.
+// wipe empties the disk of a dead hub.
 func (h *hubProcess) wipe() {
 	h.t.Helper()
 	if err := os.RemoveAll(h.dir); err != nil {

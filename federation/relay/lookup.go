@@ -62,7 +62,7 @@ func public(path string) bool {
 		strings.HasPrefix(path, string(ResidentPath)+"/")
 }
 
-// parseLookup reads a lookup that is for a home.
+// parseLookup reads a lookup for a home.
 func parseLookup(text []byte, to federation.HomeID) (lookup, *url.URL, error) {
 	var asked lookup
 	if err := parse(text, &asked); err != nil {
@@ -79,8 +79,8 @@ func parseLookup(text []byte, to federation.HomeID) (lookup, *url.URL, error) {
 }
 
 // Lookup reads a public document of the other home through the hub. It blocks for ten seconds
-// at most. The error wraps [federation.ErrNotFound] where the other home says that there is
-// none, and [*federation.UnavailableError] where it did not answer.
+// at most. The error wraps [federation.ErrNotFound] if the other home says that there is
+// none, and [*federation.UnavailableError] if it did not answer.
 func (p *Peer) Lookup(ctx context.Context, path federation.URLPath) (Document, error) {
 	if !p.ByHub() {
 		return Document{}, p.unavailable(errNoWay)

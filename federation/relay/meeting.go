@@ -49,9 +49,9 @@ type MeetingText struct {
 
 // Meeting is how a home uses NATS, besides the server inside its process.
 type Meeting struct {
-	Own  ServerConfig // wakes the waiters of other replicas, where it names a server
+	Own  ServerConfig // wakes the waiters of other replicas, if it names a server
 	Host *HostConfig  // what homes of other operators connect to here; nil for nothing
-	Hub  HubConfig    // where homes meet, where it names a server or there is a host
+	Hub  HubConfig    // where homes meet, if it names a server or there is a host
 }
 
 // Parse returns where homes meet: at the server of this home where it listens for other homes, else

@@ -26,7 +26,7 @@ type moved struct {
 	Why   string `json:"why,omitempty"` // why not, for people
 }
 
-// parseMove reads a move that is for a home.
+// parseMove reads a move for a home.
 func parseMove(text []byte, to federation.HomeID) (move, error) {
 	var m move
 	if err := parse(text, &m); err != nil {
@@ -158,7 +158,7 @@ type reportLimiter struct {
 
 // reportKey is what a line is about.
 type reportKey struct {
-	from federation.HomeID // "" over HTTPS, where the sender may be any client
+	from federation.HomeID // "" over HTTPS, if the sender may be any client
 	code string
 }
 

@@ -151,8 +151,8 @@ func (p *Peer) unavailable(err error) error {
 // PeerConfig says how another home is reached.
 type PeerConfig struct {
 	Home federation.HomeID
-	URL  string // without a path; empty for a home that is reached through the hub alone
-	Path Path   // empty for HTTPS alone
+	URL  string // without a path; empty for a home reached only through the hub
+	Path Path   // empty for only HTTPS
 	Mode Mode
 	// Key is the id of the key that signs the DID document of the other home where the document
 	// comes through a hub. Its operator told it on another way. Empty for none.

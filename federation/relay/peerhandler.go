@@ -73,7 +73,7 @@ func (h *PeerHandler) serveSteps(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer.Body) // the other home is gone
 }
 
-// refuse answers a refused request. The error goes to the log alone.
+// refuse answers a refused request. The error goes only to the log.
 func (h *PeerHandler) refuse(w http.ResponseWriter, r *http.Request, p problem) {
 	h.report(r.Context(), "", p)
 	w.Header().Set("Content-Type", "application/json")

@@ -56,7 +56,7 @@ type Gateway interface {
 	Place(ctx context.Context, ev federation.Event) (federation.Place, error)
 }
 
-// Mailboxes knows which home has the mailbox of a DID. Its methods block on the record alone.
+// Mailboxes knows which home has the mailbox of a DID. Its methods block only on the record.
 type Mailboxes interface {
 	// MaySpeakFor reports whether this gateway believes a home that a step is of a DID: the
 	// mailbox is there, or this gateway knows of no other place.
@@ -80,14 +80,14 @@ type Signer interface {
 	// Sign returns the signature of a message, as [federation.SignatureHeader] carries it.
 	Sign(ctx context.Context, message []byte) (string, error)
 	// Verify judges the signature of a home by the keys that the home had at a time. The error
-	// is nil for [federation.Valid] alone.
+	// is nil only for [federation.Valid].
 	Verify(ctx context.Context, home federation.HomeID, at time.Time, message []byte, signature string) (federation.Verdict, error)
 }
 
 // Poster is the HTTPS client for homes that the operator named.
 type Poster interface {
 	// Post sends an envelope and returns the answer. The error wraps
-	// [*federation.UnavailableError] where the envelope may have arrived, and a
+	// [*federation.UnavailableError] if the envelope may have arrived, and a
 	// status other than 200 is an error.
 	Post(ctx context.Context, address string, e Envelope) (Envelope, error)
 	// Get fetches an envelope, with the errors of Post.
@@ -121,9 +121,9 @@ type Deps struct {
 	Mailboxes Mailboxes
 	Signer    Signer
 	Poster    Poster
-	Hub       *Hub // nil where none is configured
+	Hub       *Hub // nil if none is configured
 	Wakes     Wakes
-	Traces    Traces // nil where none are recorded
+	Traces    Traces // nil if none are recorded
 	Log       *slog.Logger
 	// Read returns the step in a canonical document.
 	Read func(document string) (federation.Event, error)

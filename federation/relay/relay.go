@@ -68,7 +68,7 @@
 //	gap         comes after steps that are missing: send what follows "have"
 //	later       cannot be judged now: send it again
 //
-// A batch that is refused as a whole is answered with a status other than 200, and none of its
+// A batch refused as a whole is answered with a status other than 200, and none of its
 // steps was filed.
 //
 // # Comparison of histories
@@ -78,7 +78,7 @@
 // how far its own handoffs go of which the other home has steps ("handoffs"), and how far the
 // handoffs of the other home go here ("yours"), 256 at a time. The answer says what the other home
 // lacks of the former, and what it lost of its own ("lost"); the asking home sends both again. A home
-// that was restored from an older backup gets its steps back that way. Where a log has other steps,
+// that was restored from an older backup gets its steps back that way. If a log has other steps,
 // the answer asks for the last one: its ruling is the proof of a fork.
 //
 //	{"type": "digest", "v": 1, "from": HOME, "to": HOME, "sent": TIME, "boot": TEXT,
@@ -119,7 +119,7 @@
 //
 // # Wake-ups inside one home
 //
-// A [Relay] wakes a poll that waits for a message, and a link whose outbox was empty: inside one
+// A [Relay] wakes a poll waiting for a message, and a link whose outbox was empty: inside one
 // process, or through NATS servers that the replicas of a home share. A wake-up carries nothing but
 // its topic and may be lost, so each waiter also looks by itself from time to time. Subscribe first
 // and look afterwards, so that nothing is missed in between:
@@ -166,12 +166,12 @@ type Relay struct {
 	topics map[string]*waiters // by topic, those with a waiter
 }
 
-// Local returns a relay for a home that has one gateway.
+// Local returns a relay for a home with one gateway.
 func Local() *Relay { return &Relay{closed: make(chan struct{}), topics: map[string]*waiters{}} }
 
 // Join begins to connect to servers that the replicas of one home share, and keeps trying until
 // [Relay.Close]. It does not wait for a connection. The error is that of a file that cannot be read.
-// Homes that share the servers wake their own waiters alone.
+// Homes that share the servers wake only their own waiters.
 func Join(cfg ServerConfig, home federation.HomeID, log *slog.Logger) (*Relay, error) {
 	r := Local()
 	r.prefix = liveSubject + token(home) + "."

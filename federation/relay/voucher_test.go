@@ -22,7 +22,7 @@ func (g *gate) voucher(as federation.HomeID, of federation.Event) map[string]any
 	})
 }
 
-// with adds a voucher to a step that is sent; nil adds none.
+// with adds a voucher to a sent step; nil adds none.
 func with(it, voucher map[string]any) map[string]any {
 	if voucher != nil {
 		step, _ := it["step"].(map[string]any)
@@ -137,7 +137,7 @@ func TestAHomeThatNamesOneWhichSaidNothingIsNotBelieved(t *testing.T) {
 	}
 }
 
-// A home is asked to rule on what another one vouches for: it does where it can show
+// A home is asked to rule on what another one vouches for: it does if it can show
 // everybody that the other one does.
 func TestWhatAHomeVouchesForNeedsItsVoucher(t *testing.T) {
 	all := newGates(t, "a.test", "b.test", "c.test")

@@ -19,7 +19,7 @@ const Version = federation.HomeProtocol
 const (
 	maxItems      = 256       // steps of a batch
 	batchBytes    = 512 << 10 // of steps in a batch; the last step may exceed it
-	maxBatchBytes = 2 << 20   // of a batch that is read: enough for the largest step
+	maxBatchBytes = 2 << 20   // of a read batch: enough for the largest step
 	maxSteps      = 64        // steps that one result returns; the asking home asks for more
 )
 
@@ -208,7 +208,7 @@ func carry(ev federation.Event, original []byte) carried {
 }
 
 // decode returns the step of its wire form; read parses its document. A step that names evidence is
-// vouched, even where the sender called it signed.
+// vouched, even if the sender called it signed.
 func (c carried) decode(read func(document string) (federation.Event, error)) (federation.Event, error) {
 	ev, err := read(c.Document)
 	if err != nil {
@@ -266,7 +266,7 @@ func parse(text []byte, into any) error {
 	return federation.DecodeStrictJSON(text, into)
 }
 
-// parseBatch reads a batch that is for a home.
+// parseBatch reads a batch for a home.
 func parseBatch(text []byte, to federation.HomeID) (batch, error) {
 	var b batch
 	if err := parse(text, &b); err != nil {

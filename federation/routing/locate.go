@@ -40,7 +40,7 @@ func (l *Locator) Locate(ctx context.Context, did federation.DID) (federation.Ma
 	return a.MailboxLocation, err
 }
 
-// Recorded is [Locator.Resolve] without a look at logins. It blocks on the record alone.
+// Recorded is [Locator.Resolve] without a look at logins. It blocks only on the record.
 func (l *Locator) Recorded(ctx context.Context, did federation.DID) (a Address, err error) {
 	if a.DID, err = l.owners.Owner(ctx, did); err != nil {
 		return a, err
@@ -176,7 +176,7 @@ func (l *Locator) KnowsHomes(ctx context.Context) (bool, error) {
 	return l.linked, nil
 }
 
-// looked reports whether the record was read for other homes. It learns of homes from peers alone, so
+// looked reports whether the record was read for other homes. It learns of homes only from peers, so
 // one read is enough.
 func (l *Locator) looked() bool {
 	l.mu.Lock()
@@ -192,7 +192,7 @@ func (l *Locator) alone() bool {
 	return true
 }
 
-// LocalName returns the name that a DID has at another home, "" for a DID that was seen here, which
+// LocalName returns the name that a DID has at another home, "" for a DID seen here, which
 // keeps its local name.
 func (l *Locator) LocalName(ctx context.Context, did federation.DID, name string) (string, error) {
 	at := Address{MailboxLocation: federation.MailboxLocation{DID: did}}

@@ -60,8 +60,8 @@ func (l *Locator) Recipients(ctx context.Context, ev federation.Event, after fed
 }
 
 // servedOnLink reports whether the gateway wrote a private offer on a network of this home because its
-// recipient is logged in there. The link of an offer that a user of that network made names the
-// offerer alone, and says nothing of the recipient.
+// recipient is logged in there. The link of an offer that a user of that network made names
+// only the offerer, and not the recipient.
 func (l *Locator) servedOnLink(ctx context.Context, did federation.DID, ev federation.Event, v federation.View) (bool, error) {
 	_, home := l.peers.Peer(federation.HomeID(v.Link))
 	if did != v.Offeree || v.Link == "" || home || ev.Arrival.Link == v.Link || !federation.Private(v.Venue) {
@@ -107,7 +107,7 @@ type Outboxes interface {
 	// UnlocatedReaders returns up to limit DIDs after one, in order, for which something waits in
 	// an inbox here, and whose mailbox location the record does not know.
 	UnlocatedReaders(ctx context.Context, after federation.DID, limit int) ([]federation.DID, error)
-	// RouteUnread files a delivery in an outbox for each step that waits in the inbox of a DID and
+	// RouteUnread files a delivery in an outbox for each step waiting in the inbox of a DID and
 	// that no link delivered. It returns how many.
 	RouteUnread(ctx context.Context, did federation.DID, to string, now time.Time) (int, error)
 }

@@ -18,7 +18,7 @@
 //
 // Steps for a DID without a known location, or with a lost route, wait in the outbox [Unrouted].
 // [Locator.Deliver] empties it: it reads the documents, asks all other homes, and hands the step
-// to the home that is found. The record keeps the location. [Locator.Linked] schedules all of them
+// to the found home. The record keeps the location. [Locator.Linked] schedules all of them
 // again when a link to a home comes up. [Locator.Reroute] moves steps there when homes are added or
 // removed.
 //
@@ -74,7 +74,7 @@ type Record interface {
 	Waiting(ctx context.Context, to federation.DID) (entries int, sizeBytes int64, err error)
 	// Lease reserves up to limit unread entries of an inbox for a device, oldest first.
 	Lease(ctx context.Context, to federation.DID, device, session string, now, until time.Time, limit int) ([]federation.Lease, error)
-	// Ack marks a leased entry as read. It returns [federation.ErrLeaseLost] where another
+	// Ack marks a leased entry as read. It returns [federation.ErrLeaseLost] if another
 	// device was given the entry meanwhile.
 	Ack(ctx context.Context, to federation.DID, hold federation.Hold, now time.Time) error
 }
@@ -111,7 +111,7 @@ type Peers interface {
 // Documents reads what is published about DIDs. Its methods block on the network.
 type Documents interface {
 	// MailboxURL returns the address of the mailbox home that the document of a DID names,
-	// "" where it names none.
+	// "" if it names none.
 	MailboxURL(ctx context.Context, did federation.DID) (string, error)
 	// HostHome returns the home that the well-known document of a host names, "" for a host
 	// without such a document.
@@ -221,7 +221,7 @@ func noRoute(did federation.DID, home federation.HomeID) error {
 	return &federation.UnavailableError{What: "route to " + string(did), Err: fmt.Errorf("its mailbox is at %s, which is no peer of this home", home)}
 }
 
-// find returns the mailbox home of a DID. Where no location is known, or its route is lost, it
+// find returns the mailbox home of a DID. If no location is known, or its route is lost, it
 // reads the document of the DID, then the well-known document of its host, and then asks the
 // peers; the first source that names a home wins, and the record keeps the location. A moved mailbox
 // is not searched.
@@ -293,7 +293,7 @@ func (l *Locator) due(did federation.DID, now time.Time) bool {
 	return true
 }
 
-// documented returns the peer that the document of a DID names, "" where it names none.
+// documented returns the peer that the document of a DID names, "" if it names none.
 func (l *Locator) documented(ctx context.Context, did federation.DID) (federation.HomeID, error) {
 	named, err := l.documents.MailboxURL(ctx, did)
 	if err != nil || named == "" {

@@ -23,7 +23,7 @@ func JCS(text []byte) ([]byte, error) {
 }
 
 // canonical returns the canonical form of JSON. The library of RFC 8785 takes seven times as long as
-// the comparison: it is not asked about text that is canonical, as nearly all of it is.
+// the comparison: it is skipped for canonical text, which nearly all of it is.
 func canonical(text []byte) ([]byte, error) {
 	same := jsontext.Value(bytes.Clone(text))
 	if err := same.Canonicalize(); err == nil && bytes.Equal(same, text) {
@@ -85,7 +85,7 @@ func memberLength(text []byte) int {
 	}
 }
 
-// readObject returns the members of a JSON object that has a canonical form.
+// readObject returns the members of a JSON object with a canonical form.
 func readObject(text []byte) (map[string]json.RawMessage, error) {
 	if err := federation.ExactJSON(text); err != nil {
 		return nil, err
@@ -100,7 +100,7 @@ func readObject(text []byte) (map[string]json.RawMessage, error) {
 	return object, nil
 }
 
-// canonicalObject returns the canonical form of an object. Bytes that are not UTF-8 become U+FFFD.
+// canonicalObject returns the canonical form of an object. Invalid UTF-8 becomes U+FFFD.
 func canonicalObject[V any](object map[string]V) ([]byte, error) {
 	text, err := exact.Marshal(object, exact.Deterministic(true), jsontext.AllowInvalidUTF8(true))
 	if err != nil {

@@ -39,7 +39,7 @@ func Rotation() Scheme {
 	return Scheme{Name: "airc-rotate", Document: canonicalWithout("signature", "newKeySignature"), Encoding: inEnvelope(), KeyID: AgentKeyID}
 }
 
-// BareRotation is [Rotation] over the text of the new key alone.
+// BareRotation is [Rotation] over only the text of the new key.
 func BareRotation() Scheme {
 	return Scheme{Name: "airc-rotate-key", Document: newPublicKey, Encoding: inEnvelope(), KeyID: AgentKeyID}
 }
@@ -63,7 +63,7 @@ func LegacyTextless() Scheme {
 	return Scheme{Name: "airc-legacy-textless", Document: withoutText, Encoding: asFound()}
 }
 
-// LegacyFive is the scheme of registries that cover five members alone.
+// LegacyFive is the scheme of registries whose signatures cover only five members.
 func LegacyFive() Scheme {
 	return Scheme{Name: "airc-legacy-five", Document: canonicalOf("from", "to", "text", "timestamp", "nonce"), Encoding: asFound()}
 }

@@ -21,7 +21,7 @@ type maker struct {
 	message      map[string]any
 	text         string // the message of schemes whose message is no JSON
 	uncovered    []string
-	covered      []byte // where it is not the canonical form of the rest
+	covered      []byte // if it is not the canonical form of the rest
 	keyID        func(ed25519.PublicKey) string
 	write        func(kid, sig string) string
 	alphabet     *base64.Encoding

@@ -237,8 +237,8 @@ type Scheme struct {
 	// It returns an error for a message without such bytes.
 	Document func(message []byte) ([]byte, error)
 	Encoding Encoding
-	// KeyID returns the name of a key in the messages of the scheme; nil where messages name
-	// the owner alone.
+	// KeyID returns the name of a key in the messages of the scheme; nil if messages name
+	// only the owner.
 	KeyID func(ed25519.PublicKey) string
 }
 
@@ -437,8 +437,8 @@ func SignHome(ctx context.Context, key federation.SigningKey, message []byte) (s
 func homeDocument(message []byte) []byte { return append([]byte(homePrefix), message...) }
 
 // VerifyHome judges a signature of a home by the keys that its DID had at a time. The error is
-// nil for [federation.Valid] alone; for [federation.Unverifiable] it wraps
-// [*federation.UnavailableError] where a retry may help.
+// nil only for [federation.Valid]; for [federation.Unverifiable] it wraps
+// [*federation.UnavailableError] if a retry may help.
 func VerifyHome(ctx context.Context, keys federation.KeySource, home federation.HomeID, message []byte, signature string, at time.Time) (federation.Verdict, error) {
 	kid, sig, ours := inTag().Read(signature)
 	if !ours {

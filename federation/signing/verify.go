@@ -13,7 +13,7 @@ import (
 // Verify judges the signature of a step against the keys that its From had when the step was
 // received. It fills in the document, the key id and the key.
 //
-// The error is nil for [federation.Valid] alone. It is a [*federation.RefusalError] for a
+// The error is nil only for [federation.Valid]. It is a [*federation.RefusalError] for a
 // step without a signature, with a signature that fails, with the key of another DID, from a
 // did:key whose key cannot be an identity ([federation.InvalidTag]), and with a signature
 // that cannot be judged now ([federation.SignatureUnverifiable]). Any other error is the
@@ -75,7 +75,7 @@ func query(ev federation.Event, kid string) federation.KeyQuery {
 	}
 }
 
-// judgeStrangeKey refuses a key that is known to belong to another DID. An unknown key is no evidence.
+// judgeStrangeKey refuses a key known to belong to another DID. An unknown key is no evidence.
 func judgeStrangeKey(ctx context.Context, keys federation.KeySource, ev federation.Event) (federation.Event, federation.Verdict, error) {
 	if ev.Signature.KeyID == "" {
 		return ev, federation.Unverifiable, federation.Refuse(ev, federation.SignatureUnverifiable, "")

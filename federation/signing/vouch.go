@@ -56,7 +56,7 @@ type Original struct {
 	Network   string    // as in [federation.Arrival]
 	Received  time.Time // when it first arrived
 	Document  string    // the message exactly as received, or the signed document
-	Signature string    // of a signed document; empty where Document contains it
+	Signature string    // of a signed document; empty if Document contains it
 	KeyID     string
 	Key       ed25519.PublicKey
 }
@@ -107,7 +107,7 @@ func (o Original) Evidence(ctx context.Context, publicURL, venue string, secret 
 	}, nil
 }
 
-// capabilityQuery is the member of the query that has the capability of evidence.
+// capabilityQuery is the member of the query with the capability of evidence.
 const capabilityQuery = "k"
 
 // capabilityBytes is how much of the signature over a digest is in a capability.

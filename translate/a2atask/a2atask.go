@@ -79,11 +79,11 @@ type Step struct {
 	Verb    federation.Verb
 	Note    string
 	Context string // JSON or a link; "" for none
-	// Key tells the reports of a task apart: a report with the key of an earlier one is the same one.
+	// Key identifies a report of a task: a report with the key of an earlier one is a repeat.
 	Key string
 }
 
-// Reading is what a task says beyond the state of its handoff.
+// Reading is the content of a task beyond the state of its handoff.
 type Reading struct {
 	Steps    []Step
 	Question *Question // to the offerer; nil for none
@@ -179,8 +179,8 @@ func Lost(why string, state federation.State) Reading {
 }
 
 // result returns the step that completes a handoff with the last message and the artifacts of its
-// task. What the note does not say is in the context: the only data or link by itself, and anything
-// else as the agent sent it.
+// task. The context has the rest: the only data or link by itself, and anything else as the agent
+// sent it.
 func result(last *wire.Message, artifacts []*wire.Artifact) Step {
 	artifacts = slices.DeleteFunc(slices.Clone(artifacts), func(a *wire.Artifact) bool { return a == nil || len(a.Parts) == 0 })
 	produced := &wire.Message{}
@@ -225,7 +225,7 @@ func present(parts wire.ContentParts) wire.ContentParts {
 	return slices.DeleteFunc(slices.Clone(parts), func(p *wire.Part) bool { return p == nil })
 }
 
-// saidBy reports whether a note says all of a message.
+// saidBy reports whether a note has the whole text of a message.
 func saidBy(note string, m *wire.Message) bool {
 	if m == nil || len(m.Parts) == 0 {
 		return true

@@ -13,7 +13,7 @@ import (
 	"baton/translate/a2atask"
 )
 
-// said is a reading in short: each step as its verb, note and context.
+// said is a reading in short form: each step as its verb, note and context.
 type said struct {
 	Steps    []string
 	Question string

@@ -5,7 +5,7 @@
 //
 // The step that opens has no act-id: its event id is that of the handoff. Every
 // act tag is kept verbatim, known or not, because the signature covers whatever
-// was there. A step rides TAGMSG alone. What a bounty is worth ("act-price",
+// was there. A step is only ever a TAGMSG. What a bounty is worth ("act-price",
 // "act-bid", "act-pay-to", "act-tx") is carried like that, and never read.
 //
 // STATUS says which sections of the sources hold.
@@ -177,7 +177,7 @@ func readFrom(ev *federation.Event, own map[string]string) error {
 	return nil
 }
 
-// Encode writes a step that was signed in this dialect with exactly the tags
+// Encode writes a step signed in this dialect with exactly the tags
 // that were signed. Nothing is lost: what does not fit a link is for the link to
 // refuse.
 func (Codec) Encode(s translate.Step) (translate.Tagged, []federation.Loss, error) {
@@ -188,8 +188,8 @@ func (Codec) Encode(s translate.Step) (translate.Tagged, []federation.Loss, erro
 	return translate.Tagged{Command: "TAGMSG", Target: s.Event.Venue, Tags: tags}, nil, nil
 }
 
-// Write returns the fields that a gateway is to sign for a step given by its
-// members alone, with what they cannot carry: a note is cut to 400 characters,
+// Write returns the fields that a gateway is to sign for a step given only by its
+// members, and the losses: a note is cut to 400 characters,
 // and a context that would not fit one message is left out.
 func Write(ev federation.Event) (map[string]string, []federation.Loss) {
 	fields := map[string]string{

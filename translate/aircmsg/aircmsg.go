@@ -103,15 +103,15 @@ type Step struct {
 	Verb federation.Verb
 	// Explicit says that the payload named the verb, so that its type means nothing.
 	Explicit bool
-	// Handoff and Refs name the handoff, each zero where the payload does not: by
+	// Handoff and Refs name the handoff, each zero if the payload does not: by
 	// its id, and by the ids of messages about it.
 	Handoff federation.HandoffID
 	Refs    []string
 	Note    string
 	Context string // JSON, or a reference to it
-	// ContextHash is that of what Context refers to; empty where the sender named none.
+	// ContextHash is that of what Context refers to; empty if the sender named none.
 	ContextHash string
-	Proof       *Proof // nil where the sender signed no document of its own
+	Proof       *Proof // nil if the sender signed no document of its own
 
 	// The terms of an offer.
 
@@ -165,7 +165,7 @@ type mentioned struct {
 func Mention(id federation.HandoffID) json.RawMessage {
 	var m mentioned
 	m.Type, m.Data.Handoff.ID = TypeMessage, id.String()
-	text, _ := json.Marshal(m) //nolint:errchkjson // strings alone
+	text, _ := json.Marshal(m) //nolint:errchkjson // only strings
 	return text
 }
 

@@ -224,7 +224,7 @@ func (s *Step) readHash(text string) error {
 // there reports whether a member was sent, and not null.
 func there(member json.RawMessage) bool { return len(member) > 0 && string(member) != "null" }
 
-// object returns members as one JSON object, "" where there are none.
+// object returns members as one JSON object, "" if there are none.
 func object(members map[string]json.RawMessage) string {
 	if len(members) == 0 {
 		return ""
@@ -401,7 +401,7 @@ func (s *Step) readDeadline(member string, value json.RawMessage) error {
 }
 
 // context returns the reference of an offer, else its context as JSON: as it was
-// sent where the payload has nothing beside it, else under its name among what
+// sent if the payload has nothing beside it, else under its name among what
 // sessions and flat payloads hold.
 func (t terms) context(work task) string {
 	if t.Handoff.ContextRef != "" {

@@ -2,7 +2,7 @@
 
 // # Fidelity
 //
-// What becomes of each field of a step, out, and of each member of a payload, in. Kept
+// The treatment of each field of a step, out, and of each member of a payload, in. Kept
 // is what has the same name on the other side.
 //
 //	field of a step  out, into the payload

@@ -52,7 +52,7 @@ func TestTheFidelityTableIsThatOfTheCodec(t *testing.T) {
 	}
 }
 
-// probe is the value that is looked for.
+// probe is the value looked for.
 const probe = "zq7probe"
 
 // outbound tells where each field of a step is in the payloads that carry it.
@@ -139,7 +139,7 @@ func paths(value any, at, find string, found map[string]bool) {
 	}
 }
 
-// fate tells what became of a field that was found under some names.
+// fate tells what became of a field found under some names.
 func fate(field string, names []string, under string) string {
 	if len(names) == 0 {
 		return "lost"
@@ -151,7 +151,7 @@ func fate(field string, names []string, under string) string {
 	return "moved: " + strings.Join(names, ", ")
 }
 
-// inbound tells where each member of a payload is in the step that is read.
+// inbound tells where each member of a payload is in the read step.
 func inbound(t *testing.T) []string {
 	t.Helper()
 	id := federation.EventID{9}.String()

@@ -41,7 +41,7 @@ func Encode(s translate.Step) (translate.Tagged, error) {
 	return m, err
 }
 
-// Rewrite returns the fields that a gateway signs for a step that was signed already, in
+// Rewrite returns the fields that a gateway signs for a step signed already, in
 // the dialect of the step, and the members that they cannot carry. Tags that no codec knows
 // stay: all of them within one dialect, and only user tags (prefix "x-") into the other.
 func Rewrite(ev federation.Event, signed federation.Dialect) (map[string]string, []federation.Loss) {

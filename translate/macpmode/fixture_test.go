@@ -28,7 +28,7 @@ const (
 	skew      = int64(120_000)
 )
 
-// vectors returns the folder of the fixtures, "" where none is at hand.
+// vectors returns the folder of the fixtures, "" if none is at hand.
 func vectors(t *testing.T) string {
 	t.Helper()
 	dir := os.Getenv("BATON_VECTORS")
@@ -71,7 +71,7 @@ func (l *live) take(t *testing.T, entry *historyv1.Entry) {
 	l.history = append(l.history, text)
 }
 
-// start returns a session that was started.
+// start returns a started session.
 func start(t *testing.T, owner string, p *macpv1.SessionStartPayload, policy *macpv1.PolicyDescriptor) *live {
 	t.Helper()
 	if policy == nil {

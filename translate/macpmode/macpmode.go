@@ -8,7 +8,7 @@
 // session.
 //
 // The handoff mode moves responsibility: one pending offer at a time, with a target that never
-// changes; the owner adds context, the target alone accepts or declines, and a Commitment alone
+// changes; the owner adds context, only the target accepts or declines, and only a Commitment
 // resolves the session. [Describe] returns the handoff of an offer.
 //
 // STATUS says which sections of the sources hold.
@@ -52,7 +52,7 @@ const (
 	TypeSessionCancel  = "SessionCancel"
 	TypeSessionSuspend = "SessionSuspend"
 	TypeSessionResume  = "SessionResume"
-	TypeSessionExpire  = "SessionExpire" // of this runtime alone: the session has expired
+	TypeSessionExpire  = "SessionExpire" // only of this runtime: the session has expired
 )
 
 // RuntimeSender is the sender of the entries that the runtime itself writes.
@@ -163,7 +163,7 @@ type Carry struct {
 	Profile  string   `json:"macp_profile,omitempty"`
 	Href     string   `json:"href,omitempty"`
 
-	// Of a step alone:
+	// Only of a step:
 	HandoffID string          `json:"handoff_id,omitempty"`
 	Event     string          `json:"event,omitempty"` // the ID of the step
 	Verb      string          `json:"verb,omitempty"`
@@ -182,7 +182,7 @@ type Signed struct {
 	Signature  string `json:"signature"`
 }
 
-// Reference is a context that is stored elsewhere.
+// Reference is a context stored elsewhere.
 type Reference struct {
 	URI    string `json:"uri"`
 	SHA256 string `json:"sha256,omitempty"`

@@ -57,7 +57,7 @@ type Session struct {
 	Length, Sequence uint64
 	// Filed is the entry up to which the steps of the session are filed as steps of handoffs.
 	Filed uint64
-	// Planned is the ID with which the step of the next entry is filed, where it is not the ID of
+	// Planned is the ID with which the step of the next entry is filed, if it is not the ID of
 	// that entry; "" for none.
 	Planned string
 	// Signal is the last signal about the work of the session, a serialized envelope.
@@ -123,7 +123,7 @@ func (s *Session) AcceptedAt(messageID string) (int64, bool) {
 	return at, seen
 }
 
-// Pending returns from when on steps of the session wait to be filed, and false where none does.
+// Pending returns from when on steps of the session wait to be filed, and false if none does.
 func (s *Session) Pending() (at int64, waits bool) { return s.workAt, s.work > s.Filed }
 
 // Weight is a measure of the memory that the session takes.
@@ -299,7 +299,7 @@ func (s *Session) endsAt() int64 {
 	return s.Expires
 }
 
-// implicitAt returns when the runtime accepts the pending offer, and nil where it never does.
+// implicitAt returns when the runtime accepts the pending offer, and nil if it never does.
 //
 // spec: RFC-MACP-0010 §5.1
 func (s *Session) implicitAt() (int64, *Offer) {
@@ -342,7 +342,7 @@ func (s *Session) Control(kind string, payload proto.Message, at int64) (*histor
 	return entry, nil
 }
 
-// CheckControl judges a call that cancels, suspends or resumes the session. It returns nil where the
+// CheckControl judges a call that cancels, suspends or resumes the session. It returns nil if the
 // session is final, or is in the wanted state already.
 func (s *Session) CheckControl(kind, sender, reason string, now int64) (*historyv1.Entry, error) {
 	if !s.MayCommit(sender) && sender != s.Initiator {

@@ -17,7 +17,7 @@ import (
 	"baton/translate/macpmode/taskv1"
 )
 
-// TaskMode is the task mode. The gateway uses it on runtimes of other operators alone: the work of
+// TaskMode is the task mode. The gateway uses it only on runtimes of other operators: the work of
 // a handoff goes on in a session of that mode after the transfer.
 //
 // spec: RFC-MACP-0009
@@ -130,7 +130,7 @@ func contextOfUpdate(p *taskv1.TaskUpdatePayload) string {
 	return object(members)
 }
 
-// inline returns bytes as the inline context of a step; "" where they are none.
+// inline returns bytes as the inline context of a step; "" if they are none.
 func inline(content []byte) string {
 	var text bytes.Buffer
 	if json.Compact(&text, content) != nil || !federation.InlineContext(text.String()) {
@@ -202,7 +202,7 @@ func saysAll(context string, names ...string) bool {
 	return context == "" || len(members) == 0 && strings.HasPrefix(context, "{")
 }
 
-// membersOf returns the members of a context; none where it is no JSON object.
+// membersOf returns the members of a context; none if it is no JSON object.
 func membersOf(context string) map[string]json.RawMessage {
 	var members map[string]json.RawMessage
 	if federation.DecodeJSON([]byte(context), &members) != nil {

@@ -17,7 +17,7 @@ func noted() []string {
 	return []string{"handoff", "for", "fields", "stamped", "arrival"}
 }
 
-// NamesEachField checks that a fidelity table says what becomes of each field of a step, and names
+// NamesEachField checks that a fidelity table has the treatment of each field of a step, and names
 // each field once in a direction.
 func NamesEachField(t *testing.T, table []Fidelity) {
 	t.Helper()

@@ -23,7 +23,7 @@ const (
 	NotTaken Place = "lost"
 )
 
-// Fidelity is one row of the fidelity table of a format: what becomes of one member in one
+// Fidelity is one row of the fidelity table of a format: the treatment of one member in one
 // direction.
 type Fidelity struct {
 	Way   Way

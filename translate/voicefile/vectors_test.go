@@ -38,7 +38,7 @@ type vectors struct {
 	}
 }
 
-// read reads one file of vectors. It returns false where the environment names no folder.
+// read reads one file of vectors. It returns false if the environment names no folder.
 func read(t *testing.T, name string, into any) bool {
 	t.Helper()
 	dir := os.Getenv("BATON_VECTORS")
@@ -86,7 +86,7 @@ func TestFilesOfTheReferenceHaveTheirHMAC(t *testing.T) {
 	}
 }
 
-// verdicts is the code for each case of the vectors, "" for a file that is taken. A comment
+// verdicts is the code for each case of the vectors, "" for a taken file. A comment
 // marks what the reference judges otherwise.
 func verdicts() map[string]voicefile.Code {
 	return map[string]voicefile.Code{

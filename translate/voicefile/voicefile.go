@@ -71,7 +71,7 @@ var ErrUnreadable = errors.New("voicefile: no handoff file")
 
 // Sealed is a file whose HMAC was not verified yet. Nothing in it is to be trusted.
 type Sealed struct {
-	From, To string // "" where the member is no text
+	From, To string // "" if the member is no text
 	hmac     string
 	members  object
 }
@@ -116,7 +116,7 @@ func seal(unsigned object, secret string) []byte {
 	return mac.Sum(nil)
 }
 
-// Open returns the handoff in a file that is addressed to an agent, after it verified the HMAC.
+// Open returns the handoff in a file addressed to an agent, after it verified the HMAC.
 // Its error is an [*Error]. No secret at all is [NoSecret].
 func (s Sealed) Open(secrets []string, now time.Time, skew time.Duration) (File, error) {
 	switch {
@@ -159,7 +159,7 @@ type File struct {
 	Carry      json.RawMessage // x_fed, which a gateway added; nil for none
 	Key        string          // as of [Sealed.Key]
 	// Context is the transcript and all members that the protocol does not name, as one JSON
-	// object. It is empty where the transcript is empty and there are no others.
+	// object. It is empty if the transcript is empty and there are no others.
 	Context string
 }
 

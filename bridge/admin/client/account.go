@@ -130,7 +130,7 @@ func (a *Account) store(ctx context.Context, _ string, content []byte) (address,
 	return kept.URL, kept.SHA256, err
 }
 
-// waitTime bounds one wait: a proxy ends a request that is silent for a minute.
+// waitTime bounds one wait: proxies end a request after a minute of silence.
 const waitTime = 50 * time.Second
 
 // Inbox is [participant.Account.Inbox].

@@ -128,7 +128,7 @@ func (c *Client) Backup(ctx context.Context) (io.ReadCloser, error) {
 	return response.Body, nil
 }
 
-// Readiness returns the answer of /readyz, which has a body also where the gateway is not ready;
+// Readiness returns the answer of /readyz, which has a body also if the gateway is not ready;
 // with peers it covers the links to other homes.
 func (c *Client) Readiness(ctx context.Context, peers bool) (admin.Readiness, error) {
 	var ready admin.Readiness

@@ -162,7 +162,7 @@ func (p *Public) post(ctx context.Context, operation string, arguments []byte) (
 	return answer, err
 }
 
-// token returns an access token that is not the refused one, and logs in or renews if necessary.
+// token returns an access token other than the refused one, and logs in or renews if necessary.
 func (p *Public) token(ctx context.Context, refused string) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -181,7 +181,7 @@ func (p *Public) token(ctx context.Context, refused string) (string, error) {
 	return got.Access, nil
 }
 
-// kept is what is kept of a pairing, in a file of mode 0600.
+// kept is the state of a pairing, in a file of mode 0600.
 type kept struct {
 	Gateway string `json:"gateway"`
 	Code    string `json:"code"` // digest of the pairing code

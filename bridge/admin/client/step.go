@@ -29,13 +29,13 @@ type Step struct {
 	Context string    // a file, or an https or at address; "" for none
 	// Content is a context that is JSON already; nil for none, and where there is a Context.
 	Content  []byte
-	Replaces federation.HandoffID // of an offer that is signed here
-	ID       federation.EventID   // of a step that is signed here; zero for a new one
-	// Key signs the step in this process. Where it is nil, the gateway vouches for Ask.From.
+	Replaces federation.HandoffID // of an offer signed here
+	ID       federation.EventID   // of a step signed here; zero for a new one
+	// Key signs the step in this process. If it is nil, the gateway vouches for Ask.From.
 	Key *federation.SigningKey
 }
 
-// Take submits a step, signed where there is a key for it. A step that waits for a key or
+// Take submits a step, signed if there is a key for it. A step waiting for a key or
 // for the ruling of another home is a [*bridge.ProblemError].
 func (c *Client) Take(ctx context.Context, s Step) (admin.Filed, error) {
 	content, err := contextOf(&s)
@@ -66,10 +66,10 @@ func (c *Client) Take(ctx context.Context, s Step) (admin.Filed, error) {
 	return filed, err
 }
 
-// gateway is what a step that is signed here needs of its gateway: the operator API or the calls of
+// gateway is the part of a gateway that signing a step here needs: the operator API or the calls of
 // a participant. It blocks on the gateway.
 type gateway interface {
-	// place returns where an offer will be written, and in which dialect.
+	// place returns the venue of an offer, and its dialect.
 	place(ctx context.Context, from, to, channel string) (venue string, tags federation.Dialect, err error)
 	// handoff returns the handoff of a step.
 	handoff(ctx context.Context, id string, verb federation.Verb) (federation.View, error)
@@ -77,7 +77,7 @@ type gateway interface {
 	store(ctx context.Context, owner string, content []byte) (address, hash string, err error)
 }
 
-// sign returns the request for a step as a document that was signed here. The key stays in this
+// sign returns the request for a step as a document signed here. The key stays in this
 // process. The document is made here too: the gateway is only asked for the place of the step.
 func sign(ctx context.Context, g gateway, s Step, content stepContext) (admin.Ask, error) {
 	var none admin.Ask
@@ -145,7 +145,7 @@ func contextOf(s *Step) (content stepContext, err error) {
 	return content, nil
 }
 
-// readContext returns an address as it is, JSON in its shortest form where a step can hold that,
+// readContext returns an address as it is, JSON in its shortest form if a step can hold that,
 // and the content of any other file.
 func readContext(source string) (stepContext, error) {
 	if source == "" || strings.HasPrefix(source, "https://") || strings.HasPrefix(source, "at://") {
@@ -175,8 +175,8 @@ func shortest(content []byte) stepContext {
 	return stepContext{file: content}
 }
 
-// refer returns the context as a request has it. A text that does not fit its step after all is
-// stored by the gateway itself.
+// refer returns the context in the form of a request. If a text turns out too long for its step,
+// the gateway stores it.
 func (c *Client) refer(ctx context.Context, content stepContext, owner string) (text, hash string, err error) {
 	if content.file == nil {
 		return content.text, "", nil

@@ -177,7 +177,7 @@ func (p *Page) act(w http.ResponseWriter, r *http.Request, s session) {
 	http.Redirect(w, r, f.back, http.StatusSeeOther)
 }
 
-// told says what an action did.
+// told returns a sentence about the effect of an action.
 func told(a action, f form, changed int) string {
 	switch {
 	case a.choices != nil:

@@ -82,7 +82,7 @@ func (r request) older(parameter, cursor string) string {
 	return address + "?" + query.Encode()
 }
 
-// flag returns a flag of a command for a parameter of the page, nothing where it is not set.
+// flag returns a flag of a command for a parameter of the page, nothing if it is not set.
 func (r request) flag(name string) []string {
 	if value := r.query.Get(name); value != "" {
 		return []string{"--" + name, value}

@@ -154,7 +154,7 @@ type layout struct {
 
 	Home          federation.HomeID
 	Script, Style string
-	Address       string // of the page, for its events; "" where nothing changes
+	Address       string // of the page, for its events; "" if nothing changes
 	CSRF          string // "" without a session
 	Token         federation.OperatorToken
 	Nav           []navLink
@@ -267,7 +267,7 @@ type watchedPage struct {
 // maxWatched bounds the pages of one stream.
 const maxWatched = 16
 
-// watchedPages returns the pages of addresses, or all lists where there is none. It returns false
+// watchedPages returns the pages of addresses, or all lists if there is none. It returns false
 // for an address that no page has.
 func watchedPages(addresses []string) ([]*watchedPage, bool) {
 	if len(addresses) == 0 {

@@ -24,7 +24,7 @@ const cookieName = "baton_session"
 const sessionLife = 12 * time.Hour
 
 // maxSessions bounds the sessions of a process: operators have a few each. The oldest one ends
-// where there are more.
+// if there are more.
 const maxSessions = 1 << 10
 
 // session is the login of one browser.
@@ -58,12 +58,12 @@ func (s *sessions) begin(token federation.OperatorToken, now time.Time) *http.Co
 	defer s.mu.Unlock()
 	s.makeRoom(now)
 	s.all[sha256.Sum256([]byte(text))] = &kept{token: token.Digest, csrf: rand.Text(), began: now, ends: ends}
-	return &http.Cookie{ //nolint:gosec // the login sets Secure where the request came over TLS
+	return &http.Cookie{ //nolint:gosec // the login sets Secure if the request came over TLS
 		Name: cookieName, Value: text, Path: "/", Expires: ends, MaxAge: int(ends.Sub(now).Seconds()), HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	}
 }
 
-// makeRoom drops the sessions that are over, and the oldest one where there are still too many.
+// makeRoom drops the sessions that are over, and the oldest one if there are still too many.
 func (s *sessions) makeRoom(now time.Time) {
 	var oldest [32]byte
 	for id, each := range s.all {
@@ -148,7 +148,7 @@ func (p *Page) login(w http.ResponseWriter, r *http.Request) {
 
 func (p *Page) logout(w http.ResponseWriter, r *http.Request, s session) {
 	p.sessions.end(s.id)
-	http.SetCookie(w, &http.Cookie{Name: cookieName, Path: "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil}) //nolint:gosec // Secure where the request came over TLS
+	http.SetCookie(w, &http.Cookie{Name: cookieName, Path: "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil}) //nolint:gosec // Secure if the request came over TLS
 	http.Redirect(w, r, prefix+"login", http.StatusSeeOther)
 }
 
@@ -192,7 +192,7 @@ func (p *Page) guarded(next http.Handler) http.Handler {
 	})
 }
 
-// foreign returns why a change was asked for by another site, "" where it was not. A client that is
+// foreign returns why a change was asked for by another site, "" if it was not. A client that is
 // no browser sends neither header. A page under Referrer-Policy no-referrer sends its forms with the
 // origin "null", as other sites can: then Sec-Fetch-Site decides.
 func foreign(r *http.Request) string {

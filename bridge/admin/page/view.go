@@ -53,7 +53,7 @@ type table struct {
 	Caption string
 	Columns []string
 	Rows    []row
-	Empty   string // said where there is no row
+	Empty   string // said if there is no row
 	Older   string // address of the next page, "" after the last
 }
 

@@ -164,8 +164,8 @@ func Handoff(out io.Writer, h admin.Handoff) error {
 	return columns.Flush()
 }
 
-// WriteKey writes the names by which other programs know a key, each on a line. A secret has a
-// fingerprint alone.
+// WriteKey writes the names by which other programs know a key, each on a line. A secret has only
+// a fingerprint.
 func WriteKey(out io.Writer, key admin.Key) error {
 	lines := []string{key.PublicKey, key.KeyID}
 	switch {
@@ -218,7 +218,7 @@ func Explanation(out io.Writer, e admin.Explanation, now time.Time) error {
 	return d.print(out)
 }
 
-// routeLine says where a mailbox is, and the source of that.
+// routeLine returns the place of a mailbox, and the source of that.
 func routeLine(r admin.Route) string {
 	if r.Home == "" {
 		return string(r.DID) + "  nowhere yet: no home is known to have it"
@@ -270,7 +270,7 @@ func nextLine(n admin.Next, now time.Time) string {
 	return line + ", " + strings.Join(attempts(n, now), ", ")
 }
 
-// attempts says how a delivery stands, and when it is tried.
+// attempts returns the status of a delivery, and the time of its next attempt.
 func attempts(n admin.Next, now time.Time) []string {
 	parts := []string{fmt.Sprintf("tried %d times", n.Attempts)}
 	if n.LinkState != "" {

@@ -89,7 +89,7 @@ func Checks(out io.Writer, checks []admin.Check) error {
 
 // A line about a change does not say whether the change was made: the command marks a dry run.
 
-// Erased returns what was erased, and a line for each thing that is left to do.
+// Erased returns what was erased, and a line for each thing left to do.
 func Erased(done admin.Erased) []string {
 	lines := []string{fmt.Sprintf("%s: erased %d handoffs with %d documents, %d messages, %d originals, %d contexts; dropped %d that waited, %d notices, answers and webhooks, %d histories",
 		done.DID, done.Handoffs, done.Documents, done.Messages, done.Evidence, done.Contexts, done.Waiting, done.Other, done.Journals)}

@@ -40,7 +40,7 @@ type Deps struct {
 	participant.Deps
 
 	Agents     Agents
-	Hooks      bridge.Webhooks // nil where the gateway has none
+	Hooks      bridge.Webhooks // nil if the gateway has none
 	PublicKeys PublicKeys
 	Version    string // of the gateway
 }
@@ -125,7 +125,7 @@ type Config struct {
 	Agents []a2aclient.Config `toml:"agents"`
 }
 
-// DefaultConfig returns the table as it is where the file says nothing.
+// DefaultConfig returns the defaults of the table.
 func DefaultConfig() Config { return Config{Enabled: true} }
 
 // Network describes the cards and tasks of A2A. Its link gets the ports of each link in the place
@@ -185,7 +185,7 @@ func (l *Link) origin(ctx context.Context, offer federation.Event) (origin, erro
 	return originIn(text), nil
 }
 
-// originIn returns the message in the evidence of an offer, the zero origin where it has none.
+// originIn returns the message in the evidence of an offer, the zero origin if it has none.
 func originIn(text []byte) origin {
 	var e evidence
 	var d document

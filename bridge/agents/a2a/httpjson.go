@@ -232,7 +232,7 @@ type restStatus struct {
 	Details []*errordetails.Typed `json:"details,omitempty"`
 }
 
-// restErrorOf returns an error as its caller is told.
+// restErrorOf returns an error in the form of HTTP+JSON, and its status.
 func (l *Link) restErrorOf(ctx context.Context, req request, err error) (restError, int) {
 	told := l.errorOf(ctx, req, err)
 	status, name := http.StatusBadRequest, "FAILED_PRECONDITION"

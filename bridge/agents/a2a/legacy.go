@@ -64,7 +64,7 @@ func legacyCall[T any](ctx context.Context, h legacy, method string, params any)
 	return result, nil
 }
 
-// told returns an error as the library tells it.
+// told returns the error of the library for an error.
 func (h legacy) told(ctx context.Context, err error) error {
 	told := h.link.errorOf(ctx, h.req, err)
 	kind := wire.ErrInternalError
@@ -197,7 +197,7 @@ func (legacy) GetExtendedAgentCard(context.Context, *wire.GetExtendedAgentCardRe
 	return nil, wire.ErrExtendedCardNotConfigured
 }
 
-// legacyCardPath is where clients before 0.3 look for the card of a server.
+// legacyCardPath is the path of the card of a server for clients before 0.3.
 const legacyCardPath = "/.well-known/agent.json"
 
 // withLegacyMembers returns a signed card with the members that readers of 0.3 need. The signature

@@ -7,8 +7,8 @@ import (
 	"baton/federation"
 )
 
-// originalNames are the names of members as the protocol buffers of A2A have them, where these differ
-// from the names in JSON. Parsers of ProtoJSON read both.
+// originalNames are the names of members in the protocol buffers of A2A that differ from the names in
+// JSON. Parsers of ProtoJSON read both.
 //
 // spec: a2a-1.0 §5.5
 func originalNames() map[string]string {

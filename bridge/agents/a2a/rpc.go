@@ -133,7 +133,7 @@ func (l *Link) call(ctx context.Context, req request) (any, error) {
 	return nil, fault(codeMethodNotFound, "there is no method "+req.Method)
 }
 
-// parse reads a request. The ID is known also of a request that is refused after it was read.
+// parse reads a request. The ID is known also of a request refused after it was read.
 func (l *Link) parse(r *http.Request) (request, error) {
 	var req request
 	body, err := io.ReadAll(io.LimitReader(r.Body, l.deps.HTTP.MaxBodyBytes+1))

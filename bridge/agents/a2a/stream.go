@@ -51,7 +51,7 @@ func (l *Link) follow(ctx context.Context, f *fold, show func(update) error, bea
 	}
 }
 
-// unlessOver returns an error, nil where ctx has ended: then the error is that of ctx.
+// unlessOver returns an error, nil if ctx has ended: then the error is that of ctx.
 func unlessOver(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil //nolint:nilerr // the caller has waited long enough, or is gone
@@ -138,8 +138,8 @@ func (l *Link) stillAllowed(ctx context.Context, req request) error {
 	return err
 }
 
-// attend passes a task and what happens to it to show, until the task is over, the client leaves or may
-// not read any more, or the gateway stops. It calls beat at each heartbeat.
+// attend passes a task and its updates to show, until the task is over, the client leaves or may not
+// read any more, or the gateway stops. It calls beat at each heartbeat.
 func (l *Link) attend(ctx context.Context, req request, f *fold, show func(update) error, beat func() error) error {
 	if !l.deps.Streams.Take(l.deps.HTTP.MaxStreams) {
 		return &federation.UnavailableError{What: "another stream", RetryAfter: heartbeat}

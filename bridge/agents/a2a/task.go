@@ -21,7 +21,7 @@ const expired = "expired"
 
 // origin is what the record knows about the message that made a task.
 type origin struct {
-	contextID string        // of the client; "" where it named none
+	contextID string        // of the client; "" if it named none
 	message   *wire.Message // as it was sent; nil for an offer of another network
 }
 
@@ -70,7 +70,7 @@ type statusUpdate struct {
 	Status    status      `json:"status"`
 }
 
-// stateOf returns the state of the task of a handoff that has a state. The states of bounties
+// stateOf returns the state of the task of a handoff with a state. The states of bounties
 // are among them, and a state of a later kind is told by whether it is over.
 func stateOf(s federation.State, over bool) wire.TaskState {
 	switch s {
@@ -122,7 +122,7 @@ func (s scene) newFold(v federation.View, o origin) *fold {
 	return &fold{scene: s, view: v, info: info, from: o}
 }
 
-// unshown is for a reader that wants the task after the last step alone.
+// unshown is for a reader that wants only the task after the last step.
 func unshown(update) error { return nil }
 
 // add reads one step, and returns the events of a stream that it is.
@@ -185,7 +185,7 @@ func (f *fold) metadata() map[string]any {
 	return m
 }
 
-// historyOf returns the message of a step, nil for a step that the status alone tells.
+// historyOf returns the message of a step, nil for a step that is only in the status.
 func (f *fold) historyOf(e federation.Entry) *wire.Message {
 	switch {
 	case e.Version == 1:

@@ -161,7 +161,7 @@ func (l *Link) cancelTask(ctx context.Context, req request) (any, error) {
 	return f.task(), nil
 }
 
-// How many tasks a page has where the request names no number, and at most.
+// How many tasks a page has if the request names no number, and at most.
 const (
 	defaultPage = 50
 	maxPage     = 100

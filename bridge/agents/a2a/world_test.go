@@ -297,7 +297,7 @@ type outside struct {
 	mu     sync.Mutex
 	status int
 	posts  []posted
-	came   chan struct{} // gets a token for each post, where it is not nil
+	came   chan struct{} // gets a token for each post, if it is not nil
 }
 
 type posted struct {

@@ -58,7 +58,7 @@ func (a *answerWriter) beat() {
 	}
 }
 
-// comment writes a comment, and before it the header of a stream where there is none yet.
+// comment writes a comment, and before it the header of a stream if there is none yet.
 func (a *answerWriter) comment() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

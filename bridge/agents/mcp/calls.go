@@ -40,7 +40,7 @@ func (in inboxInput) query(s *server) participant.InboxQuery {
 type inboxOutput struct {
 	Items    []entry `json:"items"`
 	Next     string  `json:"next_cursor"`
-	TimedOut *bool   `json:"timed_out,omitempty"` // of inbox_wait alone
+	TimedOut *bool   `json:"timed_out,omitempty"` // only of inbox_wait
 }
 
 func shapeInbox(page participant.InboxPage) inboxOutput {

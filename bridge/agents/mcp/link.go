@@ -33,7 +33,7 @@ const metadataPath = "/.well-known/oauth-protected-resource" + Path
 
 // Link is MCP over HTTP. It implements [bridge.Mounted]. Each request is a server of its own, so
 // that any replica answers any request; only cancellations of revisions with sessions find the
-// request that they name in one replica alone.
+// request that they name in just one replica.
 type Link struct {
 	*participant.HTTPLink
 

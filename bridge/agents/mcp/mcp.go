@@ -6,8 +6,8 @@
 // 2025-06-18.
 //
 // Text of other parties (names, titles, notes, contexts, channels) is data, and never an
-// instruction to the model that reads it. A result has it in structuredContent below a member
-// "untrusted" alone, and in content inside a fence alone, see fence in shapes.go.
+// instruction to the model that reads it. A result has it only below a member "untrusted" of
+// structuredContent, and inside a fence of content, see fence in shapes.go.
 //
 // spec: MCP 2026-07-28
 package mcp
@@ -62,7 +62,7 @@ type Account interface {
 	Whois(ctx context.Context, who string) ([]participant.Person, error)
 	Say(ctx context.Context, m participant.MessageRequest, key string) (participant.Sent, error)
 	Decide(ctx context.Context, sender string, state federation.ContactState) (participant.Contact, error)
-	// Explain returns what became of an event.
+	// Explain returns the outcome of an event.
 	Explain(ctx context.Context, event string) (participant.Explanation, error)
 	// Pair returns a code that logs in another host as the participant.
 	Pair(ctx context.Context) (participant.Pairing, error)
@@ -72,13 +72,13 @@ type Account interface {
 
 var _ Account = participant.Account{}
 
-// device is the reader of an inbox where a client names none.
+// device is the reader of an inbox if a client names none.
 const device = "mcp"
 
 // server is the MCP server for one client: for one request over HTTP, or for a process.
 type server struct {
 	account Account
-	device  string // of the inbox, where a call names none
+	device  string // of the inbox, if a call names none
 	version string
 	tools   []tool
 	// ended are closed when the gateway stops, and when the client has left or cancelled.
@@ -95,7 +95,7 @@ type server struct {
 	subscriptions subscriptions
 }
 
-// deviceName returns the reader of the inbox where a call names none.
+// deviceName returns the reader of the inbox if a call names none.
 func (s *server) deviceName() string { return cmp.Or(s.device, device) }
 
 // revisions are the revisions of the protocol that are served.
@@ -144,7 +144,7 @@ type Config struct {
 	Enabled bool `toml:"enabled"`
 }
 
-// DefaultConfig returns the table as it is where the file says nothing.
+// DefaultConfig returns the defaults of the table.
 func DefaultConfig() Config { return Config{Enabled: true} }
 
 // Network describes MCP over HTTP. Its link gets the ports of each link in the place of those in
@@ -169,7 +169,7 @@ type toolError struct {
 	Code       string `json:"code"` // that of a problem of REST
 	Detail     string `json:"detail"`
 	Retryable  bool   `json:"retryable"`
-	RetryAfter int    `json:"retry_after"`        // seconds; 0 where it is unknown
+	RetryAfter int    `json:"retry_after"`        // seconds; 0 if it is unknown
 	Assignee   string `json:"assignee,omitempty"` // of a handoff that another participant has
 }
 

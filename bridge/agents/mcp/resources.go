@@ -32,7 +32,7 @@ const (
 // codeNoResource is the error of an unknown resource before the revision 2026-07-28.
 const codeNoResource = -32002
 
-// newestRevision is the revision that has no sessions.
+// newestRevision is the revision with no sessions.
 const newestRevision = "2026-07-28"
 
 func (s *server) addResources() {

@@ -221,7 +221,7 @@ func (u untrusted) add(name, text string) {
 	}
 }
 
-// String returns the three lines of the fence, "" where there is nothing inside.
+// String returns the three lines of the fence, "" if there is nothing inside.
 func (f fence) String() string {
 	if len(f.untrusted) == 0 {
 		return ""

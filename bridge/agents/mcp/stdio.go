@@ -19,7 +19,7 @@ import (
 
 // Options are the options of [Serve].
 type Options struct {
-	Device  string // of the inbox, where a call names none; "" for "mcp"
+	Device  string // of the inbox, if a call names none; "" for "mcp"
 	Version string // of the program
 	// Channel wakes the client with each arrival, on hosts that have channels.
 	Channel bool
@@ -118,7 +118,7 @@ type arrival struct {
 	Meta    map[string]string `json:"meta"`
 }
 
-// wake sends a notification for each entry that waits in the inbox, after what the device has
+// wake sends a notification for each entry waiting in the inbox, after what the device has
 // acknowledged, and for each that arrives. It blocks until ctx ends.
 func (s *server) wake(ctx context.Context, w *waker) {
 	select {

@@ -246,7 +246,7 @@ func forgeForm(t *testing.T, s *score) {
 	post(h, "", "session")
 	post(h, foreign, "session") // the attacker's request in the browser of the person
 	post(attacker, own, "session")
-	post(attacker, foreign, "session") // a browser that is not logged in
+	post(attacker, foreign, "session") // a browser without a login
 	get := h.do(t, http.MethodGet, g.url+"/oauth/authorize?"+url.Values{"form": {own}, "as": {"session"}}.Encode(), nil)
 	s.try(get.header.Get("Location") != "")
 	if answer := h.answerOf(t, h.do(t, http.MethodPost, g.url+"/oauth/authorize", url.Values{"form": {own}, "as": {"session"}}, "Origin", g.url, "Sec-Fetch-Site", "same-origin")); answer.Get("code") == "" {

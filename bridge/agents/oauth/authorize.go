@@ -41,7 +41,7 @@ type sealedForm struct {
 	Browser string  `json:"b"` // digest of its cookie
 }
 
-// view is what a page shows.
+// view is the content of a page.
 type view struct {
 	Title, Alert string
 	Back         template.URL // a checked address of the client; "" for none
@@ -55,11 +55,11 @@ type askView struct {
 	Client  string // as it calls itself, "" for a client without a name
 	Address string // of its document; "" for a client that registered itself
 	Unread  bool   // the document could not be fetched
-	// Where its tokens go: the host or the scheme of its redirect. "" for a device.
+	// Target receives its tokens: the host or the scheme of its redirect. "" for a device.
 	Target    string
 	Here      bool // the target is a program on the machine of the browser
 	Form      string
-	Name, DID string // of the party that this browser is logged in as; "" for none
+	Name, DID string // of the party whose login this browser has; "" for none
 	Enrol     bool   // strangers may register
 	Code      string // as typed before
 }
@@ -163,7 +163,7 @@ func (s *Server) checkRequest(asked request, q url.Values) error {
 	return s.checkResource(asked.Resource)
 }
 
-// sendError tells a client why its request is refused. A registration is free, so its redirect may
+// sendError sends a client the reason for a refused request. A registration is free, so its redirect may
 // lead anywhere: only programs on the machine of the browser are called without a click.
 //
 // spec: RFC 9700 §4.11.2
@@ -193,7 +193,7 @@ func (s *Server) redirect(asked request, answer url.Values) string {
 	return asked.Redirect + separator + answer.Encode()
 }
 
-// targetOf returns where a redirect leads, for a person and as a source of a policy.
+// targetOf returns the target of a redirect, for a person and as a source of a policy.
 func targetOf(redirect string) (shown, source string, here bool) {
 	u, err := url.Parse(redirect)
 	switch {
@@ -338,14 +338,21 @@ func (s *Server) decide(w http.ResponseWriter, r *http.Request, now time.Time) e
 	return s.approved(w, r, asked, p, now)
 }
 
+// posted returns a form that a page of this gateway sent.
+//
+// spec: RFC 9700 §4.7
+func (s *Server) posted(r *http.Request) (url.Values, error) {
+	if err := s.foreign.Check(r); err != nil {
+		return nil, &oauthError{Status: http.StatusForbidden, Code: "access_denied", Description: "This form was sent from another site."}
+	}
+	return readForm(r)
+}
+
 // decided returns the request of a posted form. It refuses a form of another site or browser.
 //
 // spec: RFC 9700 §4.7
 func (s *Server) decided(r *http.Request, now time.Time) (request, error) {
-	if err := s.foreign.Check(r); err != nil {
-		return request{}, &oauthError{Status: http.StatusForbidden, Code: "access_denied", Description: "This form was sent from another site."}
-	}
-	posted, err := readForm(r)
+	posted, err := s.posted(r)
 	if err != nil {
 		return request{}, err
 	}
@@ -378,7 +385,7 @@ func (s *Server) identify(w http.ResponseWriter, r *http.Request, now time.Time)
 		p.DID, err = s.deps.Enrol(r.Context(), r.PostForm.Get("name"), from)
 	default:
 		var paired federation.LoginCode
-		paired, err = s.deps.Guesses.Redeem(r.Context(), s.deps.Record, r.PostForm.Get("code"), from, now)
+		paired, err = s.deps.Guesses.Redeem(r.Context(), s.deps.Record.Participants, r.PostForm.Get("code"), from, now)
 		p = party{paired.DID, paired.Key, paired.Bound}
 	}
 	if err == nil {
@@ -409,7 +416,7 @@ func (s *Server) approved(w http.ResponseWriter, r *http.Request, asked request,
 	return err
 }
 
-// denied tells a client or a device that the person denied its request.
+// denied notifies a client or a device that the person denied its request.
 func (s *Server) denied(w http.ResponseWriter, r *http.Request, asked request, now time.Time) error {
 	if asked.Device != "" {
 		err := s.decideDevice(r.Context(), asked, federation.LoginCode{Denied: true}, now)
@@ -448,10 +455,7 @@ func (s *Server) showDevice(w http.ResponseWriter, r *http.Request, now time.Tim
 
 // findDevice asks for a decision about the device with a typed user code.
 func (s *Server) findDevice(w http.ResponseWriter, r *http.Request, now time.Time) error {
-	if err := s.foreign.Check(r); err != nil {
-		return &oauthError{Status: http.StatusForbidden, Code: "access_denied", Description: "This form was sent from another site."}
-	}
-	posted, err := readForm(r)
+	posted, err := s.posted(r)
 	if err != nil {
 		return err
 	}

@@ -35,8 +35,8 @@ type client struct {
 	ID        string   `json:"-"`
 	Name      string   `json:"n,omitempty"` // as it calls itself
 	Redirects []string `json:"r"`
-	// Unread says that the document could not be fetched now. The client is then like one that
-	// registered itself: it has no name, and only programs on the machine of the browser.
+	// Unread is true if the document could not be fetched now. The client is then like a
+	// registered one: it has no name, and only programs on the machine of the browser.
 	Unread bool `json:"-"`
 }
 
@@ -54,7 +54,7 @@ func clientKey(id string) string {
 	return "registration:" + base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// metadata is the metadata of a client that is read, of a document or a registration.
+// metadata has the members read from the document or the registration of a client.
 //
 // spec: RFC 7591 §2
 type metadata struct {
@@ -229,7 +229,7 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request, now time.Time)
 const (
 	maxDocuments  = 1024
 	documentLife  = 24 * time.Hour
-	defaultLife   = 5 * time.Minute // of a document whose answer does not say
+	defaultLife   = 5 * time.Minute // of a document without a lifetime in its answer
 	refusalLife   = time.Minute
 	documentBytes = 16 << 10
 )
@@ -258,7 +258,7 @@ func (s *Server) client(ctx context.Context, id string, now time.Time) (client, 
 	return c, nil
 }
 
-// clientAt returns the client that is the document at an address.
+// clientAt returns the client described by the document at an address.
 //
 // spec: draft-ietf-oauth-client-id-metadata-document §3, §4
 func (s *Server) clientAt(ctx context.Context, id string, now time.Time) (client, error) {

@@ -62,7 +62,7 @@ func (g *gateway) fetch(_ context.Context, address string) ([]byte, time.Duratio
 // pair returns a pairing code for a DID.
 func (g *gateway) pair(tb testing.TB, did federation.DID) string {
 	tb.Helper()
-	code, _, err := credential.NewPairing(tb.Context(), g.Record, did, "k", true, time.Now())
+	code, _, err := credential.NewPairing(tb.Context(), g.Record.Participants, did, "k", true, time.Now())
 	if err != nil {
 		tb.Fatal(err)
 	}

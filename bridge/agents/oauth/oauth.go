@@ -3,8 +3,8 @@
 // (client_credentials), and then acts for a party over REST, MCP and A2A.
 //
 // The server keeps no clients: a client is a document at its own address, or its registration is
-// sealed in its client_id. Authorization codes and forms are sealed too. The record keeps only what
-// a party approved: sessions, used codes and, within limits, devices that wait.
+// sealed in its client_id. Authorization codes and forms are sealed too. The record keeps only the
+// approvals of parties, as sessions and used codes, and, within limits, waiting devices.
 //
 // ADR 18 has the reasons.
 //
@@ -48,12 +48,12 @@ const scope = "handoffs"
 // maxFormBytes bounds the body of a request: an assertion or a registration, and a few names.
 const maxFormBytes = 16 << 10
 
-// Deps is what the server works with.
+// Deps has the dependencies of the server.
 type Deps struct {
 	participant.Deps
 
 	// Fetch returns the document at an address that a client chose, and for how long it may be cached;
-	// a negative duration if the answer does not say. It blocks on the network.
+	// a negative duration if the answer has no lifetime. It blocks on the network.
 	Fetch func(ctx context.Context, address string) ([]byte, time.Duration, error)
 	// Enrol registers a new agent with a name for which the gateway signs, and returns its DID. It is
 	// nil unless the configuration lets strangers register.
@@ -66,7 +66,7 @@ type Server struct {
 	deps    Deps
 	foreign *http.CrossOriginProtection
 	pages   *template.Template
-	// What clients and browsers keep.
+	// For state kept by clients and browsers.
 	registrations, codes, devices, forms, logins credential.Sealer
 	documents                                    *otter.Cache[string, document]
 }

@@ -168,8 +168,8 @@ func verifies(verifier, challenge string) bool {
 	return subtle.ConstantTimeCompare([]byte(base64.RawURLEncoding.EncodeToString(sum[:])), []byte(challenge)) == 1
 }
 
-// tokensForRefresh exchanges a refresh token for the next tokens of its session. A token that was
-// used before ends the session.
+// tokensForRefresh exchanges a refresh token for the next tokens of its session. A token used
+// before ends the session.
 //
 // spec: RFC 6749 §6, RFC 9700 §4.14
 func (s *Server) tokensForRefresh(r *http.Request, form url.Values, now time.Time) (any, error) {
@@ -211,10 +211,10 @@ func (s *Server) revoke(w http.ResponseWriter, r *http.Request, now time.Time) (
 	if err != nil {
 		return nil, nil //nolint:nilerr,nilnil // spec: RFC 7009 §2.2
 	}
-	session, err := credential.SessionOf(r.Context(), s.deps.Record, claims, now)
+	session, err := credential.SessionOf(r.Context(), s.deps.Record.Participants, claims, now)
 	switch {
 	case errors.Is(err, credential.ErrSession), errors.Is(err, federation.ErrSessionEnded):
-		return nil, nil //nolint:nilnil // there is nothing to say
+		return nil, nil //nolint:nilnil // the answer is empty
 	case err != nil:
 		return nil, err
 	case session.Client != "" && session.Client != clientKey(form.Get("client_id")):
@@ -226,5 +226,5 @@ func (s *Server) revoke(w http.ResponseWriter, r *http.Request, now time.Time) (
 			return nil, err
 		}
 	}
-	return nil, nil //nolint:nilnil // there is nothing to say
+	return nil, nil //nolint:nilnil // the answer is empty
 }

@@ -21,12 +21,12 @@ type Account struct {
 	Caller Caller
 }
 
-// InboxQuery says which entries of an inbox are wanted.
+// InboxQuery selects entries of an inbox.
 type InboxQuery struct {
 	Cursor federation.Cursor `json:"cursor,omitempty"` // "" for that of the device
 	Device string            `json:"device,omitempty"`
 	Limit  int               `json:"limit"`
-	// Wait is how long to wait for an entry where there is none; 0 for no wait.
+	// Wait is how long to wait for an entry if there is none; 0 for no wait.
 	Wait time.Duration `json:"wait,omitempty"`
 }
 
@@ -118,13 +118,13 @@ func (a Account) CheckStep(ctx context.Context, id string, verb federation.Verb)
 	return a.Access.findFor(ctx, a.Caller, id, verb)
 }
 
-// Place is where an offer will be written.
+// Place is the venue of an offer.
 type Place struct {
 	Venue   string             `json:"venue"`
 	Dialect federation.Dialect `json:"dialect"`
 }
 
-// Place returns where an offer of the caller will be written; to is "" for anyone.
+// Place returns the venue of an offer of the caller; to is "" for anyone.
 func (a Account) Place(ctx context.Context, to, channel string) (Place, error) {
 	from, err := a.Caller.Person()
 	if err != nil {
@@ -228,7 +228,7 @@ func (a Account) Whois(ctx context.Context, who string) ([]Person, error) {
 	return a.Access.Whois(ctx, who)
 }
 
-// Explain returns what became of an event, as [Access.Explain] does.
+// Explain returns the outcome of an event, as [Access.Explain] does.
 func (a Account) Explain(ctx context.Context, event string) (Explanation, error) {
 	return a.Access.Explain(ctx, a.Caller, event)
 }

@@ -84,7 +84,7 @@ func (a *Access) bearer(r *http.Request, now time.Time) (Caller, error) {
 	case err == nil && claims.Session == "": // issued before tokens named a session: the client refreshes it
 		return Caller{}, credential.ErrTokenExpired
 	case err == nil:
-		session, err := credential.SessionOf(r.Context(), a.deps.Record, claims, now)
+		session, err := credential.SessionOf(r.Context(), a.deps.Record.Participants, claims, now)
 		return Caller{DID: federation.DID(claims.Subject), Session: session}, err
 	case errors.Is(err, credential.ErrTokenExpired):
 		return Caller{}, err
@@ -108,7 +108,7 @@ func (a *Access) bearer(r *http.Request, now time.Time) (Caller, error) {
 
 // Refresh spends a refresh token of a client and returns its session, which is extended. The client
 // is "" for REST; a token of another client does not count. It returns [credential.ErrSession] for
-// an ended session, and a token that was used before ends its session.
+// an ended session, and a token used before ends its session.
 func (a *Access) Refresh(ctx context.Context, text, client string, now time.Time) (federation.Session, error) {
 	claims, err := a.tokens.Read(text, credential.Refresh, now)
 	if err != nil {
@@ -117,7 +117,7 @@ func (a *Access) Refresh(ctx context.Context, text, client string, now time.Time
 	if err := a.CheckBlocked(ctx, federation.DID(claims.Subject)); err != nil {
 		return federation.Session{}, err
 	}
-	session, err := credential.SessionOf(ctx, a.deps.Record, claims, now)
+	session, err := credential.SessionOf(ctx, a.deps.Record.Participants, claims, now)
 	if err == nil && session.Client != client {
 		err = credential.ErrToken
 	}
@@ -150,13 +150,13 @@ func (a *Access) Pair(ctx context.Context, who Caller, now time.Time) (Pairing, 
 	if err != nil {
 		return Pairing{}, err
 	}
-	code, ends, err := credential.NewPairing(ctx, a.deps.Record, did, who.Session.Key, who.Bound || who.Session.Bound, now)
+	code, ends, err := credential.NewPairing(ctx, a.deps.Record.Participants, did, who.Session.Key, who.Bound || who.Session.Bound, now)
 	return Pairing{code, did, ends.UTC()}, err
 }
 
 // Redeem returns the new session that a pairing code begins. The address is that of the client.
 func (a *Access) Redeem(ctx context.Context, code string, from netip.Prefix, address string, now time.Time) (federation.Session, error) {
-	paired, err := a.deps.Guesses.Redeem(ctx, a.deps.Record, code, from, now)
+	paired, err := a.deps.Guesses.Redeem(ctx, a.deps.Record.Participants, code, from, now)
 	if err == nil {
 		err = a.CheckBlocked(ctx, paired.DID)
 	}

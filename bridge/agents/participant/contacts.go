@@ -156,7 +156,7 @@ func (a *Access) didOf(ctx context.Context, who string) (federation.DID, error) 
 	return a.deps.Messages.Introduce(ctx, who)
 }
 
-// namesOf returns a person for each name of a DID, and one without a name where it has none but
+// namesOf returns a person for each name of a DID, and one without a name if it has none but
 // is known.
 func (a *Access) namesOf(ctx context.Context, did federation.DID) ([]Person, error) {
 	caps, err := a.deps.Record.Declared(ctx, did)

@@ -20,7 +20,7 @@ const StateOpen = "open"
 // a bounded number of handoffs, which may all be others than those wanted.
 const maxLooks = 32
 
-// Query says which handoffs a list has. A Query that names no DID and no channel, and asks for no
+// Query selects the handoffs of a list. A Query that names no DID and no channel, and asks for no
 // claimable handoffs, is for the handoffs of the caller.
 type Query struct {
 	DID        string
@@ -141,7 +141,7 @@ const viaInbox = "inbox"
 // toChannel is the recipient of a delivery to a channel.
 const toChannel = "channel"
 
-// Explain returns what became of an event of a handoff that the caller may see. An event of
+// Explain returns the outcome of an event of a handoff that the caller may see. An event of
 // another handoff is refused like one that does not exist. It blocks on the record.
 func (a *Access) Explain(ctx context.Context, who Caller, event string) (Explanation, error) {
 	id, err := federation.ParseEventID(event)
@@ -217,7 +217,7 @@ func next(view federation.View) string {
 
 func stamp(t time.Time) string { return t.UTC().Truncate(time.Millisecond).Format(time.RFC3339Nano) }
 
-// deliveries returns what became of one event.
+// deliveries returns the deliveries of one event.
 func (a *Access) deliveries(ctx context.Context, view federation.View, ev federation.Event) ([]ExplainedDelivery, error) {
 	links := []string{federation.UnroutedLink}
 	for _, s := range a.deps.Venues.Statuses() {

@@ -25,14 +25,14 @@ type MessageRequest struct {
 	To string `json:"to" minLength:"1" maxLength:"512"`
 }
 
-// Sent is the answer to a message that is on disk.
+// Sent is the answer to a message on disk.
 type Sent struct {
 	ID string `json:"id"`
 	// `delivered`, or `held` while the recipient is away or another home or registry has not taken it
 	Status string `json:"status"`
 	// DID of the recipient.
 	To string `json:"to"`
-	// the reader of a message that is held, if it is not the recipient alone: a user of a link without an account is known only by its nick
+	// the reader of a held message, if others than the recipient may read it: a user of a link without an account is known only by its nick
 	Note string `json:"note,omitempty"`
 
 	// Replayed says that the message was filed by an earlier request.
@@ -114,8 +114,8 @@ func (a *Access) Say(ctx context.Context, who Caller, m MessageRequest, key stri
 	return sent, nil
 }
 
-// nameIn returns the name under which the record keeps a DID that is known by its requests alone:
-// "" for a DID that was seen on a link.
+// nameIn returns the name under which the record keeps a DID known only by its requests:
+// "" for a DID seen on a link.
 func (a *Access) nameIn(ctx context.Context, did federation.DID) string {
 	if _, err := a.deps.Bindings.Seen(ctx, did); !errors.Is(err, federation.ErrNotFound) {
 		return ""

@@ -69,7 +69,7 @@ func replayed(kept federation.Answer) (Filed, error) {
 	return filed, nil
 }
 
-// settle takes a step that has its id reserved and no answer yet. One that was never
+// settle takes a step with its id reserved and no answer yet. One that was never
 // filed under an id that is too old by now gets a fresh one.
 func (a *Access) settle(ctx context.Context, q ask, kept federation.Answer, fresh federation.EventID) (Filed, error) {
 	q.draft.ID = kept.Event
@@ -124,7 +124,7 @@ type Unsigned struct {
 	Stale federation.EventID `json:"stale,omitzero"`
 }
 
-// Reservation is the place of a step that has an Idempotency-Key.
+// Reservation is the place of a step with an Idempotency-Key.
 type Reservation struct {
 	Event federation.EventID `json:"event_id"`        // the ID to sign the step under
 	Filed *Filed             `json:"filed,omitempty"` // nil for a step that is not on disk
@@ -162,7 +162,7 @@ func (a *Access) askUnsigned(ctx context.Context, who Caller, u Unsigned) (ask, 
 	return a.askStep(ctx, who, u.ID, u.Verb, u.Step)
 }
 
-// onFile returns the answer to a step that is on disk, nil for one that is not.
+// onFile returns the answer to a step on disk, nil for one that is not.
 func (a *Access) onFile(ctx context.Context, id federation.EventID) (*Filed, error) {
 	handoff, err := a.deps.Record.Reference(ctx, id.String())
 	var at federation.Entry

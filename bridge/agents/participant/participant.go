@@ -120,7 +120,7 @@ type Callers interface {
 	// a valid token.
 	Authenticate(r *http.Request) (who bridge.Authenticated, ok bool, err error)
 	// Operator reports whether a request carries the token of an operator. Its error wraps
-	// [*federation.UnavailableError] where that is unknown now.
+	// [*federation.UnavailableError] if that is unknown now.
 	Operator(r *http.Request) (bool, error)
 }
 

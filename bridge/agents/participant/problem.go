@@ -56,7 +56,7 @@ func Forbidden(detail string) error {
 	return &bridge.ProblemError{Status: http.StatusForbidden, Code: bridge.CodeForbidden, Detail: detail}
 }
 
-// Unauthorized returns the problem of a caller that is unknown.
+// Unauthorized returns the problem of an unknown caller.
 func Unauthorized(detail string) error {
 	return &bridge.ProblemError{Status: http.StatusUnauthorized, Code: bridge.CodeUnauthorized, Detail: detail}
 }

@@ -114,7 +114,7 @@ func calls() map[string]call {
 	}
 }
 
-// checkBound returns a refusal where the gateway does not sign steps for the DID of the account,
+// checkBound returns a refusal if the gateway does not sign steps for the DID of the account,
 // and the caller has no key to sign them with.
 func (a Account) checkBound(ctx context.Context, signed bool) error {
 	if err := a.Access.CheckBlocked(ctx, a.Caller.DID); err != nil || signed || !a.Caller.Bound {
@@ -187,11 +187,11 @@ func (s AccountServer) answer(w http.ResponseWriter, r *http.Request) (any, erro
 // maxWait is the longest wait of a call.
 const maxWait = 10 * time.Minute
 
-// Remote is an account at a gateway that is asked over its operator API. It has the methods of
+// Remote is an account at a gateway asked over its operator API. It has the methods of
 // [Account].
 type Remote struct {
 	// Post sends a call and returns the answer. It blocks on the gateway; its error wraps
-	// [*federation.UnavailableError] where that is away.
+	// [*federation.UnavailableError] if that is away.
 	Post func(ctx context.Context, operation string, arguments []byte) ([]byte, error)
 }
 
@@ -219,7 +219,7 @@ func invoke[Out any](ctx context.Context, r Remote, operation string, in any) (O
 	return out, federation.DecodeJSON(told.Answer, &out)
 }
 
-// Act returns a refusal where the gateway takes no steps of the DID: one that is blocked, or unless
+// Act returns a refusal if the gateway takes no steps of the DID: one that is blocked, or unless
 // the caller signs them, one that the gateway does not sign for.
 func (r Remote) Act(ctx context.Context, signed bool) error {
 	_, err := invoke[struct{}](ctx, r, "act", signed)

@@ -57,7 +57,7 @@ type StepRequest struct {
 // ReplayedHeader is the header of an answer that repeats an earlier one.
 const ReplayedHeader = "Idempotency-Replayed"
 
-// Filed is the answer to a step that is on disk.
+// Filed is the answer to a step on disk.
 type Filed struct {
 	EventID string `json:"event_id" schema:"ID"`
 	ID      string `json:"id" schema:"ID"` // of the handoff
@@ -90,7 +90,7 @@ func (f Filed) AnswerHeader(h http.Header) {
 	markReplayed(h, f.Replayed)
 }
 
-// markReplayed marks the answer to a request that was answered before.
+// markReplayed marks the answer to a request answered before.
 func markReplayed(h http.Header, replayed bool) {
 	if replayed {
 		h.Set(ReplayedHeader, "true")
@@ -102,7 +102,7 @@ type Request struct {
 	// Key is its Idempotency-Key, "" for none. A request with the key of an earlier one of the
 	// same DID, on any network, is answered as that was.
 	Key string
-	// Path and Body are the request as its network received it, where that is not the body of
+	// Path and Body are the request as its network received it, if that is not the body of
 	// REST: the path after the method POST, and what encodes as JSON. They are kept as evidence,
 	// and tell whether two requests with one key are the same.
 	Path string
@@ -125,7 +125,7 @@ type ask struct {
 
 // Offer opens a handoff. When Offer returns nil the offer is on disk. A request with the key of
 // an earlier one returns the answer of that: Filed with Replayed, or a [*ReplayedError]. Its error
-// is a [*bridge.ProblemError] with [CodeOtherRequest] where the earlier request was another one.
+// is a [*bridge.ProblemError] with [CodeOtherRequest] if the earlier request was another one.
 func (a *Access) Offer(ctx context.Context, who Caller, o Offer, r Request) (Filed, error) {
 	q, err := askOffer(who, o)
 	if err != nil {
@@ -207,7 +207,7 @@ func (a *Access) take(ctx context.Context, q ask, id string, content json.RawMes
 			return Filed{}, bridge.UsageProblem("id: " + err.Error())
 		}
 	}
-	if r.Key == "" || signed { // a signed step has an id, or a signature that is like no other
+	if r.Key == "" || signed { // a signed step has an id, or a signature like no other
 		return a.file(ctx, q)
 	}
 	return a.once(ctx, q, r.Key)
@@ -239,7 +239,7 @@ func (e *unwrittenError) Error() string { return e.why.Error() }
 // Unwrap returns why.
 func (e *unwrittenError) Unwrap() error { return e.why }
 
-// file submits one step. A step that was filed before is answered as it was then.
+// file submits one step. A step filed before is answered as it was then.
 func (a *Access) file(ctx context.Context, q ask) (Filed, error) {
 	ev, losses, err := a.event(ctx, q, time.Now())
 	if err != nil {
@@ -273,7 +273,7 @@ func (a *Access) file(ctx context.Context, q ask) (Filed, error) {
 	return filed, nil
 }
 
-// event returns the step that is asked for: as the caller signed it, or as the gateway
+// event returns the step asked for: as the caller signed it, or as the gateway
 // signs it for the caller.
 func (a *Access) event(ctx context.Context, q ask, now time.Time) (federation.Event, []federation.Loss, error) {
 	if q.proof.Document != "" {

@@ -62,7 +62,7 @@ type topic[K comparable, P Page] struct {
 	pages   map[K]P       // read since the last notification
 }
 
-// Subscriber is one client that waits for entries of an inbox. One goroutine uses it.
+// Subscriber is one client waiting for entries of an inbox. One goroutine uses it.
 type Subscriber[K comparable, P Page] struct {
 	// DID is that of the inbox.
 	DID federation.DID
@@ -162,7 +162,7 @@ func (s *Subscriber[K, P]) Look(ctx context.Context, at K) (P, error) {
 	return p, nil
 }
 
-// Waiter is a request that waits for entries of an inbox, for a time.
+// Waiter is a request waiting for entries of an inbox, for a time.
 type Waiter[K comparable, P Page] struct {
 	*Subscriber[K, P]
 

@@ -101,7 +101,7 @@ func (l *Link) leaseInbox(ctx context.Context, req contract.LeaseWait) (contract
 	return l.lease(ctx, did, body, req.Wait)
 }
 
-// lease leases waiting entries to a device. Where there is none, it blocks until one arrives
+// lease leases waiting entries to a device. If there is none, it blocks until one arrives
 // or the time to wait is over.
 func (l *Link) lease(ctx context.Context, did federation.DID, b contract.LeaseRequest, wait string) (contract.Leases, error) {
 	length, err := l.waitOf(wait)

@@ -139,7 +139,7 @@ type seen struct{ entries, notices federation.Cursor }
 // seenDot is between the two in the id of an event. No cursor has it.
 const seenDot = "."
 
-// parseSeen reads the id of an event, or a cursor of entries alone.
+// parseSeen reads the id of an event, or a cursor that only counts entries.
 func parseSeen(text string) seen {
 	entries, notices, _ := strings.Cut(text, seenDot)
 	return seen{federation.Cursor(entries), federation.Cursor(notices)}

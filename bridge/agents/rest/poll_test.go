@@ -15,7 +15,7 @@ import (
 	"baton/federation"
 )
 
-// waiting is a request that waits for its answer, or for more of it.
+// waiting is a request waiting for its answer, or for more of it.
 type waiting struct {
 	screen
 
@@ -106,7 +106,7 @@ func TestWaitingEndsWithTheClientAndWithTheGateway(t *testing.T) {
 	})
 }
 
-// failing is a record that has its inboxes only up to some moment.
+// failing is a record with its inboxes only up to some moment.
 type failing struct {
 	participant.Inbox
 

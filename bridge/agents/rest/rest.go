@@ -7,7 +7,7 @@
 // keeps the request as evidence; the home judges both as it judges steps from IRC. The API
 // shows a handoff to its parties, to members of its channel, to DIDs that declared what an
 // open offer asks for, and to operators. To other callers it does not exist. A notice tells an
-// agent later what became of its step, or that a webhook is disabled; the record keeps notices,
+// agent later the outcome of its step, or that a webhook is disabled; the record keeps notices,
 // and clients read them from a cursor on.
 //
 // A [Link] keeps in memory only which requests wait: it makes tokens and challenges with a
@@ -99,7 +99,7 @@ type Config struct {
 	MaxStreams int           `toml:"max_streams"` // of all callers together
 }
 
-// DefaultConfig returns the table as it is where the file says nothing.
+// DefaultConfig returns the defaults of the table.
 func DefaultConfig() Config {
 	return Config{Enabled: true, MaxWait: 50 * time.Second, MaxStreams: 10000}
 }
@@ -153,7 +153,7 @@ func (l *Link) Authenticate(r *http.Request) (who bridge.Authenticated, ok bool,
 		return who, false, nil //nolint:nilerr // the token may be that of another link
 	}
 	who.DID = federation.DID(claims.Subject)
-	who.Session, err = credential.SessionOf(r.Context(), l.deps.Record, claims, now)
+	who.Session, err = credential.SessionOf(r.Context(), l.deps.Record.Participants, claims, now)
 	if errors.Is(err, credential.ErrSession) || errors.Is(err, federation.ErrSessionEnded) {
 		return who, false, nil
 	}

@@ -125,7 +125,7 @@ func (l *Link) Mount(mux *http.ServeMux) {
 			}
 		})
 	}
-	// A client that has the header of a stream would take it for the whole answer.
+	// A client with the header of a stream would take it for the whole answer.
 	api.Handle("HEAD "+streamPath, unserved)
 	api.Handle("HEAD "+socketPath, unserved)
 	api.Handle("POST "+Prefix+contract.GetPassport.Path, unserved) // no step has this name
@@ -140,7 +140,7 @@ func (l *Link) Mount(mux *http.ServeMux) {
 	})
 }
 
-// unserved returns the error of a request that has no route.
+// unserved returns the error of a request with no route.
 //
 // spec: RFC 9110 §15.5.6
 func unserved(api *http.ServeMux, served map[string]bool, r *http.Request) error {

@@ -199,7 +199,7 @@ func (s *socket) show(ctx context.Context, p *page) error {
 	return nil
 }
 
-// told is a [contract.SocketTell] of an entry or a notice that is encoded already.
+// told is a [contract.SocketTell] of an entry or a notice encoded already.
 type told struct {
 	Entry  json.RawMessage `json:"entry,omitempty"`
 	Notice json.RawMessage `json:"notice,omitempty"`
@@ -238,7 +238,7 @@ func (s *socket) do(ctx context.Context, ask contract.SocketAsk, what string) (a
 	return answer, err
 }
 
-// send writes to the client. It fails where the client has left or is too slow.
+// send writes to the client. It fails if the client has left or is too slow.
 func (s *socket) send(ctx context.Context, m any) error {
 	text, err := json.Marshal(m)
 	if err != nil {
@@ -252,7 +252,7 @@ func (s *socket) send(ctx context.Context, m any) error {
 	return nil
 }
 
-// close tells the client why the gateway ends the connection, where the client can react.
+// close tells the client why the gateway ends the connection, if the client can react.
 func (s *socket) close(why error) {
 	switch {
 	case errors.Is(why, errGatewayEnds):

@@ -58,7 +58,7 @@ func (l *Link) streamInbox(ctx context.Context, out http.ResponseWriter, req con
 	return nil
 }
 
-// run returns why the stream ended, nil where the client left or the gateway stops.
+// run returns why the stream ended, nil if the client left or the gateway stops.
 func (s *stream) run(ctx context.Context) error {
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
@@ -113,7 +113,7 @@ func (s *stream) show(_ context.Context, p *page) error {
 	return s.send(p.events())
 }
 
-// send writes to the client. It fails where the client has left or is too slow.
+// send writes to the client. It fails if the client has left or is too slow.
 func (s *stream) send(text []byte) error {
 	if now := time.Now(); s.until.Sub(now) < slowest/2 { // a new deadline costs half as much as a write
 		s.until = now.Add(slowest)
@@ -148,7 +148,7 @@ type watch struct {
 }
 
 // watch subscribes a client to an inbox and its notices after a position. The error is a
-// [*bridge.ProblemError] where the limit of watched inboxes is reached. The caller ends the
+// [*bridge.ProblemError] if the limit of watched inboxes is reached. The caller ends the
 // subscription with leave.
 func (l *Link) watch(ctx context.Context, did federation.DID, after seen) (*watch, error) {
 	if !l.enter() {

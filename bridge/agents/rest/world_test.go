@@ -75,7 +75,7 @@ type answer struct {
 	Text   string
 }
 
-// member returns a member of an answer, "" where it is none.
+// member returns a member of an answer, "" if it is none.
 func (a answer) member(name string) string {
 	var members map[string]any
 	if json.Unmarshal([]byte(a.Text), &members) != nil {

@@ -1,5 +1,5 @@
-// Package airc holds an AIRC registry to what its agents rely on. It knows the registry by its address
-// alone: agents of its own register there, write to each other and read what arrives.
+// Package airc tests the behaviour of an AIRC registry that agents rely on. It needs only the address of
+// the registry: agents of its own register there, write to each other and read their inboxes.
 //
 // The cases need a registry with open registration, and limits of no less than the usual ones.
 //
@@ -23,7 +23,7 @@ import (
 // patience is how long an answer may take.
 const patience = 30 * time.Second
 
-// Config says what to check.
+// Config has the registry under test and the keys of the agents.
 type Config struct {
 	URL string // of the registry, without a path
 	// Key returns the key of an agent. It is asked once for each agent of a name.
@@ -63,8 +63,8 @@ func cases() []oneCase {
 	}
 }
 
-// Run plays all cases, one after the other, and returns what became of them, each also given to tell where
-// that is not nil. Its error is [*federation.UnavailableError] if no server answers at the address.
+// Run plays all cases, one after the other, and returns their results. If tell is not nil, it gets each
+// result at once. The error is [*federation.UnavailableError] if no server answers at the address.
 func Run(ctx context.Context, cfg Config, tell func(conform.Result)) ([]conform.Result, error) {
 	at, err := url.Parse(cfg.URL)
 	if err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
@@ -75,16 +75,9 @@ func Run(ctx context.Context, cfg Config, tell func(conform.Result)) ([]conform.
 	if _, err := s.ask(ctx, "", http.MethodGet, wellKnown, nil); err != nil {
 		return nil, &federation.UnavailableError{What: cfg.URL, Err: err}
 	}
-	var results []conform.Result
+	var all []conform.Case
 	for _, c := range cases() {
-		if ctx.Err() != nil {
-			return results, ctx.Err()
-		}
-		r := conform.Result{Section: "airc-v0.1.1 " + c.section, Case: c.name, Err: c.play(ctx, s)}
-		results = append(results, r)
-		if tell != nil {
-			tell(r)
-		}
+		all = append(all, conform.Case{Section: "airc-v0.1.1 " + c.section, Name: c.name, Play: func(ctx context.Context) error { return c.play(ctx, s) }})
 	}
-	return results, nil
+	return conform.Play(ctx, all, tell)
 }

@@ -24,7 +24,7 @@ import (
 // wellKnown is the path of the document about the registry.
 const wellKnown = "/.well-known/airc/registry.json"
 
-// maxAnswerBytes bounds what is read of an answer: a page of an inbox.
+// maxAnswerBytes bounds an answer: a page of an inbox.
 const maxAnswerBytes = 16 << 20
 
 // stage is a registry with the agents of the suite.
@@ -74,7 +74,7 @@ func (a answer) refuses() error {
 	return nil
 }
 
-// ask sends a request with a token, unless that is "".
+// ask sends a request, with a token unless it is "".
 func (s *stage) ask(ctx context.Context, token, method, path string, body any) (answer, error) {
 	var text []byte
 	if body != nil {
@@ -105,6 +105,15 @@ func (s *stage) ask(ctx context.Context, token, method, path string, body any) (
 		return answer{}, fmt.Errorf("%s %s: answered %d, and no JSON object: %w", method, path, got.status, err)
 	}
 	return got, nil
+}
+
+// succeed sends a request as ask does. An answer other than success is an error.
+func (s *stage) succeed(ctx context.Context, token, method, path string, body any) (answer, error) {
+	got, err := s.ask(ctx, token, method, path, body)
+	if err == nil {
+		err = got.succeeds()
+	}
+	return got, err
 }
 
 // newcomer returns an agent that is not registered.
@@ -176,6 +185,15 @@ func (s *stage) actor(ctx context.Context, name string) (*agent, error) {
 	return a, nil
 }
 
+// impostor returns the sender, and another agent that is not registered.
+func (s *stage) impostor(ctx context.Context) (sender, other *agent, err error) {
+	if sender, err = s.actor(ctx, Sender); err != nil {
+		return nil, nil, err
+	}
+	other, err = s.newcomer("eve")
+	return sender, other, err
+}
+
 // pair returns two registered agents.
 func (s *stage) pair(ctx context.Context, from, to string) (sender, recipient *agent, err error) {
 	if sender, err = s.actor(ctx, from); err != nil {
@@ -224,20 +242,14 @@ func (s *stage) send(ctx context.Context, from *agent, envelope map[string]any, 
 
 // consent accepts or blocks a sender.
 func (s *stage) consent(ctx context.Context, of, sender *agent, action string) error {
-	got, err := s.ask(ctx, of.access, http.MethodPost, "/consent", map[string]any{"handle": sender.handle, "action": action})
-	if err != nil {
-		return err
-	}
-	return got.succeeds()
+	_, err := s.succeed(ctx, of.access, http.MethodPost, "/consent", map[string]any{"handle": sender.handle, "action": action})
+	return err
 }
 
 // inbox reads the messages after a cursor, and the cursor after them.
 func (s *stage) inbox(ctx context.Context, a *agent, cursor string) (messages []map[string]any, next string, err error) {
-	got, err := s.ask(ctx, a.access, http.MethodGet, "/messages/inbox?"+url.Values{"cursor": {cursor}}.Encode(), nil)
+	got, err := s.succeed(ctx, a.access, http.MethodGet, "/messages/inbox?"+url.Values{"cursor": {cursor}}.Encode(), nil)
 	if err != nil {
-		return nil, "", err
-	}
-	if err := got.succeeds(); err != nil {
 		return nil, "", err
 	}
 	list, _ := got.body["messages"].([]any)
@@ -266,6 +278,15 @@ func (s *stage) count(ctx context.Context, a *agent, body string) (n int, err er
 		}
 		cursor = next
 	}
+}
+
+// staysOut returns an error if an inbox has messages with a body.
+func (s *stage) staysOut(ctx context.Context, a *agent, body string) error {
+	n, err := s.count(ctx, a, body)
+	if err == nil && n > 0 {
+		err = fmt.Errorf("%d messages with the body %q arrived", n, body)
+	}
+	return err
 }
 
 // arrives waits until an inbox has one message with a body, and no more.

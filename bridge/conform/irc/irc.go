@@ -1,6 +1,6 @@
-// Package irc holds a server for IRC clients to what its clients rely on. It knows
-// the server by its address alone: each case connects clients of its own, has them say
-// something and looks at what they hear, in rooms and under nicks that no other client has.
+// Package irc tests the behaviour of a server for IRC clients that its clients rely on. It needs only
+// the address of the server: each case connects clients of its own, sends messages and checks the
+// received ones, in rooms and under nicks that no other client has.
 //
 // The cases are in cases.txt, each named by the section that it checks. They pass on
 // any server that offers the capabilities which they ask for; cases of logins and
@@ -29,7 +29,7 @@ var casesText string
 // DefaultPatience is how long a client waits for a line.
 const DefaultPatience = 10 * time.Second
 
-// Config says what to check.
+// Config has the server under test and the keys of the clients.
 type Config struct {
 	// URL is that of the server: irc://HOST:PORT, ircs:// with TLS, ws:// or wss:// for
 	// WebSocket.
@@ -41,8 +41,8 @@ type Config struct {
 	Patience time.Duration
 }
 
-// Run plays all cases, one after the other, and returns what became of them, each also
-// given to tell where that is not nil. Its error is [*federation.UnavailableError] where
+// Run plays all cases, one after the other, and returns their results, each also
+// given to tell if that is not nil. Its error is [*federation.UnavailableError] if
 // no server answers at the address, and any other one where the address cannot be meant.
 func Run(ctx context.Context, cfg Config, tell func(conform.Result)) ([]conform.Result, error) {
 	if cfg.Patience == 0 {

@@ -73,7 +73,7 @@ func (p *actor) leave() {
 	}
 }
 
-// actor returns a client, and connects it where it is not there.
+// actor returns a client, and connects it if it is not there.
 func (s *stage) actor(ctx context.Context, name string) (*actor, error) {
 	if p := s.actors[name]; p != nil {
 		return p, nil

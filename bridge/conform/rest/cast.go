@@ -166,7 +166,7 @@ func (c *cast) expect(got answer, line string) error {
 	return nil
 }
 
-// member returns the texts at a path in an answer, one empty text where nothing is. A
+// member returns the texts at a path in an answer, one empty text if nothing is. A
 // number is the place in a list, * any.
 func member(of any, path string) []string {
 	name, rest, more := strings.Cut(path, ".")

@@ -1,6 +1,6 @@
-// Package rest holds a gateway to what callers of its REST API rely on. It knows the
-// gateway by its address alone: people of its own prove DIDs, offer each other work and look
-// at what they are answered.
+// Package rest tests the behaviour of a gateway that callers of its REST API rely on. It needs only the
+// address of the gateway: people of its own prove DIDs, offer each other work and check the
+// answers.
 //
 // The cases are in cases.txt, each named by the section that it checks. They want a gateway
 // where each caller may prove a DID, and limits of no less than the usual ones.
@@ -33,15 +33,15 @@ const stranger = "stranger"
 // patience is how long an answer may take.
 const patience = 30 * time.Second
 
-// Config says what to check.
+// Config has the gateway under test and the keys of the callers.
 type Config struct {
 	URL string // of the gateway, without a path
 	// Key returns the key of a caller. It is asked once for each name.
 	Key func(name string) (federation.SigningKey, error)
 }
 
-// Run plays all cases, one after the other, and returns what became of them, each also
-// given to tell where that is not nil. Its error is [*federation.UnavailableError] where
+// Run plays all cases, one after the other, and returns their results, each also
+// given to tell if that is not nil. Its error is [*federation.UnavailableError] if
 // no server answers at the address.
 func Run(ctx context.Context, cfg Config, tell func(conform.Result)) ([]conform.Result, error) {
 	cast, err := newCast(cfg)

@@ -118,7 +118,7 @@ func Read(path string, limit int64) ([]byte, error) {
 }
 
 // Create writes a new file, with the mode 0600 or another one. A reader sees the whole file or
-// none. After a nil error the file is on disk. The error wraps [fs.ErrExist] where the name is
+// none. After a nil error the file is on disk. The error wraps [fs.ErrExist] if the name is
 // taken.
 func Create(path string, content []byte, mode fs.FileMode) error {
 	temp, err := writeTemp(path, content, mode)
@@ -178,7 +178,7 @@ func writeTemp(path string, content []byte, mode fs.FileMode) (string, error) {
 }
 
 // Move moves a file and never replaces another one: of many that move one file, one succeeds.
-// Its error wraps [fs.ErrNotExist] where the file is gone and [fs.ErrExist] where the new name
+// Its error wraps [fs.ErrNotExist] if the file is gone and [fs.ErrExist] if the new name
 // is taken. After a nil error the move is on disk.
 func Move(from, to string) error {
 	if err := rename(from, to); err != nil {

@@ -266,7 +266,7 @@ func (d Tasks) Recover(now time.Time) error {
 	return nil
 }
 
-// Create writes a new record. It makes the directory where there is none.
+// Create writes a new record. It makes the directory if there is none.
 func (d Tasks) Create(r taskfile.Record) (Task, error) {
 	if err := os.MkdirAll(d.Path, 0o755); err != nil { //nolint:gosec // G301: agents of other users share it
 		return Task{}, err

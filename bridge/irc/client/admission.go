@@ -73,9 +73,9 @@ func (s *server) admit(ctx context.Context, u *user) (why rejection) {
 	return <-answer
 }
 
-// enter adds a connection, or returns why not. Where a limit is reached, the oldest
-// connection that has not registered makes room: of the same address where that has its
-// share, else of the address that has the most of them. A client that registers promptly
+// enter adds a connection, or returns why not. If a limit is reached, the oldest
+// connection that has not registered makes room: of the same address if that has its
+// share, else of the address with the most of them. A client that registers promptly
 // so gets in, whatever other addresses hold.
 func (s *server) enter(ctx context.Context, u *user) (why rejection) {
 	limits := s.link.ports.Limits.Current()

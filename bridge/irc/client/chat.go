@@ -210,7 +210,7 @@ func (s *server) speak(ctx context.Context, w irc.Words, nick string) (waits str
 	return waits, !errors.Is(err, federation.ErrNotFound), err
 }
 
-// spoken tells a client what became of its text: it is echoed, or refused. The nick of its
+// spoken sends a client the outcome of its text: it is echoed, or refused. The nick of its
 // recipient may be unknown. A recipient for which text waits is away.
 //
 // spec: rfc2812 §5.1 RPL_AWAY

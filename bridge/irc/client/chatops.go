@@ -97,7 +97,7 @@ func (s *server) makeRoom(u *user, view federation.View) (string, error) {
 var _ bridge.Notifier = (*Link)(nil)
 
 // Notify implements [bridge.Notifier] for messages, by a NOTICE to a client with the author's DID or
-// nick. Clients read what became of steps from their inbox.
+// nick. Clients read the outcomes of steps from their inbox.
 func (l *Link) Notify(_ context.Context, n federation.Notice) error {
 	if n.Text == nil {
 		return nil

@@ -104,7 +104,7 @@ func (s *server) onCap(ctx context.Context, u *user, m ircmsg.Message) {
 // hold keeps a client from being registered until it has negotiated.
 func (s *server) hold(u *user) { u.negotiating = !u.welcome }
 
-// listCaps tells capabilities, in several lines where one does not hold them.
+// listCaps tells capabilities, in several lines if one does not hold them.
 func (s *server) listCaps(u *user, sub string, names []string) {
 	for first := true; first || len(names) > 0; first = false {
 		n, size := 0, 0

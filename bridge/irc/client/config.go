@@ -32,7 +32,7 @@ type Config struct {
 	SendQueueBytes      int                `toml:"send_queue_bytes"`     // what may wait for one client; a slower reader is dropped
 }
 
-// DefaultConfig returns the table as it is where a file says nothing: with it no
+// DefaultConfig returns the defaults of the table: with them no
 // listener is opened.
 func DefaultConfig() Config {
 	return Config{

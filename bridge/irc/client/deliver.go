@@ -18,7 +18,7 @@ var errNotListening = errors.New("not listening")
 type row struct {
 	d     federation.Delivery
 	forms map[federation.Dialect]map[string]string // tags, by the dialect that they are in
-	name  string                                   // what the actor is called where it has no nick here
+	name  string                                   // what the actor is called if it has no nick here
 	line  string                                   // for people; "" for none
 }
 

@@ -1,12 +1,12 @@
 // Package client is a server for IRC clients: people with any client, and agents that speak
-// IRC. It is the home server of the handoff RFC: a client that is logged in as a DID takes
+// IRC. It is the home server of the handoff RFC: a client logged in as a DID takes
 // steps as that DID, and receives the steps that arrived during its absence.
 //
 // Clients register as on any server, over TCP, TLS or WebSocket. The channels of the
 // configuration are permanent, have no operators and the modes +nt, and carry the same steps
 // as the channels of links that list them: a step in one is written to all others, with a
 // line for people. Text in the channels of relay_chat is exchanged with the links that list
-// them, in the order in which it was said; other text stays on this server. The authors from other networks are members
+// them, in order; other text stays on this server. The authors from other networks are members
 // of those channels. Private text to the nick of a participant of another network reaches that participant. The first client
 // that joins any other channel creates it and is its operator; an operator with a DID is
 // operator again when the DID returns. A ban may name a DID. Channels and their modes end
@@ -209,7 +209,7 @@ type Deps struct {
 	Record *registry.Record
 	// Logins counts the attempts of each address to log in, at all listeners.
 	Logins credential.Addresses
-	// MaxClients lowers max_clients, where this process may not open as many files; 0 does not.
+	// MaxClients lowers max_clients, if this process may not open as many files; 0 does not.
 	MaxClients int
 }
 
@@ -383,7 +383,7 @@ func loopback(addr string) bool {
 const proxyHeaderTimeout = 3 * time.Second
 
 // origin returns a connection after its PROXY header, with the address of its client as
-// text, and as limits count it. The header is read only from trusted proxies. Where a
+// text, and as limits count it. The header is read only from trusted proxies. If a
 // trusted proxy sends none, the address for limits is the zero Prefix.
 //
 // spec: HAProxy PROXY protocol, versions 1 and 2

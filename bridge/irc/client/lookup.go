@@ -60,7 +60,7 @@ func (s *server) lookUp(ctx context.Context, q inquiry, rooms []buffer) (tell fu
 type told struct {
 	event federation.Event
 	name  string            // what its actor is called
-	tags  map[string]string // nil where it is told as a line
+	tags  map[string]string // nil if it is told as a line
 	line  string            // for people
 }
 

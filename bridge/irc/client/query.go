@@ -135,7 +135,7 @@ func (u *user) spokeAt() time.Time {
 }
 
 func (s *server) onWhois(_ context.Context, u *user, m ircmsg.Message) {
-	nick := m.Params[len(m.Params)-1] // after the server that is asked, where there is one
+	nick := m.Params[len(m.Params)-1] // after the server that is asked, if there is one
 	who := s.nicks[fold(nick)]
 	if who == nil || !who.welcome {
 		s.reply(u, errNoSuchNick, clipParam(nick), "No such nick")

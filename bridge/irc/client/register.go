@@ -266,7 +266,7 @@ func (c capability) names() []string {
 	return names
 }
 
-// listed returns all capabilities, with their values where the version has some. The
+// listed returns all capabilities, with their values if the version has some. The
 // mechanisms are the ones of the connection.
 func (l *Link) listed(version int, mechanisms []string) []string {
 	var names []string

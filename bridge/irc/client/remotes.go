@@ -15,12 +15,11 @@ import (
 // speak, and as members of the channels in which they spoke. They have no connection.
 type remotes struct {
 	users map[federation.DID]*user
-	wants map[*user]string // the nick of its name, for a user that has another one
+	wants map[*user]string // the nick of its name, for a user under another nick
 	moves irc.Moves
 }
 
-// maxRemotes bounds the users of other networks. Beyond it the one that has been silent longest
-// leaves.
+// maxRemotes bounds the users of other networks. Beyond it the least recently active one leaves.
 const maxRemotes = 4096
 
 // speaker returns the source of what a DID says.
@@ -57,7 +56,7 @@ func (s *server) remote(did federation.DID, name string) *user {
 	return u
 }
 
-// nameRemote gives a user of another network a free nick that is like its name.
+// nameRemote gives a user of another network a free nick similar to its name.
 func (s *server) nameRemote(u *user, name string) {
 	best, nick := "", ""
 	for nick = range irc.Nicks(name, "", u.remote, maxNickBytes) {
@@ -77,7 +76,7 @@ func (s *server) nameRemote(u *user, name string) {
 	}
 }
 
-// renameRemote gives a user of another network another nick, and tells the clients.
+// renameRemote gives a user of another network another nick, and notifies the clients.
 func (s *server) renameRemote(u *user, name string) {
 	before := *u
 	s.nameRemote(u, name)
@@ -169,38 +168,13 @@ func (s *server) follow(c bridge.PresenceChange) {
 	}
 }
 
-// watchRemotes removes the users of other networks that left their own network, until the server
-// ends. Most of them are removed by [Link.Follow].
-func (s *server) watchRemotes(ctx context.Context) {
-	p := s.link.ports.Presence
-	if p == nil {
-		return
-	}
-	look := time.NewTicker(s.link.presenceEvery)
-	defer look.Stop()
-	before := map[federation.DID]bool{}
-	for {
-		select {
-		case <-look.C:
-		case <-s.ended:
-			return
-		}
-		var all []federation.DID
-		s.ask(func() { all = slices.Collect(maps.Keys(s.remotes.users)) })
-		missing := map[federation.DID]bool{}
-		for _, did := range all {
-			if !p.Left(ctx, did) {
-				continue
-			}
-			if missing[did] = true; before[did] {
-				s.ask(func() {
-					if u := s.remotes.users[did]; u != nil {
-						s.removeRemote(u, irc.LeftReason)
-					}
-				})
-			}
-		}
-		before = missing
+// remoteDIDs returns the users of other networks.
+func (s *server) remoteDIDs() []federation.DID { return slices.Collect(maps.Keys(s.remotes.users)) }
+
+// departRemote removes a user of another network from this server after the user left that network.
+func (s *server) departRemote(did federation.DID) {
+	if u := s.remotes.users[did]; u != nil {
+		s.removeRemote(u, irc.LeftReason)
 	}
 }
 
@@ -220,16 +194,9 @@ func (s *server) remoteOf(nick string) federation.DID {
 	return ""
 }
 
-// changed tells other links what became of a client whose text was relayed.
+// changed announces a change of a client to other links, if text of it was relayed.
 func (s *server) changed(u *user, c bridge.PresenceChange) {
-	if u.relayed == "" {
-		return
-	}
-	c.Link, c.DID = s.link.Name(), u.relayed
-	if c.Now != "" {
-		u.relayed = c.Now
-	}
-	s.announce(c)
+	s.announce(&u.relayed, c)
 }
 
 // relayedAs returns the DID under which the text of a client is relayed.
@@ -240,7 +207,7 @@ func (s *server) relayedAs(u *user) federation.DID {
 	return s.link.ports.Messages.Guest(s.link.Name(), u.nick)
 }
 
-// renamed tells other links that a client has another nick, or has logged in.
+// renamed announces a new nick or a login of a client to other links.
 func (s *server) renamed(u *user) {
 	if u.relayed != "" {
 		s.changed(u, bridge.PresenceChange{Name: u.nick, Now: s.relayedAs(u)})

@@ -12,7 +12,7 @@ import (
 	"baton/federation"
 )
 
-// presences is a [bridge.Presence] that keeps what other links are told.
+// presences is a [bridge.Presence] that keeps the changes sent to other links.
 type presences struct{ changes chan bridge.PresenceChange }
 
 func (presences) Left(context.Context, federation.DID) bool { return false }
@@ -78,7 +78,7 @@ func TestAUserOfAnotherNetworkIsThere(t *testing.T) {
 	follow(bridge.PresenceChange{DID: guest}, ":carol!*@gw.example AWAY")
 	renamed := kept.Guest("lab", "caroline")
 	follow(bridge.PresenceChange{DID: guest, Name: "caroline", Now: renamed}, ":carol!*@gw.example NICK :caroline", "*731 reader :carol", "*730 reader :caroline!*")
-	// A line that was said before the change.
+	// A line sent before the change.
 	if err := h.link.DeliverText(t.Context(), fromLab(2, guest, "carol")); err != nil {
 		t.Fatal(err)
 	}

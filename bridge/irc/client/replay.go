@@ -65,8 +65,8 @@ type acked struct {
 	whole  bool // it is all of the page
 }
 
-// startReplay begins to bring its inbox to a client that is logged in as a DID: as steps
-// where it reads those, else as lines.
+// startReplay begins to bring its inbox to a client logged in as a DID: as steps
+// if it reads those, else as lines.
 func (s *server) startReplay(ctx context.Context, u *user) {
 	caps := u.caps & (capTags | capHandoff | capAct)
 	if r := u.replay; r != nil && r.caps != caps {
@@ -134,7 +134,7 @@ func (s *server) page(ctx context.Context, r *replay, at *reading) ([]federation
 	return s.link.deps.Record.Replay(ctx, r.of, at.cursor, s.link.atOnce(pageSteps))
 }
 
-// readAhead reads what comes after a full page. Where that fails, page has the error.
+// readAhead reads what comes after a full page. If that fails, page has the error.
 func (s *server) readAhead(ctx context.Context, r *replay, at *reading, end federation.Cursor) {
 	at.ahead, _ = s.link.deps.Record.Replay(ctx, r.of, end, s.link.atOnce(pageSteps))
 }
@@ -334,7 +334,7 @@ func (at *reading) acknowledged(a acked, end federation.Cursor) bool {
 }
 
 // keep keeps how far a client is. Of a whole page that is done while it reads the next one:
-// where the gateway ends before, the page comes again. Where it fails it is tried again
+// if the gateway ends before, the page comes again. If it fails it is tried again
 // after the next page, or once the client leaves.
 func (s *server) keep(ctx context.Context, r *replay, at *reading) {
 	if at.owed == "" {
@@ -385,7 +385,7 @@ func (r *replay) ack(last int) {
 const ackTag = "freeq.at/handoff-ack"
 
 // onAck takes a handoff-ack, and reports whether a message is one. It counts for the
-// page that is under way; of anything else there is nothing to be said.
+// page under way; of anything else there is nothing to be said.
 func (s *server) onAck(u *user, m ircmsg.Message) bool {
 	id := ""
 	for name, value := range m.AllTags() {

@@ -25,7 +25,7 @@ func (s *server) find(u *user, name string) (venue string, c *channel) {
 	return venue, c
 }
 
-// visible returns the channel with a name, nil where the client may not know of one.
+// visible returns the channel with a name, nil if the client may not know of one.
 func (s *server) visible(u *user, name string) (venue string, c *channel) {
 	venue, _ = channelName(name)
 	if c = s.channels[venue]; c == nil || !c.seen(u) {
@@ -54,7 +54,7 @@ func (s *server) onJoin(_ context.Context, u *user, m ircmsg.Message) {
 	}
 }
 
-// join brings a client into a channel, which is made where it is not there.
+// join brings a client into a channel, which is made if it is not there.
 func (s *server) join(u *user, name, key string) {
 	venue, ok := channelName(name)
 	c := s.channels[venue]
@@ -85,7 +85,7 @@ func (s *server) join(u *user, name, key string) {
 	s.welcome(u, c)
 }
 
-// bars returns why a client may not come into a channel, "" where it may.
+// bars returns why a client may not come into a channel, "" if it may.
 func (c *channel) bars(u *user, key string, invited bool) (numeric, why string) {
 	switch {
 	case invited || c.operators[u.account] && u.account != "":

@@ -348,7 +348,7 @@ func (u *user) certified() bool {
 }
 
 // fingerprint returns the SHA-256 of a client's certificate in lower-case hexadecimal
-// digits, "" where there is none.
+// digits, "" if there is none.
 func fingerprint(w wire) string {
 	stream, ok := w.(*stream)
 	if !ok {

@@ -156,7 +156,7 @@ func failsWith(command string) capability {
 	return 0
 }
 
-// open begins the answer to a command, where it has a label.
+// open begins the answer to a command, if it has a label.
 //
 // spec: ircv3 labeled-response
 func (s *server) open(u *user, m ircmsg.Message) {

@@ -47,10 +47,10 @@ type server struct {
 	unwritten []*user
 	flights   int // writers that run
 	remotes   remotes
-	announce  func(bridge.PresenceChange) // tells other links what became of a client
-	missed    map[string]federation.DID   // recipients of text that were not here, by folded nick
-	listed    []string                    // capabilities, as clients were told them
-	batches   uint64                      // given out
+	announce  func(relayed *federation.DID, c bridge.PresenceChange) // as [irc.Announcer.Announce]
+	missed    map[string]federation.DID                              // recipients of text that were not here, by folded nick
+	listed    []string                                               // capabilities, as clients were told them
+	batches   uint64                                                 // given out
 
 	lookups chan struct{} // one token for each inquiry into the past
 
@@ -92,10 +92,12 @@ func (s *server) run(ctx context.Context) error {
 func (s *server) loop(ctx context.Context) {
 	sweep := time.NewTicker(sweepEvery)
 	defer sweep.Stop()
-	var announcer irc.Announcer
-	s.announce = func(c bridge.PresenceChange) { announcer.Announce(ctx, s.running.Go, s.link.ports.Presence, c) }
+	announcer := irc.NewAnnouncer(s.link.Name(), s.link.ports.Presence, s.running.Go)
+	s.announce = func(relayed *federation.DID, c bridge.PresenceChange) { announcer.Announce(ctx, relayed, c) }
 	s.running.Go(func() { s.fileChat(ctx) })
-	s.running.Go(func() { s.watchRemotes(ctx) })
+	s.running.Go(func() {
+		irc.WatchPresence(ctx, s.link.ports.Presence, s.link.presenceEvery, s.ended, s.ask, s.remoteDIDs, s.departRemote)
+	})
 	for {
 		select {
 		case <-ctx.Done():

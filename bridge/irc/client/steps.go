@@ -153,7 +153,7 @@ func (s *server) attribute(ctx context.Context, in *inbound) error {
 	return err
 }
 
-// judged tells a client what became of its step: the message as all see it, if it asked
+// judged sends a client the outcome of its step: the message as all see it, if it asked
 // for echoes, or why it was refused.
 func (s *server) judged(ctx context.Context, u *user, in *inbound, judged federation.Judgement, err error) {
 	u.work = nil
@@ -204,8 +204,8 @@ func (s *server) by(m message, author federation.DID, at federation.Arrival, pro
 	return m
 }
 
-// byText is by for text, whose author may be a guest of its network. A guest of another home is not
-// told from a user with a DID.
+// byText is by for text, whose author may be a guest of its network. A guest of another home looks
+// like a user with a DID.
 func (s *server) byText(m message, t federation.Text) message {
 	guest := t.Author == s.link.ports.Messages.Guest(t.Arrival.Link, t.Arrival.Name)
 	return s.by(m, t.Author, federation.Arrival{}, !guest && t.Arrival.Home == "")
@@ -220,7 +220,7 @@ func (c capability) takes(d federation.Dialect) bool {
 }
 
 // reads returns the dialect in which a client is sent a step, "" for none: as it was
-// signed where it takes that.
+// signed if it takes that.
 func (c capability) reads(signed federation.Dialect) federation.Dialect {
 	switch {
 	case !c.has(capTags):

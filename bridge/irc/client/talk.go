@@ -48,7 +48,7 @@ func (s *server) onTalk(ctx context.Context, u *user, m ircmsg.Message) {
 	}
 }
 
-// talkTargets returns the targets of a message. Tags alone go to one target, as steps do.
+// talkTargets returns the targets of a message. Tags without text go to one target, as steps do.
 func (s *server) talkTargets(u *user, m ircmsg.Message) []string {
 	all := targets(m.Params[0])
 	if m.Command == "TAGMSG" {
@@ -148,7 +148,7 @@ func (s *server) sayTo(ctx context.Context, u *user, m message) {
 	switch {
 	case m.command == "TAGMSG" && !to.caps.has(capTags):
 	case to == u:
-		s.put(u, m, "") // the answer to a labelled command is the echo alone
+		s.put(u, m, "") // the only answer to a labelled command is the echo
 	default:
 		s.send(to, m)
 	}
@@ -161,7 +161,7 @@ func (s *server) sayTo(ctx context.Context, u *user, m message) {
 // self returns the source of what the gateway itself says.
 func (s *server) self() string { return selfNick + "!baton@" + s.name }
 
-// echo gives a client what it said, where it asked for that.
+// echo gives a client what it said, if it asked for that.
 //
 // spec: ircv3 echo-message
 func (s *server) echo(u *user, m message) {
@@ -191,7 +191,7 @@ type message struct {
 	batch    string            // reference of the batch that it is part of; "" for none
 	command  string
 	params   []string
-	trailing bool // the last parameter is text, and has its colon even where it needs none
+	trailing bool // the last parameter is text, and has its colon even if it needs none
 }
 
 // says returns a message whose last parameter is text.

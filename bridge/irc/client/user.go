@@ -17,7 +17,7 @@ type user struct {
 	wire   wire
 	turn   chan func()  // from the owner to the reader, once for each line: what is to be done before the next; nil for nothing
 	addr   string       // where it connects from, without the port
-	from   netip.Prefix // the same as limits count it; zero where a proxy hides it
+	from   netip.Prefix // the same as limits count it; zero if a proxy hides it
 	host   string       // as others see it
 	secure bool         // over TLS
 	// handshaking is set during the TLS handshake, in which nothing can be written.
@@ -31,7 +31,7 @@ type user struct {
 	account           federation.DID // that it proved to be; "" for a guest
 	relayed           federation.DID // under which its text was relayed last; "" for none
 	remote            federation.DID // of a user of another network, which has no connection here; "" for a client
-	holder            string         // tells a guest from others that may have its nick later; "" until asked for
+	holder            string         // distinguishes a guest from later users of its nick; "" until asked for
 
 	away      string // why it is; "" while it is not
 	invisible bool

@@ -135,7 +135,7 @@ type person struct {
 	in    []string       // the channels of this federation that they are in
 	other int            // how many other channels
 	as    federation.DID // under which their text was relayed last; "" for none
-	id    string         // tells a guest from others that may have its nick later; "" until asked for
+	id    string         // distinguishes a guest from later users of its nick; "" until asked for
 	meter irc.Meter
 }
 

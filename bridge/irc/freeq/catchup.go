@@ -44,9 +44,9 @@ const maxPages = 4096
 // question at a time.
 const maxAnswers = 256
 
-// catchup is a replay of the peer's log that is under way.
+// catchup is a replay of the peer's log under way.
 type catchup struct {
-	since int64 // unix seconds, of the page that was asked for
+	since int64 // unix seconds, of the page asked for
 	pages int
 	rows  []replayed // of the page, still to be judged
 	more  bool       // there is another page
@@ -84,7 +84,7 @@ type gap struct {
 	wait  time.Duration
 }
 
-// note adds a step that was received at a time. The first wait is that of a new gap.
+// note adds a step received at a time. The first wait is that of a new gap.
 func (g *gap) note(received, now time.Time, first time.Duration) {
 	if g.since.IsZero() {
 		g.wait = min(max(first, 2*g.wait), lastWait)
@@ -174,7 +174,7 @@ func (s *session) onCatchupEvents(ctx context.Context, m *catchupEvents) {
 	s.turn(ctx)
 }
 
-// turn goes on with a replay that is under way, as far as there is room.
+// turn goes on with a replay under way, as far as there is room.
 func (s *session) turn(ctx context.Context) {
 	c := s.catchup
 	if c == nil {

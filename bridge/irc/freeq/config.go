@@ -44,7 +44,7 @@ type Config struct {
 	Summaries     bool      `toml:"summaries"`      // a readable PRIVMSG for each step
 }
 
-// DefaultConfig returns the table as it is where a file says nothing. The keys that
+// DefaultConfig returns the defaults of the table. The keys that
 // it leaves empty are required, except address and listen: with neither, the
 // transport exec finds the other endpoint by its id.
 func DefaultConfig() Config {
@@ -99,8 +99,8 @@ func (c Config) check() error {
 	return errors.Join(errs...)
 }
 
-// dials reports whether this end dials. It does not where an address is there for the
-// peer alone.
+// dials reports whether this end dials. It does not if an address is only for
+// the peer.
 func (c Config) dials() bool { return c.Address != "" || c.Listen == "" }
 
 // checkTransport looks at what belongs to one transport.
@@ -172,7 +172,7 @@ func validServerName(s string) bool {
 var referenceFile string
 
 // Network describes freeq servers. The endpoint returns the key by which this gateway is known
-// among freeq servers, and its seed in hexadecimal for the program of the transport; nil, where
+// among freeq servers, and its seed in hexadecimal for the program of the transport; nil, if
 // only a configuration is checked.
 func Network(deps Deps, endpoint func() (key federation.SigningKey, seed string, err error)) bridge.Network {
 	return bridge.Network{
@@ -229,7 +229,7 @@ type Rulings interface {
 	// Ours reports whether a DID belongs to a participant of this gateway that is not on
 	// a link. It returns the errors of the record.
 	Ours(ctx context.Context, did federation.DID, link string) (bool, error)
-	// Endpoint returns the endpoint id of the freeq server that is a home, where this gateway
+	// Endpoint returns the endpoint id of the freeq server that is a home, if this gateway
 	// has a link to it, else "". It does not block.
 	Endpoint(home federation.HomeID) string
 }

@@ -91,7 +91,7 @@ func (l *Link) DeliverText(ctx context.Context, t federation.Text) error {
 }
 
 // row makes all of a delivered step that needs no state of the connection. The server may have the
-// step from another freeq server. Its error is a refusal where the step can never be written
+// step from another freeq server. Its error is a refusal if the step can never be written
 // here.
 func (l *Link) row(ctx context.Context, d federation.Delivery, has bool) (*row, error) {
 	ev := d.Entry.Event
@@ -344,8 +344,8 @@ func (l *Link) receipt(ctx context.Context, d federation.Delivery) (said, error)
 	return l.say(ctx, receipt, d.View)
 }
 
-// target returns the target of a step: its channel, or the DID of the party that is
-// theirs, by which alone a server finds a user.
+// target returns the target of a step: its channel, or the DID of their party: a
+// server finds a user only by its DID.
 func (l *Link) target(ctx context.Context, ev federation.Event, v federation.View) (string, error) {
 	a, b, private := federation.Parties(v.Venue)
 	if !private {

@@ -149,7 +149,7 @@ func (l *Link) local() bool {
 	return u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// inquire asks whether a home has refused a step, and gives the step up where it has.
+// inquire asks whether a home has refused a step, and gives the step up if it has.
 func (s *session) inquire(ctx context.Context, p *pendingRuling, now time.Time) {
 	code, detail := s.link.outcome(ctx, p, now)
 	if code != "" {
@@ -204,7 +204,7 @@ func (l *Link) outcome(ctx context.Context, p *pendingRuling, now time.Time) (co
 	return "", "" // confirmed, and the receipt comes with the next route; or not judged yet
 }
 
-// overdue decides by the clock alone, where a server does not show its events: an answer
+// overdue decides only by the clock, if a server does not show its events: an answer
 // after the deadline counts as refused.
 func (l *Link) overdue(p *pendingRuling, now time.Time) (code federation.RefusalCode, detail string) {
 	due, verb := p.view.Deadline, p.held.Event.Verb

@@ -130,7 +130,7 @@ func udpAddr(t *testing.T) string {
 	return l.LocalAddr().String()
 }
 
-// child returns the process of the program that was started with some argument.
+// child returns the process of the program started with some argument.
 func child(t *testing.T, argument string) int {
 	t.Helper()
 	for {

@@ -36,7 +36,7 @@ const connectedMark = "got connection from "
 type child struct {
 	command []string
 	seed    string
-	peer    string // endpoint id that must be the one to dial; "" where we dial
+	peer    string // endpoint id that must be the one to dial; "" if we dial
 	log     *slog.Logger
 	last    *pipe // of one that listens: it holds the address until it is gone
 }
@@ -190,7 +190,7 @@ func (p *pipe) Read(b []byte) (int, error) {
 // Write implements io.Writer.
 func (p *pipe) Write(b []byte) (int, error) { return p.in.Write(b) }
 
-// Close ends the child by closing its stdin, and by force where that does not help.
+// Close ends the child by closing its stdin, and by force if that does not help.
 // It returns when the child is gone.
 func (p *pipe) Close() error {
 	p.ending.Do(func() {

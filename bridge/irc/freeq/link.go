@@ -9,12 +9,12 @@
 // they must address it by that.
 //
 // Steps travel both ways as TAGMSG with the tags that were signed. The network knows
-// the act dialect alone, so that any other step is rendered. Beside each in a channel
+// only the act dialect, so that any other step is rendered. Beside each in a channel
 // stands one PRIVMSG for people. A server link has no acknowledgement: a step counts
 // as delivered when a question that was asked after it is answered, which the peer
 // does in order.
 //
-// A text from a user that is logged in to the gateway's own user is a command. The
+// A text from a user logged in to the gateway's own user is a command. The
 // gateway signs its step where the operator's binding of the user vouches for it. No server
 // takes such a step from the gateway, so that the link tells the rest of that handoff in lines. A private
 // text to another user of this gateway is a message for that participant. All other
@@ -38,7 +38,7 @@
 //
 // # Two connections
 //
-// A link may dial and be dialled. Where both ends have begun a connection, the one of the
+// A link may dial and be dialled. If both ends have begun a connection, the one of the
 // end with the smaller endpoint id stands, as servers have it among each other; a
 // connection that stands already gives way to it.
 //
@@ -213,7 +213,7 @@ func (l *Link) endpoint(home federation.HomeID) string {
 
 // Run implements [bridge.Link]. Steps that were read before the connection broke
 // are still submitted before it returns, for at most five seconds; [bridge.Loser] tells of
-// the loss before that. Where the configuration lets the peer dial, it may do so between
+// the loss before that. If the configuration lets the peer dial, it may do so between
 // two calls.
 func (l *Link) Run(ctx context.Context, up func()) error {
 	conn, err := l.reach.meet(ctx)

@@ -103,7 +103,7 @@ func TestTheEndOfAHandoffOfAThirdHomeIsThisGatewaysWordThere(t *testing.T) {
 	h.expectNothingOdd(t)
 }
 
-// A step that waits for its home is answered by no receipt, however often it comes.
+// A step waiting for its home is answered by no receipt, however often it comes.
 func TestAStepThatWaitsForAThirdHomeHasNoReceiptYet(t *testing.T) {
 	h := newHouse(t)
 	var asked atomic.Int32

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"baton/bridge/irc"
 	"baton/translate"
 )
 
@@ -213,7 +214,8 @@ func (s *session) open() {
 	s.link.live.Store(s)
 	s.Running.Go(func() { s.awaitRulings(s.Asking) })
 	s.Running.Go(func() {
-		s.WatchPresence(s.link.deps.Presence, s.link.presenceEvery, s.link.roster.DIDs, s.depart)
+		post := func(do func()) bool { return s.Post(s.Asking, do) }
+		irc.WatchPresence(s.Asking, s.link.deps.Presence, s.link.presenceEvery, s.Over, post, s.link.roster.DIDs, s.depart)
 	})
 	s.up()
 	s.back("") // retry failed deliveries, and those for readers that joined since

@@ -173,7 +173,7 @@ func (l *Link) shows(ctx context.Context, s *session, id federation.EventID) (bo
 // errReplaced ends a session whose connection gives way to another one.
 var errReplaced = errors.New("another connection with the other server stands instead")
 
-// preferred reports whether a connection is the one that stands where there are two:
+// preferred reports whether a connection is the one that stands if there are two:
 // that which the end with the smaller id has begun. Both ends hold to it.
 //
 // spec: freeq-s2s "Keepalive, idle, reconnect"
@@ -181,7 +181,7 @@ func (l *Link) preferred(c stream) bool { return c.dialled == (l.id < l.cfg.Endp
 
 // rival decides between the connection of this session and another one. Its error ends
 // the session for it. One that is to be turned away is kept while the peer has not greeted
-// on this one: an attempt may come to nothing, where the peer is reached one way only.
+// on this one: an attempt may come to nothing, if the peer is reached one way only.
 func (s *session) rival(ctx context.Context, a arrival) error {
 	r := s.link.reach
 	r.taken(a)
@@ -206,7 +206,7 @@ func (s *session) turnAway(ctx context.Context, a arrival) {
 	s.link.reach.try(ctx, &s.link.reach.listen)
 }
 
-// settleSpare decides about the connection that was kept, when the peer has greeted on
+// settleSpare decides about the kept connection, when the peer has greeted on
 // this one or this one is over.
 func (s *session) settleSpare(ctx context.Context) {
 	spare := s.spare

@@ -7,16 +7,12 @@ import (
 	"baton/federation"
 )
 
-// changed tells other links what became of a user whose text was relayed.
+// changed announces a change of a user to other links, if text of it was relayed.
 func (s *session) changed(p *person, c bridge.PresenceChange) {
-	c.Link, c.DID = s.link.cfg.Name, p.as
-	if c.Now != "" {
-		p.as = c.Now
-	}
-	s.announcer.Announce(s.Asking, s.Running.Go, s.link.deps.Presence, c)
+	s.announcer.Announce(s.Asking, &p.as, c)
 }
 
-// departing has a user leave, and tells other links if the user is in no channel any more.
+// departing removes a user, and notifies other links if the user is in no channel any more.
 func (s *session) departing(nick string, leave func()) {
 	p := s.theirs.named(nick)
 	if leave(); p != nil && s.theirs.named(nick) == nil {
@@ -24,7 +20,7 @@ func (s *session) departing(nick string, leave func()) {
 	}
 }
 
-// renamed tells other links that a user has another nick.
+// renamed announces a new nick of a user to other links.
 func (s *session) renamed(p *person, old string) {
 	if p == nil || p.as == "" || p.nick == old {
 		return

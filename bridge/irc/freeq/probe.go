@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// question is a catchup_request that waits for its answer. The protocol has no other
+// question is a catchup_request waiting for its answer. The protocol has no other
 // question, and its answers come in the order of the questions: the peer has processed,
-// or dropped, each message that was written before a question when the answer comes.
+// or dropped, each message written before a question when the answer comes.
 //
 // spec: freeq-s2s "Keepalive, idle, reconnect"
 type question struct {

@@ -35,8 +35,8 @@ var (
 // errOtherBytes is the detail of the refusal of a step whose id another step has there.
 const errOtherBytes = "the server has another step under this id"
 
-// proof is a message that waits to be seen in the log of the peer. A server acknowledges
-// nothing, and drops messages without an answer, so that its log alone shows what arrived.
+// proof is a message waiting to be seen in the log of the peer. A server acknowledges
+// nothing, and drops messages without an answer, so that only its log shows which ones arrived.
 type proof struct {
 	id        string // under which the log has the message
 	signature string // of a step; "" of a line
@@ -66,7 +66,7 @@ type filed struct {
 	next       int
 }
 
-// add remembers a step, in place of the oldest where there is no room.
+// add remembers a step, in place of the oldest if there is no room.
 func (f *filed) add(id, signature string) {
 	if _, known := f.signatures[id]; known {
 		return

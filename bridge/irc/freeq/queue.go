@@ -16,7 +16,7 @@ const (
 	priorities
 )
 
-// outgoing is one message that waits to be written.
+// outgoing is one message waiting to be written.
 type outgoing struct {
 	message any
 	proof   *proof // of this message, nil for one that the peer's log does not show
@@ -57,7 +57,7 @@ func (q *queue) size() int {
 }
 
 // next takes out the message that is to be written now, with its id, so that ids rise in
-// the order of the wire. The second result is how long to wait for one; zero where there
+// the order of the wire. The second result is how long to wait for one; zero if there
 // is none, one was returned, or an answer of the peer has to come first.
 func (q *queue) next(now time.Time) (outgoing, time.Duration, bool) {
 	for p := range q.waiting {
@@ -138,8 +138,8 @@ func (w *window) answered(upTo uint64, now time.Time) {
 // inFlight returns how many messages the peer may not have processed.
 func (w *window) inFlight() int { return int(w.written - w.processed) } //nolint:gosec // G115: bounded by the window
 
-// room reports whether one more message may be written now. Where the last second alone
-// forbids it, wait says for how long; where messages in flight do, an answer ends that.
+// room reports whether one more message may be written now. If only the rate of the last
+// second forbids it, wait is the remaining time; if messages in flight do, an answer ends that.
 func (w *window) room(p priority, now time.Time) (wait time.Duration, ok bool) {
 	for len(w.recent) > 0 && now.Sub(w.recent[0].at) >= time.Second {
 		w.recent = w.recent[1:]

@@ -23,7 +23,7 @@ type stream struct {
 
 // way is one of the two ways to a connection: to dial, and to be dialled.
 type way struct {
-	transport transport // nil where the configuration does not name it
+	transport transport // nil if the configuration does not name it
 	dialled   bool
 	busy      bool // an attempt is under way, or over and not taken yet
 }
@@ -37,7 +37,7 @@ type arrival struct {
 
 func (a arrival) stream() stream { return stream{ReadWriteCloser: a.conn, dialled: a.way.dialled} }
 
-// reach brings connections to the peer about, both ways where the configuration names
+// reach brings connections to the peer about, both ways if the configuration names
 // both. Attempts go on between two sessions, so that a peer that dials is let in
 // whenever it does. It is owned by one goroutine.
 type reach struct {

@@ -18,7 +18,7 @@ import (
 	"baton/federation/federationtest"
 )
 
-// newRealServer starts the freeq-server whose binary FREEQ_SERVER names; it returns nil where
+// newRealServer starts the freeq-server whose binary FREEQ_SERVER names; it returns nil if
 // that is unset.
 func newRealServer(t *testing.T, peer, peerAPI string) *bridgetest.FreeqServer {
 	t.Helper()

@@ -33,7 +33,7 @@ type recorded struct {
 	Inner *string `json:"inner"`
 }
 
-// recordings returns the lines of each session with a real server, by file name; none where
+// recordings returns the lines of each session with a real server, by file name; none if
 // no variable names their folder.
 func recordings(t *testing.T) map[string][]recorded {
 	t.Helper()

@@ -38,7 +38,7 @@ const inquireAfter = 2
 // handoffs that do not move for so long.
 const maxWait = 7 * 24 * time.Hour
 
-// pendingRuling is a step that waits for the server's ruling, as it is written there.
+// pendingRuling is a step waiting for the server's ruling, as it is written there.
 type pendingRuling struct {
 	held federation.Pending
 	view federation.View

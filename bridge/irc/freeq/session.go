@@ -115,6 +115,7 @@ func newSession(l *Link, conn stream) *session {
 		return err
 	}}
 	s.judging = irc.NewSession(l.log, wire, inboundLines, irc.NewLanes(maxSteps, func(in *inbound) federation.HandoffID { return in.ev.Handoff }))
+	s.announcer = irc.NewAnnouncer(l.cfg.Name, l.deps.Presence, s.Running.Go)
 	return s
 }
 
@@ -205,7 +206,7 @@ func (s *session) takeRows() <-chan *row {
 }
 
 // flush gives the writer the next message, unless it is busy. The channel says when
-// the next one may be written, nil where something else will tell.
+// the next one may be written, nil if something else will tell.
 func (s *session) flush(ctx context.Context) (<-chan time.Time, error) {
 	if s.Writing() {
 		return nil, nil

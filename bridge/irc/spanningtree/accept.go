@@ -19,7 +19,7 @@ import (
 // the peer's; each costs a line of at most [maxLineBytes] and three goroutines.
 const maxStrangers = 8
 
-// runListening is Run of a link that is dialled. It serves the first connection that
+// runListening is Run of a dialled link. It serves the first connection that
 // proves to be the peer, and turns away others that do so while it lasts.
 func (l *Link) runListening(ctx context.Context, up func()) error {
 	if err := l.listen(ctx); err != nil {
@@ -41,7 +41,7 @@ func (l *Link) runListening(ctx context.Context, up func()) error {
 	return err
 }
 
-// listen takes the port, where it is not ours already.
+// listen takes the port, if it is not ours already.
 func (l *Link) listen(ctx context.Context) error {
 	if l.listener != nil {
 		return l.listener.SetDeadline(time.Time{})
@@ -59,7 +59,7 @@ func (l *Link) listen(ctx context.Context) error {
 	return nil
 }
 
-// Close gives up the port of a link that is dialled. Call it after the last Run,
+// Close gives up the port of a dialled link. Call it after the last Run,
 // and only where that did not end with its context.
 func (l *Link) Close() error {
 	if l.listener == nil {
@@ -184,7 +184,7 @@ func checkFingerprint(state tls.ConnectionState, want string) error {
 	return nil
 }
 
-// secure returns a connection on which TLS is spoken, where the link wants that.
+// secure returns a connection on which TLS is spoken, if the link wants that.
 func (l *Link) secure(ctx context.Context, conn net.Conn) (net.Conn, error) {
 	if l.tls == nil {
 		return conn, nil

@@ -106,7 +106,7 @@ func TestABoundAccountIsOnlineWhileItIsLoggedIn(t *testing.T) {
 	h, peer := linked(t, nil)
 	h.gateway.bind("AliceAcct", person, true)
 	account := federation.Binding{DID: person, Name: "bob"}
-	awaitOnline(t, h, account, false) // the user that has the nick now
+	awaitOnline(t, h, account, false) // the user with the nick now
 	logIn(peer, "alice", "AliceAcct")
 	awaitOnline(t, h, account, true)
 	peer.Tagmsg("alice", "#ops", unsigned())

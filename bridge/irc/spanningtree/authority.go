@@ -15,7 +15,7 @@ import (
 // of the network.
 
 // A bar is why a user may not enter a channel or may not speak in it, in words for senders
-// and operators; "" where it may.
+// and operators; "" if it may.
 type bar string
 
 const (
@@ -103,7 +103,7 @@ func (s *session) population(ch *channel) int {
 	return n
 }
 
-// muteBan is the extended ban against speaking alone.
+// muteBan is the extended ban that forbids only speaking.
 const muteBan = "mute"
 
 // extbans returns the extended bans that can be about a user of this gateway, by letter and by

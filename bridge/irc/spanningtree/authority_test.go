@@ -19,7 +19,7 @@ func mode(t *testing.T, peer *bridgetest.IRCd, channel, change string) {
 	settle(t, peer)
 }
 
-// policy returns why a step of the scholar in #ops is refused, "" where it is delivered.
+// policy returns why a step of the scholar in #ops is refused, "" if it is delivered.
 func policy(t *testing.T, h house) string {
 	t.Helper()
 	err := h.link.Deliver(waiting(t), acceptRow(t))

@@ -128,7 +128,7 @@ func (s *session) speak(in *inbound) (waits string, err error) {
 	return waits, err
 }
 
-// heardOut tells a user why its text was refused, or that it waits.
+// heardOut sends a user the reason for the refusal of its text, or a notice that it waits.
 func (s *session) heardOut(ctx context.Context, in *inbound, waits string, err error) {
 	switch {
 	case s.net.users[in.user] == nil:
@@ -157,7 +157,7 @@ func (l *Link) textRow(ctx context.Context, t federation.Text) (*row, error) {
 }
 
 // reader returns how to find the recipient of private text here: the holder of a nick, or a user
-// that is known to be the DID. Any user can have the nick under which a DID was seen.
+// known to be the DID. Any user can have the nick under which a DID was seen.
 func (l *Link) reader(ctx context.Context, to bridge.Recipient) (party, error) {
 	if to.DID == l.ports.Messages.Guest(l.cfg.Name, to.Place.Venue) {
 		return party{did: to.DID, nick: to.Place.Venue}, nil
@@ -171,8 +171,8 @@ const (
 	ofConnection = "connection "
 )
 
-// holder returns what tells a user from others that may have its nick later. A server gives out its
-// UUIDs again after a restart, so that the time of the connection is part of that.
+// holder returns a key that distinguishes a user from later users of its nick. A server reuses its
+// UUIDs after a restart, so that the time of the connection is part of the key.
 func (t *tree) holder(uuid string) string {
 	u := t.users[uuid]
 	if u.account != "" {
@@ -181,7 +181,7 @@ func (t *tree) holder(uuid string) string {
 	return ofConnection + uuid + " " + u.signon
 }
 
-// held returns the UUID of the holder of a nick, "" for one that is away.
+// held returns the UUID of the holder of a nick, "" if it is not connected.
 func (t *tree) held(holder string) string {
 	if account, ok := strings.CutPrefix(holder, ofAccount); ok {
 		return t.accounts[account]

@@ -69,7 +69,7 @@ func commands() map[string]command {
 // another one that is shown.
 const identParam = 5
 
-// signonFromEnd is where UID has the time of the connection, from the end of its parameters.
+// signonFromEnd is the index of the time of the connection in UID, from the end of its parameters.
 const signonFromEnd = 3
 
 // reason is why a line could not be read. It is a label of a metric: the set is
@@ -105,7 +105,7 @@ func (s *session) onPing(_ context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// onPong proves the rows of the oldest PING that has no answer yet.
+// onPong proves the rows of the oldest PING with no answer yet.
 func (s *session) onPong(ctx context.Context, m ircmsg.Message) error {
 	if m.Source != "" && m.Source != s.net.peer || len(s.pings) == 0 {
 		s.badInput(ctx, malformed, m.Command)
@@ -234,7 +234,7 @@ func (s *session) onKill(_ context.Context, m ircmsg.Message) error {
 }
 
 // onSave takes the nick from a user, whose UUID is its nick from then on. The
-// second parameter is the age of the nick that was lost: another one is of a nick
+// second parameter is the age of the lost nick: another one is of a nick
 // that the user has given up in the meantime.
 func (s *session) onSave(_ context.Context, m ircmsg.Message) error {
 	p := s.link.roster.byUUID[m.Params[0]]

@@ -35,7 +35,7 @@ type Config struct {
 	Summaries          bool               `toml:"summaries"`           // a readable NOTICE for each step
 }
 
-// DefaultConfig returns the table as it is where a file says nothing. The keys
+// DefaultConfig returns the defaults of the table. The keys
 // that it leaves empty are required, except nick_suffix, one of address and listen,
 // and tls_fingerprint without tls.
 func DefaultConfig() Config {

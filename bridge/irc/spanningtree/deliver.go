@@ -61,7 +61,7 @@ type party struct {
 	accounts []string // that stand for it
 	nick     string
 	holder   string // of the nick when text was filed; "" for none
-	ours     bool   // it signed here last, or an account of this network alone stands for it
+	ours     bool   // it signed here last, or only an account of this network stands for it
 }
 
 // Deliver implements [bridge.Link]. Nil means that the peer has read the step.
@@ -120,7 +120,7 @@ func (l *Link) unavailable(err error) error {
 }
 
 // row makes all of a delivered step that needs no state of the connection. Its error is
-// a refusal where the step can never be written here.
+// a refusal if the step can never be written here.
 func (l *Link) row(ctx context.Context, d federation.Delivery) (*row, error) {
 	ev, private := d.Entry.Event, federation.Private(d.View.Venue)
 	if written, err := l.writes(ctx, d.View); err != nil || !written {

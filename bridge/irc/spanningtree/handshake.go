@@ -191,7 +191,7 @@ func saidError(m ircmsg.Message) error {
 	return fmt.Errorf("it says: %s", strings.Join(m.Params, " "))
 }
 
-// onBurst compares clocks, where the peer tells its own.
+// onBurst compares clocks, if the peer tells its own.
 func (s *session) onBurst(ctx context.Context, m ircmsg.Message) error {
 	if len(m.Params) == 0 {
 		return nil
@@ -223,7 +223,8 @@ func (s *session) onEndBurst(_ context.Context, m ircmsg.Message) error {
 	s.publish()
 	s.link.live.Store(s)
 	s.Running.Go(func() {
-		s.WatchPresence(s.link.ports.Presence, s.link.presenceEvery, s.link.roster.DIDs, s.depart)
+		post := func(do func()) bool { return s.Post(s.Asking, do) }
+		irc.WatchPresence(s.Asking, s.link.ports.Presence, s.link.presenceEvery, s.Over, post, s.link.roster.DIDs, s.depart)
 	})
 	s.back("")
 	s.up()

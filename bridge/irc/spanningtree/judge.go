@@ -272,7 +272,7 @@ func (s *session) private(target string) federation.DID {
 }
 
 // takeTagless acts on a message whose tags could not be read. Without them it is no step;
-// its sender gets a reply where it may have meant one.
+// its sender gets a reply if it may have meant one.
 func (s *session) takeTagless(ctx context.Context, m ircmsg.Message) error {
 	switch m.Command {
 	case "TAGMSG", "PRIVMSG", "NOTICE":
@@ -342,7 +342,7 @@ func (l *Link) accounts(ctx context.Context, did federation.DID) ([]string, erro
 	return accounts, nil
 }
 
-// party returns how to find a DID on this network. The nick counts only where the DID has
+// party returns how to find a DID on this network. The nick counts only if the DID has
 // no account: any user can take a nick.
 func (l *Link) party(ctx context.Context, did federation.DID, nick string) (party, error) {
 	accounts, err := l.accounts(ctx, did)

@@ -29,7 +29,7 @@
 // A text from a user to the gateway's user is a command. The gateway signs its step where
 // the operator's binding of the user's account vouches for it.
 //
-// The peer says which of its users is logged in to which account. Where an account is
+// The peer says which of its users is logged in to which account. If an account is
 // bound to a DID, its user acts as that DID and no other, needs no signature where the
 // binding vouches for it, and is found by it whatever its nick.
 //

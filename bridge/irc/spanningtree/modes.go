@@ -32,7 +32,7 @@ const (
 const (
 	listKind   = "list"      // a parameter to set and to unset, many at a time
 	paramKind  = "param"     // a parameter to set and to unset
-	setKind    = "param-set" // a parameter to set alone
+	setKind    = "param-set" // a parameter only to set
 	prefixKind = "prefix"    // a status of a user, which is the parameter
 	simpleKind = "simple"    // no parameter
 )
@@ -127,7 +127,7 @@ func (r *rules) list(mode, mask string, set bool) bool {
 func (r *rules) set(mode, param string, set bool) {
 	r.flags[mode] = set
 	if mode == limitMode {
-		r.limit, _ = strconv.Atoi(param) // InspIRCd takes numbers alone; "" with an unset is none
+		r.limit, _ = strconv.Atoi(param) // InspIRCd takes only numbers; "" with an unset is none
 	}
 }
 

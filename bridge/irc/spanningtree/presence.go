@@ -24,13 +24,9 @@ func (s *session) relayedAs(u *user, did federation.DID) {
 	u.relayed = did
 }
 
-// changedUser tells other links what became of a user whose text was relayed.
+// changedUser announces a change of a user to other links, if text of it was relayed.
 func (s *session) changedUser(u *user, c bridge.PresenceChange) {
-	c.Link, c.DID = s.link.cfg.Name, u.relayed
-	if c.Now != "" {
-		u.relayed = c.Now
-	}
-	s.announcer.Announce(s.Asking, s.Running.Go, s.link.ports.Presence, c)
+	s.announcer.Announce(s.Asking, &u.relayed, c)
 }
 
 var _ bridge.PresenceLink = (*Link)(nil)
@@ -69,7 +65,7 @@ func (s *session) follow(c bridge.PresenceChange) {
 	}
 }
 
-// awayParams returns the parameters of AWAY: none for a user that is back.
+// awayParams returns the parameters of AWAY: none for a returned user.
 func awayParams(why string) string {
 	if why == "" {
 		return ""

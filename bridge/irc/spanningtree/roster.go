@@ -132,7 +132,7 @@ func (s *session) quit(p *pseudo, reason string) {
 	delete(s.displaced, p)
 }
 
-// present brings a user onto the network and into its channels, where it is not and may be.
+// present brings a user onto the network and into its channels, if it is not and may be.
 func (s *session) present(p *pseudo) {
 	if !p.here {
 		s.introduce(p)
@@ -207,7 +207,7 @@ func (s *session) rename(p *pseudo, nick string, age int64) {
 	s.put(":%s NICK %s %d", p.uuid, nick, p.nickTS)
 }
 
-// best returns the nick of a user's name, "" where no nick is like it.
+// best returns the nick of a user's name, "" if no nick is like it.
 func (p *pseudo) best(maxBytes int) string {
 	for nick := range irc.Nicks(p.Name, p.suffix, p.DID, maxBytes) {
 		return nick

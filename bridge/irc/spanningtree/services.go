@@ -17,7 +17,7 @@ import (
 // into, as InspIRCd bounds the channels of a client.
 const maxVisits = 20
 
-// onEncap acts on a command that is sent to this server alone, where it knows it. The SA
+// onEncap acts on a known command sent only to this server. The SA
 // commands come from operators, and their own server has checked the right to them.
 func (s *session) onEncap(ctx context.Context, m ircmsg.Message) error {
 	if to := m.Params[0]; to != s.sid() && to != "*" && to != string(s.link.ports.Home) {

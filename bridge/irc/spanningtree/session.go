@@ -91,6 +91,7 @@ func newSession(l *Link, conn net.Conn) *session {
 		Decode: func(text []byte, err error) line { return line{text: string(text), err: err} },
 	}
 	s.judging = irc.NewSession(l.log, wire, 0, irc.NewLanes(maxSteps, (*inbound).lane))
+	s.announcer = irc.NewAnnouncer(l.cfg.Name, l.ports.Presence, s.Running.Go)
 	return s
 }
 
@@ -282,7 +283,7 @@ func parse(l line) (ircmsg.Message, reason) {
 	return ircmsg.Message{}, malformed
 }
 
-// writePiece writes one piece. Where that fails the reader ends soon after.
+// writePiece writes one piece. If that fails the reader ends soon after.
 func (s *session) writePiece(piece []byte) error {
 	_ = s.conn.SetWriteDeadline(time.Now().Add(writeTimeout))
 	_, err := s.conn.Write(piece)

@@ -1,6 +1,6 @@
 // Package bench measures what a gateway costs on the machine that it runs on. It starts the
 // program as an operator starts it, with a record of its own and without limits, and calls it
-// over loopback sockets. Each figure is compared with a floor that is measured by turns in
+// over loopback sockets. Each figure is compared with a floor measured by turns in
 // the same run: what the same machine does without a gateway.
 //
 // The floors are bare Ed25519 verifications on all cores, a server that only verifies a step

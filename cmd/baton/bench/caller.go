@@ -24,7 +24,7 @@ import (
 	"baton/translate/handofftag"
 )
 
-// caller is an agent that is logged in over plain HTTP.
+// caller is an agent logged in over plain HTTP.
 type caller struct {
 	address string // of the gateway
 	key     federation.SigningKey

@@ -11,7 +11,7 @@ import (
 // idleAfter is how long a gateway that is ready does nothing before its memory is measured.
 const idleAfter = time.Second
 
-// measureIdle measures the memory of a gateway that has no callers yet. The floor is the program
+// measureIdle measures the memory of a gateway with no callers yet. The floor is the program
 // that prints its version.
 func (r *run) measureIdle(ctx context.Context, g *gateway) error {
 	bare := exec.CommandContext(ctx, r.program, "version") //nolint:gosec // the program is this one

@@ -44,7 +44,7 @@ func (r *run) measureLatency(ctx context.Context) (err error) {
 	return nil
 }
 
-// crossing is an IRC client that offers, one that reads, and an AIRC agent that waits for its inbox.
+// crossing is an IRC client that offers, one that reads, and an AIRC agent waiting for its inbox.
 type crossing struct {
 	bare       *relay
 	alice, bob *ircClient

@@ -258,8 +258,8 @@ func replay(ctx context.Context, c *caller, path string, items int) (time.Durati
 	return time.Since(begun), nil
 }
 
-// measureRestart kills the gateway, and starts it until an agent reads its inbox. The floor is the
-// start of the program alone.
+// measureRestart kills the gateway, and starts it until an agent reads its inbox. The floor is only
+// the start of the program.
 func (r *run) measureRestart(ctx context.Context, g *grown) error {
 	var took, bare []time.Duration
 	for range r.Starts {

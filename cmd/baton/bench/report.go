@@ -19,7 +19,7 @@ type Report struct {
 	Plots    []Plot    `json:"plots"`
 }
 
-// Row is one figure, and its floor where it has one.
+// Row is one figure, and its floor if it has one.
 type Row struct {
 	Name    string  `json:"name"` // of the row, the same in each release
 	What    string  `json:"what"`

@@ -95,7 +95,7 @@ func (d *ircd) next(ctx context.Context, tag, value string) (ircmsg.Message, err
 	}
 }
 
-// tagmsg sends a message of tags alone from the user to a channel or to a nick of the
+// tagmsg sends a message of tags without text from the user to a channel or to a nick of the
 // gateway.
 func (d *ircd) tagmsg(target string, tags map[string]string) error {
 	d.mu.Lock()

@@ -197,7 +197,7 @@ func (s *Stage) seen(ctx context.Context, verb federation.Verb) (federation.Entr
 	if err != nil {
 		return federation.Entry{}, err
 	}
-	if ev.Venue == "" { // it came to alice alone
+	if ev.Venue == "" { // only alice received it
 		ev.Venue = s.privateVenue()
 	}
 	if _, verdict, err := signing.Verify(ctx, s.gateway.Keys(), ev); verdict != federation.Valid {

@@ -96,7 +96,7 @@ func (t *tally) arrived(a arrival) {
 }
 
 // transitTime is how long a line may be on its way to a bridge. A line that the near side accepted
-// so shortly before the bridge left was, or may have been, in a socket that has no reader any more.
+// so shortly before the bridge left was, or may have been, in a socket with no reader any more.
 const transitTime = 100 * time.Millisecond
 
 // unread reports whether a line that has not arrived was refused to its sender, or accepted while no

@@ -198,5 +198,5 @@ func (r *room) say(text string) error {
 	return r.write(`<message type="groupchat" to="%s"><body>%s</body></message>`, r.jid, text)
 }
 
-// offer implements sender. XMPP has no tags of IRC, so that the title alone is sent.
+// offer implements sender. XMPP has no tags of IRC, so that only the title is sent.
 func (r *room) offer(title string) error { return r.say(title) }

@@ -114,7 +114,7 @@ func TestDeliverSendsOnceHoweverOftenItIsCalled(t *testing.T) {
 	t.Error("the journal of the task stays")
 }
 
-// An agent that lies is bounded, and the offerer is told why.
+// A lying agent is bounded, and the offerer gets the reason.
 func TestLinkBoundsLyingAgents(t *testing.T) {
 	t.Parallel()
 	huge := strings.Repeat("x", 9<<20)
@@ -181,7 +181,7 @@ func TestLinkBoundsLyingAgents(t *testing.T) {
 	}
 }
 
-// If an agent cannot list its tasks, nothing tells whether an unanswered message became one.
+// If an agent cannot list its tasks, it is unknown whether an unanswered message became one.
 func TestDeliverGivesUpAnUnansweredMessageThatCannotBeFound(t *testing.T) {
 	t.Parallel()
 	var sends atomic.Int32
@@ -364,4 +364,26 @@ func TestDescribeNamesTheTasksThatNeedAnAuthorization(t *testing.T) {
 			t.Fatalf("after the end the obstacles are %q", obstacles())
 		}
 	}
+}
+
+func TestRunOpensTheStreamsOfResumedTasks(t *testing.T) {
+	t.Parallel()
+	agent := bridgetest.NewA2AAgent(t, wire.TransportProtocolJSONRPC, wire.Version, true)
+	w := newWorld(t, agent.URL)
+	stop := w.run(t)
+	if err := w.link.Deliver(t.Context(), w.offer(t, "x")); err != nil {
+		t.Fatal(err)
+	}
+	await := func(n int) {
+		t.Helper()
+		for end := time.Now().Add(patience); agent.Calls("SubscribeToTask") < n; time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("the task has %d streams, want %d", agent.Calls("SubscribeToTask"), n)
+			}
+		}
+	}
+	await(1)
+	stop()
+	w.run(t)
+	await(2)
 }

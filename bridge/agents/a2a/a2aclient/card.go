@@ -2,9 +2,6 @@ package a2aclient
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/ed25519"
-	"crypto/elliptic"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -12,11 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/big"
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -25,6 +20,8 @@ import (
 	"github.com/gowebpki/jcs"
 
 	"baton/federation"
+	"baton/federation/identity"
+	"baton/federation/signing"
 )
 
 // How long a card is used before it is read again.
@@ -44,7 +41,7 @@ type card struct {
 	until   time.Time
 }
 
-// best returns the interface that is used: the newest version of the protocol, and JSON-RPC first.
+// best returns the preferred interface: the newest version of the protocol, and JSON-RPC first.
 func (c *card) best() (*wire.AgentInterface, error) {
 	for _, major := range []string{"1.", "0.3"} {
 		for _, binding := range []wire.TransportProtocol{wire.TransportProtocolJSONRPC, wire.TransportProtocolHTTPJSON} {
@@ -76,7 +73,7 @@ func (c *card) tokenURL() string {
 	return ""
 }
 
-// skills returns the IDs of the skills that can be capabilities.
+// skills returns the IDs of the skills with a name valid as a capability.
 func (c *card) skills() []string {
 	caps := []string{}
 	for _, skill := range c.Skills {
@@ -98,7 +95,7 @@ func (l *Link) fetchCard(ctx context.Context) (*card, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read card %s: %w", l.cfg.Card, err)
 	}
-	c.until = time.Now().Add(maxAge(header))
+	c.until = time.Now().Add(lifeOf(header))
 	var key string
 	verdict := errUnsigned
 	for _, s := range c.Signatures {
@@ -117,22 +114,17 @@ func (l *Link) fetchCard(ctx context.Context) (*card, error) {
 	return c, nil
 }
 
-// maxAge returns for how long an answer may be used.
-//
-// spec: RFC 9111 §5.2.2
-func maxAge(h http.Header) time.Duration {
-	for directive := range strings.SplitSeq(h.Get("Cache-Control"), ",") {
-		if text, ok := strings.CutPrefix(strings.TrimSpace(directive), "max-age="); ok {
-			if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
-				return min(max(time.Duration(seconds)*time.Second, minCardAge), maxCardAge)
-			}
-		}
+// lifeOf returns for how long a card is used, by the header of its answer.
+func lifeOf(h http.Header) time.Duration {
+	age := identity.Freshness(h)
+	if age < 0 {
+		return defaultCardAge
 	}
-	return defaultCardAge
+	return min(max(age, minCardAge), maxCardAge)
 }
 
-// parseCard reads a card of version 1.0 or 0.3. Members that the library reads in one form only, and
-// that are not needed, are left out first; unknown kinds of security schemes are ignored.
+// parseCard reads a card of version 1.0 or 0.3. Unused members that the library
+// reads in one form only are left out first; unknown kinds of security schemes are ignored.
 func parseCard(text []byte) (*card, error) {
 	var members map[string]json.RawMessage
 	if err := federation.DecodeJSON(text, &members); err != nil {
@@ -239,14 +231,14 @@ func (l *Link) verify(ctx context.Context, text []byte, s wire.AgentCardSignatur
 		KeySet    string `json:"jku"`
 		KeyID     string `json:"kid"`
 	}
-	protected, err := base64.RawURLEncoding.DecodeString(s.Protected)
+	protected, err := signing.DecodeBase64URL(s.Protected)
 	if err == nil {
 		err = federation.DecodeJSON(protected, &header)
 	}
 	if err != nil {
 		return "", fmt.Errorf("%w: its protected header cannot be read", errForged)
 	}
-	signature, err := base64.RawURLEncoding.DecodeString(s.Signature)
+	signature, err := signing.DecodeBase64URL(s.Signature)
 	if err != nil {
 		return "", fmt.Errorf("%w: it is not base64url", errForged)
 	}
@@ -276,7 +268,7 @@ func (l *Link) verify(ctx context.Context, text []byte, s wire.AgentCardSignatur
 	}
 	for _, payload := range payloads {
 		signed := []byte(s.Protected + "." + base64.RawURLEncoding.EncodeToString(payload))
-		valid, err := set.Keys[i].verifies(header.Algorithm, signed, signature)
+		valid, err := set.Keys[i].signed(header.Algorithm, signed, signature)
 		if err != nil {
 			return "", err
 		}
@@ -287,29 +279,21 @@ func (l *Link) verify(ctx context.Context, text []byte, s wire.AgentCardSignatur
 	return "", errForged
 }
 
-// verifies reports whether a signature is valid. Its error means that the algorithm is not known.
+// signed reports whether a signature is valid. Its error means that the key or the algorithm is not
+// known here.
 //
 // spec: RFC 7518 §3.4, RFC 8037 §3.1
-func (k jwk) verifies(algorithm string, signed, signature []byte) (bool, error) {
-	x, err := base64.RawURLEncoding.DecodeString(k.X)
+func (k jwk) signed(algorithm string, text, signature []byte) (bool, error) {
+	members, err := encoded(k)
 	if err != nil {
-		return false, errors.New("the key of the card cannot be read")
+		return false, err
 	}
+	key, err := identity.ParseJWK(members)
 	switch {
-	case algorithm == "EdDSA" && k.Curve == "Ed25519":
-		public, err := federation.ParsePublicKey(x)
-		return err == nil && ed25519.Verify(public, signed, signature), nil
-	case algorithm == "ES256" && k.Curve == "P-256":
-		y, err := base64.RawURLEncoding.DecodeString(k.Y)
-		if err != nil {
-			return false, errors.New("the key of the card cannot be read")
-		}
-		public, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), slices.Concat([]byte{4}, x, y))
-		if err != nil {
-			return false, errors.New("the key of the card is no point of its curve")
-		}
-		sum := sha256.Sum256(signed)
-		return len(signature) == 64 && ecdsa.Verify(public, sum[:], new(big.Int).SetBytes(signature[:32]), new(big.Int).SetBytes(signature[32:])), nil
+	case err != nil:
+		return false, fmt.Errorf("the key of the card cannot be read: %w", err)
+	case algorithm == "EdDSA" && key.Kind == federation.Ed25519, algorithm == "ES256" && key.Kind == federation.P256:
+		return identity.Signed(key, text, signature), nil
 	}
 	return false, fmt.Errorf("the algorithm %s of the signature of the card is not known here", algorithm)
 }
@@ -336,7 +320,7 @@ func canonicalCards(text []byte) ([][]byte, error) {
 	return forms, nil
 }
 
-// withoutEmpty returns a value without members that are empty text, lists, objects or null.
+// withoutEmpty returns a value without its empty members: "", lists, objects and null.
 func withoutEmpty(value any) any {
 	switch v := value.(type) {
 	case map[string]any:

@@ -47,7 +47,7 @@ func (l *Link) offer(ctx context.Context, t *task, d federation.Delivery) error 
 	if err := l.checkOffer(d); err != nil {
 		return err
 	}
-	if t.id == "" && t.answer == nil && !t.sending.IsZero() && !t.unknown {
+	if t.inDoubt() {
 		if err := l.find(ctx, t, d.Entry.Event); err != nil {
 			return err
 		}
@@ -136,12 +136,12 @@ func (l *Link) find(ctx context.Context, t *task, ev federation.Event) error {
 	return l.write(ctx, t, note{Kind: noteTask, Task: first.ID, Context: first.ContextID})
 }
 
-// close ends the task of a handoff that is over. A task that goes on is cancelled.
+// close ends the task of a closed handoff. It cancels a task in progress.
 func (l *Link) close(ctx context.Context, t *task, view federation.View) error {
 	if t.length == 0 {
 		return nil
 	}
-	if t.id == "" && t.answer == nil && !t.sending.IsZero() && !t.unknown {
+	if t.inDoubt() {
 		err := l.find(ctx, t, federation.Event{ID: t.handoff, Handoff: t.handoff, Verb: federation.Cancel})
 		if givenUp, ok := errors.AsType[*federation.GivenUpError](err); ok {
 			return errors.Join(givenUp, l.remove(ctx, t))
@@ -160,7 +160,7 @@ func (l *Link) close(ctx context.Context, t *task, view federation.View) error {
 	return l.remove(ctx, t)
 }
 
-// cancel cancels a task. A task that is over, or that the agent does not know any more, needs none.
+// cancel cancels a task, unless the task is over or the agent has forgotten it.
 func (l *Link) cancel(ctx context.Context, t *task, view federation.View) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -172,13 +172,13 @@ func (l *Link) cancel(ctx context.Context, t *task, view federation.View) error 
 		l.log.LogAttrs(ctx, slog.LevelWarn, "task not cancelled", slog.String("handoff_id", t.handoff.String()), slog.String("task", string(t.id)), slog.Any("err", err))
 		return nil
 	}
-	if isNetwork(err) || isDial(err) {
+	if isNetwork(err) {
 		return l.away(err)
 	}
 	return fmt.Errorf("cancel task %s: %w", t.id, err)
 }
 
-// report logs the content that is not carried. The record has all of it.
+// report logs the omitted content. The record has all of it.
 func (l *Link) report(ctx context.Context, t *task, losses []federation.Loss) {
 	for _, loss := range losses {
 		l.log.LogAttrs(ctx, slog.LevelInfo, "content not carried", slog.String("handoff_id", t.handoff.String()),

@@ -13,7 +13,7 @@ import (
 	"baton/federation/identity"
 )
 
-// away is the error of a delivery that is made again later.
+// away returns the error for a delivery to be retried later.
 func (l *Link) away(err error) error {
 	var after time.Duration
 	if status, ok := errors.AsType[*statusError](err); ok {
@@ -39,8 +39,8 @@ func isAny(err error, of ...error) bool {
 	return false
 }
 
-// sendError returns the error of a message that was not answered as the outbox takes it. Unsent says
-// that the agent certainly does not have the message.
+// sendError returns the error for the outbox after a message without an answer. If unsent is true, the
+// agent certainly does not have the message.
 func (l *Link) sendError(ev federation.Event, err error) (unsent bool, told error) {
 	if isAny(err, refusals()...) {
 		return true, federation.Refuse(ev, federation.PolicyDenied, l.cfg.Name+" refused the message: "+err.Error())
@@ -58,13 +58,13 @@ func (l *Link) sendError(ev federation.Event, err error) (unsent bool, told erro
 	return false, err // counted: after some of them the delivery is a dead letter
 }
 
-// isDial reports whether an error is one of a connection that was never made.
+// isDial reports whether an error means that no connection was made.
 func isDial(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && op.Op == "dial"
 }
 
-// isNetwork reports whether an error is one of the connection, and not of the agent.
+// isNetwork reports whether an error is one of the connection, made or not, and not of the agent.
 func isNetwork(err error) bool {
 	_, isNet := errors.AsType[net.Error](err)
 	return isNet || isAny(err, context.DeadlineExceeded, context.Canceled)

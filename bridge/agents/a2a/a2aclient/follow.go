@@ -38,14 +38,15 @@ const (
 	questionKey = "question "
 )
 
-// errOtherTask is the error of an answer about another task than the one that was asked for.
+// errOtherTask is the error for an answer about another task than the requested one.
 var errOtherTask = errors.New("the agent answered with another task")
 
 // session is the work on one connection to an agent.
 type session struct {
 	*Link
 
-	looks chan struct{} // has a token for each look that is made now
+	looks   chan struct{} // has a token for each look that is made now
+	streams chan struct{} // has a token for each open stream
 }
 
 // follow looks at a task until its handoff is over.
@@ -70,7 +71,7 @@ func (s *session) follow(ctx context.Context, t *task) error {
 		case ctx.Err() == nil:
 			fails++
 			s.log.LogAttrs(ctx, slog.LevelInfo, "task not read", slog.String("handoff_id", t.handoff.String()), slog.Any("err", err))
-			if fails >= maxConnFails && (isNetwork(err) || isDial(err)) {
+			if fails >= maxConnFails && isNetwork(err) {
 				return fmt.Errorf("the agent does not answer: %w", err)
 			}
 		}
@@ -96,6 +97,7 @@ func (s *session) follow(ctx context.Context, t *task) error {
 // notification, if the agent has them. Both are only hints: the timer looks too.
 func (s *session) watch(ctx context.Context, t *task) (stop func()) {
 	t.mu.Lock()
+	err := s.load(ctx, t)
 	id := t.id
 	t.mu.Unlock()
 	card := s.card.Load()
@@ -103,7 +105,7 @@ func (s *session) watch(ctx context.Context, t *task) (stop func()) {
 	var hints fault.Group
 	leave := func() {}
 	switch {
-	case id == "":
+	case err != nil || id == "": // the next look tells the error
 	case card.Capabilities.Streaming:
 		hints.Go(func() { s.stream(ctx, t, id) })
 	case card.Capabilities.PushNotifications:
@@ -184,6 +186,9 @@ func (s *session) lookAt(ctx context.Context, t *task) (over, moved bool, err er
 		filed, err := s.file(ctx, t, view, step, document)
 		if moved = moved || filed; err != nil {
 			return false, moved, err
+		}
+		if !filed {
+			continue
 		}
 		if view, err = s.ports.Gateway.View(ctx, t.handoff); err != nil {
 			return false, moved, fmt.Errorf("read handoff %s: %w", t.handoff, err)

@@ -12,7 +12,6 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -40,7 +39,7 @@ var (
 	errRedirect = errors.New("redirects are not followed: give the final URL")
 )
 
-// statusError is an HTTP status that says nothing about the request itself.
+// statusError is an HTTP status without a verdict on the request itself.
 type statusError struct {
 	code  int
 	after time.Duration // to wait before the next request; 0 for unknown
@@ -55,7 +54,7 @@ func (e *statusError) Error() string {
 	return text
 }
 
-// transport calls one agent. It adds credentials, and bounds what the agent answers.
+// transport calls one agent. It adds credentials, and bounds the answers.
 type transport struct {
 	next      http.RoundTripper
 	authorize func(r *http.Request) error // nil adds nothing
@@ -89,8 +88,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch response.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		_ = response.Body.Close()
-		seconds, _ := strconv.ParseUint(response.Header.Get("Retry-After"), 10, 16) // 0 if it is missing or a date
-		return nil, &statusError{response.StatusCode, time.Duration(seconds) * time.Second}
+		return nil, &statusError{response.StatusCode, identity.RetryAfter(response.Header)}
 	}
 	if media, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")); media == "text/event-stream" {
 		response.Body = limited{io.LimitReader(response.Body, maxStreamBytes), response.Body}
@@ -119,7 +117,7 @@ type limited struct {
 	io.Closer
 }
 
-// authorize adds the credentials of the configuration to a request, as the card says.
+// authorize adds the credentials of the configuration to a request, as the card requires.
 func (l *Link) authorize(r *http.Request) error {
 	if l.secrets.clientKey != nil {
 		token, err := l.token(r.Context())
@@ -132,28 +130,24 @@ func (l *Link) authorize(r *http.Request) error {
 	if l.secrets.credential == "" {
 		return nil
 	}
-	var basic bool
+	var bearer, basic bool
 	var key *wire.APIKeySecurityScheme
 	for _, scheme := range l.card.Load().schemes {
 		switch s := scheme.(type) {
 		case wire.HTTPAuthSecurityScheme:
-			if !strings.EqualFold(s.Scheme, "basic") {
-				r.Header.Set("Authorization", "Bearer "+l.secrets.credential)
-				return nil
-			}
-			basic = true
+			isBasic := strings.EqualFold(s.Scheme, "basic")
+			basic, bearer = basic || isBasic, bearer || !isBasic
 		case wire.OAuth2SecurityScheme, wire.OpenIDConnectSecurityScheme:
-			r.Header.Set("Authorization", "Bearer "+l.secrets.credential)
-			return nil
+			bearer = true
 		case wire.APIKeySecurityScheme:
 			key = &s
 		}
 	}
 	switch {
+	case bearer || !basic && key == nil:
+		r.Header.Set("Authorization", "Bearer "+l.secrets.credential)
 	case basic:
 		r.Header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(l.secrets.credential)))
-	case key == nil:
-		r.Header.Set("Authorization", "Bearer "+l.secrets.credential)
 	case key.Location == wire.APIKeySecuritySchemeLocationQuery:
 		query := r.URL.Query()
 		query.Set(key.Name, l.secrets.credential)

@@ -11,7 +11,7 @@ import (
 	"baton/federation/identity"
 )
 
-// The paths that are served for all agents.
+// The paths served for all agents.
 //
 // spec: did:web "Read"
 const (
@@ -77,7 +77,7 @@ func (h *Hub) serveDocument(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(identity.AgentDocument(l.did, l.kept().Public, l.ports.PublicURL, l.kept().DID)) // the client may be gone
 }
 
-// serveCallback has a task looked at. It does not read the body: the truth is what GetTask returns.
+// serveCallback wakes the follower of a task. It does not read the body: only GetTask is authoritative.
 //
 // spec: a2a-1.0 §4.3
 func (h *Hub) serveCallback(w http.ResponseWriter, r *http.Request) {

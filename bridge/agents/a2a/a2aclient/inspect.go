@@ -9,17 +9,17 @@ import (
 	"baton/federation"
 )
 
-// Inspection is what a card says about its agent.
+// Inspection is a summary of the card of an agent.
 type Inspection struct {
 	Card      string   `json:"card"` // its URL
 	Name      string   `json:"name"`
 	Version   string   `json:"version"`
-	URL       string   `json:"url"` // of the interface that is used
+	URL       string   `json:"url"` // of the chosen interface
 	Binding   string   `json:"binding"`
 	Protocol  string   `json:"protocol"`
 	Streaming bool     `json:"streaming"`
 	Push      bool     `json:"push_notifications"`
-	Skills    []string `json:"skills"`  // that can be capabilities
+	Skills    []string `json:"skills"`  // those valid as capabilities
 	Schemes   []string `json:"schemes"` // names of security schemes
 	Key       string   `json:"key"`     // thumbprint of the key that signed the card; "" for none
 	Doubt     string   `json:"doubt"`   // why a signature could not be verified; "" for none

@@ -13,9 +13,10 @@ import (
 	wire "github.com/a2aproject/a2a-go/v2/a2a"
 
 	"baton/federation"
+	"baton/federation/store/journals"
 )
 
-// noteKind says what a note in the journal of a task is about.
+// noteKind is the subject of a note in the journal of a task.
 type noteKind string
 
 // The kinds of notes.
@@ -41,7 +42,7 @@ type note struct {
 	Event   string          `json:"event,omitempty"`
 }
 
-// filed is a step that was about to be filed.
+// filed is a step whose filing has begun.
 type filed struct {
 	id federation.EventID
 	at time.Time
@@ -62,7 +63,7 @@ type task struct {
 	answer   *wire.Message // without a task; nil for none
 	steps    map[string]filed
 	reports  int             // steps of progress among them
-	reply    string          // ID of an answer that may not have arrived; "" for none
+	reply    string          // ID of an answer without a confirmation; "" for none
 	done     map[string]bool // steps that this process has filed, by key
 	asked    bool            // the agent waits for input
 	ended    bool            // the task is over, and its last step was filed
@@ -82,6 +83,10 @@ func (t *task) look() {
 	default:
 	}
 }
+
+// inDoubt reports whether the agent may have the message of a task without an answer. A message that
+// was given up is sent again.
+func (t *task) inDoubt() bool { return !t.sending.IsZero() && !t.unknown }
 
 // taskPrefix precedes the handoff in the names of the journals of a link.
 func (l *Link) taskPrefix() string { return network + "/" + l.cfg.Name + "/" }
@@ -119,25 +124,42 @@ func (l *Link) reset() {
 }
 
 // load reads the journal of a task once.
-func (l *Link) load(ctx context.Context, t *task) error {
-	for !t.loaded {
-		page, err := l.deps.Journals.Journal(ctx, l.journalOf(t.handoff), t.length, federation.MaxJournalPage)
-		if err != nil {
-			return fmt.Errorf("read task of %s: %w", t.handoff, err)
-		}
-		for _, text := range page {
-			var n note
-			if err := federation.DecodeJSON(text, &n); err != nil {
-				return fmt.Errorf("read task of %s: %w", t.handoff, err)
-			}
-			if err := t.apply(n); err != nil {
-				return fmt.Errorf("read task of %s: %w", t.handoff, err)
-			}
-			t.length++
-		}
-		t.loaded = len(page) < federation.MaxJournalPage
+func (l *Link) load(ctx context.Context, t *task) (err error) {
+	if t.loaded {
+		return nil
 	}
+	t.length, err = readJournal(ctx, l.deps.Journals, l.journalOf(t.handoff), t.length, func(text []byte) error {
+		var n note
+		if err := federation.DecodeJSON(text, &n); err != nil {
+			return err
+		}
+		return t.apply(n)
+	})
+	if err != nil {
+		return fmt.Errorf("read task of %s: %w", t.handoff, err)
+	}
+	t.loaded = true
 	return nil
+}
+
+// readJournal calls take for each entry of a journal after the first ones, and returns how many
+// entries were taken then.
+func readJournal(ctx context.Context, record *journals.Journals, name string, after uint64, take func(entry []byte) error) (taken uint64, err error) {
+	for taken = after; ; {
+		page, err := record.Journal(ctx, name, taken, federation.MaxJournalPage)
+		if err != nil {
+			return taken, err
+		}
+		for _, entry := range page {
+			if err := take(entry); err != nil {
+				return taken, err
+			}
+			taken++
+		}
+		if len(page) < federation.MaxJournalPage {
+			return taken, nil
+		}
+	}
 }
 
 // apply makes the change that a note stands for.

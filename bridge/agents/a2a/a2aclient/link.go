@@ -39,10 +39,9 @@ type Link struct {
 	card      atomic.Pointer[card]
 	client    atomic.Pointer[a2aclient.Client]
 	access    accessToken
-	changed   atomic.Bool   // the card has another key than the pinned one
-	confirmed atomic.Bool   // an operator accepts that key
-	begun     chan *task    // tasks to follow
-	streams   chan struct{} // has a token for each open stream
+	changed   atomic.Bool // the card has another key than the pinned one
+	confirmed atomic.Bool // an operator accepts that key
+	begun     chan *task  // tasks to follow
 
 	mu      sync.Mutex
 	tasks   map[federation.HandoffID]*task
@@ -54,7 +53,6 @@ var (
 	_ bridge.Describer   = (*Link)(nil)
 	_ bridge.Messenger   = (*Link)(nil)
 	_ bridge.Pinned      = (*Link)(nil)
-	_ bridge.Named       = (*Link)(nil)
 )
 
 // Name implements [bridge.Link].
@@ -72,11 +70,6 @@ func (l *Link) Unpin() {
 	if l.changed.Load() {
 		l.confirmed.Store(true)
 	}
-}
-
-// Names implements [bridge.Named].
-func (l *Link) Names() []federation.BoundName {
-	return []federation.BoundName{{Network: l.cfg.Name, Name: l.cfg.Name, DID: l.did}}
 }
 
 // is reports whether a DID is that of the agent.
@@ -129,14 +122,14 @@ const (
 // again when it is too old. It returns when the agent cannot be reached.
 func (l *Link) Run(ctx context.Context, up func()) error {
 	l.reset()
-	l.begun, l.streams = make(chan *task, maxTasks), make(chan struct{}, maxStreams)
+	l.begun = make(chan *task, maxTasks)
 	if err := l.readCard(ctx); err != nil {
 		return err
 	}
 	l.deps.Hub.join(l)
 	defer l.deps.Hub.leave(l)
 	group, ctx := errgroup.WithContext(ctx)
-	s := &session{Link: l, looks: make(chan struct{}, looksAtOnce)}
+	s := &session{Link: l, looks: make(chan struct{}, looksAtOnce), streams: make(chan struct{}, maxStreams)}
 	if err := l.resume(ctx); err != nil {
 		return err
 	}
@@ -155,7 +148,7 @@ func (l *Link) Run(ctx context.Context, up func()) error {
 	return group.Wait()
 }
 
-// resume follows the tasks that were not over when the last session ended.
+// resume follows the tasks left open by the last session.
 func (l *Link) resume(ctx context.Context) error {
 	for after, found := "", 0; found < maxTasks; {
 		names, err := l.deps.Journals.JournalNames(ctx, l.taskPrefix(), after, tasksPage)

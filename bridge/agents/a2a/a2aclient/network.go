@@ -6,8 +6,8 @@
 // was killed or the connection broke, the link asks the agent for the tasks of the context before
 // it sends again. The journal is removed after the handoff is over.
 //
-// The truth about a task is what GetTask returns. Streams, push notifications and timers only
-// say when to ask.
+// Only GetTask is authoritative about a task. Streams, push notifications and timers only
+// trigger a call of it.
 //
 // spec: a2a-1.0, agent-faces §5
 package a2aclient
@@ -51,7 +51,7 @@ type Config struct {
 	AllowPrivate    bool     `toml:"allow_private"`
 }
 
-// DefaultConfig returns the table as it is where the file says nothing.
+// DefaultConfig returns the defaults of the table.
 func DefaultConfig() Config { return Config{OfferFrom: []string{anyone}} }
 
 // Deps has the parts of the gateway that the network needs beside [bridge.Ports].
@@ -80,7 +80,7 @@ func Network(deps Deps) bridge.Network {
 	}
 }
 
-// secrets are what the secret files of a table hold.
+// secrets are the contents of the secret files of a table.
 type secrets struct {
 	credential string             // "" for none
 	clientKey  ed25519.PrivateKey // nil for none
@@ -132,7 +132,7 @@ func (c *Config) read(files bridge.Secrets) (secrets, error) {
 	return s, errors.Join(mistakes...)
 }
 
-// wellKnownCard is where the card of a host is.
+// wellKnownCard is the path of the card of a host.
 //
 // spec: RFC 8615
 const wellKnownCard = "/.well-known/agent-card.json"
@@ -155,9 +155,14 @@ func CardURL(text string) (string, error) {
 	return u.String(), nil
 }
 
+// BoundName returns the name of the agent of a link, and the DID that a home gives it.
+func BoundName(home federation.HomeID, link string) federation.BoundName {
+	return federation.BoundName{Network: link, Name: link, DID: federation.DID(string(home.DID()) + ":a2a:" + link)}
+}
+
 // open returns the link of an agent. It does no I/O.
 func open(cfg Config, s secrets, deps Deps, p bridge.Ports) *Link {
-	did := federation.DID(string(p.Home.DID()) + ":a2a:" + cfg.Name)
+	did := BoundName(p.Home, cfg.Name).DID
 	l := &Link{
 		cfg: cfg, secrets: s, deps: deps, ports: p, did: did,
 		log: p.Log.With(slog.String("network", network), slog.String("link", cfg.Name)),

@@ -10,22 +10,16 @@ import (
 
 // readPin returns the pinned key of the card of an agent, "" for none, and the length of its journal.
 func readPin(ctx context.Context, record *journals.Journals, name string) (key string, length uint64, err error) {
-	for {
-		page, err := record.Journal(ctx, pinJournal(name), length, federation.MaxJournalPage)
-		if err != nil {
-			return "", 0, err
-		}
-		for _, text := range page {
-			var p pinned
-			if err := federation.DecodeJSON(text, &p); err != nil {
-				return "", 0, fmt.Errorf("read pinned key of %s: %w", name, err)
-			}
-			key = p.Key
-		}
-		if length += uint64(len(page)); len(page) < federation.MaxJournalPage {
-			return key, length, nil
-		}
+	length, err = readJournal(ctx, record, pinJournal(name), 0, func(entry []byte) error {
+		var p pinned
+		err := federation.DecodeJSON(entry, &p)
+		key = p.Key
+		return err
+	})
+	if err != nil {
+		return "", 0, fmt.Errorf("read pinned key of %s: %w", name, err)
 	}
+	return key, length, nil
 }
 
 // writePin pins the key of the card of an agent.

@@ -23,7 +23,7 @@ func (l *Link) Addressee(_ context.Context, nick string) (federation.DID, bool) 
 func (*Link) Here(context.Context, bridge.Recipient) (string, bool) { return "", true }
 
 // DeliverText implements [bridge.TextLink]. A message of an offerer whose task waits for input
-// continues that task. A message that names no task answers the only one that waits.
+// continues that task. A message that names no task answers the only waiting one.
 func (l *Link) DeliverText(ctx context.Context, text federation.Text) error {
 	waiting, err := l.waiting(ctx, text)
 	if err != nil {
@@ -98,7 +98,7 @@ func (l *Link) answerTask(ctx context.Context, t *task, text federation.Text) er
 		return l.answered(context.WithoutCancel(ctx), t)
 	case isAny(err, refusals()...), errors.Is(err, wire.ErrTaskNotFound):
 		return text.Refuse(federation.PolicyDenied, l.cfg.Name+" refused the answer: "+err.Error())
-	case isNetwork(err) || isDial(err):
+	case isNetwork(err):
 		return l.away(err)
 	}
 	if _, ok := errors.AsType[*statusError](err); ok {

@@ -72,16 +72,17 @@ func (w *world) open(t *testing.T, cfg a2aclient.Config) bridge.Link { //nolint:
 	return link
 }
 
-// run runs the link until the test ends, and returns when it is up.
-func (w *world) run(t *testing.T) {
+// run runs the link until the test ends or stop is called, and returns when it is up.
+func (w *world) run(t *testing.T) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	up, ended := make(chan struct{}), make(chan error, 1)
 	go func() { ended <- w.link.Run(ctx, sync.OnceFunc(func() { close(up) })) }()
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		cancel()
 		<-ended
 	})
+	t.Cleanup(stop)
 	select {
 	case <-up:
 	case err := <-ended:
@@ -90,6 +91,7 @@ func (w *world) run(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("the link is not up")
 	}
+	return stop
 }
 
 // offer files an offer of ada to the agent, and returns its delivery.
@@ -128,7 +130,7 @@ func (w *world) awaitState(t *testing.T, id federation.HandoffID, want federatio
 	t.Fatalf("the handoff is %s, want %s", view.State, want)
 }
 
-// liar is an agent that answers each method of JSON-RPC as a test says.
+// liar is an agent that answers each method of JSON-RPC by the function of a test.
 func liar(t *testing.T, card map[string]any, answer func(w http.ResponseWriter, method string, id any)) *httptest.Server {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -170,7 +172,7 @@ func taskOf(id string, state wire.TaskState) map[string]any {
 	return map[string]any{"id": id, "contextId": "c", "status": map[string]any{"state": state}}
 }
 
-// signedCard returns a server of a card that is signed with the key of the moment.
+// signedCard returns a server of a card signed with the current key.
 func signedCard(t *testing.T, key func() ed25519.PrivateKey, forge func() bool) *httptest.Server {
 	t.Helper()
 	mux := http.NewServeMux()

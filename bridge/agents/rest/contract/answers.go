@@ -222,7 +222,7 @@ type Notice struct {
 	// For people.
 	Text string    `json:"text"`
 	Time time.Time `json:"time"`
-	// The link, the registry or the DID whose inbox it was to reach; absent where it is about the step as a whole.
+	// The link, the registry or the DID whose inbox it was to reach; absent if it is about the step as a whole.
 	To string `json:"to,omitempty,omitzero"`
 	// Of the webhook.
 	URL       string `json:"url,omitempty,omitzero"`

@@ -44,12 +44,12 @@ type (
 	}
 	// Patient waits for an answer.
 	Patient struct {
-		// How long to wait where there is nothing, such as `50s`.
+		// How long to wait if there is nothing, such as `50s`.
 		Wait string `query:"wait" pattern:"^[0-9]{1,6}(ms|s|m)$"`
 	}
 	// Once makes a request that may be repeated.
 	Once struct {
-		// Anything that the caller uses for this request alone. The same request again is answered as the first time.
+		// Anything that the caller uses only for this request. The same request again is answered as the first time.
 		IdempotencyKey string `header:"Idempotency-Key" minLength:"1" maxLength:"255"`
 	}
 	// Cached asks for an answer unless the client has it.
