@@ -245,3 +245,14 @@ func LogUnproved(ctx context.Context, record *registry.Record, log *slog.Logger)
 	}
 	return nil
 }
+
+// inBatches calls batch until it processes fewer rows than limit, and returns the sum.
+func inBatches(limit int, batch func(limit int) (int, error)) (done int, err error) {
+	for {
+		n, err := batch(limit)
+		done += n
+		if err != nil || n < limit {
+			return done, err
+		}
+	}
+}
