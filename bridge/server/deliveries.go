@@ -31,17 +31,17 @@ func (g *Gateway) overdue() []delivery.Overdue {
 		return policy
 	}
 	messages := func() delivery.Policy { return delivery.Policy{Expires: g.retention.Load().Messages} }
-	expired := func(state federation.DeliveryState, level slog.Level, text string) func(ctx context.Context, rows int) {
+	expired := func(text string, state federation.DeliveryState, level slog.Level) func(ctx context.Context, rows int) {
 		return func(ctx context.Context, rows int) {
 			g.deps.Metrics.Outcomes.WithLabelValues(HomeNetwork, string(state)).Add(float64(rows))
-			g.deps.Log.LogAttrs(ctx, level, text, slog.Int("rows", rows), slog.String("reason", string(federation.DeadExpired)))
+			g.deps.Log.LogAttrs(ctx, level, text, slog.Int("rows", rows), slog.String("reason", string(federation.DeadExpired))) //nolint:sloglint // a literal of the list below
 		}
 	}
 	record := g.deps.Record
 	return []delivery.Overdue{
-		{Policy: links, Delay: record.Delay, Expire: record.Expire, Expired: expired(federation.DeliveryDead, slog.LevelWarn, "deliveries given up")},
-		{Policy: messages, Expire: record.ExpireMessages, Expired: expired(federation.DeliveryExpired, slog.LevelInfo, "messages expired")},
-		{Policy: messages, Expire: record.ExpireHeld, Expired: expired(federation.DeliveryExpired, slog.LevelInfo, "held relays expired")},
+		{Policy: links, Delay: record.Delay, Expire: record.Expire, Expired: expired("deliveries given up", federation.DeliveryDead, slog.LevelWarn)},
+		{Policy: messages, Expire: record.ExpireMessages, Expired: expired("messages expired", federation.DeliveryExpired, slog.LevelInfo)},
+		{Policy: messages, Expire: record.ExpireHeld, Expired: expired("held relays expired", federation.DeliveryExpired, slog.LevelInfo)},
 	}
 }
 

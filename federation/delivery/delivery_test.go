@@ -333,7 +333,7 @@ func TestAKilledProcessLeavesItsDeliveriesDue(t *testing.T) {
 			test, sub, _ := strings.Cut(t.Name(), "/")
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			process := exec.CommandContext(ctx, os.Args[0], "-test.run=^"+test+"$/^"+sub+"$") //nolint:gosec // this test again
+			process := exec.CommandContext(ctx, os.Args[0], "-test.run=^"+test+"$/^"+sub+"$") // this test again
 			process.Env = append(os.Environ(), victim+"="+folder)
 			out, err := process.StdoutPipe()
 			must(t, errors.Join(err, process.Start()))

@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	// overdueLook is the interval of looks for overdue deliveries.
+	// The interval of looks for overdue deliveries.
 	overdueLook = 5 * time.Second
-	// overdueBatch bounds the deliveries that one write ends: a filing waits for it, for a millisecond.
+	// Maximum number of deliveries that one write ends: a filing waits for it, for a millisecond.
 	overdueBatch = 16
 )
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"baton/federation"
 	"baton/federation/agents"
@@ -48,7 +49,7 @@ func refusedAt(n int, why string) federation.Settlement {
 func owedTo(t *testing.T, record *registry.Record) []string {
 	t.Helper()
 	all := documents(t, record, "peer.example", "amy")
-	queue, unread := record.PeerQueue(t.Context(), "peer.example", 10)
+	queue, unread := record.PeerQueue(t.Context(), "peer.example", time.Time{}, 10)
 	if unread != nil || len(queue) != len(all) {
 		t.Fatalf("PeerQueue = %+v, %v", queue, unread)
 	}
@@ -96,6 +97,9 @@ func (s suite) testRelays(t *testing.T) {
 	want := []string{`message-1 {"n":1} 1 "away" "x1" at 9`, `message-2 {"n":2} 0 "" "" at 2`}
 	if d := diff(want, owedTo(t, record)); d != "" {
 		t.Errorf("pending (-want +got):\n%s", d)
+	}
+	if first, err := record.PeerQueue(t.Context(), "peer.example", federationtest.At(1), 10); err != nil || len(first) != 1 || first[0].Row != row {
+		t.Errorf("queued at first: %+v, %v", first, err)
 	}
 	slow, err := record.Slow(t.Context(), federationtest.At(1), 10)
 	if err != nil || len(slow) != 1 || slow[0].Row != row {

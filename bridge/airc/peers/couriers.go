@@ -122,27 +122,25 @@ func (ps *Registries) expire(ctx context.Context, before, now time.Time, limit i
 		return 0, err
 	}
 	for _, p := range peers {
-		_, federated := ps.Exchanges(p.Name)
-		rows, err := ps.deps.Record.PeerQueue(ctx, p.Name, limit)
+		how := federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadExpired, At: now}
+		queued := before
+		if _, federated := ps.Exchanges(p.Name); !federated {
+			how.Dead, how.Why, queued = federation.DeadRefused, string(wire.CodeFederationBlocked), time.Time{}
+		}
+		rows, err := ps.deps.Record.PeerQueue(ctx, p.Name, queued, limit)
 		if err != nil {
 			return most, err
 		}
-		expired := 0
 		for _, row := range rows {
-			how := federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadExpired, Why: cmp.Or(row.Reason, "it did not answer for a week"), At: now}
-			if !federated {
-				how.Dead, how.Why = federation.DeadRefused, string(wire.CodeFederationBlocked)
-			}
-			if federated && row.Queued.After(before) {
-				continue
+			if how.Dead == federation.DeadExpired {
+				how.Why = cmp.Or(row.Reason, "it did not answer for a week")
 			}
 			if err := ps.deps.Record.Rows().Settle(ctx, federation.PeerDestination(p.Name), []int64{row.Row}, how); err != nil {
 				return most, err
 			}
 			ps.ended(ctx, row, how)
-			expired++
 		}
-		most = max(most, expired)
+		most = max(most, len(rows))
 	}
 	return most, nil
 }
