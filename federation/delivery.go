@@ -304,7 +304,7 @@ const (
 // PeerDelivery is one document that a network is to send to a peer of its own, such as another
 // server of its kind.
 type PeerDelivery struct {
-	Row      int64
+	Row      int64            // as [Delivery.Row]
 	Kind     PeerDeliveryKind // empty for [MessageDelivery]
 	Peer     string           // its name
 	Sender   string           // participant here

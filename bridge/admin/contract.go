@@ -115,7 +115,7 @@ var (
 	}
 	ChangeFeed = route.Route[FeedChange, Acted]{
 		ID: "changeFeed", Tag: "feeds", Method: http.MethodPost, Path: "feeds/{id}/{verb}", Scope: operate,
-		Summary: "Hold or release a destination; retry, fail or drop the deliveries of an event",
+		Summary: `Hold or release a destination; retry, fail or drop the deliveries of an event, or with the ID "all" every one to a link or peer`,
 	}
 	ListDead = route.Route[DeadQuery, Page[DeadLetter]]{
 		ID: "listDead", Tag: "dead", Method: http.MethodGet, Path: "dead", Scope: read,
@@ -125,9 +125,9 @@ var (
 		ID: "getDead", Tag: "dead", Method: http.MethodGet, Path: "dead/{id}", Scope: read,
 		Summary: "Read one dead letter with its attempts",
 	}
-	SettleDead = route.Route[IDChange, Acted]{
+	SettleDead = route.Route[DeadChange, Acted]{
 		ID: "settleDead", Tag: "dead", Method: http.MethodPost, Path: "dead/{id}/{verb}", Scope: operate,
-		Summary: `Replay or drop one dead letter, or with the id "all" every one`,
+		Summary: `Replay or drop one dead letter, or with the ID "all" every one, or every one with a cause`,
 	}
 	ListHeld = route.Route[HeldQuery, Page[Held]]{
 		ID: "listHeld", Tag: "held", Method: http.MethodGet, Path: "held", Scope: read,

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -141,9 +142,13 @@ func (o *Operator) shapes(context.Context, Paging) (listing[Shape], error) {
 	return listing[Shape]{page: page}, nil
 }
 
-// changeFeed holds or releases a destination, or settles the pending deliveries of an event or a message.
+// everyID stands for all deliveries or dead letters that a request selects.
+const everyID = "all"
+
+// changeFeed holds or releases a destination, or settles the pending deliveries of an event or a message, or
+// all of a destination.
 func (o *Operator) changeFeed(ctx context.Context, in FeedChange) (Acted, error) {
-	id, verb := in.ID, in.Verb
+	id, verb, subject := in.ID, in.Verb, in.ID
 	ask, err := in.Body.Read()
 	if err != nil {
 		return Acted{}, err
@@ -156,7 +161,14 @@ func (o *Operator) changeFeed(ctx context.Context, in FeedChange) (Acted, error)
 		changed, err = 1, o.release(ctx, id, ask)
 	case "retry", "fail", "drop":
 		f := o.towards(in.Link, in.Peer)
-		f.ID = id
+		switch {
+		case id != everyID:
+			f.ID = id
+		case f.Link == "" && f.Peer == "":
+			return Acted{}, usage("link or peer: want one with the ID " + everyID)
+		default:
+			subject = everyID + " to " + cmp.Or(f.Link, f.Peer)
+		}
 		changed, err = o.settle(ctx, f, verb, ask)
 	default:
 		err = errNone("verb " + verb + " of feeds")
@@ -164,7 +176,7 @@ func (o *Operator) changeFeed(ctx context.Context, in FeedChange) (Acted, error)
 	if err != nil {
 		return Acted{}, err
 	}
-	return o.acted(ctx, "feed "+verb, id, ask, changed), nil
+	return o.acted(ctx, "feed "+verb, subject, ask, changed), nil
 }
 
 // hold keeps everything back from a destination.
@@ -196,23 +208,30 @@ func (o *Operator) release(ctx context.Context, to string, ask Act) error {
 
 // settle has what waits tried now, or given up.
 func (o *Operator) settle(ctx context.Context, f federation.WaitingFilter, verb string, ask Act) (changed int, err error) {
-	waiting, _, err := o.deps.Record.WaitingFor(ctx, f, "", MaxLimit)
-	if err != nil {
-		return 0, err
-	}
-	if len(waiting) == 0 {
-		return 0, errNone("delivery of " + f.ID + " that waits")
+	destinations := map[string]bool{}
+	waiting := 0
+	for after := federation.Cursor(""); waiting == 0 || after != ""; {
+		var page []federation.Waiting
+		if page, after, err = o.deps.Record.WaitingFor(ctx, f, after, MaxLimit); err != nil {
+			return 0, err
+		}
+		if waiting += len(page); waiting == 0 {
+			return 0, errNone("pending delivery " + strings.TrimSpace(f.ID+" to "+cmp.Or(f.Link, f.Peer, "anyone")))
+		}
+		for _, w := range page {
+			destinations[w.To()] = true
+		}
 	}
 	switch {
 	case ask.DryRun:
-		return len(waiting), nil
+		return waiting, nil
 	case verb == "retry":
 		changed, err = o.deps.Record.Retry(ctx, f, time.Now())
 	default:
 		changed, err = o.deps.Record.GiveUp(ctx, f, verb == "drop", ask.Reason, time.Now())
 	}
-	for _, w := range waiting {
-		o.wake(w.To())
+	for to := range destinations {
+		o.wake(to)
 	}
 	return changed, err
 }
@@ -242,8 +261,8 @@ func (o *Operator) wake(to string) {
 // deadLetters returns the list of dead letters, the newest first.
 func (o *Operator) deadLetters(_ context.Context, query DeadQuery) (listing[DeadLetter], error) {
 	f := federation.DeadFilter{Reason: federation.DeadReason(query.Reason), To: query.Peer}
-	if f.Reason != "" && !slices.Contains(federation.DeadReasons(), f.Reason) {
-		return listing[DeadLetter]{}, usage(fmt.Sprintf("reason: want one of %v", federation.DeadReasons()))
+	if err := checkReason("reason", f.Reason); err != nil {
+		return listing[DeadLetter]{}, err
 	}
 	page := func(ctx context.Context, cursor string, limit int) (Page[DeadLetter], error) {
 		before, err := parseNumber("cursor", cursor)
@@ -261,6 +280,14 @@ func (o *Operator) deadLetters(_ context.Context, query DeadQuery) (listing[Dead
 		return p, err
 	}
 	return listing[DeadLetter]{page, watchPage(page)}, nil
+}
+
+// checkReason checks a reason of dead letters in a request; "" is any.
+func checkReason(name string, reason federation.DeadReason) error {
+	if reason != "" && !slices.Contains(federation.DeadReasons(), reason) {
+		return usage(fmt.Sprintf("%s: want one of %v", name, federation.DeadReasons()))
+	}
+	return nil
 }
 
 // parseNumber reads a number of a request; "" is 0.
@@ -309,8 +336,8 @@ func (o *Operator) getDead(ctx context.Context, in ByID) (DeadLetter, error) {
 	return shaped, nil
 }
 
-// settleDead settles one dead letter, or each with the ID "all".
-func (o *Operator) settleDead(ctx context.Context, in IDChange) (Acted, error) {
+// settleDead settles one dead letter, or with the ID "all" each of a cause.
+func (o *Operator) settleDead(ctx context.Context, in DeadChange) (Acted, error) {
 	text, verb := in.ID, in.Verb
 	act := map[string]func(ctx context.Context, id int64, dry bool) (bool, error){"replay": o.replay, "drop": o.dropDead}[verb]
 	if act == nil {
@@ -320,18 +347,29 @@ func (o *Operator) settleDead(ctx context.Context, in IDChange) (Acted, error) {
 	if err != nil {
 		return Acted{}, err
 	}
-	ids, err := o.deadIDs(ctx, text)
+	cause := federation.DeadReason(in.Cause)
+	if cause != "" && text != everyID {
+		return Acted{}, usage("cause: want the ID " + everyID)
+	}
+	if err := checkReason("cause", cause); err != nil {
+		return Acted{}, err
+	}
+	ids, err := o.deadIDs(ctx, text, cause)
 	if err != nil {
 		return Acted{}, err
+	}
+	subject := text
+	if cause != "" {
+		subject += " " + in.Cause
 	}
 	changed := 0
 	for _, id := range ids {
 		did, err := act(ctx, id, ask.DryRun)
-		if _, told := errors.AsType[*ProblemError](err); told && text == "all" {
+		if _, told := errors.AsType[*ProblemError](err); told && text == everyID {
 			continue // gone in between, or nothing that can be replayed: the others can
 		}
 		if err != nil && changed > 0 {
-			_ = o.acted(ctx, "dead "+verb, text, ask, changed)
+			_ = o.acted(ctx, "dead "+verb, subject, ask, changed)
 		}
 		if err != nil {
 			return Acted{}, err
@@ -340,18 +378,18 @@ func (o *Operator) settleDead(ctx context.Context, in IDChange) (Acted, error) {
 			changed++
 		}
 	}
-	return o.acted(ctx, "dead "+verb, text, ask, changed), nil
+	return o.acted(ctx, "dead "+verb, subject, ask, changed), nil
 }
 
 // deadIDs returns the dead letters that a request names.
-func (o *Operator) deadIDs(ctx context.Context, text string) ([]int64, error) {
-	if text != "all" {
+func (o *Operator) deadIDs(ctx context.Context, text string, cause federation.DeadReason) ([]int64, error) {
+	if text != everyID {
 		id, err := parseNumber("id", text)
 		return []int64{id}, err
 	}
 	var ids []int64
 	for before := int64(0); ; {
-		page, err := o.deps.Record.DeadLetters(ctx, federation.DeadFilter{}, before, MaxLimit)
+		page, err := o.deps.Record.DeadLetters(ctx, federation.DeadFilter{Reason: cause}, before, MaxLimit)
 		if err != nil || len(page) == 0 {
 			return ids, err
 		}

@@ -100,6 +100,13 @@ type (
 		Peer string `query:"peer"` // A peer.
 		Body route.Body[Act]
 	}
+	// DeadChange settles dead letters.
+	DeadChange struct {
+		ID    string `path:"id"`
+		Verb  string `path:"verb"`
+		Cause string `query:"cause"` // With the ID "all": only those with this reason.
+		Body  route.Body[Act]
+	}
 	// WebhookChange changes a webhook.
 	WebhookChange struct {
 		ID   string `path:"id"`

@@ -169,12 +169,12 @@ func Prune(ctx context.Context, record *registry.Record, keep Retention, now tim
 		}
 	}
 	if keep.IDs > 0 {
-		gone.IDs, err = inBatches(pruneBatch, func(limit int) (int, error) { return record.PruneIDs(ctx, now.Add(-keep.IDs), limit) })
+		gone.IDs, err = inBatches(func(limit int) (int, error) { return record.PruneIDs(ctx, now.Add(-keep.IDs), limit) })
 		if err != nil {
 			return gone, fmt.Errorf("spent ids: %w", err)
 		}
 	}
-	if _, err := inBatches(pruneBatch, func(limit int) (int, error) { return record.PruneAnswers(ctx, now.Add(-answersKept), limit) }); err != nil {
+	if _, err := inBatches(func(limit int) (int, error) { return record.PruneAnswers(ctx, now.Add(-answersKept), limit) }); err != nil {
 		return gone, fmt.Errorf("answers: %w", err)
 	}
 	if keep.Dead > 0 {
@@ -182,7 +182,7 @@ func Prune(ctx context.Context, record *registry.Record, keep Retention, now tim
 			return gone, err
 		}
 	}
-	if _, err := inBatches(pruneBatch, func(limit int) (int, error) { return record.PruneBlobs(ctx, now, limit) }); err != nil {
+	if _, err := inBatches(func(limit int) (int, error) { return record.PruneBlobs(ctx, now, limit) }); err != nil {
 		return gone, fmt.Errorf("blobs: %w", err)
 	}
 	return gone, err
@@ -192,12 +192,12 @@ func Prune(ctx context.Context, record *registry.Record, keep Retention, now tim
 // may return.
 func pruneText(ctx context.Context, record *registry.Record, keep Retention, now time.Time) error {
 	if keep.Messages > 0 {
-		if _, err := inBatches(pruneBatch, func(limit int) (int, error) { return record.PruneChat(ctx, now.Add(-keep.Messages), limit) }); err != nil {
+		if _, err := inBatches(func(limit int) (int, error) { return record.PruneChat(ctx, now.Add(-keep.Messages), limit) }); err != nil {
 			return fmt.Errorf("lines of channels: %w", err)
 		}
 	}
 	if keep.Finished > 0 {
-		if _, err := inBatches(pruneBatch, func(limit int) (int, error) { return record.PruneConversations(ctx, now.Add(-keep.Finished), limit) }); err != nil {
+		if _, err := inBatches(func(limit int) (int, error) { return record.PruneConversations(ctx, now.Add(-keep.Finished), limit) }); err != nil {
 			return fmt.Errorf("messages: %w", err)
 		}
 	}
@@ -206,11 +206,11 @@ func pruneText(ctx context.Context, record *registry.Record, keep Retention, now
 
 // pruneDeadLetters deletes dead letters and notices, and returns how many dead letters.
 func pruneDeadLetters(ctx context.Context, record *registry.Record, before time.Time) (deadLetters int, err error) {
-	deadLetters, err = inBatches(pruneBatch, func(limit int) (int, error) { return record.PruneDead(ctx, before, limit) })
+	deadLetters, err = inBatches(func(limit int) (int, error) { return record.PruneDead(ctx, before, limit) })
 	if err != nil {
 		return deadLetters, fmt.Errorf("dead letters: %w", err)
 	}
-	if _, err = inBatches(pruneBatch, func(limit int) (int, error) { return record.PruneNotices(ctx, before, limit) }); err != nil {
+	if _, err = inBatches(func(limit int) (int, error) { return record.PruneNotices(ctx, before, limit) }); err != nil {
 		return deadLetters, fmt.Errorf("notices: %w", err)
 	}
 	return deadLetters, nil
@@ -244,4 +244,15 @@ func LogUnproved(ctx context.Context, record *registry.Record, log *slog.Logger)
 			slog.Int("agents", total), slog.Any("handles", handles))
 	}
 	return nil
+}
+
+// inBatches calls batch until it processes fewer than pruneBatch rows, and returns the sum.
+func inBatches(batch func(limit int) (int, error)) (done int, err error) {
+	for {
+		n, err := batch(pruneBatch)
+		done += n
+		if err != nil || n < pruneBatch {
+			return done, err
+		}
+	}
 }

@@ -14,7 +14,7 @@ import (
 type deadCommands struct {
 	List   deadList   `cmd:"" example:"dead list --reason refused" help:"List dead letters, the newest first."`
 	Show   deadShow   `cmd:"" example:"dead show 17" help:"Show one, with its attempts and what may be done."`
-	Replay deadReplay `cmd:"" example:"dead replay 17 --reason \"they let us in\"" help:"Put dead letters back to be delivered. Twice does no harm."`
+	Replay deadReplay `cmd:"" example:"dead replay --cause refused --reason \"they let us in\"" help:"Put dead letters back to be delivered. Twice does no harm."`
 	Drop   deadDrop   `cmd:"" example:"dead drop 17 --yes" help:"Forget dead letters; the sender is told."`
 	Export deadExport `cmd:"" example:"dead export -o dead.jsonl" help:"Write all of them as JSON lines."`
 }
@@ -47,19 +47,21 @@ func (cmd deadShow) Run(ctx context.Context, c *cli, streams std) error {
 type deadIDs struct {
 	changeFlags
 
-	IDs []string `arg:"" optional:"" help:"As in dead list." name:"id"`
-	All bool     `help:"All of them."`
+	IDs   []string `arg:"" optional:"" help:"As in dead list." name:"id"`
+	All   bool     `help:"All of them."`
+	Cause string   `help:"All that have one reason in dead list: expired, refused, failed, unreadable, operator or blocked." placeholder:"WORD"`
 }
 
 func (d deadIDs) run(ctx context.Context, c *cli, streams std, verb, did string) error {
-	if d.All == (len(d.IDs) > 0) {
-		return &usageError{errors.New("name dead letters, or say --all")}
+	all := d.All || d.Cause != ""
+	if all == (len(d.IDs) > 0) {
+		return &usageError{errors.New("name dead letters, or say --all or --cause")}
 	}
-	if d.All {
+	if all {
 		d.IDs = []string{"all"}
 	}
-	return changeEach(ctx, c, streams, d.changeFlags, d.IDs, admin.SettleDead, func(id string) admin.IDChange {
-		return admin.IDChange{ID: id, Verb: verb, Body: d.body()}
+	return changeEach(ctx, c, streams, d.changeFlags, d.IDs, admin.SettleDead, func(id string) admin.DeadChange {
+		return admin.DeadChange{ID: id, Verb: verb, Cause: d.Cause, Body: d.body()}
 	}, did)
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"baton/bridge/admin"
@@ -14,7 +15,7 @@ type feedCommands struct {
 	Shape   feedShape   `cmd:"" example:"feed shape" help:"Count that by destination and age."`
 	Hold    feedHold    `cmd:"" example:"feed hold lab --reason \"netsplit\"" help:"Stop delivering to a link, another home or registry, and stay linked."`
 	Release feedRelease `cmd:"" example:"feed release lab" help:"End a hold."`
-	Retry   feedRetry   `cmd:"" example:"feed retry 01K0A3V9M7Q2X5R8T1W4Y6Z0AB --link lab" help:"Deliver now."`
+	Retry   feedRetry   `cmd:"" example:"feed retry --link lab" help:"Deliver now: some deliveries, or all to a destination."`
 	Fail    feedFail    `cmd:"" help:"Give up, and tell the sender."`
 	Drop    feedDrop    `cmd:"" help:"Give up, and tell the audit log alone."`
 }
@@ -80,12 +81,18 @@ func (cmd feedRelease) Run(ctx context.Context, c *cli, streams std) error {
 type feedIDs struct {
 	changeFlags
 
-	IDs  []string `arg:"" help:"Ids of events, or of messages to other registries, as in feed list." name:"id"`
-	Link string   `help:"Of one link alone." placeholder:"NAME"`
-	Peer string   `help:"Of one other home or registry alone." placeholder:"NAME"`
+	IDs  []string `arg:"" optional:"" help:"IDs of events, or of messages to other registries, as in feed list." name:"id"`
+	Link string   `help:"Only deliveries to one link; without IDs, all of them." placeholder:"NAME"`
+	Peer string   `help:"Only deliveries to one other home or registry; without IDs, all of them." placeholder:"NAME"`
 }
 
 func (f feedIDs) run(ctx context.Context, c *cli, streams std, verb, did string) error {
+	if len(f.IDs) == 0 && f.Link == "" && f.Peer == "" {
+		return &usageError{errors.New("name deliveries, or a destination with --link or --peer")}
+	}
+	if len(f.IDs) == 0 {
+		f.IDs = []string{"all"}
+	}
 	return changeEach(ctx, c, streams, f.changeFlags, f.IDs, admin.ChangeFeed, func(id string) admin.FeedChange {
 		return admin.FeedChange{ID: id, Verb: verb, Link: f.Link, Peer: f.Peer, Body: f.body()}
 	}, did)

@@ -36,7 +36,7 @@ var law = []struct {
 	{"federation/*", []string{"federation", "federation/fault", "federation/lifecycle", "federation/signing"}},
 	{"translate/translatetest", kit},
 	{"translate/...", []string{"federation", "translate/..."}},
-	{"bridge", []string{"federation", "federation/delivery", "federation/fault", "federation/signing"}},
+	{"bridge", []string{"federation", "federation/delivery", "federation/fault", "federation/signing", "federation/store/deliveries"}},
 	{"bridge/bridgetest", kit},
 	{"bridge/httpd", []string{"bridge"}},
 	{"bridge/server", []string{"bridge/...", "configs", "federation/...", "translate/..."}},

@@ -1,11 +1,15 @@
 package delivery_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"os/exec"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -40,14 +44,15 @@ var hook = federation.WebhookName(federationtest.ID(9001))
 
 func kinds() map[string]kind {
 	return map[string]kind{
-		"link":     {to: "lab", hold: "lab", policy: delivery.ToLink(), letters: true, fill: fillSteps},
+		"link":     {to: "lab", hold: "lab", policy: delivery.ToLink(), letters: true, fill: fillSteps("lab")},
+		"home":     {to: "b.example", hold: "b.example", policy: delivery.ToLink(), letters: true, fill: fillSteps("b.example")},
 		"registry": {to: federation.PeerDestination("b.test"), hold: "b.test", pool: federation.ToPeer, policy: delivery.ToRegistry(), letters: true, fill: fillDocuments},
 		"webhook": {
 			to: hook, hold: hook, pool: federation.ToWebhook, policy: delivery.ToWebhook(12, 5*time.Second), letters: true,
 			fill: func(t *testing.T, record *registry.Record, pairs int) ([][]string, string) {
 				t.Helper()
 				must(t, record.AddWebhook(t.Context(), federation.Webhook{ID: federationtest.ID(9001), DID: bob, URL: "https://bob.test", Since: time.Now()}, 5))
-				return fillSteps(t, record, pairs)
+				return fillSteps("lab")(t, record, pairs)
 			},
 		},
 		"readers of notices": {to: federation.NoticesOf("lab"), hold: federation.NoticesOf("lab"), policy: delivery.ToReaders(), fill: fillNotices},
@@ -61,20 +66,22 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func fillSteps(t *testing.T, record *registry.Record, pairs int) (lanes [][]string, last string) {
-	t.Helper()
-	file := func(f federation.Filing) federation.Filing {
-		f.Links, f.Filed = []string{"lab"}, time.Now()
-		_, err := record.Append(t.Context(), f)
-		must(t, err)
-		return f
+func fillSteps(link string) func(t *testing.T, record *registry.Record, pairs int) (lanes [][]string, last string) {
+	return func(t *testing.T, record *registry.Record, pairs int) (lanes [][]string, last string) {
+		t.Helper()
+		file := func(f federation.Filing) federation.Filing {
+			f.Links, f.Filed = []string{link}, time.Now()
+			_, err := record.Append(t.Context(), f)
+			must(t, err)
+			return f
+		}
+		for n := range pairs {
+			offer := file(federationtest.File(federationtest.Offer(10*n+1, ada, bob), federation.View{}))
+			cancel := file(federationtest.File(federationtest.Step(10*n+2, offer.Event, federation.Cancel, ada), offer.View))
+			lanes = append(lanes, []string{offer.Event.ID.String(), cancel.Event.ID.String()})
+		}
+		return lanes, file(federationtest.File(federationtest.Offer(8000, cleo, bob), federation.View{})).Event.ID.String()
 	}
-	for n := range pairs {
-		offer := file(federationtest.File(federationtest.Offer(10*n+1, ada, bob), federation.View{}))
-		cancel := file(federationtest.File(federationtest.Step(10*n+2, offer.Event, federation.Cancel, ada), offer.View))
-		lanes = append(lanes, []string{offer.Event.ID.String(), cancel.Event.ID.String()})
-	}
-	return lanes, file(federationtest.File(federationtest.Offer(8000, cleo, bob), federation.View{})).Event.ID.String()
 }
 
 func fillDocuments(t *testing.T, record *registry.Record, pairs int) (lanes [][]string, last string) {
@@ -302,6 +309,54 @@ func TestADeliveryWithoutItsProofIsMadeAgainAfterACrash(t *testing.T) {
 		checkOrder(t, p.taken(), lanes, last)
 		must(t, record.Close())
 	})
+}
+
+// victim names the folder of the record in the process that is killed.
+const victim = "BATON_TEST_KILLED"
+
+// The process is killed after the peer has a delivery, and before that is on record. The test runs
+// itself again as that process.
+func TestAKilledProcessLeavesItsDeliveriesDue(t *testing.T) {
+	for name, k := range kinds() {
+		t.Run(name, func(t *testing.T) {
+			if folder := os.Getenv(victim); folder != "" {
+				k.start(t, storetest.OpenIn(t, folder), &peer{deliver: func(_ context.Context, d federation.Delivery) error {
+					fmt.Println("attempt", d.Ref())
+					select {} // until the kill
+				}})
+				select {}
+			}
+			folder := storetest.TempDir(t)
+			record := storetest.OpenIn(t, folder)
+			lanes, last := k.fill(t, record, 1)
+			must(t, record.Close())
+			test, sub, _ := strings.Cut(t.Name(), "/")
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			process := exec.CommandContext(ctx, os.Args[0], "-test.run=^"+test+"$/^"+sub+"$") // this test again
+			process.Env = append(os.Environ(), victim+"="+folder)
+			out, err := process.StdoutPipe()
+			must(t, errors.Join(err, process.Start()))
+			line, err := bufio.NewReader(out).ReadString('\n')
+			must(t, errors.Join(err, process.Process.Kill()))
+			if _, tried, is := strings.Cut(strings.TrimSpace(line), "attempt "); !is || tried != lanes[0][0] && tried != last {
+				t.Errorf("the process prints %q, want an attempt on a first delivery", line)
+			}
+			_ = process.Wait() // it was killed
+			record = storetest.OpenIn(t, folder)
+			made := make(chan struct{}, 100)
+			p := &peer{deliver: func(context.Context, federation.Delivery) error { made <- struct{}{}; return nil }}
+			stop := k.start(t, record, p)
+			for range 3 {
+				select {
+				case <-made:
+				case <-ctx.Done():
+				}
+			}
+			stop()
+			checkOrder(t, p.taken(), lanes, last)
+		})
+	}
 }
 
 // Replicas share the destinations without a connection. A link is served by the replica that has its

@@ -24,13 +24,20 @@ type Policy struct {
 	// Failures is how often a delivery may fail while the destination is reachable. Then it becomes a
 	// dead letter. 0 is any number.
 	Failures int
+	// Delayed is the age at which the signer of a pending delivery gets a notice, and Expires the age at
+	// which the delivery is given up: see [Overdue]. 0 is never.
+	Delayed, Expires time.Duration
+	// Routine says that a failed attempt is no news for the log: a reader may be away for days.
+	Routine bool
 }
 
-// ToLink is the policy of links, and of links to other homes.
+// ToLink is the policy of links, and of links to other homes. The configuration says when a delivery
+// expires.
 func ToLink() Policy {
 	return Policy{
 		Window: 64, Page: 64, Attempt: 3 * time.Minute /* longer than any link keeps a silent peer */, Look: time.Second, Failures: 12,
-		Retry: Backoff{First: 500 * time.Millisecond, Young: 30 * time.Second, Share: 20, Longest: 10 * time.Minute, Jitter: true},
+		Delayed: federation.DelayNotice,
+		Retry:   Backoff{First: 500 * time.Millisecond, Young: 30 * time.Second, Share: 20, Longest: 10 * time.Minute, Jitter: true},
 	}
 }
 
@@ -38,7 +45,7 @@ func ToLink() Policy {
 // waits a minute, and delays no other one.
 func ToReaders() Policy {
 	return Policy{
-		Window: 1, Page: 1, InTurn: true, Attempt: 3 * time.Minute, Look: time.Second,
+		Window: 1, Page: 1, InTurn: true, Attempt: 3 * time.Minute, Look: time.Second, Routine: true,
 		Retry: Backoff{First: time.Minute, Longest: time.Minute},
 	}
 }
@@ -49,6 +56,7 @@ func ToReaders() Policy {
 func ToRegistry() Policy {
 	return Policy{
 		Window: 1, Page: 1, InTurn: true, Attempt: 3 * time.Minute, Look: 5 * time.Second,
+		Delayed: federation.DelayNotice, Expires: 7 * 24 * time.Hour,
 		Retry: Backoff{First: time.Minute, Longest: time.Hour, Jitter: true},
 		Pause: Backoff{First: time.Second, Longest: time.Minute, Jitter: true},
 	}
@@ -116,6 +124,8 @@ type Destination struct {
 	// ShowsOnce reports whether an attempt is counted before it is made: see bridge.OnceShower. Nil means
 	// never.
 	ShowsOnce func(d federation.Delivery) bool
+	// Counts says that Deliver counts its attempts on record.
+	Counts bool
 	// Shown says that people have seen what was delivered.
 	Shown bool
 	// Ended is called after the end of a number of deliveries is on record; nil for no call.

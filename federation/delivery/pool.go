@@ -42,9 +42,7 @@ type Pool struct {
 	Open func(ctx context.Context, due federation.Destination) (Destination, error)
 	// Fault is called with a contained panic, which ends the turn of one destination.
 	Fault func(ctx context.Context, err error)
-	// Look is called before each look for due destinations; nil for no call.
-	Look func(ctx context.Context, now time.Time) error
-	Log  *slog.Logger
+	Log   *slog.Logger
 }
 
 // turns is the turns that destinations of a pool have now.
@@ -116,11 +114,6 @@ func (p *Pool) Run(ctx context.Context, wake <-chan struct{}) {
 
 // begin gives the due destinations a turn.
 func (p *Pool) begin(ctx context.Context, t *turns, now time.Time) {
-	if p.Look != nil {
-		if err := p.Look(ctx, now); told(ctx, err) {
-			p.Log.LogAttrs(ctx, slog.LevelError, "overdue deliveries not ended", slog.Any("err", err))
-		}
-	}
 	room := len(t.free) // only this takes them
 	if room == 0 {
 		return

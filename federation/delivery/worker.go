@@ -417,8 +417,8 @@ func newest(lane []federation.Delivery, now time.Time) (d federation.Delivery, c
 // logWait logs why a delivery has to wait.
 func (w *Worker) logWait(ctx context.Context, d federation.Delivery, err error) {
 	level := slog.LevelInfo
-	if d.Notice != nil {
-		level = slog.LevelDebug // its reader is away, for days perhaps
+	if w.to.Policy.Routine {
+		level = slog.LevelDebug
 	}
 	if ctx.Err() == nil {
 		w.to.Log.LogAttrs(ctx, level, "delivery waits", slog.String("event_id", d.Ref()),
@@ -493,7 +493,7 @@ func (w *Worker) failed(ctx context.Context, d federation.Delivery, covered []in
 		return w.settle(ctx, d, covered, federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadFailed, Why: err.Error()})
 	}
 	wait := w.to.Policy.Retry.After(d.Attempt+1, now.Sub(d.Queued))
-	failure := federation.Failure{Reason: err.Error(), At: now, Personal: absent, Counted: a.counted || d.Document != nil} // a document is counted with its ID
+	failure := federation.Failure{Reason: err.Error(), At: now, Personal: absent, Counted: a.counted || w.to.Counts}
 	switch {
 	case isAway && away.RetryAfter > 0:
 		w.to.Pace.TooMuch(now, away.RetryAfter)

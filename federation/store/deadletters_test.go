@@ -184,19 +184,16 @@ func (s suite) testReviveRelay(t *testing.T) {
 	if err := record.Enqueue(t.Context(), relay(1, "peer.example")); err != nil {
 		t.Fatal(err)
 	}
-	rows, err := record.PeerDeliveries(t.Context(), "peer.example", 0, 1)
-	if err != nil || len(rows) != 1 {
-		t.Fatal(rows, err)
+	pending := documents(t, record, "peer.example", "amy")
+	if len(pending) != 1 {
+		t.Fatal(pending)
 	}
-	row := rows[0].Row
-	for _, err := range []error{
-		record.Attempted(t.Context(), row, "try-1", federationtest.At(2)), record.Postpone(t.Context(), row, "away", "", federationtest.At(2), federationtest.At(3)),
-		record.Bury(t.Context(), row, federation.DeadRefused, "400 bad_request", federationtest.At(4)),
-	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+	row := pending[0].Row
+	failure := federation.Failure{Reason: "away", Counted: true, At: federationtest.At(2), Next: federationtest.At(3)}
+	if err := errors.Join(record.Attempted(t.Context(), row, "try-1", federationtest.At(2)), record.Rows().Failed(t.Context(), federation.PeerDestination("peer.example"), row, failure)); err != nil {
+		t.Fatal(err)
 	}
+	settleDocuments(t, record, "peer.example", refusedAt(4, "400 bad_request"), row)
 	id := letterIDs(t, record, federation.DeadFilter{}, 0, 1)[0]
 	got, err := record.DeadLetter(t.Context(), id)
 	want := federation.DeadLetter{

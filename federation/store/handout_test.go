@@ -142,13 +142,11 @@ func (s suite) testReadElsewhere(t *testing.T) {
 	if err := record.Enqueue(t.Context(), relay); err != nil {
 		t.Fatal(err)
 	}
-	rows, err := record.PeerDeliveries(t.Context(), "b.test", 0, 10)
-	if err != nil || len(rows) != 1 {
-		t.Fatal(rows, err)
+	pending := documents(t, record, "b.test", "system amy")
+	if len(pending) != 1 {
+		t.Fatal(pending)
 	}
-	if err := record.PeerTook(t.Context(), rows[0].Row, federationtest.At(9)); err != nil {
-		t.Fatal(err)
-	}
+	settleDocuments(t, record, "b.test", federation.Settlement{At: federationtest.At(9)}, pending[0].Row)
 	if d := diff([]federation.DeliveryState{federation.DeliveryDelivered}, states(t, record, offer.Event.Handoff)); d != "" {
 		t.Errorf("after (-want +got):\n%s", d)
 	}

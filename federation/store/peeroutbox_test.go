@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"baton/federation"
 	"baton/federation/agents"
@@ -18,12 +19,37 @@ func relay(n int, peer string) federation.PeerDelivery {
 	}
 }
 
-// owedTo reads what waits for the peer: each message with its attempts, reason and next
-// time.
+// documents reads the pending documents of one lane of a peer.
+func documents(t *testing.T, record *registry.Record, peer, lane string) (found []federation.PeerDelivery) {
+	t.Helper()
+	pending, err := record.Rows().PendingOf(t.Context(), federation.PeerDestination(peer), lane, 10)
+	if err != nil {
+		t.Fatalf("PendingOf: %v", err)
+	}
+	for _, d := range pending {
+		found = append(found, *d.Document)
+	}
+	return found
+}
+
+// settleDocuments ends deliveries to a peer.
+func settleDocuments(t *testing.T, record *registry.Record, peer string, how federation.Settlement, rows ...int64) {
+	t.Helper()
+	if err := record.Rows().Settle(t.Context(), federation.PeerDestination(peer), rows, how); err != nil {
+		t.Fatalf("Settle: %v", err)
+	}
+}
+
+// refusedAt is how a delivery ends that its peer refused.
+func refusedAt(n int, why string) federation.Settlement {
+	return federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadRefused, Why: why, At: federationtest.At(n)}
+}
+
+// owedTo reads the pending deliveries to the peer: each message with its attempts, reason and next time.
 func owedTo(t *testing.T, record *registry.Record) []string {
 	t.Helper()
-	all, err := record.PeerDeliveries(t.Context(), "peer.example", 0, 10)
-	queue, unread := record.PeerQueue(t.Context(), "peer.example", 0, 10)
+	all := documents(t, record, "peer.example", "amy")
+	queue, unread := record.PeerQueue(t.Context(), "peer.example", time.Time{}, 10)
 	if unread != nil || len(queue) != len(all) {
 		t.Fatalf("PeerQueue = %+v, %v", queue, unread)
 	}
@@ -34,9 +60,6 @@ func owedTo(t *testing.T, record *registry.Record) []string {
 		if row.Document = all[i].Document; diff(all[i], row) != "" {
 			t.Error(diff(all[i], row))
 		}
-	}
-	if err != nil {
-		t.Fatalf("Relays: %v", err)
 	}
 	var got []string
 	for _, r := range all {
@@ -62,20 +85,21 @@ func (s suite) testRelays(t *testing.T) {
 	if err != nil || diff([]federation.PeerOutbox{{Name: "other.example"}, {Name: "peer.example"}}, peers) != "" {
 		t.Errorf("peers %v, %v", peers, err)
 	}
-	first, err := record.PeerDeliveries(t.Context(), "peer.example", 0, 1)
-	if err != nil || len(first) != 1 || first[0].Message != "message-1" || first[0].OrderKey != "amy" || first[0].Sender != "a" {
-		t.Fatalf("the first: %+v, %v", first, err)
+	pending := documents(t, record, "peer.example", "amy")
+	if len(pending) != 2 || pending[0].Message != "message-1" || pending[0].OrderKey != "amy" || pending[0].Sender != "a" || pending[1].Message != "message-2" {
+		t.Fatalf("pending: %+v", pending)
 	}
-	row := first[0].Row
-	if second, err := record.PeerDeliveries(t.Context(), "peer.example", row, 10); err != nil || len(second) != 1 || second[0].Message != "message-2" {
-		t.Errorf("after the first: %+v, %v", second, err)
-	}
-	if err := errors.Join(record.Attempted(t.Context(), row, "x1", federationtest.At(4)), record.Postpone(t.Context(), row, "away", "x1", federationtest.At(4), federationtest.At(9))); err != nil {
+	row := pending[0].Row
+	failure := federation.Failure{Reason: "away", Unsure: "x1", Counted: true, At: federationtest.At(4), Next: federationtest.At(9)}
+	if err := errors.Join(record.Attempted(t.Context(), row, "x1", federationtest.At(4)), record.Rows().Failed(t.Context(), federation.PeerDestination("peer.example"), row, failure)); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{`message-1 {"n":1} 1 "away" "x1" at 9`, `message-2 {"n":2} 0 "" "" at 2`}
 	if d := diff(want, owedTo(t, record)); d != "" {
 		t.Errorf("pending (-want +got):\n%s", d)
+	}
+	if first, err := record.PeerQueue(t.Context(), "peer.example", federationtest.At(1), 10); err != nil || len(first) != 1 || first[0].Row != row {
+		t.Errorf("queued at first: %+v, %v", first, err)
 	}
 	slow, err := record.Slow(t.Context(), federationtest.At(1), 10)
 	if err != nil || len(slow) != 1 || slow[0].Row != row {
@@ -88,9 +112,7 @@ func (s suite) testRelays(t *testing.T) {
 		t.Errorf("slow after its sender was told: %+v, %v", slow, err)
 	}
 	for range 2 { // the second changes nothing
-		if err := record.PeerTook(t.Context(), row, federationtest.At(6)); err != nil {
-			t.Fatal(err)
-		}
+		settleDocuments(t, record, "peer.example", federation.Settlement{At: federationtest.At(6)}, row)
 	}
 	if d := diff(want[1:], owedTo(t, record)); d != "" {
 		t.Errorf("pending after one was taken (-want +got):\n%s", d)
@@ -104,14 +126,8 @@ func (s suite) testDeadRelays(t *testing.T) {
 			t.Fatalf("Enqueue: %v", err)
 		}
 	}
-	all, err := record.PeerDeliveries(t.Context(), "peer.example", 0, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, r := range all[:2] {
-		if err := record.Bury(t.Context(), r.Row, federation.DeadRefused, "nobody there", federationtest.At(10+i)); err != nil {
-			t.Fatal(err)
-		}
+	for i, r := range documents(t, record, "peer.example", "amy")[:2] {
+		settleDocuments(t, record, "peer.example", refusedAt(10+i, "nobody there"), r.Row)
 	}
 	if got := owedTo(t, record); len(got) != 1 {
 		t.Errorf("pending %v, want the third alone", got)
@@ -139,19 +155,13 @@ func (s suite) testRelayBacklogs(t *testing.T) {
 			t.Fatalf("Enqueue: %v", err)
 		}
 	}
-	all, err := record.PeerDeliveries(t.Context(), "peer.example", 0, 10)
-	if err != nil || len(all) != 3 {
-		t.Fatal(all, err)
+	all := documents(t, record, "peer.example", "amy")
+	if len(all) != 3 {
+		t.Fatal(all)
 	}
-	if err := record.Bury(t.Context(), all[0].Row, federation.DeadRefused, "nobody there", federationtest.At(9)); err != nil {
-		t.Fatal(err)
-	}
+	settleDocuments(t, record, "peer.example", refusedAt(9, "nobody there"), all[0].Row)
 	look("one is dead", federation.PeerBacklog{Peer: "peer.example", Rows: 2, Oldest: federationtest.At(2), Dead: 1}, federation.PeerBacklog{Peer: "z.example", Rows: 1, Oldest: federationtest.At(0)})
-	for _, r := range all[1:] {
-		if err := record.PeerTook(t.Context(), r.Row, federationtest.At(10)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	settleDocuments(t, record, "peer.example", federation.Settlement{At: federationtest.At(10)}, all[1].Row, all[2].Row)
 	look("nothing waits for one", federation.PeerBacklog{Peer: "peer.example", Dead: 1}, federation.PeerBacklog{Peer: "z.example", Rows: 1, Oldest: federationtest.At(0)})
 }
 
@@ -163,11 +173,10 @@ func (s suite) testPausedPeers(t *testing.T) {
 	for _, p := range []federation.PeerOutbox{
 		{Name: "peer.example", Failures: 1, Next: federationtest.At(5)}, {Name: "peer.example", Failures: 2, Next: federationtest.At(9)}, {Name: "peer.example"},
 	} {
-		if err := record.Pause(t.Context(), p); err != nil {
-			t.Fatalf("Pause: %v", err)
-		}
-		if err := record.Pause(t.Context(), federation.PeerOutbox{Name: "z.example", Failures: 1, Next: federationtest.At(1)}); err != nil { // no delivery to it waits
-			t.Fatalf("Pause: %v", err)
+		for _, p := range []federation.PeerOutbox{p, {Name: "z.example", Failures: 1, Next: federationtest.At(1)}} { // no delivery to z.example is pending
+			if err := record.Rows().Pause(t.Context(), federation.PeerDestination(p.Name), p.Failures, p.Next); err != nil {
+				t.Fatalf("Pause: %v", err)
+			}
 		}
 		if peers, err := record.PeerOutboxes(t.Context()); err != nil || diff([]federation.PeerOutbox{p}, peers) != "" {
 			t.Errorf("peers %+v, %v, want %+v", peers, err, p)
@@ -187,21 +196,19 @@ func (s suite) testDecisionsInTheQueue(t *testing.T) {
 			t.Fatalf("Enqueue: %v", err)
 		}
 	}
-	all, err := record.PeerDeliveries(t.Context(), "peer.example", 0, 10)
-	if err != nil || len(all) != 2 || all[0].Kind != federation.DecisionDelivery || all[1].Message != "message-2" {
-		t.Fatalf("%+v, %v", all, err)
+	all := documents(t, record, "peer.example", "amy")
+	if len(all) != 2 || all[0].Kind != federation.DecisionDelivery || all[1].Message != "message-2" {
+		t.Fatalf("%+v", all)
 	}
 	if slow, err := record.Slow(t.Context(), federationtest.At(9), 10); err != nil || len(slow) != 0 {
 		t.Errorf("slow: %+v, %v, want none: nobody is told of a decision", slow, err)
 	}
-	if err := record.PeerTook(t.Context(), all[0].Row, federationtest.At(10)); err != nil {
-		t.Fatal(err)
-	}
+	settleDocuments(t, record, "peer.example", federation.Settlement{At: federationtest.At(10)}, all[0].Row)
 	if err := record.Enqueue(t.Context(), decision); err != nil {
 		t.Fatalf("Enqueue: %v", err)
 	}
-	if all, err := record.PeerDeliveries(t.Context(), "peer.example", 0, 10); err != nil || len(all) != 2 || all[0].Message != "message-2" {
-		t.Errorf("%+v, %v, want it once more, at the end", all, err)
+	if all := documents(t, record, "peer.example", "amy"); len(all) != 2 || all[0].Message != "message-2" {
+		t.Errorf("%+v, want it once more, at the end", all)
 	}
 }
 
@@ -209,10 +216,7 @@ func (s suite) testRelayIDs(t *testing.T) {
 	record := s.open(t)
 	r := relay(1, "peer.example")
 	m := post(t, record, agents.Posting{Message: federationtest.Message(1, "a", "amy@peer.example"), Relay: &r})
-	all, err := record.PeerDeliveries(t.Context(), "peer.example", 0, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := documents(t, record, "peer.example", "amy")
 	for _, id := range []string{"try-1", "try-2"} {
 		if err := record.Attempted(t.Context(), all[0].Row, id, federationtest.At(2)); err != nil {
 			t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"baton/federation/federationtest"
 	"baton/federation/store"
 	"baton/federation/store/postgrestest"
+	"baton/federation/store/queue"
 )
 
 // bare opens a record without the tables of a network.
@@ -59,7 +60,10 @@ func TestTheCoreWorksWithoutTablesOfANetwork(t *testing.T) {
 					return ignoreMissing(err)
 				},
 				"Enqueue": func() error { return record.Enqueue(t.Context(), relay) },
-				"Bury":    func() error { return record.Bury(t.Context(), 1, federation.DeadFailed, "away", now) },
+				"Settle": func() error {
+					given := federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadFailed, Why: "away", At: now}
+					return errors.Join(record.Enqueue(t.Context(), relay), record.Rows().Settle(t.Context(), federation.PeerDestination("peer.example"), []int64{queue.FirstDocument + 1}, given))
+				},
 				"WaitingFor": func() error {
 					_, _, err := record.WaitingFor(t.Context(), federation.WaitingFilter{}, "", 10)
 					return err

@@ -34,9 +34,9 @@ func actionOf(list, verb string) (action, bool) {
 	a, ok := map[string]action{
 		"links": {back: "links", noun: "link", needs: admin.ChangeLink.Scope, send: changeLink},
 		"feeds": {back: "feeds", noun: "feed", needs: admin.ChangeFeed.Scope, send: changeFeed},
-		"dead":  {back: "dead", noun: "dead", needs: admin.SettleDead.Scope, send: settle(admin.SettleDead)},
+		"dead":  {back: "dead", noun: "dead", needs: admin.SettleDead.Scope, send: settleDead},
 		"peers": {back: "peers", noun: "peer", needs: admin.SetPeerMode.Scope, send: setMode, choices: []string{"allow", "limit", "hold", "block"}},
-		"held":  {back: "peers", noun: "airc", needs: admin.SettleHeld.Scope, send: settle(admin.SettleHeld)},
+		"held":  {back: "peers", noun: "airc", needs: admin.SettleHeld.Scope, send: settleHeld},
 	}[list]
 	texts, known := map[string][2]string{
 		"links/dial": {
@@ -67,11 +67,14 @@ func changeFeed(r request, f form, act admin.Act) (int, error) {
 	return done.Changed, err
 }
 
-func settle(to route.Route[admin.IDChange, admin.Acted]) func(r request, f form, act admin.Act) (int, error) {
-	return func(r request, f form, act admin.Act) (int, error) {
-		done, err := call(r, to, admin.IDChange{ID: f.name, Verb: f.verb, Body: route.JSON(act)})
-		return done.Changed, err
-	}
+func settleDead(r request, f form, act admin.Act) (int, error) {
+	done, err := call(r, admin.SettleDead, admin.DeadChange{ID: f.name, Verb: f.verb, Body: route.JSON(act)})
+	return done.Changed, err
+}
+
+func settleHeld(r request, f form, act admin.Act) (int, error) {
+	done, err := call(r, admin.SettleHeld, admin.IDChange{ID: f.name, Verb: f.verb, Body: route.JSON(act)})
+	return done.Changed, err
 }
 
 // setMode sets the mode of a peer. A dry run without a choice tries the mode that is the most.

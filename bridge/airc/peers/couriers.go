@@ -27,10 +27,7 @@ const (
 
 // What the engine leaves to this package.
 const (
-	firstPause  = time.Second     // of a delivery that the registry answered without judging it
-	delayNotice = 5 * time.Minute // when a sender is told that it takes time
-	relayLife   = 7 * 24 * time.Hour
-	overduePage = 200
+	firstPause = time.Second // of a delivery that the registry answered without judging it
 )
 
 // Run sends what is owed to other registries until ctx ends: to each registry one
@@ -40,12 +37,15 @@ func (ps *Registries) Run(ctx context.Context) {
 	wake, stop := ps.deps.Wakes.Subscribe(bridge.RelayTopic)
 	defer stop()
 	pool := delivery.Pool{
-		Kind: federation.ToPeer, Policy: delivery.ToRegistry(), Rows: ps.deps.Record.Rows(), Open: ps.open, Look: ps.endOverdue,
+		Kind: federation.ToPeer, Policy: delivery.ToRegistry(), Rows: ps.deps.Record.Rows(), Open: ps.open,
 		Log:   ps.deps.Log.With(slog.String("network", wire.Network), slog.String("link", wire.Network)),
 		Fault: func(ctx context.Context, err error) { ps.deps.Metrics.Fault(ctx, ps.deps.Log, "registry", err) },
 	}
 	var group fault.Group
 	group.Go(func() { ps.hurry(ctx) })
+	group.Go(func() {
+		delivery.RunOverdue(ctx, pool.Log, time.Now, delivery.Overdue{Policy: delivery.ToRegistry, Delay: ps.delay, Expire: ps.expire})
+	})
 	defer group.Wait()
 	pool.Run(ctx, wake)
 }
@@ -81,7 +81,7 @@ func (ps *Registries) open(ctx context.Context, due federation.Destination) (del
 	name := strings.TrimPrefix(due.Name, federation.PeerDestination(""))
 	p, err := ps.peer(ctx, name, time.Now())
 	to := delivery.Destination{
-		Name: due.Name, Policy: delivery.ToRegistry(), Away: due.Failures, Pace: delivery.NewPace(0),
+		Name: due.Name, Policy: delivery.ToRegistry(), Away: due.Failures, Pace: delivery.NewPace(0), Counts: true,
 		Log:     ps.deps.Log.With(slog.String("network", wire.Network), slog.String("link", wire.Network), slog.String("peer", name)),
 		Deliver: func(ctx context.Context, d federation.Delivery) error { return ps.deliver(ctx, p, err, *d.Document) },
 		Ended: func(ctx context.Context, d federation.Delivery, _ int, how federation.Settlement) {
@@ -100,47 +100,49 @@ func (ps *Registries) open(ctx context.Context, due federation.Destination) (del
 	return to, ctx.Err()
 }
 
-// endOverdue tells the senders of messages that are under way for long, and gives up the deliveries that
-// waited as long as they may.
-func (ps *Registries) endOverdue(ctx context.Context, now time.Time) error {
-	slow, err := ps.deps.Record.Slow(ctx, now.Add(-delayNotice), overduePage)
-	if err != nil {
-		return err
-	}
-	for _, row := range slow {
+// delay notifies the senders of up to limit messages that were queued at or before a time.
+func (ps *Registries) delay(ctx context.Context, before, now time.Time, limit int) (int, error) {
+	slow, err := ps.deps.Record.Slow(ctx, before, limit)
+	for i, row := range slow {
 		if err := ps.deps.Notify(ctx, row, noticeDelayed, row.Reason, now); err != nil {
-			return err
+			return i, err
 		}
 		if err := ps.deps.Record.Delayed(ctx, row.Row, now); err != nil {
-			return err
+			return i, err
 		}
 	}
-	peers, err := ps.deps.Record.PeerOutboxes(ctx)
-	for _, p := range peers {
-		if err == nil {
-			err = ps.expire(ctx, p.Name, now)
-		}
-	}
-	return err
+	return len(slow), err
 }
 
-// expire gives up the deliveries to one registry that waited as long as they may, or that no messages
-// are exchanged with any more.
-func (ps *Registries) expire(ctx context.Context, name string, now time.Time) error {
-	_, federated := ps.Exchanges(name)
-	rows, err := ps.deps.Record.PeerQueue(ctx, name, 0, overduePage)
-	for _, row := range rows {
-		how := federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadExpired, Why: cmp.Or(row.Reason, "it did not answer for a week"), At: now}
-		if !federated {
-			how.Dead, how.Why = federation.DeadRefused, string(wire.CodeFederationBlocked)
-		}
-		if err == nil && (!federated || now.Sub(row.Queued) > relayLife) {
-			if err = ps.deps.Record.Bury(ctx, row.Row, how.Dead, how.Why, now); err == nil {
-				ps.ended(ctx, row, how)
-			}
-		}
+// expire gives up to limit deliveries to each registry up that were queued at or before a time, or that
+// no messages are exchanged with any more. It returns the largest number of one registry.
+func (ps *Registries) expire(ctx context.Context, before, now time.Time, limit int) (most int, err error) {
+	peers, err := ps.deps.Record.PeerOutboxes(ctx)
+	if err != nil {
+		return 0, err
 	}
-	return err
+	for _, p := range peers {
+		how := federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadExpired, At: now}
+		queued := before
+		if _, federated := ps.Exchanges(p.Name); !federated {
+			how.Dead, how.Why, queued = federation.DeadRefused, string(wire.CodeFederationBlocked), time.Time{}
+		}
+		rows, err := ps.deps.Record.PeerQueue(ctx, p.Name, queued, limit)
+		if err != nil {
+			return most, err
+		}
+		for _, row := range rows {
+			if how.Dead == federation.DeadExpired {
+				how.Why = cmp.Or(row.Reason, "it did not answer for a week")
+			}
+			if err := ps.deps.Record.Rows().Settle(ctx, federation.PeerDestination(p.Name), []int64{row.Row}, how); err != nil {
+				return most, err
+			}
+			ps.ended(ctx, row, how)
+		}
+		most = max(most, len(rows))
+	}
+	return most, nil
 }
 
 // peerLabel returns the label of a registry in metrics.

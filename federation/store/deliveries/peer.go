@@ -13,10 +13,9 @@ import (
 	"baton/federation/store/queue"
 )
 
-// peerColumns are the columns of a document and its delivery, with a document that a list leaves
-// out.
+// peerColumns are the columns of a delivery of a document. A list leaves the document itself out.
 func peerColumns(document string) string {
-	return `r.n, substr(d.name, 6), r.sender, r.message, f.lane, ` + document + `, r.handoff, f.queued, f.attempt, coalesce(nullif(f.next, 0), f.queued), f.delayed = 1, f.reason, f.unsure, r.kind`
+	return `f.item, substr(d.name, 6), r.sender, r.message, f.lane, ` + document + `, r.handoff, f.queued, f.attempt, coalesce(nullif(f.next, 0), f.queued), f.delayed = 1, f.reason, f.unsure, r.kind`
 }
 
 const peerTables = ` FROM delivery f JOIN destination d ON d.n = f.destination JOIN document r ON r.n = f.item - ` + queue.DocumentBase + ` `
@@ -108,11 +107,6 @@ func (s *Outboxes) PeerOutboxes(ctx context.Context) ([]federation.PeerOutbox, e
 	return peers, nil
 }
 
-// Pause notes that a peer did not answer, or with no Failures that it did.
-func (s *Outboxes) Pause(ctx context.Context, p federation.PeerOutbox) error {
-	return s.Rows().Pause(ctx, federation.PeerDestination(p.Name), p.Failures, p.Next)
-}
-
 // PeerBacklogs returns how the queue of each peer stands, by their names.
 func (s *Outboxes) PeerBacklogs(ctx context.Context) ([]federation.PeerBacklog, error) {
 	scan := func(row engine.Scanner) (b federation.PeerBacklog, err error) {
@@ -131,26 +125,16 @@ func (s *Outboxes) PeerBacklogs(ctx context.Context) ([]federation.PeerBacklog, 
 	return all, nil
 }
 
-// PeerDeliveries returns up to limit rows of a peer after one, in the order in which they were queued;
-// after 0 from the first.
-func (s *Outboxes) PeerDeliveries(ctx context.Context, peer string, after int64, limit int) ([]federation.PeerDelivery, error) {
-	return s.peerDeliveries(ctx, `r.document`, peer, after, limit)
-}
-
-// PeerQueue is PeerDeliveries without documents.
-func (s *Outboxes) PeerQueue(ctx context.Context, peer string, after int64, limit int) ([]federation.PeerDelivery, error) {
-	return s.peerDeliveries(ctx, `''`, peer, after, limit)
-}
-
-// peerDeliveries reads on from an item: items of documents are the last ones, in the order in which
-// they were queued. The sum keeps the planner from an index by destination, which is in no such
-// order.
-func (s *Outboxes) peerDeliveries(ctx context.Context, document, peer string, after int64, limit int) ([]federation.PeerDelivery, error) {
-	pending, err := engine.Rows(ctx, s.db.Reads(), scanPeerDelivery, `SELECT `+peerColumns(document)+` FROM delivery f CROSS JOIN destination d JOIN document r ON r.n = f.item - `+queue.DocumentBase+`
-		WHERE f.item > ?2 AND f.destination + 0 = `+ofName+` AND d.n = f.destination AND f.state = 'waiting' ORDER BY f.item LIMIT 0 + ?3`,
-		federation.PeerDestination(peer), after+queue.FirstDocument, max(limit, 0))
+// PeerQueue returns the first limit deliveries to a peer in their order, without their documents: those that
+// were queued at or before a time, all with the zero time. Items of documents are the last ones. The sum keeps the planner from an
+// index by destination, which is in no such order.
+func (s *Outboxes) PeerQueue(ctx context.Context, peer string, before time.Time, limit int) ([]federation.PeerDelivery, error) {
+	pending, err := engine.Rows(ctx, s.db.Reads(), scanPeerDelivery, `SELECT `+peerColumns(`''`)+` FROM delivery f CROSS JOIN destination d JOIN document r ON r.n = f.item - `+queue.DocumentBase+`
+		WHERE f.item >= `+queue.DocumentBase+` AND f.destination + 0 = `+ofName+` AND d.n = f.destination AND f.state = 'waiting'
+			AND (CAST(?3 AS bigint) = 0 OR f.queued <= ?3) ORDER BY f.item LIMIT 0 + ?2`,
+		federation.PeerDestination(peer), max(limit, 0), engine.Stamp(before))
 	if err != nil {
-		return nil, fmt.Errorf("read what is owed to %s: %w", peer, err)
+		return nil, fmt.Errorf("read the queue of %s: %w", peer, err)
 	}
 	return pending, nil
 }
@@ -159,7 +143,7 @@ func (s *Outboxes) peerDeliveries(ctx context.Context, document, peer string, af
 // message. It also deletes old ids.
 func (s *Outboxes) Attempted(ctx context.Context, row int64, id string, now time.Time) error {
 	return s.changePeerDelivery(ctx, row, func(ctx context.Context, q engine.Tx, to int64, r federation.PeerDelivery) error {
-		if err := q.Put(ctx, `UPDATE delivery SET attempt = attempt + 1 WHERE item = ? AND destination = ?`, row+queue.FirstDocument, to); err != nil {
+		if err := q.Put(ctx, `UPDATE delivery SET attempt = attempt + 1 WHERE item = ? AND destination = ?`, row, to); err != nil {
 			return err
 		}
 		if err := q.Put(ctx, `DELETE FROM peer_delivery_id WHERE sent < ?`, engine.Stamp(now.Add(-peerDeliveryIDLife))); err != nil {
@@ -167,21 +151,6 @@ func (s *Outboxes) Attempted(ctx context.Context, row int64, id string, now time
 		}
 		return q.Put(ctx, `INSERT INTO peer_delivery_id (id, message, sender, sent) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`,
 			id, r.Message, r.Sender, engine.Stamp(now))
-	})
-}
-
-// Postpone notes why an attempt failed, the id under which the peer may have the message
-// nevertheless, and when the next attempt is.
-func (s *Outboxes) Postpone(ctx context.Context, row int64, reason, unsure string, now, next time.Time) error {
-	return s.changePeerDelivery(ctx, row, func(ctx context.Context, q engine.Tx, to int64, _ federation.PeerDelivery) error {
-		return failed(ctx, q, to, row+queue.FirstDocument, federation.Failure{Reason: reason, At: now, Next: next, Counted: true, Unsure: unsure})
-	})
-}
-
-// PeerTook takes a row out: the peer has it.
-func (s *Outboxes) PeerTook(ctx context.Context, row int64, now time.Time) error {
-	return s.changePeerDelivery(ctx, row, func(ctx context.Context, q engine.Tx, to int64, r federation.PeerDelivery) error {
-		return s.endDocument(ctx, q, to, r, federation.Settlement{At: now})
 	})
 }
 
@@ -199,12 +168,12 @@ func (s *Outboxes) endDocument(ctx context.Context, q engine.Tx, to int64, r fed
 			return err
 		}
 	}
-	return dropDocument(ctx, q, r.Row+queue.FirstDocument)
+	return dropDocument(ctx, q, r.Row)
 }
 
-// EndPeerDelivery forgets a document with its attempts, pending or given up.
-func EndPeerDelivery(ctx context.Context, q engine.Tx, row int64) error {
-	return dropDocument(ctx, q, row+queue.FirstDocument)
+// EndPeerDelivery deletes a document with its delivery and its attempts, by its number.
+func EndPeerDelivery(ctx context.Context, q engine.Tx, n int64) error {
+	return dropDocument(ctx, q, n+queue.FirstDocument)
 }
 
 // dropDocument deletes a document with its delivery, by the number of its item.
@@ -215,15 +184,8 @@ func dropDocument(ctx context.Context, q engine.Tx, item int64) error {
 	return q.Put(ctx, `DELETE FROM document WHERE n = ?`, item-queue.FirstDocument)
 }
 
-// Bury gives a row up, and keeps it as a [federation.DeadLetter].
-func (s *Outboxes) Bury(ctx context.Context, row int64, reason federation.DeadReason, why string, now time.Time) error {
-	return s.changePeerDelivery(ctx, row, func(ctx context.Context, q engine.Tx, to int64, r federation.PeerDelivery) error {
-		return s.buryDocument(ctx, q, to, r, federation.Settlement{State: federation.DeliveryDead, Dead: reason, Why: why, At: now})
-	})
-}
-
 func (s *Outboxes) buryDocument(ctx context.Context, q engine.Tx, to int64, r federation.PeerDelivery, how federation.Settlement) error {
-	if err := closeRow(ctx, q, to, r.Row+queue.FirstDocument, r.OrderKey, how); err != nil {
+	if err := closeRow(ctx, q, to, r.Row, r.OrderKey, how); err != nil {
 		return err
 	}
 	if err := queue.Wake(ctx, q, to, r.OrderKey); err != nil {
@@ -240,7 +202,7 @@ func (s *Outboxes) buryDocument(ctx context.Context, q engine.Tx, to int64, r fe
 // Delayed notes that the sender of a row has a notice of the delay.
 func (s *Outboxes) Delayed(ctx context.Context, row int64, now time.Time) error {
 	return s.changePeerDelivery(ctx, row, func(ctx context.Context, q engine.Tx, to int64, r federation.PeerDelivery) error {
-		if err := q.Put(ctx, `UPDATE delivery SET delayed = 1 WHERE item = ? AND destination = ? AND delayed = 0`, row+queue.FirstDocument, to); err != nil {
+		if err := q.Put(ctx, `UPDATE delivery SET delayed = 1 WHERE item = ? AND destination = ? AND delayed = 0`, row, to); err != nil {
 			return err
 		}
 		return s.noteDocument(ctx, q, r, federation.Notice{Kind: federation.NoticeDelayed, To: r.Peer, Why: r.Reason, At: now})
@@ -260,9 +222,9 @@ func (s *Outboxes) documentEnded(ctx context.Context, q engine.Tx, r federation.
 func (s *Outboxes) noteDocument(ctx context.Context, q engine.Tx, r federation.PeerDelivery, n federation.Notice) error {
 	var step int64
 	var told bool
-	err := q.Row(ctx, `SELECT coalesce(`+s.db.Parts.DocumentStep+`, 0) FROM document r WHERE r.n = ?`, []any{r.Row}, &step)
+	err := q.Row(ctx, `SELECT coalesce(`+s.db.Parts.DocumentStep+`, 0) FROM document r WHERE r.n = ?`, []any{r.Row - queue.FirstDocument}, &step)
 	if err == nil {
-		err = q.Row(ctx, `SELECT `+s.db.Parts.DocumentTold+` FROM document r WHERE r.n = ?2 AND r.sender = ?1`, []any{r.Sender, r.Row}, &told)
+		err = q.Row(ctx, `SELECT `+s.db.Parts.DocumentTold+` FROM document r WHERE r.n = ?2 AND r.sender = ?1`, []any{r.Sender, r.Row - queue.FirstDocument}, &told)
 	}
 	if err != nil || step == 0 || told {
 		return err
@@ -293,7 +255,7 @@ func waitingDocument(ctx context.Context, q engine.Tx, row int64) (to int64, r f
 	scan := func(found engine.Scanner) (federation.PeerDelivery, error) {
 		return scanPeerDelivery(after{found, &to})
 	}
-	rows, err := engine.Rows(ctx, q, scan, `SELECT f.destination, `+peerColumns(`r.document`)+peerTables+`WHERE f.item = ? AND f.state = 'waiting'`, row+queue.FirstDocument)
+	rows, err := engine.Rows(ctx, q, scan, `SELECT f.destination, `+peerColumns(`r.document`)+peerTables+`WHERE f.item = ? AND f.state = 'waiting'`, row)
 	if err == nil && len(rows) == 0 {
 		err = federation.ErrNotFound
 	}

@@ -125,7 +125,7 @@ func (s Rows) PendingOf(ctx context.Context, to, lane string, limit int) ([]fede
 		documents, err = engine.Rows(ctx, s.db.Reads(), scanPeerDelivery, `SELECT `+peerColumns(`r.document`)+peerTables+which, args...)
 		for _, r := range documents {
 			found = append(found, federation.Delivery{
-				Row: r.Row + queue.FirstDocument, Document: &r, Queued: r.Queued, Attempt: r.Attempt, Next: r.Next, Reason: r.Reason,
+				Row: r.Row, Document: &r, Queued: r.Queued, Attempt: r.Attempt, Next: r.Next, Reason: r.Reason,
 			})
 		}
 	case federation.ToWebhook:
@@ -229,7 +229,7 @@ func (s Rows) Settle(ctx context.Context, to string, rows []int64, how federatio
 	switch kind, rest := kindOf(to); kind {
 	case federation.ToPeer:
 		return s.change(ctx, to, rows, func(ctx context.Context, q engine.Tx, to, row int64) error {
-			_, r, err := waitingDocument(ctx, q, row-queue.FirstDocument)
+			_, r, err := waitingDocument(ctx, q, row)
 			if errors.Is(err, federation.ErrNotFound) {
 				return nil
 			}

@@ -259,7 +259,7 @@ func (s *Outboxes) GiveUp(ctx context.Context, f federation.WaitingFilter, drop 
 		if drop {
 			return dropDocument(ctx, q, w.row)
 		}
-		to, r, err := waitingDocument(ctx, q, w.row-queue.FirstDocument)
+		to, r, err := waitingDocument(ctx, q, w.row)
 		if errors.Is(err, federation.ErrNotFound) {
 			return nil
 		}

@@ -1,0 +1,79 @@
+package delivery
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+const (
+	// The interval of looks for overdue deliveries.
+	overdueLook = 5 * time.Second
+	// Maximum number of deliveries that one write ends: a filing waits for it, for a millisecond.
+	overdueBatch = 16
+)
+
+// Overdue is one kind of pending delivery that gets a notice after [Policy.Delayed] and is given up
+// after [Policy.Expires].
+type Overdue struct {
+	// Policy is read at each look, because the configuration may be reloaded.
+	Policy func() Policy
+	// Delay files a notice for up to limit deliveries that were queued at or before a time and have none,
+	// and returns their number. It is nil for deliveries without such a notice.
+	Delay func(ctx context.Context, before, now time.Time, limit int) (int, error)
+	// Expire gives up to limit deliveries up that were queued at or before a time, and returns their
+	// number.
+	Expire func(ctx context.Context, before, now time.Time, limit int) (int, error)
+	// Expired is called with the number of deliveries that were given up, if any; nil for no call.
+	Expired func(ctx context.Context, rows int)
+}
+
+// CheckOverdue files the notices that are due, and gives up expired deliveries. It stops at the first
+// error of the record.
+func CheckOverdue(ctx context.Context, now time.Time, kinds ...Overdue) error {
+	for _, o := range kinds {
+		policy := o.Policy()
+		if policy.Delayed > 0 && o.Delay != nil {
+			if _, err := repeat(ctx, o.Delay, now.Add(-policy.Delayed), now); err != nil {
+				return err
+			}
+		}
+		if policy.Expires == 0 {
+			continue
+		}
+		expired, err := repeat(ctx, o.Expire, now.Add(-policy.Expires), now)
+		if expired > 0 && o.Expired != nil {
+			o.Expired(ctx, expired)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// repeat makes a change again until it finds less than a whole batch, and returns the sum.
+func repeat(ctx context.Context, change func(ctx context.Context, before, now time.Time, limit int) (int, error), before, now time.Time) (sum int, err error) {
+	for {
+		n, err := change(ctx, before, now, overdueBatch)
+		sum += n
+		if err != nil || n < overdueBatch {
+			return sum, err
+		}
+	}
+}
+
+// RunOverdue calls CheckOverdue every five seconds until ctx ends, with the time that a clock shows.
+func RunOverdue(ctx context.Context, log *slog.Logger, clock func() time.Time, kinds ...Overdue) {
+	tick := time.NewTicker(overdueLook)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		if err := CheckOverdue(ctx, clock(), kinds...); told(ctx, err) {
+			log.LogAttrs(ctx, slog.LevelError, "overdue deliveries not ended", slog.Any("err", err))
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
