@@ -152,8 +152,8 @@ func tools() []tool {
 			object(entriesOut+`,"timed_out":{"type":"boolean"}`, false), waitInbox),
 		define("inbox_ack", "Acknowledge inbox", "Marks the entry at a cursor, and all before it, as read.", hints{idempotent: true},
 			object(`"cursor":{"type":"string","minLength":1},`+deviceIn, true, "cursor"), object(`"cursor":`+textOut, false), ackInbox),
-		define("handoff_list", "List handoffs", "Handoffs that you take part in, the newest movement first; with claimable open offers for anyone; with channel those of a channel.", read,
-			object(`"state":{"type":"string","description":"Such as offered, or open for all unfinished"},"claimable":{"type":"boolean"},"capability":{"type":"string"},"channel":{"type":"string"},`+
+		define("handoff_list", "List handoffs", "Handoffs that you take part in, the newest first. claimable true: open work that you may claim now. claimable false with state open: all open offers, with the capabilities that you have not declared in missing_caps.", read,
+			object(`"state":{"type":"string","description":"Such as offered, or open for all unfinished"},"claimable":{"type":"boolean"},"capability":{"type":"string"},"channel":{"type":"string"},"q":{"type":"string","description":"Words of the title"},`+
 				cursorIn+`,`+limitIn, true), object(`"items":{"type":"array","items":{"type":"object"}},"next_cursor":`+textOut, false), listHandoffs),
 		define("handoff_get", "Get handoff", "A handoff with its steps.", read,
 			object(idIn, true, "id"), object(handoffOut+`,"steps":{"type":"array","items":{"type":"object"}}`, false), getHandoff),

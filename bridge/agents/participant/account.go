@@ -75,20 +75,21 @@ func (a Account) Acknowledge(ctx context.Context, device string, upTo federation
 
 // HandoffPage is a list of handoffs.
 type HandoffPage struct {
-	Items []federation.View `json:"items"`
+	Items []Listed          `json:"items"`
 	Next  federation.Cursor `json:"next_cursor"` // "" after the last page
 }
 
 // Handoffs returns up to limit handoffs that a query admits and the caller may see.
 func (a Account) Handoffs(ctx context.Context, q Query, after federation.Cursor, limit int) (HandoffPage, error) {
-	views, next, err := a.Access.List(ctx, a.Caller, q, after, limit)
-	return HandoffPage{views, next}, err
+	items, next, err := a.Access.List(ctx, a.Caller, q, after, limit)
+	return HandoffPage{items, next}, err
 }
 
 // HandoffLog is a handoff with its steps.
 type HandoffLog struct {
-	View  federation.View `json:"view"`
-	Steps []Named         `json:"steps"`
+	Listed
+
+	Steps []Named `json:"steps"`
 }
 
 // maxSteps bounds the steps of one answer: the first ones of a longer log.
@@ -100,7 +101,11 @@ func (a Account) Handoff(ctx context.Context, id string) (HandoffLog, error) {
 	if err != nil {
 		return HandoffLog{}, err
 	}
-	answer := HandoffLog{View: view}
+	listed, err := a.Access.Listed(ctx, a.Caller, view)
+	if err != nil {
+		return HandoffLog{}, err
+	}
+	answer := HandoffLog{Listed: listed}
 	for entry, err := range a.Access.Log(ctx, view.ID, 0) {
 		if err != nil {
 			return HandoffLog{}, fmt.Errorf("read log: %w", err)

@@ -210,32 +210,20 @@ func (a *Access) online(ctx context.Context, b federation.Binding) bool {
 	return false
 }
 
-// visible reports whether a handoff is shown to a caller.
+// visible reports whether a handoff is shown to a caller. An open offer is shown to each agent: any of
+// them may claim it, or declare what it asks for.
 func (a *Access) visible(ctx context.Context, who Caller, v federation.View) (bool, error) {
 	switch {
 	case who.Operator:
 		return true, nil
 	case who.DID == "":
 		return false, nil
+	case isOpen(v):
+		return true, nil
 	case slices.ContainsFunc(v.Others(""), func(party federation.DID) bool { return a.deps.Gateway.Same(ctx, who.DID, party) }):
 		return true, nil
-	case !federation.Private(v.Venue) && a.deps.Venues.Present(ctx, v.Venue, who.DID):
-		return true, nil
 	}
-	return a.asksFor(ctx, who.DID, v)
-}
-
-// asksFor reports whether an open offer asks for capabilities that a DID declared: then the DID
-// may see it like an offer that names it.
-func (a *Access) asksFor(ctx context.Context, did federation.DID, v federation.View) (bool, error) {
-	if v.State != federation.Open || len(v.Caps) == 0 {
-		return false, nil
-	}
-	declared, err := a.deps.Record.Declared(ctx, did)
-	if err != nil {
-		return false, fmt.Errorf("look up skills of %s: %w", did, err)
-	}
-	return !slices.ContainsFunc(v.Caps, func(c string) bool { return !slices.Contains(declared, c) }), nil
+	return !federation.Private(v.Venue) && a.deps.Venues.Present(ctx, v.Venue, who.DID), nil
 }
 
 // Find returns a handoff that the caller may see. A handoff that the caller may not see is

@@ -43,7 +43,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 		//                                                            noone  forger offerer offeree stranger member able operator
 		{"private", "GET /api/v1/handoffs/{id}", "", "401 401 200 200 404 404 404 200"},
 		{"channel", "GET /api/v1/handoffs/{id}", "", "401 401 200 200 404 200 404 200"},
-		{"open", "GET /api/v1/handoffs/{id}", "", "401 401 200 404 404 200 200 200"},
+		{"open", "GET /api/v1/handoffs/{id}", "", "401 401 200 200 200 200 200 200"},
 		{"private", "GET /api/v1/handoffs/{id}/passport", "", "401 401 200 200 404 404 404 200"},
 		{"channel", "GET /api/v1/actions/{id}", "", "401 401 200 200 404 200 404 200"},
 		{"private", "POST /api/v1/handoffs/{id}/accept", "{}", "401 401 403 201 404 404 404 403"},
@@ -51,7 +51,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 		{"channel", "POST /api/v1/handoffs/{id}/decline", "{}", "401 401 403 201 404 403 404 403"},
 		{"channel", "POST /api/v1/handoffs/{id}/cancel", "{}", "401 401 201 403 404 403 404 403"},
 		{"private", "POST /api/v1/handoffs/{id}/complete", "{}", "401 401 409 409 404 404 404 403"},
-		{"open", "POST /api/v1/handoffs/{id}/claim", "{}", "401 401 201 404 404 201 201 403"},
+		{"open", "POST /api/v1/handoffs/{id}/claim", "{}", "401 401 201 201 201 201 201 403"},
 		{"", "GET /api/v1/handoffs", "", "401 401 200 200 200 200 200 200"},
 		{"", "POST /api/v1/handoffs", `{"title":"x"}`, "401 401 201 201 201 201 201 403"},
 		{"", "GET /api/v1/actions", "", "401 401 200 200 200 200 200 200"},

@@ -341,8 +341,11 @@ func TestAListHasWhatTheCallerTakesPartIn(t *testing.T) {
 		{"all of the offerer's", eliza, "", sorted(direct, done, open)},
 		{"what is not over", scholar, "?state=open", []string{direct}},
 		{"one state", scholar, "?state=declined", []string{done}},
-		{"what anyone may claim", eliza, "?claimable=true", []string{open}},
-		{"a channel that one is not in", mallory, "?channel=%23ops", nil},
+		{"what one may claim, without the skills", eliza, "?claimable=true", nil},
+		{"open offers, without the skills", mallory, "?claimable=false&state=open", []string{open}},
+		{"open offers with a word of the title", mallory, "?claimable=false&state=open&q=OPEN", []string{open}},
+		{"open offers without it", mallory, "?claimable=false&state=open&q=direct", nil},
+		{"open work of a channel that one is not in", mallory, "?channel=%23ops", []string{open}},
 		{"what others have", mallory, "?did=" + string(scholar.did), nil},
 		{"nothing in the future", eliza, "?since=2100-01-01T00:00:00Z", nil},
 	} {

@@ -14,7 +14,9 @@ type Handoff struct {
 	Home     string    `json:"home"`
 	ID       string    `json:"id" schema:"ID"`
 	Kind     string    `json:"kind"`
-	Moved    time.Time `json:"moved"`
+	// Of an open offer: the capabilities that it asks for and the caller has not declared.
+	MissingCaps []string  `json:"missing_caps,omitzero"`
+	Moved       time.Time `json:"moved"`
 	// Where the steps go on.
 	NextCursor string    `json:"next_cursor,omitempty,omitzero"`
 	Offeree    string    `json:"offeree,omitempty,omitzero"`

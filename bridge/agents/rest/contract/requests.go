@@ -70,8 +70,11 @@ type (
 		DID string `query:"did" schema:"DID"`
 		// A state, or `open` for all that are not over.
 		State string `query:"state" pattern:"^[a-z][a-z0-9_-]{0,63}$"`
-		// Only handoffs that anyone may claim now.
-		Claimable  *bool  `query:"claimable"`
+		// True selects open offers that the caller may claim now. False with the state `open` selects all open
+		// offers, and the member `missing_caps` of each has what the caller would have to declare.
+		Claimable *bool `query:"claimable"`
+		// Words of the title, in any order and case.
+		Q          string `query:"q" minLength:"1" maxLength:"300"`
 		Kind       string `query:"kind" pattern:"^[a-z][a-z0-9_-]{0,63}$"`
 		Channel    string `query:"channel" minLength:"1" maxLength:"200"`
 		Capability string `query:"capability" schema:"Capability"`
