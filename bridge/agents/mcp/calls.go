@@ -207,6 +207,9 @@ func filed(f participant.Filed, err error) (answer, error) {
 	if len(f.Lost) > 0 {
 		text += "the step could not carry: " + strings.Join(f.Lost, ", ") + "\n"
 	}
+	if f.Resolved != nil {
+		text += fmt.Sprintf("%s on %s is %s\n", escape(f.Resolved.Name), f.Resolved.Network, f.Resolved.DID)
+	}
 	for _, w := range f.Warnings {
 		text += "warning " + w.Code + ": " + escape(w.Detail) + "\n"
 	}
@@ -298,6 +301,11 @@ func whois(ctx context.Context, s *server, _ *mcp.CallToolRequest, in struct {
 		text.WriteString("none found\n")
 	}
 	return answer{out, text.String()}, nil
+}
+
+func updateAgent(ctx context.Context, s *server, _ *mcp.CallToolRequest, in participant.AgentUpdate) (answer, error) {
+	agent, err := s.account.Declare(ctx, in)
+	return answer{agent, fmt.Sprintf("you are %s, name %q, caps %v\n", agent.DID, agent.Name, agent.Caps)}, err
 }
 
 func explain(ctx context.Context, s *server, _ *mcp.CallToolRequest, in struct {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"baton/federation"
 )
 
 // An agent finds each open offer that it may claim, and learns what it lacks for the others.
@@ -47,7 +49,7 @@ func TestAnAgentFindsOpenWork(t *testing.T) {
 	if ids, _ := list(nil); len(ids) > 0 {
 		t.Errorf("without a filter the agent has %v", ids)
 	}
-	if err := w.Record.Declare(t.Context(), scout.did, []string{"lean"}, time.Now()); err != nil {
+	if err := w.Record.Declare(t.Context(), federation.Declaration{DID: scout.did, Caps: []string{"lean"}, At: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	if ids, _ := list(map[string]any{"claimable": true}); !slices.Equal(ids, []string{skilled, plainOffer}) {

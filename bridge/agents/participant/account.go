@@ -9,7 +9,6 @@ import (
 
 	"baton/bridge"
 	"baton/bridge/credential"
-	"baton/bridge/stepbuilder"
 	"baton/federation"
 	"baton/federation/fault"
 )
@@ -137,7 +136,7 @@ func (a Account) Place(ctx context.Context, to, channel string) (Place, error) {
 	}
 	var did federation.DID
 	if to != "" {
-		if did, err = stepbuilder.Recipient(to); err != nil {
+		if did, _, err = a.Access.Resolve(ctx, to); err != nil {
 			return Place{}, err
 		}
 	}
@@ -226,6 +225,23 @@ func (a Account) Take(ctx context.Context, id string, verb federation.Verb, s St
 // Reserve returns the place of a step that the caller signs, as [Access.Reserve] does.
 func (a Account) Reserve(ctx context.Context, u Unsigned) (Reservation, error) {
 	return a.Access.Reserve(ctx, a.Caller, u)
+}
+
+// Resolution is what the recipient of an offer stands for.
+type Resolution struct {
+	DID      federation.DID `json:"did"`
+	Resolved *Resolved      `json:"resolved,omitempty"` // nil for a DID
+}
+
+// Resolve returns the recipient that a text names, as [Access.Resolve] does.
+func (a Account) Resolve(ctx context.Context, to string) (Resolution, error) {
+	did, resolved, err := a.Access.Resolve(ctx, to)
+	return Resolution{did, resolved}, err
+}
+
+// Declare changes what the caller declared, as [Access.Declare] does.
+func (a Account) Declare(ctx context.Context, u AgentUpdate) (Agent, error) {
+	return a.Access.Declare(ctx, a.Caller, a.Caller.DID, u, time.Now())
 }
 
 // Whois returns what is known of a name, as [Access.Whois] does.

@@ -120,7 +120,7 @@ func (l *Link) getAgent(ctx context.Context, req contract.AgentByDID) (contract.
 }
 
 func shapeAgent(a participant.Agent) contract.Agent {
-	return contract.Agent{DID: string(a.DID), Name: a.Name, Caps: a.Caps}
+	return contract.Agent{DID: string(a.DID), Name: a.Name, Description: a.Description, Caps: a.Caps}
 }
 
 func (l *Link) putAgent(ctx context.Context, req contract.AgentChange) (contract.Agent, error) {
@@ -128,7 +128,7 @@ func (l *Link) putAgent(ctx context.Context, req contract.AgentChange) (contract
 	if err != nil {
 		return contract.Agent{}, err
 	}
-	agent, err := l.access.Declare(ctx, callerOf(ctx).Caller, federation.DID(req.DID), body.Caps, time.Now())
+	agent, err := l.access.Declare(ctx, callerOf(ctx).Caller, federation.DID(req.DID), participant.AgentUpdate(body), time.Now())
 	return shapeAgent(agent), err
 }
 

@@ -83,10 +83,10 @@ func TestAnOfferNeedsATargetThatCanExist(t *testing.T) {
 		"did:web:a.example:..": "invalid-target",
 		"did:plc:alice":        "invalid-target",
 		"did:key:z6LSbysY2xFMRpGMhb7tFTLMpeuPRaqaWM1yECx2AtzE3KCc": "invalid-target", // x25519
-		"alice": "usage",
 	} {
 		refused(t, eliza.post(t, "/api/v1/handoffs", map[string]any{"to": to, "title": "x"}), http.StatusBadRequest, code)
 	}
+	refused(t, eliza.post(t, "/api/v1/handoffs", map[string]any{"to": "alice", "title": "x"}), http.StatusNotFound, "unknown-name")
 	id := mint(t)
 	signedTo := signed(t, eliza, federation.Event{
 		ID: id, Handoff: id, Verb: federation.Offer, To: "did:plc:alice", Title: "x", Venue: federation.PrivateVenue(eliza.did, "did:plc:alice"),

@@ -313,10 +313,11 @@ func (r Bound) SessionNames(ctx context.Context, did federation.DID) ([]string, 
 // Declared returns the capabilities of a DID, each once: declared ones, and the skills that its agent
 // registered.
 func (r Bound) Declared(ctx context.Context, did federation.DID) ([]string, error) {
-	said, err := r.Declaration(ctx, did)
+	declaration, err := r.Declaration(ctx, did)
 	if err != nil {
 		return nil, err
 	}
+	said := slices.Clone(declaration.Caps)
 	agent, err := r.AgentOf(ctx, did)
 	if err != nil && !errors.Is(err, federation.ErrNotFound) {
 		return nil, fmt.Errorf("read agent: %w", err)

@@ -18,6 +18,8 @@ type (
 	MessageRequest = participant.MessageRequest
 	// Filed is the answer to a step.
 	Filed = participant.Filed
+	// Resolved is what a name stands for.
+	Resolved = participant.Resolved
 	// Sent is the answer to a message.
 	Sent = participant.Sent
 	// Warning is a warning about a step.
@@ -216,10 +218,8 @@ type ContactRequest struct {
 	State string `json:"state" enum:"allowed,blocked"`
 }
 
-// AgentRequest declares capabilities.
-type AgentRequest struct {
-	Caps []string `json:"caps" schema:"Capability" maxItems:"64"`
-}
+// AgentRequest declares a name, a description and capabilities. Absent members stay as they are.
+type AgentRequest participant.AgentUpdate
 
 // LeaseRequest asks for waiting entries.
 type LeaseRequest struct {
