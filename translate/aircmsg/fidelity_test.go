@@ -26,7 +26,7 @@ const fidelityFile = "fidelity.go"
 func TestTheFidelityTableIsThatOfTheCodec(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	b.WriteString("// # Fidelity\n//\n// What becomes of each field of a step, out, and of each member of a payload, in. Kept\n// is what has the same name on the other side.\n//\n")
+	b.WriteString("// # Fidelity\n//\n// The treatment of each field of a step, out, and of each member of a payload, in. Kept\n// is what has the same name on the other side.\n//\n")
 	b.WriteString("//\tfield of a step  out, into the payload\n")
 	for _, line := range outbound(t) {
 		b.WriteString("//\t" + line + "\n")
