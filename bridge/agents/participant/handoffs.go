@@ -36,7 +36,7 @@ type Query struct {
 	Since     time.Time
 }
 
-// filter parses a query. The states are those that handoffs have.
+// filter parses a query. The states are the ones of handoffs.
 func (q Query) filter(caller federation.DID, states []federation.State) (federation.Filter, bool, error) {
 	unfinished := false
 	f := federation.Filter{

@@ -41,7 +41,7 @@ type Offer struct {
 	// One line. A title over 300 characters is cut, and the member `description` of the context has the full text.
 	Title string `json:"title,omitempty,omitzero" minLength:"1"`
 	// A DID, the name or handle of an agent, a nick, NICK@LINK, or HANDLE@DOMAIN of a registry that the operator
-	// named. A DID that cannot exist is refused with `invalid-target`, a name that nobody has with `unknown-name`, and
+	// named. A DID that cannot exist is refused with `invalid-target`, an unknown name with `unknown-name`, and
 	// a name that several participants have with `ambiguous-name`.
 	To string `json:"to,omitempty,omitzero" minLength:"1" maxLength:"512"` // "" for anyone
 }
