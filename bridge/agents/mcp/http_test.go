@@ -63,7 +63,7 @@ func TestSubscriptionsOverHTTPAreOfTheNewestRevision(t *testing.T) {
 	for _, revision := range revisions() {
 		session := scout.connect(t, revision, nil)
 		declared := session.InitializeResult().Capabilities
-		if declared.Resources == nil || declared.Resources.Subscribe != (revision == "2026-07-28") || declared.Prompts != nil || declared.Logging != nil {
+		if declared.Resources == nil || declared.Resources.Subscribe != (revision == "2026-07-28") || declared.Prompts != nil {
 			t.Errorf("%s: the capabilities are %+v", revision, declared)
 		}
 		if revision != "2026-07-28" {

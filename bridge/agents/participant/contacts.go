@@ -155,18 +155,18 @@ func (a *Access) online(ctx context.Context, b federation.Binding) bool {
 
 // visible reports whether a handoff is shown to a caller. An open offer is shown to each agent: any of
 // them may claim it, or declare what it asks for.
-func (a *Access) visible(ctx context.Context, who Caller, v federation.View) (bool, error) {
+func (a *Access) visible(ctx context.Context, who Caller, v federation.View) bool {
 	switch {
 	case who.Operator:
-		return true, nil
+		return true
 	case who.DID == "":
-		return false, nil
+		return false
 	case isOpen(v):
-		return true, nil
+		return true
 	case slices.ContainsFunc(v.Others(""), func(party federation.DID) bool { return a.deps.Gateway.Same(ctx, who.DID, party) }):
-		return true, nil
+		return true
 	}
-	return !federation.Private(v.Venue) && a.deps.Venues.Present(ctx, v.Venue, who.DID), nil
+	return !federation.Private(v.Venue) && a.deps.Venues.Present(ctx, v.Venue, who.DID)
 }
 
 // Find returns a handoff that the caller may see. A handoff that the caller may not see is
@@ -199,8 +199,7 @@ func (a *Access) find(ctx context.Context, who Caller, text string, shown func(f
 	if !view.Exists() {
 		return federation.View{}, errNone()
 	}
-	visible, err := a.visible(ctx, who, shown(view))
-	if err == nil && !visible {
+	if !a.visible(ctx, who, shown(view)) {
 		err = errNone()
 	}
 	return view, err

@@ -174,14 +174,14 @@ func (a *Access) page(
 			return nil, "", fmt.Errorf("list handoffs: %w", err)
 		}
 		for _, v := range more {
-			shown, err := a.visible(ctx, who, v)
-			if err == nil && shown {
-				shown, err = admits(v)
+			if !a.visible(ctx, who, v) {
+				continue
 			}
+			admitted, err := admits(v)
 			if err != nil {
 				return nil, "", err
 			}
-			if shown {
+			if admitted {
 				views = append(views, v)
 			}
 		}
