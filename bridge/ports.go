@@ -99,8 +99,8 @@ type Bindings interface {
 	Of(ctx context.Context, did federation.DID) ([]federation.BoundName, error)
 	// Seen returns where a DID last signed a step, or [federation.ErrNotFound].
 	Seen(ctx context.Context, did federation.DID) (federation.Binding, error)
-	// Participant returns the DID of the participant with a handle of this gateway, or
-	// [federation.ErrNotFound].
+	// Participant returns the DID of the participant with a handle of this gateway or a name that it
+	// declared here, or [federation.ErrNotFound].
 	Participant(ctx context.Context, handle string) (federation.DID, error)
 }
 

@@ -87,6 +87,9 @@ func (f *File) policy(t Table) {
 	if f.Policy.Require != "signed" && f.Policy.Require != "vouched" {
 		t.Mistake("require", `want "signed" or "vouched"`)
 	}
+	if !slices.Contains([]string{"members", "agents", "any"}, f.Policy.OpenOffers) {
+		t.Mistake("open_offers", `want "members", "agents" or "any"`)
+	}
 }
 
 func (f *File) fetch(t Table) {

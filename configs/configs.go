@@ -191,8 +191,10 @@ type Agents struct {
 
 // Policy is the table of what each party may do.
 type Policy struct {
-	Require   string `toml:"require"`    // "signed" or "vouched": what a step must be at least
-	ClaimCaps bool   `toml:"claim_caps"` // a claim needs every declared capability that the offer names
+	Require string `toml:"require"` // "signed" or "vouched": what a step must be at least
+	// OpenOffers is "members", "agents" or "any": which DIDs may offer in a channel over REST, MCP and A2A.
+	OpenOffers string `toml:"open_offers"`
+	ClaimCaps  bool   `toml:"claim_caps"` // a claim needs every declared capability that the offer names
 }
 
 // Rule is one [[policy.rules]] table; the first that fits a step decides. An empty
@@ -306,7 +308,7 @@ func Default() Config {
 		Store:    Store{Driver: SQLite, Path: "baton.db"},
 		Relay:    Relay{URLs: []string{}, Replicas: 1, MaxBytes: DefaultStreamBytes},
 		Webhooks: Webhooks{Enabled: true, MaxPerDID: 5, MaxAttempts: 12},
-		Policy:   Policy{Require: "vouched"},
+		Policy:   Policy{Require: "vouched", OpenOffers: "members"},
 		Limits: Limits{
 			DIDEventsPerMinute:   60,
 			RegistrationsPerHour: 30,

@@ -66,6 +66,19 @@ func (s Session) Live(at time.Time) bool {
 	return at.Before(s.Expires) && (s.Ends.IsZero() || at.Before(s.Ends))
 }
 
+// Declaration is what a DID says about itself at a gateway.
+type Declaration struct {
+	DID         DID
+	Name        string // unique at the gateway; "" for none
+	Description string
+	Caps        []string
+	At          time.Time
+}
+
+// NameKept is how long an unused name of a DID stays its own. A name of a DID that an operator bound
+// stays.
+const NameKept = 30 * 24 * time.Hour
+
 // Answer is the response to a request that carried an idempotency key. The same request with
 // the same key gets the same response.
 type Answer struct {

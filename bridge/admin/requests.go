@@ -205,7 +205,7 @@ type InboxQuery struct {
 // ParticipantCall is an operation of a participant.
 type ParticipantCall struct {
 	DID       string                      `path:"did"` // The participant that acts: a DID that the gateway signs for, or that signs by itself.
-	Operation string                      `path:"operation" enum:"acknowledge,act,check,decide,explain,handoff,handoffs,inbox,moved,offer,pair,passport,place,reserve,say,store,take,whois"`
+	Operation string                      `path:"operation" enum:"acknowledge,act,check,decide,declare,explain,handoff,handoffs,inbox,moved,offer,pair,passport,place,reserve,resolve,say,store,take,whois"`
 	Arguments route.Body[json.RawMessage] // The arguments of the operation.
 }
 

@@ -2,7 +2,9 @@ package bridgetest
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"time"
 
 	"baton/bridge"
 	"baton/federation"
@@ -27,6 +29,8 @@ func Contexts(record ContextRecord, one, ofDID int64) bridge.Contexts {
 type NameRecord interface {
 	// Binding returns where a DID last signed a step.
 	Binding(ctx context.Context, did federation.DID) (federation.Binding, error)
+	// NameHolder returns the DID with a declared name.
+	NameHolder(ctx context.Context, name string, now time.Time) (federation.DID, error)
 	// NamesOf returns the names of a DID.
 	NamesOf(ctx context.Context, did federation.DID) ([]federation.BoundName, error)
 }
@@ -42,6 +46,15 @@ type KeptNames struct {
 // Of implements [bridge.Bindings].
 func (n KeptNames) Of(ctx context.Context, did federation.DID) ([]federation.BoundName, error) {
 	return n.Record.NamesOf(ctx, did)
+}
+
+// Participant implements [bridge.Bindings].
+func (n KeptNames) Participant(ctx context.Context, handle string) (federation.DID, error) {
+	did, err := n.Bindings.Participant(ctx, handle)
+	if errors.Is(err, federation.ErrNotFound) {
+		return n.Record.NameHolder(ctx, handle, time.Now())
+	}
+	return did, err
 }
 
 // Seen implements [bridge.Bindings].

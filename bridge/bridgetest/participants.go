@@ -108,7 +108,12 @@ func (p *Participants) View(ctx context.Context, id federation.HandoffID) (feder
 }
 
 // Name implements [bridge.Gateway].
-func (*Participants) Name(_ context.Context, did federation.DID) string { return did.Short() }
+func (p *Participants) Name(ctx context.Context, did federation.DID) string {
+	if declaration, err := p.Record.Declaration(ctx, did); err == nil && declaration.Name != "" {
+		return declaration.Name
+	}
+	return did.Short()
+}
 
 // Same implements [bridge.Gateway].
 func (*Participants) Same(_ context.Context, a, b federation.DID) bool {

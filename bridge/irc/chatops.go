@@ -3,9 +3,11 @@ package irc
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -26,6 +28,8 @@ type ChatOps struct {
 	Ports  bridge.Ports
 	Log    *slog.Logger
 	Record *registry.Record
+	// Guesses limits the wrong pairing codes of each account.
+	Guesses credential.Guesses
 }
 
 // Command is one line that a user wrote to the gateway's own user.
@@ -73,6 +77,8 @@ func verbs() map[string]verb {
 	return map[string]verb{
 		"help":     {"help", "", ChatOps.help},
 		"inbox":    {"inbox", "", ChatOps.inbox},
+		"open":     {"open", "", ChatOps.open},
+		"bind":     {"bind CODE", "", ChatOps.bindAccount},
 		"show":     {"show ID", "", ChatOps.show},
 		"offer":    {"offer WHO title", "", ChatOps.offer},
 		"accept":   {"accept ID", federation.Accept, nil},
@@ -167,7 +173,7 @@ func (ChatOps) help(_ context.Context, c Command, _ string, _ time.Time) ([]stri
 	lines := []string{"I carry handoffs between networks. Say: " + strings.Join(usages, " | ")}
 	switch {
 	case c.DID == "":
-		lines = append(lines, "Steps need an account that is bound to a DID. Ask the operator of this gateway.")
+		lines = append(lines, errNoAccount.Error())
 	case !c.vouch:
 		lines = append(lines, "You are "+string(c.DID)+", and sign your steps yourself: I may not sign for you.")
 	default:
@@ -181,26 +187,43 @@ func (o ChatOps) inbox(ctx context.Context, c Command, _ string, _ time.Time) ([
 	if c.DID == "" {
 		return nil, userError("You have no inbox: your account is bound to no DID.")
 	}
+	lines, err := o.list(ctx, federation.Filter{DID: c.DID}, func(view federation.View) bool { return !view.Over })
+	if err == nil && len(lines) == 0 {
+		lines = []string{"Nothing is waiting."}
+	}
+	return lines, err
+}
+
+// open lists the offers that anyone may claim.
+func (o ChatOps) open(ctx context.Context, c Command, _ string, _ time.Time) ([]string, error) {
+	shown := func(view federation.View) bool {
+		return view.Offeree == "" && (!federation.Private(view.Venue) || c.DID != "" && slices.Contains(view.Others(""), c.DID))
+	}
+	lines, err := o.list(ctx, federation.Filter{State: federation.Open}, shown)
+	if err == nil && len(lines) == 0 {
+		lines = []string{"No offer is open."}
+	}
+	return lines, err
+}
+
+// list describes the newest handoffs of a filter that are shown.
+func (o ChatOps) list(ctx context.Context, f federation.Filter, shown func(federation.View) bool) ([]string, error) {
 	var lines []string
 	var after federation.Cursor
 	for {
-		views, next, err := o.Record.Handoffs(ctx, federation.Filter{DID: c.DID}, after, maxListed)
+		views, next, err := o.Record.Handoffs(ctx, f, after, maxListed)
 		if err != nil {
-			return nil, fmt.Errorf("list handoffs of %s: %w", c.DID, err)
+			return nil, fmt.Errorf("list handoffs: %w", err)
 		}
 		for _, view := range views {
-			if !view.Over && len(lines) < maxListed {
+			if shown(view) && len(lines) < maxListed {
 				lines = append(lines, o.line(ctx, view))
 			}
 		}
 		if after = next; after == "" || len(lines) == maxListed {
-			break
+			return lines, nil
 		}
 	}
-	if len(lines) == 0 {
-		lines = []string{"Nothing is waiting."}
-	}
-	return lines, nil
 }
 
 // line describes a handoff and its state.
@@ -264,11 +287,59 @@ func (o ChatOps) find(ctx context.Context, c Command, args string) (federation.V
 func (c Command) authorized() error {
 	switch {
 	case c.DID == "":
-		return userError("Steps need an account that is bound to a DID.")
+		return errNoAccount
 	case !c.vouch:
-		return &federation.RefusalError{Code: federation.NeedSignature, Detail: "this gateway does not vouch for " + string(c.DID)}
+		return &federation.RefusalError{
+			Code: federation.NeedSignature, Detail: "this gateway does not vouch for " + string(c.DID) + "; to let it sign your steps, write to it: bind CODE",
+		}
 	}
 	return nil
+}
+
+// errNoAccount is the reply to a step of a user without a DID.
+const errNoAccount = userError("Steps need an account that is bound to a DID. To bind yours, say: bind CODE")
+
+// bindAccount binds the account of a user to a DID, so that the gateway signs its steps. The user proves
+// the DID with a pairing code of it, unless it has proved it to the gateway.
+func (o ChatOps) bindAccount(ctx context.Context, c Command, code string, now time.Time) ([]string, error) {
+	if c.Account == "" {
+		return nil, userError("Log in to an account first: I bind accounts, and no nicks.")
+	}
+	bound, err := o.Ports.Bindings.Bound(ctx, c.Link, c.Account)
+	switch {
+	case err == nil && bound.Vouch:
+		return nil, userError("Your account is bound to " + string(bound.DID) + " already.")
+	case err == nil:
+		return nil, userError("The operator bound your account to " + string(bound.DID) + ", for which you sign yourself.")
+	case !errors.Is(err, federation.ErrNotFound):
+		return nil, fmt.Errorf("look up account: %w", err)
+	case code == "" && !c.Proved:
+		return nil, userError("Say: bind CODE. A pairing code of your DID is made by POST /api/v1/pairing-codes, or by the operator: baton token pair --did DID")
+	}
+	did := c.DID
+	if code != "" {
+		paired, err := o.Guesses.Redeem(ctx, o.Record.Participants, code, guessesOf(c), now)
+		if errors.Is(err, credential.ErrPairing) {
+			return nil, userError("That code is wrong, used or expired.")
+		}
+		if err != nil {
+			return nil, err
+		}
+		did = paired.DID
+	}
+	if err := o.Ports.CheckBlocked(ctx, federation.Source{Network: c.Network, DIDs: []federation.DID{did}}); err != nil {
+		return nil, err
+	}
+	if err := o.Record.BindName(ctx, federation.BoundName{Network: c.Link, Name: c.Account, DID: did, Vouch: true, Since: now}); err != nil {
+		return nil, err
+	}
+	return []string{"Your account is bound to " + string(did) + ". I sign your steps now."}, nil
+}
+
+// guessesOf returns the address under which the wrong codes of an account are counted.
+func guessesOf(c Command) netip.Prefix {
+	sum := sha256.Sum256([]byte(c.Link + " " + c.Account))
+	return netip.PrefixFrom(netip.AddrFrom16([16]byte(sum[:16])), 128)
 }
 
 // step takes a step in a handoff.

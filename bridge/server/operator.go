@@ -239,7 +239,7 @@ func homePolicy(file *configs.File, links map[string]bool) home.Policy {
 	if links != nil {
 		peers = append(slices.Collect(maps.Keys(links)), OperatorLink)
 	}
-	policy := home.Policy{Require: home.Requirement(file.Policy.Require)}
+	policy := home.Policy{Require: home.Requirement(file.Policy.Require), OpenOffers: home.OfferPolicy(file.Policy.OpenOffers)}
 	for _, t := range file.Tables("policy.rules") {
 		table := configs.Rule{Require: string(home.RequireSigned)}
 		t.Decode(&table)

@@ -81,6 +81,9 @@ func (b Bindings) Seen(ctx context.Context, did federation.DID) (federation.Bind
 // Participant implements [bridge.Bindings].
 func (b Bindings) Participant(ctx context.Context, handle string) (federation.DID, error) {
 	agent, err := b.agents.Agent(ctx, handle)
+	if errors.Is(err, federation.ErrNotFound) {
+		return b.agents.NameHolder(ctx, handle, time.Now())
+	}
 	return agent.DID, err
 }
 

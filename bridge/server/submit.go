@@ -221,6 +221,9 @@ func (g *Gateway) Name(ctx context.Context, did federation.DID) string {
 	if known, err := g.participants.WithDID(ctx, did); err == nil {
 		return known.Handle
 	}
+	if declaration, err := g.participants.Declaration(ctx, did); err == nil && declaration.Name != "" {
+		return declaration.Name
+	}
 	if binding, err := g.participants.Binding(ctx, did); err == nil && binding.Name != "" {
 		return binding.Name
 	}

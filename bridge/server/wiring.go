@@ -123,6 +123,7 @@ func (s *Server) newHome(file *configs.File) *home.Home {
 		Rules: homeRules(s.homeID(), file, s.directory.Load().CheckDID), Key: s.serverKey(), Record: homeRecord{s.Record, s.names(), s.Gateway.Links(), s.traces}, Entropy: rand.Reader,
 		Keys:  s.keyLookups.atHand.Load(),
 		Route: s.Gateway.Route, Declared: s.bound().Declared, Same: s.Gateway.Same, Owner: s.Gateway.Owner, Member: s.Gateway.Member, Rates: s.rates,
+		IsAgent:   s.bound().DeclaresItself,
 		Strangers: s.strangers,
 		Write:     dialect.Write, Read: dialect.Read,
 	}

@@ -174,7 +174,7 @@ func restSteps() entrance {
 					steps(t, s, token, "a channel that the caller is not in", map[string]any{"channel": channelOfStage, "title": "x"}, "403 policy-denied"),
 					steps(t, s, token, "signed for another channel", map[string]any{"document": documentOf(t, elsewhere, alice), "signature": elsewhere.tags["+freeq.at/sig"]}, "403 policy-denied"),
 					s.rest(t, "a handoff that is not there", posting("handoffs/01K0A3V9M7Q2X5R8T1W4Y6Z0AB/accept", token, nil), "404 unknown-handoff"),
-					steps(t, s, token, "to no DID", map[string]any{"to": "scout_7", "title": "x"}, "400 usage"),
+					steps(t, s, token, "to a name of nobody", map[string]any{"to": "scout_77", "title": "x"}, "404 unknown-name"),
 				}
 			},
 			lieForgedOrigin: func(t *testing.T, s *stage) []attempt {

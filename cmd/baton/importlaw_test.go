@@ -52,6 +52,7 @@ var law = []struct {
 	{"bridge/airc/wire", []string{"federation", "federation/agents", "federation/signing", "translate"}},
 	{"bridge/airc/*", append([]string{"bridge/airc/wire"}, networks...)},
 	{"bridge/irc/*", append([]string{"bridge/irc"}, networks...)},
+	{"bridge/agents/participant", append([]string{"federation/lifecycle"}, networks...)},
 	{"bridge/webhook", append([]string{"federation/identity"}, networks...)},
 	{"bridge/*/...", networks},
 	{"configs/...", nil},

@@ -49,7 +49,7 @@ func TestLostClaimNamesWinner(t *testing.T) {
 	if err := v.scout.Register(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	offerer, winner, late, unable := logIn(t, v.url()), logIn(t, v.url()), logIn(t, v.url()), logIn(t, v.url())
+	offerer, winner, late, stranger := logIn(t, v.url()), logIn(t, v.url()), logIn(t, v.url()), logIn(t, v.url())
 	seed, _ := newSeed(t)
 	tool := newCommandHost(t, v.house, "--key-file", seed)
 	for _, able := range []*caller{winner, late, logInWith(t, v.url(), keyIn(t, seed))} {
@@ -57,6 +57,7 @@ func TestLostClaimNamesWinner(t *testing.T) {
 	}
 	id := offerer.offer(t, map[string]any{"title": "Cite three", "caps": []string{"cite"}})
 	winner.step(t, id, "claim", nil)
+	private := offerer.offer(t, map[string]any{"title": "Cite four", "to": string(winner.did)})
 	who, _ := v.identify(t, string(offerer.did))
 	for _, now := range []struct{ step, code string }{{"", "illegal-step"}, {"complete", "terminal-handoff"}} {
 		if now.step != "" {
@@ -65,7 +66,7 @@ func TestLostClaimNamesWinner(t *testing.T) {
 		if got, detail := late.claims(t, id); got != now.code || !strings.Contains(detail, string(winner.did)) {
 			t.Errorf("REST answers %s: %s; want %s by %s", got, detail, now.code, winner.did)
 		}
-		if got, _ := unable.claims(t, id); got != "unknown-handoff" {
+		if got, _ := stranger.claims(t, private); got != "unknown-handoff" {
 			t.Errorf("a caller that never could see it is answered %s", got)
 		}
 		if said, got := tool.tool("handoff_claim", map[string]any{"id": id}); got != now.code || member(said, "error", "assignee") != string(winner.did) {

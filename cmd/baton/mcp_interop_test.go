@@ -115,7 +115,7 @@ func TestHostsOfTheModelContextProtocolWorkWithEveryNetwork(t *testing.T) {
 			if got := member(h.call(t, "about"), "version"); got != version {
 				t.Fatalf("%s %s: the revision is %v", kind, mode, got)
 			}
-			if tools, _ := h.call(t, "tools").([]any); len(tools) != 16 {
+			if tools, _ := h.call(t, "tools").([]any); len(tools) != 18 {
 				t.Errorf("%s %s: the tools are %v", kind, mode, tools)
 			}
 			w.hostAndIRC(t, h)

@@ -35,7 +35,7 @@ func TestAnOfferOverRESTToAChannelTakesMembershipOrARule(t *testing.T) {
 		"to somebody in a channel":     {"title": "work", "channel": "#ops", "to": string(other.did)},
 	} {
 		bound.must(t, http.StatusForbidden, http.MethodPost, "handoffs", body, &problem)
-		if problem.Code != "policy-denied" || !strings.Contains(problem.Detail, "join the channel") || !strings.Contains(problem.Detail, "senders") {
+		if problem.Code != "policy-denied" || !strings.Contains(problem.Detail, "join the channel") || !strings.Contains(problem.Detail, "[policy] open_offers") {
 			t.Errorf("%s: refused with %+v, want what to do about it", name, problem)
 		}
 	}
@@ -59,4 +59,20 @@ func TestAnOfferOverRESTToAChannelTakesMembershipOrARule(t *testing.T) {
 		return response.StatusCode == http.StatusCreated
 	})
 	other.must(t, http.StatusForbidden, http.MethodPost, "handoffs", map[string]any{"title": "work", "channel": "#ops"}, nil)
+}
+
+func TestTheOperatorLetsAgentsOfferInChannels(t *testing.T) {
+	t.Parallel()
+	for setting, want := range map[string]struct{ stranger, declared int }{
+		"members": {http.StatusForbidden, http.StatusForbidden},
+		"agents":  {http.StatusForbidden, http.StatusCreated},
+		"any":     {http.StatusCreated, http.StatusCreated},
+	} {
+		h := newHouse(t, "[irc.client]\nwebsocket = true\n[policy]\nopen_offers = \""+setting+"\"\n[limits]\n"+anyAddress)
+		h.start(t)
+		stranger, declared := logIn(t, h.url()), logIn(t, h.url())
+		declared.must(t, http.StatusOK, http.MethodPut, "agents/"+string(declared.did), map[string]any{"name": "scout"}, nil)
+		stranger.must(t, want.stranger, http.MethodPost, "handoffs", map[string]any{"title": "work"}, nil)
+		declared.must(t, want.declared, http.MethodPost, "handoffs", map[string]any{"title": "work"}, nil)
+	}
 }

@@ -59,7 +59,10 @@ type Home struct {
 	// unchanged; nil if it keeps no keys.
 	Owner func(ctx context.Context, did federation.DID) (federation.DID, error)
 	// Member reports whether an offer may be written in its channel; nil if any may.
-	Member   func(ctx context.Context, ev federation.Event) (bool, error)
+	Member func(ctx context.Context, ev federation.Event) (bool, error)
+	// IsAgent reports whether a DID registered here as an agent, or declared a name or capabilities. It is
+	// needed only with [OffersOfAgents].
+	IsAgent  func(ctx context.Context, did federation.DID) (bool, error)
 	Rates    *Rates
 	Deferral *Deferral // of steps whose key is missing; nil refuses them
 	// Strangers counts DIDs that the record has not known for long; nil if they have no limits.

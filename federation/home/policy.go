@@ -25,9 +25,20 @@ const (
 // Policy decides which DID may take which step. The first rule that fits a step decides, and
 // Require where none fits; the zero Policy takes what is vouched for.
 type Policy struct {
-	Require Requirement
-	Rules   []Rule
+	Require    Requirement
+	Rules      []Rule
+	OpenOffers OfferPolicy
 }
+
+// OfferPolicy is which DIDs may offer in a channel over the APIs for agents. "" is [OffersOfMembers].
+type OfferPolicy string
+
+// The policies for offers in channels.
+const (
+	OffersOfMembers OfferPolicy = "members" // of the channel
+	OffersOfAgents  OfferPolicy = "agents"  // and agents that declared themselves
+	OffersOfAny     OfferPolicy = "any"
+)
 
 // Rule says what steps must be that fit all of its lists. An empty list fits every
 // step.
@@ -52,7 +63,7 @@ func (r Rules) checkPolicy(s Snapshot, ev federation.Event, after federation.Vie
 	case require == RequireSigned && ev.Provenance != federation.Signed:
 		return federation.Refuse(ev, federation.NeedSignature, "by the key of its actor")
 	case ev.Verb == federation.Offer && !invited && s.Outsider:
-		return federation.Refuse(ev, federation.PolicyDenied, "an offer to "+after.Venue+" takes membership: join the channel, or ask the operator for a policy rule with your DID in senders")
+		return federation.Refuse(ev, federation.PolicyDenied, "an offer to "+after.Venue+" takes membership: join the channel, or ask the operator to set [policy] open_offers to \"agents\" or \"any\", or to add a policy rule with your DID in senders")
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ type Snapshot struct {
 	// and the parties with the DIDs that it lists.
 	Same     map[[2]federation.DID]bool
 	Declared []string // the capabilities that the actor declared
-	Outsider bool     // the offerer does not belong to the channel of its offer
+	Outsider bool     // the offerer may not offer in the channel
 }
 
 // snapshot reads what [Rules.Decide] needs to know about a submission.
@@ -105,8 +105,11 @@ func (h *Home) readActor(ctx context.Context, s *Snapshot, ev federation.Event) 
 			return fmt.Errorf("look up capabilities of %s: %w", ev.Actor(), err)
 		}
 	}
-	if h.Member != nil && ev.Verb == federation.Offer && !s.View.Exists() {
+	if h.Member != nil && ev.Verb == federation.Offer && !s.View.Exists() && h.Policy.OpenOffers != OffersOfAny {
 		member, err := h.Member(ctx, ev)
+		if err == nil && !member && h.Policy.OpenOffers == OffersOfAgents {
+			member, err = h.IsAgent(ctx, ev.Actor())
+		}
 		if err != nil {
 			return fmt.Errorf("look for %s in %s: %w", ev.Actor(), cmp.Or(ev.Arrival.Place.Venue, ev.Venue), err)
 		}

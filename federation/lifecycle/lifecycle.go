@@ -115,6 +115,19 @@ func (k Kinds) Known(ev federation.Event) error {
 	return nil
 }
 
+// States returns the states that handoffs of any kind can have, in order.
+func (k Kinds) States() []federation.State {
+	all := map[federation.State]bool{}
+	for _, t := range k.tables {
+		all[t.Opens.Directed], all[t.Opens.Open] = true, true
+		for _, r := range t.Rules {
+			all[r.To] = true
+		}
+	}
+	delete(all, "") // a kind that is only open
+	return slices.Sorted(maps.Keys(all))
+}
+
 // HasVerb reports whether any kind has a step of a verb for another role than the home.
 func (k Kinds) HasVerb(verb federation.Verb) bool {
 	for _, t := range k.tables {

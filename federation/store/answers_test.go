@@ -3,6 +3,7 @@ package store_test
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"baton/federation"
 	"baton/federation/federationtest"
@@ -15,6 +16,7 @@ func runAnswers(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Run("the first request with a key has it", s.testReserve)
 	t.Run("answers are forgotten in their time", s.testPruneAnswers)
 	t.Run("a declaration takes the place of the one before", s.testDeclare)
+	t.Run("a name has one holder", s.testDeclareName)
 }
 
 func (s suite) testReserve(t *testing.T) {
@@ -63,14 +65,57 @@ func (s suite) testPruneAnswers(t *testing.T) {
 func (s suite) testDeclare(t *testing.T) {
 	record, ctx := s.open(t), t.Context()
 	none, err := record.Declaration(ctx, ada)
-	if len(none) > 0 || err != nil {
+	if none.DID != "" || err != nil {
 		t.Errorf("Declaration of nobody: %v, %v", none, err)
 	}
-	if err := errors.Join(record.Declare(ctx, ada, []string{"x"}, federationtest.At(1)), record.Declare(ctx, ada, []string{"z", "y"}, federationtest.At(2))); err != nil {
+	first := federation.Declaration{DID: ada, Caps: []string{"x"}, At: federationtest.At(1)}
+	second := federation.Declaration{DID: ada, Name: "scout", Description: "cites", Caps: []string{"z", "y"}, At: federationtest.At(2)}
+	if err := errors.Join(record.Declare(ctx, first), record.Declare(ctx, second)); err != nil {
 		t.Fatalf("Declare: %v", err)
 	}
 	got, err := record.Declaration(ctx, ada)
-	if d := diff([]string{"z", "y"}, got); d != "" || err != nil {
+	if d := diff(second, got); d != "" || err != nil {
 		t.Errorf("Declaration: %v (-want +got):\n%s", err, d)
+	}
+}
+
+// A name belongs to the first DID that declares it, until it was unused for 30 days.
+func (s suite) testDeclareName(t *testing.T) {
+	record, ctx := s.open(t), t.Context()
+	named := func(did federation.DID, after time.Duration) federation.Declaration {
+		return federation.Declaration{DID: did, Name: "scout", At: federationtest.At(1).Add(after)}
+	}
+	if err := record.Declare(ctx, named(ada, 0)); err != nil {
+		t.Fatalf("Declare: %v", err)
+	}
+	for _, tt := range []struct {
+		name  string
+		after time.Duration
+		use   func() error
+		want  federation.DID
+	}{
+		{"on the same day", time.Hour, func() error { return nil }, ada},
+		{"after a month with a binding", federation.NameKept, func() error {
+			return record.BindName(ctx, federation.BoundName{Network: "lab", Name: "ada", DID: ada})
+		}, ada},
+		{"after a month", federation.NameKept, func() error { return record.UnbindName(ctx, "lab", "ada") }, bob},
+	} {
+		if err := tt.use(); err != nil {
+			t.Fatal(err)
+		}
+		err := record.Declare(ctx, named(bob, tt.after))
+		if taken := errors.Is(err, federation.ErrTaken); taken != (tt.want == ada) {
+			t.Errorf("%s: Declare: %v", tt.name, err)
+		}
+		if holder, err := record.NameHolder(ctx, "scout", federationtest.At(1).Add(tt.after)); holder != tt.want || err != nil {
+			t.Errorf("%s: NameHolder: %s, %v; want %s", tt.name, holder, err, tt.want)
+		}
+	}
+	before, err := record.Declaration(ctx, ada)
+	if before.Name != "" || err != nil {
+		t.Errorf("the first DID still has the name %q, %v", before.Name, err)
+	}
+	if similar, err := record.DeclaredNames(ctx, "sc", 10); len(similar) != 1 || similar[0].DID != bob || err != nil {
+		t.Errorf("DeclaredNames: %v, %v", similar, err)
 	}
 }

@@ -92,6 +92,7 @@ func (s *Record) Erase(ctx context.Context, of federation.ErasureQuery, now time
 	}
 	if err == nil && len(done.Open) == 0 {
 		err = e.run(ctx)
+		s.ForgetDeclarations()
 	}
 	if err != nil {
 		return federation.Erasing{}, fmt.Errorf("erase: %w", err)

@@ -90,7 +90,7 @@ func plantWaiting(t *testing.T, record *registry.Record, offer federation.Event)
 	_, reserved := record.Reserve(ctx, request)
 	request.Status, request.Body = 201, []byte(marker)
 	err := errors.Join(
-		deferred, reserved, record.Answered(ctx, request), record.Declare(ctx, bob, []string{marker}, federationtest.At(1)),
+		deferred, reserved, record.Answered(ctx, request), record.Declare(ctx, federation.Declaration{DID: bob, Caps: []string{marker}, At: federationtest.At(1)}),
 		record.Await(ctx, federation.Pending{Event: unruled, Home: "b.example", Since: federationtest.At(15)}, 0),
 	)
 	if err != nil {

@@ -40,8 +40,15 @@ func (a *Account) Offer(ctx context.Context, o participant.Offer, key string) (p
 	if a.key == nil {
 		return a.Remote.Offer(ctx, o, key)
 	}
+	var to participant.Resolution
+	if o.To != "" {
+		var err error
+		if to, err = a.Resolve(ctx, o.To); err != nil {
+			return participant.Filed{}, err
+		}
+	}
 	step := Step{Verb: federation.Offer, Key: a.key, Ask: admin.Ask{
-		To: o.To, Channel: o.Channel, Title: o.Title, Caps: o.Caps, Deadline: admin.Moment(o.Deadline),
+		To: string(to.DID), Channel: o.Channel, Title: o.Title, Caps: o.Caps, Deadline: admin.Moment(o.Deadline),
 	}}
 	if o.Replaces != "" {
 		var err error
@@ -49,9 +56,11 @@ func (a *Account) Offer(ctx context.Context, o participant.Offer, key string) (p
 			return participant.Filed{}, bridge.UsageProblem("replaces: " + err.Error())
 		}
 	}
-	return a.once(ctx, step, o.Context, participant.Unsigned{Key: key, Offer: &o}, func(p admin.Proof) (participant.Filed, error) {
+	filed, err := a.once(ctx, step, o.Context, participant.Unsigned{Key: key, Offer: &o}, func(p admin.Proof) (participant.Filed, error) {
 		return a.Remote.Offer(ctx, participant.Offer{Channel: o.Channel, Document: p.Document, Signature: p.Signature}, "")
 	})
+	filed.Resolved = to.Resolved
+	return filed, err
 }
 
 // Take takes a step in a handoff, as [participant.Account.Take] does.
@@ -73,8 +82,12 @@ func (a *Account) Take(ctx context.Context, id string, verb federation.Verb, s p
 func (a *Account) once(ctx context.Context, step Step, content json.RawMessage, u participant.Unsigned,
 	file func(admin.Proof) (participant.Filed, error),
 ) (participant.Filed, error) {
-	if len(content) > 0 && federation.DecodeJSON(content, &step.Context) != nil {
-		step.Content = content
+	text, err := participant.Context(content)
+	if err != nil {
+		return participant.Filed{}, err
+	}
+	if step.Context = text; federation.InlineContext(text) {
+		step.Context, step.Content = "", []byte(text)
 	}
 	if u.Key == "" {
 		return a.sign(ctx, step, file)

@@ -158,7 +158,7 @@ func TestAMessageWaitsForTheEndOfItsTask(t *testing.T) {
 				return
 			}
 			if len(views) == 1 {
-				id := wire.TaskID(views[0].ID.String())
+				id := wire.TaskID(views[0].View.ID.String())
 				bob.takes(t, id, federation.Accept, participant.StepRequest{})
 				bob.takes(t, id, federation.Complete, participant.StepRequest{Note: "here"})
 				return

@@ -154,7 +154,7 @@ func (w *world) login(tb testing.TB, name string) *agent {
 // declares makes the agent one that takes tasks.
 func (a *agent) declares(tb testing.TB, caps ...string) *agent {
 	tb.Helper()
-	if _, err := a.w.access.Declare(tb.Context(), a.caller, a.did, caps, time.Now()); err != nil {
+	if _, err := a.w.access.Declare(tb.Context(), a.caller, a.did, participant.AgentUpdate{Caps: caps}, time.Now()); err != nil {
 		tb.Fatal(err)
 	}
 	return a

@@ -98,15 +98,16 @@ func ackInbox(ctx context.Context, s *server, _ *mcp.CallToolRequest, in ackInpu
 // listInput is what handoff_list is asked for.
 type listInput struct {
 	State      string `json:"state"`
-	Claimable  bool   `json:"claimable"`
+	Claimable  *bool  `json:"claimable"`
 	Capability string `json:"capability"`
 	Channel    string `json:"channel"`
+	Words      string `json:"q"`
 	Cursor     string `json:"cursor"`
 	Limit      int    `json:"limit"`
 }
 
 func listHandoffs(ctx context.Context, s *server, _ *mcp.CallToolRequest, in listInput) (answer, error) {
-	q := participant.Query{State: in.State, Claimable: in.Claimable, Capability: in.Capability, Channel: in.Channel}
+	q := participant.Query{State: in.State, Claimable: in.Claimable, Capability: in.Capability, Channel: in.Channel, Words: in.Words}
 	page, err := s.account.Handoffs(ctx, q, federation.Cursor(in.Cursor), cmp.Or(in.Limit, defaultLimit))
 	if err != nil {
 		return answer{}, err
@@ -140,7 +141,7 @@ func getHandoff(ctx context.Context, s *server, _ *mcp.CallToolRequest, in idInp
 	if err != nil {
 		return answer{}, err
 	}
-	h := shapeHandoff(log.View)
+	h := shapeHandoff(log.Listed)
 	h.Steps = []step{}
 	var text strings.Builder
 	text.WriteString(h.text())
@@ -205,6 +206,9 @@ func filed(f participant.Filed, err error) (answer, error) {
 	}
 	if len(f.Lost) > 0 {
 		text += "the step could not carry: " + strings.Join(f.Lost, ", ") + "\n"
+	}
+	if f.Resolved != nil {
+		text += fmt.Sprintf("%s on %s is %s\n", escape(f.Resolved.Name), f.Resolved.Network, f.Resolved.DID)
 	}
 	for _, w := range f.Warnings {
 		text += "warning " + w.Code + ": " + escape(w.Detail) + "\n"
@@ -297,6 +301,11 @@ func whois(ctx context.Context, s *server, _ *mcp.CallToolRequest, in struct {
 		text.WriteString("none found\n")
 	}
 	return answer{out, text.String()}, nil
+}
+
+func updateAgent(ctx context.Context, s *server, _ *mcp.CallToolRequest, in participant.AgentUpdate) (answer, error) {
+	agent, err := s.account.Declare(ctx, in)
+	return answer{agent, fmt.Sprintf("you are %s, name %q, caps %v\n", agent.DID, agent.Name, agent.Caps)}, err
 }
 
 func explain(ctx context.Context, s *server, _ *mcp.CallToolRequest, in struct {

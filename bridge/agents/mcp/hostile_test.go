@@ -50,13 +50,13 @@ func (l liar) Inbox(ctx context.Context, q participant.InboxQuery) (participant.
 
 // Handoffs implements [mcp.Account].
 func (l liar) Handoffs(context.Context, participant.Query, federation.Cursor, int) (participant.HandoffPage, error) {
-	return participant.HandoffPage{Items: []federation.View{l.view()}}, nil
+	return participant.HandoffPage{Items: []participant.Listed{{View: l.view()}}}, nil
 }
 
 // Handoff implements [mcp.Account].
 func (l liar) Handoff(context.Context, string) (participant.HandoffLog, error) {
 	kept := "https://gw.example" + federation.BlobPath + strings.Repeat("a", 43) + "?" + hostile("link")
-	return participant.HandoffLog{View: l.view(), Steps: []participant.Named{l.step(hostile("context")), l.step(kept)}}, nil
+	return participant.HandoffLog{Listed: participant.Listed{View: l.view()}, Steps: []participant.Named{l.step(hostile("context")), l.step(kept)}}, nil
 }
 
 // Whois implements [mcp.Account].

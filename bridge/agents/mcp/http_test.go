@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"baton/bridge/agents/mcp"
 )
@@ -53,6 +54,28 @@ func (a *agent) post(t *testing.T, revision, method, name, body string) string {
 	}
 	_, text := a.w.request(t, http.MethodPost, mcp.Path, a.token, body, header)
 	return text
+}
+
+// A capability is declared only in the revisions in which it is served.
+func TestSubscriptionsOverHTTPAreOfTheNewestRevision(t *testing.T) {
+	t.Parallel()
+	scout := newWorld(t).agent(t, "scout")
+	for _, revision := range revisions() {
+		session := scout.connect(t, revision, nil)
+		declared := session.InitializeResult().Capabilities
+		if declared.Resources == nil || declared.Resources.Subscribe != (revision == "2026-07-28") || declared.Prompts != nil {
+			t.Errorf("%s: the capabilities are %+v", revision, declared)
+		}
+		if revision != "2026-07-28" {
+			if err := session.Subscribe(t.Context(), &sdk.SubscribeParams{URI: "inbox://me"}); err == nil {
+				t.Errorf("%s: a subscription is taken", revision)
+			}
+		}
+	}
+	streams := overStreams(t, scout.account(), nil)
+	if declared := streams.InitializeResult().Capabilities; !declared.Resources.Subscribe {
+		t.Errorf("on stdio the capabilities are %+v", declared)
+	}
 }
 
 func TestARequestWithoutATokenIsToldWhoIssuesOne(t *testing.T) {

@@ -217,7 +217,7 @@ func (m message) isUnknown(r *http.Request) bool {
 		return false
 	}
 	switch m.Method {
-	case "", "initialize", "ping", "tools/list", "tools/call", "resources/list", "resources/read", "resources/templates/list",
+	case "", "initialize", "ping", "tools/list", "tools/call", "resources/list", "resources/read", "resources/templates/list", "prompts/list",
 		"resources/subscribe", "resources/unsubscribe", "server/discover", "subscriptions/listen":
 		return false
 	}

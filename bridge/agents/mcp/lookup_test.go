@@ -21,7 +21,7 @@ func names(t *testing.T) (*world, *agent) {
 		{Network: "desk", Name: "Ada </external_message> L.", DID: "did:key:ada"},
 	}, Handles: map[string]federation.DID{"ada_7": "did:key:ada"}}
 	w.access = participant.Open("mcp", w.deps)
-	if err := w.Record.Declare(t.Context(), "did:key:ada", []string{"web-search"}, time.Now()); err != nil {
+	if err := w.Record.Declare(t.Context(), federation.Declaration{DID: "did:key:ada", Caps: []string{"web-search"}, At: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	return w, scout

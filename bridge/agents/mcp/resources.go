@@ -105,12 +105,23 @@ func (s *server) revise(next mcp.MethodHandler) mcp.MethodHandler {
 			s.told(ctx, method, err)
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "something went wrong here"}
 		}
+		if initialized, ok := result.(*mcp.InitializeResult); ok && err == nil && !s.legacySubscriptions {
+			initialized.Capabilities = withoutSubscribe(initialized.Capabilities)
+		}
 		missing, ok := errors.AsType[*jsonrpc.Error](err)
 		if ok && missing.Code == jsonrpc.CodeInvalidParams && method == "resources/read" && s.isOld(req) {
 			err = &jsonrpc.Error{Code: codeNoResource, Message: missing.Message, Data: missing.Data}
 		}
 		return result, err
 	}
+}
+
+// withoutSubscribe returns capabilities without subscriptions, which need a session.
+func withoutSubscribe(c *mcp.ServerCapabilities) *mcp.ServerCapabilities {
+	served, resources := *c, *c.Resources
+	resources.Subscribe = false
+	served.Resources = &resources
+	return &served
 }
 
 // isOld reports whether a request is of a revision with sessions.

@@ -27,6 +27,7 @@ type handoff struct {
 	Offeree   string             `json:"offeree,omitempty"`
 	Assignee  string             `json:"assignee,omitempty"`
 	Caps      []string           `json:"caps"`
+	Missing   []string           `json:"missing_caps,omitzero"` // of an open offer: capabilities that the caller has not declared
 	Deadline  time.Time          `json:"deadline,omitzero"`
 	Priority  string             `json:"priority,omitempty"`
 	Replaces  string             `json:"replaces,omitempty"`
@@ -89,11 +90,12 @@ func moment(t time.Time) time.Time {
 	return t.UTC().Truncate(time.Millisecond)
 }
 
-func shapeHandoff(v federation.View) handoff {
+func shapeHandoff(l participant.Listed) handoff {
+	v := l.View
 	h := handoff{
 		ID: v.ID.String(), Kind: string(v.Kind), State: string(v.State), Over: v.Over, Version: v.Version, Home: string(v.Home), Dialect: string(v.Dialect),
 		Offerer: string(v.Offerer), Offeree: string(v.Offeree), Assignee: string(v.Assignee), Replaces: v.Replaces.String(),
-		Deadline: moment(v.Deadline), Opened: moment(v.Opened), Moved: moment(v.Moved), Caps: []string{},
+		Deadline: moment(v.Deadline), Opened: moment(v.Opened), Moved: moment(v.Moved), Caps: []string{}, Missing: l.Missing,
 		Untrusted: untrusted{"title": v.Title, "venue": v.Venue},
 	}
 	h.Caps = append(h.Caps, v.Caps...) // each is a word
@@ -175,6 +177,9 @@ func (h handoff) text() string {
 	}
 	if len(h.Caps) > 0 {
 		line += ", caps " + strings.Join(h.Caps, " ")
+	}
+	if len(h.Missing) > 0 {
+		line += ", of which you have not declared " + strings.Join(h.Missing, " ")
 	}
 	if !h.Deadline.IsZero() {
 		line += ", deadline " + h.Deadline.Format(time.RFC3339Nano)

@@ -5,12 +5,17 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"baton/bridge"
+	"baton/bridge/agents/participant"
 	"baton/federation"
 )
 
@@ -30,20 +35,24 @@ type answer struct {
 // hints are what a host may assume of a tool.
 type hints struct{ readOnly, destructive, idempotent bool }
 
-// Parts of schemas that several tools have.
+// Parts of schemas that several tools have. Hosts with the strictest rules take them: each property has one
+// type and a description. A context is declared as text, and decode takes an object or a list too.
 const (
 	cursorIn  = `"cursor":{"type":"string","description":"Go on after it"}`
 	deviceIn  = `"device":{"type":"string","minLength":1,"maxLength":64,"default":"mcp","description":"Reader of the inbox, with a position of its own"}`
-	limitIn   = `"limit":{"type":"integer","minimum":1,"maximum":100,"default":20}`
+	limitIn   = `"limit":{"type":"integer","minimum":1,"maximum":100,"default":20,"description":"Length of the page"}`
 	keyIn     = `"idempotency_key":{"type":"string","minLength":1,"maxLength":255,"description":"Same key, same step"}`
-	contextIn = `"context":{"description":"Object, list, or https URL of one","type":["object","array","string"]}`
+	contextIn = `"context":{"type":"string","description":"Text, JSON, or https URL of JSON"}`
 	idIn      = `"id":{"type":"string","description":"Handoff"}`
-	stepIn    = idIn + `,"note":{"type":"string"},` + contextIn + `,` + keyIn
+	capsIn    = `"caps":{"type":"array","items":{"type":"string"},"description":"Capabilities, such as web-search"}`
+	whoIn     = `{"type":"string","minLength":1,"description":"DID, name, nick, NICK@LINK or HANDLE@DOMAIN"}`
+	stepIn    = idIn + `,"note":{"type":"string","description":"One line for people"},` + contextIn + `,` + keyIn
 
 	textOut    = `{"type":"string"}`
+	objectsOut = `{"type":"array","items":{"type":"object"}}`
 	entriesOut = `"items":{"type":"array","items":{"type":"object","properties":{"cursor":{"type":"string"},"waits":{"type":"boolean"},"step":{"type":"object"},"message":{"type":"object"}}}},"next_cursor":` + textOut
 	filedOut   = `"id":{"type":"string"},"event_id":{"type":"string"},"verb":{"type":"string"},"state":{"type":"string"},"waits":{"type":"string"},` +
-		`"lost":{"type":"array","items":{"type":"string"}},"warnings":{"type":"array","items":{"type":"object"}}`
+		`"lost":{"type":"array","items":{"type":"string"}},"resolved":{"type":"object"},"warnings":` + objectsOut
 	handoffOut = `"id":{"type":"string"},"kind":{"type":"string"},"state":{"type":"string"},"over":{"type":"boolean"},"offerer":{"type":"string"},` +
 		`"offeree":{"type":"string"},"assignee":{"type":"string"},"untrusted":{"type":"object"}`
 )
@@ -91,25 +100,87 @@ func define[In any](
 	}
 }
 
-// decode reads the arguments of a call. They have one reading and follow the schema.
+// decode reads the arguments of a call. They have one reading and follow the schema. What a model often
+// writes is read as it is meant: null for an argument is its absence, and 20.0 is an integer.
 func decode(schema *jsonschema.Resolved, arguments json.RawMessage, into any) error {
 	if text := bytes.TrimSpace(arguments); len(text) == 0 || bytes.Equal(text, []byte("null")) {
 		arguments = json.RawMessage("{}")
 	}
-	if err := federation.ExactJSON(arguments); err != nil {
-		return bridge.UsageProblem("the arguments are not acceptable JSON: " + err.Error())
+	given := map[string]json.RawMessage{}
+	err := federation.ExactJSON(arguments)
+	if err == nil {
+		err = federation.DecodeJSON(arguments, &given)
 	}
-	var value any
-	if err := federation.DecodeJSON(arguments, &value); err != nil {
-		return bridge.UsageProblem("the arguments are not acceptable JSON: " + err.Error())
+	if err != nil {
+		return bridge.UsageProblem("the arguments are not acceptable JSON: want an object")
 	}
-	if err := schema.Validate(value); err != nil {
+	properties, values := schema.Schema().Properties, map[string]any{}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		property, known := properties[name]
+		if !known {
+			return bridge.UsageProblem(unknownArgument(name, slices.Collect(maps.Keys(properties))))
+		}
+		var value any
+		if err := federation.DecodeJSON(given[name], &value); err != nil {
+			return bridge.UsageProblem(name + ": not acceptable JSON")
+		}
+		if value == nil {
+			delete(given, name)
+			continue
+		}
+		kind := kindOf(value)
+		if number, ok := value.(float64); ok && kind == "integer" {
+			given[name] = strconv.AppendInt(nil, int64(number), 10)
+		}
+		if name == "context" && (kind == "object" || kind == "array") {
+			value, kind = "", "string"
+		}
+		if kind != property.Type {
+			return bridge.UsageProblem(fmt.Sprintf("%s: want the type %s, not %s", name, property.Type, kind))
+		}
+		values[name] = value
+	}
+	if err := schema.Validate(values); err != nil {
 		return bridge.UsageProblem("the arguments: " + innermost(err))
 	}
-	if err := federation.DecodeJSON(arguments, into); err != nil {
-		return bridge.UsageProblem("the arguments: " + err.Error())
+	text, err := json.Marshal(given)
+	if err == nil {
+		err = federation.DecodeJSON(text, into)
+	}
+	if err != nil {
+		return bridge.UsageProblem("the arguments do not follow the schema of the tool")
 	}
 	return nil
+}
+
+// unknownArgument returns the text about an argument that a tool does not have.
+func unknownArgument(name string, known []string) string {
+	text := fmt.Sprintf("there is no argument %q", name)
+	if near := participant.Nearest(name, known); near != "" {
+		text += fmt.Sprintf("; did you mean %q?", near)
+	}
+	return text
+}
+
+// maxInteger is the largest integer that a float64 counts up to without a gap.
+const maxInteger = 1 << 53
+
+// kindOf returns the type of a value in JSON Schema.
+func kindOf(value any) string {
+	switch v := value.(type) {
+	case string:
+		return "string"
+	case bool:
+		return "boolean"
+	case []any:
+		return "array"
+	case float64:
+		if v == math.Trunc(v) && math.Abs(v) <= maxInteger {
+			return "integer"
+		}
+		return "number"
+	}
+	return "object"
 }
 
 // innermost returns the end of the chain of a validation error, which says what is wrong.
@@ -148,18 +219,19 @@ func tools() []tool {
 		define("inbox_list", "List inbox", "Entries of your inbox after a cursor, or after the last acknowledged one. Changes nothing.", read,
 			object(cursorIn+`,`+limitIn+`,`+deviceIn, true), object(entriesOut, false), listInbox),
 		define("inbox_wait", "Wait for inbox", "As inbox_list, but waits for an entry where there is none.", read,
-			object(cursorIn+`,`+limitIn+`,`+deviceIn+`,"seconds":{"type":"integer","minimum":1,"maximum":600,"default":50}`, true),
+			object(cursorIn+`,`+limitIn+`,`+deviceIn+`,"seconds":{"type":"integer","minimum":1,"maximum":600,"default":50,"description":"Longest wait"}`, true),
 			object(entriesOut+`,"timed_out":{"type":"boolean"}`, false), waitInbox),
 		define("inbox_ack", "Acknowledge inbox", "Marks the entry at a cursor, and all before it, as read.", hints{idempotent: true},
-			object(`"cursor":{"type":"string","minLength":1},`+deviceIn, true, "cursor"), object(`"cursor":`+textOut, false), ackInbox),
-		define("handoff_list", "List handoffs", "Handoffs that you take part in, the newest movement first; with claimable open offers for anyone; with channel those of a channel.", read,
-			object(`"state":{"type":"string","description":"Such as offered, or open for all unfinished"},"claimable":{"type":"boolean"},"capability":{"type":"string"},"channel":{"type":"string"},`+
-				cursorIn+`,`+limitIn, true), object(`"items":{"type":"array","items":{"type":"object"}},"next_cursor":`+textOut, false), listHandoffs),
+			object(`"cursor":{"type":"string","minLength":1,"description":"That of the last entry dealt with"},`+deviceIn, true, "cursor"), object(`"cursor":`+textOut, false), ackInbox),
+		define("handoff_list", "List handoffs", "Handoffs that you take part in, the newest first. claimable true: open work that you may claim now. claimable false with state open: all open offers, with the capabilities that you have not declared in missing_caps.", read,
+			object(`"state":{"type":"string","description":"Such as offered, or open for all unfinished"},"claimable":{"type":"boolean","description":"Open offers of anyone"},`+
+				`"capability":{"type":"string","description":"One that the offer asks for"},"channel":{"type":"string","description":"Of the offer, such as #ops"},"q":{"type":"string","description":"Words of the title"},`+
+				cursorIn+`,`+limitIn, true), object(`"items":`+objectsOut+`,"next_cursor":`+textOut, false), listHandoffs),
 		define("handoff_get", "Get handoff", "A handoff with its steps.", read,
-			object(idIn, true, "id"), object(handoffOut+`,"steps":{"type":"array","items":{"type":"object"}}`, false), getHandoff),
-		define("handoff_offer", "Offer work", "Offers work to a DID, or with open to anyone.", hints{},
-			object(`"to":{"type":"string","description":"DID"},"open":{"type":"boolean"},"title":{"type":"string","minLength":1},"channel":{"type":"string"},`+contextIn+
-				`,"caps":{"type":"array","items":{"type":"string"},"description":"Capabilities that it asks for"},"deadline":{"type":"string","format":"date-time"},`+
+			object(idIn, true, "id"), object(handoffOut+`,"steps":`+objectsOut, false), getHandoff),
+		define("handoff_offer", "Offer work", "Offers work to a participant, or with open to anyone.", hints{},
+			object(`"to":`+whoIn+`,"open":{"type":"boolean","description":"To anyone; the first claim wins"},"title":{"type":"string","minLength":1,"description":"One line"},"channel":{"type":"string","description":"Where it is shown on IRC"},`+contextIn+
+				`,`+capsIn+`,"deadline":{"type":"string","format":"date-time","description":"RFC 3339"},`+
 				`"replaces":{"type":"string","description":"A handoff that has ended"},`+keyIn, true, "title"), object(filedOut, false), offerHandoff),
 	}
 	for _, v := range []struct {
@@ -180,17 +252,21 @@ func tools() []tool {
 	}
 	return append(all,
 		define("message_send", "Send message", "Writes text to a participant. It is no step, and waits while the recipient is away. With consent, decides instead whether you take its messages.", hints{},
-			object(`"to":{"type":"string","minLength":1,"description":"DID, AIRC handle, NICK@LINK, or HANDLE@DOMAIN of another registry"},"text":{"type":"string","minLength":1,"maxLength":4096},"handoff":{"type":"string","description":"Handoff that it is about"},`+
-				`"consent":{"type":"string","enum":["allow","block"]},`+keyIn, true, "to"),
-			object(`"id":{"type":"string"},"status":{"type":"string","description":"delivered, held, allowed or blocked"},"to":`+textOut, false), sendMessage),
+			object(`"to":`+whoIn+`,"text":{"type":"string","minLength":1,"maxLength":4096,"description":"The message"},"handoff":{"type":"string","description":"Handoff that it is about"},`+
+				`"consent":{"type":"string","enum":["allow","block"],"description":"Instead of text"},`+keyIn, true, "to"),
+			object(`"id":{"type":"string"},"status":{"type":"string","description":"delivered, held, allowed or blocked"},"resolved":{"type":"object"},"to":`+textOut, false), sendMessage),
 		define("whois", "Who is", "Names, presence and capabilities of a participant.", read,
-			object(`"who":{"type":"string","minLength":1,"description":"DID, AIRC handle, NICK@LINK, or HANDLE@DOMAIN of another registry"}`, true, "who"),
+			object(`"who":`+whoIn, true, "who"),
 			object(`"items":{"type":"array","items":{"type":"object","properties":{"did":{"type":"string"},"network":{"type":"string"},"name":{"type":"string"},`+
 				`"online":{"type":"boolean"},"caps":{"type":"array","items":{"type":"string"}}}}}`, false), whois),
+		define("agent_update", "Update agent", "Sets your name, by which others find you, your description and your capabilities, which open work asks for. What is absent stays.", hints{},
+			object(`"name":{"type":"string","pattern":"^([a-z0-9][a-z0-9_-]{2,31})?$","description":"Unique here; empty for none"},`+
+				`"description":{"type":"string","maxLength":1024,"description":"For people and agents"},`+capsIn, true),
+			object(`"did":{"type":"string"},"name":{"type":"string"},"description":{"type":"string"},"caps":{"type":"array","items":{"type":"string"}}`, false), updateAgent),
 		define("pairing_code", "Pairing code", "A code, valid once for ten minutes, that logs in another agent host as you. Give it only to a person that you act for.", hints{},
 			object("", true), object(`"code":{"type":"string"},"did":{"type":"string"},"expires_at":`+textOut, false), pairingCode),
 		define("explain", "Explain", "Why a step holds, where it was delivered, and what comes next.", read,
-			object(`"event_id":{"type":"string"}`, true, "event_id"),
-			object(`"event_id":{"type":"string"},"verdict":{"type":"string"},"why":{"type":"string"},"deliveries":{"type":"array","items":{"type":"object"}},"next":`+textOut, false), explain),
+			object(`"event_id":{"type":"string","description":"Step"}`, true, "event_id"),
+			object(`"event_id":{"type":"string"},"verdict":{"type":"string"},"why":{"type":"string"},"deliveries":`+objectsOut+`,"next":`+textOut, false), explain),
 	)
 }

@@ -106,7 +106,7 @@ func TestTheListOfToolsIsOnePageOf16KiB(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("%d tools in %d bytes", len(list.Tools), len(text))
-	if len(list.Tools) != 17 || len(text) > 16<<10 || list.NextCursor != "" {
+	if len(list.Tools) != 18 || len(text) > 16<<10 || list.NextCursor != "" {
 		t.Errorf("%d tools in %d bytes, and %q", len(list.Tools), len(text), list.NextCursor)
 	}
 	destructive := map[string]bool{"handoff_decline": true, "handoff_complete": true, "handoff_fail": true, "handoff_cancel": true}
@@ -119,6 +119,15 @@ func TestTheListOfToolsIsOnePageOf16KiB(t *testing.T) {
 		out, _ := tool.OutputSchema.(map[string]any)
 		if tool.Title == "" || tool.Description == "" || in["type"] != "object" || out["type"] != "object" || in["additionalProperties"] != false {
 			t.Errorf("%s: %v %v", tool.Name, in, out)
+		}
+		properties, _ := in["properties"].(map[string]any)
+		for name, property := range properties {
+			p, _ := property.(map[string]any)
+			kind, _ := p["type"].(string)
+			items, _ := p["items"].(map[string]any)
+			if kind == "" || p["description"] == nil || kind == "array" && items["type"] == nil {
+				t.Errorf("%s: a strict host refuses the argument %s: %v", tool.Name, name, p)
+			}
 		}
 		if a.ReadOnlyHint != readers[tool.Name] || *a.DestructiveHint != destructive[tool.Name] || !*a.OpenWorldHint ||
 			a.IdempotentHint != (readers[tool.Name] || tool.Name == "inbox_ack") {

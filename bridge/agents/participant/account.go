@@ -9,7 +9,6 @@ import (
 
 	"baton/bridge"
 	"baton/bridge/credential"
-	"baton/bridge/stepbuilder"
 	"baton/federation"
 	"baton/federation/fault"
 )
@@ -75,20 +74,21 @@ func (a Account) Acknowledge(ctx context.Context, device string, upTo federation
 
 // HandoffPage is a list of handoffs.
 type HandoffPage struct {
-	Items []federation.View `json:"items"`
+	Items []Listed          `json:"items"`
 	Next  federation.Cursor `json:"next_cursor"` // "" after the last page
 }
 
 // Handoffs returns up to limit handoffs that a query admits and the caller may see.
 func (a Account) Handoffs(ctx context.Context, q Query, after federation.Cursor, limit int) (HandoffPage, error) {
-	views, next, err := a.Access.List(ctx, a.Caller, q, after, limit)
-	return HandoffPage{views, next}, err
+	items, next, err := a.Access.List(ctx, a.Caller, q, after, limit)
+	return HandoffPage{items, next}, err
 }
 
 // HandoffLog is a handoff with its steps.
 type HandoffLog struct {
-	View  federation.View `json:"view"`
-	Steps []Named         `json:"steps"`
+	Listed
+
+	Steps []Named `json:"steps"`
 }
 
 // maxSteps bounds the steps of one answer: the first ones of a longer log.
@@ -100,7 +100,11 @@ func (a Account) Handoff(ctx context.Context, id string) (HandoffLog, error) {
 	if err != nil {
 		return HandoffLog{}, err
 	}
-	answer := HandoffLog{View: view}
+	listed, err := a.Access.Listed(ctx, a.Caller, view)
+	if err != nil {
+		return HandoffLog{}, err
+	}
+	answer := HandoffLog{Listed: listed}
 	for entry, err := range a.Access.Log(ctx, view.ID, 0) {
 		if err != nil {
 			return HandoffLog{}, fmt.Errorf("read log: %w", err)
@@ -132,7 +136,7 @@ func (a Account) Place(ctx context.Context, to, channel string) (Place, error) {
 	}
 	var did federation.DID
 	if to != "" {
-		if did, err = stepbuilder.Recipient(to); err != nil {
+		if did, _, err = a.Access.Resolve(ctx, to); err != nil {
 			return Place{}, err
 		}
 	}
@@ -221,6 +225,23 @@ func (a Account) Take(ctx context.Context, id string, verb federation.Verb, s St
 // Reserve returns the place of a step that the caller signs, as [Access.Reserve] does.
 func (a Account) Reserve(ctx context.Context, u Unsigned) (Reservation, error) {
 	return a.Access.Reserve(ctx, a.Caller, u)
+}
+
+// Resolution is what the recipient of an offer stands for.
+type Resolution struct {
+	DID      federation.DID `json:"did"`
+	Resolved *Resolved      `json:"resolved,omitempty"` // nil for a DID
+}
+
+// Resolve returns the recipient that a text names, as [Access.Resolve] does.
+func (a Account) Resolve(ctx context.Context, to string) (Resolution, error) {
+	did, resolved, err := a.Access.Resolve(ctx, to)
+	return Resolution{did, resolved}, err
+}
+
+// Declare changes what the caller declared, as [Access.Declare] does.
+func (a Account) Declare(ctx context.Context, u AgentUpdate) (Agent, error) {
+	return a.Access.Declare(ctx, a.Caller, a.Caller.DID, u, time.Now())
 }
 
 // Whois returns what is known of a name, as [Access.Whois] does.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"baton/bridge"
@@ -51,8 +50,7 @@ func (a *Access) contact(ctx context.Context, c federation.Contact) Contact {
 	return Contact{DID: c.Sender, Name: c.Name, State: c.State, Since: c.Since}
 }
 
-// Decide notes whether the caller takes messages of a sender: a DID, the handle of an agent, or
-// NICK@LINK. The decision holds on every network.
+// Decide notes whether the caller takes messages of a sender: a DID, or a name as in an offer. The decision holds on every network.
 func (a *Access) Decide(ctx context.Context, who Caller, sender string, state federation.ContactState) (Contact, error) {
 	did, err := who.Person()
 	if err != nil {
@@ -69,7 +67,7 @@ func (a *Access) Decide(ctx context.Context, who Caller, sender string, state fe
 			return Contact{}, err
 		}
 	}
-	to, err := a.recipient(ctx, sender)
+	to, _, err := a.resolve(ctx, sender)
 	switch {
 	case err != nil:
 		return Contact{}, err
@@ -92,68 +90,6 @@ func (a Account) Decide(ctx context.Context, sender string, state federation.Con
 // Decide is [Account.Decide].
 func (r Remote) Decide(ctx context.Context, sender string, state federation.ContactState) (Contact, error) {
 	return invoke[Contact](ctx, r, "decide", decideCall{sender, state})
-}
-
-// Person is one name of a participant.
-type Person struct {
-	DID     federation.DID `json:"did"`
-	Network string         `json:"network"` // the link that the name is of; "" for a DID without a name
-	Name    string         `json:"name"`
-	Online  bool           `json:"online"` // connected to that link now
-	Caps    []string       `json:"caps"`   // that the DID declared; never nil
-}
-
-// Whois returns the names of the participant that a text names: a DID, the handle of an agent
-// with or without the domain of this gateway, NAME@LINK, or HANDLE@DOMAIN of a registry that the
-// operator named. None found is an empty list.
-func (a *Access) Whois(ctx context.Context, who string) ([]Person, error) {
-	who = strings.TrimPrefix(who, "@")
-	if strings.HasPrefix(who, "did:") {
-		did, err := federation.ParseDID(who)
-		if err != nil {
-			return nil, bridge.UsageProblem("who: " + err.Error())
-		}
-		if did, err = a.deps.Gateway.Owner(ctx, did); err != nil {
-			return nil, err
-		}
-		return a.namesOf(ctx, did)
-	}
-	if who == "" {
-		return nil, bridge.UsageProblem("who: want a DID, a handle, NICK@LINK or HANDLE@DOMAIN")
-	}
-	did, err := a.didOf(ctx, who)
-	if errors.Is(err, federation.ErrNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("look up %s: %w", who, err)
-	}
-	return a.namesOf(ctx, did)
-}
-
-// didOf returns the DID behind a handle, NAME@LINK or HANDLE@DOMAIN, or [federation.ErrNotFound].
-func (a *Access) didOf(ctx context.Context, who string) (federation.DID, error) {
-	at := strings.LastIndexByte(who, '@')
-	if at < 0 {
-		return a.deps.Bindings.Participant(ctx, who)
-	}
-	name, of := who[:at], who[at+1:]
-	bound, err := a.deps.Bindings.Bound(ctx, of, name)
-	if err == nil {
-		return bound.DID, nil
-	}
-	if !errors.Is(err, federation.ErrNotFound) {
-		return "", err
-	}
-	for _, s := range a.deps.Venues.Statuses() {
-		if registrar, ok := s.Link.(bridge.Registrar); ok && strings.EqualFold(registrar.Domain(), of) {
-			return a.deps.Bindings.Participant(ctx, name)
-		}
-	}
-	if a.deps.Messages == nil {
-		return "", federation.ErrNotFound
-	}
-	return a.deps.Messages.Introduce(ctx, who)
 }
 
 // namesOf returns a person for each name of a DID, and one without a name if it has none but
@@ -194,6 +130,13 @@ func (a *Access) namesOf(ctx context.Context, did federation.DID) ([]Person, err
 	case !errors.Is(err, federation.ErrNotFound):
 		return nil, err
 	}
+	declaration, err := a.deps.Record.Declaration(ctx, did)
+	if err != nil {
+		return nil, err
+	}
+	if declaration.Name != "" {
+		add(federation.Binding{DID: did, Network: agentsNetwork, Link: agentsNetwork, Name: declaration.Name})
+	}
 	if len(found) == 0 && len(caps) > 0 {
 		found = append(found, Person{DID: did, Name: a.Name(ctx, did), Caps: caps})
 	}
@@ -210,32 +153,20 @@ func (a *Access) online(ctx context.Context, b federation.Binding) bool {
 	return false
 }
 
-// visible reports whether a handoff is shown to a caller.
-func (a *Access) visible(ctx context.Context, who Caller, v federation.View) (bool, error) {
+// visible reports whether a handoff is shown to a caller. An open offer is shown to each agent: any of
+// them may claim it, or declare what it asks for.
+func (a *Access) visible(ctx context.Context, who Caller, v federation.View) bool {
 	switch {
 	case who.Operator:
-		return true, nil
+		return true
 	case who.DID == "":
-		return false, nil
+		return false
+	case isOpen(v):
+		return true
 	case slices.ContainsFunc(v.Others(""), func(party federation.DID) bool { return a.deps.Gateway.Same(ctx, who.DID, party) }):
-		return true, nil
-	case !federation.Private(v.Venue) && a.deps.Venues.Present(ctx, v.Venue, who.DID):
-		return true, nil
+		return true
 	}
-	return a.asksFor(ctx, who.DID, v)
-}
-
-// asksFor reports whether an open offer asks for capabilities that a DID declared: then the DID
-// may see it like an offer that names it.
-func (a *Access) asksFor(ctx context.Context, did federation.DID, v federation.View) (bool, error) {
-	if v.State != federation.Open || len(v.Caps) == 0 {
-		return false, nil
-	}
-	declared, err := a.deps.Record.Declared(ctx, did)
-	if err != nil {
-		return false, fmt.Errorf("look up skills of %s: %w", did, err)
-	}
-	return !slices.ContainsFunc(v.Caps, func(c string) bool { return !slices.Contains(declared, c) }), nil
+	return !federation.Private(v.Venue) && a.deps.Venues.Present(ctx, v.Venue, who.DID)
 }
 
 // Find returns a handoff that the caller may see. A handoff that the caller may not see is
@@ -268,8 +199,7 @@ func (a *Access) find(ctx context.Context, who Caller, text string, shown func(f
 	if !view.Exists() {
 		return federation.View{}, errNone()
 	}
-	visible, err := a.visible(ctx, who, shown(view))
-	if err == nil && !visible {
+	if !a.visible(ctx, who, shown(view)) {
 		err = errNone()
 	}
 	return view, err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"baton/bridge"
@@ -21,22 +22,28 @@ const StateOpen = "open"
 const maxLooks = 32
 
 // Query selects the handoffs of a list. A Query that names no DID and no channel, and asks for no
-// claimable handoffs, is for the handoffs of the caller.
+// open offers, is for the handoffs of the caller.
 type Query struct {
 	DID        string
 	State      string // of a handoff, [StateOpen], or "" for any
 	Kind       string
 	Capability string
 	Channel    string
-	Claimable  bool // open offers, which any caller may claim
-	Since      time.Time
+	// Claimable selects open offers that the caller may claim now. If it points to false, the state
+	// [StateOpen] selects all open offers.
+	Claimable *bool
+	Words     string // of the title, in any order and case
+	Since     time.Time
 }
 
-// filter parses a query.
-func (q Query) filter(caller federation.DID) (federation.Filter, bool, error) {
+// filter parses a query. The states are the ones of handoffs.
+func (q Query) filter(caller federation.DID, states []federation.State) (federation.Filter, bool, error) {
 	unfinished := false
 	f := federation.Filter{
-		DID: federation.DID(q.DID), State: federation.State(q.State), Kind: federation.Kind(q.Kind), Capability: q.Capability, Since: q.Since,
+		DID: federation.DID(q.DID), State: federation.State(q.State), Kind: federation.Kind(q.Kind), Capability: q.Capability, Title: q.Words, Since: q.Since,
+	}
+	if q.State != "" && !slices.Contains(states, f.State) {
+		return f, false, bridge.UsageProblem(fmt.Sprintf("state: want one of %s; not %q", joined(states), q.State))
 	}
 	if q.DID != "" {
 		if _, err := federation.ParseDID(q.DID); err != nil {
@@ -53,31 +60,112 @@ func (q Query) filter(caller federation.DID) (federation.Filter, bool, error) {
 		}
 		f.Venue = venue
 	}
-	if q.Claimable {
-		if q.State != "" && q.State != StateOpen {
-			return f, false, bridge.UsageProblem("claimable: what anyone may claim is in no other state")
-		}
+	claimable := q.Claimable != nil && *q.Claimable
+	if claimable && q.State != "" && q.State != StateOpen {
+		return f, false, bridge.UsageProblem("claimable: only offers in the state open can be claimed")
+	}
+	open := claimable || q.Claimable != nil && q.State == StateOpen
+	if open {
 		f.State, unfinished = federation.Open, false
 	}
-	if q.DID == "" && q.Channel == "" && !q.Claimable {
+	if q.DID == "" && q.Channel == "" && !open {
 		f.DID = caller
 	}
 	return f, unfinished, nil
 }
 
+// joined returns words with commas between them.
+func joined[Word ~string](words []Word) string {
+	var text []string
+	for _, w := range words {
+		text = append(text, string(w))
+	}
+	return strings.Join(text, ", ")
+}
+
+// Listed is a handoff as it is shown to one caller.
+type Listed struct {
+	View federation.View `json:"view"`
+	// Missing is the capabilities that an open offer asks for and the caller has not declared. It is
+	// nil for any other handoff.
+	Missing []string `json:"missing_caps"`
+}
+
 // List returns up to limit handoffs that a query admits and the caller may see, the newest
 // movement first, from after a cursor on, and the cursor to go on from: "" after the last.
-func (a *Access) List(ctx context.Context, who Caller, q Query, after federation.Cursor, limit int) ([]federation.View, federation.Cursor, error) {
-	f, unfinished, err := q.filter(who.DID)
+func (a *Access) List(ctx context.Context, who Caller, q Query, after federation.Cursor, limit int) ([]Listed, federation.Cursor, error) {
+	f, unfinished, err := q.filter(who.DID, a.kinds().States())
 	if err != nil {
 		return nil, "", err
 	}
-	return a.Page(ctx, who, f, unfinished, after, limit)
+	admits := func(v federation.View) (bool, error) { return !unfinished || !v.Over, nil }
+	if q.Claimable != nil && *q.Claimable {
+		admits = func(v federation.View) (bool, error) { return a.claimable(ctx, who, v) }
+	}
+	views, next, err := a.page(ctx, who, f, admits, after, limit)
+	if err != nil {
+		return nil, "", err
+	}
+	items := make([]Listed, len(views))
+	for i, v := range views {
+		if items[i], err = a.Listed(ctx, who, v); err != nil {
+			return nil, "", err
+		}
+	}
+	return items, next, nil
 }
+
+// Listed returns a handoff as it is shown to a caller that may see it.
+func (a *Access) Listed(ctx context.Context, who Caller, v federation.View) (Listed, error) {
+	missing, err := a.missing(ctx, who, v)
+	return Listed{v, missing}, err
+}
+
+// claimable reports whether a caller that may see a handoff may claim it now.
+func (a *Access) claimable(ctx context.Context, who Caller, v federation.View) (bool, error) {
+	rule, ok := a.kinds().Rule(v, federation.Claim)
+	if !ok || !slices.Contains(rule.From, v.State) {
+		return false, nil
+	}
+	missing, err := a.missing(ctx, who, v)
+	return len(missing) == 0, err
+}
+
+// missing returns the capabilities that an open offer asks for and a caller has not declared, nil for a
+// handoff that is no open offer.
+func (a *Access) missing(ctx context.Context, who Caller, v federation.View) ([]string, error) {
+	if !isOpen(v) {
+		return nil, nil
+	}
+	missing := []string{}
+	if who.DID == "" || len(v.Caps) == 0 {
+		return missing, nil
+	}
+	declared, err := a.deps.Record.Declared(ctx, who.DID)
+	if err != nil {
+		return nil, fmt.Errorf("look up skills of %s: %w", who.DID, err)
+	}
+	for _, c := range v.Caps {
+		if !slices.Contains(declared, c) {
+			missing = append(missing, c)
+		}
+	}
+	return missing, nil
+}
+
+// isOpen reports whether a handoff is an offer to anyone that is not taken yet.
+func isOpen(v federation.View) bool { return v.State == federation.Open && v.Offeree == "" }
 
 // Page is List for a filter of the record. With unfinished it leaves out handoffs that are over.
 func (a *Access) Page(
 	ctx context.Context, who Caller, f federation.Filter, unfinished bool, after federation.Cursor, limit int,
+) ([]federation.View, federation.Cursor, error) {
+	return a.page(ctx, who, f, func(v federation.View) (bool, error) { return !unfinished || !v.Over, nil }, after, limit)
+}
+
+// page is Page for handoffs that admits reports.
+func (a *Access) page(
+	ctx context.Context, who Caller, f federation.Filter, admits func(federation.View) (bool, error), after federation.Cursor, limit int,
 ) ([]federation.View, federation.Cursor, error) {
 	var views []federation.View
 	for range maxLooks {
@@ -86,13 +174,14 @@ func (a *Access) Page(
 			return nil, "", fmt.Errorf("list handoffs: %w", err)
 		}
 		for _, v := range more {
-			shown := !unfinished || !v.Over
-			if shown {
-				if shown, err = a.visible(ctx, who, v); err != nil {
-					return nil, "", err
-				}
+			if !a.visible(ctx, who, v) {
+				continue
 			}
-			if shown {
+			admitted, err := admits(v)
+			if err != nil {
+				return nil, "", err
+			}
+			if admitted {
 				views = append(views, v)
 			}
 		}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"baton/bridge"
@@ -21,7 +20,7 @@ type MessageRequest struct {
 	// The handoff that it is about.
 	Handoff string `json:"handoff,omitempty,omitzero"`
 	Text    string `json:"text" minLength:"1" maxLength:"4096"`
-	// A DID, the handle of an agent, NICK@LINK, or HANDLE@DOMAIN of a registry that the operator named.
+	// A DID, the name or handle of an agent, a nick, NICK@LINK, or HANDLE@DOMAIN of a registry that the operator named.
 	To string `json:"to" minLength:"1" maxLength:"512"`
 }
 
@@ -34,6 +33,8 @@ type Sent struct {
 	To string `json:"to"`
 	// the reader of a held message, if others than the recipient may read it: a user of a link without an account is known only by its nick
 	Note string `json:"note,omitempty"`
+	// What a name in the request stood for.
+	Resolved *Resolved `json:"resolved,omitzero"`
 
 	// Replayed says that the message was filed by an earlier request.
 	Replayed bool `json:"-"`
@@ -84,7 +85,7 @@ func (a *Access) Say(ctx context.Context, who Caller, m MessageRequest, key stri
 		sum := sha256.Sum256([]byte("message " + string(from) + " " + key))
 		copy(said.ID[:], sum[:])
 	}
-	to, err := a.recipient(ctx, m.To)
+	to, resolved, err := a.resolve(ctx, m.To)
 	if err != nil {
 		return Sent{}, err
 	}
@@ -104,7 +105,7 @@ func (a *Access) Say(ctx context.Context, who Caller, m MessageRequest, key stri
 	if err != nil {
 		return Sent{}, err
 	}
-	sent := Sent{ID: done.Text.ID.String(), Status: StatusSent, To: string(done.Text.To), Replayed: done.Known}
+	sent := Sent{ID: done.Text.ID.String(), Status: StatusSent, To: string(done.Text.To), Resolved: resolved, Replayed: done.Known}
 	if done.Away {
 		sent.Status = StatusHeld
 		if done.ToNick {
@@ -126,27 +127,6 @@ func (a *Access) nameIn(ctx context.Context, did federation.DID) string {
 // errUnreached is the problem of a recipient that is not known here.
 func errUnreached(to string) error {
 	return &bridge.ProblemError{Status: http.StatusNotFound, Code: bridge.CodeNotFound, Detail: "no link of this gateway reaches " + to}
-}
-
-// recipient returns where a message to a DID, a handle, NICK@LINK or HANDLE@DOMAIN goes.
-func (a *Access) recipient(ctx context.Context, to string) (bridge.Recipient, error) {
-	to = strings.TrimPrefix(to, "@")
-	if strings.HasPrefix(to, "did:") {
-		did, err := federation.ParseDID(to)
-		if err != nil {
-			return bridge.Recipient{}, bridge.UsageProblem("to: " + err.Error())
-		}
-		return bridge.Recipient{DID: did}, nil
-	}
-	user, err := a.deps.Messages.Addressee(ctx, to)
-	if !errors.Is(err, federation.ErrNotFound) {
-		return user, err
-	}
-	did, err := a.didOf(ctx, to)
-	if errors.Is(err, federation.ErrNotFound) {
-		err = errUnreached(to)
-	}
-	return bridge.Recipient{DID: did}, err
 }
 
 // Say writes to another participant, as [Access.Say] does.

@@ -157,7 +157,7 @@ func (a *Access) Reserve(ctx context.Context, who Caller, u Unsigned) (Reservati
 
 func (a *Access) askUnsigned(ctx context.Context, who Caller, u Unsigned) (ask, error) {
 	if u.Offer != nil {
-		return askOffer(who, *u.Offer)
+		return a.askOffer(ctx, who, *u.Offer)
 	}
 	return a.askStep(ctx, who, u.ID, u.Verb, u.Step)
 }

@@ -14,6 +14,7 @@ package participant
 import (
 	"context"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"baton/bridge/credential"
 	"baton/bridge/stepbuilder"
 	"baton/federation"
+	"baton/federation/lifecycle"
 	"baton/federation/store/registry"
 )
 
@@ -48,11 +50,12 @@ type Access struct {
 	deps    Deps
 	tokens  *credential.Tokens
 	topics  *Topics[place, *page]
+	kinds   func() lifecycle.Kinds // parsed at the first use
 }
 
 // Open returns the access of a network. It does no I/O.
 func Open(network string, d Deps) *Access {
-	a := &Access{network: network, deps: d, tokens: newTokens(d.TokenKey, d.Home)}
+	a := &Access{network: network, deps: d, tokens: newTokens(d.TokenKey, d.Home), kinds: sync.OnceValue(lifecycle.Shipped)}
 	a.topics = NewTopics(d.Wakes, a.readPage)
 	return a
 }

@@ -106,6 +106,8 @@ func calls() map[string]call {
 			return a.Take(ctx, c.ID, c.Verb, c.Step, c.Key)
 		}),
 		"reserve": calling(false, func(ctx context.Context, a Account, u Unsigned) (Reservation, error) { return a.Reserve(ctx, u) }),
+		"resolve": calling(false, func(ctx context.Context, a Account, to string) (Resolution, error) { return a.Resolve(ctx, to) }),
+		"declare": calling(true, func(ctx context.Context, a Account, u AgentUpdate) (Agent, error) { return a.Declare(ctx, u) }),
 		"whois":   calling(false, func(ctx context.Context, a Account, who string) ([]Person, error) { return a.Whois(ctx, who) }),
 		"explain": calling(false, func(ctx context.Context, a Account, event string) (Explanation, error) {
 			return a.Explain(ctx, event)
@@ -125,9 +127,11 @@ func (a Account) checkBound(ctx context.Context, signed bool) error {
 
 // Called is the result of an operation, or the reason of its refusal.
 type Called struct {
-	Answer   json.RawMessage      `json:"answer,omitempty"`
-	Problem  *bridge.ProblemError `json:"problem,omitempty"`
-	Assignee federation.DID       `json:"assignee,omitempty"` // The holder of the handoff, if a step is refused because of it.
+	Answer  json.RawMessage      `json:"answer,omitempty"`
+	Problem *bridge.ProblemError `json:"problem,omitempty"`
+	// The participants that a name may stand for; absent unless it stands for none or several.
+	Candidates []Resolved     `json:"candidates,omitzero"`
+	Assignee   federation.DID `json:"assignee,omitempty"` // The holder of the handoff, if a step is refused because of it.
 }
 
 // AccountServer answers the calls of a [Remote]: POST {operation}.
@@ -157,7 +161,7 @@ func (s AccountServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		told.Answer, err = json.Marshal(answer)
 	}
 	if err != nil {
-		told = Called{Problem: new(ProblemOf(err)), Assignee: Winner(err)}
+		told = Called{Problem: new(ProblemOf(err)), Assignee: Winner(err), Candidates: CandidatesOf(err)}
 	}
 	WriteJSON(w, http.StatusOK, told)
 }
@@ -213,6 +217,8 @@ func invoke[Out any](ctx context.Context, r Remote, operation string, in any) (O
 	switch {
 	case told.Problem != nil && told.Assignee != "":
 		return out, &LostError{*told.Problem, told.Assignee}
+	case told.Problem != nil && told.Candidates != nil:
+		return out, &NameError{*told.Problem, told.Candidates}
 	case told.Problem != nil:
 		return out, told.Problem
 	}
@@ -285,6 +291,16 @@ func (r Remote) Take(ctx context.Context, id string, verb federation.Verb, s Ste
 // Reserve is [Account.Reserve].
 func (r Remote) Reserve(ctx context.Context, u Unsigned) (Reservation, error) {
 	return invoke[Reservation](ctx, r, "reserve", u)
+}
+
+// Resolve is [Account.Resolve].
+func (r Remote) Resolve(ctx context.Context, to string) (Resolution, error) {
+	return invoke[Resolution](ctx, r, "resolve", to)
+}
+
+// Declare is [Account.Declare].
+func (r Remote) Declare(ctx context.Context, u AgentUpdate) (Agent, error) {
+	return invoke[Agent](ctx, r, "declare", u)
 }
 
 // Whois is [Account.Whois].

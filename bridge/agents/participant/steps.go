@@ -8,11 +8,13 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"baton/bridge"
 	"baton/bridge/stepbuilder"
 	"baton/federation"
+	"baton/translate"
 )
 
 // The JSON of an [Offer], a [StepRequest] and a [MessageRequest] is the body of the same request at
@@ -25,7 +27,7 @@ type Offer struct {
 	Caps []string `json:"caps,omitempty,omitzero" maxItems:"16" schema:"Capability"`
 	// Where it is shown on IRC; without it the gateway chooses.
 	Channel string `json:"channel,omitempty,omitzero" minLength:"1" maxLength:"200"`
-	// JSON, an https URL or an at URI.
+	// JSON, an https URL or an at URI. Any other text becomes the member `text` of an object.
 	Context     json.RawMessage `json:"context,omitempty,omitzero" type:"object,array,string"`
 	ContextHash string          `json:"context_hash,omitempty,omitzero" pattern:"^sha256:[0-9a-f]{64}$"`
 	Deadline    time.Time       `json:"deadline,omitzero"`
@@ -38,13 +40,15 @@ type Offer struct {
 	Signature string `json:"signature,omitempty,omitzero" maxLength:"512"`
 	// One line. A title over 300 characters is cut, and the member `description` of the context has the full text.
 	Title string `json:"title,omitempty,omitzero" minLength:"1"`
-	// A DID. A DID that cannot exist is refused with `invalid-target`.
+	// A DID, the name or handle of an agent, a nick, NICK@LINK, or HANDLE@DOMAIN of a registry that the operator
+	// named. A DID that cannot exist is refused with `invalid-target`, an unknown name with `unknown-name`, and
+	// a name that several participants have with `ambiguous-name`.
 	To string `json:"to,omitempty,omitzero" minLength:"1" maxLength:"512"` // "" for anyone
 }
 
 // StepRequest is a request to take a step in a handoff. Its members mean the same as in an Offer.
 type StepRequest struct {
-	// JSON, an https URL or an at URI.
+	// JSON, an https URL or an at URI. Any other text becomes the member `text` of an object.
 	Context     json.RawMessage `json:"context,omitempty,omitzero" type:"object,array,string"`
 	ContextHash string          `json:"context_hash,omitempty,omitzero" pattern:"^sha256:[0-9a-f]{64}$"`
 	Document    string          `json:"document,omitempty,omitzero" maxLength:"32768"`
@@ -69,6 +73,8 @@ type Filed struct {
 	// Why the step is not judged yet.
 	Waits string `json:"waits,omitempty,omitzero"` // "" for a step that is
 
+	// What a name in the request stood for.
+	Resolved *Resolved `json:"resolved,omitzero"`
 	// Absent if there is none.
 	Warnings []stepbuilder.Warning `json:"warnings,omitempty,omitzero"`
 
@@ -118,7 +124,8 @@ type ask struct {
 	body  any // as it was sent, for the evidence
 	proof stepbuilder.Proof
 	draft stepbuilder.Draft
-	bare  bool // the proof came with nothing that belongs into it
+	bare  bool      // the proof came with nothing that belongs into it
+	named *Resolved // what the recipient was resolved from; nil for none
 
 	proved bool // the caller has proved to be the DID
 }
@@ -127,7 +134,7 @@ type ask struct {
 // an earlier one returns the answer of that: Filed with Replayed, or a [*ReplayedError]. Its error
 // is a [*bridge.ProblemError] with [CodeOtherRequest] if the earlier request was another one.
 func (a *Access) Offer(ctx context.Context, who Caller, o Offer, r Request) (Filed, error) {
-	q, err := askOffer(who, o)
+	q, err := a.askOffer(ctx, who, o)
 	if err != nil {
 		return Filed{}, err
 	}
@@ -135,7 +142,7 @@ func (a *Access) Offer(ctx context.Context, who Caller, o Offer, r Request) (Fil
 }
 
 // askOffer reads an offer of a caller.
-func askOffer(who Caller, o Offer) (ask, error) {
+func (a *Access) askOffer(ctx context.Context, who Caller, o Offer) (ask, error) {
 	from, err := who.Person()
 	if err != nil {
 		return ask{}, err
@@ -145,7 +152,7 @@ func askOffer(who Caller, o Offer) (ask, error) {
 		Channel: o.Channel, Title: o.Title, ContextHash: o.ContextHash, Caps: o.Caps, Deadline: o.Deadline, Priority: o.Priority,
 	}
 	if o.To != "" {
-		if q.draft.To, err = stepbuilder.Recipient(o.To); err != nil {
+		if q.draft.To, q.named, err = a.Resolve(ctx, o.To); err != nil {
 			return ask{}, err
 		}
 	}
@@ -199,7 +206,7 @@ func (a *Access) take(ctx context.Context, q ask, id string, content json.RawMes
 		return Filed{}, bridge.UsageProblem("a signed step is document and signature, and nothing that is in the document besides")
 	}
 	var err error
-	if q.draft.Context, err = contextOf(content); err != nil {
+	if q.draft.Context, err = Context(content); err != nil {
 		return Filed{}, err
 	}
 	if id != "" {
@@ -213,14 +220,20 @@ func (a *Access) take(ctx context.Context, q ask, id string, content json.RawMes
 	return a.once(ctx, q, r.Key)
 }
 
-// contextOf reads a context: JSON as it is to be read, or the text of a reference.
-func contextOf(content json.RawMessage) (string, error) {
-	if len(content) == 0 {
+// Context reads a context: JSON as it is to be read, the address of one, or plain text, which becomes an
+// object with the member text.
+func Context(content json.RawMessage) (string, error) {
+	if len(content) == 0 || string(content) == "null" {
 		return "", nil
 	}
-	var reference string
-	if federation.DecodeJSON(content, &reference) == nil {
-		return reference, nil
+	var said string
+	if federation.DecodeJSON(content, &said) == nil {
+		if said == "" || strings.HasPrefix(said, "https://") || strings.HasPrefix(said, "at://") || federation.InlineContext(said) && json.Valid([]byte(said)) ||
+			translate.ValidContext(said) {
+			return said, nil
+		}
+		wrapped, err := json.Marshal(map[string]string{"text": said})
+		return string(wrapped), err
 	}
 	var text bytes.Buffer
 	if err := json.Compact(&text, content); err != nil || !federation.InlineContext(text.String()) {
@@ -258,7 +271,7 @@ func (a *Access) file(ctx context.Context, q ask) (Filed, error) {
 	at := judged.Entry
 	filed := Filed{
 		ID: at.Event.Handoff.String(), EventID: at.Event.ID.String(), Verb: string(at.Event.Verb), State: string(at.State), Lost: []string{},
-		Replayed: judged.Duplicate, Warnings: warnings,
+		Replayed: judged.Duplicate, Warnings: warnings, Resolved: q.named,
 	}
 	for _, loss := range losses {
 		filed.Lost = append(filed.Lost, loss.Field)

@@ -19,6 +19,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"baton/bridge/agents/participant"
 	"baton/bridge/agents/rest/contract"
 	"baton/bridge/route"
 	"baton/federation"
@@ -59,9 +60,15 @@ func checkNames(query url.Values, fields []route.Field) error {
 		has[f.Name] = has[f.Name] || f.Place == route.InQuery
 	}
 	for name := range query {
-		if !has[name] {
-			return usage("there is no parameter " + strconv.Quote(name))
+		if has[name] {
+			continue
 		}
+		text := "there is no parameter " + strconv.Quote(name)
+		known := slices.DeleteFunc(slices.Collect(maps.Keys(has)), func(name string) bool { return !has[name] })
+		if near := participant.Nearest(name, known); near != "" {
+			text += "; did you mean " + strconv.Quote(near) + "?"
+		}
+		return usage(text)
 	}
 	return nil
 }
@@ -116,7 +123,10 @@ func checkBody(r *http.Request, f route.Field) error {
 	if err != nil {
 		return err // it is in memory
 	}
-	r.Body = io.NopCloser(bytes.NewReader(text))
+	if len(text) > 0 {
+		text = tolerated(text, f.Document())
+	}
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
 	if len(text) == 0 {
 		if f.Optional() {
 			return nil
@@ -138,11 +148,49 @@ func checkBody(r *http.Request, f route.Field) error {
 	return nil
 }
 
+// tolerated returns an object of a type as its sender meant it: null for an optional member is its absence, and
+// 20.0 is an integer. Any other JSON is returned as it is.
+func tolerated(text json.RawMessage, t reflect.Type) json.RawMessage {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	var members map[string]json.RawMessage
+	if t.Kind() != reflect.Struct || t == reflect.TypeFor[time.Time]() || federation.DecodeJSON(text, &members) != nil {
+		return text
+	}
+	changed := false
+	for field := range t.Fields() {
+		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+		member, given := members[name]
+		var number float64
+		switch {
+		case !given:
+		case string(member) == "null" && strings.HasPrefix(options, "omit"):
+			delete(members, name)
+			changed = true
+		case field.Type.Kind() == reflect.Int:
+			if federation.DecodeJSON(member, &number) == nil && number == math.Trunc(number) && math.Abs(number) < 1<<53 {
+				members[name] = strconv.AppendInt(nil, int64(number), 10)
+				changed = true
+			}
+		default:
+			meant := tolerated(member, field.Type)
+			changed = changed || !bytes.Equal(meant, member)
+			members[name] = meant
+		}
+	}
+	if meant, err := json.Marshal(members); changed && err == nil {
+		return meant
+	}
+	return text
+}
+
 // parseAsk returns what a message of a WebSocket asks for, and which one of its members that is.
 func parseAsk(text []byte) (ask contract.SocketAsk, what string, err error) {
 	if err := federation.ExactJSON(text); err != nil {
 		return ask, "", usage("the message is not acceptable JSON: " + err.Error())
 	}
+	text = tolerated(text, reflect.TypeFor[contract.SocketAsk]())
 	var value any
 	if err := federation.DecodeJSON(text, &value); err != nil {
 		return ask, "", usage("the message is not acceptable JSON: " + err.Error())
@@ -288,6 +336,9 @@ func conformsObject(object map[string]any, t reflect.Type) error {
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		field, ok := members[name]
 		if !ok {
+			if near := participant.Nearest(name, slices.Collect(maps.Keys(members))); near != "" {
+				return fmt.Errorf("property %q is unsupported; did you mean %q?", name, near)
+			}
 			return fmt.Errorf("property %q is unsupported", name)
 		}
 		if err := conforms(object[name], field.Type, field.Tag); err != nil {

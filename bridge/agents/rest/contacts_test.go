@@ -25,7 +25,7 @@ func TestACallerAllowsBlocksAndListsSenders(t *testing.T) {
 		{string(scholar.did), "introduced", http.StatusBadRequest, "usage"},
 		{string(eliza.did), "blocked", http.StatusBadRequest, "usage"},
 		{"did:", "blocked", http.StatusBadRequest, "usage"},
-		{"nobody", "blocked", http.StatusNotFound, "not-found"},
+		{"nobody", "blocked", http.StatusNotFound, "unknown-name"},
 		{"did:web:a.example", "allowed", http.StatusOK, ""},
 		{"did:web:b.example", "allowed", http.StatusOK, ""},
 		{"did:web:c.example", "allowed", http.StatusConflict, "conflict"},

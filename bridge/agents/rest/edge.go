@@ -59,7 +59,9 @@ func (l *Link) fail(ctx context.Context, w http.ResponseWriter, path string, err
 		l.deps.Metrics.Limited.WithLabelValues(network).Inc()
 	}
 	l.note(ctx, path, p, err)
-	writeProblem(w, p)
+	told := shape(p)
+	told.Candidates = participant.CandidatesOf(err)
+	writeProblem(w, told)
 }
 
 // note logs a failure that the request did not cause.
@@ -70,8 +72,8 @@ func (l *Link) note(ctx context.Context, path string, p bridge.ProblemError, err
 	}
 }
 
-func writeProblem(w http.ResponseWriter, p bridge.ProblemError) {
-	text, err := json.Marshal(shape(p))
+func writeProblem(w http.ResponseWriter, p contract.Problem) {
+	text, err := json.Marshal(p)
 	if err != nil {
 		p.Status = http.StatusInternalServerError
 	}

@@ -17,15 +17,15 @@ import (
 
 func (l *Link) listHandoffs(ctx context.Context, p contract.HandoffQuery) (contract.HandoffPage, error) {
 	want := participant.Query{
-		DID: p.DID, State: p.State, Kind: p.Kind, Capability: p.Capability, Channel: p.Channel, Claimable: p.Claimable != nil && *p.Claimable, Since: p.Since,
+		DID: p.DID, State: p.State, Kind: p.Kind, Capability: p.Capability, Channel: p.Channel, Claimable: p.Claimable, Words: p.Q, Since: p.Since,
 	}
-	views, next, err := l.access.List(ctx, callerOf(ctx).Caller, want, federation.Cursor(p.Cursor), p.Limit)
+	items, next, err := l.access.List(ctx, callerOf(ctx).Caller, want, federation.Cursor(p.Cursor), p.Limit)
 	if err != nil {
 		return contract.HandoffPage{}, err
 	}
-	page := contract.HandoffPage{Items: make([]contract.Handoff, len(views)), NextCursor: string(next)}
-	for i, v := range views {
-		page.Items[i] = shapeHandoff(v)
+	page := contract.HandoffPage{Items: make([]contract.Handoff, len(items)), NextCursor: string(next)}
+	for i, each := range items {
+		page.Items[i] = shapeHandoff(each)
 	}
 	return page, nil
 }
@@ -44,7 +44,11 @@ func (l *Link) getHandoff(ctx context.Context, req contract.HandoffByID) (contra
 		}
 		after = federation.Version(version)
 	}
-	shown = shapeHandoff(view)
+	listed, err := l.access.Listed(ctx, callerOf(ctx).Caller, view)
+	if err != nil {
+		return shown, err
+	}
+	shown = shapeHandoff(listed)
 	shown.Steps = []contract.Step{}
 	for entry, err := range l.access.Log(ctx, view.ID, after) {
 		if err != nil {
@@ -116,7 +120,7 @@ func (l *Link) getAgent(ctx context.Context, req contract.AgentByDID) (contract.
 }
 
 func shapeAgent(a participant.Agent) contract.Agent {
-	return contract.Agent{DID: string(a.DID), Name: a.Name, Caps: a.Caps}
+	return contract.Agent{DID: string(a.DID), Name: a.Name, Description: a.Description, Caps: a.Caps}
 }
 
 func (l *Link) putAgent(ctx context.Context, req contract.AgentChange) (contract.Agent, error) {
@@ -124,7 +128,7 @@ func (l *Link) putAgent(ctx context.Context, req contract.AgentChange) (contract
 	if err != nil {
 		return contract.Agent{}, err
 	}
-	agent, err := l.access.Declare(ctx, callerOf(ctx).Caller, federation.DID(req.DID), body.Caps, time.Now())
+	agent, err := l.access.Declare(ctx, callerOf(ctx).Caller, federation.DID(req.DID), participant.AgentUpdate(body), time.Now())
 	return shapeAgent(agent), err
 }
 
@@ -136,7 +140,8 @@ func moment(t time.Time) time.Time {
 	return t.UTC().Truncate(time.Millisecond)
 }
 
-func shapeHandoff(v federation.View) contract.Handoff {
+func shapeHandoff(l participant.Listed) contract.Handoff {
+	v := l.View
 	caps := v.Caps
 	if caps == nil {
 		caps = []string{}
@@ -146,7 +151,7 @@ func shapeHandoff(v federation.View) contract.Handoff {
 		Home: string(v.Home), Venue: v.Venue, Dialect: string(v.Dialect),
 		Offerer: string(v.Offerer), Offeree: string(v.Offeree), Assignee: string(v.Assignee),
 		Title: v.Title, Caps: caps, Deadline: moment(v.Deadline), Priority: v.Priority, Replaces: v.Replaces.String(),
-		Opened: moment(v.Opened), Moved: moment(v.Moved),
+		Opened: moment(v.Opened), Moved: moment(v.Moved), MissingCaps: l.Missing,
 	}
 }
 

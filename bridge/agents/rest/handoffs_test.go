@@ -83,10 +83,10 @@ func TestAnOfferNeedsATargetThatCanExist(t *testing.T) {
 		"did:web:a.example:..": "invalid-target",
 		"did:plc:alice":        "invalid-target",
 		"did:key:z6LSbysY2xFMRpGMhb7tFTLMpeuPRaqaWM1yECx2AtzE3KCc": "invalid-target", // x25519
-		"alice": "usage",
 	} {
 		refused(t, eliza.post(t, "/api/v1/handoffs", map[string]any{"to": to, "title": "x"}), http.StatusBadRequest, code)
 	}
+	refused(t, eliza.post(t, "/api/v1/handoffs", map[string]any{"to": "alice", "title": "x"}), http.StatusNotFound, "unknown-name")
 	id := mint(t)
 	signedTo := signed(t, eliza, federation.Event{
 		ID: id, Handoff: id, Verb: federation.Offer, To: "did:plc:alice", Title: "x", Venue: federation.PrivateVenue(eliza.did, "did:plc:alice"),
@@ -341,8 +341,11 @@ func TestAListHasWhatTheCallerTakesPartIn(t *testing.T) {
 		{"all of the offerer's", eliza, "", sorted(direct, done, open)},
 		{"what is not over", scholar, "?state=open", []string{direct}},
 		{"one state", scholar, "?state=declined", []string{done}},
-		{"what anyone may claim", eliza, "?claimable=true", []string{open}},
-		{"a channel that one is not in", mallory, "?channel=%23ops", nil},
+		{"what one may claim, without the skills", eliza, "?claimable=true", nil},
+		{"open offers, without the skills", mallory, "?claimable=false&state=open", []string{open}},
+		{"open offers with a word of the title", mallory, "?claimable=false&state=open&q=OPEN", []string{open}},
+		{"open offers without it", mallory, "?claimable=false&state=open&q=direct", nil},
+		{"open work of a channel that one is not in", mallory, "?channel=%23ops", []string{open}},
 		{"what others have", mallory, "?did=" + string(scholar.did), nil},
 		{"nothing in the future", eliza, "?since=2100-01-01T00:00:00Z", nil},
 	} {

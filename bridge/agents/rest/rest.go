@@ -5,8 +5,8 @@
 // A caller that proves a DID with a key of its document acts as that DID while its tokens
 // last. The caller signs a step itself, or the gateway signs it for the DID of the token and
 // keeps the request as evidence; the home judges both as it judges steps from IRC. The API
-// shows a handoff to its parties, to members of its channel, to DIDs that declared what an
-// open offer asks for, and to operators. To other callers it does not exist. A notice tells an
+// shows a handoff to its parties, to members of its channel and to operators, and an open offer to
+// each caller. To other callers a handoff does not exist. A notice tells an
 // agent later the outcome of its step, or that a webhook is disabled; the record keeps notices,
 // and clients read them from a cursor on.
 //

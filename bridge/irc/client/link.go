@@ -113,7 +113,7 @@ func Open(cfg Config, deps Deps) (*Link, error) {
 	}
 	l := &Link{presenceEvery: irc.PresenceEvery, lowered: lowered, cfg: cfg, deps: deps, ports: deps.Ports, log: deps.Log.With(slog.String("network", network), slog.String("link", network))}
 	l.replies = irc.Replies{Metrics: deps.Metrics, Log: l.log, Network: network}
-	l.chatops = irc.ChatOps{Ports: deps.Ports, Log: l.log, Record: deps.Record}
+	l.chatops = irc.ChatOps{Ports: deps.Ports, Log: l.log, Record: deps.Record, Guesses: credential.NewGuesses()}
 	if cert != nil {
 		l.tls = cert.Config(protocol)
 		l.tls.ClientAuth = tls.RequestClientCert

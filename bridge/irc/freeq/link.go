@@ -64,6 +64,7 @@ import (
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/credential"
 	"baton/bridge/irc"
 	"baton/federation"
 )
@@ -132,7 +133,7 @@ func Open(cfg Config, d Deps) (*Link, error) {
 		log:      linkLog(cfg, d),
 		reach:    newReach(cfg, d),
 		relayed:  relayed,
-		chatops:  irc.ChatOps{Ports: d.Ports, Log: linkLog(cfg, d), Record: d.Record},
+		chatops:  irc.ChatOps{Ports: d.Ports, Log: linkLog(cfg, d), Record: d.Record, Guesses: credential.NewGuesses()},
 		channels: channels,
 		roster:   newRoster(channels.There()), peers: newPeers(), presenceEvery: irc.PresenceEvery,
 	}, nil

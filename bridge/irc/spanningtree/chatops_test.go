@@ -10,8 +10,10 @@ import (
 
 	"baton/bridge"
 	"baton/bridge/bridgetest"
+	"baton/bridge/credential"
 	"baton/bridge/irc/spanningtree"
 	"baton/federation"
+	"baton/federation/federationtest"
 )
 
 // visited is linked to a server where alice, scholar and bob may write to Baton: the
@@ -90,6 +92,50 @@ func TestWhatIsSaidToBatonIsDone(t *testing.T) {
 			if got := answered(t, peer, nick, "pair"); !strings.HasPrefix(got, want) {
 				t.Errorf("%s is answered %q, want %q", nick, got, want)
 			}
+		}
+	})
+	t.Run("an account is bound to the DID of a pairing code", func(t *testing.T) {
+		h, peer := visited(t)
+		code, _, err := credential.NewPairing(t.Context(), h.record.Participants, scholar, "", true, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, tt := range []struct{ nick, text, want string }{
+			{"bob", "bind " + code, "Log in to an account first"},
+			{"alice", "bind " + code, "Your account is bound to " + string(person) + " already."},
+			{"scholar", "bind " + code, "The operator bound your account"},
+		} {
+			if got := answered(t, peer, tt.nick, tt.text); !strings.HasPrefix(got, tt.want) {
+				t.Errorf("%s, who says %q, is answered %q", tt.nick, tt.text, got)
+			}
+		}
+		logIn(peer, "bob", "BobAcct")
+		for _, tt := range []struct{ text, want string }{
+			{"bind", "Say: bind CODE."},
+			{"bind AAAA-AAAA", "That code is wrong"},
+			{"bind " + code, "Your account is bound to " + string(scholar) + "."},
+		} {
+			if got := answered(t, peer, "bob", tt.text); !strings.HasPrefix(got, tt.want) {
+				t.Errorf("%q is answered %q", tt.text, got)
+			}
+		}
+		if bound, err := h.record.BoundName(t.Context(), linkName, "BobAcct"); bound.DID != scholar || !bound.Vouch || err != nil {
+			t.Errorf("the account is bound to %+v, %v", bound, err)
+		}
+	})
+	t.Run("open offers are listed", func(t *testing.T) {
+		h, peer := visited(t)
+		if got := answered(t, peer, "bob", "open"); got != "No offer is open." {
+			t.Errorf("without any, bob is answered %q", got)
+		}
+		view := assigned(t, h)
+		view.ID, view.State, view.Offeree, view.Title, view.Moved = federationtest.ID(77), federation.Open, "", "Cite three sources", time.Now()
+		offer := federation.Event{ID: view.ID, Handoff: view.ID, Verb: federation.Offer, From: scholar, Signature: federation.Signature{Document: "open"}}
+		if _, err := h.record.Append(t.Context(), federation.Filing{Event: offer, View: view, Filed: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
+		if got := answered(t, peer, "bob", "open"); !strings.HasSuffix(got, "open, from scholar to anyone: Cite three sources") {
+			t.Errorf("bob is answered %q", got)
 		}
 	})
 	t.Run("for nobody else", func(t *testing.T) {

@@ -63,6 +63,7 @@ import (
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/credential"
 	"baton/bridge/irc"
 	"baton/federation"
 	"baton/federation/store/registry"
@@ -143,7 +144,7 @@ func Open(cfg Config, deps Deps) (*Link, error) {
 		Losing:    bridge.NewLosing(),
 		cfg:       cfg,
 		ports:     p,
-		chatops:   irc.ChatOps{Ports: p, Log: log, Record: deps.Record},
+		chatops:   irc.ChatOps{Ports: p, Log: log, Record: deps.Record, Guesses: credential.NewGuesses()},
 		replies:   irc.Replies{Metrics: p.Metrics, Log: log, Network: network},
 		log:       log,
 		passwords: secrets,

@@ -21,6 +21,7 @@ type Participants struct {
 	bound    engine.Cache[boundKey, federation.BoundName]
 	boundTo  engine.Cache[federation.DID, []federation.BoundName]
 	bindings engine.Cache[federation.DID, federation.Binding]
+	declared engine.Cache[federation.DID, federation.Declaration]
 }
 
 // New returns the participants in a database.
@@ -29,6 +30,7 @@ func New(db *engine.DB) *Participants {
 	s.bound.Attach(db)
 	s.boundTo.Attach(db)
 	s.bindings.Attach(db)
+	s.declared.Attach(db)
 	return s
 }
 
@@ -89,37 +91,97 @@ func (s *Participants) PruneAnswers(ctx context.Context, before time.Time, limit
 	return int(gone), nil
 }
 
-// Declare replaces the declared capabilities of a DID.
-func (s *Participants) Declare(ctx context.Context, did federation.DID, caps []string, now time.Time) error {
-	text, err := json.Marshal(caps)
+const declarationColumns = `did, name, description, caps, at`
+
+func scanDeclaration(row engine.Scanner) (d federation.Declaration, err error) {
+	var caps string
+	var at int64
+	if err := row.Scan(&d.DID, &d.Name, &d.Description, &caps, &at); err != nil {
+		return federation.Declaration{}, err
+	}
+	d.At = engine.Moment(at)
+	return d, federation.DecodeJSON([]byte(caps), &d.Caps)
+}
+
+// Declare replaces the declaration of a DID. It returns [federation.ErrTaken] for a name that another
+// DID has.
+func (s *Participants) Declare(ctx context.Context, d federation.Declaration) error {
+	caps, err := json.Marshal(d.Caps)
 	if err == nil {
 		err = s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
-			return q.Put(ctx, `INSERT INTO declaration (did, caps, at) VALUES (?, ?, ?)
-				ON CONFLICT (did) DO UPDATE SET caps = excluded.caps, at = excluded.at`, did, string(text), engine.Stamp(now))
+			q.Then(s.declared.ForgetAll)
+			if err := claimName(ctx, q, d); err != nil {
+				return err
+			}
+			return q.Put(ctx, `INSERT INTO declaration (`+declarationColumns+`) VALUES (?, ?, ?, ?, ?)
+				ON CONFLICT (did) DO UPDATE SET name = excluded.name, description = excluded.description, caps = excluded.caps, at = excluded.at`,
+				d.DID, d.Name, d.Description, string(caps), engine.Stamp(d.At))
 		})
 	}
 	if err != nil {
-		return fmt.Errorf("declare for %s: %w", did, err)
+		return fmt.Errorf("declare for %s: %w", d.DID, err)
 	}
 	return nil
 }
 
-// Declaration returns the declared capabilities of a DID, nil for none.
-func (s *Participants) Declaration(ctx context.Context, did federation.DID) ([]string, error) {
-	var text string
-	err := s.db.Reads().Row(ctx, `SELECT caps FROM declaration WHERE did = ?`, []any{did}, &text)
-	if errors.Is(err, federation.ErrNotFound) {
-		return nil, nil
+// claimName takes the name of a declaration from a DID that no longer uses it.
+func claimName(ctx context.Context, q engine.Tx, d federation.Declaration) error {
+	if d.Name == "" {
+		return nil
 	}
-	var caps []string
-	if err == nil {
-		err = federation.DecodeJSON([]byte(text), &caps)
+	holder, err := HolderOf(ctx, q, d.Name, d.At)
+	switch {
+	case errors.Is(err, federation.ErrNotFound):
+		return q.Put(ctx, `UPDATE declaration SET name = '' WHERE name = ? AND name <> ''`, d.Name)
+	case err == nil && holder != d.DID:
+		return federation.ErrTaken
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read declaration of %s: %w", did, err)
-	}
-	return caps, nil
+	return err
 }
+
+// HolderOf returns the DID that uses a declared name, or [federation.ErrNotFound].
+func HolderOf(ctx context.Context, q engine.Tx, name string, now time.Time) (did federation.DID, err error) {
+	err = q.Row(ctx, `SELECT d.did FROM declaration d WHERE d.name = ?1 AND d.name <> '' AND (d.at > ?2
+		OR EXISTS (SELECT 1 FROM login l WHERE l.did = d.did AND l.at > ?2)
+		OR EXISTS (SELECT 1 FROM session s WHERE s.participant = d.did AND s.used > ?2)
+		OR EXISTS (SELECT 1 FROM binding b WHERE b.did = d.did AND b.seen > ?2)
+		OR EXISTS (SELECT 1 FROM bound_name n WHERE n.did = d.did))`, []any{name, engine.Stamp(now.Add(-federation.NameKept))}, &did)
+	return did, err
+}
+
+// NameHolder returns the DID that uses a declared name, or [federation.ErrNotFound].
+func (s *Participants) NameHolder(ctx context.Context, name string, now time.Time) (federation.DID, error) {
+	did, err := HolderOf(ctx, s.db.Reads(), name, now)
+	if err != nil {
+		return "", fmt.Errorf("look up name %q: %w", name, err)
+	}
+	return did, nil
+}
+
+// DeclaredNames returns up to limit declarations whose names begin with a prefix, in the order of the
+// names.
+func (s *Participants) DeclaredNames(ctx context.Context, prefix string, limit int) ([]federation.Declaration, error) {
+	found, err := engine.Rows(ctx, s.db.Reads(), scanDeclaration, `SELECT `+declarationColumns+` FROM declaration
+		WHERE name <> '' AND name >= ?1 AND name < ?1 || '~' ORDER BY name`+engine.AtMost, prefix, max(limit, 0))
+	if err != nil {
+		return nil, fmt.Errorf("list names: %w", err)
+	}
+	return found, nil
+}
+
+// Declaration returns the declaration of a DID, the zero Declaration for none.
+func (s *Participants) Declaration(ctx context.Context, did federation.DID) (federation.Declaration, error) {
+	return s.declared.Find(did, func() (federation.Declaration, error) {
+		found, err := engine.Rows(ctx, s.db.Reads(), scanDeclaration, `SELECT `+declarationColumns+` FROM declaration WHERE did = ?`, did)
+		if err != nil {
+			return federation.Declaration{}, fmt.Errorf("read declaration of %s: %w", did, err)
+		}
+		return append(found, federation.Declaration{})[0], nil
+	})
+}
+
+// ForgetDeclarations drops the declarations in memory, after a change of the table.
+func (s *Participants) ForgetDeclarations() { s.declared.ForgetAll() }
 
 // minHashPrefix is how many characters of a hash name a DID. They hold 50 bits: no two DIDs
 // share them by chance, and a prefix that two DIDs share names neither.

@@ -46,6 +46,12 @@ func addAgent(ctx context.Context, q engine.Tx, a agents.Agent) error {
 			a.OwnDID = a.DID
 		}
 	}
+	switch holder, err := participants.HolderOf(ctx, q, a.Handle, a.Registered); {
+	case err == nil && !a.Is(holder):
+		return federation.ErrTaken
+	case err != nil && !errors.Is(err, federation.ErrNotFound):
+		return err
+	}
 	var n int64
 	err := q.Row(ctx, `INSERT INTO agent (handle, did, own_did, capabilities, metadata, registered, kept_key,
 		shows_presence, shows_context, issuer, subject, began, recovery) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -153,6 +159,20 @@ func (s *Registry) Capable(ctx context.Context, caps []string) ([]agents.Agent, 
 		return nil, fmt.Errorf("look for agents: %w", err)
 	}
 	return able, nil
+}
+
+// Handles returns up to limit handles that begin with a prefix, in their order, with their DIDs.
+func (s *Registry) Handles(ctx context.Context, prefix string, limit int) ([]federation.BoundName, error) {
+	scan := func(row engine.Scanner) (federation.BoundName, error) {
+		b := federation.BoundName{Network: agents.Link}
+		return b, row.Scan(&b.Name, &b.DID)
+	}
+	found, err := engine.Rows(ctx, s.db.Reads(), scan, `SELECT handle, did FROM agent
+		WHERE handle >= ?1 AND handle < ?1 || '~' AND released = 0 ORDER BY handle`+engine.AtMost, prefix, max(limit, 0))
+	if err != nil {
+		return nil, fmt.Errorf("look for agents: %w", err)
+	}
+	return found, nil
 }
 
 // SetShows implements the port Agents of bridge/airc.

@@ -310,13 +310,24 @@ func (r Bound) SessionNames(ctx context.Context, did federation.DID) ([]string, 
 	return names, nil
 }
 
+// DeclaresItself reports whether a DID is an agent of the registry, or declared a name or capabilities. It
+// blocks on the record and returns its error.
+func (r Bound) DeclaresItself(ctx context.Context, did federation.DID) (bool, error) {
+	if known, err := r.IsAgent(ctx, did); known || err != nil {
+		return known, err
+	}
+	declaration, err := r.Declaration(ctx, did)
+	return declaration.Name != "" || len(declaration.Caps) > 0, err
+}
+
 // Declared returns the capabilities of a DID, each once: declared ones, and the skills that its agent
 // registered.
 func (r Bound) Declared(ctx context.Context, did federation.DID) ([]string, error) {
-	said, err := r.Declaration(ctx, did)
+	declaration, err := r.Declaration(ctx, did)
 	if err != nil {
 		return nil, err
 	}
+	said := slices.Clone(declaration.Caps)
 	agent, err := r.AgentOf(ctx, did)
 	if err != nil && !errors.Is(err, federation.ErrNotFound) {
 		return nil, fmt.Errorf("read agent: %w", err)

@@ -14,7 +14,9 @@ type Handoff struct {
 	Home     string    `json:"home"`
 	ID       string    `json:"id" schema:"ID"`
 	Kind     string    `json:"kind"`
-	Moved    time.Time `json:"moved"`
+	// Of an open offer: the capabilities that it asks for and the caller has not declared.
+	MissingCaps []string  `json:"missing_caps,omitzero"`
+	Moved       time.Time `json:"moved"`
 	// Where the steps go on.
 	NextCursor string    `json:"next_cursor,omitempty,omitzero"`
 	Offeree    string    `json:"offeree,omitempty,omitzero"`
@@ -252,7 +254,9 @@ type Contact struct {
 
 // Problem is RFC 9457.
 type Problem struct {
-	// Of a refusal, else `usage`, `unauthorized`, `forbidden`, `not-found`, `conflict`, `idempotency-conflict`, `rate-limited`, `unavailable` or `failed`.
+	// Of `unknown-name` and `ambiguous-name`: the participants with the name or a similar one.
+	Candidates []Resolved `json:"candidates,omitzero"`
+	// Of a refusal, else `usage`, `unauthorized`, `forbidden`, `not-found`, `conflict`, `idempotency-conflict`, `unknown-name`, `ambiguous-name`, `rate-limited`, `unavailable` or `failed`.
 	Code   string `json:"code"`
 	Detail string `json:"detail"`
 	// Seconds; 0 for an unknown time.
@@ -312,9 +316,10 @@ type SessionList struct {
 
 // Agent is the declaration of an agent.
 type Agent struct {
-	Caps []string `json:"caps"`
-	DID  string   `json:"did"`
-	Name string   `json:"name"`
+	Caps        []string `json:"caps"`
+	Description string   `json:"description,omitempty,omitzero"`
+	DID         string   `json:"did"`
+	Name        string   `json:"name"`
 }
 
 // WebhookList is a list of webhooks.

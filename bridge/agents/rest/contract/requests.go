@@ -18,6 +18,8 @@ type (
 	MessageRequest = participant.MessageRequest
 	// Filed is the answer to a step.
 	Filed = participant.Filed
+	// Resolved is what a name stands for.
+	Resolved = participant.Resolved
 	// Sent is the answer to a message.
 	Sent = participant.Sent
 	// Warning is a warning about a step.
@@ -70,8 +72,11 @@ type (
 		DID string `query:"did" schema:"DID"`
 		// A state, or `open` for all that are not over.
 		State string `query:"state" pattern:"^[a-z][a-z0-9_-]{0,63}$"`
-		// Only handoffs that anyone may claim now.
-		Claimable  *bool  `query:"claimable"`
+		// True selects open offers that the caller may claim now. False with the state `open` selects all open
+		// offers, and the member `missing_caps` of each has what the caller would have to declare.
+		Claimable *bool `query:"claimable"`
+		// Words of the title, in any order and case.
+		Q          string `query:"q" minLength:"1" maxLength:"300"`
 		Kind       string `query:"kind" pattern:"^[a-z][a-z0-9_-]{0,63}$"`
 		Channel    string `query:"channel" minLength:"1" maxLength:"200"`
 		Capability string `query:"capability" schema:"Capability"`
@@ -213,10 +218,8 @@ type ContactRequest struct {
 	State string `json:"state" enum:"allowed,blocked"`
 }
 
-// AgentRequest declares capabilities.
-type AgentRequest struct {
-	Caps []string `json:"caps" schema:"Capability" maxItems:"64"`
-}
+// AgentRequest declares a name, a description and capabilities. Absent members stay as they are.
+type AgentRequest participant.AgentUpdate
 
 // LeaseRequest asks for waiting entries.
 type LeaseRequest struct {

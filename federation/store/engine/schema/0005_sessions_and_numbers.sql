@@ -26,6 +26,11 @@ CREATE TABLE login (
 
 CREATE INDEX login_at ON login (at);
 
+ALTER TABLE declaration ADD COLUMN name        TEXT NOT NULL DEFAULT ''; -- of the DID here, '' for none
+ALTER TABLE declaration ADD COLUMN description TEXT NOT NULL DEFAULT '';
+
+CREATE UNIQUE INDEX declaration_name ON declaration (name) WHERE name <> '';
+
 -- Short codes that a person types to log in an agent host. Each is valid once.
 CREATE TABLE login_code (
     digest      BLOB    NOT NULL PRIMARY KEY, -- SHA-256 of the code

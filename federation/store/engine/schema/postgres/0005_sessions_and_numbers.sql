@@ -25,6 +25,12 @@ CREATE TABLE login (
 
 CREATE INDEX login_at ON login (at);
 
+ALTER TABLE declaration
+    ADD COLUMN name        text COLLATE "C" NOT NULL DEFAULT '',
+    ADD COLUMN description text COLLATE "C" NOT NULL DEFAULT '';
+
+CREATE UNIQUE INDEX declaration_name ON declaration (name) WHERE name <> '';
+
 CREATE TABLE login_code (
     digest      bytea            NOT NULL PRIMARY KEY,
     kind        text COLLATE "C" NOT NULL,

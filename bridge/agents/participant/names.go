@@ -1,0 +1,441 @@
+package participant
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/agnivade/levenshtein"
+
+	"baton/bridge"
+	"baton/bridge/stepbuilder"
+	"baton/federation"
+	"baton/federation/agents"
+)
+
+// agentsNetwork is the network of the names that agents declare.
+const agentsNetwork = "agents"
+
+// Agent is a DID with its name and what it declared.
+type Agent struct {
+	DID         federation.DID `json:"did"`
+	Name        string         `json:"name"`
+	Description string         `json:"description,omitempty"`
+	Caps        []string       `json:"caps"` // never nil
+}
+
+// AgentUpdate is what an agent declares about itself. Absent members stay as they are.
+type AgentUpdate struct {
+	// What the agent can do. Open offers ask for such capabilities.
+	Caps        []string `json:"caps,omitzero" schema:"Capability" maxItems:"64"`
+	Description *string  `json:"description,omitzero" maxLength:"1024"`
+	// Unique here: a participant of any network finds the agent by it. Empty for none. An unused name is
+	// free after 30 days.
+	Name *string `json:"name,omitzero" pattern:"^([a-z0-9][a-z0-9_-]{2,31})?$"`
+}
+
+// Agent returns the known data of a DID, or of its owner if the gateway keeps that key.
+func (a *Access) Agent(ctx context.Context, did federation.DID) (Agent, error) {
+	did, err := a.deps.Gateway.Owner(ctx, did)
+	if err != nil {
+		return Agent{}, err
+	}
+	declaration, err := a.deps.Record.Declaration(ctx, did)
+	if err != nil {
+		return Agent{}, err
+	}
+	caps, err := a.deps.Record.Declared(ctx, did)
+	if caps == nil {
+		caps = []string{}
+	}
+	return Agent{DID: did, Name: a.Name(ctx, did), Description: declaration.Description, Caps: caps}, err
+}
+
+// Declare changes what a DID declared here. Only the DID itself may.
+func (a *Access) Declare(ctx context.Context, who Caller, did federation.DID, u AgentUpdate, now time.Time) (Agent, error) {
+	own, err := who.Person()
+	if err != nil {
+		return Agent{}, err
+	}
+	if did != own {
+		return Agent{}, Forbidden("only " + string(own) + " declares what it can do with this token")
+	}
+	d, err := a.deps.Record.Declaration(ctx, own)
+	if err != nil {
+		return Agent{}, err
+	}
+	before := d.Name
+	d.DID, d.At = own, now
+	if u.Caps != nil {
+		d.Caps = slices.Compact(slices.Sorted(slices.Values(u.Caps)))
+	}
+	if u.Description != nil {
+		d.Description = *u.Description
+	}
+	if u.Name != nil {
+		d.Name = *u.Name
+		if err := a.checkName(ctx, own, d.Name); err != nil {
+			return Agent{}, err
+		}
+	}
+	err = a.deps.Record.Declare(ctx, d)
+	if errors.Is(err, federation.ErrTaken) {
+		err = taken(d.Name)
+	}
+	if err != nil {
+		return Agent{}, err
+	}
+	if d.Name != before && a.deps.Presence != nil {
+		a.deps.Presence.Changed(ctx, bridge.PresenceChange{Link: a.network, DID: own, Now: own, Name: a.Name(ctx, own)})
+	}
+	return a.Agent(ctx, own)
+}
+
+// taken returns the problem of a name that another participant has.
+func taken(name string) error { return Conflict("the name " + name + " is taken; choose another one") }
+
+// checkName returns a problem for a name that a DID cannot declare.
+func (a *Access) checkName(ctx context.Context, did federation.DID, name string) error {
+	if name == "" {
+		return nil
+	}
+	if !agents.ReadHere(name) || name == "baton" {
+		return bridge.UsageProblem("name: " + name + " is reserved")
+	}
+	agent, err := a.deps.Record.AgentOf(ctx, did)
+	switch {
+	case err == nil && agent.Handle != name:
+		return Conflict("this agent has the name " + agent.Handle + ", its handle at the registry")
+	case err == nil:
+		return nil
+	case !errors.Is(err, federation.ErrNotFound):
+		return fmt.Errorf("look up agent: %w", err)
+	}
+	other, err := a.deps.Record.Agent(ctx, name)
+	switch {
+	case err == nil && other.Released.IsZero():
+		return taken(name)
+	case err != nil && !errors.Is(err, federation.ErrNotFound):
+		return fmt.Errorf("look up agent: %w", err)
+	}
+	return nil
+}
+
+// Name returns the name of a DID that people read.
+func (a *Access) Name(ctx context.Context, did federation.DID) string {
+	return a.deps.Gateway.Name(ctx, did)
+}
+
+// Resolved is the participant that a name stands for.
+type Resolved struct {
+	DID     federation.DID `json:"did"`
+	Name    string         `json:"name"`
+	Network string         `json:"network"` // the link that the name is of, "airc", or "agents" for a declared name
+}
+
+// The codes of a [NameError].
+const (
+	CodeUnknownName   = "unknown-name"
+	CodeAmbiguousName = "ambiguous-name"
+)
+
+// NameError is the error for a name that stands for no participant, or for several.
+type NameError struct {
+	Problem    bridge.ProblemError
+	Candidates []Resolved // the participants with the name, or with similar names; never nil
+}
+
+// Error implements error.
+func (e *NameError) Error() string { return e.Problem.Error() }
+
+// Unwrap returns the problem.
+func (e *NameError) Unwrap() error { return &e.Problem }
+
+// CandidatesOf returns the candidates of a [NameError], nil for any other error.
+func CandidatesOf(err error) []Resolved {
+	if name, ok := errors.AsType[*NameError](err); ok {
+		return name.Candidates
+	}
+	return nil
+}
+
+// match is a participant that a name stands for.
+type match struct {
+	Resolved
+
+	place federation.Place // of a user without a DID of its own
+}
+
+// resolve returns the participant that a text names: a DID, the name or handle of an agent, a nick,
+// NICK@LINK or HANDLE@DOMAIN. What it stands for is nil for a DID. It returns a [*NameError] for an unknown
+// or ambiguous name.
+func (a *Access) resolve(ctx context.Context, text string) (bridge.Recipient, *Resolved, error) {
+	if strings.HasPrefix(text, "did:") {
+		did, err := federation.ParseDID(text)
+		if err != nil {
+			err = bridge.UsageProblem("to: " + err.Error())
+		}
+		return bridge.Recipient{DID: did}, nil, err
+	}
+	name := strings.TrimPrefix(text, "@")
+	found, err := a.matches(ctx, name)
+	if err != nil {
+		return bridge.Recipient{}, nil, err
+	}
+	switch len(found) {
+	case 1:
+		return bridge.Recipient{DID: found[0].DID, Place: found[0].place}, &found[0].Resolved, nil
+	case 0:
+		near, err := a.similar(ctx, name)
+		if err != nil {
+			return bridge.Recipient{}, nil, err
+		}
+		return bridge.Recipient{}, nil, &NameError{bridge.ProblemError{
+			Status: http.StatusNotFound, Code: CodeUnknownName, Detail: "no participant called " + name + " is known here" + listed("; similar: ", near),
+		}, near}
+	}
+	candidates := make([]Resolved, len(found))
+	for i, m := range found {
+		candidates[i] = m.Resolved
+	}
+	return bridge.Recipient{}, nil, &NameError{bridge.ProblemError{
+		Status: http.StatusConflict, Code: CodeAmbiguousName, Detail: name + " stands for several participants; name one by its DID" + listed(": ", candidates),
+	}, candidates}
+}
+
+// Resolve returns the DID that an offer to a name goes to, and what the name stands for: nil for a DID.
+func (a *Access) Resolve(ctx context.Context, text string) (federation.DID, *Resolved, error) {
+	if strings.HasPrefix(text, "did:") {
+		did, err := stepbuilder.Recipient(text)
+		return did, nil, err
+	}
+	to, resolved, err := a.resolve(ctx, text)
+	if err == nil && to.Place.Link != "" && to.DID == a.deps.Messages.Guest(to.Place.Link, to.Place.Venue) {
+		err = &federation.RefusalError{Code: federation.InvalidTarget, Detail: "to: " + text + " has no DID, so that it could not answer; write a message to it"}
+	}
+	return to.DID, resolved, err
+}
+
+// listed returns names with their networks after a text, "" for none.
+func listed(text string, names []Resolved) string {
+	for i, n := range names {
+		if i > 0 {
+			text += ", "
+		}
+		text += n.Name + "@" + n.Network
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return text
+}
+
+// matches returns the participants that a name stands for, each DID once.
+func (a *Access) matches(ctx context.Context, name string) ([]match, error) {
+	if name == "" {
+		return nil, nil
+	}
+	if at := strings.LastIndexByte(name, '@'); at >= 0 {
+		m, err := a.matchAt(ctx, name, name[:at], name[at+1:])
+		if errors.Is(err, federation.ErrNotFound) {
+			return nil, nil
+		}
+		return []match{m}, err
+	}
+	var found []match
+	add := func(m match, err error) error {
+		if err == nil && !slices.ContainsFunc(found, func(other match) bool { return a.deps.Gateway.Same(ctx, m.DID, other.DID) }) {
+			found = append(found, m)
+		}
+		if errors.Is(err, federation.ErrNotFound) {
+			return nil
+		}
+		return err
+	}
+	if err := add(a.matchAgent(ctx, name)); err != nil {
+		return nil, err
+	}
+	for _, s := range a.deps.Venues.Statuses() {
+		link := s.Link.Name()
+		if link == agents.Link {
+			continue
+		}
+		bound, err := a.deps.Bindings.Bound(ctx, link, name)
+		if err := add(match{Resolved: Resolved{DID: bound.DID, Name: name, Network: link}}, err); err != nil {
+			return nil, err
+		}
+		if err := add(a.matchNick(ctx, name, link, false)); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// matchAgent returns the agent with a handle or a declared name.
+func (a *Access) matchAgent(ctx context.Context, name string) (match, error) {
+	did, err := a.deps.Bindings.Participant(ctx, name)
+	if err != nil {
+		return match{}, err
+	}
+	m := match{Resolved: Resolved{DID: did, Name: name, Network: agentsNetwork}}
+	if _, err := a.deps.Record.Agent(ctx, name); err == nil {
+		m.Network = agents.Link
+	}
+	return m, nil
+}
+
+// matchNick returns the user with a nick on a link: one that is there now, or with known, one that the
+// record knows.
+func (a *Access) matchNick(ctx context.Context, nick, link string, known bool) (match, error) {
+	if a.deps.Messages == nil {
+		return match{}, federation.ErrNotFound
+	}
+	user, err := a.deps.Messages.Addressee(ctx, nick+"@"+link)
+	if err != nil {
+		return match{}, err
+	}
+	m := match{Resolved{DID: user.DID, Name: nick, Network: link}, user.Place}
+	if user.DID != a.deps.Messages.Guest(link, nick) {
+		return m, nil // a user that is there now has an account
+	}
+	for _, s := range a.deps.Venues.Statuses() {
+		if messenger, ok := s.Link.(bridge.Messenger); ok && s.Link.Name() == link {
+			if _, here := messenger.Here(ctx, user); here {
+				return m, nil
+			}
+		}
+	}
+	if known {
+		if known, err = a.deps.Seen(ctx, user.DID); known || err != nil {
+			return m, err
+		}
+	}
+	return match{}, federation.ErrNotFound
+}
+
+// matchAt returns the participant that NICK@LINK or HANDLE@DOMAIN names.
+func (a *Access) matchAt(ctx context.Context, address, name, of string) (match, error) {
+	bound, err := a.deps.Bindings.Bound(ctx, of, name)
+	if errors.Is(err, federation.ErrNotFound) {
+		var m match
+		if m, err = a.matchNick(ctx, name, of, true); !errors.Is(err, federation.ErrNotFound) {
+			return m, err
+		}
+		for _, s := range a.deps.Venues.Statuses() {
+			if registrar, ok := s.Link.(bridge.Registrar); ok && strings.EqualFold(registrar.Domain(), of) {
+				return a.matchAgent(ctx, name)
+			}
+		}
+		if of == agents.Link || of == agentsNetwork || of == string(a.deps.Home) {
+			return a.matchAgent(ctx, name)
+		}
+		if a.deps.Messages != nil {
+			bound.DID, err = a.deps.Messages.Introduce(ctx, address)
+		}
+	}
+	return match{Resolved: Resolved{DID: bound.DID, Name: name, Network: of}}, err
+}
+
+// The bounds of a search for similar names: the names of each table that are compared, the edits between
+// two names, and the names that are returned.
+const (
+	maxCompared  = 256
+	maxDistance  = 2
+	maxSimilar   = 5
+	prefixLength = 1
+)
+
+// similar returns the known names that are most like a name. It compares names with the same first letter.
+func (a *Access) similar(ctx context.Context, name string) ([]Resolved, error) {
+	name, of, _ := strings.Cut(name, "@")
+	prefix := name[:min(len(name), prefixLength)]
+	found := []Resolved{}
+	add := func(name string, did federation.DID, network string) {
+		found = append(found, Resolved{DID: did, Name: name, Network: network})
+	}
+	declared, err := a.deps.Record.DeclaredNames(ctx, prefix, maxCompared)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range declared {
+		add(d.Name, d.DID, agentsNetwork)
+	}
+	handles, err := a.deps.Record.Handles(ctx, prefix, maxCompared)
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range handles {
+		add(b.Name, b.DID, b.Network)
+	}
+	for _, s := range a.deps.Venues.Statuses() { // the same name without its link, or on another link
+		if m, err := a.matchNick(ctx, name, s.Link.Name(), false); err == nil && of != "" {
+			add(m.Name, m.DID, m.Network)
+		}
+	}
+	distance := func(r Resolved) int { return levenshtein.ComputeDistance(name, r.Name) }
+	found = slices.DeleteFunc(found, func(r Resolved) bool { return distance(r) > maxDistance })
+	slices.SortStableFunc(found, func(x, y Resolved) int { return cmp.Compare(distance(x), distance(y)) })
+	return found[:min(len(found), maxSimilar)], nil
+}
+
+// Nearest returns the word that is most like another one, "" if none is.
+func Nearest(word string, known []string) string {
+	best, least := "", max(maxDistance, utf8.RuneCountInString(word)/2)+1
+	for _, each := range slices.Sorted(slices.Values(known)) {
+		if distance := levenshtein.ComputeDistance(strings.ToLower(word), each); distance < least {
+			best, least = each, distance
+		}
+	}
+	return best
+}
+
+// Person is one name of a participant.
+type Person struct {
+	DID     federation.DID `json:"did"`
+	Network string         `json:"network"` // the link that the name is of, or "agents" for a declared one; "" for a DID without a name
+	Name    string         `json:"name"`
+	Online  bool           `json:"online"` // connected to that link now
+	Caps    []string       `json:"caps"`   // that the DID declared; never nil
+}
+
+// Whois returns the names of the participants that a text names: a DID, the name or handle of an agent
+// with or without the domain of this gateway, a nick, NICK@LINK, or HANDLE@DOMAIN of a registry that the
+// operator named. None found is an empty list.
+func (a *Access) Whois(ctx context.Context, who string) ([]Person, error) {
+	who = strings.TrimPrefix(who, "@")
+	if strings.HasPrefix(who, "did:") {
+		did, err := federation.ParseDID(who)
+		if err != nil {
+			return nil, bridge.UsageProblem("who: " + err.Error())
+		}
+		if did, err = a.deps.Gateway.Owner(ctx, did); err != nil {
+			return nil, err
+		}
+		return a.namesOf(ctx, did)
+	}
+	if who == "" {
+		return nil, bridge.UsageProblem("who: want a DID, a name, a handle, NICK@LINK or HANDLE@DOMAIN")
+	}
+	found, err := a.matches(ctx, who)
+	if err != nil {
+		return nil, fmt.Errorf("look up %s: %w", who, err)
+	}
+	var people []Person
+	for _, m := range found {
+		names, err := a.namesOf(ctx, m.DID)
+		if err != nil {
+			return nil, err
+		}
+		if len(names) == 0 { // a user that is there now and has never signed a step
+			names = []Person{{DID: m.DID, Network: m.Network, Name: m.Name, Online: true, Caps: []string{}}}
+		}
+		people = append(people, names...)
+	}
+	return people, nil
+}
