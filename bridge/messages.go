@@ -65,7 +65,10 @@ type Recipient struct {
 type Said struct {
 	Text  federation.Text // on file
 	Known bool            // it was on file before
-	Away  bool            // the recipient is not connected: the message waits
+	Away  bool            // the message waits: the recipient is not connected, or another home has to take it
+	// Forwarded is true if another home or registry has to take the message. This gateway does not
+	// know whether the recipient is connected there.
+	Forwarded bool
 	// ToNick is true if a waiting message is for the next user with the nick of the recipient: a
 	// guest has no DID.
 	ToNick bool

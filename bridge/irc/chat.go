@@ -221,8 +221,8 @@ func spoken(text string) string {
 const HolderLeft = "the user left before it had read the message, and another one may have its nick"
 
 // Say files text of a user. A user without a DID has the one that the gateway keeps for its
-// nick on the link. The result waits is a sentence for the user if the message waits; it is ""
-// if the recipient, called name, is connected. The error is from [bridge.Messages]: a refusal if
+// nick on the link. The result waits is a sentence for the user if the message waits for a recipient
+// of this gateway, called name; it is "" if the recipient is connected, or has another home. The error is from [bridge.Messages]: a refusal if
 // no link reaches the recipient.
 func Say(ctx context.Context, p bridge.Ports, w Words, name string) (waits string, err error) {
 	text := spoken(w.Text)
@@ -242,7 +242,7 @@ func Say(ctx context.Context, p bridge.Ports, w Words, name string) (waits strin
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
 		return "", &federation.RefusalError{Code: federation.InvalidTarget, Detail: "no link of this gateway reaches that user"}
-	case err != nil || !said.Away:
+	case err != nil || !said.Away || said.Forwarded:
 		return "", err
 	case said.ToNick:
 		return name + " is not connected and has no account: your message waits, and the next user with that nick will read it", nil

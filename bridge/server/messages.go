@@ -105,7 +105,8 @@ func (g *Gateway) say(ctx context.Context, t *federation.Text, original signing.
 	if said.Text, said.Known, err = g.deps.Record.FileText(ctx, f); err != nil {
 		return said, err
 	}
-	said.Away = said.Away || slices.Contains(f.Topics, bridge.RelayTopic) // another registry has still to take it
+	said.Forwarded = said.Forwarded || slices.Contains(f.Topics, bridge.RelayTopic)
+	said.Away = said.Away || said.Forwarded
 	g.deps.Wakes.Wake(f.Topics...)
 	return said, g.answerContact(ctx, *t, now)
 }
@@ -115,7 +116,7 @@ func (g *Gateway) say(ctx context.Context, t *federation.Text, original signing.
 func (g *Gateway) find(ctx context.Context, t *federation.Text, way route, said *bridge.Said) {
 	delete(t.Fields, federation.Holder)
 	if way.home != "" || way.messenger == nil {
-		said.Away = way.home != ""
+		said.Forwarded = way.home != ""
 		return
 	}
 	holder, here := way.messenger.Here(ctx, way.to)
