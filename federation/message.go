@@ -182,6 +182,22 @@ type Stretch struct {
 	Newest bool // of more steps than are asked for, the newest
 }
 
+// Line is one message of the history that the listener for IRC clients keeps.
+type Line struct {
+	Mark   Mark // its position at its place
+	ID     string
+	Place  Place
+	Author DID
+	To     DID // of a private line; "" in a channel
+
+	Command string            // PRIVMSG, NOTICE or TAGMSG
+	Source  string            // of the message: nick!user@host
+	Text    string            // with its formatting
+	Account string            // that the author was logged in to; "" for none
+	Proved  string            // the DID that the author proved on another network; "" for none
+	Tags    map[string]string // client-only tags, by full name
+}
+
 // Said returns when a step was said, as all messages tell that carry it: when it first
 // came in.
 func (e Event) Said() time.Time {
