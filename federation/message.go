@@ -77,6 +77,9 @@ const Holder = "holder"
 // formatting codes of IRC. A network without them shows the body.
 const Formatted = "formatted"
 
+// Unkept is the field of text that enters no history: its link has history = false.
+const Unkept = "unkept"
+
 // MaxChatBytes bounds one line of channel text: a network that shows it beside the name of its
 // author has space for both.
 const MaxChatBytes = 320

@@ -27,6 +27,8 @@ type Chat struct {
 	Refs    Refs
 	// Formatting is whether the link passes on colours and other formatting.
 	Formatting bool
+	// History is whether the line may be kept in a history.
+	History bool
 
 	Arrival federation.Arrival // names the network, the link, the nick and the message
 }
@@ -58,7 +60,7 @@ func Relay(ctx context.Context, p bridge.Ports, c Chat) error {
 	var refused error // by one link that is full, while others have the line
 	for i, part := range SplitFormatted(text, federation.MaxChatBytes) {
 		line.ID = federation.ChatID(partID(c.Arrival.MessageID, i))
-		line.Body, line.Fields = written(part, manner, c.Formatting)
+		line.Body, line.Fields = written(part, manner, c.Formatting, c.History)
 		err := p.Messages.Relay(ctx, line, originalOf(c.Arrival, c.Line))
 		if _, ok := errors.AsType[*federation.RefusalError](err); err != nil && !ok {
 			return err
@@ -82,16 +84,19 @@ func partID(messageID string, part int) string {
 }
 
 // written returns a text with formatting codes as the body and the fields of a [federation.Text].
-func written(text, manner string, formatting bool) (body string, fields map[string]string) {
-	body = Unformatted(text)
+func written(text, manner string, formatting, history bool) (body string, fields map[string]string) {
+	body, fields = Unformatted(text), map[string]string{}
 	if manner != "" {
-		fields = map[string]string{federation.Manner: manner}
+		fields[federation.Manner] = manner
 	}
 	if formatting && body != text {
-		if fields == nil {
-			fields = map[string]string{}
-		}
 		fields[federation.Formatted] = text
+	}
+	if !history {
+		fields[federation.Unkept] = "1"
+	}
+	if len(fields) == 0 {
+		return body, nil
 	}
 	return body, fields
 }
@@ -195,8 +200,9 @@ type Words struct {
 	Text string
 	Line string // the message as it came: the evidence
 	Refs Refs
-	// Formatting is as in [Chat].
+	// Formatting and History are as in [Chat].
 	Formatting bool
+	History    bool
 
 	Arrival federation.Arrival // names the network, the link and the nick
 }
@@ -237,7 +243,7 @@ func Say(ctx context.Context, p bridge.Ports, w Words, name string) (waits strin
 		return "", err
 	}
 	w.Arrival.Place = w.At
-	body, fields := written(text, "", w.Formatting)
+	body, fields := written(text, "", w.Formatting, w.History)
 	said, err := p.Messages.Say(ctx, federation.Text{Author: w.From, To: w.To, Body: body, Fields: fields, About: about, Arrival: w.Arrival}, originalOf(w.Arrival, w.Line))
 	switch {
 	case errors.Is(err, federation.ErrNotFound):

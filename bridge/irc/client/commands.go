@@ -88,7 +88,7 @@ func (s *server) onCap(ctx context.Context, u *user, m ircmsg.Message) {
 	case "REQ":
 		s.hold(u)
 		answer := "NAK"
-		if after, ok := u.caps.change(value); ok {
+		if after, ok := u.caps.change(value, s.link.offers()); ok {
 			u.caps, answer = after, "ACK"
 		}
 		s.send(u, says(s.name, "CAP", u.named(), answer, value))

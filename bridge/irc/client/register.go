@@ -130,14 +130,18 @@ func (s *server) register(ctx context.Context, u *user) {
 //
 // spec: isupport
 func (s *server) isupport(u *user) {
+	var history []string
+	if s.link.cfg.History {
+		history = []string{"CHATHISTORY=" + itoa(s.link.atOnce(maxHistory)), "MSGREFTYPES=timestamp,msgid"}
+	}
 	for _, tokens := range [][]string{
-		{
-			"AWAYLEN=" + itoa(maxAwayBytes), "CASEMAPPING=ascii", "CHATHISTORY=" + itoa(s.link.atOnce(maxHistory)), "CHANLIMIT=#:" + itoa(maxChannels), "CHANMODES=b,k,l,imnst",
+		append(history, []string{
+			"AWAYLEN=" + itoa(maxAwayBytes), "CASEMAPPING=ascii", "CHANLIMIT=#:" + itoa(maxChannels), "CHANMODES=b,k,l,imnst",
 			"CHANNELLEN=" + itoa(maxChannelBytes), "CHANTYPES=#", "KICKLEN=" + itoa(maxTopicBytes), "MAXLIST=b:" + itoa(maxBans),
-			"MODES=" + itoa(maxModes), "MONITOR=" + itoa(maxWatched), "NAMELEN=" + itoa(maxRealBytes), "NETWORK=" + s.link.cfg.Network,
-		},
+			"MODES=" + itoa(maxModes), "MONITOR=" + itoa(maxWatched), "NAMELEN=" + itoa(maxRealBytes),
+		}...),
 		{
-			"MSGREFTYPES=timestamp,msgid", "NICKLEN=" + itoa(maxNickBytes), "PREFIX=(ov)@+", "SAFELIST", "TARGMAX=JOIN:,PART:,KICK:1,NAMES:1,WHOIS:1,PRIVMSG:" + itoa(maxTargets) + ",NOTICE:" + itoa(maxTargets) + ",TAGMSG:1",
+			"NETWORK=" + s.link.cfg.Network, "NICKLEN=" + itoa(maxNickBytes), "PREFIX=(ov)@+", "SAFELIST", "TARGMAX=JOIN:,PART:,KICK:1,NAMES:1,WHOIS:1,PRIVMSG:" + itoa(maxTargets) + ",NOTICE:" + itoa(maxTargets) + ",TAGMSG:1",
 			"TOPICLEN=" + itoa(maxTopicBytes), "USERLEN=" + itoa(maxIdentBytes), "UTF8ONLY", "WHOX",
 		},
 	} {
@@ -266,11 +270,16 @@ func (c capability) names() []string {
 	return names
 }
 
+// offers returns the capabilities that the configuration allows.
+func (l *Link) offers() []offered {
+	return slices.DeleteFunc(capabilities(), func(o offered) bool { return !l.cfg.History && o.bit&(capHistory|capPlayback) != 0 })
+}
+
 // listed returns all capabilities, with their values if the version has some. The
 // mechanisms are the ones of the connection.
 func (l *Link) listed(version int, mechanisms []string) []string {
 	var names []string
-	for _, o := range capabilities() {
+	for _, o := range l.offers() {
 		if o.bit == capSASL {
 			o.value = strings.Join(mechanisms, ",")
 		}
@@ -319,18 +328,18 @@ const versionWithValues = 302
 
 // change reads a CAP REQ: what to add, what to take away. It is refused as a whole
 // where one of its names is not known.
-func (c capability) change(request string) (after capability, ok bool) {
+func (c capability) change(request string, offers []offered) (after capability, ok bool) {
 	after = c
 	for name := range strings.FieldsSeq(request) {
 		name, off := strings.CutPrefix(name, "-")
-		at := slices.IndexFunc(capabilities(), func(o offered) bool { return o.name == name })
+		at := slices.IndexFunc(offers, func(o offered) bool { return o.name == name })
 		switch {
 		case at < 0:
 			return c, false
 		case off:
-			after &^= capabilities()[at].bit
+			after &^= offers[at].bit
 		default:
-			after |= capabilities()[at].bit
+			after |= offers[at].bit
 		}
 	}
 	return after, true

@@ -172,7 +172,8 @@ type ban struct {
 type channel struct {
 	name      string
 	made      time.Time
-	lasting   bool // it is one of the configuration: there without members, and without operators
+	last      time.Time // of its newest message, see stamp
+	lasting   bool      // it is one of the configuration: there without members, and without operators
 	members   map[*user]*member
 	topic     string
 	topicBy   string

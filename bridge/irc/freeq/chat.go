@@ -51,7 +51,7 @@ func (s *session) onChat(ctx context.Context, m *said, here string) {
 		text = strings.ReplaceAll(text, `\n`, "\n")
 	}
 	chat := &irc.Chat{
-		Venue: here, Command: "PRIVMSG", Text: text, Line: string(line), Refs: refsIn(m.Tags), Formatting: s.link.cfg.Formatting,
+		Venue: here, Command: "PRIVMSG", Text: text, Line: string(line), Refs: refsIn(m.Tags), Formatting: s.link.cfg.Formatting, History: s.link.cfg.History,
 		Arrival: federation.Arrival{Network: network, Link: s.link.cfg.Name, Name: m.From, MessageID: m.MsgID, Received: time.Now()},
 	}
 	if from := s.theirs.named(m.From); from != nil {
@@ -160,7 +160,7 @@ func (s *session) onWords(m *said, to federation.DID) {
 	if m.Text == "" || s.Steps.Full() {
 		return
 	}
-	words := &irc.Words{To: to, Text: m.Text, Refs: refsIn(m.Tags), Formatting: s.link.cfg.Formatting, Arrival: federation.Arrival{
+	words := &irc.Words{To: to, Text: m.Text, Refs: refsIn(m.Tags), Formatting: s.link.cfg.Formatting, History: s.link.cfg.History, Arrival: federation.Arrival{
 		Network: network, Link: s.link.cfg.Name, Name: m.From, MessageID: m.MsgID, Received: time.Now(),
 	}}
 	if from := s.theirs.named(m.From); from != nil {
