@@ -26,8 +26,8 @@ func (p *peer) reread(t *testing.T, command string) (texts, ids []string) {
 		if parts := strings.SplitN(line, " :", 3); len(parts) == 3 { // the tags, the command, the text
 			text = parts[2]
 		}
-		if i := strings.Index(line, "msgid="); i >= 0 {
-			ids = append(ids, strings.FieldsFunc(line[i+len("msgid="):], func(r rune) bool { return r == ';' || r == ' ' })[0])
+		if _, after, ok := strings.Cut(line, "msgid="); ok {
+			ids = append(ids, strings.FieldsFunc(after, func(r rune) bool { return r == ';' || r == ' ' })[0])
 		}
 		texts = append(texts, text)
 	}

@@ -94,7 +94,7 @@ func (c *channel) bars(u *user, key string, invited bool) (numeric, why string) 
 	switch {
 	case invited || c.operators[u.account] && u.account != "":
 		return "", ""
-	case c.modes['i']:
+	case c.modes['i'] && !c.lists('I', u):
 		return errInviteOnly, "Cannot join channel (+i)"
 	case c.banned(u):
 		return errBanned, "Cannot join channel (+b)"

@@ -199,6 +199,7 @@ const didTag = "freeq.at/did"
 type message struct {
 	source   string
 	account  string            // that the sender is logged in to on this server; "" for none
+	bot      bool              // the sender says that it is a program
 	did      string            // that the sender proved on another network; "" for none
 	tags     map[string]string // by full name; client-only ones, which are passed on
 	msgid    string            // "" for none
@@ -238,6 +239,9 @@ func (m message) line(c capability, label string, now time.Time) []byte {
 		}
 		if m.did != "" {
 			out.SetTag(didTag, m.did)
+		}
+		if m.bot {
+			out.SetTag("bot", "")
 		}
 	}
 	if c.has(capTime) {
