@@ -49,6 +49,9 @@ type Messages interface {
 	// of the step that it brought, or the one that it names. It returns
 	// [federation.ErrNotFound] if there is none.
 	Answered(ctx context.Context, messageID string) (federation.HandoffID, error)
+	// ShownAs returns the message ID that channel text with an ID, of [federation.ChatID], has on a
+	// link. It returns [federation.ErrNotFound] if no such text is on record.
+	ShownAs(ctx context.Context, link, id string) (messageID string, err error)
 	// About returns the text that names a handoff, oldest first.
 	About(ctx context.Context, id federation.HandoffID) ([]federation.Text, error)
 }

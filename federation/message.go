@@ -21,6 +21,10 @@ type Text struct {
 	// Fields are the other signed fields, such as [Manner] and [Introduces].
 	Fields map[string]string
 
+	// Answers is the ID that the message answered by the text has on the link that the text is
+	// delivered to; "" if that link has none. It is set for a delivery.
+	Answers string
+
 	Signature Signature
 	Evidence  *Evidence // the text as its author wrote it
 	Erased    *Erasure  // nil while the record has the content of the text
@@ -76,6 +80,9 @@ const Holder = "holder"
 // Formatted is the field of text with colours or other formatting: the body with the
 // formatting codes of IRC. A network without them shows the body.
 const Formatted = "formatted"
+
+// Reply is the field of channel text that answers a message: the [ChatID] of that message.
+const Reply = "reply"
 
 // Unkept is the field of text that enters no history: its link has history = false.
 const Unkept = "unkept"

@@ -61,6 +61,12 @@ func Relay(ctx context.Context, p bridge.Ports, c Chat) error {
 	for i, part := range SplitFormatted(text, federation.MaxChatBytes) {
 		line.ID = federation.ChatID(partID(c.Arrival.MessageID, i))
 		line.Body, line.Fields = written(part, manner, c.Formatting, c.History)
+		if c.Refs.Reply != "" && len(c.Refs.Reply) <= maxMessageIDBytes {
+			if line.Fields == nil {
+				line.Fields = map[string]string{}
+			}
+			line.Fields[federation.Reply] = federation.ChatID(c.Refs.Reply).String()
+		}
 		err := p.Messages.Relay(ctx, line, originalOf(c.Arrival, c.Line))
 		if _, ok := errors.AsType[*federation.RefusalError](err); err != nil && !ok {
 			return err
@@ -275,11 +281,21 @@ func TextID(t federation.Text, line int) string {
 	return t.ID.String() + "." + strconv.Itoa(line)
 }
 
-// TextTags returns the tags of a line of a message.
+// TextTags returns the tags of a line of a message, with its ID.
 func TextTags(t federation.Text, line int) map[string]string {
-	tags := map[string]string{"msgid": TextID(t, line)}
+	tags := TextRefs(t)
+	tags["msgid"] = TextID(t, line)
+	return tags
+}
+
+// TextRefs returns the tags that name what a message is about, and the message that it answers.
+func TextRefs(t federation.Text) map[string]string {
+	tags := map[string]string{}
 	if !t.About.IsZero() {
 		tags[RefTag] = t.About.String()
+	}
+	if t.Answers != "" {
+		tags[draftReplyTag] = t.Answers
 	}
 	return tags
 }

@@ -310,3 +310,17 @@ func (g *Gateway) Answered(ctx context.Context, messageID string) (federation.Ha
 	}
 	return id, nil
 }
+
+// ShownAs implements [bridge.Messages].
+func (g *Gateway) ShownAs(ctx context.Context, link, id string) (messageID string, err error) {
+	found, err := g.deps.Record.WithMessageID(ctx, id)
+	switch {
+	case err != nil:
+		return "", err
+	case found.Text == nil || !found.Text.InChannel():
+		return "", federation.ErrNotFound
+	case found.Text.Arrival.Link == link:
+		return found.Text.Arrival.MessageID, nil
+	}
+	return found.Text.ID.String(), nil
+}

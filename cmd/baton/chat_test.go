@@ -510,16 +510,8 @@ func TestAnswersToMessagesOfAHandoffAreAboutTheHandoff(t *testing.T) {
 }
 
 // history reads all lines of the channel from the history of the listener, page after page.
-func (b *babel) history(t *testing.T) (texts []string) {
+func history(t *testing.T, c *bridgetest.IRCClient) (texts []string) {
 	t.Helper()
-	c, err := bridgetest.DialIRC(patient(t), b.irc, "reader", "message-tags", "batch", "draft/chathistory")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if err := c.Join(patient(t), channel); err != nil {
-		t.Fatal(err)
-	}
 	from := "timestamp=2026-01-01T00:00:00.000Z"
 	for {
 		if err := c.Send(nil, "CHATHISTORY", "AFTER", channel, from, "50"); err != nil {
@@ -575,9 +567,65 @@ func TestHistoryHasEachLineOnceOverKillsAndLinksThatAreDown(t *testing.T) {
 	b.kill(t)
 	b.start(t)
 	b.ready(t)
+	reader, err := bridgetest.DialIRC(patient(t), b.irc, "reader", "message-tags", "batch", "draft/chathistory")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	if err := reader.Join(patient(t), channel); err != nil {
+		t.Fatal(err)
+	}
 	var got []string
-	await(t, "all lines", func() bool { got = b.history(t); return len(got) >= len(want) })
+	await(t, "all lines", func() bool { got = history(t, reader); return len(got) >= len(want) })
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the history (-want +got):\n%s", diff)
+	}
+}
+
+func TestAnswersNameTheMessageByItsIDInEachPlace(t *testing.T) {
+	t.Parallel()
+	b := newBabel(t)
+	say := func(d *bridgetest.IRCd, tags, text string) {
+		d.Send("@" + tags + " :" + d.UUID("alice") + " PRIVMSG " + channel + " :" + text)
+	}
+	tagsOf := func(place string, all func() []bridgetest.IRCMessage, text string) (tags map[string]string) {
+		t.Helper()
+		b.reads(t, place, text)
+		for _, m := range all() {
+			if m.Command == "PRIVMSG" && len(m.Params) == 2 && m.Params[1] == text {
+				tags = m.Tags
+			}
+		}
+		return tags
+	}
+	say(b.lab, "msgid=1LA~question", "who is there?")
+	question := tagsOf("client", b.zoe.Received, "who is there?")["msgid"]
+	if err := b.zoe.Send(map[string]string{"+draft/reply": question}, "PRIVMSG", channel, "zoe is"); err != nil {
+		t.Fatal(err)
+	}
+	say(b.lib, "msgid=2LI~answer;+draft/reply="+question, "alice is")
+	say(b.lib, "msgid=2LI~other;+draft/reply=2LI~unknown", "nobody asked")
+	for _, c := range []struct {
+		place string
+		all   func() []bridgetest.IRCMessage
+		text  string
+		want  string
+	}{
+		{"lab", b.lab.Received, "zoe is", "1LA~question"},
+		{"lib", b.lib.Received, "zoe is", question},
+		{"lab", b.lab.Received, "alice is", "1LA~question"},
+		{"client", b.zoe.Received, "alice is", question},
+		{"client", b.zoe.Received, "nobody asked", ""},
+	} {
+		if got := tagsOf(c.place, c.all, c.text)["+draft/reply"]; got != c.want {
+			t.Errorf("on %s %q answers %q, want %q", c.place, c.text, got, c.want)
+		}
+	}
+	line, err := b.freeq.AwaitLine(patient(t), "zoe is", func(m map[string]any) bool { return m["type"] == "privmsg" && m["text"] == "zoe is" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tags, _ := line["tags"].(map[string]any); tags["+draft/reply"] != question {
+		t.Errorf("on freeq the answer has %v, want %s", line["tags"], question)
 	}
 }

@@ -97,6 +97,10 @@ func (l *Link) deliverChat(ctx context.Context, t federation.Text) error {
 	if s == nil {
 		return l.unavailable(errNotListening)
 	}
+	t, err := irc.Answering(ctx, l.ports, l.Name(), t)
+	if err != nil {
+		return err
+	}
 	var m message
 	var place federation.Place
 	var there bool
@@ -268,9 +272,7 @@ func (s *server) lines(u *user, t federation.Text, name string) []message {
 	for i, text := range irc.TextLines(t, name, selfNick, s.link.cfg.Formatting) {
 		m := s.byText(says(s.speaker(t.Author, name), "PRIVMSG", u.nick, text), t)
 		m.msgid, m.at = irc.TextID(t, i), t.Arrival.Received
-		if !t.About.IsZero() {
-			m.tags = map[string]string{irc.RefTag: t.About.String()}
-		}
+		m.tags = irc.TextRefs(t)
 		all = append(all, m)
 	}
 	return all

@@ -159,8 +159,6 @@ func (s *server) chatLineOf(t federation.Text) (m message, place federation.Plac
 	command, text := irc.ChatLine(t, s.link.cfg.Formatting)
 	m = s.byText(says(s.speaker(t.Author, t.Arrival.Name), command, c.name, text), t)
 	m.msgid, m.at = t.ID.String(), c.stamp(t.Arrival.Received)
-	if !t.About.IsZero() {
-		m.tags = map[string]string{irc.RefTag: t.About.String()}
-	}
+	m.tags = irc.TextRefs(t)
 	return m, s.bufferOf(t.Venue, c).place, true
 }
