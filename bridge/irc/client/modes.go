@@ -261,13 +261,13 @@ func (s *server) userMode(u *user, m ircmsg.Message) {
 		s.reply(u, errUnknownUserMode, "Unknown MODE flag")
 	}
 	if after := u.modes(); after != before {
-		changed := ""
+		var changed strings.Builder
 		for _, letter := range "Bi" {
 			if on := strings.ContainsRune(after, letter); on != strings.ContainsRune(before, letter) {
-				changed += string(signOf(on)) + string(letter)
+				changed.WriteString(string(signOf(on)) + string(letter))
 			}
 		}
-		s.send(u, u.tells("MODE", u.nick, changed))
+		s.send(u, u.tells("MODE", u.nick, changed.String()))
 	}
 }
 
