@@ -49,6 +49,9 @@ type Messages interface {
 	// of the step that it brought, or the one that it names. It returns
 	// [federation.ErrNotFound] if there is none.
 	Answered(ctx context.Context, messageID string) (federation.HandoffID, error)
+	// ShownAs returns the message ID that channel text with an ID, of [federation.ChatID], has on a
+	// link. It returns [federation.ErrNotFound] if no such text is on record.
+	ShownAs(ctx context.Context, link, id string) (messageID string, err error)
 	// About returns the text that names a handoff, oldest first.
 	About(ctx context.Context, id federation.HandoffID) ([]federation.Text, error)
 }
@@ -65,7 +68,10 @@ type Recipient struct {
 type Said struct {
 	Text  federation.Text // on file
 	Known bool            // it was on file before
-	Away  bool            // the recipient is not connected: the message waits
+	Away  bool            // the message waits: the recipient is not connected, or another home has to take it
+	// Forwarded is true if another home or registry has to take the message. This gateway does not
+	// know whether the recipient is connected there.
+	Forwarded bool
 	// ToNick is true if a waiting message is for the next user with the nick of the recipient: a
 	// guest has no DID.
 	ToNick bool

@@ -189,6 +189,7 @@ func (f *File) retention(t Table) {
 		"dead":          f.Retention.Dead,
 		"airc_messages": f.Retention.AIRCMessages,
 		"messages":      f.Retention.Messages,
+		"chat":          f.Retention.Chat,
 	} {
 		if value < 0 {
 			t.Mistake(key, "want more than 0s, or 0s for ever")

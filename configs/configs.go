@@ -258,6 +258,7 @@ type Retention struct {
 	Dead         time.Duration `toml:"dead"`          // a dead letter, and what signers were told
 	AIRCMessages time.Duration `toml:"airc_messages"` // a message that its agent was handed
 	Messages     time.Duration `toml:"messages"`      // private text waiting for its recipient or for consent; then it expires
+	Chat         time.Duration `toml:"chat"`          // a line that clients of the listener may read again
 }
 
 // Log is the table of the log.
@@ -344,6 +345,7 @@ func Default() Config {
 			Abandoned:    168 * time.Hour,
 			Undelivered:  720 * time.Hour,
 			Messages:     168 * time.Hour,
+			Chat:         24 * time.Hour,
 			Finished:     2160 * time.Hour,
 			IDs:          MinIDs,
 			Dead:         720 * time.Hour,

@@ -21,6 +21,10 @@ type Text struct {
 	// Fields are the other signed fields, such as [Manner] and [Introduces].
 	Fields map[string]string
 
+	// Answers is the ID that the message answered by the text has on the link that the text is
+	// delivered to; "" if that link has none. It is set for a delivery.
+	Answers string
+
 	Signature Signature
 	Evidence  *Evidence // the text as its author wrote it
 	Erased    *Erasure  // nil while the record has the content of the text
@@ -76,6 +80,12 @@ const Holder = "holder"
 // Formatted is the field of text with colours or other formatting: the body with the
 // formatting codes of IRC. A network without them shows the body.
 const Formatted = "formatted"
+
+// Reply is the field of channel text that answers a message: the [ChatID] of that message.
+const Reply = "reply"
+
+// Unkept is the field of text that enters no history: its link has history = false.
+const Unkept = "unkept"
 
 // MaxChatBytes bounds one line of channel text: a network that shows it beside the name of its
 // author has space for both.
@@ -180,6 +190,22 @@ type Stretch struct {
 	After  Mark // zero for the start
 	Before Mark // zero for the end
 	Newest bool // of more steps than are asked for, the newest
+}
+
+// Line is one message of the history that the listener for IRC clients keeps.
+type Line struct {
+	Mark   Mark // its position at its place
+	ID     string
+	Place  Place
+	Author DID
+	To     DID // of a private line; "" in a channel
+
+	Command string            // PRIVMSG, NOTICE or TAGMSG
+	Source  string            // of the message: nick!user@host
+	Text    string            // with its formatting
+	Account string            // that the author was logged in to; "" for none
+	Proved  string            // the DID that the author proved on another network; "" for none
+	Tags    map[string]string // client-only tags, by full name
 }
 
 // Said returns when a step was said, as all messages tell that carry it: when it first

@@ -27,6 +27,8 @@ type Chat struct {
 	Refs    Refs
 	// Formatting is whether the link passes on colours and other formatting.
 	Formatting bool
+	// History is whether the line may be kept in a history.
+	History bool
 
 	Arrival federation.Arrival // names the network, the link, the nick and the message
 }
@@ -58,7 +60,13 @@ func Relay(ctx context.Context, p bridge.Ports, c Chat) error {
 	var refused error // by one link that is full, while others have the line
 	for i, part := range SplitFormatted(text, federation.MaxChatBytes) {
 		line.ID = federation.ChatID(partID(c.Arrival.MessageID, i))
-		line.Body, line.Fields = written(part, manner, c.Formatting)
+		line.Body, line.Fields = written(part, manner, c.Formatting, c.History)
+		if c.Refs.Reply != "" && len(c.Refs.Reply) <= maxMessageIDBytes {
+			if line.Fields == nil {
+				line.Fields = map[string]string{}
+			}
+			line.Fields[federation.Reply] = federation.ChatID(c.Refs.Reply).String()
+		}
 		err := p.Messages.Relay(ctx, line, originalOf(c.Arrival, c.Line))
 		if _, ok := errors.AsType[*federation.RefusalError](err); err != nil && !ok {
 			return err
@@ -82,16 +90,19 @@ func partID(messageID string, part int) string {
 }
 
 // written returns a text with formatting codes as the body and the fields of a [federation.Text].
-func written(text, manner string, formatting bool) (body string, fields map[string]string) {
-	body = Unformatted(text)
+func written(text, manner string, formatting, history bool) (body string, fields map[string]string) {
+	body, fields = Unformatted(text), map[string]string{}
 	if manner != "" {
-		fields = map[string]string{federation.Manner: manner}
+		fields[federation.Manner] = manner
 	}
 	if formatting && body != text {
-		if fields == nil {
-			fields = map[string]string{}
-		}
 		fields[federation.Formatted] = text
+	}
+	if !history {
+		fields[federation.Unkept] = "1"
+	}
+	if len(fields) == 0 {
+		return body, nil
 	}
 	return body, fields
 }
@@ -195,8 +206,9 @@ type Words struct {
 	Text string
 	Line string // the message as it came: the evidence
 	Refs Refs
-	// Formatting is as in [Chat].
+	// Formatting and History are as in [Chat].
 	Formatting bool
+	History    bool
 
 	Arrival federation.Arrival // names the network, the link and the nick
 }
@@ -221,8 +233,8 @@ func spoken(text string) string {
 const HolderLeft = "the user left before it had read the message, and another one may have its nick"
 
 // Say files text of a user. A user without a DID has the one that the gateway keeps for its
-// nick on the link. The result waits is a sentence for the user if the message waits; it is ""
-// if the recipient, called name, is connected. The error is from [bridge.Messages]: a refusal if
+// nick on the link. The result waits is a sentence for the user if the message waits for a recipient
+// of this gateway, called name; it is "" if the recipient is connected, or has another home. The error is from [bridge.Messages]: a refusal if
 // no link reaches the recipient.
 func Say(ctx context.Context, p bridge.Ports, w Words, name string) (waits string, err error) {
 	text := spoken(w.Text)
@@ -237,12 +249,12 @@ func Say(ctx context.Context, p bridge.Ports, w Words, name string) (waits strin
 		return "", err
 	}
 	w.Arrival.Place = w.At
-	body, fields := written(text, "", w.Formatting)
+	body, fields := written(text, "", w.Formatting, w.History)
 	said, err := p.Messages.Say(ctx, federation.Text{Author: w.From, To: w.To, Body: body, Fields: fields, About: about, Arrival: w.Arrival}, originalOf(w.Arrival, w.Line))
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
 		return "", &federation.RefusalError{Code: federation.InvalidTarget, Detail: "no link of this gateway reaches that user"}
-	case err != nil || !said.Away:
+	case err != nil || !said.Away || said.Forwarded:
 		return "", err
 	case said.ToNick:
 		return name + " is not connected and has no account: your message waits, and the next user with that nick will read it", nil
@@ -269,11 +281,21 @@ func TextID(t federation.Text, line int) string {
 	return t.ID.String() + "." + strconv.Itoa(line)
 }
 
-// TextTags returns the tags of a line of a message.
+// TextTags returns the tags of a line of a message, with its ID.
 func TextTags(t federation.Text, line int) map[string]string {
-	tags := map[string]string{"msgid": TextID(t, line)}
+	tags := TextRefs(t)
+	tags["msgid"] = TextID(t, line)
+	return tags
+}
+
+// TextRefs returns the tags that name what a message is about, and the message that it answers.
+func TextRefs(t federation.Text) map[string]string {
+	tags := map[string]string{}
 	if !t.About.IsZero() {
 		tags[RefTag] = t.About.String()
+	}
+	if t.Answers != "" {
+		tags[draftReplyTag] = t.Answers
 	}
 	return tags
 }

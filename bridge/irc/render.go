@@ -169,6 +169,20 @@ func RefsIn(tags map[string]string) Refs {
 	return Refs{Handoff: tags[RefTag], Reply: reply}
 }
 
+// Answering returns text of a channel for a link, with the ID that the answered message has there.
+func Answering(ctx context.Context, p bridge.Ports, link string, t federation.Text) (federation.Text, error) {
+	reply := t.Fields[federation.Reply]
+	if reply == "" {
+		return t, nil
+	}
+	id, err := p.Messages.ShownAs(ctx, link, reply)
+	if err != nil && !errors.Is(err, federation.ErrNotFound) {
+		return t, fmt.Errorf("look up message %s: %w", reply, err)
+	}
+	t.Answers = id
+	return t, nil
+}
+
 // handoff returns the handoff that a message names: by its ID, or by the message that it
 // answers, which brought a step or named a handoff itself. The zero ID is none. It blocks on
 // the record, and its error is that of the record.

@@ -105,7 +105,8 @@ func (g *Gateway) say(ctx context.Context, t *federation.Text, original signing.
 	if said.Text, said.Known, err = g.deps.Record.FileText(ctx, f); err != nil {
 		return said, err
 	}
-	said.Away = said.Away || slices.Contains(f.Topics, bridge.RelayTopic) // another registry has still to take it
+	said.Forwarded = said.Forwarded || slices.Contains(f.Topics, bridge.RelayTopic)
+	said.Away = said.Away || said.Forwarded
 	g.deps.Wakes.Wake(f.Topics...)
 	return said, g.answerContact(ctx, *t, now)
 }
@@ -115,7 +116,7 @@ func (g *Gateway) say(ctx context.Context, t *federation.Text, original signing.
 func (g *Gateway) find(ctx context.Context, t *federation.Text, way route, said *bridge.Said) {
 	delete(t.Fields, federation.Holder)
 	if way.home != "" || way.messenger == nil {
-		said.Away = way.home != ""
+		said.Forwarded = way.home != ""
 		return
 	}
 	holder, here := way.messenger.Here(ctx, way.to)
@@ -308,4 +309,18 @@ func (g *Gateway) Answered(ctx context.Context, messageID string) (federation.Ha
 		return id, federation.ErrNotFound
 	}
 	return id, nil
+}
+
+// ShownAs implements [bridge.Messages].
+func (g *Gateway) ShownAs(ctx context.Context, link, id string) (messageID string, err error) {
+	found, err := g.deps.Record.WithMessageID(ctx, id)
+	switch {
+	case err != nil:
+		return "", err
+	case found.Text == nil || !found.Text.InChannel():
+		return "", federation.ErrNotFound
+	case found.Text.Arrival.Link == link:
+		return found.Text.Arrival.MessageID, nil
+	}
+	return found.Text.ID.String(), nil
 }

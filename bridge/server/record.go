@@ -96,6 +96,7 @@ func RestoreTarget(file *configs.File) backup.Target {
 
 // Retention is how long the record keeps its rows. Zero keeps them for ever.
 type Retention struct {
+	Chat         time.Duration // lines of chat in the history of the listener
 	Messages     time.Duration // private text that its recipient has not read
 	Undelivered  time.Duration // deliveries, and steps that no participant has read
 	Finished     time.Duration // handoffs that are over
@@ -189,8 +190,13 @@ func Prune(ctx context.Context, record *registry.Record, keep Retention, now tim
 }
 
 // pruneText deletes messages, and before that the lines of channels, which are kept only as long as they
-// may return.
+// may return. It deletes the history of chat, which has copies of both.
 func pruneText(ctx context.Context, record *registry.Record, keep Retention, now time.Time) error {
+	if keep.Chat > 0 {
+		if _, err := inBatches(pruneBatch, func(limit int) (int, error) { return record.PruneLines(ctx, now.Add(-keep.Chat), limit) }); err != nil {
+			return fmt.Errorf("history of chat: %w", err)
+		}
+	}
 	if keep.Messages > 0 {
 		if _, err := inBatches(func(limit int) (int, error) { return record.PruneChat(ctx, now.Add(-keep.Messages), limit) }); err != nil {
 			return fmt.Errorf("lines of channels: %w", err)

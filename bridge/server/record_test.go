@@ -16,7 +16,7 @@ import (
 // defaultRetention returns the retention of the default configuration.
 func defaultRetention() server.Retention {
 	keep := configs.Default().Retention
-	return server.Retention{Undelivered: keep.Undelivered, Finished: keep.Finished, AIRCMessages: keep.AIRCMessages, IDs: keep.IDs, Dead: keep.Dead}
+	return server.Retention{Chat: keep.Chat, Undelivered: keep.Undelivered, Finished: keep.Finished, AIRCMessages: keep.AIRCMessages, IDs: keep.IDs, Dead: keep.Dead}
 }
 
 // finishedRecord returns a record of so many handoffs that are over, each with a

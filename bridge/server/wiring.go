@@ -37,7 +37,7 @@ func (s *Server) limit(file *configs.File) {
 	s.limits.Store(&file.Limits)
 	keep := file.Retention
 	s.Gateway.Configure(Config{Home: s.newHome(file), Retention: Retention{
-		Messages: keep.Messages, Undelivered: keep.Undelivered, Finished: keep.Finished, AIRCMessages: keep.AIRCMessages, IDs: keep.IDs, Dead: keep.Dead,
+		Messages: keep.Messages, Chat: keep.Chat, Undelivered: keep.Undelivered, Finished: keep.Finished, AIRCMessages: keep.AIRCMessages, IDs: keep.IDs, Dead: keep.Dead,
 	}})
 	s.registrations.Store(int64(file.Limits.RegistrationsPerHour))
 	s.firstContacts.Store(&federation.InboxLimits{Events: file.Limits.FirstContacts, EventsPerSender: file.Limits.FirstContactsPerSender})

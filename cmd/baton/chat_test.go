@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"baton/bridge/bridgetest"
 	"baton/federation/federationtest"
 )
@@ -504,5 +506,126 @@ func TestAnswersToMessagesOfAHandoffAreAboutTheHandoff(t *testing.T) {
 	}
 	if strings.Contains(shown, "to nothing") {
 		t.Errorf("handoff show has an answer to nothing:\n%s", shown)
+	}
+}
+
+// history reads all lines of the channel from the history of the listener, page after page.
+func history(t *testing.T, c *bridgetest.IRCClient) (texts []string) {
+	t.Helper()
+	from := "timestamp=2026-01-01T00:00:00.000Z"
+	for {
+		if err := c.Send(nil, "CHATHISTORY", "AFTER", channel, from, "50"); err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for ended := false; !ended; {
+			m, err := c.Next(patient(t), func(bridgetest.IRCMessage) bool { return true })
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ended = m.Command == "BATCH" && strings.HasPrefix(m.Params[0], "-"); m.Command == "PRIVMSG" && m.Tags["batch"] != "" {
+				n++
+				texts, from = append(texts, m.Params[1]), "msgid="+m.Tags["msgid"]
+			}
+		}
+		if n == 0 {
+			return texts
+		}
+	}
+}
+
+func TestHistoryHasEachLineOnceOverKillsAndLinksThatAreDown(t *testing.T) {
+	t.Parallel()
+	const lines = 60
+	b := newBabel(t)
+	var want []string
+	say := func(d *bridgetest.IRCd, part string) {
+		for n := range lines {
+			text := fmt.Sprintf("%s %d", part, n)
+			want = append(want, text)
+			d.Say("alice", "PRIVMSG "+channel+" :"+text)
+		}
+	}
+	filed := func(link string, n float64) {
+		t.Helper()
+		name := fmt.Sprintf(`baton_chat_lines_total{link=%q,network="spanningtree",outcome="relayed"}`, link)
+		await(t, "the lines to be filed", func() bool { return b.counters(t)[name] == n })
+	}
+	say(b.lab, "before")
+	filed("lab", lines)
+	b.kill(t) // some lines wait for the listener
+	b.start(t)
+	b.ready(t)
+	b.prints(t, "link", "down", "lib") // a split
+	say(b.lab, "during")
+	filed("lab", lines)
+	b.prints(t, "link", "up", "lib")
+	await(t, "lib to be back", func() bool { return strings.Contains(b.prints(t, "link", "list"), "up") })
+	b.reads(t, "lib", fmt.Sprintf("during %d", lines-1))
+	say(b.lib, "after")
+	filed("lib", lines)
+	b.kill(t)
+	b.start(t)
+	b.ready(t)
+	reader, err := bridgetest.DialIRC(patient(t), b.irc, "reader", "message-tags", "batch", "draft/chathistory")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	if err := reader.Join(patient(t), channel); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	await(t, "all lines", func() bool { got = history(t, reader); return len(got) >= len(want) })
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the history (-want +got):\n%s", diff)
+	}
+}
+
+func TestAnswersNameTheMessageByItsIDInEachPlace(t *testing.T) {
+	t.Parallel()
+	b := newBabel(t)
+	say := func(d *bridgetest.IRCd, tags, text string) {
+		d.Send("@" + tags + " :" + d.UUID("alice") + " PRIVMSG " + channel + " :" + text)
+	}
+	tagsOf := func(place string, all func() []bridgetest.IRCMessage, text string) (tags map[string]string) {
+		t.Helper()
+		b.reads(t, place, text)
+		for _, m := range all() {
+			if m.Command == "PRIVMSG" && len(m.Params) == 2 && m.Params[1] == text {
+				tags = m.Tags
+			}
+		}
+		return tags
+	}
+	say(b.lab, "msgid=1LA~question", "who is there?")
+	question := tagsOf("client", b.zoe.Received, "who is there?")["msgid"]
+	if err := b.zoe.Send(map[string]string{"+draft/reply": question}, "PRIVMSG", channel, "zoe is"); err != nil {
+		t.Fatal(err)
+	}
+	say(b.lib, "msgid=2LI~answer;+draft/reply="+question, "alice is")
+	say(b.lib, "msgid=2LI~other;+draft/reply=2LI~unknown", "nobody asked")
+	for _, c := range []struct {
+		place string
+		all   func() []bridgetest.IRCMessage
+		text  string
+		want  string
+	}{
+		{"lab", b.lab.Received, "zoe is", "1LA~question"},
+		{"lib", b.lib.Received, "zoe is", question},
+		{"lab", b.lab.Received, "alice is", "1LA~question"},
+		{"client", b.zoe.Received, "alice is", question},
+		{"client", b.zoe.Received, "nobody asked", ""},
+	} {
+		if got := tagsOf(c.place, c.all, c.text)["+draft/reply"]; got != c.want {
+			t.Errorf("on %s %q answers %q, want %q", c.place, c.text, got, c.want)
+		}
+	}
+	line, err := b.freeq.AwaitLine(patient(t), "zoe is", func(m map[string]any) bool { return m["type"] == "privmsg" && m["text"] == "zoe is" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tags, _ := line["tags"].(map[string]any); tags["+draft/reply"] != question {
+		t.Errorf("on freeq the answer has %v, want %s", line["tags"], question)
 	}
 }

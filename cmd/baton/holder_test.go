@@ -70,7 +70,8 @@ func TestAMessageToSomeoneWhoLeftIsNotReadByTheNextUserOfTheNick(t *testing.T) {
 	b.write(t, "alice@lab", "for alice", http.StatusCreated)
 	b.labReads(t, "alice", "for alice")
 	b.lab.Quit("alice")
-	b.lab.Connect("alice") // another person
+	b.lab.Connect("alice")                     // another person
+	b.tellBaton(t, "help", "I carry handoffs") // the gateway knows that person now
 	b.lab.HoldPongs(false)
 	b.write(t, "alice@lab", "for the other one", http.StatusCreated)
 	b.labReads(t, "alice", "for the other one")

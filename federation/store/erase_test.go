@@ -54,6 +54,12 @@ func plant(t *testing.T, record *registry.Record) (mine, other federation.Handof
 	hook := federation.Webhook{ID: federationtest.ID(10), DID: bob, URL: "https://bob.example/" + marker, Since: federationtest.At(1)}
 	notice := federation.Notice{Kind: federation.NoticeRefused, Event: step, Why: marker, At: federationtest.At(11)}
 	_, kept := record.KeepBlob(ctx, blob, ev.Handoff, 0)
+	spoken := lineAt(16, "l")
+	spoken.Author, spoken.Text = bob, marker
+	whispered := lineAt(17, "m")
+	whispered.Place, whispered.To, whispered.Text = federation.Place{Venue: federation.PrivateVenue(ada, bob)}, bob, marker
+	_, line := record.KeepLine(ctx, spoken)
+	_, whisper := record.KeepLine(ctx, whispered)
 	_, first := record.Append(ctx, opened)
 	_, second := record.Append(ctx, declined)
 	_, _, third := record.FileText(ctx, private)
@@ -61,7 +67,7 @@ func plant(t *testing.T, record *registry.Record) (mine, other federation.Handof
 	_, fifth := record.Append(ctx, unrelated)
 	_, sixth := record.Post(ctx, agents.Posting{Message: posted})
 	_, seventh := record.Post(ctx, agents.Posting{Message: relayed, Relay: &relay})
-	err := errors.Join(kept, first, second, third, fourth, fifth, sixth, seventh, record.AddWebhook(ctx, hook, 10), record.Notify(ctx, notice))
+	err := errors.Join(kept, line, whisper, first, second, third, fourth, fifth, sixth, seventh, record.AddWebhook(ctx, hook, 10), record.Notify(ctx, notice))
 	if err != nil {
 		t.Fatalf("plant: %v", err)
 	}
@@ -118,7 +124,7 @@ func erases(t *testing.T, record *registry.Record, found func() []string) {
 		t.Fatal(err)
 	}
 	want := federation.Erasing{
-		Handoffs: 1, Documents: 3, Messages: 4, Evidence: 1, Contexts: 1, Waiting: 11, Other: 5,
+		Handoffs: 1, Documents: 3, Messages: 6, Evidence: 1, Contexts: 1, Waiting: 11, Other: 5,
 		Copies: []string{"b.example", "peer.example"}, All: []federation.HandoffID{mine},
 	}
 	if diff := cmp.Diff(want, planned); diff != "" {

@@ -26,6 +26,9 @@ func checkViews(t *testing.T, record *registry.Record, rows func(query string) [
 	accept := federationtest.File(federationtest.Step(2, offer.Event, federation.Accept, bob), offer.View)
 	accept.Inboxes, accept.Links = []federation.DID{ada}, nil
 	mustAppend(t, record, accept)
+	if _, err := record.KeepLine(t.Context(), lineAt(1, "a")); err != nil {
+		t.Fatal(err)
+	}
 	first, second := offer.Event.ID.String(), accept.Event.ID.String()
 	const moved, opened = "2026-11-21T12:00:02Z", "2026-11-21T12:00:01Z"
 	for query, want := range map[string][]string{
@@ -41,6 +44,9 @@ func checkViews(t *testing.T, record *registry.Record, rows func(query string) [
 		},
 		`SELECT destination || ' ' || item || ' ' || handoff || ' ' || state || ' ' || attempt || ' ' || since FROM deliveries ORDER BY destination DESC`: {
 			"oftc " + first + " " + first + " waiting 0 " + opened, "https://hooks.example/ " + first + " " + first + " waiting 0 " + opened,
+		},
+		`SELECT place || ' ' || said || ' ' || id || ' ' || author || ' ' || coalesce(recipient, 'nobody') || ' ' || command || ' ' || text FROM chat`: {
+			"#ops " + opened + " a " + string(ada) + " nobody PRIVMSG \x02line\x02 a",
 		},
 	} {
 		if diff := cmp.Diff(want, rows(query)); diff != "" {

@@ -21,7 +21,8 @@ const maxChatLines = 4096
 // chatLine is a line of a channel on its way to the record.
 type chatLine struct {
 	chat  irc.Chat
-	filed chan error // gets the one result
+	kept  *federation.Line // for the history, which has it before the links; nil for none
+	filed chan error       // gets the one result
 }
 
 // errBusy is the refusal of a line that finds no space in the queue.
@@ -35,14 +36,13 @@ func (l *Link) Relays() []string { return l.relayed }
 
 // toLinks has text filed for the links that relay a channel, in the order of the channel. It
 // reports whether it does: the client has its echo after that.
-func (s *server) toLinks(ctx context.Context, u *user, venue string, m message) bool {
-	step := u.work != nil && len(u.later) == 0 // its line for people is written by each link
-	if step || !slices.Contains(s.link.relayed, venue) || s.link.ports.Messages == nil {
+func (s *server) toLinks(ctx context.Context, u *user, venue string, m message, kept *federation.Line) bool {
+	if !slices.Contains(s.link.relayed, venue) || s.link.ports.Messages == nil {
 		return false
 	}
 	u.relayed = s.relayedAs(u)
-	line := &chatLine{filed: make(chan error, 1), chat: irc.Chat{
-		From: u.account, Venue: venue, Command: m.command, Text: m.params[1], Line: evidence(m), Refs: irc.RefsIn(m.tags), Formatting: s.link.cfg.Formatting,
+	line := &chatLine{filed: make(chan error, 1), kept: kept, chat: irc.Chat{
+		From: u.account, Venue: venue, Command: m.command, Text: m.params[1], Line: evidence(m), Refs: irc.RefsIn(m.tags), Formatting: s.link.cfg.Formatting, History: s.link.cfg.History,
 		Arrival: federation.Arrival{Network: network, Link: s.link.Name(), Name: u.nick, User: u.ident, MessageID: m.msgid, Received: m.at},
 	}}
 	select {
@@ -77,6 +77,9 @@ func (s *server) fileChat(ctx context.Context) {
 	for {
 		select {
 		case line := <-s.chat:
+			if line.kept != nil {
+				s.keep(submitting, *line.kept)
+			}
 			_, err := irc.SubmitWithRetry(submitting, s.log, federation.Event{}, func(ctx context.Context) (federation.Judgement, error) {
 				return federation.Judgement{}, irc.Relay(ctx, s.link.ports, line.chat)
 			})
@@ -87,35 +90,56 @@ func (s *server) fileChat(ctx context.Context) {
 	}
 }
 
-// deliverChat writes text of another link to the members of a channel. Nil means that it was
-// written.
-func (l *Link) deliverChat(t federation.Text) error {
+// deliverChat writes text of another link to the history, and then to the members of a channel. Nil
+// means that it was written.
+func (l *Link) deliverChat(ctx context.Context, t federation.Text) error {
 	s := l.live.Load()
 	if s == nil {
 		return l.unavailable(errNotListening)
 	}
-	if !s.ask(func() { s.showChat(t) }) {
+	t, err := irc.Answering(ctx, l.ports, l.Name(), t)
+	if err != nil {
+		return err
+	}
+	var m message
+	var place federation.Place
+	var there bool
+	if !s.ask(func() { m, place, there = s.chatLineOf(t) }) {
+		return l.unavailable(errNotListening)
+	}
+	if !there {
+		return nil
+	}
+	known := false
+	if s.keeps(m) && t.Fields[federation.Unkept] == "" {
+		at, err := l.deps.Record.KeepLine(ctx, lineOf(m, place, t.Author, ""))
+		if err != nil {
+			return err
+		}
+		known, m.at = !at.Equal(m.at), at
+	}
+	if !s.ask(func() { s.showChat(t, m, known) }) {
 		return l.unavailable(errNotListening)
 	}
 	return nil
 }
 
-// showChat writes text to the members of a channel.
-func (s *server) showChat(t federation.Text) {
+// showChat writes text to the members of a channel. A known line is one that the history had before,
+// when its delivery was cut off: clients that read the history have it from there.
+func (s *server) showChat(t federation.Text, m message, known bool) {
 	c := s.channels[t.Venue]
 	if c == nil {
 		return
 	}
-	command, text := irc.ChatLine(t, s.link.cfg.Formatting)
-	m := s.byText(says(s.speaker(t.Author, t.Arrival.Name), command, c.name, text), t)
 	if len(s.accounts[t.Author]) == 0 {
 		s.seat(s.remote(t.Author, t.Arrival.Name), t.Venue, c)
 	}
-	m.msgid, m.at = t.ID.String(), t.Arrival.Received
-	if !t.About.IsZero() {
-		m.tags = map[string]string{irc.RefTag: t.About.String()}
+	switch {
+	case !known:
+		s.spread(m, c.everyone)
+	case s.link.cfg.ReplayOnJoin == 0:
+		s.spread(m, lacking(capHistory, c.everyone))
 	}
-	s.spread(m, c.everyone)
 }
 
 var _ bridge.Messenger = (*Link)(nil)
@@ -173,14 +197,20 @@ func (s *server) toRemote(ctx context.Context, u *user, m message) bool {
 	}
 	words := irc.Words{
 		From: u.account, To: s.remoteOf(nick), Text: m.params[1], Refs: irc.RefsIn(m.tags),
-		Line: evidence(m), Formatting: s.link.cfg.Formatting,
+		Line: evidence(m), Formatting: s.link.cfg.Formatting, History: s.link.cfg.History,
 		Arrival: federation.Arrival{Network: network, Link: s.link.Name(), Name: u.nick, User: u.ident, MessageID: m.msgid, Received: m.at},
 	}
 	var known bool
 	var waits string
 	var err error
+	kept := s.keeps(m) && u.account != ""
 	s.wait(ctx, u, &later{
-		do:   func(ctx context.Context) { waits, known, err = s.speak(ctx, words, nick) },
+		do: func(ctx context.Context) {
+			var to federation.DID
+			if to, waits, known, err = s.speak(ctx, words, nick); kept && known && err == nil {
+				s.keep(ctx, lineOf(m, federation.Place{Venue: federation.PrivateVenue(words.From, to)}, words.From, to))
+			}
+		},
 		note: func() { s.spoken(ctx, u, m, waits, known, err) },
 	})
 	return true
@@ -191,9 +221,9 @@ func evidence(m message) string {
 	return strings.TrimRight(string(m.line(capTags|capTime, "", m.at)), "\r\n")
 }
 
-// speak files text, and reports why it waits and whether the nick is one of a participant. It may not be called
-// by the owner.
-func (s *server) speak(ctx context.Context, w irc.Words, nick string) (waits string, known bool, err error) {
+// speak files text. It returns the recipient, why the text waits, and whether the nick is one of a
+// participant. It may not be called by the owner.
+func (s *server) speak(ctx context.Context, w irc.Words, nick string) (did federation.DID, waits string, known bool, err error) {
 	_, err = irc.SubmitWithRetry(ctx, s.log, federation.Event{}, func(ctx context.Context) (federation.Judgement, error) {
 		to := w
 		if to.To == "" {
@@ -203,11 +233,12 @@ func (s *server) speak(ctx context.Context, w irc.Words, nick string) (waits str
 			}
 			to.To = did
 		}
+		did = to.To
 		var err error
 		waits, err = irc.Say(ctx, s.link.ports, to, nick)
 		return federation.Judgement{}, err
 	})
-	return waits, !errors.Is(err, federation.ErrNotFound), err
+	return did, waits, !errors.Is(err, federation.ErrNotFound), err
 }
 
 // spoken sends a client the outcome of its text: it is echoed, or refused. The nick of its
@@ -241,9 +272,7 @@ func (s *server) lines(u *user, t federation.Text, name string) []message {
 	for i, text := range irc.TextLines(t, name, selfNick, s.link.cfg.Formatting) {
 		m := s.byText(says(s.speaker(t.Author, name), "PRIVMSG", u.nick, text), t)
 		m.msgid, m.at = irc.TextID(t, i), t.Arrival.Received
-		if !t.About.IsZero() {
-			m.tags = map[string]string{irc.RefTag: t.About.String()}
-		}
+		m.tags = irc.TextRefs(t)
 		all = append(all, m)
 	}
 	return all
@@ -253,7 +282,7 @@ func (s *server) lines(u *user, t federation.Text, name string) []message {
 // returns nil after the client answered the PING behind it.
 func (l *Link) DeliverText(ctx context.Context, t federation.Text) error {
 	if t.InChannel() {
-		return l.deliverChat(t)
+		return l.deliverChat(ctx, t)
 	}
 	s := l.live.Load()
 	if s == nil {

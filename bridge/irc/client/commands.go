@@ -48,6 +48,7 @@ func commands() map[string]command {
 		"WHO":          {0, false, (*server).onWho},
 		"WHOIS":        {1, false, (*server).onWhois},
 		"WHOWAS":       {1, false, (*server).onWhowas},
+		"HELP":         {0, false, (*server).onHelp},
 		"USERHOST":     {1, false, (*server).onUserhost},
 		"ISON":         {1, false, (*server).onIson},
 		"MONITOR":      {1, false, (*server).onMonitor},
@@ -88,7 +89,7 @@ func (s *server) onCap(ctx context.Context, u *user, m ircmsg.Message) {
 	case "REQ":
 		s.hold(u)
 		answer := "NAK"
-		if after, ok := u.caps.change(value); ok {
+		if after, ok := u.caps.change(value, s.link.offers()); ok {
 			u.caps, answer = after, "ACK"
 		}
 		s.send(u, says(s.name, "CAP", u.named(), answer, value))
@@ -106,9 +107,10 @@ func (s *server) hold(u *user) { u.negotiating = !u.welcome }
 
 // listCaps tells capabilities, in several lines if one does not hold them.
 func (s *server) listCaps(u *user, sub string, names []string) {
+	room := maxBodyBytes - len(":"+s.name+" CAP "+u.named()+" "+sub+" * :\r\n") // a client of an older version reads one line
 	for first := true; first || len(names) > 0; first = false {
 		n, size := 0, 0
-		for n < len(names) && size+len(names[n]) < maxListBytes {
+		for n < len(names) && size+len(names[n]) <= room {
 			size += len(names[n]) + 1
 			n++
 		}
@@ -181,6 +183,7 @@ func (s *server) forget(u *user) {
 		delete(s.nicks, fold(u.nick))
 		s.release(u.nick)
 		if u.welcome {
+			s.noteDeparted(u)
 			s.tellWatchers(u, false)
 		}
 	}
@@ -206,6 +209,27 @@ func (s *server) neighbours(u *user, self bool) iter.Seq[*user] {
 					return
 				}
 				seen[other] = true
+			}
+		}
+	}
+}
+
+// observers yields the neighbours of a client, and the clients that monitor it with
+// extended-monitor, each once.
+//
+// spec: ircv3 extended-monitor
+func (s *server) observers(u *user, self bool) iter.Seq[*user] {
+	return func(yield func(*user) bool) {
+		seen := map[*user]bool{u: true}
+		for other := range s.neighbours(u, self) {
+			seen[other] = true
+			if !yield(other) {
+				return
+			}
+		}
+		for other := range s.watchers[fold(u.nick)] {
+			if !seen[other] && other.caps.has(capExtendedMonitor) && !yield(other) {
+				return
 			}
 		}
 	}

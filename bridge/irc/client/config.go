@@ -25,6 +25,8 @@ type Config struct {
 	Channels            []string           `toml:"channels"`             // shared with links that list them; the first for offers that name none
 	RelayChat           []string           `toml:"relay_chat"`           // channels whose text is exchanged with links that list them
 	Formatting          bool               `toml:"formatting"`           // text keeps its colours and other formatting, in both directions
+	History             bool               `toml:"history"`              // text is kept, and CHATHISTORY is offered
+	ReplayOnJoin        int                `toml:"replay_on_join"`       // lines for a client that joins and has no CHATHISTORY
 	Dialect             federation.Dialect `toml:"dialect"`              // of offers that enter here from networks without tags
 	MaxClients          int                `toml:"max_clients"`          // connections at a time
 	RegistrationTimeout time.Duration      `toml:"registration_timeout"` // from the connection to the welcome, TLS included
@@ -36,7 +38,7 @@ type Config struct {
 // listener is opened.
 func DefaultConfig() Config {
 	return Config{
-		Network: "Baton", Channels: []string{"#ops"}, Formatting: true, Dialect: federation.HandoffTags, MaxClients: 10000,
+		Network: "Baton", Channels: []string{"#ops"}, Formatting: true, History: true, Dialect: federation.HandoffTags, MaxClients: 10000,
 		RegistrationTimeout: 30 * time.Second, PingInterval: time.Minute, SendQueueBytes: 1 << 20,
 	}
 }
@@ -85,6 +87,9 @@ func (c Config) check(secure, web bool) error {
 	}
 	if c.SendQueueBytes < leastQueueBytes {
 		wrong("send_queue_bytes", "want at least "+strconv.Itoa(leastQueueBytes))
+	}
+	if c.ReplayOnJoin < 0 || c.ReplayOnJoin > maxHistory || c.ReplayOnJoin > 0 && !c.History {
+		wrong("replay_on_join", fmt.Sprintf("want 0 to %d, and 0 without history", maxHistory))
 	}
 	if err := checkChannels(c.Channels); err != nil {
 		wrong("channels", err.Error())

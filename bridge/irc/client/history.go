@@ -8,6 +8,7 @@ import (
 
 	"github.com/ergochat/irc-go/ircmsg"
 
+	"baton/bridge/irc"
 	"baton/federation"
 )
 
@@ -47,10 +48,9 @@ type wrongInquiry struct {
 	code, about, sentence string
 }
 
-// onHistory reads back what was said at a place: its steps. What people say to each
-// other is kept nowhere.
+// onHistory reads back the steps of a place, and the lines that were said there.
 func (s *server) onHistory(ctx context.Context, u *user, m ircmsg.Message) {
-	if !u.caps.has(capHistory) {
+	if !u.caps.has(capHistory) || !s.link.cfg.History {
 		s.reply(u, errUnknownCommand, m.Command, "Unknown command")
 		return
 	}
@@ -162,11 +162,20 @@ func (s *server) placeInquiry(u *user, q *inquiry) *wrongInquiry {
 			q.buffer = s.bufferOf(venue, c)
 			return nil
 		}
-	} else if other := s.addressee(q.target); u.account != "" && other != "" {
+	} else if other := s.correspondent(q.target); u.account != "" && other != "" {
 		q.buffer = buffer{name: clipParam(q.target), place: federation.Place{Venue: federation.PrivateVenue(u.account, other)}}
 		return nil
 	}
 	return &wrongInquiry{"INVALID_TARGET", q.subcommand + " " + clipParam(q.target), "Messages could not be retrieved"}
+}
+
+// correspondent returns the DID with which private lines to a target are kept, "" for none. A nick
+// that no account has is that of a guest, connected or not.
+func (s *server) correspondent(target string) federation.DID {
+	if did := s.addressee(target); did != "" || s.link.ports.Messages == nil || !irc.ValidNick(target) {
+		return did
+	}
+	return s.link.ports.Messages.Guest(s.link.Name(), target)
 }
 
 // bufferOf returns the place of the steps in a channel, and the time since which they belong

@@ -12,6 +12,9 @@
 // operator again when the DID returns. A ban may name a DID. Channels and their modes end
 // with the gateway.
 //
+// The record keeps text for a while, and clients read it with CHATHISTORY, beside the steps. The times
+// of the messages of a channel increase, so that a client that goes on from one misses none.
+//
 // Text is UTF-8. Nicks and channels are compared as CASEMAPPING=ascii says, and a channel
 // has no capital letters outside of ASCII, on which venues would disagree.
 //
@@ -167,6 +170,12 @@ func (l *Link) Run(ctx context.Context, up func()) error {
 		return err
 	}
 	s := newServer(l, ports)
+	if err := s.loadStamps(ctx); err != nil {
+		for _, p := range ports {
+			err = errors.Join(err, p.Close())
+		}
+		return err
+	}
 	s.running.Caught, s.writers.Caught = cancel, cancel
 	for _, p := range ports {
 		s.running.Go(func() {

@@ -1,10 +1,12 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -56,15 +58,17 @@ func (s *server) lookUp(ctx context.Context, q inquiry, rooms []buffer) (tell fu
 	}
 }
 
-// told is a step of the past, as a client is told it.
+// told is a step or a line of the past, as a client is told it.
 type told struct {
+	text *federation.Line // nil for a step, with the other members
+
 	event federation.Event
 	name  string            // what its actor is called
 	tags  map[string]string // nil if it is told as a line
 	line  string            // for people
 }
 
-// past returns the steps that an inquiry asks for.
+// past returns the steps and the lines that an inquiry asks for.
 func (s *server) past(ctx context.Context, q inquiry) ([]told, error) {
 	found, err := s.recall(ctx, q)
 	if err != nil {
@@ -72,7 +76,9 @@ func (s *server) past(ctx context.Context, q inquiry) ([]told, error) {
 	}
 	past, names := make([]told, len(found)), s.names(ctx)
 	for i, said := range found {
-		past[i] = s.retold(ctx, q, said, names)
+		if past[i].text = said.line; said.line == nil {
+			past[i] = s.retold(ctx, q, *said.step, names)
+		}
 	}
 	return past, nil
 }
@@ -94,18 +100,46 @@ func (s *server) retold(ctx context.Context, q inquiry, said federation.Said, na
 	return t
 }
 
-// recall reads the steps of an inquiry, oldest first.
-func (s *server) recall(ctx context.Context, q inquiry) ([]federation.Said, error) {
+// spoken is a step or a line of a place. One of its members is nil.
+type spoken struct {
+	step *federation.Said
+	line *federation.Line
+}
+
+// at returns when something was said.
+func (s spoken) at() time.Time {
+	if s.step != nil {
+		return s.step.Mark.At
+	}
+	return s.line.Mark.At
+}
+
+// position is a position among the steps and among the lines of a place. A step is before the lines
+// of its moment.
+type position struct{ step, line federation.Mark }
+
+func (p position) compare(other position) int {
+	return cmp.Or(p.line.At.Compare(other.line.At), cmp.Compare(p.step.N, other.step.N), cmp.Compare(p.line.N, other.line.N))
+}
+
+// stretch is a part of the past of a place, without both of its ends.
+type stretch struct {
+	after, before position
+	newest        bool // of more than is asked for, the newest
+}
+
+// recall reads the steps and the lines of an inquiry, oldest first.
+func (s *server) recall(ctx context.Context, q inquiry) ([]spoken, error) {
 	first, err := s.locate(ctx, q.buffer.place, q.first)
 	if err != nil {
 		return nil, err
 	}
-	part := federation.Stretch{Place: q.buffer.place}
+	var part stretch
 	switch q.subcommand {
 	case beforeOf:
-		part.Before, part.Newest = first.begin, true
+		part.before, part.newest = first.begin, true
 	case afterOf:
-		part.After = first.end
+		part.after = first.end
 	case aroundOf:
 		return s.around(ctx, q, first)
 	case betweenOf:
@@ -113,54 +147,89 @@ func (s *server) recall(ctx context.Context, q inquiry) ([]federation.Said, erro
 		if err != nil {
 			return nil, err
 		}
-		part.After, part.Before = first.end, second.begin
-		if second.begin.Compare(first.begin) < 0 { // backwards in time
-			part.After, part.Before, part.Newest = second.end, first.begin, true
+		part.after, part.before = first.end, second.begin
+		if second.begin.compare(first.begin) < 0 { // backwards in time
+			part.after, part.before, part.newest = second.end, first.begin, true
 		}
 	default:
-		part.After, part.Newest = first.end, true
+		part.after, part.newest = first.end, true
 	}
 	return s.stretch(ctx, q, part, q.limit)
 }
 
-// stretch reads a part of the past of a place, and nothing of what was there before.
-func (s *server) stretch(ctx context.Context, q inquiry, part federation.Stretch, limit int) ([]federation.Said, error) {
-	if begin := (federation.Mark{At: q.buffer.since}); part.After.Compare(begin) < 0 {
-		part.After = begin
+// stretch reads a part of the past of a place, and nothing of what was there before. A client that
+// plays back no events gets no tags without text.
+func (s *server) stretch(ctx context.Context, q inquiry, part stretch, limit int) ([]spoken, error) {
+	begin := federation.Mark{At: q.buffer.since}
+	for _, after := range []*federation.Mark{&part.after.step, &part.after.line} {
+		if after.Compare(begin) < 0 {
+			*after = begin
+		}
 	}
-	return s.link.deps.Record.Spoken(ctx, part, limit)
+	steps, err := s.link.deps.Record.Spoken(ctx, federation.Stretch{Place: q.buffer.place, After: part.after.step, Before: part.before.step, Newest: part.newest}, limit)
+	if err != nil {
+		return nil, err
+	}
+	lines, err := s.link.deps.Record.Lines(ctx, federation.Stretch{Place: q.buffer.place, After: part.after.line, Before: part.before.line, Newest: part.newest}, limit)
+	if err != nil {
+		return nil, err
+	}
+	var found []spoken
+	for i := range steps {
+		found = append(found, spoken{step: &steps[i]})
+	}
+	for i := range lines {
+		if lines[i].Command != "TAGMSG" || q.caps.has(capPlayback) && q.caps.has(capTags) {
+			found = append(found, spoken{line: &lines[i]})
+		}
+	}
+	slices.SortStableFunc(found, func(a, b spoken) int { return a.at().Compare(b.at()) })
+	if extra := len(found) - limit; extra > 0 && part.newest {
+		found = found[extra:]
+	}
+	return found[:min(len(found), limit)], nil
 }
 
 // around reads what was said before a point, and from there on.
-func (s *server) around(ctx context.Context, q inquiry, p point) ([]federation.Said, error) {
-	part := federation.Stretch{Place: q.buffer.place, Before: p.begin, Newest: true}
-	older, err := s.stretch(ctx, q, part, q.limit/2)
+func (s *server) around(ctx context.Context, q inquiry, p point) ([]spoken, error) {
+	older, err := s.stretch(ctx, q, stretch{before: p.begin, newest: true}, q.limit/2)
 	if err != nil {
 		return nil, err
 	}
 	from := p.begin
-	from.N = max(from.N, 1) - 1 // the answer contains the message itself
-	newer, err := s.stretch(ctx, q, federation.Stretch{Place: q.buffer.place, After: from}, q.limit-len(older))
+	for _, mark := range []*federation.Mark{&from.step, &from.line} {
+		mark.N = max(mark.N, 1) - 1 // the answer contains the message itself
+	}
+	newer, err := s.stretch(ctx, q, stretch{after: from}, q.limit-len(older))
 	return append(older, newer...), err
 }
 
-// point is where a reference leads to: before begin is what was said earlier, after end
-// what was said later.
-type point struct{ begin, end federation.Mark }
+// point is the position of a reference: messages before begin are earlier, and those after end are
+// later.
+type point struct{ begin, end position }
 
-// locate returns where a reference leads to. The ids of what is not kept, which people
-// said, are clocks.
+// locate returns the position of a reference. The ids of messages that are not kept are clocks.
 func (s *server) locate(ctx context.Context, place federation.Place, r reference) (point, error) {
+	moment := func(at time.Time) position { return position{federation.Mark{At: at}, federation.Mark{At: at}} }
 	switch {
 	case r.message == "" && r.at.IsZero():
 		return point{}, nil
 	case r.message == "":
-		return point{federation.Mark{At: r.at}, federation.Mark{At: r.at.Add(timePrecision)}}, nil
+		return point{moment(r.at), moment(r.at.Add(timePrecision))}, nil
 	}
 	id := strings.TrimSuffix(r.message, irc.LineSuffix)
 	mark, err := s.link.deps.Record.Mark(ctx, place, id)
 	if err == nil {
-		return point{mark, mark}, nil
+		at := position{step: mark, line: federation.Mark{At: mark.At}}
+		return point{at, at}, nil
+	}
+	if !errors.Is(err, federation.ErrNotFound) {
+		return point{}, err
+	}
+	mark, err = s.link.deps.Record.LineMark(ctx, place, r.message)
+	if err == nil {
+		at := position{step: federation.Mark{At: mark.At, N: math.MaxInt64}, line: mark}
+		return point{at, at}, nil
 	}
 	if !errors.Is(err, federation.ErrNotFound) {
 		return point{}, err
@@ -169,17 +238,25 @@ func (s *server) locate(ctx context.Context, place federation.Place, r reference
 	if err != nil {
 		return point{}, errUnheard
 	}
-	at := federation.Mark{At: minted.Time()}
-	return point{at, at}, nil
+	return point{moment(minted.Time()), moment(minted.Time())}, nil
 }
 
 // tellPast sends the answer to an inquiry.
 func (s *server) tellPast(u *user, past []told, q inquiry) {
 	s.batch(u, []string{"chathistory", q.buffer.name}, func(ref string) {
 		for _, each := range past {
-			target := q.buffer.name
-			if federation.Private(q.buffer.place.Venue) && each.event.Actor() != q.account {
+			target, author := q.buffer.name, each.event.Actor()
+			if each.text != nil {
+				author = each.text.Author
+			}
+			if federation.Private(q.buffer.place.Venue) && author != q.account {
 				target = u.nick
+			}
+			if each.text != nil {
+				m := retoldLine(*each.text, target)
+				m.batch = ref
+				s.send(u, m)
+				continue
 			}
 			m := s.stepMessage(each.event, target, each.name)
 			if m.tags = each.tags; m.tags == nil {
@@ -208,6 +285,7 @@ func (s *server) batch(u *user, kind []string, send func(ref string)) {
 type heard struct {
 	name  string         // of a channel
 	other federation.DID // of a private exchange: the other party
+	nick  string         // of that party in the newest line, if it is from the party; else ""
 	at    time.Time
 }
 
@@ -228,15 +306,19 @@ func (s *server) heardOf(ctx context.Context, q inquiry, rooms []buffer) ([]hear
 	}
 	var found []heard
 	for _, each := range all {
-		last, err := s.stretch(ctx, inquiry{buffer: each.buffer}, federation.Stretch{Place: each.place, Newest: true}, 1)
+		last, err := s.stretch(ctx, inquiry{buffer: each.buffer, caps: q.caps}, stretch{newest: true}, 1)
 		if err != nil {
 			return nil, err
 		}
 		if len(last) == 0 {
 			continue
 		}
-		if at := last[0].Mark.At; at.After(from) && at.Before(to) {
-			found = append(found, heard{name: each.name, other: each.other, at: at})
+		if at := last[0].at(); at.After(from) && at.Before(to) {
+			h := heard{name: each.name, other: each.other, at: at}
+			if line := last[0].line; line != nil && line.Author == each.other {
+				h.nick, _, _ = strings.Cut(line.Source, "!")
+			}
+			found = append(found, h)
 		}
 	}
 	slices.SortStableFunc(found, func(a, b heard) int { return a.at.Compare(b.at) })
@@ -253,26 +335,39 @@ type exchange struct {
 	other federation.DID
 }
 
-// exchanges returns the private exchanges of a DID in which a handoff moved since a
-// time, up to a bound, the one that moved last first.
+// exchanges returns the private exchanges of a DID in which a line was said or a handoff moved since a
+// time, up to a bound, the newest ones first.
 func (s *server) exchanges(ctx context.Context, did federation.DID, since time.Time) ([]exchange, error) {
+	if did == "" {
+		return nil, nil
+	}
 	var found []exchange
+	add := func(place federation.Place) {
+		a, b, private := federation.Parties(place.Venue)
+		known := slices.ContainsFunc(found, func(e exchange) bool { return e.place.Venue == place.Venue })
+		switch {
+		case !private || known || len(found) == maxCorrespondents:
+		case a == did:
+			found = append(found, exchange{buffer{place: place}, b})
+		case b == did:
+			found = append(found, exchange{buffer{place: place}, a})
+		}
+	}
+	venues, err := s.link.deps.Record.LineVenues(ctx, did, since, maxCorrespondents)
+	if err != nil {
+		return nil, err
+	}
+	for _, venue := range venues {
+		add(federation.Place{Venue: venue})
+	}
 	var after federation.Cursor
-	for page := 0; did != "" && page < maxExchangePages; page++ {
+	for range maxExchangePages {
 		views, next, err := s.link.deps.Record.Handoffs(ctx, federation.Filter{DID: did, Since: since}, after, exchangePage)
 		if err != nil {
 			return nil, fmt.Errorf("list handoffs of %s: %w", did, err)
 		}
 		for _, view := range views {
-			a, b, private := federation.Parties(view.Venue)
-			known := slices.ContainsFunc(found, func(e exchange) bool { return e.place.Venue == view.Venue })
-			switch {
-			case !private || known || len(found) == maxCorrespondents:
-			case a == did:
-				found = append(found, exchange{buffer{place: view.Place()}, b})
-			case b == did:
-				found = append(found, exchange{buffer{place: view.Place()}, a})
-			}
+			add(view.Place())
 		}
 		if after = next; after == "" {
 			break
@@ -287,7 +382,7 @@ func (s *server) tellTargets(u *user, found []heard) {
 		for _, each := range found {
 			name := each.name
 			if each.other != "" {
-				name = s.called(each.other)
+				name = s.called(each.other, each.nick)
 			}
 			m := tells(s.name, "CHATHISTORY", targetsOf, name, each.at.UTC().Format(timeLayout))
 			m.batch = ref
@@ -296,9 +391,9 @@ func (s *server) tellTargets(u *user, found []heard) {
 	})
 }
 
-// called returns the target by which a DID can be written to: the nick of an online user,
-// else the DID.
-func (s *server) called(did federation.DID) string {
+// called returns the target by which a DID can be written to: the nick of an online user, the nick
+// of a guest of this server, else the DID.
+func (s *server) called(did federation.DID, nick string) string {
 	if did == s.link.ports.Home.DID() {
 		return selfNick
 	}
@@ -306,6 +401,12 @@ func (s *server) called(did federation.DID) string {
 		if u.welcome {
 			return u.nick
 		}
+	}
+	if u := s.remotes.users[did]; u != nil {
+		return u.nick
+	}
+	if nick != "" && s.link.ports.Messages.Guest(s.link.Name(), nick) == did {
+		return nick
 	}
 	return string(did)
 }

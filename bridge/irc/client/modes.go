@@ -27,8 +27,8 @@ func (s *server) onMode(_ context.Context, u *user, m ircmsg.Message) {
 		s.numeric(u, rplCreationTime, c.name, strconv.FormatInt(c.made.Unix(), 10))
 		return
 	}
-	if asksForBans(m.Params[1:]) {
-		s.banList(u, c)
+	if list := asksForList(m.Params[1:]); list != 0 {
+		s.maskList(u, c, list)
 		return
 	}
 	if c.members[u] == nil || !c.members[u].operator {
@@ -38,16 +38,32 @@ func (s *server) onMode(_ context.Context, u *user, m ircmsg.Message) {
 	s.changeModes(u, c, m.Params[1], m.Params[2:])
 }
 
-// asksForBans reports whether a MODE asks for the bans and changes nothing.
-func asksForBans(params []string) bool {
-	return len(params) == 1 && strings.TrimLeft(params[0], "+") == "b"
+// maskLists is the modes with a list of masks: bans, exceptions from bans, and masks whose clients
+// need no invitation.
+//
+// spec: isupport "EXCEPTS", "INVEX"
+const maskLists = "beI"
+
+// asksForList returns the mode whose list a MODE asks for, 0 for a MODE that changes something.
+func asksForList(params []string) byte {
+	if letter := strings.TrimLeft(params[0], "+"); len(params) == 1 && len(letter) == 1 && strings.Contains(maskLists, letter) {
+		return letter[0]
+	}
+	return 0
 }
 
-func (s *server) banList(u *user, c *channel) {
-	for _, b := range c.bans {
-		s.numeric(u, rplBanList, c.name, b.mask, b.by, strconv.FormatInt(b.at.Unix(), 10))
+func (s *server) maskList(u *user, c *channel, list byte) {
+	entry, end, name := rplBanList, rplEndOfBanList, "ban"
+	switch list {
+	case 'e':
+		entry, end, name = rplExceptList, rplEndOfExceptList, "exception"
+	case 'I':
+		entry, end, name = rplInviteList, rplEndOfInviteList, "invite exception"
 	}
-	s.reply(u, rplEndOfBanList, c.name, "End of channel ban list")
+	for _, b := range c.masks[list] {
+		s.numeric(u, entry, c.name, b.mask, b.by, strconv.FormatInt(b.at.Unix(), 10))
+	}
+	s.reply(u, end, c.name, "End of channel "+name+" list")
 }
 
 // change is one letter of a MODE, and what it was given.
@@ -57,9 +73,9 @@ type change struct {
 	param  string
 }
 
-// parameter tells which letters take one: o, v, b and k each time, l where it is set.
+// parameter tells which letters take one: o, v, k and the lists each time, l if it is set.
 func (ch change) parameter() bool {
-	return strings.IndexByte("ovbk", ch.letter) >= 0 || ch.letter == 'l' && ch.on
+	return strings.IndexByte("ovk"+maskLists, ch.letter) >= 0 || ch.letter == 'l' && ch.on
 }
 
 // changes reads a MODE. What lacks its parameter, and what comes above the bound, is
@@ -135,8 +151,8 @@ func (s *server) changeMode(u *user, c *channel, ch *change) bool {
 		return true
 	case 'o', 'v':
 		return s.changeMember(u, c, ch)
-	case 'b':
-		return s.changeBan(u, c, ch)
+	case 'b', 'e', 'I':
+		return s.changeMasks(u, c, ch)
 	case 'k':
 		return c.changeKey(ch)
 	case 'l':
@@ -168,19 +184,20 @@ func (s *server) changeMember(u *user, c *channel, ch *change) bool {
 	return changed
 }
 
-func (s *server) changeBan(u *user, c *channel, ch *change) bool {
+func (s *server) changeMasks(u *user, c *channel, ch *change) bool {
 	ch.param = fullMask(ch.param)
-	at := slices.IndexFunc(c.bans, func(b ban) bool { return fold(b.mask) == fold(ch.param) })
+	list := c.masks[ch.letter]
+	at := slices.IndexFunc(list, func(b ban) bool { return fold(b.mask) == fold(ch.param) })
 	switch {
 	case ch.on == (at >= 0), strings.ContainsAny(ch.param, " :,") && !strings.HasPrefix(ch.param, "did:"), len(ch.param) > maxMaskBytes:
 		return false
 	case !ch.on:
-		c.bans = slices.Delete(c.bans, at, at+1)
-	case len(c.bans) >= maxBans:
-		s.reply(u, errBanListFull, c.name, ch.param, "Channel ban list is full")
+		c.masks[ch.letter] = slices.Delete(list, at, at+1)
+	case len(c.masks['b'])+len(c.masks['e'])+len(c.masks['I']) >= maxBans:
+		s.reply(u, errBanListFull, c.name, ch.param, "Channel list is full")
 		return false
 	default:
-		c.bans = append(c.bans, ban{mask: ch.param, by: u.nick, at: time.Now()})
+		c.masks[ch.letter] = append(list, ban{mask: ch.param, by: u.nick, at: time.Now()})
 	}
 	return true
 }
@@ -213,8 +230,10 @@ func (c *channel) changeLimit(ch *change) bool {
 	return true
 }
 
-// userMode reports and changes the modes of a client itself. The only one is i, which hides
-// the client from clients that share no channel with it.
+// userMode reports and changes the modes of a client itself: i hides the client from clients that share
+// no channel with it, and B marks a program.
+//
+// spec: ircv3 bot-mode
 func (s *server) userMode(u *user, m ircmsg.Message) {
 	switch {
 	case s.nicks[fold(m.Params[0])] == nil:
@@ -227,11 +246,13 @@ func (s *server) userMode(u *user, m ircmsg.Message) {
 		s.numeric(u, rplUModeIs, u.modes())
 		return
 	}
-	before, unknown := u.invisible, false
+	before, unknown := u.modes(), false
 	for _, ch := range changes(m.Params[1], nil) {
 		switch ch.letter {
 		case 'i':
 			u.invisible = ch.on
+		case 'B':
+			u.bot = ch.on
 		default:
 			unknown = true
 		}
@@ -239,14 +260,24 @@ func (s *server) userMode(u *user, m ircmsg.Message) {
 	if unknown {
 		s.reply(u, errUnknownUserMode, "Unknown MODE flag")
 	}
-	if u.invisible != before {
-		s.send(u, u.tells("MODE", u.nick, string(signOf(u.invisible))+"i"))
+	if after := u.modes(); after != before {
+		var changed strings.Builder
+		for _, letter := range "Bi" {
+			if on := strings.ContainsRune(after, letter); on != strings.ContainsRune(before, letter) {
+				changed.WriteString(string(signOf(on)) + string(letter))
+			}
+		}
+		s.send(u, u.tells("MODE", u.nick, changed.String()))
 	}
 }
 
 func (u *user) modes() string {
-	if u.invisible {
-		return "+i"
+	modes := "+"
+	if u.bot {
+		modes += "B"
 	}
-	return "+"
+	if u.invisible {
+		modes += "i"
+	}
+	return modes
 }

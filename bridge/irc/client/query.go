@@ -100,6 +100,9 @@ func (u *user) flags(c *channel, to *user) string {
 	if u.away != "" {
 		flags = "G"
 	}
+	if u.bot {
+		flags += "B"
+	}
 	if c != nil && c.members[u] != nil {
 		flags += c.members[u].prefix(to.caps.has(capMultiPrefix))
 	}
@@ -155,6 +158,9 @@ func (s *server) onWhois(_ context.Context, u *user, m ircmsg.Message) {
 	} else {
 		s.reply(u, rplWhoisSpecial, who.nick, claimed(who.account))
 	}
+	if who.bot {
+		s.reply(u, rplWhoisBot, who.nick, "is a bot on "+s.link.cfg.Network)
+	}
 	if who.secure {
 		s.reply(u, rplWhoisSecure, who.nick, "is using a secure connection")
 	}
@@ -188,10 +194,73 @@ func (s *server) channelsOf(u, who *user) string {
 	return strings.Join(in, " ")
 }
 
-// onWhowas finds no user: the server forgets departed users.
+// departed is a user that quit, or gave up a nick.
+type departed struct {
+	nick, ident, host, real string
+	at                      time.Time
+}
+
+// maxDeparted bounds the users that WHOWAS finds.
+const maxDeparted = 512
+
+// noteDeparted keeps a user under its nick, in place of the oldest one.
+func (s *server) noteDeparted(u *user) {
+	if len(s.departed) >= maxDeparted {
+		s.departed = slices.Delete(s.departed, 0, 1)
+	}
+	s.departed = append(s.departed, departed{u.nick, u.ident, u.host, u.real, time.Now()})
+}
+
+// onWhowas lists the users that had a nick, the last one first.
+//
+// spec: rfc2812 §3.6.3
 func (s *server) onWhowas(_ context.Context, u *user, m ircmsg.Message) {
-	s.reply(u, errWasNoSuchNick, clipParam(m.Params[0]), "There was no such nickname")
-	s.reply(u, "369", clipParam(m.Params[0]), "End of WHOWAS")
+	nick, most := m.Params[0], maxDeparted
+	if len(m.Params) > 1 {
+		if n, err := strconv.Atoi(m.Params[1]); err == nil && n > 0 {
+			most = n
+		}
+	}
+	found := 0
+	for _, d := range slices.Backward(s.departed) {
+		if fold(d.nick) != fold(nick) || found == most {
+			continue
+		}
+		found++
+		s.reply(u, rplWhowasUser, d.nick, d.ident, d.host, "*", d.real)
+		s.reply(u, rplWhoisServer, d.nick, s.name, d.at.UTC().Format(time.RFC1123))
+	}
+	if found == 0 {
+		s.reply(u, errWasNoSuchNick, clipParam(nick), "There was no such nickname")
+	}
+	s.reply(u, rplEndOfWhowas, clipParam(nick), "End of WHOWAS")
+}
+
+// onHelp lists the commands.
+func (s *server) onHelp(_ context.Context, u *user, m ircmsg.Message) {
+	topic := "*"
+	if len(m.Params) > 0 && m.Params[0] != "" {
+		topic = clipParam(strings.ToUpper(m.Params[0]))
+	}
+	if _, known := s.table[topic]; topic != "*" && !known {
+		s.reply(u, errHelpNotFound, topic, "There is no help about that")
+		return
+	}
+	s.reply(u, rplHelpStart, topic, "Help of "+s.name)
+	if topic == "*" {
+		line := ""
+		for _, name := range sorted(s.table) {
+			if len(line)+len(name) > maxListBytes {
+				s.reply(u, rplHelp, topic, line)
+				line = ""
+			}
+			line = strings.TrimPrefix(line+" "+name, " ")
+		}
+		s.reply(u, rplHelp, topic, line)
+	} else {
+		s.reply(u, rplHelp, topic, topic+" takes at least "+itoa(s.table[topic].params)+" parameters")
+	}
+	s.reply(u, rplEndOfHelp, topic, "To work with handoffs, say: /msg "+selfNick+" help")
 }
 
 func (s *server) onUserhost(_ context.Context, u *user, m ircmsg.Message) {
@@ -326,63 +395,73 @@ func uptime(d time.Duration) string {
 //
 // spec: rfc1459 §6; rfc2812 §5; ircv3 monitor, sasl-3.1, setname, whox
 const (
-	rplWelcome        = "001"
-	rplYourHost       = "002"
-	rplCreated        = "003"
-	rplMyInfo         = "004"
-	rplISupport       = "005"
-	rplEndOfStats     = "219"
-	rplUModeIs        = "221"
-	rplStatsUptime    = "242"
-	rplLUserClient    = "251"
-	rplLUserUnknown   = "253"
-	rplLUserChannels  = "254"
-	rplLUserMe        = "255"
-	rplAdminMe        = "256"
-	rplAdminLocation1 = "257"
-	rplAdminLocation2 = "258"
-	rplAdminEmail     = "259"
-	rplLocalUsers     = "265"
-	rplGlobalUsers    = "266"
-	rplAway           = "301"
-	rplUserHost       = "302"
-	rplIsOn           = "303"
-	rplUnAway         = "305"
-	rplNowAway        = "306"
-	rplWhoisUser      = "311"
-	rplWhoisServer    = "312"
-	rplEndOfWho       = "315"
-	rplWhoisIdle      = "317"
-	rplEndOfWhois     = "318"
-	rplWhoisChannels  = "319"
-	rplWhoisSpecial   = "320"
-	rplList           = "322"
-	rplListEnd        = "323"
-	rplChannelModeIs  = "324"
-	rplCreationTime   = "329"
-	rplWhoisAccount   = "330"
-	rplNoTopic        = "331"
-	rplTopic          = "332"
-	rplTopicTime      = "333"
-	rplInviting       = "341"
-	rplVersion        = "351"
-	rplWhoReply       = "352"
-	rplNamReply       = "353"
-	rplWhoSpcRpl      = "354"
-	rplEndOfNames     = "366"
-	rplBanList        = "367"
-	rplEndOfBanList   = "368"
-	rplInfo           = "371"
-	rplMOTD           = "372"
-	rplEndOfInfo      = "374"
-	rplMOTDStart      = "375"
-	rplEndOfMOTD      = "376"
-	rplTime           = "391"
-	rplWhoisSecure    = "671"
-	rplMonOnline      = "730"
-	rplMonOffline     = "731"
-	rplMonList        = "732"
-	rplEndOfMonList   = "733"
+	rplWelcome         = "001"
+	rplYourHost        = "002"
+	rplCreated         = "003"
+	rplMyInfo          = "004"
+	rplISupport        = "005"
+	rplEndOfStats      = "219"
+	rplUModeIs         = "221"
+	rplStatsUptime     = "242"
+	rplLUserClient     = "251"
+	rplLUserUnknown    = "253"
+	rplLUserChannels   = "254"
+	rplLUserMe         = "255"
+	rplAdminMe         = "256"
+	rplAdminLocation1  = "257"
+	rplAdminLocation2  = "258"
+	rplAdminEmail      = "259"
+	rplLocalUsers      = "265"
+	rplGlobalUsers     = "266"
+	rplAway            = "301"
+	rplUserHost        = "302"
+	rplIsOn            = "303"
+	rplUnAway          = "305"
+	rplNowAway         = "306"
+	rplWhoisUser       = "311"
+	rplWhowasUser      = "314"
+	rplWhoisServer     = "312"
+	rplEndOfWho        = "315"
+	rplWhoisIdle       = "317"
+	rplEndOfWhois      = "318"
+	rplEndOfWhowas     = "369"
+	rplWhoisChannels   = "319"
+	rplWhoisSpecial    = "320"
+	rplList            = "322"
+	rplListEnd         = "323"
+	rplChannelModeIs   = "324"
+	rplCreationTime    = "329"
+	rplWhoisAccount    = "330"
+	rplNoTopic         = "331"
+	rplTopic           = "332"
+	rplTopicTime       = "333"
+	rplWhoisBot        = "335"
+	rplInviting        = "341"
+	rplInviteList      = "346"
+	rplEndOfInviteList = "347"
+	rplExceptList      = "348"
+	rplEndOfExceptList = "349"
+	rplVersion         = "351"
+	rplWhoReply        = "352"
+	rplNamReply        = "353"
+	rplWhoSpcRpl       = "354"
+	rplEndOfNames      = "366"
+	rplBanList         = "367"
+	rplEndOfBanList    = "368"
+	rplInfo            = "371"
+	rplMOTD            = "372"
+	rplEndOfInfo       = "374"
+	rplMOTDStart       = "375"
+	rplEndOfMOTD       = "376"
+	rplTime            = "391"
+	rplWhoisSecure     = "671"
+	rplHelpStart       = "704"
+	rplHelp            = "705"
+	rplEndOfHelp       = "706"
+	rplMonOnline       = "730"
+	rplMonOffline      = "731"
+	rplMonList         = "732"
+	rplEndOfMonList    = "733"
 
 	errNoSuchNick      = "401"
 	errNoSuchServer    = "402"
@@ -413,5 +492,6 @@ const (
 	errNotOperator     = "482"
 	errUnknownUserMode = "501"
 	errNotYourMode     = "502"
+	errHelpNotFound    = "524"
 	errMonitorListFull = "734"
 )

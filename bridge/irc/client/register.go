@@ -46,6 +46,7 @@ func (s *server) onNick(ctx context.Context, u *user, m ircmsg.Message) {
 		s.spread(u.says("NICK", nick), s.neighbours(u, true))
 		changed := fold(nick) != fold(u.nick)
 		if changed {
+			s.noteDeparted(u)
 			s.tellWatchers(u, false)
 		}
 		s.rename(u, nick)
@@ -117,7 +118,7 @@ func (s *server) register(ctx context.Context, u *user) {
 	s.reply(u, rplWelcome, "Welcome to the "+s.link.cfg.Network+" network, "+u.mask())
 	s.reply(u, rplYourHost, "Your host is "+s.name+", running "+softwareName)
 	s.reply(u, rplCreated, "This server was started "+s.started.UTC().Format(time.RFC1123))
-	s.numeric(u, rplMyInfo, s.name, softwareName, "i", "biklmnostv", "bklov")
+	s.numeric(u, rplMyInfo, s.name, softwareName, "Bi", "Ibeiklmnostv", "Ibeklov")
 	s.isupport(u)
 	s.lusers(u)
 	s.motd(u)
@@ -130,14 +131,18 @@ func (s *server) register(ctx context.Context, u *user) {
 //
 // spec: isupport
 func (s *server) isupport(u *user) {
+	var history []string
+	if s.link.cfg.History {
+		history = []string{"CHATHISTORY=" + itoa(s.link.atOnce(maxHistory)), "MSGREFTYPES=timestamp,msgid"}
+	}
 	for _, tokens := range [][]string{
+		append(history, []string{
+			"AWAYLEN=" + itoa(maxAwayBytes), "CASEMAPPING=ascii", "CHANLIMIT=#:" + itoa(maxChannels), "CHANMODES=Ibe,k,l,imnst",
+			"CHANNELLEN=" + itoa(maxChannelBytes), "CHANTYPES=#", "KICKLEN=" + itoa(maxTopicBytes), "MAXLIST=Ibe:" + itoa(maxBans),
+			"MODES=" + itoa(maxModes), "MONITOR=" + itoa(maxWatched), "NAMELEN=" + itoa(maxRealBytes),
+		}...),
 		{
-			"AWAYLEN=" + itoa(maxAwayBytes), "CASEMAPPING=ascii", "CHATHISTORY=" + itoa(s.link.atOnce(maxHistory)), "CHANLIMIT=#:" + itoa(maxChannels), "CHANMODES=b,k,l,imnst",
-			"CHANNELLEN=" + itoa(maxChannelBytes), "CHANTYPES=#", "KICKLEN=" + itoa(maxTopicBytes), "MAXLIST=b:" + itoa(maxBans),
-			"MODES=" + itoa(maxModes), "MONITOR=" + itoa(maxWatched), "NAMELEN=" + itoa(maxRealBytes), "NETWORK=" + s.link.cfg.Network,
-		},
-		{
-			"MSGREFTYPES=timestamp,msgid", "NICKLEN=" + itoa(maxNickBytes), "PREFIX=(ov)@+", "SAFELIST", "TARGMAX=JOIN:,PART:,KICK:1,NAMES:1,WHOIS:1,PRIVMSG:" + itoa(maxTargets) + ",NOTICE:" + itoa(maxTargets) + ",TAGMSG:1",
+			"BOT=B", "EXCEPTS", "INVEX", "NETWORK=" + s.link.cfg.Network, "NICKLEN=" + itoa(maxNickBytes), "PREFIX=(ov)@+", "SAFELIST", "TARGMAX=JOIN:,PART:,KICK:1,NAMES:1,WHOIS:1,PRIVMSG:" + itoa(maxTargets) + ",NOTICE:" + itoa(maxTargets) + ",TAGMSG:1",
 			"TOPICLEN=" + itoa(maxTopicBytes), "USERLEN=" + itoa(maxIdentBytes), "UTF8ONLY", "WHOX",
 		},
 	} {
@@ -155,7 +160,7 @@ func (s *server) onSetname(_ context.Context, u *user, m ircmsg.Message) {
 		return
 	}
 	u.real = name
-	s.spread(u.says("SETNAME", name), having(capSetname, s.neighbours(u, true)))
+	s.spread(u.says("SETNAME", name), having(capSetname, s.observers(u, true)))
 }
 
 // maxAwayBytes bounds the reason of an absence.
@@ -179,7 +184,7 @@ func (s *server) onAway(_ context.Context, u *user, m ircmsg.Message) {
 		notice = u.says("AWAY", why)
 	}
 	if changed {
-		s.spread(notice, having(capAwayNotify, s.neighbours(u, false)))
+		s.spread(notice, having(capAwayNotify, s.observers(u, false)))
 		s.changed(u, bridge.PresenceChange{Away: why})
 	}
 }
@@ -201,6 +206,7 @@ const (
 	capPlayback
 	capEcho
 	capExtendedJoin
+	capExtendedMonitor
 	capAct
 	capHandoff
 	capMsgsig
@@ -237,6 +243,7 @@ func capabilities() []offered {
 		{"draft/event-playback", capPlayback, ""},
 		{"echo-message", capEcho, ""},
 		{"extended-join", capExtendedJoin, ""},
+		{"extended-monitor", capExtendedMonitor, ""},
 		{"freeq.at/act", capAct, ""},
 		{"freeq.at/handoff", capHandoff, ""},
 		{"freeq.at/msgsig", capMsgsig, ""},
@@ -266,11 +273,16 @@ func (c capability) names() []string {
 	return names
 }
 
+// offers returns the capabilities that the configuration allows.
+func (l *Link) offers() []offered {
+	return slices.DeleteFunc(capabilities(), func(o offered) bool { return !l.cfg.History && o.bit&(capHistory|capPlayback) != 0 })
+}
+
 // listed returns all capabilities, with their values if the version has some. The
 // mechanisms are the ones of the connection.
 func (l *Link) listed(version int, mechanisms []string) []string {
 	var names []string
-	for _, o := range capabilities() {
+	for _, o := range l.offers() {
 		if o.bit == capSASL {
 			o.value = strings.Join(mechanisms, ",")
 		}
@@ -319,18 +331,18 @@ const versionWithValues = 302
 
 // change reads a CAP REQ: what to add, what to take away. It is refused as a whole
 // where one of its names is not known.
-func (c capability) change(request string) (after capability, ok bool) {
+func (c capability) change(request string, offers []offered) (after capability, ok bool) {
 	after = c
 	for name := range strings.FieldsSeq(request) {
 		name, off := strings.CutPrefix(name, "-")
-		at := slices.IndexFunc(capabilities(), func(o offered) bool { return o.name == name })
+		at := slices.IndexFunc(offers, func(o offered) bool { return o.name == name })
 		switch {
 		case at < 0:
 			return c, false
 		case off:
-			after &^= capabilities()[at].bit
+			after &^= offers[at].bit
 		default:
-			after |= capabilities()[at].bit
+			after |= offers[at].bit
 		}
 	}
 	return after, true

@@ -164,7 +164,7 @@ func (s *server) follow(c bridge.PresenceChange) {
 		if u.away != "" {
 			notice = u.says("AWAY", u.away)
 		}
-		s.spread(notice, having(capAwayNotify, s.neighbours(u, false)))
+		s.spread(notice, having(capAwayNotify, s.observers(u, false)))
 	}
 }
 

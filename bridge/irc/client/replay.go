@@ -57,6 +57,7 @@ type step struct {
 	tags  map[string]string // nil for a client that reads no steps
 	line  string            // for a client that reads no steps; "" for any other
 	name  string            // what its actor is called
+	lines []federation.Line // of a message that the client was sent, for the history
 }
 
 // acked says up to where a client has what it was sent.
@@ -94,7 +95,7 @@ func (s *server) bring(ctx context.Context, r *replay) {
 	wake, unsubscribe := s.link.ports.Wakes.Subscribe(bridge.DIDTopic(r.of))
 	defer unsubscribe()
 	at := &reading{}
-	defer func() { s.keep(context.WithoutCancel(ctx), r, at) }()
+	defer func() { s.keepPosition(context.WithoutCancel(ctx), r, at) }()
 	for ctx.Err() == nil {
 		wait, err := s.next(ctx, r, at)
 		if err != nil && ctx.Err() == nil {
@@ -148,7 +149,7 @@ func (s *server) next(ctx context.Context, r *replay, at *reading) (time.Duratio
 		}
 	}
 	if len(at.ahead) == 0 {
-		s.keep(ctx, r, at)
+		s.keepPosition(ctx, r, at)
 	}
 	entries, err := s.page(ctx, r, at)
 	if lost, ok := errors.AsType[*federation.CursorError](err); ok {
@@ -174,12 +175,12 @@ func (s *server) next(ctx context.Context, r *replay, at *reading) (time.Duratio
 		return 0, context.Canceled
 	}
 	var kept fault.Group
-	kept.Go(func() { s.keep(ctx, r, at) })
+	kept.Go(func() { s.keepPosition(ctx, r, at) })
 	if full {
 		s.readAhead(ctx, r, at, end)
 	}
 	kept.Wait()
-	return 0, s.awaitAcks(ctx, r, at, end)
+	return 0, s.awaitAcks(ctx, r, at, page, end)
 }
 
 // begin finds out how far the device has read.
@@ -271,10 +272,10 @@ func (s *server) sendPage(r *replay, page []step, batched bool) {
 		ref = s.reference()
 		s.put(u, tells(s.name, "BATCH", "+"+ref, batchType), "")
 	}
-	for _, e := range page {
+	for i, e := range page {
 		ev := e.entry.Event
 		if e.entry.Text != nil {
-			s.sendText(u, e, ref)
+			page[i].lines = s.sendText(u, e, ref)
 			continue
 		}
 		target := ev.Venue
@@ -296,27 +297,35 @@ func (s *server) sendPage(r *replay, page []step, batched bool) {
 	s.put(u, says("", "PING", r.token), "")
 }
 
-// sendText writes the lines of a message that the client was not sent before.
-func (s *server) sendText(u *user, e step, ref string) {
-	for _, m := range s.lines(u, *e.entry.Text, e.name) {
+// sendText writes the lines of a message that the client was not sent before. It returns the lines
+// that the history keeps.
+func (s *server) sendText(u *user, e step, ref string) (kept []federation.Line) {
+	t := *e.entry.Text
+	for _, m := range s.lines(u, t, e.name) {
+		if s.keeps(m) && t.Fields[federation.Unkept] == "" {
+			kept = append(kept, lineOf(m, federation.Place{Venue: federation.PrivateVenue(u.account, t.Author)}, t.Author, u.account))
+		}
 		if m.batch = ref; u.seen.Add(m.msgid) {
 			s.put(u, m, "")
 		}
 	}
+	return kept
 }
 
 // awaitAcks waits until the client has the page. The acknowledgements of a departing client
-// count.
-func (s *server) awaitAcks(ctx context.Context, r *replay, at *reading, end federation.Cursor) error {
+// count. The history has the messages of the page before the inbox is advanced.
+func (s *server) awaitAcks(ctx context.Context, r *replay, at *reading, page []step, end federation.Cursor) error {
 	for {
 		select {
 		case a := <-r.acks:
+			s.keepTexts(ctx, page)
 			if at.acknowledged(a, end) {
 				return nil
 			}
-			s.keep(ctx, r, at)
+			s.keepPosition(ctx, r, at)
 		case <-ctx.Done():
 			for len(r.acks) > 0 {
+				s.keepTexts(context.WithoutCancel(ctx), page)
 				at.acknowledged(<-r.acks, end)
 			}
 			return context.Canceled
@@ -333,10 +342,10 @@ func (at *reading) acknowledged(a acked, end federation.Cursor) bool {
 	return a.whole
 }
 
-// keep keeps how far a client is. Of a whole page that is done while it reads the next one:
+// keepPosition keeps how far a client is. Of a whole page that is done while it reads the next one:
 // if the gateway ends before, the page comes again. If it fails it is tried again
 // after the next page, or once the client leaves.
-func (s *server) keep(ctx context.Context, r *replay, at *reading) {
+func (s *server) keepPosition(ctx context.Context, r *replay, at *reading) {
 	if at.owed == "" {
 		return
 	}

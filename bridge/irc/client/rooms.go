@@ -34,7 +34,7 @@ func (s *server) visible(u *user, name string) (venue string, c *channel) {
 	return venue, c
 }
 
-func (s *server) onJoin(_ context.Context, u *user, m ircmsg.Message) {
+func (s *server) onJoin(ctx context.Context, u *user, m ircmsg.Message) {
 	if m.Params[0] == "0" {
 		for venue, c := range u.channels {
 			s.part(u, venue, c, "")
@@ -50,30 +50,33 @@ func (s *server) onJoin(_ context.Context, u *user, m ircmsg.Message) {
 		if i < len(keys) {
 			key = keys[i]
 		}
-		s.join(u, name, key)
+		if venue, c := s.join(u, name, key); c != nil {
+			s.replayOnJoin(ctx, u, venue, c)
+		}
 	}
 }
 
-// join brings a client into a channel, which is made if it is not there.
-func (s *server) join(u *user, name, key string) {
+// join brings a client into a channel, which is made if it is not there. It returns no channel if the
+// client did not join one.
+func (s *server) join(u *user, name, key string) (venue string, joined *channel) {
 	venue, ok := channelName(name)
 	c := s.channels[venue]
 	switch {
 	case !ok:
 		s.reply(u, errNoSuchChannel, clipParam(name), "No such channel")
-		return
+		return "", nil
 	case u.channels[venue] != nil:
-		return
+		return "", nil
 	case len(u.channels) >= maxChannels, c == nil && len(s.channels) >= maxRooms:
 		s.reply(u, errTooManyChannels, name, "You have joined too many channels")
-		return
+		return "", nil
 	case c == nil:
 		c = newChannel(name, time.Now())
 		s.channels[venue] = c
 	}
 	if numeric, why := c.bars(u, key, u.invited[venue]); numeric != "" {
 		s.reply(u, numeric, c.name, why)
-		return
+		return "", nil
 	}
 	delete(u.invited, venue)
 	first := len(c.members) == 0 && !c.lasting
@@ -83,6 +86,7 @@ func (s *server) join(u *user, name, key string) {
 	}
 	u.channels[venue] = c
 	s.welcome(u, c)
+	return venue, c
 }
 
 // bars returns why a client may not come into a channel, "" if it may.
@@ -90,7 +94,7 @@ func (c *channel) bars(u *user, key string, invited bool) (numeric, why string) 
 	switch {
 	case invited || c.operators[u.account] && u.account != "":
 		return "", ""
-	case c.modes['i']:
+	case c.modes['i'] && !c.lists('I', u):
 		return errInviteOnly, "Cannot join channel (+i)"
 	case c.banned(u):
 		return errBanned, "Cannot join channel (+b)"

@@ -248,7 +248,7 @@ func (s *server) loggedIn(ctx context.Context, u *user, did federation.DID, name
 	s.reply(u, rplLoggedIn, u.whole(), string(did), "You are now logged in as "+string(did))
 	s.reply(u, rplSASLSuccess, "SASL authentication successful")
 	if u.welcome {
-		s.spread(u.tells("ACCOUNT", string(did)), having(capAccountNotify, s.neighbours(u, true)))
+		s.spread(u.tells("ACCOUNT", string(did)), having(capAccountNotify, s.observers(u, true)))
 	}
 	s.renamed(u) // its text has another author from now on
 	s.startReplay(ctx, u)

@@ -52,6 +52,8 @@ type server struct {
 	listed    []string                                               // capabilities, as clients were told them
 	batches   uint64                                                 // given out
 
+	departed []departed // users that left, for WHOWAS
+
 	lookups chan struct{} // one token for each inquiry into the past
 
 	chat chan *chatLine // of channels that links relay, to be filed in this order

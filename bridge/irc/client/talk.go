@@ -116,13 +116,26 @@ func (s *server) sayIn(ctx context.Context, u *user, m message) {
 	if c == nil || !c.speaks(u) {
 		return
 	}
-	m.params[0] = c.name
+	m.params[0], m.at = c.name, c.stamp(m.at)
 	to := c.others(u)
 	if m.command == "TAGMSG" {
 		to = having(capTags, to)
 	}
 	s.spread(m, to)
-	if m.command == "TAGMSG" || !s.toLinks(ctx, u, venue, m) {
+	if u.work != nil && len(u.later) == 0 { // the line for people of a step: each link writes its own
+		s.echo(u, m)
+		return
+	}
+	var kept *federation.Line
+	if s.keeps(m) {
+		line := lineOf(m, s.bufferOf(venue, c).place, s.author(u), "")
+		kept = &line
+	}
+	switch {
+	case m.command != "TAGMSG" && s.toLinks(ctx, u, venue, m, kept):
+	case kept != nil:
+		s.keepThen(ctx, u, *kept, func() { s.echo(u, m) })
+	default:
 		s.echo(u, m)
 	}
 }
@@ -152,10 +165,12 @@ func (s *server) sayTo(ctx context.Context, u *user, m message) {
 	default:
 		s.send(to, m)
 	}
-	s.echo(u, m)
-	if to.away != "" && m.command == "PRIVMSG" {
-		s.reply(u, rplAway, to.nick, to.away)
-	}
+	s.keepPrivate(ctx, u, to, m, func() {
+		s.echo(u, m)
+		if to.away != "" && m.command == "PRIVMSG" {
+			s.reply(u, rplAway, to.nick, to.away)
+		}
+	})
 }
 
 // self returns the source of what the gateway itself says.
@@ -184,6 +199,7 @@ const didTag = "freeq.at/did"
 type message struct {
 	source   string
 	account  string            // that the sender is logged in to on this server; "" for none
+	bot      bool              // the sender says that it is a program
 	did      string            // that the sender proved on another network; "" for none
 	tags     map[string]string // by full name; client-only ones, which are passed on
 	msgid    string            // "" for none
@@ -223,6 +239,9 @@ func (m message) line(c capability, label string, now time.Time) []byte {
 		}
 		if m.did != "" {
 			out.SetTag(didTag, m.did)
+		}
+		if m.bot {
+			out.SetTag("bot", "")
 		}
 	}
 	if c.has(capTime) {

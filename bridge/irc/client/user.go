@@ -35,6 +35,7 @@ type user struct {
 
 	away      string // why it is; "" while it is not
 	invisible bool
+	bot       bool                // it says that it is a program
 	channels  map[string]*channel // by venue
 	invited   map[string]bool     // venues that it may come into
 	watching  map[string]bool     // folded nicks
@@ -93,7 +94,7 @@ func (u *user) accountName() string {
 // says returns a message of this client's whose last parameter is text.
 func (u *user) says(command string, params ...string) message {
 	m := says(u.mask(), command, params...)
-	m.account = string(u.account)
+	m.account, m.bot = string(u.account), u.bot
 	return m
 }
 
@@ -138,7 +139,7 @@ const (
 	maxChannelBytes = 64   // of a name
 	maxChannels     = 50   // that one client is in
 	maxRooms        = 8192 // channels at a time, at some hundred bytes each
-	maxBans         = 64   // of one channel
+	maxBans         = 64   // masks in the lists of one channel
 	maxKeyBytes     = 32
 	maxInvited      = 64 // channels that one client is invited to at a time
 	maxOperators    = 64 // DIDs that are operators of one channel again when they come back
@@ -162,7 +163,7 @@ func (m member) prefix(all bool) string {
 	return ""
 }
 
-// ban is one mask whose clients stay out.
+// ban is one mask of a list of a channel.
 type ban struct {
 	mask, by string
 	at       time.Time
@@ -172,21 +173,22 @@ type ban struct {
 type channel struct {
 	name      string
 	made      time.Time
-	lasting   bool // it is one of the configuration: there without members, and without operators
+	last      time.Time // of its newest message, see stamp
+	lasting   bool      // it is one of the configuration: there without members, and without operators
 	members   map[*user]*member
 	topic     string
 	topicBy   string
 	topicAt   time.Time
 	modes     map[byte]bool // of i, m, n, s and t
 	key       string
-	limit     int // members; 0 for none
-	bans      []ban
+	limit     int                     // members; 0 for none
+	masks     map[byte][]ban          // by mode, see maskLists
 	operators map[federation.DID]bool // when they come back
 }
 
 func newChannel(name string, now time.Time) *channel {
 	return &channel{
-		name: name, made: now, members: map[*user]*member{}, modes: map[byte]bool{'n': true, 't': true},
+		name: name, made: now, members: map[*user]*member{}, masks: map[byte][]ban{}, modes: map[byte]bool{'n': true, 't': true},
 		operators: map[federation.DID]bool{},
 	}
 }
@@ -211,10 +213,13 @@ func (c *channel) others(not *user) iter.Seq[*user] {
 	}
 }
 
-// banned reports whether a client is kept out.
-func (c *channel) banned(u *user) bool {
-	return slices.ContainsFunc(c.bans, func(b ban) bool { return u.matches(b.mask) })
+// lists reports whether a list of masks names a client.
+func (c *channel) lists(mode byte, u *user) bool {
+	return slices.ContainsFunc(c.masks[mode], func(b ban) bool { return u.matches(b.mask) })
 }
+
+// banned reports whether a client is kept out.
+func (c *channel) banned(u *user) bool { return c.lists('b', u) && !c.lists('e', u) }
 
 // speaks reports whether a client may say something in a channel.
 func (c *channel) speaks(u *user) bool {

@@ -51,7 +51,7 @@ func (s *session) onChat(ctx context.Context, m *said, here string) {
 		text = strings.ReplaceAll(text, `\n`, "\n")
 	}
 	chat := &irc.Chat{
-		Venue: here, Command: "PRIVMSG", Text: text, Line: string(line), Refs: refsIn(m.Tags), Formatting: s.link.cfg.Formatting,
+		Venue: here, Command: "PRIVMSG", Text: text, Line: string(line), Refs: refsIn(m.Tags), Formatting: s.link.cfg.Formatting, History: s.link.cfg.History,
 		Arrival: federation.Arrival{Network: network, Link: s.link.cfg.Name, Name: m.From, MessageID: m.MsgID, Received: time.Now()},
 	}
 	if from := s.theirs.named(m.From); from != nil {
@@ -108,6 +108,10 @@ func (s *session) relay(ctx context.Context, in *inbound) (note func()) {
 
 // chatRow makes the row of text in a channel.
 func (l *Link) chatRow(ctx context.Context, t federation.Text) (*row, error) {
+	t, err := irc.Answering(ctx, l.deps.Ports, l.cfg.Name, t)
+	if err != nil {
+		return nil, err
+	}
 	shown, err := l.signer(ctx, t.Author)
 	return &row{step: t.ID, did: t.Author, shown: shown, name: t.Arrival.Name, venue: l.channels.Out(t.Venue), text: &t, done: make(chan error, 1)}, err
 }
@@ -122,10 +126,7 @@ func (s *session) deliverChat(r *row) {
 	from := s.speaker(r.did, r.shown, r.name, r.venue)
 	m := &said{
 		Type: typePrivmsg, From: from.Nick, Target: r.venue, Text: text,
-		Account: string(from.Shown), MsgID: r.step.String(), Tags: map[string]string{},
-	}
-	if !r.text.About.IsZero() {
-		m.Tags[irc.RefTag] = r.text.About.String()
+		Account: string(from.Shown), MsgID: r.step.String(), Tags: irc.TextRefs(*r.text),
 	}
 	s.queueProved(lines, &proof{id: m.MsgID, message: m, row: r}, "")
 	if r.unproven == 0 {
@@ -160,7 +161,7 @@ func (s *session) onWords(m *said, to federation.DID) {
 	if m.Text == "" || s.Steps.Full() {
 		return
 	}
-	words := &irc.Words{To: to, Text: m.Text, Refs: refsIn(m.Tags), Formatting: s.link.cfg.Formatting, Arrival: federation.Arrival{
+	words := &irc.Words{To: to, Text: m.Text, Refs: refsIn(m.Tags), Formatting: s.link.cfg.Formatting, History: s.link.cfg.History, Arrival: federation.Arrival{
 		Network: network, Link: s.link.cfg.Name, Name: m.From, MessageID: m.MsgID, Received: time.Now(),
 	}}
 	if from := s.theirs.named(m.From); from != nil {
@@ -238,10 +239,7 @@ func (s *session) deliverText(r *row) {
 	from := s.speaker(r.did, r.shown, r.name, "")
 	for i, text := range irc.TextLines(*r.text, r.name, s.self().Nick, s.link.cfg.Formatting) {
 		id := textID(*r.text, i)
-		m := &said{Type: typePrivmsg, From: from.Nick, Target: target, Text: text, Account: string(from.Shown), MsgID: id, Reader: string(r.to), Tags: map[string]string{}}
-		if !r.text.About.IsZero() {
-			m.Tags[irc.RefTag] = r.text.About.String()
-		}
+		m := &said{Type: typePrivmsg, From: from.Nick, Target: target, Text: text, Account: string(from.Shown), MsgID: id, Reader: string(r.to), Tags: irc.TextRefs(*r.text)}
 		if r.guest != "" {
 			s.put(control, m) // before the question
 			continue

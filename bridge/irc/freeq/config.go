@@ -40,6 +40,7 @@ type Config struct {
 	Channels      []string  `toml:"channels"`       // of this federation there, as [irc.ParseChannels] reads them; the first for offers that name none
 	RelayChat     []string  `toml:"relay_chat"`     // channels whose text is exchanged with other links that list them
 	Formatting    bool      `toml:"formatting"`     // text keeps its colours and other formatting, in both directions
+	History       bool      `toml:"history"`        // the history of the listener keeps text of this link
 	NickSuffix    string    `toml:"nick_suffix"`    // appended to the nick of everybody from elsewhere
 	Summaries     bool      `toml:"summaries"`      // a readable PRIVMSG for each step
 }
@@ -50,6 +51,7 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		Formatting:    true,
+		History:       true,
 		Transport:     Exec,
 		DialCommand:   []string{"dumbpipe", "connect", "--custom-alpn", "utf8:freeq/s2s/1", ticketMark},
 		ListenCommand: []string{"dumbpipe", "listen", "--ipv4-addr", listenMark, "--custom-alpn", "utf8:freeq/s2s/1"},

@@ -33,7 +33,7 @@ func (s *session) onChat(ctx context.Context, m ircmsg.Message, from *user) bool
 	}
 	_, messageID := m.GetTag("msgid")
 	s.enter(&inbound{user: m.Source, account: from.account, chat: &irc.Chat{
-		From: from.signer, Venue: here, Command: m.Command, Text: m.Params[1], Line: s.reading, Refs: irc.RefsIn(m.AllTags()), Formatting: s.link.cfg.Formatting,
+		From: from.signer, Venue: here, Command: m.Command, Text: m.Params[1], Line: s.reading, Refs: irc.RefsIn(m.AllTags()), Formatting: s.link.cfg.Formatting, History: s.link.cfg.History,
 		Arrival: federation.Arrival{
 			Network: network, Link: s.link.cfg.Name, Name: from.nick, User: from.ident, MessageID: messageID, Received: time.Now(),
 		},
@@ -105,7 +105,7 @@ var _ bridge.Messenger = (*Link)(nil)
 func (s *session) onWords(m ircmsg.Message, from *user, to federation.DID) {
 	_, messageID := m.GetTag("msgid")
 	s.enter(&inbound{user: m.Source, account: from.account, words: &irc.Words{
-		From: from.signer, To: to, Text: m.Params[1], Line: s.reading, Refs: irc.RefsIn(m.AllTags()), Formatting: s.link.cfg.Formatting,
+		From: from.signer, To: to, Text: m.Params[1], Line: s.reading, Refs: irc.RefsIn(m.AllTags()), Formatting: s.link.cfg.Formatting, History: s.link.cfg.History,
 		Arrival: federation.Arrival{Network: network, Link: s.link.cfg.Name, Name: from.nick, User: from.ident, MessageID: messageID, Received: time.Now()},
 	}})
 }

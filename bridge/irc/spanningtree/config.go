@@ -29,6 +29,7 @@ type Config struct {
 	Channels           []string           `toml:"channels"`            // of this federation on that network, as [irc.ParseChannels] reads them; the first for offers that name none
 	RelayChat          []string           `toml:"relay_chat"`          // channels whose text is exchanged with other links that list them
 	Formatting         bool               `toml:"formatting"`          // text keeps its colours and other formatting, in both directions
+	History            bool               `toml:"history"`             // the history of the listener keeps text of this link
 	Dialect            federation.Dialect `toml:"dialect"`             // of offers that enter here from networks without tags
 	Nick               string             `toml:"nick"`                // the gateway's own user
 	NickSuffix         string             `toml:"nick_suffix"`         // appended to an agent's nick
@@ -39,7 +40,7 @@ type Config struct {
 // that it leaves empty are required, except nick_suffix, one of address and listen,
 // and tls_fingerprint without tls.
 func DefaultConfig() Config {
-	return Config{Formatting: true, Dialect: federation.HandoffTags, Nick: "Baton", Summaries: true}
+	return Config{Formatting: true, History: true, Dialect: federation.HandoffTags, Nick: "Baton", Summaries: true}
 }
 
 // maxChannelBytes bounds the name of a channel, as InspIRCd ships.

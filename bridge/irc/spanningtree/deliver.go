@@ -93,6 +93,10 @@ func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 // DeliverText implements [bridge.TextLink].
 func (l *Link) DeliverText(ctx context.Context, t federation.Text) error {
 	if t.InChannel() {
+		t, err := irc.Answering(ctx, l.ports, l.cfg.Name, t)
+		if err != nil {
+			return err
+		}
 		return l.pass(ctx, l.chatRow(t))
 	}
 	r, err := l.textRow(ctx, t)

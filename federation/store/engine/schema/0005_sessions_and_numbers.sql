@@ -392,6 +392,26 @@ SELECT t.item + 13510798882111488, d.n, t.n, t.at, t.reason FROM attempt_before 
 
 -- The program drops the tables and columns that were converted, after the tables of a network were.
 
+-- Chat ------------------------------------------------------------------------------------
+
+-- What people said on the listener for IRC clients, and on the links whose channels it relays.
+-- retention.chat says how long a line stays.
+CREATE TABLE line (
+    n         INTEGER PRIMARY KEY, -- order of filing
+    place     TEXT    NOT NULL,    -- as event.place
+    at        INTEGER NOT NULL,    -- when it was said
+    id        TEXT    NOT NULL,    -- of the message
+    author    TEXT    NOT NULL,    -- DID
+    recipient TEXT,                -- DID, of a private line; NULL in a channel
+    body      TEXT    NOT NULL,    -- JSON of the members that no other column has
+    UNIQUE (place, id)
+) STRICT;
+
+CREATE INDEX line_place ON line (place, at, n);
+CREATE INDEX line_at ON line (at);
+CREATE INDEX line_author ON line (author, at);
+CREATE INDEX line_recipient ON line (recipient, at) WHERE recipient IS NOT NULL;
+
 -- Views for people, described in deploy/README.md. The program does not read them.
 
 CREATE VIEW handoffs AS
@@ -412,3 +432,6 @@ SELECT CASE d.kind WHEN 'link' THEN d.name WHEN 'webhook' THEN coalesce(w.url, d
     CASE WHEN f.code <> '' THEN f.code ELSE f.reason END AS reason, strftime('%Y-%m-%dT%H:%M:%SZ', (CASE WHEN f.ended = 0 THEN f.queued ELSE f.ended END) / 1000000000, 'unixepoch') AS since
 FROM delivery f JOIN destination d ON d.n = f.destination LEFT JOIN webhook w ON 'webhook/' || w.id = d.name LEFT JOIN event e ON e.seq = f.item
     LEFT JOIN notice x ON x.n = f.item - 4503599627370496 LEFT JOIN document o ON o.n = f.item - 13510798882111488;
+
+CREATE VIEW chat AS
+SELECT place, strftime('%Y-%m-%dT%H:%M:%SZ', at / 1000000000, 'unixepoch') AS said, id, author, recipient, body ->> 'command' AS command, body ->> 'text' AS text FROM line;

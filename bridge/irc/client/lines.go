@@ -1,0 +1,164 @@
+package client
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"baton/bridge/irc"
+	"baton/federation"
+)
+
+// typingTag says that a user writes. No history keeps that.
+//
+// spec: ircv3 typing
+const typingTag = "+typing"
+
+// keeps reports whether a message of a client enters the history. Tags without text do if they mean
+// something later, as a reaction does.
+func (s *server) keeps(m message) bool {
+	_, typing := m.tags[typingTag]
+	return s.link.cfg.History && (m.command != "TAGMSG" || !typing)
+}
+
+// stamp returns the time of a message in a channel. It is later than that of each message before it,
+// also if the message was on its way for long: a client that goes on from any message misses none.
+func (c *channel) stamp(at time.Time) time.Time {
+	if next := c.last.Truncate(timePrecision).Add(timePrecision); at.Before(next) {
+		at = next
+	}
+	c.last = at
+	return at
+}
+
+// lineOf returns a message as the history keeps it.
+func lineOf(m message, place federation.Place, author, to federation.DID) federation.Line {
+	l := federation.Line{
+		Mark: federation.Mark{At: m.at}, ID: m.msgid, Place: place, Author: author, To: to,
+		Command: m.command, Source: m.source, Account: m.account, Proved: m.did, Tags: m.tags,
+	}
+	if m.command != "TAGMSG" {
+		l.Text = m.params[1]
+	}
+	return l
+}
+
+// author returns the DID under which the history has the text of a client, "" if it has none.
+func (s *server) author(u *user) federation.DID {
+	if u.account == "" && s.link.ports.Messages == nil {
+		return ""
+	}
+	return s.relayedAs(u)
+}
+
+// keep files a line for the history. Chat goes on if the record cannot be written.
+func (s *server) keep(ctx context.Context, l federation.Line) {
+	if _, err := s.link.deps.Record.KeepLine(ctx, l); err != nil {
+		s.log.LogAttrs(ctx, slog.LevelError, "line not kept in the history", slog.Any("err", err))
+	}
+}
+
+// keepThen has the client's reader file a line of the client, and does something after that.
+func (s *server) keepThen(ctx context.Context, u *user, l federation.Line, note func()) {
+	s.wait(ctx, u, &later{do: func(ctx context.Context) { s.keep(ctx, l) }, note: note})
+}
+
+// keepPrivate files a private line between two clients, if one of them has an account. The next user
+// of a guest's nick must not read what the guest wrote.
+func (s *server) keepPrivate(ctx context.Context, u, to *user, m message, note func()) {
+	if !s.keeps(m) || u.account == "" && to.account == "" || u.work != nil && len(u.later) == 0 {
+		note()
+		return
+	}
+	author, other := s.author(u), s.author(to)
+	s.keepThen(ctx, u, lineOf(m, federation.Place{Venue: federation.PrivateVenue(author, other)}, author, other), note)
+}
+
+// keepTexts files the messages of a page of an inbox that the client has.
+func (s *server) keepTexts(ctx context.Context, page []step) {
+	for _, e := range page {
+		for _, l := range e.lines {
+			s.keep(ctx, l)
+		}
+	}
+}
+
+// loadStamps reads the time of the newest line of each permanent channel.
+func (s *server) loadStamps(ctx context.Context) error {
+	if !s.link.cfg.History {
+		return nil
+	}
+	for venue, c := range s.channels {
+		last, err := s.link.deps.Record.Lines(ctx, federation.Stretch{Place: s.bufferOf(venue, c).place, Newest: true}, 1)
+		if err != nil {
+			return err
+		}
+		for _, l := range last {
+			c.last = l.Mark.At
+		}
+	}
+	return nil
+}
+
+// retoldLine returns a line of the history as a client is sent it.
+func retoldLine(l federation.Line, target string) message {
+	m := message{source: l.Source, account: l.Account, did: l.Proved, tags: l.Tags, msgid: l.ID, at: l.Mark.At, command: l.Command, params: []string{target}}
+	if l.Command != "TAGMSG" {
+		m.params, m.trailing = append(m.params, l.Text), true
+	}
+	return m
+}
+
+// replayOnJoin sends the last lines of a channel to a client that cannot ask for them.
+func (s *server) replayOnJoin(ctx context.Context, u *user, venue string, c *channel) {
+	if s.link.cfg.ReplayOnJoin == 0 || u.caps.has(capHistory) {
+		return
+	}
+	b := s.bufferOf(venue, c)
+	part := federation.Stretch{Place: b.place, After: federation.Mark{At: b.since}, Before: federation.Mark{At: c.stamp(time.Now())}, Newest: true}
+	var found []federation.Line
+	s.wait(ctx, u, &later{
+		do: func(ctx context.Context) {
+			var err error
+			if found, err = s.link.deps.Record.Lines(ctx, part, s.link.atOnce(s.link.cfg.ReplayOnJoin)); err != nil {
+				s.log.LogAttrs(ctx, slog.LevelError, "history not read", slog.Any("err", err))
+			}
+		},
+		note: func() {
+			for _, l := range found {
+				if l.Command == "TAGMSG" {
+					continue
+				}
+				m := retoldLine(l, c.name)
+				if !u.caps.has(capTime) && m.command == "PRIVMSG" {
+					m.params[1] = timed(m.params[1], m.at)
+				}
+				s.send(u, m)
+			}
+		},
+	})
+}
+
+// timed returns a line with the time at which it was said, for a client without that capability.
+func timed(text string, at time.Time) string {
+	const action = "\x01ACTION "
+	clock := "[" + at.UTC().Format(time.TimeOnly) + "] "
+	if len(text) > len(action) && text[:len(action)] == action {
+		return action + clock + text[len(action):]
+	}
+	return clock + text
+}
+
+// chatLineOf returns text of another link as the members of its channel are sent it, and the place of
+// the channel; false if there is no such channel.
+func (s *server) chatLineOf(t federation.Text) (m message, place federation.Place, there bool) {
+	c := s.channels[t.Venue]
+	if c == nil {
+		return m, place, false
+	}
+	command, text := irc.ChatLine(t, s.link.cfg.Formatting)
+	m = s.byText(says(s.speaker(t.Author, t.Arrival.Name), command, c.name, text), t)
+	m.msgid, m.at = t.ID.String(), c.stamp(t.Arrival.Received)
+	m.tags = irc.TextRefs(t)
+	return m, s.bufferOf(t.Venue, c).place, true
+}
