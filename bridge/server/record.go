@@ -193,7 +193,7 @@ func Prune(ctx context.Context, record *registry.Record, keep Retention, now tim
 // may return. It deletes the history of chat, which has copies of both.
 func pruneText(ctx context.Context, record *registry.Record, keep Retention, now time.Time) error {
 	if keep.Chat > 0 {
-		if _, err := inBatches(pruneBatch, func(limit int) (int, error) { return record.PruneLines(ctx, now.Add(-keep.Chat), limit) }); err != nil {
+		if _, err := inBatches(func(limit int) (int, error) { return record.PruneLines(ctx, now.Add(-keep.Chat), limit) }); err != nil {
 			return fmt.Errorf("history of chat: %w", err)
 		}
 	}

@@ -270,8 +270,9 @@ func (l *Link) readCard(ctx context.Context) error {
 func (l *Link) declare(ctx context.Context, c *card) error {
 	can := slices.Compact(slices.Sorted(slices.Values(append(c.skills(), l.cfg.Claims...))))
 	known, err := l.deps.Record.Declaration(ctx, l.did)
-	if err == nil && !slices.Equal(known, can) {
-		err = l.deps.Record.Declare(ctx, l.did, can, time.Now())
+	if err == nil && !slices.Equal(known.Caps, can) {
+		known.DID, known.Caps, known.At = l.did, can, time.Now()
+		err = l.deps.Record.Declare(ctx, known)
 	}
 	return err
 }
