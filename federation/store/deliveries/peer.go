@@ -125,9 +125,9 @@ func (s *Outboxes) PeerBacklogs(ctx context.Context) ([]federation.PeerBacklog, 
 	return all, nil
 }
 
-// PeerQueue returns the first limit deliveries to a peer in their order, without their documents: those that
-// were queued at or before a time, all with the zero time. Items of documents are the last ones. The sum keeps the planner from an
-// index by destination, which is in no such order.
+// PeerQueue returns the first limit deliveries to a peer in their order, without their documents. It
+// leaves out deliveries queued after a time, and none at the zero time. Items of documents are the last
+// ones. The sum keeps the planner from an index by destination, which is in no such order.
 func (s *Outboxes) PeerQueue(ctx context.Context, peer string, before time.Time, limit int) ([]federation.PeerDelivery, error) {
 	pending, err := engine.Rows(ctx, s.db.Reads(), scanPeerDelivery, `SELECT `+peerColumns(`''`)+` FROM delivery f CROSS JOIN destination d JOIN document r ON r.n = f.item - `+queue.DocumentBase+`
 		WHERE f.item >= `+queue.DocumentBase+` AND f.destination + 0 = `+ofName+` AND d.n = f.destination AND f.state = 'waiting'
