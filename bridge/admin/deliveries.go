@@ -216,7 +216,14 @@ func (o *Operator) settle(ctx context.Context, f federation.WaitingFilter, verb 
 			return 0, err
 		}
 		if waiting += len(page); waiting == 0 {
-			return 0, errNone("pending delivery " + strings.TrimSpace(f.ID+" to "+cmp.Or(f.Link, f.Peer, "anyone")))
+			none := "pending delivery"
+			if f.ID != "" {
+				none += " of " + f.ID
+			}
+			if to := cmp.Or(f.Link, f.Peer); to != "" {
+				none += " to " + to
+			}
+			return 0, errNone(none)
 		}
 		for _, w := range page {
 			destinations[w.To()] = true

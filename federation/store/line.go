@@ -61,7 +61,7 @@ func (s *Record) Lines(ctx context.Context, part federation.Stretch, limit int) 
 		}
 		l.Mark.At = engine.Moment(at)
 		var b lineBody
-		if err := json.Unmarshal(body, &b); err != nil {
+		if err := federation.DecodeJSON(body, &b); err != nil {
 			return l, fmt.Errorf("line %d: %w", l.Mark.N, err)
 		}
 		l.Command, l.Source, l.Text, l.Account, l.Proved, l.Tags = b.Command, b.Source, b.Text, b.Account, b.Proved, b.Tags
