@@ -117,15 +117,16 @@ func (k Kinds) Known(ev federation.Event) error {
 
 // States returns the states that handoffs of any kind can have, in order.
 func (k Kinds) States() []federation.State {
-	all := map[federation.State]bool{}
+	var all []federation.State
 	for _, t := range k.tables {
-		all[t.Opens.Directed], all[t.Opens.Open] = true, true
+		all = append(all, t.Opens.Directed, t.Opens.Open)
 		for _, r := range t.Rules {
-			all[r.To] = true
+			all = append(all, r.To)
 		}
 	}
-	delete(all, "") // a kind that is only open
-	return slices.Sorted(maps.Keys(all))
+	all = slices.DeleteFunc(all, func(s federation.State) bool { return s == "" }) // a kind that is only open
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // HasVerb reports whether any kind has a step of a verb for another role than the home.
