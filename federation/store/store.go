@@ -103,6 +103,9 @@ func (s *Record) RunExclusive(ctx context.Context, name string, do func(context.
 	return s.db.RunExclusive(ctx, name, do)
 }
 
+// OnFiled is [engine.DB.OnFiled].
+func (s *Record) OnFiled(wake func(destination string)) { s.db.OnFiled(wake) }
+
 // Close ends the record after the writes that a batch had taken are on disk. Later calls
 // return the first result. The other methods then fail with a [*federation.UnavailableError].
 func (s *Record) Close() error { return s.db.Close() }

@@ -324,6 +324,19 @@ func (s Rows) NextDue(ctx context.Context, kind federation.DestinationKind, afte
 	return engine.Moment(due[0]), nil
 }
 
+// NextTo returns when the next delivery to a destination is due, after a time; zero for none.
+func (s Rows) NextTo(ctx context.Context, to string, after time.Time) (time.Time, error) {
+	var next int64
+	n, err := s.db.Destination(ctx, to)
+	if err == nil && n != 0 {
+		err = s.db.Reads().Row(ctx, `SELECT coalesce(min(next), 0) FROM delivery WHERE destination = ?1 AND next > ?2`, []any{n, engine.Stamp(after)}, &next)
+	}
+	if err != nil {
+		return time.Time{}, fmt.Errorf("read when a delivery to %s is due: %w", to, err)
+	}
+	return engine.Moment(next), nil
+}
+
 // LetGo ends the lease. Deliveries that already wait for the destination are not due before at,
 // which may be in the future; later ones are. A destination with deliveries due at that time goes
 // behind the waiting ones.
