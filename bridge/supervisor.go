@@ -85,7 +85,7 @@ func (s *Supervisor) attempt(ctx context.Context, d federation.Delivery) error {
 
 // readers returns the readers of the link's notices as a destination.
 func (s *Supervisor) readers(link Notifier) delivery.Destination {
-	to := delivery.Destination{Name: readersOf(link), Policy: delivery.ToReaders(), Pace: delivery.NewPace(0), Log: s.log}
+	to := delivery.Destination{Name: ReadersOf(link), Policy: delivery.ToReaders(), Pace: delivery.NewPace(0), Log: s.log}
 	to.Deliver = func(ctx context.Context, d federation.Delivery) error {
 		if err := link.Notify(ctx, *d.Notice); err != nil {
 			return &delivery.LaterError{Err: err}
@@ -105,8 +105,8 @@ func (s *Supervisor) readers(link Notifier) delivery.Destination {
 	return to
 }
 
-// readersOf returns the name of the readers of a link's notices as a destination.
-func readersOf(link Link) string {
+// ReadersOf returns the name of the readers of a link's notices as a destination.
+func ReadersOf(link Link) string {
 	if _, ok := link.(InboxReader); ok {
 		return federation.NoticesOf(federation.InboxLink)
 	}
@@ -119,7 +119,7 @@ func (s *Supervisor) Tell(ctx context.Context) {
 	if s.notices == nil {
 		return
 	}
-	wake, stop := s.wakes.Subscribe(OutboxTopic(readersOf(s.link)))
+	wake, stop := s.wakes.Subscribe(OutboxTopic(ReadersOf(s.link)))
 	defer stop()
 	for waits := newWaits(); ctx.Err() == nil; Sleep(ctx, waits.NextBackOff()) {
 		err := fault.Catch(func() error { return s.notices.Run(ctx, wake) })
