@@ -97,3 +97,37 @@ func TestFeedsListEachKindOfDestination(t *testing.T) {
 		t.Errorf("an unknown cursor is answered %v", err)
 	}
 }
+
+// The only process that serves a kind takes over from a killed one at once. Other kinds keep their leases.
+func TestEndLeasesFreesOnlyTheDestinationsOfAKind(t *testing.T) {
+	t.Parallel()
+	record, now := storetest.Open(t), time.Now()
+	id, bob := federationtest.ID(9001), federationtest.Person("bob")
+	step := federationtest.File(federationtest.Offer(1, federationtest.Person("alice"), bob), federation.View{})
+	step.Filed = now
+	_, err := record.Append(t.Context(), step)
+	err = errors.Join(err, record.AddWebhook(t.Context(), federation.Webhook{ID: id, DID: bob, URL: "https://bob.test", Since: now}, 5),
+		record.Enqueue(t.Context(), federation.PeerDelivery{Peer: "b.test", Sender: "ada", Message: "m", OrderKey: "ada", Document: []byte(`{}`), Queued: now}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	take := func(kind federation.DestinationKind) int {
+		t.Helper()
+		taken, err := record.Rows().Take(t.Context(), kind, now.Add(time.Second), now.Add(time.Hour), 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(taken)
+	}
+	for _, kind := range []federation.DestinationKind{federation.ToPeer, federation.ToWebhook} {
+		if first, second := take(kind), take(kind); first != 1 || second != 0 {
+			t.Fatalf("%d and %d of %s are taken, want 1 and 0", first, second, kind)
+		}
+	}
+	if err := record.EndLeases(t.Context(), federation.ToPeer); err != nil {
+		t.Fatal(err)
+	}
+	if peers, hooks := take(federation.ToPeer), take(federation.ToWebhook); peers != 1 || hooks != 0 {
+		t.Errorf("after the end of the leases of peers, %d peers and %d webhooks are taken, want 1 and 0", peers, hooks)
+	}
+}

@@ -68,7 +68,9 @@ func Open(ctx context.Context, path string, tables engine.Tables, reg prometheus
 		return nil, err
 	}
 	r := record(db)
-	_ = r.EndLeases(ctx) // else each ends by itself
+	for _, kind := range []federation.DestinationKind{federation.ToPeer, federation.ToWebhook} {
+		_ = r.EndLeases(ctx, kind) // else each ends by itself
+	}
 	return r, nil
 }
 

@@ -290,16 +290,17 @@ func (s Rows) Take(ctx context.Context, kind federation.DestinationKind, now, un
 	return taken, nil
 }
 
-// EndLeases ends the leases that another process left. Only the one process of a record may call it.
-func (s *Outboxes) EndLeases(ctx context.Context) error {
-	const left = ` FROM destination WHERE due IS NOT NULL AND taken > 0`
+// EndLeases ends the leases of destinations of a kind that another process left. Only the one process
+// that serves the kind may call it.
+func (s *Outboxes) EndLeases(ctx context.Context, kind federation.DestinationKind) error {
+	const left = ` FROM destination WHERE due IS NOT NULL AND taken > 0 AND kind || '' = ?1`
 	var some bool
-	if err := s.db.Reads().Row(ctx, `SELECT EXISTS (SELECT 1`+left+`)`, nil, &some); err != nil || !some {
-		return err
+	if err := s.db.Reads().Row(ctx, `SELECT EXISTS (SELECT 1`+left+`)`, []any{string(kind)}, &some); err != nil || !some {
+		return wrapWebhooks("look for leases", err)
 	}
-	return s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
-		return q.Put(ctx, `UPDATE destination SET taken = 0 WHERE n IN (SELECT n`+left+`)`)
-	})
+	return wrapWebhooks("end leases", s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
+		return q.Put(ctx, `UPDATE destination SET taken = 0 WHERE n IN (SELECT n`+left+`)`, string(kind))
+	}))
 }
 
 // NextDue returns when the next delivery to any destination of a kind is due, after a time; zero for
