@@ -85,10 +85,7 @@ func (s *Supervisor) attempt(ctx context.Context, d federation.Delivery) error {
 
 // readers returns the readers of the link's notices as a destination.
 func (s *Supervisor) readers(link Notifier) delivery.Destination {
-	to := delivery.Destination{Name: federation.NoticesOf(link.Name()), Policy: delivery.ToReaders(), Pace: delivery.NewPace(0), Log: s.log}
-	if _, ok := link.(InboxReader); ok {
-		to.Name = federation.NoticesOf(federation.InboxLink)
-	}
+	to := delivery.Destination{Name: ReadersOf(link), Policy: delivery.ToReaders(), Pace: delivery.NewPace(0), Log: s.log}
 	to.Deliver = func(ctx context.Context, d federation.Delivery) error {
 		if err := link.Notify(ctx, *d.Notice); err != nil {
 			return &delivery.LaterError{Err: err}
@@ -108,14 +105,24 @@ func (s *Supervisor) readers(link Notifier) delivery.Destination {
 	return to
 }
 
+// ReadersOf returns the name of the readers of a link's notices as a destination.
+func ReadersOf(link Link) string {
+	if _, ok := link.(InboxReader); ok {
+		return federation.NoticesOf(federation.InboxLink)
+	}
+	return federation.NoticesOf(link.Name())
+}
+
 // Tell delivers the notices of the link until ctx ends. A link other than a [Mounted] one does so
 // itself while it is up.
 func (s *Supervisor) Tell(ctx context.Context) {
 	if s.notices == nil {
 		return
 	}
+	wake, stop := s.wakes.Subscribe(OutboxTopic(ReadersOf(s.link)))
+	defer stop()
 	for waits := newWaits(); ctx.Err() == nil; Sleep(ctx, waits.NextBackOff()) {
-		err := fault.Catch(func() error { return s.notices.Run(ctx, nil) })
+		err := fault.Catch(func() error { return s.notices.Run(ctx, wake) })
 		s.metrics.Fault(ctx, s.log, "notices "+s.link.Name(), err)
 	}
 }

@@ -1,6 +1,7 @@
 package federation
 
 import (
+	"strings"
 	"time"
 )
 
@@ -53,6 +54,16 @@ func PeerDestination(peer string) string { return string(ToPeer) + "/" + peer }
 
 // NoticesOf returns the name of the destination of the notices of a link.
 func NoticesOf(link string) string { return string(ToReaders) + "/" + link }
+
+// KindOf returns the kind of a destination by its name, and the rest of the name.
+func KindOf(to string) (kind DestinationKind, rest string) {
+	for _, kind := range []DestinationKind{ToPeer, ToWebhook, ToReaders} {
+		if rest, ok := strings.CutPrefix(to, string(kind)+"/"); ok {
+			return kind, rest
+		}
+	}
+	return ToLink, to
+}
 
 // Delivery is a pending delivery to one destination. A destination gets the rows of one lane in
 // order: of one handoff, conversation, or sender and recipient. The rows of different lanes do not
@@ -240,7 +251,7 @@ type DeadFilter struct {
 
 // Waiting is a delivery that is still to be made, to a link or to a peer of one.
 type Waiting struct {
-	Link    string // or
+	Link    string // or the name of a webhook or of readers of notices; or
 	Peer    string // the name of a peer
 	Event   EventID
 	Message string // id of the document for a peer
@@ -264,7 +275,7 @@ func (w Waiting) To() string {
 // WaitingFilter selects deliveries. A zero member agrees with all;
 // with a Link there are none to peers, with a Peer none to links.
 type WaitingFilter struct {
-	Link    string
+	Link    string // or the name of a webhook or of readers of notices
 	Peer    string
 	Handoff HandoffID
 	Before  time.Time // queued then or earlier
@@ -273,7 +284,7 @@ type WaitingFilter struct {
 
 // Shape is how much waits for one destination, by age.
 type Shape struct {
-	Link   string
+	Link   string // or the name of a webhook or of readers of notices; or
 	Peer   string
 	Rows   int
 	Ages   [shapeAges + 1]int // younger than each of [ShapeAges] and not than the one before; the last older

@@ -130,7 +130,7 @@ func (o *Operator) shapes(context.Context, Paging) (listing[Shape], error) {
 		}
 		for _, to := range slices.Sorted(maps.Keys(held)) {
 			empty := Shape{Ages: make([]int, len(federation.Shape{}.Ages)), Held: true, Reason: held[to].Reason}
-			if o.linked(to) {
+			if kind, _ := federation.KindOf(to); o.linked(to) || kind != federation.ToLink {
 				empty.Link = to
 			} else {
 				empty.Peer = to
@@ -181,8 +181,8 @@ func (o *Operator) changeFeed(ctx context.Context, in FeedChange) (Acted, error)
 
 // hold keeps everything back from a destination.
 func (o *Operator) hold(ctx context.Context, to string, ask Act) error {
-	if !o.destination(to) {
-		return errNone("link or registry " + to)
+	if known, err := o.destination(ctx, to); err != nil || !known {
+		return cmp.Or(err, errNone("destination "+to))
 	}
 	if ask.DryRun {
 		return nil
@@ -244,25 +244,36 @@ func (o *Operator) settle(ctx context.Context, f federation.WaitingFilter, verb 
 }
 
 // destination reports whether anything can be delivered to a name.
-func (o *Operator) destination(name string) bool {
-	if o.linked(name) {
-		return true
+func (o *Operator) destination(ctx context.Context, name string) (bool, error) {
+	switch kind, rest := federation.KindOf(name); kind {
+	case federation.ToWebhook:
+		id, err := federation.ParseEventID(rest)
+		if err != nil {
+			return false, nil //nolint:nilerr // no webhook has such a name
+		}
+		_, err = o.deps.Record.Webhook(ctx, id)
+		if isNotFound(err) {
+			return false, nil
+		}
+		return err == nil, err
+	case federation.ToReaders:
+		return rest == federation.InboxLink || o.linked(rest), nil
+	case federation.ToLink, federation.ToPeer:
 	}
 	_, known := o.peer(name)
-	return known
+	return known || o.linked(name), nil
 }
 
-// wake wakes the outbox of a link or a registry.
+// wake wakes the worker of a destination.
 func (o *Operator) wake(to string) {
-	if strings.HasPrefix(to, federation.WebhookLink+"/") {
+	switch kind, _ := federation.KindOf(to); {
+	case kind == federation.ToWebhook:
 		o.deps.Wakes.Wake(bridge.WebhooksTopic)
-		return
-	}
-	if o.linked(to) {
+	case kind == federation.ToReaders, o.linked(to):
 		o.deps.Wakes.Wake(bridge.OutboxTopic(to))
-		return
+	default:
+		o.deps.Wakes.Wake(bridge.RelayTopic)
 	}
-	o.deps.Wakes.Wake(bridge.RelayTopic)
 }
 
 // deadLetters returns the list of dead letters, the newest first.

@@ -299,8 +299,8 @@ type Moved struct {
 
 // Waiting is a delivery that is still to be made.
 type Waiting struct {
-	ID        string               `json:"id"` // of the event; of a message that is no step its own
-	Link      string               `json:"link,omitempty"`
+	ID        string               `json:"id"`             // of the event; of a message that is no step its own
+	Link      string               `json:"link,omitempty"` // or webhook/ID, or notices/LINK
 	Peer      string               `json:"peer,omitempty"` // another registry
 	HandoffID federation.HandoffID `json:"handoff_id,omitzero"`
 	Verb      federation.Verb      `json:"verb,omitempty"`
@@ -314,7 +314,7 @@ type Waiting struct {
 
 // Shape is how much waits for one destination, by age.
 type Shape struct {
-	Link   string `json:"link,omitempty"`
+	Link   string `json:"link,omitempty"` // or webhook/ID, or notices/LINK
 	Peer   string `json:"peer,omitempty"`
 	Rows   int    `json:"rows"`
 	Ages   []int  `json:"ages"` // younger than 1m, 5m, 1h, 24h, and older

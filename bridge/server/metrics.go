@@ -35,6 +35,7 @@ type linkGauges struct {
 
 	heard, rows, oldest               *prometheus.Desc
 	outboxRows, outboxOldest          *prometheus.Desc
+	noticeRows, noticeOldest          *prometheus.Desc
 	relayRows, relayOldest, relayDead *prometheus.Desc
 }
 
@@ -54,6 +55,9 @@ func newLinkGauges(ctx context.Context, links *LinkSet, record *registry.Record)
 		outboxRows:   byPeer("outbox_rows", "Deliveries that another home has not receipted."),
 		outboxOldest: byPeer("outbox_oldest_seconds", "Age of the oldest delivery that another home has not receipted; 0 for none."),
 
+		noticeRows:   desc("notice_rows", "Notices that a link has not shown to their readers."),
+		noticeOldest: desc("notice_oldest_seconds", "Age of the oldest notice that a link has not shown; 0 for none."),
+
 		relayRows:   byPeer("relay_rows", "Messages and decisions that another registry has still to take."),
 		relayOldest: byPeer("relay_oldest_seconds", "Age of the oldest of them; 0 when there is none."),
 		relayDead:   byPeer("relay_dead", "Messages that were given up, and are kept with the reason."),
@@ -62,7 +66,7 @@ func newLinkGauges(ctx context.Context, links *LinkSet, record *registry.Record)
 
 // Describe implements [prometheus.Collector].
 func (g *linkGauges) Describe(descs chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{g.heard, g.rows, g.oldest, g.outboxRows, g.outboxOldest, g.relayRows, g.relayOldest, g.relayDead} {
+	for _, d := range []*prometheus.Desc{g.heard, g.rows, g.oldest, g.outboxRows, g.outboxOldest, g.noticeRows, g.noticeOldest, g.relayRows, g.relayOldest, g.relayDead} {
 		descs <- d
 	}
 }
@@ -89,6 +93,14 @@ func (g *linkGauges) Collect(metrics chan<- prometheus.Metric) {
 		}
 		set(g.rows, float64(backlog.Rows))
 		set(g.oldest, secondsSince(backlog.Oldest, now))
+		if _, ok := s.Link.(bridge.Notifier); ok {
+			notices, err := g.record.Backlog(ctx, bridge.ReadersOf(s.Link))
+			if err != nil {
+				continue
+			}
+			set(g.noticeRows, float64(notices.Rows))
+			set(g.noticeOldest, secondsSince(notices.Oldest, now))
+		}
 		if s.Link.Network() == HomeNetwork {
 			metrics <- prometheus.MustNewConstMetric(g.outboxRows, prometheus.GaugeValue, float64(backlog.Rows), s.Link.Name())
 			metrics <- prometheus.MustNewConstMetric(g.outboxOldest, prometheus.GaugeValue, secondsSince(backlog.Oldest, now), s.Link.Name())

@@ -188,6 +188,7 @@ func Open(ctx context.Context, file *configs.File, options Options) (*Server, er
 		return nil, errors.Join(err, s.Close())
 	}
 	s.openRelay(ctx)
+	s.Record.OnFiled(s.wakeFiled)
 	s.configured.Store(&[]federation.BoundName{})
 	s.Gateway = s.newGateway()
 	s.keyLookups.lookups = identity.NewLookups(s.Gateway.Learned)
@@ -344,6 +345,15 @@ func (s *Server) openRelay(ctx context.Context) {
 	if s.relay, err = relay.Join(own, s.homeID(), s.log); err != nil {
 		s.log.LogAttrs(ctx, slog.LevelError, "relay not opened", slog.Any("err", err))
 	}
+}
+
+// wakeFiled wakes the worker of a destination, in all replicas.
+func (s *Server) wakeFiled(destination string) {
+	if destination == federation.WebhookLink {
+		s.relay.Wake(bridge.WebhooksTopic)
+		return
+	}
+	s.relay.Wake(bridge.OutboxTopic(destination))
 }
 
 // Run starts the links, and serves until ctx ends, or a listener does.

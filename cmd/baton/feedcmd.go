@@ -11,9 +11,9 @@ import (
 
 // feedCommands see and steer pending deliveries.
 type feedCommands struct {
-	List    feedList    `cmd:"" example:"feed list --link lab --older 1h" help:"List what links, other homes and registries are still owed."`
+	List    feedList    `cmd:"" example:"feed list --link lab --older 1h" help:"List the pending deliveries to links, other homes, registries, webhooks and readers of notices."`
 	Shape   feedShape   `cmd:"" example:"feed shape" help:"Count that by destination and age."`
-	Hold    feedHold    `cmd:"" example:"feed hold lab --reason \"netsplit\"" help:"Stop delivering to a link, another home or registry, and stay linked."`
+	Hold    feedHold    `cmd:"" example:"feed hold lab --reason \"netsplit\"" help:"Stop delivering to a destination, and stay linked."`
 	Release feedRelease `cmd:"" example:"feed release lab" help:"End a hold."`
 	Retry   feedRetry   `cmd:"" example:"feed retry --link lab" help:"Deliver now: some deliveries, or all to a destination."`
 	Fail    feedFail    `cmd:"" help:"Give up, and tell the sender."`
@@ -25,7 +25,7 @@ type feedList struct {
 	listFlags
 	watchFlag
 
-	Link    string        `help:"Of one link." placeholder:"NAME"`
+	Link    string        `help:"Of one link, webhook/ID, or notices/LINK." placeholder:"NAME"`
 	Peer    string        `help:"Of one other home or registry." placeholder:"NAME"`
 	Handoff string        `help:"Of one handoff." placeholder:"ID"`
 	Older   time.Duration `help:"That waits for longer than that." placeholder:"1h"`
@@ -52,7 +52,7 @@ func (feedShape) Run(ctx context.Context, c *cli, streams std) error {
 type feedSwitch struct {
 	changeFlags
 
-	Name string `arg:"" help:"The name of a link, or the domain of another registry."`
+	Name string `arg:"" help:"The name of a link, the domain of another registry, webhook/ID, or notices/LINK."`
 }
 
 func (f feedSwitch) run(ctx context.Context, c *cli, streams std, verb, line string) error {
@@ -81,8 +81,8 @@ func (cmd feedRelease) Run(ctx context.Context, c *cli, streams std) error {
 type feedIDs struct {
 	changeFlags
 
-	IDs  []string `arg:"" optional:"" help:"IDs of events, or of messages to other registries, as in feed list." name:"id"`
-	Link string   `help:"Only deliveries to one link; without IDs, all of them." placeholder:"NAME"`
+	IDs  []string `arg:"" optional:"" help:"IDs of events or messages, as in feed list." name:"id"`
+	Link string   `help:"Only deliveries to one link, webhook/ID or notices/LINK; without IDs, all of them." placeholder:"NAME"`
 	Peer string   `help:"Only deliveries to one other home or registry; without IDs, all of them." placeholder:"NAME"`
 }
 

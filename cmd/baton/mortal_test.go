@@ -38,7 +38,7 @@ const (
 func changes() map[string][]change {
 	return map[string][]change{
 		whileFiling:   {{table: "event", op: sqliteInsert}},
-		whileSettling: {{table: "delivery", op: sqliteUpdate, state: "delivered"}},
+		whileSettling: {{table: "delivery", op: sqliteUpdate, state: "delivered"}, {table: "document", op: sqliteDelete}},
 		whileReading:  {{table: "message", op: sqliteUpdate}, {table: "agent", op: sqliteUpdate}, {table: "inbox", op: sqliteUpdate}},
 
 		whileMigrating: {{table: "webhook", op: sqliteInsert}},

@@ -45,7 +45,7 @@ func ToLink() Policy {
 // waits a minute, and delays no other one.
 func ToReaders() Policy {
 	return Policy{
-		Window: 1, Page: 1, InTurn: true, Attempt: 3 * time.Minute, Look: time.Second, Routine: true,
+		Window: 1, Page: 1, InTurn: true, Attempt: 3 * time.Minute, Look: 30 * time.Second, Routine: true,
 		Retry: Backoff{First: time.Minute, Longest: time.Minute},
 	}
 }

@@ -140,11 +140,11 @@ func (w *Worker) Run(ctx context.Context, wake <-chan struct{}) error {
 	w.waits.Reset()
 	w.stuck.Store(true) // until the record says otherwise
 	w.Probe("")         // the peer is back
-	idle := time.NewTicker(w.to.Policy.Look)
-	defer idle.Stop()
 	var failed error
 	for ctx.Err() == nil && failed == nil {
+		looked := time.Now()
 		w.fill(ctx, r)
+		idle := time.NewTimer(w.rest(ctx, r, looked))
 		select {
 		case <-w.pause():
 		case p := <-r.done:
@@ -157,8 +157,23 @@ func (w *Worker) Run(ctx context.Context, wake <-chan struct{}) error {
 		case <-idle.C:
 		case <-ctx.Done():
 		}
+		idle.Stop()
 	}
 	return cmp.Or(failed, w.drain(r))
+}
+
+// rest returns the time until the next look without a wake-up, [Policy.Look] at most. If no lane runs
+// and a delivery waits for a later attempt, it is the time until the next one is due.
+func (w *Worker) rest(ctx context.Context, r *running, looked time.Time) time.Duration {
+	look := w.to.Policy.Look
+	if len(r.busy) > 0 || !w.stuck.Load() {
+		return look
+	}
+	next, err := w.rows.NextTo(ctx, w.to.Name, looked)
+	if err != nil || next.IsZero() { // a failed read was logged by fill, or will be by the next one
+		return look
+	}
+	return min(time.Until(next), look)
 }
 
 // Turn delivers what is due, until nothing is or the destination has to wait, and begins nothing after

@@ -336,7 +336,7 @@ func (s suite) testSteer(t *testing.T) {
 	if n, err := record.GiveUp(t.Context(), federation.WaitingFilter{Peer: "peer.example"}, false, "they closed", federationtest.At(10)); err != nil || n != 1 {
 		t.Errorf("GiveUp of a message = %d, %v", n, err)
 	}
-	if d := diff([]string{"oftc " + federationtest.ID(3).Short()}, waitingIDs(t, record, federation.WaitingFilter{}, 10)); d != "" {
+	if d := diff([]string{"notices/oftc " + federationtest.ID(1).Short(), "oftc " + federationtest.ID(3).Short()}, waitingIDs(t, record, federation.WaitingFilter{}, 10)); d != "" {
 		t.Errorf("waiting (-want +got):\n%s", d)
 	}
 	letters, err := record.DeadLetters(t.Context(), federation.DeadFilter{Reason: federation.DeadOperator}, 0, 10)

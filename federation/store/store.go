@@ -68,7 +68,9 @@ func Open(ctx context.Context, path string, tables engine.Tables, reg prometheus
 		return nil, err
 	}
 	r := record(db)
-	_ = r.EndLeases(ctx) // else each ends by itself
+	for _, kind := range []federation.DestinationKind{federation.ToPeer, federation.ToWebhook} {
+		_ = r.EndLeases(ctx, kind) // else each ends by itself
+	}
 	return r, nil
 }
 
@@ -102,6 +104,9 @@ func (s *Record) Ready(ctx context.Context) error { return s.db.Ready(ctx) }
 func (s *Record) RunExclusive(ctx context.Context, name string, do func(context.Context)) error {
 	return s.db.RunExclusive(ctx, name, do)
 }
+
+// OnFiled is [engine.DB.OnFiled].
+func (s *Record) OnFiled(wake func(destination string)) { s.db.OnFiled(wake) }
 
 // Close ends the record after the writes that a batch had taken are on disk. Later calls
 // return the first result. The other methods then fail with a [*federation.UnavailableError].

@@ -47,6 +47,7 @@ func (ps *Registries) Run(ctx context.Context) {
 		delivery.RunOverdue(ctx, pool.Log, time.Now, delivery.Overdue{Policy: delivery.ToRegistry, Delay: ps.delay, Expire: ps.expire})
 	})
 	defer group.Wait()
+	ps.noteRelay(ctx, ps.deps.Record.EndLeases(ctx, federation.ToPeer)) // of a replica that was killed: one at a time runs this
 	pool.Run(ctx, wake)
 }
 

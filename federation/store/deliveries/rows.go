@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"baton/federation"
@@ -28,20 +27,10 @@ type Turn struct {
 	Lanes  []string       // with due deliveries of the sender, the next one first
 }
 
-// kindOf returns the kind of a destination by its name, and the rest of the name.
-func kindOf(to string) (kind federation.DestinationKind, rest string) {
-	for _, kind := range []federation.DestinationKind{federation.ToPeer, federation.ToWebhook, federation.ToReaders} {
-		if rest, ok := strings.CutPrefix(to, string(kind)+"/"); ok {
-			return kind, rest
-		}
-	}
-	return federation.ToLink, to
-}
-
 // Held returns whether, and since when, an operator holds a destination. A peer is held by its own
 // name, like a link.
 func (s Rows) Held(ctx context.Context, to string) (federation.Withheld, bool, error) {
-	if kind, rest := kindOf(to); kind == federation.ToPeer {
+	if kind, rest := federation.KindOf(to); kind == federation.ToPeer {
 		to = rest
 	}
 	found, err := engine.Rows(ctx, s.db.Reads(), scanWithheld, `SELECT name, held, reason FROM destination WHERE name = ? AND held > 0`, to)
@@ -117,7 +106,7 @@ func (s Rows) PendingOf(ctx context.Context, to, lane string, limit int) ([]fede
 	var err error
 	args := []any{to, lane, max(limit, 0)}
 	const which = ` WHERE f.destination = ` + ofName + ` AND f.lane = ?2 AND f.state = 'waiting' ORDER BY ` + rowOrder + ` LIMIT 0 + ?3`
-	switch kind, rest := kindOf(to); kind {
+	switch kind, rest := federation.KindOf(to); kind {
 	case federation.ToLink:
 		found, err = engine.Rows(ctx, s.db.Reads(), scanDelivery, `SELECT `+deliveryColumns+which, args...)
 	case federation.ToPeer:
@@ -226,7 +215,7 @@ func (s Rows) Stuck(ctx context.Context, to string, did federation.DID, now time
 // files notices to the signers of steps, and dead letters; what a link has shown to its people, or
 // a webhook has taken, does not wait in an inbox any more; a document that its peer has is deleted.
 func (s Rows) Settle(ctx context.Context, to string, rows []int64, how federation.Settlement) error {
-	switch kind, rest := kindOf(to); kind {
+	switch kind, rest := federation.KindOf(to); kind {
 	case federation.ToPeer:
 		return s.change(ctx, to, rows, func(ctx context.Context, q engine.Tx, to, row int64) error {
 			_, r, err := waitingDocument(ctx, q, row)
@@ -259,7 +248,7 @@ func (s Rows) Settle(ctx context.Context, to string, rows []int64, how federatio
 // stay counted.
 func (s Rows) Hurry(ctx context.Context, to string) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
-		if kind, _ := kindOf(to); kind == federation.ToPeer || kind == federation.ToWebhook {
+		if kind, _ := federation.KindOf(to); kind == federation.ToPeer || kind == federation.ToWebhook {
 			if err := q.Put(ctx, `UPDATE destination SET next = 0, due = 0 WHERE name = ? AND due IS NOT NULL`, to); err != nil {
 				return err
 			}
@@ -280,7 +269,7 @@ func (s Rows) Take(ctx context.Context, kind federation.DestinationKind, now, un
 		err = row.Scan(&d.Name, &d.Failures)
 		return d, err
 	}
-	const due = `SELECT d.name, d.failures FROM destination d WHERE d.due <= ?1 AND d.taken <= ?1 AND d.kind || '' = ?2 AND d.next <= ?1
+	const due = `SELECT d.name, d.failures FROM destination d WHERE d.due <= ?1 AND d.taken <= ?1 AND d.kind || '' = ?2 AND d.next <= ?1 AND d.held = 0
 		AND NOT EXISTS (SELECT 1 FROM destination h WHERE d.kind = 'peer' AND h.name = substr(d.name, 6) AND h.held > 0) ORDER BY d.due, d.n LIMIT 0 + ?3`
 	some, err := engine.Rows(ctx, s.db.Reads(), scan, due, engine.Stamp(now), string(kind), min(max(room, 0), 1))
 	if err != nil || len(some) == 0 {
@@ -301,16 +290,17 @@ func (s Rows) Take(ctx context.Context, kind federation.DestinationKind, now, un
 	return taken, nil
 }
 
-// EndLeases ends the leases that another process left. Only the one process of a record may call it.
-func (s *Outboxes) EndLeases(ctx context.Context) error {
-	const left = ` FROM destination WHERE due IS NOT NULL AND taken > 0`
+// EndLeases ends the leases of destinations of a kind that another process left. Only the one process
+// that serves the kind may call it.
+func (s *Outboxes) EndLeases(ctx context.Context, kind federation.DestinationKind) error {
+	const left = ` FROM destination WHERE due IS NOT NULL AND taken > 0 AND kind || '' = ?1`
 	var some bool
-	if err := s.db.Reads().Row(ctx, `SELECT EXISTS (SELECT 1`+left+`)`, nil, &some); err != nil || !some {
-		return err
+	if err := s.db.Reads().Row(ctx, `SELECT EXISTS (SELECT 1`+left+`)`, []any{string(kind)}, &some); err != nil || !some {
+		return wrapWebhooks("look for leases", err)
 	}
-	return s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
-		return q.Put(ctx, `UPDATE destination SET taken = 0 WHERE n IN (SELECT n`+left+`)`)
-	})
+	return wrapWebhooks("end leases", s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
+		return q.Put(ctx, `UPDATE destination SET taken = 0 WHERE n IN (SELECT n`+left+`)`, string(kind))
+	}))
 }
 
 // NextDue returns when the next delivery to any destination of a kind is due, after a time; zero for
@@ -322,6 +312,19 @@ func (s Rows) NextDue(ctx context.Context, kind federation.DestinationKind, afte
 		return time.Time{}, wrapWebhooks("look when a destination is due", err)
 	}
 	return engine.Moment(due[0]), nil
+}
+
+// NextTo returns when the next delivery to a destination is due, after a time; zero for none.
+func (s Rows) NextTo(ctx context.Context, to string, after time.Time) (time.Time, error) {
+	var next int64
+	n, err := s.db.Destination(ctx, to)
+	if err == nil && n != 0 {
+		err = s.db.Reads().Row(ctx, `SELECT coalesce(min(next), 0) FROM delivery WHERE destination = ?1 AND next > ?2`, []any{n, engine.Stamp(after)}, &next)
+	}
+	if err != nil {
+		return time.Time{}, fmt.Errorf("read when a delivery to %s is due: %w", to, err)
+	}
+	return engine.Moment(next), nil
 }
 
 // LetGo ends the lease. Deliveries that already wait for the destination are not due before at,

@@ -12,6 +12,7 @@ import (
 	"baton/federation"
 	"baton/federation/store/engine"
 	"baton/federation/store/handoffs"
+	"baton/federation/store/inboxes"
 	"baton/federation/store/queue"
 )
 
@@ -24,22 +25,28 @@ type waitingRow struct {
 	to, row int64
 }
 
-// scanWaiting reads a pending delivery. An unreadable part is no error, and is reported where
-// nothing else went wrong: one bad row stops no list.
-func scanWaiting(row engine.Scanner) (w waitingRow, err error) {
-	var event, handoff string
-	var queued, next int64
-	var e handoffs.EventScan
-	dest := append([]any{&w.row, &event, &w.Message, &handoff}, e.Dest()...)
-	if err := row.Scan(append(dest, &queued, &w.Attempt, &next, &w.Behind, &w.Reason)...); err != nil {
-		return w, err
+// scanWaiting reads a pending delivery to a kind of destination. An unreadable part is no error, and is
+// reported where nothing else went wrong: one bad row stops no list.
+func scanWaiting(kind federation.DestinationKind) func(engine.Scanner) (waitingRow, error) {
+	return func(row engine.Scanner) (w waitingRow, err error) {
+		var event, handoff string
+		var queued, next int64
+		var e handoffs.EventScan
+		dest := append([]any{&w.row, &event, &w.Message, &handoff}, e.Dest()...)
+		if err := row.Scan(append(dest, &queued, &w.Attempt, &next, &w.Behind, &w.Reason)...); err != nil {
+			return w, err
+		}
+		w.Queued, w.Next, w.Verb = engine.Moment(queued), engine.Moment(next), verbOf(e)
+		notHandoff := w.Handoff.UnmarshalText([]byte(handoff))
+		if kind == federation.ToWebhook || kind == federation.ToReaders {
+			notHandoff = nil // the lane may be of a sender
+		}
+		err = errors.Join(w.Event.UnmarshalText([]byte(event)), notHandoff)
+		if err != nil && w.Reason == "" {
+			w.Reason = "the row cannot be read: " + strings.ReplaceAll(err.Error(), "\n", "; ")
+		}
+		return w, nil
 	}
-	w.Queued, w.Next, w.Verb = engine.Moment(queued), engine.Moment(next), verbOf(e)
-	err = errors.Join(w.Event.UnmarshalText([]byte(event)), w.Handoff.UnmarshalText([]byte(handoff)))
-	if err != nil && w.Reason == "" {
-		w.Reason = "the row cannot be read: " + strings.ReplaceAll(err.Error(), "\n", "; ")
-	}
-	return w, nil
 }
 
 // verbOf returns the verb of an event, "" if that cannot be read.
@@ -81,7 +88,7 @@ func parseWaitPlace(c federation.Cursor) (p waitPlace, err error) {
 	return p, nil
 }
 
-// waiting returns up to limit rows that match a filter after a place, those to links first, and the
+// waiting returns up to limit rows that match a filter after a place, those to peers last, and the
 // places of the rows.
 func (s *Outboxes) waiting(ctx context.Context, f federation.WaitingFilter, at waitPlace, limit int) (found []waitingRow, places []waitPlace, err error) {
 	for _, peers := range []bool{false, true} {
@@ -98,7 +105,7 @@ func (s *Outboxes) waiting(ctx context.Context, f federation.WaitingFilter, at w
 		if peers != at.peers {
 			at = waitPlace{peers: peers}
 		}
-		names, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[string], `SELECT d.name FROM destination d WHERE d.kind = ?1 AND d.name >= ?2 AND (?3 = '' OR d.name = ?4) AND `+hasWaiting+` ORDER BY d.name`,
+		names, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[string], `SELECT d.name FROM destination d WHERE CASE d.kind WHEN 'peer' THEN 'peer' ELSE 'link' END = ?1 AND d.name >= ?2 AND (?3 = '' OR d.name = ?4) AND `+hasWaiting+` ORDER BY d.name`,
 			string(kind), prefix+at.name, only, prefix+only)
 		if err != nil {
 			return nil, nil, err
@@ -133,13 +140,10 @@ func (s *Outboxes) waitingFor(ctx context.Context, f federation.WaitingFilter, n
 	if err != nil || to == 0 {
 		return nil, err
 	}
-	const which = ` AND (?5 = '' OR f.lane = ?5 OR r.handoff = ?5) AND (CAST(?6 AS bigint) = 0 OR f.queued <= ?6) AND (?7 = '' OR e.id = ?7 OR r.message = ?7)`
-	step := `f.item`
-	if at.peers {
-		step = s.db.Parts.DocumentStep
-	}
-	tables := ` LEFT JOIN document r ON r.n = f.item - ` + queue.DocumentBase + ` LEFT JOIN event e ON e.seq = ` + step + ` `
-	found, err := engine.Rows(ctx, s.db.Reads(), scanWaiting, `SELECT f.item, coalesce(e.id, ''), coalesce(r.message, ''), coalesce(r.handoff, f.lane), `+handoffs.EventColumns+`, f.queued, f.attempt,
+	kind, _ := federation.KindOf(name)
+	tables, id, message, handoff := s.waitingColumns(kind)
+	which := ` AND (?5 = '' OR f.lane = ?5 OR ` + handoff + ` = ?5) AND (CAST(?6 AS bigint) = 0 OR f.queued <= ?6) AND (?7 = '' OR ` + id + ` = ?7 OR ` + message + ` = ?7)`
+	found, err := engine.Rows(ctx, s.db.Reads(), scanWaiting(kind), `SELECT f.item, coalesce(`+id+`, ''), coalesce(`+message+`, ''), coalesce(`+handoff+`, f.lane), `+handoffs.EventColumns+`, f.queued, f.attempt,
 			coalesce(f.next, 0), f.next IS NULL, f.reason
 		FROM (`+aged(tables, which)+`) k JOIN delivery f ON f.item = k.item AND f.destination = k.destination`+tables+`
 		ORDER BY f.queued, f.item LIMIT 0 + ?4`, to, at.queued, at.row, max(limit, 0), f.Handoff.String(), engine.Stamp(f.Before), f.ID)
@@ -149,8 +153,23 @@ func (s *Outboxes) waitingFor(ctx context.Context, f federation.WaitingFilter, n
 	return found, err
 }
 
-// WaitingFor returns up to limit deliveries that match a filter after a cursor, those to links
-// first, and the cursor to go on from: "" at the end. The error is [federation.ErrUnknownCursor]
+// waitingColumns returns the tables to join with a delivery f to a kind of destination, and the columns
+// with the ID of its event, of its message, and of its handoff.
+func (s *Outboxes) waitingColumns(kind federation.DestinationKind) (tables, id, message, handoff string) {
+	const document = ` LEFT JOIN document r ON r.n = f.item - ` + queue.DocumentBase + ` LEFT JOIN event e ON e.seq = `
+	switch kind {
+	case federation.ToPeer:
+		return document + s.db.Parts.DocumentStep + ` `, `e.id`, `r.message`, `r.handoff`
+	case federation.ToWebhook, federation.ToReaders:
+		return ` LEFT JOIN notice o ON o.n = f.item - ` + queue.NoticeBase + ` LEFT JOIN event e ON e.seq = CASE WHEN f.item < ` + queue.NoticeBase + ` THEN f.item ELSE ` + s.db.Parts.ItemStep + ` END `,
+			`coalesce(e.id, o.event)`, s.db.Parts.ItemName, `(o.body -> 'event' ->> 'handoff')`
+	case federation.ToLink:
+	}
+	return document + `f.item `, `e.id`, `r.message`, `r.handoff`
+}
+
+// WaitingFor returns up to limit deliveries that match a filter after a cursor, those to peers
+// last, and the cursor to go on from: "" at the end. The error is [federation.ErrUnknownCursor]
 // for an unknown cursor.
 func (s *Outboxes) WaitingFor(ctx context.Context, f federation.WaitingFilter, after federation.Cursor, limit int) ([]federation.Waiting, federation.Cursor, error) {
 	at, err := parseWaitPlace(after)
@@ -176,7 +195,7 @@ func (s *Outboxes) WaitingFor(ctx context.Context, f federation.WaitingFilter, a
 	return found, next, nil
 }
 
-// Shapes returns a row for each destination that anything waits for, links first.
+// Shapes returns a row for each destination with a pending delivery, links first.
 func (s *Outboxes) Shapes(ctx context.Context, now time.Time) ([]federation.Shape, error) {
 	ages := federation.ShapeAges()
 	args := make([]any, len(ages))
@@ -190,10 +209,10 @@ func (s *Outboxes) Shapes(ctx context.Context, now time.Time) ([]federation.Shap
 		return sh, err
 	}
 	among := func(which string) string { return `count(*) FILTER (WHERE ` + which + `)` }
-	all, err := engine.Rows(ctx, s.db.Reads(), scan, `SELECT CASE d.kind WHEN 'link' THEN d.name ELSE '' END, CASE d.kind WHEN 'peer' THEN substr(d.name, 6) ELSE '' END, count(*), `+
+	all, err := engine.Rows(ctx, s.db.Reads(), scan, `SELECT CASE d.kind WHEN 'peer' THEN '' ELSE d.name END, CASE d.kind WHEN 'peer' THEN substr(d.name, 6) ELSE '' END, count(*), `+
 		among(`f.queued > ?1`)+`, `+among(`f.queued <= ?1 AND f.queued > ?2`)+`, `+among(`f.queued <= ?2 AND f.queued > ?3`)+`, `+
 		among(`f.queued <= ?3 AND f.queued > ?4`)+`, `+among(`f.queued <= ?4`)+`, min(f.queued)
-		FROM destination d JOIN delivery f ON f.destination = d.n WHERE f.state = 'waiting' AND d.kind IN ('link', 'peer') GROUP BY d.kind, d.name ORDER BY d.kind, d.name`, args...)
+		FROM destination d JOIN delivery f ON f.destination = d.n WHERE f.state = 'waiting' AND d.kind IN ('link', 'peer', 'webhook', 'notices') GROUP BY d.kind, d.name ORDER BY d.kind, d.name`, args...)
 	if err != nil {
 		return nil, fmt.Errorf("count what waits: %w", err)
 	}
@@ -228,9 +247,9 @@ func (s *Outboxes) eachWaiting(ctx context.Context, f federation.WaitingFilter, 
 func (s *Outboxes) Retry(ctx context.Context, f federation.WaitingFilter, now time.Time) (int, error) {
 	n, err := s.eachWaiting(ctx, f, func(ctx context.Context, q engine.Tx, w waitingRow) error {
 		next := int64(0)
-		if w.Peer != "" {
+		if kind, _ := federation.KindOf(w.Link); w.Peer != "" || kind == federation.ToWebhook {
 			next = engine.Stamp(now)
-			if err := q.Put(ctx, `UPDATE destination SET due = 0 WHERE n = ?`, w.to); err != nil {
+			if err := q.Put(ctx, `UPDATE destination SET due = 0 WHERE n = ? AND (due IS NOT NULL OR kind = 'peer')`, w.to); err != nil {
 				return err
 			}
 		}
@@ -253,7 +272,16 @@ func (s *Outboxes) GiveUp(ctx context.Context, f federation.WaitingFilter, drop 
 		how.Dead = ""
 	}
 	n, err := s.eachWaiting(ctx, f, func(ctx context.Context, q engine.Tx, w waitingRow) error {
-		if w.Link != "" {
+		switch kind, rest := federation.KindOf(w.Link); {
+		case kind == federation.ToWebhook:
+			id, err := federation.ParseEventID(rest)
+			if err != nil {
+				return err
+			}
+			return s.endPush(ctx, q, id, w.to, w.row, how)
+		case kind == federation.ToReaders:
+			return inboxes.EndNotice(ctx, q, w.to, w.row, how)
+		case w.Link != "":
 			return End(ctx, q, w.to, w.row, how)
 		}
 		if drop {
@@ -274,12 +302,13 @@ func (s *Outboxes) GiveUp(ctx context.Context, f federation.WaitingFilter, drop 
 	return n, nil
 }
 
-// Hold keeps deliveries to a link or a peer back until Release. Holding it again changes
-// only the reason.
+// Hold keeps deliveries to a destination back until Release. Holding it again changes only the reason.
+// A peer is held by its own name, like a link.
 func (s *Outboxes) Hold(ctx context.Context, h federation.Withheld) error {
+	kind, _ := federation.KindOf(h.To)
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
-		return q.Put(ctx, `INSERT INTO destination (name, kind, held, reason) VALUES (?, 'link', ?, ?)
-			ON CONFLICT (name) DO UPDATE SET held = CASE destination.held WHEN 0 THEN excluded.held ELSE destination.held END, reason = excluded.reason`, h.To, engine.Stamp(h.Since), h.Reason)
+		return q.Put(ctx, `INSERT INTO destination (name, kind, held, reason) VALUES (?, ?, ?, ?)
+			ON CONFLICT (name) DO UPDATE SET held = CASE destination.held WHEN 0 THEN excluded.held ELSE destination.held END, reason = excluded.reason`, h.To, string(kind), engine.Stamp(h.Since), h.Reason)
 	})
 	if err != nil {
 		return fmt.Errorf("hold %s: %w", h.To, err)

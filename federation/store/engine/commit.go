@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"baton/federation"
@@ -23,10 +24,11 @@ type committer struct {
 	writer   *writer       // nil while there is none
 	patience time.Duration // with one batch; 0 for as long as it takes
 	metrics  *metrics
-	waiting  chan *item    // unbuffered: a batch has every item that was sent
-	jobs     chan *job     // unbuffered, see alone
-	closing  chan struct{} // closed by Close
-	closed   chan struct{} // closed by run
+	filed    atomic.Pointer[func(destination string)] // see [DB.OnFiled]; nil for no call
+	waiting  chan *item                               // unbuffered: a batch has every item that was sent
+	jobs     chan *job                                // unbuffered, see alone
+	closing  chan struct{}                            // closed by Close
+	closed   chan struct{}                            // closed by run
 }
 
 // item is one write. Its err is set before done is closed.
@@ -170,7 +172,7 @@ func (c *committer) inTransaction(ctx context.Context, batch []*item, apply func
 			return err
 		}
 	}
-	defer c.writer.over()
+	defer c.over(c.writer)
 	tx, err := c.writer.begin(ctx)
 	if err != nil {
 		c.drop()
@@ -329,12 +331,17 @@ func (w *writer) begin(ctx context.Context) (transaction, error) {
 	}, nil
 }
 
-// over calls the functions that wait for the end of the transaction.
-func (w *writer) over() {
+// over calls the functions that wait for the end of the transaction of a writer.
+func (c *committer) over(w *writer) {
 	for _, do := range w.after {
 		do()
 	}
-	w.after = nil
+	if wake := c.filed.Load(); wake != nil {
+		for _, destination := range w.filed {
+			(*wake)(destination)
+		}
+	}
+	w.after, w.filed = nil, nil
 }
 
 // Close ends the connection too, unless it is that of a file. One that is in a

@@ -177,6 +177,10 @@ func (s *DB) Ready(ctx context.Context) error {
 	return nil
 }
 
+// OnFiled sets the function that is called after the commit of a delivery that [Tx.Filed] noted, with
+// the name of the destination. It is also called after a commit that failed, and must not block.
+func (s *DB) OnFiled(wake func(destination string)) { s.writes.filed.Store(&wake) }
+
 // Close ends the record after the writes that a batch had taken are on disk. Later calls
 // return the first result. The other methods then fail with a [*federation.UnavailableError].
 func (s *DB) Close() error {

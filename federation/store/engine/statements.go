@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -32,6 +33,7 @@ type statements struct {
 	pipeline *pipeline // of a writer on a server, else nil
 	changes  int       // statements of a writer that may have changed something
 	after    []func()  // of a writer: to be done when the transaction is over
+	filed    []string  // of a writer: destinations with a new delivery
 	mu       sync.RWMutex
 	kept     map[string]*sql.Stmt
 	closed   bool
@@ -256,6 +258,13 @@ func (t Tx) Row(ctx context.Context, query string, args []any, dest ...any) erro
 // Then has something done when the transaction is over, however it ends, and before the
 // callers of its writes continue.
 func (t Tx) Then(do func()) { t.statements.then(do) }
+
+// Filed notes that the transaction files a delivery to a destination: see [DB.OnFiled].
+func (t Tx) Filed(destination string) {
+	if !slices.Contains(t.statements.filed, destination) {
+		t.statements.filed = append(t.statements.filed, destination)
+	}
+}
 
 // Dialect returns the database that the queries are for.
 func (t Tx) Dialect() Dialect { return t.statements.dialect }

@@ -84,6 +84,8 @@ type SQL struct {
 	Waiting string
 	// ItemStep is the seq of the event that f.item carries, or NULL.
 	ItemStep string
+	// ItemName is the ID of the message that f.item carries, or NULL.
+	ItemName string
 	// ItemsNamed is a SELECT of the items of the participant ?4 that the reference ?3 names.
 	ItemsNamed string
 }
@@ -95,6 +97,7 @@ func (p SQL) filled() SQL {
 	p.Reached, p.DocumentTold = cmp.Or(p.Reached, never), cmp.Or(p.DocumentTold, never)
 	const nothing = `CAST(NULL AS bigint)`
 	p.DocumentStep, p.ItemStep = cmp.Or(p.DocumentStep, nothing), cmp.Or(p.ItemStep, nothing)
+	p.ItemName = cmp.Or(p.ItemName, `CAST(NULL AS text)`)
 	p.ItemsNamed = cmp.Or(p.ItemsNamed, `SELECT seq FROM event WHERE id = ?3 AND ?4 = ''`)
 	p.Waiting = cmp.Or(p.Waiting, `SELECT CAST(?2 AS bigint) AS destination, seq AS item, handoff AS lane, signer AS sender, filed AS queued FROM event WHERE id = ?1 AND seq < 0`)
 	return p

@@ -220,15 +220,18 @@ func PushNotice(ctx context.Context, q engine.Tx, link string, reader, signer fe
 	if err != nil {
 		return err
 	}
-	to, err := engine.InternDestination(ctx, q, federation.ToReaders, federation.NoticesOf(link))
+	readers := federation.NoticesOf(link)
+	to, err := engine.InternDestination(ctx, q, federation.ToReaders, readers)
 	if err != nil {
 		return err
 	}
+	q.Filed(readers)
 	notice.Item += FirstNotice
 	told := notice
 	told.Destination, told.Lane, told.Rank, told.Delayed = to, string(reader), federation.RankAnswer, Nobody
 	if err := Put(ctx, q, told); err != nil || !called {
 		return err
 	}
+	q.Filed(federation.WebhookLink)
 	return PushEntry(ctx, q, reader, notice)
 }

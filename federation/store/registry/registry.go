@@ -145,6 +145,7 @@ func (Tables) SQL() engine.SQL {
 		Waiting: `SELECT CAST(?2 AS bigint) AS destination, m.n + ` + queue.MessageBase + ` AS item, coalesce(m.handoff, m.sender) AS lane, coalesce(s.n, 0) AS sender, m.received AS queued
 			FROM agent a JOIN message m ON m.recipient = a.handle AND m.position > a.shown AND m.deleted = 0 LEFT JOIN actor s ON s.did = m.sender WHERE a.handle = ?1`,
 		ItemStep:   `(SELECT e.seq FROM message m JOIN event e ON e.id = m.event AND e.handoff || '' = m.handoff WHERE m.n = f.item - ` + queue.MessageBase + `)`,
+		ItemName:   `(SELECT m.id FROM message m WHERE m.n = f.item - ` + queue.MessageBase + `)`,
 		ItemsNamed: `SELECT n + ` + queue.MessageBase + ` FROM message WHERE recipient = ?4 AND (event = ?3 OR id = ?3)`,
 	}
 }
