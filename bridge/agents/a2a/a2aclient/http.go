@@ -65,10 +65,13 @@ type transport struct {
 func (l *Link) newHTTPClient(authorize func(r *http.Request) error) *http.Client {
 	next := l.deps.Transport(l.cfg.AllowPrivate)
 	return &http.Client{
-		Transport:     &transport{next: next, authorize: authorize, plain: l.cfg.AllowPrivate || l.ports.HTTP.FetchPrivate},
+		Transport:     &transport{next: next, authorize: authorize, plain: l.plain()},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return errRedirect },
 	}
 }
+
+// plain reports whether the agent may be called without TLS.
+func (l *Link) plain() bool { return l.cfg.AllowPrivate || l.ports.HTTP.FetchPrivate }
 
 // RoundTrip implements [http.RoundTripper]. The body of an answer is read whole, unless it is a stream.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {

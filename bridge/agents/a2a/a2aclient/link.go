@@ -39,6 +39,7 @@ type Link struct {
 	card      atomic.Pointer[card]
 	client    atomic.Pointer[a2aclient.Client]
 	access    accessToken
+	grpc      grpcConn
 	changed   atomic.Bool // the card has another key than the pinned one
 	confirmed atomic.Bool // an operator accepts that key
 	begun     chan *task  // tasks to follow
@@ -163,6 +164,7 @@ func (l *Link) Run(ctx context.Context, up func()) error {
 	}
 	l.deps.Hub.join(l)
 	defer l.deps.Hub.leave(l)
+	defer l.hangUp()
 	group, ctx := errgroup.WithContext(ctx)
 	s := &session{Link: l, looks: make(chan struct{}, looksAtOnce), streams: make(chan struct{}, maxStreams)}
 	if err := l.resume(ctx); err != nil {
@@ -284,11 +286,11 @@ func (l *Link) newClient(ctx context.Context, c *card) (*a2aclient.Client, error
 	}
 	one := *c.AgentCard
 	one.SupportedInterfaces = []*wire.AgentInterface{at}
-	return a2aclient.NewFromCard(ctx, &one,
+	return a2aclient.NewFromCard(ctx, &one, append(l.grpcTransports(),
 		a2aclient.WithDefaultsDisabled(),
 		a2aclient.WithConfig(a2aclient.Config{AcceptedOutputModes: []string{"text/plain", "application/json"}}),
 		a2aclient.WithJSONRPCTransport(l.http), a2aclient.WithRESTTransport(l.http),
-		a2av0.WithJSONRPCTransport(a2av0.JSONRPCTransportConfig{Client: l.http}), a2av0.WithRESTTransport(a2av0.RESTTransportConfig{Client: l.http}))
+		a2av0.WithJSONRPCTransport(a2av0.JSONRPCTransportConfig{Client: l.http}), a2av0.WithRESTTransport(a2av0.RESTTransportConfig{Client: l.http}))...)
 }
 
 // changedKeyError is the error of a card whose key is not the pinned one.

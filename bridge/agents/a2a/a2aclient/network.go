@@ -60,7 +60,7 @@ type Deps struct {
 	Journals *journals.Journals // of the tasks, and the pinned keys of cards
 	Record   registry.Bound
 	// Transport returns guarded connections; nil for a check of the configuration.
-	Transport func(allowPrivate bool) http.RoundTripper
+	Transport func(allowPrivate bool) *http.Transport
 	Hub       *Hub // serves documents and callbacks of all agents
 }
 
