@@ -3,7 +3,9 @@ package main_test
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -359,6 +361,50 @@ func TestExternalAgentMakesOneTaskThoughConnectionsBreak(t *testing.T) {
 			await(t, "the result", func() bool { return ada.handoff(t, id).State == "completed" })
 			if n := len(agent.Tasks()); n != 1 || agent.Calls("ListTasks") != 1 {
 				t.Errorf("the agent made %d tasks, and listed them %d times", n, agent.Calls("ListTasks"))
+			}
+		})
+	}
+}
+
+// The state of the link is that of the agent, though the agent has no task.
+func TestLinkOfAnExternalAgentIsDownWhileItIsAway(t *testing.T) {
+	t.Parallel()
+	for _, binding := range []wire.TransportProtocol{wire.TransportProtocolJSONRPC, wire.TransportProtocolHTTPJSON} {
+		t.Run(string(binding), func(t *testing.T) {
+			t.Parallel()
+			agent := bridgetest.NewA2AAgent(t, binding, wire.Version, false)
+			h := newHouse(t, agentTable(agent, ""))
+			h.start(t)
+			h.ready(t)
+			state := func(want string) func() bool {
+				return func() bool {
+					var shown struct {
+						State     string
+						LastError string `json:"last_error"`
+					}
+					h.asks(t, &shown, "a2a", "show", "researcher")
+					return shown.State == want && (want == "up" || strings.Contains(shown.LastError, "connection refused"))
+				}
+			}
+			await(t, "the link to be up", state("up"))
+			agent.Close()
+			ada := logIn(t, h.url())
+			id := ada.offerTo(t, researcher, "Cite three sources")
+			await(t, "the link to be down with the reason", state("dialling"))
+			listener, err := net.Listen("tcp", agent.Listener.Addr().String()) //nolint:noctx // of a test
+			if err != nil {
+				t.Fatal(err)
+			}
+			again := httptest.NewUnstartedServer(agent.Config.Handler)
+			_ = again.Listener.Close()
+			again.Listener = listener
+			again.Start()
+			t.Cleanup(again.Close)
+			await(t, "the link to be up again", state("up"))
+			awaitTask(t, agent, 0).Say(wire.TaskStateCompleted, "three found")
+			await(t, "the result", func() bool { return ada.handoff(t, id).State == "completed" })
+			if n := len(agent.Tasks()); n != 1 {
+				t.Errorf("the agent made %d tasks", n)
 			}
 		})
 	}

@@ -151,8 +151,13 @@ func (l *Link) callGRPC(ctx context.Context, method string, request, answer any,
 		return err
 	}
 	var at peer.Peer
-	err = invoke(ctx, method, request, answer, conn, append(options, grpc.Peer(&at))...)
-	return grpcError(err, at.Addr != nil)
+	err = grpcError(invoke(ctx, method, request, answer, conn, append(options, grpc.Peer(&at))...), at.Addr != nil)
+	if isNetwork(err) {
+		l.heard(ctx, err)
+	} else {
+		l.heard(ctx, nil)
+	}
+	return err
 }
 
 // streamGRPC opens a bounded stream, with credentials. It implements [grpc.StreamClientInterceptor].

@@ -24,6 +24,8 @@ import (
 
 	"baton/bridge/agents/a2a/a2aclient"
 	"baton/bridge/bridgetest"
+	"baton/federation"
+	"baton/federation/federationtest"
 	"baton/federation/identity"
 )
 
@@ -214,5 +216,25 @@ func TestDeliverSendsOverGRPCWithTLS(t *testing.T) {
 		if err := w.link.Deliver(t.Context(), w.offer(t, "x")); (err == nil) != trusted {
 			t.Errorf("with a trusted certificate %t the delivery ends with %v", trusted, err)
 		}
+	}
+}
+
+// A failed call ends the session, so that the link is not shown as up.
+func TestRunEndsWhenTheAgentDoesNotAnswerOverGRPC(t *testing.T) {
+	t.Parallel()
+	mux := http.NewServeMux()
+	serveCard(mux, nil, wire.TransportProtocolGRPC, "http://"+federationtest.FreeAddr(t))
+	agent := httptest.NewServer(mux)
+	t.Cleanup(agent.Close)
+	w := newWorld(t, agent.URL)
+	up, ended := make(chan struct{}), make(chan error, 1)
+	go func() { ended <- w.link.Run(t.Context(), func() { close(up) }) }()
+	<-up
+	err := w.link.Deliver(t.Context(), w.offer(t, "x"))
+	if _, away := errors.AsType[*federation.UnavailableError](err); !away {
+		t.Errorf("the delivery ends with %v", err)
+	}
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "the agent does not answer") {
+		t.Errorf("the link ends with %v", err)
 	}
 }
