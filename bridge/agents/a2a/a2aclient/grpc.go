@@ -62,7 +62,7 @@ func (l *Link) grpcTransports() []a2aclient.FactoryOption {
 type protoTransport struct{ a2aclient.Transport }
 
 // SendMessage implements [a2aclient.Transport].
-func (t protoTransport) SendMessage(ctx context.Context, params a2aclient.ServiceParams, request *wire.SendMessageRequest) (wire.SendMessageResult, error) {
+func (t protoTransport) SendMessage(ctx context.Context, params a2aclient.ServiceParams, request *wire.SendMessageRequest) (wire.SendMessageResult, error) { //nolint:ireturn // the library wants it
 	carried := *request
 	carried.Message = a2atask.ForProto(*request.Message)
 	return t.Transport.SendMessage(ctx, params, &carried)
@@ -161,7 +161,7 @@ func (l *Link) callGRPC(ctx context.Context, method string, request, answer any,
 }
 
 // streamGRPC opens a bounded stream, with credentials. It implements [grpc.StreamClientInterceptor].
-func (l *Link) streamGRPC(ctx context.Context, kind *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, options ...grpc.CallOption) (grpc.ClientStream, error) {
+func (l *Link) streamGRPC(ctx context.Context, kind *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, options ...grpc.CallOption) (grpc.ClientStream, error) { //nolint:ireturn // the library wants it
 	ctx, err := l.authorizeGRPC(ctx)
 	if err != nil {
 		return nil, err
@@ -206,10 +206,11 @@ func (l *Link) authorizeGRPC(ctx context.Context) (context.Context, error) {
 	if r.URL.RawQuery != "" {
 		return nil, errors.New("the card wants an API key in the query, which gRPC does not have")
 	}
+	var fields []string
 	for name, values := range r.Header {
-		ctx = metadata.AppendToOutgoingContext(ctx, strings.ToLower(name), values[0])
+		fields = append(fields, strings.ToLower(name), values[0])
 	}
-	return ctx, nil
+	return metadata.AppendToOutgoingContext(ctx, fields...), nil
 }
 
 // grpcError returns the error of a call in the form of the other bindings, for the codes of which the

@@ -165,7 +165,7 @@ func (l *Link) Run(ctx context.Context, up func()) error {
 	l.begun = make(chan *task, maxTasks)
 	l.unheard.Store(0)
 	select {
-	case <-l.lost: // the reason for the end of an earlier session
+	case <-l.lost: //nolint:errcheck // the reason for the end of an earlier session
 	default:
 	}
 	if err := l.readCard(ctx); err != nil {

@@ -141,7 +141,7 @@ func serveCard(mux *http.ServeMux, more map[string]any, binding wire.TransportPr
 			"supportedInterfaces": []any{map[string]any{"url": address, "protocolBinding": binding, "protocolVersion": "1.0"}},
 		}
 		maps.Copy(card, more)
-		_ = json.NewEncoder(w).Encode(card) //nolint:errchkjson // the client may be gone
+		_ = json.NewEncoder(w).Encode(card)
 	})
 }
 
