@@ -1,22 +1,30 @@
 package bridgetest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"strings"
 	"sync"
 	"testing"
 
 	wire "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2acompat/a2av0"
+	grpcv0 "github.com/a2aproject/a2a-go/v2/a2agrpc/v0"
+	grpcv1 "github.com/a2aproject/a2a-go/v2/a2agrpc/v1"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 	"github.com/a2aproject/a2a-go/v2/a2asrv/taskstore"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // A2AAgent is an external A2A agent on the server of the official SDK. A test decides how the agent
@@ -24,9 +32,9 @@ import (
 type A2AAgent struct {
 	*httptest.Server
 
-	// Before and After are called with the method of each call of the JSON-RPC binding, before the
-	// agent gets it and after the agent has answered; nil for no call. Their error breaks the
-	// connection.
+	// Before and After are called with the method of each call of the bindings JSONRPC and GRPC, before
+	// the agent gets it and after the agent has answered; nil for no call. Their error breaks the
+	// connection, and over GRPC the call.
 	Before, After func(method string) error
 	// Card changes the card before it is served; nil leaves it as it is.
 	Card func(card map[string]any)
@@ -47,16 +55,24 @@ type A2ATask struct {
 	updates chan wire.Event
 }
 
-// NewA2AAgent serves an agent until the test ends. The interface is JSONRPC or HTTP+JSON of a version of
-// the protocol.
+// NewA2AAgent serves an agent until the test ends. The interface is JSONRPC, HTTP+JSON or GRPC of a
+// version of the protocol.
 func NewA2AAgent(tb testing.TB, binding wire.TransportProtocol, version wire.ProtocolVersion, streaming bool) *A2AAgent {
 	tb.Helper()
 	a := &A2AAgent{tasks: map[wire.TaskID]*A2ATask{}, calls: map[string]int{}}
 	store := taskstore.NewInMemory(&taskstore.InMemoryStoreConfig{Authenticator: func(context.Context) (string, error) { return "gateway", nil }})
 	handler := a2asrv.NewHandler(a, a2asrv.WithTaskStore(store), a2asrv.WithCapabilityChecks(&wire.AgentCapabilities{Streaming: streaming}))
 	mux := http.NewServeMux()
-	var base string
+	var base, over string
 	switch {
+	case binding == wire.TransportProtocolGRPC:
+		over = ServeGRPC(tb, func(s *grpc.Server) {
+			if version == a2av0.Version {
+				grpcv0.NewHandler(handler).RegisterWith(s)
+				return
+			}
+			grpcv1.NewHandler(handler).RegisterWith(s)
+		}, grpc.UnaryInterceptor(a.watchedGRPC))
 	case binding == wire.TransportProtocolHTTPJSON && version == a2av0.Version:
 		mux.Handle("/rest/", http.StripPrefix("/rest", a2av0.NewRESTHandler(handler)))
 		base = "/rest"
@@ -70,7 +86,9 @@ func NewA2AAgent(tb testing.TB, binding wire.TransportProtocol, version wire.Pro
 		mux.Handle("POST /rpc", a.watched(a2asrv.NewJSONRPCHandler(handler)))
 		base = "/rpc"
 	}
-	mux.HandleFunc("GET /.well-known/agent-card.json", func(w http.ResponseWriter, _ *http.Request) { a.serveCard(w, base, binding, version, streaming) })
+	mux.HandleFunc("GET /.well-known/agent-card.json", func(w http.ResponseWriter, _ *http.Request) {
+		a.serveCard(w, cmp.Or(over, a.URL+base), binding, version, streaming)
+	})
 	a.Server = httptest.NewServer(mux)
 	tb.Cleanup(func() {
 		a.CloseClientConnections()
@@ -79,7 +97,7 @@ func NewA2AAgent(tb testing.TB, binding wire.TransportProtocol, version wire.Pro
 	return a
 }
 
-func (a *A2AAgent) serveCard(w http.ResponseWriter, base string, binding wire.TransportProtocol, version wire.ProtocolVersion, streaming bool) {
+func (a *A2AAgent) serveCard(w http.ResponseWriter, address string, binding wire.TransportProtocol, version wire.ProtocolVersion, streaming bool) {
 	card := map[string]any{
 		"name": "Researcher", "description": "Finds sources", "version": "1.2", "capabilities": map[string]any{"streaming": streaming},
 		"defaultInputModes": []string{"text/plain"}, "defaultOutputModes": []string{"text/plain"},
@@ -89,11 +107,11 @@ func (a *A2AAgent) serveCard(w http.ResponseWriter, base string, binding wire.Tr
 		"securitySchemes":      map[string]any{"token": map[string]any{"httpAuthSecurityScheme": map[string]any{"scheme": "Bearer"}}},
 	}
 	if version == a2av0.Version {
-		card["url"], card["preferredTransport"], card["protocolVersion"] = a.URL+base, binding, "0.3.0"
+		card["url"], card["preferredTransport"], card["protocolVersion"] = address, binding, "0.3.0"
 		card["securitySchemes"] = map[string]any{"token": map[string]any{"type": "http", "scheme": "bearer"}}
 		delete(card, "securityRequirements")
 	} else {
-		card["supportedInterfaces"] = []any{map[string]any{"url": a.URL + base, "protocolBinding": binding, "protocolVersion": version}}
+		card["supportedInterfaces"] = []any{map[string]any{"url": address, "protocolBinding": binding, "protocolVersion": version}}
 	}
 	if a.Card != nil {
 		a.Card(card)
@@ -116,9 +134,7 @@ func (a *A2AAgent) watched(next http.Handler) http.Handler {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		a.mu.Lock()
-		a.calls[call.Method]++
-		a.mu.Unlock()
+		a.note(call.Method)
 		r.Body = io.NopCloser(strings.NewReader(string(body)))
 		if a.Before != nil && a.Before(call.Method) != nil {
 			panic(http.ErrAbortHandler)
@@ -138,7 +154,42 @@ func (a *A2AAgent) watched(next http.Handler) http.Handler {
 	})
 }
 
-// Calls returns how often a method of JSON-RPC was called.
+func (a *A2AAgent) note(method string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.calls[method]++
+}
+
+// watchedGRPC does the same as watched for the calls over gRPC.
+func (a *A2AAgent) watchedGRPC(ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	method := path.Base(info.FullMethod)
+	a.note(method)
+	broken := status.Error(codes.Unavailable, ErrBreak.Error())
+	if a.Before != nil && a.Before(method) != nil {
+		return nil, broken
+	}
+	answer, err := next(ctx, request)
+	if a.After != nil && a.After(method) != nil {
+		return nil, broken
+	}
+	return answer, err
+}
+
+// ServeGRPC serves gRPC on the loopback until the test ends, and returns the URL.
+func ServeGRPC(tb testing.TB, register func(*grpc.Server), options ...grpc.ServerOption) string {
+	tb.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // of a test
+	if err != nil {
+		tb.Fatal(err)
+	}
+	server := grpc.NewServer(options...)
+	register(server)
+	go func() { _ = server.Serve(listener) }() // ends with Stop
+	tb.Cleanup(server.Stop)
+	return "http://" + listener.Addr().String()
+}
+
+// Calls returns how often a method of the bindings JSONRPC and GRPC was called.
 func (a *A2AAgent) Calls(method string) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()

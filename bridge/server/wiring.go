@@ -242,7 +242,7 @@ func (s *Server) contexts(admit func(ctx context.Context, owner federation.DID, 
 }
 
 // agentTransport returns the connections to external agents.
-func (s *Server) agentTransport(allowPrivate bool) http.RoundTripper {
+func (s *Server) agentTransport(allowPrivate bool) *http.Transport {
 	if allowPrivate {
 		return s.privateAgents
 	}

@@ -3,7 +3,9 @@ package main_test
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -75,7 +77,10 @@ func TestExternalAgentTakesWorkOverEachBinding(t *testing.T) {
 		{"JSONRPC", wire.TransportProtocolJSONRPC, wire.Version, false},
 		{"JSONRPC with streams", wire.TransportProtocolJSONRPC, wire.Version, true},
 		{"HTTP+JSON", wire.TransportProtocolHTTPJSON, wire.Version, false},
+		{"GRPC", wire.TransportProtocolGRPC, wire.Version, false},
+		{"GRPC with streams", wire.TransportProtocolGRPC, wire.Version, true},
 		{"JSONRPC 0.3", wire.TransportProtocolJSONRPC, a2av0.Version, false},
+		{"GRPC 0.3", wire.TransportProtocolGRPC, a2av0.Version, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -336,23 +341,72 @@ func TestExternalAgentMakesOneTaskThoughTheGatewayIsKilled(t *testing.T) {
 // A connection that breaks after the agent has the message leaves the result unknown.
 func TestExternalAgentMakesOneTaskThoughConnectionsBreak(t *testing.T) {
 	t.Parallel()
-	agent := bridgetest.NewA2AAgent(t, wire.TransportProtocolJSONRPC, wire.Version, false)
-	var broken atomic.Int32
-	agent.After = func(method string) error {
-		if method == "SendMessage" && broken.Add(1) <= 1 {
-			return bridgetest.ErrBreak
-		}
-		return nil
+	for _, binding := range []wire.TransportProtocol{wire.TransportProtocolJSONRPC, wire.TransportProtocolGRPC} {
+		t.Run(string(binding), func(t *testing.T) {
+			t.Parallel()
+			agent := bridgetest.NewA2AAgent(t, binding, wire.Version, false)
+			var broken atomic.Int32
+			agent.After = func(method string) error {
+				if method == "SendMessage" && broken.Add(1) <= 1 {
+					return bridgetest.ErrBreak
+				}
+				return nil
+			}
+			h := newHouse(t, agentTable(agent, ""))
+			h.start(t)
+			h.ready(t)
+			ada := logIn(t, h.url())
+			id := ada.offerTo(t, researcher, "Cite three sources")
+			awaitTask(t, agent, 0).Say(wire.TaskStateCompleted, "three found")
+			await(t, "the result", func() bool { return ada.handoff(t, id).State == "completed" })
+			if n := len(agent.Tasks()); n != 1 || agent.Calls("ListTasks") != 1 {
+				t.Errorf("the agent made %d tasks, and listed them %d times", n, agent.Calls("ListTasks"))
+			}
+		})
 	}
-	h := newHouse(t, agentTable(agent, ""))
-	h.start(t)
-	h.ready(t)
-	ada := logIn(t, h.url())
-	id := ada.offerTo(t, researcher, "Cite three sources")
-	awaitTask(t, agent, 0).Say(wire.TaskStateCompleted, "three found")
-	await(t, "the result", func() bool { return ada.handoff(t, id).State == "completed" })
-	if n := len(agent.Tasks()); n != 1 || agent.Calls("ListTasks") != 1 {
-		t.Errorf("the agent made %d tasks, and listed them %d times", n, agent.Calls("ListTasks"))
+}
+
+// The state of the link is that of the agent, though the agent has no task.
+func TestLinkOfAnExternalAgentIsDownWhileItIsAway(t *testing.T) {
+	t.Parallel()
+	for _, binding := range []wire.TransportProtocol{wire.TransportProtocolJSONRPC, wire.TransportProtocolHTTPJSON} {
+		t.Run(string(binding), func(t *testing.T) {
+			t.Parallel()
+			agent := bridgetest.NewA2AAgent(t, binding, wire.Version, false)
+			h := newHouse(t, agentTable(agent, ""))
+			h.start(t)
+			h.ready(t)
+			state := func(want string) func() bool {
+				return func() bool {
+					var shown struct {
+						State     string
+						LastError string `json:"last_error"`
+					}
+					h.asks(t, &shown, "a2a", "show", "researcher")
+					return shown.State == want && (want == "up" || strings.Contains(shown.LastError, "connection refused"))
+				}
+			}
+			await(t, "the link to be up", state("up"))
+			agent.Close()
+			ada := logIn(t, h.url())
+			id := ada.offerTo(t, researcher, "Cite three sources")
+			await(t, "the link to be down with the reason", state("dialling"))
+			listener, err := net.Listen("tcp", agent.Listener.Addr().String()) //nolint:noctx // of a test
+			if err != nil {
+				t.Fatal(err)
+			}
+			again := httptest.NewUnstartedServer(agent.Config.Handler)
+			_ = again.Listener.Close()
+			again.Listener = listener
+			again.Start()
+			t.Cleanup(again.Close)
+			await(t, "the link to be up again", state("up"))
+			awaitTask(t, agent, 0).Say(wire.TaskStateCompleted, "three found")
+			await(t, "the result", func() bool { return ada.handoff(t, id).State == "completed" })
+			if n := len(agent.Tasks()); n != 1 {
+				t.Errorf("the agent made %d tasks", n)
+			}
+		})
 	}
 }
 

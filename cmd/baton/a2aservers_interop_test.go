@@ -8,11 +8,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
 	"baton/federation"
 	"baton/federation/federationtest"
+	"baton/translate/macpmode"
+	"baton/translate/macpmode/handoffv1"
 )
 
 // agentServer starts an agent on a server of another SDK, and returns its address.
@@ -40,9 +43,9 @@ func agentServer(t *testing.T, program ...string) (address string) {
 	return "http://" + host
 }
 
-// The servers come from their registries, in the versions that .ci/run pins. A person on an InspIRCd
-// network and a caller of REST offer work to each of them, the gateway is killed while they work, and
-// the servers count their tasks.
+// The servers come from their registries, in the versions that .ci/run pins. A participant of each
+// network offers work to each of them. The gateway is killed before it sends the work, after it sent
+// all of it, and before the results; the servers count their tasks.
 func TestServersOfOtherA2ASDKsTakeWork(t *testing.T) {
 	t.Parallel()
 	python := func(environment string) string { return filepath.Join(clients(t), environment, "bin", "python") }
@@ -52,31 +55,62 @@ func TestServersOfOtherA2ASDKsTakeWork(t *testing.T) {
 		"adk":    agentServer(t, python("a2a-adk"), "testdata/clients/a2aagent.py", "PORT", "adk"),
 		"js":     agentServer(t, "node", "testdata/clients/a2aagent.js", "PORT"),
 	}
-	var lab *network
-	v := newCrossroads(t, func(h *house) []string {
-		lab = newNetwork(t, h, "lab", "1LA")
-		tables := []string{lab.table, bindingTable("true")}
-		for name, address := range servers {
-			tables = append(tables, fmt.Sprintf("[[a2a.agents]]\nname = %q\ncard = %q\nallow_private = true\n", name, address))
-		}
-		return tables
-	})
-	alice := lab.join(t, "alice", "message-tags")
-	lab.logIn(t, "alice", "ElizaAcct")
-	await(t, "alice to be known", func() bool { return strings.HasPrefix(asksBaton(t, alice, "inbox"), "Nothing") })
-	ada := logIn(t, v.url())
-	offered := map[string][]string{}
-	for name := range servers {
-		if told := asksBaton(t, alice, "offer "+name+"@"+name+" Cite for alice"); !strings.Contains(told, "offer: it is offered now") {
-			t.Fatalf("the offer to %s is answered %q", name, told)
-		}
-		offered[name] = append(offered[name], ada.offer(t, map[string]any{"to": federation.DID("did:web:gw.test:a2a:" + name), "title": "Cite for ada"}))
-	}
+	r := &macpHouse{house: newHouse(t), address: federationtest.FreeAddr(t)}
+	r.keep(t, "eliza.token", macpToken+"eliza")
+	r.keep(t, "other.token", macpToken+"other")
+	north := newNetwork(t, r.house, "north", "3NO")
+	tables := []string{unlimited, r.table(), north.table}
 	for name, address := range servers {
-		await(t, "both tasks of "+name, func() bool { _, n := get(t, address+"/count"); return n == "2" })
-		await(t, "the accept of "+name, func() bool { return ada.handoff(t, offered[name][0]).State == "assigned" })
+		tables = append(tables, fmt.Sprintf("[[a2a.agents]]\nname = %q\ncard = %q\nallow_private = true\n", name, address))
 	}
-	v.kill(t)
+	b := talkativeIn(t, r.house, tables...)
+	workers := b.workers(t, north)
+	eliza := r.participant(t, "eliza")
+	offers := len(workers) + 1 // with eliza's
+	sessions := 0
+	for name := range servers {
+		b.asks(t, &struct{}{}, "feed", "hold", name, "--reason", "kill the gateway first")
+		did := federation.DID("did:web:gw.test:a2a:" + name)
+		for _, w := range workers {
+			w.offers(t, worker{network: name, did: did, address: name + "@" + name}, "Cite for "+w.network)
+		}
+		sessions++
+		session := fmt.Sprintf("00000000-0000-4000-8000-%012d", sessions)
+		if err := eliza.Start(t.Context(), session, "Cite for MACP", "eliza", string(did)); err != nil {
+			t.Fatal(err)
+		}
+		say(t, eliza, session, macpmode.TypeOffer, "m1", &handoffv1.HandoffOfferPayload{HandoffId: "h1", TargetParticipant: string(did)})
+	}
+	b.kill(t)
+	for name, address := range servers {
+		if _, n := get(t, address+"/count"); n != "0" {
+			t.Errorf("%s made %s tasks before the work was sent", name, n)
+		}
+	}
+	b.start(t)
+	for name := range servers {
+		b.asks(t, &struct{}{}, "feed", "release", name)
+	}
+	var page struct {
+		Items []struct{ ID, Title, State, Offeree string }
+	}
+	listed := func(state string) func() bool {
+		return func() bool {
+			b.asks(t, &page, "handoff", "list", "--state", state, "--limit", "200")
+			return len(page.Items) == offers*len(servers)
+		}
+	}
+	await(t, "all accepts", listed("assigned"))
+	b.kill(t)
+	b.start(t)
+	for name := range servers {
+		await(t, "the tasks of "+name+" to be followed again", func() bool {
+			var shown struct{ Agent struct{ Tasks int } }
+			b.asks(t, &shown, "a2a", "show", name)
+			return shown.Agent.Tasks == offers
+		})
+	}
+	b.kill(t)
 	for _, address := range servers {
 		response, err := http.Post(address+"/finish", "", http.NoBody) //nolint:noctx // a test's own server
 		if err != nil {
@@ -84,20 +118,19 @@ func TestServersOfOtherA2ASDKsTakeWork(t *testing.T) {
 		}
 		_ = response.Body.Close()
 	}
-	v.start(t)
-	var page struct {
-		Items []struct{ ID, Title, State, Offeree string }
-	}
-	await(t, "all results", func() bool {
-		v.asks(t, &page, "handoff", "list", "--state", "completed")
-		return len(page.Items) == 2*len(servers)
-	})
-	for name, address := range servers {
-		if got := ada.handoff(t, offered[name][0]).verbs(); !strings.HasPrefix(got, "offer, accept") || !strings.HasSuffix(got, "complete three found") {
-			t.Errorf("the steps of %s are %s", name, got)
+	b.start(t)
+	await(t, "all results", listed("completed"))
+	for _, item := range page.Items {
+		if item.Title != "Cite for REST" { // only a party reads the steps
+			continue
 		}
-		if _, n := get(t, address+"/count"); n != "2" {
-			t.Errorf("%s made %s tasks, want 2", name, n)
+		if got := b.http.handoff(t, item.ID).verbs(); !strings.HasPrefix(got, "offer, accept") || !strings.HasSuffix(got, "complete three found") {
+			t.Errorf("the steps of %s for %s are %s", item.Title, item.Offeree, got)
+		}
+	}
+	for name, address := range servers {
+		if _, n := get(t, address+"/count"); n != strconv.Itoa(offers) {
+			t.Errorf("%s made %s tasks, want %d", name, n, offers)
 		}
 	}
 }

@@ -35,7 +35,11 @@ func Offer(ev federation.Event, view federation.View, passport string) (*wire.Me
 		terms["deadline"] = view.Deadline.UTC().Format(time.RFC3339)
 	}
 	if len(view.Caps) > 0 {
-		terms["caps"] = view.Caps
+		caps := make([]any, len(view.Caps)) // the type that protocol buffers take
+		for i, name := range view.Caps {
+			caps[i] = name
+		}
+		terms["caps"] = caps
 	}
 	m := &wire.Message{
 		ID: ev.ID.String(), ContextID: ev.Handoff.String(), Role: wire.MessageRoleUser, Metadata: map[string]any{metadataKey: terms},

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	wire "github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2apb/v1/pbconv"
 	"github.com/google/go-cmp/cmp"
+	"github.com/gowebpki/jcs"
 
 	"baton/federation"
 	"baton/translate/a2atask"
@@ -170,4 +172,55 @@ func TestOfferWritesTheMessageOfAnOffer(t *testing.T) {
 	if _, losses := a2atask.Offer(federation.Event{ID: id, Handoff: id, Title: "x", Context: "{broken"}, view, ""); len(losses) != 1 || losses[0].Field != "context" {
 		t.Errorf("a broken context is lost as %v", losses)
 	}
+}
+
+func TestForProtoKeepsEachContextExactly(t *testing.T) {
+	t.Parallel()
+	id, err := federation.ParseEventID("01K9ZQ0000000000000000000H")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for context, isData := range map[string]bool{
+		`{"topic":"X","n":3,"ratio":-0.25,"deep":[{"a":null}]}`: true,
+		`{"id":9007199254740993}`:                               false,
+		`{"deep":[1.0000000000000001]}`:                         false,
+		`{"far":1e999}`:                                         false,
+		`{"near":1e-999}`:                                       false,
+		`{"zero":0.0}`:                                          true,
+		`["a","b"]`:                                             false,
+	} {
+		sent, _ := a2atask.Offer(federation.Event{ID: id, Handoff: id, Title: "Cite", Context: context}, federation.View{Caps: []string{"cite"}}, "https://gw.example/p")
+		request, err := pbconv.ToProtoSendMessageRequest(&wire.SendMessageRequest{Message: a2atask.ForProto(*sent)})
+		if err != nil {
+			t.Errorf("%s: %v", context, err)
+			continue
+		}
+		got, err := pbconv.FromProtoSendMessageRequest(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		part := got.Message.Parts[1]
+		text := part.Text()
+		if isData {
+			plain, err := json.Marshal(part.Data())
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = string(plain)
+		}
+		if part.MediaType != "application/json" || !sameJSON(t, text, context) {
+			t.Errorf("%s arrives as %s of %s", context, text, part.MediaType)
+		}
+	}
+}
+
+// sameJSON reports whether two texts are the same value, to the digit.
+func sameJSON(t *testing.T, a, b string) bool {
+	t.Helper()
+	if a == b {
+		return true
+	}
+	x, err := jcs.Transform([]byte(a))
+	y, err2 := jcs.Transform([]byte(b))
+	return err == nil && err2 == nil && string(x) == string(y)
 }

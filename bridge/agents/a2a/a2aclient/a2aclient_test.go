@@ -120,84 +120,73 @@ func TestDeliverSendsOnceHoweverOftenItIsCalled(t *testing.T) {
 func TestLinkBoundsLyingAgents(t *testing.T) {
 	t.Parallel()
 	huge := strings.Repeat("x", 50<<20)
-	sends := func(state wire.TaskState) func(w http.ResponseWriter, id any) {
-		return func(w http.ResponseWriter, id any) { result(w, id, taskOf("t1", state)) }
+	type reply = func(w http.ResponseWriter, id any)
+	always := func(state wire.TaskState) func() reply {
+		return func() reply { return func(w http.ResponseWriter, id any) { result(w, id, taskOf("t1", state)) } }
+	}
+	// inTurn returns the answers to the calls in order; the last one stays.
+	inTurn := func(answers ...reply) func() reply {
+		return func() reply {
+			var calls atomic.Int32
+			return func(w http.ResponseWriter, id any) { answers[min(int(calls.Add(1)), len(answers))-1](w, id) }
+		}
+	}
+	one := func(task string, state wire.TaskState) reply {
+		return func(w http.ResponseWriter, id any) { result(w, id, taskOf(task, state)) }
 	}
 	for name, c := range map[string]struct {
-		get    func(w http.ResponseWriter, id any)
+		get    func() reply
 		want   federation.State
 		stream func(w http.ResponseWriter, id any) error // writes one event; nil for an agent without streams
 	}{
-		"an artifact of 50 MB": {func(w http.ResponseWriter, id any) {
+		"an artifact of 50 MB": {inTurn(func(w http.ResponseWriter, id any) {
 			task := taskOf("t1", wire.TaskStateCompleted)
 			task["artifacts"] = []any{map[string]any{"artifactId": "a", "parts": []any{map[string]any{"text": huge}}}}
 			result(w, id, task)
-		}, federation.Failed, nil},
-		"an endless stream": {sends(wire.TaskStateCompleted), federation.Completed, func(w http.ResponseWriter, id any) error {
+		}), federation.Failed, nil},
+		"an endless stream": {always(wire.TaskStateCompleted), federation.Completed, func(w http.ResponseWriter, id any) error {
 			_, err := fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%q,\"result\":{\"task\":{\"id\":\"t1\",\"contextId\":\"c\",\"status\":{\"state\":\"TASK_STATE_WORKING\"}}}}\n\n", id)
 			return err
 		}},
-		"an event of 50 MB": {sends(wire.TaskStateCompleted), federation.Completed, func(w http.ResponseWriter, _ any) error {
-			_, err := io.WriteString(w, "data: "+huge+"\n\n")
+		"an event of 50 MB": {always(wire.TaskStateCompleted), federation.Completed, func(w http.ResponseWriter, id any) error {
+			_, err := fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%q,\"result\":{\"task\":{\"id\":\"t1\",\"contextId\":%q}}}\n\n", id, huge)
 			return err
 		}},
-		"a state that goes back": {func() func(w http.ResponseWriter, id any) {
-			var calls atomic.Int32
-			return func(w http.ResponseWriter, id any) {
-				state := wire.TaskStateWorking
-				if calls.Add(1) == 2 {
-					state = wire.TaskStateCompleted
-				}
-				result(w, id, taskOf("t1", state))
-			}
-		}(), federation.Completed, nil},
-		"another task": {func() func(w http.ResponseWriter, id any) {
-			var calls atomic.Int32
-			return func(w http.ResponseWriter, id any) {
-				if calls.Add(1) == 1 {
-					result(w, id, taskOf("t2", wire.TaskStateCompleted))
-					return
-				}
-				result(w, id, taskOf("t1", wire.TaskStateFailed))
-			}
-		}(), federation.Failed, nil},
-		"repeated members": {func() func(w http.ResponseWriter, id any) {
-			var calls atomic.Int32
-			return func(w http.ResponseWriter, id any) {
-				if calls.Add(1) == 1 {
-					_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%q,"result":{"id":"t1","contextId":"c","status":{"state":"TASK_STATE_FAILED","state":"TASK_STATE_COMPLETED"}}}`, id)
-					return
-				}
-				result(w, id, taskOf("t1", wire.TaskStateFailed))
-			}
-		}(), federation.Failed, nil},
+		"a state that goes back": {inTurn(one("t1", wire.TaskStateWorking), one("t1", wire.TaskStateCompleted), one("t1", wire.TaskStateWorking)), federation.Completed, nil},
+		"another task":           {inTurn(one("t2", wire.TaskStateCompleted), one("t1", wire.TaskStateFailed)), federation.Failed, nil},
+		"repeated members": {inTurn(func(w http.ResponseWriter, id any) {
+			_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%q,"result":{"id":"t1","contextId":"c","status":{"state":"TASK_STATE_FAILED","state":"TASK_STATE_COMPLETED"}}}`, id)
+		}, one("t1", wire.TaskStateFailed)), federation.Failed, nil},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			card := map[string]any{"capabilities": map[string]any{"streaming": c.stream != nil}}
-			agent := liar(t, card, func(w http.ResponseWriter, method string, id any) {
-				switch method {
-				case "SendMessage":
-					result(w, id, map[string]any{"task": taskOf("t1", wire.TaskStateSubmitted)})
-				case "GetTask":
-					c.get(w, id)
-				case "SubscribeToTask":
-					w.Header().Set("Content-Type", "text/event-stream")
-					for c.stream(w, id) == nil {
-						time.Sleep(time.Millisecond) // the link ends the stream
+		for binding, serve := range map[string]func(*testing.T, map[string]any, answer) *httptest.Server{"JSONRPC": liar, "GRPC": grpcLiar} {
+			t.Run(name+" over "+binding, func(t *testing.T) {
+				t.Parallel()
+				get := c.get()
+				card := map[string]any{"capabilities": map[string]any{"streaming": c.stream != nil}}
+				agent := serve(t, card, func(w http.ResponseWriter, method string, id any) {
+					switch method {
+					case "SendMessage":
+						result(w, id, map[string]any{"task": taskOf("t1", wire.TaskStateSubmitted)})
+					case "GetTask":
+						get(w, id)
+					case "SubscribeToTask":
+						w.Header().Set("Content-Type", "text/event-stream")
+						for c.stream(w, id) == nil {
+							time.Sleep(time.Millisecond) // the link ends the stream
+						}
+					default:
+						failure(w, id, -32601, "no such method")
 					}
-				default:
-					failure(w, id, -32601, "no such method")
+				})
+				w := newWorld(t, agent.URL)
+				w.run(t)
+				d := w.offer(t, "x")
+				if err := w.link.Deliver(t.Context(), d); err != nil {
+					t.Fatal(err)
 				}
+				w.awaitState(t, d.View.ID, c.want)
 			})
-			w := newWorld(t, agent.URL)
-			w.run(t)
-			d := w.offer(t, "x")
-			if err := w.link.Deliver(t.Context(), d); err != nil {
-				t.Fatal(err)
-			}
-			w.awaitState(t, d.View.ID, c.want)
-		})
+		}
 	}
 }
 

@@ -44,7 +44,7 @@ type card struct {
 // best returns the preferred interface: the newest version of the protocol, and JSON-RPC first.
 func (c *card) best() (*wire.AgentInterface, error) {
 	for _, major := range []string{"1.", "0.3"} {
-		for _, binding := range []wire.TransportProtocol{wire.TransportProtocolJSONRPC, wire.TransportProtocolHTTPJSON} {
+		for _, binding := range []wire.TransportProtocol{wire.TransportProtocolJSONRPC, wire.TransportProtocolHTTPJSON, wire.TransportProtocolGRPC} {
 			for _, at := range c.SupportedInterfaces {
 				if strings.HasPrefix(string(at.ProtocolVersion), major) && at.ProtocolBinding == binding {
 					return at, nil
@@ -56,7 +56,7 @@ func (c *card) best() (*wire.AgentInterface, error) {
 	for _, at := range c.SupportedInterfaces {
 		all = append(all, fmt.Sprintf("%s %s", at.ProtocolBinding, at.ProtocolVersion))
 	}
-	return nil, fmt.Errorf("want an interface for JSONRPC or HTTP+JSON of version 1.0 or 0.3; the agent has %s", strings.Join(all, ", "))
+	return nil, fmt.Errorf("want an interface for JSONRPC, HTTP+JSON or GRPC of version 1.0 or 0.3; the agent has %s", strings.Join(all, ", "))
 }
 
 // tokenURL returns the token endpoint for client_credentials, "" for none.

@@ -60,20 +60,14 @@ func (s *session) follow(ctx context.Context, t *task) error {
 	defer stop()
 	stopWatching := s.watch(ctx, t)
 	defer stopWatching()
-	wait, fails := firstLook, 0
+	wait := firstLook
 	for ctx.Err() == nil {
 		over, moved, err := s.lookAt(ctx, t)
 		switch {
 		case over:
 			return nil
-		case err == nil:
-			fails = 0
-		case ctx.Err() == nil:
-			fails++
+		case err != nil && ctx.Err() == nil:
 			s.log.LogAttrs(ctx, slog.LevelInfo, "task not read", slog.String("handoff_id", t.handoff.String()), slog.Any("err", err))
-			if fails >= maxConnFails && isNetwork(err) {
-				return fmt.Errorf("the agent does not answer: %w", err)
-			}
 		}
 		if wait = min(2*wait, lastLook); moved {
 			wait = firstLook
@@ -128,7 +122,7 @@ func (s *session) stream(ctx context.Context, t *task, id wire.TaskID) {
 	default:
 		return // the timer looks
 	}
-	for failed := 0; ctx.Err() == nil && failed < maxConnFails; {
+	for failed := 0; ctx.Err() == nil && failed < maxReopened; {
 		failed++
 		for _, err := range s.client.Load().SubscribeToTask(ctx, &wire.SubscribeToTaskRequest{ID: id}) {
 			if err != nil {

@@ -58,17 +58,21 @@ func (e *statusError) Error() string {
 type transport struct {
 	next      http.RoundTripper
 	authorize func(r *http.Request) error // nil adds nothing
-	plain     bool                        // without TLS too
+	heard     func(ctx context.Context, err error)
+	plain     bool // without TLS too
 }
 
 // newHTTPClient returns a client for the agent. It follows no redirect.
 func (l *Link) newHTTPClient(authorize func(r *http.Request) error) *http.Client {
 	next := l.deps.Transport(l.cfg.AllowPrivate)
 	return &http.Client{
-		Transport:     &transport{next: next, authorize: authorize, plain: l.cfg.AllowPrivate || l.ports.HTTP.FetchPrivate},
+		Transport:     &transport{next: next, authorize: authorize, heard: l.heard, plain: l.plain()},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return errRedirect },
 	}
 }
+
+// plain reports whether the agent may be called without TLS.
+func (l *Link) plain() bool { return l.cfg.AllowPrivate || l.ports.HTTP.FetchPrivate }
 
 // RoundTrip implements [http.RoundTripper]. The body of an answer is read whole, unless it is a stream.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -83,12 +87,19 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	response, err := t.next.RoundTrip(r)
 	if err != nil {
+		t.heard(r.Context(), err)
 		return nil, err
 	}
+	status := &statusError{response.StatusCode, identity.RetryAfter(response.Header)}
 	switch response.StatusCode {
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		_ = response.Body.Close()
-		return nil, &statusError{response.StatusCode, identity.RetryAfter(response.Header)}
+		t.heard(r.Context(), status)
+		return nil, status
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests:
+		_ = response.Body.Close()
+		t.heard(r.Context(), nil)
+		return nil, status
 	}
 	if media, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")); media == "text/event-stream" {
 		response.Body = limited{io.LimitReader(response.Body, maxStreamBytes), response.Body}
@@ -96,6 +107,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswerBytes+1))
+	t.heard(r.Context(), err)
 	switch {
 	case err != nil:
 		return nil, err

@@ -28,14 +28,14 @@ type Inspection struct {
 
 // Inspect reads and verifies the card of an agent, and chooses the interface. It needs no gateway, and
 // sends no credentials.
-func Inspect(ctx context.Context, address string, allowPrivate bool, transport http.RoundTripper) (Inspection, error) {
+func Inspect(ctx context.Context, address string, allowPrivate bool, transport *http.Transport) (Inspection, error) {
 	address, err := CardURL(address)
 	if err != nil {
 		return Inspection{}, err
 	}
 	l := &Link{
 		cfg:  Config{Card: address, AllowPrivate: allowPrivate},
-		deps: Deps{Transport: func(bool) http.RoundTripper { return transport }},
+		deps: Deps{Transport: func(bool) *http.Transport { return transport }},
 	}
 	c, err := l.fetchCard(ctx)
 	if err != nil {

@@ -39,9 +39,12 @@ type Link struct {
 	card      atomic.Pointer[card]
 	client    atomic.Pointer[a2aclient.Client]
 	access    accessToken
-	changed   atomic.Bool // the card has another key than the pinned one
-	confirmed atomic.Bool // an operator accepts that key
-	begun     chan *task  // tasks to follow
+	grpc      grpcConn
+	unheard   atomic.Int32 // calls in a row without an answer
+	lost      chan error   // has the reason to end the session
+	changed   atomic.Bool  // the card has another key than the pinned one
+	confirmed atomic.Bool  // an operator accepts that key
+	begun     chan *task   // tasks to follow
 
 	mu      sync.Mutex
 	tasks   map[federation.HandoffID]*task
@@ -150,19 +153,27 @@ const (
 	tasksPage    = 256
 	looksAtOnce  = 8
 	maxObstacles = 5
-	maxConnFails = 3 // failed looks in a row, after which the link is dialled again
+	maxUnheard   = 3 // calls in a row without an answer, after which the link is dialled again
+	maxReopened  = 3 // failed streams of a task in a row, after which only the timer looks
 )
 
 // Run implements [bridge.Link]. It reads the card, follows the tasks of the agent, and reads the card
-// again when it is too old. It returns when the agent cannot be reached.
+// again when it is too old. It returns when the agent does not answer a call, or the card cannot be
+// read again.
 func (l *Link) Run(ctx context.Context, up func()) error {
 	l.reset()
 	l.begun = make(chan *task, maxTasks)
+	l.unheard.Store(0)
+	select {
+	case <-l.lost: //nolint:errcheck // the reason for the end of an earlier session
+	default:
+	}
 	if err := l.readCard(ctx); err != nil {
 		return err
 	}
 	l.deps.Hub.join(l)
 	defer l.deps.Hub.leave(l)
+	defer l.hangUp()
 	group, ctx := errgroup.WithContext(ctx)
 	s := &session{Link: l, looks: make(chan struct{}, looksAtOnce), streams: make(chan struct{}, maxStreams)}
 	if err := l.resume(ctx); err != nil {
@@ -179,6 +190,14 @@ func (l *Link) Run(ctx context.Context, up func()) error {
 		}
 	}))
 	group.Go(fault.Func(func() error { return l.refresh(ctx) }))
+	group.Go(fault.Func(func() error {
+		select {
+		case err := <-l.lost:
+			return fmt.Errorf("the agent does not answer: %w", err)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}))
 	up()
 	return group.Wait()
 }
@@ -225,20 +244,30 @@ func (l *Link) start(t *task) {
 	}
 }
 
-// refresh reads the card again each time that it is too old. While that fails, the old one holds.
+// heard notes the outcome of a call. The session ends if the agent cannot be reached, or does not
+// answer some calls in a row.
+func (l *Link) heard(ctx context.Context, err error) {
+	switch {
+	case err == nil:
+		l.unheard.Store(0)
+	case errors.Is(ctx.Err(), context.Canceled): // by the gateway
+	case isDial(err) || l.unheard.Add(1) >= maxUnheard:
+		select {
+		case l.lost <- err:
+		default:
+		}
+	}
+}
+
+// refresh reads the card again each time that it is too old.
 func (l *Link) refresh(ctx context.Context) error {
 	for {
 		bridge.Sleep(ctx, time.Until(l.card.Load().until))
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		err := l.readCard(ctx)
-		if _, changed := errors.AsType[*changedKeyError](err); changed || errors.Is(err, errForged) {
+		if err := l.readCard(ctx); err != nil {
 			return err
-		}
-		if err != nil && ctx.Err() == nil {
-			l.log.LogAttrs(ctx, slog.LevelWarn, "card not read again", slog.Any("err", err))
-			bridge.Sleep(ctx, minCardAge)
 		}
 	}
 }
@@ -285,11 +314,11 @@ func (l *Link) newClient(ctx context.Context, c *card) (*a2aclient.Client, error
 	}
 	one := *c.AgentCard
 	one.SupportedInterfaces = []*wire.AgentInterface{at}
-	return a2aclient.NewFromCard(ctx, &one,
+	return a2aclient.NewFromCard(ctx, &one, append(l.grpcTransports(),
 		a2aclient.WithDefaultsDisabled(),
 		a2aclient.WithConfig(a2aclient.Config{AcceptedOutputModes: []string{"text/plain", "application/json"}}),
 		a2aclient.WithJSONRPCTransport(l.http), a2aclient.WithRESTTransport(l.http),
-		a2av0.WithJSONRPCTransport(a2av0.JSONRPCTransportConfig{Client: l.http}), a2av0.WithRESTTransport(a2av0.RESTTransportConfig{Client: l.http}))
+		a2av0.WithJSONRPCTransport(a2av0.JSONRPCTransportConfig{Client: l.http}), a2av0.WithRESTTransport(a2av0.RESTTransportConfig{Client: l.http}))...)
 }
 
 // changedKeyError is the error of a card whose key is not the pinned one.

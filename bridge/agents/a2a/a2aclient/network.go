@@ -60,7 +60,7 @@ type Deps struct {
 	Journals *journals.Journals // of the tasks, and the pinned keys of cards
 	Record   registry.Bound
 	// Transport returns guarded connections; nil for a check of the configuration.
-	Transport func(allowPrivate bool) http.RoundTripper
+	Transport func(allowPrivate bool) *http.Transport
 	Hub       *Hub // serves documents and callbacks of all agents
 }
 
@@ -174,6 +174,7 @@ func open(cfg Config, s secrets, deps Deps, p bridge.Ports) *Link {
 			Network: network, Link: cfg.Name, Home: p.Home, Gateway: p.Gateway, Record: deps.Record, Signer: p.Signer, Evidence: p.Evidence,
 			Bindings: p.Bindings, PublicURL: p.PublicURL,
 		},
+		lost:  make(chan error, 1),
 		tasks: map[federation.HandoffID]*task{}, blocked: map[federation.HandoffID]string{},
 	}
 	l.kept = sync.OnceValue(func() federation.SigningKey { return p.Signer.Kept("person:" + string(did)) })

@@ -45,7 +45,7 @@ func newWorld(t *testing.T, card string) *world {
 	w.ports = w.Participants.Deps().Ports
 	w.deps = a2aclient.Deps{
 		Journals: w.Record.Journals, Record: storetest.Bound(w.Record), Hub: &a2aclient.Hub{},
-		Transport: func(private bool) http.RoundTripper {
+		Transport: func(private bool) *http.Transport {
 			return identity.NewTransport(identity.FetchConfig{AllowPrivate: private})
 		},
 	}
@@ -130,20 +130,28 @@ func (w *world) awaitState(t *testing.T, id federation.HandoffID, want federatio
 	t.Fatalf("the handoff is %s, want %s", view.State, want)
 }
 
+// answer answers a method of JSON-RPC.
+type answer func(w http.ResponseWriter, method string, id any)
+
+// serveCard serves the card of an agent with one interface.
+func serveCard(mux *http.ServeMux, more map[string]any, binding wire.TransportProtocol, address string) {
+	mux.HandleFunc("GET /.well-known/agent-card.json", func(w http.ResponseWriter, _ *http.Request) {
+		card := map[string]any{
+			"name": "Liar", "description": "x", "version": "1", "capabilities": map[string]any{}, "skills": []any{},
+			"supportedInterfaces": []any{map[string]any{"url": address, "protocolBinding": binding, "protocolVersion": "1.0"}},
+		}
+		maps.Copy(card, more)
+		_ = json.NewEncoder(w).Encode(card)
+	})
+}
+
 // liar is an agent that answers each method of JSON-RPC by the function of a test.
-func liar(t *testing.T, card map[string]any, answer func(w http.ResponseWriter, method string, id any)) *httptest.Server {
+func liar(t *testing.T, card map[string]any, answer answer) *httptest.Server {
 	t.Helper()
 	mux := http.NewServeMux()
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
-	mux.HandleFunc("GET /.well-known/agent-card.json", func(w http.ResponseWriter, _ *http.Request) {
-		full := map[string]any{
-			"name": "Liar", "description": "x", "version": "1", "capabilities": map[string]any{}, "skills": []any{},
-			"supportedInterfaces": []any{map[string]any{"url": server.URL + "/rpc", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}},
-		}
-		maps.Copy(full, card)
-		_ = json.NewEncoder(w).Encode(full)
-	})
+	serveCard(mux, card, wire.TransportProtocolJSONRPC, server.URL+"/rpc")
 	mux.HandleFunc("POST /rpc", func(w http.ResponseWriter, r *http.Request) {
 		var call struct {
 			ID     any    `json:"id"`

@@ -1,0 +1,237 @@
+package a2aclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	wire "github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2aclient"
+	"github.com/a2aproject/a2a-go/v2/a2acompat/a2av0"
+	grpcv0 "github.com/a2aproject/a2a-go/v2/a2agrpc/v0"
+	grpcv1 "github.com/a2aproject/a2a-go/v2/a2agrpc/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"baton/federation/identity"
+	"baton/translate/a2atask"
+)
+
+// maxRedial is the longest wait before a broken connection is made again. The outbox waits too.
+const maxRedial = 10 * time.Second
+
+// grpcConn is the connection to the gRPC interface of an agent. The zero value has none.
+type grpcConn struct {
+	mu      sync.Mutex
+	address string
+	conn    *grpc.ClientConn
+}
+
+// grpcTransports returns the transports of the binding GRPC, for both versions of the protocol.
+func (l *Link) grpcTransports() []a2aclient.FactoryOption {
+	over := func(transport func(*grpc.ClientConn) a2aclient.Transport) a2aclient.TransportFactory {
+		return a2aclient.TransportFactoryFn(func(_ context.Context, _ *wire.AgentCard, at *wire.AgentInterface) (a2aclient.Transport, error) {
+			conn, err := l.connect(at.URL)
+			if err != nil {
+				return nil, err
+			}
+			return protoTransport{transport(conn)}, nil
+		})
+	}
+	return []a2aclient.FactoryOption{
+		a2aclient.WithTransport(wire.TransportProtocolGRPC, over(grpcv1.NewGRPCTransport)),
+		a2aclient.WithCompatTransport(a2av0.Version, wire.TransportProtocolGRPC, over(grpcv0.NewGRPCTransport)),
+	}
+}
+
+// protoTransport sends the messages that protocol buffers can carry.
+type protoTransport struct{ a2aclient.Transport }
+
+// SendMessage implements [a2aclient.Transport].
+func (t protoTransport) SendMessage(ctx context.Context, params a2aclient.ServiceParams, request *wire.SendMessageRequest) (wire.SendMessageResult, error) { //nolint:ireturn // the library wants it
+	carried := *request
+	carried.Message = a2atask.ForProto(*request.Message)
+	return t.Transport.SendMessage(ctx, params, &carried)
+}
+
+// connect returns the connection to an address. A card that is read again changes nothing while its
+// address is the same. The connection is made by the first call.
+func (l *Link) connect(address string) (*grpc.ClientConn, error) {
+	host, plain, err := grpcHost(address)
+	switch {
+	case err != nil:
+		return nil, err
+	case plain && !l.plain():
+		return nil, fmt.Errorf("%s: %w: want https, or allow_private", host, identity.ErrNotAllowed)
+	}
+	l.grpc.mu.Lock()
+	defer l.grpc.mu.Unlock()
+	if l.grpc.conn != nil && l.grpc.address == address {
+		return l.grpc.conn, nil
+	}
+	l.grpc.retire()
+	guarded := l.deps.Transport(l.cfg.AllowPrivate).Clone()
+	security := insecure.NewCredentials()
+	if !plain {
+		security = credentials.NewTLS(guarded.TLSClientConfig)
+	}
+	wait := backoff.DefaultConfig
+	wait.MaxDelay = maxRedial
+	l.grpc.conn, err = grpc.NewClient("passthrough:///"+host,
+		grpc.WithTransportCredentials(security), grpc.WithNoProxy(),
+		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+			return guarded.DialContext(ctx, "tcp", address)
+		}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswerBytes)), grpc.WithMaxHeaderListSize(uint32(guarded.MaxResponseHeaderBytes)), //nolint:gosec // G115: a small constant
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: wait, MinConnectTimeout: callTimeout}),
+		grpc.WithUnaryInterceptor(l.callGRPC), grpc.WithStreamInterceptor(l.streamGRPC))
+	l.grpc.address = address
+	return l.grpc.conn, err
+}
+
+// hangUp ends the connection after the session.
+func (l *Link) hangUp() {
+	l.grpc.mu.Lock()
+	defer l.grpc.mu.Unlock()
+	l.grpc.retire()
+}
+
+// retire closes the connection after the calls on it have ended.
+func (c *grpcConn) retire() {
+	if old := c.conn; old != nil {
+		time.AfterFunc(sendTimeout, func() { _ = old.Close() }) // its only error is a second close
+	}
+	c.conn = nil
+}
+
+// grpcHost returns the host and port of a gRPC interface, and whether it is without TLS. Cards have
+// a URL, or a host and port as gRPC libraries take it. On the loopback the latter is without TLS.
+func grpcHost(address string) (host string, plain bool, err error) {
+	bare := !strings.Contains(address, "://")
+	if bare {
+		address = "https://" + address
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Hostname() == "" {
+		return "", false, fmt.Errorf("want a URL or HOST:PORT for the interface GRPC, not %q", address)
+	}
+	port := "443"
+	switch u.Scheme {
+	case "https", "grpcs":
+		plain = bare && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback())
+	case "http", "grpc":
+		port, plain = "80", true
+	default:
+		return "", false, fmt.Errorf("want https, http, grpcs or grpc for the interface GRPC, not %q", u.Scheme)
+	}
+	if u.Port() != "" {
+		port = u.Port()
+	}
+	return net.JoinHostPort(u.Hostname(), port), plain, nil
+}
+
+// callGRPC makes one call, with credentials. It implements [grpc.UnaryClientInterceptor].
+func (l *Link) callGRPC(ctx context.Context, method string, request, answer any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+	ctx, err := l.authorizeGRPC(ctx)
+	if err != nil {
+		return err
+	}
+	var at peer.Peer
+	err = grpcError(invoke(ctx, method, request, answer, conn, append(options, grpc.Peer(&at))...), at.Addr != nil)
+	if isNetwork(err) {
+		l.heard(ctx, err)
+	} else {
+		l.heard(ctx, nil)
+	}
+	return err
+}
+
+// streamGRPC opens a bounded stream, with credentials. It implements [grpc.StreamClientInterceptor].
+func (l *Link) streamGRPC(ctx context.Context, kind *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, options ...grpc.CallOption) (grpc.ClientStream, error) { //nolint:ireturn // the library wants it
+	ctx, err := l.authorizeGRPC(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	stream, err := open(ctx, kind, conn, method, options...)
+	if err != nil {
+		cancel()
+		return nil, grpcError(err, false)
+	}
+	return &boundedStream{ClientStream: stream, cancel: cancel, left: maxStreamBytes}, nil
+}
+
+// boundedStream is a stream that ends after maxStreamBytes.
+type boundedStream struct {
+	grpc.ClientStream
+
+	cancel context.CancelFunc
+	left   int // bytes
+}
+
+// RecvMsg implements [grpc.ClientStream].
+func (s *boundedStream) RecvMsg(m any) error {
+	err := s.ClientStream.RecvMsg(m)
+	if message, ok := m.(proto.Message); ok && err == nil {
+		if s.left -= proto.Size(message); s.left < 0 {
+			err = io.EOF
+		}
+	}
+	if err != nil {
+		s.cancel()
+	}
+	return err
+}
+
+// authorizeGRPC adds the header fields with which HTTP requests are authorized.
+func (l *Link) authorizeGRPC(ctx context.Context) (context.Context, error) {
+	r := (&http.Request{URL: &url.URL{}, Header: http.Header{}}).WithContext(ctx)
+	if err := l.authorize(r); err != nil {
+		return nil, err
+	}
+	if r.URL.RawQuery != "" {
+		return nil, errors.New("the card wants an API key in the query, which gRPC does not have")
+	}
+	var fields []string
+	for name, values := range r.Header {
+		fields = append(fields, strings.ToLower(name), values[0])
+	}
+	return metadata.AppendToOutgoingContext(ctx, fields...), nil
+}
+
+// grpcError returns the error of a call in the form of the other bindings, for the codes of which the
+// library does not make one. If connected is false, the agent has not got the call.
+func grpcError(err error, connected bool) error {
+	s, ok := status.FromError(err)
+	if !ok {
+		return err
+	}
+	text := errors.New(s.Message())
+	switch {
+	case s.Code() == codes.Unavailable && !connected:
+		return &net.OpError{Op: "dial", Net: "grpc", Err: text}
+	case s.Code() == codes.Unavailable:
+		return &net.OpError{Op: "call", Net: "grpc", Err: text}
+	case s.Code() == codes.Unimplemented:
+		return wire.NewError(wire.ErrMethodNotFound, s.Message())
+	case s.Code() == codes.ResourceExhausted && strings.Contains(s.Message(), "larger than max"): // of the library
+		return errTooLarge
+	case s.Code() == codes.ResourceExhausted:
+		return &statusError{code: http.StatusTooManyRequests}
+	}
+	return err
+}
