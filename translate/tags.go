@@ -311,10 +311,29 @@ func ValidContext(value string) bool {
 	if federation.InlineContext(value) {
 		return len(value) <= MaxContextBytes && json.Valid([]byte(value))
 	}
-	if !strings.HasPrefix(value, "https://") && !strings.HasPrefix(value, "at://") {
+	if record, ok := strings.CutPrefix(value, "at://"); ok {
+		return validRecordURI(record)
+	}
+	if !strings.HasPrefix(value, "https://") {
 		return strings.HasPrefix(value, "http://") && federation.CapabilityIn(value) != ""
 	}
 	u, err := url.Parse(value)
+	return err == nil && u.Host != ""
+}
+
+// validRecordURI reports whether a text names a record after at://. Its authority is a handle or a DID,
+// whose colons a URL parser would read as a port.
+//
+// spec: atproto at-uri-scheme
+func validRecordURI(record string) bool {
+	authority, path, _ := strings.Cut(record, "/")
+	if strings.HasPrefix(authority, "did:") {
+		if _, err := federation.ParseDID(authority); err != nil {
+			return false
+		}
+		authority = "did"
+	}
+	u, err := url.Parse("at://" + authority + "/" + path)
 	return err == nil && u.Host != ""
 }
 

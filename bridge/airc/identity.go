@@ -51,7 +51,7 @@ func (l *Link) find(ctx context.Context, handle string) (contact, error) {
 		return l.findRemote(ctx, handle)
 	}
 	if !wire.WellFormed(handle) {
-		return contact{}, fmt.Errorf("find handle: %w", federation.ErrNotFound)
+		return l.findNamed(ctx, handle)
 	}
 	// The DID takes precedence: an agent may have registered its alias before aliases were
 	// reserved.
@@ -69,10 +69,27 @@ func (l *Link) find(ctx context.Context, handle string) (contact, error) {
 		return l.findDID(ctx, did)
 	}
 	agent, err := l.deps.Record.Agent(ctx, handle)
+	if errors.Is(err, federation.ErrNotFound) {
+		return l.findNamed(ctx, handle)
+	}
 	if err != nil {
 		return contact{}, fmt.Errorf("look up agent: %w", err)
 	}
 	return contact{handle: handle, agent: &agent}, nil
+}
+
+// findNamed returns the contact of a declared name, which may not have signed a step yet. Its error is as
+// for find.
+func (l *Link) findNamed(ctx context.Context, name string) (contact, error) {
+	did, err := l.deps.Record.NameHolder(ctx, name, time.Now())
+	if err != nil {
+		return contact{}, fmt.Errorf("look up name: %w", err)
+	}
+	c, err := l.findDID(ctx, did)
+	if errors.Is(err, federation.ErrNotFound) {
+		return contact{handle: wire.Handle(did), foreign: federation.Binding{DID: did, Name: name, First: name}}, nil
+	}
+	return c, err
 }
 
 // findUser returns the contact of NICK@LINK, a user of a chat network. Its error is as for find.

@@ -287,12 +287,18 @@ func (l *Link) place(ctx context.Context, d *delivery, s step, from, to federati
 	switch {
 	case err != nil:
 		return federation.Place{}, "", fmt.Errorf("find a place for an offer to %s: %w", d.recipient.handle, err)
-	case place.Venue == "" && d.recipient.agent == nil && to != "":
-		return federation.Place{}, "", &federation.UnavailableError{What: "network of " + d.recipient.handle, Err: errNoLink}
-	case place.Venue == "":
-		return place, federation.HandoffTags, nil
+	case place.Venue != "":
+		return place, tags, nil
+	case d.recipient.agent == nil && to != "":
+		declared, err := l.deps.Record.DeclaresItself(ctx, to) // then it reads its inbox here
+		if err == nil && !declared {
+			err = &federation.UnavailableError{What: "network of " + d.recipient.handle, Err: errNoLink}
+		}
+		if err != nil {
+			return federation.Place{}, "", err
+		}
 	}
-	return place, tags, nil
+	return place, federation.HandoffTags, nil
 }
 
 // errNoLink says that the network of a user is not linked any more.

@@ -76,7 +76,7 @@ func TestAFormThatMeansOneThingIsRead(t *testing.T) {
 	if !strings.Contains(misspelt.Text, `did you mean \"claimable\"?`) {
 		t.Errorf("a misspelt parameter is answered %s", misspelt.Text)
 	}
-	for _, text := range []string{"https://a.example/x", "at://alice.example/x/y"} {
+	for _, text := range []string{"https://a.example/x", "at://alice.example/x/y", "at://did:plc:aaaaaaaaaaaaaaaaaaaaaaaa/app.example.post/3k", "at://did:web:a.example"} {
 		id := eliza.offer(t, map[string]any{"to": scout.did, "title": "x", "context": text})
 		if got := decode[contract.Handoff](t, scout.get(t, "/api/v1/handoffs/"+id), http.StatusOK).Steps[0].Context; got != text || federation.InlineContext(got) {
 			t.Errorf("a link is kept as %s", got)

@@ -294,14 +294,36 @@ func (l *Link) readCard(ctx context.Context) error {
 	return nil
 }
 
-// declare records the skills of a card, and the configured capabilities for open offers, as what the
-// agent can do. Homes may require them of a claim.
+// maxDescription is the longest description of a declaration, in characters.
+const maxDescription = 1024
+
+// declare records the name of the link, the description and skills of a card, and the configured
+// capabilities for open offers, as the declaration of the agent. Homes may require the capabilities of a
+// claim. An agent whose name is taken is found as NAME@LINK.
 func (l *Link) declare(ctx context.Context, c *card) error {
-	can := slices.Compact(slices.Sorted(slices.Values(append(c.skills(), l.cfg.Claims...))))
 	known, err := l.deps.Record.Declaration(ctx, l.did)
-	if err == nil && !slices.Equal(known.Caps, can) {
-		known.DID, known.Caps, known.At = l.did, can, time.Now()
-		err = l.deps.Record.Declare(ctx, known)
+	if err != nil {
+		return err
+	}
+	d := known
+	d.DID, d.Name, d.Description = l.did, l.cfg.Name, c.Description
+	d.Caps = slices.Compact(slices.Sorted(slices.Values(append(c.skills(), l.cfg.Claims...))))
+	if runes := []rune(d.Description); len(runes) > maxDescription {
+		d.Description = string(runes[:maxDescription])
+	}
+	if _, err := l.deps.Record.Agent(ctx, d.Name); err == nil { // the handle of an agent of the registry
+		d.Name = ""
+	} else if !errors.Is(err, federation.ErrNotFound) {
+		return err
+	}
+	if d.Name == known.Name && d.Description == known.Description && slices.Equal(d.Caps, known.Caps) {
+		return nil
+	}
+	d.At = time.Now()
+	err = l.deps.Record.Declare(ctx, d)
+	if errors.Is(err, federation.ErrTaken) {
+		d.Name = ""
+		err = l.deps.Record.Declare(ctx, d)
 	}
 	return err
 }
