@@ -203,6 +203,7 @@ func (c Checkup) Examine(ctx context.Context, online bool) []Diagnosis {
 			all = append(all, diagnoseLink("peer "+s.Link.Name(), s))
 		}
 	}
+	all = append(all, c.holds(ctx, time.Now())...)
 	all = append(all, c.unsigned()...)
 	if online {
 		all = append(all, c.roundTrips(ctx)...)
@@ -477,6 +478,20 @@ func diagnoseLink(check string, s bridge.LinkStatus) Diagnosis {
 		return fails(check, cause+" ("+words+")", "baton peer show "+s.Link.Name())
 	}
 	return fails(check, cause+" ("+words+")", "compare with the other side: baton link explain "+s.Link.Name())
+}
+
+// holds warns of each link and peer that an operator holds.
+func (c Checkup) holds(ctx context.Context, now time.Time) []Diagnosis {
+	held, err := c.Record.Holds(ctx)
+	if err != nil {
+		return []Diagnosis{fails("holds", bridge.OneLine(err), "baton verify")}
+	}
+	var all []Diagnosis
+	for _, h := range held {
+		detail := fmt.Sprintf("nothing is delivered to it: an operator holds it for %s (%s)", now.Sub(h.Since).Round(time.Second), bridge.OneLine(errors.New(h.Reason)))
+		all = append(all, warns("hold "+h.To, detail, "baton feed release "+h.To+" --reason done"))
+	}
+	return all
 }
 
 // unsigned warns of each registry with allowed unsigned messages.

@@ -89,6 +89,7 @@ type Delivery struct {
 	State federation.DeliveryState `json:"state"`
 	Code  string                   `json:"code,omitempty"` // of a refused one, or why it was given up
 	Time  Moment                   `json:"time,omitzero"`  // not there while it waits
+	Hold                           // of its link, while it waits
 }
 
 // Filed is the answer to a step that was filed, now or before, or that waits.
@@ -245,6 +246,7 @@ type Next struct {
 	Tried     string `json:"tried,omitempty"` // why the last attempt failed
 	LinkState string `json:"link_state,omitempty"`
 	LastError string `json:"last_error,omitempty"`
+	Hold
 	// Of a judgement, Attempts counts the vain ones, LastError is why the last one was, and
 	// Time is when it comes.
 

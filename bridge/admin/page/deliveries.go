@@ -15,7 +15,7 @@ func loadLinks(r request) (view, error) {
 	page, err := readLinks(r)
 	l := list[admin.Link]{
 		Table: render.Links, id: "links", page: page, cursor: "cursor",
-		needs: admin.ChangeLink.Scope, acts: func(l admin.Link) []link { return []link{r.act("links", l.Name, "dial")} },
+		needs: admin.ChangeLink.Scope, acts: func(l admin.Link) []link { return actsOnLink(r, l) },
 	}
 	return view{Title: "Links", Sections: []section{l.section(r)}}, err
 }
@@ -49,9 +49,18 @@ func loadLink(r request, name string) (view, error) {
 	}
 	v := view{Title: "Links", About: plain(name), Sections: []section{{ID: "link", Details: d, Command: shell("baton", "link", "show", name)}}}
 	if r.may(admin.ChangeLink.Scope) {
-		v.Sections[0].Actions = []link{r.act("links", name, "dial")}
+		v.Sections[0].Actions = actsOnLink(r, l)
 	}
 	return v, nil
+}
+
+// actsOnLink returns the actions on a link. Only a held one can be released.
+func actsOnLink(r request, l admin.Link) []link {
+	acts := []link{r.act("links", l.Name, "dial")}
+	if !l.HeldSince.IsZero() {
+		acts = append(acts, r.act("feeds", l.Name, "release"))
+	}
+	return acts
 }
 
 // limit returns a limit, of which zero is none.

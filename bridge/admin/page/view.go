@@ -258,7 +258,7 @@ func shapeStep(r request, s admin.Step) (step, error) {
 	}
 	for _, d := range s.Delivered {
 		v := render.State(d.State)
-		v.Text = strings.Join(slices.DeleteFunc([]string{string(d.State), d.Via, d.To, d.Code}, func(s string) bool { return s == "" }), " ")
+		v.Text = strings.Join(slices.DeleteFunc([]string{string(d.State), d.Via, d.To, d.Code, holdText(d.Hold)}, func(s string) bool { return s == "" }), " ")
 		v.At = d.Time
 		shown.Deliveries = append(shown.Deliveries, r.cell(v))
 	}
@@ -275,6 +275,14 @@ func shapeStep(r request, s admin.Step) (step, error) {
 		r.about("Why it holds", render.Long(e.Why)),
 	}
 	return shown, nil
+}
+
+// holdText returns the hold of a waiting delivery in words, "" for none.
+func holdText(h admin.Hold) string {
+	if h.HeldSince.IsZero() {
+		return ""
+	}
+	return "(held by an operator since " + h.HeldSince.String() + ": " + h.HoldReason + ")"
 }
 
 // passport serves the passport of a handoff as a file.

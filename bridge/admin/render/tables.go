@@ -19,12 +19,12 @@ var (
 		Columns: []Column[admin.Link]{
 			{"Name", "NAME", func(l admin.Link) Value { return Linked(l.Name, "links", l.Name) }},
 			{"Network", "NETWORK", func(l admin.Link) Value { return Text(l.Network) }},
-			{"State", "STATE", func(l admin.Link) Value { return State(l.State) }},
+			{"State", "STATE", func(l admin.Link) Value { return marked(State(l.State), !l.HeldSince.IsZero(), "held") }},
 			{"Heard", "HEARD", func(l admin.Link) Value { return since(l.LastHeard) }},
 			{"Waiting", "WAITING", func(l admin.Link) Value { return Number(l.Waiting) }},
 			{"Oldest", "OLDEST", func(l admin.Link) Value { return since(l.Oldest) }},
 			{"Next dial", "NEXT", func(l admin.Link) Value { return until(l.NextDial) }},
-			{"Last error", "LAST ERROR", func(l admin.Link) Value { return Long(l.LastError) }},
+			{"Last error", "LAST ERROR", func(l admin.Link) Value { return Long(cmp.Or(holdLine(l.Hold, l.Name), l.LastError)) }},
 		},
 	}
 	Shapes = Table[admin.Shape]{
@@ -43,7 +43,7 @@ var (
 				if !s.Held {
 					return Value{Text: "no", Terminal: none}
 				}
-				return Value{Text: strings.TrimSpace("held: " + s.Reason), Terminal: "held " + s.Reason, Class: long}
+				return Value{Text: strings.TrimSpace("held: " + s.Reason), Terminal: "held " + s.Reason, Class: long, At: s.Since}
 			}},
 		},
 	}
@@ -336,6 +336,14 @@ func marked(v Value, condition bool, mark string) Value {
 		v.Text += " (" + mark + ")"
 	}
 	return v
+}
+
+// holdLine says who must release a link or a peer, "" for one without a hold.
+func holdLine(h admin.Hold, name string) string {
+	if h.HeldSince.IsZero() {
+		return ""
+	}
+	return strings.TrimSpace("held by an operator since "+h.HeldSince.String()+": "+h.HoldReason) + "; baton feed release " + shellWord(name) + " --reason TEXT"
 }
 
 // Venue returns the name of a venue.
