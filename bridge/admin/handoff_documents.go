@@ -209,8 +209,12 @@ type ExplainedDID struct {
 	Fetched Moment         `json:"fetched,omitzero"`  // time of the fetch
 	Mailbox string         `json:"mailbox,omitempty"` // address of the home that has its mailbox, according to the document
 	Error   string         `json:"error,omitempty"`   // reason why there is no document
-	Keys    []DocumentKey  `json:"keys"`              // signing keys
-	Skipped []SkippedKey   `json:"skipped"`           // unusable keys
+	// RefusedAt and RefusedWhy are of the last login since the start, if it was refused.
+	RefusedAt  Moment `json:"login_refused,omitzero"`
+	RefusedWhy string `json:"login_refused_why,omitempty"`
+
+	Keys    []DocumentKey `json:"keys"`    // signing keys
+	Skipped []SkippedKey  `json:"skipped"` // unusable keys
 }
 
 // DocumentKey is a key in the document of a DID.

@@ -309,6 +309,9 @@ func DID(out io.Writer, e admin.ExplainedDID) error {
 	d.sayIf("fetched", e.Fetched.String())
 	d.sayIf("mailbox", e.Mailbox)
 	d.sayIf("error", e.Error)
+	if !e.RefusedAt.IsZero() {
+		d.say("login refused", e.RefusedAt.String()+"  "+e.RefusedWhy)
+	}
 	for _, key := range e.Keys {
 		d.say("key", fmt.Sprintf("%s  %s  %s", key.KeyID, key.Kind, key.Public))
 	}
