@@ -163,8 +163,11 @@ func explained(err error) error {
 		return fmt.Errorf("%w: the server refuses the seed of nkey_file or the file of creds_file", err)
 	case errors.Is(err, nats.ErrSecureConnWanted):
 		return fmt.Errorf("%w: the server speaks plain text; use nats:// in urls, or turn on TLS there", err)
-	case errors.Is(err, nats.ErrNoInfoReceived), errors.Is(err, nats.ErrTimeout):
-		return fmt.Errorf("%w: no NATS server listens there", err)
+	case errors.Is(err, nats.ErrNoInfoReceived), errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, nats.ErrTimeout):
+		return errors.New("something listens, but no NATS server: it sends no greeting")
+	}
+	if failed, ok := errors.AsType[*net.OpError](err); ok && failed.Source != nil {
+		return fmt.Errorf("%s: %w", failed.Op, failed.Err) // the local port differs each time
 	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return fmt.Errorf("%w: name the authority of the certificate in ca_file", err)
