@@ -20,7 +20,7 @@ func reached() error { return nil }
 // nothing is a web without documents.
 func nothing(context.Context, string) ([]byte, error) { return nil, context.Canceled }
 
-// nobody has no clock to compare with.
+// nobody is a gateway without other clocks.
 func nobody(context.Context) map[string]time.Duration { return nil }
 
 // A file size limit on the process simulates a full disk.

@@ -385,7 +385,7 @@ func rowsOf(n int, filter url.Values) Value {
 	return v
 }
 
-// holdLine says who must release a link or a peer, "" for one without a hold.
+// holdLine returns the hold of a link or a peer and the command that ends it, "" without a hold.
 func holdLine(h admin.Hold, name string) string {
 	if h.HeldSince.IsZero() {
 		return ""
