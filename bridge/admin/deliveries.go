@@ -101,11 +101,12 @@ func (o *Operator) towards(link, peer string) federation.WaitingFilter {
 	return f
 }
 
-func (o *Operator) held(ctx context.Context) (map[string]federation.Withheld, error) {
+// held returns the holds by the names of links and peers.
+func (o *Operator) held(ctx context.Context) (map[string]Hold, error) {
 	all, err := o.deps.Record.Holds(ctx)
-	held := map[string]federation.Withheld{}
+	held := map[string]Hold{}
 	for _, h := range all {
-		held[h.To] = h
+		held[h.To] = Hold{HeldSince: Moment(h.Since), HoldReason: h.Reason}
 	}
 	return held, err
 }
@@ -124,11 +125,11 @@ func (o *Operator) shapes(context.Context, Paging) (listing[Shape], error) {
 			hold, isHeld := held[s.Link+s.Peer]
 			delete(held, s.Link+s.Peer)
 			items = append(items, Shape{
-				Link: s.Link, Peer: s.Peer, Rows: s.Rows, Ages: s.Ages[:], Oldest: Moment(s.Oldest), Held: isHeld, Reason: hold.Reason,
+				Link: s.Link, Peer: s.Peer, Rows: s.Rows, Ages: s.Ages[:], Oldest: Moment(s.Oldest), Held: isHeld, Reason: hold.HoldReason, Since: hold.HeldSince,
 			})
 		}
 		for _, to := range slices.Sorted(maps.Keys(held)) {
-			empty := Shape{Ages: make([]int, len(federation.Shape{}.Ages)), Held: true, Reason: held[to].Reason}
+			empty := Shape{Ages: make([]int, len(federation.Shape{}.Ages)), Held: true, Reason: held[to].HoldReason, Since: held[to].HeldSince}
 			if kind, _ := federation.KindOf(to); o.linked(to) || kind != federation.ToLink {
 				empty.Link = to
 			} else {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -35,6 +36,7 @@ const (
 	lowDisk       = 10 // percent
 	testBytes     = 64 << 10
 	shortValidity = 14 * 24 * time.Hour
+	clockSkew     = 30 * time.Second
 )
 
 // Checkup is a gateway as it is configured now, for baton doctor.
@@ -62,6 +64,8 @@ type Checkup struct {
 	Relay, Hub func() error
 	Links      []bridge.LinkStatus
 	Peers      []Peer
+	// Clocks returns by how much the clock here is ahead of the clock of each other home that can be asked now.
+	Clocks func(ctx context.Context) map[string]time.Duration
 	// Fetch returns the document at an address as other homes read it.
 	Fetch  func(ctx context.Context, address string) ([]byte, error)
 	Canary *peering.Canary
@@ -116,7 +120,7 @@ func (s Stopped) record(ctx context.Context, folder string) Diagnosis {
 	case errors.Is(err, fs.ErrPermission):
 		return fails("record", bridge.OneLine(err), "run as the user of the gateway: sudo -u baton baton doctor")
 	case err != nil:
-		return fails("record", bridge.OneLine(err), "baton verify")
+		return fails("record", bridge.OneLine(err), recordRemedy(err))
 	}
 	return fine("record", state)
 }
@@ -187,7 +191,7 @@ func (c Checkup) Examine(ctx context.Context, online bool) []Diagnosis {
 	ctx, cancel := context.WithTimeout(ctx, checkupTime)
 	defer cancel()
 	all := []Diagnosis{
-		c.record(ctx), checkFsync(c.Folder), checkDisk(c.Folder), c.permissions(), c.clock(), c.certificate(time.Now(), "baton reload"),
+		c.record(ctx), checkFsync(c.Folder), checkDisk(c.Folder), c.permissions(), c.clock(ctx), c.certificate(time.Now(), "baton reload"),
 		c.did(ctx), c.wellKnown(ctx), c.relay("baton relay check"),
 	}
 	if c.Proxies != nil {
@@ -203,6 +207,7 @@ func (c Checkup) Examine(ctx context.Context, online bool) []Diagnosis {
 			all = append(all, diagnoseLink("peer "+s.Link.Name(), s))
 		}
 	}
+	all = append(all, c.holds(ctx, time.Now())...)
 	all = append(all, c.unsigned()...)
 	if online {
 		all = append(all, c.roundTrips(ctx)...)
@@ -236,7 +241,7 @@ func diagnoseProxies(p bridge.Unforwarded) Diagnosis {
 
 func (c Checkup) record(ctx context.Context) Diagnosis {
 	if err := c.Record.Ready(ctx); err != nil {
-		return fails("record", bridge.OneLine(err), "baton verify")
+		return fails("record", bridge.OneLine(err), recordRemedy(err))
 	}
 	if err := writeTest(c.Folder); err != nil {
 		return fails("record", fmt.Sprintf("cannot write a test file of %d KiB beside it: %s", testBytes>>10, bridge.OneLine(err)), "free some of the disk: du -xh "+c.Folder+" | sort -h | tail")
@@ -248,6 +253,14 @@ func (c Checkup) record(ctx context.Context) Diagnosis {
 		return warns("record", "an erasure was cut short, and its file cannot be read: "+bridge.OneLine(c.UnfinishedErr), "make it readable: ls -l "+c.Folder)
 	}
 	return fine("record", "it takes writes")
+}
+
+// recordRemedy returns the command for a record that does not work. Only a file can be verified.
+func recordRemedy(err error) string {
+	if strings.Contains(err.Error(), "PostgreSQL") {
+		return "start its server, or correct the file of store.dsn_file, and run: baton doctor"
+	}
+	return "baton verify"
 }
 
 // writeTest writes a file to a folder, syncs it and removes it. A small write to the record is no
@@ -346,25 +359,17 @@ func Loose(path string) (fs.FileMode, bool) {
 }
 
 // clock compares the clock with the clocks of the linked homes.
-func (c Checkup) clock() Diagnosis {
+func (c Checkup) clock(ctx context.Context) Diagnosis {
 	if c.ClockDoubt != "" {
 		return warns("clock", c.ClockDoubt+": nothing expires by it", "run timedatectl set-ntp true, or compare it with another clock and run: baton clock accept --reason compared")
 	}
-	compared, worst, whose := 0, 0.0, ""
-	for _, p := range c.Peers {
-		if p.PeerHome == nil || p.LastHeard.IsZero() {
-			continue
-		}
-		compared++
-		if skew := max(p.SkewSeconds, -p.SkewSeconds); skew >= worst {
-			worst, whose = skew, p.Name
-		}
-	}
-	if compared == 0 {
+	ahead := c.Clocks(ctx)
+	if len(ahead) == 0 {
 		return fine("clock", "nobody to compare with")
 	}
-	detail := fmt.Sprintf("at most %.1f s from the clocks of %d homes (%s)", worst, compared, whose)
-	if worst > 30 {
+	whose := slices.MaxFunc(slices.Sorted(maps.Keys(ahead)), func(a, b string) int { return cmp.Compare(ahead[a].Abs(), ahead[b].Abs()) })
+	detail := fmt.Sprintf("%.1f s ahead of the clock of %s, the largest difference among %d homes", ahead[whose].Seconds(), whose, len(ahead))
+	if ahead[whose].Abs() > clockSkew {
 		return warns("clock", detail, "tell the operator of "+whose+", or run NTP here: timedatectl set-ntp true")
 	}
 	return fine("clock", detail)
@@ -484,6 +489,20 @@ func diagnoseLink(check string, s bridge.LinkStatus) Diagnosis {
 		return fails(check, cause+" ("+words+")", "baton peer show "+s.Link.Name())
 	}
 	return fails(check, cause+" ("+words+")", "compare with the other side: baton link explain "+s.Link.Name())
+}
+
+// holds warns of each link and peer that an operator holds.
+func (c Checkup) holds(ctx context.Context, now time.Time) []Diagnosis {
+	held, err := c.Record.Holds(ctx)
+	if err != nil {
+		return []Diagnosis{fails("holds", bridge.OneLine(err), "baton verify")}
+	}
+	var all []Diagnosis
+	for _, h := range held {
+		detail := fmt.Sprintf("nothing is delivered to it: an operator holds it for %s (%s)", now.Sub(h.Since).Round(time.Second), bridge.OneLine(errors.New(h.Reason)))
+		all = append(all, warns("hold "+h.To, detail, "baton feed release "+h.To+" --reason done"))
+	}
+	return all
 }
 
 // unsigned warns of each registry with allowed unsigned messages.

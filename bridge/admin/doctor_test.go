@@ -20,6 +20,9 @@ func reached() error { return nil }
 // nothing is a web without documents.
 func nothing(context.Context, string) ([]byte, error) { return nil, context.Canceled }
 
+// nobody is a gateway without other clocks.
+func nobody(context.Context) map[string]time.Duration { return nil }
+
 // A file size limit on the process simulates a full disk.
 func TestRecordCheckWritesATestFile(t *testing.T) {
 	record := storetest.Open(t)
@@ -33,7 +36,7 @@ func TestRecordCheckWritesATestFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = unix.Setrlimit(unix.RLIMIT_FSIZE, &before) }()
-		c := admin.Checkup{Home: "gw.test", Folder: t.TempDir(), Record: record, Relay: reached, Fetch: nothing}
+		c := admin.Checkup{Home: "gw.test", Folder: t.TempDir(), Record: record, Relay: reached, Fetch: nothing, Clocks: nobody}
 		return c.Examine(t.Context(), false)[0]
 	}
 	if got := check(before.Cur); got.State != admin.DiagnosisOK {
@@ -55,7 +58,7 @@ func TestProxiesThatNameNoClientAreTold(t *testing.T) {
 			Remedy: "configure each proxy in http.trusted_proxies to add its client's address to x-forwarded-for, or set http.forwarded_header and run: baton reload",
 		}: {Header: "x-forwarded-for", Unreadable: 2, Unnamed: 3, Last: `"b" is not an address`, At: at},
 	} {
-		c := admin.Checkup{Home: "gw.test", Folder: t.TempDir(), Record: storetest.Open(t), Relay: reached, Fetch: nothing, Proxies: proxies}
+		c := admin.Checkup{Home: "gw.test", Folder: t.TempDir(), Record: storetest.Open(t), Relay: reached, Fetch: nothing, Clocks: nobody, Proxies: proxies}
 		if all := c.Examine(t.Context(), false); !slices.Contains(all, want) {
 			t.Errorf("%+v lack %+v", all, want)
 		}

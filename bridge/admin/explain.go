@@ -36,6 +36,10 @@ func (o *Operator) explainEvent(ctx context.Context, in ByID) (Explanation, erro
 	if err != nil {
 		return Explanation{}, err
 	}
+	held, err := o.held(ctx)
+	if err != nil {
+		return Explanation{}, err
+	}
 	ev := entry.Event
 	step := shapeStep(entry, "")
 	e := Explanation{
@@ -67,7 +71,7 @@ func (o *Operator) explainEvent(ctx context.Context, in ByID) (Explanation, erro
 		{What: "filed", Via: string(o.deps.Home), Who: string(entry.State), Time: Moment(entry.Filed)},
 	}
 	e.Standing = view.State
-	o.follow(ctx, &e, entry.Event, view, became[entry.Event.ID])
+	o.follow(ctx, &e, entry.Event, view, became[entry.Event.ID], held)
 	routes, err := o.deps.Server.MailboxRoutes(ctx, view)
 	if err != nil {
 		return Explanation{}, err
@@ -92,6 +96,8 @@ func (o *Operator) explainDID(ctx context.Context, in ByDID) (ExplainedDID, erro
 	if err != nil {
 		e.Error = err.Error()
 	}
+	refused, why := o.deps.Refused(did)
+	e.RefusedAt, e.RefusedWhy = Moment(refused), why
 	listed := slices.Clone(document.Others)
 	for _, key := range document.Keys {
 		listed = append(listed, federation.PublicKey{Kind: federation.Ed25519, Bytes: key})
@@ -159,11 +165,13 @@ func (o *Operator) keySource(ev federation.Event, history federation.KeyHistory)
 }
 
 // follow adds the outcome of an event, and its next steps.
-func (o *Operator) follow(ctx context.Context, e *Explanation, ev federation.Event, view federation.View, became []federation.Delivered) {
+func (o *Operator) follow(ctx context.Context, e *Explanation, ev federation.Event, view federation.View, became []federation.Delivered, held map[string]Hold) {
 	for _, d := range became {
 		who := o.addressee(ctx, d, view, ev)
 		if d.State == federation.DeliveryWaiting {
-			e.Next = append(e.Next, o.waiting(d, who))
+			next := o.waiting(d, who)
+			next.Hold = held[d.Link]
+			e.Next = append(e.Next, next)
 			continue
 		}
 		e.Hops = append(e.Hops, Hop{What: string(d.State), Via: d.Link, Who: who, Why: d.Reason, Time: Moment(d.Ended)})

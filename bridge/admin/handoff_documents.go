@@ -89,6 +89,7 @@ type Delivery struct {
 	State federation.DeliveryState `json:"state"`
 	Code  string                   `json:"code,omitempty"` // of a refused one, or why it was given up
 	Time  Moment                   `json:"time,omitzero"`  // not there while it waits
+	Hold                           // of its link, while it waits
 }
 
 // Filed is the answer to a step that was filed, now or before, or that waits.
@@ -208,8 +209,12 @@ type ExplainedDID struct {
 	Fetched Moment         `json:"fetched,omitzero"`  // time of the fetch
 	Mailbox string         `json:"mailbox,omitempty"` // address of the home that has its mailbox, according to the document
 	Error   string         `json:"error,omitempty"`   // reason why there is no document
-	Keys    []DocumentKey  `json:"keys"`              // signing keys
-	Skipped []SkippedKey   `json:"skipped"`           // unusable keys
+	// RefusedAt and RefusedWhy are of the last login since the start, if it was refused.
+	RefusedAt  Moment `json:"login_refused,omitzero"`
+	RefusedWhy string `json:"login_refused_why,omitempty"`
+
+	Keys    []DocumentKey `json:"keys"`    // signing keys
+	Skipped []SkippedKey  `json:"skipped"` // unusable keys
 }
 
 // DocumentKey is a key in the document of a DID.
@@ -245,6 +250,7 @@ type Next struct {
 	Tried     string `json:"tried,omitempty"` // why the last attempt failed
 	LinkState string `json:"link_state,omitempty"`
 	LastError string `json:"last_error,omitempty"`
+	Hold
 	// Of a judgement, Attempts counts the vain ones, LastError is why the last one was, and
 	// Time is when it comes.
 

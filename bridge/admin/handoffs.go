@@ -204,6 +204,10 @@ func (o *Operator) steps(ctx context.Context, h *Handoff, view federation.View, 
 	if err != nil {
 		return err
 	}
+	held, err := o.held(ctx)
+	if err != nil {
+		return err
+	}
 	for entry, err := range o.deps.Record.Log(ctx, view.ID, after) {
 		if err != nil {
 			return fmt.Errorf("read log: %w", err)
@@ -214,9 +218,11 @@ func (o *Operator) steps(ctx context.Context, h *Handoff, view federation.View, 
 		}
 		step := shapeStep(entry, o.deps.Gateway.Name(ctx, entry.Event.Actor()))
 		for _, d := range became[entry.Event.ID] {
-			step.Delivered = append(step.Delivered, Delivery{
-				To: o.addressee(ctx, d, view, entry.Event), Via: d.Link, State: d.State, Code: endCode(d), Time: Moment(d.Ended),
-			})
+			shown := Delivery{To: o.addressee(ctx, d, view, entry.Event), Via: d.Link, State: d.State, Code: endCode(d), Time: Moment(d.Ended)}
+			if d.State == federation.DeliveryWaiting {
+				shown.Hold = held[d.Link]
+			}
+			step.Delivered = append(step.Delivered, shown)
 		}
 		h.Steps = append(h.Steps, step)
 	}

@@ -29,9 +29,13 @@ func (l linkList) page(ctx context.Context, _ string, _ int) (Page[Link], error)
 }
 
 func (l linkList) read(ctx context.Context) ([]Link, error) {
+	held, err := l.o.held(ctx)
+	if err != nil {
+		return nil, err
+	}
 	links := []Link{}
 	for _, s := range l.o.deps.Links.Statuses() {
-		shaped, err := l.o.shapeLink(ctx, s)
+		shaped, err := l.o.shapeLink(ctx, s, held)
 		if err != nil {
 			return nil, err
 		}
@@ -62,7 +66,7 @@ func (l linkList) news(ctx context.Context, _ string, _ int) func() ([]Link, err
 }
 
 // shapeLink returns a link as it stands.
-func (o *Operator) shapeLink(ctx context.Context, s bridge.LinkStatus) (Link, error) {
+func (o *Operator) shapeLink(ctx context.Context, s bridge.LinkStatus, held map[string]Hold) (Link, error) {
 	backlog, err := o.deps.Record.Backlog(ctx, s.Link.Name())
 	if err != nil {
 		return Link{}, fmt.Errorf("count what link %s is owed: %w", s.Link.Name(), err)
@@ -70,6 +74,7 @@ func (o *Operator) shapeLink(ctx context.Context, s bridge.LinkStatus) (Link, er
 	shaped := Link{
 		Name: s.Link.Name(), Network: s.Link.Network(), State: string(s.Status.State),
 		Waiting: backlog.Rows, Oldest: Moment(backlog.Oldest), NextDial: Moment(s.Status.NextDial), LastError: s.Status.LastError,
+		Hold: held[s.Link.Name()],
 	}
 	if hearer, ok := s.Link.(bridge.Hearer); ok {
 		shaped.LastHeard = Moment(hearer.Heard())
@@ -97,11 +102,15 @@ func shapeAgent(d bridge.Description) LinkAgent {
 
 func (o *Operator) getLink(ctx context.Context, in ByName) (Link, error) {
 	name := in.Name
+	held, err := o.held(ctx)
+	if err != nil {
+		return Link{}, err
+	}
 	for _, s := range o.deps.Links.Statuses() {
 		if s.Link.Name() != name {
 			continue
 		}
-		shaped, err := o.shapeLink(ctx, s)
+		shaped, err := o.shapeLink(ctx, s, held)
 		if err != nil {
 			return Link{}, err
 		}
@@ -222,7 +231,8 @@ func (o *Operator) shapePeers(ctx context.Context) ([]Peer, error) {
 		all[i].Waiting, all[i].Oldest = s.Rows, Moment(s.Oldest)
 	}
 	for i := range all {
-		_, all[i].Held = held[all[i].Name]
+		all[i].Hold = held[all[i].Name]
+		all[i].Held = !all[i].HeldSince.IsZero()
 		if all[i], err = o.peerTrouble(ctx, all[i]); err != nil {
 			return nil, err
 		}

@@ -8,21 +8,28 @@ import (
 
 // Peer is another registry, or another home.
 type Peer struct {
-	Name      string `json:"name"` // its domain, or its home.name
-	Network   string `json:"network"`
-	Mode      string `json:"mode"`             // allow, limit, hold or block
-	Origin    string `json:"origin"`           // of the mode
-	Source    string `json:"source,omitempty"` // of the peer: configuration, or record where an operator added it
-	URL       string `json:"url,omitempty"`
-	Dialect   string `json:"dialect,omitempty"`  // registries only
-	Unsigned  string `json:"unsigned,omitempty"` // policy for its unsigned messages
-	Waiting   int    `json:"waiting"`            // undelivered messages, or steps without a receipt
-	Oldest    Moment `json:"oldest,omitzero"`
-	Dead      int    `json:"dead"`
-	Held      bool   `json:"held"`
+	Name     string `json:"name"` // its domain, or its home.name
+	Network  string `json:"network"`
+	Mode     string `json:"mode"`             // allow, limit, hold or block
+	Origin   string `json:"origin"`           // of the mode
+	Source   string `json:"source,omitempty"` // of the peer: configuration, or record where an operator added it
+	URL      string `json:"url,omitempty"`
+	Dialect  string `json:"dialect,omitempty"`  // registries only
+	Unsigned string `json:"unsigned,omitempty"` // policy for its unsigned messages
+	Waiting  int    `json:"waiting"`            // undelivered messages, or steps without a receipt
+	Oldest   Moment `json:"oldest,omitzero"`
+	Dead     int    `json:"dead"`
+	Held     bool   `json:"held"`
+	Hold
 	LastError string `json:"last_error,omitempty"`
 
 	*PeerHome // of a home
+}
+
+// Hold is the hold of a link or a peer: nothing is delivered to it. It is empty without one.
+type Hold struct {
+	HeldSince  Moment `json:"held_since,omitzero"`
+	HoldReason string `json:"hold_reason,omitempty"` // the text of the operator
 }
 
 // PeerHome has the details that only other homes have.
@@ -116,6 +123,7 @@ type Link struct {
 	Oldest    Moment `json:"oldest,omitzero"` // when the oldest of them was filed
 	NextDial  Moment `json:"next_dial,omitzero"`
 	LastError string `json:"last_error"`
+	Hold
 
 	Agent LinkAgent `json:"agent,omitzero"` // of a link to one external agent
 

@@ -321,6 +321,7 @@ type Shape struct {
 	Oldest Moment `json:"oldest,omitzero"`
 	Held   bool   `json:"held"`
 	Reason string `json:"reason,omitempty"` // why it is held
+	Since  Moment `json:"held_since,omitzero"`
 }
 
 // DeadLetter is a delivery given up. In a list it has no attempts and no raw

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"baton/federation"
+	"baton/federation/fault"
 )
 
 const (
@@ -216,4 +220,57 @@ func (l *LinkSet) OtherClocks(since time.Time) []time.Duration {
 		}
 	}
 	return ahead
+}
+
+// clocks returns by how much the clock here is ahead of the clock of each other home: by the Date of its profile, or
+// by the last comparison through the hub. A home with neither is missing. It blocks on the homes.
+func (h *homes) clocks(ctx context.Context) map[string]time.Duration {
+	ctx, cancel := context.WithTimeout(ctx, clockTime)
+	defer cancel()
+	var mu sync.Mutex
+	ahead := map[string]time.Duration{}
+	var group fault.Group
+	for _, peer := range h.peers() {
+		group.Go(func() {
+			by, err := h.askDate(ctx, peer.URL())
+			if err != nil && peer.Compared().IsZero() {
+				return
+			}
+			if err != nil {
+				by = peer.Skew()
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			ahead[peer.Name()] = by
+		})
+	}
+	group.Wait()
+	return ahead
+}
+
+// clockTime bounds the comparison of clocks.
+const clockTime = 5 * time.Second
+
+// askDate returns by how much the clock here is ahead of the Date of a host, which has whole seconds.
+func (h *homes) askDate(ctx context.Context, base string) (time.Duration, error) {
+	address, err := federation.JoinURL(base, federation.ProfilePath, nil)
+	if err != nil {
+		return 0, err
+	}
+	asked := time.Now()
+	_, header, err := h.client.Do(ctx, http.MethodGet, address, nil, nil)
+	if err != nil {
+		return 0, err
+	}
+	answered := time.Now()
+	date, err := http.ParseTime(header.Get("Date"))
+	switch {
+	case err != nil:
+		return 0, err
+	case date.Add(time.Second).Before(asked):
+		return asked.Sub(date.Add(time.Second)), nil
+	case date.After(answered):
+		return answered.Sub(date), nil
+	}
+	return 0, nil
 }

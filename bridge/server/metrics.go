@@ -137,6 +137,7 @@ type recordGauges struct {
 	ctx                                  context.Context // a Collector has no parameter for it
 	record                               *registry.Record
 	deferred, dead, hookRows, hookOldest *prometheus.Desc
+	held                                 *prometheus.Desc
 }
 
 func newRecordGauges(ctx context.Context, record *registry.Record) *recordGauges {
@@ -147,12 +148,13 @@ func newRecordGauges(ctx context.Context, record *registry.Record) *recordGauges
 		dead:       prometheus.NewDesc("baton_dead", "Dead letters: deliveries that were given up.", []string{"reason"}, nil),
 		hookRows:   prometheus.NewDesc("baton_webhook_rows", "Deliveries to webhooks that are still to be made.", nil, nil),
 		hookOldest: prometheus.NewDesc("baton_webhook_oldest_seconds", "Age of the oldest of them; 0 when there is none.", nil, nil),
+		held:       prometheus.NewDesc("baton_held_seconds", "Age of the hold of a link, a home or a registry.", []string{"destination"}, nil),
 	}
 }
 
 // Describe implements [prometheus.Collector].
 func (g *recordGauges) Describe(descs chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{g.deferred, g.dead, g.hookRows, g.hookOldest} {
+	for _, d := range []*prometheus.Desc{g.deferred, g.dead, g.hookRows, g.hookOldest, g.held} {
 		descs <- d
 	}
 }
@@ -178,6 +180,11 @@ func (g *recordGauges) Collect(metrics chan<- prometheus.Metric) {
 	if hooks, err := g.record.WebhooksBacklog(ctx); err == nil {
 		set(g.hookRows, float64(hooks.Rows))
 		set(g.hookOldest, secondsSince(hooks.Oldest, time.Now()))
+	}
+	if held, err := g.record.Holds(ctx); err == nil {
+		for _, h := range held {
+			set(g.held, secondsSince(h.Since, time.Now()), h.To)
+		}
 	}
 }
 

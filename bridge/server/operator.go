@@ -39,6 +39,10 @@ func (s *Server) mountOperator(mux *http.ServeMux, admit admin.Admission) *admin
 		Document: func(ctx context.Context, did federation.DID) (federation.Document, error) {
 			return s.directory.Load().Refresh(ctx, did, time.Now())
 		},
+		Refused: func(did federation.DID) (time.Time, string) {
+			last := s.proofs.Refused(did)
+			return last.At, last.Why
+		},
 		Log: s.log, Ended: s.ended,
 	})
 	operator.Mount(mux, admit)
@@ -146,7 +150,7 @@ func (s *Server) Examine(ctx context.Context, online bool) []admin.Diagnosis {
 		Home: s.homeID(), Key: string(identity.KeyDID(s.serverKey().Public)),
 		Folder: file.Path("."), RecordFiles: recordFiles(file), ClockDoubt: s.clock.Doubt(), Secrets: file.SecretFiles(), Keys: KeyFolder(file).Dir, Issued: file.Path(acmeFolder),
 		Record: s.Record, Relay: s.relay.Ready, Links: s.Gateway.Links().Statuses(), Peers: s.Peers(),
-		Fetch: s.client.Get, Canary: s.homes.canary,
+		Clocks: s.homes.clocks, Fetch: s.client.Get, Canary: s.homes.canary,
 	}
 	c.Unfinished, c.UnfinishedErr = unfinishedErasures(file)
 	c.Certificate, c.CertificateProblem = s.servedLeaf(), s.certificates.Problem()
@@ -157,7 +161,7 @@ func (s *Server) Examine(ctx context.Context, online bool) []admin.Diagnosis {
 		c.Proxies = new(s.public.Unforwarded())
 	}
 	if s.hub != nil {
-		c.Hub = s.hub.Ready
+		c.Hub = func() error { return s.hub.Away(ctx) }
 	}
 	return c.Examine(ctx, online)
 }

@@ -414,6 +414,7 @@ func (s *Server) tasks(ctx context.Context) []Task {
 		}
 	}
 	if s.hub != nil {
+		tasks = append(tasks, func(ctx context.Context) error { s.hub.Watch(ctx); return nil })
 		meet := func(ctx context.Context) { s.hub.Run(ctx, s.homes.handler(), s.homes.peers) }
 		tasks = append(tasks, s.Gateway.Exclusive(HomesLease, meet))
 	}

@@ -139,6 +139,10 @@ func TestDoctorNamesTheCauseThatKeepsAGatewayFromStarting(t *testing.T) {
 		"an unknown key":     {func(h *house) { h.configure(t, "[limits]\nmax_hop = 3\n") }, "configuration", "limits.max_hop: unknown key", "baton config check ", true},
 		"no TOML":            {func(h *house) { h.configure(t, "[limits\n") }, "configuration", "FAIL configuration: ", "baton config check ", true},
 		"a hub that is down": {func(h *house) { h.configure(t, "[relay.hub]\nurls = [\"nats://127.0.0.1:1\"]\n") }, "relay", "FAIL relay: hub: nats://127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused; ", "baton config check", false},
+		"a PostgreSQL that is down": {func(h *house) {
+			h.keep(t, "dsn", "postgres://baton:secret@127.0.0.1:1/baton")
+			h.configure(t, "[store]\ndriver = \"postgres\"\ndsn_file = \"dsn\"\n")
+		}, "record", "PostgreSQL: ", "baton doctor", true},
 		"a record that is none": {func(h *house) {
 			if err := os.WriteFile(filepath.Join(h.dir, "data", "baton.db"), []byte(strings.Repeat("no record ", 1000)), 0o600); err != nil {
 				t.Fatal(err)

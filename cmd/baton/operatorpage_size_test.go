@@ -64,7 +64,7 @@ func TestOperatorPageReadsAPartOfALargeRecord(t *testing.T) {
 	b := loggedIn(t, h, token)
 	for _, path := range []string{
 		"links", "links/lab", "feeds", "handoffs", "handoffs?state=offered", "handoffs?search=usual", "handoffs?search=nowhere", "handoffs?search=000009",
-		"handoffs/01000000000000000000000003", "dead", "peers", "keys", "policy", "audit",
+		"handoffs/01000000000000000000000003", "dead", "peers", "keys", "policy", "audit", "webhooks", "blocks", "bindings", "top", "feeds?link=lab",
 	} {
 		b.answersSoon(t, "/ui/"+path)
 	}

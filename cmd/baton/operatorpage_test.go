@@ -307,8 +307,9 @@ func TestEachPageHasItsTableAndItsCommand(t *testing.T) {
 	t.Parallel()
 	v, finished, waiting := populated(t)
 	b := loggedIn(t, v.house, v.operatorToken(t, "admin"))
+	v.asks(t, &struct{}{}, "block", "add", "192.0.2.0/24", "--reason", "a flood")
 	for path, wants := range map[string][]string{
-		"links":                           {"Links", ">Links</caption>", ">baton link list</code>", `href="/ui/links/lab"`, `Dial<span class="hidden"> lab</span>`},
+		"links":                           {"Links", `<span class="count" aria-hidden="true" id="n-dead" data-part>1</span>`, `<link rel="icon" href="/ui/baton-`, ">Links</caption>", ">baton link list</code>", `href="/ui/links/lab"`, `Dial<span class="hidden"> lab</span>`},
 		"links/lab":                       {"Links", "Negotiated", "Not carried", ">baton link show lab</code>"},
 		"feeds":                           {"Feeds", ">By destination</caption>", ">Waiting</caption>", ">baton feed shape</code>", ">baton feed list</code>", `Hold<span class="hidden"> lab</span>`},
 		"handoffs":                        {"Handoffs", ">Handoffs</caption>", ">baton handoff list</code>", "/ui/handoffs/" + finished, "Summarise the minutes"},
@@ -319,12 +320,18 @@ func TestEachPageHasItsTableAndItsCommand(t *testing.T) {
 			"Handoffs", `<ol aria-label="Timeline"`, ">accept</strong>", ">evidence</a>", ">Passport</a>", "<details>", ">baton handoff show " + finished + "</code>",
 			"U&#43;202Ereversed", "&lt;b&gt;a preprint&lt;/b&gt;", "delivered lab #ops",
 		},
-		"dead":   {"Dead letters", ">Dead letters</caption>", ">baton dead list</code>", `href="/ui/dead/1"`},
-		"dead/1": {"Dead letters", "Raw bytes", "Verdict", "What to do", ">Attempts</caption>", ">Replay 1</a>", ">Drop 1</a>", ">baton dead show 1</code>"},
-		"peers":  {"Peers", ">Peers</caption>", ">baton peer list</code>", ">Held relays</caption>", ">baton airc held</code>", "No message waits for consent."},
-		"keys":   {"Keys", ">Keys</caption>", ">baton keys list</code>", "did:web:gw.test"},
-		"policy": {"Policy", ">Rules</caption>", ">Limits</caption>", "vouched", "clock_skew"},
-		"audit":  {"Audit", ">Changes</caption>", ">baton audit list</code>", "their server moves"},
+		"dead":                         {"Dead letters", ">Dead letters</caption>", ">baton dead list</code>", `href="/ui/dead/1"`},
+		"dead/1":                       {"Dead letters", "Raw bytes", "Verdict", "What to do", ">Attempts</caption>", ">Replay 1</a>", ">Drop 1</a>", ">baton dead show 1</code>"},
+		"peers":                        {"Peers", ">Peers</caption>", ">baton peer list</code>", ">Held relays</caption>", ">baton airc held</code>", "No message waits for consent."},
+		"keys":                         {"Keys", ">Keys</caption>", ">baton keys list</code>", "did:web:gw.test"},
+		"policy":                       {"Policy", ">Rules</caption>", ">Limits</caption>", "vouched", "clock_skew"},
+		"audit":                        {"Audit", ">Changes</caption>", ">baton audit list</code>", "their server moves"},
+		"dead?reason=expired&peer=lab": {"Dead letters", ">baton dead list --reason expired --peer lab</code>", "There is no dead letter.", `name="reason" value="expired"`},
+		"feeds?link=lab&older=1h":      {"Feeds", ">baton feed list --link lab --older 1h</code>", `name="older" value="1h"`},
+		"webhooks":                     {"Webhooks", ">Webhooks</caption>", ">baton webhook list</code>", "No agent has a webhook."},
+		"blocks":                       {"Blocks", ">Blocks</caption>", ">baton block list</code>", "192.0.2.0/24", "a flood", `Remove<span class="hidden"> 192.0.2.0/24</span>`},
+		"bindings":                     {"Bindings", ">Bindings</caption>", ">baton bind list</code>", ann},
+		"top":                          {"Top", ">Top by did</caption>", ">baton top --by did</code>", ">Top by link</caption>", ">baton top --by address</code>", " KiB</td>"},
 	} {
 		page := b.wants(t, http.StatusOK, "/ui/"+path, nil).text
 		title := wants[0]
@@ -500,4 +507,22 @@ func (h *house) held(t *testing.T) (numbers []string) {
 		numbers = append(numbers, fmt.Sprint(each.ID))
 	}
 	return numbers
+}
+
+func TestOperatorPageEndsABlockWithAReason(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.start(t)
+	h.ready(t)
+	h.asks(t, &struct{}{}, "block", "add", "192.0.2.0/24", "--reason", "a flood")
+	b := loggedIn(t, h, h.operatorToken(t, "operate"))
+	const remove = "/ui/act/blocks/192.0.2.0%2F24/remove"
+	form := b.wants(t, http.StatusOK, remove, nil).text
+	if !strings.Contains(form, "<input id=\"reason\" name=\"reason\" required autofocus") || !strings.Contains(form, ">baton block remove 192.0.2.0/24 --reason") {
+		t.Errorf("the form is %s", form)
+	}
+	b.wants(t, http.StatusSeeOther, remove, url.Values{"csrf": {b.csrf(t)}, "reason": {"it is over"}})
+	if page := b.wants(t, http.StatusOK, "/ui/blocks", nil).text; strings.Contains(page, "a flood") || !strings.Contains(page, "192.0.2.0/24 is not blocked any more.") {
+		t.Errorf("afterwards it says %s", page)
+	}
 }

@@ -36,6 +36,9 @@ func TestOtherHomesAreListedShownAndSteered(t *testing.T) {
 	if got.Network != "home" || got.Mode != "allow" || got.Origin != "configuration" || got.URL != b.url() || got.Path == "" || got.LastHeard == "" || got.Forks == nil {
 		t.Errorf("a.test lists %+v", got)
 	}
+	if found, _ := a.examined(t); !strings.HasPrefix(found["clock"], "ok clock: ") || !strings.HasSuffix(found["clock"], " ahead of the clock of b.test, the largest difference among 1 homes") {
+		t.Errorf("the doctor says %q", found["clock"])
+	}
 	for _, line := range []string{"name          ", "url           ", "path          ", "heard         ", "clock ahead by"} {
 		if out := a.must(t, "peer", "show", "b.test"); !strings.Contains(out, line) {
 			t.Errorf("no line %q in:\n%s", line, out)

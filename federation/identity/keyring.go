@@ -2,6 +2,7 @@ package identity
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/hkdf"
@@ -383,8 +384,9 @@ func (k HomeKeys) Own() federation.SigningKey { return k.Server(k.Home) }
 type CurrentKeys struct {
 	Source func() *KeySource
 	Logins *Logins
-	// Proven is called with each DID that proved itself.
-	Proven func(ctx context.Context, did federation.DID)
+	// Proven is called with each DID that proved itself, and Refused with each that did not, and why.
+	Proven  func(ctx context.Context, did federation.DID)
+	Refused func(ctx context.Context, did federation.DID, why error)
 }
 
 // Proved is [Logins.Proved] with the current key source.
@@ -392,9 +394,13 @@ func (c CurrentKeys) Proved(ctx context.Context, did federation.DID, message, si
 	key, verdict, err := c.Logins.Proved(ctx, c.Source(), did, message, signature, time.Now())
 	if verdict == federation.Valid && err == nil {
 		c.Proven(ctx, did)
+	} else {
+		c.Refused(ctx, did, cmp.Or(err, errNotSigned))
 	}
 	return key, verdict, err
 }
+
+var errNotSigned = errors.New("no key in its document made the signature")
 
 // Learn is [KeySource.Learn].
 func (c CurrentKeys) Learn(ctx context.Context, report federation.KeyReport) error {

@@ -322,9 +322,51 @@ var errLogins = errors.New("too many logins wait for documents")
 // Logins judges the proofs of DIDs that log in. The zero Logins is ready to use. It may be used
 // concurrently.
 type Logins struct {
-	mu    sync.Mutex
-	hosts map[string]int
-	total int
+	mu      sync.Mutex
+	hosts   map[string]int
+	total   int
+	refused map[federation.DID]RefusedLogin
+}
+
+// RefusedLogin is a login that was refused.
+type RefusedLogin struct {
+	At  time.Time // zero for none
+	Why string
+}
+
+// maxRefused bounds the remembered refusals; beyond it any of them is forgotten.
+const maxRefused = 1024
+
+// Refuse remembers why a login of a DID was refused, and reports whether that is another reason than the last one.
+func (l *Logins) Refuse(did federation.DID, why string, now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	last := l.refused[did]
+	if l.refused == nil {
+		l.refused = map[federation.DID]RefusedLogin{}
+	}
+	if last.At.IsZero() && len(l.refused) >= maxRefused {
+		for any := range l.refused {
+			delete(l.refused, any)
+			break
+		}
+	}
+	l.refused[did] = RefusedLogin{At: now, Why: why}
+	return last.Why != why
+}
+
+// Refused returns the last refused login of a DID since its last login.
+func (l *Logins) Refused(did federation.DID) RefusedLogin {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.refused[did]
+}
+
+// Forgive forgets the refusals of a DID that has logged in.
+func (l *Logins) Forgive(did federation.DID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.refused, did)
 }
 
 // Proved is [KeySource.Proved] within the limits. A proof decided by the cached document does not

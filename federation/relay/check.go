@@ -35,8 +35,8 @@ func (h *Hub) Check(ctx context.Context, peers []*Peer, now func() time.Time) []
 	if h == nil {
 		return []federation.Finding{{What: "hub", State: federation.FindingOK, Detail: "none: homes are reached by HTTPS"}}
 	}
-	if err := h.Ready(); err != nil {
-		return []federation.Finding{{What: "hub", State: federation.FindingFail, Detail: err.Error()}}
+	if err := h.Away(ctx); err != nil {
+		return []federation.Finding{{What: "hub", State: federation.FindingFail, Detail: strings.ReplaceAll(err.Error(), "\n", "; ")}}
 	}
 	found := []federation.Finding{h.checkConnection(), h.checkPayload()}
 	found = append(found, h.checkAccount(ctx, now)...)

@@ -64,6 +64,7 @@ var (
 // ignores the ids of messages.
 type Hub struct {
 	home    federation.HomeID
+	server  ServerConfig
 	conn    *nats.Conn
 	js      jetstream.JetStream
 	streams jetstream.StreamConfig // common to all streams to this home
@@ -92,7 +93,7 @@ func OpenHub(cfg HubConfig, home federation.HomeID, log *slog.Logger) (*Hub, err
 		return nil, fmt.Errorf("open hub: %w", err)
 	}
 	h := &Hub{
-		home: home, conn: conn, js: js, streams: cfg.streams(), ours: cfg.Ours, copies: cfg.Ours || cfg.Replicas > 0, log: log,
+		home: home, server: cfg.ServerConfig, conn: conn, js: js, streams: cfg.streams(), ours: cfg.Ours, copies: cfg.Ours || cfg.Replicas > 0, log: log,
 		waiting: map[string]chan Envelope{}, read: map[federation.HomeID]bool{}, unread: map[federation.HomeID]error{}, renewed: map[federation.HomeID]time.Time{}, cut: make(chan struct{}),
 	}
 	conn.SetDisconnectErrHandler(func(*nats.Conn, error) { h.broken() })
@@ -116,6 +117,43 @@ func (h *Hub) Ready() error {
 		return errHubAway
 	}
 	return nil
+}
+
+// Away returns the URL and the cause of each failed connection while the hub is not connected; nil while it
+// is. It blocks for up to three seconds for each server.
+func (h *Hub) Away(ctx context.Context) error {
+	if h.Ready() == nil {
+		return nil
+	}
+	return cmp.Or(h.server.Probe(ctx, h.home), h.Ready())
+}
+
+// Watch logs why the hub is not connected, once for each cause, and its return. It blocks until ctx ends.
+func (h *Hub) Watch(ctx context.Context) {
+	tick := time.NewTicker(hubLook)
+	defer tick.Stop()
+	logged := ""
+	for {
+		cause := ""
+		if err := h.Away(ctx); err != nil {
+			cause = strings.ReplaceAll(err.Error(), "\n", "; ")
+		}
+		switch {
+		case ctx.Err() != nil:
+			return
+		case cause == logged:
+		case cause == "":
+			h.log.LogAttrs(ctx, slog.LevelInfo, "hub connected", slog.String("url", h.conn.ConnectedUrlRedacted()))
+		default:
+			h.log.LogAttrs(ctx, slog.LevelWarn, "hub not connected; compare [relay.hub] with its operator, then run baton relay check", slog.String("err", cause))
+		}
+		logged = cause
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // token returns the name of a home in subjects and names of streams, where dots have a meaning. No

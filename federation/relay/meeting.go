@@ -3,6 +3,7 @@ package relay
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -150,9 +151,28 @@ func (cfg ServerConfig) Probe(ctx context.Context, home federation.HomeID) error
 			conn.Close()
 			return nil
 		}
-		failed = append(failed, fmt.Errorf("%s: %w", address, err))
+		failed = append(failed, fmt.Errorf("%s: %w", address, explained(err)))
 	}
 	return errors.Join(failed...)
+}
+
+// explained adds to an error of the client of NATS the setting that it is about.
+func explained(err error) error {
+	switch {
+	case errors.Is(err, nats.ErrAuthorization):
+		return fmt.Errorf("%w: the server refuses the seed of nkey_file or the file of creds_file", err)
+	case errors.Is(err, nats.ErrSecureConnWanted):
+		return fmt.Errorf("%w: the server speaks plain text; use nats:// in urls, or turn on TLS there", err)
+	case errors.Is(err, nats.ErrNoInfoReceived), errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, nats.ErrTimeout):
+		return errors.New("something listens, but no NATS server: it sends no greeting")
+	}
+	if failed, ok := errors.AsType[*net.OpError](err); ok && failed.Source != nil {
+		return fmt.Errorf("%s: %w", failed.Op, failed.Err) // the local port differs each time
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return fmt.Errorf("%w: name the authority of the certificate in ca_file", err)
+	}
+	return err
 }
 
 // dial opens a TCP connection to a server: the client of NATS does not return why one cannot be opened.

@@ -32,11 +32,13 @@ type form struct {
 
 func actionOf(list, verb string) (action, bool) {
 	a, ok := map[string]action{
-		"links": {back: "links", noun: "link", needs: admin.ChangeLink.Scope, send: changeLink},
-		"feeds": {back: "feeds", noun: "feed", needs: admin.ChangeFeed.Scope, send: changeFeed},
-		"dead":  {back: "dead", noun: "dead", needs: admin.SettleDead.Scope, send: settleDead},
-		"peers": {back: "peers", noun: "peer", needs: admin.SetPeerMode.Scope, send: setMode, choices: []string{"allow", "limit", "hold", "block"}},
-		"held":  {back: "peers", noun: "airc", needs: admin.SettleHeld.Scope, send: settleHeld},
+		"links":    {back: "links", noun: "link", needs: admin.ChangeLink.Scope, send: changeLink},
+		"feeds":    {back: "feeds", noun: "feed", needs: admin.ChangeFeed.Scope, send: changeFeed},
+		"dead":     {back: "dead", noun: "dead", needs: admin.SettleDead.Scope, send: settleDead},
+		"peers":    {back: "peers", noun: "peer", needs: admin.SetPeerMode.Scope, send: setMode, choices: []string{"allow", "limit", "hold", "block"}},
+		"webhooks": {back: "webhooks", noun: "webhook", needs: admin.ChangeWebhook.Scope, send: changeWebhook},
+		"blocks":   {back: "blocks", noun: "block", needs: admin.Unblock.Scope, send: unblock},
+		"held":     {back: "peers", noun: "airc", needs: admin.SettleHeld.Scope, send: settleHeld},
 	}[list]
 	texts, known := map[string][2]string{
 		"links/dial": {
@@ -45,13 +47,16 @@ func actionOf(list, verb string) (action, bool) {
 		"feeds/hold": {
 			"No delivery is made to this destination until it is released. What is filed for it waits on disk. Its link stays connected.", "is held",
 		},
-		"feeds/release": {"Deliveries to this destination go on, the oldest first.", "is released"},
-		"feeds/retry":   {"The delivery is tried now instead of later.", "is tried now"},
-		"dead/replay":   {"The delivery is scheduled for now. Replaying twice is harmless.", "is replayed"},
-		"dead/drop":     {"The dead letter is deleted for good, and its signer is told.", "is dropped"},
-		"peers/mode":    {"The mode says what is taken from this peer and delivered to it."},
-		"held/allow":    {"The message is delivered. Later messages of the same sender are held again.", "is delivered"},
-		"held/drop":     {"The message is deleted for good.", "is dropped"},
+		"feeds/release":      {"Deliveries to this destination go on, the oldest first.", "is released"},
+		"feeds/retry":        {"The delivery is tried now instead of later.", "is tried now"},
+		"dead/replay":        {"The delivery is scheduled for now. Replaying twice is harmless.", "is replayed"},
+		"dead/drop":          {"The dead letter is deleted for good, and its signer is told.", "is dropped"},
+		"peers/mode":         {"The mode says what is taken from this peer and delivered to it."},
+		"webhooks/redeliver": {"The failed deliveries of this webhook are tried again now.", "is called again"},
+		"webhooks/enable":    {"Its address is checked again, and what waits in the inbox is posted.", "is enabled"},
+		"blocks/remove":      {"This source may send, log in and connect again.", "is not blocked any more"},
+		"held/allow":         {"The message is delivered. Later messages of the same sender are held again.", "is delivered"},
+		"held/drop":          {"The message is deleted for good.", "is dropped"},
 	}[list+"/"+verb]
 	a.back, a.effect, a.done = prefix+a.back, texts[0], texts[1]
 	return a, ok && known
@@ -64,6 +69,16 @@ func changeLink(r request, f form, act admin.Act) (int, error) {
 
 func changeFeed(r request, f form, act admin.Act) (int, error) {
 	done, err := call(r, admin.ChangeFeed, admin.FeedChange{ID: f.name, Verb: f.verb, Link: f.link, Peer: f.peer, Body: route.JSON(act)})
+	return done.Changed, err
+}
+
+func changeWebhook(r request, f form, act admin.Act) (int, error) {
+	done, err := call(r, admin.ChangeWebhook, admin.WebhookChange{ID: f.name, Verb: f.verb, Body: route.JSON(act)})
+	return done.Changed, err
+}
+
+func unblock(r request, f form, act admin.Act) (int, error) {
+	done, err := call(r, admin.Unblock, admin.Unblocking{What: f.name, Removal: admin.Removal(act)})
 	return done.Changed, err
 }
 

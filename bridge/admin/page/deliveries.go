@@ -15,7 +15,7 @@ func loadLinks(r request) (view, error) {
 	page, err := readLinks(r)
 	l := list[admin.Link]{
 		Table: render.Links, id: "links", page: page, cursor: "cursor",
-		needs: admin.ChangeLink.Scope, acts: func(l admin.Link) []link { return []link{r.act("links", l.Name, "dial")} },
+		needs: admin.ChangeLink.Scope, acts: func(l admin.Link) []link { return actsOnLink(r, l) },
 	}
 	v := view{Title: "Links", Sections: []section{l.section(r)}}
 	agents := slices.DeleteFunc(slices.Clone(page.Items), func(l admin.Link) bool { return l.Agent == admin.LinkAgent{} })
@@ -54,9 +54,18 @@ func loadLink(r request, name string) (view, error) {
 	}
 	v := view{Title: "Links", About: plain(name), Sections: []section{{ID: "link", Details: d, Command: shell("baton", "link", "show", name)}}}
 	if r.may(admin.ChangeLink.Scope) {
-		v.Sections[0].Actions = []link{r.act("links", name, "dial")}
+		v.Sections[0].Actions = actsOnLink(r, l)
 	}
 	return v, nil
+}
+
+// actsOnLink returns the actions on a link. Only a held one can be released.
+func actsOnLink(r request, l admin.Link) []link {
+	acts := []link{r.act("links", l.Name, "dial")}
+	if !l.HeldSince.IsZero() {
+		acts = append(acts, r.act("feeds", l.Name, "release"))
+	}
+	return acts
 }
 
 // limit returns a limit, of which zero is none.
@@ -95,7 +104,7 @@ func loadFeeds(r request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	page, err := call(r, admin.ListFeeds, admin.FeedQuery{Watching: r.watching()})
+	page, err := call(r, admin.ListFeeds, admin.FeedQuery{Link: r.query.Get("link"), Peer: r.query.Get("peer"), Older: r.query.Get("older"), Watching: r.watching()})
 	if err != nil {
 		return view{}, err
 	}
@@ -116,11 +125,12 @@ func loadFeeds(r request) (view, error) {
 	}
 	waiting := list[admin.Waiting]{
 		Table: render.Deliveries, id: "waiting", page: page, cursor: "cursor", needs: changes,
+		flags: slices.Concat(r.flag("link"), r.flag("peer"), r.flag("older")),
 		acts: func(w admin.Waiting) []link {
 			return []link{r.act("feeds", w.ID, "retry", "link", w.Link, "peer", w.Peer)}
 		},
 	}
-	return view{Title: "Feeds", Sections: []section{byDestination, waiting.section(r)}}, nil
+	return view{Title: "Feeds", Filter: r.filter("link", "Link", "peer", "Peer", "older", "Older than"), Sections: []section{byDestination, waiting.section(r)}}, nil
 }
 
 // maxIdle bounds how many destinations for which nothing waits a page offers to hold.
@@ -140,10 +150,9 @@ func idleHolds(r request, shapes []admin.Shape) ([]link, error) {
 }
 
 func loadDead(r request) (view, error) {
-	page, err := call(r, admin.ListDead, admin.DeadQuery{Watching: r.watching()})
-	return view{Title: "Dead letters", Sections: []section{
-		list[admin.DeadLetter]{Table: render.DeadLetters, id: "dead", page: page, cursor: "cursor"}.section(r),
-	}}, err
+	page, err := call(r, admin.ListDead, admin.DeadQuery{Reason: r.query.Get("reason"), Peer: r.query.Get("peer"), Watching: r.watching()})
+	l := list[admin.DeadLetter]{Table: render.DeadLetters, id: "dead", page: page, cursor: "cursor", flags: slices.Concat(r.flag("reason"), r.flag("peer"))}
+	return view{Title: "Dead letters", Filter: r.filter("reason", "Why it died", "peer", "Peer"), Sections: []section{l.section(r)}}, err
 }
 
 func loadLetter(r request, id string) (view, error) {

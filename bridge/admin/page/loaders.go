@@ -37,6 +37,10 @@ func lists() []struct {
 		{"keys", "Keys", loadKeys},
 		{"policy", "Policy", loadPolicy},
 		{"audit", "Audit", loadAudit},
+		{"webhooks", "Webhooks", loadWebhooks},
+		{"blocks", "Blocks", loadBlocks},
+		{"bindings", "Bindings", loadBindings},
+		{"top", "Top", loadTop},
 	}
 }
 
@@ -73,7 +77,7 @@ func (r request) older(parameter, cursor string) string {
 		return ""
 	}
 	query := url.Values{parameter: {cursor}}
-	for _, name := range []string{"search", "state"} {
+	for _, name := range []string{"search", "state", "link", "peer", "older", "reason"} {
 		if value := r.query.Get(name); value != "" {
 			query.Set(name, value)
 		}
@@ -105,6 +109,50 @@ func plainWord(word string) bool {
 	return word != "" && !strings.ContainsFunc(word, func(c rune) bool {
 		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("-_./:=@%+,", c)
 	})
+}
+
+func loadWebhooks(r request) (view, error) {
+	page, err := call(r, admin.ListWebhooks, admin.WebhookQuery{Paging: r.page()})
+	l := list[admin.Webhook]{
+		Table: render.Webhooks, id: "webhooks", page: page, cursor: "cursor", needs: admin.ChangeWebhook.Scope,
+		acts: func(h admin.Webhook) []link {
+			if h.Disabled.IsZero() {
+				return []link{r.act("webhooks", h.ID, "redeliver")}
+			}
+			return []link{r.act("webhooks", h.ID, "enable")}
+		},
+	}
+	return view{Title: "Webhooks", Sections: []section{l.section(r)}}, err
+}
+
+func loadBlocks(r request) (view, error) {
+	page, err := call(r, admin.ListBlocks, r.page())
+	l := list[admin.Block]{
+		Table: render.Blocks, id: "blocks", page: page, cursor: "cursor", needs: admin.Unblock.Scope,
+		acts: func(b admin.Block) []link { return []link{r.act("blocks", b.What, "remove")} },
+	}
+	return view{Title: "Blocks", Sections: []section{l.section(r)}}, err
+}
+
+func loadBindings(r request) (view, error) {
+	page, err := call(r, admin.ListBindings, r.page())
+	l := list[admin.Binding]{Table: render.Bindings, id: "bindings", page: page, cursor: "cursor"}
+	return view{Title: "Bindings", Sections: []section{l.section(r)}}, err
+}
+
+// loadTop shows the senders with the most steps: DIDs, addresses and links.
+func loadTop(r request) (view, error) {
+	v := view{Title: "Top"}
+	for _, by := range []string{"did", "address", "link"} {
+		page, err := call(r, admin.ListTop, admin.TopQuery{By: by})
+		if err != nil {
+			return view{}, err
+		}
+		l := list[admin.Sender]{Table: render.Senders, id: "top-" + by, page: page, flags: []string{"--by", by}}
+		l.Caption = "Top by " + by
+		v.Sections = append(v.Sections, l.section(r))
+	}
+	return v, nil
 }
 
 func loadKeys(r request) (view, error) {

@@ -23,9 +23,12 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"baton/bridge"
 	"baton/bridge/admin"
 	"baton/bridge/admin/client"
 	"baton/federation"
@@ -136,7 +139,7 @@ type files struct {
 // readFiles reads the embedded files. A template that cannot be parsed is a mistake of the program.
 func readFiles() files {
 	f := files{all: map[string]file{}, page: template.Must(template.ParseFS(embedded, "files/*.html"))}
-	for name, mediaType := range map[string]string{"baton.js": "text/javascript; charset=utf-8", "baton.css": "text/css; charset=utf-8"} {
+	for name, mediaType := range map[string]string{"baton.js": "text/javascript; charset=utf-8", "baton.css": "text/css; charset=utf-8", "baton.svg": "image/svg+xml"} {
 		text, err := embedded.ReadFile("files/" + name)
 		if err != nil {
 			panic(err)
@@ -154,6 +157,7 @@ type layout struct {
 
 	Home          federation.HomeID
 	Script, Style string
+	Icon          string
 	Address       string // of the page, for its events; "" if nothing changes
 	CSRF          string // "" without a session
 	Token         federation.OperatorToken
@@ -161,17 +165,49 @@ type layout struct {
 }
 
 type navLink struct {
-	Title, Href string
-	Current     bool
+	Title, Href, Name string
+	Count             string // of what needs an operator; "" for nothing
+	Current           bool
+}
+
+// counts returns for pages how much on them needs an operator: links that are not up, pending deliveries and dead
+// letters. A number that cannot be read now is missing.
+func (r request) counts() map[string]string {
+	counts := map[string]string{}
+	add := func(page string, n int) {
+		if n > 0 {
+			counts[page] = strconv.Itoa(n)
+		}
+	}
+	if links, err := call(r, admin.ListLinks, admin.Watching{}); err == nil {
+		add("links", len(slices.DeleteFunc(links.Items, func(l admin.Link) bool {
+			return l.HeldSince.IsZero() && (l.State == string(bridge.LinkUp) || l.State == string(bridge.LinkStandby))
+		})))
+	}
+	if shapes, err := call(r, admin.ListFeedShapes, admin.Paging{}); err == nil {
+		rows := 0
+		for _, s := range shapes.Items {
+			rows += s.Rows
+		}
+		add("feeds", rows)
+	}
+	if dead, err := call(r, admin.ListDead, admin.DeadQuery{}); err == nil {
+		add("dead", len(dead.Items))
+		if dead.NextCursor != "" {
+			counts["dead"] += "+"
+		}
+	}
+	return counts
 }
 
 // render writes a page, for the session or for a browser without one.
 func (p *Page) render(w http.ResponseWriter, r *http.Request, status int, s *session, v view) {
-	l := layout{view: v, Home: p.deps.Home, Script: prefix + p.files.all["baton.js"].hashed, Style: prefix + p.files.all["baton.css"].hashed}
+	l := layout{view: v, Home: p.deps.Home, Script: prefix + p.files.all["baton.js"].hashed, Style: prefix + p.files.all["baton.css"].hashed, Icon: prefix + p.files.all["baton.svg"].hashed}
 	if s != nil {
 		l.CSRF, l.Token = s.csrf, s.token
+		counts := p.request(r.Context(), s.token, r.URL).counts()
 		for _, each := range lists() {
-			l.Nav = append(l.Nav, navLink{each.Title, prefix + each.Name, each.Title == v.Title})
+			l.Nav = append(l.Nav, navLink{each.Title, prefix + each.Name, each.Name, counts[each.Name], each.Title == v.Title})
 		}
 		if v.Confirm == nil && v.Alert == "" {
 			l.Status, l.Address = p.sessions.told(s.id), r.URL.RequestURI()

@@ -25,6 +25,7 @@ type view struct {
 	Status   string // what an action did
 	Login    *loginView
 	Search   *searchView
+	Filter   *filterView
 	Sections []section
 	Steps    *timeline
 	Links    []link // to what belongs to the page, such as a passport
@@ -39,6 +40,20 @@ type searchView struct {
 	States      []string
 }
 
+// filterView is the form above a list with a field for each filter of its command.
+type filterView struct{ Fields []filterField }
+
+type filterField struct{ Name, Label, Value string }
+
+// filter returns the form of the filters of a page: pairs of a parameter and its label.
+func (r request) filter(pairs ...string) *filterView {
+	f := &filterView{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		f.Fields = append(f.Fields, filterField{pairs[i], pairs[i+1], plain(r.query.Get(pairs[i]))})
+	}
+	return f
+}
+
 // section is a table, or details of one thing, and the command that prints the same.
 type section struct {
 	ID      string
@@ -51,11 +66,14 @@ type section struct {
 
 type table struct {
 	Caption string
-	Columns []string
+	Columns []heading
 	Rows    []row
 	Empty   string // said if there is no row
 	Older   string // address of the next page, "" after the last
 }
+
+// heading is that of a column. A narrow window leaves the class "wide" out.
+type heading struct{ Text, Class string }
 
 // row is one line of a table. Its key is that of the same row in a newer page.
 type row struct {
@@ -145,20 +163,28 @@ type list[T any] struct {
 // section returns the list as a part of its page.
 func (l list[T]) section(r request) section {
 	shown := &table{Caption: l.Caption, Empty: l.Empty, Older: r.older(l.cursor, l.page.NextCursor)}
+	width := func(page string) string {
+		if slices.Contains(l.Wide, page) {
+			return "wide"
+		}
+		return ""
+	}
 	for _, c := range l.Columns {
 		if c.Page != "" {
-			shown.Columns = append(shown.Columns, c.Page)
+			shown.Columns = append(shown.Columns, heading{c.Page, width(c.Page)})
 		}
 	}
 	mayAct := l.acts != nil && r.may(l.needs)
 	if mayAct {
-		shown.Columns = append(shown.Columns, "Actions")
+		shown.Columns = append(shown.Columns, heading{Text: "Actions"})
 	}
 	for _, item := range l.page.Items {
 		one := row{Key: l.Key(item)}
 		for _, c := range l.Columns {
 			if c.Page != "" {
-				one.Cells = append(one.Cells, r.cell(c.Value(item)))
+				shown := r.cell(c.Value(item))
+				shown.Class = strings.TrimSpace(shown.Class + " " + width(c.Page))
+				one.Cells = append(one.Cells, shown)
 			}
 		}
 		if mayAct {
@@ -258,7 +284,7 @@ func shapeStep(r request, s admin.Step) (step, error) {
 	}
 	for _, d := range s.Delivered {
 		v := render.State(d.State)
-		v.Text = strings.Join(slices.DeleteFunc([]string{string(d.State), d.Via, d.To, d.Code}, func(s string) bool { return s == "" }), " ")
+		v.Text = strings.Join(slices.DeleteFunc([]string{string(d.State), d.Via, d.To, d.Code, holdText(d.Hold)}, func(s string) bool { return s == "" }), " ")
 		v.At = d.Time
 		shown.Deliveries = append(shown.Deliveries, r.cell(v))
 	}
@@ -275,6 +301,14 @@ func shapeStep(r request, s admin.Step) (step, error) {
 		r.about("Why it holds", render.Long(e.Why)),
 	}
 	return shown, nil
+}
+
+// holdText returns the hold of a waiting delivery in words, "" for none.
+func holdText(h admin.Hold) string {
+	if h.HeldSince.IsZero() {
+		return ""
+	}
+	return "(held by an operator since " + h.HeldSince.String() + ": " + h.HoldReason + ")"
 }
 
 // passport serves the passport of a handoff as a file.

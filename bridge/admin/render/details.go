@@ -53,6 +53,9 @@ func Link(out io.Writer, l admin.Link, now time.Time) error {
 	for _, c := range Links.Columns {
 		d.say(strings.ToLower(c.Page), c.Value(l).terminal(now))
 	}
+	if !l.HeldSince.IsZero() {
+		d.sayIf("link error", l.LastError)
+	}
 	if l.LinkDetail == nil {
 		return d.print(out)
 	}
@@ -91,7 +94,7 @@ func Peer(out io.Writer, p admin.Peer, now time.Time) error {
 	d.say("waiting", strconv.Itoa(p.Waiting))
 	d.say("oldest", Age(p.Oldest, now))
 	d.say("dead letters", strconv.Itoa(p.Dead))
-	d.say("held", strconv.FormatBool(p.Held))
+	d.say("held", cmp.Or(holdLine(p.Hold, p.Name), "false"))
 	d.say("last error", p.LastError)
 	if p.PeerHome != nil {
 		for _, f := range p.Forks {
@@ -148,6 +151,9 @@ func Handoff(out io.Writer, h admin.Handoff) error {
 			parts[i] = fmt.Sprintf("%s %s %s", d.State, d.Via, d.To)
 			if d.Via == federation.UnroutedLink {
 				parts[i] = fmt.Sprintf("%s for a route to %s", d.State, d.To)
+			}
+			if line := holdLine(d.Hold, d.Via); line != "" {
+				parts[i] += ": " + line
 			}
 			if !d.Time.IsZero() {
 				parts[i] += " " + time.Time(d.Time).UTC().Format(clock)
@@ -273,6 +279,9 @@ func nextLine(n admin.Next, now time.Time) string {
 // attempts returns the status of a delivery, and the time of its next attempt.
 func attempts(n admin.Next, now time.Time) []string {
 	parts := []string{fmt.Sprintf("tried %d times", n.Attempts)}
+	if line := holdLine(n.Hold, n.Via); line != "" {
+		return append(parts, line)
+	}
 	if n.LinkState != "" {
 		parts = append(parts, "the link is "+n.LinkState)
 	}
@@ -300,6 +309,9 @@ func DID(out io.Writer, e admin.ExplainedDID) error {
 	d.sayIf("fetched", e.Fetched.String())
 	d.sayIf("mailbox", e.Mailbox)
 	d.sayIf("error", e.Error)
+	if !e.RefusedAt.IsZero() {
+		d.say("login refused", e.RefusedAt.String()+"  "+e.RefusedWhy)
+	}
 	for _, key := range e.Keys {
 		d.say("key", fmt.Sprintf("%s  %s  %s", key.KeyID, key.Kind, key.Public))
 	}

@@ -25,6 +25,7 @@ type Table[T any] struct {
 	Empty   string              // on the page, for a list without items
 	Key     func(item T) string // the same for an item in each version of the page
 	Columns []Column[T]
+	Wide    []string // headings on the page of the columns that a narrow window leaves out
 }
 
 // Column is a column of a list. A column without one of the headings is not shown there.
@@ -65,6 +66,23 @@ func Raw(text string) Value { return Value{Text: text, Class: raw} }
 
 // Number returns a count.
 func Number[T ~int | ~int64 | ~uint64](n T) Value { return Value{Text: fmt.Sprint(n), Class: number} }
+
+// Bytes returns a size. A page shows it in units for people, a terminal as a number.
+func Bytes(n int64) Value {
+	exact := fmt.Sprint(n)
+	size, unit := float64(n), "B"
+	for _, next := range []string{"KiB", "MiB", "GiB", "TiB"} {
+		if size < 1024 {
+			break
+		}
+		size, unit = size/1024, next
+	}
+	text := fmt.Sprintf("%.1f %s", size, unit)
+	if unit == "B" {
+		text = exact + " B"
+	}
+	return Value{Text: text, Terminal: exact, Class: number}
+}
 
 // State returns a state, whose word the style sheet may colour.
 func State[T ~string](state T) Value {

@@ -3,6 +3,7 @@ package render
 import (
 	"cmp"
 	"fmt"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -16,16 +17,17 @@ import (
 var (
 	Links = Table[admin.Link]{
 		Caption: "Links", Command: "link list", Empty: "The configuration has no link.",
-		Key: func(l admin.Link) string { return l.Name },
+		Key:  func(l admin.Link) string { return l.Name },
+		Wide: []string{"Network", "Heard", "Next dial"},
 		Columns: []Column[admin.Link]{
 			{"Name", "NAME", func(l admin.Link) Value { return Linked(l.Name, "links", l.Name) }},
 			{"Network", "NETWORK", func(l admin.Link) Value { return Text(l.Network) }},
-			{"State", "STATE", func(l admin.Link) Value { return State(l.State) }},
+			{"State", "STATE", func(l admin.Link) Value { return marked(State(l.State), !l.HeldSince.IsZero(), "held") }},
 			{"Heard", "HEARD", func(l admin.Link) Value { return since(l.LastHeard) }},
-			{"Waiting", "WAITING", func(l admin.Link) Value { return Number(l.Waiting) }},
+			{"Waiting", "WAITING", func(l admin.Link) Value { return rowsOf(l.Waiting, url.Values{"link": {l.Name}}) }},
 			{"Oldest", "OLDEST", func(l admin.Link) Value { return since(l.Oldest) }},
 			{"Next dial", "NEXT", func(l admin.Link) Value { return until(l.NextDial) }},
-			{"Last error", "LAST ERROR", func(l admin.Link) Value { return Long(l.LastError) }},
+			{"Last error", "LAST ERROR", func(l admin.Link) Value { return Long(cmp.Or(holdLine(l.Hold, l.Name), l.LastError)) }},
 		},
 	}
 	Agents = Table[admin.Link]{
@@ -45,10 +47,16 @@ var (
 	}
 	Shapes = Table[admin.Shape]{
 		Caption: "By destination", Command: "feed shape", Empty: "Nothing waits.",
-		Key: func(s admin.Shape) string { return s.Link + s.Peer },
+		Key:  func(s admin.Shape) string { return s.Link + s.Peer },
+		Wide: []string{"<1m", "<5m", "<1h", "<24h", "Older"},
 		Columns: []Column[admin.Shape]{
 			{"To", "TO", func(s admin.Shape) Value { return Text(s.Link + s.Peer) }},
-			{"Rows", "ROWS", func(s admin.Shape) Value { return Number(s.Rows) }},
+			{"Rows", "ROWS", func(s admin.Shape) Value {
+				if s.Link == "" {
+					return rowsOf(s.Rows, url.Values{"peer": {s.Peer}})
+				}
+				return rowsOf(s.Rows, url.Values{"link": {s.Link}})
+			}},
 			{"<1m", "<1m", aged(0)},
 			{"<5m", "<5m", aged(1)},
 			{"<1h", "<1h", aged(2)},
@@ -59,13 +67,14 @@ var (
 				if !s.Held {
 					return Value{Text: "no", Terminal: none}
 				}
-				return Value{Text: strings.TrimSpace("held: " + s.Reason), Terminal: "held " + s.Reason, Class: long}
+				return Value{Text: strings.TrimSpace("held: " + s.Reason), Terminal: "held " + s.Reason, Class: long, At: s.Since}
 			}},
 		},
 	}
 	Deliveries = Table[admin.Waiting]{
 		Caption: "Waiting", Command: "feed list", Empty: "Nothing waits.",
-		Key: func(w admin.Waiting) string { return w.ID + w.Link + w.Peer },
+		Key:  func(w admin.Waiting) string { return w.ID + w.Link + w.Peer },
+		Wide: []string{"Handoff", "Verb", "Queued", "Attempt"},
 		Columns: []Column[admin.Waiting]{
 			{"ID", "ID", func(w admin.Waiting) Value { return Text(w.ID) }},
 			{"Handoff", "", func(w admin.Waiting) Value { return HandoffID(w.HandoffID) }},
@@ -89,7 +98,8 @@ var (
 	}
 	Handoffs = Table[admin.Handoff]{
 		Caption: "Handoffs", Command: "handoff list", Empty: "There is no such handoff.",
-		Key: func(h admin.Handoff) string { return h.ID.String() },
+		Key:  func(h admin.Handoff) string { return h.ID.String() },
+		Wide: []string{"Kind", "Channel", "Offerer", "With", "Moved"},
 		Columns: []Column[admin.Handoff]{
 			{"ID", "ID", func(h admin.Handoff) Value { return HandoffID(h.ID) }},
 			{"Kind", "KIND", func(h admin.Handoff) Value { return Text(h.Kind) }},
@@ -103,7 +113,8 @@ var (
 	}
 	DeadLetters = Table[admin.DeadLetter]{
 		Caption: "Dead letters", Command: "dead list", Empty: "There is no dead letter.",
-		Key: func(d admin.DeadLetter) string { return strconv.FormatInt(d.ID, 10) },
+		Key:  func(d admin.DeadLetter) string { return strconv.FormatInt(d.ID, 10) },
+		Wide: []string{"Died", "Verb", "Handoff", "Attempts", "Replayed"},
 		Columns: []Column[admin.DeadLetter]{
 			{"Number", "ID", func(d admin.DeadLetter) Value {
 				id := strconv.FormatInt(d.ID, 10)
@@ -134,7 +145,8 @@ var (
 	}
 	Peers = Table[admin.Peer]{
 		Caption: "Peers", Command: "peer list", Empty: "No other home or registry is known.",
-		Key: func(p admin.Peer) string { return p.Name + " " + p.Network },
+		Key:  func(p admin.Peer) string { return p.Name + " " + p.Network },
+		Wide: []string{"Network", "Path", "Heard", "Oldest", "Forks", "Doubts", "Clock ahead by"},
 		Columns: []Column[admin.Peer]{
 			{"Name", "NAME", func(p admin.Peer) Value { return Text(p.Name) }},
 			{"Network", "NETWORK", func(p admin.Peer) Value { return Text(p.Network) }},
@@ -142,9 +154,15 @@ var (
 			{"State", "STATE", ofHome(func(h admin.PeerHome) Value { return State(h.State) })},
 			{"Path", "", ofHome(func(h admin.PeerHome) Value { return Text(h.Path) })},
 			{"Heard", "HEARD", ofHome(func(h admin.PeerHome) Value { return since(h.LastHeard) })},
-			{"Waiting", "WAITING", func(p admin.Peer) Value { return Number(p.Waiting) }},
+			{"Waiting", "WAITING", func(p admin.Peer) Value { return rowsOf(p.Waiting, url.Values{"peer": {p.Name}}) }},
 			{"Oldest", "OLDEST", func(p admin.Peer) Value { return since(p.Oldest) }},
-			{"Dead", "DEAD", func(p admin.Peer) Value { return Number(p.Dead) }},
+			{"Dead", "DEAD", func(p admin.Peer) Value {
+				v := Number(p.Dead)
+				if p.Dead > 0 {
+					v.Link = "dead?" + url.Values{"peer": {p.Name}}.Encode()
+				}
+				return v
+			}},
 			{"Forks", "FORKS", ofHome(func(h admin.PeerHome) Value { return Number(len(h.Forks)) })},
 			{"Doubts", "DOUBTS", ofHome(func(h admin.PeerHome) Value { return Number(len(h.Doubts)) })},
 			{"Clock ahead by", "CLOCK", ofHome(skew)},
@@ -234,6 +252,64 @@ var (
 			{"Reason", "REASON", func(c admin.Change) Value { return Long(c.Reason) }},
 		},
 	}
+	Webhooks = Table[admin.Webhook]{
+		Caption: "Webhooks", Command: "webhook list", Empty: "No agent has a webhook.",
+		Key:  func(h admin.Webhook) string { return h.ID },
+		Wide: []string{"ID", "Agent", "Oldest"},
+		Columns: []Column[admin.Webhook]{
+			{"ID", "ID", func(h admin.Webhook) Value { return Text(h.ID) }},
+			{"DID", "DID", func(h admin.Webhook) Value { return Text(h.DID) }},
+			{"Agent", "AGENT", func(h admin.Webhook) Value { return Text(h.Agent) }},
+			{"Waiting", "WAITING", func(h admin.Webhook) Value { return Number(h.Waiting) }},
+			{"Oldest", "OLDEST", func(h admin.Webhook) Value { return Time(h.Oldest) }},
+			{"Dead", "DEAD", func(h admin.Webhook) Value { return Number(h.Dead) }},
+			{"Disabled", "DISABLED", func(h admin.Webhook) Value { return Time(h.Disabled) }},
+			{"URL", "URL", func(h admin.Webhook) Value { return Long(h.URL) }},
+		},
+	}
+	Bindings = Table[admin.Binding]{
+		Caption: "Bindings", Command: "bind list", Empty: "No name is bound to a DID.",
+		Key:  func(b admin.Binding) string { return b.Network + " " + b.Name },
+		Wide: []string{"Origin", "Since"},
+		Columns: []Column[admin.Binding]{
+			{"Network", "NETWORK", func(b admin.Binding) Value { return Text(b.Network) }},
+			{"Name", "NAME", func(b admin.Binding) Value { return Text(b.Name) }},
+			{"DID", "DID", func(b admin.Binding) Value { return Text(b.DID) }},
+			{"Vouch", "VOUCH", func(b admin.Binding) Value {
+				if b.Vouch {
+					return Text("yes")
+				}
+				return Text("no")
+			}},
+			{"Origin", "ORIGIN", func(b admin.Binding) Value { return Text(b.Origin) }},
+			{"Since", "SINCE", func(b admin.Binding) Value { return Time(b.Since) }},
+		},
+	}
+	Blocks = Table[admin.Block]{
+		Caption: "Blocks", Command: "block list", Empty: "Nothing is blocked.",
+		Key:  func(b admin.Block) string { return b.What },
+		Wide: []string{"Kind", "Since"},
+		Columns: []Column[admin.Block]{
+			{"What", "WHAT", func(b admin.Block) Value { return Text(b.What) }},
+			{"Kind", "KIND", func(b admin.Block) Value { return Text(b.Kind) }},
+			{"Since", "SINCE", func(b admin.Block) Value { return Time(b.Since) }},
+			{"Until", "UNTIL", func(b admin.Block) Value { return Time(b.Expires) }},
+			{"Reason", "REASON", func(b admin.Block) Value { return Long(b.Reason) }},
+		},
+	}
+	Senders = Table[admin.Sender]{
+		Caption: "Top", Command: "top", Empty: "Nobody has sent a step within ten minutes.",
+		Key:  func(s admin.Sender) string { return s.Name },
+		Wide: []string{"Limited", "Bytes"},
+		Columns: []Column[admin.Sender]{
+			{"Sender", "SENDER", func(s admin.Sender) Value { return Text(s.Name) }},
+			{"Steps", "STEPS", func(s admin.Sender) Value { return Number(s.Steps) }},
+			{"Refused", "REFUSED", func(s admin.Sender) Value { return Number(s.Refused) }},
+			{"Limited", "LIMITED", func(s admin.Sender) Value { return Number(s.Limited) }},
+			{"Blocked", "BLOCKED", func(s admin.Sender) Value { return Number(s.Blocked) }},
+			{"Bytes", "BYTES", func(s admin.Sender) Value { return Bytes(s.Bytes) }},
+		},
+	}
 )
 
 // The lists that only a terminal shows.
@@ -247,16 +323,6 @@ var (
 		{"State", "STATE", func(a admin.Arrived) Value { return State(a.State) }},
 		{"Cursor", "CURSOR", func(a admin.Arrived) Value { return Text(a.Cursor) }},
 	}}
-	Webhooks = Table[admin.Webhook]{Columns: []Column[admin.Webhook]{
-		{"ID", "ID", func(h admin.Webhook) Value { return Text(h.ID) }},
-		{"DID", "DID", func(h admin.Webhook) Value { return Text(h.DID) }},
-		{"Agent", "AGENT", func(h admin.Webhook) Value { return Text(h.Agent) }},
-		{"Waiting", "WAITING", func(h admin.Webhook) Value { return Number(h.Waiting) }},
-		{"Oldest", "OLDEST", func(h admin.Webhook) Value { return Time(h.Oldest) }},
-		{"Dead", "DEAD", func(h admin.Webhook) Value { return Number(h.Dead) }},
-		{"Disabled", "DISABLED", func(h admin.Webhook) Value { return Time(h.Disabled) }},
-		{"URL", "URL", func(h admin.Webhook) Value { return Text(h.URL) }},
-	}}
 	webhookDeliveries = Table[admin.WebhookDelivery]{Columns: []Column[admin.WebhookDelivery]{
 		{"Queued", "QUEUED", func(d admin.WebhookDelivery) Value { return Time(d.Queued) }},
 		{"Of", "OF", func(d admin.WebhookDelivery) Value { return Text(d.Of) }},
@@ -265,34 +331,6 @@ var (
 		{"Attempts", "ATTEMPTS", func(d admin.WebhookDelivery) Value { return Number(d.Attempt) }},
 		{"Next or ended", "NEXT OR ENDED", func(d admin.WebhookDelivery) Value { return Time(cmp.Or(d.Ended, d.Next)) }},
 		{"Last error", "LAST ERROR", func(d admin.WebhookDelivery) Value { return Long(d.LastError) }},
-	}}
-	Bindings = Table[admin.Binding]{Columns: []Column[admin.Binding]{
-		{"Network", "NETWORK", func(b admin.Binding) Value { return Text(b.Network) }},
-		{"Name", "NAME", func(b admin.Binding) Value { return Text(b.Name) }},
-		{"DID", "DID", func(b admin.Binding) Value { return Text(b.DID) }},
-		{"Vouch", "VOUCH", func(b admin.Binding) Value {
-			if b.Vouch {
-				return Text("yes")
-			}
-			return Text("no")
-		}},
-		{"Origin", "ORIGIN", func(b admin.Binding) Value { return Text(b.Origin) }},
-		{"Since", "SINCE", func(b admin.Binding) Value { return Time(b.Since) }},
-	}}
-	Blocks = Table[admin.Block]{Columns: []Column[admin.Block]{
-		{"What", "WHAT", func(b admin.Block) Value { return Text(b.What) }},
-		{"Kind", "KIND", func(b admin.Block) Value { return Text(b.Kind) }},
-		{"Since", "SINCE", func(b admin.Block) Value { return Time(b.Since) }},
-		{"Until", "UNTIL", func(b admin.Block) Value { return Time(b.Expires) }},
-		{"Reason", "REASON", func(b admin.Block) Value { return Long(b.Reason) }},
-	}}
-	Senders = Table[admin.Sender]{Columns: []Column[admin.Sender]{
-		{"Sender", "SENDER", func(s admin.Sender) Value { return Text(s.Name) }},
-		{"Steps", "STEPS", func(s admin.Sender) Value { return Number(s.Steps) }},
-		{"Refused", "REFUSED", func(s admin.Sender) Value { return Number(s.Refused) }},
-		{"Limited", "LIMITED", func(s admin.Sender) Value { return Number(s.Limited) }},
-		{"Blocked", "BLOCKED", func(s admin.Sender) Value { return Number(s.Blocked) }},
-		{"Bytes", "BYTES", func(s admin.Sender) Value { return Number(s.Bytes) }},
 	}}
 	Tokens = Table[admin.Token]{Columns: []Column[admin.Token]{
 		{"Name", "NAME", func(t admin.Token) Value { return Text(t.Name) }},
@@ -352,6 +390,23 @@ func marked(v Value, condition bool, mark string) Value {
 		v.Text += " (" + mark + ")"
 	}
 	return v
+}
+
+// rowsOf returns a number of pending deliveries that leads to them.
+func rowsOf(n int, filter url.Values) Value {
+	v := Number(n)
+	if n > 0 {
+		v.Link = "feeds?" + filter.Encode()
+	}
+	return v
+}
+
+// holdLine returns the hold of a link or a peer and the command that ends it, "" without a hold.
+func holdLine(h admin.Hold, name string) string {
+	if h.HeldSince.IsZero() {
+		return ""
+	}
+	return strings.TrimSpace("held by an operator since "+h.HeldSince.String()+": "+h.HoldReason) + "; baton feed release " + shellWord(name) + " --reason TEXT"
 }
 
 // Venue returns the name of a venue.

@@ -149,7 +149,7 @@ func promise(ctx context.Context, conn *pgx.Conn) error {
 	case encoding != "UTF8":
 		return fmt.Errorf("the database is encoded as %s: make one with ENCODING 'UTF8'", encoding)
 	case standby:
-		return &federation.UnavailableError{What: "record", Err: errors.New("the server is a standby, and takes no writes")}
+		return &federation.UnavailableError{What: postgresRecord, Err: errors.New("the server is a standby, and takes no writes")}
 	}
 	if commit != "on" && commit != "remote_apply" {
 		_, err = conn.Exec(ctx, "SET synchronous_commit = on")
@@ -159,6 +159,9 @@ func promise(ctx context.Context, conn *pgx.Conn) error {
 	}
 	return err
 }
+
+// postgresRecord names the record in errors, so that an operator looks at the server of the database.
+const postgresRecord = "record on PostgreSQL"
 
 // postgresFailure is failure for what PostgreSQL and its driver say.
 func postgresFailure(err error) error {
@@ -172,7 +175,7 @@ func postgresFailure(err error) error {
 	_, refused := errors.AsType[*pgconn.ConnectError](err)
 	broken := errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 	if away || refused || broken || pgconn.SafeToRetry(err) {
-		return &federation.UnavailableError{What: "record", Err: err}
+		return &federation.UnavailableError{What: postgresRecord, Err: err}
 	}
 	return err
 }
@@ -183,7 +186,7 @@ func postgresFailure(err error) error {
 func saidBy(said *pgconn.PgError, err error) error {
 	switch said.Code[:2] {
 	case "08", "25", "40", "53", "55", "57", "58": // connection, read-only, deadlock, no room, locked, shut down, disk
-		return &federation.UnavailableError{What: "record", Err: err}
+		return &federation.UnavailableError{What: postgresRecord, Err: err}
 	}
 	if said.Code == "22021" || said.Code == "22P05" {
 		return &federation.RefusalError{Code: federation.InvalidTag, Detail: "PostgreSQL keeps no text with a zero byte, or that is not UTF-8"}
