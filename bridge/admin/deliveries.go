@@ -182,7 +182,7 @@ func (o *Operator) changeFeed(ctx context.Context, in FeedChange) (Acted, error)
 // hold keeps everything back from a destination.
 func (o *Operator) hold(ctx context.Context, to string, ask Act) error {
 	if known, err := o.destination(ctx, to); err != nil || !known {
-		return cmp.Or(err, errNone("destination "+to))
+		return cmp.Or(err, errNone("link or registry "+to))
 	}
 	if ask.DryRun {
 		return nil

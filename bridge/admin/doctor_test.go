@@ -20,8 +20,8 @@ func reached() error { return nil }
 // nothing is a web without documents.
 func nothing(context.Context, string) ([]byte, error) { return nil, context.Canceled }
 
-// nobody is a gateway without other clocks.
-func nobody(context.Context) map[string]time.Duration { return nil }
+// noClocks returns the clocks of a gateway without peers.
+func noClocks(context.Context) map[string]time.Duration { return nil }
 
 // A file size limit on the process simulates a full disk.
 func TestRecordCheckWritesATestFile(t *testing.T) {
@@ -36,7 +36,7 @@ func TestRecordCheckWritesATestFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = unix.Setrlimit(unix.RLIMIT_FSIZE, &before) }()
-		c := admin.Checkup{Home: "gw.test", Folder: t.TempDir(), Record: record, Relay: reached, Fetch: nothing, Clocks: nobody}
+		c := admin.Checkup{Home: "gw.test", Folder: t.TempDir(), Record: record, Relay: reached, Fetch: nothing, Clocks: noClocks}
 		return c.Examine(t.Context(), false)[0]
 	}
 	if got := check(before.Cur); got.State != admin.DiagnosisOK {
@@ -58,7 +58,7 @@ func TestProxiesThatNameNoClientAreTold(t *testing.T) {
 			Remedy: "configure each proxy in http.trusted_proxies to add its client's address to x-forwarded-for, or set http.forwarded_header and run: baton reload",
 		}: {Header: "x-forwarded-for", Unreadable: 2, Unnamed: 3, Last: `"b" is not an address`, At: at},
 	} {
-		c := admin.Checkup{Home: "gw.test", Folder: t.TempDir(), Record: storetest.Open(t), Relay: reached, Fetch: nothing, Clocks: nobody, Proxies: proxies}
+		c := admin.Checkup{Home: "gw.test", Folder: t.TempDir(), Record: storetest.Open(t), Relay: reached, Fetch: nothing, Clocks: noClocks, Proxies: proxies}
 		if all := c.Examine(t.Context(), false); !slices.Contains(all, want) {
 			t.Errorf("%+v lack %+v", all, want)
 		}

@@ -167,6 +167,12 @@ func TestAGatewayKilledBetweenAttemptAndProofDeliversAgain(t *testing.T) {
 					d.back(t)
 				}
 			}
+			_, to, _ := strings.Cut(d.to, "=")
+			n.must(t, "feed", "hold", to)
+			if shape := n.must(t, "feed", "shape"); !strings.Contains(shape, to+" ") {
+				t.Errorf("feed shape prints %q, want %s", shape, to)
+			}
+			n.must(t, "feed", "release", to)
 			n.stop(t)
 			again(whileSettling)
 			const mark = "Offer-seventeen"

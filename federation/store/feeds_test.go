@@ -56,7 +56,7 @@ func TestFeedsListEachKindOfDestination(t *testing.T) {
 		}
 	}
 	expect(federation.WaitingFilter{}, "lab offer", readers+" ", hook+" offer")
-	expect(federation.WaitingFilter{ID: step.Event.ID.String()}, "lab offer", readers+" ", hook+" offer")
+	expect(federation.WaitingFilter{ID: step.Event.ID.String()}, "lab offer", hook+" offer")
 	expect(federation.WaitingFilter{Link: hook}, hook+" offer")
 	expect(federation.WaitingFilter{Link: readers, Handoff: step.Event.Handoff}, readers+" ")
 	expect(federation.WaitingFilter{Peer: "b.test"})

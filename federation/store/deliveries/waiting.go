@@ -105,8 +105,8 @@ func (s *Outboxes) waiting(ctx context.Context, f federation.WaitingFilter, at w
 		if peers != at.peers {
 			at = waitPlace{peers: peers}
 		}
-		names, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[string], `SELECT d.name FROM destination d WHERE CASE d.kind WHEN 'peer' THEN 'peer' ELSE 'link' END = ?1 AND d.name >= ?2 AND (?3 = '' OR d.name = ?4) AND `+hasWaiting+` ORDER BY d.name`,
-			string(kind), prefix+at.name, only, prefix+only)
+		names, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[string], `SELECT d.name FROM destination d WHERE CASE d.kind WHEN 'peer' THEN 'peer' ELSE 'link' END = ?1 AND d.name >= ?2 AND (?3 = '' OR d.name = ?4) AND (?5 = '' OR ?3 <> '' OR d.kind <> 'notices') AND `+hasWaiting+` ORDER BY d.name`,
+			string(kind), prefix+at.name, only, prefix+only, f.ID) // an ID is of a step, and not of the notices about it
 		if err != nil {
 			return nil, nil, err
 		}

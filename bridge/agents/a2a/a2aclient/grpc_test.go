@@ -49,8 +49,8 @@ func grpcAgent(t *testing.T, card map[string]any, service *grpcAnswers, options 
 	return server
 }
 
-// grpcAnswers is a service whose answers are those of JSON-RPC. What protocol buffers cannot have, such
-// as a repeated member, fails.
+// grpcAnswers is a service with the answers of JSON-RPC. An answer that protocol buffers cannot have, such
+// as one with a repeated member, fails.
 type grpcAnswers struct {
 	a2apb.UnimplementedA2AServiceServer
 
