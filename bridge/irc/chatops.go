@@ -53,6 +53,9 @@ type Command struct {
 	// on a network where the gateway makes no channels.
 	Room func(view federation.View) (string, error)
 
+	// Secret is true if the line came over TLS or from the same machine.
+	Secret bool
+
 	vouch bool // the gateway may sign for the DID
 }
 
@@ -93,6 +96,7 @@ func verbs() map[string]verb {
 		"allow":    {"allow WHO", "", ChatOps.allow},
 		"block":    {"block WHO", "", ChatOps.block},
 		"pair":     {"pair", "", ChatOps.pair},
+		"password": {"password NEW", "", ChatOps.password},
 	}
 }
 
@@ -165,7 +169,7 @@ func (o ChatOps) run(ctx context.Context, c Command, now time.Time) ([]string, e
 func (ChatOps) help(_ context.Context, c Command, _ string, _ time.Time) ([]string, error) {
 	var usages []string
 	for _, v := range verbs() {
-		if c.Room != nil || v.usage != "room ID" {
+		if (c.Room != nil || v.usage != "room ID") && (c.Proved || v.usage != "password NEW") {
 			usages = append(usages, v.usage)
 		}
 	}
@@ -438,6 +442,28 @@ func (o ChatOps) pair(ctx context.Context, c Command, _ string, now time.Time) (
 		return nil, err
 	}
 	return []string{"Your pairing code is " + code + ". Type it where your agent host asks who you are; it is valid once, until " + ends.UTC().Format("15:04 MST") + "."}, nil
+}
+
+// password sets the password with which the user logs in on the gateway's own server. Only a login there
+// proves enough: the operators of another network read what its users write.
+func (o ChatOps) password(ctx context.Context, c Command, text string, now time.Time) ([]string, error) {
+	switch {
+	case !c.Proved:
+		return nil, userError("A password is for the gateway's own server: log in there with a key, a certificate or a token, and say: password NEW")
+	case !c.Secret:
+		return nil, userError("Others can read your connection. Connect with TLS, and choose another password than this one.")
+	}
+	kept, err := credential.NewPassword(c.DID, text, now)
+	if errors.Is(err, credential.ErrPassword) {
+		return nil, userError("That is no password: " + credential.ErrPassword.Error() + ".")
+	}
+	if err == nil {
+		err = o.Record.KeepPassword(ctx, kept)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return []string{"Your password is set. Log in with SASL PLAIN or SCRAM-SHA-256, as " + string(c.DID) + " or as a name that is bound to it."}, nil
 }
 
 // submit signs a step for the user and submits it.

@@ -67,7 +67,8 @@ func plant(t *testing.T, record *registry.Record) (mine, other federation.Handof
 	_, fifth := record.Append(ctx, unrelated)
 	_, sixth := record.Post(ctx, agents.Posting{Message: posted})
 	_, seventh := record.Post(ctx, agents.Posting{Message: relayed, Relay: &relay})
-	err := errors.Join(kept, line, whisper, first, second, third, fourth, fifth, sixth, seventh, record.AddWebhook(ctx, hook, 10), record.Notify(ctx, notice))
+	secret := record.KeepPassword(ctx, federation.Password{DID: bob, Salt: []byte(marker), Iterations: 1, StoredKey: []byte(marker), ServerKey: []byte(marker), Since: federationtest.At(18)})
+	err := errors.Join(secret, kept, line, whisper, first, second, third, fourth, fifth, sixth, seventh, record.AddWebhook(ctx, hook, 10), record.Notify(ctx, notice))
 	if err != nil {
 		t.Fatalf("plant: %v", err)
 	}
@@ -124,7 +125,7 @@ func erases(t *testing.T, record *registry.Record, found func() []string) {
 		t.Fatal(err)
 	}
 	want := federation.Erasing{
-		Handoffs: 1, Documents: 3, Messages: 6, Evidence: 1, Contexts: 1, Waiting: 11, Other: 5,
+		Handoffs: 1, Documents: 3, Messages: 6, Evidence: 1, Contexts: 1, Waiting: 11, Other: 6,
 		Copies: []string{"b.example", "peer.example"}, All: []federation.HandoffID{mine},
 	}
 	if diff := cmp.Diff(want, planned); diff != "" {

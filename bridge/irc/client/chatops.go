@@ -23,7 +23,7 @@ func (s *server) toSelf(ctx context.Context, u *user, m message) {
 		Lookup: s.lookup, Room: func(view federation.View) (string, error) { return s.room(u, view) },
 	}
 	if u.account != "" {
-		c.Account, c.Proved = u.bound, true
+		c.Account, c.Proved, c.Secret = u.bound, true, u.secret()
 	}
 	answer := u.answer
 	u.answer = nil

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/tls"
@@ -15,18 +16,21 @@ import (
 	"time"
 
 	"github.com/ergochat/irc-go/ircmsg"
+	"github.com/xdg-go/scram"
 
 	"baton/bridge"
+	"baton/bridge/credential"
 	"baton/federation"
 )
 
 // The mechanisms.
 //
-// spec: freeq "SASL ATPROTO-CHALLENGE"; ircv3 sasl-3.1
+// spec: freeq "SASL ATPROTO-CHALLENGE"; ircv3 sasl-3.1; RFC 7677
 const (
 	mechChallenge = "ATPROTO-CHALLENGE" // proves a DID by signing what the server made up
 	mechExternal  = "EXTERNAL"          // proves the DID that the operator bound to a TLS certificate
-	mechPlain     = "PLAIN"             // proves the DID that the operator bound to a token
+	mechPlain     = "PLAIN"             // proves the DID of a password, or the DID that the operator bound to a token
+	mechScram     = "SCRAM-SHA-256"     // proves the DID of a password
 )
 
 const (
@@ -59,19 +63,27 @@ type login struct {
 	until     time.Time
 	answer    string // so far
 	signature []byte // of the challenge, once it proved the DID
+
+	scram *scram.ServerConversation // nil for another mechanism
+	did   federation.DID            // of the account that SCRAM proves
+	name  string                    // of that account
+	reply string                    // to the last message of SCRAM; "" once the login is over
 }
 
 // mechanisms returns the mechanisms that can succeed on a connection.
 func (u *user) mechanisms() []string {
-	all := []string{mechChallenge}
+	all := []string{mechChallenge, mechScram}
 	if u.certified() {
 		all = append(all, mechExternal)
 	}
-	if u.secure || loopback(u.addr) { // else everybody on the way reads it
+	if u.secret() {
 		all = append(all, mechPlain)
 	}
 	return all
 }
+
+// secret reports whether a connection is over TLS or from the same machine.
+func (u *user) secret() bool { return u.secure || loopback(u.addr) }
 
 // onAuthenticate is one line of a login.
 //
@@ -85,7 +97,7 @@ func (s *server) onAuthenticate(ctx context.Context, u *user, m ircmsg.Message) 
 		u.login = nil
 		s.reply(u, errSASLAborted, "SASL authentication aborted")
 	case u.login == nil:
-		s.beginLogin(u, strings.ToUpper(said))
+		s.beginLogin(ctx, u, strings.ToUpper(said))
 	case len(said) > chunkBytes || len(u.login.answer)+len(said) > maxAnswer:
 		u.login = nil
 		s.reply(u, errSASLTooLong, "SASL message too long")
@@ -101,7 +113,7 @@ func (s *server) onAuthenticate(ctx context.Context, u *user, m ircmsg.Message) 
 
 // beginLogin answers the name of a mechanism. Each attempt counts against the rate of the
 // client's address, before it costs the gateway a look at a key.
-func (s *server) beginLogin(u *user, mechanism string) {
+func (s *server) beginLogin(ctx context.Context, u *user, mechanism string) {
 	switch {
 	case !s.link.deps.Logins.Take(u.from, time.Now()):
 		s.link.ports.Metrics.Limited.WithLabelValues(network).Inc()
@@ -114,6 +126,20 @@ func (s *server) beginLogin(u *user, mechanism string) {
 		challenge := newChallenge(s.name, time.Now())
 		u.login = &login{mechanism: mechanism, challenge: challenge, until: time.Now().Add(challengeTime)}
 		s.send(u, tells("", "AUTHENTICATE", base64.RawURLEncoding.EncodeToString(challenge)))
+	case mechanism == mechScram:
+		attempt := &login{mechanism: mechanism}
+		var err error
+		attempt.scram, err = credential.NewScram(func(name string) (federation.Password, error) {
+			kept, err := s.password(ctx, name)
+			attempt.did, attempt.name = kept.DID, name
+			return kept, err
+		})
+		if err != nil {
+			s.loggedIn(ctx, u, "", "", err)
+			return
+		}
+		u.login = attempt
+		s.send(u, tells("", "AUTHENTICATE", "+"))
 	default:
 		u.login = &login{mechanism: mechanism}
 		s.send(u, tells("", "AUTHENTICATE", "+"))
@@ -147,7 +173,9 @@ func (s *server) finishLogin(ctx context.Context, u *user) {
 	case mechExternal:
 		check = func() (federation.DID, string, error) { return s.byCertificate(ctx, u.wire) }
 	case mechPlain:
-		check = func() (federation.DID, string, error) { return s.byToken(ctx, attempt.answer) }
+		check = func() (federation.DID, string, error) { return s.byPlain(ctx, attempt.answer) }
+	case mechScram:
+		check = func() (federation.DID, string, error) { return s.byScram(attempt) }
 	default:
 		check = func() (federation.DID, string, error) { return s.proved(ctx, attempt) }
 	}
@@ -155,14 +183,20 @@ func (s *server) finishLogin(ctx context.Context, u *user) {
 	u.answer = nil
 	u.work = func() {
 		did, name, err := check()
-		if err == nil {
+		goesOn := err == nil && attempt.reply != ""
+		if err == nil && !goesOn {
 			err = s.mayLogIn(ctx, did)
 		}
 		s.post(func() {
 			u.work = nil
 			u.answer = answer
-			s.loggedIn(ctx, u, did, name, err)
-			s.watchProof(ctx, u, attempt)
+			if goesOn {
+				u.login = attempt
+				s.authenticate(u, attempt.reply)
+			} else {
+				s.loggedIn(ctx, u, did, name, err)
+				s.watchProof(ctx, u, attempt)
+			}
 			s.close(u)
 		})
 	}
@@ -372,31 +406,111 @@ func (s *server) byCertificate(ctx context.Context, w wire) (federation.DID, str
 	return s.boundTo(ctx, name, "no DID is bound to the certificate "+name)
 }
 
-// byToken returns the DID that the operator bound to the name of a token, and that name. A
-// client that reads an inbox changes deliveries, for which the token needs the scope.
+// authenticate sends a message of a mechanism, in lines of 400 bytes. A shorter one is the last.
+//
+// spec: ircv3 sasl-3.1
+func (s *server) authenticate(u *user, text string) {
+	encoded := base64.StdEncoding.EncodeToString([]byte(text))
+	for ; len(encoded) >= chunkBytes; encoded = encoded[chunkBytes:] {
+		s.send(u, tells("", "AUTHENTICATE", encoded[:chunkBytes]))
+	}
+	if encoded == "" {
+		encoded = "+"
+	}
+	s.send(u, tells("", "AUTHENTICATE", encoded))
+}
+
+// errWrongPassword is the reply for a wrong password, and for an account that has none.
+const errWrongPassword = loginError("the account or the password is wrong")
+
+// password returns the password of an account: of a DID, or of the DID that a name is bound to. Of an account
+// without one it returns a password that no text matches.
+func (s *server) password(ctx context.Context, name string) (federation.Password, error) {
+	did, err := federation.ParseDID(name)
+	if err != nil {
+		var bound federation.BoundName
+		bound, err = s.link.ports.Bindings.Bound(ctx, s.link.Name(), name)
+		did = bound.DID
+	}
+	var kept federation.Password
+	if err == nil {
+		kept, err = s.link.deps.Record.Password(ctx, did)
+	}
+	if errors.Is(err, federation.ErrNotFound) {
+		salt := hmac.New(sha256.New, s.salt)
+		salt.Write([]byte(name))
+		return credential.NoPassword(salt.Sum(nil)), nil
+	}
+	return kept, err
+}
+
+// byScram processes a message of SCRAM. It returns the DID of the account once the client has confirmed the
+// last message of the server.
+func (*server) byScram(attempt *login) (federation.DID, string, error) {
+	answer, as := attempt.answer, attempt.scram.AuthzID()
+	attempt.answer, attempt.reply = "", ""
+	if attempt.scram.Valid() {
+		if as != "" && as != attempt.name && as != string(attempt.did) {
+			return "", "", loginError("the password is that of " + string(attempt.did))
+		}
+		return attempt.did, attempt.name, nil
+	}
+	raw, err := base64.StdEncoding.DecodeString(answer)
+	if err != nil {
+		return "", "", loginError("the answer is not in base64")
+	}
+	reply, err := attempt.scram.Step(string(raw))
+	switch {
+	case err == nil:
+		attempt.reply = reply
+		return "", "", nil
+	case reply == scram.ErrUnknownUser: // the record cannot be read, see password
+		return "", "", err
+	case reply == scram.ErrInvalidProof:
+		return "", "", errWrongPassword
+	}
+	return "", "", loginError("the message does not follow SCRAM-SHA-256")
+}
+
+// byPlain returns the DID of a name and a password, or of a name and a token that the operator bound, and the
+// name.
 //
 // spec: RFC 4616
-func (s *server) byToken(ctx context.Context, answer string) (federation.DID, string, error) {
+func (s *server) byPlain(ctx context.Context, answer string) (federation.DID, string, error) {
 	raw, err := base64.StdEncoding.DecodeString(answer)
 	parts := strings.Split(string(raw), "\x00")
 	if err != nil || len(parts) != 3 {
-		return "", "", loginError("the answer is no name and token in base64")
+		return "", "", loginError("the answer is no name and password in base64")
 	}
 	as, name, text := parts[0], parts[1], parts[2]
-	token, err := s.link.deps.Record.Token(ctx, federation.DigestToken(text), time.Now())
-	switch {
-	case errors.Is(err, federation.ErrNotFound) || err == nil && token.Name != name:
-		return "", "", loginError("the token is unknown, revoked or over, or has another name")
-	case err != nil:
-		return "", "", err
-	case !token.Scope.Covers(federation.OperateScope):
-		return "", "", loginError("the token has scope " + string(token.Scope) + ", and this needs " + string(federation.OperateScope))
+	did, err := s.byToken(ctx, name, text)
+	if errors.Is(err, federation.ErrNotFound) {
+		var kept federation.Password
+		kept, err = s.password(ctx, name)
+		if did = kept.DID; err == nil && !credential.MatchesPassword(kept, text) {
+			err = errWrongPassword
+		}
 	}
-	did, _, err := s.boundTo(ctx, name, "no DID is bound to the token "+name)
 	if err == nil && as != "" && as != name && as != string(did) {
-		err = loginError("the token stands for " + string(did))
+		err = loginError(name + " stands for " + string(did))
 	}
 	return did, name, err
+}
+
+// byToken returns the DID that the operator bound to the name of a token, or [federation.ErrNotFound] for a text
+// that is no token. A client that reads an inbox changes deliveries, for which the token needs the scope.
+func (s *server) byToken(ctx context.Context, name, text string) (federation.DID, error) {
+	token, err := s.link.deps.Record.Token(ctx, federation.DigestToken(text), time.Now())
+	switch {
+	case err != nil:
+		return "", err
+	case token.Name != name:
+		return "", loginError("the token has another name")
+	case !token.Scope.Covers(federation.OperateScope):
+		return "", loginError("the token has scope " + string(token.Scope) + ", and this needs " + string(federation.OperateScope))
+	}
+	did, _, err := s.boundTo(ctx, name, "no DID is bound to the token "+name)
+	return did, err
 }
 
 // boundTo returns the DID that the operator bound to a name of this network.

@@ -363,8 +363,8 @@ func TestLogins(t *testing.T) {
 			bob < *317*
 			bob < *318*`,
 		"sasl: a login that fails, and may be tried again": `
-			ada > AUTHENTICATE SCRAM-SHA-256
-			ada < :gw.example 908 * ATPROTO-CHALLENGE,PLAIN :are available SASL mechanisms
+			ada > AUTHENTICATE SCRAM-SHA-1
+			ada < :gw.example 908 * ATPROTO-CHALLENGE,SCRAM-SHA-256,PLAIN :are available SASL mechanisms
 			ada < :gw.example 904 * :SASL authentication failed
 			ada > AUTHENTICATE ATPROTO-CHALLENGE
 			ada < AUTHENTICATE *

@@ -62,7 +62,7 @@ func TestACertificateThatIsBoundToADIDLogsIn(t *testing.T) {
 	h.gateway.bound["client "+bridgetest.Fingerprint(cert)] = federation.BoundName{DID: ada}
 	p := h.overTLS(t, cert)
 	p.say(t, "CAP LS 302")
-	p.until(t, "*sasl=ATPROTO-CHALLENGE,EXTERNAL,PLAIN *")
+	p.until(t, "*sasl=ATPROTO-CHALLENGE,SCRAM-SHA-256,EXTERNAL,PLAIN *")
 	p.say(t, "AUTHENTICATE EXTERNAL")
 	p.until(t, "*AUTHENTICATE +")
 	p.say(t, "AUTHENTICATE +")
@@ -87,7 +87,7 @@ func TestACertificateThatIsBoundToADIDLogsIn(t *testing.T) {
 	}
 	plain := dial(t, h.addr)
 	plain.say(t, "AUTHENTICATE EXTERNAL")
-	plain.until(t, "* 908 * ATPROTO-CHALLENGE,PLAIN *")
+	plain.until(t, "* 908 * ATPROTO-CHALLENGE,SCRAM-SHA-256,PLAIN *")
 }
 
 // loginByToken returns the line that shows a token.
@@ -117,13 +117,13 @@ func TestATokenWhoseNameIsBoundToADIDLogsIn(t *testing.T) {
 		"its own":             {loginByToken("", "scout", scout), "* 903 *"},
 		"as its own name":     {loginByToken("scout", "scout", scout), "* 903 *"},
 		"as its DID":          {loginByToken(string(ada), "scout", scout), "* 903 *"},
-		"as somebody else":    {loginByToken("eve", "scout", scout), "* 904 *the token stands for " + string(ada)},
+		"as somebody else":    {loginByToken("eve", "scout", scout), "* 904 *scout stands for " + string(ada)},
 		"another name":        {loginByToken("", "reader", scout), "* 904 *has another name"},
-		"no token":            {loginByToken("", "scout", "guess"), "* 904 *the token is unknown*"},
+		"no token":            {loginByToken("", "scout", "guess"), "* 904 *the account or the password is wrong"},
 		"one of less scope":   {loginByToken("", "reader", reader), "* 904 *the token has scope read, and this needs operate"},
 		"one bound to nobody": {loginByToken("", "nobody", nobody), "* 904 *no DID is bound to the token nobody"},
-		"something else":      {"AUTHENTICATE !", "* 904 *the answer is no name and token in base64"},
-		"half of it":          {"AUTHENTICATE c2NvdXQ=", "* 904 *the answer is no name and token in base64"},
+		"something else":      {"AUTHENTICATE !", "* 904 *the answer is no name and password in base64"},
+		"half of it":          {"AUTHENTICATE c2NvdXQ=", "* 904 *the answer is no name and password in base64"},
 	} {
 		for _, p := range []*peer{h.overTLS(t), dial(t, h.addr)} { // loopback is as good
 			p.say(t, "AUTHENTICATE PLAIN")
@@ -139,7 +139,7 @@ func TestATokenWhoseNameIsBoundToADIDLogsIn(t *testing.T) {
 	}
 	late := dial(t, h.addr)
 	late.say(t, "AUTHENTICATE PLAIN", loginByToken("", "scout", scout))
-	late.until(t, "* 904 *the token is unknown*")
+	late.until(t, "* 904 *the account or the password is wrong")
 }
 
 // far is a connection from another machine.
@@ -155,9 +155,9 @@ func TestNobodyShowsATokenInTheClear(t *testing.T) {
 	h.link.Attach(t.Context(), far{there})
 	p := &peer{conn: here, lines: bufio.NewReader(here)}
 	p.say(t, "CAP LS 302")
-	p.until(t, "*sasl=ATPROTO-CHALLENGE *")
+	p.until(t, "*sasl=ATPROTO-CHALLENGE,SCRAM-SHA-256 *")
 	p.say(t, "AUTHENTICATE PLAIN")
-	p.until(t, "* 908 * ATPROTO-CHALLENGE :are available SASL mechanisms")
+	p.until(t, "* 908 * ATPROTO-CHALLENGE,SCRAM-SHA-256 :are available SASL mechanisms")
 	p.until(t, "* 904 *")
 	_ = here.Close()
 }

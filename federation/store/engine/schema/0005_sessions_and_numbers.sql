@@ -50,6 +50,16 @@ CREATE INDEX login_code_expires ON login_code (expires);
 CREATE INDEX login_code_did ON login_code (did, kind, expires);
 CREATE INDEX login_code_address ON login_code (kind, address);
 
+-- Passwords of the listener for IRC clients, as the keys of SCRAM-SHA-256 (RFC 5802).
+CREATE TABLE password (
+    did        TEXT    NOT NULL PRIMARY KEY,
+    salt       BLOB    NOT NULL,
+    iterations INTEGER NOT NULL,
+    stored_key BLOB    NOT NULL,
+    server_key BLOB    NOT NULL,
+    since      INTEGER NOT NULL -- when it was set
+) STRICT, WITHOUT ROWID;
+
 -- Code writes each row that these triggers wrote.
 DROP TRIGGER inbox_arrived;
 DROP TRIGGER inbox_read;

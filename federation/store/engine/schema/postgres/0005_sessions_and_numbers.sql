@@ -49,6 +49,15 @@ CREATE INDEX login_code_expires ON login_code (expires);
 CREATE INDEX login_code_did ON login_code (did, kind, expires);
 CREATE INDEX login_code_address ON login_code (kind, address);
 
+CREATE TABLE password (
+    did        text COLLATE "C" NOT NULL PRIMARY KEY,
+    salt       bytea            NOT NULL,
+    iterations bigint           NOT NULL,
+    stored_key bytea            NOT NULL,
+    server_key bytea            NOT NULL,
+    since      bigint           NOT NULL
+);
+
 -- Code writes each row that these triggers wrote.
 DROP TRIGGER inbox_arrived ON inbox;
 DROP TRIGGER inbox_read ON inbox;

@@ -1,0 +1,78 @@
+package credential
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/xdg-go/scram"
+
+	"baton/federation"
+)
+
+// passwordIterations is the PBKDF2 work behind each guess of a password, about 20 ms of a core.
+const passwordIterations = 100_000
+
+// Sizes of passwords, in bytes. The least is that of NIST SP 800-63B.
+const (
+	minPassword  = 8
+	maxPassword  = 256
+	passwordSalt = 16
+)
+
+// ErrPassword is returned for a text that cannot be a password.
+var ErrPassword = fmt.Errorf("want %d to %d bytes without control characters", minPassword, maxPassword)
+
+// NewPassword returns the record of a password of a DID.
+func NewPassword(did federation.DID, text string, now time.Time) (federation.Password, error) {
+	if len(text) < minPassword || len(text) > maxPassword {
+		return federation.Password{}, ErrPassword
+	}
+	var salt [passwordSalt]byte
+	_, _ = rand.Read(salt[:]) // never fails
+	keys, err := derive(text, scram.KeyFactors{Salt: string(salt[:]), Iters: passwordIterations})
+	if err != nil {
+		return federation.Password{}, errors.Join(ErrPassword, err)
+	}
+	return federation.Password{
+		DID: did, Salt: salt[:], Iterations: passwordIterations, StoredKey: keys.StoredKey, ServerKey: keys.ServerKey, Since: now,
+	}, nil
+}
+
+// NoPassword returns the record of a password that no text matches, for an account without one. Its
+// salt comes from the caller, so that such an account looks like any other.
+func NoPassword(salt []byte) federation.Password {
+	var keys [64]byte
+	_, _ = rand.Read(keys[:]) // never fails
+	return federation.Password{Salt: salt[:passwordSalt], Iterations: passwordIterations, StoredKey: keys[:32], ServerKey: keys[32:]}
+}
+
+// MatchesPassword reports whether a text is the password. It takes about 20 ms.
+func MatchesPassword(p federation.Password, text string) bool {
+	keys, err := derive(text, scram.KeyFactors{Salt: string(p.Salt), Iters: p.Iterations})
+	return err == nil && hmac.Equal(keys.StoredKey, p.StoredKey)
+}
+
+func derive(text string, factors scram.KeyFactors) (scram.StoredCredentials, error) {
+	client, err := scram.SHA256.NewClient("", text, "")
+	if err != nil {
+		return scram.StoredCredentials{}, err
+	}
+	return client.GetStoredCredentialsWithError(factors)
+}
+
+// NewScram returns a login with SCRAM-SHA-256. The lookup returns the password of a user name.
+func NewScram(lookup func(name string) (federation.Password, error)) (*scram.ServerConversation, error) {
+	server, err := scram.SHA256.NewServer(func(name string) (scram.StoredCredentials, error) {
+		p, err := lookup(name)
+		return scram.StoredCredentials{
+			KeyFactors: scram.KeyFactors{Salt: string(p.Salt), Iters: p.Iterations}, StoredKey: p.StoredKey, ServerKey: p.ServerKey,
+		}, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return server.NewConversation(), nil
+}

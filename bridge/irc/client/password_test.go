@@ -1,0 +1,102 @@
+package client_test
+
+import (
+	"encoding/base64"
+	"strings"
+	"testing"
+
+	"github.com/xdg-go/scram"
+
+	"baton/federation"
+)
+
+const secret = "correct horse, battery"
+
+// withPassword returns a listener on which ada has a password and the name "ada".
+func withPassword(t *testing.T) *house {
+	t.Helper()
+	h := start(t, secured())
+	h.gateway.bound["client ada"] = federation.BoundName{DID: ada}
+	p := dial(t, h.addr)
+	p.login(t)
+	p.say(t, "PRIVMSG Baton :password short")
+	p.until(t, "*NOTICE ada :That is no password: want 8 to 256 bytes*")
+	p.say(t, "PRIVMSG Baton :password "+secret)
+	p.until(t, "*NOTICE ada :Your password is set.*")
+	return h
+}
+
+// loginByScram logs in with SCRAM-SHA-256, and returns the numeric that answers it.
+func (p *peer) loginByScram(t *testing.T, name, password, as string) string {
+	t.Helper()
+	client, err := scram.SHA256.NewClient(name, password, as)
+	if err != nil {
+		t.Fatal(err)
+	}
+	talk := client.NewConversation()
+	p.say(t, "AUTHENTICATE SCRAM-SHA-256")
+	p.until(t, "AUTHENTICATE +")
+	from := ""
+	for !talk.Done() {
+		text, err := talk.Step(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text == "" {
+			break
+		}
+		p.say(t, "AUTHENTICATE "+base64.StdEncoding.EncodeToString([]byte(text)))
+		line := p.hear(t)
+		encoded, goesOn := strings.CutPrefix(line, "AUTHENTICATE ")
+		if !goesOn {
+			return line
+		}
+		raw, err := base64.StdEncoding.DecodeString(encoded)
+		if err != nil {
+			t.Fatal(err)
+		}
+		from = string(raw)
+	}
+	if !talk.Valid() {
+		t.Error("the server does not prove that it knows the password")
+	}
+	p.say(t, "AUTHENTICATE +")
+	return p.until(t, "*SASL authentication*")
+}
+
+func TestPasswordLogsIn(t *testing.T) {
+	t.Parallel()
+	h := withPassword(t)
+	for _, c := range []struct{ name, password, as, answer string }{
+		{"ada", secret, "", "* 903 *"},
+		{string(ada), secret, "", "* 903 *"},
+		{"ada", secret, string(ada), "* 903 *"},
+		{"ada", secret, "eve", "* 904 *"},
+		{"ada", secret + "!", "", "* 904 *the account or the password is wrong"},
+		{string(bob), secret, "", "* 904 *the account or the password is wrong"}, // has no password
+		{"nobody", secret, "", "* 904 *the account or the password is wrong"},
+	} {
+		p := dial(t, h.addr)
+		if got := p.loginByScram(t, c.name, c.password, c.as); !matches(c.answer, got) {
+			t.Errorf("SCRAM of %s as %q with %q: %q", c.name, c.as, c.password, got)
+		}
+		p = dial(t, h.addr)
+		p.say(t, "AUTHENTICATE PLAIN", loginByToken(c.as, c.name, c.password))
+		if got := p.until(t, "*SASL authentication*"); !matches(c.answer, got) {
+			t.Errorf("PLAIN of %s as %q with %q: %q", c.name, c.as, c.password, got)
+		}
+	}
+	kept, err := h.record.Password(t.Context(), ada)
+	if err != nil || strings.Contains(string(kept.Salt)+string(kept.StoredKey)+string(kept.ServerKey), secret) {
+		t.Errorf("the record keeps %v, %v", kept, err)
+	}
+}
+
+func TestPasswordOfAGuestIsNotSet(t *testing.T) {
+	t.Parallel()
+	h := start(t, testConfig())
+	p := dial(t, h.addr)
+	p.register(t, "guest", "")
+	p.say(t, "PRIVMSG Baton :password "+secret)
+	p.until(t, "*NOTICE guest :A password is for the gateway's own server: log in there*")
+}

@@ -1,0 +1,15 @@
+package federation
+
+import "time"
+
+// Password is the record of a password of a DID: keys that verify the password and do not contain it.
+//
+// spec: RFC 5802; RFC 7677
+type Password struct {
+	DID        DID
+	Salt       []byte
+	Iterations int
+	StoredKey  []byte
+	ServerKey  []byte
+	Since      time.Time
+}
