@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -58,7 +59,7 @@ func (c *claudeCode) logIn(h *house, code string) string {
 	c.t.Helper()
 	opened, browser := filepath.Join(c.home, "opened"), filepath.Join(c.home, "browser")
 	script := fmt.Sprintf("#!/bin/sh\nprintf %%s \"$1\" >%[1]s.new && mv %[1]s.new %[1]s\n", opened)
-	if err := os.WriteFile(browser, []byte(script), 0o700); err != nil { //nolint:gosec // a program
+	if err := os.WriteFile(browser, []byte(script), 0o700); err != nil {
 		c.t.Fatal(err)
 	}
 	cmd := c.command("script", "-qec", c.program+" mcp login baton", "/dev/null")
@@ -166,7 +167,7 @@ func (m *scriptedModel) serve(w http.ResponseWriter, r *http.Request) {
 	start, delta, stop := `{"type":"text","text":""}`, `{"type":"text_delta","text":"I am done."}`, "end_turn"
 	if tool != "" {
 		id := regexp.MustCompile("01[0-9A-Z]{24}").FindString(strings.Join(results, " "))
-		arguments, _ := json.Marshal(strings.ReplaceAll(m.steps[len(results)].arguments, "{id}", id))
+		arguments := strconv.Quote(strings.ReplaceAll(m.steps[len(results)].arguments, "{id}", id))
 		start = fmt.Sprintf(`{"type":"tool_use","id":"toolu_%d","name":%q,"input":{}}`, len(results), tool)
 		delta, stop = fmt.Sprintf(`{"type":"input_json_delta","partial_json":%s}`, arguments), "tool_use"
 	}

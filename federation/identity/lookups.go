@@ -346,8 +346,8 @@ func (l *Logins) Refuse(did federation.DID, why string, now time.Time) bool {
 		l.refused = map[federation.DID]RefusedLogin{}
 	}
 	if last.At.IsZero() && len(l.refused) >= maxRefused {
-		for any := range l.refused {
-			delete(l.refused, any)
+		for one := range l.refused {
+			delete(l.refused, one)
 			break
 		}
 	}
