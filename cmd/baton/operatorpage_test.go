@@ -331,7 +331,7 @@ func TestEachPageHasItsTableAndItsCommand(t *testing.T) {
 		"webhooks":                     {"Webhooks", ">Webhooks</caption>", ">baton webhook list</code>", "No agent has a webhook."},
 		"blocks":                       {"Blocks", ">Blocks</caption>", ">baton block list</code>", "192.0.2.0/24", "a flood", `Remove<span class="hidden"> 192.0.2.0/24</span>`},
 		"bindings":                     {"Bindings", ">Bindings</caption>", ">baton bind list</code>", ann},
-		"top":                          {"Top", ">Top by did</caption>", ">baton top --by did</code>", ">Top by link</caption>", ">baton top --by address</code>", " KiB</td>"},
+		"top":                          {"Top", ">Top by DID</caption>", ">baton top --by did</code>", ">Top by link</caption>", ">baton top --by address</code>", " KiB</td>"},
 	} {
 		page := b.wants(t, http.StatusOK, "/ui/"+path, nil).text
 		title := wants[0]

@@ -143,13 +143,13 @@ func loadBindings(r request) (view, error) {
 // loadTop shows the senders with the most steps: DIDs, addresses and links.
 func loadTop(r request) (view, error) {
 	v := view{Title: "Top"}
-	for _, by := range []string{"did", "address", "link"} {
-		page, err := call(r, admin.ListTop, admin.TopQuery{By: by})
+	for _, top := range []struct{ by, caption string }{{"did", "Top by DID"}, {"address", "Top by address"}, {"link", "Top by link"}} {
+		page, err := call(r, admin.ListTop, admin.TopQuery{By: top.by})
 		if err != nil {
 			return view{}, err
 		}
-		l := list[admin.Sender]{Table: render.Senders, id: "top-" + by, page: page, flags: []string{"--by", by}}
-		l.Caption = "Top by " + by
+		l := list[admin.Sender]{Table: render.Senders, id: "top-" + top.by, page: page, flags: []string{"--by", top.by}}
+		l.Caption = top.caption
 		v.Sections = append(v.Sections, l.section(r))
 	}
 	return v, nil
