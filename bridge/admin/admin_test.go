@@ -95,6 +95,7 @@ func newHouseFor(t *testing.T, admit func(*operators.Operators) admin.Admission)
 		Names:  bridgetest.KeptNames{Record: record}, Limits: bridge.Limits{ContextBytes: 10},
 		Evidence: bridgetest.Contexts(record, 10, 15), PublicURL: "https://gw.example",
 		Document: h.document,
+		Refused:  h.refusedLogin,
 		Log:      slog.New(slog.DiscardHandler), Ended: h.ended,
 	}).Mount(h.mux, admit(record.Operators))
 	return h

@@ -31,6 +31,14 @@ func (*house) document(_ context.Context, did federation.DID) (federation.Docume
 	}, nil
 }
 
+// refusedLogin returns a refused login of one DID.
+func (*house) refusedLogin(did federation.DID) (time.Time, string) {
+	if did != "did:web:ada.example" {
+		return time.Time{}, ""
+	}
+	return time.Date(2026, 11, 26, 13, 0, 0, 0, time.UTC), "the signature is wrong"
+}
+
 func TestExplainDIDNamesKeysThatCannotBeUsed(t *testing.T) {
 	h := newHouse(t)
 	explained := func(did string) (e admin.ExplainedDID) {
@@ -48,13 +56,14 @@ func TestExplainDIDNamesKeysThatCannotBeUsed(t *testing.T) {
 			{KeyID: federation.KeyID([]byte("point")), Kind: federation.P256, Public: "cG9pbnQ"},
 			{KeyID: federation.KeyID(public), Kind: federation.Ed25519, Public: base64.RawURLEncoding.EncodeToString(public)},
 		},
-		Skipped: []admin.SkippedKey{{ID: "did:web:ada.example#u", Reason: "want a key in base58btc, which starts with z"}},
+		Skipped:   []admin.SkippedKey{{ID: "did:web:ada.example#u", Reason: "want a key in base58btc, which starts with z"}},
+		RefusedAt: admin.Moment(time.Date(2026, 11, 26, 13, 0, 0, 0, time.UTC)), RefusedWhy: "the signature is wrong",
 	}
 	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b admin.Moment) bool { return time.Time(a).Equal(time.Time(b)) })); diff != "" {
 		t.Error(diff)
 	}
 	var out strings.Builder
-	if err := render.DID(&out, got); err != nil || !strings.Contains(out.String(), "did:web:ada.example#u: want a key in base58btc, which starts with z") {
+	if err := render.DID(&out, got); err != nil || !strings.Contains(out.String(), "did:web:ada.example#u: want a key in base58btc, which starts with z") || !strings.Contains(out.String(), "the signature is wrong") {
 		t.Errorf("%s, %v", out.String(), err)
 	}
 	none := explained("did:web:none.example")
