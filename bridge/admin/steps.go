@@ -113,7 +113,7 @@ func (o *Operator) awaitRuling(ctx context.Context, f *Filed, judged federation.
 
 func (o *Operator) builder() stepbuilder.Builder {
 	return stepbuilder.Builder{
-		Network: network, Home: o.deps.Home, Gateway: o.deps.Gateway, Record: o.deps.Record, Signer: o.deps.Signer,
+		Network: network, ReadsInbox: true, Home: o.deps.Home, Gateway: o.deps.Gateway, Record: o.deps.Record, Signer: o.deps.Signer,
 		Evidence: o.deps.Evidence, Bindings: o.deps.Names, PublicURL: o.deps.PublicURL, Placers: o.placers,
 		Seen: o.deps.Gateway.Seen,
 	}

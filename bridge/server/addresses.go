@@ -131,13 +131,14 @@ func (g *Gateway) Seen(ctx context.Context, did federation.DID) (bool, error) {
 	return g.deps.Record.Seen(ctx, owner)
 }
 
-// Member reports whether an offer may be written in its channel. A DID that offers over REST must belong
-// to the channel: it is present there, or on a link that lists the channel it has an account that the
-// operator bound or a step on file. IRC links and other homes check their own users. Agents of the registry may offer to anyone (spec: airc-shapes, the list of
-// parties). An offer to one DID that names no channel is written where the recipient is.
+// Member reports whether an offer may be written in its channel. A DID that offers over an API for agents
+// must belong to the channel: it is present there, or on a link that lists the channel it has an account
+// that the operator bound or a step on file. IRC links and other homes check their own users. Operators,
+// and agents of the registry, may offer to anyone (spec: airc-shapes, the list of parties). An offer to
+// one DID that names no channel is written in the place of the recipient.
 func (g *Gateway) Member(ctx context.Context, ev federation.Event) (bool, error) {
 	venue := cmp.Or(ev.Arrival.Place.Venue, ev.Venue)
-	if !ev.Arrival.ReadsInbox || federation.Private(venue) {
+	if !ev.Arrival.ReadsInbox || ev.Arrival.Link == OperatorLink || federation.Private(venue) {
 		return true, nil
 	}
 	if ev.To != "" {

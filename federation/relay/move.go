@@ -158,7 +158,7 @@ type reportLimiter struct {
 
 // reportKey is what a line is about.
 type reportKey struct {
-	from federation.HomeID // "" over HTTPS, if the sender may be any client
+	from federation.HomeID // "" over HTTPS, because any client may send there
 	code string
 }
 

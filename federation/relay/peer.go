@@ -152,7 +152,7 @@ func (p *Peer) unavailable(err error) error {
 type PeerConfig struct {
 	Home federation.HomeID
 	URL  string // without a path; empty for a home reached only through the hub
-	Path Path   // empty for only HTTPS
+	Path Path   // empty without another way than HTTPS
 	Mode Mode
 	// Key is the id of the key that signs the DID document of the other home where the document
 	// comes through a hub. Its operator told it on another way. Empty for none.
