@@ -1,29 +1,15 @@
 package main_test
 
 import (
-	"fmt"
 	"testing"
 
-	"baton/federation/federationtest"
 	"baton/translate"
 )
 
 // Commands settle all deliveries to a link, and all dead letters with one cause.
 func TestFeedAndDeadSelectByLinkAndCause(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	h.keep(t, "lab.secret", "planted-secret")
-	address, link := federationtest.FreeAddr(t), `[[irc.spanningtree]]
-name = %q
-server_name = %q
-%s = %q
-sid = %q
-send_password_file = "lab.secret"
-recv_password_file = "lab.secret"
-channels = ["#ops"]
-`
-	h.configure(t, fmt.Sprintf(link, "lab", "irc.test", "listen", address, "9GW"), fmt.Sprintf(link, "away", "irc.away", "address", "127.0.0.1:1", "9GX"))
-	h.start(t)
+	h, address := newHouseWithALinkAway(t)
 	ircd, alice := dialIn(t, address), newKey(t)
 	for range 3 {
 		ev := sealOffer(t, alice, "")

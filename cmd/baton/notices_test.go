@@ -2,7 +2,6 @@ package main_test
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -39,21 +38,20 @@ func (h *house) waitsFor(t *testing.T, link string, id federation.EventID) bool 
 	return slices.ContainsFunc(list.Items, func(item struct{ ID string }) bool { return item.ID == id.String() })
 }
 
+// newHouseWithALinkAway starts a gateway with the link lab, which listens at address, and the link away,
+// whose server does not answer.
+func newHouseWithALinkAway(t *testing.T) (h *house, address string) {
+	t.Helper()
+	h, address = newHouse(t), federationtest.FreeAddr(t)
+	h.keep(t, "lab.secret", "planted-secret")
+	h.configure(t, lineTo("lab", "irc.test", "listen", address, "9GW"), lineTo("away", "irc.away", "address", "127.0.0.1:1", "9GX"))
+	h.start(t)
+	return h, address
+}
+
 func TestASignerIsToldOnceOverRestartsAndAKill(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	h.keep(t, "lab.secret", "planted-secret")
-	address, link := federationtest.FreeAddr(t), `[[irc.spanningtree]]
-name = %q
-server_name = %q
-%s = %q
-sid = %q
-send_password_file = "lab.secret"
-recv_password_file = "lab.secret"
-channels = ["#ops"]
-`
-	h.configure(t, fmt.Sprintf(link, "lab", "irc.test", "listen", address, "9GW"), fmt.Sprintf(link, "away", "irc.away", "address", "127.0.0.1:1", "9GX"))
-	h.start(t)
+	h, address := newHouseWithALinkAway(t)
 	ircd, alice := dialIn(t, address), newKey(t)
 	var offers []federation.Event
 	for range 3 {
