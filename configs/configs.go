@@ -191,7 +191,7 @@ type Agents struct {
 
 // Policy is the table of what each party may do.
 type Policy struct {
-	Require string `toml:"require"` // "signed" or "vouched": what a step must be at least
+	Require string `toml:"require"` // the lowest accepted provenance, "signed" or "vouched"
 	// OpenOffers is "members", "agents" or "any": which DIDs may offer in a channel over REST, MCP and A2A.
 	OpenOffers string `toml:"open_offers"`
 	ClaimCaps  bool   `toml:"claim_caps"` // a claim needs every declared capability that the offer names

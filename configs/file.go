@@ -108,7 +108,7 @@ func (f *File) Err() error {
 	return &InvalidError{Mistakes: mistakes}
 }
 
-// unclaimed finds what belongs to no table asked for.
+// unclaimed finds the keys outside of all requested tables.
 func (f *File) unclaimed(path string, table map[string]any) []Mistake {
 	var found []Mistake
 	known := f.claimsBelow(path)

@@ -184,7 +184,7 @@ type Binding struct {
 // with a refusal too, for the log and the counters.
 type Judgement struct {
 	Verdict   Verdict // on the signature
-	Entry     Entry   // as filed; of a step that was not filed, only the event with its id
+	Entry     Entry   // as filed; of an unfiled step, only the event with its id
 	View      View    // of the handoff after it; as it stands if the step was refused
 	Fanout    Fanout  // where the step was delivered to
 	Duplicate bool    // the step had been filed before, and Entry is from then

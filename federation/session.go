@@ -66,7 +66,7 @@ func (s Session) Live(at time.Time) bool {
 	return at.Before(s.Expires) && (s.Ends.IsZero() || at.Before(s.Ends))
 }
 
-// Declaration is what a DID says about itself at a gateway.
+// Declaration is the description that a DID gives of itself at a gateway.
 type Declaration struct {
 	DID         DID
 	Name        string // unique at the gateway; "" for none

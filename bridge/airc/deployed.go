@@ -219,7 +219,7 @@ func (l *Link) postDeployedConsent(c *call) (answer, error) {
 	}}, nil
 }
 
-// counterpart returns the handle in a request that is not the caller's, "" if there
+// counterpart returns the handle of the other party in a request, "" if there
 // is none.
 func counterpart(o *wire.Object, caller string) string {
 	for _, name := range []string{"handle", "to", "from"} {

@@ -267,7 +267,7 @@ func (l *Link) settle(c *call, status string, change func(ctx context.Context, h
 	}{id, status}}, nil
 }
 
-// What is granted at once of the counted room: messages up to that need no
+// The part of the counted room granted at once: messages up to that need no
 // other count. Counting looks at all that waits for an agent, so that without this the
 // hundredth message of a minute would cost a hundred times as much as the first.
 const (

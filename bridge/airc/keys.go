@@ -245,7 +245,7 @@ func (l *Link) postRevoke(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: replaced{revoked.ID, revoked.Status, revoked.RevokedAt}}, nil
 }
 
-// activeKey returns the active key of an agent that has these bytes, the zero one if
+// activeKey returns the active key of an agent with these bytes, the zero one if
 // none has.
 func activeKey(agent agents.Agent, public ed25519.PublicKey, now time.Time) agents.Key {
 	for _, key := range agent.Keys {

@@ -249,7 +249,7 @@ func Network(deps Deps) bridge.Network {
 	}
 }
 
-// The treatment of a step for an agent that has not accepted its sender.
+// The treatment of a step for an agent without consent to its sender.
 const (
 	// OffersHold keeps it back until the agent answers the handshake.
 	OffersHold = "hold"

@@ -196,7 +196,7 @@ func keepOffer(was, is taskfile.Fed) taskfile.Fed {
 	return is
 }
 
-// offerRecord offers a record. A record of an agent that is not trusted, one to an agent with no
+// offerRecord offers a record. A record of an untrusted agent, one to an agent with no
 // DID but the directory, and one worked on already stay as they are.
 func (l *TasksLink) offerRecord(ctx context.Context, name string, item directory.Task, before federation.View, s slot) error {
 	if item.Status != taskfile.Offered || l.found[name].refused == sha256.Sum256(item.Raw) {
@@ -339,7 +339,7 @@ func (l *TasksLink) report(ctx context.Context, name string, item directory.Task
 	return nil
 }
 
-// actor returns the DID that a record names as its recipient, "" if that is not the party of
+// actor returns the DID of the recipient of a record, "" if it is not the party of
 // the handoff: another agent may not take or end the work of a party.
 func (l *TasksLink) actor(ctx context.Context, r taskfile.Record, view federation.View) (federation.DID, error) {
 	party := view.Assignee

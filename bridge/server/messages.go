@@ -135,7 +135,7 @@ func setField(t *federation.Text, name, value string) {
 	t.Fields[name] = value
 }
 
-// saidBefore returns the answer to a message filed before, and notes again what its first
+// saidBefore returns the answer to a message filed before, and notes again the things that its first
 // time may not have noted: that the sender takes an answer.
 func (g *Gateway) saidBefore(ctx context.Context, t federation.Text) (said bridge.Said, err error) {
 	found, err := g.deps.Record.WithMessageID(ctx, t.ID.String())

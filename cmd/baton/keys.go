@@ -64,7 +64,7 @@ Example:
 	baton keys create endpoint --smallest`
 }
 
-// Run refuses if there is a key, and prints what show prints. A secret has no public part: its
+// Run refuses if there is a key, and prints the output of show. A secret has no public part: its
 // fingerprint is printed.
 func (cmd keysCreate) Run(ctx context.Context, c *cli, streams std) error {
 	if secret, err := identity.ParseSecretName(cmd.Name); err == nil && cmd.Force {

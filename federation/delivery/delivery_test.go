@@ -311,7 +311,7 @@ func TestADeliveryWithoutItsProofIsMadeAgainAfterACrash(t *testing.T) {
 	})
 }
 
-// victim names the folder of the record in the process that is killed.
+// victim names the folder of the record of the killed process.
 const victim = "BATON_TEST_KILLED"
 
 // The process is killed after the peer has a delivery, and before that is on record. The test runs

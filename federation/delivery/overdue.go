@@ -18,17 +18,16 @@ const (
 type Overdue struct {
 	// Policy is read at each look, because the configuration may be reloaded.
 	Policy func() Policy
-	// Delay files a notice for up to limit deliveries that were queued at or before a time and have none,
+	// Delay files a notice for up to limit deliveries without one, queued at or before a time,
 	// and returns their number. It is nil for deliveries without such a notice.
 	Delay func(ctx context.Context, before, now time.Time, limit int) (int, error)
-	// Expire gives up to limit deliveries up that were queued at or before a time, and returns their
-	// number.
+	// Expire gives up at most limit deliveries queued at or before a time, and returns their number.
 	Expire func(ctx context.Context, before, now time.Time, limit int) (int, error)
-	// Expired is called with the number of deliveries that were given up, if any; nil for no call.
+	// Expired is called with the number of expired deliveries, if any; nil for no call.
 	Expired func(ctx context.Context, rows int)
 }
 
-// CheckOverdue files the notices that are due, and gives up expired deliveries. It stops at the first
+// CheckOverdue files the due notices, and gives up expired deliveries. It stops at the first
 // error of the record.
 func CheckOverdue(ctx context.Context, now time.Time, kinds ...Overdue) error {
 	for _, o := range kinds {

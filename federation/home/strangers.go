@@ -10,7 +10,7 @@ import (
 	"baton/federation"
 )
 
-// maxMet bounds the newcomers that are counted at once, about 200 bytes each. If no
+// maxMet bounds the newcomers counted at once, about 200 bytes each. If no
 // limit keeps their number below that, the oldest ones are forgotten first.
 const maxMet = 1 << 16
 

@@ -98,7 +98,7 @@ func (l *Lookups) Close() {
 	l.running.Wait()
 }
 
-// failure returns why the last lookup for a query failed, nil if that is too long ago.
+// failure returns the error of the last lookup for a query, nil if it is too old.
 func (l *Lookups) failure(q federation.KeyQuery, now time.Time) error {
 	if failed, ok := l.failed.GetIfPresent(keyOf(q)); ok && now.Before(failed.until) {
 		return failed.err

@@ -78,7 +78,7 @@
 // how far its own handoffs go of which the other home has steps ("handoffs"), and how far the
 // handoffs of the other home go here ("yours"), 256 at a time. The answer says what the other home
 // lacks of the former, and what it lost of its own ("lost"); the asking home sends both again. A home
-// that was restored from an older backup gets its steps back that way. If a log has other steps,
+// restored from an older backup gets its steps back that way. If a log has other steps,
 // the answer asks for the last one: its ruling is the proof of a fork.
 //
 //	{"type": "digest", "v": 1, "from": HOME, "to": HOME, "sent": TIME, "boot": TEXT,

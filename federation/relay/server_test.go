@@ -82,7 +82,7 @@ func TestASeedThatCannotBeReadIsNoServer(t *testing.T) {
 	}
 }
 
-// A home with a server in itself is there what the others are: one account of them.
+// A home with an embedded server has one account there, as the other homes have.
 func TestHomesLinkToTheServerOfOneOfThem(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -29,7 +29,7 @@ type world struct {
 	bindings  map[federation.DID]federation.Binding
 	views     map[federation.HandoffID]federation.View
 	inbox     []federation.Lease // unread entries of bob
-	broken    error              // what the record returns, if it is not nil
+	broken    error              // the error of the record, if it is not nil
 
 	peers    []routing.Peer
 	housed   map[federation.HomeID]bool // the homes that say that they have a mailbox

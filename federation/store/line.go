@@ -99,7 +99,7 @@ func (s *Record) LineMark(ctx context.Context, p federation.Place, id string) (m
 	return m, nil
 }
 
-// LineVenues returns the venues of up to limit private conversations of a DID that have lines since
+// LineVenues returns the venues of up to limit private conversations of a DID with lines since
 // a time, the newest one first.
 func (s *Record) LineVenues(ctx context.Context, did federation.DID, since time.Time, limit int) ([]string, error) {
 	found, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[string], `SELECT place FROM line
@@ -110,7 +110,7 @@ func (s *Record) LineVenues(ctx context.Context, did federation.DID, since time.
 	return found, nil
 }
 
-// PruneLines deletes up to limit lines that were said at or before a time, and returns how many.
+// PruneLines deletes up to limit lines said at or before a time, and returns their number.
 func (s *Record) PruneLines(ctx context.Context, before time.Time, limit int) (int, error) {
 	gone, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (int64, error) {
 		return q.Exec(ctx, `DELETE FROM line WHERE n IN (SELECT n FROM line WHERE at <= ? ORDER BY at`+engine.AtMost+`)`, engine.Stamp(before), max(limit, 0))

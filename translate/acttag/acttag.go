@@ -5,7 +5,7 @@
 //
 // The step that opens has no act-id: its event id is that of the handoff. Every
 // act tag is kept verbatim, known or not, because the signature covers whatever
-// was there. A step is only ever a TAGMSG. What a bounty is worth ("act-price",
+// was there. A step is only ever a TAGMSG. The value of a bounty ("act-price",
 // "act-bid", "act-pay-to", "act-tx") is carried like that, and never read.
 //
 // STATUS says which sections of the sources hold.

@@ -109,7 +109,7 @@ type Step struct {
 	Refs    []string
 	Note    string
 	Context string // JSON, or a reference to it
-	// ContextHash is that of what Context refers to; empty if the sender named none.
+	// ContextHash is the hash of the content behind Context; empty if the sender named none.
 	ContextHash string
 	Proof       *Proof // nil if the sender signed no document of its own
 

@@ -3,7 +3,7 @@
 // # Fidelity
 //
 // The treatment of each field of a step, out, and of each member of a payload, in. Kept
-// is what has the same name on the other side.
+// has the same name on the other side.
 //
 //	field of a step  out, into the payload
 //	id               moved: handoff.event_id

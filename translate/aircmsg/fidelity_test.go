@@ -26,7 +26,7 @@ const fidelityFile = "fidelity.go"
 func TestTheFidelityTableIsThatOfTheCodec(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	b.WriteString("// # Fidelity\n//\n// The treatment of each field of a step, out, and of each member of a payload, in. Kept\n// is what has the same name on the other side.\n//\n")
+	b.WriteString("// # Fidelity\n//\n// The treatment of each field of a step, out, and of each member of a payload, in. Kept\n// has the same name on the other side.\n//\n")
 	b.WriteString("//\tfield of a step  out, into the payload\n")
 	for _, line := range outbound(t) {
 		b.WriteString("//\t" + line + "\n")
@@ -139,7 +139,7 @@ func paths(value any, at, find string, found map[string]bool) {
 	}
 }
 
-// fate tells what became of a field found under some names.
+// fate returns the treatment of a field found under some names.
 func fate(field string, names []string, under string) string {
 	if len(names) == 0 {
 		return "lost"

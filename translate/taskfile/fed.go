@@ -59,7 +59,7 @@ func StatusOf(state federation.State, was Status) Status {
 }
 
 // Verbs returns the steps that lead from the state of a handoff to the status of its record, in
-// order; false if no steps do. An agent that was fast may have written a later status only.
+// order; false if no steps do. A fast agent may have written only a later status.
 func Verbs(state federation.State, status Status) ([]federation.Verb, bool) {
 	take := federation.Accept
 	if state == federation.Open {

@@ -101,7 +101,7 @@ func (ps *Registries) open(ctx context.Context, due federation.Destination) (del
 	return to, ctx.Err()
 }
 
-// delay notifies the senders of up to limit messages that were queued at or before a time.
+// delay notifies the senders of up to limit messages queued at or before a time.
 func (ps *Registries) delay(ctx context.Context, before, now time.Time, limit int) (int, error) {
 	slow, err := ps.deps.Record.Slow(ctx, before, limit)
 	for i, row := range slow {
@@ -115,8 +115,8 @@ func (ps *Registries) delay(ctx context.Context, before, now time.Time, limit in
 	return len(slow), err
 }
 
-// expire gives up to limit deliveries to each registry up that were queued at or before a time, or that
-// no messages are exchanged with any more. It returns the largest number of one registry.
+// expire gives up at most limit deliveries to each registry: those queued at or before a time, or all to a
+// registry without an exchange of messages. It returns the largest number of one registry.
 func (ps *Registries) expire(ctx context.Context, before, now time.Time, limit int) (most int, err error) {
 	peers, err := ps.deps.Record.PeerOutboxes(ctx)
 	if err != nil {

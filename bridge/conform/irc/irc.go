@@ -42,7 +42,7 @@ type Config struct {
 }
 
 // Run plays all cases, one after the other, and returns their results, each also
-// given to tell if that is not nil. Its error is [*federation.UnavailableError] if
+// passed to tell if it is not nil. Its error is [*federation.UnavailableError] if
 // no server answers at the address, and any other one where the address cannot be meant.
 func Run(ctx context.Context, cfg Config, tell func(conform.Result)) ([]conform.Result, error) {
 	if cfg.Patience == 0 {

@@ -41,7 +41,7 @@ type Config struct {
 }
 
 // Run plays all cases, one after the other, and returns their results, each also
-// given to tell if that is not nil. Its error is [*federation.UnavailableError] if
+// passed to tell if it is not nil. Its error is [*federation.UnavailableError] if
 // no server answers at the address.
 func Run(ctx context.Context, cfg Config, tell func(conform.Result)) ([]conform.Result, error) {
 	cast, err := newCast(cfg)

@@ -38,7 +38,7 @@ func endOf(to, row int64) *ending {
 }
 
 // settleSteps is Settle for a link or another home. If the link has shown the steps to its people,
-// they do not wait any more in the inboxes of the DIDs that are bound to it.
+// they do not wait any more in the inboxes of the DIDs bound to it.
 func (s Rows) settleSteps(ctx context.Context, link string, rows []int64, how federation.Settlement) error {
 	to, err := s.db.Destination(ctx, link)
 	if err == nil && to != 0 {

@@ -25,7 +25,7 @@ type committer struct {
 	patience time.Duration // with one batch; 0 for as long as it takes
 	metrics  *metrics
 	filed    atomic.Pointer[func(destination string)] // see [DB.OnFiled]; nil for no call
-	waiting  chan *item                               // unbuffered: a batch has every item that was sent
+	waiting  chan *item                               // unbuffered: a batch has every sent item
 	jobs     chan *job                                // unbuffered, see alone
 	closing  chan struct{}                            // closed by Close
 	closed   chan struct{}                            // closed by run

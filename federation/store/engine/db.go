@@ -177,7 +177,7 @@ func (s *DB) Ready(ctx context.Context) error {
 	return nil
 }
 
-// OnFiled sets the function that is called after the commit of a delivery that [Tx.Filed] noted, with
+// OnFiled sets the function called after the commit of a delivery that [Tx.Filed] noted, with
 // the name of the destination. It is also called after a commit that failed, and must not block.
 func (s *DB) OnFiled(wake func(destination string)) { s.writes.filed.Store(&wake) }
 
