@@ -1,8 +1,10 @@
 package a2atask
 
 import (
+	"bytes"
 	"encoding/json"
-	"strconv"
+	"errors"
+	"io"
 	"strings"
 
 	wire "github.com/a2aproject/a2a-go/v2/a2a"
@@ -35,33 +37,25 @@ func ForProto(m wire.Message) *wire.Message {
 	return &m
 }
 
-// isExact reports whether a double keeps each number of a value.
+// isExact reports whether a double keeps each number of a value, which is valid JSON.
 func isExact(value json.RawMessage) bool {
-	text := strings.TrimLeft(string(value), " \t\r\n")
-	switch {
-	case strings.HasPrefix(text, "{"):
-		var members map[string]json.RawMessage
-		err := federation.DecodeJSON(value, &members)
-		for _, each := range members {
-			if !isExact(each) {
-				return false
-			}
+	tokens := json.NewDecoder(bytes.NewReader(value))
+	tokens.UseNumber()
+	for {
+		token, err := tokens.Token()
+		if err != nil {
+			return errors.Is(err, io.EOF)
 		}
-		return err == nil
-	case strings.HasPrefix(text, "["):
-		var items []json.RawMessage
-		err := federation.DecodeJSON(value, &items)
-		for _, each := range items {
-			if !isExact(each) {
-				return false
-			}
+		if number, ok := token.(json.Number); ok && !keepsDouble(number) {
+			return false
 		}
-		return err == nil
-	case strings.Trim(text[:1], "-0123456789") == "":
-		number, err := strconv.ParseFloat(strings.TrimRight(text, " \t\r\n"), 64)
-		mantissa, _, _ := strings.Cut(strings.ToLower(text), "e")
-		digits := strings.TrimLeft(strings.NewReplacer("-", "", ".", "").Replace(mantissa), "0")
-		return err == nil && len(digits) <= exactDigits && (number != 0 || digits == "")
 	}
-	return true
+}
+
+// keepsDouble reports whether a number is the same as a double.
+func keepsDouble(n json.Number) bool {
+	number, err := n.Float64()
+	mantissa, _, _ := strings.Cut(strings.ToLower(n.String()), "e")
+	digits := strings.TrimLeft(strings.NewReplacer("-", "", ".", "").Replace(mantissa), "0")
+	return err == nil && len(digits) <= exactDigits && (number != 0 || digits == "")
 }

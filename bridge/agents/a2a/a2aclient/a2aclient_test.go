@@ -14,6 +14,7 @@ import (
 	"time"
 
 	wire "github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"baton/bridge"
 	"baton/bridge/agents/a2a/a2aclient"
@@ -107,13 +108,53 @@ func TestDeliverSendsOnceHoweverOftenItIsCalled(t *testing.T) {
 	}
 	agent.Task(0).Say(wire.TaskStateCompleted, "found")
 	w.awaitState(t, d.View.ID, federation.Completed)
-	for range 100 { // the journal ends with the handoff
-		if names, err := w.Record.JournalNames(t.Context(), "a2a-agent/", "", 10); err != nil || len(names) == 0 {
-			return
-		}
-		time.Sleep(50 * time.Millisecond)
+	w.awaitNoJournal(t)
+}
+
+// stopping is a gateway that ends a session right after it has filed a step.
+type stopping struct {
+	bridge.Gateway
+
+	verb federation.Verb
+	stop func()
+}
+
+// Submit implements [bridge.Gateway].
+func (g *stopping) Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error) {
+	judged, err := g.Gateway.Submit(ctx, ev)
+	if ev.Verb == g.verb {
+		go g.stop()
+		<-ctx.Done()
 	}
-	t.Error("the journal of the task stays")
+	return judged, err
+}
+
+func TestTasksCountOnceIfTheSessionEndsAfterAStep(t *testing.T) {
+	t.Parallel()
+	agent := bridgetest.NewA2AAgent(t, wire.TransportProtocolJSONRPC, wire.Version, false)
+	w := newWorld(t, agent.URL)
+	gateway := &stopping{Gateway: w.ports.Gateway, verb: federation.Complete}
+	w.ports.Gateway = gateway
+	w.link = w.open(t, a2aclient.Config{Name: "researcher", Card: agent.URL, AllowPrivate: true, OfferFrom: []string{"any"}})
+	stop := w.run(t)
+	gateway.stop = stop
+	d := w.offer(t, "Cite three sources")
+	if err := w.link.Deliver(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	agent.Task(0).Say(wire.TaskStateCompleted, "found")
+	w.awaitState(t, d.View.ID, federation.Completed)
+	stop()
+	w.run(t)
+	w.awaitNoJournal(t)
+	if canceled := agent.Calls("CancelTask"); canceled != 1 {
+		t.Errorf("the second session cancelled the task %d times, want 1", canceled)
+	}
+	for outcome, want := range map[string]float64{"made": 1, "complete": 1, "canceled": 0} {
+		if got := testutil.ToFloat64(w.ports.Metrics.Tasks.WithLabelValues("researcher", outcome)); got != want {
+			t.Errorf("%v tasks count as %s, want %v", got, outcome, want)
+		}
+	}
 }
 
 // A lying agent is bounded, and the offerer gets the reason.

@@ -159,7 +159,6 @@ func (l *Link) close(ctx context.Context, t *task, view federation.View) error {
 		if err := l.cancel(ctx, t, view); err != nil {
 			return err
 		}
-		l.count(taskCanceled)
 	}
 	t.ended = true
 	t.look()
@@ -172,7 +171,10 @@ func (l *Link) cancel(ctx context.Context, t *task, view federation.View) error 
 	defer cancel()
 	_, err := l.client.Load().CancelTask(ctx, &wire.CancelTaskRequest{ID: t.id, Metadata: map[string]any{"reason": string(view.State)}})
 	switch {
-	case err == nil, isAny(err, wire.ErrTaskNotFound, wire.ErrTaskNotCancelable):
+	case err == nil:
+		l.count(taskCanceled)
+		return nil
+	case isAny(err, wire.ErrTaskNotFound, wire.ErrTaskNotCancelable):
 		return nil
 	case isAny(err, refusals()...):
 		l.log.LogAttrs(ctx, slog.LevelWarn, "task not cancelled", slog.String("handoff_id", t.handoff.String()), slog.String("task", string(t.id)), slog.Any("err", err))

@@ -87,7 +87,7 @@ func (s *session) follow(ctx context.Context, t *task) error {
 	return context.Cause(ctx)
 }
 
-// watch has a task looked at when the agent reports a change: by a stream, else by a push
+// watch triggers a look at a task when the agent reports a change: by a stream, else by a push
 // notification, if the agent has them. Both are only hints: the timer looks too.
 func (s *session) watch(ctx context.Context, t *task) (stop func()) {
 	t.mu.Lock()
@@ -99,7 +99,7 @@ func (s *session) watch(ctx context.Context, t *task) (stop func()) {
 	var hints fault.Group
 	leave := func() {}
 	switch {
-	case err != nil || id == "": // the next look tells the error
+	case err != nil || id == "": // the next look returns the error
 	case card.Capabilities.Streaming:
 		hints.Go(func() { s.stream(ctx, t, id) })
 	case card.Capabilities.PushNotifications:
@@ -176,8 +176,11 @@ func (s *session) lookAt(ctx context.Context, t *task) (over, moved bool, err er
 	}
 	if terminal && view.State == federation.Open && len(reading.Steps) == 0 { // it stays open for others
 		s.log.LogAttrs(ctx, slog.LevelInfo, "open offer not claimed", slog.String("handoff_id", t.handoff.String()), slog.String("task", string(t.id)))
-		s.count(taskUnclaimed)
-		return true, false, s.remove(ctx, t)
+		err := s.remove(ctx, t)
+		if err == nil {
+			s.count(taskUnclaimed)
+		}
+		return true, false, err
 	}
 	s.report(ctx, t, reading.Losses)
 	s.block(t.handoff, reading.Blocked)
@@ -267,11 +270,11 @@ func (s *session) file(ctx context.Context, t *task, view federation.View, step 
 	draft := stepbuilder.Draft{
 		From: s.did, Name: s.cfg.Name, Proved: true, Verb: step.Verb, Note: step.Note, Context: step.Context, Original: document,
 	}
-	err = s.submit(ctx, t, view, key, draft)
+	known, err := s.submit(ctx, t, view, key, draft)
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok && refused.Code == federation.InvalidContext && step.Context != "" {
 		s.log.LogAttrs(ctx, slog.LevelWarn, "result not carried", slog.String("handoff_id", t.handoff.String()), slog.String("reason", refused.Error()))
 		draft.Context, draft.Note = "", cmp.Or(step.Note, "the result is too large to be carried")
-		err = s.submit(ctx, t, view, key, draft)
+		known, err = s.submit(ctx, t, view, key, draft)
 	}
 	refused, ok := errors.AsType[*federation.RefusalError](err)
 	switch {
@@ -286,41 +289,43 @@ func (s *session) file(ctx context.Context, t *task, view federation.View, step 
 	if step.Verb == federation.Progress {
 		t.reported = time.Now()
 	}
-	if step.Verb == federation.Complete || step.Verb == federation.Fail || step.Verb == federation.Decline {
+	ends := step.Verb == federation.Complete || step.Verb == federation.Fail || step.Verb == federation.Decline
+	if ends && !known { // a step filed again after a restart was counted at first
 		s.count(string(step.Verb))
 	}
 	return true, nil
 }
 
-// submit files the step with a key, under a new ID if the clock of the home refuses the old one.
-func (s *session) submit(ctx context.Context, t *task, view federation.View, key string, d stepbuilder.Draft) error {
+// submit files the step with a key, under a new ID if the clock of the home refuses the old one. It
+// reports whether the step was on disk before.
+func (s *session) submit(ctx context.Context, t *task, view federation.View, key string, d stepbuilder.Draft) (known bool, err error) {
 	at, err := s.stepOf(ctx, t, key)
 	if err != nil {
-		return err
+		return false, err
 	}
-	err = s.vouch(ctx, t, view, at, d)
+	known, err = s.vouch(ctx, t, view, at, d)
 	refused, ok := errors.AsType[*federation.RefusalError](err)
 	if !ok || refused.Code != federation.EventIDClockSkew {
-		return err
+		return known, err
 	}
 	if at, err = s.mint(ctx, t, key); err != nil {
-		return err
+		return false, err
 	}
 	return s.vouch(ctx, t, view, at, d)
 }
 
-func (s *session) vouch(ctx context.Context, t *task, view federation.View, as filed, d stepbuilder.Draft) error {
+func (s *session) vouch(ctx context.Context, t *task, view federation.View, as filed, d stepbuilder.Draft) (known bool, err error) {
 	d.ID = as.id
 	ev, losses, err := s.steps.Vouch(ctx, d, view, as.at)
 	if problem, ok := errors.AsType[*bridge.ProblemError](err); ok {
-		return &federation.RefusalError{Code: federation.InvalidTag, Event: d.ID, Handoff: t.handoff, Detail: problem.Detail}
+		return false, &federation.RefusalError{Code: federation.InvalidTag, Event: d.ID, Handoff: t.handoff, Detail: problem.Detail}
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	s.report(ctx, t, losses)
-	_, err = s.ports.Gateway.Submit(ctx, ev)
-	return err
+	judged, err := s.ports.Gateway.Submit(ctx, ev)
+	return judged.Duplicate, err
 }
 
 // ask sends a question of the agent to the offerer as a private message. If no link reaches the

@@ -27,7 +27,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"baton/federation/identity"
 	"baton/translate/a2atask"
 )
 
@@ -72,11 +71,11 @@ func (t protoTransport) SendMessage(ctx context.Context, params a2aclient.Servic
 // address is the same. The connection is made by the first call.
 func (l *Link) connect(address string) (*grpc.ClientConn, error) {
 	host, plain, err := grpcHost(address)
-	switch {
-	case err != nil:
+	if err == nil {
+		err = l.checkTLS(host, plain)
+	}
+	if err != nil {
 		return nil, err
-	case plain && !l.plain():
-		return nil, fmt.Errorf("%s: %w: want https, or allow_private", host, identity.ErrNotAllowed)
 	}
 	l.grpc.mu.Lock()
 	defer l.grpc.mu.Unlock()

@@ -54,30 +54,33 @@ func (e *statusError) Error() string {
 	return text
 }
 
-// transport calls one agent. It adds credentials, and bounds the answers.
+// transport calls the agent of a link. It adds credentials, and bounds the answers.
 type transport struct {
+	link      *Link
 	next      http.RoundTripper
 	authorize func(r *http.Request) error // nil adds nothing
-	heard     func(ctx context.Context, err error)
-	plain     bool // without TLS too
 }
 
 // newHTTPClient returns a client for the agent. It follows no redirect.
 func (l *Link) newHTTPClient(authorize func(r *http.Request) error) *http.Client {
-	next := l.deps.Transport(l.cfg.AllowPrivate)
 	return &http.Client{
-		Transport:     &transport{next: next, authorize: authorize, heard: l.heard, plain: l.plain()},
+		Transport:     &transport{l, l.deps.Transport(l.cfg.AllowPrivate), authorize},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return errRedirect },
 	}
 }
 
-// plain reports whether the agent may be called without TLS.
-func (l *Link) plain() bool { return l.cfg.AllowPrivate || l.ports.HTTP.FetchPrivate }
+// checkTLS refuses a plain call to a host, unless the configuration allows calls without TLS.
+func (l *Link) checkTLS(host string, plain bool) error {
+	if plain && !l.cfg.AllowPrivate && !l.ports.HTTP.FetchPrivate {
+		return fmt.Errorf("%s: %w: want https, or allow_private", host, identity.ErrNotAllowed)
+	}
+	return nil
+}
 
 // RoundTrip implements [http.RoundTripper]. The body of an answer is read whole, unless it is a stream.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.URL.Scheme != "https" && !t.plain {
-		return nil, fmt.Errorf("%s: %w: want https, or allow_private", r.URL.Host, identity.ErrNotAllowed)
+	if err := t.link.checkTLS(r.URL.Host, r.URL.Scheme != "https"); err != nil {
+		return nil, err
 	}
 	if t.authorize != nil {
 		r = r.Clone(r.Context())
@@ -87,18 +90,18 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	response, err := t.next.RoundTrip(r)
 	if err != nil {
-		t.heard(r.Context(), err)
+		t.link.heard(r.Context(), err)
 		return nil, err
 	}
 	status := &statusError{response.StatusCode, identity.RetryAfter(response.Header)}
 	switch response.StatusCode {
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		_ = response.Body.Close()
-		t.heard(r.Context(), status)
+		t.link.heard(r.Context(), status)
 		return nil, status
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests:
 		_ = response.Body.Close()
-		t.heard(r.Context(), nil)
+		t.link.heard(r.Context(), nil)
 		return nil, status
 	}
 	if media, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")); media == "text/event-stream" {
@@ -107,7 +110,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswerBytes+1))
-	t.heard(r.Context(), err)
+	t.link.heard(r.Context(), err)
 	switch {
 	case err != nil:
 		return nil, err

@@ -130,6 +130,17 @@ func (w *world) awaitState(t *testing.T, id federation.HandoffID, want federatio
 	t.Fatalf("the handoff is %s, want %s", view.State, want)
 }
 
+// awaitNoJournal waits until no task has a journal: it ends with the handoff.
+func (w *world) awaitNoJournal(t *testing.T) {
+	t.Helper()
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		if names, err := w.Record.JournalNames(t.Context(), "a2a-agent/", "", 10); err == nil && len(names) == 0 {
+			return
+		}
+	}
+	t.Fatal("the journal of the task stays")
+}
+
 // answer answers a method of JSON-RPC.
 type answer func(w http.ResponseWriter, method string, id any)
 
