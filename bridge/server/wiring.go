@@ -177,13 +177,10 @@ type Wiring struct {
 // Wiring returns the parts of the server for opening its links.
 func (s *Server) Wiring() Wiring {
 	record := s.bound()
-	keys := identity.CurrentKeys{Source: s.keys.Load, Logins: &s.proofs, Proven: func(ctx context.Context, did federation.DID) {
-		s.proofs.Forgive(did)
+	keys := identity.CurrentKeys{Source: s.keys.Load, Logins: s.proofs, Proven: func(ctx context.Context, did federation.DID) {
 		s.locator.LearnFromLogin(ctx, did, time.Now()) // a DID that proved itself has its mailbox here
 	}, Refused: func(ctx context.Context, did federation.DID, why error) {
-		if s.proofs.Refuse(did, bridge.OneLine(why), time.Now()) {
-			s.log.LogAttrs(ctx, slog.LevelInfo, "login refused", slog.String("did", string(did)), slog.Any("err", why))
-		}
+		s.log.LogAttrs(ctx, slog.LevelInfo, "login refused", slog.String("did", string(did)), slog.Any("err", why))
 	}}
 	return Wiring{
 		Version: s.options.Version,
