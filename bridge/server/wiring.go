@@ -191,7 +191,7 @@ func (s *Server) Wiring() Wiring {
 		Record: s.Record, homes: s.homes, mode: s.modes.Mode,
 		Freeq:    freeq.Deps{Record: s.Record, Given: s.Record.Given, Rulings: s.Gateway, Fetch: s.registryClient.Get},
 		Endpoint: func() (federation.SigningKey, string, error) { return identity.OpenEndpoint(KeyFolder(s.file).Dir) },
-		Clients:  ircclient.Deps{Record: s.Record, Logins: s.logins, MaxClients: httpd.OpenFiles() / ircShare},
+		Clients:  ircclient.Deps{Record: s.Record, TokenKey: s.keyring.Token(), Logins: s.logins, MaxClients: httpd.OpenFiles() / ircShare},
 		Registry: s.registryDeps(record), Agents: s.agentsDeps(record), Participants: s.participantDeps(record), A2A: s.a2aDeps(record),
 		MACP:      s.macpDeps(record),
 		A2AAgents: a2aclient.Deps{Journals: record.Journals, Record: record, Transport: s.agentTransport, Hub: &s.a2aHub},

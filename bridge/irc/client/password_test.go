@@ -7,6 +7,7 @@ import (
 
 	"github.com/xdg-go/scram"
 
+	"baton/bridge/irc/client"
 	"baton/federation"
 )
 
@@ -89,6 +90,35 @@ func TestPasswordLogsIn(t *testing.T) {
 	kept, err := h.record.Password(t.Context(), ada)
 	if err != nil || strings.Contains(string(kept.Salt)+string(kept.StoredKey)+string(kept.ServerKey), secret) {
 		t.Errorf("the record keeps %v, %v", kept, err)
+	}
+}
+
+// An account without a password has the same salt after each start, as one with a password has.
+func TestPasswordSaltOutlivesARestart(t *testing.T) {
+	t.Parallel()
+	salt := func(key byte, name string) string {
+		h := start(t, testConfig(), func(d *client.Deps) { d.TokenKey = []byte{key} })
+		h.gateway.bound["client bob"] = federation.BoundName{DID: bob}
+		p := dial(t, h.addr)
+		p.say(t, "AUTHENTICATE SCRAM-SHA-256")
+		p.until(t, "AUTHENTICATE +")
+		p.say(t, "AUTHENTICATE "+base64.StdEncoding.EncodeToString([]byte("n,,n="+name+",r=nonce")))
+		raw, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(p.until(t, "AUTHENTICATE *"), "AUTHENTICATE "))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, after, _ := strings.Cut(string(raw), ",s=")
+		return after
+	}
+	first := salt(1, "nobody")
+	if again := salt(1, "nobody"); again != first || first == "" {
+		t.Errorf("after a restart the salt is %q, want %q", again, first)
+	}
+	if salt(1, "somebody") == first || salt(2, "nobody") == first {
+		t.Error("another account, or a gateway with another key, has the same salt")
+	}
+	if name, did := salt(1, "bob"), salt(1, string(bob)); name != did {
+		t.Errorf("a name has the salt %q, and its DID %q", name, did)
 	}
 }
 

@@ -1,8 +1,8 @@
 package client
 
 import (
+	"cmp"
 	"context"
-	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/tls"
@@ -437,9 +437,7 @@ func (s *server) password(ctx context.Context, name string) (federation.Password
 		kept, err = s.link.deps.Record.Password(ctx, did)
 	}
 	if errors.Is(err, federation.ErrNotFound) {
-		salt := hmac.New(sha256.New, s.salt)
-		salt.Write([]byte(name))
-		return credential.NoPassword(salt.Sum(nil)), nil
+		return credential.NoPassword(s.link.deps.TokenKey, cmp.Or(string(did), name)), nil
 	}
 	return kept, err
 }
