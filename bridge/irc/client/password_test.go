@@ -7,6 +7,8 @@ import (
 
 	"github.com/xdg-go/scram"
 
+	"baton/bridge"
+	"baton/bridge/bridgetest"
 	"baton/bridge/irc/client"
 	"baton/federation"
 )
@@ -14,9 +16,9 @@ import (
 const secret = "correct horse, battery"
 
 // withPassword returns a listener on which ada has a password and the name "ada".
-func withPassword(t *testing.T) *house {
+func withPassword(t *testing.T, tweak ...func(*client.Deps)) *house {
 	t.Helper()
-	h := start(t, secured())
+	h := start(t, secured(), tweak...)
 	h.gateway.bound["client ada"] = federation.BoundName{DID: ada}
 	p := dial(t, h.addr)
 	p.login(t)
@@ -90,6 +92,36 @@ func TestPasswordLogsIn(t *testing.T) {
 	kept, err := h.record.Password(t.Context(), ada)
 	if err != nil || strings.Contains(string(kept.Salt)+string(kept.StoredKey)+string(kept.ServerKey), secret) {
 		t.Errorf("the record keeps %v, %v", kept, err)
+	}
+}
+
+// A deleted password ends the logins made with it, and no others of its DID.
+func TestPasswordDeletedEndsItsLogins(t *testing.T) {
+	t.Parallel()
+	wakes := &bridgetest.Topics{}
+	h := withPassword(t, func(d *client.Deps) { d.Wakes = wakes })
+	byScram, byPlain, byKey := dial(t, h.addr), dial(t, h.addr), dial(t, h.addr)
+	byScram.loginByScram(t, "ada", secret, "")
+	byPlain.say(t, "AUTHENTICATE PLAIN", loginByToken("", "ada", secret))
+	byPlain.until(t, "* 903 *")
+	byKey.loginAs(t, "key")
+	topic := bridge.SessionsTopic(string(ada))
+	for wakes.WaitingFor(topic) < 4 { // the fourth set the password
+		byKey.say(t, "PING x")
+		byKey.until(t, "*PONG*")
+	}
+	if err := h.record.DropPassword(t.Context(), ada); err != nil {
+		t.Fatal(err)
+	}
+	wakes.Wake(topic)
+	for _, p := range []*peer{byScram, byPlain} {
+		p.until(t, "ERROR :Closing link: The key or password of your login is not valid any more")
+	}
+	byKey.say(t, "PING stays")
+	byKey.until(t, "*PONG gw.example :stays")
+	p := dial(t, h.addr)
+	if got := p.loginByScram(t, "ada", secret, ""); !matches("* 904 *the account or the password is wrong", got) {
+		t.Errorf("the deleted password is answered %q", got)
 	}
 }
 
