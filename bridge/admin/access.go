@@ -275,7 +275,7 @@ func (o *Operator) hasToken(ctx context.Context, name string) error {
 	}
 }
 
-// endSessions invalidates the tokens of the sessions and ends their streams at once.
+// endSessions deletes the password of a DID, invalidates the tokens of its sessions and ends their streams at once.
 func (o *Operator) endSessions(ctx context.Context, in SessionsEnd) (Acted, error) {
 	ask, err := in.Body.Read()
 	if err != nil {
@@ -296,6 +296,9 @@ func (o *Operator) endSessions(ctx context.Context, in SessionsEnd) (Acted, erro
 			return Acted{}, err
 		}
 		return o.acted(ctx, "token revoke", string(did), ask, len(found)), nil
+	}
+	if err := o.deps.Record.DropPassword(ctx, did); err != nil {
+		return Acted{}, err
 	}
 	ended, err := o.deps.Record.EndSessions(ctx, names, "", false, now)
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/identity"
 	"baton/federation/store/registry"
 )
 
@@ -96,8 +97,8 @@ type Deps struct {
 	Limits    bridge.LimitSource
 	// Document returns the document of a DID, which it fetches again within the bounds of the directory.
 	Document func(ctx context.Context, did federation.DID) (federation.Document, error)
-	// Refused returns the time and the reason of the last refused login of a DID; zero for none.
-	Refused func(did federation.DID) (at time.Time, why string)
+	// Refused is [identity.Logins.Refused].
+	Refused func(did federation.DID) identity.RefusedLogin
 	// CheckDID returns why no party can ever prove a DID; nil accepts each.
 	CheckDID func(did federation.DID) error
 

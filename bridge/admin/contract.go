@@ -269,7 +269,7 @@ var (
 	}
 	EndSessions = route.Route[SessionsEnd, Acted]{
 		ID: "endSessions", Tag: "tokens", Method: http.MethodPost, Path: "sessions/{did}/end", Scope: admin,
-		Summary: "End all sessions of a participant",
+		Summary: "End all sessions of a participant and delete its password",
 	}
 	CreatePairingCode = route.Route[route.Body[PairAsk], PairingCode]{
 		ID: "createPairingCode", Tag: "tokens", Method: http.MethodPost, Path: "pairing-codes", Scope: admin,

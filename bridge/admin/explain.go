@@ -96,8 +96,9 @@ func (o *Operator) explainDID(ctx context.Context, in ByDID) (ExplainedDID, erro
 	if err != nil {
 		e.Error = err.Error()
 	}
-	refused, why := o.deps.Refused(did)
-	e.RefusedAt, e.RefusedWhy = Moment(refused), why
+	if refused := o.deps.Refused(did); refused.Why != nil {
+		e.RefusedAt, e.RefusedWhy = Moment(refused.At), bridge.OneLine(refused.Why)
+	}
 	listed := slices.Clone(document.Others)
 	for _, key := range document.Keys {
 		listed = append(listed, federation.PublicKey{Kind: federation.Ed25519, Bytes: key})

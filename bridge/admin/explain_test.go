@@ -17,6 +17,7 @@ import (
 	"baton/bridge/admin/render"
 	"baton/bridge/bridgetest"
 	"baton/federation"
+	"baton/federation/identity"
 )
 
 // document is the directory of these tests.
@@ -32,11 +33,11 @@ func (*house) document(_ context.Context, did federation.DID) (federation.Docume
 }
 
 // refusedLogin returns a refused login of one DID.
-func (*house) refusedLogin(did federation.DID) (time.Time, string) {
+func (*house) refusedLogin(did federation.DID) identity.RefusedLogin {
 	if did != "did:web:ada.example" {
-		return time.Time{}, ""
+		return identity.RefusedLogin{}
 	}
-	return time.Date(2026, 11, 26, 13, 0, 0, 0, time.UTC), "the signature is wrong"
+	return identity.RefusedLogin{At: time.Date(2026, 11, 26, 13, 0, 0, 0, time.UTC), Why: errors.New("the signature is wrong")}
 }
 
 func TestExplainDIDNamesKeysThatCannotBeUsed(t *testing.T) {

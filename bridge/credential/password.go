@@ -3,6 +3,7 @@ package credential
 import (
 	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"time"
@@ -41,12 +42,14 @@ func NewPassword(did federation.DID, text string, now time.Time) (federation.Pas
 	}, nil
 }
 
-// NoPassword returns the record of a password that no text matches, for an account without one. Its
-// salt comes from the caller, so that such an account looks like any other.
-func NoPassword(salt []byte) federation.Password {
+// NoPassword returns the record of a password that no text matches, for an account without one. Its salt
+// is derived from a secret key, and stays the same, so that such an account looks like any other.
+func NoPassword(key []byte, account string) federation.Password {
+	salt := hmac.New(sha256.New, key)
+	_, _ = salt.Write([]byte("password salt\x00" + account))
 	var keys [64]byte
 	_, _ = rand.Read(keys[:]) // never fails
-	return federation.Password{Salt: salt[:passwordSalt], Iterations: passwordIterations, StoredKey: keys[:32], ServerKey: keys[32:]}
+	return federation.Password{Salt: salt.Sum(nil)[:passwordSalt], Iterations: passwordIterations, StoredKey: keys[:32], ServerKey: keys[32:]}
 }
 
 // MatchesPassword reports whether a text is the password. It takes about 20 ms.

@@ -39,11 +39,8 @@ func (s *Server) mountOperator(mux *http.ServeMux, admit admin.Admission) *admin
 		Document: func(ctx context.Context, did federation.DID) (federation.Document, error) {
 			return s.directory.Load().Refresh(ctx, did, time.Now())
 		},
-		Refused: func(did federation.DID) (time.Time, string) {
-			last := s.proofs.Refused(did)
-			return last.At, last.Why
-		},
-		Log: s.log, Ended: s.ended,
+		Refused: s.proofs.Refused,
+		Log:     s.log, Ended: s.ended,
 	})
 	operator.Mount(mux, admit)
 	accounts := participant.AccountServer{Access: s.openAccess("mcp"), Caller: participant.CallerInPath, Changed: func(ctx context.Context, operation string, did federation.DID) {

@@ -79,7 +79,7 @@ type Server struct {
 	directory      atomic.Pointer[identity.Directory] // replaced when a key is rotated, as are
 	keys           atomic.Pointer[identity.KeySource]
 	keyLookups     KeyLookups
-	proofs         identity.Logins     // that wait for documents
+	proofs         *identity.Logins
 	streams        participant.Streams // that participants watch, on all networks
 	relay          *relay.Relay        // nil if it could not be opened: then it wakes no waiter
 	rates          *home.Rates
@@ -158,7 +158,7 @@ func Open(ctx context.Context, file *configs.File, options Options) (*Server, er
 	s.logins = credential.NewAddresses(func() int { return s.limits.Load().LoginsPerMinute }, time.Minute)
 	s.writes = credential.NewAddresses(func() int { return s.limits.Load().AddressEventsPerMinute }, time.Minute)
 	s.counters, s.rates, s.strangers, s.resolving = bridge.NewMetrics(s.Metrics), home.NewRates(), home.NewStrangers(), identity.NewResolveSeconds(s.Metrics)
-	s.skippedKeys = identity.NewSkippedKeys(s.Metrics)
+	s.skippedKeys, s.proofs = identity.NewSkippedKeys(s.Metrics), identity.NewLogins()
 	s.publicAgents = identity.NewTransport(fetchConfig(s.file))
 	s.privateAgents = identity.NewTransport(identity.FetchConfig{AllowPrivate: true, Denied: deniedNetworks(s.file)})
 	s.client = identity.NewClient(fetchConfig(s.file)) // what fetches at addresses that strangers chose

@@ -177,13 +177,10 @@ type Wiring struct {
 // Wiring returns the parts of the server for opening its links.
 func (s *Server) Wiring() Wiring {
 	record := s.bound()
-	keys := identity.CurrentKeys{Source: s.keys.Load, Logins: &s.proofs, Proven: func(ctx context.Context, did federation.DID) {
-		s.proofs.Forgive(did)
+	keys := identity.CurrentKeys{Source: s.keys.Load, Logins: s.proofs, Proven: func(ctx context.Context, did federation.DID) {
 		s.locator.LearnFromLogin(ctx, did, time.Now()) // a DID that proved itself has its mailbox here
 	}, Refused: func(ctx context.Context, did federation.DID, why error) {
-		if s.proofs.Refuse(did, bridge.OneLine(why), time.Now()) {
-			s.log.LogAttrs(ctx, slog.LevelInfo, "login refused", slog.String("did", string(did)), slog.Any("err", why))
-		}
+		s.log.LogAttrs(ctx, slog.LevelInfo, "login refused", slog.String("did", string(did)), slog.Any("err", why))
 	}}
 	return Wiring{
 		Version: s.options.Version,
@@ -194,7 +191,7 @@ func (s *Server) Wiring() Wiring {
 		Record: s.Record, homes: s.homes, mode: s.modes.Mode,
 		Freeq:    freeq.Deps{Record: s.Record, Given: s.Record.Given, Rulings: s.Gateway, Fetch: s.registryClient.Get},
 		Endpoint: func() (federation.SigningKey, string, error) { return identity.OpenEndpoint(KeyFolder(s.file).Dir) },
-		Clients:  ircclient.Deps{Record: s.Record, Logins: s.logins, MaxClients: httpd.OpenFiles() / ircShare},
+		Clients:  ircclient.Deps{Record: s.Record, TokenKey: s.keyring.Token(), Logins: s.logins, MaxClients: httpd.OpenFiles() / ircShare},
 		Registry: s.registryDeps(record), Agents: s.agentsDeps(record), Participants: s.participantDeps(record), A2A: s.a2aDeps(record),
 		MACP:      s.macpDeps(record),
 		A2AAgents: a2aclient.Deps{Journals: record.Journals, Record: record, Transport: s.agentTransport, Hub: &s.a2aHub},

@@ -18,7 +18,7 @@ type tokenCommands struct {
 	Create tokenCreate `cmd:"" example:"token create --scope operate --name ann@laptop > ann.token" help:"Make a token, and print it this once."`
 	Pair   tokenPair   `cmd:"" example:"token pair --did did:key:z6Mk…" help:"Make a code that logs in an agent host as a participant, and print it."`
 	List   tokenList   `cmd:"" example:"token list" help:"List tokens, without the tokens themselves."`
-	Revoke tokenRevoke `cmd:"" example:"token revoke ann@laptop --reason \"lost it\"" help:"Revoke a token at once, or end all sessions of a participant with --did."`
+	Revoke tokenRevoke `cmd:"" example:"token revoke ann@laptop --reason \"lost it\"" help:"Revoke a token at once, or end all sessions of a participant and delete its password with --did."`
 }
 
 // tokenCreate makes a token.
@@ -69,7 +69,7 @@ func (cmd tokenList) Run(ctx context.Context, c *cli, streams std) error {
 type tokenRevoke struct {
 	changeFlags
 
-	DID  string `help:"End all sessions of the participant with this DID, with their tokens, streams and leases." name:"did" placeholder:"DID" xor:"what"`
+	DID  string `help:"End all sessions of the participant with this DID, with their tokens, streams and leases, and delete its password." name:"did" placeholder:"DID" xor:"what"`
 	Name string `arg:"" optional:"" help:"As in token list." xor:"what"`
 }
 
@@ -85,7 +85,7 @@ func (cmd tokenRevoke) Validate() error {
 func (cmd tokenRevoke) Run(ctx context.Context, c *cli, streams std) error {
 	if cmd.DID != "" {
 		return change(ctx, c, streams, cmd.changeFlags, admin.EndSessions, admin.SessionsEnd{DID: cmd.DID, Body: cmd.body()}, func(n int) string {
-			return fmt.Sprintf("%d sessions of %s have ended", n, cmd.DID)
+			return fmt.Sprintf("%d sessions of %s have ended, and it has no password", n, cmd.DID)
 		})
 	}
 	return change(ctx, c, streams, cmd.changeFlags, admin.RevokeToken, admin.ActOnName{Name: cmd.Name, Body: cmd.body()}, func(int) string {

@@ -384,18 +384,24 @@ func (k HomeKeys) Own() federation.SigningKey { return k.Server(k.Home) }
 type CurrentKeys struct {
 	Source func() *KeySource
 	Logins *Logins
-	// Proven is called with each DID that proved itself, and Refused with each that did not, and why.
-	Proven  func(ctx context.Context, did federation.DID)
+	// Proven is called with each DID that proved itself.
+	Proven func(ctx context.Context, did federation.DID)
+	// Refused is called with each refused login of a DID, unless its last one had the same reason.
 	Refused func(ctx context.Context, did federation.DID, why error)
 }
 
 // Proved is [Logins.Proved] with the current key source.
 func (c CurrentKeys) Proved(ctx context.Context, did federation.DID, message, signature []byte) (federation.PublicKey, federation.Verdict, error) {
-	key, verdict, err := c.Logins.Proved(ctx, c.Source(), did, message, signature, time.Now())
+	now := time.Now()
+	key, verdict, err := c.Logins.Proved(ctx, c.Source(), did, message, signature, now)
 	if verdict == federation.Valid && err == nil {
+		c.Logins.refused.Invalidate(did)
 		c.Proven(ctx, did)
-	} else {
-		c.Refused(ctx, did, cmp.Or(err, errNotSigned))
+		return key, verdict, nil
+	}
+	why := cmp.Or(err, errNotSigned)
+	if last, first := c.Logins.refused.Set(did, RefusedLogin{At: now, Why: why}); first || last.Why.Error() != why.Error() {
+		c.Refused(ctx, did, why)
 	}
 	return key, verdict, err
 }

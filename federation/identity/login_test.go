@@ -98,7 +98,7 @@ func TestProvedFetchesAReplacedDocumentAgain(t *testing.T) {
 				return nil
 			},
 		}, w)
-		source, logins := newKeySource(directory, w, storetest.Open(t)), &identity.Logins{}
+		source, logins := newKeySource(directory, w, storetest.Open(t)), identity.NewLogins()
 		message := []byte("challenge")
 		prove := func(key ed25519.PrivateKey, want federation.Verdict, asked int) {
 			t.Helper()

@@ -319,54 +319,36 @@ const (
 // errLogins refuses a login beyond the bounds: the client may try again.
 var errLogins = errors.New("too many logins wait for documents")
 
-// Logins judges the proofs of DIDs that log in. The zero Logins is ready to use. It may be used
-// concurrently.
-type Logins struct {
-	mu      sync.Mutex
-	hosts   map[string]int
-	total   int
-	refused map[federation.DID]RefusedLogin
-}
-
-// RefusedLogin is a login that was refused.
-type RefusedLogin struct {
-	At  time.Time // zero for none
-	Why string
-}
-
-// maxRefused bounds the remembered refusals; beyond it any of them is forgotten.
+// maxRefused bounds the refused logins in memory, at some 300 bytes each.
 const maxRefused = 1024
 
-// Refuse remembers why a login of a DID was refused, and reports whether that is another reason than the last one.
-func (l *Logins) Refuse(did federation.DID, why string, now time.Time) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	last := l.refused[did]
-	if l.refused == nil {
-		l.refused = map[federation.DID]RefusedLogin{}
-	}
-	if last.At.IsZero() && len(l.refused) >= maxRefused {
-		for one := range l.refused {
-			delete(l.refused, one)
-			break
-		}
-	}
-	l.refused[did] = RefusedLogin{At: now, Why: why}
-	return last.Why != why
+// Logins judges the proofs of DIDs that log in. Make one with [NewLogins]. It may be used concurrently.
+type Logins struct {
+	refused *otter.Cache[federation.DID, RefusedLogin]
+
+	mu    sync.Mutex
+	hosts map[string]int
+	total int
 }
 
-// Refused returns the last refused login of a DID since its last login.
+// RefusedLogin is the time and the reason of a refused login.
+type RefusedLogin struct {
+	At  time.Time // zero for none
+	Why error
+}
+
+// NewLogins returns Logins without a login in progress.
+func NewLogins() *Logins {
+	return &Logins{
+		hosts:   map[string]int{},
+		refused: otter.Must(&otter.Options[federation.DID, RefusedLogin]{MaximumSize: maxRefused, Executor: func(tidy func()) { tidy() }}),
+	}
+}
+
+// Refused returns the last refused login of a DID since its last login, the zero value for none.
 func (l *Logins) Refused(did federation.DID) RefusedLogin {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.refused[did]
-}
-
-// Forgive forgets the refusals of a DID that has logged in.
-func (l *Logins) Forgive(did federation.DID) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.refused, did)
+	refused, _ := l.refused.GetIfPresent(did)
+	return refused
 }
 
 // Proved is [KeySource.Proved] within the limits. A proof decided by the cached document does not
@@ -390,9 +372,6 @@ func (l *Logins) enter(host string) bool {
 	defer l.mu.Unlock()
 	if l.total >= loginsTotal || l.hosts[host] >= loginsPerHost {
 		return false
-	}
-	if l.hosts == nil {
-		l.hosts = map[string]int{}
 	}
 	l.hosts[host]++
 	l.total++

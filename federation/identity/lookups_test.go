@@ -309,7 +309,7 @@ func TestOnlyALookupThatWasAnsweredIsToldOf(t *testing.T) {
 func TestLoginsAtOneHostAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &slowWeb{release: make(chan struct{})}
-		logins, source := &identity.Logins{}, newKeySource(newDirectory(w), w, storetest.Open(t))
+		logins, source := identity.NewLogins(), newKeySource(newDirectory(w), w, storetest.Open(t))
 		prove := func(did federation.DID) (federation.Verdict, error) {
 			_, verdict, err := logins.Proved(t.Context(), source, did, nil, nil, time.Now())
 			return verdict, err

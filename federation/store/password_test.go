@@ -25,4 +25,12 @@ func (s suite) testPasswords(t *testing.T) {
 			t.Errorf("Password: %v (-want +got):\n%s", err, d)
 		}
 	}
+	for range 2 {
+		if err := record.DropPassword(t.Context(), ada); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := record.Password(t.Context(), ada); !errors.Is(err, federation.ErrNotFound) {
+			t.Errorf("Password after its deletion: %v", err)
+		}
+	}
 }

@@ -74,10 +74,13 @@ var (
 	Deliveries = Table[admin.Waiting]{
 		Caption: "Waiting", Command: "feed list", Empty: "Nothing waits.",
 		Key:  func(w admin.Waiting) string { return w.ID + w.Link + w.Peer },
-		Wide: []string{"Handoff", "Verb", "Queued", "Attempt"},
+		Wide: []string{"Verb", "Queued", "Attempt"},
 		Columns: []Column[admin.Waiting]{
-			{"ID", "ID", func(w admin.Waiting) Value { return Text(w.ID) }},
-			{"Handoff", "", func(w admin.Waiting) Value { return HandoffID(w.HandoffID) }},
+			{"ID", "ID", func(w admin.Waiting) Value {
+				v := Text(w.ID)
+				v.Link = HandoffID(w.HandoffID).Link
+				return v
+			}},
 			{"Verb", "VERB", func(w admin.Waiting) Value { return Text(w.Verb) }},
 			{"To", "TO", func(w admin.Waiting) Value { return Text(w.Link + w.Peer) }},
 			{"Queued", "AGE", func(w admin.Waiting) Value { return since(w.Queued) }},

@@ -215,7 +215,8 @@ func (l *Link) Describe() bridge.Description {
 type Deps struct {
 	bridge.Ports
 
-	Record *registry.Record
+	Record   *registry.Record
+	TokenKey []byte // secret
 	// Logins counts the attempts of each address to log in, at all listeners.
 	Logins credential.Addresses
 	// MaxClients lowers max_clients, if this process may not open as many files; 0 does not.

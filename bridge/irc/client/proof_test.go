@@ -51,7 +51,7 @@ func TestLoginEndsOnceItsProofIsInvalid(t *testing.T) {
 	verdict.Store(federation.Invalid)
 	wakes.Wake(topic)
 	<-judged
-	p.until(t, "ERROR :Closing link: The key of your login is not valid any more")
+	p.until(t, "ERROR :Closing link: The key or password of your login is not valid any more")
 	other.until(t, "*:ada!* QUIT *")
 	other.say(t, "PING stays")
 	other.until(t, "*PONG gw.example :stays")

@@ -1,8 +1,8 @@
 package client
 
 import (
+	"cmp"
 	"context"
-	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/tls"
@@ -62,7 +62,8 @@ type login struct {
 	challenge []byte
 	until     time.Time
 	answer    string // so far
-	signature []byte // of the challenge, once it proved the DID
+	// revoked reports whether a successful proof has become invalid; nil for a proof without that question.
+	revoked func(ctx context.Context) bool
 
 	scram *scram.ServerConversation // nil for another mechanism
 	did   federation.DID            // of the account that SCRAM proves
@@ -173,7 +174,7 @@ func (s *server) finishLogin(ctx context.Context, u *user) {
 	case mechExternal:
 		check = func() (federation.DID, string, error) { return s.byCertificate(ctx, u.wire) }
 	case mechPlain:
-		check = func() (federation.DID, string, error) { return s.byPlain(ctx, attempt.answer) }
+		check = func() (federation.DID, string, error) { return s.byPlain(ctx, attempt) }
 	case mechScram:
 		check = func() (federation.DID, string, error) { return s.byScram(attempt) }
 	default:
@@ -238,7 +239,10 @@ func (s *server) proved(ctx context.Context, attempt *login) (federation.DID, st
 	}
 	switch _, verdict, err := s.link.deps.Keys.Proved(ctx, did, attempt.challenge, signature); verdict {
 	case federation.Valid:
-		attempt.signature = signature
+		attempt.revoked = func(ctx context.Context) bool {
+			_, verdict, _ := s.link.deps.Keys.Proved(ctx, did, attempt.challenge, signature)
+			return verdict == federation.Invalid
+		}
 		return did, string(did), nil
 	case federation.Invalid:
 		if err != nil {
@@ -288,10 +292,10 @@ func (s *server) loggedIn(ctx context.Context, u *user, did federation.DID, name
 	s.startReplay(ctx, u)
 }
 
-// watchProof judges the proof of a login again when sessions of its DID end, and every [proofAgain]. A client whose
-// key was revoked, or has left the document of the DID, is disconnected.
+// watchProof judges the proof of a login again when sessions of its DID end, and every [proofAgain]. It disconnects a
+// client whose key was revoked, or has left the document of the DID, or whose password was deleted.
 func (s *server) watchProof(ctx context.Context, u *user, attempt *login) {
-	if u.over || u.account == "" || attempt.signature == nil {
+	if u.over || u.account == "" || attempt.revoked == nil {
 		return
 	}
 	did := u.account
@@ -302,8 +306,8 @@ func (s *server) watchProof(ctx context.Context, u *user, attempt *login) {
 		again := time.NewTicker(proofAgain)
 		defer again.Stop()
 		for {
-			if _, verdict, _ := s.link.deps.Keys.Proved(ctx, did, attempt.challenge, attempt.signature); verdict == federation.Invalid {
-				s.post(func() { s.quit(u, "The key of your login is not valid any more") })
+			if attempt.revoked(ctx) {
+				s.post(func() { s.quit(u, "The key or password of your login is not valid any more") })
 				return
 			}
 			select {
@@ -437,22 +441,29 @@ func (s *server) password(ctx context.Context, name string) (federation.Password
 		kept, err = s.link.deps.Record.Password(ctx, did)
 	}
 	if errors.Is(err, federation.ErrNotFound) {
-		salt := hmac.New(sha256.New, s.salt)
-		salt.Write([]byte(name))
-		return credential.NoPassword(salt.Sum(nil)), nil
+		return credential.NoPassword(s.link.deps.TokenKey, cmp.Or(string(did), name)), nil
 	}
 	return kept, err
 }
 
+// passwordless returns a question whether a DID has no password.
+func (s *server) passwordless(did federation.DID) func(ctx context.Context) bool {
+	return func(ctx context.Context) bool {
+		_, err := s.link.deps.Record.Password(ctx, did)
+		return errors.Is(err, federation.ErrNotFound)
+	}
+}
+
 // byScram processes a message of SCRAM. It returns the DID of the account once the client has confirmed the
 // last message of the server.
-func (*server) byScram(attempt *login) (federation.DID, string, error) {
+func (s *server) byScram(attempt *login) (federation.DID, string, error) {
 	answer, as := attempt.answer, attempt.scram.AuthzID()
 	attempt.answer, attempt.reply = "", ""
 	if attempt.scram.Valid() {
 		if as != "" && as != attempt.name && as != string(attempt.did) {
 			return "", "", loginError("the password is that of " + string(attempt.did))
 		}
+		attempt.revoked = s.passwordless(attempt.did)
 		return attempt.did, attempt.name, nil
 	}
 	raw, err := base64.StdEncoding.DecodeString(answer)
@@ -476,8 +487,8 @@ func (*server) byScram(attempt *login) (federation.DID, string, error) {
 // name.
 //
 // spec: RFC 4616
-func (s *server) byPlain(ctx context.Context, answer string) (federation.DID, string, error) {
-	raw, err := base64.StdEncoding.DecodeString(answer)
+func (s *server) byPlain(ctx context.Context, attempt *login) (federation.DID, string, error) {
+	raw, err := base64.StdEncoding.DecodeString(attempt.answer)
 	parts := strings.Split(string(raw), "\x00")
 	if err != nil || len(parts) != 3 {
 		return "", "", loginError("the answer is no name and password in base64")
@@ -490,6 +501,7 @@ func (s *server) byPlain(ctx context.Context, answer string) (federation.DID, st
 		if did = kept.DID; err == nil && !credential.MatchesPassword(kept, text) {
 			err = errWrongPassword
 		}
+		attempt.revoked = s.passwordless(did)
 	}
 	if err == nil && as != "" && as != name && as != string(did) {
 		err = loginError(name + " stands for " + string(did))

@@ -22,6 +22,17 @@ func (s *Participants) KeepPassword(ctx context.Context, p federation.Password) 
 	return nil
 }
 
+// DropPassword deletes the password of a DID, if it has one.
+func (s *Participants) DropPassword(ctx context.Context, did federation.DID) error {
+	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
+		return q.Put(ctx, `DELETE FROM password WHERE did = ?`, did)
+	})
+	if err != nil {
+		return fmt.Errorf("delete password of %s: %w", did, err)
+	}
+	return nil
+}
+
 // Password returns the password of a DID, or [federation.ErrNotFound].
 func (s *Participants) Password(ctx context.Context, did federation.DID) (federation.Password, error) {
 	p := federation.Password{DID: did}
