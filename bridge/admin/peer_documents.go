@@ -130,6 +130,13 @@ type Link struct {
 	*LinkDetail // only of a single link
 }
 
+// Troubles are the numbers that an operator looks at first.
+type Troubles struct {
+	Links   int `json:"links"`   // held, or neither up nor on standby
+	Waiting int `json:"waiting"` // pending deliveries
+	Dead    int `json:"dead"`    // dead letters
+}
+
 // LinkAgent is the external agent behind a link. What its card has is empty until the link was up.
 type LinkAgent struct {
 	DID      federation.DID `json:"did"`
