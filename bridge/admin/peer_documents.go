@@ -30,6 +30,8 @@ type Peer struct {
 type Hold struct {
 	HeldSince  Moment `json:"held_since,omitzero"`
 	HoldReason string `json:"hold_reason,omitempty"` // the text of the operator
+	// PeerMode is "hold" for a delivery to a home with this mode, which waits until the mode changes.
+	PeerMode string `json:"peer_mode,omitempty"`
 }
 
 // PeerHome has the details that only other homes have.
