@@ -72,6 +72,7 @@ func needed() map[string]federation.Scope {
 		"POST handles/{handle}/release":       administer,
 		"POST sessions/{did}/end":             administer,
 		"GET relay":                           read,
+		"GET troubles":                        read,
 		"GET audit":                           read,
 		"GET blocks":                          read,
 		"POST blocks":                         operate,

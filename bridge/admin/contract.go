@@ -105,6 +105,10 @@ var (
 		ID: "changeLink", Tag: "links", Method: http.MethodPost, Path: "links/{name}/{verb}", Scope: operate,
 		Summary: "Dial a link now, disconnect it (down), or end that (up)",
 	}
+	CountTroubles = route.Route[route.None, Troubles]{
+		ID: "countTroubles", Tag: "links", Method: http.MethodGet, Path: "troubles", Scope: read,
+		Summary: "Count links that do not work, pending deliveries and dead letters",
+	}
 	ListFeeds = route.Route[FeedQuery, Page[Waiting]]{
 		ID: "listFeeds", Tag: "feeds", Method: http.MethodGet, Path: "feeds", Scope: read,
 		Summary: "List pending deliveries",

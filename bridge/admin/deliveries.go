@@ -111,6 +111,17 @@ func (o *Operator) held(ctx context.Context) (map[string]Hold, error) {
 	return held, err
 }
 
+// holdOn returns the hold of a link, and the mode of a home if it keeps deliveries back.
+func (o *Operator) holdOn(link string, held map[string]Hold) Hold {
+	hold := held[link]
+	for _, p := range o.deps.Server.Peers() {
+		if p.PeerHome != nil && p.Name == link && p.Mode == "hold" {
+			hold.PeerMode = p.Mode
+		}
+	}
+	return hold
+}
+
 // shapes returns a row for each destination with pending deliveries or a hold. It has no second
 // page.
 func (o *Operator) shapes(context.Context, Paging) (listing[Shape], error) {

@@ -171,7 +171,7 @@ func (o *Operator) follow(ctx context.Context, e *Explanation, ev federation.Eve
 		who := o.addressee(ctx, d, view, ev)
 		if d.State == federation.DeliveryWaiting {
 			next := o.waiting(d, who)
-			next.Hold = held[d.Link]
+			next.Hold = o.holdOn(d.Link, held)
 			e.Next = append(e.Next, next)
 			continue
 		}

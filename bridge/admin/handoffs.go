@@ -220,7 +220,7 @@ func (o *Operator) steps(ctx context.Context, h *Handoff, view federation.View, 
 		for _, d := range became[entry.Event.ID] {
 			shown := Delivery{To: o.addressee(ctx, d, view, entry.Event), Via: d.Link, State: d.State, Code: endCode(d), Time: Moment(d.Ended)}
 			if d.State == federation.DeliveryWaiting {
-				shown.Hold = held[d.Link]
+				shown.Hold = o.holdOn(d.Link, held)
 			}
 			step.Delivered = append(step.Delivered, shown)
 		}

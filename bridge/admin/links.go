@@ -65,6 +65,28 @@ func (l linkList) news(ctx context.Context, _ string, _ int) func() ([]Link, err
 	}
 }
 
+// countTroubles reads no rows of the lists that it counts.
+func (o *Operator) countTroubles(ctx context.Context, _ route.None) (t Troubles, err error) {
+	held, err := o.held(ctx)
+	if err != nil {
+		return t, err
+	}
+	for _, s := range o.deps.Links.Statuses() {
+		_, isHeld := held[s.Link.Name()]
+		if isHeld || s.Status.State != bridge.LinkUp && s.Status.State != bridge.LinkStandby {
+			t.Links++
+		}
+	}
+	if t.Waiting, err = o.deps.Record.CountWaiting(ctx); err != nil {
+		return t, err
+	}
+	dead, err := o.deps.Record.CountDead(ctx)
+	for _, n := range dead {
+		t.Dead += n
+	}
+	return t, err
+}
+
 // shapeLink returns a link as it stands.
 func (o *Operator) shapeLink(ctx context.Context, s bridge.LinkStatus, held map[string]Hold) (Link, error) {
 	backlog, err := o.deps.Record.Backlog(ctx, s.Link.Name())

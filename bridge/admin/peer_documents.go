@@ -30,6 +30,8 @@ type Peer struct {
 type Hold struct {
 	HeldSince  Moment `json:"held_since,omitzero"`
 	HoldReason string `json:"hold_reason,omitempty"` // the text of the operator
+	// PeerMode is "hold" for a delivery to a home with this mode, which waits until the mode changes.
+	PeerMode string `json:"peer_mode,omitempty"`
 }
 
 // PeerHome has the details that only other homes have.
@@ -128,6 +130,13 @@ type Link struct {
 	Agent LinkAgent `json:"agent,omitzero"` // of a link to one external agent
 
 	*LinkDetail // only of a single link
+}
+
+// Troubles are the numbers that an operator looks at first.
+type Troubles struct {
+	Links   int `json:"links"`   // held, or neither up nor on standby
+	Waiting int `json:"waiting"` // pending deliveries
+	Dead    int `json:"dead"`    // dead letters
 }
 
 // LinkAgent is the external agent behind a link. What its card has is empty until the link was up.

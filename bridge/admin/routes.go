@@ -35,6 +35,7 @@ func routes() []mounted {
 		list(ListHandoffs, (*Operator).handoffs),
 		serve(OfferHandoff, (*Operator).offerHandoff),
 		serve(GetHandoff, (*Operator).getHandoff),
+		serve(CountTroubles, (*Operator).countTroubles),
 		serve(GetPassport, (*Operator).getPassport),
 		serve(TakeStep, (*Operator).takeStep),
 		serve(EndOrphan, (*Operator).endOrphan),

@@ -66,6 +66,11 @@ func TestOtherHomesAreListedShownAndSteered(t *testing.T) {
 	if out := a.must(t, "feed", "list", "--peer", "b.test"); strings.Count(out, "\n") != 1 || !strings.Contains(out, id) {
 		t.Errorf("b.test is owed:\n%s", out)
 	}
+	for _, command := range [][]string{{"explain", id}, {"handoff", "show", id}} {
+		if out := a.must(t, command...); !strings.Contains(out, "held by the mode of b.test; baton peer mode b.test allow --reason TEXT") {
+			t.Errorf("on hold %v prints:\n%s", command, out)
+		}
+	}
 	a.kill(t)
 	a.start(t)
 	if got := a.peer(t); got.Waiting != 1 || got.Mode != "hold" {

@@ -356,4 +356,12 @@ func (s suite) testExpire(t *testing.T) {
 	if err != nil || counts[federation.DeadExpired] != 2 || len(counts) != len(federation.DeadReasons()) {
 		t.Errorf("CountDead = %v, %v", counts, err)
 	}
+	var rows int
+	shapes, err := record.Shapes(t.Context(), federationtest.At(100))
+	for _, s := range shapes {
+		rows += s.Rows
+	}
+	if n, other := record.CountWaiting(t.Context()); n != rows || n == 0 || err != nil || other != nil {
+		t.Errorf("CountWaiting = %d, %v, want the %d of Shapes, %v", n, other, rows, err)
+	}
 }

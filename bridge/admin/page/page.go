@@ -23,14 +23,13 @@ import (
 	"net/http"
 	"net/url"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"baton/bridge"
 	"baton/bridge/admin"
 	"baton/bridge/admin/client"
+	"baton/bridge/route"
 	"baton/federation"
 	"baton/federation/store/operators"
 )
@@ -170,31 +169,14 @@ type navLink struct {
 	Current           bool
 }
 
-// counts returns for pages how much on them needs an operator: links that are not up, pending deliveries and dead
-// letters. A number that cannot be read now is missing.
+// counts returns for pages how much on them needs an operator, nothing if that cannot be read now.
 func (r request) counts() map[string]string {
 	counts := map[string]string{}
-	add := func(page string, n int) {
-		if n > 0 {
-			counts[page] = strconv.Itoa(n)
-		}
-	}
-	if links, err := call(r, admin.ListLinks, admin.Watching{}); err == nil {
-		add("links", len(slices.DeleteFunc(links.Items, func(l admin.Link) bool {
-			return l.HeldSince.IsZero() && (l.State == string(bridge.LinkUp) || l.State == string(bridge.LinkStandby))
-		})))
-	}
-	if shapes, err := call(r, admin.ListFeedShapes, admin.Paging{}); err == nil {
-		rows := 0
-		for _, s := range shapes.Items {
-			rows += s.Rows
-		}
-		add("feeds", rows)
-	}
-	if dead, err := call(r, admin.ListDead, admin.DeadQuery{}); err == nil {
-		add("dead", len(dead.Items))
-		if dead.NextCursor != "" {
-			counts["dead"] += "+"
+	if t, err := call(r, admin.CountTroubles, route.None{}); err == nil {
+		for page, n := range map[string]int{"links": t.Links, "feeds": t.Waiting, "dead": t.Dead} {
+			if n > 0 {
+				counts[page] = strconv.Itoa(n)
+			}
 		}
 	}
 	return counts

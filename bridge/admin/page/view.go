@@ -305,7 +305,10 @@ func shapeStep(r request, s admin.Step) (step, error) {
 
 // holdText returns the hold of a waiting delivery in words, "" for none.
 func holdText(h admin.Hold) string {
-	if h.HeldSince.IsZero() {
+	switch {
+	case h.HeldSince.IsZero() && h.PeerMode != "":
+		return "(held by the mode of the home)"
+	case h.HeldSince.IsZero():
 		return ""
 	}
 	return "(held by an operator since " + h.HeldSince.String() + ": " + h.HoldReason + ")"

@@ -406,7 +406,10 @@ func rowsOf(n int, filter url.Values) Value {
 
 // holdLine returns the hold of a link or a peer and the command that ends it, "" without a hold.
 func holdLine(h admin.Hold, name string) string {
-	if h.HeldSince.IsZero() {
+	switch {
+	case h.HeldSince.IsZero() && h.PeerMode != "":
+		return "held by the mode of " + name + "; baton peer mode " + shellWord(name) + " allow --reason TEXT"
+	case h.HeldSince.IsZero():
 		return ""
 	}
 	return strings.TrimSpace("held by an operator since "+h.HeldSince.String()+": "+h.HoldReason) + "; baton feed release " + shellWord(name) + " --reason TEXT"

@@ -32,11 +32,11 @@ func withPassword(t *testing.T, tweak ...func(*client.Deps)) *house {
 // loginByScram logs in with SCRAM-SHA-256, and returns the numeric that answers it.
 func (p *peer) loginByScram(t *testing.T, name, password, as string) string {
 	t.Helper()
-	client, err := scram.SHA256.NewClient(name, password, as)
+	by, err := scram.SHA256.NewClient(name, password, as)
 	if err != nil {
 		t.Fatal(err)
 	}
-	talk := client.NewConversation()
+	talk := by.NewConversation()
 	p.say(t, "AUTHENTICATE SCRAM-SHA-256")
 	p.until(t, "AUTHENTICATE +")
 	from := ""

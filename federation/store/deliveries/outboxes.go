@@ -128,6 +128,15 @@ func (s *Outboxes) CountPending(ctx context.Context, link string, id federation.
 	return n, nil
 }
 
+// CountWaiting returns the number of pending deliveries.
+func (s *Outboxes) CountWaiting(ctx context.Context) (int, error) {
+	var n int
+	if err := s.db.Reads().Row(ctx, `SELECT count(*) FROM destination d CROSS JOIN delivery f WHERE f.destination = d.n AND d.kind IN ('link', 'peer', 'webhook', 'notices') AND f.state = 'waiting'`, nil, &n); err != nil {
+		return 0, fmt.Errorf("count pending deliveries: %w", err)
+	}
+	return n, nil
+}
+
 // HasSpace reports whether fewer than most deliveries of one lane wait for a link; 0 is any
 // number.
 func (s *Outboxes) HasSpace(ctx context.Context, link string, order federation.HandoffID, most int) (bool, error) {
