@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -118,7 +116,7 @@ func decode(schema *jsonschema.Resolved, arguments json.RawMessage, into any) er
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		property, known := properties[name]
 		if !known {
-			return bridge.UsageProblem(unknownArgument(name, slices.Collect(maps.Keys(properties))))
+			return bridge.UsageProblem(fmt.Sprintf("there is no argument %q", name) + participant.DidYouMean(name, slices.Collect(maps.Keys(properties))))
 		}
 		var value any
 		if err := federation.DecodeJSON(given[name], &value); err != nil {
@@ -129,8 +127,10 @@ func decode(schema *jsonschema.Resolved, arguments json.RawMessage, into any) er
 			continue
 		}
 		kind := kindOf(value)
-		if number, ok := value.(float64); ok && kind == "integer" {
-			given[name] = strconv.AppendInt(nil, int64(number), 10)
+		if number, ok := value.(float64); ok {
+			if digits, ok := participant.Integer(number); ok {
+				given[name] = digits
+			}
 		}
 		if name == "context" && (kind == "object" || kind == "array") {
 			value, kind = "", "string"
@@ -153,18 +153,6 @@ func decode(schema *jsonschema.Resolved, arguments json.RawMessage, into any) er
 	return nil
 }
 
-// unknownArgument returns the text about an argument that a tool does not have.
-func unknownArgument(name string, known []string) string {
-	text := fmt.Sprintf("there is no argument %q", name)
-	if near := participant.Nearest(name, known); near != "" {
-		text += fmt.Sprintf("; did you mean %q?", near)
-	}
-	return text
-}
-
-// maxInteger is the largest integer that a float64 counts up to without a gap.
-const maxInteger = 1 << 53
-
 // kindOf returns the type of a value in JSON Schema.
 func kindOf(value any) string {
 	switch v := value.(type) {
@@ -175,7 +163,7 @@ func kindOf(value any) string {
 	case []any:
 		return "array"
 	case float64:
-		if v == math.Trunc(v) && math.Abs(v) <= maxInteger {
+		if _, ok := participant.Integer(v); ok {
 			return "integer"
 		}
 		return "number"
@@ -218,7 +206,7 @@ func tools() []tool {
 	all := []tool{
 		define("inbox_list", "List inbox", "Entries of your inbox after a cursor, or after the last acknowledged one. Changes nothing.", read,
 			object(cursorIn+`,`+limitIn+`,`+deviceIn, true), object(entriesOut, false), listInbox),
-		define("inbox_wait", "Wait for inbox", "As inbox_list, but waits for an entry where there is none.", read,
+		define("inbox_wait", "Wait for inbox", "As inbox_list, but waits for an entry if there is none.", read,
 			object(cursorIn+`,`+limitIn+`,`+deviceIn+`,"seconds":{"type":"integer","minimum":1,"maximum":600,"default":50,"description":"Longest wait"}`, true),
 			object(entriesOut+`,"timed_out":{"type":"boolean"}`, false), waitInbox),
 		define("inbox_ack", "Acknowledge inbox", "Marks the entry at a cursor, and all before it, as read.", hints{idempotent: true},

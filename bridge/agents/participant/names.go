@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/agnivade/levenshtein"
 
@@ -373,26 +372,17 @@ func (a *Access) similar(ctx context.Context, name string) ([]Resolved, error) {
 	for _, b := range handles {
 		add(b.Name, b.DID, b.Network)
 	}
-	for _, s := range a.deps.Venues.Statuses() { // the same name without its link, or on another link
-		if m, err := a.matchNick(ctx, name, s.Link.Name(), false); err == nil && of != "" {
-			add(m.Name, m.DID, m.Network)
+	if of != "" { // matches has looked for a name without a link on all links
+		for _, s := range a.deps.Venues.Statuses() {
+			if m, err := a.matchNick(ctx, name, s.Link.Name(), false); err == nil {
+				add(m.Name, m.DID, m.Network)
+			}
 		}
 	}
 	distance := func(r Resolved) int { return levenshtein.ComputeDistance(name, r.Name) }
 	found = slices.DeleteFunc(found, func(r Resolved) bool { return distance(r) > maxDistance })
 	slices.SortStableFunc(found, func(x, y Resolved) int { return cmp.Compare(distance(x), distance(y)) })
 	return found[:min(len(found), maxSimilar)], nil
-}
-
-// Nearest returns the word that is most like another one, "" if none is.
-func Nearest(word string, known []string) string {
-	best, least := "", max(maxDistance, utf8.RuneCountInString(word)/2)+1
-	for _, each := range slices.Sorted(slices.Values(known)) {
-		if distance := levenshtein.ComputeDistance(strings.ToLower(word), each); distance < least {
-			best, least = each, distance
-		}
-	}
-	return best
 }
 
 // Person is one name of a participant.
