@@ -93,8 +93,7 @@ func (l *Link) Carries(_ context.Context, ev federation.Event, after federation.
 
 // claims reports whether an open offer requires capabilities, and the agent has all of them.
 func (l *Link) claims(offer federation.View) bool {
-	lacks := func(name string) bool { return !slices.Contains(l.cfg.Claims, name) }
-	return offer.Kind == federation.Handoff && len(offer.Caps) > 0 && !slices.ContainsFunc(offer.Caps, lacks)
+	return offer.Kind == federation.Handoff && len(offer.Caps) > 0 && len(offer.MissingCaps(l.cfg.Claims)) == 0
 }
 
 // taken reports whether another party claimed an open offer.
