@@ -17,7 +17,7 @@ import (
 	"baton/federation"
 )
 
-// tool is one tool: how it is described, and what it does.
+// tool is one tool: its description and its function.
 type tool struct {
 	definition *mcp.Tool
 	input      *jsonschema.Resolved
@@ -30,7 +30,7 @@ type answer struct {
 	text       string
 }
 
-// hints are what a host may assume of a tool.
+// hints are the properties of a tool that a host may rely on.
 type hints struct{ readOnly, destructive, idempotent bool }
 
 // Parts of schemas that several tools have. Hosts with the strictest rules take them: each property has one
@@ -98,8 +98,8 @@ func define[In any](
 	}
 }
 
-// decode reads the arguments of a call. They have one reading and follow the schema. What a model often
-// writes is read as it is meant: null for an argument is its absence, and 20.0 is an integer.
+// decode reads the arguments of a call. They have one reading and follow the schema. Common variants of models are
+// accepted: null for an argument is its absence, and 20.0 is an integer.
 func decode(schema *jsonschema.Resolved, arguments json.RawMessage, into any) error {
 	if text := bytes.TrimSpace(arguments); len(text) == 0 || bytes.Equal(text, []byte("null")) {
 		arguments = json.RawMessage("{}")
@@ -171,7 +171,7 @@ func kindOf(value any) string {
 	return "object"
 }
 
-// innermost returns the end of the chain of a validation error, which says what is wrong.
+// innermost returns the end of the chain of a validation error, which names the mistake.
 func innermost(err error) string {
 	text := err.Error()
 	if i := strings.LastIndex(text, "validating "); i >= 0 {

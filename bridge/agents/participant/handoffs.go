@@ -14,7 +14,7 @@ import (
 	"baton/translate"
 )
 
-// StateOpen is the state of a [Query] for all handoffs that are not over.
+// StateOpen is the state of a [Query] for all unfinished handoffs.
 const StateOpen = "open"
 
 // maxLooks bounds how often the record is asked for one page: each time it looks at
@@ -149,10 +149,10 @@ func shownTo(who Caller, v federation.View, declared []string) Listed {
 	return Listed{v, v.MissingCaps(declared)}
 }
 
-// isOpen reports whether a handoff is an offer to anyone that is not taken yet.
+// isOpen reports whether a handoff is an unclaimed offer to anyone.
 func isOpen(v federation.View) bool { return v.State == federation.Open && v.Offeree == "" }
 
-// Page is List for a filter of the record. With unfinished it leaves out handoffs that are over.
+// Page is List for a filter of the record. With unfinished it leaves out finished handoffs.
 func (a *Access) Page(
 	ctx context.Context, who Caller, f federation.Filter, unfinished bool, after federation.Cursor, limit int,
 ) ([]federation.View, federation.Cursor, error) {
@@ -196,7 +196,7 @@ func (a *Access) Passport(ctx context.Context, who Caller, id string) (bridge.Do
 	return a.deps.Passports.Passport(ctx, view, time.Now())
 }
 
-// Explanation is why an event holds and what became of it.
+// Explanation is the reason why an event holds, and its outcome.
 type Explanation struct {
 	EventID    string              `json:"event_id"`
 	Verdict    string              `json:"verdict"`
@@ -285,7 +285,7 @@ func why(ev federation.Event) string {
 	return text
 }
 
-// next returns what ends a handoff in which no party acts.
+// next returns the end of a handoff if no party acts.
 func next(view federation.View) string {
 	if view.Over || view.Clock != federation.DeadlineClock || view.Deadline.IsZero() {
 		return ""

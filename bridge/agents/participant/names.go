@@ -21,7 +21,7 @@ import (
 // agentsNetwork is the network of the names that agents declare.
 const agentsNetwork = "agents"
 
-// Agent is a DID with its name and what it declared.
+// Agent is a DID with its name and its declaration.
 type Agent struct {
 	DID         federation.DID `json:"did"`
 	Name        string         `json:"name"`
@@ -56,7 +56,7 @@ func (a *Access) Agent(ctx context.Context, did federation.DID) (Agent, error) {
 	return Agent{DID: did, Name: a.Name(ctx, did), Description: declaration.Description, Caps: caps}, err
 }
 
-// Declare changes what a DID declared here. Only the DID itself may.
+// Declare changes the declaration of a DID. Only the DID itself may.
 func (a *Access) Declare(ctx context.Context, who Caller, did federation.DID, u AgentUpdate, now time.Time) (Agent, error) {
 	own, err := who.Person()
 	if err != nil {
@@ -172,7 +172,7 @@ type match struct {
 }
 
 // resolve returns the participant that a text names: a DID, the name or handle of an agent, a nick,
-// NICK@LINK or HANDLE@DOMAIN. What it stands for is nil for a DID. It returns a [*NameError] for an unknown
+// NICK@LINK or HANDLE@DOMAIN. The Resolved is nil for a DID. It returns a [*NameError] for an unknown
 // or ambiguous name.
 func (a *Access) resolve(ctx context.Context, text string) (bridge.Recipient, *Resolved, error) {
 	if strings.HasPrefix(text, "did:") {
@@ -208,7 +208,7 @@ func (a *Access) resolve(ctx context.Context, text string) (bridge.Recipient, *R
 	}, candidates}
 }
 
-// Resolve returns the DID that an offer to a name goes to, and what the name stands for: nil for a DID.
+// Resolve returns the DID that an offer to a name goes to, and the participant with the name: nil for a DID.
 func (a *Access) Resolve(ctx context.Context, text string) (federation.DID, *Resolved, error) {
 	if strings.HasPrefix(text, "did:") {
 		did, err := stepbuilder.Recipient(text)
@@ -289,8 +289,8 @@ func (a *Access) matchAgent(ctx context.Context, name string) (match, error) {
 	return m, nil
 }
 
-// matchNick returns the user with a nick on a link: one that is there now, or with known, one that the
-// record knows.
+// matchNick returns the user with a nick on a link: one online now, or with known, one in the
+// record.
 func (a *Access) matchNick(ctx context.Context, nick, link string, known bool) (match, error) {
 	if a.deps.Messages == nil {
 		return match{}, federation.ErrNotFound
@@ -341,8 +341,8 @@ func (a *Access) matchAt(ctx context.Context, address, name, of string) (match, 
 	return match{Resolved: Resolved{DID: bound.DID, Name: name, Network: of}}, err
 }
 
-// The bounds of a search for similar names: the names of each table that are compared, the edits between
-// two names, and the names that are returned.
+// The bounds of a search for similar names: the compared names of each table, the edits between
+// two names, and the returned names.
 const (
 	maxCompared  = 256
 	maxDistance  = 2
@@ -350,7 +350,7 @@ const (
 	prefixLength = 1
 )
 
-// similar returns the known names that are most like a name. It compares names with the same first letter.
+// similar returns the known names closest to a name. It compares names with the same first letter.
 func (a *Access) similar(ctx context.Context, name string) ([]Resolved, error) {
 	name, of, _ := strings.Cut(name, "@")
 	prefix := name[:min(len(name), prefixLength)]

@@ -144,7 +144,7 @@ func checkBody(r *http.Request, f route.Field) error {
 	return nil
 }
 
-// tolerated returns an object of a type as its sender meant it: null for an optional member is its absence, and
+// tolerated returns an object of a type in its strict form: null for an optional member is its absence, and
 // 20.0 is an integer. Any other JSON is returned as it is.
 func tolerated(text json.RawMessage, t reflect.Type) json.RawMessage {
 	if t.Kind() == reflect.Pointer {
