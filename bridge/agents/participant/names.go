@@ -85,7 +85,7 @@ func (a *Access) Declare(ctx context.Context, who Caller, did federation.DID, u 
 	}
 	err = a.deps.Record.Declare(ctx, d)
 	if errors.Is(err, federation.ErrTaken) {
-		err = taken(d.Name)
+		err = Conflict("the name " + d.Name + " is taken; choose another one")
 	}
 	if err != nil {
 		return Agent{}, err
@@ -95,9 +95,6 @@ func (a *Access) Declare(ctx context.Context, who Caller, did federation.DID, u 
 	}
 	return a.Agent(ctx, own)
 }
-
-// taken returns the problem of a name that another participant has.
-func taken(name string) error { return Conflict("the name " + name + " is taken; choose another one") }
 
 // checkName returns a problem for a name that a DID cannot declare.
 func (a *Access) checkName(ctx context.Context, did federation.DID, name string) error {
@@ -114,13 +111,6 @@ func (a *Access) checkName(ctx context.Context, did federation.DID, name string)
 	case err == nil:
 		return nil
 	case !errors.Is(err, federation.ErrNotFound):
-		return fmt.Errorf("look up agent: %w", err)
-	}
-	other, err := a.deps.Record.Agent(ctx, name)
-	switch {
-	case err == nil && other.Released.IsZero():
-		return taken(name)
-	case err != nil && !errors.Is(err, federation.ErrNotFound):
 		return fmt.Errorf("look up agent: %w", err)
 	}
 	return nil

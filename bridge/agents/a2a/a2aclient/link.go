@@ -310,11 +310,6 @@ func (l *Link) declare(ctx context.Context, c *card) error {
 	if runes := []rune(d.Description); len(runes) > maxDescription {
 		d.Description = string(runes[:maxDescription])
 	}
-	if _, err := l.deps.Record.Agent(ctx, d.Name); err == nil { // the handle of an agent of the registry
-		d.Name = ""
-	} else if !errors.Is(err, federation.ErrNotFound) {
-		return err
-	}
 	if d.Name == known.Name && d.Description == known.Description && slices.Equal(d.Caps, known.Caps) {
 		return nil
 	}
