@@ -98,6 +98,17 @@ func (v View) Others(actor DID) []DID {
 	return others
 }
 
+// MissingCaps returns the capabilities that an offer asks for and a DID has not declared; never nil.
+func (v View) MissingCaps(declared []string) []string {
+	missing := []string{}
+	for _, name := range v.Caps {
+		if !slices.Contains(declared, name) {
+			missing = append(missing, name)
+		}
+	}
+	return missing
+}
+
 // Addressee returns the DID named by the offer, "" for an open offer: [View].Offeree, or the DID of
 // a key kept for it.
 func (v View) Addressee() DID { return cmp.Or(v.Named, v.Offeree) }

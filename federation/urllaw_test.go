@@ -40,6 +40,7 @@ var concatenations = map[string]string{
 	"bridge/agents/a2a/legacy.go withLegacyMembers":   "it names a constant path below the configured public_url",
 	"bridge/agents/a2a/a2aclient/deliver.go passport": "it names the path of an ID below the configured public_url",
 	"bridge/agents/a2a/a2aclient/follow.go subscribe": "it names a path of base64url below the configured public_url",
+	"bridge/agents/a2a/a2aclient/grpc.go grpcHost":    "it completes the address that a card has, before the address is parsed",
 	"bridge/agents/a2a/a2aclient/network.go CardURL":  "it completes the address that an operator wrote, before the address is parsed",
 	"bridge/conform/airc/stage.go ask":                "an operator names the server that the suite tests, and the paths are those of the cases",
 	"bridge/conform/rest/cast.go newCast":             "an operator names the server that the suite tests, and the path is a constant",

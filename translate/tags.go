@@ -333,7 +333,7 @@ func validRecordURI(record string) bool {
 		}
 		authority = "did"
 	}
-	u, err := url.Parse("at://" + authority + "/" + path)
+	u, err := url.Parse("//" + authority + "/" + path)
 	return err == nil && u.Host != ""
 }
 

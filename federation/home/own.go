@@ -174,7 +174,7 @@ func (h *Home) EndOrphan(ctx context.Context, view federation.View, reason strin
 		return judged, federation.Refuse(federation.Event{Handoff: view.ID}, federation.IllegalStep, "its home is this one")
 	}
 	verb := federation.Expire
-	if rule, known := h.Kinds.Rule(view, verb); !known || !slices.Contains(rule.From, view.State) {
+	if !h.Kinds.Leads(view, verb) {
 		verb = h.Kinds.Then(view)
 	}
 	ev, err := h.own(ctx, view, federation.Event{Verb: verb, Note: reason}, now)

@@ -175,11 +175,9 @@ func (r Rules) check(s Snapshot, ev federation.Event, before, after federation.V
 	if ev.ReplyTo != "" && !s.Reference.IsZero() && s.Reference != ev.Handoff {
 		return federation.Refuse(ev, federation.WrongReference, "")
 	}
-	if r.Limits.ClaimCaps && len(before.Caps) > 0 {
-		rule, _ := r.Kinds.Rule(before, ev.Verb)
-		missing := func(c string) bool { return rule.Who == federation.Anyone && !slices.Contains(s.Declared, c) }
-		if i := slices.IndexFunc(before.Caps, missing); i >= 0 {
-			return federation.Refuse(ev, federation.MissingCapability, before.Caps[i])
+	if rule, _ := r.Kinds.Rule(before, ev.Verb); r.Limits.ClaimCaps && rule.Who == federation.Anyone {
+		if missing := before.MissingCaps(s.Declared); len(missing) > 0 {
+			return federation.Refuse(ev, federation.MissingCapability, missing[0])
 		}
 	}
 	if ev.Verb == federation.Offer && r.Limits.OpenHandoffs > 0 && s.Open >= r.Limits.OpenHandoffs {

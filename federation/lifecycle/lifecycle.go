@@ -152,6 +152,12 @@ func (k Kinds) Rule(v federation.View, verb federation.Verb) (Rule, bool) {
 	return rules[i], true
 }
 
+// Leads reports whether a verb leads on from the state of a handoff.
+func (k Kinds) Leads(v federation.View, verb federation.Verb) bool {
+	rule, ok := k.Rule(v, verb)
+	return ok && !v.Over && slices.Contains(rule.From, v.State)
+}
+
 // Open returns the view of a handoff after the offer that opens it, or a
 // [*federation.RefusalError].
 func (k Kinds) Open(ev federation.Event, home federation.HomeID, filed time.Time) (federation.View, error) {

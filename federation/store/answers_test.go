@@ -17,6 +17,7 @@ func runAnswers(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Run("answers are forgotten in their time", s.testPruneAnswers)
 	t.Run("a declaration takes the place of the one before", s.testDeclare)
 	t.Run("a name has one holder", s.testDeclareName)
+	t.Run("a handle is the name of its agent", s.testDeclareHandle)
 }
 
 func (s suite) testReserve(t *testing.T) {
@@ -76,6 +77,24 @@ func (s suite) testDeclare(t *testing.T) {
 	got, err := record.Declaration(ctx, ada)
 	if d := diff(second, got); d != "" || err != nil {
 		t.Errorf("Declaration: %v (-want +got):\n%s", err, d)
+	}
+}
+
+// The handle of an agent is the name of no other DID.
+func (s suite) testDeclareHandle(t *testing.T) {
+	record, ctx := s.open(t), t.Context()
+	scout := federationtest.NewAgent("scout")
+	if err := record.AddAgent(ctx, scout); err != nil {
+		t.Fatal(err)
+	}
+	named := func(did federation.DID) federation.Declaration {
+		return federation.Declaration{DID: did, Name: "scout", At: federationtest.At(1)}
+	}
+	if err := record.Declare(ctx, named(ada)); !errors.Is(err, federation.ErrTaken) {
+		t.Errorf("Declare of the handle of another agent: %v, want ErrTaken", err)
+	}
+	if err := record.Declare(ctx, named(scout.DID)); err != nil {
+		t.Errorf("Declare of the own handle: %v", err)
 	}
 }
 

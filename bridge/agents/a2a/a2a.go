@@ -35,7 +35,7 @@ import (
 // network is the label of this network, and the name of its only link.
 const network = "a2a"
 
-// Deps is what the link works with.
+// Deps has the parts of the gateway that the link uses.
 type Deps struct {
 	participant.Deps
 
@@ -65,7 +65,7 @@ func Open(d Deps) (*Link, error) {
 	return &Link{HTTPLink: participant.NewHTTPLink(network), deps: d, access: participant.Open(network, d.Deps), seal: seal}, nil
 }
 
-// cardPath is where the card of a server is.
+// cardPath is the path of the card of a server.
 //
 // spec: RFC 8615
 const cardPath = "/.well-known/agent-card.json"

@@ -91,7 +91,7 @@ func (l *Link) serveCard(w http.ResponseWriter, r *http.Request, of resident) {
 	serveDocument(w, r, text)
 }
 
-// serveDocument answers with a document that is the same for all callers.
+// serveDocument answers with the same document for all callers.
 //
 // spec: RFC 9110 §13
 func serveDocument(w http.ResponseWriter, r *http.Request, text []byte) {
@@ -125,7 +125,7 @@ func (l *Link) signedCard(ctx context.Context, of resident) ([]byte, error) {
 	return append(append(append(canonical[:len(canonical)-1], `,"signatures":`...), members...), '}', '\n'), nil
 }
 
-// handoffsScope is what a token is for.
+// handoffsScope is the scope of a token.
 const (
 	handoffsScope   = "handoffs"
 	handoffsPurpose = "offer and follow"
@@ -185,7 +185,7 @@ func skillsOf(of resident) []wire.AgentSkill {
 	return skills
 }
 
-// keysPath is where the keys are that verify cards.
+// keysPath is the path of the keys that verify cards.
 const keysPath = "/.well-known/jwks.json"
 
 // protected is the protected header of the signature of a card, with its members in order.

@@ -98,7 +98,7 @@ func (l *Link) errorOf(ctx context.Context, req request, err error) *rpcError {
 	return told
 }
 
-// countFault counts what could not be read.
+// countFault counts unreadable input.
 func (l *Link) countFault(f *faultError) {
 	switch f.code {
 	case codeParse:

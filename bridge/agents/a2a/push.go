@@ -42,7 +42,7 @@ type pushConfigs struct {
 	Configs []*wire.PushConfig `json:"configs"`
 }
 
-// checkPush returns what is wrong with a push configuration. It blocks on the network.
+// checkPush returns the mistake in a push configuration. It blocks on the network.
 func (l *Link) checkPush(ctx context.Context, c wire.PushConfig) error {
 	switch {
 	case l.deps.Hooks == nil:
@@ -60,7 +60,7 @@ func (l *Link) checkPush(ctx context.Context, c wire.PushConfig) error {
 	return pushError(l.deps.Hooks.Check(ctx, c.URL))
 }
 
-// pushError returns the error of a webhook as A2A tells it.
+// pushError returns the error of a webhook in A2A.
 func pushError(err error) error {
 	switch {
 	case errors.Is(err, bridge.ErrAddress):
@@ -201,7 +201,7 @@ func (l *Link) listPushes(ctx context.Context, req request) (any, error) {
 	return list, nil
 }
 
-// deletePush answers DeleteTaskPushNotificationConfig, also for a configuration that is gone.
+// deletePush answers DeleteTaskPushNotificationConfig, also for a removed configuration.
 //
 // spec: a2a-1.0 §3.1.10
 func (l *Link) deletePush(ctx context.Context, req request) (any, error) {

@@ -39,7 +39,7 @@ const (
 	methodExtendedCard = "GetExtendedAgentCard"
 )
 
-// request is one call of a caller that has proved its DID.
+// request is one call of a caller with a proven DID.
 type request struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
@@ -108,7 +108,7 @@ func (l *Link) admit(w http.ResponseWriter, r *http.Request, agent federation.DI
 	return caller, err == nil
 }
 
-// call answers a call of a method that is no stream.
+// call answers a call of a method without a stream.
 func (l *Link) call(ctx context.Context, req request) (any, error) {
 	switch req.Method {
 	case methodSend:

@@ -19,7 +19,7 @@ const resultName = "result"
 // expired is the message of a task that ended by its deadline or a silence.
 const expired = "expired"
 
-// origin is what the record knows about the message that made a task.
+// origin is the record of the message that made a task.
 type origin struct {
 	contextID string        // of the client; "" if it named none
 	message   *wire.Message // as it was sent; nil for an offer of another network

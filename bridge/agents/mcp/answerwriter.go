@@ -9,7 +9,7 @@ import (
 	"baton/federation/fault"
 )
 
-// slowest is how long a client may take to read what is written. A slower one is disconnected.
+// slowest is the longest time that a client may take to read an answer. A slower one is disconnected.
 const slowest = 30 * time.Second
 
 // heartbeat is how often something is written to a client that waits. Proxies end connections that
@@ -75,7 +75,7 @@ func (a *answerWriter) comment() {
 	_ = a.control.Flush()
 }
 
-// extend gives the client time to read what is written next.
+// extend gives the client time to read the next write.
 func (a *answerWriter) extend() {
 	_ = a.control.SetWriteDeadline(time.Now().Add(slowest + heartbeat))
 }

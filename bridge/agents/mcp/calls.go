@@ -22,7 +22,7 @@ const (
 	defaultSeconds = 50
 )
 
-// inboxInput is what inbox_list and inbox_wait are asked for.
+// inboxInput has the arguments of inbox_list and inbox_wait.
 type inboxInput struct {
 	Cursor  string `json:"cursor"`
 	Limit   int    `json:"limit"`
@@ -84,7 +84,7 @@ func waitInbox(ctx context.Context, s *server, req *mcp.CallToolRequest, in inbo
 	return out.answer(), nil
 }
 
-// ackInput is what inbox_ack is asked for.
+// ackInput has the arguments of inbox_ack.
 type ackInput struct {
 	Cursor string `json:"cursor"`
 	Device string `json:"device"`
@@ -95,7 +95,7 @@ func ackInbox(ctx context.Context, s *server, _ *mcp.CallToolRequest, in ackInpu
 	return answer{map[string]string{"cursor": in.Cursor}, "read up to " + escape(in.Cursor) + "\n"}, err
 }
 
-// listInput is what handoff_list is asked for.
+// listInput has the arguments of handoff_list.
 type listInput struct {
 	State      string `json:"state"`
 	Claimable  *bool  `json:"claimable"`
@@ -153,7 +153,7 @@ func getHandoff(ctx context.Context, s *server, _ *mcp.CallToolRequest, in idInp
 	return answer{h, text.String()}, nil
 }
 
-// offerInput is what handoff_offer is asked for.
+// offerInput has the arguments of handoff_offer.
 type offerInput struct {
 	To       string          `json:"to"`
 	Open     bool            `json:"open"`
@@ -180,7 +180,7 @@ func offerHandoff(ctx context.Context, s *server, _ *mcp.CallToolRequest, in off
 	return filed(s.account.Offer(ctx, o, in.Key))
 }
 
-// stepInput is what a step is asked for.
+// stepInput has the arguments of a step.
 type stepInput struct {
 	ID      string          `json:"id"`
 	Note    string          `json:"note"`
@@ -216,7 +216,7 @@ func filed(f participant.Filed, err error) (answer, error) {
 	return answer{f, text}, nil
 }
 
-// sendInput is what message_send is asked for.
+// sendInput has the arguments of message_send.
 type sendInput struct {
 	To      string `json:"to"`
 	Text    string `json:"text"`

@@ -20,7 +20,7 @@ import (
 	"baton/federation"
 )
 
-// Path is where clients post their requests.
+// Path is the path of the endpoint.
 const Path = "/mcp"
 
 // AccountPath is the path below which the command mcp of another machine calls its account.
@@ -70,7 +70,7 @@ func (l *Link) Mount(mux *http.ServeMux) {
 	mux.HandleFunc("GET "+metadataPath, l.getMetadata)
 }
 
-// getMetadata tells which authorization server issues tokens for this resource.
+// getMetadata answers with the authorization server of this resource.
 //
 // spec: RFC 9728 §3.2
 func (l *Link) getMetadata(w http.ResponseWriter, _ *http.Request) {
@@ -198,7 +198,7 @@ func (l *Link) told(ctx context.Context, tool string, err error) {
 		slog.String("path", tool), slog.String("reason", p.Code))
 }
 
-// message is what the link has to know of a request before the SDK reads it.
+// message has the members of a request that the link needs before the SDK reads it.
 type message struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`

@@ -1,5 +1,5 @@
 // Package mcp serves the Model Context Protocol: the agents' API as tools and resources of an
-// agent host. It adds no rules; an [Account] does what a tool asks.
+// agent host. It adds no rules; an [Account] does the work of each tool.
 //
 // A [Link] serves MCP over HTTP at /mcp, without sessions. [Serve] serves one participant on
 // standard input and output. Both speak the revision 2026-07-28, and by initialize 2025-11-25 and
@@ -65,7 +65,7 @@ type Account interface {
 	Decide(ctx context.Context, sender string, state federation.ContactState) (participant.Contact, error)
 	// Explain returns the outcome of an event.
 	Explain(ctx context.Context, event string) (participant.Explanation, error)
-	// Declare changes what the participant declared about itself.
+	// Declare changes the declaration of the participant.
 	Declare(ctx context.Context, u participant.AgentUpdate) (participant.Agent, error)
 	// Pair returns a code that logs in another host as the participant.
 	Pair(ctx context.Context) (participant.Pairing, error)
@@ -178,7 +178,7 @@ type toolError struct {
 	Candidates []participant.Resolved `json:"candidates,omitzero"`
 }
 
-// toolErrorOf returns how an error is told. It is the one place where our errors become errors of
+// toolErrorOf returns an error in the form of a tool. It is the one place where our errors become errors of
 // tools.
 func toolErrorOf(err error) toolError {
 	p := participant.ProblemOf(err)

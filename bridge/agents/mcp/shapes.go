@@ -37,7 +37,7 @@ type handoff struct {
 	Steps     []step             `json:"steps,omitempty"`
 }
 
-// evidence is where the original of a vouched step is.
+// evidence is the address of the original of a vouched step.
 type evidence struct {
 	URL    string `json:"url"`
 	SHA256 string `json:"sha256"`
@@ -216,7 +216,7 @@ type fence struct {
 	untrusted                                 untrusted
 }
 
-// untrusted is what other parties wrote, by its name.
+// untrusted is text of other parties, by its name.
 type untrusted map[string]any
 
 // add adds a text unless it is empty.
@@ -267,7 +267,7 @@ func escape(text string) string {
 	return b.String()
 }
 
-// escapeOf returns an escape sequence of JSON in its long form where that is a control character.
+// escapeOf returns an escape sequence of JSON in its long form if that is a control character.
 func escapeOf(second byte) string {
 	if i := strings.IndexByte("bfnrt", second); i >= 0 {
 		return fmt.Sprintf(`\u%04x`, "\b\f\n\r\t"[i])

@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -19,7 +17,7 @@ import (
 	"baton/federation"
 )
 
-// tool is one tool: how it is described, and what it does.
+// tool is one tool: its description and its function.
 type tool struct {
 	definition *mcp.Tool
 	input      *jsonschema.Resolved
@@ -32,7 +30,7 @@ type answer struct {
 	text       string
 }
 
-// hints are what a host may assume of a tool.
+// hints are the properties of a tool that a host may rely on.
 type hints struct{ readOnly, destructive, idempotent bool }
 
 // Parts of schemas that several tools have. Hosts with the strictest rules take them: each property has one
@@ -100,8 +98,8 @@ func define[In any](
 	}
 }
 
-// decode reads the arguments of a call. They have one reading and follow the schema. What a model often
-// writes is read as it is meant: null for an argument is its absence, and 20.0 is an integer.
+// decode reads the arguments of a call. They have one reading and follow the schema. Common variants of models are
+// accepted: null for an argument is its absence, and 20.0 is an integer.
 func decode(schema *jsonschema.Resolved, arguments json.RawMessage, into any) error {
 	if text := bytes.TrimSpace(arguments); len(text) == 0 || bytes.Equal(text, []byte("null")) {
 		arguments = json.RawMessage("{}")
@@ -118,7 +116,7 @@ func decode(schema *jsonschema.Resolved, arguments json.RawMessage, into any) er
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		property, known := properties[name]
 		if !known {
-			return bridge.UsageProblem(unknownArgument(name, slices.Collect(maps.Keys(properties))))
+			return bridge.UsageProblem(fmt.Sprintf("there is no argument %q", name) + participant.DidYouMean(name, slices.Collect(maps.Keys(properties))))
 		}
 		var value any
 		if err := federation.DecodeJSON(given[name], &value); err != nil {
@@ -129,8 +127,10 @@ func decode(schema *jsonschema.Resolved, arguments json.RawMessage, into any) er
 			continue
 		}
 		kind := kindOf(value)
-		if number, ok := value.(float64); ok && kind == "integer" {
-			given[name] = strconv.AppendInt(nil, int64(number), 10)
+		if number, ok := value.(float64); ok {
+			if digits, ok := participant.Integer(number); ok {
+				given[name] = digits
+			}
 		}
 		if name == "context" && (kind == "object" || kind == "array") {
 			value, kind = "", "string"
@@ -153,18 +153,6 @@ func decode(schema *jsonschema.Resolved, arguments json.RawMessage, into any) er
 	return nil
 }
 
-// unknownArgument returns the text about an argument that a tool does not have.
-func unknownArgument(name string, known []string) string {
-	text := fmt.Sprintf("there is no argument %q", name)
-	if near := participant.Nearest(name, known); near != "" {
-		text += fmt.Sprintf("; did you mean %q?", near)
-	}
-	return text
-}
-
-// maxInteger is the largest integer that a float64 counts up to without a gap.
-const maxInteger = 1 << 53
-
 // kindOf returns the type of a value in JSON Schema.
 func kindOf(value any) string {
 	switch v := value.(type) {
@@ -175,7 +163,7 @@ func kindOf(value any) string {
 	case []any:
 		return "array"
 	case float64:
-		if v == math.Trunc(v) && math.Abs(v) <= maxInteger {
+		if _, ok := participant.Integer(v); ok {
 			return "integer"
 		}
 		return "number"
@@ -183,7 +171,7 @@ func kindOf(value any) string {
 	return "object"
 }
 
-// innermost returns the end of the chain of a validation error, which says what is wrong.
+// innermost returns the end of the chain of a validation error, which names the mistake.
 func innermost(err error) string {
 	text := err.Error()
 	if i := strings.LastIndex(text, "validating "); i >= 0 {
@@ -218,7 +206,7 @@ func tools() []tool {
 	all := []tool{
 		define("inbox_list", "List inbox", "Entries of your inbox after a cursor, or after the last acknowledged one. Changes nothing.", read,
 			object(cursorIn+`,`+limitIn+`,`+deviceIn, true), object(entriesOut, false), listInbox),
-		define("inbox_wait", "Wait for inbox", "As inbox_list, but waits for an entry where there is none.", read,
+		define("inbox_wait", "Wait for inbox", "As inbox_list, but waits for an entry if there is none.", read,
 			object(cursorIn+`,`+limitIn+`,`+deviceIn+`,"seconds":{"type":"integer","minimum":1,"maximum":600,"default":50,"description":"Longest wait"}`, true),
 			object(entriesOut+`,"timed_out":{"type":"boolean"}`, false), waitInbox),
 		define("inbox_ack", "Acknowledge inbox", "Marks the entry at a cursor, and all before it, as read.", hints{idempotent: true},

@@ -227,7 +227,7 @@ func (a Account) Reserve(ctx context.Context, u Unsigned) (Reservation, error) {
 	return a.Access.Reserve(ctx, a.Caller, u)
 }
 
-// Resolution is what the recipient of an offer stands for.
+// Resolution is the DID that the recipient of an offer stands for.
 type Resolution struct {
 	DID      federation.DID `json:"did"`
 	Resolved *Resolved      `json:"resolved,omitempty"` // nil for a DID
@@ -239,12 +239,12 @@ func (a Account) Resolve(ctx context.Context, to string) (Resolution, error) {
 	return Resolution{did, resolved}, err
 }
 
-// Declare changes what the caller declared, as [Access.Declare] does.
+// Declare changes the declaration of the caller, as [Access.Declare] does.
 func (a Account) Declare(ctx context.Context, u AgentUpdate) (Agent, error) {
 	return a.Access.Declare(ctx, a.Caller, a.Caller.DID, u, time.Now())
 }
 
-// Whois returns what is known of a name, as [Access.Whois] does.
+// Whois returns the participants with a name, as [Access.Whois] does.
 func (a Account) Whois(ctx context.Context, who string) ([]Person, error) {
 	return a.Access.Whois(ctx, who)
 }

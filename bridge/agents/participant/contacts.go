@@ -14,7 +14,7 @@ import (
 	"baton/federation/agents"
 )
 
-// Contact is what the caller decided about a sender of messages.
+// Contact is the decision of the caller about a sender of messages.
 type Contact struct {
 	DID   federation.DID          `json:"did,omitempty"` // "" for a sender of an AIRC registry that proved none
 	Name  string                  `json:"name"`
@@ -154,7 +154,7 @@ func (a *Access) online(ctx context.Context, b federation.Binding) bool {
 }
 
 // visible reports whether a handoff is shown to a caller. An open offer is shown to each agent: any of
-// them may claim it, or declare what it asks for.
+// them may claim it, or declare its capabilities.
 func (a *Access) visible(ctx context.Context, who Caller, v federation.View) bool {
 	switch {
 	case who.Operator:

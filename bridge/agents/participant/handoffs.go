@@ -14,7 +14,7 @@ import (
 	"baton/translate"
 )
 
-// StateOpen is the state of a [Query] for all handoffs that are not over.
+// StateOpen is the state of a [Query] for all unfinished handoffs.
 const StateOpen = "open"
 
 // maxLooks bounds how often the record is asked for one page: each time it looks at
@@ -98,9 +98,13 @@ func (a *Access) List(ctx context.Context, who Caller, q Query, after federation
 	if err != nil {
 		return nil, "", err
 	}
-	admits := func(v federation.View) (bool, error) { return !unfinished || !v.Over, nil }
-	if q.Claimable != nil && *q.Claimable {
-		admits = func(v federation.View) (bool, error) { return a.claimable(ctx, who, v) }
+	declared, err := a.declared(ctx, who)
+	if err != nil {
+		return nil, "", err
+	}
+	claimable := q.Claimable != nil && *q.Claimable
+	admits := func(v federation.View) bool {
+		return (!unfinished || !v.Over) && (!claimable || a.kinds().Leads(v, federation.Claim) && len(shownTo(who, v, declared).Missing) == 0)
 	}
 	views, next, err := a.page(ctx, who, f, admits, after, limit)
 	if err != nil {
@@ -108,64 +112,56 @@ func (a *Access) List(ctx context.Context, who Caller, q Query, after federation
 	}
 	items := make([]Listed, len(views))
 	for i, v := range views {
-		if items[i], err = a.Listed(ctx, who, v); err != nil {
-			return nil, "", err
-		}
+		items[i] = shownTo(who, v, declared)
 	}
 	return items, next, nil
 }
 
 // Listed returns a handoff as it is shown to a caller that may see it.
 func (a *Access) Listed(ctx context.Context, who Caller, v federation.View) (Listed, error) {
-	missing, err := a.missing(ctx, who, v)
-	return Listed{v, missing}, err
-}
-
-// claimable reports whether a caller that may see a handoff may claim it now.
-func (a *Access) claimable(ctx context.Context, who Caller, v federation.View) (bool, error) {
-	rule, ok := a.kinds().Rule(v, federation.Claim)
-	if !ok || !slices.Contains(rule.From, v.State) {
-		return false, nil
+	if !isOpen(v) || len(v.Caps) == 0 {
+		return shownTo(who, v, nil), nil
 	}
-	missing, err := a.missing(ctx, who, v)
-	return len(missing) == 0, err
+	declared, err := a.declared(ctx, who)
+	return shownTo(who, v, declared), err
 }
 
-// missing returns the capabilities that an open offer asks for and a caller has not declared, nil for a
-// handoff that is no open offer.
-func (a *Access) missing(ctx context.Context, who Caller, v federation.View) ([]string, error) {
-	if !isOpen(v) {
+// declared returns the capabilities of a caller; none of an operator.
+func (a *Access) declared(ctx context.Context, who Caller) ([]string, error) {
+	if who.DID == "" {
 		return nil, nil
-	}
-	missing := []string{}
-	if who.DID == "" || len(v.Caps) == 0 {
-		return missing, nil
 	}
 	declared, err := a.deps.Record.Declared(ctx, who.DID)
 	if err != nil {
-		return nil, fmt.Errorf("look up skills of %s: %w", who.DID, err)
+		return nil, fmt.Errorf("look up capabilities of %s: %w", who.DID, err)
 	}
-	for _, c := range v.Caps {
-		if !slices.Contains(declared, c) {
-			missing = append(missing, c)
-		}
-	}
-	return missing, nil
+	return declared, nil
 }
 
-// isOpen reports whether a handoff is an offer to anyone that is not taken yet.
+// shownTo returns a handoff as it is shown to a caller that declared capabilities. An operator misses none.
+func shownTo(who Caller, v federation.View, declared []string) Listed {
+	switch {
+	case !isOpen(v):
+		return Listed{View: v}
+	case who.DID == "":
+		return Listed{v, []string{}}
+	}
+	return Listed{v, v.MissingCaps(declared)}
+}
+
+// isOpen reports whether a handoff is an unclaimed offer to anyone.
 func isOpen(v federation.View) bool { return v.State == federation.Open && v.Offeree == "" }
 
-// Page is List for a filter of the record. With unfinished it leaves out handoffs that are over.
+// Page is List for a filter of the record. With unfinished it leaves out finished handoffs.
 func (a *Access) Page(
 	ctx context.Context, who Caller, f federation.Filter, unfinished bool, after federation.Cursor, limit int,
 ) ([]federation.View, federation.Cursor, error) {
-	return a.page(ctx, who, f, func(v federation.View) (bool, error) { return !unfinished || !v.Over, nil }, after, limit)
+	return a.page(ctx, who, f, func(v federation.View) bool { return !unfinished || !v.Over }, after, limit)
 }
 
-// page is Page for handoffs that admits reports.
+// page is Page with a predicate of its own.
 func (a *Access) page(
-	ctx context.Context, who Caller, f federation.Filter, admits func(federation.View) (bool, error), after federation.Cursor, limit int,
+	ctx context.Context, who Caller, f federation.Filter, admits func(federation.View) bool, after federation.Cursor, limit int,
 ) ([]federation.View, federation.Cursor, error) {
 	var views []federation.View
 	for range maxLooks {
@@ -174,14 +170,7 @@ func (a *Access) page(
 			return nil, "", fmt.Errorf("list handoffs: %w", err)
 		}
 		for _, v := range more {
-			if !a.visible(ctx, who, v) {
-				continue
-			}
-			admitted, err := admits(v)
-			if err != nil {
-				return nil, "", err
-			}
-			if admitted {
+			if a.visible(ctx, who, v) && admits(v) {
 				views = append(views, v)
 			}
 		}
@@ -207,7 +196,7 @@ func (a *Access) Passport(ctx context.Context, who Caller, id string) (bridge.Do
 	return a.deps.Passports.Passport(ctx, view, time.Now())
 }
 
-// Explanation is why an event holds and what became of it.
+// Explanation is the reason why an event holds, and its outcome.
 type Explanation struct {
 	EventID    string              `json:"event_id"`
 	Verdict    string              `json:"verdict"`
@@ -296,7 +285,7 @@ func why(ev federation.Event) string {
 	return text
 }
 
-// next returns what ends a handoff in which no party acts.
+// next returns the end of a handoff if no party acts.
 func next(view federation.View) string {
 	if view.Over || view.Clock != federation.DeadlineClock || view.Deadline.IsZero() {
 		return ""

@@ -124,7 +124,7 @@ func (a *Access) nameIn(ctx context.Context, did federation.DID) string {
 	return a.Name(ctx, did)
 }
 
-// errUnreached is the problem of a recipient that is not known here.
+// errUnreached is the problem of an unknown recipient.
 func errUnreached(to string) error {
 	return &bridge.ProblemError{Status: http.StatusNotFound, Code: bridge.CodeNotFound, Detail: "no link of this gateway reaches " + to}
 }

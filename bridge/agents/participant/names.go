@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/agnivade/levenshtein"
 
@@ -22,7 +21,7 @@ import (
 // agentsNetwork is the network of the names that agents declare.
 const agentsNetwork = "agents"
 
-// Agent is a DID with its name and what it declared.
+// Agent is a DID with its name and its declaration.
 type Agent struct {
 	DID         federation.DID `json:"did"`
 	Name        string         `json:"name"`
@@ -57,7 +56,7 @@ func (a *Access) Agent(ctx context.Context, did federation.DID) (Agent, error) {
 	return Agent{DID: did, Name: a.Name(ctx, did), Description: declaration.Description, Caps: caps}, err
 }
 
-// Declare changes what a DID declared here. Only the DID itself may.
+// Declare changes the declaration of a DID. Only the DID itself may.
 func (a *Access) Declare(ctx context.Context, who Caller, did federation.DID, u AgentUpdate, now time.Time) (Agent, error) {
 	own, err := who.Person()
 	if err != nil {
@@ -86,7 +85,7 @@ func (a *Access) Declare(ctx context.Context, who Caller, did federation.DID, u 
 	}
 	err = a.deps.Record.Declare(ctx, d)
 	if errors.Is(err, federation.ErrTaken) {
-		err = taken(d.Name)
+		err = Conflict("the name " + d.Name + " is taken; choose another one")
 	}
 	if err != nil {
 		return Agent{}, err
@@ -96,9 +95,6 @@ func (a *Access) Declare(ctx context.Context, who Caller, did federation.DID, u 
 	}
 	return a.Agent(ctx, own)
 }
-
-// taken returns the problem of a name that another participant has.
-func taken(name string) error { return Conflict("the name " + name + " is taken; choose another one") }
 
 // checkName returns a problem for a name that a DID cannot declare.
 func (a *Access) checkName(ctx context.Context, did federation.DID, name string) error {
@@ -115,13 +111,6 @@ func (a *Access) checkName(ctx context.Context, did federation.DID, name string)
 	case err == nil:
 		return nil
 	case !errors.Is(err, federation.ErrNotFound):
-		return fmt.Errorf("look up agent: %w", err)
-	}
-	other, err := a.deps.Record.Agent(ctx, name)
-	switch {
-	case err == nil && other.Released.IsZero():
-		return taken(name)
-	case err != nil && !errors.Is(err, federation.ErrNotFound):
 		return fmt.Errorf("look up agent: %w", err)
 	}
 	return nil
@@ -173,7 +162,7 @@ type match struct {
 }
 
 // resolve returns the participant that a text names: a DID, the name or handle of an agent, a nick,
-// NICK@LINK or HANDLE@DOMAIN. What it stands for is nil for a DID. It returns a [*NameError] for an unknown
+// NICK@LINK or HANDLE@DOMAIN. The Resolved is nil for a DID. It returns a [*NameError] for an unknown
 // or ambiguous name.
 func (a *Access) resolve(ctx context.Context, text string) (bridge.Recipient, *Resolved, error) {
 	if strings.HasPrefix(text, "did:") {
@@ -209,7 +198,7 @@ func (a *Access) resolve(ctx context.Context, text string) (bridge.Recipient, *R
 	}, candidates}
 }
 
-// Resolve returns the DID that an offer to a name goes to, and what the name stands for: nil for a DID.
+// Resolve returns the DID that an offer to a name goes to, and the participant with the name: nil for a DID.
 func (a *Access) Resolve(ctx context.Context, text string) (federation.DID, *Resolved, error) {
 	if strings.HasPrefix(text, "did:") {
 		did, err := stepbuilder.Recipient(text)
@@ -290,8 +279,8 @@ func (a *Access) matchAgent(ctx context.Context, name string) (match, error) {
 	return m, nil
 }
 
-// matchNick returns the user with a nick on a link: one that is there now, or with known, one that the
-// record knows.
+// matchNick returns the user with a nick on a link: one online now, or with known, one in the
+// record.
 func (a *Access) matchNick(ctx context.Context, nick, link string, known bool) (match, error) {
 	if a.deps.Messages == nil {
 		return match{}, federation.ErrNotFound
@@ -342,8 +331,8 @@ func (a *Access) matchAt(ctx context.Context, address, name, of string) (match, 
 	return match{Resolved: Resolved{DID: bound.DID, Name: name, Network: of}}, err
 }
 
-// The bounds of a search for similar names: the names of each table that are compared, the edits between
-// two names, and the names that are returned.
+// The bounds of a search for similar names: the compared names of each table, the edits between
+// two names, and the returned names.
 const (
 	maxCompared  = 256
 	maxDistance  = 2
@@ -351,7 +340,7 @@ const (
 	prefixLength = 1
 )
 
-// similar returns the known names that are most like a name. It compares names with the same first letter.
+// similar returns the known names closest to a name. It compares names with the same first letter.
 func (a *Access) similar(ctx context.Context, name string) ([]Resolved, error) {
 	name, of, _ := strings.Cut(name, "@")
 	prefix := name[:min(len(name), prefixLength)]
@@ -373,26 +362,17 @@ func (a *Access) similar(ctx context.Context, name string) ([]Resolved, error) {
 	for _, b := range handles {
 		add(b.Name, b.DID, b.Network)
 	}
-	for _, s := range a.deps.Venues.Statuses() { // the same name without its link, or on another link
-		if m, err := a.matchNick(ctx, name, s.Link.Name(), false); err == nil && of != "" {
-			add(m.Name, m.DID, m.Network)
+	if of != "" { // matches has looked for a name without a link on all links
+		for _, s := range a.deps.Venues.Statuses() {
+			if m, err := a.matchNick(ctx, name, s.Link.Name(), false); err == nil {
+				add(m.Name, m.DID, m.Network)
+			}
 		}
 	}
 	distance := func(r Resolved) int { return levenshtein.ComputeDistance(name, r.Name) }
 	found = slices.DeleteFunc(found, func(r Resolved) bool { return distance(r) > maxDistance })
 	slices.SortStableFunc(found, func(x, y Resolved) int { return cmp.Compare(distance(x), distance(y)) })
 	return found[:min(len(found), maxSimilar)], nil
-}
-
-// Nearest returns the word that is most like another one, "" if none is.
-func Nearest(word string, known []string) string {
-	best, least := "", max(maxDistance, utf8.RuneCountInString(word)/2)+1
-	for _, each := range slices.Sorted(slices.Values(known)) {
-		if distance := levenshtein.ComputeDistance(strings.ToLower(word), each); distance < least {
-			best, least = each, distance
-		}
-	}
-	return best
 }
 
 // Person is one name of a participant.

@@ -30,7 +30,7 @@ func (a *Access) once(ctx context.Context, q ask, key string) (Filed, error) {
 	return a.settle(ctx, q, kept, fresh)
 }
 
-// reserve returns what is on record under a key for a step, which may have no answer yet, and an ID
+// reserve returns the record of a step under a key, which may have no answer yet, and an ID
 // that no step has.
 func (a *Access) reserve(ctx context.Context, q ask, key string, now time.Time) (kept federation.Answer, fresh federation.EventID, err error) {
 	if has := a.deps.Rates.Left(q.from, now); has.Limit > 0 && has.Left <= 0 {
@@ -70,7 +70,7 @@ func replayed(kept federation.Answer) (Filed, error) {
 }
 
 // settle takes a step with its id reserved and no answer yet. One that was never
-// filed under an id that is too old by now gets a fresh one.
+// filed under an id too old by now gets a fresh one.
 func (a *Access) settle(ctx context.Context, q ask, kept federation.Answer, fresh federation.EventID) (Filed, error) {
 	q.draft.ID = kept.Event
 	filed, err := a.file(ctx, q)

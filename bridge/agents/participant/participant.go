@@ -8,7 +8,7 @@
 //
 // A function takes the [Caller] that the network has authenticated. The error of each function is
 // a [*federation.RefusalError], a [*federation.UnavailableError], a [*bridge.ProblemError] or an
-// error of the record; [ProblemOf] tells it as all networks do.
+// error of the record; [ProblemOf] returns it as all networks report it.
 package participant
 
 import (
@@ -26,7 +26,7 @@ import (
 	"baton/federation/store/registry"
 )
 
-// Deps is what an Access works with.
+// Deps has the parts of the gateway that an Access uses.
 type Deps struct {
 	bridge.Ports
 
@@ -67,7 +67,7 @@ type Caller struct {
 	Operator bool
 	Session  federation.Session // zero for an operator
 	// Bound says that an operator acts for the DID, which has proved nothing. The gateway then
-	// signs steps only for its own agents and for DIDs that are bound with vouch.
+	// signs steps only for its own agents and for DIDs bound with vouch.
 	Bound bool
 }
 

@@ -26,8 +26,8 @@ func (e *ReplayedError) Error() string { return e.Problem.Error() }
 // Unwrap returns the problem.
 func (e *ReplayedError) Unwrap() error { return &e.Problem }
 
-// LostError is the refusal of a step in a handoff that another participant has, where the refusal
-// itself cannot say which one that is.
+// LostError is the refusal of a step in a handoff of another participant. It adds the name of that
+// participant, which the refusal lacks.
 type LostError struct {
 	Problem  bridge.ProblemError
 	Assignee federation.DID
@@ -61,12 +61,12 @@ func Unauthorized(detail string) error {
 	return &bridge.ProblemError{Status: http.StatusUnauthorized, Code: bridge.CodeUnauthorized, Detail: detail}
 }
 
-// Conflict returns the problem of a request that contradicts what is on record.
+// Conflict returns the problem of a request that contradicts the record.
 func Conflict(detail string) error {
 	return &bridge.ProblemError{Status: http.StatusConflict, Code: CodeConflict, Detail: detail}
 }
 
-// TooMany returns the refusal of a caller that has used up an allowance by the minute.
+// TooMany returns the refusal of a caller over its limit per minute.
 func TooMany(has bridge.Allowance) error {
 	return &federation.RefusalError{Code: federation.RateLimited, RetryAfter: time.Minute / time.Duration(has.Limit)}
 }

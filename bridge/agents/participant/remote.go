@@ -17,7 +17,7 @@ const maxCallBytes = 1 << 20
 // answerTime is how long the caller may take to read an answer that it waited for.
 const answerTime = time.Minute
 
-// The arguments of calls that have several.
+// The arguments of calls with several.
 type (
 	ackCall struct {
 		Device string            `json:"device"`

@@ -310,7 +310,7 @@ func (a *Access) event(ctx context.Context, q ask, now time.Time) (federation.Ev
 	return a.Builder().Vouch(ctx, d, q.view, now)
 }
 
-// original returns what is kept as evidence of a request. It is the same for the same
+// original returns the evidence of a request. It is the same for the same
 // request of the same id, so that this is one step however often it comes.
 func original(q ask, id federation.EventID) (string, error) {
 	text, err := json.Marshal(struct {

@@ -25,7 +25,7 @@ const keepBytes = 8 << 10
 // one may be lost.
 const lookAgain = 15 * time.Second
 
-// Page is what one read of an inbox found. Several requests may share it; it never changes.
+// Page is the result of one read of an inbox. Several requests may share it; it never changes.
 type Page interface {
 	// Read returns when the read began.
 	Read() time.Time

@@ -60,7 +60,7 @@ func (l *Link) shapeAction(v federation.View) contract.Action {
 	return a
 }
 
-// named returns nil for what is not there.
+// named returns nil for "".
 func named(text string) *string {
 	if text == "" {
 		return nil

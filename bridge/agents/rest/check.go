@@ -55,20 +55,16 @@ func check(r *http.Request, d route.Description) error {
 // checkNames refuses a parameter that the route does not have: a misspelt filter must not answer
 // with everything.
 func checkNames(query url.Values, fields []route.Field) error {
-	has := map[string]bool{}
+	var known []string
 	for _, f := range fields {
-		has[f.Name] = has[f.Name] || f.Place == route.InQuery
+		if f.Place == route.InQuery {
+			known = append(known, f.Name)
+		}
 	}
 	for name := range query {
-		if has[name] {
-			continue
+		if !slices.Contains(known, name) {
+			return usage("there is no parameter " + strconv.Quote(name) + participant.DidYouMean(name, known))
 		}
-		text := "there is no parameter " + strconv.Quote(name)
-		known := slices.DeleteFunc(slices.Collect(maps.Keys(has)), func(name string) bool { return !has[name] })
-		if near := participant.Nearest(name, known); near != "" {
-			text += "; did you mean " + strconv.Quote(near) + "?"
-		}
-		return usage(text)
 	}
 	return nil
 }
@@ -148,7 +144,7 @@ func checkBody(r *http.Request, f route.Field) error {
 	return nil
 }
 
-// tolerated returns an object of a type as its sender meant it: null for an optional member is its absence, and
+// tolerated returns an object of a type in its strict form: null for an optional member is its absence, and
 // 20.0 is an integer. Any other JSON is returned as it is.
 func tolerated(text json.RawMessage, t reflect.Type) json.RawMessage {
 	if t.Kind() == reflect.Pointer {
@@ -169,9 +165,10 @@ func tolerated(text json.RawMessage, t reflect.Type) json.RawMessage {
 			delete(members, name)
 			changed = true
 		case field.Type.Kind() == reflect.Int:
-			if federation.DecodeJSON(member, &number) == nil && number == math.Trunc(number) && math.Abs(number) < 1<<53 {
-				members[name] = strconv.AppendInt(nil, int64(number), 10)
-				changed = true
+			if err := federation.DecodeJSON(member, &number); err == nil {
+				if digits, ok := participant.Integer(number); ok {
+					members[name], changed = digits, true
+				}
 			}
 		default:
 			meant := tolerated(member, field.Type)
@@ -336,10 +333,7 @@ func conformsObject(object map[string]any, t reflect.Type) error {
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		field, ok := members[name]
 		if !ok {
-			if near := participant.Nearest(name, slices.Collect(maps.Keys(members))); near != "" {
-				return fmt.Errorf("property %q is unsupported; did you mean %q?", name, near)
-			}
-			return fmt.Errorf("property %q is unsupported", name)
+			return fmt.Errorf("property %q is unsupported%s", name, participant.DidYouMean(name, slices.Collect(maps.Keys(members))))
 		}
 		if err := conforms(object[name], field.Type, field.Tag); err != nil {
 			return fmt.Errorf("%s: %w", name, err)

@@ -22,7 +22,7 @@ func (l *Link) createMessage(ctx context.Context, req contract.MessageOnce) (con
 	return l.access.Say(ctx, callerOf(ctx).Caller, body, req.IdempotencyKey)
 }
 
-// The types of what is in an inbox.
+// The types of entries of an inbox.
 const (
 	typeStep    = "step"
 	typeMessage = "message"

@@ -36,7 +36,7 @@ const network = "rest"
 // Prefix is the path below which everything is but the contract itself.
 const Prefix = participant.Path
 
-// Deps is what the API works with.
+// Deps has the parts of the gateway that the API uses.
 type Deps struct {
 	participant.Deps
 

@@ -16,10 +16,10 @@ import (
 	"baton/federation/fault"
 )
 
-// socketPath is where inboxes are watched over WebSocket.
+// socketPath is the path for watching inboxes over WebSocket.
 const socketPath = Prefix + "inbox/socket"
 
-// maxAskBytes bounds what is asked in one message: a cursor, and names.
+// maxAskBytes bounds one request over the socket: a cursor, and names.
 const maxAskBytes = 4096
 
 // errGatewayEnds is why a WebSocket is closed at the end of the gateway.
@@ -221,7 +221,7 @@ func (s *socket) answer(ctx context.Context, text []byte) contract.SocketTell {
 	return answer
 }
 
-// do does what a message asks for, as the path of the same name does.
+// do answers a request as the path of the same name does.
 func (s *socket) do(ctx context.Context, ask contract.SocketAsk, what string) (answer contract.SocketTell, err error) {
 	switch what {
 	case "ack":

@@ -18,7 +18,7 @@ import (
 	"baton/federation"
 )
 
-// streamPath is where inboxes are watched as server-sent events.
+// streamPath is the path for watching inboxes as server-sent events.
 const streamPath = Prefix + "inbox/stream"
 
 // idle is a comment of server-sent events, which clients ignore.
@@ -133,7 +133,7 @@ const heartbeat = 15 * time.Second
 // memory of one watcher.
 const watchPage = 50
 
-// slowest is how long a watcher may take to read what is written. A slower one is
+// slowest is the longest time that a watcher may take to read a write. A slower one is
 // disconnected, and goes on later from where it was.
 const slowest = 30 * time.Second
 
@@ -187,7 +187,7 @@ func (w *watch) leave() {
 	<-w.link.streams
 }
 
-// next reads the page after what was written.
+// next reads the page after the last write.
 func (w *watch) next(ctx context.Context) (*page, error) {
 	return w.Look(ctx, place{w.seen, watchPage, true})
 }
@@ -224,7 +224,7 @@ func (w *watch) drain(ctx context.Context, show func(ctx context.Context, p *pag
 	}
 }
 
-// page holds what one read of an inbox found, in the form that clients receive. Several
+// page holds the result of one read of an inbox, in the form that clients receive. Several
 // requests may share it; it never changes.
 type page struct {
 	began   time.Time         // when the read began
@@ -259,7 +259,7 @@ func (p *page) Size() (total int) {
 	return total
 }
 
-// last returns the cursor of the last entry, or after where the page has none.
+// last returns the cursor of the last entry, or after if the page has none.
 func (p *page) last(after federation.Cursor) federation.Cursor {
 	if len(p.cursors) == 0 {
 		return after

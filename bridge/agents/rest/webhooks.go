@@ -39,7 +39,7 @@ func (l *Link) Write(ctx context.Context, _ federation.Webhook, p federation.Pus
 // note, with the end of the push.
 func (*Link) Taken(context.Context, federation.Webhook, federation.Push) error { return nil }
 
-// hooked returns the DID of the caller, and refuses where webhooks are disabled.
+// hooked returns the DID of the caller, and refuses if webhooks are disabled.
 func (l *Link) hooked(ctx context.Context) (federation.DID, error) {
 	if l.deps.Hooks == nil {
 		return "", &bridge.ProblemError{Status: http.StatusNotFound, Code: bridge.CodeNotFound, Detail: "there are no webhooks here"}

@@ -103,8 +103,8 @@ func scanDeclaration(row engine.Scanner) (d federation.Declaration, err error) {
 	return d, federation.DecodeJSON([]byte(caps), &d.Caps)
 }
 
-// Declare replaces the declaration of a DID. It returns [federation.ErrTaken] for a name that another
-// DID has.
+// Declare replaces the declaration of a DID. It returns [federation.ErrTaken] for the name of another DID
+// and for the handle of another agent.
 func (s *Participants) Declare(ctx context.Context, d federation.Declaration) error {
 	caps, err := json.Marshal(d.Caps)
 	if err == nil {
@@ -128,6 +128,15 @@ func (s *Participants) Declare(ctx context.Context, d federation.Declaration) er
 func claimName(ctx context.Context, q engine.Tx, d federation.Declaration) error {
 	if d.Name == "" {
 		return nil
+	}
+	var registered bool
+	err := q.Row(ctx, `SELECT EXISTS (SELECT 1 FROM agent WHERE handle = ?1 AND released = 0 AND did <> ?2 AND own_did <> ?2
+		AND handle NOT IN (SELECT handle FROM agent_key WHERE did = ?2))`, []any{d.Name, d.DID}, &registered)
+	if err == nil && registered {
+		err = federation.ErrTaken
+	}
+	if err != nil {
+		return err
 	}
 	holder, err := HolderOf(ctx, q, d.Name, d.At)
 	switch {

@@ -67,7 +67,7 @@ func (t protoTransport) SendMessage(ctx context.Context, params a2aclient.Servic
 	return t.Transport.SendMessage(ctx, params, &carried)
 }
 
-// connect returns the connection to an address. A card that is read again changes nothing while its
+// connect returns the connection to an address. A card read again changes nothing while its
 // address is the same. The connection is made by the first call.
 func (l *Link) connect(address string) (*grpc.ClientConn, error) {
 	host, plain, err := grpcHost(address)

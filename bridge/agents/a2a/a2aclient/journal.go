@@ -113,7 +113,7 @@ func (l *Link) openTasks() {
 	l.ports.Metrics.OpenTasks.WithLabelValues(l.cfg.Name).Set(float64(len(l.tasks)))
 }
 
-// The outcomes of tasks that are counted, beside the verbs that end a handoff.
+// The counted outcomes of tasks, beside the verbs that end a handoff.
 const (
 	taskMade      = "made"
 	taskCanceled  = "canceled"  // by the gateway

@@ -93,8 +93,7 @@ func (l *Link) Carries(_ context.Context, ev federation.Event, after federation.
 
 // claims reports whether an open offer requires capabilities, and the agent has all of them.
 func (l *Link) claims(offer federation.View) bool {
-	lacks := func(name string) bool { return !slices.Contains(l.cfg.Claims, name) }
-	return offer.Kind == federation.Handoff && len(offer.Caps) > 0 && !slices.ContainsFunc(offer.Caps, lacks)
+	return offer.Kind == federation.Handoff && len(offer.Caps) > 0 && len(offer.MissingCaps(l.cfg.Claims)) == 0
 }
 
 // taken reports whether another party claimed an open offer.
@@ -310,11 +309,6 @@ func (l *Link) declare(ctx context.Context, c *card) error {
 	d.Caps = slices.Compact(slices.Sorted(slices.Values(append(c.skills(), l.cfg.Claims...))))
 	if runes := []rune(d.Description); len(runes) > maxDescription {
 		d.Description = string(runes[:maxDescription])
-	}
-	if _, err := l.deps.Record.Agent(ctx, d.Name); err == nil { // the handle of an agent of the registry
-		d.Name = ""
-	} else if !errors.Is(err, federation.ErrNotFound) {
-		return err
 	}
 	if d.Name == known.Name && d.Description == known.Description && slices.Equal(d.Caps, known.Caps) {
 		return nil

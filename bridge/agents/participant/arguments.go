@@ -1,0 +1,38 @@
+package participant
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/agnivade/levenshtein"
+)
+
+// DidYouMean returns a question to append to the error for an unknown word: which known word was meant. It
+// is "" if none is similar.
+func DidYouMean(word string, known []string) string {
+	best, least := "", max(maxDistance, utf8.RuneCountInString(word)/2)+1
+	for _, each := range slices.Sorted(slices.Values(known)) {
+		if distance := levenshtein.ComputeDistance(strings.ToLower(word), each); distance < least {
+			best, least = each, distance
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %q?", best)
+}
+
+// maxInteger bounds the integers that a float64 holds without a gap.
+const maxInteger = 1 << 53
+
+// Integer returns the digits of a number without a fraction: models often write 20.0 for 20.
+func Integer(number float64) (digits []byte, ok bool) {
+	if number != math.Trunc(number) || math.Abs(number) >= maxInteger {
+		return nil, false
+	}
+	return strconv.AppendInt(nil, int64(number), 10), true
+}
