@@ -3,6 +3,7 @@
 package main_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
@@ -52,8 +53,26 @@ func TestTheSenderOfAWaitingMessageIsToldAtOnceOnEveryNetwork(t *testing.T) {
 		m, err := zoe.Next(patient(t), func(m bridgetest.IRCMessage) bool { return m.Command == "301" || m.Command == "PONG" })
 		return err == nil && m.Command == "301" && m.Params[1] == "finn" && strings.Contains(m.Params[2], same)
 	})
+	var unknown struct{ Code string }
+	b.http.must(t, http.StatusNotFound, http.MethodPost, "messages", map[string]any{"to": "bob@lab", "text": "are you there?"}, &unknown)
+	if unknown.Code != "unknown-name" { // spec: agent-faces §4, a nick neither online nor on record
+		t.Errorf("over HTTP the code is %s", unknown.Code)
+	}
 	var sent struct{ Status, Note string }
-	b.http.must(t, http.StatusAccepted, http.MethodPost, "messages", map[string]any{"to": "bob@lab", "text": "are you there?"}, &sent)
+	b.http.must(t, http.StatusCreated, http.MethodPost, "messages", map[string]any{"to": "alice@lab", "text": "hello"}, &sent)
+	b.labReads(t, "alice", "hello") // she is on record now
+	b.lab.Quit("alice")
+	await(t, "alice to be away", func() bool {
+		response, err := http.DefaultClient.Do(b.http.request(t, http.MethodPost, "messages", map[string]any{"to": "alice@lab", "text": "are you there?"}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		if err := json.NewDecoder(response.Body).Decode(&sent); err != nil {
+			t.Fatal(err)
+		}
+		return response.StatusCode == http.StatusAccepted
+	})
 	if sent.Status != "held" || !strings.Contains(sent.Note, "the next user with that nick") {
 		t.Errorf("over HTTP the answer is %+v", sent)
 	}
