@@ -30,6 +30,7 @@ var silentHere = map[string]string{
 	"baton_connections_closed_total":             "no listener reached a limit",
 	"baton_dead":                                 "no delivery was given up",
 	"baton_deferred":                             "no step waits for a key",
+	"baton_held_seconds":                         "no operator holds a destination",
 	"baton_link_resent_total":                    "no peer dropped a message",
 	"baton_rate_limited_total":                   "no limit was reached",
 	"baton_relay_attempts_total":                 "no other registry is linked",
