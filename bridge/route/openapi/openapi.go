@@ -30,6 +30,7 @@ type API struct {
 	Asks    []reflect.Type               // documents of clients that no route has
 	Tells   []reflect.Type               // documents of the server that no route has
 	Texts   []route.Text
+	Lenient bool   // an optional member of a request may be null, as if it were absent
 	Source  string // the folder of the module, with the sources of its types
 }
 
@@ -415,10 +416,24 @@ func (d *document) object(t reflect.Type) Object {
 
 // orNull returns the schema of a value that may be null.
 func orNull(schema Object) Object {
+	if len(schema) == 0 { // of any value
+		return schema
+	}
 	if schema[0].Name == "$ref" {
 		return Object{{"oneOf", []any{schema, Object{{"type", "null"}}}}}
 	}
-	schema[0].Value = []any{schema[0].Value, "null"} // the type
+	for i, m := range schema {
+		switch m.Name {
+		case "type":
+			types, several := m.Value.([]any)
+			if !several {
+				types = []any{m.Value}
+			}
+			schema[i].Value = append(slices.Clone(types), "null")
+		case "enum":
+			schema[i].Value = append(slices.Clone(m.Value.([]any)), nil)
+		}
+	}
 	return schema
 }
 
@@ -452,7 +467,7 @@ func (d *document) members(t reflect.Type, needed bool, required *[]any, propert
 		}
 		always := needed && !strings.HasPrefix(options, "omit")
 		schema := d.valued(field.Type, field.Tag)
-		if field.Type.Kind() == reflect.Pointer && always { // no value is null
+		if field.Type.Kind() == reflect.Pointer && always || d.Lenient && d.requests[t] && !always {
 			schema = orNull(schema)
 		}
 		if len(schema) == 0 || schema[0].Name != "$ref" {
