@@ -431,7 +431,8 @@ func orNull(schema Object) Object {
 			}
 			schema[i].Value = append(slices.Clone(types), "null")
 		case "enum":
-			schema[i].Value = append(slices.Clone(m.Value.([]any)), nil)
+			values, _ := m.Value.([]any)
+			schema[i].Value = append(slices.Clone(values), nil)
 		}
 	}
 	return schema
