@@ -18,9 +18,6 @@ const RefTag = "+freeq.at/ref"
 // internalError is the code of a failure of this gateway, which is no refusal.
 const internalError = "INTERNAL_ERROR"
 
-// errAbsent is why a notice waits.
-var errAbsent = errors.New("no client is logged in as the signer")
-
 // Reply is what a user is told about its step.
 type Reply struct {
 	Code     string // first word, and label of the counter of refusals
@@ -86,20 +83,12 @@ func noticeRef(n federation.Notice) string {
 	return n.Event.Handoff.String()
 }
 
-// Notify has tell write a notice to the signer of its step. A delivery shows by itself and
-// needs no notice. The error is that of tell, or a not-now where tell reports that the
-// signer is not there.
-func Notify(link string, n federation.Notice, tell func(r Reply) (there bool, err error)) error {
+// NoticeReply returns a notice as a reply to its reader, and false for a delivery, which shows by itself.
+func NoticeReply(n federation.Notice) (r Reply, has bool) {
 	if n.Kind == federation.NoticeDelivered {
-		return nil
+		return Reply{}, false
 	}
-	there, err := tell(Reply{
-		Code: strings.ToUpper(string(n.Kind)), Subject: n.About().String(), Sentence: n.Sentence(), Ref: noticeRef(n),
-	})
-	if err == nil && !there {
-		err = Unavailable(link, errAbsent)
-	}
-	return err
+	return Reply{Code: strings.ToUpper(string(n.Kind)), Subject: n.About().String(), Sentence: n.Sentence(), Ref: noticeRef(n)}, true
 }
 
 // Why [Pass] gets no answer.

@@ -284,13 +284,19 @@ func (l *Link) DeliverText(ctx context.Context, t federation.Text) error {
 	if t.InChannel() {
 		return l.deliverChat(ctx, t)
 	}
+	name := l.ports.Gateway.Name(ctx, t.Author)
+	return l.show(ctx, func(s *server, shown chan<- error) { s.showText(t, name, shown) })
+}
+
+// show has the owner of the clients write something to one of them, and blocks until the client has
+// proved that it has it. The channel has room for the one answer.
+func (l *Link) show(ctx context.Context, write func(s *server, shown chan<- error)) error {
 	s := l.live.Load()
 	if s == nil {
 		return l.unavailable(errNotListening)
 	}
-	name := l.ports.Gateway.Name(ctx, t.Author)
 	shown := make(chan error, 1)
-	if !s.ask(func() { s.showText(t, name, shown) }) {
+	if !s.ask(func() { write(s, shown) }) {
 		return l.unavailable(errNotListening)
 	}
 	select {
@@ -308,7 +314,7 @@ var (
 	errLeft = errors.New("the client left before it had read the message")
 )
 
-// showText writes a message and a PING, whose answer is the proof that the client has it.
+// showText writes a message and has the client prove it.
 func (s *server) showText(t federation.Text, name string, shown chan<- error) {
 	nick := fold(t.Arrival.Place.Venue)
 	u := s.local(nick)
@@ -330,12 +336,18 @@ func (s *server) showText(t federation.Text, name string, shown chan<- error) {
 			s.put(u, m, "")
 		}
 	}
-	token := "text-" + t.ID.String()
+	s.prove(u, "text-"+t.ID.String(), shown)
+}
+
+// prove writes a PING with a token, whose answer is the proof that the client has read all before it.
+func (s *server) prove(u *user, token string, shown chan<- error) {
 	if u.proofs == nil {
 		u.proofs = map[string]chan<- error{}
 	}
 	u.proofs[token] = shown
-	s.put(u, says("", "PING", token), "")
+	if s.put(u, says("", "PING", token), ""); u.over { // its queue was full
+		s.unproved(u)
+	}
 }
 
 // held returns the client that a message was filed for, nil for one that left.

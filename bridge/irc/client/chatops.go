@@ -98,25 +98,25 @@ var _ bridge.Notifier = (*Link)(nil)
 
 // Notify implements [bridge.Notifier] for messages, by a NOTICE to a client with the author's DID or
 // nick. Clients read the outcomes of steps from their inbox.
-func (l *Link) Notify(_ context.Context, n federation.Notice) error {
-	if n.Text == nil {
+func (l *Link) Notify(ctx context.Context, n federation.Notice) error {
+	reply, has := irc.NoticeReply(n)
+	if n.Text == nil || !has {
 		return nil
 	}
-	return irc.Notify(l.Name(), n, func(reply irc.Reply) (bool, error) {
-		s := l.live.Load()
-		if s == nil {
-			return false, nil
-		}
-		there := make(chan bool, 1)
-		posted := s.ask(func() {
-			authors := s.authors(*n.Text)
-			for _, u := range authors {
-				s.send(u, says(s.self(), "NOTICE", u.nick, reply.Text()))
-			}
-			there <- len(authors) > 0
-		})
-		return posted && <-there, nil
-	})
+	return l.show(ctx, func(s *server, shown chan<- error) { s.showNotice(n, reply, shown) })
+}
+
+// showNotice writes a notice to each client of its author. One of them proves it.
+func (s *server) showNotice(n federation.Notice, reply irc.Reply, shown chan<- error) {
+	authors := s.authors(*n.Text)
+	if len(authors) == 0 {
+		shown <- s.link.unavailable(errAway)
+		return
+	}
+	for _, u := range authors {
+		s.put(u, says(s.self(), "NOTICE", u.nick, reply.Text()), "")
+	}
+	s.prove(authors[0], "notice-"+n.About().String(), shown)
 }
 
 // authors returns the clients of the author of a message.

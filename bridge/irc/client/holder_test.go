@@ -54,3 +54,36 @@ func TestAMessageToANickIsForTheClientThatHadIt(t *testing.T) {
 		t.Errorf("the other client reads %q", line)
 	}
 }
+
+// A client that leaves before it answers the PING may not have read the notice.
+func TestANoticeCountsOnlyAfterThePong(t *testing.T) {
+	t.Parallel()
+	kept := relayed{lines: make(chan string, 8)}
+	h := start(t, testConfig(), func(d *client.Deps) { d.Messages = kept })
+	p := dial(t, h.addr)
+	p.register(t, "bob", "")
+	notice := federation.Notice{Kind: federation.NoticeDelayed, To: "lab", Text: &federation.Text{
+		ID: federationtest.ID(1), Author: kept.Guest("client", "bob"), To: ada, Body: "hello", Arrival: federation.Arrival{Link: "client", Name: "bob"},
+	}}
+	told := make(chan error, 1)
+	tell := func() (ping string) {
+		go func() { told <- h.link.Notify(t.Context(), notice) }()
+		p.until(t, "*NOTICE bob :DELAYED *")
+		return p.until(t, "PING *")
+	}
+	_, token, _ := strings.Cut(tell(), " ")
+	select {
+	case err := <-told:
+		t.Fatalf("told without proof: %v", err)
+	default:
+	}
+	p.say(t, "PONG "+token)
+	if err := <-told; err != nil {
+		t.Fatal(err)
+	}
+	tell()
+	p.say(t, "QUIT")
+	if _, later := errors.AsType[*federation.UnavailableError](<-told); !later {
+		t.Error("a client that left is not told as a not-now")
+	}
+}

@@ -68,28 +68,34 @@ func (s *session) reply(to string, text []string) {
 var _ bridge.Notifier = (*Link)(nil)
 
 // Notify implements [bridge.Notifier] with a private line from the gateway's own user: the
-// network relays no NOTICE.
+// network relays no NOTICE. Nil means that the peer has read the line.
 func (l *Link) Notify(ctx context.Context, n federation.Notice) error {
-	return irc.Notify(l.cfg.Name, n, func(reply irc.Reply) (told bool, err error) {
-		if s := l.live.Load(); s != nil {
-			s.Post(ctx, func() { told = s.tell(n.Reader(), reply) })
-		}
-		return told, nil
-	})
+	reply, has := irc.NoticeReply(n)
+	if !has {
+		return nil
+	}
+	s := l.live.Load()
+	if s == nil {
+		return irc.Disconnected(l.cfg.Name)
+	}
+	r := &row{to: n.Reader(), notice: &reply, done: make(chan error, 1)}
+	return irc.Pass(ctx, l.cfg.Name, s.rows, r, r.done, s.Over)
 }
 
-// tell writes a reply to the signer of a step, and reports whether the signer is there.
-// The target is a nick, by which the user's client knows it.
-func (s *session) tell(signer federation.DID, reply irc.Reply) bool {
-	user := s.theirs.dids[signer]
-	if user == nil || s.queue.size() > maxWaiting {
-		return false
+var errNoReader = errors.New("no user is logged in as the reader")
+
+// deliverNotice writes a notice to a nick, by which the client of its reader knows it. Its proof is
+// the answer to a probe sent after it.
+func (s *session) deliverNotice(r *row) {
+	reader := s.theirs.dids[r.to]
+	if reader == nil {
+		r.answer(irc.Unavailable(s.link.cfg.Name, errNoReader))
+		return
 	}
-	s.put(lines, &said{
-		Type: typePrivmsg, From: s.self().Nick, Target: user.nick, Text: reply.Text(),
-		Tags: map[string]string{irc.RefTag: reply.Ref},
+	s.put(control, &said{
+		Type: typePrivmsg, From: s.self().Nick, Target: reader.nick, Text: r.notice.Text(), Tags: map[string]string{irc.RefTag: r.notice.Ref},
 	})
-	return true
+	s.ask(question{row: r}, &catchupRequest{Since: farFuture, Limit: 1})
 }
 
 // vendorPrefix begins the name of each tag that servers know.

@@ -19,20 +19,21 @@ const repeatAfter = 2 * time.Second
 
 // row is one delivery on its way through the session.
 type row struct {
-	did   federation.DID // actor of the step; empty for the gateway itself
-	shown federation.DID // DID that users there address; empty likewise
-	name  string         // what its user is called when it is new
-	venue string
-	said  []said           // steps, in order, without the nick that says them
-	line  string           // for people in a channel; "" for none
-	told  *translate.Step  // of which a private line tells; nil for none
-	to    federation.DID   // the recipient of that line
-	text  *federation.Text // private text, or text in a channel; nil for a step
-	guest string           // the nick of its recipient, if that has no DID
-	about string           // of a line that a later one makes needless
-	step  federation.EventID
-	ref   federation.HandoffID
-	done  chan error // has room for the one answer
+	did    federation.DID // actor of the step; empty for the gateway itself
+	shown  federation.DID // DID that users there address; empty likewise
+	name   string         // what its user is called when it is new
+	venue  string
+	said   []said           // steps, in order, without the nick that says them
+	line   string           // for people in a channel; "" for none
+	told   *translate.Step  // of which a private line tells; nil for none
+	to     federation.DID   // the recipient of that line
+	text   *federation.Text // private text, or text in a channel; nil for a step
+	guest  string           // the nick of its recipient, if that has no DID
+	notice *irc.Reply       // to the recipient; nil for text and steps
+	about  string           // of a line that a later one makes needless
+	step   federation.EventID
+	ref    federation.HandoffID
+	done   chan error // has room for the one answer
 
 	// Owned by the session.
 	unproven int // messages that the peer's log has to show
@@ -368,6 +369,9 @@ func (l *Link) target(ctx context.Context, ev federation.Event, v federation.Vie
 // has none, its line.
 func (s *session) deliver(r *row) {
 	switch {
+	case r.notice != nil:
+		s.deliverNotice(r)
+		return
 	case r.text != nil && r.text.InChannel():
 		s.deliverChat(r)
 		return

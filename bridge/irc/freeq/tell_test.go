@@ -1,9 +1,11 @@
 package freeq_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"baton/federation"
 )
@@ -63,5 +65,28 @@ func TestASignerWhoIsNotThereIsToldLater(t *testing.T) {
 		if m["type"] == "privmsg" {
 			t.Errorf("somebody is told: %v", m)
 		}
+	}
+}
+
+// A connection that ends before the server has answered a probe leaves open whether the line was read.
+func TestANoticeCountsOnlyAfterAnAnswer(t *testing.T) {
+	h := newHouse(t)
+	h.run(t)
+	alice := h.alice()
+	if _, err := alice.Offer(channel, "", "Review it"); err != nil {
+		t.Fatal(err)
+	}
+	offer := h.gateway.next(t)
+	h.server.Stall(500 * time.Millisecond)
+	told := make(chan error, 1)
+	go func() { told <- h.link.Notify(context.Background(), federation.Notice{Kind: federation.NoticeDelayed, Event: offer, To: "finn"}) }()
+	select {
+	case err := <-told:
+		t.Fatalf("told without proof: %v", err)
+	case <-time.After(100 * time.Millisecond):
+	}
+	h.server.Cut()
+	if _, later := errors.AsType[*federation.UnavailableError](<-told); !later {
+		t.Error("a cut is not told as a not-now")
 	}
 }

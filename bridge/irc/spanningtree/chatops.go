@@ -176,20 +176,24 @@ func (s *session) tell(ctx context.Context, user string, err error) {
 	}
 }
 
-// notice writes a NOTICE to a user, from the gateway's own: FAIL, which clients of a
-// listener get, would end a server link. The reference is to the handoff that it is
-// about; it may be empty.
+// notice writes a NOTICE to a user.
 func (s *session) notice(ctx context.Context, user, text, ref string) {
 	self := s.link.roster.Self
 	s.present(self)
-	notice := ircmsg.MakeMessage(nil, self.uuid, "NOTICE", user, text)
-	if ref != "" {
-		notice.SetTag(irc.RefTag, ref)
-	}
-	notice.ForceTrailing()
-	if err := s.putMessage(notice); err != nil {
+	if err := s.putMessage(noticeLine(self.uuid, user, text, ref)); err != nil {
 		s.log.LogAttrs(ctx, slog.LevelError, "user not told", slog.Any("err", err))
 	}
+}
+
+// noticeLine returns a NOTICE: FAIL, which clients of a listener get, would end a server link. The
+// reference is to the handoff of the text; it may be empty.
+func noticeLine(from, to, text, ref string) ircmsg.Message {
+	line := ircmsg.MakeMessage(nil, from, "NOTICE", to, text)
+	if ref != "" {
+		line.SetTag(irc.RefTag, ref)
+	}
+	line.ForceTrailing()
+	return line
 }
 
 var (
@@ -200,33 +204,34 @@ var (
 // Tell implements [bridge.Teller]: a NOTICE to the user that signed last as the DID,
 // else to the one with the nick that did.
 func (l *Link) Tell(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error {
-	_, err := l.tellLater(ctx, ev.Actor(), ev.Arrival.Name, func(s *session, user string) { s.tell(ctx, user, refused) })
-	return err
-}
-
-// Notify implements [bridge.Notifier], in the words of a refusal.
-func (l *Link) Notify(ctx context.Context, n federation.Notice) error {
-	return irc.Notify(l.cfg.Name, n, func(reply irc.Reply) (bool, error) {
-		return l.tellLater(ctx, n.Reader(), n.Row().Arrival.Name, func(s *session, user string) { s.notice(ctx, user, reply.Text(), reply.Ref) })
-	})
-}
-
-// tellLater has the session tell the user that stands for a DID, or has a nick, and reports whether
-// that user is there.
-func (l *Link) tellLater(ctx context.Context, did federation.DID, nick string, tell func(s *session, user string)) (there bool, err error) {
 	s := l.live.Load()
 	if s == nil {
-		return false, nil
+		return nil
 	}
-	signer, err := l.party(ctx, did, nick)
+	signer, err := l.party(ctx, ev.Actor(), ev.Arrival.Name)
 	if err != nil {
-		return false, err
+		return err
 	}
 	s.Post(ctx, func() {
-		user := s.net.find(signer.did, signer.accounts, signer.nick)
-		if there = user != ""; there {
-			tell(s, user)
+		if user := s.net.find(signer.did, signer.accounts, signer.nick); user != "" {
+			s.tell(ctx, user, refused)
 		}
 	})
-	return there, nil
+	return nil
+}
+
+// Notify implements [bridge.Notifier], in the words of a refusal. Nil means that the peer has read
+// the NOTICE.
+func (l *Link) Notify(ctx context.Context, n federation.Notice) error {
+	reply, has := irc.NoticeReply(n)
+	if !has {
+		return nil
+	}
+	reader, err := l.party(ctx, n.Reader(), n.Row().Arrival.Name)
+	if err != nil {
+		return err
+	}
+	return l.pass(ctx, &row{
+		from: l.ports.Home.DID(), to: []party{reader}, lines: []ircmsg.Message{noticeLine("", "", reply.Text(), reply.Ref)}, done: make(chan error, 1),
+	})
 }

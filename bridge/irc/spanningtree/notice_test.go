@@ -1,6 +1,7 @@
 package spanningtree_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -22,6 +23,22 @@ func TestNoticesReachTheirSigner(t *testing.T) {
 		want := "DELAYED " + acceptID + " your accept of handoff 00000H has not reached freeq yet and is tried on: exec dumbpipe"
 		if got.Params[0] != peer.UUID("alice") || got.Params[1] != want || got.Nick != "Baton" || got.Tags["+freeq.at/ref"] != offerID {
 			t.Errorf("%s told %v with %v, want %q", got.Nick, got.Params, got.Tags, want)
+		}
+	})
+	t.Run("which count only after the PONG", func(t *testing.T) {
+		h, peer := linked(t, nil)
+		peer.HoldPongs(true)
+		told := make(chan error, 1)
+		go func() { told <- h.link.Notify(context.Background(), notice) }()
+		await(t, peer, "NOTICE")
+		select {
+		case err := <-told:
+			t.Fatalf("told without proof: %v", err)
+		default:
+		}
+		peer.Drop()
+		if _, later := errors.AsType[*federation.UnavailableError](<-told); !later {
+			t.Error("a cut is not told as a not-now")
 		}
 	})
 	t.Run("later, while it is not there", func(t *testing.T) {
