@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"baton/bridge/bridgetest"
+	"baton/federation"
 	"baton/federation/federationtest"
 	"baton/translate"
 )
@@ -128,14 +129,18 @@ func destinations() map[string]func(t *testing.T, n neighbour) *destination {
 		"readers of notices": func(t *testing.T, n neighbour) *destination {
 			t.Helper()
 			d, ircd := newLab(t, n.house, "NOTICE", lineTo("away", "irc.away", "address", "127.0.0.1:1", "9GX"))
-			ev := sealOffer(t, newKey(t), "")
-			ircd().Tagmsg("alice", "#ops", translate.Wire(ev, map[string]string{"from": string(ev.From)}))
-			await(t, "the offer to wait for the other link", func() bool { return n.waitsFor(t, "away", ev.ID) })
-			await(t, "the receipt", func() bool { return !n.waits(t, "--link=lab") })
+			offers := make(chan federation.EventID, 2) // one for each debt
+			for range cap(offers) {
+				ev := sealOffer(t, newKey(t), "")
+				ircd().Tagmsg("alice", "#ops", translate.Wire(ev, map[string]string{"from": string(ev.From)}))
+				await(t, "the offer to wait for the other link", func() bool { return n.waitsFor(t, "away", ev.ID) })
+				offers <- ev.ID
+			}
+			await(t, "the receipts", func() bool { return !n.waits(t, "--link=lab") })
 			d.to = "--link=notices/lab"
 			d.owe = func(t *testing.T, mark string) {
 				t.Helper()
-				_, _ = n.baton(t, "feed", "fail", ev.ID.String(), "--link", "away", "--reason", mark) // the gateway may end first
+				_, _ = n.baton(t, "feed", "fail", (<-offers).String(), "--link", "away", "--reason", mark) // the gateway may end first
 			}
 			return d
 		},

@@ -50,6 +50,7 @@ type house struct {
 	death         string   // where the process is to end itself, see [deathVar]
 	fault         string   // log lines that panic, see [panicVar]
 	operator      *client.Client
+	shared        string // tables of the configuration that replicas share
 }
 
 // newHouse makes a house whose configuration ends in the given tables.
@@ -83,7 +84,8 @@ listen = %q
 [log]
 level = "debug"
 format = "json"
-%s`, h.public, h.url(), h.secure, h.admin, strings.Join(tables, "\n"))
+%s
+%s`, h.public, h.url(), h.secure, h.admin, strings.Join(tables, "\n"), h.shared)
 	if err := os.WriteFile(h.config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

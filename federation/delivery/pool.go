@@ -20,7 +20,7 @@ const (
 	turnLength = 10 * time.Second
 	// A lease is so much longer than a turn can take. After the death of a gateway its destinations
 	// are served again then.
-	spare = time.Minute
+	spare = 10 * time.Second
 	// At most so many destinations are remembered between turns. A forgotten one begins with its first
 	// sender.
 	maxKept = 4096

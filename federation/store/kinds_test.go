@@ -182,6 +182,9 @@ func (s suite) testTake(t *testing.T) {
 		if taken := take(110); len(taken) != 0 {
 			t.Errorf("another worker takes %+v of %s", taken, kind)
 		}
+		if next, err := rows.NextDue(ctx, kind, federationtest.At(110)); err != nil || !next.Equal(federationtest.At(160)) {
+			t.Errorf("NextDue of a taken %s = %v, %v, want the end of the lease", kind, next, err)
+		}
 		if taken := take(161); len(taken) != 1 {
 			t.Errorf("after the lease Take of %s = %+v", kind, taken)
 		}

@@ -304,10 +304,10 @@ func (s *Outboxes) EndLeases(ctx context.Context, kind federation.DestinationKin
 }
 
 // NextDue returns when the next delivery to any destination of a kind is due, after a time; zero for
-// none.
+// none. A delivery that another caller of Take has is due at the end of its lease.
 func (s Rows) NextDue(ctx context.Context, kind federation.DestinationKind, after time.Time) (time.Time, error) {
-	due, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[int64], `SELECT max(due, next) FROM destination WHERE due IS NOT NULL AND due > ?1 AND kind || '' = ?2
-		UNION ALL SELECT max(due, next) FROM destination WHERE due <= ?1 AND next > ?1 AND kind || '' = ?2 ORDER BY 1 LIMIT 1`, engine.Stamp(after), string(kind))
+	due, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[int64], `SELECT max(max(due, next), taken) FROM destination WHERE due IS NOT NULL AND due > ?1 AND kind || '' = ?2
+		UNION ALL SELECT max(max(due, next), taken) FROM destination WHERE due <= ?1 AND (next > ?1 OR taken > ?1) AND kind || '' = ?2 ORDER BY 1 LIMIT 1`, engine.Stamp(after), string(kind))
 	if err != nil || len(due) == 0 {
 		return time.Time{}, wrapWebhooks("look when a destination is due", err)
 	}
