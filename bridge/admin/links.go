@@ -72,8 +72,7 @@ func (o *Operator) countTroubles(ctx context.Context, _ route.None) (t Troubles,
 		return t, err
 	}
 	for _, s := range o.deps.Links.Statuses() {
-		_, isHeld := held[s.Link.Name()]
-		if isHeld || s.Status.State != bridge.LinkUp && s.Status.State != bridge.LinkStandby {
+		if _, isHeld := held[s.Link.Name()]; isHeld || !StandingOf(s).Works() {
 			t.Links++
 		}
 	}
