@@ -176,7 +176,11 @@ func (l list[T]) section(r request) section {
 	}
 	for _, c := range l.Columns {
 		if c.Page != "" {
-			shown.Columns = append(shown.Columns, heading{c.Page, width(c.Page)})
+			class := width(c.Page)
+			if len(l.page.Items) > 0 && c.Value(l.page.Items[0]).Class == "num" {
+				class = strings.TrimSpace(class + " num")
+			}
+			shown.Columns = append(shown.Columns, heading{c.Page, class})
 		}
 	}
 	mayAct := l.acts != nil && r.may(l.needs)

@@ -106,7 +106,7 @@ var (
 		Key:  func(h Hour) string { return h.Start.Format(time.RFC3339) },
 		Wide: []string{"Most dead letters", "Least disk free"},
 		Columns: []Column[Hour]{
-			{"Hour", "HOUR", func(h Hour) Value { return Text(h.Start.Format("2006-01-02 15:04")) }},
+			{"Hour", "HOUR", func(h Hour) Value { return Text(h.Start.Format("01-02 15:04")) }},
 			{"Steps filed", "STEPS", func(h Hour) Value { return Number(h.Steps) }},
 			{"Most waiting", "WAITING", func(h Hour) Value { return Number(h.Waiting) }},
 			{"Most dead letters", "DEAD", func(h Hour) Value { return Number(h.Dead) }},
@@ -117,14 +117,14 @@ var (
 	Sessions = Table[admin.Session]{
 		Caption: "Sessions", Command: "session list", Empty: "No participant is logged in.",
 		Key:  func(s admin.Session) string { return s.ID },
-		Wide: []string{"ID", "Began", "Address", "Created", "Expires"},
+		Wide: []string{"ID", "Began", "Address", "Expires"},
 		Columns: []Column[admin.Session]{
 			{"ID", "ID", func(s admin.Session) Value { return Text(s.ID) }},
 			{"Participant", "PARTICIPANT", func(s admin.Session) Value { return Long(s.Participant) }},
 			{"Began", "BEGAN", func(s admin.Session) Value { return Text(s.Began) }},
 			{"Client", "CLIENT", func(s admin.Session) Value { return Long(s.Client) }},
 			{"Address", "ADDRESS", func(s admin.Session) Value { return Text(s.Address) }},
-			{"Created", "", func(s admin.Session) Value { return Time(s.Created) }},
+			{"", "CREATED", func(s admin.Session) Value { return Time(s.Created) }},
 			{"Used", "USED", func(s admin.Session) Value { return since(s.Used) }},
 			{"Expires", "EXPIRES", func(s admin.Session) Value { return until(s.Expires) }},
 		},

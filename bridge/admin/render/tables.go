@@ -74,7 +74,7 @@ var (
 	Deliveries = Table[admin.Waiting]{
 		Caption: "Waiting", Command: "feed list", Empty: "Nothing waits.",
 		Key:  func(w admin.Waiting) string { return w.ID + w.Link + w.Peer },
-		Wide: []string{"Verb", "Queued", "Attempt"},
+		Wide: []string{"Verb", "Queued", "Attempt", "Next"},
 		Columns: []Column[admin.Waiting]{
 			{"ID", "ID", func(w admin.Waiting) Value {
 				v := Text(w.ID)
