@@ -510,6 +510,11 @@ func (c Checkup) holds(ctx context.Context, now time.Time) []Diagnosis {
 		detail := fmt.Sprintf("nothing is delivered to it: an operator holds it for %s (%s)", now.Sub(h.Since).Round(time.Second), bridge.OneLine(errors.New(h.Reason)))
 		all = append(all, warns("hold "+h.To, detail, "baton feed release "+h.To+" --reason done"))
 	}
+	for _, p := range c.Peers {
+		if p.PeerHome != nil && p.Mode == "hold" {
+			all = append(all, warns("hold "+p.Name, "nothing is delivered to it: its mode is hold", "baton peer mode "+p.Name+" allow --reason done"))
+		}
+	}
 	return all
 }
 

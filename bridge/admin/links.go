@@ -95,7 +95,7 @@ func (o *Operator) shapeLink(ctx context.Context, s bridge.LinkStatus, held map[
 	shaped := Link{
 		Name: s.Link.Name(), Network: s.Link.Network(), State: string(s.Status.State),
 		Waiting: backlog.Rows, Oldest: Moment(backlog.Oldest), NextDial: Moment(s.Status.NextDial), LastError: s.Status.LastError,
-		Hold: held[s.Link.Name()],
+		Hold: o.holdOn(s.Link.Name(), held),
 	}
 	if hearer, ok := s.Link.(bridge.Hearer); ok {
 		shaped.LastHeard = Moment(hearer.Heard())

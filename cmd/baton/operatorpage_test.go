@@ -311,8 +311,8 @@ func TestEachPageHasItsTableAndItsCommand(t *testing.T) {
 	b := loggedIn(t, v.house, v.operatorToken(t, "admin"))
 	v.asks(t, &struct{}{}, "block", "add", "192.0.2.0/24", "--reason", "a flood")
 	for path, wants := range map[string][]string{
-		"links":                           {"Links", `<span class="count" aria-hidden="true" id="n-dead" data-part>1</span>`, `<link rel="icon" href="/ui/baton-`, ">Links</caption>", ">baton link list</code>", `href="/ui/links/lab"`, `Dial<span class="hidden"> lab</span>`},
-		"links/lab":                       {"Links", "Negotiated", "Not carried", ">baton link show lab</code>"},
+		"links":     {"Links", `<span class="count" aria-hidden="true" id="n-dead" data-part>1</span>`, `<link rel="icon" href="/ui/baton-`, ">Links</caption>", ">baton link list</code>", `href="/ui/links/lab"`, `Dial<span class="hidden"> lab</span>`},
+		"links/lab": {"Links", "Negotiated", "Not carried", ">baton link show lab</code>"},
 		"overview": {
 			"Overview", "<dt>State</dt>", "<dt>Up since</dt>", "<dt>Certificate</dt>", ">Warnings</caption>", ">baton doctor</code>", ">baton status</code>", ">What waits</caption>",
 			`<svg role="img" aria-labelledby="g-steps"`, "Free disk", ">Last day by hour</caption>", ">well-known</td>",
@@ -574,7 +574,9 @@ func TestOperatorPageChangesManyRows(t *testing.T) {
 		b.wants(t, http.StatusSeeOther, "/ui/act/"+action, sent)
 	}
 	all := rows("/ui/feeds")
-	all = slices.DeleteFunc(all, func(row string) bool { return !slices.ContainsFunc(ids, func(id string) bool { return strings.Contains(row, id) }) })
+	all = slices.DeleteFunc(all, func(row string) bool {
+		return !slices.ContainsFunc(ids, func(id string) bool { return strings.Contains(row, id) })
+	})
 	if len(all) != 3 {
 		t.Fatalf("the page has the rows %q", all)
 	}
