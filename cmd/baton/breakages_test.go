@@ -4,6 +4,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -221,4 +225,38 @@ func TestHeldWebhookAndRegistryAreNamedWithTheirRemedy(t *testing.T) {
 		})
 		named(t, n, to, waiting.Items[0].HandoffID)
 	})
+}
+
+// Each row of the table of breakages has its test, and each case of the doctor its row.
+func TestBreakagesOfTheGuideAreTested(t *testing.T) {
+	t.Parallel()
+	guide, err := os.ReadFile("../../deploy/breakages.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := filepath.Glob("*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sources []string
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sources = append(sources, string(text))
+	}
+	rows := regexp.MustCompile("(?m)^\\| .* \\| `(Test\\w+)(?:/([^`]+))?` \\|$").FindAllStringSubmatch(string(guide), -1)
+	if len(rows) < 30 {
+		t.Errorf("the table has %d rows, want 30 or more", len(rows))
+	}
+	for _, row := range rows {
+		if !slices.ContainsFunc(sources, func(source string) bool {
+			_, body, found := strings.Cut(source, "\nfunc "+row[1]+"(")
+			body, _, _ = strings.Cut(body, "\n}\n")
+			return found && (row[2] == "" || strings.Contains(body, `"`+row[2]+`"`))
+		}) {
+			t.Errorf("no test is %s/%s", row[1], row[2])
+		}
+	}
 }
