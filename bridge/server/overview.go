@@ -17,7 +17,7 @@ import (
 // samplesLease is that of the replica that keeps the samples for charts.
 const samplesLease = "samples"
 
-// The checks of an overview are at most this old, unless nobody reads it. The first reader waits so long
+// The checks of an overview are at most this old if it is read. The first reader waits so long
 // for them.
 const (
 	checksAge  = time.Minute

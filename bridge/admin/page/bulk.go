@@ -15,7 +15,7 @@ import (
 
 // The names of many rows in the address of an action.
 const (
-	selectedRows = "selected" // those of the parameter "row", which may be repeated
+	selectedRows = "selected" // named by the parameter "row", which may be repeated
 	allRows      = "all"      // that match the filter
 )
 
