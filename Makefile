@@ -1,7 +1,7 @@
 # Every target is one command that can be typed without make.
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test lint fmt interop fuzz bench gate full
+.PHONY: help build demo test lint fmt interop fuzz bench gate full behind
 
 help: ## Print what each target does
 	@grep -E '^[a-z]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+): .*## (.*)/\1|\2/' | awk -F'|' '{ printf "%-8s %s\n", $$1, $$2 }'
@@ -40,3 +40,6 @@ gate: ## Run everything that a change must pass
 
 full: ## Run the gate with its long checks
 	bash .ci/run full
+
+behind: ## List the modules that have a newer version
+	go list -m -u -e -f '{{if .Update}}{{.Path}} {{.Version}} {{.Update.Version}}{{end}}' $$(go list -m -f '{{if not (or .Indirect .Main)}}{{.Path}}{{end}}' all)

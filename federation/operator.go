@@ -35,8 +35,11 @@ const (
 // Delivered is the delivery of a step to a link, or to one agent of the
 // registry.
 type Delivered struct {
-	Event       EventID
-	Link        string
+	Event EventID
+	Link  string
+	// Queue is the name among destinations of a pending delivery to a webhook or a registry that an operator
+	// holds; "" for any other.
+	Queue       string
 	Participant string // handle, or for a [WebhookLink] and an [InboxLink] the DID; "" for a link that delivers to all it has
 	State       DeliveryState
 	// Attempt is how often a step that waits was handed to the link.

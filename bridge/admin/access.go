@@ -275,11 +275,63 @@ func (o *Operator) hasToken(ctx context.Context, name string) error {
 	}
 }
 
-// endSessions deletes the password of a DID, invalidates the tokens of its sessions and ends their streams at once.
+// sessions returns the list of live sessions, by ID, or all sessions of one participant, newest first.
+func (o *Operator) sessions(_ context.Context, query SessionQuery) (listing[Session], error) {
+	did, err := optionalDID(query.DID)
+	if err != nil {
+		return listing[Session]{}, err
+	}
+	page := func(ctx context.Context, cursor string, limit int) (p Page[Session], err error) {
+		var found []federation.Session
+		if did == "" {
+			found, err = o.deps.Record.AllSessions(ctx, cursor, limit, time.Now())
+		} else {
+			var names []string
+			if names, err = o.deps.Record.SessionNames(ctx, did); err == nil {
+				found, err = o.deps.Record.Sessions(ctx, names, time.Now())
+			}
+		}
+		p.Items = make([]Session, len(found))
+		for i, s := range found {
+			p.Items[i] = Session{
+				ID: s.ID, Participant: s.Participant, Began: s.Began, Client: s.ClientName, Address: s.Address,
+				Created: Moment(s.Created), Used: Moment(s.Used), Expires: Moment(s.Expires),
+			}
+		}
+		if did == "" && len(found) == limit {
+			p.NextCursor = found[limit-1].ID
+		}
+		return p, err
+	}
+	return listing[Session]{page: page}, nil
+}
+
+// endSession ends one session, its tokens and its streams.
+func (o *Operator) endSession(ctx context.Context, id string, ask Act) (Acted, error) {
+	now := time.Now()
+	session, err := o.deps.Record.Session(ctx, id, now)
+	if err == nil && !ask.DryRun {
+		err = o.deps.Record.EndSession(ctx, []string{session.Participant}, id, now)
+	}
+	if isNotFound(err) || errors.Is(err, federation.ErrSessionEnded) {
+		return Acted{}, errNone("session " + id)
+	}
+	if err != nil {
+		return Acted{}, err
+	}
+	o.deps.Wakes.Wake(bridge.SessionsTopic(session.Participant), bridge.InboxTopic(session.Participant))
+	return o.acted(ctx, "session end", id+" of "+session.Participant, ask, 1), nil
+}
+
+// endSessions ends one session, or deletes the password of a DID, invalidates the tokens of its sessions and
+// ends their streams at once.
 func (o *Operator) endSessions(ctx context.Context, in SessionsEnd) (Acted, error) {
 	ask, err := in.Body.Read()
 	if err != nil {
 		return Acted{}, err
+	}
+	if !strings.HasPrefix(in.DID, "did:") {
+		return o.endSession(ctx, in.DID, ask)
 	}
 	did, err := parseDID("did", in.DID)
 	if err != nil {

@@ -42,6 +42,8 @@ func needed() map[string]federation.Scope {
 		"POST doctor":                         operate,
 		"POST erasures":                       administer,
 		"GET policy":                          read,
+		"GET sessions":                        read,
+		"GET status":                          read,
 		"POST config/reload":                  administer,
 		"POST clock/accept":                   administer,
 		"POST log/level":                      operate,

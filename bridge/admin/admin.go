@@ -58,6 +58,7 @@ type Server interface {
 	SetLogLevel(pkg, level string, dry bool) (LogLevels, error)
 	Policy() Policy
 	Examine(ctx context.Context, online bool) []Diagnosis
+	Status(ctx context.Context) Status
 	ClockDoubt() string
 	AcceptClock(by string) bool
 

@@ -106,6 +106,10 @@ type noLinks struct{ admin.Links }
 
 func (noLinks) Statuses() []bridge.LinkStatus { return nil }
 
+func (*house) Status(context.Context) admin.Status { return admin.Status{} }
+
+func (h *house) TopSenders(string, time.Duration, int, time.Time) []bridge.Sender { return nil }
+
 func (*house) Examine(context.Context, bool) []admin.Diagnosis {
 	return []admin.Diagnosis{{Check: "record", State: admin.DiagnosisOK, Detail: "it takes writes"}}
 }

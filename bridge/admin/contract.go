@@ -119,7 +119,7 @@ var (
 	}
 	ChangeFeed = route.Route[FeedChange, Acted]{
 		ID: "changeFeed", Tag: "feeds", Method: http.MethodPost, Path: "feeds/{id}/{verb}", Scope: operate,
-		Summary: `Hold or release a destination; retry, fail or drop the deliveries of an event, or with the ID "all" every one to a link or peer`,
+		Summary: `Hold or release a destination; retry, fail or drop the deliveries of an event, or with the ID "all" every one of a link, a peer or an age`,
 	}
 	ListDead = route.Route[DeadQuery, Page[DeadLetter]]{
 		ID: "listDead", Tag: "dead", Method: http.MethodGet, Path: "dead", Scope: read,
@@ -131,7 +131,7 @@ var (
 	}
 	SettleDead = route.Route[DeadChange, Acted]{
 		ID: "settleDead", Tag: "dead", Method: http.MethodPost, Path: "dead/{id}/{verb}", Scope: operate,
-		Summary: `Replay or drop one dead letter, or with the ID "all" every one, or every one with a cause`,
+		Summary: `Replay or drop one dead letter, or with the ID "all" every one, or every one with a cause or to a peer`,
 	}
 	ListHeld = route.Route[HeldQuery, Page[Held]]{
 		ID: "listHeld", Tag: "held", Method: http.MethodGet, Path: "held", Scope: read,
@@ -222,6 +222,10 @@ var (
 
 // The gateway itself.
 var (
+	GetStatus = route.Route[route.None, Status]{
+		ID: "getStatus", Tag: "doctor", Method: http.MethodGet, Path: "status", Scope: read,
+		Summary: "Read the overview: readiness, links, pending deliveries, rates, the last checks and samples of the last day",
+	}
 	Examine = route.Route[struct{}, Page[Diagnosis]]{
 		ID: "examine", Tag: "doctor", Method: http.MethodGet, Path: "doctor", Scope: read,
 		Summary: "Check the gateway, its links and its peers",
@@ -271,9 +275,13 @@ var (
 		ID: "revokeToken", Tag: "tokens", Method: http.MethodPost, Path: "tokens/{name}/revoke", Scope: admin,
 		Summary: "Revoke an operator token",
 	}
+	ListSessions = route.Route[SessionQuery, Page[Session]]{
+		ID: "listSessions", Tag: "tokens", Method: http.MethodGet, Path: "sessions", Scope: read,
+		Summary: "List the sessions of participants",
+	}
 	EndSessions = route.Route[SessionsEnd, Acted]{
 		ID: "endSessions", Tag: "tokens", Method: http.MethodPost, Path: "sessions/{did}/end", Scope: admin,
-		Summary: "End all sessions of a participant and delete its password",
+		Summary: "End one session, or all sessions of a participant and delete its password",
 	}
 	CreatePairingCode = route.Route[route.Body[PairAsk], PairingCode]{
 		ID: "createPairingCode", Tag: "tokens", Method: http.MethodPost, Path: "pairing-codes", Scope: admin,

@@ -171,14 +171,25 @@ func (o *Operator) changeFeed(ctx context.Context, in FeedChange) (Acted, error)
 	case "release":
 		changed, err = 1, o.release(ctx, id, ask)
 	case "retry", "fail", "drop":
-		f := o.towards(in.Link, in.Peer)
+		var f federation.WaitingFilter
+		if f, err = o.waitingFilter(ctx, FeedQuery{Link: in.Link, Peer: in.Peer, Older: in.Older}); err != nil {
+			return Acted{}, err
+		}
 		switch {
+		case id != everyID && in.Older != "":
+			return Acted{}, usage("older: want the ID " + everyID)
 		case id != everyID:
 			f.ID = id
-		case f.Link == "" && f.Peer == "":
-			return Acted{}, usage("link or peer: want one with the ID " + everyID)
+		case f.Link == "" && f.Peer == "" && in.Older == "":
+			return Acted{}, usage("link, peer or older: want one with the ID " + everyID)
 		default:
-			subject = everyID + " to " + cmp.Or(f.Link, f.Peer)
+			subject = everyID
+			if to := cmp.Or(f.Link, f.Peer); to != "" {
+				subject += " to " + to
+			}
+			if in.Older != "" {
+				subject += " older than " + in.Older
+			}
 		}
 		changed, err = o.settle(ctx, f, verb, ask)
 	default:
@@ -377,19 +388,22 @@ func (o *Operator) settleDead(ctx context.Context, in DeadChange) (Acted, error)
 		return Acted{}, err
 	}
 	cause := federation.DeadReason(in.Cause)
-	if cause != "" && text != everyID {
-		return Acted{}, usage("cause: want the ID " + everyID)
+	if (cause != "" || in.Peer != "") && text != everyID {
+		return Acted{}, usage("cause and peer: want the ID " + everyID)
 	}
 	if err := checkReason("cause", cause); err != nil {
 		return Acted{}, err
 	}
-	ids, err := o.deadIDs(ctx, text, cause)
+	ids, err := o.deadIDs(ctx, text, federation.DeadFilter{Reason: cause, To: in.Peer})
 	if err != nil {
 		return Acted{}, err
 	}
 	subject := text
 	if cause != "" {
 		subject += " " + in.Cause
+	}
+	if in.Peer != "" {
+		subject += " to " + in.Peer
 	}
 	changed := 0
 	for _, id := range ids {
@@ -411,14 +425,14 @@ func (o *Operator) settleDead(ctx context.Context, in DeadChange) (Acted, error)
 }
 
 // deadIDs returns the dead letters that a request names.
-func (o *Operator) deadIDs(ctx context.Context, text string, cause federation.DeadReason) ([]int64, error) {
+func (o *Operator) deadIDs(ctx context.Context, text string, which federation.DeadFilter) ([]int64, error) {
 	if text != everyID {
 		id, err := parseNumber("id", text)
 		return []int64{id}, err
 	}
 	var ids []int64
 	for before := int64(0); ; {
-		page, err := o.deps.Record.DeadLetters(ctx, federation.DeadFilter{Reason: cause}, before, MaxLimit)
+		page, err := o.deps.Record.DeadLetters(ctx, which, before, MaxLimit)
 		if err != nil || len(page) == 0 {
 			return ids, err
 		}

@@ -306,16 +306,24 @@ func checkFsync(folder string) Diagnosis {
 
 // checkDisk measures how much of the disk of a folder is free.
 func checkDisk(folder string) Diagnosis {
-	var disk unix.Statfs_t
-	if err := unix.Statfs(folder, &disk); err != nil || disk.Blocks == 0 {
+	free, ok := FreeDisk(folder)
+	if !ok {
 		return fails("disk", "cannot measure "+folder, "df "+folder)
 	}
-	free := disk.Bavail * 100 / disk.Blocks
 	detail := fmt.Sprintf("%d %% of the disk of %s are free", free, folder)
 	if free < lowDisk {
 		return warns("disk", detail, "free some, or shorten [retention] and run baton reload: du -xh "+folder+" | sort -h | tail")
 	}
 	return fine("disk", detail)
+}
+
+// FreeDisk returns how many percent of the disk of a folder are free, and false if it cannot be measured.
+func FreeDisk(folder string) (percent int, ok bool) {
+	var disk unix.Statfs_t
+	if err := unix.Statfs(folder, &disk); err != nil || disk.Blocks == 0 {
+		return 0, false
+	}
+	return int(disk.Bavail * 100 / disk.Blocks), true //nolint:gosec // at most 100
 }
 
 // permissions checks that only the owner can read the files with secrets.
@@ -501,6 +509,11 @@ func (c Checkup) holds(ctx context.Context, now time.Time) []Diagnosis {
 	for _, h := range held {
 		detail := fmt.Sprintf("nothing is delivered to it: an operator holds it for %s (%s)", now.Sub(h.Since).Round(time.Second), bridge.OneLine(errors.New(h.Reason)))
 		all = append(all, warns("hold "+h.To, detail, "baton feed release "+h.To+" --reason done"))
+	}
+	for _, p := range c.Peers {
+		if p.PeerHome != nil && p.Mode == "hold" {
+			all = append(all, warns("hold "+p.Name, "nothing is delivered to it: its mode is hold", "baton peer mode "+p.Name+" allow --reason done"))
+		}
 	}
 	return all
 }

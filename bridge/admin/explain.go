@@ -171,7 +171,8 @@ func (o *Operator) follow(ctx context.Context, e *Explanation, ev federation.Eve
 		who := o.addressee(ctx, d, view, ev)
 		if d.State == federation.DeliveryWaiting {
 			next := o.waiting(d, who)
-			next.Hold = o.holdOn(d.Link, held)
+			next.Via = cmp.Or(d.Queue, d.Link)
+			next.Hold = o.holdOn(next.Via, held)
 			e.Next = append(e.Next, next)
 			continue
 		}

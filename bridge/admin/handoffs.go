@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"fmt"
@@ -220,7 +221,8 @@ func (o *Operator) steps(ctx context.Context, h *Handoff, view federation.View, 
 		for _, d := range became[entry.Event.ID] {
 			shown := Delivery{To: o.addressee(ctx, d, view, entry.Event), Via: d.Link, State: d.State, Code: endCode(d), Time: Moment(d.Ended)}
 			if d.State == federation.DeliveryWaiting {
-				shown.Hold = o.holdOn(d.Link, held)
+				shown.Via = cmp.Or(d.Queue, d.Link)
+				shown.Hold = o.holdOn(shown.Via, held)
 			}
 			step.Delivered = append(step.Delivered, shown)
 		}
@@ -267,7 +269,42 @@ func (o *Operator) deliveries(ctx context.Context, view federation.View) (map[fe
 		}
 		became[d.Event] = append(became[d.Event], d)
 	}
-	return became, nil
+	return became, o.addHeld(ctx, view.ID, became)
+}
+
+// addHeld names the held webhooks and registries to which steps of a handoff wait to be delivered.
+func (o *Operator) addHeld(ctx context.Context, id federation.HandoffID, became map[federation.EventID][]federation.Delivered) error {
+	held, err := o.deps.Record.Holds(ctx)
+	if err != nil {
+		return err
+	}
+	for _, h := range held {
+		which := federation.WaitingFilter{Link: h.To, Handoff: id}
+		if kind, _ := federation.KindOf(h.To); kind == federation.ToLink {
+			if p, known := o.peer(h.To); !known || p.PeerHome != nil {
+				continue // a link, whose deliveries are named already
+			}
+			which.Link, which.Peer = "", h.To
+		}
+		waiting, _, err := o.deps.Record.WaitingFor(ctx, which, "", MaxLimit)
+		if err != nil {
+			return err
+		}
+		for _, w := range waiting {
+			all := became[w.Event]
+			i := slices.IndexFunc(all, func(d federation.Delivered) bool {
+				return which.Peer == "" && d.Link == federation.WebhookLink && d.State == federation.DeliveryWaiting && d.Queue == ""
+			})
+			if i < 0 {
+				all, i = append(all, federation.Delivered{
+					Event: w.Event, Link: h.To, Participant: h.To, State: federation.DeliveryWaiting, Attempt: w.Attempt, Next: w.Next, Reason: w.Reason,
+				}), len(all)
+			}
+			all[i].Queue = h.To
+			became[w.Event] = all
+		}
+	}
+	return nil
 }
 
 // addressee returns the recipient of a step on a link: an agent, its channel, or for a

@@ -72,8 +72,7 @@ func (o *Operator) countTroubles(ctx context.Context, _ route.None) (t Troubles,
 		return t, err
 	}
 	for _, s := range o.deps.Links.Statuses() {
-		_, isHeld := held[s.Link.Name()]
-		if isHeld || s.Status.State != bridge.LinkUp && s.Status.State != bridge.LinkStandby {
+		if _, isHeld := held[s.Link.Name()]; isHeld || !StandingOf(s).Works() {
 			t.Links++
 		}
 	}
@@ -96,7 +95,7 @@ func (o *Operator) shapeLink(ctx context.Context, s bridge.LinkStatus, held map[
 	shaped := Link{
 		Name: s.Link.Name(), Network: s.Link.Network(), State: string(s.Status.State),
 		Waiting: backlog.Rows, Oldest: Moment(backlog.Oldest), NextDial: Moment(s.Status.NextDial), LastError: s.Status.LastError,
-		Hold: held[s.Link.Name()],
+		Hold: o.holdOn(s.Link.Name(), held),
 	}
 	if hearer, ok := s.Link.(bridge.Hearer); ok {
 		shaped.LastHeard = Moment(hearer.Heard())

@@ -154,7 +154,7 @@ func NewStanding(ctx context.Context, ready Readiness, parts []Part, links []bri
 		}
 	}
 	for _, s := range links {
-		at := LinkStanding{Name: s.Link.Name(), Network: s.Link.Network(), State: s.Status.State, LastError: s.Status.LastError}
+		at := StandingOf(s)
 		if _, home := s.Link.(bridge.PeerHome); home {
 			said.Peers = append(said.Peers, at)
 		} else {

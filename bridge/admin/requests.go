@@ -98,13 +98,16 @@ type (
 		Verb string `path:"verb"`
 		Link string `query:"link"` // A link.
 		Peer string `query:"peer"` // A peer.
-		Body route.Body[Act]
+		// With the ID "all": only those queued at least so long ago: a duration.
+		Older string `query:"older"`
+		Body  route.Body[Act]
 	}
 	// DeadChange settles dead letters.
 	DeadChange struct {
 		ID    string `path:"id"`
 		Verb  string `path:"verb"`
 		Cause string `query:"cause"` // With the ID "all": only those with this reason.
+		Peer  string `query:"peer"`  // With the ID "all": only those to this link or peer.
 		Body  route.Body[Act]
 	}
 	// WebhookChange changes a webhook.
@@ -117,7 +120,7 @@ type (
 	}
 	// SessionsEnd ends sessions.
 	SessionsEnd struct {
-		DID  string `path:"did"` // A DID of the participant: of an agent any of its DIDs.
+		DID  string `path:"did"` // The ID of a session, or a DID of the participant: of an agent any of its DIDs.
 		Body route.Body[Act]
 	}
 	// StepOf takes a step in a handoff.
@@ -244,6 +247,12 @@ type TopQuery struct {
 	Watching
 }
 
+// SessionQuery selects sessions.
+type SessionQuery struct {
+	DID string `query:"did"` // A DID: of an agent any of its DIDs.
+	Paging
+}
+
 // AuditQuery selects changes.
 type AuditQuery struct {
 	Since string `query:"since"` // Then or later: RFC 3339.
@@ -367,6 +376,18 @@ type Token struct {
 	Scope   federation.Scope `json:"scope"`
 	Created Moment           `json:"created"`
 	Expires Moment           `json:"expires"`
+}
+
+// Session is a session of a participant, without its tokens.
+type Session struct {
+	ID          string           `json:"id"`
+	Participant string           `json:"participant"` // a DID, or the handle of an agent
+	Began       federation.Began `json:"began"`       // how
+	Client      string           `json:"client"`      // as it calls itself
+	Address     string           `json:"address"`     // of the client, at the start
+	Created     Moment           `json:"created"`
+	Used        Moment           `json:"used"` // last issue of a token
+	Expires     Moment           `json:"expires"`
 }
 
 // TokenAsk asks for a token.

@@ -80,6 +80,7 @@ func routes() []mounted {
 		serve(Unblock, (*Operator).unblock),
 		list(ListTop, (*Operator).top),
 
+		serve(GetStatus, (*Operator).status),
 		serve(Examine, (*Operator).examine),
 		serve(ExamineOnline, (*Operator).examineOnline),
 		serve(AcceptClock, (*Operator).acceptClock),
@@ -92,6 +93,7 @@ func routes() []mounted {
 		list(ListTokens, (*Operator).tokens),
 		serve(CreateToken, (*Operator).createToken),
 		serve(RevokeToken, (*Operator).revokeToken),
+		list(ListSessions, (*Operator).sessions),
 		serve(EndSessions, (*Operator).endSessions),
 		serve(CreatePairingCode, (*Operator).createPairingCode),
 		list(ListAudit, (*Operator).audit),

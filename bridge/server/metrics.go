@@ -23,7 +23,7 @@ const scrapeTimeout = 2 * time.Second
 // Collectors returns the metrics of the gateway that are measured at each scrape, until ctx
 // ends.
 func (g *Gateway) Collectors(ctx context.Context) []prometheus.Collector {
-	return []prometheus.Collector{newLinkGauges(ctx, g.links, g.deps.Record.Record), newRecordGauges(ctx, g.deps.Record.Record), g.growth.growth}
+	return []prometheus.Collector{newLinkGauges(ctx, g.links, g.deps.Record.Record), newRecordGauges(ctx, g.links, g.deps.Record.Record), g.growth.growth}
 }
 
 // linkGauges measures links and their outboxes at the moment of a scrape. It implements
@@ -135,15 +135,19 @@ func secondsSince(of, now time.Time) float64 {
 // [prometheus.Collector].
 type recordGauges struct {
 	ctx                                  context.Context // a Collector has no parameter for it
+	links                                *LinkSet
 	record                               *registry.Record
+	started                              time.Time
 	deferred, dead, hookRows, hookOldest *prometheus.Desc
 	held                                 *prometheus.Desc
 }
 
-func newRecordGauges(ctx context.Context, record *registry.Record) *recordGauges {
+func newRecordGauges(ctx context.Context, links *LinkSet, record *registry.Record) *recordGauges {
 	return &recordGauges{
 		ctx:        ctx,
+		links:      links,
 		record:     record,
+		started:    time.Now(),
 		deferred:   prometheus.NewDesc("baton_deferred", "Steps that wait until they can be judged.", []string{"network"}, nil),
 		dead:       prometheus.NewDesc("baton_dead", "Dead letters: deliveries that were given up.", []string{"reason"}, nil),
 		hookRows:   prometheus.NewDesc("baton_webhook_rows", "Deliveries to webhooks that are still to be made.", nil, nil),
@@ -181,10 +185,30 @@ func (g *recordGauges) Collect(metrics chan<- prometheus.Metric) {
 		set(g.hookRows, float64(hooks.Rows))
 		set(g.hookOldest, secondsSince(hooks.Oldest, time.Now()))
 	}
-	if held, err := g.record.Holds(ctx); err == nil {
-		for _, h := range held {
-			set(g.held, secondsSince(h.Since, time.Now()), h.To)
+	held, err := g.record.Holds(ctx)
+	if err != nil {
+		return
+	}
+	modes, err := g.record.PeerModes(ctx)
+	if err != nil {
+		return
+	}
+	since := map[string]time.Time{}
+	for _, o := range g.links.Entries() {
+		if peer := peerOf(o); peer != nil && peer.Mode() == relay.Hold {
+			since[peer.Name()] = g.started // of a mode in the configuration
+			for _, m := range modes {
+				if m.Domain == peer.Name() && m.Mode == string(relay.Hold) {
+					since[peer.Name()] = m.Since
+				}
+			}
 		}
+	}
+	for _, h := range held {
+		since[h.To] = h.Since
+	}
+	for to, at := range since {
+		set(g.held, secondsSince(at, time.Now()), to)
 	}
 }
 

@@ -82,6 +82,8 @@ type Server struct {
 	proofs         *identity.Logins
 	streams        participant.Streams // that participants watch, on all networks
 	relay          *relay.Relay        // nil if it could not be opened: then it wakes no waiter
+	started        time.Time
+	checks         lastChecks // of the overview
 	rates          *home.Rates
 	strangers      *home.Strangers
 	client         *identity.Client // for what must be fetched from strangers
@@ -146,7 +148,7 @@ type Options struct {
 // to them. Nothing runs until [Server.Run]. The caller closes the server.
 func Open(ctx context.Context, file *configs.File, options Options) (*Server, error) {
 	s := &Server{
-		file: file, options: options, log: options.Log, Metrics: newMetrics(options.Version, options.Revision),
+		file: file, options: options, started: time.Now(), log: options.Log, Metrics: newMetrics(options.Version, options.Revision),
 		publicMux: http.NewServeMux(), adminMux: http.NewServeMux(), socketMux: http.NewServeMux(),
 		ended: make(chan struct{}), publicURL: file.HTTP.PublicURL, served: map[string]bool{},
 	}
@@ -421,6 +423,7 @@ func (s *Server) tasks(ctx context.Context) []Task {
 	if s.hooks != nil {
 		tasks = append(tasks, s.Gateway.Exclusive(WebhookLease, s.hooks.Run))
 	}
+	tasks = append(tasks, s.Gateway.Exclusive(samplesLease, s.keepSamples))
 	if shared(s.file) {
 		tasks = append(tasks, func(ctx context.Context) error { s.Gateway.FollowReplicas(ctx, s.takeUp); return nil })
 	}

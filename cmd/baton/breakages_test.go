@@ -4,6 +4,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -163,5 +167,96 @@ func TestExplainNamesTheReasonOfARefusedLogin(t *testing.T) {
 	}
 	if got := explained(); strings.Contains(got, "refused") {
 		t.Errorf("after a login it says %s", got)
+	}
+}
+
+// A held webhook and a held registry are named where a link would be.
+func TestHeldWebhookAndRegistryAreNamedWithTheirRemedy(t *testing.T) {
+	t.Parallel()
+	named := func(t *testing.T, n neighbour, to, event string) {
+		t.Helper()
+		for _, command := range [][]string{{"explain", event}, {"handoff", "show", event}, {"doctor"}} {
+			out, _ := n.plain(t, command...).Output() // the doctor of a gateway on loopback ends with 1
+			remedy := "baton feed release " + to + " --reason TEXT"
+			if command[0] == "doctor" {
+				remedy = "baton feed release " + to + " --reason done"
+			}
+			for _, want := range []string{"their server moves", remedy} {
+				if !strings.Contains(string(out), want) {
+					t.Errorf("%v prints no %q:\n%s", command, want, out)
+				}
+			}
+		}
+		n.must(t, "feed", "release", to, "--reason", "done")
+		if out := n.must(t, "explain", event); strings.Contains(out, "held by") {
+			t.Errorf("after the remedy explain prints %s", out)
+		}
+	}
+	t.Run("webhook", func(t *testing.T) {
+		t.Parallel()
+		n := neighbour{newHouse(t), "gw.test"}
+		d := destinations()["webhook"](t, n)
+		_, to, _ := strings.Cut(d.to, "=")
+		n.must(t, "feed", "hold", to, "--reason", "their server moves")
+		d.owe(t, "Offer-one")
+		var waiting struct{ Items []struct{ ID string } }
+		n.asks(t, &waiting, "feed", "list", d.to)
+		named(t, n, to, waiting.Items[0].ID)
+	})
+	t.Run("registry", func(t *testing.T) {
+		t.Parallel()
+		n := neighbour{newHouse(t), "a.test"}
+		d := destinations()["registry"](t, n)
+		_, to, _ := strings.Cut(d.to, "=")
+		n.must(t, "feed", "hold", to, "--reason", "their server moves")
+		data := map[string]any{"type": "task:request", "data": map[string]any{"description": "Cite three sources on X"}}
+		scout := resident(t, n.house, "scout_7", 1) // again, with its key
+		if status, answer, err := scout.Send(t.Context(), "amy_1@b.test", "please", data); err != nil || status != http.StatusAccepted {
+			t.Fatal(status, answer, err)
+		}
+		var waiting struct {
+			Items []struct {
+				HandoffID string `json:"handoff_id"`
+			}
+		}
+		await(t, "the offer to wait", func() bool {
+			n.asks(t, &waiting, "feed", "list", d.to)
+			return len(waiting.Items) > 0 && waiting.Items[0].HandoffID != ""
+		})
+		named(t, n, to, waiting.Items[0].HandoffID)
+	})
+}
+
+// Each row of the table of breakages has its test, and each case of the doctor its row.
+func TestBreakagesOfTheGuideAreTested(t *testing.T) {
+	t.Parallel()
+	guide, err := os.ReadFile("../../deploy/breakages.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := filepath.Glob("*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sources []string
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sources = append(sources, string(text))
+	}
+	rows := regexp.MustCompile("(?m)^\\| .* \\| `(Test\\w+)(?:/([^`]+))?` \\|$").FindAllStringSubmatch(string(guide), -1)
+	if len(rows) < 30 {
+		t.Errorf("the table has %d rows, want 30 or more", len(rows))
+	}
+	for _, row := range rows {
+		if !slices.ContainsFunc(sources, func(source string) bool {
+			_, body, found := strings.Cut(source, "\nfunc "+row[1]+"(")
+			body, _, _ = strings.Cut(body, "\n}\n")
+			return found && (row[2] == "" || strings.Contains(body, `"`+row[2]+`"`))
+		}) {
+			t.Errorf("no test is %s/%s", row[1], row[2])
+		}
 	}
 }

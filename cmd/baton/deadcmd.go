@@ -50,18 +50,19 @@ type deadIDs struct {
 	IDs   []string `arg:"" optional:"" help:"As in dead list." name:"id"`
 	All   bool     `help:"All of them."`
 	Cause string   `help:"All that have one reason in dead list: expired, refused, failed, unreadable, operator or blocked." placeholder:"WORD"`
+	Peer  string   `help:"All to one link or other registry." placeholder:"NAME"`
 }
 
 func (d deadIDs) run(ctx context.Context, c *cli, streams std, verb, did string) error {
-	all := d.All || d.Cause != ""
+	all := d.All || d.Cause != "" || d.Peer != ""
 	if all == (len(d.IDs) > 0) {
-		return &usageError{errors.New("name dead letters, or say --all or --cause")}
+		return &usageError{errors.New("name dead letters, or say --all, --cause or --peer")}
 	}
 	if all {
 		d.IDs = []string{"all"}
 	}
 	return changeEach(ctx, c, streams, d.changeFlags, d.IDs, admin.SettleDead, func(id string) admin.DeadChange {
-		return admin.DeadChange{ID: id, Verb: verb, Cause: d.Cause, Body: d.body()}
+		return admin.DeadChange{ID: id, Verb: verb, Cause: d.Cause, Peer: d.Peer, Body: d.body()}
 	}, did)
 }
 

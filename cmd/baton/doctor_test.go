@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -155,6 +156,39 @@ func TestDoctorNamesTheCauseThatKeepsAGatewayFromStarting(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, "permissions", "FAIL permissions: others may read ", "chmod 600 ", true},
+		"a wrong type":     {func(h *house) { h.configure(t, "[limits]\nmax_hops = \"many\"\n") }, "configuration", "limits.max_hops: ", "baton config check ", true},
+		"a missing key":    {func(h *house) { h.configure(t, "[[irc.spanningtree]]\nname = \"lab\"\n") }, "configuration", "irc.spanningtree.address: want exactly one of address", "baton config check ", true},
+		"a missing secret": {func(h *house) { h.configure(t, lineTo("lab", "irc.test", "address", "127.0.0.1:1", "9GW")) }, "configuration", "lab.secret: no such file or directory", "baton config check ", true},
+		"two links with one name": {func(h *house) {
+			h.keep(t, "lab.secret", "planted-secret")
+			line := lineTo("lab", "irc.test", "address", "127.0.0.1:1", "9GW")
+			h.configure(t, line, line)
+		}, "configuration", "lab", "baton config check ", true},
+		"two listeners with one port":   {func(h *house) { h.admin = h.public; h.configure(t) }, "configuration", "admin.listen: ", "baton config check ", true},
+		"operators on a public address": {func(h *house) { h.admin = "198.51.100.7:8081"; h.configure(t) }, "configuration", "admin.listen: ", "baton config check ", true},
+		"an address of another machine": {func(h *house) { h.public = "192.0.2.1:8080"; h.configure(t) }, "ports", "FAIL ports: cannot assign requested address: 192.0.2.1:8080 of http.listen; ", "ip -brief address", true},
+		"a missing certificate": {func(h *house) {
+			h.configure(t, "[tls]\ncert_file = \"fullchain.pem\"\nkey_file = \"privkey.pem\"\n")
+		}, "certificate", "fullchain.pem: no such file or directory", "baton config check", true},
+		"a damaged key": {func(h *house) {
+			h.start(t)
+			h.stop(t)
+			if err := os.WriteFile(filepath.Join(h.dir, "data", "keys", "server"), []byte("no key"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, "keys", "FAIL keys: ", "ls -l ", true},
+		"a record of a newer version": {func(h *house) {
+			h.start(t)
+			h.stop(t)
+			file, err := os.OpenFile(filepath.Join(h.dir, "data", "baton.db"), os.O_RDWR, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer file.Close()
+			if _, err := file.WriteAt([]byte{0, 0, 0, 99}, 60); err != nil { // user_version
+				t.Fatal(err)
+			}
+		}, "record", "FAIL record: ", "run a newer one", true},
 		"an expired certificate": {func(h *house) {
 			own := certify(t, h, "gw.test")
 			own.replace(t, certificateUntil(t, time.Now().Add(-time.Hour)))
@@ -170,10 +204,12 @@ func TestDoctorNamesTheCauseThatKeepsAGatewayFromStarting(t *testing.T) {
 			test.spoil(h)
 			last := ""
 			if test.fails {
-				cmd := h.plain(t, "serve")
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				defer cancel()
+				cmd := exec.CommandContext(ctx, program, "--config", h.config, "serve")
 				var told strings.Builder
 				cmd.Stderr = &told
-				if err := cmd.Run(); err == nil {
+				if err := cmd.Run(); err == nil || ctx.Err() != nil {
 					t.Error("it starts")
 				}
 				lines := strings.Split(strings.TrimSpace(told.String()), "\n")
@@ -187,7 +223,30 @@ func TestDoctorNamesTheCauseThatKeepsAGatewayFromStarting(t *testing.T) {
 				t.Errorf("exit code %d, want 4", code)
 			}
 			checkRemedies(t, found)
+			tryRemedy(t, h, found[test.check])
 		})
+	}
+}
+
+// tryRemedy runs the command of a line of the doctor as an operator pastes it. A remedy that changes something
+// ends the failure.
+func tryRemedy(t *testing.T, h *house, line string) {
+	t.Helper()
+	remedy := line[strings.LastIndex(line, "; ")+2:]
+	if colon := strings.LastIndex(remedy, ": "); colon >= 0 {
+		remedy = remedy[colon+2:]
+	}
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", remedy)
+	cmd.Env = append(os.Environ(), "BATON_CONFIG="+h.config)
+	out, _ := cmd.CombinedOutput()
+	if code := cmd.ProcessState.ExitCode(); code == 126 || code == 127 || strings.HasPrefix(remedy, "chmod ") && code != 0 {
+		t.Errorf("%s ends with %d: %s", remedy, code, out)
+	}
+	if strings.HasPrefix(remedy, "chmod ") {
+		check, _, _ := strings.Cut(strings.TrimPrefix(line, "FAIL "), ": ")
+		if found, _ := h.examined(t); !strings.HasPrefix(found[check], "ok ") {
+			t.Errorf("after %s the doctor says %q", remedy, found[check])
+		}
 	}
 }
 

@@ -84,17 +84,23 @@ type feedIDs struct {
 	IDs  []string `arg:"" optional:"" help:"IDs of events or messages, as in feed list." name:"id"`
 	Link string   `help:"Only deliveries to one link, webhook/ID or notices/LINK; without IDs, all of them." placeholder:"NAME"`
 	Peer string   `help:"Only deliveries to one other home or registry; without IDs, all of them." placeholder:"NAME"`
+	// Older selects among all deliveries.
+	Older time.Duration `help:"Without IDs: only deliveries that wait for longer than that." placeholder:"1h"`
 }
 
 func (f feedIDs) run(ctx context.Context, c *cli, streams std, verb, did string) error {
-	if len(f.IDs) == 0 && f.Link == "" && f.Peer == "" {
-		return &usageError{errors.New("name deliveries, or a destination with --link or --peer")}
+	if len(f.IDs) == 0 && f.Link == "" && f.Peer == "" && f.Older == 0 {
+		return &usageError{errors.New("name deliveries, or select some with --link, --peer or --older")}
+	}
+	older := ""
+	if f.Older > 0 {
+		older = f.Older.String()
 	}
 	if len(f.IDs) == 0 {
 		f.IDs = []string{"all"}
 	}
 	return changeEach(ctx, c, streams, f.changeFlags, f.IDs, admin.ChangeFeed, func(id string) admin.FeedChange {
-		return admin.FeedChange{ID: id, Verb: verb, Link: f.Link, Peer: f.Peer, Body: f.body()}
+		return admin.FeedChange{ID: id, Verb: verb, Link: f.Link, Peer: f.Peer, Older: older, Body: f.body()}
 	}, did)
 }
 

@@ -79,6 +79,8 @@ type cli struct {
 	Log         logCommands     `cmd:"" group:"watch" help:"What the gateway logs."`
 	Doctor      doctorCommand   `cmd:"" group:"watch" example:"doctor --online" help:"Check the gateway, its links and its peers, and say what to do. Without a running gateway, check all that it needs."`
 	Quickstart  quickstart      `cmd:"" group:"setup" help:"Write the configuration of a new gateway."`
+	Status      statusCommand   `cmd:"" group:"watch" example:"status --json" help:"Print the overview: readiness, links, pending deliveries, rates, the last checks, and the last day by hour."`
+	Session     sessionCommands `cmd:"" group:"watch" help:"Sessions of agents and their hosts."`
 	Clock       clockCommands   `cmd:"" group:"watch" help:"The clock by which handoffs and keys expire."`
 	Audit       auditCommands   `cmd:"" group:"watch" help:"What operators changed."`
 	Backup      backupCommand   `cmd:"" group:"maintain" help:"Write record and keys into one file, while the gateway serves."`

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
@@ -127,7 +129,7 @@ func (b *browser) shoots(t *testing.T, name string) {
 	if dir == "" {
 		return
 	}
-	picture := runs(t, b, chromedp.CaptureScreenshot())
+	picture := runs(t, b, chromedp.FullScreenshot(100))
 	if err := os.WriteFile(filepath.Join(dir, name+".png"), picture, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -153,23 +155,39 @@ func TestEachPageIsAccessibleAndFitsIntoANarrowWindow(t *testing.T) {
 	checkAccess(t, b, string(axe), "login")
 	b.logsIn(t, v.operatorToken(t, "admin"))
 	pages := []string{
-		"links", "links/lab", "feeds", "handoffs", "handoffs/" + finished, "dead", "dead/1", "peers", "keys", "policy", "audit", "webhooks", "blocks", "bindings", "top", "act/feeds/lab/hold", "act/dead/1/drop",
+		"overview", "sessions", "feeds?link=lab", "act/dead/all/drop?reason=operator", "links", "links/lab", "feeds", "handoffs", "handoffs/" + finished, "dead", "dead/1", "peers", "keys", "policy", "audit", "webhooks", "blocks", "bindings", "top", "act/feeds/lab/hold", "act/dead/1/drop",
 	}
-	for _, width := range []int64{1280, 360} {
-		runs(t, b, chromedp.EmulateViewport(width, 800))
-		for _, name := range pages {
-			b.opens(t, "/ui/"+name)
-			at := fmt.Sprintf("%s-%d", strings.ReplaceAll(name, "/", "-"), width)
-			if reads[bool](t, b, "document.documentElement.scrollWidth > document.documentElement.clientWidth") {
-				t.Errorf("%s scrolls sideways", at)
+	for _, scheme := range []string{"light", "dark"} {
+		b.prefers(t, scheme)
+		for _, width := range []int64{1280, 390, 360} {
+			runs(t, b, chromedp.EmulateViewport(width, 800))
+			for _, name := range pages {
+				b.opens(t, "/ui/"+name)
+				at := fmt.Sprintf("%s-%d-%s", strings.NewReplacer("/", "-", "?", "-").Replace(name), width, scheme)
+				if reads[bool](t, b, "document.documentElement.scrollWidth > document.documentElement.clientWidth") {
+					t.Errorf("%s scrolls sideways", at)
+				}
+				if got := reads[int](t, b, `document.querySelectorAll("h1, [role=alert]").length`); got != 1 {
+					t.Errorf("%s has %d headings and alerts", at, got)
+				}
+				if width != 360 {
+					b.shoots(t, at)
+				}
+				checkAccess(t, b, string(axe), at)
 			}
-			if got := reads[int](t, b, `document.querySelectorAll("h1, [role=alert]").length`); got != 1 {
-				t.Errorf("%s has %d headings and alerts", at, got)
-			}
-			b.shoots(t, at)
-			checkAccess(t, b, string(axe), at)
 		}
 	}
+}
+
+// prefers makes the browser ask for a colour scheme.
+func (b *browser) prefers(t *testing.T, scheme string) {
+	t.Helper()
+	runs(t, b, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+		})
+		return err
+	}))
 }
 
 // checkAccess reports the serious findings of axe-core on the open page.

@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"fmt"
+	"html"
 	"io"
 	"maps"
 	"net/http"
@@ -50,6 +51,7 @@ func populated(t *testing.T) (v *village, finished, waiting string) {
 	v.asks(t, &filed, "handoff", "offer", "--from", ann, "--open", "--channel", "#ops", "--title", "Translate the abstract")
 	v.asks(t, &struct{}{}, "feed", "release", "lab")
 	v.sees(t, "the second open offer", isStep("offer", filed.ID))
+	logIn(t, v.url())
 	return v, finished, filed.ID
 }
 
@@ -309,8 +311,13 @@ func TestEachPageHasItsTableAndItsCommand(t *testing.T) {
 	b := loggedIn(t, v.house, v.operatorToken(t, "admin"))
 	v.asks(t, &struct{}{}, "block", "add", "192.0.2.0/24", "--reason", "a flood")
 	for path, wants := range map[string][]string{
-		"links":                           {"Links", `<span class="count" aria-hidden="true" id="n-dead" data-part>1</span>`, `<link rel="icon" href="/ui/baton-`, ">Links</caption>", ">baton link list</code>", `href="/ui/links/lab"`, `Dial<span class="hidden"> lab</span>`},
-		"links/lab":                       {"Links", "Negotiated", "Not carried", ">baton link show lab</code>"},
+		"links":     {"Links", `<span class="count" aria-hidden="true" id="n-dead" data-part>1</span>`, `<link rel="icon" href="/ui/baton-`, ">Links</caption>", ">baton link list</code>", `href="/ui/links/lab"`, `Dial<span class="hidden"> lab</span>`},
+		"links/lab": {"Links", "Negotiated", "Not carried", ">baton link show lab</code>"},
+		"overview": {
+			"Overview", "<dt>State</dt>", "<dt>Up since</dt>", "<dt>Certificate</dt>", ">Warnings</caption>", ">baton doctor</code>", ">baton status</code>", ">What waits</caption>",
+			`<svg role="img" aria-labelledby="g-steps"`, "Free disk", ">Last day by hour</caption>", ">well-known</td>",
+		},
+		"sessions":                        {"Sessions", ">Sessions</caption>", ">baton session list</code>", `End<span class="hidden"> `, "did:key:"},
 		"feeds":                           {"Feeds", ">By destination</caption>", ">Waiting</caption>", ">baton feed shape</code>", ">baton feed list</code>", `Hold<span class="hidden"> lab</span>`},
 		"handoffs":                        {"Handoffs", ">Handoffs</caption>", ">baton handoff list</code>", "/ui/handoffs/" + finished, "Summarise the minutes"},
 		"handoffs?search=" + waiting[20:]: {"Handoffs", "/ui/handoffs/" + waiting, ">baton handoff list --search " + waiting[20:] + "</code>"},
@@ -524,5 +531,153 @@ func TestOperatorPageEndsABlockWithAReason(t *testing.T) {
 	b.wants(t, http.StatusSeeOther, remove, url.Values{"csrf": {b.csrf(t)}, "reason": {"it is over"}})
 	if page := b.wants(t, http.StatusOK, "/ui/blocks", nil).text; strings.Contains(page, "a flood") || !strings.Contains(page, "192.0.2.0/24 is not blocked any more.") {
 		t.Errorf("afterwards it says %s", page)
+	}
+}
+
+// An action on many rows says how many there are, asks for a reason, and takes the rows of the filter or the selected
+// ones alone.
+func TestOperatorPageChangesManyRows(t *testing.T) {
+	t.Parallel()
+	v, _, _ := populated(t)
+	b := loggedIn(t, v.house, v.operatorToken(t, "operate"))
+	csrf := b.csrf(t)
+	v.asks(t, &struct{}{}, "feed", "hold", "lab", "--reason", "their server moves")
+	var ids []string
+	for _, title := range []string{"First", "Second", "Third"} {
+		var filed struct {
+			Event string `json:"event_id"`
+		}
+		v.asks(t, &filed, "handoff", "offer", "--from", ann, "--open", "--channel", "#ops", "--title", title)
+		ids = append(ids, filed.Event)
+	}
+	rows := func(path string) []string {
+		var found []string
+		for _, match := range regexp.MustCompile(`name="row" value="([^"]+)"`).FindAllStringSubmatch(b.wants(t, http.StatusOK, path, nil).text, -1) {
+			found = append(found, html.UnescapeString(match[1]))
+		}
+		return found
+	}
+	does := func(action string, form url.Values, back string, wants ...string) {
+		t.Helper()
+		shown := b.wants(t, http.StatusOK, "/ui/act/"+action+"?"+form.Encode(), nil).text
+		for _, want := range wants {
+			if !strings.Contains(shown, want) {
+				t.Errorf("%s lacks %q:\n%s", action, want, shown)
+			}
+		}
+		sent := url.Values{"csrf": {csrf}, "back": {back}}
+		for _, match := range regexp.MustCompile(`name="(row|link|peer|older|cause)" value="([^"]+)"`).FindAllStringSubmatch(shown, -1) {
+			sent.Add(match[1], html.UnescapeString(match[2]))
+		}
+		b.wants(t, http.StatusUnprocessableEntity, "/ui/act/"+action, sent) // a reason is required
+		sent.Set("reason", "many at once")
+		b.wants(t, http.StatusSeeOther, "/ui/act/"+action, sent)
+	}
+	all := rows("/ui/feeds")
+	all = slices.DeleteFunc(all, func(row string) bool {
+		return !slices.ContainsFunc(ids, func(id string) bool { return strings.Contains(row, id) })
+	})
+	if len(all) != 3 {
+		t.Fatalf("the page has the rows %q", all)
+	}
+	b.wants(t, http.StatusUnprocessableEntity, "/ui/act/feeds/selected/fail", nil)
+	if page := b.sends(t, "/ui/feeds", nil).text; strings.Contains(page, "all that match") {
+		t.Error("without a filter all deliveries can be changed")
+	}
+	does("feeds/selected/fail", url.Values{"row": all[:2]}, "/ui/feeds", "Fail 2 selected", "Dry run: 2 would change.", "baton feed fail "+ids[0]+" "+ids[1]+" --link lab --reason")
+	if notice := b.sends(t, "/ui/feeds", nil).text; !strings.Contains(notice, `role="status" class="notice">Fail: 2 changed.`) {
+		t.Errorf("the page does not tell what was done: %s", notice)
+	}
+	does("feeds/all/retry", url.Values{"link": {"lab"}}, "/ui/feeds?link=lab", "Retry all that match", "would change.", "baton feed retry --link lab --reason")
+	if left := rows("/ui/feeds?link=lab"); slices.Contains(left, all[0]) || !slices.Contains(left, all[2]) {
+		t.Errorf("the rows %q are left", left)
+	}
+	letters := rows("/ui/dead")
+	if len(letters) != 3 {
+		t.Fatalf("the page has the dead letters %q", letters)
+	}
+	does("dead/selected/drop", url.Values{"row": letters[:1]}, "/ui/dead", "Drop 1 selected", "Dry run: 1 would change.", "baton dead drop "+letters[0]+" --reason")
+	does("dead/all/replay", url.Values{"reason": {"operator"}, "peer": {"lab"}}, "/ui/dead", "Replay all that match", "Dry run: 2 would change.", "baton dead replay --peer lab --cause operator --reason")
+	changes, err := v.plain(t, "audit", "list").Output()
+	if err != nil || strings.Count(string(changes), "many at once") != 5 {
+		t.Errorf("the audit log: %v\n%s", err, changes)
+	}
+}
+
+func TestOperatorPageEndsASession(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.start(t)
+	h.ready(t)
+	caller := logIn(t, h.url())
+	var sessions struct {
+		Items []struct{ ID, Participant, Began string }
+	}
+	h.asks(t, &sessions, "session", "list", "--did", string(caller.did))
+	if len(sessions.Items) != 1 || sessions.Items[0].Participant != string(caller.did) {
+		t.Fatalf("session list: %+v", sessions)
+	}
+	id := sessions.Items[0].ID
+	b := loggedIn(t, h, h.operatorToken(t, "admin"))
+	if page := b.wants(t, http.StatusOK, "/ui/act/sessions/"+id+"/end", nil).text; !strings.Contains(page, "Dry run: 1 would change.") || !strings.Contains(page, "baton session end "+id) {
+		t.Errorf("the form: %s", page)
+	}
+	b.wants(t, http.StatusSeeOther, "/ui/act/sessions/"+id+"/end", url.Values{"csrf": {b.csrf(t)}, "reason": {"a lost laptop"}})
+	if page := b.wants(t, http.StatusOK, "/ui/sessions", nil).text; strings.Contains(page, `data-key="`+id) {
+		t.Error("the page still has the session")
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, h.url()+"/api/v1/inbox", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+caller.token)
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	if answer.StatusCode != http.StatusUnauthorized {
+		t.Errorf("the ended session is answered %d", answer.StatusCode)
+	}
+	if out, err := h.plain(t, "session", "end", id).CombinedOutput(); err == nil || !strings.Contains(string(out), "there is no session "+id) {
+		t.Errorf("ending it again: %v: %s", err, out)
+	}
+}
+
+// The command status and the page agree, and the charts have the samples of the record.
+func TestStatusHasTheStateAndTheLastDay(t *testing.T) {
+	t.Parallel()
+	v, _, _ := populated(t)
+	var status struct {
+		Ready   bool
+		Version string
+		Links   []struct{ Name, State string }
+		Dead    int
+		Rates   []struct {
+			Over  string
+			Steps int
+		}
+		Checks  []struct{ Check, State string }
+		Samples []struct{ Disk int }
+	}
+	await(t, "a sample", func() bool {
+		v.asks(t, &status, "status")
+		return len(status.Samples) > 0
+	})
+	if !status.Ready || status.Version == "" || len(status.Links) != 5 || status.Dead != 1 || len(status.Rates) != 2 || status.Rates[1].Steps < 5 || len(status.Checks) < 10 {
+		t.Errorf("status: %+v", status)
+	}
+	out, err := v.plain(t, "status").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{"state", "ready", "5 of 5 work", "dead letters", "certificate", "none is configured", "FAIL well-known: ", "HOUR", "STEPS", " %"} {
+		if !strings.Contains(string(out), part) {
+			t.Errorf("status lacks %q:\n%s", part, out)
+		}
+	}
+	page := loggedIn(t, v.house, v.operatorToken(t, "read")).wants(t, http.StatusOK, "/ui/overview", nil).text
+	if !regexp.MustCompile(`<strong>Dead letters</strong> <span>1 now; least \d+ at \d\d:\d\d, most \d+ at \d\d:\d\d</span>`).MatchString(page) {
+		t.Errorf("the page has no words for its chart: %s", page)
 	}
 }

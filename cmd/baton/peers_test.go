@@ -66,7 +66,13 @@ func TestOtherHomesAreListedShownAndSteered(t *testing.T) {
 	if out := a.must(t, "feed", "list", "--peer", "b.test"); strings.Count(out, "\n") != 1 || !strings.Contains(out, id) {
 		t.Errorf("b.test is owed:\n%s", out)
 	}
-	for _, command := range [][]string{{"explain", id}, {"handoff", "show", id}} {
+	if found, _ := a.examined(t); !strings.Contains(found["hold b.test"], "its mode is hold; baton peer mode b.test allow") {
+		t.Errorf("the doctor says %q", found["hold b.test"])
+	}
+	if _, text := a.ask(t, "/metrics"); !strings.Contains(text, `baton_held_seconds{destination="b.test"} `) {
+		t.Error("no metric has the hold")
+	}
+	for _, command := range [][]string{{"explain", id}, {"handoff", "show", id}, {"link", "list"}} {
 		if out := a.must(t, command...); !strings.Contains(out, "held by the mode of b.test; baton peer mode b.test allow --reason TEXT") {
 			t.Errorf("on hold %v prints:\n%s", command, out)
 		}

@@ -199,3 +199,28 @@ func (s suite) testManySessions(t *testing.T) {
 		t.Errorf("of the oldest %q are left", got)
 	}
 }
+
+func (s suite) testSessionPages(t *testing.T) {
+	record := s.open(t)
+	for _, id := range []string{"c", "a", "b", "e", "d"} {
+		begin(t, record, id, string(ada), "", federation.BeganDID, func(s *federation.Session) {
+			if id == "b" {
+				s.Expires = federationtest.At(20)
+			}
+		})
+	}
+	var got []string
+	for after, more := "", true; more; {
+		page, err := record.AllSessions(t.Context(), after, 2, federationtest.At(30))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, session := range page {
+			got, after = append(got, session.ID), session.ID
+		}
+		more = len(page) == 2
+	}
+	if d := diff([]string{"a", "c", "d", "e"}, got); d != "" {
+		t.Errorf("the pages of live sessions (-want +got):\n%s", d)
+	}
+}

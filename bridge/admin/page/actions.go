@@ -1,6 +1,7 @@
 package page
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -26,7 +27,9 @@ type action struct {
 // form is what the form of an action was asked with.
 type form struct {
 	verb, name   string
-	link, peer   string // of one delivery
+	link, peer   string   // of one delivery, or of the filter
+	older, cause string   // of the filter
+	rows         []string // selected ones
 	choice, back string
 }
 
@@ -38,6 +41,7 @@ func actionOf(list, verb string) (action, bool) {
 		"peers":    {back: "peers", noun: "peer", needs: admin.SetPeerMode.Scope, send: setMode, choices: []string{"allow", "limit", "hold", "block"}},
 		"webhooks": {back: "webhooks", noun: "webhook", needs: admin.ChangeWebhook.Scope, send: changeWebhook},
 		"blocks":   {back: "blocks", noun: "block", needs: admin.Unblock.Scope, send: unblock},
+		"sessions": {back: "sessions", noun: "session", needs: admin.EndSessions.Scope, send: endSession},
 		"held":     {back: "peers", noun: "airc", needs: admin.SettleHeld.Scope, send: settleHeld},
 	}[list]
 	texts, known := map[string][2]string{
@@ -49,6 +53,9 @@ func actionOf(list, verb string) (action, bool) {
 		},
 		"feeds/release":      {"Deliveries to this destination go on, the oldest first.", "is released"},
 		"feeds/retry":        {"The delivery is tried now instead of later.", "is tried now"},
+		"feeds/fail":         {"The deliveries become dead letters, and their senders are told.", "is given up"},
+		"feeds/drop":         {"The deliveries are deleted for good. Their senders are not told, and there is no dead letter.", "is dropped"},
+		"sessions/end":       {"The client of this session has to log in again. Its tokens, streams and leases end.", "has ended"},
 		"dead/replay":        {"The delivery is scheduled for now. Replaying twice is harmless.", "is replayed"},
 		"dead/drop":          {"The dead letter is deleted for good, and its signer is told.", "is dropped"},
 		"peers/mode":         {"The mode says what is taken from this peer and delivered to it."},
@@ -67,11 +74,6 @@ func changeLink(r request, f form, act admin.Act) (int, error) {
 	return done.Changed, err
 }
 
-func changeFeed(r request, f form, act admin.Act) (int, error) {
-	done, err := call(r, admin.ChangeFeed, admin.FeedChange{ID: f.name, Verb: f.verb, Link: f.link, Peer: f.peer, Body: route.JSON(act)})
-	return done.Changed, err
-}
-
 func changeWebhook(r request, f form, act admin.Act) (int, error) {
 	done, err := call(r, admin.ChangeWebhook, admin.WebhookChange{ID: f.name, Verb: f.verb, Body: route.JSON(act)})
 	return done.Changed, err
@@ -82,13 +84,13 @@ func unblock(r request, f form, act admin.Act) (int, error) {
 	return done.Changed, err
 }
 
-func settleDead(r request, f form, act admin.Act) (int, error) {
-	done, err := call(r, admin.SettleDead, admin.DeadChange{ID: f.name, Verb: f.verb, Body: route.JSON(act)})
+func settleHeld(r request, f form, act admin.Act) (int, error) {
+	done, err := call(r, admin.SettleHeld, admin.IDChange{ID: f.name, Verb: f.verb, Body: route.JSON(act)})
 	return done.Changed, err
 }
 
-func settleHeld(r request, f form, act admin.Act) (int, error) {
-	done, err := call(r, admin.SettleHeld, admin.IDChange{ID: f.name, Verb: f.verb, Body: route.JSON(act)})
+func endSession(r request, f form, act admin.Act) (int, error) {
+	done, err := call(r, admin.EndSessions, admin.SessionsEnd{DID: f.name, Body: route.JSON(act)})
 	return done.Changed, err
 }
 
@@ -106,7 +108,8 @@ type confirmView struct {
 	Verb, Name, Effect, Command string
 	Changes                     int
 	Path, Back, Reason          string
-	Link, Peer                  string
+	Link, Peer, Older, Cause    string
+	Rows                        []string
 	Choices                     []string
 	Choice                      string
 }
@@ -114,7 +117,12 @@ type confirmView struct {
 func formOf(r *http.Request, a action) form {
 	f := form{
 		verb: r.PathValue("verb"), name: r.PathValue("name"), link: r.FormValue("link"), peer: r.FormValue("peer"), choice: r.FormValue("mode"), back: a.back,
+		older: r.FormValue("older"), cause: r.FormValue("reason"),
 	}
+	if r.Method == http.MethodPost {
+		f.cause = r.PostFormValue("cause")
+	}
+	f.rows = r.Form["row"]
 	if back := r.FormValue("back"); back != "" {
 		f.back = below(back)
 	}
@@ -149,19 +157,13 @@ func confirmation(r request, a action, f form) (*confirmView, error) {
 	if err != nil {
 		return nil, err
 	}
-	words := []string{"baton", a.noun, f.verb, f.name}
-	if a.choices != nil {
-		words = append(words, orWord(f.choice, "MODE"))
-	}
-	if f.link != "" {
-		words = append(words, "--link", f.link)
-	}
-	if f.peer != "" {
-		words = append(words, "--peer", f.peer)
+	var commands []string
+	for _, words := range commandsOf(a, f) {
+		commands = append(commands, shell(append(words, "--reason", "…")...))
 	}
 	return &confirmView{
-		Verb: strings.ToUpper(f.verb[:1]) + f.verb[1:], Name: plain(f.name), Effect: a.effect, Changes: changes, Back: f.back, Link: f.link, Peer: f.peer,
-		Command: shell(append(words, "--reason", "…")...), Choices: a.choices, Choice: f.choice,
+		Verb: strings.ToUpper(f.verb[:1]) + f.verb[1:], Name: f.subject(), Effect: a.effect, Changes: changes, Back: f.back, Link: f.link, Peer: f.peer, Older: f.older, Cause: f.cause, Rows: f.rows,
+		Command: strings.Join(commands, " && "), Choices: a.choices, Choice: f.choice,
 	}, nil
 }
 
@@ -200,6 +202,8 @@ func told(a action, f form, changed int) string {
 	switch {
 	case a.choices != nil:
 		return plain(f.name) + " has the mode " + plain(f.choice) + " now."
+	case f.many():
+		return fmt.Sprintf("%s: %d changed.", strings.ToUpper(f.verb[:1])+f.verb[1:], changed)
 	case changed == 0:
 		return "Nothing was changed: " + plain(f.name) + " was so already."
 	}

@@ -130,7 +130,15 @@ func loadFeeds(r request) (view, error) {
 			return []link{r.act("feeds", w.ID, "retry", "link", w.Link, "peer", w.Peer)}
 		},
 	}
-	return view{Title: "Feeds", Filter: r.filter("link", "Link", "peer", "Peer", "older", "Older than"), Sections: []section{byDestination, waiting.section(r)}}, nil
+	bulk := r.bulk("feeds", changes, len(page.Items) > 0, []string{"link", "peer", "older"}, "retry", "fail", "drop")
+	if bulk != nil {
+		waiting.pick = func(w admin.Waiting) string {
+			return url.Values{"id": {w.ID}, "link": {w.Link}, "peer": {w.Peer}}.Encode()
+		}
+	}
+	rows := waiting.section(r)
+	rows.Bulk = bulk
+	return view{Title: "Feeds", Filter: r.filter("link", "Link", "peer", "Peer", "older", "Older than"), Sections: []section{byDestination, rows}}, nil
 }
 
 // maxIdle bounds how many destinations for which nothing waits a page offers to hold.
@@ -152,7 +160,13 @@ func idleHolds(r request, shapes []admin.Shape) ([]link, error) {
 func loadDead(r request) (view, error) {
 	page, err := call(r, admin.ListDead, admin.DeadQuery{Reason: r.query.Get("reason"), Peer: r.query.Get("peer"), Watching: r.watching()})
 	l := list[admin.DeadLetter]{Table: render.DeadLetters, id: "dead", page: page, cursor: "cursor", flags: slices.Concat(r.flag("reason"), r.flag("peer"))}
-	return view{Title: "Dead letters", Filter: r.filter("reason", "Why it died", "peer", "Peer"), Sections: []section{l.section(r)}}, err
+	bulk := r.bulk("dead", admin.SettleDead.Scope, len(page.Items) > 0, []string{"reason", "peer"}, "replay", "drop")
+	if bulk != nil {
+		l.pick = func(d admin.DeadLetter) string { return strconv.FormatInt(d.ID, 10) }
+	}
+	letters := l.section(r)
+	letters.Bulk = bulk
+	return view{Title: "Dead letters", Filter: r.filter("reason", "Why it died", "peer", "Peer"), Sections: []section{letters}}, err
 }
 
 func loadLetter(r request, id string) (view, error) {

@@ -29,6 +29,7 @@ func lists() []struct {
 		Name, Title string
 		Load        loader
 	}{
+		{"overview", "Overview", loadOverview},
 		{"links", "Links", loadLinks},
 		{"feeds", "Feeds", loadFeeds},
 		{"handoffs", "Handoffs", loadHandoffs},
@@ -40,6 +41,7 @@ func lists() []struct {
 		{"webhooks", "Webhooks", loadWebhooks},
 		{"blocks", "Blocks", loadBlocks},
 		{"bindings", "Bindings", loadBindings},
+		{"sessions", "Sessions", loadSessions},
 		{"top", "Top", loadTop},
 	}
 }
@@ -77,7 +79,7 @@ func (r request) older(parameter, cursor string) string {
 		return ""
 	}
 	query := url.Values{parameter: {cursor}}
-	for _, name := range []string{"search", "state", "link", "peer", "older", "reason"} {
+	for _, name := range []string{"search", "state", "link", "peer", "older", "reason", "did"} {
 		if value := r.query.Get(name); value != "" {
 			query.Set(name, value)
 		}
@@ -138,6 +140,15 @@ func loadBindings(r request) (view, error) {
 	page, err := call(r, admin.ListBindings, r.page())
 	l := list[admin.Binding]{Table: render.Bindings, id: "bindings", page: page, cursor: "cursor"}
 	return view{Title: "Bindings", Sections: []section{l.section(r)}}, err
+}
+
+func loadSessions(r request) (view, error) {
+	page, err := call(r, admin.ListSessions, admin.SessionQuery{DID: r.query.Get("did"), Paging: r.page()})
+	l := list[admin.Session]{
+		Table: render.Sessions, id: "sessions", page: page, cursor: "cursor", flags: r.flag("did"), needs: admin.EndSessions.Scope,
+		acts: func(s admin.Session) []link { return []link{r.act("sessions", s.ID, "end")} },
+	}
+	return view{Title: "Sessions", Filter: r.filter("did", "DID"), Sections: []section{l.section(r)}}, err
 }
 
 // loadTop shows the senders with the most steps: DIDs, addresses and links.

@@ -137,3 +137,28 @@ func TestPeersPageHasPositionInEachList(t *testing.T) {
 		}
 	}
 }
+
+// A chart has a line for each time without gaps, and says its figures in words.
+func TestChartHasItsFiguresInWords(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+	var samples []admin.Sample
+	var values []int
+	for n := range 100 {
+		at := now.Add(-time.Duration(100-n) * 5 * time.Minute)
+		if n < 50 {
+			at = at.Add(-2 * time.Hour)
+		}
+		samples, values = append(samples, admin.Sample{Time: admin.Moment(at)}), append(values, n%7)
+	}
+	words, line, area := page.Chart(samples, now, values)
+	if want := "1 now; least 0 at 01:40, most 6 at 02:10"; words != want {
+		t.Errorf("the words are %q, want %q", words, want)
+	}
+	if n := strings.Count(line, "M"); n != 2 {
+		t.Errorf("the line has %d parts: %s", n, line)
+	}
+	if n := strings.Count(area, "Z"); n != 2 {
+		t.Errorf("the area has %d parts: %s", n, area)
+	}
+}

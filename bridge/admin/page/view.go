@@ -57,9 +57,12 @@ func (r request) filter(pairs ...string) *filterView {
 // section is a table, or details of one thing, and the command that prints the same.
 type section struct {
 	ID      string
+	Title   string // a heading, for a section without a table
 	Table   *table
 	Details []detail
 	Command string
+	Charts  []chart
+	Bulk    *bulk  // actions on many rows; nil for none
 	Actions []link // that belong to no row
 	Intro   string // before the actions
 }
@@ -78,6 +81,7 @@ type heading struct{ Text, Class string }
 // row is one line of a table. Its key is that of the same row in a newer page.
 type row struct {
 	Key   string
+	Pick  string // value of its checkbox, if the list has bulk actions
 	Cells []cell
 }
 
@@ -158,6 +162,7 @@ type list[T any] struct {
 	flags  []string // of the command
 	needs  federation.Scope
 	acts   func(item T) []link // nil for none; shown if the session has the scope
+	pick   func(item T) string // the value of the checkbox of a row; nil for a list without
 }
 
 // section returns the list as a part of its page.
@@ -171,7 +176,11 @@ func (l list[T]) section(r request) section {
 	}
 	for _, c := range l.Columns {
 		if c.Page != "" {
-			shown.Columns = append(shown.Columns, heading{c.Page, width(c.Page)})
+			class := width(c.Page)
+			if len(l.page.Items) > 0 && c.Value(l.page.Items[0]).Class == "num" {
+				class = strings.TrimSpace(class + " num")
+			}
+			shown.Columns = append(shown.Columns, heading{c.Page, class})
 		}
 	}
 	mayAct := l.acts != nil && r.may(l.needs)
@@ -180,6 +189,9 @@ func (l list[T]) section(r request) section {
 	}
 	for _, item := range l.page.Items {
 		one := row{Key: l.Key(item)}
+		if l.pick != nil {
+			one.Pick = l.pick(item)
+		}
 		for _, c := range l.Columns {
 			if c.Page != "" {
 				shown := r.cell(c.Value(item))

@@ -18,11 +18,11 @@ var (
 	Links = Table[admin.Link]{
 		Caption: "Links", Command: "link list", Empty: "The configuration has no link.",
 		Key:  func(l admin.Link) string { return l.Name },
-		Wide: []string{"Network", "Heard", "Next dial"},
+		Wide: []string{"Network", "Heard", "Oldest", "Next dial"},
 		Columns: []Column[admin.Link]{
 			{"Name", "NAME", func(l admin.Link) Value { return Linked(l.Name, "links", l.Name) }},
 			{"Network", "NETWORK", func(l admin.Link) Value { return Text(l.Network) }},
-			{"State", "STATE", func(l admin.Link) Value { return marked(State(l.State), !l.HeldSince.IsZero(), "held") }},
+			{"State", "STATE", func(l admin.Link) Value { return marked(State(l.State), l.Hold != admin.Hold{}, "held") }},
 			{"Heard", "HEARD", func(l admin.Link) Value { return since(l.LastHeard) }},
 			{"Waiting", "WAITING", func(l admin.Link) Value { return rowsOf(l.Waiting, url.Values{"link": {l.Name}}) }},
 			{"Oldest", "OLDEST", func(l admin.Link) Value { return since(l.Oldest) }},
@@ -74,7 +74,7 @@ var (
 	Deliveries = Table[admin.Waiting]{
 		Caption: "Waiting", Command: "feed list", Empty: "Nothing waits.",
 		Key:  func(w admin.Waiting) string { return w.ID + w.Link + w.Peer },
-		Wide: []string{"Verb", "Queued", "Attempt"},
+		Wide: []string{"Verb", "Queued", "Attempt", "Next"},
 		Columns: []Column[admin.Waiting]{
 			{"ID", "ID", func(w admin.Waiting) Value {
 				v := Text(w.ID)
@@ -246,7 +246,8 @@ var (
 	}
 	Changes = Table[admin.Change]{
 		Caption: "Changes", Command: "audit list", Empty: "No operator has changed anything.",
-		Key: func(c admin.Change) string { return c.Time.String() + c.What + c.Subject },
+		Key:  func(c admin.Change) string { return c.Time.String() + c.What + c.Subject },
+		Wide: []string{"Actor"},
 		Columns: []Column[admin.Change]{
 			{"Time", "TIME", func(c admin.Change) Value { return Time(c.Time) }},
 			{"Actor", "ACTOR", func(c admin.Change) Value { return Text(c.Actor) }},

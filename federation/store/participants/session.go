@@ -176,6 +176,16 @@ func (s *Participants) Sessions(ctx context.Context, participants []string, now 
 	return found, nil
 }
 
+// AllSessions returns up to limit live sessions after an ID, by ID; "" starts.
+func (s *Participants) AllSessions(ctx context.Context, after string, limit int, now time.Time) ([]federation.Session, error) {
+	found, err := engine.Rows(ctx, s.db.Reads(), scanSession, `SELECT `+sessionColumns+` FROM session
+		WHERE id > ?2 AND `+live+` ORDER BY id LIMIT 0 + ?3`, engine.Stamp(now), after, max(limit, 0))
+	if err != nil {
+		return nil, fmt.Errorf("list sessions: %w", err)
+	}
+	return found, nil
+}
+
 // AdvanceSession spends a refresh token: it moves the session from that generation to the next
 // and extends it to expires. If the session is at another generation, it ends the session and
 // returns [federation.ErrTokenUsed]. It returns [federation.ErrNotFound] for an ended session.

@@ -5,7 +5,7 @@
 // busy reports whether a reader is at an element: it has the focus, the pointer or the selection.
 function busy(element) {
   const selection = document.getSelection();
-  return element.contains(document.activeElement) || element.matches(":hover") || element.querySelector("details[open]") !== null ||
+  return element.contains(document.activeElement) || element.matches(":hover") || element.querySelector("details[open], input:checked") !== null ||
     (selection !== null && !selection.isCollapsed && selection.containsNode(element, true));
 }
 

@@ -422,6 +422,16 @@ CREATE INDEX line_at ON line (at);
 CREATE INDEX line_author ON line (author, at);
 CREATE INDEX line_recipient ON line (recipient, at) WHERE recipient IS NOT NULL;
 
+-- Samples of the gateway for the charts of its operators, those of the last day.
+CREATE TABLE sample (
+    at      INTEGER NOT NULL PRIMARY KEY,
+    step    INTEGER NOT NULL, -- event.seq of the newest step
+    waiting INTEGER NOT NULL, -- pending deliveries
+    dead    INTEGER NOT NULL, -- dead letters
+    down    INTEGER NOT NULL, -- links that do not work
+    disk    INTEGER NOT NULL  -- percent of the disk that is free
+) STRICT;
+
 -- Views for people, described in deploy/README.md. The program does not read them.
 
 CREATE VIEW handoffs AS
@@ -445,3 +455,6 @@ FROM delivery f JOIN destination d ON d.n = f.destination LEFT JOIN webhook w ON
 
 CREATE VIEW chat AS
 SELECT place, strftime('%Y-%m-%dT%H:%M:%SZ', at / 1000000000, 'unixepoch') AS said, id, author, recipient, body ->> 'command' AS command, body ->> 'text' AS text FROM line;
+
+CREATE VIEW samples AS
+SELECT strftime('%Y-%m-%dT%H:%M:%SZ', at / 1000000000, 'unixepoch') AS taken, step, waiting, dead, down, disk FROM sample;

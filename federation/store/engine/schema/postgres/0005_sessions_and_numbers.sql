@@ -400,6 +400,15 @@ CREATE INDEX line_at ON line (at);
 CREATE INDEX line_author ON line (author, at);
 CREATE INDEX line_recipient ON line (recipient, at) WHERE recipient IS NOT NULL;
 
+CREATE TABLE sample (
+    at      bigint NOT NULL PRIMARY KEY,
+    step    bigint NOT NULL,
+    waiting bigint NOT NULL,
+    dead    bigint NOT NULL,
+    down    bigint NOT NULL,
+    disk    bigint NOT NULL
+);
+
 -- Views for people, described in deploy/README.md. The program does not read them.
 
 CREATE VIEW handoffs AS
@@ -423,3 +432,6 @@ FROM delivery f JOIN destination d ON d.n = f.destination LEFT JOIN webhook w ON
 
 CREATE VIEW chat AS
 SELECT place, to_char(to_timestamp(at / 1000000000) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS said, id, author, recipient, body::jsonb ->> 'command' AS command, body::jsonb ->> 'text' AS text FROM line;
+
+CREATE VIEW samples AS
+SELECT to_char(to_timestamp(at / 1000000000) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS taken, step, waiting, dead, down, disk FROM sample;

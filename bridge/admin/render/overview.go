@@ -1,0 +1,162 @@
+package render
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"baton/bridge/admin"
+)
+
+// NamedValue is a value of a thing with its name on the page.
+type NamedValue struct {
+	Name string
+	Value
+}
+
+// StatusDetails returns the values of an overview, without its lists.
+func StatusDetails(s admin.Status) []NamedValue {
+	ready := State("ready")
+	if !s.Ready {
+		ready = State("not-ready")
+		ready.Text = "not ready: " + strings.Join(s.Reasons, "; ")
+	}
+	working := 0
+	var down []string
+	for _, l := range s.Links {
+		if l.Works() {
+			working++
+		} else {
+			down = append(down, l.Name)
+		}
+	}
+	links := fmt.Sprintf("%d of %d work", working, len(s.Links))
+	if len(down) > 0 {
+		links += "; not " + strings.Join(down, ", ")
+	}
+	waiting := Value{Text: strconv.Itoa(s.Waiting), Link: "feeds"}
+	if !s.Oldest.IsZero() {
+		waiting.Text += ", the oldest since"
+		waiting.At = s.Oldest
+		waiting.Terminal = fmt.Sprintf("%d, the oldest since %s", s.Waiting, s.Oldest)
+	}
+	all := []NamedValue{
+		{"State", ready}, {"Version", Long(s.Version + ", revision " + s.Revision)}, {"Up since", Time(s.Started)}, {"Links", Value{Text: links, Link: "links"}},
+		{"Waiting deliveries", waiting}, {"Dead letters", Value{Text: strconv.Itoa(s.Dead), Link: "dead"}},
+	}
+	for _, rate := range s.Rates {
+		all = append(all, NamedValue{"Steps in " + rate.Over, Text(fmt.Sprintf("%d, %d refused, %s", rate.Steps, rate.Refused, Bytes(rate.Bytes).Text))})
+	}
+	for _, check := range []string{"disk", "clock", "certificate"} {
+		v := Text("not checked yet")
+		if i := slices.IndexFunc(s.Checks, func(d admin.Diagnosis) bool { return d.Check == check }); i >= 0 {
+			v = Long(s.Checks[i].Detail)
+		}
+		all = append(all, NamedValue{strings.ToUpper(check[:1]) + check[1:], v})
+	}
+	return append(all, NamedValue{"Checked", Time(s.Examined)})
+}
+
+// StatusWarnings returns the checks of an overview that found something.
+func StatusWarnings(s admin.Status) []admin.Diagnosis {
+	return slices.DeleteFunc(slices.Clone(s.Checks), func(d admin.Diagnosis) bool { return d.State == admin.DiagnosisOK })
+}
+
+// Hour sums the samples of an hour.
+type Hour struct {
+	Start               time.Time
+	Steps               int64
+	Waiting, Dead, Down int // most of each
+	Disk                int // least
+}
+
+// HoursOf returns the hours of samples, the newest first.
+func HoursOf(samples []admin.Sample) []Hour {
+	var hours []Hour
+	for _, s := range samples {
+		start := time.Time(s.Time).UTC().Truncate(time.Hour)
+		if n := len(hours); n == 0 || !hours[n-1].Start.Equal(start) {
+			hours = append(hours, Hour{Start: start, Disk: s.Disk})
+		}
+		h := &hours[len(hours)-1]
+		h.Steps += s.Steps
+		h.Waiting, h.Dead, h.Down, h.Disk = max(h.Waiting, s.Waiting), max(h.Dead, s.Dead), max(h.Down, s.Down), min(h.Disk, s.Disk)
+	}
+	slices.Reverse(hours)
+	return hours
+}
+
+// The lists of an overview.
+var (
+	Warnings = Table[admin.Diagnosis]{
+		Caption: "Warnings", Command: "doctor", Empty: "The last checks found nothing.",
+		Key: func(d admin.Diagnosis) string { return d.Check },
+		Columns: []Column[admin.Diagnosis]{
+			{"Check", "", func(d admin.Diagnosis) Value { return Text(d.Check) }},
+			{"State", "", func(d admin.Diagnosis) Value { return State(d.State) }},
+			{"Cause", "", func(d admin.Diagnosis) Value { return Long(d.Detail) }},
+			{"Remedy", "", func(d admin.Diagnosis) Value { return Long(d.Remedy) }},
+		},
+	}
+	Hours = Table[Hour]{
+		Caption: "Last day by hour", Command: "status", Empty: "There is no sample yet.",
+		Key:  func(h Hour) string { return h.Start.Format(time.RFC3339) },
+		Wide: []string{"Most dead letters", "Least disk free"},
+		Columns: []Column[Hour]{
+			{"Hour", "HOUR", func(h Hour) Value { return Text(h.Start.Format("01-02 15:04")) }},
+			{"Steps filed", "STEPS", func(h Hour) Value { return Number(h.Steps) }},
+			{"Most waiting", "WAITING", func(h Hour) Value { return Number(h.Waiting) }},
+			{"Most dead letters", "DEAD", func(h Hour) Value { return Number(h.Dead) }},
+			{"Most links down", "DOWN", func(h Hour) Value { return Number(h.Down) }},
+			{"Least disk free", "DISK", func(h Hour) Value { return Value{Text: strconv.Itoa(h.Disk) + " %", Class: number} }},
+		},
+	}
+	Sessions = Table[admin.Session]{
+		Caption: "Sessions", Command: "session list", Empty: "No participant is logged in.",
+		Key:  func(s admin.Session) string { return s.ID },
+		Wide: []string{"ID", "Began", "Address", "Expires"},
+		Columns: []Column[admin.Session]{
+			{"ID", "ID", func(s admin.Session) Value { return Text(s.ID) }},
+			{"Participant", "PARTICIPANT", func(s admin.Session) Value { return Long(s.Participant) }},
+			{"Began", "BEGAN", func(s admin.Session) Value { return Text(s.Began) }},
+			{"Client", "CLIENT", func(s admin.Session) Value { return Long(s.Client) }},
+			{"Address", "ADDRESS", func(s admin.Session) Value { return Text(s.Address) }},
+			{"", "CREATED", func(s admin.Session) Value { return Time(s.Created) }},
+			{"Used", "USED", func(s admin.Session) Value { return since(s.Used) }},
+			{"Expires", "EXPIRES", func(s admin.Session) Value { return until(s.Expires) }},
+		},
+	}
+)
+
+// Status writes an overview: its values, the destinations with pending deliveries, the warnings of
+// the last checks, and the last day by hour.
+func Status(out io.Writer, s admin.Status) error {
+	now := time.Now()
+	var d details
+	for _, each := range StatusDetails(s) {
+		d.say(strings.ToLower(each.Name), each.terminal(now))
+	}
+	if err := d.print(out); err != nil {
+		return err
+	}
+	if len(s.Feeds) > 0 {
+		fmt.Fprintln(out)
+		if err := Shapes.Print(out, true, now, s.Feeds...); err != nil {
+			return err
+		}
+	}
+	if warnings := StatusWarnings(s); len(warnings) > 0 {
+		fmt.Fprintln(out)
+		if err := Diagnoses(out, warnings); err != nil {
+			return err
+		}
+	}
+	if len(s.Samples) == 0 {
+		return nil
+	}
+	fmt.Fprintln(out)
+	return Hours.Print(out, true, now, HoursOf(s.Samples)...)
+}

@@ -1,0 +1,119 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"baton/bridge"
+	"baton/bridge/admin"
+	"baton/federation"
+	"baton/federation/fault"
+)
+
+// samplesLease is that of the replica that keeps the samples for charts.
+const samplesLease = "samples"
+
+// The checks of an overview are at most this old if it is read. The first reader waits so long
+// for them.
+const (
+	checksAge  = time.Minute
+	checksWait = time.Second
+)
+
+// lastChecks are the last results of the doctor. It may be used concurrently.
+type lastChecks struct {
+	running singleflight.Group
+
+	mu    sync.Mutex
+	at    time.Time
+	items []admin.Diagnosis
+}
+
+// read returns the last results and their time. It starts new checks if these are old. It waits for the
+// first ones for a second.
+func (l *lastChecks) read(ctx context.Context, examine func(ctx context.Context) []admin.Diagnosis) (items []admin.Diagnosis, at time.Time) {
+	items, at = l.last()
+	if time.Since(at) < checksAge {
+		return items, at
+	}
+	ctx = context.WithoutCancel(ctx)
+	done := l.running.DoChan("", func() (any, error) {
+		return nil, fault.Catch(func() error {
+			found := examine(ctx)
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.at, l.items = time.Now(), found
+			return nil
+		})
+	})
+	if !at.IsZero() {
+		return items, at
+	}
+	select {
+	case <-done:
+	case <-time.After(checksWait):
+	}
+	return l.last()
+}
+
+func (l *lastChecks) last() ([]admin.Diagnosis, time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.items, l.at
+}
+
+// Status returns the part of the overview that the record does not have.
+func (s *Server) Status(ctx context.Context) admin.Status {
+	checks, at := s.checks.read(ctx, func(ctx context.Context) []admin.Diagnosis { return s.Examine(ctx, false) })
+	disk, _ := admin.FreeDisk(s.file.Path("."))
+	return admin.Status{
+		Readiness: s.readiness(ctx), Home: s.homeID(), Version: s.options.Version, Revision: s.options.Revision, Started: admin.Moment(s.started),
+		Disk: disk, Examined: admin.Moment(at), Checks: append([]admin.Diagnosis{}, checks...),
+	}
+}
+
+// startTime bounds how long the links of a gateway take to start, before which a sample would count them as down.
+const startTime = 10 * time.Second
+
+// keepSamples keeps a sample for the charts when the gateway is ready, and one at the start of each five minutes,
+// until ctx ends.
+func (s *Server) keepSamples(ctx context.Context) {
+	for start := time.Now(); !s.Ready(ctx) && time.Since(start) < startTime; {
+		if bridge.Sleep(ctx, readyPoll); ctx.Err() != nil {
+			return
+		}
+	}
+	for ctx.Err() == nil {
+		now := time.Now()
+		if err := s.keepSample(ctx, now); err != nil && ctx.Err() == nil {
+			s.log.LogAttrs(ctx, slog.LevelWarn, "sample for the charts not kept", slog.Any("err", err))
+		}
+		bridge.Sleep(ctx, now.Truncate(federation.ChartEvery).Add(federation.ChartEvery).Sub(now))
+	}
+}
+
+func (s *Server) keepSample(ctx context.Context, now time.Time) error {
+	sample := federation.Sample{At: now}
+	for _, l := range s.Gateway.Links().Statuses() {
+		if !admin.StandingOf(l).Works() {
+			sample.Down++
+		}
+	}
+	sample.Disk, _ = admin.FreeDisk(s.file.Path("."))
+	var err error
+	if sample.Waiting, err = s.Record.CountWaiting(ctx); err != nil {
+		return err
+	}
+	dead, err := s.Record.CountDead(ctx)
+	if err != nil {
+		return err
+	}
+	for _, n := range dead {
+		sample.Dead += n
+	}
+	return s.Record.KeepSample(ctx, sample)
+}

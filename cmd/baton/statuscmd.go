@@ -1,0 +1,54 @@
+package main
+
+import (
+	"context"
+
+	"baton/bridge/admin"
+	"baton/bridge/admin/render"
+	"baton/bridge/route"
+)
+
+// statusCommand shows the overview.
+type statusCommand struct{}
+
+// Run prints it.
+func (statusCommand) Run(ctx context.Context, c *cli, streams std) error {
+	return show(ctx, c, streams, admin.GetStatus, route.None{}, render.Status)
+}
+
+// sessionCommands see and end sessions of participants.
+type sessionCommands struct {
+	List sessionList `cmd:"" example:"session list --did did:key:z6Mk…" help:"List the sessions of agents and their hosts."`
+	End  sessionEnd  `cmd:"" help:"End one session, with its tokens, streams and leases."`
+}
+
+// sessionList lists sessions.
+type sessionList struct {
+	listFlags
+
+	DID string `help:"Of one participant." name:"did" placeholder:"DID"`
+}
+
+// Run prints the list.
+func (cmd sessionList) Run(ctx context.Context, c *cli, streams std) error {
+	return list(ctx, c, streams, admin.ListSessions, admin.SessionQuery{DID: cmd.DID, Paging: cmd.page()}, render.Sessions)
+}
+
+// sessionEnd ends a session.
+type sessionEnd struct {
+	changeFlags
+
+	ID string `arg:"" help:"As in session list."`
+}
+
+// Help describes the consequences, with an example.
+func (sessionEnd) Help() string {
+	return "Its client has to log in again. To end all sessions of a participant: baton token revoke --did DID.\n\nExample:\n\n\tbaton session end 7GQ2ZK --reason \"a lost laptop\""
+}
+
+// Run ends it.
+func (cmd sessionEnd) Run(ctx context.Context, c *cli, streams std) error {
+	return change(ctx, c, streams, cmd.changeFlags, admin.EndSessions, admin.SessionsEnd{DID: cmd.ID, Body: cmd.body()}, func(int) string {
+		return "session " + cmd.ID + " has ended"
+	})
+}
