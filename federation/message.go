@@ -62,14 +62,16 @@ func TextOf(row Event) *Text {
 	}
 }
 
-// Manner is the field of channel text that was no plain line. Its values are [Action] and
-// [NoticeText].
+// Manner is the field of channel text that was no plain line. Its values are [Action],
+// [NoticeText], [React] and [Unreact].
 const Manner = "manner"
 
 // The manners of channel text.
 const (
-	Action     = "action" // what the author does, as in "/me waves"
-	NoticeText = "notice" // text that asks for no answer
+	Action     = "action"  // what the author does, as in "/me waves"
+	NoticeText = "notice"  // text that asks for no answer
+	React      = "react"   // the body is an emoji for the message in [Reply]
+	Unreact    = "unreact" // takes such an emoji back
 )
 
 // Holder is the field of a message to a connected recipient without a DID: the key by which its link
@@ -81,7 +83,8 @@ const Holder = "holder"
 // formatting codes of IRC. A network without them shows the body.
 const Formatted = "formatted"
 
-// Reply is the field of channel text that answers a message: the [ChatID] of that message.
+// Reply is the field of text that answers a message: the ID of that message, in a channel its
+// [ChatID].
 const Reply = "reply"
 
 // Unkept is the field of text that enters no history: its link has history = false.

@@ -57,6 +57,7 @@ type Gateway struct {
 	senders      Senders
 	growth       *growthWatch
 	full         fullQueues // of channel text
+	typed        typed
 
 	// settling is held while steps that wait for other homes are settled: no sender is told
 	// twice.

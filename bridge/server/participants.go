@@ -266,6 +266,9 @@ func (g *Gateway) Left(ctx context.Context, did federation.DID) bool {
 
 // Changed implements [bridge.Presence].
 func (g *Gateway) Changed(ctx context.Context, c bridge.PresenceChange) {
+	if c.Typing != "" && !g.typed.add(c.Message) {
+		return // it comes back over another gateway that links the same networks
+	}
 	for link := range able[bridge.PresenceLink](g.links) {
 		if link.Name() != c.Link {
 			link.Follow(ctx, c)

@@ -18,7 +18,7 @@ func (s *server) toSelf(ctx context.Context, u *user, m message) {
 	}
 	u.spoke = m.at
 	c := irc.Command{
-		Text: m.params[1], Line: strings.TrimRight(string(m.line(capTags|capTime, "", m.at)), "\r\n"),
+		Text: clean(m.params[1]), Line: strings.TrimRight(string(m.line(capTags|capTime, "", m.at)), "\r\n"),
 		Network: network, Link: s.link.Name(), Nick: u.nick, User: u.ident, DID: u.account,
 		Lookup: s.lookup, Room: func(view federation.View) (string, error) { return s.room(u, view) },
 	}

@@ -42,6 +42,7 @@ func commands() map[string]command {
 		"INVITE":       {2, false, (*server).onInvite},
 		"KICK":         {2, false, (*server).onKick},
 		"MODE":         {1, false, (*server).onMode},
+		"BATCH":        {1, false, (*server).onBatch},
 		"PRIVMSG":      {0, false, (*server).onTalk},
 		"NOTICE":       {0, false, (*server).onTalk},
 		"TAGMSG":       {0, false, (*server).onTalk},

@@ -253,7 +253,7 @@ func (s *server) tellPast(u *user, past []told, q inquiry) {
 				target = u.nick
 			}
 			if each.text != nil {
-				m := retoldLine(*each.text, target)
+				m := s.retoldLine(*each.text, target)
 				m.batch = ref
 				s.send(u, m)
 				continue

@@ -213,6 +213,7 @@ const (
 	capInviteNotify
 	capLabels
 	capTags
+	capMultiline
 	capMultiPrefix
 	capSASL
 	capTime
@@ -241,6 +242,7 @@ func capabilities() []offered {
 		{"chghost", capChghost, ""},
 		{"draft/chathistory", capHistory, ""},
 		{"draft/event-playback", capPlayback, ""},
+		{"draft/multiline", capMultiline, "max-bytes=" + itoa(maxMultilineBytes) + ",max-lines=" + itoa(maxMultilineLines)},
 		{"echo-message", capEcho, ""},
 		{"extended-join", capExtendedJoin, ""},
 		{"extended-monitor", capExtendedMonitor, ""},

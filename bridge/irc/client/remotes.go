@@ -158,6 +158,12 @@ func (s *server) follow(c bridge.PresenceChange) {
 		delete(s.remotes.users, c.DID)
 		u.remote, s.remotes.users[c.Now] = c.Now, u
 		s.renameRemote(u, c.Name)
+	case c.Typing != "":
+		if ch := s.channels[c.Venue]; ch != nil && ch.members[u] != nil && slices.Contains(s.link.relayed, c.Venue) && ch.speaks(u) {
+			m := u.tells("TAGMSG", ch.name)
+			m.tags, m.msgid = map[string]string{irc.TypingTag: c.Typing}, federation.ChatID(c.Message).String()
+			s.spread(m, having(capTags, ch.everyone))
+		}
 	case c.Away != u.away:
 		u.away = irc.Cut(irc.Plain(c.Away), maxAwayBytes)
 		notice := u.tells("AWAY")

@@ -148,6 +148,8 @@ func failsWith(command string) capability {
 	switch command {
 	case "TAGMSG":
 		return capHandoff | capAct
+	case "BATCH":
+		return capMultiline
 	case "CHATHISTORY":
 		return capHistory
 	case "SETNAME":
