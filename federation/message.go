@@ -211,6 +211,9 @@ type Line struct {
 	Tags    map[string]string // client-only tags, by full name
 }
 
+// MaxMarkers bounds the read markers of a user of the listener for IRC clients.
+const MaxMarkers = 256
+
 // Said returns when a step was said, as all messages tell that carry it: when it first
 // came in.
 func (e Event) Said() time.Time {

@@ -160,17 +160,21 @@ func (s *Server) enrol(ctx context.Context, name string, from netip.Prefix, enro
 	if wait := enrolments.Wait(from, now); wait > 0 {
 		return "", &federation.RefusalError{Code: federation.RateLimited, RetryAfter: wait}
 	}
-	err = s.Gateway.Admit(ctx, agent.DID, now)
-	if err == nil {
-		err = s.Gateway.Meet(ctx, agent.DID, now)
-	}
-	if err == nil {
+	if err = s.admitNew(ctx, agent.DID, now); err == nil {
 		err = record.AddAgent(ctx, agent)
 	}
 	if errors.Is(err, federation.ErrTaken) {
 		err = participant.Conflict("the name " + name + " is taken; choose another one")
 	}
 	return agent.DID, err
+}
+
+// admitNew puts a new DID on record, unless too many are new.
+func (s *Server) admitNew(ctx context.Context, did federation.DID, now time.Time) error {
+	if err := s.Gateway.Admit(ctx, did, now); err != nil {
+		return err
+	}
+	return s.Gateway.Meet(ctx, did, now)
 }
 
 // agentsDeps returns the parts that the REST API for agents needs beside the ports of each link.

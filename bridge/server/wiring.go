@@ -16,6 +16,7 @@ import (
 	"baton/bridge/agents/participant"
 	"baton/bridge/agents/rest"
 	"baton/bridge/airc"
+	"baton/bridge/credential"
 	"baton/bridge/files"
 	"baton/bridge/httpd"
 	ircclient "baton/bridge/irc/client"
@@ -191,11 +192,19 @@ func (s *Server) Wiring() Wiring {
 		Record: s.Record, homes: s.homes, mode: s.modes.Mode,
 		Freeq:    freeq.Deps{Record: s.Record, Given: s.Record.Given, Rulings: s.Gateway, Fetch: s.registryClient.Get},
 		Endpoint: func() (federation.SigningKey, string, error) { return identity.OpenEndpoint(KeyFolder(s.file).Dir) },
-		Clients:  ircclient.Deps{Record: s.Record, TokenKey: s.keyring.Token(), Logins: s.logins, MaxClients: httpd.OpenFiles() / ircShare},
+		Clients:  s.clientDeps(),
 		Registry: s.registryDeps(record), Agents: s.agentsDeps(record), Participants: s.participantDeps(record), A2A: s.a2aDeps(record),
 		MACP:      s.macpDeps(record),
 		A2AAgents: a2aclient.Deps{Journals: record.Journals, Record: record, Transport: s.agentTransport, Hub: &s.a2aHub},
 		Files:     files.Deps{Record: record, Placers: s.Gateway.Links().Placers, Path: s.file.Path, Hub: &s.voiceHub},
+	}
+}
+
+// clientDeps returns the parts that the listener for IRC clients needs beside the ports of each link.
+func (s *Server) clientDeps() ircclient.Deps {
+	return ircclient.Deps{
+		Record: s.Record, TokenKey: s.keyring.Token(), Logins: s.logins, MaxClients: httpd.OpenFiles() / ircShare,
+		Enrolments: credential.NewAddresses(func() int { return int(s.registrations.Load()) }, time.Hour), Meet: s.admitNew,
 	}
 }
 

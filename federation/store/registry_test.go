@@ -24,6 +24,7 @@ func runRegistry(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Run("conversations are read without cursors", s.testConversations)
 	t.Run("lines of chat are kept once, and read by place and time", s.testLines)
 	t.Run("a password is replaced", s.testPasswords)
+	t.Run("a read marker moves forwards", s.testMarkers)
 	t.Run("a relay is queued with its message, tried and taken out", s.testRelays)
 	t.Run("the queues of registries are counted", s.testRelayBacklogs)
 	t.Run("a registry that does not answer is remembered", s.testPausedPeers)

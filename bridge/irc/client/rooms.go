@@ -130,6 +130,9 @@ func (s *server) welcome(u *user, c *channel) {
 	if c.topic != "" {
 		s.topicOf(u, c)
 	}
+	if u.caps.has(capReadMarker) {
+		s.tellMarker(u, c.name, s.markerKey(c.name))
+	}
 	s.namesOf(u, c)
 }
 

@@ -150,6 +150,10 @@ func failsWith(command string) capability {
 		return capHandoff | capAct
 	case "BATCH":
 		return capMultiline
+	case "REGISTER":
+		return capRegister
+	case "MARKREAD":
+		return capReadMarker
 	case "CHATHISTORY":
 		return capHistory
 	case "SETNAME":

@@ -35,10 +35,11 @@ type user struct {
 
 	away      string // why it is; "" while it is not
 	invisible bool
-	bot       bool                // it says that it is a program
-	channels  map[string]*channel // by venue
-	invited   map[string]bool     // venues that it may come into
-	watching  map[string]bool     // folded nicks
+	bot       bool                 // it says that it is a program
+	channels  map[string]*channel  // by venue
+	invited   map[string]bool      // venues that it may come into
+	watching  map[string]bool      // folded nicks
+	markers   map[string]time.Time // up to when it has read, see markerKey
 
 	since     time.Time // when it connected
 	heard     time.Time // when it last said anything
