@@ -193,6 +193,8 @@ type Stretch struct {
 	After  Mark // zero for the start
 	Before Mark // zero for the end
 	Newest bool // of more steps than are asked for, the newest
+	// TextOnly leaves out the lines that are no text, see [Line.IsText].
+	TextOnly bool
 }
 
 // Line is one message of the history that the listener for IRC clients keeps.
@@ -203,13 +205,16 @@ type Line struct {
 	Author DID
 	To     DID // of a private line; "" in a channel
 
-	Command string            // PRIVMSG, NOTICE or TAGMSG
+	Command string            // PRIVMSG, NOTICE, TAGMSG or TOPIC
 	Source  string            // of the message: nick!user@host
 	Text    string            // with its formatting
 	Account string            // that the author was logged in to; "" for none
 	Proved  string            // the DID that the author proved on another network; "" for none
 	Tags    map[string]string // client-only tags, by full name
 }
+
+// IsText reports whether a line is text: other ones are for clients that play back events.
+func (l Line) IsText() bool { return l.Command == "PRIVMSG" || l.Command == "NOTICE" }
 
 // MaxMarkers bounds the read markers of a user of the listener for IRC clients.
 const MaxMarkers = 256

@@ -49,7 +49,7 @@ func commands() map[string]command {
 		"TAGMSG":       {0, false, (*server).onTalk},
 		"WHO":          {0, false, (*server).onWho},
 		"WHOIS":        {1, false, (*server).onWhois},
-		"WHOWAS":       {1, false, (*server).onWhowas},
+		"WHOWAS":       {0, false, (*server).onWhowas},
 		"HELP":         {0, false, (*server).onHelp},
 		"USERHOST":     {1, false, (*server).onUserhost},
 		"ISON":         {1, false, (*server).onIson},

@@ -114,7 +114,7 @@ func (s *server) replayOnJoin(ctx context.Context, u *user, venue string, c *cha
 		return
 	}
 	b := s.bufferOf(venue, c)
-	part := federation.Stretch{Place: b.place, After: federation.Mark{At: b.since}, Before: federation.Mark{At: c.stamp(time.Now())}, Newest: true}
+	part := federation.Stretch{Place: b.place, After: federation.Mark{At: b.since}, Before: federation.Mark{At: c.stamp(time.Now())}, Newest: true, TextOnly: true}
 	var found []federation.Line
 	s.wait(ctx, u, &later{
 		do: func(ctx context.Context) {
@@ -125,9 +125,6 @@ func (s *server) replayOnJoin(ctx context.Context, u *user, venue string, c *cha
 		},
 		note: func() {
 			for _, l := range found {
-				if l.Command == "TAGMSG" {
-					continue
-				}
 				m := s.retoldLine(l, c.name)
 				if !u.caps.has(capTime) && m.command == "PRIVMSG" {
 					m.params[1] = timed(m.params[1], m.at)

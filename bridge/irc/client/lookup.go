@@ -158,7 +158,7 @@ func (s *server) recall(ctx context.Context, q inquiry) ([]spoken, error) {
 }
 
 // stretch reads a part of the past of a place, and nothing of what was there before. A client that
-// plays back no events gets no tags without text.
+// plays back no events gets only text.
 func (s *server) stretch(ctx context.Context, q inquiry, part stretch, limit int) ([]spoken, error) {
 	begin := federation.Mark{At: q.buffer.since}
 	for _, after := range []*federation.Mark{&part.after.step, &part.after.line} {
@@ -170,7 +170,7 @@ func (s *server) stretch(ctx context.Context, q inquiry, part stretch, limit int
 	if err != nil {
 		return nil, err
 	}
-	lines, err := s.link.deps.Record.Lines(ctx, federation.Stretch{Place: q.buffer.place, After: part.after.line, Before: part.before.line, Newest: part.newest}, limit)
+	lines, err := s.link.deps.Record.Lines(ctx, federation.Stretch{Place: q.buffer.place, After: part.after.line, Before: part.before.line, Newest: part.newest, TextOnly: !q.caps.has(capPlayback)}, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +179,7 @@ func (s *server) stretch(ctx context.Context, q inquiry, part stretch, limit int
 		found = append(found, spoken{step: &steps[i]})
 	}
 	for i := range lines {
-		if lines[i].Command != "TAGMSG" || q.caps.has(capPlayback) && q.caps.has(capTags) {
+		if lines[i].Command != "TAGMSG" || q.caps.has(capTags) {
 			found = append(found, spoken{line: &lines[i]})
 		}
 	}

@@ -421,6 +421,7 @@ CREATE TABLE line (
     id        TEXT    NOT NULL,    -- of the message
     author    TEXT    NOT NULL,    -- DID
     recipient TEXT,                -- DID, of a private line; NULL in a channel
+    event     INTEGER NOT NULL,    -- 0 for text, 1 for a reaction, a change of topic and the like
     body      TEXT    NOT NULL,    -- JSON of the members that no other column has
     UNIQUE (place, id)
 ) STRICT;

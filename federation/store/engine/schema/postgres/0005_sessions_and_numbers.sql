@@ -398,6 +398,7 @@ CREATE TABLE line (
     id        text COLLATE "C" NOT NULL,
     author    text COLLATE "C" NOT NULL,
     recipient text COLLATE "C",
+    event     bigint NOT NULL,
     body      text COLLATE "C" NOT NULL,
     UNIQUE (place, id)
 );
