@@ -87,6 +87,9 @@ const Formatted = "formatted"
 // [ChatID].
 const Reply = "reply"
 
+// Away is the field of channel text whose author is away: the reason.
+const Away = "away"
+
 // Unkept is the field of text that enters no history: its link has history = false.
 const Unkept = "unkept"
 

@@ -32,6 +32,7 @@ type Chat struct {
 	Formatting bool
 	// History is whether the line may be kept in a history.
 	History bool
+	Away    string // why the author is away; "" while it is not
 
 	Arrival federation.Arrival // names the network, the link, the nick and the message
 }
@@ -67,6 +68,9 @@ func Relay(ctx context.Context, p bridge.Ports, c Chat) error {
 	for i, part := range SplitFormatted(text, federation.MaxChatBytes) {
 		line.ID = federation.ChatID(partID(c.Arrival.MessageID, i))
 		line.Body, line.Fields = written(part, manner, c.Formatting, c.History)
+		if c.Away != "" {
+			line.Fields[federation.Away] = c.Away
+		}
 		if c.Refs.Reply != "" && len(c.Refs.Reply) <= maxMessageIDBytes {
 			line.Fields[federation.Reply] = federation.ChatID(c.Refs.Reply).String()
 		}

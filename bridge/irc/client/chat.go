@@ -47,7 +47,7 @@ func (s *server) toLinks(ctx context.Context, u *user, venue string, m message, 
 		text = m.params[1]
 	}
 	line := &chatLine{filed: make(chan error, 1), kept: kept, chat: irc.Chat{
-		From: u.account, Venue: venue, Command: m.command, Text: text, Line: evidence(m), Refs: irc.RefsIn(m.tags), Formatting: s.link.cfg.Formatting, History: s.link.cfg.History,
+		From: u.account, Venue: venue, Command: m.command, Text: text, Away: u.away, Line: evidence(m), Refs: irc.RefsIn(m.tags), Formatting: s.link.cfg.Formatting, History: s.link.cfg.History,
 		Arrival: federation.Arrival{Network: network, Link: s.link.Name(), Name: u.nick, User: u.ident, MessageID: m.msgid, Received: m.at},
 	}}
 	select {
@@ -137,7 +137,9 @@ func (s *server) showChat(t federation.Text, m message, known bool) {
 		return
 	}
 	if len(s.accounts[t.Author]) == 0 {
-		s.seat(s.remote(t.Author, t.Arrival.Name), t.Venue, c)
+		u := s.remote(t.Author, t.Arrival.Name)
+		s.seat(u, t.Venue, c)
+		s.setAway(u, t.Fields[federation.Away])
 	}
 	readers := iter.Seq[*user](c.everyone)
 	if m.command == "TAGMSG" {

@@ -243,9 +243,13 @@ func (s *server) locate(ctx context.Context, place federation.Place, r reference
 
 // tellPast sends the answer to an inquiry.
 func (s *server) tellPast(u *user, past []told, q inquiry) {
+	correspondent := q.buffer.name // the client may have written the nick in another case
+	if known := s.nicks[fold(correspondent)]; known != nil {
+		correspondent = known.nick
+	}
 	s.batch(u, []string{"chathistory", q.buffer.name}, func(ref string) {
 		for _, each := range past {
-			target, author := q.buffer.name, each.event.Actor()
+			target, author := correspondent, each.event.Actor()
 			if each.text != nil {
 				author = each.text.Author
 			}
@@ -313,7 +317,7 @@ func (s *server) heardOf(ctx context.Context, q inquiry, rooms []buffer) ([]hear
 		if len(last) == 0 {
 			continue
 		}
-		if at := last[0].at(); at.After(from) && at.Before(to) {
+		if at := last[0].at().Truncate(timePrecision); at.After(from) && at.Before(to) {
 			h := heard{name: each.name, other: each.other, at: at}
 			if line := last[0].line; line != nil && line.Author == each.other {
 				h.nick, _, _ = strings.Cut(line.Source, "!")

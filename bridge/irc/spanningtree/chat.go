@@ -63,7 +63,7 @@ func (s *session) onTags(ctx context.Context, m ircmsg.Message, from *user) {
 func (s *session) enterChat(m ircmsg.Message, from *user, here, text string) {
 	_, messageID := m.GetTag("msgid")
 	s.enter(&inbound{user: m.Source, account: from.account, chat: &irc.Chat{
-		From: from.signer, Venue: here, Command: m.Command, Text: text, Line: s.reading, Refs: irc.RefsIn(m.AllTags()), Formatting: s.link.cfg.Formatting, History: s.link.cfg.History,
+		From: from.signer, Venue: here, Command: m.Command, Text: text, Away: from.away, Line: s.reading, Refs: irc.RefsIn(m.AllTags()), Formatting: s.link.cfg.Formatting, History: s.link.cfg.History,
 		Arrival: federation.Arrival{
 			Network: network, Link: s.link.cfg.Name, Name: from.nick, User: from.ident, MessageID: messageID, Received: time.Now(),
 		},

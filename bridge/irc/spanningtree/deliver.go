@@ -273,6 +273,9 @@ func (s *session) deliver(ctx context.Context, r *row) {
 		return
 	}
 	from := s.speaker(r.from, r.name, r.venue)
+	if r.chat != nil {
+		s.showAway(from, r.chat.Fields[federation.Away])
+	}
 	if len(targets) > 0 {
 		err := s.barred(from, r)
 		if err != nil && r.named != nil && s.barred(s.link.roster.Self, r) == nil {

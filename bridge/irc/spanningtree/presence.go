@@ -64,9 +64,17 @@ func (s *session) follow(c bridge.PresenceChange) {
 	case c.Typing != "":
 		s.showTyping(c)
 	default:
-		if p := r.Of(c.DID); p != nil && p.here {
-			s.put(":%s AWAY%s", p.uuid, awayParams(c.Away))
+		if p := r.Of(c.DID); p != nil {
+			s.showAway(p, c.Away)
 		}
+	}
+}
+
+// showAway writes that a user of ours is away, or back.
+func (s *session) showAway(p *pseudo, why string) {
+	if p.here && p.away != why {
+		p.away = why
+		s.put(":%s AWAY%s", p.uuid, awayParams(why))
 	}
 }
 
