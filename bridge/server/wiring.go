@@ -73,8 +73,13 @@ func (s *Server) newGateway() *Gateway {
 		Home: s.homeID(), Record: s.bound(), Owners: s.owners(), Outboxes: s.Record, Peers: HomeLinks{Links: links},
 		Documents: identity.MailboxDocuments{Directory: s.directory.Load, Client: s.client}, LoggedInto: links.loggedInto, Routed: links.Routed, Log: s.log,
 	})
+	var publish func(topic string, message []byte)
+	if shared(s.file) {
+		publish = s.relay.Publish
+	}
 	return NewGateway(Deps{
-		Record: s.bound(), Links: links, Locator: s.locator, Clock: s.clock, PublicURL: strings.TrimSuffix(s.publicURL, "/"),
+		Publish: publish,
+		Record:  s.bound(), Links: links, Locator: s.locator, Clock: s.clock, PublicURL: strings.TrimSuffix(s.publicURL, "/"),
 		Keys: &s.keyLookups, Addresses: s.writes, DIDs: s.rates, Strangers: s.strangers,
 		Owners: s.owners(), Kept: s.keyring.Kept, Wakes: s.relay, Metrics: s.counters, Tracer: s.tracer(), Log: s.log,
 	})
