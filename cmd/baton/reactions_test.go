@@ -70,7 +70,7 @@ func TestReactionsNameTheMessageByItsIDInEachPlaceAndWaitForALink(t *testing.T) 
 		b.reads(t, place, "the end")
 	}
 	own := []string{"zoe 👍 " + question, "zoe 👎 unknown"}
-	for place, c := range map[string]struct{ got, want []string }{ // those of two links in any order
+	for place, c := range map[string]struct{ got, want []string }{ // reactions of two links come in any order
 		"client": {tagged(b.zoe.Received(), reactTag), append(own, "alice 🎉 "+question, "finn 🚀 "+question)},
 		"lab":    {tagged(b.lab.Received(), reactTag), []string{"zoe 👍 1LA~question", "finn 🚀 1LA~question"}},
 		"undone": {tagged(b.lab.Received(), unreactTag), []string{"zoe 👍 1LA~question"}},
@@ -104,7 +104,7 @@ func TestTypingIsShownForUsersThatSpokeAndIsNeverKept(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	typing("active") // nobody there knows her
+	typing("active") // lab has no user for her yet
 	if err := b.zoe.Send(nil, "PRIVMSG", channel, "hello"); err != nil {
 		t.Fatal(err)
 	}

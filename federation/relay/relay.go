@@ -277,7 +277,7 @@ func (r *Relay) Publish(topic string, message []byte) {
 	}
 }
 
-// Receive calls take for each message about a topic, those of this replica included, until ctx ends.
+// Receive calls take for each message about a topic, also from this replica, until ctx ends.
 func (r *Relay) Receive(ctx context.Context, topic string, take func(message []byte)) {
 	if r == nil || r.conn == nil {
 		return
