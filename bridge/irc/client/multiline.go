@@ -139,11 +139,14 @@ func (m message) block(c capability, label string, now time.Time) []byte {
 	var all []byte
 	if !c.has(capMultiline) || !c.has(capBatch) {
 		for _, p := range pieces {
-			if p.text != "" {
-				m.params = []string{m.params[0], p.text}
-				all = append(all, m.line(c, label, now)...)
-				m.msgid, label = "", ""
+			if p.text == "" {
+				continue
 			}
+			line := m
+			if line.params = []string{m.params[0], p.text}; len(all) > 0 {
+				line.msgid, label = "", ""
+			}
+			all = append(all, line.line(c, label, now)...)
 		}
 		return all
 	}

@@ -17,10 +17,14 @@ func (s *Participants) KeepMarker(ctx context.Context, did federation.DID, targe
 			query string
 			args  []any
 		}{
-			{`INSERT INTO marker (did, target, at) VALUES (?, ?, ?) ON CONFLICT (did, target) DO UPDATE SET at = excluded.at WHERE marker.at < excluded.at`,
-				[]any{did, target, engine.Stamp(at)}},
-			{`DELETE FROM marker WHERE did = ?1 AND target <> ?2 AND target NOT IN (SELECT target FROM marker WHERE did = ?1 ORDER BY at DESC, target LIMIT 0 + ?3)`,
-				[]any{did, target, federation.MaxMarkers}},
+			{
+				`INSERT INTO marker (did, target, at) VALUES (?, ?, ?) ON CONFLICT (did, target) DO UPDATE SET at = excluded.at WHERE marker.at < excluded.at`,
+				[]any{did, target, engine.Stamp(at)},
+			},
+			{
+				`DELETE FROM marker WHERE did = ?1 AND target <> ?2 AND target NOT IN (SELECT target FROM marker WHERE did = ?1 ORDER BY at DESC, target LIMIT 0 + ?3)`,
+				[]any{did, target, federation.MaxMarkers},
+			},
 		} {
 			if _, err := q.Exec(ctx, change.query, change.args...); err != nil {
 				return 0, err
