@@ -114,6 +114,11 @@ type PresenceChange struct {
 	Name string
 	Now  federation.DID
 	Away string // why it is away; "" while it is not
+
+	// Typing is "active", "paused" or "done" for a user that writes, or stopped, in the channel
+	// Venue of this federation; "" for any other change. Message is the ID of the message that
+	// states it, the same one on each network.
+	Typing, Venue, Message string
 }
 
 // Replayer is a [Placer] that delivers the inboxes of its users, and reads from them how far

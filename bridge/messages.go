@@ -12,8 +12,9 @@ import (
 // Messages carries private text between participants, and text between channels. A message is not a step. Its methods
 // block on the record; their other errors wrap [*federation.UnavailableError].
 type Messages interface {
-	// Say files a message, of which the caller sets ID (zero for a new one), Author, To, Body, About
-	// and Arrival. The Place of the Arrival is that of a [Recipient]. When Say returns nil the message
+	// Say files a message, of which the caller sets ID (zero for a new one), Author, To, Body, About,
+	// Fields and Arrival. The field [federation.Reply] is a message ID as the author knows it. The
+	// Place of the Arrival is that of a [Recipient]. When Say returns nil the message
 	// is on disk. A repeated message, with the ID of an earlier one, is answered as that and changes
 	// nothing. The error is a [*federation.RefusalError] for a refused message, and wraps
 	// [federation.ErrNotFound] if no link reaches the recipient.
@@ -49,7 +50,7 @@ type Messages interface {
 	// of the step that it brought, or the one that it names. It returns
 	// [federation.ErrNotFound] if there is none.
 	Answered(ctx context.Context, messageID string) (federation.HandoffID, error)
-	// ShownAs returns the message ID that channel text with an ID, of [federation.ChatID], has on a
+	// ShownAs returns the message ID that text with the ID of a field [federation.Reply] has on a
 	// link. It returns [federation.ErrNotFound] if no such text is on record.
 	ShownAs(ctx context.Context, link, id string) (messageID string, err error)
 	// About returns the text that names a handoff, oldest first.

@@ -62,14 +62,16 @@ func TextOf(row Event) *Text {
 	}
 }
 
-// Manner is the field of channel text that was no plain line. Its values are [Action] and
-// [NoticeText].
+// Manner is the field of channel text that was no plain line. Its values are [Action],
+// [NoticeText], [React] and [Unreact].
 const Manner = "manner"
 
 // The manners of channel text.
 const (
-	Action     = "action" // what the author does, as in "/me waves"
-	NoticeText = "notice" // text that asks for no answer
+	Action     = "action"  // what the author does, as in "/me waves"
+	NoticeText = "notice"  // text that asks for no answer
+	React      = "react"   // the body is an emoji for the message in [Reply]
+	Unreact    = "unreact" // takes such an emoji back
 )
 
 // Holder is the field of a message to a connected recipient without a DID: the key by which its link
@@ -81,8 +83,12 @@ const Holder = "holder"
 // formatting codes of IRC. A network without them shows the body.
 const Formatted = "formatted"
 
-// Reply is the field of channel text that answers a message: the [ChatID] of that message.
+// Reply is the field of text that answers a message: the ID of that message, in a channel its
+// [ChatID].
 const Reply = "reply"
+
+// Away is the field of channel text whose author is away: the reason.
+const Away = "away"
 
 // Unkept is the field of text that enters no history: its link has history = false.
 const Unkept = "unkept"
@@ -190,6 +196,8 @@ type Stretch struct {
 	After  Mark // zero for the start
 	Before Mark // zero for the end
 	Newest bool // of more steps than are asked for, the newest
+	// TextOnly leaves out the lines that are no text, see [Line.IsText].
+	TextOnly bool
 }
 
 // Line is one message of the history that the listener for IRC clients keeps.
@@ -200,13 +208,19 @@ type Line struct {
 	Author DID
 	To     DID // of a private line; "" in a channel
 
-	Command string            // PRIVMSG, NOTICE or TAGMSG
+	Command string            // PRIVMSG, NOTICE, TAGMSG or TOPIC
 	Source  string            // of the message: nick!user@host
 	Text    string            // with its formatting
 	Account string            // that the author was logged in to; "" for none
 	Proved  string            // the DID that the author proved on another network; "" for none
 	Tags    map[string]string // client-only tags, by full name
 }
+
+// IsText reports whether a line is text: other ones are for clients that play back events.
+func (l Line) IsText() bool { return l.Command == "PRIVMSG" || l.Command == "NOTICE" }
+
+// MaxMarkers bounds the read markers of a user of the listener for IRC clients.
+const MaxMarkers = 256
 
 // Said returns when a step was said, as all messages tell that carry it: when it first
 // came in.

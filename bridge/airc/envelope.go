@@ -107,10 +107,10 @@ type outgoing struct {
 	Payload   any    `json:"payload,omitempty"`
 
 	Evidence *proofOfText `json:"evidence,omitempty"` // of text from another network
+	ReplyTo  string       `json:"reply_to,omitempty"` // the id of the message that it answers
 
 	// Of messages that came with a token and without a signature of their sender.
 
-	ReplyTo   string  `json:"reply_to,omitempty"`
 	Assurance string  `json:"assurance,omitempty"` // what the registry vouches for them by
 	Scheme    scheme  `json:"sig,omitempty"`       // how the request was signed, for the record
 	Origin    *origin `json:"origin,omitempty"`    // of a message from another registry

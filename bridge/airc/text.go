@@ -38,10 +38,17 @@ func (l *Link) postText(ctx context.Context, d *delivery) (answer, error) {
 	if !ok || d.body == "" {
 		return answer{}, errNoText()
 	}
-	if about.IsZero() {
-		var err error
-		if about, err = l.answered(ctx, d, cmp.Or(replyTo, d.replyTo)); err != nil {
-			return answer{}, err
+	replyTo, err := l.answers(ctx, d, cmp.Or(replyTo, d.replyTo))
+	if err != nil {
+		return answer{}, err
+	}
+	var fields map[string]string
+	if replyTo != "" {
+		fields = map[string]string{federation.Reply: replyTo}
+	}
+	if about.IsZero() && replyTo != "" {
+		if about, err = l.deps.Messages.Answered(ctx, replyTo); err != nil && !errors.Is(err, federation.ErrNotFound) {
+			return answer{}, fmt.Errorf("look up message: %w", err)
 		}
 	}
 	id, err := textID(d)
@@ -52,7 +59,7 @@ func (l *Link) postText(ctx context.Context, d *delivery) (answer, error) {
 	at := arrivalOf(d)
 	at.Place = d.recipient.place
 	said, err := l.deps.Messages.Say(ctx, federation.Text{
-		ID: id, Author: d.sender.DID, To: d.recipient.did(), Body: d.body, About: about, Arrival: at,
+		ID: id, Author: d.sender.DID, To: d.recipient.did(), Body: d.body, Fields: fields, About: about, Arrival: at,
 	}, signing.Original{Network: wire.Network, Received: d.received, Document: string(d.raw), KeyID: d.key.ID, Key: d.key.Public})
 	if err != nil {
 		return answer{}, unreached(fmt.Errorf("say to %s: %w", d.recipient.handle, err))
@@ -80,23 +87,22 @@ func unreached(err error) error {
 	return err
 }
 
-// answered returns the handoff that the message is about which some text answers: the message as
-// its sender knows it. The zero ID is none.
-func (l *Link) answered(ctx context.Context, d *delivery, replyTo string) (id federation.HandoffID, err error) {
+// answers returns the ID on record of the message that some text answers, which its sender names as it
+// knows the message; "" for none.
+func (l *Link) answers(ctx context.Context, d *delivery, replyTo string) (id string, err error) {
 	if replyTo == "" {
-		return id, nil
+		return "", nil
 	}
 	m, err := l.deps.Record.Named(ctx, d.from, replyTo)
-	if err == nil && !m.Event.IsZero() {
-		replyTo = m.Event.String()
+	switch {
+	case errors.Is(err, federation.ErrNotFound):
+		return replyTo, nil
+	case err != nil:
+		return "", fmt.Errorf("look up message: %w", err)
+	case !m.Event.IsZero():
+		return m.Event.String(), nil
 	}
-	if err == nil || errors.Is(err, federation.ErrNotFound) {
-		id, err = l.deps.Messages.Answered(ctx, replyTo)
-	}
-	if err != nil && !errors.Is(err, federation.ErrNotFound) {
-		return id, fmt.Errorf("look up message: %w", err)
-	}
-	return id, nil
+	return replyTo, nil
 }
 
 // arrivalOf returns how text arrived, with the ID that its sender knows it by.
@@ -177,12 +183,33 @@ func (l *Link) remoteText(ctx context.Context, t federation.Text, from, to strin
 // sealText returns the text of a participant of another network as an agent reads it, signed by
 // the registry.
 func (l *Link) sealText(ctx context.Context, t federation.Text, from, to string, now time.Time) (agents.Message, error) {
+	replyTo, err := l.answeredAs(ctx, t)
+	if err != nil {
+		return agents.Message{}, err
+	}
 	m, err := l.seal(ctx, outgoing{
-		From: from, To: to, Body: t.Body, Payload: orNone(mention(t)),
+		From: from, To: to, Body: t.Body, Payload: orNone(mention(t)), ReplyTo: replyTo,
 		Evidence: &proofOfText{URL: t.Evidence.URL, SHA256: hex.EncodeToString(t.Evidence.Digest[:])},
 	}, now)
 	m.Event, m.Handoff = t.ID, t.Order
 	return m, err
+}
+
+// answeredAs returns the ID of the message that a text answers, if an agent of this registry wrote
+// that message; else "".
+func (l *Link) answeredAs(ctx context.Context, t federation.Text) (string, error) {
+	reply := t.Fields[federation.Reply]
+	if reply == "" {
+		return "", nil
+	}
+	id, err := l.deps.Messages.ShownAs(ctx, l.Name(), reply)
+	if errors.Is(err, federation.ErrNotFound) || id == reply {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("look up message %s: %w", reply, err)
+	}
+	return id, nil
 }
 
 // proofOfText is where the original behind a message is.

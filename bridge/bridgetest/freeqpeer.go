@@ -341,6 +341,12 @@ func (f *Freeq) step(m map[string]any, routed bool) {
 	for name, value := range raw {
 		tags[name], _ = value.(string)
 	}
+	if !routed && (tags["+draft/react"] != "" || tags["+draft/unreact"] != "") {
+		if text(m, "account") != "" {
+			f.odd("a reaction of an account without its signature: %v", m)
+		}
+		return
+	}
 	venue := f.venue(text(m, "target"), tags)
 	document, err := actDocument(tags, venue)
 	if err != nil {

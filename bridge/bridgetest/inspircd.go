@@ -185,6 +185,12 @@ func (d *InspIRCd) Stop() {
 	}
 }
 
+// Freeze stops the server without closing its connections, until Thaw or Stop.
+func (d *InspIRCd) Freeze() error { return d.cmd.Process.Signal(syscall.SIGSTOP) }
+
+// Thaw lets a frozen server go on.
+func (d *InspIRCd) Thaw() error { return d.cmd.Process.Signal(syscall.SIGCONT) }
+
 // Restart ends the server and starts it again with the same addresses.
 func (d *InspIRCd) Restart(ctx context.Context) error {
 	d.Stop()

@@ -14,6 +14,9 @@ import (
 	"baton/translate"
 )
 
+// maxReactionBytes bounds the emoji of a reaction: the longest ones, of families, have some 40.
+const maxReactionBytes = 64
+
 // maxMessageIDBytes bounds the message ID of a line: servers use some 30 bytes.
 const maxMessageIDBytes = 256
 
@@ -21,7 +24,7 @@ const maxMessageIDBytes = 256
 type Chat struct {
 	From    federation.DID // "" for a user that has proved none
 	Venue   string         // as this federation calls the channel
-	Command string         // PRIVMSG or NOTICE
+	Command string         // PRIVMSG or NOTICE, or TAGMSG for a reaction
 	Text    string
 	Line    string // the message as it came: the evidence
 	Refs    Refs
@@ -29,6 +32,7 @@ type Chat struct {
 	Formatting bool
 	// History is whether the line may be kept in a history.
 	History bool
+	Away    string // why the author is away; "" while it is not
 
 	Arrival federation.Arrival // names the network, the link, the nick and the message
 }
@@ -40,9 +44,12 @@ var ErrNoMessageID = errors.New("irc: the line has no message ID: its server mus
 // Relay files what a user said for other links, in parts that each network shows as one line.
 // The error is that of [bridge.Messages], or [ErrNoMessageID]. A CTCP message other than an
 // action is no text, and is not filed. Neither is the line for people beside a step, which another
-// gateway wrote.
+// gateway wrote, nor a message without text that is no reaction.
 func Relay(ctx context.Context, p bridge.Ports, c Chat) error {
 	text, manner := manner(c.Command, c.Text)
+	if c.Command == "TAGMSG" {
+		text, manner = c.Refs.reaction()
+	}
 	switch {
 	case text == "" || p.Messages == nil, strings.HasSuffix(c.Arrival.MessageID, LineSuffix):
 		return nil
@@ -61,10 +68,10 @@ func Relay(ctx context.Context, p bridge.Ports, c Chat) error {
 	for i, part := range SplitFormatted(text, federation.MaxChatBytes) {
 		line.ID = federation.ChatID(partID(c.Arrival.MessageID, i))
 		line.Body, line.Fields = written(part, manner, c.Formatting, c.History)
+		if c.Away != "" {
+			line.Fields[federation.Away] = c.Away
+		}
 		if c.Refs.Reply != "" && len(c.Refs.Reply) <= maxMessageIDBytes {
-			if line.Fields == nil {
-				line.Fields = map[string]string{}
-			}
 			line.Fields[federation.Reply] = federation.ChatID(c.Refs.Reply).String()
 		}
 		err := p.Messages.Relay(ctx, line, originalOf(c.Arrival, c.Line))
@@ -74,6 +81,25 @@ func Relay(ctx context.Context, p bridge.Ports, c Chat) error {
 		refused = errors.Join(refused, err)
 	}
 	return refused
+}
+
+// reaction returns the emoji of a reaction, and its manner; "" if there is none.
+func (r Refs) reaction() (emoji, manner string) {
+	emoji, manner = Plain(r.React), federation.React
+	if r.React == "" {
+		emoji, manner = Plain(r.Unreact), federation.Unreact
+	}
+	if r.Reply == "" || len(emoji) > maxReactionBytes {
+		return "", ""
+	}
+	return emoji, manner
+}
+
+// IsReaction reports whether channel text is a reaction. A link shows it with [TextRefs], if it has the
+// message that the reaction is for, and else not at all.
+func IsReaction(t federation.Text) bool {
+	how := t.Fields[federation.Manner]
+	return how == federation.React || how == federation.Unreact
 }
 
 // originalOf returns a line of a user as evidence.
@@ -100,9 +126,6 @@ func written(text, manner string, formatting, history bool) (body string, fields
 	}
 	if !history {
 		fields[federation.Unkept] = "1"
-	}
-	if len(fields) == 0 {
-		return body, nil
 	}
 	return body, fields
 }
@@ -250,6 +273,9 @@ func Say(ctx context.Context, p bridge.Ports, w Words, name string) (waits strin
 	}
 	w.Arrival.Place = w.At
 	body, fields := written(text, "", w.Formatting, w.History)
+	if w.Refs.Reply != "" && len(w.Refs.Reply) <= maxMessageIDBytes {
+		fields[federation.Reply] = w.Refs.Reply // the gateway puts the ID of that message in its place
+	}
 	said, err := p.Messages.Say(ctx, federation.Text{Author: w.From, To: w.To, Body: body, Fields: fields, About: about, Arrival: w.Arrival}, originalOf(w.Arrival, w.Line))
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
@@ -288,7 +314,8 @@ func TextTags(t federation.Text, line int) map[string]string {
 	return tags
 }
 
-// TextRefs returns the tags that name what a message is about, and the message that it answers.
+// TextRefs returns the tags that name what a message is about, the message that it answers, and its
+// reaction to that.
 func TextRefs(t federation.Text) map[string]string {
 	tags := map[string]string{}
 	if !t.About.IsZero() {
@@ -296,6 +323,12 @@ func TextRefs(t federation.Text) map[string]string {
 	}
 	if t.Answers != "" {
 		tags[draftReplyTag] = t.Answers
+	}
+	switch t.Fields[federation.Manner] {
+	case federation.React:
+		tags[reactTag] = t.Body
+	case federation.Unreact:
+		tags[unreactTag] = t.Body
 	}
 	return tags
 }

@@ -153,11 +153,37 @@ const (
 	draftReplyTag = "+draft/reply"
 )
 
+// The tags of a message without text that adds an emoji to the message it answers, and that removes
+// one.
+//
+// spec: ircv3 react (draft)
+const (
+	reactTag   = "+draft/react"
+	unreactTag = "+draft/unreact"
+)
+
+// TypingTag has the state of a user that writes.
+//
+// spec: ircv3 typing
+const TypingTag = "+typing"
+
+// Typing returns the state in the tags of a message without text, "" for none.
+func Typing(tags map[string]string) string {
+	switch state := tags[TypingTag]; state {
+	case "active", "paused", "done":
+		return state
+	}
+	return ""
+}
+
 // Refs is what a message says about which handoff it is about.
 type Refs struct {
 	Handoff string // of the tag [RefTag]; may be empty, or anything
 	Reply   string // the ID of the message that it answers; likewise
 	Step    string // the ID of the step that has Reply as the ID of its line, if Reply is one
+
+	React   string // the emoji that a message without text adds to the message in Reply; may be anything
+	Unreact string // likewise for one that it removes
 }
 
 // RefsIn reads the tags of a message.
@@ -166,10 +192,10 @@ func RefsIn(tags map[string]string) Refs {
 	if reply == "" {
 		reply = tags[draftReplyTag]
 	}
-	return Refs{Handoff: tags[RefTag], Reply: reply}
+	return Refs{Handoff: tags[RefTag], Reply: reply, React: tags[reactTag], Unreact: tags[unreactTag]}
 }
 
-// Answering returns text of a channel for a link, with the ID that the answered message has there.
+// Answering returns text for a link, with the ID that the answered message has there.
 func Answering(ctx context.Context, p bridge.Ports, link string, t federation.Text) (federation.Text, error) {
 	reply := t.Fields[federation.Reply]
 	if reply == "" {

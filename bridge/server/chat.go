@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/irc"
 	"baton/federation"
 	"baton/federation/signing"
 )
@@ -39,6 +40,24 @@ func (f *fullQueues) note(link string, order federation.HandoffID, full bool) bo
 	}
 	_, was := f.m.LoadOrStore(key, true)
 	return !was
+}
+
+// maxTyped bounds the typing notifications that are remembered: more than the users of two networks
+// send while one of them travels.
+const maxTyped = 1024
+
+// typed has the message IDs of the last typing notifications. It may be used concurrently.
+type typed struct {
+	mu  sync.Mutex
+	ids irc.Recent
+}
+
+// add adds a message ID, and reports whether it is new.
+func (t *typed) add(messageID string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ids.Most = maxTyped
+	return t.ids.Add(federation.ChatID(messageID).String())
 }
 
 // Relay implements [bridge.Messages].

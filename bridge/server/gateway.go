@@ -1,6 +1,7 @@
 package server
 
 import (
+	"crypto/rand"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -41,9 +42,11 @@ type Deps struct {
 	// PublicURL is where the gateway serves the originals behind messages.
 	PublicURL string
 	Wakes     bridge.Wakes
-	Metrics   *bridge.Metrics
-	Tracer    bridge.Tracer // nil records no traces
-	Log       *slog.Logger
+	// Publish sends a message about a topic to all replicas of the home; nil if there is one.
+	Publish func(topic string, message []byte)
+	Metrics *bridge.Metrics
+	Tracer  bridge.Tracer // nil records no traces
+	Log     *slog.Logger
 }
 
 // Gateway is a running gateway.
@@ -57,6 +60,8 @@ type Gateway struct {
 	senders      Senders
 	growth       *growthWatch
 	full         fullQueues // of channel text
+	typed        typed
+	replica      string // distinguishes this process from the other replicas of the home
 
 	// settling is held while steps that wait for other homes are settled: no sender is told
 	// twice.
@@ -72,7 +77,7 @@ var _ bridge.Gateway = (*Gateway)(nil)
 
 // NewGateway returns a gateway. Call [Gateway.Configure] before anything else.
 func NewGateway(deps Deps) *Gateway {
-	g := &Gateway{deps: deps, participants: participants{deps.Record}, links: deps.Links, growth: newGrowthWatch()}
+	g := &Gateway{deps: deps, participants: participants{deps.Record}, links: deps.Links, growth: newGrowthWatch(), replica: rand.Text()}
 	g.deferral = home.NewDeferral(home.DeferralConfig{
 		Record: deps.Record, Seek: g.seekKey, Blocked: g.refuseBlocked, Ended: g.deferralEnded, Confirmed: deps.Clock.Now,
 	})

@@ -69,6 +69,9 @@ func (g *Gateway) say(ctx context.Context, t *federation.Text, original signing.
 			return said, err
 		}
 	}
+	if err := g.answer(ctx, t); err != nil {
+		return said, err
+	}
 	if shown, err := g.mayMention(ctx, *t); err != nil {
 		return said, err
 	} else if !shown && t.Arrival.ReadsInbox { // the author named it without having access
@@ -133,6 +136,24 @@ func setField(t *federation.Text, name, value string) {
 		t.Fields = map[string]string{}
 	}
 	t.Fields[name] = value
+}
+
+// answer replaces the message ID that a message answers, as its author knows it, by the ID of that
+// message. It drops the ID of a message of other people.
+func (g *Gateway) answer(ctx context.Context, t *federation.Text) error {
+	reply := t.Fields[federation.Reply]
+	if reply == "" {
+		return nil
+	}
+	found, err := g.deps.Record.WithMessageID(ctx, reply)
+	if errors.Is(err, federation.ErrNotFound) || err == nil && (found.Text == nil || found.Text.Venue != t.Venue) {
+		delete(t.Fields, federation.Reply)
+		return nil
+	}
+	if err == nil {
+		t.Fields[federation.Reply] = found.Text.ID.String()
+	}
+	return err
 }
 
 // saidBefore returns the answer to a message filed before, and notes again the things that its first
@@ -317,7 +338,7 @@ func (g *Gateway) ShownAs(ctx context.Context, link, id string) (messageID strin
 	switch {
 	case err != nil:
 		return "", err
-	case found.Text == nil || !found.Text.InChannel():
+	case found.Text == nil:
 		return "", federation.ErrNotFound
 	case found.Text.Arrival.Link == link:
 		return found.Text.Arrival.MessageID, nil

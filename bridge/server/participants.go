@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"crypto/ed25519"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -160,17 +161,21 @@ func (s *Server) enrol(ctx context.Context, name string, from netip.Prefix, enro
 	if wait := enrolments.Wait(from, now); wait > 0 {
 		return "", &federation.RefusalError{Code: federation.RateLimited, RetryAfter: wait}
 	}
-	err = s.Gateway.Admit(ctx, agent.DID, now)
-	if err == nil {
-		err = s.Gateway.Meet(ctx, agent.DID, now)
-	}
-	if err == nil {
+	if err = s.admitNew(ctx, agent.DID, now); err == nil {
 		err = record.AddAgent(ctx, agent)
 	}
 	if errors.Is(err, federation.ErrTaken) {
 		err = participant.Conflict("the name " + name + " is taken; choose another one")
 	}
 	return agent.DID, err
+}
+
+// admitNew puts a new DID on record, unless too many are new.
+func (s *Server) admitNew(ctx context.Context, did federation.DID, now time.Time) error {
+	if err := s.Gateway.Admit(ctx, did, now); err != nil {
+		return err
+	}
+	return s.Gateway.Meet(ctx, did, now)
 }
 
 // agentsDeps returns the parts that the REST API for agents needs beside the ports of each link.
@@ -266,9 +271,43 @@ func (g *Gateway) Left(ctx context.Context, did federation.DID) bool {
 
 // Changed implements [bridge.Presence].
 func (g *Gateway) Changed(ctx context.Context, c bridge.PresenceChange) {
+	if c.Typing != "" && !g.typed.add(c.Message) {
+		return // it comes back over another gateway that links the same networks
+	}
+	g.showChange(ctx, c)
+	if g.deps.Publish == nil {
+		return
+	}
+	if message, err := json.Marshal(replicaChange{g.replica, c}); err == nil { // it has only strings
+		g.deps.Publish(presenceTopic, message)
+	}
+}
+
+// showChange shows a change of a user of one link on the others of this replica.
+func (g *Gateway) showChange(ctx context.Context, c bridge.PresenceChange) {
 	for link := range able[bridge.PresenceLink](g.links) {
 		if link.Name() != c.Link {
 			link.Follow(ctx, c)
 		}
 	}
+}
+
+// presenceTopic is the topic of changes of users between the replicas of a home.
+const presenceTopic = "presence"
+
+// replicaChange is a change of a user that a replica sends to the others.
+type replicaChange struct {
+	Replica string
+	Change  bridge.PresenceChange
+}
+
+// FollowPresence shows the changes of users of links that run at other replicas, until ctx ends. A
+// message may be lost: the next line of the user corrects its nick and whether it is away.
+func (g *Gateway) FollowPresence(ctx context.Context, receive func(ctx context.Context, topic string, take func(message []byte))) {
+	receive(ctx, presenceTopic, func(message []byte) {
+		var c replicaChange
+		if err := federation.DecodeJSON(message, &c); err == nil && c.Replica != g.replica {
+			g.showChange(ctx, c.Change)
+		}
+	})
 }

@@ -426,6 +426,7 @@ func (s *Server) tasks(ctx context.Context) []Task {
 	tasks = append(tasks, s.Gateway.Exclusive(samplesLease, s.keepSamples))
 	if shared(s.file) {
 		tasks = append(tasks, func(ctx context.Context) error { s.Gateway.FollowReplicas(ctx, s.takeUp); return nil })
+		tasks = append(tasks, func(ctx context.Context) error { s.Gateway.FollowPresence(ctx, s.relay.Receive); return nil })
 	}
 	if s.reloads != nil {
 		tasks = append(tasks, func(ctx context.Context) error { s.reloads.Run(ctx, s.options.Hangups, s.log); return nil })

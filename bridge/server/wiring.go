@@ -16,6 +16,7 @@ import (
 	"baton/bridge/agents/participant"
 	"baton/bridge/agents/rest"
 	"baton/bridge/airc"
+	"baton/bridge/credential"
 	"baton/bridge/files"
 	"baton/bridge/httpd"
 	ircclient "baton/bridge/irc/client"
@@ -72,8 +73,13 @@ func (s *Server) newGateway() *Gateway {
 		Home: s.homeID(), Record: s.bound(), Owners: s.owners(), Outboxes: s.Record, Peers: HomeLinks{Links: links},
 		Documents: identity.MailboxDocuments{Directory: s.directory.Load, Client: s.client}, LoggedInto: links.loggedInto, Routed: links.Routed, Log: s.log,
 	})
+	var publish func(topic string, message []byte)
+	if shared(s.file) {
+		publish = s.relay.Publish
+	}
 	return NewGateway(Deps{
-		Record: s.bound(), Links: links, Locator: s.locator, Clock: s.clock, PublicURL: strings.TrimSuffix(s.publicURL, "/"),
+		Publish: publish,
+		Record:  s.bound(), Links: links, Locator: s.locator, Clock: s.clock, PublicURL: strings.TrimSuffix(s.publicURL, "/"),
 		Keys: &s.keyLookups, Addresses: s.writes, DIDs: s.rates, Strangers: s.strangers,
 		Owners: s.owners(), Kept: s.keyring.Kept, Wakes: s.relay, Metrics: s.counters, Tracer: s.tracer(), Log: s.log,
 	})
@@ -191,11 +197,19 @@ func (s *Server) Wiring() Wiring {
 		Record: s.Record, homes: s.homes, mode: s.modes.Mode,
 		Freeq:    freeq.Deps{Record: s.Record, Given: s.Record.Given, Rulings: s.Gateway, Fetch: s.registryClient.Get},
 		Endpoint: func() (federation.SigningKey, string, error) { return identity.OpenEndpoint(KeyFolder(s.file).Dir) },
-		Clients:  ircclient.Deps{Record: s.Record, TokenKey: s.keyring.Token(), Logins: s.logins, MaxClients: httpd.OpenFiles() / ircShare},
+		Clients:  s.clientDeps(),
 		Registry: s.registryDeps(record), Agents: s.agentsDeps(record), Participants: s.participantDeps(record), A2A: s.a2aDeps(record),
 		MACP:      s.macpDeps(record),
 		A2AAgents: a2aclient.Deps{Journals: record.Journals, Record: record, Transport: s.agentTransport, Hub: &s.a2aHub},
 		Files:     files.Deps{Record: record, Placers: s.Gateway.Links().Placers, Path: s.file.Path, Hub: &s.voiceHub},
+	}
+}
+
+// clientDeps returns the parts that the listener for IRC clients needs beside the ports of each link.
+func (s *Server) clientDeps() ircclient.Deps {
+	return ircclient.Deps{
+		Record: s.Record, TokenKey: s.keyring.Token(), Logins: s.logins, MaxClients: httpd.OpenFiles() / ircShare,
+		Enrolments: credential.NewAddresses(func() int { return int(s.registrations.Load()) }, time.Hour), Meet: s.admitNew,
 	}
 }
 

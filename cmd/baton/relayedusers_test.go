@@ -73,6 +73,28 @@ func TestANickChangeIsANickChangeOnTheOtherNetworks(t *testing.T) {
 	hears(t, n.bob, "zora", "QUIT", "")
 }
 
+func TestAUserThatWasAwayBeforeItSpokeIsAwayOnTheOtherNetworks(t *testing.T) {
+	t.Parallel()
+	n := newTwoNetworks(t)
+	away := func(reader *bridgetest.IRCClient, nick, why string) {
+		t.Helper()
+		issue(t, reader, "WHOIS", nick)
+		if _, err := reader.Next(patient(t), func(m bridgetest.IRCMessage) bool { return m.Command == "301" && m.Params[2] == why }); err != nil {
+			t.Errorf("%s is not away: %v", nick, err)
+		}
+	}
+	issue(t, n.ann, "AWAY", "in the garden")
+	issue(t, n.zoe, "AWAY", "in the cellar")
+	utter(t, n.ann, channel, "hello from ann")
+	utter(t, n.zoe, channel, "hello from zoe")
+	clientReads(t, n.bob, "hello from ann")
+	clientReads(t, n.bob, "hello from zoe")
+	clientReads(t, n.zoe, "hello from ann")
+	away(n.bob, "ann", "in the garden")
+	away(n.bob, "zoe", "in the cellar")
+	away(n.zoe, "ann", "in the garden")
+}
+
 // withoutNick returns nicks of NAMES without one of them.
 func withoutNick(names []string, nick string) (others []string) {
 	for _, name := range names {

@@ -44,6 +44,7 @@ func newNetworkOf(t *testing.T, h *house, binary, name, sid string) *network {
 	server := name + ".irc.test"
 	ircd, err := bridgetest.StartInspIRCd(t.Context(), dir, bridgetest.InspIRCdConfig{
 		Binary: binary, Name: server, SID: sid, LinkName: "gw.test", SendPassword: recv, RecvPassword: send, Services: servicesName,
+		Modules: []string{"joinflood"},
 	})
 	if err != nil {
 		t.Fatal(err)

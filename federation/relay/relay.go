@@ -142,6 +142,7 @@
 package relay
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -267,6 +268,27 @@ func (r *Relay) Subscribe(topic string) (wake <-chan struct{}, stop func()) {
 	}
 	w.tokens[token] = struct{}{}
 	return token, func() { r.leave(topic, token) }
+}
+
+// Publish sends a message about a topic to the replicas of the home. It may be lost.
+func (r *Relay) Publish(topic string, message []byte) {
+	if r != nil && r.conn != nil {
+		_ = r.conn.Publish(r.subject(topic), message)
+	}
+}
+
+// Receive calls take for each message about a topic, also from this replica, until ctx ends.
+func (r *Relay) Receive(ctx context.Context, topic string, take func(message []byte)) {
+	if r == nil || r.conn == nil {
+		return
+	}
+	subscription, err := r.conn.Subscribe(r.subject(topic), func(m *nats.Msg) { take(m.Data) })
+	if err != nil {
+		return // the relay is closed
+	}
+	_ = subscription.SetPendingLimits(maxPending, -1) // fails for one that has ended, as the next does
+	<-ctx.Done()
+	_ = subscription.Unsubscribe()
 }
 
 // waiters is the waiters of one topic, which share one subscription at the servers.

@@ -31,7 +31,7 @@ import (
 //   - ruling, fork: stay; rulings of homes have digests, DIDs and numbers, and no text
 //
 // Of the person, and of these handoffs, the rows of deferred, pending, answer, notice, webhook,
-// document, session, declaration, login, login_code, password and line are deleted. The tables of a
+// document, session, declaration, login, login_code, password, marker and line are deleted. The tables of a
 // network erase their own rows (see [engine.Tables]), and links that keep journals erase these.
 //
 // The tables without text of persons stay as they are: actor, tombstone, unseen, newcomer, size,
@@ -406,6 +406,7 @@ func (e *erasure) otherTargets(done *federation.Erasing) []target {
 		{&done.Other, `login_code c`, `c.did ` + ofDIDs, []any{e.dids}, all},
 		{&done.Other, `login l`, `l.did ` + ofDIDs, []any{e.dids}, all},
 		{&done.Other, `password p`, `p.did ` + ofDIDs, []any{e.dids}, all},
+		{&done.Other, `marker r`, `r.did ` + ofDIDs + ` OR r.target ` + ofDIDs, []any{e.dids}, all},
 		{&done.Messages, `line l`, `l.author ` + ofDIDs + ` OR l.recipient ` + ofDIDs, []any{e.dids}, all},
 	}
 }

@@ -68,7 +68,8 @@ func plant(t *testing.T, record *registry.Record) (mine, other federation.Handof
 	_, sixth := record.Post(ctx, agents.Posting{Message: posted})
 	_, seventh := record.Post(ctx, agents.Posting{Message: relayed, Relay: &relay})
 	secret := record.KeepPassword(ctx, federation.Password{DID: bob, Salt: []byte(marker), Iterations: 1, StoredKey: []byte(marker), ServerKey: []byte(marker), Since: federationtest.At(18)})
-	err := errors.Join(secret, kept, line, whisper, first, second, third, fourth, fifth, sixth, seventh, record.AddWebhook(ctx, hook, 10), record.Notify(ctx, notice))
+	_, read := record.KeepMarker(ctx, bob, marker, federationtest.At(19))
+	err := errors.Join(secret, read, kept, line, whisper, first, second, third, fourth, fifth, sixth, seventh, record.AddWebhook(ctx, hook, 10), record.Notify(ctx, notice))
 	if err != nil {
 		t.Fatalf("plant: %v", err)
 	}
@@ -125,7 +126,7 @@ func erases(t *testing.T, record *registry.Record, found func() []string) {
 		t.Fatal(err)
 	}
 	want := federation.Erasing{
-		Handoffs: 1, Documents: 3, Messages: 6, Evidence: 1, Contexts: 1, Waiting: 11, Other: 6,
+		Handoffs: 1, Documents: 3, Messages: 6, Evidence: 1, Contexts: 1, Waiting: 11, Other: 7,
 		Copies: []string{"b.example", "peer.example"}, All: []federation.HandoffID{mine},
 	}
 	if diff := cmp.Diff(want, planned); diff != "" {

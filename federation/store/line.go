@@ -36,8 +36,8 @@ func (s *Record) KeepLine(ctx context.Context, l federation.Line) (time.Time, er
 	}
 	place := handoffs.PlaceKey(l.Place)
 	at, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (at int64, err error) {
-		filed, err := q.Exec(ctx, `INSERT INTO line (place, at, id, author, recipient, body) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (place, id) DO NOTHING`,
-			place, engine.Stamp(l.Mark.At), l.ID, l.Author, recipient, string(body))
+		filed, err := q.Exec(ctx, `INSERT INTO line (place, at, id, author, recipient, event, body) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (place, id) DO NOTHING`,
+			place, engine.Stamp(l.Mark.At), l.ID, l.Author, recipient, !l.IsText(), string(body))
 		if err != nil || filed > 0 {
 			return engine.Stamp(l.Mark.At), err
 		}
@@ -76,8 +76,8 @@ func (s *Record) Lines(ctx context.Context, part federation.Stretch, limit int) 
 		end, endN = engine.Stamp(part.Before.At), part.Before.N
 	}
 	found, err := engine.Rows(ctx, s.db.Reads(), scan, `SELECT n, at, id, author, coalesce(recipient, ''), body FROM line
-		WHERE place = ? AND (at, n) > (?, ?) AND (at, n) < (?, ?) `+order+engine.AtMost,
-		handoffs.PlaceKey(part.Place), engine.Stamp(part.After.At), part.After.N, end, endN, max(limit, 0))
+		WHERE place = ? AND (at, n) > (?, ?) AND (at, n) < (?, ?) AND event <= ? `+order+engine.AtMost,
+		handoffs.PlaceKey(part.Place), engine.Stamp(part.After.At), part.After.N, end, endN, !part.TextOnly, max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("read chat of %s: %w", part.Place.Venue, err)
 	}

@@ -26,6 +26,7 @@ func runRegistry(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Run("a password is replaced", s.testPasswords)
 	t.Run("samples of the last day are kept", s.testSamples)
 	t.Run("sessions are listed by page", s.testSessionPages)
+	t.Run("a read marker moves forwards", s.testMarkers)
 	t.Run("a relay is queued with its message, tried and taken out", s.testRelays)
 	t.Run("the queues of registries are counted", s.testRelayBacklogs)
 	t.Run("a registry that does not answer is remembered", s.testPausedPeers)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"iter"
 	"slices"
 	"strings"
 
@@ -41,8 +42,12 @@ func (s *server) toLinks(ctx context.Context, u *user, venue string, m message, 
 		return false
 	}
 	u.relayed = s.relayedAs(u)
+	text := ""
+	if m.command != "TAGMSG" {
+		text = m.params[1]
+	}
 	line := &chatLine{filed: make(chan error, 1), kept: kept, chat: irc.Chat{
-		From: u.account, Venue: venue, Command: m.command, Text: m.params[1], Line: evidence(m), Refs: irc.RefsIn(m.tags), Formatting: s.link.cfg.Formatting, History: s.link.cfg.History,
+		From: u.account, Venue: venue, Command: m.command, Text: text, Away: u.away, Line: evidence(m), Refs: irc.RefsIn(m.tags), Formatting: s.link.cfg.Formatting, History: s.link.cfg.History,
 		Arrival: federation.Arrival{Network: network, Link: s.link.Name(), Name: u.nick, User: u.ident, MessageID: m.msgid, Received: m.at},
 	}}
 	select {
@@ -98,7 +103,7 @@ func (l *Link) deliverChat(ctx context.Context, t federation.Text) error {
 		return l.unavailable(errNotListening)
 	}
 	t, err := irc.Answering(ctx, l.ports, l.Name(), t)
-	if err != nil {
+	if err != nil || irc.IsReaction(t) && t.Answers == "" {
 		return err
 	}
 	var m message
@@ -132,13 +137,19 @@ func (s *server) showChat(t federation.Text, m message, known bool) {
 		return
 	}
 	if len(s.accounts[t.Author]) == 0 {
-		s.seat(s.remote(t.Author, t.Arrival.Name), t.Venue, c)
+		u := s.remote(t.Author, t.Arrival.Name)
+		s.seat(u, t.Venue, c)
+		s.setAway(u, t.Fields[federation.Away])
+	}
+	readers := iter.Seq[*user](c.everyone)
+	if m.command == "TAGMSG" {
+		readers = having(capTags, readers)
 	}
 	switch {
 	case !known:
-		s.spread(m, c.everyone)
+		s.spread(m, readers)
 	case s.link.cfg.ReplayOnJoin == 0:
-		s.spread(m, lacking(capHistory, c.everyone))
+		s.spread(m, lacking(capHistory, readers))
 	}
 }
 
@@ -284,26 +295,27 @@ func (l *Link) DeliverText(ctx context.Context, t federation.Text) error {
 	if t.InChannel() {
 		return l.deliverChat(ctx, t)
 	}
-	name := l.ports.Gateway.Name(ctx, t.Author)
-	return l.show(ctx, func(s *server, shown chan<- error) { s.showText(t, name, shown) })
-}
-
-// show has the owner of the clients write something to one of them, and blocks until the client has
-// proved that it has it. The channel has room for the one answer.
-func (l *Link) show(ctx context.Context, write func(s *server, shown chan<- error)) error {
 	s := l.live.Load()
 	if s == nil {
 		return l.unavailable(errNotListening)
 	}
+	t = *s.answering(ctx, t)
+	name := l.ports.Gateway.Name(ctx, t.Author)
+	return s.show(ctx, func(shown chan<- error) { s.showText(t, name, shown) })
+}
+
+// show has the owner of the clients write something to one of them, and blocks until the client has
+// proved that it has it. The channel has room for the one answer.
+func (s *server) show(ctx context.Context, write func(shown chan<- error)) error {
 	shown := make(chan error, 1)
-	if !s.ask(func() { write(s, shown) }) {
-		return l.unavailable(errNotListening)
+	if !s.ask(func() { write(shown) }) {
+		return s.link.unavailable(errNotListening)
 	}
 	select {
 	case err := <-shown:
 		return err
 	case <-s.ended:
-		return l.unavailable(errNotListening)
+		return s.link.unavailable(errNotListening)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

@@ -18,7 +18,7 @@ func (s *server) toSelf(ctx context.Context, u *user, m message) {
 	}
 	u.spoke = m.at
 	c := irc.Command{
-		Text: m.params[1], Line: strings.TrimRight(string(m.line(capTags|capTime, "", m.at)), "\r\n"),
+		Text: clean(m.params[1]), Line: strings.TrimRight(string(m.line(capTags|capTime, "", m.at)), "\r\n"),
 		Network: network, Link: s.link.Name(), Nick: u.nick, User: u.ident, DID: u.account,
 		Lookup: s.lookup, Room: func(view federation.View) (string, error) { return s.room(u, view) },
 	}
@@ -103,7 +103,11 @@ func (l *Link) Notify(ctx context.Context, n federation.Notice) error {
 	if n.Text == nil || !has {
 		return nil
 	}
-	return l.show(ctx, func(s *server, shown chan<- error) { s.showNotice(n, reply, shown) })
+	s := l.live.Load()
+	if s == nil {
+		return l.unavailable(errNotListening)
+	}
+	return s.show(ctx, func(shown chan<- error) { s.showNotice(n, reply, shown) })
 }
 
 // showNotice writes a notice to each client of its author. One of them proves it.

@@ -27,6 +27,7 @@ type Config struct {
 	Formatting          bool               `toml:"formatting"`           // text keeps its colours and other formatting, in both directions
 	History             bool               `toml:"history"`              // text is kept, and CHATHISTORY is offered
 	ReplayOnJoin        int                `toml:"replay_on_join"`       // lines for a client that joins and has no CHATHISTORY
+	AccountRegistration bool               `toml:"account_registration"` // strangers may register an account
 	Dialect             federation.Dialect `toml:"dialect"`              // of offers that enter here from networks without tags
 	MaxClients          int                `toml:"max_clients"`          // connections at a time
 	RegistrationTimeout time.Duration      `toml:"registration_timeout"` // from the connection to the welcome, TLS included

@@ -3,21 +3,17 @@ package client
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"time"
 
 	"baton/bridge/irc"
 	"baton/federation"
 )
 
-// typingTag says that a user writes. No history keeps that.
-//
-// spec: ircv3 typing
-const typingTag = "+typing"
-
 // keeps reports whether a message of a client enters the history. Tags without text do if they mean
 // something later, as a reaction does.
 func (s *server) keeps(m message) bool {
-	_, typing := m.tags[typingTag]
+	_, typing := m.tags[irc.TypingTag]
 	return s.link.cfg.History && (m.command != "TAGMSG" || !typing)
 }
 
@@ -101,10 +97,13 @@ func (s *server) loadStamps(ctx context.Context) error {
 }
 
 // retoldLine returns a line of the history as a client is sent it.
-func retoldLine(l federation.Line, target string) message {
+func (s *server) retoldLine(l federation.Line, target string) message {
 	m := message{source: l.Source, account: l.Account, did: l.Proved, tags: l.Tags, msgid: l.ID, at: l.Mark.At, command: l.Command, params: []string{target}}
 	if l.Command != "TAGMSG" {
 		m.params, m.trailing = append(m.params, l.Text), true
+	}
+	if strings.Contains(l.Text, "\n") {
+		m.pieces, m.ref = inPieces(l.Text), s.reference()
 	}
 	return m
 }
@@ -115,7 +114,7 @@ func (s *server) replayOnJoin(ctx context.Context, u *user, venue string, c *cha
 		return
 	}
 	b := s.bufferOf(venue, c)
-	part := federation.Stretch{Place: b.place, After: federation.Mark{At: b.since}, Before: federation.Mark{At: c.stamp(time.Now())}, Newest: true}
+	part := federation.Stretch{Place: b.place, After: federation.Mark{At: b.since}, Before: federation.Mark{At: c.stamp(time.Now())}, Newest: true, TextOnly: true}
 	var found []federation.Line
 	s.wait(ctx, u, &later{
 		do: func(ctx context.Context) {
@@ -126,12 +125,12 @@ func (s *server) replayOnJoin(ctx context.Context, u *user, venue string, c *cha
 		},
 		note: func() {
 			for _, l := range found {
-				if l.Command == "TAGMSG" {
-					continue
-				}
-				m := retoldLine(l, c.name)
+				m := s.retoldLine(l, c.name)
 				if !u.caps.has(capTime) && m.command == "PRIVMSG" {
 					m.params[1] = timed(m.params[1], m.at)
+					if m.pieces != nil {
+						m.pieces[0].text = timed(m.pieces[0].text, m.at)
+					}
 				}
 				s.send(u, m)
 			}
@@ -156,8 +155,12 @@ func (s *server) chatLineOf(t federation.Text) (m message, place federation.Plac
 	if c == nil {
 		return m, place, false
 	}
-	command, text := irc.ChatLine(t, s.link.cfg.Formatting)
-	m = s.byText(says(s.speaker(t.Author, t.Arrival.Name), command, c.name, text), t)
+	m = tells(s.speaker(t.Author, t.Arrival.Name), "TAGMSG", c.name)
+	if !irc.IsReaction(t) {
+		command, text := irc.ChatLine(t, s.link.cfg.Formatting)
+		m = says(m.source, command, c.name, text)
+	}
+	m = s.byText(m, t)
 	m.msgid, m.at = t.ID.String(), c.stamp(t.Arrival.Received)
 	m.tags = irc.TextRefs(t)
 	return m, s.bufferOf(t.Venue, c).place, true

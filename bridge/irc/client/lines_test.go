@@ -149,6 +149,28 @@ func TestHistoryHasReactionsForThoseWhoPlayBackEventsAndNoTyping(t *testing.T) {
 	}
 }
 
+func TestAPageOfTextIsFullBesideEvents(t *testing.T) {
+	t.Parallel()
+	h := start(t, testConfig())
+	p := historian(t, h, "alice")
+	p.say(t, "JOIN #room", "PRIVMSG #room :one", "PRIVMSG #room :two", "TOPIC #room :work")
+	for range 4 {
+		p.say(t, "@+draft/react=+1;+draft/reply=x TAGMSG #room")
+	}
+	p.say(t, "CHATHISTORY LATEST #room * 5")
+	p.until(t, "*BATCH +*")
+	if line := p.until(t, "*TOPIC #room :work"); !matches("@*msgid=*", line) {
+		t.Errorf("the change of topic is %q", line)
+	}
+	plain := dial(t, h.addr)
+	plain.register(t, "bob", "draft/chathistory batch message-tags")
+	plain.say(t, "JOIN #room")
+	plain.until(t, "*366*")
+	if texts, _ := plain.reread(t, "CHATHISTORY LATEST #room * 2"); len(texts) != 2 || texts[1] != "two" {
+		t.Errorf("a page of two lines is %q", texts)
+	}
+}
+
 func TestHistoryOfPrivateLinesIsForTheTwoAccounts(t *testing.T) {
 	t.Parallel()
 	h := start(t, testConfig(), func(d *client.Deps) { d.Messages = relayed{} })

@@ -219,6 +219,10 @@ type Deps struct {
 	TokenKey []byte // secret
 	// Logins counts the attempts of each address to log in, at all listeners.
 	Logins credential.Addresses
+	// Enrolments counts the accounts that each address registers.
+	Enrolments credential.Addresses
+	// Meet puts a new DID on record, unless too many are new. It blocks on the record.
+	Meet func(ctx context.Context, did federation.DID, now time.Time) error
 	// MaxClients lowers max_clients, if this process may not open as many files; 0 does not.
 	MaxClients int
 }

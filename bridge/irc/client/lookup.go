@@ -158,7 +158,7 @@ func (s *server) recall(ctx context.Context, q inquiry) ([]spoken, error) {
 }
 
 // stretch reads a part of the past of a place, and nothing of what was there before. A client that
-// plays back no events gets no tags without text.
+// plays back no events gets only text.
 func (s *server) stretch(ctx context.Context, q inquiry, part stretch, limit int) ([]spoken, error) {
 	begin := federation.Mark{At: q.buffer.since}
 	for _, after := range []*federation.Mark{&part.after.step, &part.after.line} {
@@ -170,7 +170,7 @@ func (s *server) stretch(ctx context.Context, q inquiry, part stretch, limit int
 	if err != nil {
 		return nil, err
 	}
-	lines, err := s.link.deps.Record.Lines(ctx, federation.Stretch{Place: q.buffer.place, After: part.after.line, Before: part.before.line, Newest: part.newest}, limit)
+	lines, err := s.link.deps.Record.Lines(ctx, federation.Stretch{Place: q.buffer.place, After: part.after.line, Before: part.before.line, Newest: part.newest, TextOnly: !q.caps.has(capPlayback)}, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +179,7 @@ func (s *server) stretch(ctx context.Context, q inquiry, part stretch, limit int
 		found = append(found, spoken{step: &steps[i]})
 	}
 	for i := range lines {
-		if lines[i].Command != "TAGMSG" || q.caps.has(capPlayback) && q.caps.has(capTags) {
+		if lines[i].Command != "TAGMSG" || q.caps.has(capTags) {
 			found = append(found, spoken{line: &lines[i]})
 		}
 	}
@@ -243,9 +243,13 @@ func (s *server) locate(ctx context.Context, place federation.Place, r reference
 
 // tellPast sends the answer to an inquiry.
 func (s *server) tellPast(u *user, past []told, q inquiry) {
+	correspondent := q.buffer.name // the client may have written the nick in another case
+	if known := s.nicks[fold(correspondent)]; known != nil {
+		correspondent = known.nick
+	}
 	s.batch(u, []string{"chathistory", q.buffer.name}, func(ref string) {
 		for _, each := range past {
-			target, author := q.buffer.name, each.event.Actor()
+			target, author := correspondent, each.event.Actor()
 			if each.text != nil {
 				author = each.text.Author
 			}
@@ -253,7 +257,7 @@ func (s *server) tellPast(u *user, past []told, q inquiry) {
 				target = u.nick
 			}
 			if each.text != nil {
-				m := retoldLine(*each.text, target)
+				m := s.retoldLine(*each.text, target)
 				m.batch = ref
 				s.send(u, m)
 				continue
@@ -313,7 +317,7 @@ func (s *server) heardOf(ctx context.Context, q inquiry, rooms []buffer) ([]hear
 		if len(last) == 0 {
 			continue
 		}
-		if at := last[0].at(); at.After(from) && at.Before(to) {
+		if at := last[0].at().Truncate(timePrecision); at.After(from) && at.Before(to) {
 			h := heard{name: each.name, other: each.other, at: at}
 			if line := last[0].line; line != nil && line.Author == each.other {
 				h.nick, _, _ = strings.Cut(line.Source, "!")

@@ -211,10 +211,14 @@ func (s *server) noteDeparted(u *user) {
 	s.departed = append(s.departed, departed{u.nick, u.ident, u.host, u.real, time.Now()})
 }
 
-// onWhowas lists the users that had a nick, the last one first.
+// onWhowas lists the users that had a nick or one of a mask, the last one first.
 //
 // spec: rfc2812 §3.6.3
 func (s *server) onWhowas(_ context.Context, u *user, m ircmsg.Message) {
+	if len(m.Params) == 0 || m.Params[0] == "" {
+		s.reply(u, errNoNickGiven, "No nickname given")
+		return
+	}
 	nick, most := m.Params[0], maxDeparted
 	if len(m.Params) > 1 {
 		if n, err := strconv.Atoi(m.Params[1]); err == nil && n > 0 {
@@ -223,7 +227,7 @@ func (s *server) onWhowas(_ context.Context, u *user, m ircmsg.Message) {
 	}
 	found := 0
 	for _, d := range slices.Backward(s.departed) {
-		if fold(d.nick) != fold(nick) || found == most {
+		if !federation.Glob(fold(nick), fold(d.nick)) || found == most {
 			continue
 		}
 		found++

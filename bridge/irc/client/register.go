@@ -204,6 +204,8 @@ const (
 	capChghost
 	capHistory
 	capPlayback
+	capReadMarker
+	capRegister
 	capEcho
 	capExtendedJoin
 	capExtendedMonitor
@@ -213,6 +215,7 @@ const (
 	capInviteNotify
 	capLabels
 	capTags
+	capMultiline
 	capMultiPrefix
 	capSASL
 	capTime
@@ -239,8 +242,11 @@ func capabilities() []offered {
 		{"batch", capBatch, ""},
 		{"cap-notify", capNotify, ""},
 		{"chghost", capChghost, ""},
+		{"draft/account-registration", capRegister, ""},
 		{"draft/chathistory", capHistory, ""},
 		{"draft/event-playback", capPlayback, ""},
+		{"draft/multiline", capMultiline, "max-bytes=" + itoa(maxMultilineBytes) + ",max-lines=" + itoa(maxMultilineLines)},
+		{"draft/read-marker", capReadMarker, ""},
 		{"echo-message", capEcho, ""},
 		{"extended-join", capExtendedJoin, ""},
 		{"extended-monitor", capExtendedMonitor, ""},
@@ -275,7 +281,9 @@ func (c capability) names() []string {
 
 // offers returns the capabilities that the configuration allows.
 func (l *Link) offers() []offered {
-	return slices.DeleteFunc(capabilities(), func(o offered) bool { return !l.cfg.History && o.bit&(capHistory|capPlayback) != 0 })
+	return slices.DeleteFunc(capabilities(), func(o offered) bool {
+		return !l.cfg.History && o.bit&(capHistory|capPlayback) != 0 || !l.cfg.AccountRegistration && o.bit == capRegister
+	})
 }
 
 // listed returns all capabilities, with their values if the version has some. The

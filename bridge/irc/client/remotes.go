@@ -158,14 +158,28 @@ func (s *server) follow(c bridge.PresenceChange) {
 		delete(s.remotes.users, c.DID)
 		u.remote, s.remotes.users[c.Now] = c.Now, u
 		s.renameRemote(u, c.Name)
-	case c.Away != u.away:
-		u.away = irc.Cut(irc.Plain(c.Away), maxAwayBytes)
-		notice := u.tells("AWAY")
-		if u.away != "" {
-			notice = u.says("AWAY", u.away)
+	case c.Typing != "":
+		if ch := s.channels[c.Venue]; ch != nil && ch.members[u] != nil && slices.Contains(s.link.relayed, c.Venue) && ch.speaks(u) {
+			m := u.tells("TAGMSG", ch.name)
+			m.tags, m.msgid = map[string]string{irc.TypingTag: c.Typing}, federation.ChatID(c.Message).String()
+			s.spread(m, having(capTags, ch.everyone))
 		}
-		s.spread(notice, having(capAwayNotify, s.observers(u, false)))
+	default:
+		s.setAway(u, c.Away)
 	}
+}
+
+// setAway notes that a user of another network is away, or back.
+func (s *server) setAway(u *user, why string) {
+	if why = irc.Cut(irc.Plain(why), maxAwayBytes); why == u.away {
+		return
+	}
+	u.away = why
+	notice := u.tells("AWAY")
+	if why != "" {
+		notice = u.says("AWAY", why)
+	}
+	s.spread(notice, having(capAwayNotify, s.observers(u, false)))
 }
 
 // remoteDIDs returns the users of other networks.

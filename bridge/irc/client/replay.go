@@ -216,6 +216,7 @@ func (s *server) written(ctx context.Context, r *replay, entries []federation.En
 	for _, e := range entries {
 		each := step{entry: e, name: names(e.Row().Actor())}
 		if e.Text != nil {
+			each.entry.Text = s.answering(ctx, *e.Text)
 			page = append(page, each)
 			continue
 		}
@@ -233,6 +234,16 @@ func (s *server) written(ctx context.Context, r *replay, entries []federation.En
 		page = append(page, each)
 	}
 	return page
+}
+
+// answering returns a message with the ID that the message which it answers has here. A message
+// is shown without that, if the record cannot be read.
+func (s *server) answering(ctx context.Context, t federation.Text) *federation.Text {
+	t, err := irc.Answering(ctx, s.link.ports, s.link.Name(), t)
+	if err != nil {
+		s.log.LogAttrs(ctx, slog.LevelWarn, "answered message not looked up", slog.Any("err", err))
+	}
+	return &t
 }
 
 // privateLine returns the line for a step of an inbox, with the commands that answer it.

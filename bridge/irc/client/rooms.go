@@ -130,6 +130,9 @@ func (s *server) welcome(u *user, c *channel) {
 	if c.topic != "" {
 		s.topicOf(u, c)
 	}
+	if u.caps.has(capReadMarker) {
+		s.tellMarker(u, c.name, s.markerKey(c.name))
+	}
 	s.namesOf(u, c)
 }
 
@@ -176,8 +179,8 @@ func (s *server) depart(u *user, venue string, c *channel) {
 	}
 }
 
-func (s *server) onTopic(_ context.Context, u *user, m ircmsg.Message) {
-	_, c := s.find(u, m.Params[0])
+func (s *server) onTopic(ctx context.Context, u *user, m ircmsg.Message) {
+	venue, c := s.find(u, m.Params[0])
 	switch {
 	case c == nil:
 	case len(m.Params) == 1 && c.topic == "":
@@ -190,7 +193,12 @@ func (s *server) onTopic(_ context.Context, u *user, m ircmsg.Message) {
 		s.reply(u, errNotOperator, c.name, "You're not channel operator")
 	default:
 		c.topic, c.topicBy, c.topicAt = irc.Cut(clean(m.Params[1]), maxTopicBytes), u.nick, time.Now()
-		s.spread(u.says("TOPIC", c.name, c.topic), c.everyone)
+		out := u.says("TOPIC", c.name, c.topic)
+		out.msgid, out.at = newMessageID(c.topicAt), c.stamp(c.topicAt)
+		s.spread(out, c.everyone)
+		if s.keeps(out) {
+			s.keepThen(ctx, u, lineOf(out, s.bufferOf(venue, c).place, s.author(u), ""), func() {})
+		}
 	}
 }
 

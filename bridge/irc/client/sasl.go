@@ -131,7 +131,7 @@ func (s *server) beginLogin(ctx context.Context, u *user, mechanism string) {
 		attempt := &login{mechanism: mechanism}
 		var err error
 		attempt.scram, err = credential.NewScram(func(name string) (federation.Password, error) {
-			kept, err := s.password(ctx, name)
+			kept, name, err := s.password(ctx, name)
 			attempt.did, attempt.name = kept.DID, name
 			return kept, err
 		})
@@ -188,6 +188,10 @@ func (s *server) finishLogin(ctx context.Context, u *user) {
 		if err == nil && !goesOn {
 			err = s.mayLogIn(ctx, did)
 		}
+		var markers map[string]time.Time
+		if err == nil && !goesOn {
+			markers = s.markersOf(ctx, did)
+		}
 		s.post(func() {
 			u.work = nil
 			u.answer = answer
@@ -195,6 +199,9 @@ func (s *server) finishLogin(ctx context.Context, u *user) {
 				u.login = attempt
 				s.authenticate(u, attempt.reply)
 			} else {
+				if err == nil {
+					u.markers = markers
+				}
 				s.loggedIn(ctx, u, did, name, err)
 				s.watchProof(ctx, u, attempt)
 			}
@@ -275,6 +282,12 @@ func (s *server) loggedIn(ctx context.Context, u *user, did federation.DID, name
 		s.reply(u, errSASLFail, "SASL authentication failed: try again later")
 		return
 	}
+	s.logIn(ctx, u, did, name)
+	s.reply(u, rplSASLSuccess, "SASL authentication successful")
+}
+
+// logIn logs a client in to an account.
+func (s *server) logIn(ctx context.Context, u *user, did federation.DID, name string) {
 	u.account, u.bound = did, name
 	if s.accounts[did] == nil {
 		s.accounts[did] = map[*user]bool{}
@@ -284,7 +297,6 @@ func (s *server) loggedIn(ctx context.Context, u *user, did federation.DID, name
 		s.removeRemote(remote, "logged in on this server")
 	}
 	s.reply(u, rplLoggedIn, u.whole(), string(did), "You are now logged in as "+string(did))
-	s.reply(u, rplSASLSuccess, "SASL authentication successful")
 	if u.welcome {
 		s.spread(u.tells("ACCOUNT", string(did)), having(capAccountNotify, s.observers(u, true)))
 	}
@@ -427,23 +439,27 @@ func (s *server) authenticate(u *user, text string) {
 // errWrongPassword is the reply for a wrong password, and for an account that has none.
 const errWrongPassword = loginError("the account or the password is wrong")
 
-// password returns the password of an account: of a DID, or of the DID that a name is bound to. Of an account
-// without one it returns a password that no text matches.
-func (s *server) password(ctx context.Context, name string) (federation.Password, error) {
+// password returns the password of an account, and its name: of a DID, or of the DID that a name is bound to. The
+// name of a registered account may have any case. Of an account without a password it returns one that no text
+// matches.
+func (s *server) password(ctx context.Context, name string) (federation.Password, string, error) {
 	did, err := federation.ParseDID(name)
 	if err != nil {
 		var bound federation.BoundName
 		bound, err = s.link.ports.Bindings.Bound(ctx, s.link.Name(), name)
-		did = bound.DID
+		if errors.Is(err, federation.ErrNotFound) {
+			bound, err = s.link.ports.Bindings.Bound(ctx, s.link.Name(), fold(name))
+		}
+		did, name = bound.DID, cmp.Or(bound.Name, name)
 	}
 	var kept federation.Password
 	if err == nil {
 		kept, err = s.link.deps.Record.Password(ctx, did)
 	}
 	if errors.Is(err, federation.ErrNotFound) {
-		return credential.NoPassword(s.link.deps.TokenKey, cmp.Or(string(did), name)), nil
+		return credential.NoPassword(s.link.deps.TokenKey, cmp.Or(string(did), name)), name, nil
 	}
-	return kept, err
+	return kept, name, err
 }
 
 // passwordless returns a question whether a DID has no password.
@@ -460,7 +476,7 @@ func (s *server) byScram(attempt *login) (federation.DID, string, error) {
 	answer, as := attempt.answer, attempt.scram.AuthzID()
 	attempt.answer, attempt.reply = "", ""
 	if attempt.scram.Valid() {
-		if as != "" && as != attempt.name && as != string(attempt.did) {
+		if as != "" && fold(as) != fold(attempt.name) && as != string(attempt.did) {
 			return "", "", loginError("the password is that of " + string(attempt.did))
 		}
 		attempt.revoked = s.passwordless(attempt.did)
@@ -497,13 +513,13 @@ func (s *server) byPlain(ctx context.Context, attempt *login) (federation.DID, s
 	did, err := s.byToken(ctx, name, text)
 	if errors.Is(err, federation.ErrNotFound) {
 		var kept federation.Password
-		kept, err = s.password(ctx, name)
+		kept, name, err = s.password(ctx, name)
 		if did = kept.DID; err == nil && !credential.MatchesPassword(kept, text) {
 			err = errWrongPassword
 		}
 		attempt.revoked = s.passwordless(did)
 	}
-	if err == nil && as != "" && as != name && as != string(did) {
+	if err == nil && as != "" && fold(as) != fold(name) && as != string(did) {
 		err = loginError(name + " stands for " + string(did))
 	}
 	return did, name, err

@@ -148,6 +148,12 @@ func failsWith(command string) capability {
 	switch command {
 	case "TAGMSG":
 		return capHandoff | capAct
+	case "BATCH":
+		return capMultiline
+	case "REGISTER":
+		return capRegister
+	case "MARKREAD":
+		return capReadMarker
 	case "CHATHISTORY":
 		return capHistory
 	case "SETNAME":

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ergochat/irc-go/ircmsg"
 
+	"baton/bridge"
 	"baton/bridge/irc"
 	"baton/federation"
 	"baton/translate"
@@ -19,6 +20,9 @@ import (
 
 // onTalk takes what a client says to others: a text, tags, or a step.
 func (s *server) onTalk(ctx context.Context, u *user, m ircmsg.Message) {
+	if s.addLine(u, m) {
+		return
+	}
 	switch {
 	case len(m.Params) == 0 || m.Params[0] == "":
 		s.reply(u, errNoRecipient, "No recipient given ("+m.Command+")")
@@ -44,7 +48,7 @@ func (s *server) onTalk(ctx context.Context, u *user, m ircmsg.Message) {
 		return
 	}
 	for _, target := range s.talkTargets(u, m) {
-		s.say(ctx, u, m, target)
+		s.say(ctx, u, m, target, nil)
 	}
 }
 
@@ -72,13 +76,17 @@ func (s *server) allow(u *user, command string) bool {
 	return ok
 }
 
-// say passes on what is no step. Its tags of ours have no business there.
-func (s *server) say(ctx context.Context, u *user, m ircmsg.Message, target string) {
+// say passes on a message that is no step, and drops its tags of steps. A message of several lines has
+// them in pieces.
+func (s *server) say(ctx context.Context, u *user, m ircmsg.Message, target string, pieces []piece) {
 	out := u.says(m.Command, append([]string{target}, m.Params[1:]...)...)
 	out.tags = maps.Clone(m.ClientOnlyTags())
 	maps.DeleteFunc(out.tags, func(name, _ string) bool { return ofStep(name) })
 	out.trailing = m.Command != "TAGMSG"
 	out.msgid, out.at = newMessageID(time.Now()), time.Now()
+	if out.pieces = pieces; pieces != nil {
+		out.ref = s.reference()
+	}
 	u.spoke = time.Now()
 	if strings.HasPrefix(target, "#") {
 		s.sayIn(ctx, u, out)
@@ -131,8 +139,13 @@ func (s *server) sayIn(ctx context.Context, u *user, m message) {
 		line := lineOf(m, s.bufferOf(venue, c).place, s.author(u), "")
 		kept = &line
 	}
+	refs, typing := irc.RefsIn(m.tags), irc.Typing(m.tags)
+	if m.command == "TAGMSG" && typing != "" && slices.Contains(s.link.relayed, venue) {
+		s.changed(u, bridge.PresenceChange{Typing: typing, Venue: venue, Message: m.msgid})
+	}
+	relays := m.command != "TAGMSG" || refs.React != "" || refs.Unreact != ""
 	switch {
-	case m.command != "TAGMSG" && s.toLinks(ctx, u, venue, m, kept):
+	case relays && s.toLinks(ctx, u, venue, m, kept):
 	case kept != nil:
 		s.keepThen(ctx, u, *kept, func() { s.echo(u, m) })
 	default:
@@ -208,6 +221,10 @@ type message struct {
 	command  string
 	params   []string
 	trailing bool // the last parameter is text, and has its colon even if it needs none
+
+	pieces []piece // of a message of several lines, whose text is the last parameter; nil for any other
+	ref    string  // of the batch of these lines
+	joined bool    // it goes on with the line before in such a batch
 }
 
 // says returns a message whose last parameter is text.
@@ -222,13 +239,16 @@ func tells(source, command string, params ...string) message {
 
 // seenBy returns which of the capabilities change how a message looks.
 func seenBy(c capability) capability {
-	return c & (capTags | capTime | capAccountTag | capBatch | capLabels)
+	return c & (capTags | capTime | capAccountTag | capBatch | capLabels | capMultiline)
 }
 
 // line returns a message as a client with these capabilities is sent it, with the
 // label of the command that it answers, "" for none. A message that cannot be written
 // whole is cut at the end of a character.
 func (m message) line(c capability, label string, now time.Time) []byte {
+	if m.pieces != nil {
+		return m.block(c, label, now)
+	}
 	out := ircmsg.MakeMessage(nil, m.source, m.command, m.params...)
 	if c.has(capTags) {
 		for name, value := range m.tags {
@@ -256,6 +276,9 @@ func (m message) line(c capability, label string, now time.Time) []byte {
 	}
 	if c.has(capBatch) && m.batch != "" {
 		out.SetTag("batch", m.batch)
+	}
+	if m.joined {
+		out.SetTag(concatTag, "")
 	}
 	if c.has(capLabels) && label != "" {
 		out.SetTag("label", label)

@@ -35,23 +35,25 @@ type user struct {
 
 	away      string // why it is; "" while it is not
 	invisible bool
-	bot       bool                // it says that it is a program
-	channels  map[string]*channel // by venue
-	invited   map[string]bool     // venues that it may come into
-	watching  map[string]bool     // folded nicks
+	bot       bool                 // it says that it is a program
+	channels  map[string]*channel  // by venue
+	invited   map[string]bool      // venues that it may come into
+	watching  map[string]bool      // folded nicks
+	markers   map[string]time.Time // up to when it has read, see markerKey
 
-	since  time.Time // when it connected
-	heard  time.Time // when it last said anything
-	spoke  time.Time // when it last sent a message to another user or a channel
-	asked  bool      // whether it lives, since it was heard
-	meter  irc.Meter
-	work   func()   // what the line that is acted on leaves to the reader; nil for nothing
-	later  []*later // that the work does
-	answer *answers // to the labelled command that is acted on; nil without one
-	seen   irc.Recent
-	pages  uint64                  // of its inbox that it was sent, over all replays
-	replay *replay                 // of its inbox; nil for none
-	proofs map[string]chan<- error // of text that it was sent, by the token of the PING behind it
+	since     time.Time // when it connected
+	heard     time.Time // when it last said anything
+	spoke     time.Time // when it last sent a message to another user or a channel
+	asked     bool      // whether it lives, since it was heard
+	meter     irc.Meter
+	work      func()     // what the line that is acted on leaves to the reader; nil for nothing
+	later     []*later   // that the work does
+	multiline *multiline // that it is sending; nil for none
+	answer    *answers   // to the labelled command that is acted on; nil without one
+	seen      irc.Recent
+	pages     uint64                  // of its inbox that it was sent, over all replays
+	replay    *replay                 // of its inbox; nil for none
+	proofs    map[string]chan<- error // of text that it was sent, by the token of the PING behind it
 
 	login    *login // under way; nil for none
 	unwatch  func() // ends the watch of its proof; nil without one

@@ -93,7 +93,11 @@ func parse(text string, err error) (ircmsg.Message, wrong) {
 		return ircmsg.Message{}, ""
 	}
 	if !validText(text) {
-		return ircmsg.Message{}, notUTF8
+		m := ircmsg.Message{}
+		if tags, _, _ := strings.Cut(text, " "); validText(tags) { // the answer has the label
+			m, _ = ircmsg.ParseLineStrict(text, true, maxBodyBytes)
+		}
+		return m, notUTF8
 	}
 	m, err := ircmsg.ParseLineStrict(text, true, maxBodyBytes)
 	switch {

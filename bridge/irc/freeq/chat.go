@@ -34,12 +34,16 @@ func (l *Link) Relays() []string { return l.relayed }
 func (s *session) relayed(m *said) (here string, relayed bool) {
 	venue, ok := translate.Channel(m.Target)
 	here, ours := s.link.channels.In(venue)
-	return here, ok && ours && m.Type == typePrivmsg && slices.Contains(s.link.relayed, here)
+	return here, ok && ours && slices.Contains(s.link.relayed, here)
 }
 
-// onChat queues text in a channel.
+// onChat queues text in a channel, or a reaction to it.
 func (s *session) onChat(ctx context.Context, m *said, here string) {
-	if m.Text == "" || !s.allowChat(ctx, m) {
+	command := "PRIVMSG"
+	if m.Type == typeTagmsg {
+		command = "TAGMSG"
+	}
+	if m.Text == "" && command == "PRIVMSG" || !s.allowChat(ctx, m) {
 		return
 	}
 	line, err := json.Marshal(m)
@@ -51,7 +55,7 @@ func (s *session) onChat(ctx context.Context, m *said, here string) {
 		text = strings.ReplaceAll(text, `\n`, "\n")
 	}
 	chat := &irc.Chat{
-		Venue: here, Command: "PRIVMSG", Text: text, Line: string(line), Refs: refsIn(m.Tags), Formatting: s.link.cfg.Formatting, History: s.link.cfg.History,
+		Venue: here, Command: command, Text: text, Line: string(line), Refs: refsIn(m.Tags), Formatting: s.link.cfg.Formatting, History: s.link.cfg.History,
 		Arrival: federation.Arrival{Network: network, Link: s.link.cfg.Name, Name: m.From, MessageID: m.MsgID, Received: time.Now()},
 	}
 	if from := s.theirs.named(m.From); from != nil {
@@ -108,17 +112,20 @@ func (s *session) relay(ctx context.Context, in *inbound) (note func()) {
 
 // chatRow makes the row of text in a channel.
 func (l *Link) chatRow(ctx context.Context, t federation.Text) (*row, error) {
-	t, err := irc.Answering(ctx, l.deps.Ports, l.cfg.Name, t)
-	if err != nil {
-		return nil, err
-	}
 	shown, err := l.signer(ctx, t.Author)
 	return &row{step: t.ID, did: t.Author, shown: shown, name: t.Arrival.Name, venue: l.channels.Out(t.Venue), text: &t, done: make(chan error, 1)}, err
 }
 
 // deliverChat queues a text in a channel. The server drops a text whose ID it has, so that each
-// attempt shows it once.
+// attempt shows it once. A reaction may be in no log; the answer to a question behind it proves it.
+// It names no account: a server drops a reaction of an account that the account did not sign.
 func (s *session) deliverChat(r *row) {
+	if irc.IsReaction(*r.text) {
+		from := s.speaker(r.did, r.shown, r.name, r.venue)
+		s.put(control, &said{Type: typeTagmsg, From: from.Nick, Target: r.venue, MsgID: r.step.String(), Tags: irc.TextTags(*r.text, 0)})
+		s.ask(question{row: r}, &catchupRequest{Since: farFuture, Limit: 1})
+		return
+	}
 	command, text := irc.ChatLine(*r.text, s.link.cfg.Formatting)
 	if command == "NOTICE" {
 		text = noticeMark + text

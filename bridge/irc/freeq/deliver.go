@@ -80,6 +80,10 @@ func (l *Link) DeliverText(ctx context.Context, t federation.Text) error {
 	if s == nil {
 		return irc.Disconnected(l.cfg.Name)
 	}
+	t, err := irc.Answering(ctx, l.deps.Ports, l.cfg.Name, t)
+	if err != nil || irc.IsReaction(t) && t.Answers == "" {
+		return err
+	}
 	row := l.textRow
 	if t.InChannel() {
 		row = l.chatRow

@@ -66,8 +66,9 @@ func (s *session) dispatch(ctx context.Context, m any) error {
 	case *said:
 		to := s.addressed(m)
 		here, relayed := s.relayed(m)
+		refs := irc.RefsIn(m.Tags)
 		switch {
-		case relayed:
+		case relayed && (m.Type == typePrivmsg || refs.React != "" || refs.Unreact != ""):
 			if s.ours(ctx, m.Origin) && s.fresh(ctx, m.EventID, m.Origin) {
 				s.onChat(ctx, m, here)
 			}

@@ -20,25 +20,54 @@ var _ bridge.Relayer = (*Link)(nil)
 // Relays implements [bridge.Relayer].
 func (l *Link) Relays() []string { return l.relayed }
 
+// relayedIn returns the channel of a message as this federation calls it, and whether the link relays
+// that channel.
+func (s *session) relayedIn(m ircmsg.Message) (here string, relayed bool) {
+	venue, ok := translate.Channel(m.Params[0])
+	here, ours := s.link.channels.In(venue)
+	return here, ok && ours && slices.Contains(s.link.relayed, here)
+}
+
 // onChat queues text in a channel that the link relays, and reports whether the message is in
 // such a channel. The network brings no text of users of this gateway.
 func (s *session) onChat(ctx context.Context, m ircmsg.Message, from *user) bool {
-	venue, ok := translate.Channel(m.Params[0])
-	here, ours := s.link.channels.In(venue)
-	if !ok || !ours || !slices.Contains(s.link.relayed, here) {
+	here, relayed := s.relayedIn(m)
+	if !relayed {
 		return false
 	}
-	if m.Command == "TAGMSG" || !s.allow(ctx, m.Source, federation.Event{}) {
-		return true
+	if s.allow(ctx, m.Source, federation.Event{}) {
+		s.enterChat(m, from, here, m.Params[1])
 	}
+	return true
+}
+
+// onTags queues a reaction, and announces that a user writes.
+func (s *session) onTags(ctx context.Context, m ircmsg.Message, from *user) {
+	here, relayed := s.relayedIn(m)
+	if !relayed {
+		return
+	}
+	refs, typing := irc.RefsIn(m.AllTags()), irc.Typing(m.AllTags())
+	switch {
+	case refs.React != "" || refs.Unreact != "":
+		if s.allow(ctx, m.Source, federation.Event{}) {
+			s.enterChat(m, from, here, "")
+		}
+	case typing != "":
+		_, messageID := m.GetTag("msgid")
+		s.changedUser(from, bridge.PresenceChange{Typing: typing, Venue: here, Message: messageID})
+	}
+}
+
+// enterChat queues a message in a channel that the link relays.
+func (s *session) enterChat(m ircmsg.Message, from *user, here, text string) {
 	_, messageID := m.GetTag("msgid")
 	s.enter(&inbound{user: m.Source, account: from.account, chat: &irc.Chat{
-		From: from.signer, Venue: here, Command: m.Command, Text: m.Params[1], Line: s.reading, Refs: irc.RefsIn(m.AllTags()), Formatting: s.link.cfg.Formatting, History: s.link.cfg.History,
+		From: from.signer, Venue: here, Command: m.Command, Text: text, Away: from.away, Line: s.reading, Refs: irc.RefsIn(m.AllTags()), Formatting: s.link.cfg.Formatting, History: s.link.cfg.History,
 		Arrival: federation.Arrival{
 			Network: network, Link: s.link.cfg.Name, Name: from.nick, User: from.ident, MessageID: messageID, Received: time.Now(),
 		},
 	}})
-	return true
 }
 
 // relay files text of a channel. Its author is the same as that of private text.
@@ -83,8 +112,13 @@ func (l *Link) chatRow(t federation.Text) *row {
 	return r
 }
 
-// writeChat sets the lines of text in a channel.
+// writeChat sets the lines of text in a channel. A reaction has no text for people, and none for a
+// user of another nick.
 func (r *row) writeChat(formatting bool) {
+	if irc.IsReaction(*r.chat) {
+		r.lines = []ircmsg.Message{ircmsg.MakeMessage(irc.TextTags(*r.chat, 0), "", "TAGMSG", "")}
+		return
+	}
 	line := func(n int, command, text string) ircmsg.Message {
 		m := ircmsg.MakeMessage(irc.TextTags(*r.chat, n), "", command, "", text)
 		m.ForceTrailing()
@@ -142,6 +176,9 @@ func (s *session) heardOut(ctx context.Context, in *inbound, waits string, err e
 // textRow makes the row of private text.
 func (l *Link) textRow(ctx context.Context, t federation.Text) (*row, error) {
 	to, err := l.reader(ctx, bridge.Recipient{DID: t.To, Place: t.Arrival.Place})
+	if err == nil {
+		t, err = irc.Answering(ctx, l.ports, l.cfg.Name, t)
+	}
 	if err != nil {
 		return nil, err
 	}

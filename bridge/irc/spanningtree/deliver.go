@@ -94,7 +94,7 @@ func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 func (l *Link) DeliverText(ctx context.Context, t federation.Text) error {
 	if t.InChannel() {
 		t, err := irc.Answering(ctx, l.ports, l.cfg.Name, t)
-		if err != nil {
+		if err != nil || irc.IsReaction(t) && t.Answers == "" {
 			return err
 		}
 		return l.pass(ctx, l.chatRow(t))
@@ -260,6 +260,10 @@ func (s *session) deliver(ctx context.Context, r *row) {
 	if r.tags != nil && !s.net.tagmsg {
 		s.strip(ctx, r)
 	}
+	if r.chat != nil && irc.IsReaction(*r.chat) && !s.net.tagmsg {
+		r.done <- nil
+		return
+	}
 	if ch != nil && r.chat != nil && (ch.rules.flags[blockColourMode] || ch.rules.flags[stripColourMode]) {
 		r.writeChat(false)
 	}
@@ -269,6 +273,9 @@ func (s *session) deliver(ctx context.Context, r *row) {
 		return
 	}
 	from := s.speaker(r.from, r.name, r.venue)
+	if r.chat != nil {
+		s.showAway(from, r.chat.Fields[federation.Away])
+	}
 	if len(targets) > 0 {
 		err := s.barred(from, r)
 		if err != nil && r.named != nil && s.barred(s.link.roster.Self, r) == nil {
@@ -516,7 +523,7 @@ func (s *session) awaitReaders() { s.readersDue = time.After(readersTime) }
 // from the channel does not. Nor does anything wait for users that were there and left.
 func (s *session) readerless(r *row) bool {
 	ch := s.net.channels[r.venue]
-	return s.readersDue != nil && (r.named != nil || r.tags != nil) && ch != nil && !ch.met
+	return s.readersDue != nil && (r.chat != nil || r.tags != nil) && ch != nil && !ch.met
 }
 
 // deliverUnread delivers what waited for users, where it waits no longer.

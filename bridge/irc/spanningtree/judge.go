@@ -188,7 +188,11 @@ func (s *session) onMessage(ctx context.Context, m ircmsg.Message) error {
 		return nil
 	}
 	in, err := s.decode(m)
-	if errors.Is(err, translate.ErrNotHandoff) {
+	switch {
+	case errors.Is(err, translate.ErrNotHandoff) && m.Command == "TAGMSG":
+		s.onTags(ctx, m, from)
+		return nil
+	case errors.Is(err, translate.ErrNotHandoff):
 		s.onText(ctx, m, from)
 		return nil
 	}

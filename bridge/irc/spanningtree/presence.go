@@ -3,7 +3,10 @@ package spanningtree
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
+
+	"github.com/ergochat/irc-go/ircmsg"
 
 	"baton/bridge"
 	"baton/bridge/irc"
@@ -58,10 +61,32 @@ func (s *session) follow(c bridge.PresenceChange) {
 			return
 		}
 		s.net.name(p.uuid, "", old)
+	case c.Typing != "":
+		s.showTyping(c)
 	default:
-		if p := r.Of(c.DID); p != nil && p.here {
-			s.put(":%s AWAY%s", p.uuid, awayParams(c.Away))
+		if p := r.Of(c.DID); p != nil {
+			s.showAway(p, c.Away)
 		}
+	}
+}
+
+// showAway writes that a user of ours is away, or back.
+func (s *session) showAway(p *pseudo, why string) {
+	if p.here && p.away != why {
+		p.away = why
+		s.put(":%s AWAY%s", p.uuid, awayParams(why))
+	}
+}
+
+// showTyping writes that a user of another link writes in a channel, if the user is in it.
+func (s *session) showTyping(c bridge.PresenceChange) {
+	p, ch := s.link.roster.Of(c.DID), s.net.channels[s.link.channels.Out(c.Venue)]
+	switch {
+	case p == nil || ch == nil || !p.here || !p.In[ch.venue]:
+	case !s.net.tagmsg || !slices.Contains(s.link.relayed, c.Venue) || s.speech(p, ch) != "":
+	default:
+		tags := map[string]string{irc.TypingTag: c.Typing, "msgid": federation.ChatID(c.Message).String()}
+		_ = s.putMessage(ircmsg.MakeMessage(tags, p.uuid, "TAGMSG", ch.name)) // a state and a hash fit a line
 	}
 }
 

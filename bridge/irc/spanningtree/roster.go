@@ -38,6 +38,7 @@ type pseudo struct {
 
 	// Of this session.
 	here    bool            // introduced
+	away    string          // why it is away, as the network knows; "" while it is not
 	losses  int             // how often it was thrown out
 	removed map[string]bool // venues that services took it out of
 	visits  map[string]bool // other channels that services brought it into, by venue
@@ -157,7 +158,7 @@ func (s *session) introduce(p *pseudo) {
 	host := s.host()
 	s.put(":%s UID %s %d %s %s %s %s %s %d +i :%s", s.sid(), p.uuid, p.nickTS, p.Nick, host, host,
 		s.protocol.idents(clip(p.ident, s.net.identBytes)), pseudoIP, p.signon, irc.Cut(p.real, s.net.realBytes))
-	p.here = true
+	p.here, p.away = true, ""
 }
 
 // clip shortens an ASCII name.

@@ -60,6 +60,14 @@ CREATE TABLE password (
     since      INTEGER NOT NULL -- when it was set
 ) STRICT, WITHOUT ROWID;
 
+-- Up to when an account of the listener for IRC clients has read a channel or the messages of a DID.
+CREATE TABLE marker (
+    did    TEXT    NOT NULL,
+    target TEXT    NOT NULL, -- channel, DID or nick
+    at     INTEGER NOT NULL,
+    PRIMARY KEY (did, target)
+) STRICT, WITHOUT ROWID;
+
 -- Code writes each row that these triggers wrote.
 DROP TRIGGER inbox_arrived;
 DROP TRIGGER inbox_read;
@@ -413,6 +421,7 @@ CREATE TABLE line (
     id        TEXT    NOT NULL,    -- of the message
     author    TEXT    NOT NULL,    -- DID
     recipient TEXT,                -- DID, of a private line; NULL in a channel
+    event     INTEGER NOT NULL,    -- 0 for text, 1 for a reaction, a change of topic and the like
     body      TEXT    NOT NULL,    -- JSON of the members that no other column has
     UNIQUE (place, id)
 ) STRICT;

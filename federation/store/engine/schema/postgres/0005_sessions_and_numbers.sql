@@ -58,6 +58,13 @@ CREATE TABLE password (
     since      bigint           NOT NULL
 );
 
+CREATE TABLE marker (
+    did    text COLLATE "C" NOT NULL,
+    target text COLLATE "C" NOT NULL,
+    at     bigint           NOT NULL,
+    PRIMARY KEY (did, target)
+);
+
 -- Code writes each row that these triggers wrote.
 DROP TRIGGER inbox_arrived ON inbox;
 DROP TRIGGER inbox_read ON inbox;
@@ -391,6 +398,7 @@ CREATE TABLE line (
     id        text COLLATE "C" NOT NULL,
     author    text COLLATE "C" NOT NULL,
     recipient text COLLATE "C",
+    event     bigint NOT NULL,
     body      text COLLATE "C" NOT NULL,
     UNIQUE (place, id)
 );

@@ -1,0 +1,179 @@
+package client
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/ergochat/irc-go/ircmsg"
+
+	"baton/bridge/irc"
+)
+
+// The names of the specification.
+//
+// spec: ircv3 multiline (draft)
+const (
+	multilineBatch = "draft/multiline"
+	concatTag      = "draft/multiline-concat"
+)
+
+// Bounds of a message of several lines. Text for other networks has at most as many characters.
+const (
+	maxMultilineBytes = 4096
+	maxMultilineLines = 32
+)
+
+// piece is one line of a message of several lines.
+type piece struct {
+	text   string
+	joined bool // it goes on with the line before
+}
+
+// multiline is a message of several lines that a client is sending.
+type multiline struct {
+	ref, target string
+	command     string // of its lines; "" before the first
+	tags        map[string]string
+	pieces      []piece
+	bytes       int
+	answer      *answers // to the BATCH that began it; nil without a label
+}
+
+// text returns the message with its line breaks.
+func (b *multiline) text() string {
+	var text strings.Builder
+	for i, p := range b.pieces {
+		if i > 0 && !p.joined {
+			text.WriteByte('\n')
+		}
+		text.WriteString(p.text)
+	}
+	return text.String()
+}
+
+// onBatch begins or ends a message of several lines.
+func (s *server) onBatch(ctx context.Context, u *user, m ircmsg.Message) {
+	ref, begins := strings.CutPrefix(m.Params[0], "+")
+	ends := !begins && u.multiline != nil && m.Params[0] == "-"+u.multiline.ref
+	switch {
+	case !u.caps.has(capMultiline):
+		s.reply(u, errUnknownCommand, m.Command, "Unknown command")
+	case ends:
+		s.endMultiline(ctx, u)
+	case !begins || ref == "" || len(ref) > maxLabelBytes || u.multiline != nil:
+		s.breakMultiline(u, "MULTILINE_INVALID", "", "Want one batch at a time")
+	case len(m.Params) < 3 || m.Params[1] != multilineBatch || len(targets(m.Params[2])) != 1:
+		s.breakMultiline(u, "MULTILINE_INVALID", "", "Want BATCH +reference "+multilineBatch+" target")
+	default:
+		u.multiline = &multiline{ref: ref, target: m.Params[2], tags: m.ClientOnlyTags(), answer: u.answer}
+		u.answer = nil
+	}
+}
+
+// breakMultiline refuses a message of several lines, and forgets its lines.
+func (s *server) breakMultiline(u *user, code, subject, sentence string) {
+	if u.multiline != nil && u.answer == nil {
+		u.answer = u.multiline.answer
+	}
+	u.multiline = nil
+	s.fail(u, "BATCH", code, subject, sentence)
+}
+
+// addLine adds a message to the one of several lines that it is part of, and reports whether it is
+// part of one.
+func (s *server) addLine(u *user, m ircmsg.Message) bool {
+	has, ref := m.GetTag("batch")
+	if !has || !u.caps.has(capMultiline) {
+		return false
+	}
+	b := u.multiline
+	concat := m.HasTag(concatTag)
+	text := ""
+	if len(m.Params) > 1 {
+		text = m.Params[1]
+	}
+	switch {
+	case b == nil || ref != b.ref || m.Command == "TAGMSG" || b.command != "" && b.command != m.Command || concat && text == "":
+		s.breakMultiline(u, "MULTILINE_INVALID", "", "The line is not part of that message")
+	case len(m.Params) == 0 || fold(m.Params[0]) != fold(b.target):
+		s.breakMultiline(u, "MULTILINE_INVALID_TARGET", clipParam(b.target), "The line is for another target")
+	case len(b.pieces) >= maxMultilineLines:
+		s.breakMultiline(u, "MULTILINE_MAX_LINES", itoa(maxMultilineLines), "Too many lines")
+	case b.bytes+len(text)+1 > maxMultilineBytes+1:
+		s.breakMultiline(u, "MULTILINE_MAX_BYTES", itoa(maxMultilineBytes), "Too much text")
+	case !s.allow(u, "BATCH"):
+		u.multiline = nil
+	default:
+		b.command, b.pieces = m.Command, append(b.pieces, piece{text, concat})
+		if b.bytes += len(text); !concat {
+			b.bytes++
+		}
+	}
+	return true
+}
+
+// endMultiline passes on a message of several lines.
+func (s *server) endMultiline(ctx context.Context, u *user) {
+	b := u.multiline
+	u.answer = b.answer
+	text := b.text()
+	if strings.TrimSpace(text) == "" {
+		s.breakMultiline(u, "MULTILINE_INVALID", "", "There is no text")
+		return
+	}
+	u.multiline = nil
+	s.say(ctx, u, ircmsg.MakeMessage(b.tags, "", b.command, b.target, text), b.target, b.pieces)
+}
+
+// block returns a message of several lines as a client is sent it: as a batch, or its lines with text
+// side by side, of which the first one has the ID.
+func (m message) block(c capability, label string, now time.Time) []byte {
+	pieces := m.pieces
+	m.pieces = nil
+	if m.at.IsZero() {
+		m.at = now // one time for all lines
+	}
+	var all []byte
+	if !c.has(capMultiline) || !c.has(capBatch) {
+		for _, p := range pieces {
+			if p.text == "" {
+				continue
+			}
+			line := m
+			if line.params = []string{m.params[0], p.text}; len(all) > 0 {
+				line.msgid, label = "", ""
+			}
+			all = append(all, line.line(c, label, now)...)
+		}
+		return all
+	}
+	start := m
+	start.command, start.params, start.trailing = "BATCH", []string{"+" + m.ref, multilineBatch, m.params[0]}, false
+	all = start.line(c, label, now)
+	for _, p := range pieces {
+		line := says(m.source, m.command, m.params[0], p.text)
+		line.at, line.account, line.batch, line.joined = m.at, m.account, m.ref, p.joined
+		all = append(all, line.line(c, "", now)...)
+	}
+	return append(all, tells(m.source, "BATCH", "-"+m.ref).line(c&^capTime, "", now)...)
+}
+
+// inPieces returns a text of the history in lines that fit one message each.
+func inPieces(text string) []piece {
+	var all []piece
+	for line := range strings.SplitSeq(text, "\n") {
+		joined := false
+		for len(line) > irc.MaxTextBytes {
+			end := irc.MaxTextBytes
+			for !utf8.RuneStart(line[end]) {
+				end--
+			}
+			all, line, joined = append(all, piece{line[:end], joined}), line[end:], true
+		}
+		all = append(all, piece{line, joined})
+	}
+	return slices.Clip(all)
+}
