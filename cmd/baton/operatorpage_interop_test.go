@@ -153,7 +153,7 @@ func TestEachPageIsAccessibleAndFitsIntoANarrowWindow(t *testing.T) {
 	checkAccess(t, b, string(axe), "login")
 	b.logsIn(t, v.operatorToken(t, "admin"))
 	pages := []string{
-		"links", "links/lab", "feeds", "handoffs", "handoffs/" + finished, "dead", "dead/1", "peers", "keys", "policy", "audit", "webhooks", "blocks", "bindings", "top", "act/feeds/lab/hold", "act/dead/1/drop",
+		"links", "links/lab", "feeds", "handoffs", "handoffs/" + finished, "dead", "dead/1", "peers", "keys", "policy", "audit", "webhooks", "blocks", "bindings", "top", "pair", "act/feeds/lab/hold", "act/dead/1/drop",
 	}
 	for _, width := range []int64{1280, 360} {
 		runs(t, b, chromedp.EmulateViewport(width, 800))
