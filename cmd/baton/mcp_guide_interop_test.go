@@ -214,7 +214,7 @@ func TestTheJavaScriptOfTheGuideOfAgentHostsWorks(t *testing.T) {
 	modules := filepath.Join(clients(t), "conformance", "node_modules")
 	code := strings.ReplaceAll(readDocument(t, mcpGuide).block(t, "js", 0).text, "https://gw.example", h.url())
 	code = strings.Replace(code, "await client.callTool(", "const got = await client.callTool(", 1)
-	sdk := filepath.Join(modules, "@modelcontextprotocol", "sdk", "dist", "esm", "client")
+	library := filepath.Join(modules, "@modelcontextprotocol", "sdk", "dist", "esm", "client")
 	ed, p256 := newPerson(t), newCurveKey(t)
 	for algorithm, agent := range map[string]struct {
 		did string
@@ -224,12 +224,12 @@ func TestTheJavaScriptOfTheGuideOfAgentHostsWorks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		pem := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+		text := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
 		script := fmt.Sprintf(`import { Client } from %q;
 import { PrivateKeyJwtProvider } from %q;
 import { StreamableHTTPClientTransport } from %q;
 const did = %q, pem = %q;
-`, filepath.Join(sdk, "index.js"), filepath.Join(sdk, "auth-extensions.js"), filepath.Join(sdk, "streamableHttp.js"), agent.did, pem) +
+`, filepath.Join(library, "index.js"), filepath.Join(library, "auth-extensions.js"), filepath.Join(library, "streamableHttp.js"), agent.did, text) +
 			strings.ReplaceAll(code, `"EdDSA"`, strconv.Quote(algorithm)) + "console.log(JSON.stringify(got));\nprocess.exit(0);\n"
 		file := filepath.Join(t.TempDir(), "agent.mjs")
 		if err := os.WriteFile(file, []byte(script), 0o600); err != nil {

@@ -183,7 +183,7 @@ func (m *scriptedModel) serveResponses(w http.ResponseWriter, r *http.Request) {
 }
 
 // doesTheWorkOfAnIRCUser logs in a host with a pairing code from IRC. The host then finds, claims and
-// completes the offer of another person on IRC. logIn returns a function that gives the host a prompt.
+// completes the offer of another person on IRC. The result of logIn gives the host a prompt.
 func doesTheWorkOfAnIRCUser(
 	t *testing.T, api func(*scriptedModel, http.ResponseWriter, *http.Request), logIn func(s *homeServer, model, code string) func(prompt string) string,
 ) {
