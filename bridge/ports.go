@@ -33,6 +33,11 @@ type Ports struct {
 	Wakes    Wakes
 	Presence Presence // nil: no user is known to have left
 	Messages Messages // nil if no private text is carried
+
+	// Resolve returns the participant that a text names: a DID, the name or handle of an agent, a nick,
+	// NICK@LINK or HANDLE@DOMAIN. It blocks on the record and on peers. It returns a [*ProblemError]
+	// for an unknown or ambiguous name, with the candidates in its Detail.
+	Resolve func(ctx context.Context, text string) (Recipient, error)
 }
 
 // HTTP is what the configuration says about HTTP: the public listener and its clients, and the

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"log/slog"
+	"net/http"
 	"slices"
 	"time"
 
@@ -24,6 +25,13 @@ func Ports(gateway bridge.Gateway) bridge.Ports {
 		Home: "gw.example", PublicURL: "https://gw.example", Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
 		Gateway: gateway, Signer: Signer(SeededKey), Bindings: Bindings{}, Evidence: Contexts(nil, 0, 0), Keys: Keys{}, Limits: bridge.Limits{},
 		Secrets: Secrets{}, Wakes: NoWakes{},
+		Resolve: func(_ context.Context, text string) (bridge.Recipient, error) { // knows no names
+			did, err := federation.ParseDID(text)
+			if err != nil {
+				err = &bridge.ProblemError{Status: http.StatusNotFound, Code: "unknown-name", Detail: "no participant called " + text + " is known here"}
+			}
+			return bridge.Recipient{DID: did}, err
+		},
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
@@ -121,9 +122,12 @@ func (o ChatOps) Run(ctx context.Context, c Command, now time.Time) []string {
 	lines, err := o.run(ctx, o.bind(ctx, c), now)
 	wrong, isUsers := errors.AsType[userError](err)
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
+	problem, isProblem := errors.AsType[*bridge.ProblemError](err)
 	switch {
 	case isUsers:
 		return []string{string(wrong)}
+	case isProblem:
+		return []string{Text(problem.Code + ": " + problem.Detail)}
 	case isRefusal:
 		return []string{Text(refused.Code.Upper() + " " + refused.Subject() + " " + refused.Sentence())}
 	case err != nil:
@@ -408,25 +412,6 @@ func (o ChatOps) offeree(ctx context.Context, c Command, name string) (federatio
 	return to.DID, err
 }
 
-// named returns the DID that a user means: a DID itself, or that of a user of its
-// network or of an agent by name. It is "" for a name that nothing has.
-func (o ChatOps) named(ctx context.Context, c Command, name string) (federation.DID, error) {
-	if did, err := federation.ParseDID(name); err == nil {
-		return did, nil
-	}
-	if did := c.Lookup(name); did != "" {
-		return did, nil
-	}
-	did, err := o.Ports.Bindings.Participant(ctx, name)
-	if errors.Is(err, federation.ErrNotFound) && o.Ports.Messages != nil {
-		did, err = o.Ports.Messages.Introduce(ctx, name)
-	}
-	if errors.Is(err, federation.ErrNotFound) {
-		return "", nil
-	}
-	return did, err
-}
-
 // pair returns a code that logs in an agent host as the user. The user must be one that the gateway
 // may sign for, or have proved its DID to the gateway itself: the word of another server is not
 // enough to act for a DID elsewhere.
@@ -545,22 +530,24 @@ func (o ChatOps) say(ctx context.Context, c Command, args string, now time.Time)
 	return []string{"Your message to " + name + " is on its way."}, nil
 }
 
-// participant returns the participant that a user names: by NICK@LINK, or as in a step.
+// participant returns the participant that a user names. The nicks of the user's own network come
+// first, and the next user with the nick of NICK@LINK last.
 func (o ChatOps) participant(ctx context.Context, c Command, name string) (bridge.Recipient, error) {
 	if name == "" {
 		return bridge.Recipient{}, userError("Say a name or a DID.")
 	}
-	if o.Ports.Messages != nil {
-		user, err := o.Ports.Messages.Addressee(ctx, name)
-		if !errors.Is(err, federation.ErrNotFound) {
-			return user, err
+	if did := c.Lookup(name); did != "" {
+		return bridge.Recipient{DID: did}, nil
+	}
+	to, err := o.Ports.Resolve(ctx, name)
+	problem, isProblem := errors.AsType[*bridge.ProblemError](err)
+	if isProblem && problem.Status == http.StatusNotFound && o.Ports.Messages != nil {
+		user, absent := o.Ports.Messages.Addressee(ctx, name)
+		if !errors.Is(absent, federation.ErrNotFound) {
+			return user, absent
 		}
 	}
-	did, err := o.named(ctx, c, name)
-	if err == nil && did == "" {
-		err = userError("I know no user called " + name + ". A DID is always right.")
-	}
-	return bridge.Recipient{DID: did}, err
+	return to, err
 }
 
 func (o ChatOps) allow(ctx context.Context, c Command, args string, _ time.Time) ([]string, error) {

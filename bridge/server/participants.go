@@ -15,6 +15,7 @@ import (
 
 	"baton/bridge"
 	"baton/bridge/admin"
+	"baton/bridge/admin/page"
 	"baton/bridge/agents/a2a"
 	"baton/bridge/agents/oauth"
 	"baton/bridge/agents/participant"
@@ -142,6 +143,9 @@ func (s *Server) oauthDeps() oauth.Deps {
 	deps := oauth.Deps{Deps: s.participantDeps(s.bound())}
 	deps.Ports = filePorts(s.file, s.Wiring().Ports)
 	deps.Fetch = s.client.Fetch
+	if at, err := netip.ParseAddrPort(s.file.Admin.Listen); err == nil && at.Addr().IsLoopback() {
+		deps.OperatorPage = "http://" + s.file.Admin.Listen + page.PairPath
+	}
 	if s.file.Agents.OpenRegistration {
 		enrolments := credential.NewAddresses(func() int { return int(s.registrations.Load()) }, time.Hour)
 		deps.Enrol = func(ctx context.Context, name string, from netip.Prefix) (federation.DID, error) {

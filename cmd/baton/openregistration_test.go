@@ -82,9 +82,16 @@ func (v *visitor) page(t *testing.T) (text, form string) {
 // create creates an agent on the page and returns the code for its host, or the page.
 func (v *visitor) create(t *testing.T, name string) (code, page string) {
 	t.Helper()
+	return v.decide(t, url.Values{"as": {"new"}, "name": {name}})
+}
+
+// decide sends the form of the page and returns the code for the host, or the page.
+func (v *visitor) decide(t *testing.T, decision url.Values) (code, page string) {
+	t.Helper()
 	_, form := v.page(t)
+	decision.Set("form", form)
 	var location string
-	page = v.ask(t, http.MethodPost, "/oauth/authorize", "application/x-www-form-urlencoded", url.Values{"form": {form}, "as": {"new"}, "name": {name}}.Encode(), &location)
+	page = v.ask(t, http.MethodPost, "/oauth/authorize", "application/x-www-form-urlencoded", decision.Encode(), &location)
 	_, query, _ := strings.Cut(location, "?")
 	answer, err := url.ParseQuery(query)
 	if err != nil {

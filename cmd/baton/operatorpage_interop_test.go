@@ -155,7 +155,7 @@ func TestEachPageIsAccessibleAndFitsIntoANarrowWindow(t *testing.T) {
 	checkAccess(t, b, string(axe), "login")
 	b.logsIn(t, v.operatorToken(t, "admin"))
 	pages := []string{
-		"overview", "sessions", "feeds?link=lab", "act/dead/all/drop?reason=operator", "links", "links/lab", "feeds", "handoffs", "handoffs/" + finished, "dead", "dead/1", "peers", "keys", "policy", "audit", "webhooks", "blocks", "bindings", "top", "act/feeds/lab/hold", "act/dead/1/drop",
+		"overview", "sessions", "feeds?link=lab", "act/dead/all/drop?reason=operator", "links", "links/lab", "feeds", "handoffs", "handoffs/" + finished, "dead", "dead/1", "peers", "keys", "policy", "audit", "webhooks", "blocks", "bindings", "top", "pair", "act/feeds/lab/hold", "act/dead/1/drop",
 	}
 	for _, scheme := range []string{"light", "dark"} {
 		b.prefers(t, scheme)

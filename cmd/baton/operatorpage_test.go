@@ -270,6 +270,60 @@ func TestAnOperatorThatMayReadSeesNoAction(t *testing.T) {
 	operate.wants(t, http.StatusForbidden, "/ui/act/peers/x.test/mode", nil)
 }
 
+// An operator has no DID: it logs in a host with a code that the operator page makes for a participant.
+func TestAnOperatorPairsAHost(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, "[limits]\n"+anyAddress)
+	h.start(t)
+	ada := logIn(t, h.url())
+	for _, scope := range []string{"read", "operate"} {
+		other := loggedIn(t, h, h.operatorToken(t, scope))
+		other.wants(t, http.StatusForbidden, "/ui/pair", nil)
+		other.wants(t, http.StatusForbidden, "/ui/pair", url.Values{"csrf": {other.csrf(t)}, "did": {string(ada.did)}, "reason": {"a test"}})
+	}
+	b := loggedIn(t, h, h.operatorToken(t, "admin"))
+	foreign := loggedIn(t, h, h.operatorToken(t, "admin")).csrf(t)
+	form := url.Values{"csrf": {b.csrf(t)}, "did": {string(ada.did)}, "reason": {"her laptop"}}
+	with := func(name, value string) url.Values {
+		changed := maps.Clone(form)
+		changed[name] = []string{value}
+		return changed
+	}
+	b.wants(t, http.StatusForbidden, "/ui/pair", with("csrf", ""))
+	b.wants(t, http.StatusForbidden, "/ui/pair", with("csrf", foreign))
+	for _, header := range [][]string{{"Origin", h.url()}, {"Origin", "null"}, {"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}} {
+		b.wants(t, http.StatusForbidden, "/ui/pair", form, header...)
+	}
+	b.wants(t, http.StatusUnprocessableEntity, "/ui/pair", with("reason", " "))
+	b.wants(t, http.StatusBadRequest, "/ui/pair", with("did", "did:key:z6Mk"))
+	if page := b.wants(t, http.StatusOK, "/ui/bindings", nil).text; !strings.Contains(page, `href="/ui/pair"`) {
+		t.Errorf("the bindings link to no form: %s", page)
+	}
+	b.wants(t, http.StatusSeeOther, "/ui/pair", form, "Origin", b.base, "Sec-Fetch-Site", "same-origin")
+	shows := regexp.MustCompile(`<p role="status" class="notice">The pairing code ([0-9A-Z]{4}-[0-9A-Z]{4}) logs in one host as ` + string(ada.did))
+	code := shows.FindStringSubmatch(b.wants(t, http.StatusOK, "/ui/pair", nil).text)
+	if code == nil {
+		t.Fatal("no code is shown")
+	}
+	if page := b.wants(t, http.StatusOK, "/ui/pair", nil).text; strings.Contains(page, code[1]) {
+		t.Error("the code is shown twice")
+	}
+	v := newVisitor(t, h)
+	if text, _ := v.page(t); !strings.Contains(text, `href="`+b.base+`/ui/pair"`) {
+		t.Errorf("the authorize page has no link to the form: %s", text)
+	}
+	if granted, page := v.decide(t, url.Values{"as": {"code"}, "code": {code[1]}}); granted == "" {
+		t.Errorf("the code is answered %s", page)
+	}
+	var audit struct {
+		Items []struct{ Actor, What, Subject, Reason string }
+	}
+	h.asks(t, &audit, "audit", "list")
+	if got := audit.Items[0]; got.What != "token pair" || got.Subject != string(ada.did) || got.Reason != "her laptop" || !strings.HasPrefix(got.Actor, "token:admin-") {
+		t.Errorf("the audit log has %+v", got)
+	}
+}
+
 func TestEveryAnswerOfThePageHasItsHeaders(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -282,7 +336,7 @@ func TestEveryAnswerOfThePageHasItsHeaders(t *testing.T) {
 		t.Fatalf("the page names no files:\n%s", page)
 	}
 	caching := map[string]string{
-		"/": "no-store", "/ui/": "no-store", "/ui/links": "no-store", "/ui/none": "no-store", "/ui/links/none": "no-store", "/ui/login": "no-store", "/ui/baton.js": "no-store",
+		"/": "no-store", "/ui/": "no-store", "/ui/links": "no-store", "/ui/none": "no-store", "/ui/links/none": "no-store", "/ui/pair": "no-store", "/ui/login": "no-store", "/ui/baton.js": "no-store",
 		script[1]: "public, max-age=31536000, immutable", style[1]: "public, max-age=31536000, immutable",
 	}
 	for path, cached := range caching {

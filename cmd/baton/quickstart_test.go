@@ -52,9 +52,28 @@ func TestAQuickstartIsAGatewayWithoutEdits(t *testing.T) {
 
 func TestAQuickstartServes(t *testing.T) {
 	t.Parallel()
-	h := &house{dir: filepath.Join(t.TempDir(), "gw")}
+	serveQuickstart(t, "--home", "gw.example", "--network", "client", "--for", "none")
+}
+
+// A person creates an agent on the page of a gateway on its own machine.
+func TestAQuickstartForALaptopLogsInHosts(t *testing.T) {
+	t.Parallel()
+	h, said := serveQuickstart(t, "--for", "laptop")
+	if strings.Contains(said, "DNS") || !strings.Contains(said, "# Commands to start\nbaton config check ") || !strings.Contains(said, "\nclaude mcp login baton\n") {
+		t.Errorf("it prints %s", said)
+	}
+	if code, page := newVisitor(t, h).create(t, "fresh_scout"); code == "" {
+		t.Errorf("the page answers %s", page)
+	}
+}
+
+// serveQuickstart runs the gateway that a quickstart writes, and returns what the command printed.
+func serveQuickstart(t *testing.T, arguments ...string) (h *house, said string) {
+	t.Helper()
+	h = &house{dir: filepath.Join(t.TempDir(), "gw")}
 	h.config, h.log = filepath.Join(h.dir, "baton.toml"), filepath.Join(t.TempDir(), "stderr")
-	if _, told, code := quickstarts(t, "--home", "gw.example", "--network", "client", "--for", "none", "--dir", h.dir); code != 0 {
+	said, told, code := quickstarts(t, append(arguments, "--dir", h.dir)...)
+	if code != 0 {
 		t.Fatalf("%d, %s", code, told)
 	}
 	text, err := os.ReadFile(h.config)
@@ -69,6 +88,7 @@ func TestAQuickstartServes(t *testing.T) {
 	t.Cleanup(func() { h.inspect(t) })
 	h.start(t)
 	h.ready(t)
+	return h, said
 }
 
 func TestAQuickstartKeepsWhatIsThere(t *testing.T) {

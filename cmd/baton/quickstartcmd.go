@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -23,7 +24,7 @@ import (
 type quickstart struct {
 	Home    string `help:"The domain of the gateway." placeholder:"NAME"`
 	Network string `enum:",spanningtree,freeq,client,none" default:"" help:"What it links first: spanningtree, freeq, client or none." placeholder:"NETWORK"`
-	For     string `enum:",systemd,compose,none" default:"" help:"What starts it: systemd, compose or none." placeholder:"WHAT"`
+	For     string `enum:",systemd,compose,laptop,none" default:"" help:"What starts it: systemd, compose or none; laptop for a gateway for the programs of this machine." placeholder:"WHAT"`
 	Dir     string `default:"." help:"The folder to write below." placeholder:"DIR"`
 	Force   bool   `help:"Replace files, and keep the old ones as .bak."`
 }
@@ -34,7 +35,8 @@ func (quickstart) Help() string {
 
 Example:
 
-	baton quickstart --home gw.example --network spanningtree --for systemd --dir /etc/baton`
+	baton quickstart --home gw.example --network spanningtree --for systemd --dir /etc/baton
+	baton quickstart --for laptop --dir baton`
 }
 
 // Run writes the files and prints what comes next.
@@ -75,6 +77,9 @@ func (cmd quickstart) Run(c *cli, streams std) error {
 // ask returns the command with each value that no flag gave, which it asks for on the terminal.
 // Without a terminal that is a mistake of the command line.
 func (cmd quickstart) ask(streams std) (quickstart, error) {
+	if cmd.For == "laptop" { // no other home reaches it
+		cmd.Home, cmd.Network = cmp.Or(cmd.Home, "baton.localhost"), cmp.Or(cmd.Network, "client")
+	}
 	input, terminal := bufio.NewReader(os.Stdin), isatty.IsTerminal(os.Stdin.Fd())
 	for _, each := range []struct {
 		flag, question string

@@ -23,7 +23,7 @@ var templates embed.FS
 func Networks() []string { return []string{"spanningtree", "freeq", "client", "none"} }
 
 // Starters returns the values of [Setup.For].
-func Starters() []string { return []string{"systemd", "compose", "none"} }
+func Starters() []string { return []string{"systemd", "compose", "laptop", "none"} }
 
 // Setup is what a new gateway is configured with. The templates read its fields.
 type Setup struct {

@@ -139,7 +139,11 @@ func loadBlocks(r request) (view, error) {
 func loadBindings(r request) (view, error) {
 	page, err := call(r, admin.ListBindings, r.page())
 	l := list[admin.Binding]{Table: render.Bindings, id: "bindings", page: page, cursor: "cursor"}
-	return view{Title: "Bindings", Sections: []section{l.section(r)}}, err
+	shown := l.section(r)
+	if r.may(admin.CreatePairingCode.Scope) {
+		shown.Intro, shown.Actions = "A pairing code logs in an agent host as a participant.", []link{{Verb: "Pair", Name: "a host", Href: PairPath}}
+	}
+	return view{Title: "Bindings", Sections: []section{shown}}, err
 }
 
 func loadSessions(r request) (view, error) {

@@ -97,6 +97,8 @@ func (p *Page) Mount(mux *http.ServeMux) {
 	routes.Handle("GET /ui/handoffs/{id}/passport", p.reading(p.passport))
 	routes.Handle("GET /ui/act/{list}/{name}/{verb}", p.reading(p.confirm))
 	routes.Handle("POST /ui/act/{list}/{name}/{verb}", p.changing(p.act))
+	routes.Handle("GET "+PairPath, p.reading(p.askPair))
+	routes.Handle("POST "+PairPath, p.changing(p.pair))
 	routes.Handle("GET /ui/", p.reading(p.show))
 	routes.Handle("POST /ui/", p.changing(func(w http.ResponseWriter, r *http.Request, s session) {
 		p.fail(w, r, &s, http.StatusNotFound, "This address takes no form.")

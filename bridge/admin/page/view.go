@@ -30,6 +30,7 @@ type view struct {
 	Steps    *timeline
 	Links    []link // to what belongs to the page, such as a passport
 	Confirm  *confirmView
+	Pair     *pairView
 }
 
 type loginView struct{ Next string }

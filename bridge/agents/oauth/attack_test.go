@@ -44,6 +44,7 @@ func TestAuthorizationServerRefusesAttacks(t *testing.T) {
 		{"redirect schemes", redirectSchemes, 24, 0},
 		{"mixed-up issuer", mixUp, 4, 0},
 		{"forms of other sites and browsers", forgeForm, 10, 0},
+		{"an operator's session", borrowOperator, 8, 0},
 		{"frames", frame, 3, 0},
 		{"client documents", badDocuments, 24, 0},
 		{"10,000 registrations", floodRegistrations, 10000, 0},
@@ -251,6 +252,24 @@ func forgeForm(t *testing.T, s *score) {
 	s.try(get.header.Get("Location") != "")
 	if answer := h.answerOf(t, h.do(t, http.MethodPost, g.url+"/oauth/authorize", url.Values{"form": {own}, "as": {"session"}}, "Origin", g.url, "Sec-Fetch-Site", "same-origin")); answer.Get("code") == "" {
 		t.Errorf("the person itself is sent %v", answer)
+	}
+}
+
+// borrowOperator sends the page the cookie of the operator page, whose session has no DID.
+func borrowOperator(t *testing.T, s *score) {
+	t.Helper()
+	g := newGateway(t, func(d *oauth.Deps) { d.OperatorPage = "http://127.0.0.1:8081/ui/pair" })
+	h := g.host(t)
+	cookie := "baton_session=" + strings.Repeat("A", 26)
+	page := h.do(t, http.MethodGet, g.url+"/oauth/authorize?"+h.query().Encode(), nil, "Cookie", cookie)
+	s.try(strings.Contains(page.text, `value="session"`))
+	if !strings.Contains(page.text, `href="http://127.0.0.1:8081/ui/pair"`) {
+		t.Errorf("on the machine of the gateway the page links to no operator page: %s", page.text)
+	}
+	for _, as := range []string{"session", "operator", "code", "new", "", "did", "admin"} {
+		form := url.Values{"form": {formOf(t, page)}, "as": {as}, "did": {string(ada)}, "code": {string(ada)}, "name": {"ada"}, "reason": {"a test"}}
+		got := h.do(t, http.MethodPost, g.url+"/oauth/authorize", form, "Cookie", cookie)
+		s.try(got.header.Get("Location") != "")
 	}
 }
 

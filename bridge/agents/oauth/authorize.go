@@ -61,6 +61,7 @@ type askView struct {
 	Form      string
 	Name, DID string // of the party whose login this browser has; "" for none
 	Enrol     bool   // strangers may register
+	Operators string // as in [Deps], for a browser on this machine; "" for any other
 	Code      string // as typed before
 }
 
@@ -219,6 +220,9 @@ func (s *Server) ask(w http.ResponseWriter, r *http.Request, asked request, stat
 	}
 	var source string
 	v.Target, source, v.Here = targetOf(asked.Redirect)
+	if credential.AddressOf(r).Addr().IsLoopback() {
+		v.Operators = s.deps.OperatorPage
+	}
 	party, err := s.loggedIn(r, now)
 	if err != nil {
 		return err

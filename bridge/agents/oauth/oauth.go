@@ -58,6 +58,9 @@ type Deps struct {
 	// Enrol registers a new agent with a name for which the gateway signs, and returns its DID. It is
 	// nil unless the configuration lets strangers register.
 	Enrol func(ctx context.Context, name string, from netip.Prefix) (federation.DID, error)
+	// OperatorPage is the address of the form on which a logged-in operator makes a pairing code; "" unless
+	// the operator page listens on loopback.
+	OperatorPage string
 }
 
 // Server is the authorization server of one gateway. It may be used concurrently.

@@ -67,7 +67,7 @@ func (a *Access) Decide(ctx context.Context, who Caller, sender string, state fe
 			return Contact{}, err
 		}
 	}
-	to, _, err := a.resolve(ctx, sender)
+	to, _, err := a.Recipient(ctx, sender)
 	switch {
 	case err != nil:
 		return Contact{}, err

@@ -85,7 +85,7 @@ func (a *Access) Say(ctx context.Context, who Caller, m MessageRequest, key stri
 		sum := sha256.Sum256([]byte("message " + string(from) + " " + key))
 		copy(said.ID[:], sum[:])
 	}
-	to, resolved, err := a.resolve(ctx, m.To)
+	to, resolved, err := a.Recipient(ctx, m.To)
 	if err != nil {
 		return Sent{}, err
 	}

@@ -161,10 +161,10 @@ type match struct {
 	place federation.Place // of a user without a DID of its own
 }
 
-// resolve returns the participant that a text names: a DID, the name or handle of an agent, a nick,
+// Recipient returns the participant that a text names: a DID, the name or handle of an agent, a nick,
 // NICK@LINK or HANDLE@DOMAIN. The Resolved is nil for a DID. It returns a [*NameError] for an unknown
 // or ambiguous name.
-func (a *Access) resolve(ctx context.Context, text string) (bridge.Recipient, *Resolved, error) {
+func (a *Access) Recipient(ctx context.Context, text string) (bridge.Recipient, *Resolved, error) {
 	if strings.HasPrefix(text, "did:") {
 		did, err := federation.ParseDID(text)
 		if err != nil {
@@ -193,6 +193,7 @@ func (a *Access) resolve(ctx context.Context, text string) (bridge.Recipient, *R
 	for i, m := range found {
 		candidates[i] = m.Resolved
 	}
+	slices.SortFunc(candidates, func(x, y Resolved) int { return strings.Compare(x.Network, y.Network) })
 	return bridge.Recipient{}, nil, &NameError{bridge.ProblemError{
 		Status: http.StatusConflict, Code: CodeAmbiguousName, Detail: name + " stands for several participants; name one by its DID" + listed(": ", candidates),
 	}, candidates}
@@ -204,7 +205,7 @@ func (a *Access) Resolve(ctx context.Context, text string) (federation.DID, *Res
 		did, err := stepbuilder.Recipient(text)
 		return did, nil, err
 	}
-	to, resolved, err := a.resolve(ctx, text)
+	to, resolved, err := a.Recipient(ctx, text)
 	if err == nil && to.Place.Link != "" && to.DID == a.deps.Messages.Guest(to.Place.Link, to.Place.Venue) {
 		err = &federation.RefusalError{Code: federation.InvalidTarget, Detail: "to: " + text + " has no DID, so that it could not answer; write a message to it"}
 	}
