@@ -45,12 +45,13 @@ func (s *server) onRegister(ctx context.Context, u *user, m ircmsg.Message) {
 		did, err := s.newAccount(ctx, u, account, text)
 		s.post(func() {
 			u.work, u.answer = nil, answer
-			if err == nil && !u.over {
+			switch {
+			case err != nil:
+				s.unregistered(ctx, refuse, err)
+			case !u.over:
 				s.send(u, says(s.name, "REGISTER", "SUCCESS", account, "Your account is registered"))
 				s.logIn(ctx, u, did, account)
 				s.watchProof(ctx, u, &login{revoked: s.passwordless(did)})
-			} else {
-				s.unregistered(ctx, refuse, err)
 			}
 			s.close(u)
 		})
@@ -59,6 +60,13 @@ func (s *server) onRegister(ctx context.Context, u *user, m ircmsg.Message) {
 
 // newAccount files an account with a password, and returns its DID. It may not be called by the owner.
 func (s *server) newAccount(ctx context.Context, u *user, account, text string) (federation.DID, error) {
+	_, err := s.link.ports.Bindings.Bound(ctx, s.link.Name(), account)
+	switch {
+	case err == nil:
+		return "", federation.ErrTaken
+	case !errors.Is(err, federation.ErrNotFound):
+		return "", err
+	}
 	now := time.Now()
 	did := s.link.ports.Signer.Kept("account:" + rand.Text()).DID
 	kept, err := credential.NewPassword(did, text, now)

@@ -33,7 +33,7 @@ func TestAnAccountIsRegisteredOnceAndLoggedInto(t *testing.T) {
 	h := start(t, cfg, func(d *client.Deps) {
 		d.Signer = bridgetest.Signer(bridgetest.SeededKey)
 		d.Bindings = recordNames{record: d.Record}
-		d.Enrolments = credential.NewAddresses(func() int { return 2 }, time.Hour)
+		d.Enrolments = credential.NewAddresses(func() int { return 1 }, time.Hour)
 		d.Meet = func(context.Context, federation.DID, time.Time) error { return nil }
 	})
 	peers := play(t, h, `
@@ -64,7 +64,7 @@ func TestAnAccountIsRegisteredOnceAndLoggedInto(t *testing.T) {
 		ann < *900 ann ann!*@* did:key:* :*
 		ann < *903*
 		bob joins draft/account-registration
-		bob > REGISTER * * third_of_this_hour
+		bob > REGISTER * * second_of_this_hour
 		bob < :gw.example FAIL REGISTER TEMPORARILY_UNAVAILABLE bob :*`)
 	kept, err := h.record.BoundName(t.Context(), "client", "ann")
 	if err != nil || !kept.Vouch || kept.DID.Method() != "key" {
