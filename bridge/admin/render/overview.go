@@ -44,8 +44,12 @@ func StatusDetails(s admin.Status) []NamedValue {
 		waiting.Terminal = fmt.Sprintf("%d, the oldest since %s", s.Waiting, s.Oldest)
 	}
 	all := []NamedValue{
-		{"State", ready}, {"Version", Long(s.Version + ", revision " + s.Revision)}, {"Up since", Time(s.Started)}, {"Links", Value{Text: links, Link: "links"}},
-		{"Waiting deliveries", waiting}, {"Dead letters", Value{Text: strconv.Itoa(s.Dead), Link: "dead"}},
+		{"State", ready},
+		{"Version", Long(s.Version + ", revision " + s.Revision)},
+		{"Up since", Time(s.Started)},
+		{"Links", Value{Text: links, Link: "links"}},
+		{"Waiting deliveries", waiting},
+		{"Dead letters", Value{Text: strconv.Itoa(s.Dead), Link: "dead"}},
 	}
 	for _, rate := range s.Rates {
 		all = append(all, NamedValue{"Steps in " + rate.Over, Text(fmt.Sprintf("%d, %d refused, %s", rate.Steps, rate.Refused, Bytes(rate.Bytes).Text))})
@@ -88,48 +92,6 @@ func HoursOf(samples []admin.Sample) []Hour {
 	slices.Reverse(hours)
 	return hours
 }
-
-// The lists of an overview.
-var (
-	Warnings = Table[admin.Diagnosis]{
-		Caption: "Warnings", Command: "doctor", Empty: "The last checks found nothing.",
-		Key: func(d admin.Diagnosis) string { return d.Check },
-		Columns: []Column[admin.Diagnosis]{
-			{"Check", "", func(d admin.Diagnosis) Value { return Text(d.Check) }},
-			{"State", "", func(d admin.Diagnosis) Value { return State(d.State) }},
-			{"Cause", "", func(d admin.Diagnosis) Value { return Long(d.Detail) }},
-			{"Remedy", "", func(d admin.Diagnosis) Value { return Long(d.Remedy) }},
-		},
-	}
-	Hours = Table[Hour]{
-		Caption: "Last day by hour", Command: "status", Empty: "There is no sample yet.",
-		Key:  func(h Hour) string { return h.Start.Format(time.RFC3339) },
-		Wide: []string{"Most dead letters", "Least disk free"},
-		Columns: []Column[Hour]{
-			{"Hour", "HOUR", func(h Hour) Value { return Text(h.Start.Format("01-02 15:04")) }},
-			{"Steps filed", "STEPS", func(h Hour) Value { return Number(h.Steps) }},
-			{"Most waiting", "WAITING", func(h Hour) Value { return Number(h.Waiting) }},
-			{"Most dead letters", "DEAD", func(h Hour) Value { return Number(h.Dead) }},
-			{"Most links down", "DOWN", func(h Hour) Value { return Number(h.Down) }},
-			{"Least disk free", "DISK", func(h Hour) Value { return Value{Text: strconv.Itoa(h.Disk) + " %", Class: number} }},
-		},
-	}
-	Sessions = Table[admin.Session]{
-		Caption: "Sessions", Command: "session list", Empty: "No participant is logged in.",
-		Key:  func(s admin.Session) string { return s.ID },
-		Wide: []string{"ID", "Began", "Address", "Expires"},
-		Columns: []Column[admin.Session]{
-			{"ID", "ID", func(s admin.Session) Value { return Text(s.ID) }},
-			{"Participant", "PARTICIPANT", func(s admin.Session) Value { return Long(s.Participant) }},
-			{"Began", "BEGAN", func(s admin.Session) Value { return Text(s.Began) }},
-			{"Client", "CLIENT", func(s admin.Session) Value { return Long(s.Client) }},
-			{"Address", "ADDRESS", func(s admin.Session) Value { return Text(s.Address) }},
-			{"", "CREATED", func(s admin.Session) Value { return Time(s.Created) }},
-			{"Used", "USED", func(s admin.Session) Value { return since(s.Used) }},
-			{"Expires", "EXPIRES", func(s admin.Session) Value { return until(s.Expires) }},
-		},
-	}
-)
 
 // Status writes an overview: its values, the destinations with pending deliveries, the warnings of
 // the last checks, and the last day by hour.

@@ -314,6 +314,44 @@ var (
 			{"Bytes", "BYTES", func(s admin.Sender) Value { return Bytes(s.Bytes) }},
 		},
 	}
+	Warnings = Table[admin.Diagnosis]{
+		Caption: "Warnings", Command: "doctor", Empty: "The last checks found nothing.",
+		Key: func(d admin.Diagnosis) string { return d.Check },
+		Columns: []Column[admin.Diagnosis]{
+			{"Check", "", func(d admin.Diagnosis) Value { return Text(d.Check) }},
+			{"State", "", func(d admin.Diagnosis) Value { return State(d.State) }},
+			{"Cause", "", func(d admin.Diagnosis) Value { return Long(d.Detail) }},
+			{"Remedy", "", func(d admin.Diagnosis) Value { return Long(d.Remedy) }},
+		},
+	}
+	Hours = Table[Hour]{
+		Caption: "Last day by hour", Command: "status", Empty: "There is no sample yet.",
+		Key:  func(h Hour) string { return h.Start.Format(time.RFC3339) },
+		Wide: []string{"Most dead letters", "Least disk free"},
+		Columns: []Column[Hour]{
+			{"Hour", "HOUR", func(h Hour) Value { return Text(h.Start.Format("01-02 15:04")) }},
+			{"Steps filed", "STEPS", func(h Hour) Value { return Number(h.Steps) }},
+			{"Most waiting", "WAITING", func(h Hour) Value { return Number(h.Waiting) }},
+			{"Most dead letters", "DEAD", func(h Hour) Value { return Number(h.Dead) }},
+			{"Most links down", "DOWN", func(h Hour) Value { return Number(h.Down) }},
+			{"Least disk free", "DISK", func(h Hour) Value { return Value{Text: strconv.Itoa(h.Disk) + " %", Class: number} }},
+		},
+	}
+	Sessions = Table[admin.Session]{
+		Caption: "Sessions", Command: "session list", Empty: "No participant is logged in.",
+		Key:  func(s admin.Session) string { return s.ID },
+		Wide: []string{"ID", "Began", "Address", "Expires"},
+		Columns: []Column[admin.Session]{
+			{"ID", "ID", func(s admin.Session) Value { return Text(s.ID) }},
+			{"Participant", "PARTICIPANT", func(s admin.Session) Value { return Long(s.Participant) }},
+			{"Began", "BEGAN", func(s admin.Session) Value { return Text(s.Began) }},
+			{"Client", "CLIENT", func(s admin.Session) Value { return Long(s.Client) }},
+			{"Address", "ADDRESS", func(s admin.Session) Value { return Text(s.Address) }},
+			{"", "CREATED", func(s admin.Session) Value { return Time(s.Created) }},
+			{"Used", "USED", func(s admin.Session) Value { return since(s.Used) }},
+			{"Expires", "EXPIRES", func(s admin.Session) Value { return until(s.Expires) }},
+		},
+	}
 )
 
 // The lists that only a terminal shows.
