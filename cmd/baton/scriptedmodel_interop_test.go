@@ -207,7 +207,11 @@ func doesTheWorkOfAnIRCUser(
 	if told := asksBaton(t, voice, "offer anyone Cite three sources"); !strings.Contains(told, "offer: it is open now") {
 		t.Fatalf("the offer is answered %q", told)
 	}
-	said := prompt("Find open work, do it and report.")
+	var said string
+	await(t, "a call of a tool", func() bool { // a host may ask its model before it has the tools
+		said = prompt("Find open work, do it and report.")
+		return len(model.results) > 0
+	})
 	if !strings.Contains(said, "I am done.") || len(model.results) != len(model.steps) || !strings.Contains(model.results[len(model.results)-1], "completed") {
 		t.Errorf("the host says %q after %s", said, model.results)
 	}
