@@ -3,7 +3,7 @@ package credential
 import (
 	"context"
 	"crypto/rand"
-	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -175,8 +175,8 @@ func SessionOf(ctx context.Context, record *participants.Participants, c Claims,
 // NewSession returns begins as a new session, with an ID, its times and its first refresh token.
 func NewSession(begins federation.Session, now time.Time) federation.Session {
 	id := make([]byte, sessionIDBytes)
-	_, _ = rand.Read(id) // never fails
-	begins.ID, begins.Generation = base64.RawURLEncoding.EncodeToString(id), 1
+	_, _ = rand.Read(id)                                     // never fails
+	begins.ID, begins.Generation = hex.EncodeToString(id), 1 // hex: an ID is an argument of commands, where "-" begins a flag
 	begins.Created, begins.Used, begins.Expires = now, now, now.Add(LifeOf(begins)).Truncate(time.Second)
 	return begins
 }

@@ -80,5 +80,6 @@ func TestASignerIsToldOnceOverRestartsAndAKill(t *testing.T) {
 		if !strings.Contains(m.Params[1], ev.Handoff.Short()) {
 			t.Errorf("told first is %q, want the end of %s", m.Params[1], ev.Handoff)
 		}
+		await(t, "the proof", func() bool { return !h.waits(t, "--link=notices/lab") })
 	}
 }

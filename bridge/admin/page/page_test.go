@@ -130,7 +130,7 @@ func TestPeersPageHasPositionInEachList(t *testing.T) {
 	text := answered(t, mux, http.MethodGet, "/ui/peers?held=a+b", nil, cookie).Body.String()
 	for _, want := range []string{
 		`<div id="a-peers" data-part><p><a class="older" href="/ui/peers?cursor=c&#43;d">Older</a></p>`, ">baton peer list</code>",
-		`<div id="a-held" data-part><p><a class="older" href="/ui/peers?held=c&#43;d">Older</a></p>`, ">baton airc held --cursor &#39;a b&#39;</code>",
+		`<div id="a-held" data-part><p><a class="older" href="/ui/peers?held=c&#43;d">Older</a></p>`, ">baton airc held &#39;--cursor=a b&#39;</code>",
 	} {
 		if !strings.Contains(strings.ReplaceAll(text, "\n", ""), want) {
 			t.Errorf("the page lacks %s:\n%s", want, text)

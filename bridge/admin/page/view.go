@@ -207,7 +207,7 @@ func (l list[T]) section(r request) section {
 	}
 	words := slices.Concat([]string{"baton"}, strings.Fields(l.Command), l.flags)
 	if position := r.query.Get(l.cursor); l.cursor != "" && position != "" {
-		words = append(words, "--cursor", position)
+		words = append(words, "--cursor="+position)
 	}
 	return section{ID: l.id, Table: shown, Command: shell(words...)}
 }

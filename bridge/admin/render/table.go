@@ -212,7 +212,7 @@ func nextPage(command []string, cursor string) string {
 		}
 		words = append(words, shellWord(word))
 	}
-	return strings.Join(append(words, "--cursor", shellWord(cursor)), " ")
+	return strings.Join(append(words, "--cursor="+shellWord(cursor)), " ") // with "=", because a cursor may begin with "-"
 }
 
 // shellWord quotes a word if a shell would not read it as it is.

@@ -34,7 +34,7 @@ func TestAListIsATableOrADocument(t *testing.T) {
 	if err := render.List(t.Context(), render.Terminal{Out: &out, Err: &told, Command: []string{"baton", "--config", "my lab.toml", "peer", "list", "--cursor", "A", "--limit=1"}}, gateway, admin.ListPeers, admin.Paging{}, names()); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff("NAME\nb.example\nthere are more: baton --config 'my lab.toml' peer list --limit=1 --cursor AAA\n", out.String()+told.String()); diff != "" {
+	if diff := cmp.Diff("NAME\nb.example\nthere are more: baton --config 'my lab.toml' peer list --limit=1 --cursor=AAA\n", out.String()+told.String()); diff != "" {
 		t.Errorf("text (-want +got):\n%s", diff)
 	}
 	out.Reset()

@@ -79,7 +79,9 @@ func TestANoticeCountsOnlyAfterAnAnswer(t *testing.T) {
 	offer := h.gateway.next(t)
 	h.server.Stall(500 * time.Millisecond)
 	told := make(chan error, 1)
-	go func() { told <- h.link.Notify(context.Background(), federation.Notice{Kind: federation.NoticeDelayed, Event: offer, To: "finn"}) }()
+	go func() {
+		told <- h.link.Notify(context.Background(), federation.Notice{Kind: federation.NoticeDelayed, Event: offer, To: "finn"})
+	}()
 	select {
 	case err := <-told:
 		t.Fatalf("told without proof: %v", err)
