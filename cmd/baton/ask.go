@@ -100,7 +100,7 @@ func printJSON(streams std, document any) error {
 // listFlags are the flags of every list.
 type listFlags struct {
 	Limit  int    `default:"50" help:"How many, at most 500." placeholder:"N"`
-	Cursor string `help:"Go on from where another list ended." placeholder:"C"`
+	Cursor string `help:"Continue a list from its cursor." placeholder:"C"`
 }
 
 // page returns the flags as a request has them.
@@ -108,7 +108,7 @@ func (f listFlags) page() admin.Paging { return admin.Paging{Limit: &f.Limit, Cu
 
 // watchFlag is the flag of the lists that can be watched.
 type watchFlag struct {
-	Watch bool `help:"Go on printing what changes, until stopped."`
+	Watch bool `help:"Keep printing changes until interrupted."`
 }
 
 // of returns a page as a request has it that may watch the list.
@@ -125,7 +125,7 @@ type reasonFlag struct {
 type changeFlags struct {
 	reasonFlag
 
-	DryRun bool `help:"Say what would happen, and change nothing." name:"dry-run"`
+	DryRun bool `help:"Print the effect, and change nothing." name:"dry-run"`
 }
 
 // act returns the flags as a request has them.

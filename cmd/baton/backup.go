@@ -15,13 +15,13 @@ import (
 
 // backupCommand writes a backup: of the gateway that serves, or of the files where none does.
 type backupCommand struct {
-	File string `arg:"" help:"Where the backup is written; nothing may be there."`
+	File string `arg:"" help:"Path of the backup; it must not exist."`
 }
 
 // Help describes the content of a backup, with an example.
 func (backupCommand) Help() string {
 	return `Writes a tar file of mode 0600 with a consistent copy of the record, and the keys. Its holder can sign as
-your gateway. The configuration is not in it. Where no gateway serves, the files of the configuration are read.
+your gateway. The configuration is not in it. Without a running gateway it reads the files of the configuration.
 A record on PostgreSQL is not in it: back up the database with its own tools. The configuration is in it then.
 
 Example:
@@ -73,13 +73,13 @@ func (c *cli) copyFiles(ctx context.Context, draft, folder string) (backup.Manif
 // restoreCommand puts a backup in place, whole or not at all.
 type restoreCommand struct {
 	File  string `arg:"" help:"The backup."`
-	Force bool   `help:"Move record and keys that are there aside, into a folder of data_dir."`
+	Force bool   `help:"Move existing record and keys into a folder of data_dir first."`
 }
 
 // Help has one example.
 func (restoreCommand) Help() string {
 	return `Checks the backup whole, then puts record and keys into data_dir, which must have neither. The gateway must
-not run. What happened after the backup is not in it: peers and agents may have to send again what they were
+not run. Later events are missing: peers and agents may have to send again what they were
 answered since.
 
 Example:

@@ -14,7 +14,7 @@ import (
 type benchCommand struct {
 	Quick   bool   `help:"Measure less, in half a minute instead of three."`
 	Record  int    `help:"Let the large record grow to N steps, for as long as that takes." placeholder:"N"`
-	DSNFile string `env:"BATON_BENCH_DSN_FILE" help:"A file with the connection string of a PostgreSQL server, for schemas that are removed again." name:"dsn-file" placeholder:"FILE" type:"path"`
+	DSNFile string `env:"BATON_BENCH_DSN_FILE" help:"A file with the connection string of a PostgreSQL server, for temporary schemas." name:"dsn-file" placeholder:"FILE" type:"path"`
 	Report  string `help:"Write the figures and their plots to this file, as HTML." name:"output" placeholder:"FILE" short:"o"`
 }
 
@@ -25,9 +25,9 @@ compares a figure with its floor, which is measured by turns in the same run. Th
 PostgreSQL needs --dsn-file.
 
 With --json: {"measured_at", "system", "cores", "quick", "rows": [], "plots": []}. A row is
-{"name", "what", "value", "unit"}; where it has a floor, also "floor", "floor_value" and
-"ratio", the value as a multiple of the floor's; where the project has one, "goal"; where there
-is no value, "not_measured" says why. "name" and "unit" stay the same from release to release.
+{"name", "what", "value", "unit"}; with a floor, also "floor", "floor_value" and
+"ratio", the value as a multiple of the floor's; if the project has one, "goal"; without a
+value, "not_measured" has the reason. "name" and "unit" stay the same from release to release.
 A plot is {"title", "x", "y", "series": [{"name", "points": [[x, y]]}]}.
 
 Example:

@@ -23,7 +23,7 @@ type blockAdd struct {
 
 	What  string        `arg:"" help:"A DID, an IP network, a handle, NICK!USER@LINK, or host:NAME for the did:webs of a host."`
 	For   time.Duration `help:"How long; else until it is removed." placeholder:"DURATION"`
-	Purge bool          `help:"Also end the handoffs that it offered, and drop everything from it that waits."`
+	Purge bool          `help:"Also end the handoffs that it offered, and drop its pending deliveries."`
 }
 
 // Run blocks, and prints what was ended and dropped.

@@ -18,7 +18,7 @@ import (
 
 // configCommands work only on the configuration file.
 type configCommands struct {
-	Check   configCheck   `cmd:"" example:"config check /etc/baton/baton.toml" help:"Tell every mistake in a configuration and its secret files."`
+	Check   configCheck   `cmd:"" example:"config check /etc/baton/baton.toml" help:"Validate a configuration and its secret files."`
 	Example configExample `cmd:"" example:"config example > baton.toml" help:"Print the reference: every key with its default."`
 }
 

@@ -13,7 +13,7 @@ import (
 // deadCommands see and settle deliveries that were given up.
 type deadCommands struct {
 	List   deadList   `cmd:"" example:"dead list --reason refused" help:"List dead letters, the newest first."`
-	Show   deadShow   `cmd:"" example:"dead show 17" help:"Show one, with its attempts and what may be done."`
+	Show   deadShow   `cmd:"" example:"dead show 17" help:"Show one, with its attempts and the possible actions."`
 	Replay deadReplay `cmd:"" example:"dead replay --cause refused --reason \"they let us in\"" help:"Put dead letters back to be delivered. Twice does no harm."`
 	Drop   deadDrop   `cmd:"" example:"dead drop 17 --yes" help:"Forget dead letters; the sender is told."`
 	Export deadExport `cmd:"" example:"dead export -o dead.jsonl" help:"Write all of them as JSON lines."`
@@ -49,7 +49,7 @@ type deadIDs struct {
 
 	IDs   []string `arg:"" optional:"" help:"As in dead list." name:"id"`
 	All   bool     `help:"All of them."`
-	Cause string   `help:"All that have one reason in dead list: expired, refused, failed, unreadable, operator or blocked." placeholder:"WORD"`
+	Cause string   `help:"All with one reason of dead list: expired, refused, failed, unreadable, operator or blocked." placeholder:"WORD"`
 	Peer  string   `help:"All to one link or other registry." placeholder:"NAME"`
 }
 
@@ -112,7 +112,7 @@ func (cmd deadExport) Run(ctx context.Context, c *cli, streams std) (err error) 
 
 // auditCommands see what operators changed.
 type auditCommands struct {
-	List auditList `cmd:"" example:"audit list --since 24h" help:"List what operators changed, the newest first."`
+	List auditList `cmd:"" example:"audit list --since 24h" help:"List changes by operators, newest first."`
 }
 
 // auditList lists changes.

@@ -122,10 +122,10 @@ func (cmd dirShow) Run(c *cli, streams std) error {
 type dirOffer struct {
 	dirFlag
 
-	Text    string            `arg:"" optional:"" help:"What is to be done."`
+	Text    string            `arg:"" optional:"" help:"Title of the work."`
 	From    string            `help:"The agent that offers it." placeholder:"AGENT"`
 	To      string            `help:"The agent that it is for; else anyone." placeholder:"AGENT"`
-	Context map[string]string `help:"What the recipient needs; may be given many times." mapsep:"none" placeholder:"KEY=VALUE"`
+	Context map[string]string `help:"Input for the recipient; may be repeated." mapsep:"none" placeholder:"KEY=VALUE"`
 	Again   string            `help:"Offer a failed task again, under its ID." placeholder:"ID"`
 }
 

@@ -30,7 +30,7 @@ and the digest of each document: baton verify walks its chain as before, and a p
 erased. Then the record is written anew, so that its file has no deleted bytes; no step is filed meanwhile.
 
 Refuses with 3 while the DID has a handoff that is not over, and names it: a party cancels or fails it, and
-baton block add DID --purge ends what the DID offered. An erasure that was cut short goes on when it is run again.
+baton block add DID --purge ends the handoffs that the DID offered. Run an interrupted erasure again to complete it.
 
 Not erased: names and keys of the DID, its registration, blocks, the audit log. Copies at other homes, registries and
 IRC networks are named; ask their operators. The files named may have the text still: delete them, and backups that you

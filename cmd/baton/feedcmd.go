@@ -16,8 +16,8 @@ type feedCommands struct {
 	Hold    feedHold    `cmd:"" example:"feed hold lab --reason \"netsplit\"" help:"Stop delivering to a destination, and stay linked."`
 	Release feedRelease `cmd:"" example:"feed release lab" help:"End a hold."`
 	Retry   feedRetry   `cmd:"" example:"feed retry --link lab" help:"Deliver now: some deliveries, or all to a destination."`
-	Fail    feedFail    `cmd:"" help:"Give up, and tell the sender."`
-	Drop    feedDrop    `cmd:"" help:"Give up, and tell the audit log alone."`
+	Fail    feedFail    `cmd:"" help:"Give up a delivery, and notify its sender."`
+	Drop    feedDrop    `cmd:"" help:"Give up a delivery without a notice; only the audit log records it."`
 }
 
 // feedList lists pending deliveries.
@@ -117,7 +117,7 @@ type feedFail struct{ feedIDs }
 
 // Help describes the consequences, with an example.
 func (feedFail) Help() string {
-	return "What is given up becomes a dead letter, and its sender is told.\n\nExample:\n\n\tbaton feed fail 01K0A3V9M7Q2X5R8T1W4Y6Z0AB --reason \"the channel is gone\""
+	return "The delivery becomes a dead letter, and its sender gets a notice.\n\nExample:\n\n\tbaton feed fail 01K0A3V9M7Q2X5R8T1W4Y6Z0AB --reason \"the channel is gone\""
 }
 
 // Run gives up.

@@ -24,7 +24,7 @@ type handoffCommands struct {
 	Accept   stepCommand `cmd:"" help:"Accept an offer."`
 	Decline  stepCommand `cmd:"" help:"Decline an offer."`
 	Claim    stepCommand `cmd:"" help:"Claim an open offer."`
-	Progress stepCommand `cmd:"" help:"Tell how far the work is."`
+	Progress stepCommand `cmd:"" help:"Report progress."`
 	Complete stepCommand `cmd:"" help:"End the work well."`
 	Fail     stepCommand `cmd:"" help:"End the work without success."`
 	Cancel   stepCommand `cmd:"" help:"Take an offer back."`
@@ -104,7 +104,7 @@ func (cmd handoffShow) Run(ctx context.Context, c *cli, streams std) error {
 // handoffExport writes a passport.
 type handoffExport struct {
 	ID     string `arg:"" help:"The id, or its last six characters or more."`
-	Output string `help:"Where it is written; else to stdout." placeholder:"FILE" short:"o" type:"path"`
+	Output string `help:"Output file. Default: stdout." placeholder:"FILE" short:"o" type:"path"`
 }
 
 // Help describes passports, with an example.
@@ -142,8 +142,8 @@ type explainCommand struct {
 
 // Help describes the explanation, with an example.
 func (explainCommand) Help() string {
-	return `Prints what was signed, with which key and the source of that key, why it counts, how it got where it is, and
-what happens next if no party acts.
+	return `Prints the signed document, the key and its source, the verdict, the route, and the next event if no party
+acts.
 
 With the word did and a DID, prints the source of the document of the DID, its keys, and its unusable keys with the
 reasons. The document is fetched again, at most once in 30 seconds.
@@ -169,7 +169,7 @@ func (cmd explainCommand) Run(ctx context.Context, c *cli, streams std) error {
 
 // orphanCommands settle handoffs whose home has lost them.
 type orphanCommands struct {
-	End orphanEnd `cmd:"" help:"End one here, and tell its parties."`
+	End orphanEnd `cmd:"" help:"End one here, and notify its parties."`
 }
 
 // orphanEnd ends a handoff whose home has lost it.

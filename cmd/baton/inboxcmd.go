@@ -12,17 +12,17 @@ import (
 
 // inboxCommands look at what reached a DID.
 type inboxCommands struct {
-	Show inboxShow `cmd:"" example:"inbox show did:key:z6Mk… --watch" help:"Show what reached a DID. Looking changes nothing."`
-	Ack  inboxAck  `cmd:"" example:"inbox ack did:key:z6Mk… AAECAwQFBgcAAAAAAAAAAQ --reason \"the laptop was stolen\"" help:"Note that a DID has read its inbox up to a cursor, for a device that is gone."`
-	Move inboxMove `cmd:"" help:"Give a DID and what waits for it to another home."`
+	Show inboxShow `cmd:"" example:"inbox show did:key:z6Mk… --watch" help:"Show the inbox of a DID, without changing it."`
+	Ack  inboxAck  `cmd:"" example:"inbox ack did:key:z6Mk… AAECAwQFBgcAAAAAAAAAAQ --reason \"the laptop was stolen\"" help:"Mark an inbox as read up to a cursor, for a lost device."`
+	Move inboxMove `cmd:"" help:"Move a DID and its inbox to another home."`
 }
 
 // inboxShow shows an inbox.
 type inboxShow struct {
 	DID    string `arg:"" help:"Whose inbox." name:"did"`
 	Limit  int    `default:"50" help:"How many, at most 500." placeholder:"N"`
-	After  string `help:"What came after this cursor." placeholder:"CURSOR"`
-	Device string `help:"What this device has not read yet." placeholder:"NAME"`
+	After  string `help:"Only entries after this cursor." placeholder:"CURSOR"`
+	Device string `help:"Only entries unread by this device." placeholder:"NAME"`
 	watchFlag
 }
 
@@ -38,7 +38,7 @@ type inboxAck struct {
 
 	DID    string `arg:"" help:"Whose inbox." name:"did"`
 	Cursor string `arg:"" help:"Up to here, as inbox show prints it."`
-	Device string `help:"That has read it; without one, what waits for all of them ends." placeholder:"NAME"`
+	Device string `help:"The device. Default: all devices." placeholder:"NAME"`
 }
 
 // Run acknowledges, and prints up to where.
@@ -59,7 +59,7 @@ type inboxMove struct {
 
 // Help describes the consequences, with an example.
 func (inboxMove) Help() string {
-	return `What waits in the inbox goes along, and for thirty days this home sends on what others still send here. Where it
+	return `Pending entries of the inbox move along, and for thirty days this home forwards later arrivals. Where it
 breaks off, the same command goes on.
 
 Example:

@@ -16,7 +16,7 @@ import (
 
 // keysCommands work on the gateway's own keys.
 type keysCommands struct {
-	List   keysList   `cmd:"" example:"keys list" help:"List the keys, those that were rotated away among them."`
+	List   keysList   `cmd:"" example:"keys list" help:"List the keys, including rotated ones."`
 	Create keysCreate `cmd:"" help:"Make a key and print its public part."`
 	Show   keysShow   `cmd:"" example:"keys show endpoint" help:"Print the public part of a key."`
 	Rotate keysRotate `cmd:"" example:"keys rotate server --overlap 48h" help:"Make a new key now; the old one is good for an overlap."`
@@ -54,8 +54,8 @@ type keysCreate struct {
 
 // Help says when to replace a key, with an example.
 func (keysCreate) Help() string {
-	return `A start with a record fails where a key is missing that the record was written with. Restore that key from a
-backup; where there is none, --force makes another one that the next start accepts. Signatures by the lost key stay
+	return `A start fails if a key of the record is missing. Restore that key from a backup. Without a backup, --force
+makes another one for the next start. Signatures by the lost key stay
 valid while readers know it. Another secret "token" ends all sessions; another secret "kept" gives each agent another
 DID. For a key of keys.signer, --force accepts the one that the signer has now.
 
@@ -120,7 +120,7 @@ type keysRotate struct {
 	reasonFlag
 
 	Name    string `arg:"" help:"server or registry."`
-	Overlap string `default:"24h" help:"How long what the old key signed is good." placeholder:"DURATION"`
+	Overlap string `default:"24h" help:"How long signatures by the old key stay valid." placeholder:"DURATION"`
 }
 
 // Run prints what show prints of the new key.

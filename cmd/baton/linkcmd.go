@@ -22,13 +22,13 @@ import (
 // linkCommands look at links.
 type linkCommands struct {
 	List linkList `cmd:"" example:"link list --watch" help:"List links, and how they stand."`
-	Show linkShow `cmd:"" example:"link show lab" help:"Show one link, with what was negotiated."`
+	Show linkShow `cmd:"" example:"link show lab" help:"Show one link and its negotiated options."`
 
 	Down linkDown `cmd:"" example:"link down lab --reason \"their server moves\"" help:"Disconnect a link until link up, or the end of the gateway."`
 	Up   linkUp   `cmd:"" example:"link up lab" help:"Connect a link that link down disconnected."`
 	Dial linkDial `cmd:"" example:"link dial lab" help:"Dial now instead of later."`
 
-	Explain linkExplain `cmd:"" example:"link explain freeq" help:"Tell what the other side of a link must set."`
+	Explain linkExplain `cmd:"" example:"link explain freeq" help:"Print the configuration for the other side of a link."`
 }
 
 // linkList lists links.

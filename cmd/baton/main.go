@@ -60,35 +60,35 @@ type cli struct {
 	ConfigCmd   configCommands  `cmd:"" group:"setup" help:"Check a configuration, or print the reference." name:"config"`
 	Handoff     handoffCommands `cmd:"" group:"handoffs" help:"Look at handoffs, and take steps in them."`
 	Explain     explainCommand  `cmd:"" group:"handoffs" help:"Explain one event, or the document of a DID."`
-	Inbox       inboxCommands   `cmd:"" group:"handoffs" help:"Look at what reached a DID."`
+	Inbox       inboxCommands   `cmd:"" group:"handoffs" help:"Look at the inbox of a DID."`
 	Link        linkCommands    `cmd:"" group:"networks" help:"Look at links."`
 	Bind        bindCommands    `cmd:"" group:"networks" help:"Keep names that stand for DIDs."`
 	Airc        aircCommands    `cmd:"" group:"networks" help:"Handles of the AIRC registry, and held messages of other registries."`
 	A2A         a2aCommands     `cmd:"" group:"networks" help:"External A2A agents that take work." name:"a2a"`
 	Block       blockCommands   `cmd:"" group:"watch" help:"Keep sources that nothing is taken from."`
-	Erase       eraseCommand    `cmd:"" group:"maintain" help:"Erase the content of what a DID took part in."`
+	Erase       eraseCommand    `cmd:"" group:"maintain" help:"Erase the content of the handoffs of a DID."`
 	Top         topCommand      `cmd:"" group:"watch" example:"top --by address --since 30m" help:"List the senders with the most steps."`
-	Feed        feedCommands    `cmd:"" group:"networks" help:"What is still to be delivered."`
-	Dead        deadCommands    `cmd:"" group:"networks" help:"Deliveries that were given up."`
+	Feed        feedCommands    `cmd:"" group:"networks" help:"Pending deliveries."`
+	Dead        deadCommands    `cmd:"" group:"networks" help:"Dead letters: deliveries that were given up."`
 	Dir         dirCommands     `cmd:"" group:"handoffs" help:"The tasks of a .handoffs directory, without a gateway."`
-	Webhook     webhookCommands `cmd:"" group:"networks" help:"Addresses that what reaches agents is posted to."`
+	Webhook     webhookCommands `cmd:"" group:"networks" help:"Webhooks of agents."`
 	Peer        peerCommands    `cmd:"" group:"networks" help:"Other registries."`
 	Relay       relayCommands   `cmd:"" group:"networks" help:"The NATS server that homes meet at."`
-	Policy      policyCommands  `cmd:"" group:"setup" help:"What steps are judged by."`
-	Reload      reloadCommand   `cmd:"" group:"setup" example:"reload --dry-run" help:"Read the configuration again, and apply what may change while the gateway runs."`
-	Log         logCommands     `cmd:"" group:"watch" help:"What the gateway logs."`
-	Doctor      doctorCommand   `cmd:"" group:"watch" example:"doctor --online" help:"Check the gateway, its links and its peers, and say what to do. Without a running gateway, check all that it needs."`
+	Policy      policyCommands  `cmd:"" group:"setup" help:"The policy for steps."`
+	Reload      reloadCommand   `cmd:"" group:"setup" example:"reload --dry-run" help:"Reload the configuration, and apply the settings that need no restart."`
+	Log         logCommands     `cmd:"" group:"watch" help:"The log of the gateway."`
+	Doctor      doctorCommand   `cmd:"" group:"watch" example:"doctor --online" help:"Check the gateway, its links and its peers, and print remedies. Without a running gateway, check its prerequisites."`
 	Quickstart  quickstart      `cmd:"" group:"setup" help:"Write the configuration of a new gateway."`
 	Status      statusCommand   `cmd:"" group:"watch" example:"status --json" help:"Print the overview: readiness, links, pending deliveries, rates, the last checks, and the last day by hour."`
 	Session     sessionCommands `cmd:"" group:"watch" help:"Sessions of agents and their hosts."`
 	Clock       clockCommands   `cmd:"" group:"watch" help:"The clock by which handoffs and keys expire."`
-	Audit       auditCommands   `cmd:"" group:"watch" help:"What operators changed."`
+	Audit       auditCommands   `cmd:"" group:"watch" help:"The audit log of operators."`
 	Backup      backupCommand   `cmd:"" group:"maintain" help:"Write record and keys into one file, while the gateway serves."`
 	Restore     restoreCommand  `cmd:"" group:"maintain" help:"Put record and keys of a backup in place."`
 	Verify      verifyCommand   `cmd:"" group:"maintain" help:"Examine the whole record."`
 	Migrate     migrateCommand  `cmd:"" group:"maintain" help:"Bring an older record forward, as serve does at its start."`
-	Bench       benchCommand    `cmd:"" group:"maintain" help:"Measure what a gateway costs on this machine, as ratios."`
-	Conform     conformCommand  `cmd:"" group:"maintain" help:"Hold a server to what its clients rely on."`
+	Bench       benchCommand    `cmd:"" group:"maintain" help:"Measure the performance of a gateway on this machine, as ratios."`
+	Conform     conformCommand  `cmd:"" group:"maintain" help:"Run a conformance suite against a server."`
 	Keys        keysCommands    `cmd:"" group:"setup" help:"List, make, show and rotate the gateway's own keys."`
 	Token       tokenCommands   `cmd:"" group:"setup" help:"Keep the tokens with which operators come from elsewhere."`
 	Version     versionCommand  `cmd:"" group:"program" example:"version --json" help:"Print version, revision, Go and protocols."`

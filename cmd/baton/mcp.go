@@ -20,7 +20,7 @@ type mcpCommand struct {
 	Device  string `default:"mcp" help:"The reader of the inbox, with a position of its own." placeholder:"NAME"`
 	KeyFile string `help:"Sign each step here, as the did:key of this seed: 64 hexadecimal characters, mode 0600." name:"key-file" placeholder:"FILE"`
 	Pair    string `help:"Log in with this pairing code at --gateway, the public address of the gateway. The session is kept for later starts." placeholder:"CODE"`
-	Channel bool   `help:"Wake the client with each arrival, on hosts that have channels."`
+	Channel bool   `help:"Wake the client with each arrival, on hosts with channels."`
 }
 
 // Help has two examples.

@@ -15,7 +15,7 @@ import (
 
 // migrateCommand brings the record forward, as serve does at its start, or copies it.
 type migrateCommand struct {
-	DryRun  bool   `help:"Say what would be done, and change nothing."`
+	DryRun  bool   `help:"Print the effect, and change nothing."`
 	To      string `help:"Copy the record in the file into an empty database: postgres." enum:"postgres," default:"" placeholder:"postgres"`
 	DSNFile string `help:"With --to: a file with the connection string of the database." name:"dsn-file" placeholder:"FILE" type:"path"`
 }

@@ -19,13 +19,13 @@ import (
 type peerCommands struct {
 	List peerList `cmd:"" example:"peer list" help:"List other homes and registries."`
 	Show peerShow `cmd:"" example:"peer show peer.example" help:"Show one."`
-	Mode peerMode `cmd:"" example:"peer mode peer.example limit --reason \"too chatty\"" help:"Say how one is treated, over what the configuration says."`
+	Mode peerMode `cmd:"" example:"peer mode peer.example limit --reason \"too chatty\"" help:"Set how a peer is treated, overriding the configuration."`
 
 	Import  peerImport  `cmd:"" help:"Set the modes of a list of peers."`
-	Compare peerCompare `cmd:"" help:"Compare histories with another home now, and send what it lacks."`
+	Compare peerCompare `cmd:"" help:"Compare histories with another home now, and send it the missing steps."`
 
 	Add    peerAdd    `cmd:"" help:"Look at another home, add it, and offer it a canary."`
-	Remove peerRemove `cmd:"" example:"peer remove b.example" help:"Forget a home that was added."`
+	Remove peerRemove `cmd:"" example:"peer remove b.example" help:"Remove an added home."`
 }
 
 // peerList lists homes and registries.
@@ -52,9 +52,9 @@ func (cmd peerShow) Run(ctx context.Context, c *cli, streams std) error {
 type peerMode struct {
 	changeFlags
 
-	Name string `arg:"" help:"The name of the home, or the domain of the registry; both, where they have one name."`
-	Mode string `arg:"" enum:"allow,limit,hold,block" help:"allow, limit (a registry a few messages a minute, a home ten steps a second), hold (what comes from a registry waits for its recipient, from a home there) or block."`
-	New  bool   `help:"The name is that of a registry that is not known yet."`
+	Name string `arg:"" help:"The name of the home, or the domain of the registry. A shared name selects both."`
+	Mode string `arg:"" enum:"allow,limit,hold,block" help:"allow, limit (a registry a few messages a minute, a home ten steps a second), hold (messages of a registry wait for their recipient, steps of a home wait there) or block."`
+	New  bool   `help:"The name is that of a new registry."`
 }
 
 // Run sets it.
@@ -77,13 +77,13 @@ type peerAdd struct {
 	changeFlags
 	yesFlag
 
-	URL          string `arg:"" help:"Where the home is reached, such as https://b.example."`
+	URL          string `arg:"" help:"The address of the home, such as https://b.example."`
 	AllowPrivate bool   `help:"It is at a private address, or without TLS: for tests and closed networks, with fetch.allow_private."`
 }
 
 // Help describes the checks, with an example.
 func (peerAdd) Help() string {
-	return `Reads what the home says of itself, checks TLS, clock, versions and limits, and prints that. On yes the home
+	return `Reads the home's description, checks TLS, clock, versions and limits, and prints that. On yes the home
 is a peer, for good, and is offered a canary: a handoff that every home completes by itself. Both homes have to
 add each other.
 
@@ -199,7 +199,7 @@ func (cmd peerCompare) Run(ctx context.Context, c *cli, streams std) error {
 type peerImport struct {
 	changeFlags
 
-	URL string `arg:"" help:"Where the list is: https://, http:// on this machine, or a file."`
+	URL string `arg:"" help:"The address of the list: https://, http:// on this machine, or a file."`
 }
 
 // Help describes the form of a list, with an example.

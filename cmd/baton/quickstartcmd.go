@@ -23,15 +23,15 @@ import (
 // quickstart writes the configuration of a new gateway.
 type quickstart struct {
 	Home    string `help:"The domain of the gateway." placeholder:"NAME"`
-	Network string `enum:",spanningtree,freeq,client,none" default:"" help:"What it links first: spanningtree, freeq, client or none." placeholder:"NETWORK"`
-	For     string `enum:",systemd,compose,laptop,none" default:"" help:"What starts it: systemd, compose or none; laptop for a gateway for the programs of this machine." placeholder:"WHAT"`
+	Network string `enum:",spanningtree,freeq,client,none" default:"" help:"The first network: spanningtree, freeq, client or none." placeholder:"NETWORK"`
+	For     string `enum:",systemd,compose,laptop,none" default:"" help:"How it is started: systemd, compose or none. laptop makes a gateway for the programs of this machine." placeholder:"WHAT"`
 	Dir     string `default:"." help:"The folder to write below." placeholder:"DIR"`
 	Force   bool   `help:"Replace files, and keep the old ones as .bak."`
 }
 
 // Help has one example.
 func (quickstart) Help() string {
-	return `On a terminal it asks for each value that no flag gives. It writes below the folder alone.
+	return `On a terminal it asks for each value without a flag. It writes only below the folder.
 
 Example:
 

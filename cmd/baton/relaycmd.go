@@ -40,9 +40,9 @@ func (relayCheck) Run(ctx context.Context, c *cli, streams std) error {
 // relayAccounts writes accounts.
 type relayAccounts struct {
 	Names    []string `arg:"" name:"name" help:"The homes, each by its home.name."`
-	Out      string   `default:"." help:"Where the files are written; seeds that are there stay as they are." placeholder:"DIR"`
+	Out      string   `default:"." help:"Folder for the files; existing seeds are kept." placeholder:"DIR"`
 	Replicas int      `default:"1" help:"How many servers keep a copy of each stream." placeholder:"N"`
-	Cluster  []string `help:"A server of a hub of several, and where homes reach it; once for each. The servers reach each other 2000 ports above that." placeholder:"NAME=HOST[:PORT]" sep:"none"`
+	Cluster  []string `help:"A server of a clustered hub and its address for homes; repeat it for each server. The servers connect to each other 2000 ports above." placeholder:"NAME=HOST[:PORT]" sep:"none"`
 }
 
 // Run writes the configurations and a seed for each home, and prints their names.

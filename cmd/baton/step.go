@@ -17,7 +17,7 @@ type stepFlags struct {
 	reasonFlag
 
 	From    string `help:"Whose step it is. The gateway vouches for a DID that it has bound." placeholder:"DID"`
-	Context string `help:"A file, or an https or at address. JSON that is short goes with the step; any other file is stored at the gateway, and the step refers to it." placeholder:"FILE|URL"`
+	Context string `help:"A file, or an https or at address. Short JSON goes with the step; any other file is stored at the gateway, and the step refers to it." placeholder:"FILE|URL"`
 	KeyFile string `help:"Sign as the did:key of this seed: 64 hexadecimal characters, mode 0600." name:"key-file" placeholder:"FILE"`
 }
 
@@ -27,8 +27,8 @@ type offerCommand struct {
 
 	To       string        `help:"To whom." placeholder:"DID" xor:"whom" required:""`
 	Open     bool          `help:"To anyone who can do it." xor:"whom" required:""`
-	Channel  string        `help:"Where to write it. Default: to the recipient in private, else a channel of its link." placeholder:"#C"`
-	Title    string        `help:"What is to be done." placeholder:"TEXT" required:""`
+	Channel  string        `help:"Channel for the offer. Default: private to the recipient, else a channel of its link." placeholder:"#C"`
+	Title    string        `help:"Title of the work." placeholder:"TEXT" required:""`
 	Caps     []string      `help:"Capabilities that it asks for." placeholder:"A,B"`
 	Deadline time.Duration `help:"When it is to be answered, from now." placeholder:"2h"`
 }
@@ -49,7 +49,7 @@ type stepCommand struct {
 	ID   string `arg:"" help:"The id of the handoff, or its last six characters or more."`
 	Note string `help:"A word to go with it." placeholder:"TEXT"`
 
-	Wait time.Duration `help:"How long to wait for the ruling of the home of the handoff, where that is another one; 0 for no wait." default:"30s"`
+	Wait time.Duration `help:"How long to wait for the ruling of another home; 0 does not wait." default:"30s"`
 
 	verb federation.Verb
 }

@@ -10,9 +10,9 @@ import (
 
 // webhookCommands see and repeat what is posted to addresses of agents.
 type webhookCommands struct {
-	List      webhookList      `cmd:"" example:"webhook list" help:"List webhooks, and what waits for each."`
-	Show      webhookShow      `cmd:"" example:"webhook show Y6Z0AB" help:"Show one, with what it was given and waits for."`
-	Redeliver webhookRedeliver `cmd:"" example:"webhook redeliver Y6Z0AB --reason \"their server is back\"" help:"Post again what a webhook was not given, or one thing."`
+	List      webhookList      `cmd:"" example:"webhook list" help:"List webhooks and their pending deliveries."`
+	Show      webhookShow      `cmd:"" example:"webhook show Y6Z0AB" help:"Show one, with its delivered and pending entries."`
+	Redeliver webhookRedeliver `cmd:"" example:"webhook redeliver Y6Z0AB --reason \"their server is back\"" help:"Retry the failed deliveries of a webhook, or one entry."`
 	Enable    webhookEnable    `cmd:"" help:"Call a webhook again whose address said that it is gone."`
 }
 
@@ -50,7 +50,7 @@ type webhookChange struct {
 type webhookRedeliver struct {
 	webhookChange
 
-	Of string `help:"One thing alone, as webhook show names it; else all that was not delivered." placeholder:"ID"`
+	Of string `help:"One entry, as webhook show names it. Default: all failed deliveries." placeholder:"ID"`
 }
 
 // Run prints how many deliveries are made again.
@@ -66,7 +66,7 @@ type webhookEnable struct{ webhookChange }
 
 // Help describes the consequences, with an example.
 func (webhookEnable) Help() string {
-	return "Its address is checked again, and what waits in the inbox is posted.\n\nExample:\n\n\tbaton webhook enable Y6Z0AB --reason \"it answered 410 by mistake\""
+	return "Its address is checked again, and pending entries of the inbox are posted.\n\nExample:\n\n\tbaton webhook enable Y6Z0AB --reason \"it answered 410 by mistake\""
 }
 
 // Run prints whether it was disabled.
