@@ -323,7 +323,7 @@ func (ps *Registries) discover(ctx context.Context, cfg Config, now time.Time) (
 	ps.noteUnusable(ctx, cfg.Domain, p.err)
 	known := <-ps.known
 	if old, found := known[cfg.Domain]; found && old.err == nil && p.err != nil {
-		p = old // what it said before stands while it is away
+		p = old // the old description stays while the registry is away
 		p.fetched = now.Add(silenceLife - wellKnownLife)
 	}
 	if len(known) >= maxPeers {

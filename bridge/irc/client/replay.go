@@ -366,7 +366,7 @@ func (s *server) keepPosition(ctx context.Context, r *replay, at *reading) {
 }
 
 // advance saves the position of the device. A device beyond the limit has no position of its own:
-// it shares the one of the unnamed device.
+// entries that it has read no longer wait for any device.
 func (s *server) advance(ctx context.Context, r *replay, to federation.Cursor) error {
 	err := s.link.deps.Record.Advance(ctx, r.of, r.device, to, time.Now())
 	if errors.Is(err, federation.ErrTooManyDevices) && r.device != "" {

@@ -197,7 +197,7 @@ func (s *session) turn(ctx context.Context) {
 		return
 	}
 	if c.waits(s.asked) || s.replaying() {
-		return // the link is up when what was missed is on record
+		return // the link is up once the missed steps are on record
 	}
 	s.catchup = nil
 	for _, g := range []*gap{&s.limited, &s.keyless} {

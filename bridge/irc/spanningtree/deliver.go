@@ -25,7 +25,7 @@ var (
 
 // row is one delivery in progress.
 type row struct {
-	from  federation.DID // whose user speaks
+	from  federation.DID // sender
 	name  string         // name of the sender's user if it is new
 	venue string
 	to    []party           // of a private step; nil in a channel

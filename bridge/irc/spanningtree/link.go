@@ -116,8 +116,8 @@ var (
 	_ bridge.Describer = (*Link)(nil)
 )
 
-// Open checks the configuration, reads the two passwords, and returns the link. It dials
-// nothing and listens nowhere. Its error joins one [*bridge.KeyError] for each mistake.
+// Open checks the configuration, reads the two passwords, and returns the link. It neither dials
+// nor listens. Its error joins one [*bridge.KeyError] for each mistake.
 func Open(cfg Config, deps Deps) (*Link, error) {
 	p := deps.Ports
 	secrets, secretErr := readPasswords(cfg, p.Secrets)
