@@ -37,7 +37,7 @@ type posted struct {
 	ID      string              `json:"id"`
 	Status  string              `json:"status"`
 	Consent agents.ConsentState `json:"consent,omitempty"` // of a held message
-	Message string              `json:"message,omitempty"` // of a held one: what delivers it
+	Message string              `json:"message,omitempty"` // of a held one: how it gets delivered
 	Seq     uint64              `json:"seq,omitempty"`     // of a delivered one
 	Handoff *filed              `json:"handoff,omitempty"`
 }
@@ -53,8 +53,8 @@ type filed struct {
 	held bool // on disk, and not ruled on yet: by the handoff's own home, or for want of a key
 }
 
-// postMessage answers POST /messages. Whatever becomes of a message, it counts once
-// in its sender's rate.
+// postMessage answers POST /messages. A message counts once in its sender's rate, whatever the
+// outcome.
 func (l *Link) postMessage(c *call) (answer, error) {
 	agent, err := c.caller()
 	if err != nil {
@@ -66,7 +66,7 @@ func (l *Link) postMessage(c *call) (answer, error) {
 	}
 	a, err := l.take(c, d)
 	if !d.charged {
-		_ = l.charge(c.Context(), d) // it was refused for something else
+		_ = l.charge(c.Context(), d) // it was refused for another reason
 	}
 	if err == nil && d.nonce != "" {
 		l.nonces.spend(d.from, d.nonce, d.received)
@@ -74,9 +74,9 @@ func (l *Link) postMessage(c *call) (answer, error) {
 	return a, err
 }
 
-// take judges a message and files it. The first thing wrong names the code, and
-// only a 2xx uses the id up. The message is filed after its step: when the answer
-// is lost in between, the same message again finds its step filed.
+// take judges a message and files it. The first error determines the code, and only a 2xx uses the
+// id up. The message is filed after its step: if the answer is lost in between, a repeat of the
+// message finds its step filed.
 func (l *Link) take(c *call, d *delivery) (answer, error) {
 	body, err := l.readBody(c)
 	if err != nil {
@@ -92,7 +92,7 @@ func (l *Link) take(c *call, d *delivery) (answer, error) {
 	return l.dispatch(ctx, d)
 }
 
-// dispatch files a message whose sender is known for sure.
+// dispatch files a message from an authenticated sender.
 func (l *Link) dispatch(ctx context.Context, d *delivery) (answer, error) {
 	if d.to == systemHandle && strings.EqualFold(strings.TrimSpace(d.body), pairCommand) {
 		return l.postPair(ctx, d)
@@ -115,8 +115,8 @@ func (l *Link) dispatch(ctx context.Context, d *delivery) (answer, error) {
 	return l.postToAgent(ctx, d)
 }
 
-// authorize checks that a message is the sender's, for this registry, new, and
-// signed, and fills in the key.
+// authorize checks that a message is the sender's, for this registry, new, and signed, and fills in
+// the key.
 //
 // spec: airc-v0.1.1 §7.3
 func (l *Link) authorize(ctx context.Context, d *delivery) error {
@@ -178,9 +178,8 @@ func (l *Link) proveSender(ctx context.Context, d *delivery) error {
 	return nil
 }
 
-// checkUnused refuses an id that the sender used before, and says whether it was
-// for the same message: to a client that repeats one after a lost answer, that is
-// a yes.
+// checkUnused refuses an id that the sender used before, and says whether it was for the same
+// message: for a client that repeats one after a lost answer, that is a success.
 func (l *Link) checkUnused(ctx context.Context, d *delivery) error {
 	m, err := l.deps.Record.Sent(ctx, d.from, d.id, d.received.Add(-agents.MessageIDWindow))
 	switch {
@@ -222,8 +221,8 @@ func (l *Link) checkPayload(d *delivery) error {
 	return nil
 }
 
-// postStep takes a message to a DID of another network, or to anyone: a step, or text to the
-// DID. Such a handle never has to consent; the agent that writes to it has.
+// postStep takes a message to a DID of another network, or to anyone: a step, or text to the DID.
+// Such a handle never has to consent; the agent that writes to it thereby consents.
 func (l *Link) postStep(ctx context.Context, d *delivery) (answer, error) {
 	s, err := l.readStep(ctx, d)
 	if errors.Is(err, errPlain) {
@@ -244,8 +243,7 @@ func (l *Link) postStep(ctx context.Context, d *delivery) (answer, error) {
 	return l.post(ctx, agents.Posting{Message: d.message(step)}, step)
 }
 
-// postToAgent takes a message of one agent to another, as far as that one
-// consents.
+// postToAgent takes a message from one agent to another, subject to consent.
 func (l *Link) postToAgent(ctx context.Context, d *delivery) (answer, error) {
 	admitted, err := l.admits(ctx, d.from, d.recipient.handle)
 	if err != nil {
@@ -285,7 +283,7 @@ func (l *Link) postToAgent(ctx context.Context, d *delivery) (answer, error) {
 	}
 	if !admitted {
 		p.Held, p.Source = true, d.source(ctx)
-		if step == nil { // else it is on file, and had its room before that
+		if step == nil { // else it is on file, and its room was checked before
 			p.FirstContacts = l.deps.Quotas().FirstContacts
 		}
 		p.Handshake, err = l.handshake(ctx, contact{handle: d.from, agent: &d.sender}, d.recipient.handle, d.body, d.received)
@@ -303,8 +301,7 @@ func (d *delivery) source(ctx context.Context) string {
 	return sourceOf(d.from, arrival)
 }
 
-// message returns what is filed of a delivery and its step, which is nil for a
-// plain one.
+// message returns the filed form of a delivery and its step, which is nil for a plain message.
 func (d *delivery) message(step *filed) agents.Message {
 	m := agents.Message{ID: d.id, From: d.from, To: d.recipient.handle, Envelope: d.raw, Received: d.received}
 	if step != nil {
@@ -348,18 +345,18 @@ func (l *Link) put(ctx context.Context, p agents.Posting) (agents.Message, error
 	return m, nil
 }
 
-// nonceLife is how long a nonce counts as used: as long as a message that carries it
-// may be early and late together.
+// nonceLife is how long a nonce counts as used: the range of accepted timestamps, early and late
+// together.
 const nonceLife = 2 * wire.ClockSkew
 
-// maxNonces bounds the nonces that are remembered, about 150 bytes each.
+// maxNonces bounds the remembered nonces, about 150 bytes each.
 const maxNonces = 1 << 16
 
 // maxNonceBytes bounds one nonce.
 const maxNonceBytes = 128
 
-// nonces takes each nonce of each sender once. A restart forgets them: a message is
-// known by its id too, which the record keeps.
+// nonces accepts each nonce of each sender once. They are lost on restart: a message also has an
+// id, which the record keeps.
 type nonces struct {
 	// spent holds the used nonces until they expire. The goroutine that receives the map
 	// owns it until it sends it back.
@@ -400,7 +397,7 @@ func (n nonces) spend(from, nonce string, now time.Time) {
 	spent[from+" "+nonce] = now.Add(nonceLife)
 }
 
-// pairCommand is the message to the registry that asks for a pairing code.
+// pairCommand is the message to the registry that requests a pairing code.
 const pairCommand = "pair"
 
 // postPair answers the command with a pairing code for the sender.

@@ -32,7 +32,7 @@ type way struct {
 type arrival struct {
 	way  *way
 	conn io.ReadWriteCloser
-	err  error // then there is no conn
+	err  error // set if there is no conn
 }
 
 func (a arrival) stream() stream { return stream{ReadWriteCloser: a.conn, dialled: a.way.dialled} }
