@@ -126,7 +126,7 @@ func (c *call) self(named string) (agents.Agent, error) {
 
 // authenticationRequired rewords a missing token as clients expect it.
 func authenticationRequired(err error) error {
-	if p, ok := err.(*wire.ProblemError); ok && p.Code == wire.CodeUnauthorized { //nolint:errorlint // it comes unwrapped from the token
+	if p, ok := err.(*wire.ProblemError); ok && p.Code == wire.CodeUnauthorized { //nolint:errorlint // as it came from the token
 		return wire.Refuse(wire.CodeUnauthorized, "Authentication required: "+p.Message)
 	}
 	return err

@@ -115,7 +115,7 @@ func federationRefusal(err error) error {
 		return err
 	}
 	said := *p
-	switch p.Code { //nolint:exhaustive // the others have no code of their own
+	switch p.Code { //nolint:exhaustive // the others have no word of their own
 	case wire.CodeConsentBlocked:
 		said.Code = wire.CodeRemoteConsentBlocked
 	case wire.CodeIdentityNotFound:

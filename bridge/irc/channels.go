@@ -67,8 +67,7 @@ func (c Channels) There() []string { return slices.Clone(c.there) }
 // the same order.
 func (c Channels) Spelled() []string { return slices.Clone(c.spelled) }
 
-// Out translates a venue of this federation to one on the network. A venue that is no channel of
-// the link stays the same.
+// Out translates a venue of this federation to one on the network. Any other venue stays the same.
 func (c Channels) Out(here string) (there string) {
 	if i := slices.Index(c.here, here); i >= 0 {
 		return c.there[i]
@@ -131,8 +130,8 @@ func PrivateVenue(ctx context.Context, p bridge.Ports, ev federation.Event, to f
 }
 
 // Writes reports whether the steps of a handoff are written on a link: in its channels, and for a
-// private handoff on the link that opened it and those where another party was seen last. It
-// returns the errors of the record.
+// private handoff on the opening link and on links on which another party was seen last. It returns
+// the errors of the record.
 func (c Channels) Writes(ctx context.Context, p bridge.Ports, link string, v federation.View) (bool, error) {
 	switch {
 	case !federation.Private(v.Venue):

@@ -19,9 +19,9 @@ const shortHash = 4
 // first: its name with the suffix; then that, truncated, with "_" and ever more of the DID's hash.
 // The caller takes the first free one, and needs a fallback if none is.
 //
-// A name that is no valid nick is made one: other characters become "_", and a "_" goes before a
-// leading digit. A DID without a name gets the last word of a did:web, else "agent" and the
-// beginning of its hash.
+// An invalid name is made a nick: other characters become "_", and a "_" goes before a leading
+// digit. A DID without a name gets the last word of a did:web, else "agent" and the beginning of
+// its hash.
 func Nicks(name, suffix string, did federation.DID, maxBytes int) iter.Seq[string] {
 	hash := did.Hash()
 	if name == did.Short() {
@@ -94,7 +94,7 @@ func nickRune(r rune) bool {
 }
 
 // MaxPseudoClients bounds the pseudo-clients of one link. Each is a user on the other network, and
-// some hundred bytes here. Beyond it, the one that was silent longest leaves.
+// some hundred bytes here. Beyond it, the longest silent one leaves.
 const MaxPseudoClients = 1024
 
 // PseudoClient is a user of this gateway on another server: its own user, or the user of a DID from

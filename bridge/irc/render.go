@@ -14,12 +14,12 @@ import (
 	"baton/translate/dialect"
 )
 
-// Render returns a step for a link: in the dialect of its handoff and for the place where it is written. A step
-// signed for both that fits one message is returned unchanged. A title too long for the wire is cut. Any other step
-// is written again under the same event ID, signed with the gateway's key for its signer, with the original as
-// evidence, which is on disk before this returns. If the context does not fit then, it is stored and replaced by a
-// reference. The losses list the parts left only in the evidence. The same step makes the same bytes each time. A
-// step of this gateway's home is signed by the home in each dialect and for each place, and needs no evidence.
+// Render returns a step for a link: in the dialect of its handoff and for its place there. A step signed for both
+// that fits one message is returned unchanged. A title too long for the wire is cut. Any other step is written
+// again under the same event ID, signed with the gateway's key for its signer, with the original as evidence, which
+// is on disk before this returns. If the context does not fit then, it is stored and replaced by a reference. The
+// losses list the parts left only in the evidence. The same step makes the same bytes each time. A step of this
+// gateway's home is signed by the home in each dialect and for each place, and needs no evidence.
 //
 // spec: handofftag "Rule of dialects"
 func Render(ctx context.Context, p bridge.Ports, d federation.Delivery) (federation.Event, []federation.Loss, error) {

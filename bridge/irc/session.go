@@ -42,7 +42,7 @@ type Session[Line any, Step, Lane comparable] struct {
 	Calls  chan func() // the owner calls each
 	// Over is closed with the connection.
 	Over chan struct{}
-	// Steps holds the peer's steps that are being judged or wait to be.
+	// Steps holds the peer's steps being judged or waiting.
 	Steps *Lanes[Step, Lane]
 	// Judge judges a step in its own goroutine, and returns a function with which the owner handles
 	// the result. The dialect sets it before Run.
@@ -230,9 +230,9 @@ func (s *Session[Line, Step, Lane]) write() {
 	}
 }
 
-// Lanes are the steps of a link that are being judged or wait to be, in order of arrival. Steps of
-// one lane are judged one after the other, and lanes concurrently, so a slow key lookup holds up
-// only its lane. The gateway bounds how many are judged at a time. They belong to one goroutine.
+// Lanes are the steps of a link being judged or waiting, in order of arrival. Steps of one lane are
+// judged one after the other, and lanes concurrently, so a slow key lookup holds up only its lane.
+// The gateway bounds how many are judged at a time. They belong to one goroutine.
 type Lanes[S, Lane comparable] struct {
 	of    func(S) Lane
 	most  int

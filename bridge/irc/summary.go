@@ -106,7 +106,7 @@ func clause(step translate.Step) string {
 	return who + " " + string(step.Event.Verb)
 }
 
-// dueTime writes a deadline, without the date where that is today.
+// dueTime writes a deadline, without the date if that is today.
 func dueTime(deadline, step time.Time) string {
 	layout := "15:04 MST"
 	if apart := deadline.Sub(step).Abs(); apart >= 24*time.Hour {

@@ -12,10 +12,10 @@ import (
 	"baton/federation"
 )
 
-// maxHistory is how many messages of the past are in one answer.
+// maxHistory is the maximum number of messages in one answer.
 const maxHistory = 100
 
-// inquiry is what of the past a client asks for.
+// inquiry is a client's request for the past.
 //
 // spec: ircv3 chathistory
 type inquiry struct {
@@ -31,9 +31,9 @@ type inquiry struct {
 
 // buffer is one place whose past a client may read.
 type buffer struct {
-	name  string // as the client is told it
+	name  string // in messages to the client
 	place federation.Place
-	since time.Time // when it was made; what was said before that under its name was said elsewhere
+	since time.Time // its creation; messages before that under its name were said elsewhere
 }
 
 // reference is a point in the past: a moment, or the message with an id. The zero value
@@ -43,12 +43,12 @@ type reference struct {
 	message string
 }
 
-// wrongInquiry is why an inquiry is not answered: a code, and what it is about.
+// wrongInquiry is why an inquiry is not answered: a code, and its subject.
 type wrongInquiry struct {
 	code, about, sentence string
 }
 
-// onHistory reads back the steps of a place, and the lines that were said there.
+// onHistory replays the steps and lines of a place.
 func (s *server) onHistory(ctx context.Context, u *user, m ircmsg.Message) {
 	if !u.caps.has(capHistory) || !s.link.cfg.History {
 		s.reply(u, errUnknownCommand, m.Command, "Unknown command")
@@ -77,7 +77,7 @@ func (s *server) onHistory(ctx context.Context, u *user, m ircmsg.Message) {
 		}) {
 			return
 		}
-		select { // much of it would wait otherwise, of one that asks for more at once
+		select { // much of it would wait otherwise, if a client asks for more at once
 		case <-written:
 		case <-s.ended:
 		}
@@ -153,8 +153,8 @@ func (r *reference) parse(text, subcommand string) *wrongInquiry {
 	return nil
 }
 
-// placeInquiry finds the place of a history request, if the client may read it: a channel
-// that it is in, or its own exchange with another DID.
+// placeInquiry finds the place of a history request, if the client may read it: a channel that it
+// is in, or its own exchange with another DID.
 func (s *server) placeInquiry(u *user, q *inquiry) *wrongInquiry {
 	if strings.HasPrefix(q.target, "#") {
 		venue, _ := channelName(q.target)
@@ -170,7 +170,7 @@ func (s *server) placeInquiry(u *user, q *inquiry) *wrongInquiry {
 }
 
 // correspondent returns the DID with which private lines to a target are kept, "" for none. A nick
-// that no account has is that of a guest, connected or not.
+// without an account is that of a guest, connected or not.
 func (s *server) correspondent(target string) federation.DID {
 	if did := s.addressee(target); did != "" || s.link.ports.Messages == nil || !irc.ValidNick(target) {
 		return did

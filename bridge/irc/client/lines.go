@@ -60,7 +60,7 @@ func (s *server) keepThen(ctx context.Context, u *user, l federation.Line, note 
 }
 
 // keepPrivate files a private line between two clients, if one of them has an account. The next user
-// of a guest's nick must not read what the guest wrote.
+// of a guest's nick must not read the guest's messages.
 func (s *server) keepPrivate(ctx context.Context, u, to *user, m message, note func()) {
 	if !s.keeps(m) || u.account == "" && to.account == "" || u.work != nil && len(u.later) == 0 {
 		note()

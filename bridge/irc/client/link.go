@@ -27,7 +27,7 @@
 // # Bounds
 //
 // All connections, unregistered connections and the connections of one address are bounded. At a bound
-// the server closes the oldest unregistered connection of the address that has the most. An address's
+// the server closes the oldest unregistered connection of the address with the most. An address's
 // login attempts are counted over all listeners. Registration and silence have timeouts. A line has
 // 4,096 bytes of tags and 512 of message. A client that sends more than a few lines a second is read
 // more slowly, and one that sends more than limits.user_events_per_minute is refused. The queue of

@@ -27,7 +27,7 @@ const (
 // timePrecision is the precision of the time tag, by which clients refer to messages.
 const timePrecision = time.Millisecond
 
-// errUnheard is returned for a message that is unknown in the requested place.
+// errUnheard is returned for a message unknown in the requested place.
 var errUnheard = errors.New("no message with that id was said there")
 
 // lookUp answers an inquiry. The owner calls tell to send the answer. The client's reader calls

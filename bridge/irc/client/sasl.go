@@ -147,8 +147,8 @@ func (s *server) beginLogin(ctx context.Context, u *user, mechanism string) {
 	}
 }
 
-// newChallenge returns bytes that were never signed before. The session id begins with the gateway's name, so
-// that the signer can see for whom its signature is.
+// newChallenge returns fresh bytes to sign. The session id begins with the gateway's name, so that the signer
+// can see for whom its signature is.
 func newChallenge(home string, now time.Time) []byte {
 	var nonce, session [32]byte
 	_, _ = rand.Read(nonce[:]) // never fails

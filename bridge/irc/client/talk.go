@@ -242,7 +242,7 @@ func seenBy(c capability) capability {
 }
 
 // line returns a message for a client with these capabilities, with the label of the answered
-// command, "" for none. A message that is too long is cut at the end of a character.
+// command, "" for none. A long message is cut at the end of a character.
 func (m message) line(c capability, label string, now time.Time) []byte {
 	if m.pieces != nil {
 		return m.block(c, label, now)

@@ -256,8 +256,7 @@ type taskList struct {
 const maxTasks = 500
 
 // recollect reads the rest of one second that did not fit a page: a question names whole seconds,
-// so it cannot request the rest. The web API only shows rows of handoffs in channels that are not
-// over yet.
+// so it cannot request the rest. The web API only shows rows of open handoffs in channels.
 func (s *session) recollect(ctx context.Context, second int64) {
 	s.log.LogAttrs(ctx, slog.LevelWarn, "more steps in one second than a page holds: the rest is read from the web API", slog.Int64("second", second))
 	s.catchup.recollecting = true

@@ -140,7 +140,7 @@ func (l *Link) row(ctx context.Context, d federation.Delivery, has bool) (*row, 
 	return r, nil
 }
 
-// place returns the venue where the steps of a handoff are written here, which they are signed for.
+// place returns the venue for the steps of a handoff here, which they are signed for.
 //
 // A server takes the signer of a private step for one of its pair. Steps in other tags than its own
 // are rendered with the gateway's keys for their actors, so the pair is that of these keys.

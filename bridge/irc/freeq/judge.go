@@ -17,8 +17,8 @@ import (
 	"baton/translate/acttag"
 )
 
-// maxSteps bounds the steps of a link that are being judged or wait, at some 10 KiB each. Steps
-// beyond it are fetched again.
+// maxSteps bounds the steps of a link being judged or waiting, at some 10 KiB each. Steps beyond it
+// are fetched again.
 const maxSteps = 4096
 
 // inbound is one step from the server to the gateway, or a command of one of its users.

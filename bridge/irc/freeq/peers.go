@@ -173,15 +173,15 @@ func (l *Link) shows(ctx context.Context, s *session, id federation.EventID) (bo
 // errReplaced ends a session whose connection gives way to another one.
 var errReplaced = errors.New("another connection with the other server stands instead")
 
-// preferred reports whether a connection is the one that stands if there are two:
-// that which the end with the smaller id has begun. Both ends hold to it.
+// preferred reports whether a connection stands if there are two: the one begun by the end with the
+// smaller id. Both ends follow this rule.
 //
 // spec: freeq-s2s "Keepalive, idle, reconnect"
 func (l *Link) preferred(c stream) bool { return c.dialled == (l.id < l.cfg.EndpointID) }
 
-// rival decides between the connection of this session and another one. Its error ends
-// the session for it. One that is to be turned away is kept while the peer has not greeted
-// on this one: an attempt may come to nothing, if the peer is reached one way only.
+// rival decides between the connection of this session and another one. Its error ends the session
+// in favour of the other. A losing connection is kept until the peer has greeted on this one: an
+// attempt may fail if the peer is reachable in one direction only.
 func (s *session) rival(ctx context.Context, a arrival) error {
 	r := s.link.reach
 	r.taken(a)
@@ -206,8 +206,8 @@ func (s *session) turnAway(ctx context.Context, a arrival) {
 	s.link.reach.try(ctx, &s.link.reach.listen)
 }
 
-// settleSpare decides about the kept connection, when the peer has greeted on
-// this one or this one is over.
+// settleSpare decides about the kept connection, when the peer has greeted on this one or this one
+// is over.
 func (s *session) settleSpare(ctx context.Context) {
 	spare := s.spare
 	s.spare = nil

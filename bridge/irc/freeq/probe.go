@@ -11,7 +11,7 @@ import (
 //
 // spec: freeq-s2s "Keepalive, idle, reconnect"
 type question struct {
-	tail    bool      // it looks for what was written
+	tail    bool      // it looks for written messages
 	page    bool      // it belongs to the catch-up
 	written time.Time // zero while it waits to be
 	number  uint64    // of the writing, in the window of the queue
@@ -80,7 +80,7 @@ func (s *session) watch(now time.Time) error {
 	}
 	if s.linked && now.Sub(s.tried) >= listenAgain {
 		s.tried = now
-		s.link.reach.try(s.Asking, &s.link.reach.listen) // where the last attempt failed
+		s.link.reach.try(s.Asking, &s.link.reach.listen) // if the last attempt failed
 	}
 	if s.linked && len(s.asked) == 0 && now.Sub(s.heard) >= probeEvery {
 		s.probe()

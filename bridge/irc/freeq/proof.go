@@ -142,10 +142,10 @@ func (r *row) proved() {
 	}
 }
 
-// prove looks in the peer's log for the messages that are due, one query at a time, when nothing
-// else can be written. It also looks if messages in flight block others, and after a message
-// without proof, because a missing answer reveals a dead peer. It returns the time until the next
-// message is due, zero for none.
+// prove looks in the peer's log for due messages, one query at a time, when nothing else can be
+// written. It also looks if messages in flight block others, and after a message without proof,
+// because a missing answer reveals a dead peer. It returns the time until the next message is due,
+// zero for none.
 func (s *session) prove(now time.Time) (wait time.Duration) {
 	if slices.ContainsFunc(s.asked, func(q question) bool { return q.tail }) {
 		return 0

@@ -74,10 +74,10 @@ type party struct {
 // away, the result is a [*delivery.AbsentError]. The same applies to an offer to anyone in a channel
 // without members.
 //
-// A private step is a TAGMSG to each other party that is here, with a line that shows the command
-// to type, because a link cannot know what clients display. Both are written on each attempt,
-// because the recipient may have received neither. The step waits while no party is here. A private
-// step from this network goes to the other parties that are logged in to a bound account or have
+// A private step is a TAGMSG to each other party present, with a line that shows the command to
+// type, because a link cannot know which messages clients display. Both are written on each
+// attempt, because the recipient may have received neither. The step waits while no party is here.
+// A private step from this network goes to the other parties logged in to a bound account, or with
 // signed steps since the link came up. It only waits for parties of this network.
 //
 // On a server without message tags, the line replaces the step. A step is refused if its user may
@@ -510,14 +510,14 @@ func (s *session) doubtAbsent() {
 }
 
 // readersTime is how long text and steps for a channel wait, after the link has come up, for its first
-// user. A server that was restarted links before its users have connected again.
+// user. A restarted server links before its users have connected again.
 const readersTime = 30 * time.Second
 
 // awaitReaders holds rows for a channel until the channel has had a user.
 func (s *session) awaitReaders() { s.readersDue = time.After(readersTime) }
 
 // readerless reports whether a row waits for a user of its channel. The line about a step from the
-// channel does not wait, and nothing waits for users that were there and left.
+// channel does not wait, and nothing waits for users that left.
 func (s *session) readerless(r *row) bool {
 	ch := s.net.channels[r.venue]
 	return s.readersDue != nil && (r.chat != nil || r.tags != nil) && ch != nil && !ch.met

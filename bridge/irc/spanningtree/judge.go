@@ -16,8 +16,8 @@ import (
 	"baton/translate"
 )
 
-// maxSteps bounds the steps of a link that are being judged or wait, at some 10 KiB each: several
-// users' worth of a minute. Above it nothing is read.
+// maxSteps bounds the steps of a link being judged or waiting, at some 10 KiB each: several users'
+// worth of a minute. Above it nothing is read.
 const maxSteps = 1024
 
 // inbound is one step of a user, or its command to the gateway's own user.
@@ -260,7 +260,7 @@ func fromTag(d federation.Dialect) string {
 	return "+freeq.at/handoff-from"
 }
 
-// private returns the DID of a target that is a user of ours, "" for any other target.
+// private returns the DID of our user named by a target, "" for any other target.
 func (s *session) private(target string) federation.DID {
 	byUUID := s.link.roster.byUUID
 	if p := byUUID[target]; p != nil {
