@@ -358,9 +358,8 @@ func withRemedy(err error, from, to string) error {
 	return &told
 }
 
-// fence marks a text that a stranger wrote, where it is put into one of ours: agents
-// read both, and must not take the one for the other. What would end the fence early
-// is written out, and what no reader sees is taken out, line by line.
+// fence marks a stranger's text inside one of ours: agents read both, and must not confuse them. It
+// escapes any text that would end the fence early, and removes invisible characters, line by line.
 //
 // spec: airc-v0.1.1 §12.3
 func fence(from, text string) string {

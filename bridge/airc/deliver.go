@@ -39,7 +39,7 @@ func effectsOf(messages []agents.Posting) (effects []federation.Effect, topics [
 	return effects, topics
 }
 
-// messages writes one message for each agent that is a recipient of the step and accepts messages
+// messages writes one message for each agent that should receive the step and accepts messages
 // about it. Receipts of the home go to no agent.
 func (l *Link) messages(ctx context.Context, d federation.Delivery) ([]agents.Posting, error) {
 	if d.Entry.Event.Verb == federation.Confirm {

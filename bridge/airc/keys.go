@@ -276,9 +276,8 @@ func (l *Link) readmit(c *call, agent agents.Agent, key agents.Key, now time.Tim
 	return answer{status: http.StatusOK, body: l.registered(agent, key.ID, pair)}, nil
 }
 
-// prove gives an agent the did:key of a key that it proved for its handle, and returns the
-// agent as it is after. A DID that another agent has stays that one's, and a key that was
-// revoked for its DID proves nothing.
+// prove gives an agent the did:key of a key that it proved for its handle, and returns the updated
+// agent. Another agent's DID is not reassigned, and a key revoked for its DID proves nothing.
 //
 // spec: airc-shapes "Who is who"
 func (l *Link) prove(ctx context.Context, agent agents.Agent, key agents.Key, now time.Time) (agents.Agent, error) {

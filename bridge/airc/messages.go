@@ -179,7 +179,7 @@ func (l *Link) proveSender(ctx context.Context, d *delivery) error {
 }
 
 // checkUnused refuses an id that the sender used before, and says whether it was for the same
-// message: for a client that repeats one after a lost answer, that is a success.
+// message: for a client that repeats a message after a lost answer, this means success.
 func (l *Link) checkUnused(ctx context.Context, d *delivery) error {
 	m, err := l.deps.Record.Sent(ctx, d.from, d.id, d.received.Add(-agents.MessageIDWindow))
 	switch {

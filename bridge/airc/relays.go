@@ -273,7 +273,7 @@ func (l *Link) acquaint(ctx context.Context, address string, now time.Time) (age
 	return agent, nil
 }
 
-// stranger returns an agent of another registry that is not on record here.
+// stranger returns an agent of another registry not yet on record here.
 func (l *Link) stranger(address string, now time.Time) agents.Agent {
 	kept := l.kept(address)
 	return agents.Agent{

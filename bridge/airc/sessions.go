@@ -64,7 +64,7 @@ func errSessionEnded() error {
 	return wire.Refuse(wire.CodeUnauthorized, "the session of this token has ended")
 }
 
-// stillIn returns nil while the session of a call lasts, and else the refusal.
+// stillIn returns nil while the session of a call lasts, and then the refusal.
 func (l *Link) stillIn(c *call) error {
 	_, err := l.deps.Record.Session(c.Context(), c.session.ID, time.Now())
 	switch {
@@ -248,13 +248,12 @@ func (l *Link) deleteSessions(c *call) (answer, error) {
 	return ended(n), nil
 }
 
-// ended is the answer to a request that ended n sessions.
+// ended returns the answer to a request that ended n sessions.
 func ended(n int) answer {
 	return answer{status: http.StatusOK, body: map[string]int{"ended": n}}
 }
 
-// useAPI is the use of the tokens of clients that never ask for another one. They are
-// good below /api, and for nothing else.
+// useAPI is the use of the tokens of clients that never refresh. They are valid only below /api.
 const useAPI credential.Use = "api"
 
 func newTokens(key []byte, domain string) *credential.Tokens {
@@ -266,7 +265,7 @@ func newTokens(key []byte, domain string) *credential.Tokens {
 	})
 }
 
-// tokenPair is what an agent is given at registration and with each refresh.
+// tokenPair is the answer to a registration and to each refresh.
 type tokenPair struct {
 	AccessToken  string `json:"accessToken"`
 	RefreshToken string `json:"refreshToken"`
@@ -278,7 +277,7 @@ func (l *Link) tokensOf(s federation.Session, now time.Time) (tokenPair, error) 
 	return tokenPair{AccessToken: p.Access, RefreshToken: p.Refresh, ExpiresAt: p.Ends.Unix()}, err
 }
 
-// token returns what the bearer token of a request says, if it is good for a use.
+// token returns the claims of a request's bearer token, if it is valid for a use.
 //
 // spec: airc-v0.1.1 §11.2
 func (l *Link) token(r *http.Request, use credential.Use, now time.Time) (credential.Claims, error) {
@@ -298,8 +297,8 @@ func (l *Link) token(r *http.Request, use credential.Use, now time.Time) (creden
 
 func errNoGoodToken() error { return wire.Refuse(wire.CodeUnauthorized, "this token is not good here") }
 
-// authenticate returns the agent whose access token a request carries. Below /api it also accepts
-// long-lived tokens, unless all keys of their agent have ended.
+// authenticate returns the agent of a request's access token. Below /api it also accepts long-lived
+// tokens, unless all keys of their agent have ended.
 func (l *Link) authenticate(r *http.Request) (agents.Agent, federation.Session, error) {
 	now := time.Now()
 	if !deployed(r) {
@@ -355,9 +354,8 @@ func (l *Link) holder(r *http.Request, c credential.Claims, now time.Time) (agen
 	return agent, session, nil
 }
 
-// postRefresh answers POST /auth/refresh: the token is spent, and the next one of
-// its session is good. One spent before ends the session: two have it, and
-// one of them is a thief.
+// postRefresh answers POST /auth/refresh: the token is spent and replaced by the next one of its
+// session. A token spent before ends the session: two parties have it, and one of them is a thief.
 //
 // spec: airc-v0.1.1 §11.3
 func (l *Link) postRefresh(c *call) (answer, error) {

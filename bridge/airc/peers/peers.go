@@ -38,7 +38,7 @@ import (
 const (
 	FederationOff       = "off"
 	FederationAllowlist = "allowlist" // the registries of the configuration
-	FederationOpen      = "open"      // every registry that is not blocked
+	FederationOpen      = "open"      // every registry not blocked
 )
 
 // Modes of the exchange with another registry.
@@ -49,7 +49,7 @@ const (
 	ModeBlock = "block"
 )
 
-// The dialects of a registry: d1 and d2 sign what they relay.
+// The dialects of a registry: d1 and d2 sign their relays.
 const (
 	dialectAuto = "auto"
 	DialectD1   = "d1"
@@ -378,7 +378,7 @@ func (p Peer) pace(doc wellKnown) int {
 	return cmp.Or(max(0, doc.RateLimits.MessagesPerMinute), DefaultPerMinute)
 }
 
-// checkDNS compares the key of a registry with the one in DNS, if that is required.
+// checkDNS compares the key of a registry with the one in DNS, if required.
 func (ps *Registries) checkDNS(ctx context.Context, p Peer) error {
 	if !ps.deps.RequireDNS || p.key == nil {
 		return nil

@@ -124,7 +124,7 @@ func (ps *Registries) deliver(ctx context.Context, p Peer, unknown error, row fe
 		later.Unsure = id
 	}
 	switch {
-	case became.delivered, became.reason == "deduplicated" && row.Unsure != "": // the attempt that was not answered had arrived
+	case became.delivered, became.reason == "deduplicated" && row.Unsure != "": // the unanswered attempt had arrived
 		return nil
 	case became.dead:
 		return &federation.GivenUpError{Reason: federation.DeadRefused, Why: became.reason}

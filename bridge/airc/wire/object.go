@@ -26,7 +26,7 @@ func PlainHandle(text string) string {
 	return name
 }
 
-// First returns the first of some members that is a non-blank string.
+// First returns the first non-blank string among some members.
 func (o *Object) First(names ...string) string {
 	for _, name := range names {
 		var s string
