@@ -38,8 +38,8 @@ type handoffVector struct {
 	AcceptTags   map[string]string `json:"accept_tags"`
 }
 
-// readVector reads one file of the vectors that are kept outside of the project.
-// It returns false if there are none, and says so.
+// readVector reads one file of the external vectors. It returns false if there are none, and says
+// so.
 func readVector(t *testing.T, name string, into any) bool {
 	t.Helper()
 	folder := os.Getenv("BATON_VECTORS")

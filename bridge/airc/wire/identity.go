@@ -180,7 +180,7 @@ func ParsePublicKey(text string) (ed25519.PublicKey, error) {
 	return identityKeyOf(raw)
 }
 
-// rawKeyBytes is the length of a key in every form.
+// rawKeyBytes is the length of a raw key.
 const rawKeyBytes = 32
 
 // ParseStrictKey parses a key in a D1 request: 32 bytes in base64url without padding.

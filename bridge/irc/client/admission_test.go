@@ -51,7 +51,7 @@ func (h *house) come(t *testing.T, from string) *peer {
 	return &peer{conn: here, lines: bufio.NewReader(here)}
 }
 
-// lingers connects a client that is let in and does not register.
+// lingers connects an admitted client that does not register.
 func (h *house) lingers(t *testing.T, from string) *peer {
 	t.Helper()
 	p := h.come(t, from)
@@ -166,12 +166,12 @@ func TestAHandshakeMakesRoomAtOnce(t *testing.T) {
 	}
 }
 
-// awaitUnregistered waits until the server counts a connection that has not registered.
+// awaitUnregistered waits until the server counts an unregistered connection.
 func (p *peer) awaitUnregistered(t *testing.T) {
 	t.Helper()
 	for {
 		p.say(t, "LUSERS")
-		for line := ""; !matches("* 254 *", line); { // 253 comes before it, where it comes
+		for line := ""; !matches("* 254 *", line); { // 253 comes before it, if at all
 			if line = p.hear(t); matches("* 253 *", line) {
 				return
 			}

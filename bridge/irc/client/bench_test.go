@@ -15,8 +15,8 @@ import (
 	"baton/bridge/irc/client"
 )
 
-// quiet is a connection whose other end says what it must to come in, and then listens.
-// It has no socket, of which 10,000 are more than most systems give a test.
+// quiet is a connection whose other end registers, and then only listens. It has no socket, of
+// which 10,000 are more than most systems give a test.
 type quiet struct {
 	net.Conn // nil: nothing else is asked of it
 
@@ -81,10 +81,10 @@ func idleConfig() client.Config {
 	return cfg
 }
 
-// maxIdleBytes is what one client may cost that says nothing.
+// maxIdleBytes bounds the memory of a silent client.
 const maxIdleBytes = 20 << 10
 
-// BenchmarkIdleClients answers one client among 10,000 others, and reports what each of
+// BenchmarkIdleClients answers one client among 10,000 others, and reports the cost of each of
 // those costs.
 func BenchmarkIdleClients(b *testing.B) {
 	const clients = 10_000

@@ -45,8 +45,8 @@ func (p *page) say(t *testing.T, lines ...string) {
 	}
 }
 
-// until returns the first message that is as a pattern says. Each must be of the kind
-// that the page asked for.
+// until returns the first message that matches a pattern. Each must be of the kind that the page
+// asked for.
 func (p *page) until(t *testing.T, pattern string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -15,7 +15,7 @@ import (
 	"baton/federation/store/registry"
 )
 
-// Transport names what carries the byte stream of a link.
+// Transport names the carrier of a link's byte stream.
 type Transport string
 
 // The transports. Only exec proves the key of the other end; the other two are for tunnels that

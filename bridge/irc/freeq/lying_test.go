@@ -78,7 +78,7 @@ func (l *liar) listen() {
 	}
 }
 
-// judge verifies as a home does, and files what verifies.
+// judge verifies as a home does, and files valid steps.
 func (l *liar) judge(t *testing.T) func(federation.Event) (federation.Judgement, error) {
 	t.Helper()
 	known := keys{}
@@ -157,7 +157,7 @@ func (k keys) KeyOwner(context.Context, string) (federation.DID, error) {
 	return "", federation.ErrNotFound
 }
 
-// lives says an honest step, which must be the next that is filed.
+// lives sends an honest step, which must be filed next.
 func (l *liar) lives(t *testing.T) {
 	t.Helper()
 	honest := l.step("alice", "honest")

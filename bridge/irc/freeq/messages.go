@@ -26,7 +26,7 @@ func (s *session) greet() {
 	s.put(control, &syncRequest{Type: typeSyncRequest})
 }
 
-// take acts on one line from the peer. Its error ends the link; malformed input alone never does.
+// take acts on one line from the peer. Its error ends the link; malformed input never does.
 func (s *session) take(ctx context.Context, l inboundLine) error {
 	if l.wrong != "" {
 		s.badInput(ctx, l.wrong, fmt.Sprintf("%d bytes", l.bytes))

@@ -99,9 +99,8 @@ func (l *Link) only(p *irc.PseudoClient) bool {
 	})
 }
 
-// join brings a user into a channel, before what it says there: a step needs no
-// member. The gateway itself has no DID there: a did:web is a server's on this network,
-// and no user's.
+// join joins a user to a channel, before its lines there: a step needs no member. The gateway
+// itself has no DID there: a did:web is a server's on this network, and no user's.
 func (s *session) join(p *irc.PseudoClient, venue string) {
 	m := &member{Type: typeJoin, Nick: p.Nick, Channel: venue, ActorClass: "agent"}
 	if p.Shown != "" {

@@ -178,7 +178,7 @@ type replayed struct {
 	Signature string `json:"signature,omitempty"`
 	Actor     string `json:"actor_did,omitempty"`
 	Subject   string `json:"subject,omitempty"` // of a step that opens no handoff: the handoff
-	Origin    string `json:"origin"`            // of a step: endpoint id of the server where its handoff was opened
+	Origin    string `json:"origin"`            // of a step: endpoint id of the server that opened its handoff
 }
 
 // reason is why a line could not be read. It is a metric label from a closed set.

@@ -176,7 +176,7 @@ func (s *session) takeRows() <-chan *row {
 	return s.rows
 }
 
-// take acts on one line from the peer. Its error ends the link; malformed input alone never does.
+// take acts on one line from the peer. Its error ends the link; malformed input never does.
 func (s *session) take(ctx context.Context, l line) error {
 	s.reading = l.text
 	m, wrong := parse(l)

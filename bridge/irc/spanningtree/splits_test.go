@@ -69,7 +69,7 @@ func TestASplitTakesAllThatIsBehindAServer(t *testing.T) {
 		t.Errorf("refused: %s", why)
 	}
 	peer.Send(":3CCAAAAAA QUIT :a user that is gone")
-	peer.Send(uid(t, "3CCAAAAAB", 1795226757, "ghost")) // of a server that is gone
+	peer.Send(uid(t, "3CCAAAAAB", 1795226757, "ghost")) // of a split server
 	behind(t, peer)                                     // the servers come back with the same ids
 	if got := online(t, h); got != "2BB 3CC 4DD" {
 		t.Errorf("after the rejoin online: %q", got)
