@@ -318,7 +318,6 @@ func (l *Link) Contacts(ctx context.Context, person federation.DID, after string
 	return found, next, nil
 }
 
-// contactState returns the state of an edge in the terms of other networks.
 func contactState(s agents.ConsentState) federation.ContactState {
 	switch s {
 	case agents.ConsentAccepted:
@@ -336,7 +335,6 @@ const (
 	deployedConsentPath = deployedRoot + consentPath
 )
 
-// consentCall returns the request by which an agent decides about a handle.
 func consentCall(path, action, handle string) string {
 	return fmt.Sprintf(`POST %s {"action":%q,"handle":%q}`, path, action, handle)
 }

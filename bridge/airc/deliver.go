@@ -233,7 +233,6 @@ func (l *Link) offerMessage(ctx context.Context, d federation.Delivery, to liste
 	return m.ID, nil
 }
 
-// listener is an agent that receives a step.
 type listener struct {
 	contact
 
@@ -321,7 +320,6 @@ func (l *Link) strangers(ctx context.Context, author contact, caps []string) ([]
 	return shown, nil
 }
 
-// losers returns the agents that saw an open offer.
 func (l *Link) losers(ctx context.Context, id federation.HandoffID) ([]listener, error) {
 	handles, err := l.deps.Record.Shown(ctx, id)
 	if err != nil {

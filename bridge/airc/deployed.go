@@ -92,7 +92,6 @@ func (l *Link) getHealth(*call) (answer, error) {
 	}}, nil
 }
 
-// getDeployedGuide answers GET /api/register: it explains how to register.
 func (l *Link) getDeployedGuide(*call) (answer, error) {
 	endpoint, err := federation.JoinURL(l.deps.PublicURL, "/api/presence", nil)
 	if err != nil {
@@ -218,7 +217,6 @@ func (l *Link) postDeployedConsent(c *call) (answer, error) {
 	}}, nil
 }
 
-// counterpart returns the handle of the other party in a request, "" for none.
 func counterpart(o *wire.Object, caller string) string {
 	for _, name := range []string{"handle", "to", "from"} {
 		if handle := wire.PlainHandle(o.First(name)); handle != "" && handle != caller {
@@ -289,7 +287,6 @@ func (l *Link) getDeployedConsent(c *call) (answer, error) {
 	}}, nil
 }
 
-// maxRequestsShown bounds the requests for consent in one answer.
 const maxRequestsShown = 1000
 
 // getDeployedIdentity answers GET /api/identity/{handle} and the paths below it.

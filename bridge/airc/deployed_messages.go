@@ -160,7 +160,6 @@ func (l *Link) repeated(ctx context.Context, from string, m draft, now time.Time
 	return answer{status: http.StatusOK, body: said}, nil
 }
 
-// sameJSON reports whether two texts have the same canonical form.
 func sameJSON(a, b json.RawMessage) bool {
 	first, errA := signing.JCS(wire.OrNull(a))
 	second, errB := signing.JCS(wire.OrNull(b))
@@ -175,7 +174,6 @@ func orNone(payload json.RawMessage) any {
 	return payload
 }
 
-// postDraft signs a message, judges it and files it.
 func (l *Link) postDraft(ctx context.Context, agent agents.Agent, m draft, now time.Time) (answer, error) {
 	if m.id == "" {
 		m.id = wire.NewMessageID("msg_")
@@ -221,7 +219,6 @@ func (l *Link) dispatchCharged(ctx context.Context, d *delivery) (status int, do
 	return a.status, done, err
 }
 
-// describeSent returns the answer to the sender of a message.
 func (l *Link) describeSent(m agents.Message, step *filed) wire.Members {
 	said := wire.Members{
 		"success": true, "message": l.describeMessage(m, m.From, false), "messageId": m.ID, "id": m.ID,

@@ -38,7 +38,6 @@ const (
 	HeaderDeny = "deny"
 )
 
-// mintHeader carries the operator's credential.
 const mintHeader = "X-Agent-Mint"
 
 // arrival is a heartbeat or a registration below /api.
@@ -194,7 +193,6 @@ func namedKey(public ed25519.PublicKey, now time.Time) agents.Key {
 	return agents.Key{ID: signing.AgentKeyID(public), Public: public, Created: now}
 }
 
-// minted reports whether a request carries the operator's credential.
 func (l *Link) minted(r *http.Request) bool {
 	given := r.Header.Get(mintHeader)
 	return l.mint != "" && subtle.ConstantTimeCompare([]byte(given), []byte(l.mint)) == 1
@@ -294,7 +292,6 @@ func (a arrival) isHuman() (human, said bool) {
 // humanMetadata is the metadata of a participant that registered below /api as a person.
 const humanMetadata = `{"isAgent":false}`
 
-// isHuman reports whether a participant registered as a person.
 func isHuman(agent agents.Agent) bool {
 	var said struct {
 		IsAgent *bool `json:"isAgent"`
@@ -303,7 +300,6 @@ func isHuman(agent agents.Agent) bool {
 	return said.IsAgent != nil && !*said.IsAgent
 }
 
-// kind returns a participant's kind for the lists of /api.
 func kind(human bool) string {
 	if human {
 		return "human"
@@ -311,7 +307,6 @@ func kind(human bool) string {
 	return "agent"
 }
 
-// describePresent returns a present agent in the form of the lists of /api.
 func (l *Link) describePresent(who present, v viewer, now time.Time) wire.Members {
 	seen := who.describe(v)
 	standing := "active" // the value that clients expect
@@ -330,7 +325,6 @@ func (l *Link) describePresent(who present, v viewer, now time.Time) wire.Member
 	}
 }
 
-// ago formats an age for people.
 func ago(d time.Duration) string {
 	if d < time.Minute {
 		return fmt.Sprintf("%ds", int(d.Seconds()))

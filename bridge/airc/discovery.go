@@ -137,7 +137,6 @@ func introduction(of wire.Address, err error) error {
 	return &federation.UnavailableError{What: "registry " + of.Domain, Err: err}
 }
 
-// mountFederation registers the paths of other registries.
 func (l *Link) mountFederation(mux *http.ServeMux) {
 	l.mount(mux, map[string]endpoint{
 		"GET /.well-known/airc":        l.getWellKnown,

@@ -13,13 +13,11 @@ import (
 	"baton/federation/signing"
 )
 
-// envelopeVersion is the "v" of every message.
 const envelopeVersion = "0.1"
 
 // systemHandle is the handle under which the registry itself writes.
 const systemHandle = "system"
 
-// anyoneHandle is the recipient of an open offer.
 const anyoneHandle = "anyone"
 
 // envelope is one signed message as received.

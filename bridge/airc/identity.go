@@ -137,7 +137,6 @@ func (l *Link) findRemote(ctx context.Context, text string) (contact, error) {
 	return contact{handle: agent.Handle, agent: &agent}, nil
 }
 
-// met reports whether the record knows a contact.
 func (c contact) met() bool { return c.agent == nil || !c.agent.Registered.IsZero() }
 
 // findDID returns the contact of a DID, or of its owner if the gateway keeps that key. It returns

@@ -28,7 +28,6 @@ const (
 // recheck is how often a waiting request checks by itself: a wake-up may have been lost.
 const recheck = time.Second
 
-// page is some messages, and whether there are more.
 type page struct {
 	messages []agents.Message
 	more     bool

@@ -28,7 +28,6 @@ const registryKeyPrefix = "reg_"
 // milliseconds.
 const farthestExpiry = 7_258_118_399
 
-// maxReasonChars bounds the stored reason of a revocation.
 const maxReasonChars = 280
 
 // checkKey rejects a key that was not valid when a message arrived. The time in the message does
@@ -63,7 +62,6 @@ func authority(agent agents.Agent, body []byte, signature string, now time.Time,
 	return agents.Key{}, wire.Refuse(wire.CodeInvalidSignature, "no key of yours signed this")
 }
 
-// keyChange is a request that changes the keys of its caller.
 type keyChange struct {
 	*wire.Object
 
@@ -90,7 +88,6 @@ func (l *Link) readKeyChange(c *call) (keyChange, error) {
 	return change, l.pace(change.agent, change.now)
 }
 
-// pace counts a request against the rate limit of its agent.
 func (l *Link) pace(agent agents.Agent, now time.Time) error {
 	if wait := l.deps.Take(agent.DID, now); wait > 0 {
 		return wire.TooMany(wait)
@@ -181,7 +178,6 @@ func (l *Link) provedDID(ctx context.Context, change keyChange, public ed25519.P
 	return identity.KeyDID(public), nil
 }
 
-// keyRefusal returns the refusal for a failed change of keys.
 func (*Link) keyRefusal(err error, what string) error {
 	switch {
 	case errors.Is(err, federation.ErrStale):

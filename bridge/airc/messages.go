@@ -42,7 +42,6 @@ type posted struct {
 	Handoff *filed              `json:"handoff,omitempty"`
 }
 
-// filed is the outcome of the step in a message.
 type filed struct {
 	ID      federation.HandoffID `json:"id"`
 	Event   federation.Verb      `json:"event"`
@@ -352,7 +351,6 @@ const nonceLife = 2 * wire.ClockSkew
 // maxNonces bounds the remembered nonces, about 150 bytes each.
 const maxNonces = 1 << 16
 
-// maxNonceBytes bounds one nonce.
 const maxNonceBytes = 128
 
 // nonces accepts each nonce of each sender once. They are lost on restart: a message also has an
@@ -390,7 +388,6 @@ func (n nonces) checkUnused(from, nonce string, now time.Time) error {
 	return nil
 }
 
-// spend uses up the nonce of an accepted message.
 func (n nonces) spend(from, nonce string, now time.Time) {
 	spent := <-n.spent
 	defer func() { n.spent <- spent }()
@@ -400,7 +397,6 @@ func (n nonces) spend(from, nonce string, now time.Time) {
 // pairCommand is the message to the registry that requests a pairing code.
 const pairCommand = "pair"
 
-// postPair answers the command with a pairing code for the sender.
 func (l *Link) postPair(ctx context.Context, d *delivery) (answer, error) {
 	if err := l.charge(ctx, d); err != nil {
 		return answer{}, err

@@ -190,7 +190,6 @@ func splitWebhook(text json.RawMessage) (address string, shown json.RawMessage, 
 	return address, shown, nil
 }
 
-// checkWebhook refuses an invalid webhook address.
 func (l *Link) checkWebhook(ctx context.Context, address string) error {
 	if address == "" {
 		return nil

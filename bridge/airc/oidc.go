@@ -36,10 +36,8 @@ func (c OIDCConfig) check(mistake func(key, why string)) {
 	}
 }
 
-// issuerLife is how long the metadata of the issuer is cached.
 const issuerLife = time.Hour
 
-// issuer is the metadata of the configured issuer.
 type issuer struct {
 	keys    oidc.KeySet // nil if nothing is known yet
 	algs    []string

@@ -24,7 +24,6 @@ const presenceLife = 80 * time.Second
 // maxPresent bounds the agents present at once, some 700 bytes each.
 const maxPresent = 1 << 16
 
-// maxListed bounds the agents in one answer.
 const maxListed = 1000
 
 // Maximum lengths of the texts of a presence, in characters.
@@ -256,7 +255,6 @@ func visibility(o *wire.Object, name string, level *agents.Visibility) {
 	*level = got
 }
 
-// beat records a heartbeat of an agent and returns the resulting presence.
 func (l *Link) beat(ctx context.Context, agent agents.Agent, who present) (present, error) {
 	if who.shows != agent.Shows {
 		if err := l.deps.Record.SetShows(ctx, agent.Handle, who.shows); err != nil {

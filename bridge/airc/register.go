@@ -25,7 +25,6 @@ import (
 // ever and read with every message.
 const maxProfileBytes = 16384
 
-// registration is the body of POST /register.
 type registration struct {
 	handle       string
 	public       ed25519.PublicKey
@@ -185,7 +184,6 @@ func (l *Link) registered(agent agents.Agent, kid string, pair tokenPair) regist
 	return body
 }
 
-// kept returns the key that the gateway keeps for an agent.
 func (l *Link) kept(handle string) federation.SigningKey { return l.deps.Signer.Kept("airc:" + handle) }
 
 // owner returns the agent of a handle. It returns [federation.ErrNotFound] for a released handle;

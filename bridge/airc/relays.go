@@ -32,7 +32,6 @@ const (
 // Unverified implements [bridge.Registrar].
 func (*Link) Unverified(handle string) string { return agents.Unverified + handle }
 
-// relayed is one message of another registry.
 type relayed struct {
 	origin, from, to string // domain, and handles without one
 	id               string // local id
@@ -101,7 +100,6 @@ func relayID(o *wire.Object, m relayed) string {
 	return wire.NewMessageID("rly_")
 }
 
-// postRelay answers POST /federation/relay: a message of another registry.
 func (l *Link) postRelay(c *call) (answer, error) {
 	c.Request = c.WithContext(bridge.WithSubnet(c.Context(), netip.Prefix{})) // the address is the registry's, not the agent's
 	a, err := l.takeRelay(c)
@@ -152,7 +150,6 @@ func (l *Link) takeRelay(c *call) (answer, error) {
 	return l.postRelayed(c.Context(), m, now)
 }
 
-// sender returns the handle under which a relayed message is kept.
 func (m relayed) sender() string {
 	address := wire.Address{Handle: m.from, Domain: m.origin}.String()
 	if m.assurance == assuranceUnverified {

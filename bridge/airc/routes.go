@@ -24,7 +24,6 @@ import (
 // everything before it reads still gets its answer.
 const drainBytes = 4 << 20
 
-// answer is a 2xx response.
 type answer struct {
 	status int
 	body   any  // marshalled as JSON; a [raw] is written as it is
@@ -170,7 +169,6 @@ func (l *Link) serve(route string, e endpoint) http.Handler {
 	})
 }
 
-// text returns the body of an answer.
 func (a answer) text() ([]byte, error) {
 	if text, ok := a.body.(raw); ok {
 		return text, nil
@@ -182,7 +180,6 @@ func (a answer) text() ([]byte, error) {
 	return append(text, '\n'), nil
 }
 
-// readBody reads a whole body, up to the limit.
 func (l *Link) readBody(c *call) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(c.Body, l.deps.HTTP.MaxBodyBytes+1))
 	if err != nil {

@@ -35,7 +35,6 @@ func newSession(c *call, handle string, began federation.Began, key agents.Key, 
 	return credential.NewSession(s, now)
 }
 
-// sessionOf returns the session of a verified token.
 func (l *Link) sessionOf(ctx context.Context, c credential.Claims, now time.Time) (federation.Session, error) {
 	switch {
 	case c.Session != "":
@@ -166,7 +165,6 @@ func (l *Link) ownerOf(c *call, handle string, now time.Time) (agents.Agent, err
 	return agents.Agent{}, denied
 }
 
-// shownSession is the view of a session for its owner.
 type shownSession struct {
 	ID        string           `json:"id"`
 	KeyID     string           `json:"kid"` // "" for none, and for an unknown key
@@ -203,7 +201,6 @@ func (l *Link) getSessions(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: map[string]any{"sessions": shown}}, nil
 }
 
-// postLogout answers POST /auth/logout: it ends the session of the token.
 func (l *Link) postLogout(c *call) (answer, error) {
 	agent, err := l.requester(c)
 	if err != nil {
@@ -212,7 +209,6 @@ func (l *Link) postLogout(c *call) (answer, error) {
 	return l.endSession(c, agent, c.session.ID)
 }
 
-// deleteSession answers DELETE /auth/sessions/{id}.
 func (l *Link) deleteSession(c *call) (answer, error) {
 	agent, err := l.requester(c)
 	if err != nil {
@@ -248,7 +244,6 @@ func (l *Link) deleteSessions(c *call) (answer, error) {
 	return ended(n), nil
 }
 
-// ended returns the answer to a request that ended n sessions.
 func ended(n int) answer {
 	return answer{status: http.StatusOK, body: map[string]int{"ended": n}}
 }
@@ -338,7 +333,6 @@ func (l *Link) Authenticate(r *http.Request) (who bridge.Authenticated, ok bool,
 	return bridge.Authenticated{DID: agent.DID, Session: session}, err == nil, err
 }
 
-// holder returns the agent of a token and its session.
 func (l *Link) holder(r *http.Request, c credential.Claims, now time.Time) (agents.Agent, federation.Session, error) {
 	session, err := l.sessionOf(r.Context(), c, now)
 	if err != nil {

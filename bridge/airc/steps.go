@@ -23,7 +23,6 @@ import (
 // errPlain marks a message without a step, which is fine between two agents.
 var errPlain = fmt.Errorf("airc: plain message: %w", translate.ErrNotHandoff)
 
-// step is a message read as a step of a handoff.
 type step struct {
 	aircmsg.Step
 
@@ -210,7 +209,6 @@ func taken(v federation.View, err error) bool {
 	return ok && v.Remote && refused.Code == federation.IllegalStep
 }
 
-// file submits one step.
 func (l *Link) file(ctx context.Context, d *delivery, ev federation.Event, lost []string) (*filed, error) {
 	d.charged = d.charged || ev.From == d.sender.DID
 	judged, err := l.deps.Gateway.Submit(ctx, ev)
@@ -262,7 +260,6 @@ func (d *delivery) arrival() federation.Arrival {
 	return federation.Arrival{Network: wire.Network, Link: wire.Network, Name: d.sender.Handle, Received: d.received}
 }
 
-// open turns a step into the offer of a new handoff.
 func (l *Link) open(ctx context.Context, d *delivery, s step, ev *federation.Event) error {
 	ev.Handoff, ev.Kind, ev.To = ev.ID, federation.Handoff, d.recipient.did()
 	ev.Title, ev.Caps, ev.Deadline, ev.Priority, ev.Replaces = s.Title, s.Caps, s.Deadline, s.Priority, s.Replaces

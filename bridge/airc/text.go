@@ -213,7 +213,6 @@ func (l *Link) answeredAs(ctx context.Context, t federation.Text) (string, error
 	return id, nil
 }
 
-// proofOfText is the location of the original behind a message.
 type proofOfText struct {
 	URL    string `json:"url"`
 	SHA256 string `json:"sha256"`

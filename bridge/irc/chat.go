@@ -102,12 +102,10 @@ func IsReaction(t federation.Text) bool {
 	return how == federation.React || how == federation.Unreact
 }
 
-// originalOf returns a user's line as evidence.
 func originalOf(at federation.Arrival, line string) signing.Original {
 	return signing.Original{Network: at.Network, Received: at.Received, Document: line}
 }
 
-// partID returns the message ID of a part of a line.
 func partID(messageID string, part int) string {
 	if part == 0 {
 		return messageID

@@ -60,7 +60,6 @@ type Command struct {
 	vouch bool // the gateway may sign for the DID
 }
 
-// source returns the source of a command.
 func (c Command) source() federation.Source {
 	s := federation.Source{Network: c.Network, Link: c.Link, Name: c.Nick, User: c.User}
 	if c.DID != "" {
@@ -76,7 +75,6 @@ type verb struct {
 	run   func(o ChatOps, ctx context.Context, c Command, args string, now time.Time) ([]string, error)
 }
 
-// verbs returns all verbs by name.
 func verbs() map[string]verb {
 	return map[string]verb{
 		"help":     {"help", "", ChatOps.help},
@@ -110,7 +108,6 @@ type userError string
 // Error implements error.
 func (e userError) Error() string { return string(e) }
 
-// errNotNow is the reply to a failed command.
 const errNotNow = userError("That could not be done now. Try again later.")
 
 // Run runs a command and returns the reply, in lines that fit a message. It blocks on the
@@ -190,7 +187,6 @@ func (ChatOps) help(_ context.Context, c Command, _ string, _ time.Time) ([]stri
 	return lines, nil
 }
 
-// inbox lists the user's open handoffs.
 func (o ChatOps) inbox(ctx context.Context, c Command, _ string, _ time.Time) ([]string, error) {
 	if c.DID == "" {
 		return nil, userError("You have no inbox: your account is bound to no DID.")
@@ -234,7 +230,6 @@ func (o ChatOps) list(ctx context.Context, f federation.Filter, shown func(feder
 	}
 }
 
-// line describes a handoff and its state.
 func (o ChatOps) line(ctx context.Context, view federation.View) string {
 	name := func(did federation.DID) string {
 		if did == "" {
@@ -351,7 +346,6 @@ func guessesOf(c Command) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom16([16]byte(sum[:16])), 128)
 }
 
-// step takes a step in a handoff.
 func (o ChatOps) step(ctx context.Context, c Command, verb federation.Verb, args string, now time.Time) ([]string, error) {
 	if err := c.authorized(); err != nil {
 		return nil, err
@@ -452,7 +446,6 @@ func (o ChatOps) password(ctx context.Context, c Command, text string, now time.
 	return []string{"Your password is set. Log in with SASL PLAIN or SCRAM-SHA-256, as " + string(c.DID) + " or as a name that is bound to it."}, nil
 }
 
-// submit signs a step for the user and submits it.
 func (o ChatOps) submit(ctx context.Context, c Command, ev federation.Event, now time.Time) ([]string, error) {
 	ev.From = c.DID
 	ev.Arrival.Network, ev.Arrival.Link, ev.Arrival.Name, ev.Arrival.Received = c.Network, c.Link, c.Nick, now
@@ -476,7 +469,6 @@ func (o ChatOps) submit(ctx context.Context, c Command, ev federation.Event, now
 	return []string{fmt.Sprintf("[%s …%s] %s: it is %s now.", filed.Kind, filed.Handoff.Short(), filed.Verb, judged.Entry.State)}, nil
 }
 
-// room opens a channel for the parties of a handoff.
 func (o ChatOps) room(ctx context.Context, c Command, args string, _ time.Time) ([]string, error) {
 	if c.Room == nil {
 		return nil, userError("I make no channels on this network.")

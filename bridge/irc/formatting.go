@@ -136,7 +136,6 @@ type format struct {
 	colour string // the last colour code with its digits; "" for none
 }
 
-// apply changes a format by a code.
 func (f *format) apply(code string) {
 	switch {
 	case code[0] == codeReset:

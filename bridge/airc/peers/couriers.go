@@ -147,7 +147,6 @@ func (ps *Registries) expire(ctx context.Context, before, now time.Time, limit i
 	return most, nil
 }
 
-// peerLabel returns the label of a registry in metrics.
 func (ps *Registries) peerLabel(domain string) string {
 	if slices.ContainsFunc(ps.deps.Peers, func(p Config) bool { return p.Domain == domain }) {
 		return domain

@@ -52,7 +52,6 @@ type Presence struct {
 	LastSeen    string `json:"last_seen,omitempty"`
 }
 
-// finding is the answer of a registry about one handle.
 type finding struct {
 	identity Identity
 	err      error
@@ -242,7 +241,6 @@ type endpoints struct {
 	presence federation.URLPath // lists the public agents, for clients of /api
 }
 
-// parseEndpoints reads the endpoints in a well-known document.
 func parseEndpoints(domain string, doc wellKnown) (endpoints, error) {
 	var e endpoints
 	for path, text := range map[*federation.URLPath]string{
@@ -259,7 +257,6 @@ func parseEndpoints(domain string, doc wellKnown) (endpoints, error) {
 	return e, nil
 }
 
-// at returns the address of a path at a registry.
 func (p Peer) at(path federation.URLPath, query url.Values) (string, error) {
 	return federation.JoinURL(p.base, path, query)
 }
@@ -288,7 +285,6 @@ const (
 	unusableKey       = "key"      // unreadable, or not the one in DNS
 )
 
-// uselessError is an unusable answer of another registry.
 type uselessError struct{ reason, why string }
 
 // Error implements error.

@@ -367,7 +367,6 @@ func (ps *Registries) describe(ctx context.Context, p *Peer) error {
 	return ps.checkDNS(ctx, *p)
 }
 
-// pace returns how many messages a minute a registry accepts.
 func (p Peer) pace(doc wellKnown) int {
 	switch {
 	case p.Mode == ModeLimit:
@@ -396,7 +395,6 @@ func (ps *Registries) checkDNS(ctx context.Context, p Peer) error {
 	return useless(p.Domain, unusableKey, "its key is not in DNS")
 }
 
-// pace returns the pace of deliveries to a registry.
 func (ps *Registries) pace(domain string, perMinute int) *delivery.Pace {
 	all := <-ps.paces
 	defer func() { ps.paces <- all }()
@@ -439,7 +437,6 @@ func ErrBlocked() error {
 	return wire.Refuse(wire.CodeFederationBlocked, "no messages are exchanged with this registry")
 }
 
-// signed reports whether a registry signed a message.
 func (p Peer) signed(message []byte, signature string) bool {
 	if p.key == nil {
 		return false
@@ -448,7 +445,6 @@ func (p Peer) signed(message []byte, signature string) bool {
 	return err == nil && verdict == federation.Valid
 }
 
-// sign returns a message with the signature of this registry.
 func (ps *Registries) sign(ctx context.Context, message map[string]json.RawMessage) ([]byte, error) {
 	text, err := json.Marshal(message)
 	if err != nil {

@@ -134,7 +134,6 @@ func (ps *Registries) deliver(ctx context.Context, p Peer, unknown error, row fe
 	return later
 }
 
-// attempt sends a message or a decision once, under an id.
 func (ps *Registries) attempt(ctx context.Context, p Peer, row federation.PeerDelivery, id string) fate {
 	now, isDecision := time.Now(), row.Kind == federation.DecisionDelivery
 	if isDecision && p.key == nil {
@@ -193,14 +192,12 @@ func (ps *Registries) ended(ctx context.Context, row federation.PeerDelivery, ho
 	}
 }
 
-// noteRelay logs a failure to record a relay.
 func (ps *Registries) noteRelay(ctx context.Context, err error) {
 	if err != nil && ctx.Err() == nil {
 		ps.deps.Log.LogAttrs(ctx, slog.LevelError, "relay not noted", slog.String("network", wire.Network), slog.String("link", wire.Network), slog.Any("err", err))
 	}
 }
 
-// fate is the result of an attempt.
 type fate struct {
 	delivered bool
 	dead      bool          // never again; reason says why
@@ -212,7 +209,6 @@ type fate struct {
 	reason    string
 }
 
-// outcome is the label of an attempt in the counter.
 func (f fate) outcome() string {
 	switch {
 	case f.delivered:

@@ -135,7 +135,6 @@ func (f Failure) WriteHeader(h http.Header) {
 	}
 }
 
-// outcome is the state of a handoff, beside the refusal of a step.
 type outcome struct {
 	ID       federation.HandoffID `json:"id"`
 	State    federation.State     `json:"state,omitempty"`

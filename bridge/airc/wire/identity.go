@@ -92,7 +92,6 @@ func Alias(did federation.DID, first string) string {
 	return slug(first) + "_" + did.Hash()[:aliasHashChars]
 }
 
-// slug converts a name to the characters of handles.
 func slug(name string) string {
 	var b strings.Builder
 	for _, r := range strings.ToLower(name) {
@@ -180,7 +179,6 @@ func ParsePublicKey(text string) (ed25519.PublicKey, error) {
 	return identityKeyOf(raw)
 }
 
-// rawKeyBytes is the length of a raw key.
 const rawKeyBytes = 32
 
 // ParseStrictKey parses a key in a D1 request: 32 bytes in base64url without padding.

@@ -49,13 +49,11 @@ func newAdmission() admission {
 	return admission{addresses: map[netip.Prefix]int{}, strangers: bridge.NewEvictionQueue[*user]()}
 }
 
-// enter counts a connection.
 func (a admission) enter(u *user) {
 	a.addresses[u.from]++
 	a.strangers.Add(u.from, u)
 }
 
-// leave reverses enter.
 func (a admission) leave(u *user) {
 	a.strangers.Remove(u)
 	if a.addresses[u.from]--; a.addresses[u.from] == 0 {
@@ -158,7 +156,6 @@ func (l *Link) Dismiss(blocked func(federation.Source) bool) {
 	})
 }
 
-// source returns the source of a client.
 func (s *server) source(u *user) federation.Source {
 	from := federation.Source{Network: network, Address: u.from, Link: s.link.Name(), Name: u.nick, User: u.ident}
 	if u.account != "" {

@@ -184,7 +184,6 @@ func (s *server) wait(ctx context.Context, u *user, l *later) {
 	}
 }
 
-// waited handles the results of a line's work.
 func (s *server) waited(u *user, answer *answers) {
 	all := u.later
 	u.work, u.later = nil, nil
@@ -226,7 +225,6 @@ func (s *server) toRemote(ctx context.Context, u *user, m message) bool {
 	return true
 }
 
-// evidence returns a message as received.
 func evidence(m message) string {
 	return strings.TrimRight(string(m.line(capTags|capTime, "", m.at)), "\r\n")
 }
@@ -325,7 +323,6 @@ var (
 	errLeft = errors.New("the client left before it had read the message")
 )
 
-// showText writes a message and has the client prove it.
 func (s *server) showText(t federation.Text, name string, shown chan<- error) {
 	nick := fold(t.Arrival.Place.Venue)
 	u := s.local(nick)

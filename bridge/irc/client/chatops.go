@@ -123,7 +123,6 @@ func (s *server) showNotice(n federation.Notice, reply irc.Reply, shown chan<- e
 	s.prove(authors[0], "notice-"+n.About().String(), shown)
 }
 
-// authors returns the clients of the author of a message.
 func (s *server) authors(t federation.Text) []*user {
 	var all []*user
 	for u := range s.accounts[t.Author] {
@@ -143,7 +142,6 @@ func (s *server) refuse(ctx context.Context, u *user, err error) {
 	s.tell(ctx, u, err)
 }
 
-// tell sends a client the reply to an error about its step.
 func (s *server) tell(ctx context.Context, u *user, err error) {
 	if reply, has := s.link.replies.To(ctx, err); has {
 		s.fail(u, "TAGMSG", reply.Code, reply.Subject, reply.Sentence)

@@ -172,7 +172,6 @@ func (s *server) quit(u *user, why string) {
 	s.touch(u)
 }
 
-// forget removes a client from all indexes.
 func (s *server) forget(u *user) {
 	s.stopReplay(u)
 	s.unproved(u)
@@ -252,12 +251,10 @@ func lacking(c capability, of iter.Seq[*user]) iter.Seq[*user] {
 	}
 }
 
-// targets splits a list of targets, up to a bound.
 func targets(list string) []string {
 	all := strings.Split(list, ",")
 	all = slices.DeleteFunc(all, func(t string) bool { return t == "" })
 	return all[:min(len(all), maxTargets)]
 }
 
-// maxTargets bounds the targets of one command.
 const maxTargets = 10

@@ -124,7 +124,6 @@ func checkChannels(names []string) error {
 	return nil
 }
 
-// venues returns valid channels as venues.
 func venues(names []string) []string {
 	var all []string
 	for _, name := range names {

@@ -120,7 +120,6 @@ func inbox(d federation.Delivery, did federation.DID) bool {
 	return did != d.Entry.Event.Actor() && (did == v.Offerer || did == v.Offeree || assigned)
 }
 
-// deliver writes a row to a channel.
 func (s *server) deliver(r row) {
 	c := s.channels[r.d.View.Venue]
 	if c == nil {

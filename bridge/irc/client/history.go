@@ -48,7 +48,6 @@ type wrongInquiry struct {
 	code, about, sentence string
 }
 
-// onHistory replays the steps and lines of a place.
 func (s *server) onHistory(ctx context.Context, u *user, m ircmsg.Message) {
 	if !u.caps.has(capHistory) || !s.link.cfg.History {
 		s.reply(u, errUnknownCommand, m.Command, "Unknown command")
@@ -94,7 +93,6 @@ const (
 	targetsOf = "TARGETS"
 )
 
-// parseInquiry reads the parameters of a CHATHISTORY.
 func parseInquiry(params []string, most int) (q inquiry, wrong *wrongInquiry) {
 	if len(params) == 0 {
 		return q, &wrongInquiry{"INVALID_PARAMS", "*", "Insufficient parameters"}
@@ -134,7 +132,6 @@ func parseInquiry(params []string, most int) (q inquiry, wrong *wrongInquiry) {
 	return q, nil
 }
 
-// parse reads one reference to a message.
 func (r *reference) parse(text, subcommand string) *wrongInquiry {
 	kind, value, _ := strings.Cut(text, "=")
 	var err error
@@ -187,7 +184,6 @@ func (s *server) bufferOf(venue string, c *channel) buffer {
 	return buffer{name: c.name, place: federation.Place{Link: s.link.Name(), Venue: venue}, since: c.made}
 }
 
-// roomsOf returns the channels that a client is in.
 func (s *server) roomsOf(u *user) []buffer {
 	var rooms []buffer
 	for _, venue := range sorted(u.channels) {

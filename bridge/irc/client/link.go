@@ -244,7 +244,6 @@ func (p port) key() string {
 	return "listen"
 }
 
-// listen opens the ports.
 func (l *Link) listen(ctx context.Context) ([]port, error) {
 	var lc net.ListenConfig
 	var ports []port
@@ -356,7 +355,6 @@ func (s *server) read(ctx context.Context, u *user) {
 	}
 }
 
-// leave has the owner drop a client.
 func (s *server) leave(u *user, why string) {
 	s.post(func() { s.quit(u, why) })
 	_ = u.wire.Close() // its reader has ended
@@ -370,7 +368,6 @@ func newUser(addr string, from netip.Prefix) *user {
 	}
 }
 
-// hostPart returns an address without its port.
 func hostPart(addr string) string {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -379,7 +376,6 @@ func hostPart(addr string) string {
 	return host
 }
 
-// loopback reports whether an address is of this machine.
 func loopback(addr string) bool {
 	ip, err := netip.ParseAddr(addr)
 	return err == nil && ip.IsLoopback()
@@ -408,7 +404,6 @@ func (l *Link) origin(ctx context.Context, conn net.Conn) (net.Conn, string, net
 	return proxied, hostPart(client), bridge.SubnetOf(client)
 }
 
-// trusts reports whether an address is that of a trusted proxy.
 func (l *Link) trusts(remote string) bool {
 	from, err := netip.ParseAddrPort(remote)
 	return err == nil && slices.ContainsFunc(l.deps.HTTP.Proxies, func(p netip.Prefix) bool { return p.Contains(from.Addr().Unmap()) })

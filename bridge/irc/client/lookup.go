@@ -68,7 +68,6 @@ type told struct {
 	line  string            // for people
 }
 
-// past returns the steps and lines of an inquiry.
 func (s *server) past(ctx context.Context, q inquiry) ([]told, error) {
 	found, err := s.recall(ctx, q)
 	if err != nil {
@@ -106,7 +105,6 @@ type spoken struct {
 	line *federation.Line
 }
 
-// at returns the time of a step or line.
 func (s spoken) at() time.Time {
 	if s.step != nil {
 		return s.step.Mark.At
@@ -241,7 +239,6 @@ func (s *server) locate(ctx context.Context, place federation.Place, r reference
 	return point{moment(minted.Time()), moment(minted.Time())}, nil
 }
 
-// tellPast sends the answer to an inquiry.
 func (s *server) tellPast(u *user, past []told, q inquiry) {
 	correspondent := q.buffer.name // the client may have written the nick in another case
 	if known := s.nicks[fold(correspondent)]; known != nil {
@@ -380,7 +377,6 @@ func (s *server) exchanges(ctx context.Context, did federation.DID, since time.T
 	return found, nil
 }
 
-// tellTargets sends the list of places with messages.
 func (s *server) tellTargets(u *user, found []heard) {
 	s.batch(u, []string{"draft/chathistory-targets"}, func(ref string) {
 		for _, each := range found {

@@ -86,7 +86,6 @@ func (u *user) mark(key string, at time.Time) {
 	}
 }
 
-// tellMarker sends a client the marker of a target.
 func (s *server) tellMarker(u *user, target, key string) {
 	value := "*"
 	if at := u.markers[key]; !at.IsZero() {

@@ -66,7 +66,6 @@ func (s *server) maskList(u *user, c *channel, list byte) {
 	s.reply(u, end, c.name, "End of channel "+name+" list")
 }
 
-// change is one letter of a MODE with its parameter.
 type change struct {
 	on     bool
 	letter byte

@@ -42,7 +42,6 @@ type multiline struct {
 	answer      *answers // to the BATCH that began it; nil without a label
 }
 
-// text returns the message with its line breaks.
 func (b *multiline) text() string {
 	var text strings.Builder
 	for i, p := range b.pieces {
@@ -54,7 +53,6 @@ func (b *multiline) text() string {
 	return text.String()
 }
 
-// onBatch begins or ends a message of several lines.
 func (s *server) onBatch(ctx context.Context, u *user, m ircmsg.Message) {
 	ref, begins := strings.CutPrefix(m.Params[0], "+")
 	ends := !begins && u.multiline != nil && m.Params[0] == "-"+u.multiline.ref
@@ -115,7 +113,6 @@ func (s *server) addLine(u *user, m ircmsg.Message) bool {
 	return true
 }
 
-// endMultiline passes on a message of several lines.
 func (s *server) endMultiline(ctx context.Context, u *user) {
 	b := u.multiline
 	u.answer = b.answer

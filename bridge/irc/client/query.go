@@ -16,7 +16,6 @@ import (
 	"baton/federation"
 )
 
-// sorted returns the keys of a map in order.
 func sorted[K cmp.Ordered, V any](of map[K]V) []K { return slices.Sorted(maps.Keys(of)) }
 
 // onWho lists the members of a channel, or the users whose nick matches a mask.
@@ -200,7 +199,6 @@ type departed struct {
 	at                      time.Time
 }
 
-// maxDeparted bounds the users that WHOWAS finds.
 const maxDeparted = 512
 
 // noteDeparted keeps a user under its nick. It replaces the oldest one if there are too many.
@@ -240,7 +238,6 @@ func (s *server) onWhowas(_ context.Context, u *user, m ircmsg.Message) {
 	s.reply(u, rplEndOfWhowas, clipParam(nick), "End of WHOWAS")
 }
 
-// onHelp lists the commands.
 func (s *server) onHelp(_ context.Context, u *user, m ircmsg.Message) {
 	topic := "*"
 	if len(m.Params) > 0 && m.Params[0] != "" {

@@ -21,7 +21,6 @@ const (
 	maxRealBytes  = 150
 )
 
-// softwareName is the name of the server software.
 const softwareName = "baton"
 
 // selfNick is the nick of the gateway's own user, which no client may take.
@@ -57,7 +56,6 @@ func (s *server) onNick(ctx context.Context, u *user, m ircmsg.Message) {
 	}
 }
 
-// clipParam returns a client's parameter in a form for replies.
 func clipParam(p string) string {
 	if p == "" || strings.HasPrefix(p, ":") || strings.Contains(p, " ") {
 		return "*"
@@ -65,7 +63,6 @@ func clipParam(p string) string {
 	return irc.Cut(p, maxChannelBytes)
 }
 
-// rename gives a client a nick.
 func (s *server) rename(u *user, nick string) {
 	old := u.nick
 	if s.nicks[fold(old)] == u {
@@ -224,7 +221,6 @@ const (
 	capUserhost
 )
 
-// offered is a capability in a listing.
 type offered struct {
 	name  string
 	bit   capability

@@ -22,7 +22,6 @@ type remotes struct {
 // maxRemotes bounds the users of other networks. Beyond it the least recently active one leaves.
 const maxRemotes = 4096
 
-// speaker returns the source of a DID's messages.
 func (s *server) speaker(did federation.DID, name string) string {
 	if did == s.link.ports.Home.DID() {
 		return s.self()
@@ -98,7 +97,6 @@ func (s *server) release(nick string) {
 	}
 }
 
-// yield frees a nick for a client.
 func (s *server) yield(nick string, to *user) {
 	u := s.nicks[fold(nick)]
 	if u == nil || u.remote == "" {
@@ -108,7 +106,6 @@ func (s *server) yield(nick string, to *user) {
 	s.renameRemote(u, nick)
 }
 
-// seat joins a user of another network to a channel.
 func (s *server) seat(u *user, venue string, c *channel) {
 	if c.members[u] != nil {
 		return
@@ -121,7 +118,6 @@ func (s *server) seat(u *user, venue string, c *channel) {
 	}
 }
 
-// removeRemote removes a user of another network from this server.
 func (s *server) removeRemote(u *user, reason string) {
 	s.spread(u.says("QUIT", reason), s.neighbours(u, false))
 	for venue, c := range u.channels {
@@ -182,7 +178,6 @@ func (s *server) setAway(u *user, why string) {
 	s.spread(notice, having(capAwayNotify, s.observers(u, false)))
 }
 
-// remoteDIDs returns the users of other networks.
 func (s *server) remoteDIDs() []federation.DID { return slices.Collect(maps.Keys(s.remotes.users)) }
 
 // departRemote removes a user that left its own network.

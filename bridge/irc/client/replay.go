@@ -25,7 +25,6 @@ const pageSteps = 50
 // lookAgain is how often an inbox is read without a wake-up, which may be lost.
 const lookAgain = 15 * time.Second
 
-// afterFailure is the wait after a failed read of an inbox.
 const afterFailure = time.Second
 
 // batchType is the batch type of a page.
@@ -59,7 +58,6 @@ type step struct {
 	lines []federation.Line // of a message sent to the client, for the history
 }
 
-// acked is an acknowledgement from a client.
 type acked struct {
 	cursor federation.Cursor
 	whole  bool // the whole page is acknowledged
@@ -180,7 +178,6 @@ func (s *server) next(ctx context.Context, r *replay, at *reading) (time.Duratio
 	return 0, s.awaitAcks(ctx, r, at, page, end)
 }
 
-// begin reads the position of the device.
 func (s *server) begin(ctx context.Context, r *replay, at *reading) error {
 	devices, err := s.link.deps.Record.Devices(ctx, r.of)
 	if err != nil {

@@ -56,7 +56,6 @@ const (
 	rplSASLMechs   = "908"
 )
 
-// login is one attempt to prove a DID.
 type login struct {
 	mechanism string
 	challenge []byte
@@ -157,7 +156,6 @@ func newChallenge(home string, now time.Time) []byte {
 		home+":"+hex.EncodeToString(session[:16]), base64.RawURLEncoding.EncodeToString(nonce[:]), now.Unix())
 }
 
-// proof is the answer to a challenge.
 type proof struct {
 	DID       string `json:"did"`
 	Signature string `json:"signature"` // base64url
@@ -285,7 +283,6 @@ func (s *server) loggedIn(ctx context.Context, u *user, did federation.DID, name
 	s.reply(u, rplSASLSuccess, "SASL authentication successful")
 }
 
-// logIn logs a client in to an account.
 func (s *server) logIn(ctx context.Context, u *user, did federation.DID, name string) {
 	u.account, u.bound = did, name
 	if s.accounts[did] == nil {

@@ -21,7 +21,6 @@ func (s *server) send(u *user, m message) {
 	s.put(u, m, "")
 }
 
-// put queues a message for a client.
 func (s *server) put(u *user, m message, label string) {
 	s.write(u, m.line(u.caps, label, time.Now()))
 }
@@ -112,12 +111,10 @@ const messageBytes = 6 << 10
 // and for as much of other things.
 func (l *Link) atOnce(steps int) int { return min(steps, l.cfg.SendQueueBytes/2/messageBytes) }
 
-// reply sends a numeric whose last parameter is text.
 func (s *server) reply(u *user, numeric string, params ...string) {
 	s.send(u, says(s.name, numeric, append([]string{u.named()}, params...)...))
 }
 
-// numeric sends a numeric without text.
 func (s *server) numeric(u *user, numeric string, params ...string) {
 	s.send(u, tells(s.name, numeric, append([]string{u.named()}, params...)...))
 }
@@ -212,7 +209,6 @@ func (a *answers) batched() bool {
 	return first.command == "BATCH" && last.command == "BATCH" && last.params[0] == "-"+first.params[0][1:]
 }
 
-// reference returns the name of a new batch.
 func (s *server) reference() string {
 	s.batches++
 	return "b" + strconv.FormatUint(s.batches, 36)

@@ -157,7 +157,6 @@ func (s *server) sayEnd() {
 	s.land(time.After(lastWords))
 }
 
-// end closes all connections and waits for the goroutines.
 func (s *server) end() {
 	close(s.ended)
 	for u := range s.connected {
@@ -221,7 +220,6 @@ func (s *server) contain(ctx context.Context, u *user, do func()) {
 	}
 }
 
-// dispatch runs the command of a message.
 func (s *server) dispatch(ctx context.Context, u *user, m ircmsg.Message) {
 	c, known := s.table[m.Command]
 	switch {

@@ -11,7 +11,6 @@ import (
 	"baton/federation"
 )
 
-// inbound is one step of a client in transit to the gateway.
 type inbound struct {
 	ev      federation.Event
 	account federation.DID // of the client

@@ -153,7 +153,6 @@ func (s *server) sayIn(ctx context.Context, u *user, m message) {
 	}
 }
 
-// sayTo passes a message on to one client.
 func (s *server) sayTo(ctx context.Context, u *user, m message) {
 	if fold(m.params[0]) == fold(selfNick) {
 		s.echo(u, m)
@@ -186,7 +185,6 @@ func (s *server) sayTo(ctx context.Context, u *user, m message) {
 	})
 }
 
-// self returns the source of the gateway's own messages.
 func (s *server) self() string { return selfNick + "!baton@" + s.name }
 
 // echo sends a client its own message, if it requested echoes.
@@ -231,7 +229,6 @@ func says(source, command string, params ...string) message {
 	return message{source: source, command: command, params: params, trailing: true}
 }
 
-// tells returns a message without text.
 func tells(source, command string, params ...string) message {
 	return message{source: source, command: command, params: params}
 }

@@ -82,7 +82,6 @@ func (u *user) named() string {
 	return u.nick
 }
 
-// mask returns the source of a client's messages.
 func (u *user) mask() string { return u.nick + "!" + u.ident + "@" + u.host }
 
 // accountName returns the account, "*" for none.
@@ -147,7 +146,6 @@ const (
 	maxOperators    = 64 // DIDs that become operators of one channel again when they return
 )
 
-// member is the status of a client in a channel.
 type member struct {
 	operator, voice bool
 }
@@ -165,7 +163,6 @@ func (m member) prefix(all bool) string {
 	return ""
 }
 
-// ban is one mask of a list of a channel.
 type ban struct {
 	mask, by string
 	at       time.Time
@@ -194,7 +191,6 @@ func newChannel(name string, now time.Time) *channel {
 	}
 }
 
-// everyone yields the members.
 func (c *channel) everyone(yield func(*user) bool) {
 	for u := range c.members {
 		if !yield(u) {
@@ -203,7 +199,6 @@ func (c *channel) everyone(yield func(*user) bool) {
 	}
 }
 
-// others yields all members but one.
 func (c *channel) others(not *user) iter.Seq[*user] {
 	return func(yield func(*user) bool) {
 		for u := range c.members {
@@ -214,15 +209,12 @@ func (c *channel) others(not *user) iter.Seq[*user] {
 	}
 }
 
-// lists reports whether a list of masks matches a client.
 func (c *channel) lists(mode byte, u *user) bool {
 	return slices.ContainsFunc(c.masks[mode], func(b ban) bool { return u.matches(b.mask) })
 }
 
-// banned reports whether a client is banned.
 func (c *channel) banned(u *user) bool { return c.lists('b', u) && !c.lists('e', u) }
 
-// speaks reports whether a client may speak in a channel.
 func (c *channel) speaks(u *user) bool {
 	m := c.members[u]
 	switch {
@@ -234,7 +226,6 @@ func (c *channel) speaks(u *user) bool {
 	return !c.modes['m'] && !c.banned(u)
 }
 
-// seen reports whether a client may see the channel.
 func (c *channel) seen(u *user) bool { return !c.modes['s'] || c.members[u] != nil }
 
 // modeString returns the modes of a channel, with their parameters. Only members see the key.

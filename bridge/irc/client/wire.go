@@ -44,7 +44,6 @@ type wire interface {
 	Close() error
 }
 
-// stream is the wire of a plain connection.
 type stream struct {
 	conn   net.Conn
 	reader *bufio.Reader

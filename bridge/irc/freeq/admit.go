@@ -128,7 +128,6 @@ func (l *Link) native(ctx context.Context, did federation.DID) (bool, error) {
 // channels.
 const maxMembers = 1 << 16
 
-// person is a user of the server.
 type person struct {
 	nick  string
 	did   federation.DID // empty of a guest
@@ -152,10 +151,8 @@ func newMembers(ours []string) *members {
 
 func fold(nick string) string { return strings.ToLower(nick) }
 
-// named returns a user by nick, or nil.
 func (m *members) named(nick string) *person { return m.nicks[fold(nick)] }
 
-// join records a user in a channel.
 func (m *members) join(nick, channel string, did *string) {
 	venue, ok := translate.Channel(channel)
 	if !ok || len(m.nicks) >= maxMembers && m.named(nick) == nil {
@@ -177,7 +174,6 @@ func (m *members) join(nick, channel string, did *string) {
 	}
 }
 
-// identify records the DID of a logged-in user.
 func (m *members) identify(p *person, text string) {
 	did, err := federation.ParseDID(text)
 	if err != nil {
@@ -228,7 +224,6 @@ func (m *members) rename(old, nick string) {
 	m.nicks[fold(nick)] = p
 }
 
-// holder returns the ID of a guest.
 func (p *person) holder() string {
 	if p.id == "" {
 		p.id = rand.Text()
@@ -246,5 +241,4 @@ func (m *members) held(holder string) *person {
 	return nil
 }
 
-// online reports whether a user is logged in as a DID.
 func (m *members) online(did federation.DID) bool { return m.dids[did] != nil }

@@ -92,10 +92,8 @@ func (g *gap) note(received, now time.Time, first time.Duration) {
 	}
 }
 
-// isDue reports whether it is time to request the steps.
 func (g *gap) isDue(now time.Time) bool { return !g.since.IsZero() && !now.Before(g.due) }
 
-// earliest returns the earliest non-zero time.
 func earliest(times ...time.Time) (first time.Time) {
 	for _, t := range times {
 		if !t.IsZero() && (first.IsZero() || t.Before(first)) {
@@ -126,7 +124,6 @@ func (s *session) missedSince(now time.Time) time.Time {
 	return since.Add(-clockMargin)
 }
 
-// lackKey notes a step whose key could not be fetched.
 func (s *session) lackKey(in *inbound) {
 	now := time.Now()
 	s.keyless.note(in.received(now), now, firstKeyWait)
@@ -210,7 +207,6 @@ func (s *session) turn(ctx context.Context) {
 	}
 }
 
-// waits reports whether a requested page is outstanding.
 func (c *catchup) waits(asked []question) bool {
 	for _, q := range asked {
 		if q.page {
@@ -383,7 +379,6 @@ func (s *session) answerNext() {
 	}
 }
 
-// answerOldest sends the answer to the oldest question.
 func (s *session) answerOldest(m *catchupEvents) {
 	m.Type, m.Origin = typeCatchupEvents, s.link.id
 	s.put(control, m)
@@ -466,7 +461,6 @@ func (l *Link) page(ctx context.Context, a answer) (given []federation.Given, mo
 	return given[:end], end < len(given), nil
 }
 
-// replayed returns a message as a row of a log.
 func (m said) replayed(venue, origin string, at time.Time) (replayed, error) {
 	fields := map[string]string{}
 	for name, value := range m.Tags {

@@ -110,7 +110,6 @@ func (s *session) relay(ctx context.Context, in *inbound) (note func()) {
 	}
 }
 
-// chatRow makes the row of text in a channel.
 func (l *Link) chatRow(ctx context.Context, t federation.Text) (*row, error) {
 	shown, err := l.signer(ctx, t.Author)
 	return &row{step: t.ID, did: t.Author, shown: shown, name: t.Arrival.Name, venue: l.channels.Out(t.Venue), text: &t, done: make(chan error, 1)}, err
@@ -210,7 +209,6 @@ func (s *session) speak(ctx context.Context, in *inbound) (note func()) {
 	}
 }
 
-// textRow makes the row of private text.
 func (l *Link) textRow(ctx context.Context, t federation.Text) (*row, error) {
 	shown, err := l.signer(ctx, t.Author)
 	r := &row{step: t.ID, did: t.Author, shown: shown, name: l.deps.Gateway.Name(ctx, t.Author), text: &t, to: t.To, done: make(chan error, 1)}

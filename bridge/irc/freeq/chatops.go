@@ -12,7 +12,6 @@ import (
 	"baton/federation"
 )
 
-// toSelf reports whether a message is addressed to the gateway's own user.
 func (s *session) toSelf(m *said) bool {
 	self := s.link.roster.Self.Nick
 	return self != "" && fold(m.Target) == fold(self)

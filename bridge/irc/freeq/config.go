@@ -103,7 +103,6 @@ func (c Config) check() error {
 // dials reports whether this end dials. It does not if only listen is set.
 func (c Config) dials() bool { return c.Address != "" || c.Listen == "" }
 
-// checkTransport checks the keys of one transport.
 func (c Config) checkTransport() error {
 	wrong := func(key, why string) error { return &bridge.KeyError{Key: key, Why: why} }
 	switch {
@@ -142,7 +141,6 @@ func (c Config) checkExec() error {
 	return nil
 }
 
-// ticket returns the ticket by which the transport's program finds the peer.
 func (c Config) ticket() ticket {
 	if t, err := parseTicket(c.Address); err == nil {
 		return t

@@ -252,7 +252,6 @@ func (l *Link) tell(ctx context.Context, r *row, d federation.Delivery, step tra
 	return nil
 }
 
-// describe adds the line for people to a row.
 func (l *Link) describe(ctx context.Context, r *row, step translate.Step, rendered federation.Event, v federation.View) error {
 	switch {
 	case federation.Private(r.venue):
@@ -336,7 +335,6 @@ func (l *Link) say(ctx context.Context, ev federation.Event, v federation.View) 
 	return message, err
 }
 
-// receipt returns the receipt of a step as a message from the gateway's server.
 func (l *Link) receipt(ctx context.Context, d federation.Delivery) (said, error) {
 	receipt, err := l.deps.Rulings.Receipt(ctx, d.Entry, d.View)
 	if err != nil {

@@ -24,7 +24,6 @@ var (
 	_ bridge.Homed     = (*Link)(nil)
 )
 
-// agree returns the negotiated values, for operators.
 func (s *session) agree() map[string]string {
 	capabilities := slices.Sorted(slices.Values(s.greeting.Capabilities))
 	return map[string]string{
@@ -119,7 +118,6 @@ tell the server's operator the new id.
 	return b.String()
 }
 
-// irohPort returns the port dialled by the link.
 func (l *Link) irohPort() string {
 	for _, at := range l.cfg.ticket().direct {
 		return fmt.Sprint(at.Port())
@@ -127,7 +125,6 @@ func (l *Link) irohPort() string {
 	return "4433"
 }
 
-// webAddress returns the listen address of the web API.
 func (l *Link) webAddress() string {
 	u, err := url.Parse(l.cfg.PeerAPI)
 	switch {

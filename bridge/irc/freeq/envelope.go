@@ -46,7 +46,6 @@ type envelope struct {
 	Signer    string `json:"signer"`
 }
 
-// seal puts one message into an envelope.
 func seal(ctx context.Context, key federation.SigningKey, m any) ([]byte, error) {
 	inner, err := encode(m)
 	if err != nil {
@@ -137,7 +136,6 @@ func (t ticket) String() string {
 
 func ticketEncoding() *base32.Encoding { return base32.StdEncoding.WithPadding(base32.NoPadding) }
 
-// errTicket is returned by [parseTicket].
 var errTicket = errors.New("freeq: no ticket of an endpoint")
 
 // parseTicket parses the canonical text of a ticket. Its error wraps errTicket.
@@ -168,7 +166,6 @@ func parseTicket(s string) (ticket, error) {
 	return t, nil
 }
 
-// readAddress reads one place of an endpoint.
 func readAddress(t *ticket, r *bytes.Reader) error {
 	kind, err := r.ReadByte()
 	switch {

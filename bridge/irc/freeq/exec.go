@@ -21,7 +21,6 @@ import (
 // minute, and refuse the next one.
 const closeGrace = time.Second
 
-// maxLogLineBytes bounds a line of a child's stderr.
 const maxLogLineBytes = 4096
 
 // connectedMark precedes the id of the dialling endpoint, on the stderr of a listening child.
@@ -52,7 +51,6 @@ func newChild(command []string, peer string, cfg Config, d Deps) *child {
 	return &child{command: command, peer: peer, seed: d.Seed, log: linkLog(cfg, d)}
 }
 
-// fill replaces a mark in a command by a value.
 func fill(command []string, mark, value string) []string {
 	filled := make([]string, len(command))
 	for i, word := range command {
@@ -142,7 +140,6 @@ func (c *child) drain(ctx context.Context, p *pipe, told io.Reader) {
 	}
 }
 
-// pipe is one child as a stream.
 type pipe struct {
 	command *exec.Cmd
 	in      io.WriteCloser

@@ -64,7 +64,6 @@ func (s *session) judge(ctx context.Context, in *inbound) (note func()) {
 	return func() { s.note(ctx, in, answer, err); s.turn(ctx) }
 }
 
-// note handles the answer to a step.
 func (s *session) note(ctx context.Context, in *inbound, answer federation.Judgement, err error) {
 	refused, _ := errors.AsType[*federation.RefusalError](err)
 	if err == nil {
@@ -171,7 +170,6 @@ func (s *session) privateVenue(ctx context.Context, in *inbound, v federation.Vi
 	return federation.PrivateVenue(in.ev.From, other), nil
 }
 
-// arriving is a message with tags.
 type arriving struct {
 	target string
 	nick   string
@@ -272,7 +270,6 @@ func (s *session) allow(ctx context.Context, in *inbound) bool {
 	return false
 }
 
-// rate counts one step of the link.
 func (s *session) rate(now time.Time) bool {
 	perSecond := s.link.deps.Limits.Current().LinkEventsPerSecond
 	if perSecond <= 0 {

@@ -208,7 +208,6 @@ func (s *session) yield() {
 	}
 }
 
-// open starts the delivery of rows.
 func (s *session) open() {
 	s.linked, s.agreed = true, s.agree()
 	s.link.live.Store(s)

@@ -84,7 +84,6 @@ func (p *peers) saw(row replayed, fresh bool) {
 	}
 }
 
-// open records an offer.
 func (p *peers) open(id federation.HandoffID, of *parties) {
 	if p.handoffs[id] != nil {
 		return // a repeated row
@@ -155,7 +154,6 @@ func (l *Link) has(ctx context.Context, s *session, ev federation.Event) (bool, 
 	}
 }
 
-// shows looks for a step in the log of the server.
 func (l *Link) shows(ctx context.Context, s *session, id federation.EventID) (bool, error) {
 	looked := make(chan bool, 1)
 	if !s.Post(ctx, func() { s.lookFor(id, looked) }) {
@@ -199,7 +197,6 @@ func (s *session) rival(ctx context.Context, a arrival) error {
 	return nil
 }
 
-// turnAway closes another connection.
 func (s *session) turnAway(ctx context.Context, a arrival) {
 	s.log.LogAttrs(ctx, slog.LevelInfo, "second connection of the peer closed", slog.Bool("dialled", a.way.dialled))
 	s.Running.Go(func() { _ = a.conn.Close() })

@@ -20,7 +20,6 @@ func (s *session) departing(nick string, leave func()) {
 	}
 }
 
-// renamed announces a new nick of a user to other links.
 func (s *session) renamed(p *person, old string) {
 	if p == nil || p.as == "" || p.nick == old {
 		return

@@ -25,7 +25,6 @@ const listenAgain = 15 * time.Second
 // comes at once. It is in the year 5138, in unix seconds.
 const farFuture = 99_999_999_999
 
-// ask puts a question to the peer.
 func (s *session) ask(q question, m *catchupRequest) {
 	m.Type, m.PeerID = typeCatchupRequest, s.link.id
 	s.asked = append(s.asked, q)
@@ -46,7 +45,6 @@ func (s *session) wroteQuestion(now time.Time) {
 	}
 }
 
-// answered takes out the oldest question.
 func (s *session) answered() (question, bool) {
 	if len(s.asked) == 0 || s.asked[0].written.IsZero() {
 		return question{}, false
@@ -106,7 +104,6 @@ type roundTrips struct {
 	backoff             uint // consecutive timeouts; each doubles the next
 }
 
-// measured records the time of one answer.
 func (r *roundTrips) measured(took time.Duration) {
 	r.backoff = 0
 	if r.smoothed == 0 {
@@ -117,11 +114,9 @@ func (r *roundTrips) measured(took time.Duration) {
 	r.smoothed = (7*r.smoothed + took) / 8
 }
 
-// timeout returns the timeout for the next answer.
 func (r *roundTrips) timeout() time.Duration {
 	estimate := max(minAnswerTimeout, r.smoothed+4*r.deviation) << min(r.backoff, 3)
 	return min(estimate, answerTimeout)
 }
 
-// missed records a timeout.
 func (r *roundTrips) missed() { r.backoff++ }

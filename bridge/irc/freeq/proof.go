@@ -83,13 +83,11 @@ func (f *filed) add(id, signature string) {
 	f.signatures[id] = signature
 }
 
-// has reports whether the log has shown a step.
 func (f *filed) has(id federation.EventID) bool {
 	_, known := f.signatures[id.String()]
 	return known
 }
 
-// answer answers a row once.
 func (r *row) answer(err error) {
 	if r.unproven = 0; !r.answered {
 		r.answered = true
@@ -189,7 +187,6 @@ func (s *session) lookFor(id federation.EventID, looked chan<- bool) {
 	s.proofs = append(s.proofs, &proof{id: id.String(), looked: looked, number: s.queue.window.written, due: time.Now()})
 }
 
-// onTail processes the end of the peer's log.
 func (s *session) onTail(ctx context.Context, q question, m *catchupEvents) {
 	shown := map[string]bool{}
 	before := s.cursor
@@ -235,7 +232,6 @@ func (s *session) onFile(row replayed) {
 	}
 }
 
-// proved ends the wait for one message.
 func (s *session) proved(p *proof) {
 	s.link.filed.add(p.id, p.signature) // also a line, and messages of a lossless peer
 	if p.row == nil || s.settled(p) && p.row.answered {

@@ -5,7 +5,6 @@ import (
 	"time"
 )
 
-// priority orders the messages to be written.
 type priority int
 
 // The priorities: messages that keep the link alive go first, text for people last.
@@ -16,7 +15,6 @@ const (
 	priorities
 )
 
-// outgoing is one message waiting to be written.
 type outgoing struct {
 	message any
 	proof   *proof // of this message, nil if the peer's log does not show it
@@ -47,7 +45,6 @@ func (q *queue) add(p priority, o outgoing) {
 	q.waiting[p] = append(q.waiting[p], o)
 }
 
-// size returns how many messages wait.
 func (q *queue) size() int {
 	n := 0
 	for _, waiting := range q.waiting {

@@ -15,7 +15,6 @@ import (
 	"baton/federation/fault"
 )
 
-// stream is one connection to the peer.
 type stream struct {
 	io.ReadWriteCloser
 	dialled bool // by this end
@@ -28,7 +27,6 @@ type way struct {
 	busy      bool // an attempt is running, or its result is not taken yet
 }
 
-// arrival is the result of an attempt to connect.
 type arrival struct {
 	way  *way
 	conn io.ReadWriteCloser
@@ -83,7 +81,6 @@ func (r *reach) try(ctx context.Context, w *way) { //nolint:contextcheck // an a
 	})
 }
 
-// announce signals that a connection waits.
 func (r *reach) announce() {
 	select {
 	case r.back <- struct{}{}:
@@ -91,7 +88,6 @@ func (r *reach) announce() {
 	}
 }
 
-// taken notes that the result of an attempt was taken.
 func (r *reach) taken(a arrival) {
 	a.way.busy = false
 	select {

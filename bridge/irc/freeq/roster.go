@@ -19,7 +19,6 @@ func newRoster(venues []string) *irc.Roster[*irc.PseudoClient] {
 	return irc.NewRoster(&irc.PseudoClient{Name: "Baton"}, venues)
 }
 
-// named returns our user with a nick, or nil.
 func (l *Link) named(nick string) *irc.PseudoClient {
 	for _, p := range l.roster.All() {
 		if fold(p.Nick) == fold(nick) {
@@ -29,7 +28,6 @@ func (l *Link) named(nick string) *irc.PseudoClient {
 	return nil
 }
 
-// self returns the gateway's own user.
 func (s *session) self() *irc.PseudoClient { return s.speaker("", "", "", "") }
 
 // speaker returns the user that sends a step in a channel. A party has one user. The user keeps its

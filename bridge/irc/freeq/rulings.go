@@ -207,7 +207,6 @@ func (l *Link) makePending(ctx context.Context, h federation.Pending, made map[f
 	return p, nil
 }
 
-// pending renders a step for the server.
 func (l *Link) pending(ctx context.Context, h federation.Pending) (*pendingRuling, error) {
 	view, err := l.deps.Gateway.View(ctx, h.Event.Handoff)
 	if err != nil {
@@ -235,7 +234,6 @@ func (l *Link) pending(ctx context.Context, h federation.Pending) (*pendingRulin
 	return p, nil
 }
 
-// weigh replaces the pending rulings.
 func (s *session) weigh(waiting []*pendingRuling, now time.Time) {
 	s.rulings = waiting
 	for _, p := range waiting {

@@ -30,7 +30,6 @@ const (
 	answerTimeout = 15 * time.Second
 )
 
-// watchEvery is how often a session checks its timeouts.
 const watchEvery = 500 * time.Millisecond
 
 // busyTimeout is the timeout of an answer from a peer that sends other messages meanwhile: its
@@ -48,7 +47,6 @@ const inboundLines = 256
 // arrival.
 type judging = irc.Session[inboundLine, *inbound, federation.HandoffID]
 
-// session is one connection to the peer.
 type session struct {
 	*judging
 
@@ -97,7 +95,6 @@ type session struct {
 // spec: freeq-s2s "event_id and dedup"
 const maxSeen = 10_000
 
-// inboundLine is one decoded line.
 type inboundLine struct {
 	message any // nil for an irrelevant one
 	wrong   reason
