@@ -3,16 +3,16 @@
 //
 // To an agent a handoff is a conversation with a handle. Each DID of another network has a handle
 // ([wire.Handle]). Its steps arrive as messages from that handle, signed with the key of the
-// registry, and the answers of the agent become steps: the gateway vouches for them, with the
-// signed message as evidence. A step proved with the agent's own signature is filed as signed. A
-// message to a handle, or to "anyone", may open a handoff.
+// registry. The answers of the agent become steps: the gateway vouches for them, with the signed
+// message as evidence. A step proved with the agent's own signature is filed as signed. A message
+// to a handle, or to "anyone", may open a handoff.
 //
-// Implemented: AIRC v0.1.1, its levels Core and Federation: registration with proof of
-// possession, rotation and revocation of keys, sessions with refresh tokens, identity,
-// presence, messages, threads, an inbox with long polls, consent with held messages and the
-// handshake of the registry, limits, and the evidence behind vouched steps. Of the optional
-// profiles it has accounts of OpenID Connect and mutual TLS between registries, but neither
-// tenants nor DPoP.
+// It implements the levels Core and Federation of AIRC v0.1.1. That includes registration with
+// proof of possession, rotation and revocation of keys, sessions with refresh tokens, identity and
+// presence. Agents have messages, threads, an inbox with long polls, and consent with held messages
+// and the handshake of the registry. There are limits, and the evidence behind vouched steps. Of
+// the optional profiles it has accounts of OpenID Connect and mutual TLS between registries, but
+// neither tenants nor DPoP.
 //
 // Below /api the same registry serves the clients in use today: they have a token, and sign nothing
 // or sign in ways that prove nothing. The registry signs for them, and the message says so

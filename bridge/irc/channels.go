@@ -26,9 +26,9 @@ type Channels struct {
 // called separates the two names of a channel in the configuration.
 const called = " as "
 
-// ParseChannels reads the channels of a link: each is a name, or two names as in "#ops as #agents"
-// for a channel of this federation with another name there, of at most maxBytes. Its error
-// describes the first invalid one.
+// ParseChannels reads the channels of a link. Each entry is a name of at most maxBytes, or two
+// names as in "#ops as #agents" for a channel with another name there. Its error describes the
+// first invalid one.
 func ParseChannels(entries []string, maxBytes int) (Channels, error) {
 	var c Channels
 	if len(entries) == 0 {
@@ -96,8 +96,8 @@ func (c Channels) In(there string) (here string, ok bool) {
 
 // PrivateVenue returns the venue of a step sent to one user of this gateway: its own user, or the
 // pseudo-client of another DID. The signature covers the venue, so the venue is the pair signed by
-// the sender: that of the handoff if the sender is a party of it, else the sender with the other
-// party of the step.
+// the sender. That is the pair of the handoff if the sender is a party of it, else the sender with
+// the other party of the step.
 //
 // It returns a [*federation.RefusalError] for a step sent to a user other than
 // that party, and for a step of an unknown handoff, whose venue is unknown too. Other
@@ -129,9 +129,9 @@ func PrivateVenue(ctx context.Context, p bridge.Ports, ev federation.Event, to f
 	return federation.PrivateVenue(ev.From, other), nil
 }
 
-// Writes reports whether the steps of a handoff are written on a link: in its channels, and for a
-// private handoff on the opening link and on links on which another party was seen last. It returns
-// the errors of the record.
+// Writes reports whether the steps of a handoff are written on a link. A private handoff is written
+// on the link that opened it, and on links on which another party was seen last. It returns the
+// errors of the record.
 func (c Channels) Writes(ctx context.Context, p bridge.Ports, link string, v federation.View) (bool, error) {
 	switch {
 	case !federation.Private(v.Venue):

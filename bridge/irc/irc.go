@@ -1,6 +1,6 @@
 // Package irc holds the parts common to all dialects of IRC: the line for people beside each step,
-// nicks for users without one on a network, the limits of IRC on text and tags, steps rendered for
-// a link that cannot carry them as signed, and the venue of private messages.
+// nicks for users without one on a network, and the limits of IRC on text and tags. It also renders
+// steps for a link that cannot carry them as signed, and determines the venue of private messages.
 //
 // Server links share a [Session] (one connection, its owner, and its steps), a [Roster] of
 // pseudo-clients, and the deliveries' way into a session ([Pass]). All dialects share the commands
@@ -50,7 +50,6 @@ const (
 // the same on all servers of a network.
 const LineSuffix = ".line"
 
-// ellipsis ends a cut text.
 const ellipsis = "…"
 
 // Text returns a string fit for a line for people: as [Plain], cut between characters to at most

@@ -75,7 +75,6 @@ func (r Replies) LogRefusal(ctx context.Context, err error) {
 	}
 }
 
-// noticeRef returns the handoff of a step, or the one named by a message.
 func noticeRef(n federation.Notice) string {
 	if n.Text != nil {
 		return n.Text.About.String()

@@ -73,7 +73,6 @@ func answers(ev federation.Event, nick string) string {
 	return " — answer: " + say("accept") + " or " + say("decline")
 }
 
-// clause returns the actor of a step and its verb.
 func clause(step translate.Step) string {
 	who := step.Name(step.Event.Actor())
 	switch step.Event.Verb {

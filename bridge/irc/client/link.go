@@ -3,12 +3,12 @@
 // receives the steps that arrived during its absence.
 //
 // Clients register as on any server, over TCP, TLS or WebSocket. The channels of the configuration are permanent,
-// have no operators and the modes +nt, and carry the same steps as the channels of links that list them: a step in
-// one is written to all others, with a line for people. Text in the channels of relay_chat is exchanged with the
-// links that list them, in order; other text stays on this server. The authors from other networks are members of
-// those channels. Private text to the nick of a participant of another network reaches that participant. The first
-// client to join any other channel becomes its operator; an operator with a DID is operator again when the DID
-// returns. A ban may name a DID. Channels and their modes end with the gateway.
+// and have no operators and the modes +nt. They carry the same steps as the channels of links that list them: a
+// step in one is written to all others, with a line for people. Text in the channels of relay_chat is exchanged
+// with the links that list them, in order; other text stays on this server. The authors from other networks are
+// members of those channels. Private text to the nick of a participant of another network reaches that
+// participant. The first client to join any other channel becomes its operator; an operator with a DID is operator
+// again when the DID returns. A ban may name a DID. Channels and their modes end with the gateway.
 //
 // The record keeps text for a while, and clients read it with CHATHISTORY, beside the steps. The times
 // of the messages of a channel increase, so a client that continues from one misses none.

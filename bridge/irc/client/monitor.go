@@ -9,10 +9,10 @@ import (
 	"baton/bridge/irc"
 )
 
-// maxWatched bounds the nicks that one client is told of.
+// maxWatched bounds the nicks that one client monitors.
 const maxWatched = 100
 
-// onMonitor changes the list of nicks whose arrival and departure a client is told.
+// onMonitor changes a client's list of monitored nicks.
 //
 // spec: ircv3 monitor
 func (s *server) onMonitor(_ context.Context, u *user, m ircmsg.Message) {
@@ -39,7 +39,7 @@ func (s *server) onMonitor(_ context.Context, u *user, m ircmsg.Message) {
 	}
 }
 
-// watch adds nicks, and tells which of them are here.
+// watch adds nicks, and lists those online.
 func (s *server) watch(u *user, nicks []string) {
 	var added []string
 	for i, nick := range nicks {
@@ -61,7 +61,7 @@ func (s *server) watch(u *user, nicks []string) {
 	s.present(u, added)
 }
 
-// unwatch takes a folded nick away.
+// unwatch removes a folded nick.
 func (s *server) unwatch(u *user, nick string) {
 	delete(u.watching, nick)
 	delete(s.watchers[nick], u)
@@ -70,7 +70,7 @@ func (s *server) unwatch(u *user, nick string) {
 	}
 }
 
-// present tells which of some nicks are here.
+// present lists those of some nicks that are online.
 func (s *server) present(u *user, nicks []string) {
 	var here, gone []string
 	for _, nick := range nicks {
@@ -84,7 +84,7 @@ func (s *server) present(u *user, nicks []string) {
 	s.lists(u, rplMonOffline, gone)
 }
 
-// lists tells names, separated by commas, in as many numerics as they need.
+// lists sends names, separated by commas, in as many numerics as necessary.
 func (s *server) lists(u *user, numeric string, names []string) {
 	line := ""
 	for _, name := range names {
@@ -99,7 +99,7 @@ func (s *server) lists(u *user, numeric string, names []string) {
 	}
 }
 
-// tellWatchers tells the clients that monitor a nick that it arrived or left.
+// tellWatchers notifies the clients that monitor a nick of its arrival or departure.
 func (s *server) tellWatchers(u *user, here bool) {
 	for watcher := range s.watchers[fold(u.nick)] {
 		if here {

@@ -20,7 +20,7 @@ const (
 	concatTag      = "draft/multiline-concat"
 )
 
-// Bounds of a message of several lines. Text for other networks has at most as many characters.
+// Bounds of a message of several lines. Text for other networks has the same limit of characters.
 const (
 	maxMultilineBytes = 4096
 	maxMultilineLines = 32
@@ -71,7 +71,7 @@ func (s *server) onBatch(ctx context.Context, u *user, m ircmsg.Message) {
 	}
 }
 
-// breakMultiline refuses a message of several lines, and forgets its lines.
+// breakMultiline refuses a message of several lines, and discards its lines.
 func (s *server) breakMultiline(u *user, code, subject, sentence string) {
 	if u.multiline != nil && u.answer == nil {
 		u.answer = u.multiline.answer
@@ -80,8 +80,7 @@ func (s *server) breakMultiline(u *user, code, subject, sentence string) {
 	s.fail(u, "BATCH", code, subject, sentence)
 }
 
-// addLine adds a message to the one of several lines that it is part of, and reports whether it is
-// part of one.
+// addLine adds a message to its multiline message, and reports whether it is part of one.
 func (s *server) addLine(u *user, m ircmsg.Message) bool {
 	has, ref := m.GetTag("batch")
 	if !has || !u.caps.has(capMultiline) {
@@ -125,8 +124,8 @@ func (s *server) endMultiline(ctx context.Context, u *user) {
 	s.say(ctx, u, ircmsg.MakeMessage(b.tags, "", b.command, b.target, text), b.target, b.pieces)
 }
 
-// block returns a message of several lines as a client is sent it: as a batch, or its lines with text
-// side by side, of which the first one has the ID.
+// block returns a message of several lines for a client: as a batch, or as separate lines with text,
+// the first with the ID.
 func (m message) block(c capability, label string, now time.Time) []byte {
 	pieces := m.pieces
 	m.pieces = nil

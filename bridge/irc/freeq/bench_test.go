@@ -21,8 +21,8 @@ func stepTags() map[string]string {
 	}
 }
 
-// BenchmarkLink measures the cost of one step on the way out and back in, and the part of it is the
-// bare signature: "ratio" is how many steps take the time of so many signatures.
+// BenchmarkLink measures the cost of one step on the way out and back in, and how much of it is the
+// bare signature: "ratio" is the cost in signatures.
 func BenchmarkLink(b *testing.B) {
 	key := seeded("our endpoint")
 	endpoint := signer("", key)

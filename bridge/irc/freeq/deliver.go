@@ -228,8 +228,8 @@ func (l *Link) write(ctx context.Context, r *row, d federation.Delivery, step tr
 }
 
 // tell adds the line about a step that the server cannot file because it lacks an earlier step of
-// the handoff: a user took that by a command, and a server accepts it from no other signer. For a
-// command on this link, the gateway's own user tells the others; its author gets an answer.
+// the handoff. A user took that step by a command, and a server accepts it from no other signer.
+// For a command on this link, the gateway's own user tells the others; its author gets an answer.
 func (l *Link) tell(ctx context.Context, r *row, d federation.Delivery, step translate.Step, here bool) error {
 	if !here {
 		return l.write(ctx, r, d, step, false)
@@ -394,8 +394,8 @@ func (s *session) deliver(r *row) {
 }
 
 // aim sets the target of a private line as it is written, because its reader may come and go while
-// the line waits: the nick by which the client of its reader knows it, or the DID of an absent
-// reader.
+// the line waits. The target is the nick by which the client of its reader knows it, or the DID of
+// an absent reader.
 func (s *session) aim(message any) {
 	line, ok := message.(*said)
 	if !ok || line.Reader == "" {

@@ -1,5 +1,5 @@
-// Package freeq links this gateway to a freeq server as another server of its mesh, in the protocol
-// freeq/s2s/1: JSON lines over any stream of bytes, each in an envelope signed by the sender's
+// Package freeq links this gateway to a freeq server as another server of its mesh. The protocol
+// freeq/s2s/1 has JSON lines over any stream of bytes, each in an envelope signed by the sender's
 // endpoint key.
 //
 // The gateway is a leaf. It keeps no channels, topics, bans or accounts, stores no channel text,
@@ -23,9 +23,9 @@
 // These include handoffs of other gateways: no server believes those gateways here, so this gateway
 // first files their ruling and then signs its own. As the home, the link follows each step that
 // moved a handoff with the receipt of the gateway. For remote handoffs it takes the steps waiting
-// for the home's receipt from the record, sends each as TAGMSG and then again as act_route, at
-// growing intervals, until the receipt arrives or the home is known to have refused: a home does
-// not report refusals.
+// for the home's receipt from the record. It sends each as TAGMSG and then as act_route, at growing
+// intervals, until the receipt arrives or the home is known to have refused: a home does not report
+// refusals.
 //
 // If a step from there is delayed, undeliverable, or refused later, the gateway's own user tells
 // the signer in a private line: servers relay no NOTICE and have no message for any of these. The
@@ -180,7 +180,7 @@ func (l *Link) writes(ctx context.Context, v federation.View) (bool, error) {
 }
 
 // introduces reports whether the server knows a handoff from this gateway, and takes it for the
-// home: it is the home, or the link to another home that rules on each step, whose rulings are on
+// home. It is the home, or the link to another home that rules on each step. Such rulings are on
 // disk here before anything of them is written.
 func (l *Link) introduces(v federation.View) bool {
 	switch {

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// question is a catchup_request waiting for its answer. The protocol has no other
-// question, and its answers come in the order of the questions: the peer has processed,
-// or dropped, each message written before a question when the answer comes.
+// question is a catchup_request waiting for its answer. The protocol has no other question, and
+// answers come in order: when an answer comes, the peer has processed, or dropped, each message
+// written before its question.
 //
 // spec: freeq-s2s "Keepalive, idle, reconnect"
 type question struct {
@@ -18,11 +18,11 @@ type question struct {
 	row     *row      // of text to a guest, written before it; nil for none
 }
 
-// listenAgain is how often a link whose peer may dial sees to it that it can.
+// listenAgain is how often a link that listens retries the listening.
 const listenAgain = 15 * time.Second
 
-// farFuture is a time from which no server has events: the answer is empty, and
-// comes at once. It is in the year 5138, in unix seconds.
+// farFuture is a time from which no server has events, so that an empty answer comes at once. It is
+// in the year 5138, in unix seconds.
 const farFuture = 99_999_999_999
 
 func (s *session) ask(q question, m *catchupRequest) {
@@ -31,11 +31,10 @@ func (s *session) ask(q question, m *catchupRequest) {
 	s.put(control, m)
 }
 
-// probe asks whether the peer is there.
+// probe checks that the peer is alive.
 func (s *session) probe() { s.ask(question{}, &catchupRequest{Since: farFuture, Limit: 1}) }
 
-// wroteQuestion notes that the first question that waits was written: they are written in
-// order.
+// wroteQuestion notes that the first waiting question was written: they are written in order.
 func (s *session) wroteQuestion(now time.Time) {
 	for i := range s.asked {
 		if q := &s.asked[i]; q.written.IsZero() {
@@ -60,8 +59,7 @@ func (s *session) answered() (question, bool) {
 	return q, true
 }
 
-// watch asks a silent peer whether it lives, and ends the link with one that does
-// not answer.
+// watch probes a silent peer, and ends the link if it does not answer.
 func (s *session) watch(now time.Time) error {
 	for _, q := range s.asked {
 		if q.written.IsZero() {

@@ -168,7 +168,6 @@ type catchupEvents struct {
 	More   bool       `json:"more"`
 }
 
-// replayed is one row of the log of a server.
 type replayed struct {
 	EventID   string `json:"event_id"`
 	Kind      string `json:"kind"`

@@ -171,7 +171,6 @@ func validFingerprint(s string) bool {
 	return err == nil && len(sum) == sha256.Size && hex.EncodeToString(sum) == s
 }
 
-// checkFingerprint checks a peer's certificate against the pinned one.
 func checkFingerprint(state tls.ConnectionState, want string) error {
 	if len(state.PeerCertificates) == 0 {
 		return errors.New("it showed no certificate")

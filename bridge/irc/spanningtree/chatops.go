@@ -41,8 +41,8 @@ func (s *session) onText(ctx context.Context, m ircmsg.Message, from *user) {
 	}})
 }
 
-// lookup returns the DID of a user on this network by its nick, or "": that of a user of ours, else
-// that of the user's account, else the DID of its last step.
+// lookup returns the DID of a user on this network by its nick, or "". It is that of a user of
+// ours, else that of the user's account, else the DID of its last step.
 func (s *session) lookup(ctx context.Context, nick string) federation.DID {
 	var did federation.DID
 	var account string
@@ -104,7 +104,6 @@ func (s *session) openRoom(name, uuid string, parties []party) error {
 	return nil
 }
 
-// here returns the users of the network for some parties.
 func (s *session) here(parties []party) []string {
 	var found []string
 	for _, p := range parties {
@@ -167,14 +166,12 @@ func (s *session) refuse(ctx context.Context, user string, err error) {
 	s.tell(ctx, user, err)
 }
 
-// tell sends a user the reply to an error about its step.
 func (s *session) tell(ctx context.Context, user string, err error) {
 	if reply, has := s.link.replies.To(ctx, err); has {
 		s.notice(ctx, user, reply.Text(), reply.Ref)
 	}
 }
 
-// notice writes a NOTICE to a user.
 func (s *session) notice(ctx context.Context, user, text, ref string) {
 	self := s.link.roster.Self
 	s.present(self)

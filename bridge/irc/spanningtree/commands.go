@@ -88,7 +88,6 @@ func (s *session) badInput(ctx context.Context, why reason, command string) {
 	s.log.LogAttrs(ctx, slog.LevelInfo, "unreadable line", slog.String("reason", string(why)), slog.String("command", command))
 }
 
-// unixSeconds parses a timestamp.
 func unixSeconds(text string) (seconds int64, ok bool) {
 	seconds, err := strconv.ParseInt(text, 10, 64)
 	return seconds, err == nil && seconds > 0
@@ -118,7 +117,6 @@ func (s *session) onPong(ctx context.Context, m ircmsg.Message) error {
 
 func (s *session) onError(_ context.Context, m ircmsg.Message) error { return s.lost(saidError(m)) }
 
-// onServer adds a server behind another one.
 func (s *session) onServer(ctx context.Context, m ircmsg.Message) error {
 	sid := m.Params[1]
 	if !validSID(sid) || sid == s.sid() || s.net.knows(sid) {
@@ -169,7 +167,6 @@ func (s *session) onNick(ctx context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// onAway records that a user is away, or back.
 func (s *session) onAway(_ context.Context, m ircmsg.Message) error {
 	if u := s.net.users[m.Source]; u != nil {
 		u.away = ""

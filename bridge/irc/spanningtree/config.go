@@ -97,7 +97,6 @@ func validServerName(s string) bool {
 	return strings.Contains(s, ".") && !strings.HasPrefix(s, ".") && !strings.ContainsFunc(s, odd)
 }
 
-// validSID reports whether a string can name a server on the network.
 func validSID(s string) bool {
 	return len(s) == sidBytes && isDigit(s[0]) && isServerID(s[1]) && isServerID(s[2])
 }
@@ -171,7 +170,6 @@ func choose(announced string) (version, error) {
 	return min(version(theirs), version1206), nil
 }
 
-// hello returns the line that introduces this server to the peer.
 func (v version) hello(name, password, sid string) string {
 	if v == version1205 {
 		sid = "0 " + sid // the number of servers in between
@@ -191,7 +189,6 @@ func (v version) readHello(params []string) (name, password, sid string, ok bool
 	return params[0], params[1], params[at], true
 }
 
-// software returns the SINFO of this program: keys and values.
 func (v version) software(home string) [][2]string {
 	if v == version1205 {
 		return [][2]string{{"version", "Baton. " + home + " :"}, {"rawversion", "Baton"}}

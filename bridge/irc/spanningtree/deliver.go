@@ -55,7 +55,6 @@ type row struct {
 	shown   bool                      // the channel had members
 }
 
-// party is a recipient.
 type party struct {
 	did      federation.DID
 	accounts []string // accounts bound to it
@@ -425,7 +424,6 @@ func (s *session) targets(r *row) []string {
 	return uuids
 }
 
-// find returns the UUID of a party, "" if it is away.
 func (s *session) find(p party) string {
 	if p.holder != "" {
 		return s.net.held(p.holder)
@@ -436,7 +434,6 @@ func (s *session) find(p party) string {
 	return s.net.find(p.did, p.accounts, p.nick)
 }
 
-// putRow queues the messages of a row.
 func (s *session) putRow(r *row, from *pseudo, targets []string) error {
 	r.uuid = from.uuid
 	text := s.text(r)
@@ -478,7 +475,6 @@ func (s *session) putStep(r *row, target string, tags map[string]string, text st
 	return s.putMessage(line)
 }
 
-// text returns the line of a row, "" for none.
 func (s *session) text(r *row) string {
 	if r.told == nil {
 		return r.line
@@ -502,7 +498,6 @@ func (s *session) doubt(why error, lost func(*row) bool) {
 	}
 }
 
-// doubtAbsent doubts the rows to users that left.
 func (s *session) doubtAbsent() {
 	s.doubt(errAbsent, func(r *row) bool {
 		return slices.ContainsFunc(r.whom, func(uuid string) bool { return s.net.users[uuid] == nil })

@@ -19,7 +19,6 @@ type agreement struct {
 	skew  time.Duration
 }
 
-// agree returns the agreement of a linked session.
 func (s *session) agree() *agreement {
 	t := s.net
 	casemapping := "rfc1459"

@@ -152,7 +152,6 @@ func (s *session) passwordGood(given string) int {
 	return subtle.ConstantTimeCompare([]byte(given), []byte(want))
 }
 
-// prove returns the proof of a password for a challenge.
 func prove(password, challenge string) string {
 	mac := hmac.New(sha256.New, []byte(password))
 	mac.Write([]byte(challenge))

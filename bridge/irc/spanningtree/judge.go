@@ -47,7 +47,6 @@ func (in *inbound) lane() string {
 	return in.user
 }
 
-// enter queues a step for its turn.
 func (s *session) enter(in *inbound) {
 	in.done = make(chan struct{})
 	if in.ev.Verb == federation.Offer {
@@ -102,7 +101,6 @@ func (s *session) awaitOffer(in *inbound) {
 	}
 }
 
-// note handles the answer to a step.
 func (s *session) note(ctx context.Context, in *inbound, duplicate bool, err error) {
 	switch {
 	case err != nil && !in.whose: // the gateway, which logs what it judges, never saw it
@@ -252,7 +250,6 @@ func (s *session) decode(m ircmsg.Message) (*inbound, error) {
 	return in, nil
 }
 
-// fromTag is the tag that names the signer.
 func fromTag(d federation.Dialect) string {
 	if d == federation.ActTags {
 		return "+freeq.at/from"
@@ -327,7 +324,6 @@ func (s *session) onAccount(m ircmsg.Message) {
 	}
 }
 
-// accounts returns the accounts of this network bound to a DID.
 func (l *Link) accounts(ctx context.Context, did federation.DID) ([]string, error) {
 	bound, err := l.ports.Bindings.Of(ctx, did)
 	if err != nil {

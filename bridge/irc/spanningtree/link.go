@@ -6,7 +6,7 @@
 // As a leaf, it forwards nothing.
 //
 // No server enforces channel modes and bans on another server's users, so this package does it for
-// the users of the gateway: a step of a user that may not speak is refused, and operators can read
+// the users of the gateway. A step of a user that may not speak is refused, and operators can read
 // which channel is not carried and why. A user that returns from a split stays the member that it
 // was, as on any server. These extended bans count: mute, unauthed, realname, server and account.
 // The users obey SVSNICK, SVSJOIN, SVSPART, SANICK, SAJOIN and SAPART.

@@ -44,7 +44,6 @@ const voiceRank = 10000
 // count as unreadable lines.
 const maxMasks = 1000
 
-// chanMode is one channel mode of the network.
 type chanMode struct {
 	name, kind string
 	rank       int // of a prefix
@@ -85,7 +84,6 @@ func (t *tree) prefixes(letters string) string {
 	}, letters)
 }
 
-// takesParam reports whether a mode of a kind has a parameter.
 func (m chanMode) takesParam(adding bool) bool {
 	switch m.kind {
 	case listKind, paramKind, prefixKind:

@@ -51,7 +51,6 @@ type membership struct {
 	id     int    // of this stay of the user
 }
 
-// roster is all pseudo-clients of one link.
 type roster struct {
 	*irc.Roster[*pseudo]
 
@@ -113,7 +112,6 @@ func (s *session) speaker(did federation.DID, name, venue string) *pseudo {
 	return p
 }
 
-// retire removes a pseudo-client from the network.
 func (s *session) retire(p *pseudo) { s.quit(p, "silent for long") }
 
 // depart removes the pseudo-client of a DID that left its own network.
@@ -161,7 +159,6 @@ func (s *session) introduce(p *pseudo) {
 	p.here, p.away = true, ""
 }
 
-// clip shortens an ASCII name.
 func clip(s string, maxBytes int) string { return s[:min(len(s), maxBytes)] }
 
 // freeNick returns the first free nick for a user. Its UUID always is.
@@ -245,7 +242,6 @@ func (s *session) outside(p *pseudo, venue string) {
 	s.changed = true
 }
 
-// occupied reports whether a user of ours is in a channel.
 func (s *session) occupied(venue string) bool {
 	for _, p := range s.link.roster.byUUID {
 		if p.In[venue] {

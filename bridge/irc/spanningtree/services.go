@@ -76,7 +76,6 @@ func (s *session) onRename(ctx context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// param returns a time among the parameters, if present.
 func param(m ircmsg.Message, at int) (seconds int64, ok bool) {
 	if len(m.Params) <= at {
 		return 0, false
@@ -211,7 +210,6 @@ func (s *session) onPart(_ context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// left records that a user of the network left a channel.
 func (s *session) left(venue, uuid string) {
 	if ch := s.net.channels[venue]; ch != nil {
 		delete(ch.members, uuid)

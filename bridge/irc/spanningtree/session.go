@@ -94,7 +94,6 @@ func newSession(l *Link, conn net.Conn) *session {
 	return s
 }
 
-// sid returns our server id.
 func (s *session) sid() string { return s.link.cfg.SID }
 
 // run serves an authenticated connection, and returns why it ended.
@@ -192,7 +191,6 @@ func (s *session) take(ctx context.Context, l line) error {
 	return s.dispatch(ctx, m)
 }
 
-// dispatch runs the command of a message.
 func (s *session) dispatch(ctx context.Context, m ircmsg.Message) error {
 	c, known := s.commands[m.Command]
 	switch {
@@ -325,7 +323,6 @@ func (s *session) ping(rows []*row) {
 	s.pings = append(s.pings, rows)
 }
 
-// lost describes the end of a connection.
 func (s *session) lost(err error) error {
 	if errors.Is(err, io.EOF) {
 		err = errors.New("closed by the other server")

@@ -45,7 +45,6 @@ type tree struct {
 	left     func(*user) // called for each user that leaves
 }
 
-// user is a user of the network.
 type user struct {
 	nick    string
 	ident   string         // user name, when it connected
@@ -57,7 +56,6 @@ type user struct {
 	meter   irc.Meter
 }
 
-// channel is one of ours, by venue.
 type channel struct {
 	venue   string
 	name    string          // in the network's spelling
@@ -87,7 +85,6 @@ func newTree(channels []string) *tree {
 	return t
 }
 
-// capabilities reads one CAPAB list.
 func (t *tree) capabilities(list, items string) {
 	for item := range strings.FieldsSeq(items) {
 		name, value, _ := strings.Cut(item, "=")
@@ -160,7 +157,6 @@ func (t *tree) knows(source string) bool {
 	return known
 }
 
-// owner returns the UUID of the user with a nick, or "".
 func (t *tree) owner(nick string) string { return t.nicks[t.fold(nick)] }
 
 // name gives a user a nick and frees the old one.
@@ -223,7 +219,6 @@ func (t *tree) find(did federation.DID, accounts []string, nick string) string {
 	return ""
 }
 
-// quit removes a user of the network.
 func (t *tree) quit(uuid string) {
 	u := t.users[uuid]
 	if u == nil {
