@@ -22,8 +22,8 @@ type stage struct {
 	sent  int
 }
 
-// relays returns a stage whose scout is an agent of a.test. What need not be sure is
-// relayed with no signature.
+// relays returns a stage whose scout is an agent of a.test. Messages that need no assurance are
+// relayed without a signature.
 func relays(t *testing.T, unsigned string) *stage {
 	t.Helper()
 	net := newInternet()

@@ -27,7 +27,7 @@ func within(limits bridge.Limits) func(*client.Deps) {
 	return func(d *client.Deps) { d.Limits = limits }
 }
 
-// defaults are the limits of a configuration that says nothing.
+// defaults are the limits of an empty configuration.
 func defaults() func(*client.Deps) {
 	return within(bridge.Limits{ConnectionsPerAddress: 32, UnregisteredConnections: 256})
 }
@@ -60,7 +60,7 @@ func (h *house) lingers(t *testing.T, from string) *peer {
 	return p
 }
 
-// drain reads all that a client is sent, so that it is never a slow reader.
+// drain reads everything sent to a client, so that it is never a slow reader.
 func (p *peer) drain(running *sync.WaitGroup) {
 	running.Go(func() {
 		for {

@@ -78,7 +78,7 @@ func (g *gateway) Name(_ context.Context, did federation.DID) string {
 	return strings.TrimPrefix(did.Short(), "did:key:")
 }
 
-// house is a listener with all that it needs.
+// house is a listener with its dependencies.
 type house struct {
 	link    *client.Link
 	gateway *gateway

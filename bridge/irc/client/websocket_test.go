@@ -18,8 +18,7 @@ type page struct {
 	kind websocket.MessageType
 }
 
-// browse connects a page of an origin. It returns the status that it was answered
-// where it was not let in.
+// browse connects a page of an origin. It returns the status of a rejection.
 func browse(t *testing.T, addr, origin string, kind websocket.MessageType, protocols ...string) (*page, int) {
 	t.Helper()
 	conn, response, err := websocket.Dial(t.Context(), addr+client.Path, &websocket.DialOptions{

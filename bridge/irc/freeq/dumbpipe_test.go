@@ -24,8 +24,8 @@ import (
 	"baton/federation/store/storetest"
 )
 
-// far bounds waits for the real program, which waits five seconds itself for a relay
-// that a closed network does not have.
+// far bounds waits for the real program, which itself waits five seconds for a relay, missing in a
+// closed network.
 const far = time.Minute
 
 // end is one of two gateways linked through the real program.

@@ -184,7 +184,7 @@ func (g *gateway) next(t *testing.T) federation.Event {
 	}
 }
 
-// house is a link to a server with all that it needs.
+// house is a link to a server with its dependencies.
 type house struct {
 	link    *freeq.Link
 	server  *bridgetest.Freeq

@@ -23,7 +23,7 @@ import (
 	"baton/federation/signing"
 )
 
-// liar is a server that says whatever a test wants, and greets as any other does.
+// liar is a server that sends arbitrary messages after a regular greeting.
 type liar struct {
 	house *house
 	conn  net.Conn
@@ -106,7 +106,7 @@ func (l *liar) line(m map[string]any) {
 	_, _ = l.conn.Write(append(text, '\n'))
 }
 
-// say sends a message in an envelope, as the server that it is.
+// say sends a message in an envelope of the server.
 func (l *liar) say(m map[string]any) {
 	text := marshal(m)
 	_, _ = l.conn.Write([]byte(bridgetest.Envelope(l.key, text) + "\n"))

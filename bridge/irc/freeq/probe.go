@@ -18,7 +18,7 @@ type question struct {
 	row     *row      // of text to a guest, written before it; nil for none
 }
 
-// listenAgain is how often a link that listens retries the listening.
+// listenAgain is how often a link restarts a failed attempt to accept its peer.
 const listenAgain = 15 * time.Second
 
 // farFuture is a time from which no server has events, so that an empty answer comes at once. It is

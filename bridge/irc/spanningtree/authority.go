@@ -60,7 +60,7 @@ func (s *session) speech(p *pseudo, ch *channel) bar {
 	return s.voice(p, ch)
 }
 
-// voice returns why a user of ours has no voice in a channel, which it may be a member of.
+// voice returns why a user of ours has no voice in a channel, as a member or not.
 func (s *session) voice(p *pseudo, ch *channel) bar {
 	r := ch.rules
 	switch {

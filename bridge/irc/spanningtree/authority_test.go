@@ -221,7 +221,7 @@ func TestAChannelWithALongerNameThanTheNetworkAllowsIsNotCarried(t *testing.T) {
 	}
 }
 
-// A step that came from a channel is there: of the line about it none is refused.
+// A step from a channel is there already: the line about it is never refused.
 func TestALineAboutAStepOfTheChannelIsLeftOutWhereTheGatewayMayNotSpeak(t *testing.T) {
 	h, peer := linked(t, nil)
 	mode(t, peer, "#ops", "+m")

@@ -151,7 +151,7 @@ func (g *gateway) next(t *testing.T) federation.Event {
 	}
 }
 
-// house is a link with all that it needs.
+// house is a link with its dependencies.
 type house struct {
 	link     *spanningtree.Link
 	gateway  *gateway
