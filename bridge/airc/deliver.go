@@ -277,7 +277,6 @@ func (l *Link) others(ctx context.Context, ev federation.Event, after federation
 	}), err
 }
 
-// parties returns the agents of a handoff except the actor of the step.
 func (l *Link) parties(ctx context.Context, ev federation.Event, after federation.View) ([]listener, error) {
 	if ev.Verb == federation.Offer {
 		after.Assignee = "" // for its assignee it is now more than an offer

@@ -19,7 +19,6 @@ import (
 // Clients in use today call the paths below /api. They have only a token, and each reads other
 // members of the answers. The registry judges their messages like any other, and signs for them.
 
-// deployedRoot is the prefix of those paths.
 const deployedRoot = "/api"
 
 // deployedTokenLife is the lifetime of their tokens: they never refresh them, and keep them on
@@ -123,7 +122,6 @@ func (c *call) self(named string) (agents.Agent, error) {
 	return agent, nil
 }
 
-// authenticationRequired rewords a missing token as clients expect it.
 func authenticationRequired(err error) error {
 	if p, ok := err.(*wire.ProblemError); ok && p.Code == wire.CodeUnauthorized { //nolint:errorlint // as it came from the token
 		return wire.Refuse(wire.CodeUnauthorized, "Authentication required: "+p.Message)

@@ -38,7 +38,6 @@ type draft struct {
 	scheme                scheme
 }
 
-// parseDraft reads a message in the form of any of the clients.
 func parseDraft(o *wire.Object, body []byte, header http.Header, agent agents.Agent, now time.Time) (draft, error) {
 	d := draft{
 		id: o.First("id", "idempotency_key", "idempotencyKey", "client_id"), to: wire.PlainHandle(o.First("to", "handle")),
@@ -166,7 +165,6 @@ func sameJSON(a, b json.RawMessage) bool {
 	return errA == nil && errB == nil && bytes.Equal(first, second)
 }
 
-// orNone returns a payload, or nil for none.
 func orNone(payload json.RawMessage) any {
 	if payload == nil {
 		return nil
@@ -230,7 +228,6 @@ func (l *Link) describeSent(m agents.Message, step *filed) wire.Members {
 	return said
 }
 
-// stored holds the members of an envelope in the record that the lists of /api use.
 type stored struct {
 	KeyID     string          `json:"kid"`
 	Body      string          `json:"body"`

@@ -243,7 +243,6 @@ func (l *Link) deleteMessage(c *call) (answer, error) {
 	return l.settle(c, "deleted", l.deps.Record.Delete)
 }
 
-// settle changes the state of one delivered message.
 func (l *Link) settle(c *call, status string, change func(ctx context.Context, handle, id string) error) (answer, error) {
 	agent, err := c.caller()
 	if err != nil {
@@ -312,7 +311,6 @@ func (g grants) use(to, from string, size int64, now time.Time) bool {
 	return true
 }
 
-// give grants a part of the free quota.
 func (g grants) give(to, from string, whole, share federation.Free, now time.Time) {
 	left := <-g.left
 	defer func() { g.left <- left }()

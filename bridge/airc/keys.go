@@ -95,7 +95,6 @@ func (l *Link) pace(agent agents.Agent, now time.Time) error {
 	return nil
 }
 
-// replaced is the new state of the previous key.
 type replaced struct {
 	ID        string           `json:"kid"`
 	Status    agents.KeyStatus `json:"status"`
@@ -239,7 +238,6 @@ func (l *Link) postRevoke(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: replaced{revoked.ID, revoked.Status, revoked.RevokedAt}}, nil
 }
 
-// activeKey returns the active key of an agent with these bytes, the zero one for none.
 func activeKey(agent agents.Agent, public ed25519.PublicKey, now time.Time) agents.Key {
 	for _, key := range agent.Keys {
 		if key.Public.Equal(public) && key.Status(now) == agents.KeyStatusActive {

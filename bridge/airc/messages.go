@@ -21,7 +21,6 @@ import (
 	"baton/federation/signing"
 )
 
-// delivery is one message with its parties, its key and its time of arrival.
 type delivery struct {
 	envelope
 
@@ -394,7 +393,6 @@ func (n nonces) spend(from, nonce string, now time.Time) {
 	spent[from+" "+nonce] = now.Add(nonceLife)
 }
 
-// pairCommand is the message to the registry that requests a pairing code.
 const pairCommand = "pair"
 
 func (l *Link) postPair(ctx context.Context, d *delivery) (answer, error) {

@@ -108,7 +108,6 @@ func (p presences) beat(who present) (present, error) {
 
 var errCrowded = errors.New("airc: too many agents are here")
 
-// of returns the presence of one agent; it is offline if there is none.
 func (p presences) of(handle string, now time.Time) present {
 	all := <-p.all
 	defer func() { p.all <- all }()

@@ -44,7 +44,6 @@ type relayed struct {
 	peer             peers.Peer
 }
 
-// parseRelayed reads a relay in any of the shapes in use.
 func parseRelayed(o *wire.Object, raw []byte) (relayed, error) {
 	m := relayed{
 		origin: wire.LowerASCII(o.First("origin_registry")), messageID: o.First("message_id", "id"),
@@ -231,7 +230,6 @@ func (l *Link) sealRelayed(ctx context.Context, m relayed, now time.Time) (agent
 	}, now)
 }
 
-// postRelayed files a message of an agent of another registry as one of an agent here.
 func (l *Link) postRelayed(ctx context.Context, m relayed, now time.Time) (answer, error) {
 	sender, err := l.acquaint(ctx, m.sender(), now)
 	if err != nil {
@@ -270,7 +268,6 @@ func (l *Link) acquaint(ctx context.Context, address string, now time.Time) (age
 	return agent, nil
 }
 
-// stranger returns an agent of another registry not yet on record here.
 func (l *Link) stranger(address string, now time.Time) agents.Agent {
 	kept := l.kept(address)
 	return agents.Agent{

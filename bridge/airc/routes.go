@@ -43,7 +43,6 @@ type call struct {
 	denied  error // why the access token is missing or invalid; else nil
 }
 
-// caller returns the agent that makes a call, for endpoints that require one.
 func (c *call) caller() (agents.Agent, error) { return c.agent, c.denied }
 
 // endpoint answers one request or returns an error. Results are rendered, counted and logged in one
@@ -110,7 +109,6 @@ func (l *Link) mount(mux *http.ServeMux, endpoints map[string]endpoint) {
 	}
 }
 
-// allowed returns the methods under which a path is served, "" for none.
 func allowed(mux *http.ServeMux, r *http.Request) string {
 	var methods []string
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
@@ -200,7 +198,6 @@ func (l *Link) readObject(c *call) (*wire.Object, error) {
 	return o, err
 }
 
-// readSigned reads the body of a request as an object, and as the signed bytes.
 func (l *Link) readSigned(c *call) (o *wire.Object, raw []byte, err error) {
 	if raw, err = l.readBody(c); err == nil {
 		o, err = wire.ParseObject(raw)
@@ -263,7 +260,6 @@ func (l *Link) checkCaller(ctx context.Context, c *call) error {
 	return l.deps.CheckBlocked(ctx, s)
 }
 
-// checkBlocked rejects a handle that an operator blocked, or the DID of its key.
 func (l *Link) checkBlocked(ctx context.Context, handle string, dids ...federation.DID) error {
 	return l.deps.CheckBlocked(ctx, federation.Source{Network: wire.Network, Participants: []string{handle}, DIDs: dids})
 }

@@ -260,7 +260,6 @@ func newTokens(key []byte, domain string) *credential.Tokens {
 	})
 }
 
-// tokenPair is the answer to a registration and to each refresh.
 type tokenPair struct {
 	AccessToken  string `json:"accessToken"`
 	RefreshToken string `json:"refreshToken"`

@@ -255,7 +255,6 @@ func (l *Link) vouch(ctx context.Context, d *delivery, s step) (federation.Event
 	return ev, losses, nil
 }
 
-// arrival returns the origin of a message for the record.
 func (d *delivery) arrival() federation.Arrival {
 	return federation.Arrival{Network: wire.Network, Link: wire.Network, Name: d.sender.Handle, Received: d.received}
 }
@@ -296,7 +295,6 @@ func (l *Link) place(ctx context.Context, d *delivery, s step, from, to federati
 	return place, federation.HandoffTags, nil
 }
 
-// errNoLink says that the network of a user is not linked any more.
 var errNoLink = errors.New("airc: no link reaches it")
 
 // pair returns the venue of an offer made in private: with its recipient, or with the gateway if it
@@ -333,7 +331,6 @@ func errOtherStep() error {
 	return wire.Refuse(wire.CodeBadRequest, "the document in proof is another step than the payload")
 }
 
-// readProof parses the document of a proof into its tags.
 func readProof(p aircmsg.Proof) (federation.Event, error) {
 	ev, err := dialect.FromDocument(p.Document)
 	if _, refused := errors.AsType[*federation.RefusalError](err); refused {

@@ -106,7 +106,6 @@ func (l *Link) answers(ctx context.Context, d *delivery, replyTo string) (id str
 	return replyTo, nil
 }
 
-// arrivalOf returns the arrival of a text, with its sender's ID.
 func arrivalOf(d *delivery) federation.Arrival {
 	a := d.arrival()
 	a.MessageID = d.id

@@ -23,7 +23,6 @@ type Channels struct {
 	spelled []string // the same as the configuration spells them
 }
 
-// called separates the two names of a channel in the configuration.
 const called = " as "
 
 // ParseChannels reads the channels of a link. Each entry is a name of at most maxBytes, or two

@@ -173,7 +173,6 @@ func ChatLine(t federation.Text, formatting bool) (command, text string) {
 	return inManner(t, readable(t, formatting))
 }
 
-// inManner returns the command and the text of a line in the manner of t.
 func inManner(t federation.Text, line string) (command, text string) {
 	switch t.Fields[federation.Manner] {
 	case federation.Action:

@@ -102,7 +102,6 @@ func verbs() map[string]verb {
 // maxListed bounds the list of inbox: users request the rest by id.
 const maxListed = 10
 
-// userError is a mistake of the user, in words for the user.
 type userError string
 
 // Error implements error.
@@ -299,7 +298,6 @@ func (c Command) authorized() error {
 	return nil
 }
 
-// errNoAccount is the reply to a step of a user without a DID.
 const errNoAccount = userError("Steps need an account that is bound to a DID. To bind yours, say: bind CODE")
 
 // bindAccount binds the account of a user to a DID, so that the gateway signs its steps. The user proves
@@ -361,7 +359,6 @@ func (o ChatOps) step(ctx context.Context, c Command, verb federation.Verb, args
 	return o.submit(ctx, c, ev, now)
 }
 
-// offer opens a handoff to one DID or, by "anyone", to all.
 func (o ChatOps) offer(ctx context.Context, c Command, args string, now time.Time) ([]string, error) {
 	if err := c.authorized(); err != nil {
 		return nil, err
@@ -499,7 +496,6 @@ func (o ChatOps) person(c Command) (federation.DID, error) {
 	return o.Ports.Messages.Guest(c.Link, c.Nick), nil
 }
 
-// say writes to a participant without a nick on this network.
 func (o ChatOps) say(ctx context.Context, c Command, args string, now time.Time) ([]string, error) {
 	from, err := o.person(c)
 	if err != nil {

@@ -239,7 +239,6 @@ type Lanes[S, Lane comparable] struct {
 	steps []laned[S]
 }
 
-// laned is a step in its lane.
 type laned[S comparable] struct {
 	step    S
 	judging bool

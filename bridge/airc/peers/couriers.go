@@ -102,7 +102,6 @@ func (ps *Registries) open(ctx context.Context, due federation.Destination) (del
 	return to, ctx.Err()
 }
 
-// delay notifies the senders of up to limit messages queued at or before a time.
 func (ps *Registries) delay(ctx context.Context, before, now time.Time, limit int) (int, error) {
 	slow, err := ps.deps.Record.Slow(ctx, before, limit)
 	for i, row := range slow {

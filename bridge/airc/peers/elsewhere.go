@@ -146,7 +146,6 @@ func (ps *Registries) Presence(ctx context.Context, registry, handle string, now
 	return parsePresenceElsewhere(text, registry), nil
 }
 
-// unreachable returns the refusal for a registry that cannot be asked.
 func unreachable(err error) error {
 	if _, refused := errors.AsType[*wire.ProblemError](err); refused {
 		return err
@@ -295,7 +294,6 @@ func useless(domain, reason, why string) error {
 	return &federation.UnavailableError{What: "registry " + domain, Err: &uselessError{reason, why}}
 }
 
-// unusable returns why an answer is unusable, "" if there was none.
 func unusable(err error) string {
 	if e, ok := errors.AsType[*uselessError](err); ok {
 		return e.reason

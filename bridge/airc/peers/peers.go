@@ -301,7 +301,6 @@ func (ps *Registries) peer(ctx context.Context, domain string, now time.Time) (P
 	return ps.discover(ctx, cfg, now)
 }
 
-// remembered returns the cached description of a registry, and whether it is recent enough.
 func (ps *Registries) remembered(domain string, now time.Time) (Peer, bool) {
 	known := <-ps.known
 	one, found := known[domain]
@@ -313,7 +312,6 @@ func (ps *Registries) remembered(domain string, now time.Time) (Peer, bool) {
 	return one, found && now.Before(one.fetched.Add(life))
 }
 
-// discover fetches a registry's description and caches it.
 func (ps *Registries) discover(ctx context.Context, cfg Config, now time.Time) (Peer, error) {
 	p := Peer{Config: cfg, base: cfg.URL, fetched: now}
 	p.err = ps.describe(ctx, &p)
@@ -334,7 +332,6 @@ func (ps *Registries) discover(ctx context.Context, cfg Config, now time.Time) (
 	return p, p.err
 }
 
-// describe fills in a peer from its well-known document.
 func (ps *Registries) describe(ctx context.Context, p *Peer) error {
 	address, err := p.at(wellKnownPath, nil)
 	if err != nil {
@@ -417,7 +414,6 @@ func (ps *Registries) Heard(domain string) {
 	}
 }
 
-// limiter returns the rate limiter of messages from a registry.
 func (ps *Registries) limiter(name string, perMinute int) *rate.Limiter {
 	all := <-ps.rates
 	defer func() { ps.rates <- all }()

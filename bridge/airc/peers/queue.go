@@ -91,7 +91,6 @@ func (ps *Registries) Relay(to string, m agents.Message, body string, payload js
 	}, nil
 }
 
-// lane names the ordered messages of one handle here to one at another registry.
 func lane(from, to string) string { return from + " " + to }
 
 // relayBody returns the text of a relay: deployed registries require one, of limited length.

@@ -22,7 +22,6 @@ const (
 	blockedByUs  rejection = "blocked" // an operator blocked its address, nick or DID
 )
 
-// sentence returns a rejection in words for the client.
 func (r rejection) sentence() string {
 	switch r {
 	case serverFull:

@@ -19,17 +19,14 @@ var _ bridge.Relayer = (*Link)(nil)
 // line, so this also bounds the clients speaking at a time.
 const maxChatLines = 4096
 
-// chatLine is a channel line in transit to the record.
 type chatLine struct {
 	chat  irc.Chat
 	kept  *federation.Line // for the history, which gets it before the links; nil for none
 	filed chan error       // gets the one result
 }
 
-// errBusy is the refusal of a line if the queue is full.
 var errBusy = &federation.RefusalError{Code: federation.RateLimited, Detail: "too many lines of channels wait to be filed"}
 
-// errEnding is the result of a line unfiled at the end of the server.
 var errEnding = errors.New("the gateway ends")
 
 // Relays implements [bridge.Relayer].

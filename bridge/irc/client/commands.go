@@ -108,7 +108,6 @@ func (s *server) onCap(ctx context.Context, u *user, m ircmsg.Message) {
 // hold delays the registration of a client until it has negotiated.
 func (s *server) hold(u *user) { u.negotiating = !u.welcome }
 
-// listCaps lists capabilities, in several lines if necessary.
 func (s *server) listCaps(u *user, sub string, names []string) {
 	room := maxBodyBytes - len(":"+s.name+" CAP "+u.named()+" "+sub+" * :\r\n") // a client of an older version reads one line
 	for first := true; first || len(names) > 0; first = false {
@@ -237,14 +236,12 @@ func (s *server) observers(u *user, self bool) iter.Seq[*user] {
 	}
 }
 
-// having filters clients by the presence of a capability.
 func having(c capability, of iter.Seq[*user]) iter.Seq[*user] {
 	return func(yield func(*user) bool) {
 		of(func(u *user) bool { return !u.caps.has(c) || yield(u) })
 	}
 }
 
-// lacking filters clients by the absence of a capability.
 func lacking(c capability, of iter.Seq[*user]) iter.Seq[*user] {
 	return func(yield func(*user) bool) {
 		of(func(u *user) bool { return u.caps.has(c) || yield(u) })

@@ -14,7 +14,6 @@ import (
 
 var errNotListening = errors.New("not listening")
 
-// row is one delivery to a channel.
 type row struct {
 	d     federation.Delivery
 	forms map[federation.Dialect]map[string]string // tags, by their dialect
@@ -156,7 +155,6 @@ func (r row) readers(c *channel) iter.Seq[*user] {
 	}
 }
 
-// stepMessage returns the message of a step without its tags.
 func (s *server) stepMessage(ev federation.Event, target, name string) message {
 	m := s.by(tells(s.speaker(ev.Actor(), name), "TAGMSG", target), ev.Actor(), ev.Arrival, ev.Provenance == federation.Signed || ev.Arrival.Home == "")
 	m.msgid, m.at = ev.WireID(), ev.Said()

@@ -12,7 +12,6 @@ import (
 	"baton/federation"
 )
 
-// maxHistory is the maximum number of messages in one answer.
 const maxHistory = 100
 
 // inquiry is a client's request for the past.
@@ -29,7 +28,6 @@ type inquiry struct {
 	buffer  buffer
 }
 
-// buffer is one place whose past a client may read.
 type buffer struct {
 	name  string // in messages to the client
 	place federation.Place

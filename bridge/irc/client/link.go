@@ -142,7 +142,6 @@ func (l *Link) Carries(_ context.Context, _ federation.Event, after federation.V
 	return l.writes(after), nil
 }
 
-// writes reports whether the steps of a handoff are written in a channel here.
 func (l *Link) writes(v federation.View) bool {
 	if federation.Private(v.Venue) {
 		return false
@@ -229,7 +228,6 @@ const (
 	linesBurst     = 100
 )
 
-// port is one listener.
 type port struct {
 	net.Listener
 

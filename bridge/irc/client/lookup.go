@@ -282,7 +282,6 @@ func (s *server) batch(u *user, kind []string, send func(ref string)) {
 	}
 }
 
-// heard is a place with the time of its last message.
 type heard struct {
 	name  string         // of a channel
 	other federation.DID // of a private exchange: the other party

@@ -10,7 +10,6 @@ import (
 	"github.com/ergochat/irc-go/ircmsg"
 )
 
-// maxModes bounds the changes with a parameter in one MODE.
 const maxModes = 6
 
 func (s *server) onMode(_ context.Context, u *user, m ircmsg.Message) {

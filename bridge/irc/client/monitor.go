@@ -9,7 +9,6 @@ import (
 	"baton/bridge/irc"
 )
 
-// maxWatched bounds the nicks that one client monitors.
 const maxWatched = 100
 
 // onMonitor changes a client's list of monitored nicks.
@@ -61,7 +60,6 @@ func (s *server) watch(u *user, nicks []string) {
 	s.present(u, added)
 }
 
-// unwatch removes a folded nick.
 func (s *server) unwatch(u *user, nick string) {
 	delete(u.watching, nick)
 	delete(s.watchers[nick], u)
@@ -70,7 +68,6 @@ func (s *server) unwatch(u *user, nick string) {
 	}
 }
 
-// present lists those of some nicks that are online.
 func (s *server) present(u *user, nicks []string) {
 	var here, gone []string
 	for _, nick := range nicks {
@@ -99,7 +96,6 @@ func (s *server) lists(u *user, numeric string, names []string) {
 	}
 }
 
-// tellWatchers notifies the clients that monitor a nick of its arrival or departure.
 func (s *server) tellWatchers(u *user, here bool) {
 	for watcher := range s.watchers[fold(u.nick)] {
 		if here {

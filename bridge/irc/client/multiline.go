@@ -26,7 +26,6 @@ const (
 	maxMultilineLines = 32
 )
 
-// piece is one line of a message of several lines.
 type piece struct {
 	text   string
 	joined bool // it goes on with the line before

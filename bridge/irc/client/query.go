@@ -45,7 +45,6 @@ func (s *server) onWho(_ context.Context, u *user, m ircmsg.Message) {
 	s.reply(u, rplEndOfWho, clipParam(mask), "End of WHO list")
 }
 
-// maxWho bounds one answer to WHO by mask or channel.
 const maxWho = 2000
 
 func channelOr(c *channel) string {
@@ -55,7 +54,6 @@ func channelOr(c *channel) string {
 	return c.name
 }
 
-// whoOf returns the users for a WHO, by nick.
 func (s *server) whoOf(u *user, mask string) []*user {
 	var found []*user
 	if strings.HasPrefix(mask, "#") {

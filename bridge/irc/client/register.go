@@ -160,7 +160,6 @@ func (s *server) onSetname(_ context.Context, u *user, m ircmsg.Message) {
 	s.spread(u.says("SETNAME", name), having(capSetname, s.observers(u, true)))
 }
 
-// maxAwayBytes bounds the reason of an absence.
 const maxAwayBytes = 200
 
 // onAway records that a user is away, or back.
@@ -264,7 +263,6 @@ func capabilities() []offered {
 // has reports whether a client requested a capability and got it.
 func (c capability) has(one capability) bool { return c&one != 0 }
 
-// names returns the names of a set of capabilities.
 func (c capability) names() []string {
 	var names []string
 	for _, o := range capabilities() {
@@ -275,7 +273,6 @@ func (c capability) names() []string {
 	return names
 }
 
-// offers returns the capabilities that the configuration allows.
 func (l *Link) offers() []offered {
 	return slices.DeleteFunc(capabilities(), func(o offered) bool {
 		return !l.cfg.History && o.bit&(capHistory|capPlayback) != 0 || !l.cfg.AccountRegistration && o.bit == capRegister

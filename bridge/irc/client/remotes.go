@@ -55,7 +55,6 @@ func (s *server) remote(did federation.DID, name string) *user {
 	return u
 }
 
-// nameRemote gives a user of another network a free nick similar to its name.
 func (s *server) nameRemote(u *user, name string) {
 	best, nick := "", ""
 	for nick = range irc.Nicks(name, "", u.remote, maxNickBytes) {
@@ -165,7 +164,6 @@ func (s *server) follow(c bridge.PresenceChange) {
 	}
 }
 
-// setAway records that a user of another network is away, or back.
 func (s *server) setAway(u *user, why string) {
 	if why = irc.Cut(irc.Plain(why), maxAwayBytes); why == u.away {
 		return
@@ -180,7 +178,6 @@ func (s *server) setAway(u *user, why string) {
 
 func (s *server) remoteDIDs() []federation.DID { return slices.Collect(maps.Keys(s.remotes.users)) }
 
-// departRemote removes a user that left its own network.
 func (s *server) departRemote(did federation.DID) {
 	if u := s.remotes.users[did]; u != nil {
 		s.removeRemote(u, irc.LeftReason)
@@ -195,7 +192,6 @@ func (s *server) local(nick string) *user {
 	return nil
 }
 
-// remoteOf returns the DID of the user of another network with a nick, "" for none.
 func (s *server) remoteOf(nick string) federation.DID {
 	if u := s.nicks[fold(nick)]; u != nil {
 		return u.remote
@@ -208,7 +204,6 @@ func (s *server) changed(u *user, c bridge.PresenceChange) {
 	s.announce(&u.relayed, c)
 }
 
-// relayedAs returns the DID under which the text of a client is relayed.
 func (s *server) relayedAs(u *user) federation.DID {
 	if u.account != "" {
 		return u.account

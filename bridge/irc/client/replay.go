@@ -49,7 +49,6 @@ type replay struct {
 	token string // of the PING after it
 }
 
-// step is one inbox entry in the form sent to a client.
 type step struct {
 	entry federation.Entry
 	tags  map[string]string // nil for a client that reads no steps
@@ -111,7 +110,6 @@ func (s *server) bring(ctx context.Context, r *replay) {
 	}
 }
 
-// reading is the read position of a replay.
 type reading struct {
 	known  bool               // the position was read
 	cursor federation.Cursor  // all before it was sent to the client
@@ -386,7 +384,6 @@ func (s *server) onPong(_ context.Context, u *user, m ircmsg.Message) {
 	r.ack(len(r.page) - 1)
 }
 
-// ack acknowledges a page up to one of its steps.
 func (r *replay) ack(last int) {
 	a := acked{cursor: r.page[last].entry.Cursor, whole: last == len(r.page)-1}
 	r.page = r.page[last+1:]

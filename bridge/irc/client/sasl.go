@@ -207,7 +207,6 @@ func (s *server) finishLogin(ctx context.Context, u *user) {
 	}
 }
 
-// loginError is the reason of a failed login, in words for the client.
 type loginError string
 
 // Error implements error.
@@ -432,7 +431,6 @@ func (s *server) authenticate(u *user, text string) {
 	s.send(u, tells("", "AUTHENTICATE", encoded))
 }
 
-// errWrongPassword is the reply for a wrong or missing password.
 const errWrongPassword = loginError("the account or the password is wrong")
 
 // password returns the password of an account, and its name: of a DID, or of the DID bound to a name. The name of

@@ -67,7 +67,6 @@ func (s *server) flush() {
 	s.unwritten = s.unwritten[:0]
 }
 
-// fly starts the writer of the pending lines.
 func (s *server) fly(u *user) {
 	piece := u.pending
 	u.pending, u.flying = nil, len(piece)
@@ -203,7 +202,6 @@ func (s *server) close(u *user) {
 	}
 }
 
-// batched reports whether an answer is already one batch.
 func (a *answers) batched() bool {
 	first, last := a.messages[0], a.messages[len(a.messages)-1]
 	return first.command == "BATCH" && last.command == "BATCH" && last.params[0] == "-"+first.params[0][1:]

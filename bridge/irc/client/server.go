@@ -19,7 +19,6 @@ import (
 	"baton/federation/fault"
 )
 
-// sweepEvery is the interval at which the server looks for silent clients.
 const sweepEvery = time.Second
 
 // maxTurns is how many events are processed before their output is written: enough for one write to

@@ -111,7 +111,6 @@ func newMessageID(now time.Time) string {
 	return id.String()
 }
 
-// sayIn passes a message on to a channel, and its text to the links that relay the channel.
 func (s *server) sayIn(ctx context.Context, u *user, m message) {
 	venue, c := s.visible(u, m.params[0])
 	silent := m.command == "NOTICE" // gets no error: RFC 2812 §3.3.2
@@ -285,7 +284,6 @@ func (m message) line(c capability, label string, now time.Time) []byte {
 	return text
 }
 
-// clean returns a text as a parameter that ends no line.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch r {

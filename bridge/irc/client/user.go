@@ -84,7 +84,6 @@ func (u *user) named() string {
 
 func (u *user) mask() string { return u.nick + "!" + u.ident + "@" + u.host }
 
-// accountName returns the account, "*" for none.
 func (u *user) accountName() string {
 	if u.account == "" {
 		return "*"
@@ -150,7 +149,6 @@ type member struct {
 	operator, voice bool
 }
 
-// prefix returns the signs before a nick: the highest, or all of them.
 func (m member) prefix(all bool) string {
 	switch {
 	case m.operator && m.voice && all:

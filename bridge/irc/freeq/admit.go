@@ -138,7 +138,6 @@ type person struct {
 	meter irc.Meter
 }
 
-// members is the users of the peer. It lasts as long as the connection.
 type members struct {
 	ours  []string // venues of this federation
 	nicks map[string]*person

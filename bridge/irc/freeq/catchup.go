@@ -41,7 +41,6 @@ const maxPages = 4096
 // maxAnswers is how many answers to a peer may wait. A peer asks one question at a time.
 const maxAnswers = 256
 
-// catchup is a running replay of the peer's log.
 type catchup struct {
 	since int64 // unix seconds, of the requested page
 	pages int
@@ -259,7 +258,6 @@ func (s *session) recollect(ctx context.Context, second int64) {
 	s.Running.Go(func() { s.readSecond(second) }) //nolint:contextcheck // it ends with the connection
 }
 
-// readSecond reads the rows of one second and passes them to the owner.
 func (s *session) readSecond(second int64) {
 	ctx := s.Asking
 	rows, err := s.link.rowsOf(ctx, second)

@@ -136,7 +136,6 @@ func (l *Link) webAddress() string {
 	return "0.0.0.0:" + u.Port()
 }
 
-// local reports whether the public URL of this gateway is an address of this machine.
 func (l *Link) local() bool {
 	u, err := url.Parse(l.deps.PublicURL)
 	if err != nil {

@@ -164,7 +164,6 @@ func (l *Link) Carries(ctx context.Context, _ federation.Event, after federation
 	return l.writes(ctx, after)
 }
 
-// writes reports whether the steps of a handoff are written on this link.
 func (l *Link) writes(ctx context.Context, v federation.View) (bool, error) {
 	if v.Home == l.Home() {
 		return true, nil

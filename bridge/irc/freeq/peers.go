@@ -168,7 +168,6 @@ func (l *Link) shows(ctx context.Context, s *session, id federation.EventID) (bo
 	return false, irc.Disconnected(l.cfg.Name)
 }
 
-// errReplaced ends a session whose connection gives way to another one.
 var errReplaced = errors.New("another connection with the other server stands instead")
 
 // preferred reports whether a connection stands if there are two: the one begun by the end with the

@@ -65,7 +65,6 @@ type filed struct {
 	next       int
 }
 
-// add remembers a step. If there is no room, it replaces the oldest.
 func (f *filed) add(id, signature string) {
 	if _, known := f.signatures[id]; known {
 		return

@@ -34,7 +34,6 @@ func newQueue(origin string, now time.Time) *queue {
 	return &queue{origin: origin, last: uint64(now.UnixMicro())}
 }
 
-// add puts a message behind the others of its priority.
 func (q *queue) add(p priority, o outgoing) {
 	for i, w := range q.waiting[p] {
 		if o.about != "" && w.about == o.about && !w.proof.ofRow() {
@@ -111,7 +110,6 @@ type window struct {
 	recent             []processedBatch // within the last second, oldest first
 }
 
-// processedBatch counts the messages that one answer proves processed.
 type processedBatch struct {
 	messages uint64
 	at       time.Time

@@ -126,7 +126,6 @@ func (r *reach) meet(ctx context.Context) (stream, error) {
 	}
 }
 
-// failed logs a failed attempt while the other way goes on.
 func (r *reach) failed(ctx context.Context, a arrival) {
 	r.log.LogAttrs(ctx, slog.LevelInfo, "other way to the peer failed", slog.Bool("dialled", a.way.dialled), slog.Any("err", a.err))
 }

@@ -38,7 +38,6 @@ const inquireAfter = 2
 // without a change for so long.
 const maxWait = 7 * 24 * time.Hour
 
-// pendingRuling is a step waiting for the server's ruling, in the form written there.
 type pendingRuling struct {
 	held federation.Pending
 	view federation.View

@@ -249,7 +249,6 @@ func (s *session) pack(ctx context.Context, m any) ([]byte, error) {
 	return seal(ctx, s.link.deps.Endpoint, m)
 }
 
-// put queues a message.
 func (s *session) put(p priority, m any) { s.queue.add(p, outgoing{message: m}) }
 
 // lost describes the end of a connection. The transport's error may add a reason to io.EOF.

@@ -269,7 +269,6 @@ func complete(m any) bool {
 	return true
 }
 
-// names reports whether a message names its user and its channel.
 func (m *member) names() bool {
 	switch m.Type {
 	case typeNickChange:

@@ -70,7 +70,6 @@ func (l *Link) Close() error {
 	return err
 }
 
-// door accepts peers during one Run.
 type door struct {
 	link    *Link
 	running fault.Group
@@ -78,7 +77,6 @@ type door struct {
 	taken   chan struct{} // closed once one of them is served
 }
 
-// first serves the first authenticated peer.
 func (d *door) first(ctx context.Context, up func()) error {
 	select {
 	case s := <-d.arrived:
@@ -89,7 +87,6 @@ func (d *door) first(ctx context.Context, up func()) error {
 	}
 }
 
-// open accepts until ctx ends.
 func (d *door) open(ctx context.Context) {
 	strangers := make(chan struct{}, maxStrangers)
 	for {

@@ -160,7 +160,6 @@ func (s *session) speak(in *inbound) (waits string, err error) {
 	return waits, err
 }
 
-// heardOut sends a user the reason for the refusal of its text, or a notice that it waits.
 func (s *session) heardOut(ctx context.Context, in *inbound, waits string, err error) {
 	switch {
 	case s.net.users[in.user] == nil:

@@ -112,13 +112,11 @@ func (s *session) here(parties []party) []string {
 	return found
 }
 
-// room is a channel that the gateway's user opened in this session.
 type room struct {
 	name string
 	ts   int64 // its creation, unix seconds
 }
 
-// reply sends the reply to a command to its user, if it is still there.
 func (s *session) reply(ctx context.Context, uuid string, text []string) {
 	for _, line := range text {
 		if s.net.users[uuid] != nil {

@@ -290,7 +290,6 @@ func (s *session) onKick(_ context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// onResync resends the memberships of our users in a channel.
 func (s *session) onResync(_ context.Context, m ircmsg.Message) error {
 	venue, _ := translate.Channel(m.Params[0])
 	for _, p := range s.link.roster.All() {
@@ -301,7 +300,6 @@ func (s *session) onResync(_ context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// onMetadata tracks the peer's tags module and the logins of users.
 func (s *session) onMetadata(_ context.Context, m ircmsg.Message) error {
 	if m.Params[1] == "accountname" {
 		s.onAccount(m)

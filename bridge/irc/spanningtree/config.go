@@ -105,12 +105,10 @@ func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 func isServerID(c byte) bool { return isDigit(c) || 'A' <= c && c <= 'Z' }
 
-// passwords are the two secrets of a link, as read from their files.
 type passwords struct {
 	send, recv string
 }
 
-// readPasswords reads both secret files and returns every mistake, joined.
 func readPasswords(c Config, secrets bridge.Secrets) (passwords, error) {
 	send, sendErr := readPassword("send_password_file", c.SendPasswordFile, secrets)
 	recv, recvErr := readPassword("recv_password_file", c.RecvPasswordFile, secrets)
@@ -177,7 +175,6 @@ func (v version) hello(name, password, sid string) string {
 	return fmt.Sprintf("SERVER %s %s %s :Baton", name, password, sid)
 }
 
-// readHello reads the parameters of the peer's SERVER, and reports whether it is complete.
 func (v version) readHello(params []string) (name, password, sid string, ok bool) {
 	at := 2
 	if v == version1205 {

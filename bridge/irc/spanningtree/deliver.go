@@ -226,7 +226,6 @@ func (l *Link) others(ctx context.Context, step translate.Step) ([]party, error)
 	return to, nil
 }
 
-// tags returns the tags of a step in the form that this link may write.
 func (l *Link) tags(ctx context.Context, d federation.Delivery) (map[string]string, error) {
 	rendered, losses, err := irc.Render(ctx, l.ports, d)
 	if err != nil {
@@ -344,7 +343,6 @@ func (s *session) owed(r *row) []party {
 	return slices.DeleteFunc(slices.Clone(r.owed), func(p party) bool { return s.link.had.Has(r.key(p)) })
 }
 
-// key identifies a step and a party that received it.
 func (r *row) key(p party) string { return r.event.String() + " " + string(p.did) }
 
 // proved answers a row that the peer has read, or that did not have to be written. The answer is
@@ -518,7 +516,6 @@ func (s *session) readerless(r *row) bool {
 	return s.readersDue != nil && (r.chat != nil || r.tags != nil) && ch != nil && !ch.met
 }
 
-// deliverUnread delivers the rows whose wait for users is over.
 func (s *session) deliverUnread(ctx context.Context) {
 	rows := s.unread
 	s.unread = nil

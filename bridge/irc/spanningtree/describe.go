@@ -32,7 +32,6 @@ func (s *session) agree() *agreement {
 	}}
 }
 
-// authentication names how the passwords were proved.
 func (s *session) authentication() string {
 	if s.net.challenge != "" {
 		return "challenge"
@@ -53,7 +52,6 @@ func (l *Link) Describe() bridge.Description {
 	return d
 }
 
-// publish updates the list of obstacles for operators.
 func (s *session) publish() {
 	var lost []string
 	if !s.net.tagmsg {

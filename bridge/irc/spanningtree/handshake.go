@@ -26,7 +26,6 @@ const handshakeTimeout = 30 * time.Second
 // refuses, and the ids of steps carry a clock too.
 const maxSkew = 15 * time.Second
 
-// hashedPassword starts a password that answers a challenge.
 const hashedPassword = "AUTH:"
 
 // errAuthentication does not say which of name and password was wrong.

@@ -20,7 +20,6 @@ import (
 // worth of a minute. Above it nothing is read.
 const maxSteps = 1024
 
-// inbound is one step of a user, or its command to the gateway's own user.
 type inbound struct {
 	user    string         // UUID
 	command *irc.Command   // nil for a step
@@ -108,7 +107,7 @@ func (s *session) note(ctx context.Context, in *inbound, duplicate bool, err err
 	case err != nil:
 		s.tell(ctx, in.user, err)
 	case !duplicate:
-		if u := s.net.users[in.user]; u != nil && u.account == in.account { // else another user has the UUID by now
+		if u := s.net.users[in.user]; u != nil && u.account == in.account { // else its account has changed by now
 			s.net.signed(in.user, in.ev.Actor())
 			s.meetAgain()
 		}

@@ -175,12 +175,10 @@ func (l *Link) Carries(ctx context.Context, _ federation.Event, after federation
 	return l.writes(ctx, after)
 }
 
-// writes reports whether the steps of a handoff are written on this link.
 func (l *Link) writes(ctx context.Context, v federation.View) (bool, error) {
 	return l.channels.Writes(ctx, l.ports, l.cfg.Name, v)
 }
 
-// dials reports whether this end dials.
 func (l *Link) dials() bool { return l.cfg.Listen == "" }
 
 // Run implements [bridge.Link]. Steps read before the connection broke are still submitted before

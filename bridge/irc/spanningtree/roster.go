@@ -80,7 +80,6 @@ func (r *roster) mint(p *pseudo) {
 	r.byUUID[p.uuid] = p
 }
 
-// leave notes that all our users have left the network.
 func (r *roster) leave() {
 	r.LeaveChannels()
 	for _, p := range r.byUUID {
@@ -114,7 +113,6 @@ func (s *session) speaker(did federation.DID, name, venue string) *pseudo {
 
 func (s *session) retire(p *pseudo) { s.quit(p, "silent for long") }
 
-// depart removes the pseudo-client of a DID that left its own network.
 func (s *session) depart(did federation.DID) {
 	s.link.roster.Remove(did, func(p *pseudo) { s.quit(p, irc.LeftReason) })
 }
@@ -235,7 +233,6 @@ func (s *session) join(p *pseudo, ch *channel) {
 	s.changed = true
 }
 
-// outside notes that a user of ours is not in a channel any more.
 func (s *session) outside(p *pseudo, venue string) {
 	p.In[venue] = false
 	delete(p.memberships, venue)

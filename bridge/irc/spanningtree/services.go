@@ -187,7 +187,6 @@ func (s *session) fill(ch *channel, list string) {
 	}
 }
 
-// onEnter records a user of the network in an existing channel.
 func (s *session) onEnter(_ context.Context, m ircmsg.Message) error {
 	venue, _ := translate.Channel(m.Params[0])
 	if ch := s.net.channels[venue]; ch != nil {

@@ -159,20 +159,17 @@ func (t *tree) knows(source string) bool {
 
 func (t *tree) owner(nick string) string { return t.nicks[t.fold(nick)] }
 
-// name gives a user a nick and frees the old one.
 func (t *tree) name(uuid, old, nick string) {
 	t.forget(uuid, old)
 	t.nicks[t.fold(nick)] = uuid
 }
 
-// forget frees a nick, if it is still that user's.
 func (t *tree) forget(uuid, nick string) {
 	if folded := t.fold(nick); t.nicks[folded] == uuid {
 		delete(t.nicks, folded)
 	}
 }
 
-// rename adds a user of the network, or gives it another nick.
 func (t *tree) rename(uuid, nick string) {
 	u := t.users[uuid]
 	if u == nil {
