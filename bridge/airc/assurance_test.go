@@ -22,8 +22,8 @@ type stage struct {
 	sent  int
 }
 
-// relays returns a stage whose scout is an agent of a.test. What need not be sure is
-// relayed with no signature.
+// relays returns a stage whose scout is an agent of a.test. Messages that need no assurance are
+// relayed without a signature.
 func relays(t *testing.T, unsigned string) *stage {
 	t.Helper()
 	net := newInternet()
@@ -147,8 +147,8 @@ func TestWhatMayBeAStepByAssuranceAndVerb(t *testing.T) {
 	}
 }
 
-// prepare brings a handoff between amy and scout to where a verb may follow, and
-// returns its id and that of the message of its offer.
+// prepare brings a handoff between amy and scout to a state in which a verb may follow, and returns
+// its id and that of the message of its offer.
 func (s *stage) prepare(t *testing.T, amy *bridgetest.Agent, verb, before string) (message string, id federation.HandoffID) {
 	t.Helper()
 	switch verb {
@@ -170,7 +170,7 @@ func (s *stage) prepare(t *testing.T, amy *bridgetest.Agent, verb, before string
 	return message, parseHandoff(t, filed)
 }
 
-// parseHandoff returns the id in what is answered to a step.
+// parseHandoff returns the id in the answer to a step.
 func parseHandoff(t *testing.T, filed map[string]any) federation.HandoffID {
 	t.Helper()
 	text, _ := filed["id"].(string)

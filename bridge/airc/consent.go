@@ -17,7 +17,7 @@ import (
 	"baton/federation/agents"
 )
 
-// What may be done about an edge.
+// The decisions about an edge.
 //
 // spec: airc-v0.1.1 §9.4
 const (
@@ -40,8 +40,8 @@ type knock struct {
 	HeldMessages int            `json:"heldMessageCount"`
 }
 
-// handshake returns the message that asks an agent for consent. It is filed with
-// the first held message of its requester, which is why it counts one.
+// handshake returns the message that asks an agent for consent. It is filed with the first held
+// message of its requester, so it counts one.
 func (l *Link) handshake(ctx context.Context, requester contact, to, message string, now time.Time) (*agents.Message, error) {
 	did, key := requester.foreign.DID, requester.foreign.Key
 	if requester.agent != nil {
@@ -103,7 +103,7 @@ func checkAction(action string) error {
 	return wire.Refuse(wire.CodeBadRequest, "action is none of accept, block and unblock")
 }
 
-// decide applies one of the actions to the edge from → to, on the word of to.
+// decide applies an action to the edge from → to, by the authority of to.
 func (l *Link) decide(ctx context.Context, action string, from contact, to string, now time.Time) (agents.Consent, error) {
 	var edge agents.Consent
 	var err error
@@ -124,8 +124,8 @@ func (l *Link) decide(ctx context.Context, action string, from contact, to strin
 	return edge, nil
 }
 
-// letIn accepts an edge by a decision of to. An agent that asked for consent wants an
-// answer, so that the way back opens too. An agent that did not ask keeps its own decision.
+// letIn accepts an edge by a decision of to. For an agent that asked for consent, the way back
+// opens too, so that it gets an answer. An agent that did not ask keeps its own decision.
 func (l *Link) letIn(ctx context.Context, from contact, to string, now time.Time) (agents.Consent, error) {
 	if from.agent == nil {
 		return l.accept(ctx, from.handle, to, now)
@@ -140,7 +140,7 @@ func (l *Link) letIn(ctx context.Context, from contact, to string, now time.Time
 	return l.deps.Record.AcceptOneWay(ctx, from.handle, to, now)
 }
 
-// consent is an edge as it is told.
+// consent is an edge in answers.
 //
 // spec: airc-v0.1.1 §9.5
 type consent struct {
@@ -155,8 +155,8 @@ func describeEdge(edge agents.Consent) consent {
 	return consent{edge.From, edge.To, edge.State, wire.UnixTime(edge.Updated), edge.Version}
 }
 
-// getConsent answers GET /consent: the state of the edge from the caller to a handle. A
-// blocked caller learns here what it also learns from each message.
+// getConsent answers GET /consent: the state of the edge from the caller to a handle. A blocked
+// caller learns that here, as from each message.
 //
 // spec: airc-v0.1.1 §9.5
 func (l *Link) getConsent(c *call) (answer, error) {
@@ -179,8 +179,8 @@ func (l *Link) getConsent(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: describeEdge(edge)}, nil
 }
 
-// accept accepts an edge and its reverse, and wakes both sides: what was held on
-// either is there now.
+// accept accepts an edge and its reverse, and wakes both sides: the messages held on either are now
+// available.
 func (l *Link) accept(ctx context.Context, from, to string, now time.Time) (agents.Consent, error) {
 	edge, err := l.deps.Record.Accept(ctx, from, to, now)
 	if err == nil {
@@ -189,8 +189,8 @@ func (l *Link) accept(ctx context.Context, from, to string, now time.Time) (agen
 	return edge, err
 }
 
-// admits returns whether an agent takes messages of a handle now, and refuses
-// them if it blocked it.
+// admits returns whether an agent accepts messages of a handle now. It refuses a sender that the
+// agent blocked.
 //
 // spec: airc-v0.1.1 §9.2
 func (l *Link) admits(ctx context.Context, from, to string) (bool, error) {
@@ -212,8 +212,8 @@ func accepted(edge agents.Consent, from string) (bool, error) {
 	return edge.State == agents.ConsentAccepted, nil
 }
 
-// sourceOf returns the source by which first contacts share the limit: the registry of a handle,
-// else the site of its client, else the home or link that the message came through.
+// sourceOf returns the source whose first contacts share a limit: the registry of a handle, else
+// the site of its client, else the home or link of the message.
 func sourceOf(handle string, a federation.Arrival) string {
 	if domain, isRemote := wire.SplitAddress(handle); isRemote {
 		return "@" + domain
@@ -221,8 +221,8 @@ func sourceOf(handle string, a federation.Arrival) string {
 	return cmp.Or(federation.Site(a.Address), string(a.Home), a.Link)
 }
 
-// befriend accepts the one an agent writes to, with what was held of it, unless
-// the agent blocked it.
+// befriend accepts the recipient of an agent's message, with its held messages, unless the agent
+// blocked it.
 func (l *Link) befriend(ctx context.Context, from, to string, now time.Time) error {
 	edge, err := l.deps.Record.Consent(ctx, from, to)
 	if err != nil {
@@ -300,13 +300,13 @@ func (l *Link) Contacts(ctx context.Context, person federation.DID, after string
 	if err != nil {
 		return nil, "", err
 	}
-	if to.agent == nil { // the gateway keeps what it decided about others
+	if to.agent == nil { // the gateway keeps decisions about other senders
 		edges = slices.DeleteFunc(edges, func(edge agents.Consent) bool { return !strings.HasPrefix(edge.From, agents.Unverified) })
 	}
 	found := make([]federation.Contact, 0, len(edges))
 	for _, edge := range edges {
 		sender, err := l.find(ctx, edge.From)
-		if err != nil && !errors.Is(err, federation.ErrNotFound) { // which has a name and no DID
+		if err != nil && !errors.Is(err, federation.ErrNotFound) { // a sender with a name and no DID
 			return nil, "", err
 		}
 		found = append(found, federation.Contact{Person: person, Sender: sender.did(), Name: edge.From, State: contactState(edge.State), Since: edge.Updated})
@@ -318,7 +318,6 @@ func (l *Link) Contacts(ctx context.Context, person federation.DID, after string
 	return found, next, nil
 }
 
-// contactState returns the state of an edge as other networks call it.
 func contactState(s agents.ConsentState) federation.ContactState {
 	switch s {
 	case agents.ConsentAccepted:
@@ -330,24 +329,23 @@ func contactState(s agents.ConsentState) federation.ContactState {
 	return federation.ContactIntroduced
 }
 
-// The paths of consent, for agents that sign and for the clients of today.
+// The paths of consent, for agents that sign and for today's clients.
 const (
 	consentPath         = "/consent"
 	deployedConsentPath = deployedRoot + consentPath
 )
 
-// consentCall writes the request with which an agent decides about a handle.
 func consentCall(path, action, handle string) string {
 	return fmt.Sprintf(`POST %s {"action":%q,"handle":%q}`, path, action, handle)
 }
 
-// heldNotice tells the sender of a held message what delivers it: many client libraries
-// never make the consent call.
+// heldNotice tells the sender of a held message how it gets delivered: many client libraries never
+// make the consent call.
 func heldNotice(path, from, to string) string {
 	return fmt.Sprintf("the message is held until %s consents: it sends %s, or writes to %s", to, consentCall(path, actionAccept, from), from)
 }
 
-// withRemedy adds to the refusal of a request for consent what the recipient can do.
+// withRemedy adds the recipient's options to the refusal of a request for consent.
 func withRemedy(err error, from, to string) error {
 	refused, ok := errors.AsType[*federation.RefusalError](err)
 	if !ok {
@@ -358,9 +356,8 @@ func withRemedy(err error, from, to string) error {
 	return &told
 }
 
-// fence marks a text that a stranger wrote, where it is put into one of ours: agents
-// read both, and must not take the one for the other. What would end the fence early
-// is written out, and what no reader sees is taken out, line by line.
+// fence marks a stranger's text inside one of ours: agents read both, and must not confuse them. It
+// escapes any text that would end the fence early, and removes invisible characters, line by line.
 //
 // spec: airc-v0.1.1 §12.3
 func fence(from, text string) string {

@@ -9,8 +9,8 @@ import (
 	"baton/bridge/bridgetest"
 )
 
-// What comes of each action of each actor in each state of the edge from planner to
-// scout: the answer, how that edge stands then, and the one back.
+// The result of each action of each actor in each state of the edge from planner to scout: the
+// answer, how that edge stands then, and the one back.
 //
 // spec: airc-v0.1.1 §9
 func TestConsentByStateActionAndActor(t *testing.T) {

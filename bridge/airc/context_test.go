@@ -147,7 +147,7 @@ func TestUploadsAreBounded(t *testing.T) {
 	}
 }
 
-// toldContext is as much of a message as says where its context is.
+// toldContext has the members of a message that locate its context.
 type toldContext struct {
 	Payload struct {
 		Type string

@@ -15,7 +15,7 @@ import (
 	"baton/translate/aircmsg"
 )
 
-// Effects implements [bridge.Recorder]: a message for each agent that is told of the step.
+// Effects implements [bridge.Recorder]: a message for each agent that receives the step.
 func (l *Link) Effects(ctx context.Context, d federation.Delivery) (effects []federation.Effect, topics []string, err error) {
 	messages, err := l.messages(ctx, d)
 	effects, topics = effectsOf(messages)
@@ -39,8 +39,8 @@ func effectsOf(messages []agents.Posting) (effects []federation.Effect, topics [
 	return effects, topics
 }
 
-// messages writes one message for each agent that is a recipient of the step and accepts
-// messages about it. No agent is told of receipts of the home.
+// messages writes one message for each agent that should receive the step and accepts messages
+// about it. Receipts of the home go to no agent.
 func (l *Link) messages(ctx context.Context, d federation.Delivery) ([]agents.Posting, error) {
 	if d.Entry.Event.Verb == federation.Confirm {
 		return nil, nil
@@ -68,14 +68,13 @@ func (l *Link) messages(ctx context.Context, d federation.Delivery) ([]agents.Po
 	return messages, nil
 }
 
-// Carries implements [bridge.Link]. Nothing waits for the agents: see [Link.Effects].
+// Carries implements [bridge.Link]. It carries nothing: see [Link.Effects].
 func (*Link) Carries(context.Context, federation.Event, federation.View) (bool, error) {
 	return false, nil
 }
 
-// Deliver implements [bridge.Link] for the rows that earlier versions of the program
-// kept in the feed of the registry. A message that an agent has already is not
-// filed again.
+// Deliver implements [bridge.Link] for rows that earlier versions of the program kept in the feed
+// of the registry. A message that an agent already has is not filed again.
 func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	messages, err := l.messages(ctx, d)
 	if err != nil {
@@ -108,13 +107,12 @@ func (l *Link) contactOf(ctx context.Context, did federation.DID, key []byte) (c
 	return contact{handle: wire.Handle(did), foreign: federation.Binding{DID: did, Key: key}}, nil
 }
 
-// tell writes the message about a step for one agent, as far as the agent consents:
-// nil if it does not want any.
+// tell writes the message about a step for one agent, subject to its consent: nil if it wants none.
 func (l *Link) tell(ctx context.Context, d federation.Delivery, author contact, to listener) (*agents.Posting, error) {
 	if reason, unverified := writeInstead(to.handle); unverified {
 		return nil, federation.Refuse(d.Entry.Event, federation.InvalidTarget, reason)
 	}
-	guarded := author.handle // whose consent the message waits for
+	guarded := author.handle // the message waits for consent to this handle
 	if author.handle == systemHandle && !to.loser {
 		offerer, err := l.contactOf(ctx, d.View.Offerer, nil)
 		if err != nil {
@@ -181,24 +179,23 @@ func (l *Link) tell(ctx context.Context, d federation.Delivery, author contact, 
 	return p, nil
 }
 
-// welcomes reports whether an agent takes the message of a step now. Its error is
-// that of admits.
+// welcomes reports whether an agent accepts the message of a step now. Its errors are those of
+// admits.
 func (l *Link) welcomes(ctx context.Context, d federation.Delivery, guarded string, author contact, to listener) (bool, error) {
-	if _, isRemote := wire.SplitAddress(to.handle); to.loser || isRemote { // its own registry asks it
+	if _, isRemote := wire.SplitAddress(to.handle); to.loser || isRemote { // its own registry asks for consent
 		return true, nil
 	}
 	admitted, err := l.admits(ctx, guarded, to.handle)
 	switch {
 	case err != nil, to.stranger:
 		return admitted, err
-	case author.agent == nil && to.is(d.View.Offerer): // it asked for the answer
+	case author.agent == nil && to.is(d.View.Offerer): // it requested the answer
 		return true, nil
 	}
 	return admitted || l.cfg.Offers == OffersDeliver, nil
 }
 
-// say writes what an agent is told of a step, and returns the context that it has in
-// that, which may be a reference by now.
+// say writes a message about a step, and returns its context, which may be a reference by now.
 func (l *Link) say(ctx context.Context, d federation.Delivery, to listener) (said aircmsg.Message, refersTo string, err error) {
 	caps, err := parseCapabilities(to.agent.Capabilities)
 	if err != nil {
@@ -222,8 +219,8 @@ func (l *Link) say(ctx context.Context, d federation.Delivery, to listener) (sai
 	return l.fit(ctx, step, out, caps.MaxPayloadSize)
 }
 
-// offerMessage returns the id of the message by which an agent knows the offer, "" without
-// one. An open offer has no recipient.
+// offerMessage returns the id of the message that brought the offer to an agent, "" for none. An
+// open offer has no recipient.
 func (l *Link) offerMessage(ctx context.Context, d federation.Delivery, to listener) (string, error) {
 	handle := to.handle
 	if d.View.Offeree == "" && to.is(d.View.Offerer) {
@@ -236,17 +233,16 @@ func (l *Link) offerMessage(ctx context.Context, d federation.Delivery, to liste
 	return m.ID, nil
 }
 
-// listener is an agent that hears of a step.
 type listener struct {
 	contact
 
-	stranger bool // it is shown an open offer that is not to it
-	loser    bool // it was shown one, and is told that it is over
+	stranger bool // it sees an open offer not addressed to it
+	loser    bool // it saw an open offer, and is told of its end
 }
 
-// listeners returns the agents that must have a step, each once: the parties that are agents
-// here, except the author, and the agents that were shown an open offer. A step that arrived
-// here reached the parties as the message that it came in. The view is that after the step.
+// listeners returns the agents that must receive a step, each once: the parties that are agents
+// here, except the author, and the agents that saw an open offer. A step that arrived here has
+// already reached the parties as the original message. The view is that after the step.
 func (l *Link) listeners(ctx context.Context, ev federation.Event, after federation.View) ([]listener, error) {
 	cameIn, open := ev.Arrival.Link == l.Name(), after.Offeree == ""
 	if cameIn && !open {
@@ -263,8 +259,7 @@ func (l *Link) listeners(ctx context.Context, ev federation.Event, after federat
 	return append(parties, others...), nil
 }
 
-// others returns the agents besides the parties that a step of an open offer is
-// told to.
+// others returns the agents besides the parties that receive a step of an open offer.
 func (l *Link) others(ctx context.Context, ev federation.Event, after federation.View, parties []listener) ([]listener, error) {
 	author, err := l.author(ctx, ev)
 	if err != nil {
@@ -282,11 +277,9 @@ func (l *Link) others(ctx context.Context, ev federation.Event, after federation
 	}), err
 }
 
-// parties returns the agents that take part in a handoff, besides the one that took
-// the step.
 func (l *Link) parties(ctx context.Context, ev federation.Event, after federation.View) ([]listener, error) {
 	if ev.Verb == federation.Offer {
-		after.Assignee = "" // its assignee now knows it as more than an offer
+		after.Assignee = "" // for its assignee it is now more than an offer
 	}
 	var parties []listener
 	for _, did := range after.Others(ev.Actor()) {
@@ -306,8 +299,8 @@ func (l *Link) parties(ctx context.Context, ev federation.Event, after federatio
 	return parties, nil
 }
 
-// strangers returns the agents that an open offer is shown to: the agents that have the
-// capabilities and let its author write to them.
+// strangers returns the agents that see an open offer: those with the capabilities that let its
+// author write to them.
 func (l *Link) strangers(ctx context.Context, author contact, caps []string) ([]listener, error) {
 	able, err := l.deps.Record.Capable(ctx, caps)
 	if err != nil {
@@ -326,7 +319,6 @@ func (l *Link) strangers(ctx context.Context, author contact, caps []string) ([]
 	return shown, nil
 }
 
-// losers returns the agents that were shown an open offer.
 func (l *Link) losers(ctx context.Context, id federation.HandoffID) ([]listener, error) {
 	handles, err := l.deps.Record.Shown(ctx, id)
 	if err != nil {

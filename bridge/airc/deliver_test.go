@@ -25,7 +25,7 @@ func TestAnOfferReachesAnAgentAsFarAsItConsents(t *testing.T) {
 	const knock = "system system:handshake_request"
 	for name, test := range map[string]struct {
 		offers string
-		before []string // what the agent did about the offerer after a first offer
+		before []string // the agent's actions about the offerer after a first offer
 		want   []string
 	}{
 		"nothing: it is held":                              {airc.OffersHold, nil, []string{knock}},

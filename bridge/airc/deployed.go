@@ -16,21 +16,19 @@ import (
 	"baton/federation/signing"
 )
 
-// Clients in use today call the paths below /api. They know a token and nothing else, and
-// each reads other members of the answers. The registry judges their messages like any
-// other, and signs for them.
+// Clients in use today call the paths below /api. They have only a token, and each reads other
+// members of the answers. The registry judges their messages like any other, and signs for them.
 
-// deployedRoot is where those paths begin.
 const deployedRoot = "/api"
 
-// deployedTokenLife is how long their tokens are good: they never ask for another
-// one, and keep theirs on disk.
+// deployedTokenLife is the lifetime of their tokens: they never refresh them, and keep them on
+// disk.
 const deployedTokenLife = 30 * 24 * time.Hour
 
 func deployed(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, deployedRoot+"/") }
 
-// mountDeployed registers the paths below /api. Several names of one thing come from
-// several generations of clients.
+// mountDeployed registers the paths below /api. Several generations of clients have several names
+// for one thing.
 func (l *Link) mountDeployed(mux *http.ServeMux) {
 	l.mount(mux, map[string]endpoint{
 		"POST /api/presence":           l.postDeployedPresence,
@@ -68,8 +66,8 @@ func (l *Link) mountDeployed(mux *http.ServeMux) {
 	})
 }
 
-// shownHandle returns how a handle is told to these clients: one of another registry
-// with an "@" before it, which is what survives all that they strip.
+// shownHandle returns a handle for these clients: one of another registry starts with an "@",
+// because that survives all their stripping.
 func shownHandle(handle string) string {
 	if strings.Contains(handle, "@") {
 		return "@" + handle
@@ -93,7 +91,6 @@ func (l *Link) getHealth(*call) (answer, error) {
 	}}, nil
 }
 
-// getDeployedGuide answers GET /api/register: it explains how to register.
 func (l *Link) getDeployedGuide(*call) (answer, error) {
 	endpoint, err := federation.JoinURL(l.deps.PublicURL, "/api/presence", nil)
 	if err != nil {
@@ -113,7 +110,7 @@ func (l *Link) getDeployedGuide(*call) (answer, error) {
 	}}, nil
 }
 
-// self returns the agent of a call, and refuses another name in the request.
+// self returns the agent of a call, and rejects another name in the request.
 func (c *call) self(named string) (agents.Agent, error) {
 	agent, err := c.caller()
 	if err != nil {
@@ -125,7 +122,6 @@ func (c *call) self(named string) (agents.Agent, error) {
 	return agent, nil
 }
 
-// authenticationRequired says a missing token in the words that clients look for.
 func authenticationRequired(err error) error {
 	if p, ok := err.(*wire.ProblemError); ok && p.Code == wire.CodeUnauthorized { //nolint:errorlint // as it came from the token
 		return wire.Refuse(wire.CodeUnauthorized, "Authentication required: "+p.Message)
@@ -133,9 +129,9 @@ func authenticationRequired(err error) error {
 	return err
 }
 
-// scheme is how a request below /api was signed. Each scheme proves at most that the sender
-// has the key: most cover no time, and the schemes of headers cover no sender. The token
-// identifies the sender.
+// scheme is the signature scheme of a request below /api. Each proves at most that the sender has
+// the key: most cover no time, and those in headers cover no sender. The token identifies the
+// sender.
 type scheme string
 
 const (
@@ -146,12 +142,12 @@ const (
 	schemeBad    scheme = "bad"    // under no key of the sender
 )
 
-// findScheme finds out how a body was signed with one of some keys.
+// findScheme detects the scheme of a body signed with one of some keys.
 func findScheme(body []byte, header http.Header, keys []ed25519.PublicKey) scheme {
 	var signed struct {
 		Signature string `json:"signature"`
 	}
-	_ = federation.DecodeJSON(body, &signed) // a value that is not a string counts as no signature
+	_ = federation.DecodeJSON(body, &signed) // any value but a string counts as no signature
 	fromHeader := header.Get("X-AIRC-Signature")
 	if signed.Signature == "" && fromHeader == "" {
 		return schemeNone
@@ -173,12 +169,12 @@ func findScheme(body []byte, header http.Header, keys []ed25519.PublicKey) schem
 	return schemeBad
 }
 
-// actionRequest asks for consent without a message; here a message does it.
+// actionRequest asks for consent without a message; here it sends a message.
 const actionRequest = "request"
 
-// postDeployedConsent answers POST /api/consent. The holder of the token acts, and the
-// other party is the one of handle, to and from that is not the holder: five generations of
-// clients name the two in five ways.
+// postDeployedConsent answers POST /api/consent. The holder of the token acts. The other party is
+// whichever of handle, to and from differs from the holder: five generations of clients name the
+// two in five ways.
 func (l *Link) postDeployedConsent(c *call) (answer, error) {
 	o, err := l.readObject(c)
 	if err != nil {
@@ -208,7 +204,7 @@ func (l *Link) postDeployedConsent(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if action != actionRequest { // a message makes one
+	if action != actionRequest { // a request sends a message instead
 		if err := l.peers.ShareDecision(c.Context(), action, edge, agent, time.Now()); err != nil {
 			return answer{}, err
 		}
@@ -219,8 +215,6 @@ func (l *Link) postDeployedConsent(c *call) (answer, error) {
 	}}, nil
 }
 
-// counterpart returns the handle of the other party in a request, "" if there
-// is none.
 func counterpart(o *wire.Object, caller string) string {
 	for _, name := range []string{"handle", "to", "from"} {
 		if handle := wire.PlainHandle(o.First(name)); handle != "" && handle != caller {
@@ -230,8 +224,8 @@ func counterpart(o *wire.Object, caller string) string {
 	return ""
 }
 
-// decideDeployed applies an action of an agent and returns the edge that it was about:
-// towards the agent, but for a request.
+// decideDeployed applies an action of an agent and returns its edge: towards the agent, except for
+// a request.
 func (l *Link) decideDeployed(
 	ctx context.Context, agent agents.Agent, other contact, action, message string, now time.Time,
 ) (agents.Consent, error) {
@@ -255,8 +249,8 @@ func (l *Link) decideDeployed(
 	return l.deps.Record.Consent(ctx, agent.Handle, other.handle)
 }
 
-// getDeployedConsent answers GET /api/consent: the state of an edge of the caller, or the
-// senders that wait for its decision.
+// getDeployedConsent answers GET /api/consent: the state of an edge of the caller, or the senders
+// awaiting its decision.
 func (l *Link) getDeployedConsent(c *call) (answer, error) {
 	query := c.URL.Query()
 	agent, err := c.self(query.Get("user"))
@@ -291,10 +285,9 @@ func (l *Link) getDeployedConsent(c *call) (answer, error) {
 	}}, nil
 }
 
-// maxRequestsShown is how many requests for consent one answer lists.
 const maxRequestsShown = 1000
 
-// getDeployedIdentity answers GET /api/identity/{handle} and what is below it.
+// getDeployedIdentity answers GET /api/identity/{handle} and the paths below it.
 func (l *Link) getDeployedIdentity(c *call) (answer, error) {
 	now := time.Now()
 	who, err := l.find(c.Context(), wire.PlainHandle(c.PathValue("handle")))
@@ -310,8 +303,8 @@ func (l *Link) getDeployedIdentity(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: said}, nil
 }
 
-// identifyDeployed returns the members of an identity that these clients read. The presence
-// is included where it is public.
+// identifyDeployed returns the members of an identity for these clients. The presence is included
+// if it is public.
 func (l *Link) identifyDeployed(who contact, now time.Time) wire.Members {
 	full := l.identify(who, now)
 	here := l.presences.of(who.handle, now)

@@ -58,7 +58,6 @@ func (l *Link) readKeyProof(c *call) (keyProof, error) {
 	return p, l.pace(p.agent, p.now)
 }
 
-// signedHandle returns the handle that a proof names, "" for none.
 func (p keyProof) signedHandle() string {
 	if p.signed == nil {
 		return ""

@@ -21,15 +21,14 @@ import (
 	"baton/translate/aircmsg"
 )
 
-// How much one answer holds. A conversation is read as a whole, by clients that skip
-// what is older than the newest they saw.
+// Maximum sizes of one answer. A conversation is read as a whole, by clients that skip messages
+// older than the newest they saw.
 const (
 	maxConversations = 500
 	conversationPage = 500
 )
 
-// assuranceToken says that the registry vouches for a message by the token that it
-// came with.
+// assuranceToken says that the registry vouches for a message by its access token.
 const assuranceToken = "token"
 
 // draft is a message below /api before the registry signs it.
@@ -39,7 +38,6 @@ type draft struct {
 	scheme                scheme
 }
 
-// parseDraft reads a message as any of the clients writes it.
 func parseDraft(o *wire.Object, body []byte, header http.Header, agent agents.Agent, now time.Time) (draft, error) {
 	d := draft{
 		id: o.First("id", "idempotency_key", "idempotencyKey", "client_id"), to: wire.PlainHandle(o.First("to", "handle")),
@@ -89,9 +87,9 @@ func checkApproved(digest, to, text string) error {
 	}
 }
 
-// readPayload takes the text of a message from its payload if it has no other, and
-// refuses a payload that neither it nor the message gives a type: kind is that of the
-// message. A payload with a text needs none, as the first clients write it.
+// readPayload takes the text of a message from its payload if it has no other. It rejects a payload
+// without a type if the message has none either (kind). A payload with a text needs none, as the
+// first clients write it.
 func (d *draft) readPayload(kind string) error {
 	if d.payload == nil {
 		return nil
@@ -110,8 +108,8 @@ func (d *draft) readPayload(kind string) error {
 	return nil
 }
 
-// postDeployedMessage answers POST /api/messages. The registry signs what it was
-// given with a token, and judges it as any other message.
+// postDeployedMessage answers POST /api/messages. The registry signs a message sent with a token,
+// and judges it as any other message.
 func (l *Link) postDeployedMessage(c *call) (answer, error) {
 	body, err := l.readBody(c)
 	if err != nil {
@@ -139,8 +137,8 @@ func (l *Link) postDeployedMessage(c *call) (answer, error) {
 	return l.postDraft(c.Context(), agent, m, now)
 }
 
-// repeated answers a message that its sender sent before under the same id: with a yes
-// if it says the same, because these clients take any no for a failure.
+// repeated answers a message already sent under the same id: with success if the contents match,
+// because these clients take any refusal for a failure.
 func (l *Link) repeated(ctx context.Context, from string, m draft, now time.Time) (answer, error) {
 	if m.id == "" {
 		return answer{}, nil
@@ -161,14 +159,12 @@ func (l *Link) repeated(ctx context.Context, from string, m draft, now time.Time
 	return answer{status: http.StatusOK, body: said}, nil
 }
 
-// sameJSON reports whether two texts have the same canonical form.
 func sameJSON(a, b json.RawMessage) bool {
 	first, errA := signing.JCS(wire.OrNull(a))
 	second, errB := signing.JCS(wire.OrNull(b))
 	return errA == nil && errB == nil && bytes.Equal(first, second)
 }
 
-// orNone returns a payload, which is no member of a message without one.
 func orNone(payload json.RawMessage) any {
 	if payload == nil {
 		return nil
@@ -176,7 +172,6 @@ func orNone(payload json.RawMessage) any {
 	return payload
 }
 
-// postDraft signs a message, judges it and files it.
 func (l *Link) postDraft(ctx context.Context, agent agents.Agent, m draft, now time.Time) (answer, error) {
 	if m.id == "" {
 		m.id = wire.NewMessageID("msg_")
@@ -203,8 +198,8 @@ func (l *Link) postDraft(ctx context.Context, agent agents.Agent, m draft, now t
 	return answer{status: status, body: said}, nil
 }
 
-// sealedDelivery returns the delivery of a message that this registry signed for its
-// sender, with the parties and the contents as they were read.
+// sealedDelivery returns the delivery of a message signed by this registry for its sender, with the
+// parsed parties and contents.
 func (l *Link) sealedDelivery(sender agents.Agent, sealed agents.Message, read envelope, now time.Time) *delivery {
 	key := l.deps.Keyring.Registry()
 	d := &delivery{sender: sender, received: now, key: agents.Key{ID: signing.RegistryKeyID(key.Public), Public: key.Public}, envelope: read}
@@ -212,18 +207,16 @@ func (l *Link) sealedDelivery(sender agents.Agent, sealed agents.Message, read e
 	return d
 }
 
-// dispatchCharged files a message, which counts in the rate of its sender whatever
-// becomes of it.
+// dispatchCharged files a message, which counts in the rate of its sender whatever the outcome.
 func (l *Link) dispatchCharged(ctx context.Context, d *delivery) (status int, done posted, err error) {
 	a, err := l.dispatch(ctx, d)
 	if !d.charged {
-		_ = l.charge(ctx, d) // it was refused for something else
+		_ = l.charge(ctx, d) // it was refused for another reason
 	}
 	done, _ = a.body.(posted) // the only answer of dispatch
 	return a.status, done, err
 }
 
-// describeSent is what the sender of a message is told.
 func (l *Link) describeSent(m agents.Message, step *filed) wire.Members {
 	said := wire.Members{
 		"success": true, "message": l.describeMessage(m, m.From, false), "messageId": m.ID, "id": m.ID,
@@ -235,7 +228,6 @@ func (l *Link) describeSent(m agents.Message, step *filed) wire.Members {
 	return said
 }
 
-// stored is what the lists of /api read of an envelope in the record.
 type stored struct {
 	KeyID     string          `json:"kid"`
 	Body      string          `json:"body"`
@@ -248,8 +240,8 @@ type stored struct {
 	updated bool // Payload shows a newer state of the handoff than the envelope
 }
 
-// readStored reads an envelope that was judged when it was filed. The payload of a message composed
-// here shows the current state of its handoff.
+// readStored reads a filed envelope. The payload of a message composed here shows the current state
+// of its handoff.
 func (*Link) readStored(m agents.Message) stored {
 	var s stored
 	_ = federation.DecodeJSON(m.Envelope, &s) // decoded before it was filed
@@ -266,7 +258,7 @@ func (*Link) readStored(m agents.Message) stored {
 	return s
 }
 
-// describeMessage returns a message as one of its two sides reads it.
+// describeMessage returns a message in the form for one of its two sides.
 func (l *Link) describeMessage(m agents.Message, reader string, read bool) wire.Members {
 	s := l.readStored(m)
 	direction := "received"
@@ -297,8 +289,7 @@ func (l *Link) describeMessage(m agents.Message, reader string, read bool) wire.
 // threadID names the conversation of two handles, the same for both.
 func threadID(a, b string) string { return min(a, b) + ":" + max(a, b) }
 
-// getDeployedMessages answers GET /api/messages: what is new for the caller, or the
-// conversation with another.
+// getDeployedMessages answers GET /api/messages: the caller's new messages, or a conversation.
 func (l *Link) getDeployedMessages(c *call) (answer, error) {
 	query := c.URL.Query()
 	agent, err := c.self(query.Get("user"))
@@ -323,11 +314,11 @@ func (l *Link) getDeployedMessages(c *call) (answer, error) {
 	return l.answerInbox(c.Context(), agent, messages)
 }
 
-// readNew returns the messages after a time, or the ones that the caller has not fetched
-// yet. Only a call with neither since nor looks counts them as fetched: a client that lists
-// its conversations looks again. The registry notes that before it answers: otherwise a bot
-// that polls again at once would answer some messages twice. A bot that lost the answer
-// still finds them in the conversation.
+// readNew returns the messages after a time, or those that the caller has not fetched yet. Only a
+// call with neither since nor looks counts them as fetched: a client that lists its conversations
+// reads them again. The registry records that before it answers: otherwise a bot that polls again
+// at once would answer some messages twice. A bot that lost the answer still finds them in the
+// conversation.
 func (l *Link) readNew(ctx context.Context, agent agents.Agent, since string, looks bool, limit int) ([]agents.Message, error) {
 	if since != "" && since != "0" {
 		seconds, err := strconv.ParseInt(since, 10, 64)
@@ -376,8 +367,8 @@ func (l *Link) describeConversation(conversation agents.Conversation, reader str
 	}
 }
 
-// readConversation answers with what the caller and another one wrote to each other,
-// which the caller has read by that.
+// readConversation answers with the conversation of the caller and another handle, and marks it as
+// read.
 func (l *Link) readConversation(ctx context.Context, agent agents.Agent, with string) (answer, error) {
 	peer, err := l.correspondent(ctx, l.unmangled(ctx, agent.Handle, with))
 	if err != nil {
@@ -403,8 +394,8 @@ func (l *Link) readConversation(ctx context.Context, agent agents.Agent, with st
 	}}, nil
 }
 
-// unmangled returns the handle of another registry that a client took the "@" out of,
-// if the reader knows such a one; any other handle stays as it is.
+// unmangled returns the handle of another registry from which a client dropped the "@", if the
+// reader knows such a handle. Any other handle is returned unchanged.
 func (l *Link) unmangled(ctx context.Context, reader, handle string) string {
 	if !strings.Contains(handle, ".") || strings.Contains(handle, "@") {
 		return handle
@@ -421,8 +412,7 @@ func (l *Link) unmangled(ctx context.Context, reader, handle string) string {
 	return handle
 }
 
-// getDeployedInbox answers GET /api/messages/inbox, of an older generation: the
-// only the conversations.
+// getDeployedInbox answers GET /api/messages/inbox, of an older generation: only the conversations.
 func (l *Link) getDeployedInbox(c *call) (answer, error) {
 	agent, err := c.self(c.URL.Query().Get("handle"))
 	if err != nil {

@@ -22,8 +22,8 @@ import (
 
 // reregister decides which callers may register a taken handle again.
 const (
-	// ReregisterProof asks for a token of the handle, a signature with its key, or the
-	// operator's credential.
+	// ReregisterProof requires a token of the handle, a signature with its key, or the operator's
+	// credential.
 	ReregisterProof = "proof"
 	// ReregisterKeyless gives the handle of an agent without a key to any caller.
 	ReregisterKeyless = "keyless"
@@ -38,7 +38,6 @@ const (
 	HeaderDeny = "deny"
 )
 
-// mintHeader carries the operator's credential.
 const mintHeader = "X-Agent-Mint"
 
 // arrival is a heartbeat or a registration below /api.
@@ -46,7 +45,7 @@ type arrival struct {
 	*wire.Object
 
 	body   []byte
-	handle string            // as named; may be empty in a heartbeat
+	handle string            // as given; may be empty in a heartbeat
 	public ed25519.PublicKey // nil if none was sent
 	// recovery is the key that may replace a lost one; nil for none.
 	recovery ed25519.PublicKey
@@ -63,8 +62,8 @@ func (l *Link) registersByHeader(c *call, a arrival, handle string, keys []ed255
 		(signer == "" || wire.PlainHandle(signer) == handle) && findScheme(a.body, c.Header, keys) == schemeHeader
 }
 
-// postDeployedPresence answers the requests that register an agent and its heartbeats:
-// clients in use send the same request for both.
+// postDeployedPresence answers registrations and heartbeats: clients in use send the same request
+// for both.
 func (l *Link) postDeployedPresence(c *call) (answer, error) {
 	body, err := l.readBody(c)
 	if err != nil {
@@ -152,8 +151,8 @@ func (l *Link) prolong(ctx context.Context, s federation.Session, now time.Time)
 	return s, err
 }
 
-// enrol registers a new agent, with the key that it names or without one. What it
-// shows is public: there is no place below /api where it could say so.
+// enrol registers a new agent, with its given key or without one. Its presence is public: it cannot
+// set a visibility below /api.
 func (l *Link) enrol(c *call, a arrival) (answer, error) {
 	if err := l.checkFree(c.Context(), a.handle); err != nil {
 		return answer{}, err
@@ -188,13 +187,12 @@ func (l *Link) enrol(c *call, a arrival) (answer, error) {
 	return l.welcome(c.Context(), agent, a, session, true)
 }
 
-// namedKey returns a key that a request named without a proof: it signs for its handle and
-// has no DID.
+// namedKey returns a key given in a request without a proof: it signs for its handle and has no
+// DID.
 func namedKey(public ed25519.PublicKey, now time.Time) agents.Key {
 	return agents.Key{ID: signing.AgentKeyID(public), Public: public, Created: now}
 }
 
-// minted reports whether a request carries the operator's credential.
 func (l *Link) minted(r *http.Request) bool {
 	given := r.Header.Get(mintHeader)
 	return l.mint != "" && subtle.ConstantTimeCompare([]byte(given), []byte(l.mint)) == 1
@@ -244,7 +242,7 @@ func (l *Link) welcome(ctx context.Context, agent agents.Agent, a arrival, sessi
 	}
 	before := l.presences.of(agent.Handle, a.now)
 	if who.context == "" {
-		who.context = before.context // a heartbeat does not say it again
+		who.context = before.context // a heartbeat need not repeat it
 	}
 	switch human, said := a.isHuman(); {
 	case said:
@@ -294,7 +292,6 @@ func (a arrival) isHuman() (human, said bool) {
 // humanMetadata is the metadata of a participant that registered below /api as a person.
 const humanMetadata = `{"isAgent":false}`
 
-// isHuman reports whether a participant registered as a person.
 func isHuman(agent agents.Agent) bool {
 	var said struct {
 		IsAgent *bool `json:"isAgent"`
@@ -303,7 +300,6 @@ func isHuman(agent agents.Agent) bool {
 	return said.IsAgent != nil && !*said.IsAgent
 }
 
-// kind is the name of a participant's kind in the lists of /api.
 func kind(human bool) string {
 	if human {
 		return "human"
@@ -311,10 +307,9 @@ func kind(human bool) string {
 	return "agent"
 }
 
-// describePresent returns an agent that is here as the lists of /api do.
 func (l *Link) describePresent(who present, v viewer, now time.Time) wire.Members {
 	seen := who.describe(v)
-	standing := "active" // the word that clients look for
+	standing := "active" // the value that clients expect
 	switch who.status {
 	case statusAway:
 		standing = "away"
@@ -330,7 +325,6 @@ func (l *Link) describePresent(who present, v viewer, now time.Time) wire.Member
 	}
 }
 
-// ago tells how long something is past, as people say it.
 func ago(d time.Duration) string {
 	if d < time.Minute {
 		return fmt.Sprintf("%ds", int(d.Seconds()))
@@ -338,8 +332,8 @@ func ago(d time.Duration) string {
 	return fmt.Sprintf("%dm", int(d.Minutes()))
 }
 
-// presentTo returns the agents that a caller may see, after the registry itself, which is
-// always there.
+// presentTo returns the agents that a caller may see, after the registry itself, which is always
+// present.
 func (l *Link) presentTo(c *call, now time.Time) ([]present, viewer, error) {
 	v := viewer{}
 	if c.denied == nil {
@@ -355,8 +349,8 @@ func (l *Link) presentTo(c *call, now time.Time) ([]present, viewer, error) {
 	return append([]present{itself}, l.presences.list(now, v.seesPresence)...), v, nil
 }
 
-// getDeployedPresence answers GET /api/presence without a token: the agents that are
-// present, or one of them.
+// getDeployedPresence answers GET /api/presence without a token: all present agents, or one of
+// them.
 func (l *Link) getDeployedPresence(c *call) (answer, error) {
 	now := time.Now()
 	here, v, err := l.presentTo(c, now)
@@ -391,7 +385,7 @@ func (l *Link) getDeployedPresence(c *call) (answer, error) {
 	}}, nil
 }
 
-// getDeployedAgents answers GET /api/agents: the agents that are present, by capability.
+// getDeployedAgents answers GET /api/agents: the present agents, by capability.
 func (l *Link) getDeployedAgents(c *call) (answer, error) {
 	now := time.Now()
 	here, v, err := l.presentTo(c, now)

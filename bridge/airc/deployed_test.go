@@ -60,7 +60,7 @@ func (c *client) call(t *testing.T, method, path string, body any, headers ...st
 	return recorder.Code, answer
 }
 
-// newcomer registers a client; body holds what it says besides.
+// newcomer registers a client; body holds other members.
 func (w *world) newcomer(t *testing.T, name string, body map[string]any, headers ...string) *client {
 	t.Helper()
 	c := &client{world: w, name: name}

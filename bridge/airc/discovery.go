@@ -21,8 +21,8 @@ import (
 	"baton/federation/signing"
 )
 
-// getFederationIdentity answers GET /federation/identity: an agent of this registry, or of
-// another one, as that registry tells of it.
+// getFederationIdentity answers GET /federation/identity: an agent of this registry, or of another
+// one, as described by that registry.
 func (l *Link) getFederationIdentity(c *call) (answer, error) {
 	if l.cfg.Federation == peers.FederationOff {
 		return answer{}, peers.ErrBlocked()
@@ -50,8 +50,8 @@ func (l *Link) getFederationIdentity(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: wire.Members{"success": true, "registry": registry, "identity": who}}, nil
 }
 
-// getFederationPresence answers GET /federation/presence: the agents that anyone may see,
-// here or at another registry, or with a handle the presence of that agent elsewhere.
+// getFederationPresence answers GET /federation/presence: the publicly visible agents, here or at
+// another registry, or with a handle the presence of that agent elsewhere.
 func (l *Link) getFederationPresence(c *call) (answer, error) {
 	if l.cfg.Federation == peers.FederationOff {
 		return answer{}, peers.ErrBlocked()
@@ -81,9 +81,9 @@ func (l *Link) getFederationPresence(c *call) (answer, error) {
 
 var _ bridge.Introducer = (*Link)(nil)
 
-// Introduce implements [bridge.Introducer] for HANDLE@DOMAIN, where an operator named the registry
-// of the domain. An agent that is new here is filed after its registry says that it knows it. An
-// unverified sender is filed if a message of it is held.
+// Introduce implements [bridge.Introducer] for HANDLE@DOMAIN, if an operator named the registry of
+// the domain. A new agent is filed once its registry confirms it. An unverified sender is filed if
+// a message of it is held.
 func (l *Link) Introduce(ctx context.Context, address string) (federation.DID, error) {
 	if strings.HasPrefix(address, agents.Unverified) {
 		agent, err := l.deps.Record.Agent(ctx, address)
@@ -137,7 +137,6 @@ func introduction(of wire.Address, err error) error {
 	return &federation.UnavailableError{What: "registry " + of.Domain, Err: err}
 }
 
-// mountFederation registers the paths of other registries.
 func (l *Link) mountFederation(mux *http.ServeMux) {
 	l.mount(mux, map[string]endpoint{
 		"GET /.well-known/airc":        l.getWellKnown,
@@ -150,8 +149,8 @@ func (l *Link) mountFederation(mux *http.ServeMux) {
 	})
 }
 
-// getWellKnown answers GET /.well-known/airc: what other registries and clients look
-// for, each in its own place.
+// getWellKnown answers GET /.well-known/airc with the members that other registries and clients
+// expect, each in its own place.
 func (l *Link) getWellKnown(*call) (answer, error) {
 	allowed, blocked := []string{}, []string{}
 	for _, peer := range l.cfg.Peers {
@@ -195,9 +194,8 @@ func (l *Link) getWellKnown(*call) (answer, error) {
 	}}, nil
 }
 
-// getRegistry answers GET /.well-known/airc/registry.json: the key that signs
-// what this registry itself writes and, after a rotation, those whose signatures are
-// good beside it.
+// getRegistry answers GET /.well-known/airc/registry.json: the key that signs this registry's own
+// messages and, after a rotation, the keys still valid beside it.
 //
 // spec: airc-v0.1.1 §9.3
 func (l *Link) getRegistry(*call) (answer, error) {
@@ -215,8 +213,8 @@ func (l *Link) getRegistry(*call) (answer, error) {
 	return answer{status: http.StatusOK, body: body}, nil
 }
 
-// registryKey returns a key as agents and other registries read it. One that was
-// rotated away is in transition until its overlap ends.
+// registryKey returns a key for agents and other registries. A retired key is in transition until
+// its overlap ends.
 //
 // spec: airc-v0.1.1 §5.3
 func registryKey(key federation.OwnKey) wire.Key {
@@ -232,8 +230,8 @@ func registryKey(key federation.OwnKey) wire.Key {
 	return shown
 }
 
-// getAgentDocument answers GET /airc/{registry}/{handle}/did.json: the document of the
-// did:web that an agent has beside the did:key which the gateway keeps for it.
+// getAgentDocument answers GET /airc/{registry}/{handle}/did.json: the document of an agent's
+// did:web, beside its did:key kept by the gateway.
 //
 // spec: did:web "Read"
 func (l *Link) getAgentDocument(c *call) (answer, error) {

@@ -17,7 +17,7 @@ import (
 	"baton/bridge/bridgetest"
 )
 
-// scripted is a registry that gives fixed answers, and notes what it is asked.
+// scripted is a registry that gives fixed answers, and records its requests.
 type scripted struct {
 	mu      sync.Mutex
 	answers map[string]string // by path and query
@@ -38,7 +38,7 @@ func (s *scripted) RoundTrip(r *http.Request) (*http.Response, error) {
 	return recorder.Result(), nil
 }
 
-// requests returns what the registry was asked so far, without its well-known document.
+// requests returns the requests so far, except for the well-known document.
 func (s *scripted) requests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

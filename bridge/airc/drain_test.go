@@ -23,7 +23,7 @@ import (
 //	go test ./bridge/airc -run Drains -v -drained=10000
 var drained = flag.Int("drained", 300, "messages that wait for a returning registry")
 
-// busyRegistry takes so many messages a minute, says so, and turns away what is more.
+// busyRegistry takes so many messages a minute, says so, and rejects the rest.
 type busyRegistry struct {
 	perMinute int
 	bucket    *rate.Limiter

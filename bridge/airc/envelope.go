@@ -13,32 +13,29 @@ import (
 	"baton/federation/signing"
 )
 
-// envelopeVersion is the "v" of every message.
 const envelopeVersion = "0.1"
 
 // systemHandle is the handle under which the registry itself writes.
 const systemHandle = "system"
 
-// anyoneHandle is the recipient of an open offer.
 const anyoneHandle = "anyone"
 
-// envelope is one signed message as it came.
+// envelope is one signed message as received.
 //
 // spec: airc-v0.1.1 §7
 type envelope struct {
 	id, kid, aud, from, to string
-	replyTo                string // the message that it answers; "" for none
+	replyTo                string // id of the answered message; "" for none
 	nonce                  string // of Appendix B, which has no kid and no aud
 	timestamp              time.Time
 	body                   string
 	payload                json.RawMessage // nil if there is none
 	signature              string
-	raw                    []byte // the whole of it, untouched
+	raw                    []byte // the whole message, unchanged
 }
 
-// parseEnvelope reads a message strictly, but for members that it does not know:
-// those are signed, and ignored. In the form of Appendix B, where that is taken, a
-// nonce is there instead of kid and aud.
+// parseEnvelope parses a message strictly, except for unknown members: those are signed, and
+// ignored. In the form of Appendix B, if that is accepted, a nonce replaces kid and aud.
 //
 // spec: airc-v0.1.1 §7.2
 func parseEnvelope(text []byte, appendixB bool) (envelope, error) {
@@ -107,17 +104,17 @@ type outgoing struct {
 	Payload   any    `json:"payload,omitempty"`
 
 	Evidence *proofOfText `json:"evidence,omitempty"` // of text from another network
-	ReplyTo  string       `json:"reply_to,omitempty"` // the id of the message that it answers
+	ReplyTo  string       `json:"reply_to,omitempty"` // id of the answered message
 
-	// Of messages that came with a token and without a signature of their sender.
+	// Of messages sent with a token and without a signature of their sender.
 
-	Assurance string  `json:"assurance,omitempty"` // what the registry vouches for them by
-	Scheme    scheme  `json:"sig,omitempty"`       // how the request was signed, for the record
+	Assurance string  `json:"assurance,omitempty"` // the registry's reason to vouch for them
+	Scheme    scheme  `json:"sig,omitempty"`       // signature scheme of the request, for the record
 	Origin    *origin `json:"origin,omitempty"`    // of a message from another registry
 }
 
-// seal fills in the members of a message that are the same for all, and an id if it has
-// none, and signs it with the registry key.
+// seal fills in the members common to all messages, and an id if it has none, and signs it with the
+// registry key.
 //
 // spec: airc-v0.1.1 §9.3
 func (l *Link) seal(ctx context.Context, m outgoing, now time.Time) (agents.Message, error) {

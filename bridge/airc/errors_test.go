@@ -10,7 +10,7 @@ import (
 	"baton/bridge/bridgetest"
 )
 
-// reply is what a client reads.
+// reply is a client's view of an answer.
 type reply struct {
 	status int
 	answer map[string]any

@@ -21,9 +21,9 @@ import (
 	"baton/translate/aircmsg"
 )
 
-// getEvidence answers GET /evidence/{sha256}. What it serves never changes. Evidence of a
-// private handoff needs the capability in its address, or a token of a party; without
-// either it is not found, as evidence that is not there.
+// getEvidence answers GET /evidence/{sha256}. Its content never changes. Evidence of a private
+// handoff needs the capability in its address, or a token of a party; without either the answer is
+// the same as for missing evidence.
 func (l *Link) getEvidence(c *call) (answer, error) {
 	var digest [sha256.Size]byte
 	name := c.PathValue("sha256")
@@ -74,8 +74,8 @@ type uploaded struct {
 	ExpiresAt int64  `json:"expiresAt"`
 }
 
-// postBlob answers POST /blob: the body is kept as it is, for the steps that will refer
-// to it. It counts in its agent's rate as a message does.
+// postBlob answers POST /blob: it stores the body unchanged, for later steps to refer to. It counts
+// in its agent's rate as a message does.
 func (l *Link) postBlob(c *call) (answer, error) {
 	agent, err := c.caller()
 	if err != nil {
@@ -92,7 +92,7 @@ func (l *Link) postBlob(c *call) (answer, error) {
 	blob, err := l.deps.Evidence.Store(c.Context(), agent.DID, content)
 	switch {
 	case errors.Is(err, federation.ErrBlobTooLarge):
-		_, _ = io.CopyN(io.Discard, c.Body, drainBytes) // the answer is the same however much there was
+		_, _ = io.CopyN(io.Discard, c.Body, drainBytes) // the answer is the same for any size
 		return answer{}, &wire.ProblemError{Code: wire.CodePayloadTooLarge, Unreadable: "size", Message: fmt.Sprintf("a context is at most %d bytes", limit)}
 	case errors.Is(err, federation.ErrBlobQuota):
 		return answer{}, &wire.ProblemError{Code: wire.CodeRateLimited, Message: "too much is stored for this agent", RetryAfter: wire.FullRetry}
@@ -104,11 +104,10 @@ func (l *Link) postBlob(c *call) (answer, error) {
 	}}, nil
 }
 
-// fit writes a step so that its payload is at most as large as its recipient takes: as
-// it is, else with the context as a reference, else with evidence in the place of the
-// proof as well. A context that no payload can hold as it is becomes a reference too.
-// It returns the context that the message has in the end. A limit of zero is none; a
-// step that is larger even so is told all the same.
+// fit writes a step so that its payload is within the recipient's limit: unchanged, else with the
+// context as a reference, else also with evidence in place of the proof. A context that no payload
+// can hold becomes a reference too. It returns the final context of the message. A limit of zero is
+// none; a step that still exceeds the limit is sent anyway.
 //
 // spec: airc-shapes "A step as payload"
 func (l *Link) fit(ctx context.Context, step translate.Step, out aircmsg.Out, limit int) (aircmsg.Message, string, error) {
@@ -144,7 +143,7 @@ func (l *Link) fit(ctx context.Context, step translate.Step, out aircmsg.Out, li
 // handoff moves on before the agent reads it.
 const stateRoom = 47
 
-// within reports whether a payload is at most so large, whenever it is read. A payload without a
+// within reports whether a payload is within a limit, whenever it is read. A payload without a
 // canonical form passes: signing it returns the error.
 func within(said aircmsg.Message, limit int) bool {
 	if limit <= 0 {
@@ -158,8 +157,8 @@ func within(said aircmsg.Message, limit int) bool {
 	return err != nil || len(canonical)+stateRoom <= limit
 }
 
-// evidenceOf returns where the original of a step is: that of a vouched one, or else
-// what was signed, which is on disk before this returns.
+// evidenceOf returns the location of a step's original: of the evidence of a vouched step, else of
+// the signed step, which is on disk before this returns.
 func (l *Link) evidenceOf(ctx context.Context, ev federation.Event) (*aircmsg.Evidence, error) {
 	if ev.Evidence == nil {
 		original, err := l.deps.EvidenceOf(ctx, signing.OriginalOf(ev.Signature, ev.Arrival), ev.Venue)

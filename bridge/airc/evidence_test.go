@@ -10,7 +10,7 @@ import (
 	"baton/federation"
 )
 
-// The digest of evidence is in public tags and in exports; what it names is not for all.
+// The digest of evidence is in public tags and in exports; the evidence is not public.
 func TestEvidenceOfAPrivateHandoffIsForItsParties(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *airc.Config, _ *airc.Deps) { c.Offers = airc.OffersDeliver })

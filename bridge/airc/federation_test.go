@@ -237,7 +237,7 @@ func TestWhatIsSentWhileARegistryIsAwayArrivesOnceAndInOrder(t *testing.T) {
 	})
 }
 
-// The registry of the other side is one that is deployed, with all that it does.
+// The other registry behaves as a deployed one.
 func TestNothingIsLostOrDoubledAtADeployedRegistry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -378,7 +378,7 @@ func TestWhatARelayMayDoByItsAssurance(t *testing.T) {
 		name, mode, unsigned string
 		signed               bool
 		assurance            string
-		offer, accept        string // what becomes of each
+		offer, accept        string // outcome of each
 	}{
 		{"signed", "", "", true, "registry", "offered", "assigned"},
 		{"not signed, of one that is trusted", "", "allow", false, "vouched", "offered", "assigned"},

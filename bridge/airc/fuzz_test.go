@@ -26,7 +26,7 @@ func FuzzMessage(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	for _, payload := range translatetest.Payloads(f, "../../translate/aircmsg/testdata/decode") { // each shape that is in use
+	for _, payload := range translatetest.Payloads(f, "../../translate/aircmsg/testdata/decode") { // each shape in use
 		f.Add(fmt.Appendf(nil, `{"to":"amy_1","origin_registry":"a.test","from":"x_1","body":"x","payload":%s}`, payload))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -20,7 +20,7 @@ import (
 // contact is the owner of a handle: an agent, a DID of another network that signed a step,
 // or a role, which has no DID.
 type contact struct {
-	handle  string             // the one that threads and consent are kept under
+	handle  string             // for threads and consent
 	agent   *agents.Agent      // nil for a DID of another network
 	foreign federation.Binding // zero for an agent
 	place   federation.Place   // of a user named by its nick on a link
@@ -78,8 +78,8 @@ func (l *Link) find(ctx context.Context, handle string) (contact, error) {
 	return contact{handle: handle, agent: &agent}, nil
 }
 
-// findNamed returns the contact of a declared name, which may not have signed a step yet. Its error is as
-// for find.
+// findNamed returns the contact of a declared name, which may not have signed a step yet. It returns the
+// same errors as find.
 func (l *Link) findNamed(ctx context.Context, name string) (contact, error) {
 	did, err := l.deps.Record.NameHolder(ctx, name, time.Now())
 	if err != nil {
@@ -92,7 +92,8 @@ func (l *Link) findNamed(ctx context.Context, name string) (contact, error) {
 	return c, err
 }
 
-// findUser returns the contact of NICK@LINK, a user of a chat network. Its error is as for find.
+// findUser returns the contact of NICK@LINK, a user of a chat network. It returns the same errors
+// as find.
 func (l *Link) findUser(ctx context.Context, address string) (contact, error) {
 	if l.deps.Messages == nil {
 		return contact{}, federation.ErrNotFound
@@ -108,13 +109,13 @@ func (l *Link) findUser(ctx context.Context, address string) (contact, error) {
 	return c, err
 }
 
-// findRemote returns the contact of an address. An agent of another registry that messages
-// are exchanged with may be unknown here: then it is not in the record, and only its own
-// registry knows whether it exists.
+// findRemote returns the contact of an address. An agent of another registry with an exchange of
+// messages may be unknown here: then it is not in the record, and only its own registry knows
+// whether it exists.
 func (l *Link) findRemote(ctx context.Context, text string) (contact, error) {
 	if unverified, ok := strings.CutPrefix(strings.TrimPrefix(text, "@"), agents.Unverified); ok {
 		if address, ok := wire.ParseAddress(unverified); ok {
-			return contact{handle: agents.Unverified + address.String()}, nil // decided about, and never written to
+			return contact{handle: agents.Unverified + address.String()}, nil // only for decisions, never written to
 		}
 	}
 	address, ok := wire.ParseAddress(text)
@@ -136,7 +137,6 @@ func (l *Link) findRemote(ctx context.Context, text string) (contact, error) {
 	return contact{handle: agent.Handle, agent: &agent}, nil
 }
 
-// met reports whether a contact is one that the record knows.
 func (c contact) met() bool { return c.agent == nil || !c.agent.Registered.IsZero() }
 
 // findDID returns the contact of a DID, or of its owner if the gateway keeps that key. It returns
@@ -160,7 +160,7 @@ func (l *Link) findDID(ctx context.Context, did federation.DID) (contact, error)
 	return contact{handle: wire.Handle(did), foreign: b}, nil
 }
 
-// known returns a contact like find, or the refusal that its sender is told.
+// known returns a contact like find, or the refusal for its sender.
 func known(c contact, err error) (contact, error) {
 	if errors.Is(err, federation.ErrNotFound) {
 		return contact{}, wire.Refuse(wire.CodeIdentityNotFound, "no agent here has this handle")
@@ -175,13 +175,13 @@ type identityAnswer struct {
 	DID          federation.DID   `json:"did"`
 	AlsoKnownAs  []federation.DID `json:"alsoKnownAs"`
 	Keys         []wire.Key       `json:"keys"`
-	PublicKey    *string          `json:"publicKey"`    // for clients that know of one; null where none is good
+	PublicKey    *string          `json:"publicKey"`    // for clients that support one; null if none is valid
 	RegisteredAt *int64           `json:"registeredAt"` // null for a DID of another network
 	Capabilities json.RawMessage  `json:"capabilities"`
 	Metadata     json.RawMessage  `json:"metadata"`
 }
 
-// getIdentity answers GET /identity/{handle}, where the handle may be a DID.
+// getIdentity answers GET /identity/{handle}. The handle may be a DID.
 //
 // spec: airc-v0.1.1 §5.3
 func (l *Link) getIdentity(c *call) (answer, error) {
@@ -236,7 +236,7 @@ func (l *Link) identify(c contact, now time.Time) identityAnswer {
 	return id
 }
 
-// describeKey returns a key as others see it at a time.
+// describeKey returns a key in its public form at a time.
 func describeKey(key agents.Key, now time.Time) wire.Key {
 	return wire.Key{
 		ID: key.ID, Public: base64.RawURLEncoding.EncodeToString(key.Public), Status: key.Status(now),

@@ -19,23 +19,22 @@ import (
 	"baton/federation/fault"
 )
 
-// How many messages one answer holds.
+// Page sizes of an answer.
 const (
 	defaultPage = 50
 	maxPage     = 100
 )
 
-// recheck is when a waiting request looks by itself: a wake-up may have been lost.
+// recheck is how often a waiting request checks by itself: a wake-up may have been lost.
 const recheck = time.Second
 
-// page is some messages, and whether there are more.
 type page struct {
 	messages []agents.Message
 	more     bool
 }
 
-// getInbox answers GET /messages/inbox. Reading changes nothing there; what was
-// handed out does not wait for its agent any more.
+// getInbox answers GET /messages/inbox. Reading does not change the inbox, but messages handed out
+// no longer wait for their agent.
 //
 // spec: airc-v0.1.1 §7.4
 func (l *Link) getInbox(c *call) (answer, error) {
@@ -79,7 +78,7 @@ func (l *Link) await(ctx context.Context, handle string, wait time.Duration, rea
 	if wait == 0 {
 		return read()
 	}
-	wake, stop := l.deps.Wakes.Subscribe(bridge.InboxTopic(handle)) // before the first look, so that nothing falls between
+	wake, stop := l.deps.Wakes.Subscribe(bridge.InboxTopic(handle)) // before the first read, so that no wake-up is missed
 	defer stop()
 	end, again := time.NewTimer(wait), time.NewTicker(recheck)
 	defer end.Stop()
@@ -102,8 +101,7 @@ func (l *Link) await(ctx context.Context, handle string, wait time.Duration, rea
 	}
 }
 
-// shown notes that some messages do not wait for their agent any more, and the steps
-// in them under none of its DIDs.
+// shown marks messages as handed out to their agent, and the steps in them for each of its DIDs.
 func (l *Link) shown(agent agents.Agent, p page) func(context.Context) error {
 	var events []federation.EventID
 	for _, m := range p.messages {
@@ -117,8 +115,8 @@ func (l *Link) shown(agent agents.Agent, p page) func(context.Context) error {
 	newest := p.messages[len(p.messages)-1].Cursor
 	return func(ctx context.Context) error {
 		now := time.Now()
-		var notes errgroup.Group // side by side, so that they share a commit: the next request of the agent waits for them
-		if newest != "" {        // a thread is no inbox, and has none
+		var notes errgroup.Group // concurrent, so that they share a commit: the next request of the agent waits for them
+		if newest != "" {        // a thread is no inbox, and has no cursor
 			notes.Go(fault.Func(func() error { return l.deps.Record.Show(ctx, agent.Handle, newest) }))
 		}
 		notes.Go(fault.Func(func() error { return l.deps.Record.HandOut(ctx, agent.Handle, events, now) }))
@@ -152,8 +150,8 @@ func (l *Link) list(ctx context.Context, p page, members []byte) (raw, error) {
 	return b.Bytes(), nil
 }
 
-// delivered returns a message as its agent reads it: with its seq, which is unsigned, before the
-// signed members.
+// delivered returns a message in the form for its agent: with its seq, which is unsigned, before
+// the signed members.
 func (l *Link) delivered(ctx context.Context, m agents.Message) ([]byte, error) {
 	envelope, err := l.current(ctx, m)
 	if err != nil {
@@ -174,7 +172,7 @@ func pageSize(text string) (int, error) {
 	return min(n, maxPage), nil
 }
 
-// patience returns how long a client waits, in whole seconds as it is sent.
+// patience parses how long a client waits, in whole seconds.
 func (l *Link) patience(text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
@@ -186,8 +184,8 @@ func (l *Link) patience(text string) (time.Duration, error) {
 	return min(time.Duration(seconds)*time.Second, l.deps.HTTP.MaxWait), nil
 }
 
-// getThread answers GET /messages/thread/{handle}: what the caller and another
-// wrote to each other.
+// getThread answers GET /messages/thread/{handle}: the conversation of the caller and another
+// handle.
 //
 // spec: airc-v0.1.1 §7.4
 func (l *Link) getThread(c *call) (answer, error) {
@@ -219,8 +217,7 @@ func (l *Link) getThread(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: text, after: l.shown(agent, p)}, err
 }
 
-// correspondent returns the handle that a thread is kept under. Roles have threads
-// too.
+// correspondent returns the handle of a thread. Roles have threads too.
 func (l *Link) correspondent(ctx context.Context, handle string) (string, error) {
 	if handle == systemHandle || handle == anyoneHandle {
 		return handle, nil
@@ -229,8 +226,8 @@ func (l *Link) correspondent(ctx context.Context, handle string) (string, error)
 	return who.handle, err
 }
 
-// postAck answers POST /messages/{id}/ack: the caller has read a message. Its sender
-// is not told.
+// postAck answers POST /messages/{id}/ack: the caller has read a message. Its sender is not
+// notified.
 //
 // spec: airc-v0.1.1 §7.4
 func (l *Link) postAck(c *call) (answer, error) {
@@ -239,15 +236,13 @@ func (l *Link) postAck(c *call) (answer, error) {
 	})
 }
 
-// deleteMessage answers DELETE /messages/{id}: the caller keeps a message no longer,
-// its sender does.
+// deleteMessage answers DELETE /messages/{id}: it deletes the caller's copy, not the sender's.
 //
 // spec: airc-v0.1.1 §7.4
 func (l *Link) deleteMessage(c *call) (answer, error) {
 	return l.settle(c, "deleted", l.deps.Record.Delete)
 }
 
-// settle changes the state of one message that its caller was delivered.
 func (l *Link) settle(c *call, status string, change func(ctx context.Context, handle, id string) error) (answer, error) {
 	agent, err := c.caller()
 	if err != nil {
@@ -267,18 +262,18 @@ func (l *Link) settle(c *call, status string, change func(ctx context.Context, h
 	}{id, status}}, nil
 }
 
-// The part of the counted room granted at once: messages up to that need no
-// other count. Counting looks at all that waits for an agent, so that without this the
-// hundredth message of a minute would cost a hundred times as much as the first.
+// The part of the free quota granted at once: messages up to that need no other count. Counting
+// reads all waiting messages of an agent, so without this the hundredth message of a minute would
+// cost a hundred times as much as the first.
 const (
-	grantedPart = 8               // one part in so many: what others file meanwhile may exceed the limit by no more
-	grantedFor  = 5 * time.Second // after which the limits and what waits may be others
+	grantedPart = 8               // divisor: others' messages meanwhile may exceed the limit by no more than this part
+	grantedFor  = 5 * time.Second // after which the limits and the inbox may have changed
 )
 
-// maxGrants bounds the grants that are remembered, about 150 bytes each.
+// maxGrants bounds the remembered grants, about 150 bytes each.
 const maxGrants = 1 << 14
 
-// grant is room that surely is there: for one agent, or for what one sender writes to it.
+// grant is guaranteed free quota: of one agent, or of one sender to it.
 type grant struct {
 	federation.Free
 
@@ -298,8 +293,8 @@ func newGrants() grants {
 	return g
 }
 
-// use takes one message of a size from what was granted to its recipient and its sender,
-// and reports whether there was as much.
+// use takes one message of a size from the grants of its recipient and its sender, and reports
+// whether both had enough.
 func (g grants) use(to, from string, size int64, now time.Time) bool {
 	left := <-g.left
 	defer func() { g.left <- left }()
@@ -316,7 +311,6 @@ func (g grants) use(to, from string, size int64, now time.Time) bool {
 	return true
 }
 
-// give grants a part of the counted room.
 func (g grants) give(to, from string, whole, share federation.Free, now time.Time) {
 	left := <-g.left
 	defer func() { g.left <- left }()
@@ -328,8 +322,8 @@ func (g grants) give(to, from string, whole, share federation.Free, now time.Tim
 	}
 }
 
-// checkRoom refuses a plain message if the inbox of its recipient is full, or the share
-// of its sender in that. Held messages, messages not handed out yet and steps count.
+// checkRoom rejects a plain message if the inbox of its recipient is full, or its sender's share of
+// it. Held messages, messages not handed out yet and steps count.
 //
 // spec: airc-v0.1.1 §11.5
 func (l *Link) checkRoom(ctx context.Context, d *delivery) error {

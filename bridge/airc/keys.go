@@ -16,7 +16,7 @@ import (
 	"baton/federation/signing"
 )
 
-// keyOverlap is how long a key that was replaced is still good.
+// keyOverlap is how long a replaced key stays valid.
 //
 // spec: airc-v0.1.1 §5.4
 const keyOverlap = 24 * time.Hour
@@ -24,15 +24,14 @@ const keyOverlap = 24 * time.Hour
 // registryKeyPrefix starts the kid of the registry, and no other kid.
 const registryKeyPrefix = "reg_"
 
-// farthestExpiry is the last second of the year 2199: later ones are mistakes, most of
-// them milliseconds.
+// farthestExpiry is the last second of the year 2199: later times are mistakes, most of them
+// milliseconds.
 const farthestExpiry = 7_258_118_399
 
-// maxReasonChars bounds what is kept of why a key was revoked.
 const maxReasonChars = 280
 
-// checkKey refuses a key that was not valid when a message arrived. The time in the message
-// does not count: a thief of a key would claim an early one.
+// checkKey rejects a key that was not valid when a message arrived. The time in the message does
+// not count: a thief of a key would claim an early one.
 func checkKey(key agents.Key, received time.Time) error {
 	if key.ID == "" {
 		return wire.Refuse(wire.CodeInvalidSignature, "kid names no key of the sender")
@@ -47,8 +46,7 @@ func checkKey(key agents.Key, received time.Time) error {
 	return nil
 }
 
-// authority returns the key of an agent that signed a change of its keys, under one of
-// the schemes for that.
+// authority returns the agent's key that signed a change of its keys, under one of the schemes.
 //
 // spec: airc-v0.1.1 §5.4
 func authority(agent agents.Agent, body []byte, signature string, now time.Time, schemes ...signing.Scheme) (agents.Key, error) {
@@ -64,7 +62,6 @@ func authority(agent agents.Agent, body []byte, signature string, now time.Time,
 	return agents.Key{}, wire.Refuse(wire.CodeInvalidSignature, "no key of yours signed this")
 }
 
-// keyChange is a request that changes the keys of its caller.
 type keyChange struct {
 	*wire.Object
 
@@ -74,7 +71,7 @@ type keyChange struct {
 	now     time.Time
 }
 
-// readKeyChange reads such a request. It counts in the rate of the agent.
+// readKeyChange reads a key change. It counts in the rate of the agent.
 func (l *Link) readKeyChange(c *call) (keyChange, error) {
 	change := keyChange{now: time.Now()}
 	var err error
@@ -91,7 +88,6 @@ func (l *Link) readKeyChange(c *call) (keyChange, error) {
 	return change, l.pace(change.agent, change.now)
 }
 
-// pace counts a request against the rate limit of its agent.
 func (l *Link) pace(agent agents.Agent, now time.Time) error {
 	if wait := l.deps.Take(agent.DID, now); wait > 0 {
 		return wire.TooMany(wait)
@@ -99,7 +95,6 @@ func (l *Link) pace(agent agents.Agent, now time.Time) error {
 	return nil
 }
 
-// replaced is the new state of the key before.
 type replaced struct {
 	ID        string           `json:"kid"`
 	Status    agents.KeyStatus `json:"status"`
@@ -182,7 +177,6 @@ func (l *Link) provedDID(ctx context.Context, change keyChange, public ed25519.P
 	return identity.KeyDID(public), nil
 }
 
-// keyRefusal is what an agent is told of a change of its keys that was not made.
 func (*Link) keyRefusal(err error, what string) error {
 	switch {
 	case errors.Is(err, federation.ErrStale):
@@ -195,8 +189,7 @@ func (*Link) keyRefusal(err error, what string) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// expiry returns the end that an agent gives a key of its own, in unix seconds, zero
-// if it gives none.
+// expiry returns an agent's expiry of its own key, in unix seconds, zero for none.
 //
 // spec: airc-v0.1.1 §5.3
 func expiry(o *wire.Object, now time.Time) time.Time {
@@ -245,8 +238,6 @@ func (l *Link) postRevoke(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: replaced{revoked.ID, revoked.Status, revoked.RevokedAt}}, nil
 }
 
-// activeKey returns the active key of an agent with these bytes, the zero one if
-// none has.
 func activeKey(agent agents.Agent, public ed25519.PublicKey, now time.Time) agents.Key {
 	for _, key := range agent.Keys {
 		if key.Public.Equal(public) && key.Status(now) == agents.KeyStatusActive {
@@ -279,9 +270,8 @@ func (l *Link) readmit(c *call, agent agents.Agent, key agents.Key, now time.Tim
 	return answer{status: http.StatusOK, body: l.registered(agent, key.ID, pair)}, nil
 }
 
-// prove gives an agent the did:key of a key that it proved for its handle, and returns the
-// agent as it is after. A DID that another agent has stays that one's, and a key that was
-// revoked for its DID proves nothing.
+// prove gives an agent the did:key of a key that it proved for its handle, and returns the updated
+// agent. Another agent's DID is not reassigned, and a key revoked for its DID proves nothing.
 //
 // spec: airc-shapes "Who is who"
 func (l *Link) prove(ctx context.Context, agent agents.Agent, key agents.Key, now time.Time) (agents.Agent, error) {

@@ -54,7 +54,7 @@ func rotate(t *testing.T, a *bridgetest.Agent, b byte, kid string) map[string]an
 	return answer
 }
 
-// told is the code of an answer, or its status where it is a yes.
+// told is the code of a refusal, or the status of a success.
 func told(status int, answer map[string]any, err error) string {
 	switch {
 	case err != nil:

@@ -227,7 +227,7 @@ func TestASessionOutlivesTheRegistryThatBeganIt(t *testing.T) {
 func TestAPlainMessageFindsNoRoomWhereTooMuchWaits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.room = 3 // two messages that are held, and the registry's question about them
+	w.room = 3 // two held messages, and the registry's question about them
 	scout, planner := w.agent(t, "scout_7", 0x01), w.agent(t, "planner", 0x04)
 	send := func() string {
 		status, answer, err := planner.Send(t.Context(), "scout_7", "hello", nil)

@@ -1,37 +1,35 @@
 // Package airc is an AIRC registry: agents register here, write signed messages to each
 // other and to people on other networks, and read their inbox.
 //
-// To an agent a handoff is a conversation with a handle. Each DID of another network has a
-// handle ([wire.Handle]). Its steps arrive as messages from that handle, signed with the key of
-// the registry, and the answers of the agent become steps: the gateway vouches for them,
-// with the signed message as evidence. An agent that proves a step with its own signature
-// has it filed as signed. A message to a handle, or to "anyone", may open a handoff.
+// To an agent a handoff is a conversation with a handle. Each DID of another network has a handle
+// ([wire.Handle]). Its steps arrive as messages from that handle, signed with the key of the
+// registry. The answers of the agent become steps: the gateway vouches for them, with the signed
+// message as evidence. A step proved with the agent's own signature is filed as signed. A message
+// to a handle, or to "anyone", may open a handoff.
 //
-// Implemented: AIRC v0.1.1, its levels Core and Federation: registration with proof of
-// possession, rotation and revocation of keys, sessions with refresh tokens, identity,
-// presence, messages, threads, an inbox with long polls, consent with held messages and the
-// handshake of the registry, limits, and the evidence behind vouched steps. Of the optional
-// profiles it has accounts of OpenID Connect and mutual TLS between registries, but neither
-// tenants nor DPoP.
+// It implements the levels Core and Federation of AIRC v0.1.1. That includes registration with
+// proof of possession, rotation and revocation of keys, sessions with refresh tokens, identity and
+// presence. Agents have messages, threads, an inbox with long polls, and consent with held messages
+// and the handshake of the registry. There are limits, and the evidence behind vouched steps. Of
+// the optional profiles it has accounts of OpenID Connect and mutual TLS between registries, but
+// neither tenants nor DPoP.
 //
-// Below /api the same registry serves the clients that are in use today: they have a token,
-// and sign nothing or sign in ways that prove nothing. The registry signs for them, and
-// says so in the message ("assurance").
+// Below /api the same registry serves the clients in use today: they have a token, and sign nothing
+// or sign in ways that prove nothing. The registry signs for them, and the message says so
+// ("assurance").
 //
 // # Other registries
 //
-// "amy@peer.example" is an agent of another registry. A message to it is queued and sent, in
-// order, until the other registry has taken it; the sender gets a notice when that takes
-// long or fails. A relay that its registry signed may be any step. An unsigned relay is at
-// most a message, from a name that begins with "?", and waits until its recipient accepts
-// the name or an operator allows the message. Each of two gateways is the home of its own side of a handoff; the ids of messages
-// connect the sides.
-// In open federation, an unsigned relay is held only if the registry that it names confirms
-// the sender. A relay is refused when its envelope names another recipient, or when it has
-// the id of another message. Package peers knows the other registries.
+// "amy@peer.example" is an agent of another registry. A message to it is queued and sent, in order, until the other
+// registry accepts it; the sender gets a notice if that takes long or fails. A relay signed by its registry may be
+// any step. An unsigned relay is at most a message, from a name that begins with "?", and waits until its recipient
+// accepts the name or an operator allows the message. Each of two gateways is the home of its own side of a handoff;
+// the ids of messages connect the sides. In open federation, an unsigned relay is held only if the named registry
+// confirms the sender. A relay is refused when its envelope names another recipient, or when it has the id of another
+// message. Package peers knows the other registries.
 //
-// GET /federation/identity and /federation/presence ask other registries at the endpoints
-// that they publish, and pass on only the members that this package reads.
+// GET /federation/identity and /federation/presence query other registries at their published
+// endpoints, and pass on only the members that this package reads.
 //
 // # Webhooks
 //
@@ -40,9 +38,9 @@
 //
 // # State
 //
-// A [Link] keeps in memory the present agents, recent documents of other registries, and
-// inboxes with known free quota; the record is the state. Its methods and routes may be
-// called concurrently.
+// A [Link] keeps in memory the present agents, recent documents of other registries, and inboxes
+// with known free quota; everything else is in the record. Its methods and routes may be called
+// concurrently.
 //
 // A delivered message has a member seq beside the signed ones: to verify it, drop signature
 // and seq first.
@@ -69,7 +67,7 @@ import (
 	"baton/federation/store/registry"
 )
 
-// Deps is what a registry works with.
+// Deps has the dependencies of a registry.
 type Deps struct {
 	bridge.Ports
 
@@ -80,15 +78,15 @@ type Deps struct {
 	Issuer   *identity.Client  // asks the issuer of accounts; unused without one in the configuration
 	TokenKey []byte            // secret; its holder can write tokens and challenges
 
-	// Take counts one message of a DID, and returns how long to wait if that is one too many; it is not
-	// counted then. The gateway counts steps in the same rate.
+	// Take counts one message of a DID, and returns how long to wait if that exceeds its rate; then it
+	// is not counted. The gateway counts steps in the same rate.
 	Take func(did federation.DID, now time.Time) time.Duration
 	// Left returns how many messages a DID has left.
 	Left func(did federation.DID, now time.Time) bridge.Allowance
-	// Admit returns a [*federation.StrangerError] for a new DID that has to come later. The context has
-	// the address of the client, see [bridge.WithSubnet].
+	// Admit returns a [*federation.StrangerError] for a new DID over the limit. The context has the
+	// address of the client, see [bridge.WithSubnet].
 	Admit func(ctx context.Context, did federation.DID, now time.Time) error
-	// Meet notes that the record knows a DID from now on.
+	// Meet records that the DID is known from now on.
 	Meet func(ctx context.Context, did federation.DID, now time.Time) error
 
 	Quotas func() Quotas // the current limits
@@ -108,7 +106,7 @@ type Deps struct {
 	// registry, until ctx ends; nil if there is one replica.
 	RunExclusive func(ctx context.Context, do func(context.Context))
 
-	// Logins counts the attempts of each address to log in, at all listeners.
+	// Logins counts the login attempts of each address, at all listeners.
 	Logins credential.Addresses
 	// Writes counts the steps and messages of each address, at all listeners. The gateway
 	// counts the steps in it.
@@ -232,8 +230,8 @@ func (l *Link) Run(ctx context.Context, up func()) error {
 //go:embed reference.toml
 var referenceFile string
 
-// Network describes the AIRC registry of the gateway. Its link gets the ports of each link in
-// the place of those in deps.
+// Network describes the AIRC registry of the gateway. Its link gets the ports of each link instead
+// of those in deps.
 func Network(deps Deps) bridge.Network {
 	return bridge.Network{
 		Name: wire.Network, Table: "airc", Reference: referenceFile,
@@ -251,7 +249,7 @@ func Network(deps Deps) bridge.Network {
 
 // The treatment of a step for an agent without consent to its sender.
 const (
-	// OffersHold keeps it back until the agent answers the handshake.
+	// OffersHold holds it until the agent answers the handshake.
 	OffersHold = "hold"
 	// OffersDeliver delivers it at once.
 	OffersDeliver = "deliver"
@@ -276,7 +274,7 @@ type Config struct {
 	Peers              []peers.Config   `toml:"peers"`
 }
 
-// DefaultConfig returns the table as it is when the file does not name it.
+// DefaultConfig returns the defaults of the table.
 func DefaultConfig() Config {
 	return Config{Enabled: true, Name: "Baton", Dialects: []string{peers.DialectD1, peers.DialectD2, peers.DialectD3}, Offers: OffersHold, Reregister: ReregisterProof, HeaderRegistration: HeaderOwn, MaxPayloadBytes: 65536, Federation: peers.FederationAllowlist}
 }

@@ -21,7 +21,6 @@ import (
 	"baton/federation/signing"
 )
 
-// delivery is one message with its parties, its key and its time of arrival.
 type delivery struct {
 	envelope
 
@@ -37,12 +36,11 @@ type posted struct {
 	ID      string              `json:"id"`
 	Status  string              `json:"status"`
 	Consent agents.ConsentState `json:"consent,omitempty"` // of a held message
-	Message string              `json:"message,omitempty"` // of a held one: what delivers it
+	Message string              `json:"message,omitempty"` // of a held one: how it gets delivered
 	Seq     uint64              `json:"seq,omitempty"`     // of a delivered one
 	Handoff *filed              `json:"handoff,omitempty"`
 }
 
-// filed is the outcome of the step in a message.
 type filed struct {
 	ID      federation.HandoffID `json:"id"`
 	Event   federation.Verb      `json:"event"`
@@ -53,8 +51,8 @@ type filed struct {
 	held bool // on disk, and not ruled on yet: by the handoff's own home, or for want of a key
 }
 
-// postMessage answers POST /messages. Whatever becomes of a message, it counts once
-// in its sender's rate.
+// postMessage answers POST /messages. A message counts once in its sender's rate, whatever the
+// outcome.
 func (l *Link) postMessage(c *call) (answer, error) {
 	agent, err := c.caller()
 	if err != nil {
@@ -66,7 +64,7 @@ func (l *Link) postMessage(c *call) (answer, error) {
 	}
 	a, err := l.take(c, d)
 	if !d.charged {
-		_ = l.charge(c.Context(), d) // it was refused for something else
+		_ = l.charge(c.Context(), d) // it was refused for another reason
 	}
 	if err == nil && d.nonce != "" {
 		l.nonces.spend(d.from, d.nonce, d.received)
@@ -74,9 +72,9 @@ func (l *Link) postMessage(c *call) (answer, error) {
 	return a, err
 }
 
-// take judges a message and files it. The first thing wrong names the code, and
-// only a 2xx uses the id up. The message is filed after its step: when the answer
-// is lost in between, the same message again finds its step filed.
+// take judges a message and files it. The first error determines the code, and only a 2xx uses the
+// id up. The message is filed after its step: if the answer is lost in between, a repeat of the
+// message finds its step filed.
 func (l *Link) take(c *call, d *delivery) (answer, error) {
 	body, err := l.readBody(c)
 	if err != nil {
@@ -92,7 +90,7 @@ func (l *Link) take(c *call, d *delivery) (answer, error) {
 	return l.dispatch(ctx, d)
 }
 
-// dispatch files a message whose sender is known for sure.
+// dispatch files a message from an authenticated sender.
 func (l *Link) dispatch(ctx context.Context, d *delivery) (answer, error) {
 	if d.to == systemHandle && strings.EqualFold(strings.TrimSpace(d.body), pairCommand) {
 		return l.postPair(ctx, d)
@@ -115,8 +113,8 @@ func (l *Link) dispatch(ctx context.Context, d *delivery) (answer, error) {
 	return l.postToAgent(ctx, d)
 }
 
-// authorize checks that a message is the sender's, for this registry, new, and
-// signed, and fills in the key.
+// authorize checks that a message is the sender's, for this registry, new, and signed, and fills in
+// the key.
 //
 // spec: airc-v0.1.1 §7.3
 func (l *Link) authorize(ctx context.Context, d *delivery) error {
@@ -178,9 +176,8 @@ func (l *Link) proveSender(ctx context.Context, d *delivery) error {
 	return nil
 }
 
-// checkUnused refuses an id that the sender used before, and says whether it was
-// for the same message: to a client that repeats one after a lost answer, that is
-// a yes.
+// checkUnused refuses an id that the sender used before, and says whether it was for the same
+// message: for a client that repeats a message after a lost answer, this means success.
 func (l *Link) checkUnused(ctx context.Context, d *delivery) error {
 	m, err := l.deps.Record.Sent(ctx, d.from, d.id, d.received.Add(-agents.MessageIDWindow))
 	switch {
@@ -222,8 +219,8 @@ func (l *Link) checkPayload(d *delivery) error {
 	return nil
 }
 
-// postStep takes a message to a DID of another network, or to anyone: a step, or text to the
-// DID. Such a handle never has to consent; the agent that writes to it has.
+// postStep takes a message to a DID of another network, or to anyone: a step, or text to the DID.
+// Such a handle never has to consent; the agent that writes to it thereby consents.
 func (l *Link) postStep(ctx context.Context, d *delivery) (answer, error) {
 	s, err := l.readStep(ctx, d)
 	if errors.Is(err, errPlain) {
@@ -244,8 +241,7 @@ func (l *Link) postStep(ctx context.Context, d *delivery) (answer, error) {
 	return l.post(ctx, agents.Posting{Message: d.message(step)}, step)
 }
 
-// postToAgent takes a message of one agent to another, as far as that one
-// consents.
+// postToAgent takes a message from one agent to another, subject to consent.
 func (l *Link) postToAgent(ctx context.Context, d *delivery) (answer, error) {
 	admitted, err := l.admits(ctx, d.from, d.recipient.handle)
 	if err != nil {
@@ -285,7 +281,7 @@ func (l *Link) postToAgent(ctx context.Context, d *delivery) (answer, error) {
 	}
 	if !admitted {
 		p.Held, p.Source = true, d.source(ctx)
-		if step == nil { // else it is on file, and had its room before that
+		if step == nil { // else it is on file, and its room was checked before
 			p.FirstContacts = l.deps.Quotas().FirstContacts
 		}
 		p.Handshake, err = l.handshake(ctx, contact{handle: d.from, agent: &d.sender}, d.recipient.handle, d.body, d.received)
@@ -303,8 +299,7 @@ func (d *delivery) source(ctx context.Context) string {
 	return sourceOf(d.from, arrival)
 }
 
-// message returns what is filed of a delivery and its step, which is nil for a
-// plain one.
+// message returns the filed form of a delivery and its step, which is nil for a plain message.
 func (d *delivery) message(step *filed) agents.Message {
 	m := agents.Message{ID: d.id, From: d.from, To: d.recipient.handle, Envelope: d.raw, Received: d.received}
 	if step != nil {
@@ -348,18 +343,17 @@ func (l *Link) put(ctx context.Context, p agents.Posting) (agents.Message, error
 	return m, nil
 }
 
-// nonceLife is how long a nonce counts as used: as long as a message that carries it
-// may be early and late together.
+// nonceLife is how long a nonce counts as used: the range of accepted timestamps, early and late
+// together.
 const nonceLife = 2 * wire.ClockSkew
 
-// maxNonces bounds the nonces that are remembered, about 150 bytes each.
+// maxNonces bounds the remembered nonces, about 150 bytes each.
 const maxNonces = 1 << 16
 
-// maxNonceBytes bounds one nonce.
 const maxNonceBytes = 128
 
-// nonces takes each nonce of each sender once. A restart forgets them: a message is
-// known by its id too, which the record keeps.
+// nonces accepts each nonce of each sender once. They are lost on restart: a message also has an
+// id, which the record keeps.
 type nonces struct {
 	// spent holds the used nonces until they expire. The goroutine that receives the map
 	// owns it until it sends it back.
@@ -393,17 +387,14 @@ func (n nonces) checkUnused(from, nonce string, now time.Time) error {
 	return nil
 }
 
-// spend uses up the nonce of an accepted message.
 func (n nonces) spend(from, nonce string, now time.Time) {
 	spent := <-n.spent
 	defer func() { n.spent <- spent }()
 	spent[from+" "+nonce] = now.Add(nonceLife)
 }
 
-// pairCommand is the message to the registry that asks for a pairing code.
 const pairCommand = "pair"
 
-// postPair answers the command with a pairing code for the sender.
 func (l *Link) postPair(ctx context.Context, d *delivery) (answer, error) {
 	if err := l.charge(ctx, d); err != nil {
 		return answer{}, err

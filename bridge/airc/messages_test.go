@@ -16,7 +16,7 @@ import (
 	"baton/bridge/bridgetest"
 )
 
-// Each case breaks one thing in a message that is good otherwise.
+// Each case breaks one thing in an otherwise valid message.
 func TestAWrongMessageIsRefusedWithItsCodeAndUsesNoID(t *testing.T) {
 	t.Parallel()
 	set := func(name string, value any) func(*bridgetest.Agent, map[string]any) {
@@ -196,7 +196,7 @@ func TestConsentBetweenAgents(t *testing.T) {
 	}
 	const knock, plain = "system system:handshake_request", "scout_7 "
 	for name, test := range map[string]struct {
-		before []string // what planner did about scout_7, in order; "send" is a message of scout_7
+		before []string // planner's actions about scout_7, in order; "send" is a message of scout_7
 		want   reply
 	}{
 		"none: the message is held and planner asked": {nil, reply{202, "held", []string{knock}, "pending"}},

@@ -68,7 +68,7 @@ func (l *Link) Notify(ctx context.Context, n federation.Notice) error {
 	return l.putOnce(ctx, m)
 }
 
-// putOnce files a message that may have been told before the record knew that.
+// putOnce files a message that may already have been sent before the record noted it.
 func (l *Link) putOnce(ctx context.Context, m agents.Message) error {
 	if _, err := l.put(ctx, agents.Posting{Message: m}); !errors.Is(err, agents.ErrDuplicate) {
 		return err
@@ -81,15 +81,14 @@ func sentenceOf(n federation.Notice) string {
 	return strings.ToUpper(sentence[:1]) + sentence[1:] + "."
 }
 
-// sumID returns the id of the message that carries a notice: the same one however often
-// it is written.
+// sumID returns the id of the message that carries a notice, the same one each time.
 func sumID(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, " ")))
 	return "sys_" + base64.RawURLEncoding.EncodeToString(sum[:wire.MessageIDBytes])
 }
 
-// notify sends the sender of a message its outcome, if the sender is an agent
-// of this registry. It is told each thing once.
+// notify sends the sender of a message its outcome, once, if the sender is an agent of this
+// registry.
 func (l *Link) notify(ctx context.Context, row federation.PeerDelivery, notice, reason string, now time.Time) error {
 	_, err := l.deps.Record.Agent(ctx, row.Sender)
 	switch {
@@ -118,7 +117,7 @@ func (l *Link) notify(ctx context.Context, row federation.PeerDelivery, notice, 
 
 var _ bridge.Teller = (*Link)(nil)
 
-// notice is what an agent is told of a step of its own later than its 2xx.
+// notice is a later outcome of an agent's step, after its 2xx.
 //
 // spec: airc-shapes "A step as payload"
 type notice struct {
@@ -162,16 +161,15 @@ func (l *Link) Tell(ctx context.Context, ev federation.Event, refused *federatio
 	return err
 }
 
-// deliverWebhook is the word in an agent's delivery for being called.
+// deliverWebhook is the value of an agent's delivery for webhooks.
 //
 // spec: airc-v0.1.1 "Appendix B"
 const deliverWebhook = "webhook"
 
 var _ bridge.Pusher = (*Link)(nil)
 
-// splitWebhook returns the address that what reaches an agent is to be posted to, "" for
-// none, and its capabilities without it: they are shown to everybody, and an address is
-// often as good as a secret.
+// splitWebhook returns the webhook address of an agent, "" for none, and its capabilities without
+// it: they are public, and an address is often as good as a secret.
 func splitWebhook(text json.RawMessage) (address string, shown json.RawMessage, err error) {
 	var members map[string]json.RawMessage
 	if err := federation.DecodeJSON(text, &members); err != nil || members["webhook"] == nil {
@@ -192,7 +190,6 @@ func splitWebhook(text json.RawMessage) (address string, shown json.RawMessage, 
 	return address, shown, nil
 }
 
-// checkWebhook refuses an address that nothing is posted to.
 func (l *Link) checkWebhook(ctx context.Context, address string) error {
 	if address == "" {
 		return nil
@@ -207,7 +204,7 @@ func (l *Link) checkWebhook(ctx context.Context, address string) error {
 	return err
 }
 
-// hook is a webhook as an agent is told of it, once.
+// hook is a webhook in the one answer that shows its secret.
 type hook struct {
 	ID        federation.WebhookID `json:"id"`
 	URL       string               `json:"url"`
@@ -215,8 +212,8 @@ type hook struct {
 	PublicKey string               `json:"publicKey"`
 }
 
-// hook registers the address of an agent that has just registered. An agent without is
-// told of none: it can poll, and ask for one at the API for agents.
+// hook registers the address of a newly registered agent. A failure returns no webhook: the agent
+// can poll, and register one at the API for agents.
 func (l *Link) hook(ctx context.Context, agent agents.Agent, address string, in federation.Session, now time.Time) *hook {
 	if address == "" {
 		return nil
@@ -233,7 +230,7 @@ func (l *Link) hook(ctx context.Context, agent agents.Agent, address string, in 
 // Pushes implements [bridge.Pusher].
 func (*Link) Pushes(h federation.Webhook) bool { return h.Participant != "" }
 
-// Write implements [bridge.Pusher]: a message as the inbox has it.
+// Write implements [bridge.Pusher]: a message in the form of the inbox.
 func (l *Link) Write(ctx context.Context, _ federation.Webhook, p federation.Push) (kind string, data []byte, err error) {
 	m, err := messageOf(p)
 	if err == nil {
@@ -242,8 +239,7 @@ func (l *Link) Write(ctx context.Context, _ federation.Webhook, p federation.Pus
 	return "airc.message", data, err
 }
 
-// Taken implements [bridge.Pusher]: the agent was handed the message, as if it had
-// fetched it.
+// Taken implements [bridge.Pusher]: the message counts as fetched by the agent.
 func (l *Link) Taken(ctx context.Context, h federation.Webhook, p federation.Push) error {
 	m, err := messageOf(p)
 	if err != nil {

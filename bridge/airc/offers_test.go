@@ -15,7 +15,7 @@ import (
 	"baton/federation/signing"
 )
 
-// bob is a user on IRC that has taken no step.
+// bob is a user on IRC without a step.
 func bob() federation.DID { return signingKey(0x44).DID }
 
 // meet makes alice known here: she offers work to a third party.
@@ -287,7 +287,7 @@ func TestTheAnswersToAnAgentsOfferReachItWithoutAHandshake(t *testing.T) {
 	}
 }
 
-// sweep expires what is overdue at a time, and delivers it.
+// sweep expires the overdue offers at a time, and delivers the results.
 func (w *world) sweep(t *testing.T, now time.Time) {
 	t.Helper()
 	if _, err := w.gateway.home.Sweep(t.Context(), now); err != nil {
@@ -403,7 +403,7 @@ func TestOffersAreCountedAgainstTheLimitsOfTheHome(t *testing.T) {
 	if _, _, err := scout.Consent(t.Context(), "planner", "accept"); err != nil {
 		t.Fatal(err)
 	}
-	inbox(t, scout) // what was handed out does not wait any more
+	inbox(t, scout) // messages handed out no longer wait
 	if status, answer, err := planner.Send(t.Context(), "scout_7", "", request("x")); err != nil || status != http.StatusCreated {
 		t.Errorf("after the inbox was read: %d %v %v", status, answer, err)
 	}

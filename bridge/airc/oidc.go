@@ -21,7 +21,7 @@ import (
 	"baton/federation/signing"
 )
 
-// OIDCConfig is the table [airc.oidc]: whose accounts agents may register by.
+// OIDCConfig is the table [airc.oidc]: the issuer of accounts for registration.
 type OIDCConfig struct {
 	Issuer   string `toml:"issuer"`   // of OpenID Connect; empty for none
 	Audience string `toml:"audience"` // that its tokens must name
@@ -36,10 +36,8 @@ func (c OIDCConfig) check(mistake func(key, why string)) {
 	}
 }
 
-// issuerLife is for how long the metadata of the issuer is kept.
 const issuerLife = time.Hour
 
-// issuer is what the configured issuer says of itself.
 type issuer struct {
 	keys    oidc.KeySet // nil if nothing is known yet
 	algs    []string
@@ -67,10 +65,9 @@ type account struct {
 	IDToken string `json:"idToken,omitempty"`
 }
 
-// bind gives a registration the account that it proves, if it names one and this
-// registry takes accounts. It may block for the issuer, and while that cannot be asked
-// it returns a [*federation.UnavailableError]: the challenge is good again then, because
-// the token may be bound to it.
+// bind gives a registration the account that it proves, if it names one and this registry takes
+// accounts. It may block for the issuer. If that is unreachable it returns a
+// [*federation.UnavailableError] and restores the challenge, because the token may be bound to it.
 func (l *Link) bind(ctx context.Context, reg *registration, now time.Time) error {
 	if reg.oidc == nil || l.cfg.OIDC.Issuer == "" {
 		return nil
@@ -161,9 +158,8 @@ func checkTimes(token string) error {
 	return nil
 }
 
-// issuer returns what the issuer says of itself, which it is asked for once in a while.
-// Its keys are asked for again by each token whose key is not among them: a rate of
-// registrations bounds how often, beside that of the host.
+// issuer returns the metadata of the issuer, which is cached. Its keys are fetched again for each
+// token with an unknown key: a rate of registrations bounds how often, beside that of the host.
 func (a accounts) issuer(ctx context.Context, now time.Time) (issuer, error) {
 	known := <-a.known
 	a.known <- known
@@ -188,8 +184,8 @@ func (a accounts) issuer(ctx context.Context, now time.Time) (issuer, error) {
 	return known, nil
 }
 
-// signatures returns those algorithms that a public key verifies: an issuer that says it
-// uses others, or none, is not believed that.
+// signatures returns those algorithms that a public key verifies: an issuer's claim to use others,
+// or none, is ignored.
 func signatures(says []string) []string {
 	algs := []string{}
 	for _, alg := range says {
@@ -201,8 +197,7 @@ func signatures(says []string) []string {
 	return algs
 }
 
-// fetchedKeys keeps why keys could not be fetched, of which the verifier returns the
-// text only.
+// fetchedKeys keeps why keys could not be fetched, because the verifier returns only the text.
 type fetchedKeys struct {
 	oidc.KeySet
 
@@ -216,11 +211,10 @@ func (k *fetchedKeys) VerifySignature(ctx context.Context, token string) ([]byte
 	return payload, err
 }
 
-// reading is an [http.RoundTripper] over a client, for a library that brings requests
-// of its own.
+// reading is an [http.RoundTripper] over a client, for a library that makes its own requests.
 type reading struct{ from *identity.Client }
 
-// RoundTrip implements [http.RoundTripper]. Whatever is no document is no answer.
+// RoundTrip implements [http.RoundTripper]. It rejects anything but a document.
 func (f reading) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method != http.MethodGet {
 		return nil, fmt.Errorf("%s %s: issuers are only read", r.Method, r.URL.Redacted())

@@ -66,7 +66,7 @@ func newLogin(t *testing.T) *login {
 	return l
 }
 
-// claims returns what a token says, each change made.
+// claims returns the claims of a token, with each change made.
 func claims(changes ...string) string {
 	said := map[string]string{
 		"iss": `"` + issuerName + `"`, "sub": `"42"`, "aud": `"baton"`, "exp": fmt.Sprint(time.Now().Add(time.Hour).Unix()),

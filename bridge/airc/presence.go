@@ -21,13 +21,12 @@ import (
 // spec: airc-v0.1.1 §8.4
 const presenceLife = 80 * time.Second
 
-// maxPresent bounds the agents that are here at once, some 700 bytes each.
+// maxPresent bounds the agents present at once, some 700 bytes each.
 const maxPresent = 1 << 16
 
-// maxListed bounds the agents that one answer lists.
 const maxListed = 1000
 
-// How long the texts of a presence may be, in characters.
+// Maximum lengths of the texts of a presence, in characters.
 const (
 	maxContextChars = 280
 	maxMoodChars    = 64
@@ -45,7 +44,7 @@ const (
 	statusOffline availability = "offline"
 )
 
-// parseStatus reads a status. A status that only some client knows means online.
+// parseStatus parses a status. An unknown status means online.
 func parseStatus(text string) availability {
 	switch strings.ToLower(text) {
 	case string(statusAway):
@@ -66,12 +65,12 @@ type present struct {
 	shows   agents.Shows
 	human   bool // registered as a person
 	beat    time.Time
-	first   time.Time // since when it is here without a break
+	first   time.Time // start of its uninterrupted presence
 }
 
 func (p present) ends() time.Time { return p.beat.Add(presenceLife) }
 
-// presences holds the present agents. A restart forgets them.
+// presences holds the present agents. It is empty after a restart.
 type presences struct {
 	// The goroutine that receives all owns it until it sends it back.
 	all chan map[string]present
@@ -109,7 +108,6 @@ func (p presences) beat(who present) (present, error) {
 
 var errCrowded = errors.New("airc: too many agents are here")
 
-// of returns the presence of one agent; it is offline if there is none.
 func (p presences) of(handle string, now time.Time) present {
 	all := <-p.all
 	defer func() { p.all <- all }()
@@ -120,7 +118,7 @@ func (p presences) of(handle string, now time.Time) present {
 	return who
 }
 
-// list returns the present agents that fit, the one seen last first.
+// list returns the present agents that fit, most recently seen first.
 func (p presences) list(now time.Time, fits func(present) bool) []present {
 	all := <-p.all
 	var here []present
@@ -163,7 +161,7 @@ func (v viewer) sees(handle string, level agents.Visibility) bool {
 	return false
 }
 
-// presence is the object that presences are told in.
+// presence is a presence in answers.
 //
 // spec: airc-v0.1.1 §8.1
 type presence struct {
@@ -177,7 +175,7 @@ type presence struct {
 	ExpiresAt         int64             `json:"expiresAt"`
 }
 
-// levels returns what an agent shows with the defaults filled in.
+// levels returns an agent's visibility with the defaults filled in.
 //
 // spec: airc-v0.1.1 §8.3
 func levels(s agents.Shows) agents.Shows {
@@ -186,8 +184,8 @@ func levels(s agents.Shows) agents.Shows {
 	}
 }
 
-// describe returns what a viewer sees of an agent that it may see. Moods are for
-// contacts: there is no way to publish one.
+// describe returns the view of an agent for a viewer that may see it. Moods are for contacts: there
+// is no way to publish one.
 func (p present) describe(v viewer) presence {
 	shows := levels(p.shows)
 	seen := presence{
@@ -256,7 +254,6 @@ func visibility(o *wire.Object, name string, level *agents.Visibility) {
 	*level = got
 }
 
-// beat records a heartbeat of an agent and returns the resulting presence.
 func (l *Link) beat(ctx context.Context, agent agents.Agent, who present) (present, error) {
 	if who.shows != agent.Shows {
 		if err := l.deps.Record.SetShows(ctx, agent.Handle, who.shows); err != nil {

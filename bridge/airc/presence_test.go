@@ -11,7 +11,7 @@ import (
 	"baton/bridge/bridgetest"
 )
 
-// beat sends a heartbeat and returns what it is answered.
+// beat sends a heartbeat and returns the answer.
 func beat(t *testing.T, a *bridgetest.Agent, body map[string]any) map[string]any {
 	t.Helper()
 	status, answer, err := a.Call(t.Context(), http.MethodPost, "/presence", body)
@@ -21,8 +21,7 @@ func beat(t *testing.T, a *bridgetest.Agent, body map[string]any) map[string]any
 	return answer
 }
 
-// sees returns what an agent is told of others: each handle with its status, context
-// and mood.
+// sees returns an agent's view of others: each handle with its status, context and mood.
 func sees(t *testing.T, a *bridgetest.Agent) []string {
 	t.Helper()
 	status, answer, err := a.Call(t.Context(), http.MethodGet, "/presence", nil)
@@ -54,7 +53,7 @@ func TestWhoSeesWhichPartOfAPresence(t *testing.T) {
 	}
 	for _, test := range []struct {
 		visibility, contextVisibility string
-		self, friend, others          string // what each sees of scout, "" for nothing
+		self, friend, others          string // each one's view of scout, "" for nothing
 	}{
 		{"", "", "scout_7 online x y", "scout_7 online  y", ""},
 		{"contacts", "contacts", "scout_7 online x y", "scout_7 online x y", ""},

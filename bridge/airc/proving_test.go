@@ -27,7 +27,7 @@ func alsoKnownAs(t *testing.T, a *bridgetest.Agent, handle string) []string {
 	return dids
 }
 
-// checkOwner holds that a DID is an agent's, or that of no agent where handle is "".
+// checkOwner checks that a DID is an agent's, or of no agent if handle is "".
 func (w *world) checkOwner(t *testing.T, did federation.DID, handle string) {
 	t.Helper()
 	agent, err := w.record.AgentOf(t.Context(), did)

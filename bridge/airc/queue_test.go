@@ -20,7 +20,7 @@ import (
 	"baton/federation"
 )
 
-// trace notes what reaches a registry, in order.
+// trace records the requests to a registry, in order.
 type trace struct {
 	http.RoundTripper
 
@@ -28,7 +28,7 @@ type trace struct {
 	paths []string
 }
 
-// reached returns what reached it so far: path and status.
+// reached returns the requests so far: path and status.
 func (h *trace) reached() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -81,7 +81,7 @@ func TestADecisionReachesARegistryThatWasAway(t *testing.T) {
 		if got := edge(t, amy, "scout_7@a.test"); !strings.HasPrefix(got, "accepted ") {
 			t.Errorf("the edge there: %s", got)
 		}
-		if said := bodies(t, a, "scout_7"); len(said) != 2 { // delayed, delivered: of the message alone
+		if said := bodies(t, a, "scout_7"); len(said) != 2 { // delayed, delivered: only of the message
 			t.Errorf("the sender was told %v", said)
 		}
 		if owed, err := a.link.Backlogs(t.Context()); err != nil || cmp.Diff([]federation.PeerBacklog{{Peer: "b.test"}}, owed) != "" {
@@ -96,7 +96,7 @@ func TestADecisionReachesARegistryThatWasAway(t *testing.T) {
 	})
 }
 
-// What a registry asks to be left alone for is kept over a restart.
+// A pause requested by a registry survives a restart.
 func TestARegistryThatAsksToWaitIsLeftAloneOverARestart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

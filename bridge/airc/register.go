@@ -25,7 +25,6 @@ import (
 // ever and read with every message.
 const maxProfileBytes = 16384
 
-// registration is the body of POST /register.
 type registration struct {
 	handle       string
 	public       ed25519.PublicKey
@@ -36,7 +35,7 @@ type registration struct {
 	capabilities json.RawMessage
 	webhook      string // address; "" for none
 	metadata     json.RawMessage
-	expires      time.Time // of the key; zero if it does not end by itself
+	expires      time.Time // of the key; zero for no expiry
 	oidc         json.RawMessage
 	account      agents.Account // by oidc, if this registry takes accounts
 }
@@ -185,7 +184,6 @@ func (l *Link) registered(agent agents.Agent, kid string, pair tokenPair) regist
 	return body
 }
 
-// kept returns the key that the gateway keeps for an agent.
 func (l *Link) kept(handle string) federation.SigningKey { return l.deps.Signer.Kept("airc:" + handle) }
 
 // owner returns the agent of a handle. It returns [federation.ErrNotFound] for a released handle;
@@ -198,8 +196,8 @@ func (l *Link) owner(ctx context.Context, handle string) (agents.Agent, error) {
 	return agent, err
 }
 
-// holding returns the agent with a handle, if it can come back with a challenge: it
-// has an active key. The result is nil for a handle that can be registered.
+// holding returns the agent with a handle, if it can return with a challenge: it has an active key.
+// The result is nil for a handle that can be registered.
 func (l *Link) holding(ctx context.Context, handle string) (*agents.Agent, error) {
 	if err := checkHandle(handle); err != nil {
 		return nil, err
@@ -216,8 +214,8 @@ func (l *Link) holding(ctx context.Context, handle string) (*agents.Agent, error
 	return &agent, nil
 }
 
-// checkFree rejects a handle that is not available. Every alias is reserved, because the gateway
-// may meet its DID later.
+// checkFree rejects an unavailable handle. Every alias is reserved, because the gateway may meet
+// its DID later.
 //
 // spec: airc-shapes "Sessions and proofs"
 func (l *Link) checkFree(ctx context.Context, handle string) error {
@@ -237,10 +235,10 @@ func (l *Link) checkFree(ctx context.Context, handle string) error {
 	return err
 }
 
-// capabilities is what this registry reads of an agent's.
+// capabilities holds the members read from an agent's capabilities.
 type capabilities struct {
 	Payloads       []string `json:"payloads"`
-	MaxPayloadSize int      `json:"maxPayloadSize"` // bytes; 0 where the agent names none
+	MaxPayloadSize int      `json:"maxPayloadSize"` // bytes; 0 if the agent names none
 	Delivery       []string `json:"delivery"`
 	Skills         []string `json:"skills"`
 }
@@ -259,7 +257,7 @@ func parseCapabilities(text json.RawMessage) (capabilities, error) {
 	return c, nil
 }
 
-// spend takes a challenge for a handle, whatever becomes of the registration.
+// spend uses up a challenge for a handle, whatever the outcome of the registration.
 func (l *Link) spend(challenge, handle string, now time.Time) error {
 	err := l.challenges.Spend(challenge, handle, now)
 	switch {
@@ -301,8 +299,8 @@ func (l *Link) postChallenge(c *call) (answer, error) {
 	}{challenge, ends.Unix(), l.domain}}, nil
 }
 
-// KeptAgent returns a new agent without a key of its own, for which the gateway signs. The error is a
-// [*bridge.ProblemError] for a name that no agent can have.
+// KeptAgent returns a new agent without its own key, for which the gateway signs. The error is a
+// [*bridge.ProblemError] for an invalid name.
 func KeptAgent(handle string, signer bridge.Signer, now time.Time) (agents.Agent, error) {
 	err := checkHandle(handle)
 	if _, hash := wire.ParseHandle(handle); err == nil && hash != "" {
@@ -367,8 +365,8 @@ func (l *Link) checkBound(o *wire.Object, purpose string, now time.Time) error {
 	return nil
 }
 
-// boundDocument returns the document that a bound proof covers: the request, with defaults for the
-// members that it omits.
+// boundDocument returns the document covered by a bound proof: the request, with defaults for
+// omitted members.
 func boundDocument(o *wire.Object, defaults map[string]string) []byte {
 	members := map[string]json.RawMessage{}
 	for name, text := range defaults {
@@ -382,7 +380,7 @@ func boundDocument(o *wire.Object, defaults map[string]string) []byte {
 	return document
 }
 
-// needBound is the refusal of a change whose signature names no gateway.
+// needBound returns the refusal of a change whose signature names no gateway.
 func needBound(c wire.Code, members string) error {
 	return wire.Refuse(c, "a signature that names no registry is not enough: sign the JCS form of "+members+" (aud is this registry's domain)")
 }

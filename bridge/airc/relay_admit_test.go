@@ -18,7 +18,7 @@ import (
 	"baton/federation"
 )
 
-// relay sends a relay from an address and returns what became of it.
+// relay sends a relay from an address and returns the outcome.
 func (w *world) relay(t *testing.T, from string, body map[string]any) string {
 	t.Helper()
 	text, err := json.Marshal(body)
@@ -204,7 +204,7 @@ func TestRegistriesThatNoOperatorNamedShareTheRateOfTheirAddress(t *testing.T) {
 		document := fmt.Sprintf(`{"protocol":"AIRC","protocol_version":"0.2.0","public_key":"ed25519:%s"}`, base64Std(key.Public))
 		peer := &scripted{answers: map[string]string{"/.well-known/airc": document}}
 		b, _ := net.open(t)
-		b.firstContacts = federation.InboxLimits{} // the rate alone is tested
+		b.firstContacts = federation.InboxLimits{} // only the rate is tested
 		relay := func(from string, n int) string {
 			origin := fmt.Sprintf("o%d.evil.test", n%50)
 			net.hosts[origin] = peer

@@ -18,12 +18,12 @@ import (
 	"baton/translate/aircmsg"
 )
 
-// unverifiedPart is how much of the list of first contacts of one recipient unverified senders
-// may use: one part in so many.
+// unverifiedPart is the divisor of the list of first contacts of one recipient that gives the part
+// for unverified senders.
 const unverifiedPart = 5
 
 // holdUnverified holds a message without proof of its sender until its recipient consents or an
-// operator allows it. Such a message never is a step.
+// operator allows it. Such a message is never a step.
 func (l *Link) holdUnverified(ctx context.Context, m relayed, now time.Time) (answer, error) {
 	if m.to == anyoneHandle {
 		return answer{}, wire.Refuse(wire.CodeInvalidRegistrySignature, "an open offer has no recipient that can consent: it needs the signature of its registry")
@@ -81,10 +81,9 @@ func (l *Link) holdUnverified(ctx context.Context, m relayed, now time.Time) (an
 	return l.answerRelayed(m, posted{ID: m.id, Seq: filed.Seq}, now), err
 }
 
-// checkUnverifiedRoom refuses what would make too many unverified senders wait for one
-// recipient, and what the recipient has no room for. An invented sender costs nothing, so that
-// without this bound unverified senders would leave no room for the requests of verified
-// ones.
+// checkUnverifiedRoom refuses a message if too many unverified senders wait for its recipient, or
+// the recipient has no room for it. An invented sender costs nothing, so without this bound
+// unverified senders would leave no room for the requests of verified ones.
 func (l *Link) checkUnverifiedRoom(ctx context.Context, d *delivery, edge agents.Consent, sealed agents.Message) error {
 	limits := l.deps.Quotas().FirstContacts
 	if err := l.deps.Record.MayAsk(ctx, d.from, d.recipient.handle, sourceOf(d.from, federation.Arrival{}), limits, d.received); err != nil {
@@ -126,8 +125,8 @@ func (l *Link) announce(ctx context.Context, from string, to contact, now time.T
 	return err
 }
 
-// show says a message of an unverified sender to a participant of another network. Showing it
-// again changes nothing. An agent here has the message in its inbox.
+// show sends a message of an unverified sender to a participant of another network. It is
+// idempotent. An agent here has the message in its inbox.
 func (l *Link) show(ctx context.Context, m agents.Message, now time.Time) error {
 	to, err := l.find(ctx, m.To)
 	if err != nil || to.agent != nil {
@@ -148,7 +147,7 @@ func (l *Link) show(ctx context.Context, m agents.Message, now time.Time) error 
 	return err
 }
 
-// unverifiedText returns a message of an unverified sender as text, which says so. An offer is its
+// unverifiedText returns a message of an unverified sender as text, marked as such. An offer is its
 // title: it opens no handoff.
 func (l *Link) unverifiedText(m agents.Message) string {
 	said := l.readStored(m)
@@ -162,7 +161,7 @@ func (l *Link) unverifiedText(m agents.Message) string {
 	return "[unverified, from " + strings.TrimPrefix(m.From, agents.Unverified) + "] " + text
 }
 
-// showHeld shows what is held of an unverified sender to a participant of another network that
+// showHeld sends the held messages of an unverified sender to a participant of another network that
 // accepted it.
 func (l *Link) showHeld(ctx context.Context, from, to string, now time.Time) error {
 	for {
@@ -191,15 +190,15 @@ func (l *Link) allow(ctx context.Context, held agents.Held, now time.Time) error
 		return fmt.Errorf("show %s: %w", held.Message.ID, err)
 	}
 	err := l.deps.Record.DeliverHeld(ctx, held.ID, now)
-	if errors.Is(err, federation.ErrNotFound) { // by another request, just now
+	if errors.Is(err, federation.ErrNotFound) { // by a concurrent request
 		return nil
 	}
 	l.deps.Wakes.Wake(bridge.InboxTopic(held.To), bridge.WebhooksTopic)
 	return err
 }
 
-// writeInstead says where to write instead of to the handle of an unverified sender, and false for
-// any other handle.
+// writeInstead returns the handle to use instead of that of an unverified sender, in a sentence,
+// and false for any other handle.
 func writeInstead(handle string) (reason string, unverified bool) {
 	signed, unverified := strings.CutPrefix(handle, agents.Unverified)
 	return handle + " names a sender that its registry did not sign for: write to " + signed + " instead", unverified

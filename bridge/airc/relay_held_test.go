@@ -47,7 +47,7 @@ func (d *desk) Say(_ context.Context, m federation.Text, _ signing.Original) (br
 	return bridge.Said{}, d.err
 }
 
-// texts returns what was said, without notices of held messages.
+// texts returns the texts, without notices of held messages.
 func (d *desk) texts() []string {
 	texts := []string{}
 	for _, m := range d.said {
@@ -59,7 +59,7 @@ func (d *desk) texts() []string {
 }
 
 // besidePerson returns a registry that takes unsigned relays of a.test, with a person of another
-// network, and what the person is told.
+// network, and the notice to the person.
 func besidePerson(t *testing.T) (w *world, person federation.DID, told *desk) {
 	t.Helper()
 	told = &desk{}

@@ -21,31 +21,29 @@ import (
 	"baton/federation/signing"
 )
 
-// How sure this registry is of the author of a message from another registry. The signed
-// envelope for the recipient uses the same words.
+// The assurance levels of the author of a message from another registry. The signed envelope for
+// the recipient uses the same words.
 const (
 	assuranceRegistry   = "registry"   // its registry signed for it
-	assuranceVouched    = "vouched"    // not signed, from a registry that the operator trusts so far
+	assuranceVouched    = "vouched"    // not signed, from a registry that the operator trusts for that
 	assuranceUnverified = "unverified" // any host may have sent it
 )
 
 // Unverified implements [bridge.Registrar].
 func (*Link) Unverified(handle string) string { return agents.Unverified + handle }
 
-// relayed is one message of another registry.
 type relayed struct {
 	origin, from, to string // domain, and handles without one
-	id               string // under which it is known here
+	id               string // local id
 	messageID        string // of this attempt
 	body             string
 	payload          json.RawMessage
-	envelope         json.RawMessage // as the agent signed it; nil if there is none
+	envelope         json.RawMessage // as signed by the agent; nil for none
 	raw              []byte
 	assurance        string
 	peer             peers.Peer
 }
 
-// parseRelayed reads a relay in any of the shapes in use.
 func parseRelayed(o *wire.Object, raw []byte) (relayed, error) {
 	m := relayed{
 		origin: wire.LowerASCII(o.First("origin_registry")), messageID: o.First("message_id", "id"),
@@ -86,8 +84,8 @@ func parseRelayed(o *wire.Object, raw []byte) (relayed, error) {
 	return m, nil
 }
 
-// relayID returns the id under which a relayed message is known here, the same for
-// each attempt if its registry says one: that of the agent's envelope first.
+// relayID returns the local id of a relayed message. It is the same for each attempt if the
+// registry gives an id; that of the agent's envelope comes first.
 func relayID(o *wire.Object, m relayed) string {
 	var signed struct {
 		ID string `json:"id"`
@@ -101,14 +99,13 @@ func relayID(o *wire.Object, m relayed) string {
 	return wire.NewMessageID("rly_")
 }
 
-// postRelay answers POST /federation/relay: a message of another registry.
 func (l *Link) postRelay(c *call) (answer, error) {
 	c.Request = c.WithContext(bridge.WithSubnet(c.Context(), netip.Prefix{})) // the address is the registry's, not the agent's
 	a, err := l.takeRelay(c)
 	return a, federationRefusal(err)
 }
 
-// federationRefusal says a refusal in the words between registries.
+// federationRefusal converts a refusal to the codes between registries.
 func federationRefusal(err error) error {
 	p, ok := errors.AsType[*wire.ProblemError](err)
 	if !ok {
@@ -152,7 +149,6 @@ func (l *Link) takeRelay(c *call) (answer, error) {
 	return l.postRelayed(c.Context(), m, now)
 }
 
-// sender returns the handle that a relayed message is kept under.
 func (m relayed) sender() string {
 	address := wire.Address{Handle: m.from, Domain: m.origin}.String()
 	if m.assurance == assuranceUnverified {
@@ -161,8 +157,8 @@ func (m relayed) sender() string {
 	return address
 }
 
-// relayedBefore answers a message that came before: each attempt of the other registry
-// has another id, but the message has one.
+// relayedBefore answers a repeated message: each attempt of the other registry has another id, but
+// the message has one.
 func (l *Link) relayedBefore(ctx context.Context, m relayed, now time.Time) (answer, error) {
 	sent, err := l.deps.Record.Sent(ctx, m.sender(), m.id, now.Add(-agents.MessageIDWindow))
 	switch {
@@ -186,8 +182,8 @@ func (l *Link) relayedBefore(ctx context.Context, m relayed, now time.Time) (ans
 	return a, nil
 }
 
-// saidBefore reports whether a message on file is the same one. Its attempts differ in
-// their ids and times, which are not part of the message.
+// saidBefore reports whether a message on file is the same one. Its attempts differ only in their
+// ids and times.
 func (m relayed) saidBefore(sent agents.Message) bool {
 	var before struct {
 		To      string          `json:"to"`
@@ -199,8 +195,8 @@ func (m relayed) saidBefore(sent agents.Message) bool {
 		sameJSON(before.Payload, m.payload) && sameJSON(before.Origin.Envelope, m.envelope)
 }
 
-// answerRelayed answers a registry about its message. Deployed registries take only a 201
-// as a yes.
+// answerRelayed answers a registry about its message. For deployed registries only a 201 is a
+// success.
 func (l *Link) answerRelayed(m relayed, done posted, now time.Time) answer {
 	said := wire.Members{
 		"success": true, "assurance": m.assurance, "message": wire.Members{
@@ -218,15 +214,15 @@ func (l *Link) answerRelayed(m relayed, done posted, now time.Time) answer {
 	return answer{status: http.StatusCreated, body: said}
 }
 
-// origin is what the recipient of a relayed message can check it by.
+// origin is the proof of origin for the recipient of a relayed message.
 type origin struct {
 	Registry  string          `json:"registry"`
 	MessageID string          `json:"message_id,omitempty"`
-	Envelope  json.RawMessage `json:"envelope,omitempty"` // as the agent signed it
+	Envelope  json.RawMessage `json:"envelope,omitempty"` // as signed by the agent
 }
 
-// sealRelayed returns a relayed message as its recipient reads it: signed by this
-// registry, with what the agent signed inside.
+// sealRelayed returns a relayed message for its recipient: signed by this registry, with the
+// agent's signed envelope inside.
 func (l *Link) sealRelayed(ctx context.Context, m relayed, now time.Time) (agents.Message, error) {
 	return l.seal(ctx, outgoing{
 		ID: m.id, From: m.sender(), To: m.to, Body: m.body, Payload: m.payload, Assurance: m.assurance,
@@ -234,7 +230,6 @@ func (l *Link) sealRelayed(ctx context.Context, m relayed, now time.Time) (agent
 	}, now)
 }
 
-// postRelayed files a message of an agent of another registry as one of an agent here.
 func (l *Link) postRelayed(ctx context.Context, m relayed, now time.Time) (answer, error) {
 	sender, err := l.acquaint(ctx, m.sender(), now)
 	if err != nil {
@@ -255,8 +250,8 @@ func (l *Link) postRelayed(ctx context.Context, m relayed, now time.Time) (answe
 	return l.answerRelayed(m, done, now), nil
 }
 
-// acquaint returns the agent of another registry as it is known here: with a DID whose
-// key this gateway keeps, as agents of its own have.
+// acquaint returns an agent of another registry in its local form: with a DID whose key this
+// gateway keeps, as for its own agents.
 func (l *Link) acquaint(ctx context.Context, address string, now time.Time) (agents.Agent, error) {
 	agent, err := l.deps.Record.Agent(ctx, address)
 	if err == nil || !errors.Is(err, federation.ErrNotFound) {
@@ -264,7 +259,7 @@ func (l *Link) acquaint(ctx context.Context, address string, now time.Time) (age
 	}
 	agent = l.stranger(address, now)
 	err = l.addAgent(ctx, agent, federation.Session{}, now)
-	if errors.Is(err, federation.ErrTaken) { // by another request, just now
+	if errors.Is(err, federation.ErrTaken) { // by a concurrent request
 		return l.deps.Record.Agent(ctx, address)
 	}
 	if err != nil {
@@ -273,7 +268,6 @@ func (l *Link) acquaint(ctx context.Context, address string, now time.Time) (age
 	return agent, nil
 }
 
-// stranger returns an agent of another registry that is not on record here.
 func (l *Link) stranger(address string, now time.Time) agents.Agent {
 	kept := l.kept(address)
 	return agents.Agent{
@@ -320,8 +314,8 @@ func (l *Link) postFederationConsent(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: wire.Members{"success": true, "status": edge.State, "version": edge.Version}}, nil
 }
 
-// takeConsent notes a request for consent to an agent here, or the decision of a remote
-// agent about the edge from an agent here to it.
+// takeConsent files a request for consent to an agent here, or a remote agent's decision about the
+// edge from an agent here to it.
 func (l *Link) takeConsent(ctx context.Context, action string, m relayed, message string, now time.Time) (agents.Consent, error) {
 	who, err := known(l.find(ctx, m.to))
 	if err != nil {
@@ -345,8 +339,8 @@ func (l *Link) takeConsent(ctx context.Context, action string, m relayed, messag
 	return agents.Consent{}, wire.Refuse(wire.CodeBadRequest, "type is none of request, accept, block and unblock")
 }
 
-// admitRelay finds out how sure the origin of a relay is, and refuses one that is too many
-// or that contradicts itself.
+// admitRelay determines the assurance of a relay, and rejects one over a limit or with
+// contradictory contents.
 func (l *Link) admitRelay(c *call, o *wire.Object, m *relayed, now time.Time) error {
 	cfg, err := l.peers.AdmitOrigin(c.Request, m.origin)
 	if err != nil {
@@ -373,8 +367,8 @@ func (l *Link) admitRelay(c *call, o *wire.Object, m *relayed, now time.Time) er
 	return err
 }
 
-// admitSigned finds out whether a registry signed a message for this registry, and how sure
-// that makes its author.
+// admitSigned checks whether a registry signed a message for this registry, and sets the assurance
+// of its author.
 func (l *Link) admitSigned(c *call, o *wire.Object, m *relayed, cfg peers.Config, now time.Time) error {
 	var err error
 	if m.peer, err = l.peers.AdmitSigned(c.Context(), cfg, m.raw, o.First(peers.SignatureMember), credential.AddressOf(c.Request), now); err != nil {
@@ -385,12 +379,12 @@ func (l *Link) admitSigned(c *call, o *wire.Object, m *relayed, cfg peers.Config
 	}
 	m.assurance = assuranceRegistry
 	if cfg.Mode == peers.ModeHold {
-		m.assurance = assuranceUnverified // whatever the signature says, the operator wants it so
+		m.assurance = assuranceUnverified // the operator overrides the signature
 	}
 	return l.verifyEnvelope(c.Context(), *m)
 }
 
-// checkAttempt binds a signed relay to this registry and to now: another registry that
+// checkAttempt binds a signed relay to this registry and the current time: another registry that
 // read it could send it on.
 func (l *Link) checkAttempt(o *wire.Object, now time.Time) error {
 	to, bound := wire.ParseAddress(cmp.Or(o.First("to_address"), o.First("to")))
@@ -423,8 +417,8 @@ func (l *Link) checkEnvelope(m relayed) (*envelope, error) {
 	return &e, nil
 }
 
-// verifyEnvelope checks the signature of an agent in a relay. Where its registry does not
-// tell the agent's key now, the signature of the registry suffices: the registry vouches.
+// verifyEnvelope checks the signature of an agent in a relay. If its registry does not provide the
+// agent's key now, the signature of the registry suffices: the registry vouches.
 func (l *Link) verifyEnvelope(ctx context.Context, m relayed) error {
 	e, err := l.checkEnvelope(m)
 	if err != nil || e == nil {
@@ -442,12 +436,12 @@ func (l *Link) verifyEnvelope(ctx context.Context, m relayed) error {
 	return nil
 }
 
-// statusQueued is told of a message that its recipient's registry has still to take.
+// statusQueued is the status of a message that its recipient's registry has not accepted yet.
 const statusQueued = "queued"
 
-// postToRemote files a message to an agent of another registry and queues it for that
-// registry, which applies the consent of the agent. The sender thereby accepts the agent, as
-// with a DID of another network, and gets a notice of its outcome.
+// postToRemote files a message to an agent of another registry and queues it for that registry,
+// which applies the consent of the agent. The sender thereby accepts the agent, as with a DID of
+// another network, and gets a notice of the outcome.
 func (l *Link) postToRemote(ctx context.Context, d *delivery, domain string) (answer, error) {
 	if reason, unverified := writeInstead(d.recipient.handle); unverified {
 		return answer{}, wire.Refuse(wire.CodeIdentityNotFound, reason)

@@ -87,8 +87,8 @@ func TestOneRequestTooManyFilesNothing(t *testing.T) {
 	}
 }
 
-// What becomes of an offer that its agent never saw must not tell whether the agent
-// blocked its sender.
+// The outcome of an offer that its agent never saw must not reveal whether the agent blocked its
+// sender.
 func TestAnUnseenOfferEndsAfterADayWhateverItsAgentDecided(t *testing.T) {
 	t.Parallel()
 	for name, decide := range map[string]func(t *testing.T, scout *bridgetest.Agent, offer func()){

@@ -20,17 +20,15 @@ import (
 	"baton/federation/agents"
 )
 
-// drainBytes is how much of a body that is too large is read and thrown away, so
-// that a client which sends all before it reads still gets its answer.
+// drainBytes is how much of an oversized body is read and discarded, so that a client that sends
+// everything before it reads still gets its answer.
 const drainBytes = 4 << 20
 
-// answer is a 2xx.
 type answer struct {
 	status int
 	body   any  // marshalled as JSON; a [raw] is written as it is
 	keep   bool // it never changes, and clients may cache it
-	// after is done once the client has the answer, which does not wait for it. It
-	// may be nil.
+	// after runs once the client has the answer. It may be nil.
 	after func(ctx context.Context) error
 }
 
@@ -45,11 +43,10 @@ type call struct {
 	denied  error // why the access token is missing or invalid; else nil
 }
 
-// caller returns the agent that makes a call, for the endpoints that want one.
 func (c *call) caller() (agents.Agent, error) { return c.agent, c.denied }
 
-// endpoint answers one request or says why not. What it returns is rendered,
-// counted and logged in one place.
+// endpoint answers one request or returns an error. Results are rendered, counted and logged in one
+// place.
 type endpoint func(c *call) (answer, error)
 
 // Mount implements [bridge.Mounted]. Every other path and method of the mux is
@@ -112,8 +109,6 @@ func (l *Link) mount(mux *http.ServeMux, endpoints map[string]endpoint) {
 	}
 }
 
-// allowed returns the methods under which a path is served, "" if it is under
-// none.
 func allowed(mux *http.ServeMux, r *http.Request) string {
 	var methods []string
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
@@ -160,7 +155,7 @@ func (l *Link) serve(route string, e endpoint) http.Handler {
 		}
 		w.Header().Set("Content-Length", strconv.Itoa(len(text)))
 		w.WriteHeader(a.status)
-		_, _ = w.Write(text) // a client that is gone is not worth a line
+		_, _ = w.Write(text)
 		if err == nil && a.after != nil {
 			_ = http.NewResponseController(w).Flush()
 			ctx := context.WithoutCancel(r.Context())
@@ -172,7 +167,6 @@ func (l *Link) serve(route string, e endpoint) http.Handler {
 	})
 }
 
-// text returns the body of an answer as it goes out.
 func (a answer) text() ([]byte, error) {
 	if text, ok := a.body.(raw); ok {
 		return text, nil
@@ -184,14 +178,13 @@ func (a answer) text() ([]byte, error) {
 	return append(text, '\n'), nil
 }
 
-// readBody reads a whole body, up to the limit.
 func (l *Link) readBody(c *call) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(c.Body, l.deps.HTTP.MaxBodyBytes+1))
 	if err != nil {
 		return nil, &wire.ProblemError{Code: wire.CodeBadRequest, Message: "the body ended too early", Unreadable: "cut"}
 	}
 	if int64(len(body)) > l.deps.HTTP.MaxBodyBytes {
-		_, _ = io.CopyN(io.Discard, c.Body, drainBytes) // the answer is the same however much there was
+		_, _ = io.CopyN(io.Discard, c.Body, drainBytes) // the answer is the same for any size
 		return nil, &wire.ProblemError{
 			Code: wire.CodePayloadTooLarge, Unreadable: "size",
 			Message: "a body is at most " + strconv.FormatInt(l.deps.HTTP.MaxBodyBytes, 10) + " bytes",
@@ -205,8 +198,6 @@ func (l *Link) readObject(c *call) (*wire.Object, error) {
 	return o, err
 }
 
-// readSigned reads the body of a request as an object, and as the bytes that were
-// signed.
 func (l *Link) readSigned(c *call) (o *wire.Object, raw []byte, err error) {
 	if raw, err = l.readBody(c); err == nil {
 		o, err = wire.ParseObject(raw)
@@ -214,8 +205,7 @@ func (l *Link) readSigned(c *call) (o *wire.Object, raw []byte, err error) {
 	return o, raw, err
 }
 
-// check refuses what would be one too many of a rate whose bucket holds one
-// period's worth.
+// check rejects a request over a rate whose bucket holds one period's worth.
 func check(a bridge.Allowance, period time.Duration) error {
 	if a.Limit == 0 || a.Left > 0 {
 		return nil
@@ -223,8 +213,8 @@ func check(a bridge.Allowance, period time.Duration) error {
 	return wire.TooMany(period / time.Duration(a.Limit))
 }
 
-// mayWrite refuses a message whose sender, or whose address, has none left, before the
-// message is read and its signature is verified.
+// mayWrite rejects a message if its sender or address has no allowance left, before the message is
+// read and its signature verified.
 func (l *Link) mayWrite(ctx context.Context, did federation.DID, now time.Time) error {
 	if err := check(l.deps.Left(did, now), time.Minute); err != nil {
 		return err
@@ -232,8 +222,8 @@ func (l *Link) mayWrite(ctx context.Context, did federation.DID, now time.Time) 
 	return check(l.deps.Writes.Left(bridge.SubnetFrom(ctx), now), time.Minute)
 }
 
-// charge counts a message that is no step, for its sender and its address; the gateway
-// counts steps.
+// charge counts a message other than a step, for its sender and its address; the gateway counts
+// steps.
 func (l *Link) charge(ctx context.Context, d *delivery) error {
 	d.charged = true
 	if wait := l.deps.Writes.Wait(bridge.SubnetFrom(ctx), d.received); wait > 0 {
@@ -245,7 +235,7 @@ func (l *Link) charge(ctx context.Context, d *delivery) error {
 	return nil
 }
 
-// login counts an attempt to log in, or refuses it where its address made too many.
+// login counts an attempt to log in, or rejects it if its address made too many.
 func (l *Link) login(c *call, now time.Time) error {
 	if wait := l.deps.Logins.Wait(bridge.SubnetFrom(c.Context()), now); wait > 0 {
 		return wire.TooMany(wait)
@@ -253,8 +243,7 @@ func (l *Link) login(c *call, now time.Time) error {
 	return nil
 }
 
-// allowance returns the bucket that a request counts in: that of its agent, else
-// that of its address.
+// allowance returns the bucket of a request: that of its agent, else that of its address.
 func (l *Link) allowance(c *call, now time.Time) bridge.Allowance {
 	if c.denied == nil {
 		return l.deps.Left(c.agent.DID, now)
@@ -262,8 +251,7 @@ func (l *Link) allowance(c *call, now time.Time) bridge.Allowance {
 	return l.registrations.Left(credential.AddressOf(c.Request), now)
 }
 
-// checkCaller refuses a request from an address, or with the token of an agent, that an
-// operator blocked.
+// checkCaller rejects a request from a blocked address, or with the token of a blocked agent.
 func (l *Link) checkCaller(ctx context.Context, c *call) error {
 	s := federation.Source{Network: wire.Network, Address: bridge.SubnetFrom(ctx)}
 	if c.denied == nil {
@@ -272,21 +260,19 @@ func (l *Link) checkCaller(ctx context.Context, c *call) error {
 	return l.deps.CheckBlocked(ctx, s)
 }
 
-// checkBlocked refuses a handle that an operator blocked, or the DID of a key that it shows.
 func (l *Link) checkBlocked(ctx context.Context, handle string, dids ...federation.DID) error {
 	return l.deps.CheckBlocked(ctx, federation.Source{Network: wire.Network, Participants: []string{handle}, DIDs: dids})
 }
 
-// judgedError marks the refusal of a step that the gateway judged, and therefore
-// logged.
+// judgedError marks the refusal of a step that the gateway judged, and therefore logged.
 type judgedError struct{ error }
 
 // Unwrap returns the refusal.
 func (e judgedError) Unwrap() error { return e.error }
 
-// note counts a request turned away and writes its one log line: for what
-// a client can cause at will what it was told, for anything else what went wrong.
-// A step that the gateway judged has its line already.
+// note counts a rejected request and writes its one log line: with the client's message for errors
+// that a client can cause at will, else with the cause. A step that the gateway judged has its line
+// already.
 func (l *Link) note(ctx context.Context, route string, f wire.Failure, err error) {
 	if f.Status < http.StatusInternalServerError {
 		l.deps.Metrics.Refusals.WithLabelValues(wire.Network, string(f.Code)).Inc()

@@ -35,7 +35,6 @@ func newSession(c *call, handle string, began federation.Began, key agents.Key, 
 	return credential.NewSession(s, now)
 }
 
-// sessionOf returns the session of a verified token.
 func (l *Link) sessionOf(ctx context.Context, c credential.Claims, now time.Time) (federation.Session, error) {
 	switch {
 	case c.Session != "":
@@ -64,7 +63,7 @@ func errSessionEnded() error {
 	return wire.Refuse(wire.CodeUnauthorized, "the session of this token has ended")
 }
 
-// stillIn returns nil while the session of a call lasts, and else the refusal.
+// stillIn returns nil while the session of a call lasts, and then the refusal.
 func (l *Link) stillIn(c *call) error {
 	_, err := l.deps.Record.Session(c.Context(), c.session.ID, time.Now())
 	switch {
@@ -166,7 +165,6 @@ func (l *Link) ownerOf(c *call, handle string, now time.Time) (agents.Agent, err
 	return agents.Agent{}, denied
 }
 
-// shownSession is the view of a session for its owner.
 type shownSession struct {
 	ID        string           `json:"id"`
 	KeyID     string           `json:"kid"` // "" for none, and for an unknown key
@@ -203,7 +201,6 @@ func (l *Link) getSessions(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: map[string]any{"sessions": shown}}, nil
 }
 
-// postLogout answers POST /auth/logout: it ends the session of the token.
 func (l *Link) postLogout(c *call) (answer, error) {
 	agent, err := l.requester(c)
 	if err != nil {
@@ -212,7 +209,6 @@ func (l *Link) postLogout(c *call) (answer, error) {
 	return l.endSession(c, agent, c.session.ID)
 }
 
-// deleteSession answers DELETE /auth/sessions/{id}.
 func (l *Link) deleteSession(c *call) (answer, error) {
 	agent, err := l.requester(c)
 	if err != nil {
@@ -248,13 +244,11 @@ func (l *Link) deleteSessions(c *call) (answer, error) {
 	return ended(n), nil
 }
 
-// ended is the answer to a request that ended n sessions.
 func ended(n int) answer {
 	return answer{status: http.StatusOK, body: map[string]int{"ended": n}}
 }
 
-// useAPI is the use of the tokens of clients that never ask for another one. They are
-// good below /api, and for nothing else.
+// useAPI is the use of the tokens of clients that never refresh. They are valid only below /api.
 const useAPI credential.Use = "api"
 
 func newTokens(key []byte, domain string) *credential.Tokens {
@@ -266,7 +260,6 @@ func newTokens(key []byte, domain string) *credential.Tokens {
 	})
 }
 
-// tokenPair is what an agent is given at registration and with each refresh.
 type tokenPair struct {
 	AccessToken  string `json:"accessToken"`
 	RefreshToken string `json:"refreshToken"`
@@ -278,7 +271,7 @@ func (l *Link) tokensOf(s federation.Session, now time.Time) (tokenPair, error) 
 	return tokenPair{AccessToken: p.Access, RefreshToken: p.Refresh, ExpiresAt: p.Ends.Unix()}, err
 }
 
-// token returns what the bearer token of a request says, if it is good for a use.
+// token returns the claims of a request's bearer token, if it is valid for a use.
 //
 // spec: airc-v0.1.1 §11.2
 func (l *Link) token(r *http.Request, use credential.Use, now time.Time) (credential.Claims, error) {
@@ -298,8 +291,8 @@ func (l *Link) token(r *http.Request, use credential.Use, now time.Time) (creden
 
 func errNoGoodToken() error { return wire.Refuse(wire.CodeUnauthorized, "this token is not good here") }
 
-// authenticate returns the agent whose access token a request carries. Below /api it also accepts
-// long-lived tokens, unless all keys of their agent have ended.
+// authenticate returns the agent of a request's access token. Below /api it also accepts long-lived
+// tokens, unless all keys of their agent have ended.
 func (l *Link) authenticate(r *http.Request) (agents.Agent, federation.Session, error) {
 	now := time.Now()
 	if !deployed(r) {
@@ -339,7 +332,6 @@ func (l *Link) Authenticate(r *http.Request) (who bridge.Authenticated, ok bool,
 	return bridge.Authenticated{DID: agent.DID, Session: session}, err == nil, err
 }
 
-// holder returns the agent of a token and its session.
 func (l *Link) holder(r *http.Request, c credential.Claims, now time.Time) (agents.Agent, federation.Session, error) {
 	session, err := l.sessionOf(r.Context(), c, now)
 	if err != nil {
@@ -355,9 +347,8 @@ func (l *Link) holder(r *http.Request, c credential.Claims, now time.Time) (agen
 	return agent, session, nil
 }
 
-// postRefresh answers POST /auth/refresh: the token is spent, and the next one of
-// its session is good. One spent before ends the session: two have it, and
-// one of them is a thief.
+// postRefresh answers POST /auth/refresh: the token is spent and replaced by the next one of its
+// session. A token spent before ends the session: two parties have it, and one of them is a thief.
 //
 // spec: airc-v0.1.1 §11.3
 func (l *Link) postRefresh(c *call) (answer, error) {

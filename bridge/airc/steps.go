@@ -20,10 +20,9 @@ import (
 	"baton/translate/dialect"
 )
 
-// errPlain says that a message is no step. Between two agents that is fine.
+// errPlain marks a message without a step, which is fine between two agents.
 var errPlain = fmt.Errorf("airc: plain message: %w", translate.ErrNotHandoff)
 
-// step is what a message asks of a handoff.
 type step struct {
 	aircmsg.Step
 
@@ -98,8 +97,7 @@ func misdirected(v federation.View, detail string) error {
 	return &federation.RefusalError{Code: federation.InvalidTarget, Handoff: v.ID, View: v, Detail: detail}
 }
 
-// fitted returns the step as the one that its handoff has a place for: AIRC has one
-// word for some that differ.
+// fitted returns the step with the verb that fits its handoff: AIRC has one word for several steps.
 //
 // spec: airc-shapes "A step as payload"
 func (s step) fitted() step {
@@ -113,8 +111,7 @@ func (s step) fitted() step {
 	return s
 }
 
-// implied returns the step that a completion takes for granted, "" if it takes
-// none.
+// implied returns the step that a completion implies, or "".
 func (s step) implied() federation.Verb {
 	switch {
 	case s.Verb != federation.Complete:
@@ -156,7 +153,7 @@ func (l *Link) locate(ctx context.Context, d *delivery, s *step) error {
 	return nil
 }
 
-// lost names what a step could not carry of its message, as the sender knows it.
+// lost names the parts of a message that its step could not carry, in the sender's terms.
 func (s step) lost(losses []federation.Loss) []string {
 	var names []string
 	for _, loss := range slices.Concat(s.Losses, losses) {
@@ -176,9 +173,9 @@ func (s step) lost(losses []federation.Loss) []string {
 	return names
 }
 
-// submit asks the home to file the step of a message: as an agent of this registry signed it
-// if the payload has a proof, else as the gateway vouches for it, and then with what
-// the step takes for granted. It answers for the last of them.
+// submit has the home file the step of a message. If the payload has a proof, the step is as an
+// agent of this registry signed it. Otherwise the gateway vouches for it and first submits the
+// implied step. The answer is about the last step.
 func (l *Link) submit(ctx context.Context, d *delivery, s step) (*filed, error) {
 	// The registry of a remote sender vouches for it: no key of that sender is known here.
 	if _, isRemote := wire.SplitAddress(d.from); s.Proof != nil && !isRemote {
@@ -205,14 +202,13 @@ func (l *Link) submit(ctx context.Context, d *delivery, s step) (*filed, error) 
 	return l.file(ctx, d, ev, s.lost(losses))
 }
 
-// taken reports whether an implied step was refused because the agent has taken it
-// already, in a handoff of another home which has not ruled on it yet.
+// taken reports whether an implied step was refused because the agent already took it, in a handoff
+// of another home which has not ruled on it yet.
 func taken(v federation.View, err error) bool {
 	refused, ok := errors.AsType[*federation.RefusalError](err)
 	return ok && v.Remote && refused.Code == federation.IllegalStep
 }
 
-// file submits one step.
 func (l *Link) file(ctx context.Context, d *delivery, ev federation.Event, lost []string) (*filed, error) {
 	d.charged = d.charged || ev.From == d.sender.DID
 	judged, err := l.deps.Gateway.Submit(ctx, ev)
@@ -227,7 +223,7 @@ func (l *Link) file(ctx context.Context, d *delivery, ev federation.Event, lost 
 	}, nil
 }
 
-// vouch returns a step as the gateway signs it for the agent, with the message as evidence. The
+// vouch returns a step signed by the gateway for the agent, with the message as evidence. The
 // agent's own signature covers the message, and could never stand for the step.
 func (l *Link) vouch(ctx context.Context, d *delivery, s step) (federation.Event, []federation.Loss, error) {
 	id, err := federation.NewEventID(d.received, rand.Reader)
@@ -259,12 +255,10 @@ func (l *Link) vouch(ctx context.Context, d *delivery, s step) (federation.Event
 	return ev, losses, nil
 }
 
-// arrival returns what is noted of where a message came in.
 func (d *delivery) arrival() federation.Arrival {
 	return federation.Arrival{Network: wire.Network, Link: wire.Network, Name: d.sender.Handle, Received: d.received}
 }
 
-// open makes a step the offer that opens a new handoff.
 func (l *Link) open(ctx context.Context, d *delivery, s step, ev *federation.Event) error {
 	ev.Handoff, ev.Kind, ev.To = ev.ID, federation.Handoff, d.recipient.did()
 	ev.Title, ev.Caps, ev.Deadline, ev.Priority, ev.Replaces = s.Title, s.Caps, s.Deadline, s.Priority, s.Replaces
@@ -279,10 +273,10 @@ func (l *Link) open(ctx context.Context, d *delivery, s step, ev *federation.Eve
 	return nil
 }
 
-// place returns where an offer is written on IRC, and in which dialect. Between
-// agents, and where no link is configured, it is written nowhere.
+// place returns the place and dialect of an offer on IRC. Between agents, or without a configured
+// link, there is no place.
 func (l *Link) place(ctx context.Context, d *delivery, s step, from, to federation.DID) (federation.Place, federation.Dialect, error) {
-	channel, _ := translate.Channel(s.Channel) // what is none is as good as a channel that no link has
+	channel, _ := translate.Channel(s.Channel) // an invalid channel counts as one that no link has
 	place, tags, err := l.deps.Gateway.Place(ctx, from, to, channel)
 	switch {
 	case err != nil:
@@ -301,11 +295,10 @@ func (l *Link) place(ctx context.Context, d *delivery, s step, from, to federati
 	return place, federation.HandoffTags, nil
 }
 
-// errNoLink says that the network of a user is not linked any more.
 var errNoLink = errors.New("airc: no link reaches it")
 
-// pair returns the venue of an offer made in private: with its recipient,
-// or with the gateway where it is open.
+// pair returns the venue of an offer made in private: with its recipient, or with the gateway if it
+// is open.
 func (l *Link) pair(from, to federation.DID) string {
 	if to == "" {
 		to = l.deps.Home.DID()
@@ -313,8 +306,7 @@ func (l *Link) pair(from, to federation.DID) string {
 	return federation.PrivateVenue(from, to)
 }
 
-// attest returns the step that an agent signed itself, as it was signed. The
-// payload around it must say the same.
+// attest returns the step exactly as an agent signed it. The payload around it must match.
 //
 // spec: airc-shapes "A step as payload"
 func (l *Link) attest(ctx context.Context, d *delivery, s step) (federation.Event, error) {
@@ -339,7 +331,6 @@ func errOtherStep() error {
 	return wire.Refuse(wire.CodeBadRequest, "the document in proof is another step than the payload")
 }
 
-// readProof reads the document of a proof as the tags that it was signed as.
 func readProof(p aircmsg.Proof) (federation.Event, error) {
 	ev, err := dialect.FromDocument(p.Document)
 	if _, refused := errors.AsType[*federation.RefusalError](err); refused {
@@ -355,8 +346,8 @@ func readProof(p aircmsg.Proof) (federation.Event, error) {
 	return ev, nil
 }
 
-// verify refuses a step that its sender did not sign with its own key, or that is
-// signed for other bytes than the document.
+// verify rejects a step not signed with its sender's own key, or whose signature covers bytes other
+// than the document.
 func (d *delivery) verify(ctx context.Context, ev federation.Event, p aircmsg.Proof) error {
 	invalid := func(detail string) error { return federation.Refuse(ev, federation.SignatureInvalid, detail) }
 	var key agents.Key
@@ -378,8 +369,8 @@ func (d *delivery) verify(ctx context.Context, ev federation.Event, p aircmsg.Pr
 	return nil
 }
 
-// checkOffer holds an offer that its sender signed to the payload around it, and
-// finds where it is written: it was signed for an exchange of two parties.
+// checkOffer checks a signed offer against the payload around it, and finds its place: it was
+// signed for an exchange of two parties.
 func (l *Link) checkOffer(ctx context.Context, d *delivery, s step, ev federation.Event) (federation.Event, error) {
 	switch {
 	case ev.Verb != federation.Offer, !s.Handoff.IsZero() && s.Handoff != ev.Handoff:

@@ -21,13 +21,14 @@ import (
 	"baton/translate/aircmsg"
 )
 
-// errNoText says that a message to a participant of another network is neither a step nor text.
+// errNoText returns the refusal of a message to a participant of another network that is neither a
+// step nor text.
 func errNoText() error {
 	return wire.Refuse(wire.CodeUnsupportedPayload, "a participant of another network takes steps, and text: a body without a payload")
 }
 
-// postText takes a message to a participant of another network that is no step. The agent that
-// writes it accepts the recipient: the gateway calls [Link.Answer].
+// postText takes a message other than a step to a participant of another network. Its agent thereby
+// accepts the recipient: the gateway calls [Link.Answer].
 //
 // spec: airc-shapes "First contact"
 func (l *Link) postText(ctx context.Context, d *delivery) (answer, error) {
@@ -79,7 +80,7 @@ func (l *Link) postText(ctx context.Context, d *delivery) (answer, error) {
 }
 
 // unreached returns the refusal of a message to a participant that no link reaches, and any other
-// error as it is.
+// error unchanged.
 func unreached(err error) error {
 	if errors.Is(err, federation.ErrNotFound) {
 		return wire.Refuse(wire.CodeIdentityNotFound, "no link reaches this participant")
@@ -87,8 +88,8 @@ func unreached(err error) error {
 	return err
 }
 
-// answers returns the ID on record of the message that some text answers, which its sender names as it
-// knows the message; "" for none.
+// answers returns the ID on record of the message that a text answers, from the sender's ID of that
+// message; "" for none.
 func (l *Link) answers(ctx context.Context, d *delivery, replyTo string) (id string, err error) {
 	if replyTo == "" {
 		return "", nil
@@ -105,7 +106,6 @@ func (l *Link) answers(ctx context.Context, d *delivery, replyTo string) (id str
 	return replyTo, nil
 }
 
-// arrivalOf returns how text arrived, with the ID that its sender knows it by.
 func arrivalOf(d *delivery) federation.Arrival {
 	a := d.arrival()
 	a.MessageID = d.id
@@ -119,9 +119,9 @@ func textID(d *delivery) (federation.EventID, error) {
 	return federation.NewEventID(d.timestamp, bytes.NewReader(sum[:]))
 }
 
-// text is the message of a participant of another network as its agent reads it, signed by the
-// registry. It is held as any first message is. The error is a refusal if the agent blocked
-// the sender.
+// text returns the message of a participant of another network for its agent, signed by the
+// registry. It is held as any first message is. The error is a refusal if the agent blocked the
+// sender.
 func (l *Link) text(ctx context.Context, t federation.Text) ([]agents.Posting, error) {
 	agent, err := l.deps.Record.AgentOf(ctx, t.To)
 	if errors.Is(err, federation.ErrNotFound) {
@@ -157,9 +157,9 @@ func (l *Link) text(ctx context.Context, t federation.Text) ([]agents.Posting, e
 	return []agents.Posting{p}, err
 }
 
-// remoteText is the message of a participant of another network to an agent of another registry,
-// which applies the consent of the agent. It is queued for that registry, and the sender is told
-// what becomes of it.
+// remoteText returns the message of a participant of another network to an agent of another
+// registry, which applies the consent of the agent. It is queued for that registry, and the sender
+// is notified of the outcome.
 func (l *Link) remoteText(ctx context.Context, t federation.Text, from, to string) ([]agents.Posting, error) {
 	if reason, unverified := writeInstead(to); unverified {
 		return nil, t.Refuse(federation.InvalidTarget, reason)
@@ -180,8 +180,8 @@ func (l *Link) remoteText(ctx context.Context, t federation.Text, from, to strin
 	return []agents.Posting{p}, err
 }
 
-// sealText returns the text of a participant of another network as an agent reads it, signed by
-// the registry.
+// sealText returns the text of a participant of another network for an agent, signed by the
+// registry.
 func (l *Link) sealText(ctx context.Context, t federation.Text, from, to string, now time.Time) (agents.Message, error) {
 	replyTo, err := l.answeredAs(ctx, t)
 	if err != nil {
@@ -212,7 +212,6 @@ func (l *Link) answeredAs(ctx context.Context, t federation.Text) (string, error
 	return id, nil
 }
 
-// proofOfText is where the original behind a message is.
 type proofOfText struct {
 	URL    string `json:"url"`
 	SHA256 string `json:"sha256"`

@@ -26,9 +26,8 @@ import (
 	"baton/federation/signing"
 )
 
-// handoffVector is a handoff over AIRC as an independent program wrote it: an
-// offer from IRC, the message that an agent reads, its answer, and the tags and
-// the evidence that come of it.
+// handoffVector is a handoff over AIRC written by an independent program: an offer from IRC, the
+// message for the agent, its answer, and the resulting tags and evidence.
 type handoffVector struct {
 	OfferTags    map[string]string `json:"offer_tags"`
 	OfferMessage map[string]any    `json:"offer_message"`
@@ -38,8 +37,8 @@ type handoffVector struct {
 	AcceptTags   map[string]string `json:"accept_tags"`
 }
 
-// readVector reads one file of the vectors that are kept outside of the project.
-// It returns false if there are none, and says so.
+// readVector reads one file of the external vectors. It returns false if there are none, and says
+// so.
 func readVector(t *testing.T, name string, into any) bool {
 	t.Helper()
 	folder := os.Getenv("BATON_VECTORS")
@@ -239,8 +238,8 @@ func TestAChallengeMayBeSignedAsTheBytesThatItStandsFor(t *testing.T) {
 	}
 }
 
-// A vector of our own, which always runs: what a known message, received at a
-// known time, testifies.
+// A vector of our own, which always runs: the evidence of a known message, received at a known
+// time.
 func TestTheEvidenceOfAKnownMessage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

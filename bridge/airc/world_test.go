@@ -75,7 +75,7 @@ func kept(name string) federation.SigningKey {
 type world struct {
 	room  int // how many entries may wait for one agent; 0 is no limit
 	share int // how many of those may be of one sender; likewise
-	// firstContacts bounds what is held for one agent.
+	// firstContacts bounds the messages held for one agent.
 	firstContacts federation.InboxLimits
 	registrations int // of one address in an hour; 0 is no limit
 	link          *airc.Link
@@ -176,7 +176,7 @@ func newWorld(tb testing.TB, changes ...func(*airc.Config, *airc.Deps)) *world {
 	return w
 }
 
-// agentsAddress is where agents connect from, unless a test says otherwise.
+// agentsAddress is the default address of agents.
 const agentsAddress = "192.0.2.100:1000"
 
 // RoundTrip carries a request to the registry without a socket, so that tests may
@@ -203,7 +203,7 @@ func (w *world) agent(tb testing.TB, handle string, b byte, changes ...func(*bri
 	return a
 }
 
-// stranger returns an agent that is not registered.
+// stranger returns an unregistered agent.
 func (w *world) stranger(handle string, b byte) *bridgetest.Agent {
 	a := bridgetest.NewAgent("https://gw.example", handle, seed(b))
 	a.Transport, a.Domain = w, "gw.example"
@@ -268,7 +268,7 @@ func (w *world) submitFromIRC(t *testing.T, key federation.SigningKey, ev federa
 	return err
 }
 
-// openOf returns how many handoffs a DID offered that are not over.
+// openOf returns the number of open handoffs offered by a DID.
 func (w *world) openOf(t *testing.T, did federation.DID) int {
 	t.Helper()
 	s, err := w.record.Snapshot(t.Context(), federation.SnapshotQuery{OpenOf: did})
@@ -278,7 +278,7 @@ func (w *world) openOf(t *testing.T, did federation.DID) int {
 	return s.Open
 }
 
-// steps returns what is filed of a handoff.
+// steps returns the filed steps of a handoff.
 func (w *world) steps(t *testing.T, id federation.HandoffID) []federation.Event {
 	t.Helper()
 	var events []federation.Event
@@ -291,7 +291,7 @@ func (w *world) steps(t *testing.T, id federation.HandoffID) []federation.Event 
 	return events
 }
 
-// verbs returns the verbs of what is filed of a handoff.
+// verbs returns the verbs of the filed steps of a handoff.
 func (w *world) verbs(t *testing.T, id federation.HandoffID) string {
 	t.Helper()
 	var verbs []string
@@ -374,8 +374,7 @@ func (g *gateway) Name(ctx context.Context, did federation.DID) string {
 	return did.Short()
 }
 
-// didKeys is the key source of a world where every DID is a did:key, but for that
-// of the home.
+// didKeys is the key source of a world in which every DID is a did:key, but for that of the home.
 type didKeys struct {
 	record *registrystore.Record
 	server federation.SigningKey
@@ -443,7 +442,7 @@ func (w *wakes) Subscribe(topic string) (<-chan struct{}, func()) {
 	}
 }
 
-// message is what a test reads of a message in an inbox.
+// message has the members of an inbox message that tests read.
 type message struct {
 	ID      string `json:"id"`
 	KeyID   string `json:"kid"`
@@ -457,8 +456,7 @@ type message struct {
 	} `json:"payload"`
 }
 
-// inbox returns all messages of an agent, each verified where the registry signed
-// it.
+// inbox returns all messages of an agent, each verified if the registry signed it.
 func inbox(t *testing.T, a *bridgetest.Agent) []message {
 	t.Helper()
 	raws, _, err := a.Inbox(t.Context(), "")
@@ -520,7 +518,7 @@ func (w *world) end(t *testing.T) {
 	}
 }
 
-// revoked reports what the record has of the end of a key.
+// revoked returns the record's end of a key.
 func (w *world) revoked(ctx context.Context, did federation.DID, keyID string, at time.Time) (bool, error) {
 	history, err := w.record.History(ctx, did)
 	none := func(federation.KeyWindow) bool { return false }

@@ -15,20 +15,19 @@ import (
 	"baton/translate"
 )
 
-// Channels are the channels of a link: what this federation calls each, and what it is
-// called on that network. Make them with [ParseChannels]; they never change.
+// Channels are the channels of a link, with their names in this federation and on that network.
+// Make them with [ParseChannels]; they never change.
 type Channels struct {
 	here    []string // venues of this federation
 	there   []string // the same as venues on the network
 	spelled []string // the same as the configuration spells them
 }
 
-// called stands in the configuration between the two names of a channel.
 const called = " as "
 
-// ParseChannels reads the channels of a link: each is a name, or two names as in
-// "#ops as #agents" for a channel of this federation with another name there, of at
-// most that many bytes. Its error says what is wrong with the first that is none.
+// ParseChannels reads the channels of a link. Each entry is a name of at most maxBytes, or two
+// names as in "#ops as #agents" for a channel with another name there. Its error describes the
+// first invalid one.
 func ParseChannels(entries []string, maxBytes int) (Channels, error) {
 	var c Channels
 	if len(entries) == 0 {
@@ -63,12 +62,11 @@ func (c Channels) Here() []string { return slices.Clone(c.here) }
 // There returns the channels as venues on the network, in the same order.
 func (c Channels) There() []string { return slices.Clone(c.there) }
 
-// Spelled returns the channels as the configuration spells their names on the network,
-// in the same order.
+// Spelled returns the channels in the configuration's spelling of their names on the network, in
+// the same order.
 func (c Channels) Spelled() []string { return slices.Clone(c.spelled) }
 
-// Out returns the venue on the network of one of this federation. What is no channel of
-// the link is the same on both sides.
+// Out translates a venue of this federation to one on the network. Any other venue stays the same.
 func (c Channels) Out(here string) (there string) {
 	if i := slices.Index(c.here, here); i >= 0 {
 		return c.there[i]
@@ -76,8 +74,8 @@ func (c Channels) Out(here string) (there string) {
 	return here
 }
 
-// Place returns where a step belongs that was signed for a venue on the network: the zero
-// Place where that says it itself.
+// Place returns the place of a step signed for a venue on the network: the zero Place if the venue
+// has the same name here.
 func (c Channels) Place(there string) federation.Place {
 	if here, ok := c.In(there); ok && here != there {
 		return federation.Place{Venue: here}
@@ -85,8 +83,8 @@ func (c Channels) Place(there string) federation.Place {
 	return federation.Place{}
 }
 
-// In returns the venue of this federation of one on the network, false for one that is
-// no channel of the link.
+// In translates a venue on the network to one of this federation. It returns false if it is no
+// channel of the link.
 func (c Channels) In(there string) (here string, ok bool) {
 	i := slices.Index(c.there, there)
 	if i < 0 {
@@ -95,10 +93,10 @@ func (c Channels) In(there string) (here string, ok bool) {
 	return c.here[i], true
 }
 
-// PrivateVenue returns the venue of a step sent to one user of this gateway: its
-// own user, or the pseudo-client of another DID. The signature covers the venue, so the
-// venue is the pair that the sender has signed: that of the handoff if the sender is a
-// party of it, else the sender with the other party of the step.
+// PrivateVenue returns the venue of a step sent to one user of this gateway: its own user, or the
+// pseudo-client of another DID. The signature covers the venue, so the venue is the pair signed by
+// the sender. That is the pair of the handoff if the sender is a party of it, else the sender with
+// the other party of the step.
 //
 // It returns a [*federation.RefusalError] for a step sent to a user other than
 // that party, and for a step of an unknown handoff, whose venue is unknown too. Other
@@ -130,9 +128,9 @@ func PrivateVenue(ctx context.Context, p bridge.Ports, ev federation.Event, to f
 	return federation.PrivateVenue(ev.From, other), nil
 }
 
-// Writes reports whether the steps of a handoff are written on a link: in its channels,
-// and of a private handoff where that was opened and where another party of it was seen
-// last. Its error is that of the record.
+// Writes reports whether the steps of a handoff are written on a link. A private handoff is written
+// on the link that opened it, and on links on which another party was seen last. It returns the
+// errors of the record.
 func (c Channels) Writes(ctx context.Context, p bridge.Ports, link string, v federation.View) (bool, error) {
 	switch {
 	case !federation.Private(v.Venue):
@@ -149,7 +147,8 @@ func (c Channels) Writes(ctx context.Context, p bridge.Ports, link string, v fed
 	return false, nil
 }
 
-// SeenOn returns the link on which a DID signed last, "" if it never signed here. Its error is that of the record.
+// SeenOn returns the link on which a DID signed last, "" if it never signed here. It returns the errors of the
+// record.
 func SeenOn(ctx context.Context, p bridge.Ports, did federation.DID) (link string, err error) {
 	at, err := p.Bindings.Seen(ctx, did)
 	if errors.Is(err, federation.ErrNotFound) {
@@ -184,7 +183,7 @@ func ValidAddress(s string) bool {
 	return err == nil && n > 0
 }
 
-// ValidListen is [ValidAddress] for an end of ours, whose host may be any.
+// ValidListen is [ValidAddress] for an address of this machine, whose host may be empty.
 func ValidListen(s string) bool {
 	return ValidAddress(s) || strings.HasPrefix(s, ":") && ValidAddress("localhost"+s)
 }

@@ -14,37 +14,37 @@ import (
 	"baton/translate"
 )
 
-// maxReactionBytes bounds the emoji of a reaction: the longest ones, of families, have some 40.
+// maxReactionBytes bounds the emoji of a reaction: the longest, of families, have some 40.
 const maxReactionBytes = 64
 
 // maxMessageIDBytes bounds the message ID of a line: servers use some 30 bytes.
 const maxMessageIDBytes = 256
 
-// Chat is what a user said in a channel that a link relays.
+// Chat is a user's message in a relayed channel.
 type Chat struct {
-	From    federation.DID // "" for a user that has proved none
-	Venue   string         // as this federation calls the channel
+	From    federation.DID // "" for an unauthenticated user
+	Venue   string         // in this federation
 	Command string         // PRIVMSG or NOTICE, or TAGMSG for a reaction
 	Text    string
 	Line    string // the message as it came: the evidence
 	Refs    Refs
-	// Formatting is whether the link passes on colours and other formatting.
+	// Formatting tells whether the link passes on colours and other formatting.
 	Formatting bool
-	// History is whether the line may be kept in a history.
+	// History tells whether the line may be kept in a history.
 	History bool
-	Away    string // why the author is away; "" while it is not
+	Away    string // the author's away reason; "" while not away
 
 	Arrival federation.Arrival // names the network, the link, the nick and the message
 }
 
 // ErrNoMessageID is returned for a line without a message ID. Two gateways that link the same
-// networks would send it round for ever.
+// networks would send it in circles.
 var ErrNoMessageID = errors.New("irc: the line has no message ID: its server must load the module for msgid")
 
-// Relay files what a user said for other links, in parts that each network shows as one line.
-// The error is that of [bridge.Messages], or [ErrNoMessageID]. A CTCP message other than an
-// action is no text, and is not filed. Neither is the line for people beside a step, which another
-// gateway wrote, nor a message without text that is no reaction.
+// Relay files a user's message for other links, in parts that each network shows as one line. The
+// error is that of [bridge.Messages], or [ErrNoMessageID]. It does not file a CTCP message other
+// than an action, another gateway's line for people beside a step, or an empty message without a
+// reaction.
 func Relay(ctx context.Context, p bridge.Ports, c Chat) error {
 	text, manner := manner(c.Command, c.Text)
 	if c.Command == "TAGMSG" {
@@ -64,7 +64,7 @@ func Relay(ctx context.Context, p bridge.Ports, c Chat) error {
 		return err
 	}
 	line := federation.Text{Author: c.From, Venue: c.Venue, About: about, Arrival: c.Arrival}
-	var refused error // by one link that is full, while others have the line
+	var refused error // by one full link, while others have the line
 	for i, part := range SplitFormatted(text, federation.MaxChatBytes) {
 		line.ID = federation.ChatID(partID(c.Arrival.MessageID, i))
 		line.Body, line.Fields = written(part, manner, c.Formatting, c.History)
@@ -95,19 +95,17 @@ func (r Refs) reaction() (emoji, manner string) {
 	return emoji, manner
 }
 
-// IsReaction reports whether channel text is a reaction. A link shows it with [TextRefs], if it has the
-// message that the reaction is for, and else not at all.
+// IsReaction reports whether channel text is a reaction. A link shows it with [TextRefs] if it has the
+// message reacted to, and else not at all.
 func IsReaction(t federation.Text) bool {
 	how := t.Fields[federation.Manner]
 	return how == federation.React || how == federation.Unreact
 }
 
-// originalOf returns a line of a user as evidence.
 func originalOf(at federation.Arrival, line string) signing.Original {
 	return signing.Original{Network: at.Network, Received: at.Received, Document: line}
 }
 
-// partID returns the message ID of a part of a line.
 func partID(messageID string, part int) string {
 	if part == 0 {
 		return messageID
@@ -115,7 +113,7 @@ func partID(messageID string, part int) string {
 	return messageID + "." + strconv.Itoa(part)
 }
 
-// written returns a text with formatting codes as the body and the fields of a [federation.Text].
+// written returns text with formatting codes as the body and the fields of a [federation.Text].
 func written(text, manner string, formatting, history bool) (body string, fields map[string]string) {
 	body, fields = Unformatted(text), map[string]string{}
 	if manner != "" {
@@ -134,8 +132,8 @@ func written(text, manner string, formatting, history bool) (body string, fields
 // a code.
 const maxFormattedBytes = 4 * federation.MaxMessageChars
 
-// readable returns a text as a link writes it: with its formatting, if the link passes on
-// formatting. Formatting around another text than the body is passed over.
+// readable returns a text in a link's form, with its formatting if the link passes that on. It
+// ignores formatting that does not match the body.
 func readable(t federation.Text, formatting bool) string {
 	formatted := t.Fields[federation.Formatted]
 	if !formatting || len(formatted) > maxFormattedBytes || Unformatted(formatted) != t.Body {
@@ -150,8 +148,8 @@ func readable(t federation.Text, formatting bool) string {
 	return strings.Join(lines, "\n")
 }
 
-// manner returns the text of a line with its formatting, and its manner; "" if the line is only
-// for programs.
+// manner returns the text of a line with its formatting, and its manner. The text is "" if the line
+// is only for programs.
 func manner(command, text string) (shown, manner string) {
 	if command == "NOTICE" {
 		manner = federation.NoticeText
@@ -175,7 +173,6 @@ func ChatLine(t federation.Text, formatting bool) (command, text string) {
 	return inManner(t, readable(t, formatting))
 }
 
-// inManner returns the command and the text of a line in the manner of t.
 func inManner(t federation.Text, line string) (command, text string) {
 	switch t.Fields[federation.Manner] {
 	case federation.Action:
@@ -198,13 +195,13 @@ func NamedChatLines(t federation.Text, formatting bool) (command string, lines [
 	return command, lines
 }
 
-// Relayed returns the venues of the channels that relay_chat lists, each by its name in this
-// federation. Its error says which of them is no channel of the link.
+// Relayed returns the venues listed in relay_chat, each by its name in this federation. Its error
+// names an entry that is no channel of the link.
 func (c Channels) Relayed(entries []string) ([]string, error) {
 	return Relayed(entries, c.here)
 }
 
-// Relayed returns the venues that relay_chat lists among the channels of a link.
+// Relayed returns the venues listed in relay_chat among the channels of a link.
 func Relayed(entries, channels []string) ([]string, error) {
 	var venues []string
 	for _, entry := range entries {
@@ -223,9 +220,9 @@ func Relayed(entries, channels []string) ([]string, error) {
 
 // Words is private text that a user wrote to the nick of a participant of another network.
 type Words struct {
-	From federation.DID // "" for a user that has proved none
+	From federation.DID // "" for an unauthenticated user
 	To   federation.DID
-	At   federation.Place // where a user without a DID of its own is; zero for a DID
+	At   federation.Place // place of a user without a DID; zero for a DID
 	Text string
 	Line string // the message as it came: the evidence
 	Refs Refs
@@ -236,11 +233,11 @@ type Words struct {
 	Arrival federation.Arrival // names the network, the link and the nick
 }
 
-// ctcp begins and ends what programs say to programs, and actions of people.
+// ctcp begins and ends messages between programs, and actions of people.
 const ctcp = "\x01"
 
-// spoken returns the text of a PRIVMSG as another network shows it, with its formatting, and "" for
-// text that only a program would read. An action begins with "/me".
+// spoken returns the text of a PRIVMSG for another network, with its formatting, and "" for text
+// that only a program would read. An action begins with "/me".
 func spoken(text string) string {
 	text, how := manner("PRIVMSG", text)
 	if strings.TrimSpace(Unformatted(text)) == "" {
@@ -252,13 +249,13 @@ func spoken(text string) string {
 	return text
 }
 
-// HolderLeft is why a message to a user without a DID is refused after the user left.
+// HolderLeft is the reason for refusing a message to a user without a DID that left.
 const HolderLeft = "the user left before it had read the message, and another one may have its nick"
 
-// Say files text of a user. A user without a DID has the one that the gateway keeps for its
-// nick on the link. The result waits is a sentence for the user if the message waits for a recipient
-// of this gateway, called name; it is "" if the recipient is connected, or has another home. The error is from [bridge.Messages]: a refusal if
-// no link reaches the recipient.
+// Say files private text of a user. A user without a DID gets the gateway's DID for its nick on the link. The result
+// waits is a sentence for the user if the message waits for a recipient of this gateway, called name; it is "" if the
+// recipient is connected or has another home. The error is from [bridge.Messages]: a refusal if no link reaches the
+// recipient.
 func Say(ctx context.Context, p bridge.Ports, w Words, name string) (waits string, err error) {
 	text := spoken(w.Text)
 	if text == "" || p.Messages == nil {
@@ -274,7 +271,7 @@ func Say(ctx context.Context, p bridge.Ports, w Words, name string) (waits strin
 	w.Arrival.Place = w.At
 	body, fields := written(text, "", w.Formatting, w.History)
 	if w.Refs.Reply != "" && len(w.Refs.Reply) <= maxMessageIDBytes {
-		fields[federation.Reply] = w.Refs.Reply // the gateway puts the ID of that message in its place
+		fields[federation.Reply] = w.Refs.Reply // the gateway replaces it with the ID of that message
 	}
 	said, err := p.Messages.Say(ctx, federation.Text{Author: w.From, To: w.To, Body: body, Fields: fields, About: about, Arrival: w.Arrival}, originalOf(w.Arrival, w.Line))
 	switch {
@@ -299,7 +296,7 @@ func TextLines(t federation.Text, sender, self string, formatting bool) []string
 		sender, t.Author, t.Arrival.Network, self, sender, self, sender))}, lines...)
 }
 
-// TextID returns the message id of a line of a message: the same one however often it is written.
+// TextID returns the message id of a line of a message. It is the same on each attempt.
 func TextID(t federation.Text, line int) string {
 	if line == 0 {
 		return t.ID.String()
@@ -314,7 +311,7 @@ func TextTags(t federation.Text, line int) map[string]string {
 	return tags
 }
 
-// TextRefs returns the tags that name what a message is about, the message that it answers, and its
+// TextRefs returns the tags for the handoff of a message, the message that it answers, and its
 // reaction to that.
 func TextRefs(t federation.Text) map[string]string {
 	tags := map[string]string{}

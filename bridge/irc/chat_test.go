@@ -15,7 +15,7 @@ import (
 	"baton/federation/signing"
 )
 
-// heard is a [bridge.Messages] that keeps what is relayed. The record knows one message.
+// heard is a [bridge.Messages] that keeps relayed text. The record knows one message.
 type heard struct {
 	bridge.Messages
 
@@ -89,7 +89,7 @@ func TestEachPartOfALineHasAnIDThatEveryGatewayGivesIt(t *testing.T) {
 	if len(h.lines) != 2 || h.lines[0].ID != federation.ChatID("1LA~1") || h.lines[1].ID == h.lines[0].ID {
 		t.Fatalf("the lines are %+v", h.lines)
 	}
-	for _, each := range h.lines { // the ID is that of the line where another network has it
+	for _, each := range h.lines { // the line has the ID of another network, if one has it
 		if again := federation.ChatID(each.ID.String()); again != each.ID {
 			t.Errorf("%s becomes %s", each.ID, again)
 		}

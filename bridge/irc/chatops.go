@@ -20,9 +20,9 @@ import (
 	"baton/translate"
 )
 
-// ChatOps runs the commands that users write to the gateway's own user, for users whose
-// client has no tags. The gateway signs their steps if a binding vouches for them, and
-// judges these as any other. It may be used concurrently.
+// ChatOps runs the commands that users write to the gateway's own user, for users whose client has
+// no tags. The gateway signs their steps if a binding vouches for them, and judges these as any
+// other. It may be used concurrently.
 //
 // spec: handofftag "Humans"
 type ChatOps struct {
@@ -33,34 +33,33 @@ type ChatOps struct {
 	Guesses credential.Guesses
 }
 
-// Command is one line that a user wrote to the gateway's own user.
+// Command is one line from a user to the gateway's own user.
 type Command struct {
 	Text    string
-	Line    string // the message as it came, with its id: the evidence behind a step
+	Line    string // the message as received, with its id: the evidence behind a step
 	Network string // as in [federation.Arrival]
 	Link    string
 	Nick    string
 	User    string // user name; "" if the network does not say
 	// Account is the name under which the operator binds the user to a DID; "" for none.
 	Account string
-	// DID is the one that the user has proved on a network where it can. If it is
-	// empty, the DID is that of the account's binding.
+	// DID is the authenticated one, on a network with authentication. If it is empty, the DID of the
+	// account's binding applies.
 	DID federation.DID
-	// Proved is true if the user proved the DID to this gateway.
+	// Proved tells whether the user authenticated as the DID to this gateway.
 	Proved bool
 	// Lookup returns the DID of a user by its nick, or "".
 	Lookup func(nick string) federation.DID
-	// Room opens a channel for a handoff, invites its parties and returns its name. Nil
-	// on a network where the gateway makes no channels.
+	// Room opens a channel for a handoff, invites its parties and returns its name. It is nil if the
+	// gateway makes no channels on the network.
 	Room func(view federation.View) (string, error)
 
-	// Secret is true if the line came over TLS or from the same machine.
+	// Secret tells whether the line came over TLS or from the same machine.
 	Secret bool
 
 	vouch bool // the gateway may sign for the DID
 }
 
-// source returns where a command comes from.
 func (c Command) source() federation.Source {
 	s := federation.Source{Network: c.Network, Link: c.Link, Name: c.Nick, User: c.User}
 	if c.DID != "" {
@@ -69,14 +68,13 @@ func (c Command) source() federation.Source {
 	return s
 }
 
-// verb is the first word of a command: a step, or something to run.
+// verb is the first word of a command.
 type verb struct {
 	usage string
-	step  federation.Verb // "" for a verb that takes none
+	step  federation.Verb // "" for a verb without a step
 	run   func(o ChatOps, ctx context.Context, c Command, args string, now time.Time) ([]string, error)
 }
 
-// verbs returns all verbs by name.
 func verbs() map[string]verb {
 	return map[string]verb{
 		"help":     {"help", "", ChatOps.help},
@@ -101,16 +99,14 @@ func verbs() map[string]verb {
 	}
 }
 
-// maxListed bounds what inbox lists: users ask for the rest by id.
+// maxListed bounds the list of inbox: users request the rest by id.
 const maxListed = 10
 
-// userError is a mistake of the user, in words for it.
 type userError string
 
 // Error implements error.
 func (e userError) Error() string { return string(e) }
 
-// errNotNow is the reply to a command that failed here.
 const errNotNow = userError("That could not be done now. Try again later.")
 
 // Run runs a command and returns the reply, in lines that fit a message. It blocks on the
@@ -140,8 +136,8 @@ func (o ChatOps) Run(ctx context.Context, c Command, now time.Time) []string {
 	return lines
 }
 
-// bind looks up the DID behind the account of a user, and whether the gateway may sign
-// for it. If the record fails, the user has no binding.
+// bind looks up the DID bound to a user's account, and whether the gateway may sign for it. If the
+// record fails, the user has no binding.
 func (o ChatOps) bind(ctx context.Context, c Command) Command {
 	b, err := Bound(ctx, o.Ports, c.Link, c.Account)
 	if err != nil {
@@ -190,7 +186,6 @@ func (ChatOps) help(_ context.Context, c Command, _ string, _ time.Time) ([]stri
 	return lines, nil
 }
 
-// inbox lists the open handoffs of which the user is a party.
 func (o ChatOps) inbox(ctx context.Context, c Command, _ string, _ time.Time) ([]string, error) {
 	if c.DID == "" {
 		return nil, userError("You have no inbox: your account is bound to no DID.")
@@ -214,7 +209,7 @@ func (o ChatOps) open(ctx context.Context, c Command, _ string, _ time.Time) ([]
 	return lines, err
 }
 
-// list describes the newest handoffs of a filter that are shown.
+// list describes the newest handoffs of a filter that shown accepts.
 func (o ChatOps) list(ctx context.Context, f federation.Filter, shown func(federation.View) bool) ([]string, error) {
 	var lines []string
 	var after federation.Cursor
@@ -234,7 +229,6 @@ func (o ChatOps) list(ctx context.Context, f federation.Filter, shown func(feder
 	}
 }
 
-// line describes a handoff and its state.
 func (o ChatOps) line(ctx context.Context, view federation.View) string {
 	name := func(did federation.DID) string {
 		if did == "" {
@@ -261,8 +255,8 @@ func (o ChatOps) show(ctx context.Context, c Command, args string, _ time.Time) 
 	return lines, nil
 }
 
-// find returns the handoff that the first word names, and the rest of the text. A private
-// handoff of which the user is no party is not found.
+// find returns the handoff named by the first word, and the rest of the text. A private handoff is
+// found only by its parties.
 func (o ChatOps) find(ctx context.Context, c Command, args string) (federation.View, string, error) {
 	text, rest, _ := strings.Cut(args, " ")
 	text = strings.ToUpper(strings.TrimLeft(text, "…."))
@@ -304,11 +298,10 @@ func (c Command) authorized() error {
 	return nil
 }
 
-// errNoAccount is the reply to a step of a user without a DID.
 const errNoAccount = userError("Steps need an account that is bound to a DID. To bind yours, say: bind CODE")
 
 // bindAccount binds the account of a user to a DID, so that the gateway signs its steps. The user proves
-// the DID with a pairing code of it, unless it has proved it to the gateway.
+// the DID with one of its pairing codes, unless it has already authenticated to the gateway.
 func (o ChatOps) bindAccount(ctx context.Context, c Command, code string, now time.Time) ([]string, error) {
 	if c.Account == "" {
 		return nil, userError("Log in to an account first: I bind accounts, and no nicks.")
@@ -344,13 +337,13 @@ func (o ChatOps) bindAccount(ctx context.Context, c Command, code string, now ti
 	return []string{"Your account is bound to " + string(did) + ". I sign your steps now."}, nil
 }
 
-// guessesOf returns the address under which the wrong codes of an account are counted.
+// guessesOf returns the key under which the wrong codes of an account are counted, in the form of
+// an address.
 func guessesOf(c Command) netip.Prefix {
 	sum := sha256.Sum256([]byte(c.Link + " " + c.Account))
 	return netip.PrefixFrom(netip.AddrFrom16([16]byte(sum[:16])), 128)
 }
 
-// step takes a step in a handoff.
 func (o ChatOps) step(ctx context.Context, c Command, verb federation.Verb, args string, now time.Time) ([]string, error) {
 	if err := c.authorized(); err != nil {
 		return nil, err
@@ -366,7 +359,6 @@ func (o ChatOps) step(ctx context.Context, c Command, verb federation.Verb, args
 	return o.submit(ctx, c, ev, now)
 }
 
-// offer opens a handoff to one DID or, by "anyone", to all.
 func (o ChatOps) offer(ctx context.Context, c Command, args string, now time.Time) ([]string, error) {
 	if err := c.authorized(); err != nil {
 		return nil, err
@@ -402,8 +394,8 @@ func (o ChatOps) offer(ctx context.Context, c Command, args string, now time.Tim
 	return lines, err
 }
 
-// offeree returns the DID of the participant to which a user offers work. A user of another link
-// has one if it proved one, or if its account is bound to one.
+// offeree returns the DID of the participant that a user offers work to. A user of another link has
+// one if it is authenticated, or its account is bound.
 func (o ChatOps) offeree(ctx context.Context, c Command, name string) (federation.DID, error) {
 	to, err := o.participant(ctx, c, name)
 	if err == nil && to.Place.Link != "" && to.DID == o.Ports.Messages.Guest(to.Place.Link, to.Place.Venue) {
@@ -412,9 +404,9 @@ func (o ChatOps) offeree(ctx context.Context, c Command, name string) (federatio
 	return to.DID, err
 }
 
-// pair returns a code that logs in an agent host as the user. The user must be one that the gateway
-// may sign for, or have proved its DID to the gateway itself: the word of another server is not
-// enough to act for a DID elsewhere.
+// pair returns a code that logs in an agent host as the user. The gateway must be allowed to sign
+// for the user, or the user must have authenticated to the gateway itself: another server's word is
+// not enough to act for a DID elsewhere.
 func (o ChatOps) pair(ctx context.Context, c Command, _ string, now time.Time) ([]string, error) {
 	switch {
 	case c.DID == "":
@@ -429,8 +421,8 @@ func (o ChatOps) pair(ctx context.Context, c Command, _ string, now time.Time) (
 	return []string{"Your pairing code is " + code + ". Type it where your agent host asks who you are; it is valid once, until " + ends.UTC().Format("15:04 MST") + "."}, nil
 }
 
-// password sets the password with which the user logs in on the gateway's own server. Only a login there
-// proves enough: the operators of another network read what its users write.
+// password sets the user's password for the gateway's own server. Only a login there proves enough: the
+// operators of another network read its users' lines.
 func (o ChatOps) password(ctx context.Context, c Command, text string, now time.Time) ([]string, error) {
 	switch {
 	case !c.Proved:
@@ -451,7 +443,6 @@ func (o ChatOps) password(ctx context.Context, c Command, text string, now time.
 	return []string{"Your password is set. Log in with SASL PLAIN or SCRAM-SHA-256, as " + string(c.DID) + " or as a name that is bound to it."}, nil
 }
 
-// submit signs a step for the user and submits it.
 func (o ChatOps) submit(ctx context.Context, c Command, ev federation.Event, now time.Time) ([]string, error) {
 	ev.From = c.DID
 	ev.Arrival.Network, ev.Arrival.Link, ev.Arrival.Name, ev.Arrival.Received = c.Network, c.Link, c.Nick, now
@@ -475,7 +466,6 @@ func (o ChatOps) submit(ctx context.Context, c Command, ev federation.Event, now
 	return []string{fmt.Sprintf("[%s …%s] %s: it is %s now.", filed.Kind, filed.Handoff.Short(), filed.Verb, judged.Entry.State)}, nil
 }
 
-// room opens a channel for the parties of a handoff.
 func (o ChatOps) room(ctx context.Context, c Command, args string, _ time.Time) ([]string, error) {
 	if c.Room == nil {
 		return nil, userError("I make no channels on this network.")
@@ -494,8 +484,8 @@ func (o ChatOps) room(ctx context.Context, c Command, args string, _ time.Time) 
 	return []string{"Both are invited to " + name + "."}, nil
 }
 
-// person returns the DID under which a user writes and reads messages: the one that it proved, or
-// the one that the gateway keeps for its nick.
+// person returns the DID under which a user writes and reads messages: its own, or the gateway's
+// DID for its nick.
 func (o ChatOps) person(c Command) (federation.DID, error) {
 	switch {
 	case o.Ports.Messages == nil:
@@ -506,7 +496,6 @@ func (o ChatOps) person(c Command) (federation.DID, error) {
 	return o.Ports.Messages.Guest(c.Link, c.Nick), nil
 }
 
-// say writes to a participant whose nick is not on this network.
 func (o ChatOps) say(ctx context.Context, c Command, args string, now time.Time) ([]string, error) {
 	from, err := o.person(c)
 	if err != nil {
@@ -530,8 +519,8 @@ func (o ChatOps) say(ctx context.Context, c Command, args string, now time.Time)
 	return []string{"Your message to " + name + " is on its way."}, nil
 }
 
-// participant returns the participant that a user names. The nicks of the user's own network come
-// first, and the next user with the nick of NICK@LINK last.
+// participant resolves a name to a participant. The nicks of the user's own network come first, and
+// the next user with the nick of NICK@LINK last.
 func (o ChatOps) participant(ctx context.Context, c Command, name string) (bridge.Recipient, error) {
 	if name == "" {
 		return bridge.Recipient{}, userError("Say a name or a DID.")
@@ -558,7 +547,7 @@ func (o ChatOps) block(ctx context.Context, c Command, args string, _ time.Time)
 	return o.decide(ctx, c, args, false)
 }
 
-// decide notes whether a user takes messages of a sender.
+// decide allows or blocks a sender for a user.
 func (o ChatOps) decide(ctx context.Context, c Command, args string, allow bool) ([]string, error) {
 	person, err := o.person(c)
 	if err != nil {

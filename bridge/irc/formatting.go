@@ -69,7 +69,7 @@ func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 func isHexDigit(c byte) bool { return isDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'f' }
 
-// runs yields a text as an alternation of formatting codes and the text between them.
+// runs splits a text into alternating formatting codes and text.
 func runs(s string) func(yield func(run string, isCode bool) bool) {
 	return func(yield func(string, bool) bool) {
 		for s != "" {
@@ -130,13 +130,12 @@ func ToUTF8(s string) string {
 	return text
 }
 
-// format is the formatting in effect at a place in a line.
+// format is the formatting in effect at a position in a line.
 type format struct {
 	on     string // the active codes
 	colour string // the last colour code with its digits; "" for none
 }
 
-// apply changes a format by a code.
 func (f *format) apply(code string) {
 	switch {
 	case code[0] == codeReset:
@@ -154,7 +153,7 @@ func (f *format) apply(code string) {
 	}
 }
 
-// resume returns a text behind the codes that put a format into effect.
+// resume returns a text preceded by the codes that put a format into effect.
 func (f *format) resume(text string) string {
 	colour := f.colour
 	if digits := strings.TrimLeft(colour, string(rune(codeColour))); colour != "" && digits != colour {
@@ -169,7 +168,7 @@ func (f *format) resume(text string) string {
 	return f.on + colour + text
 }
 
-// twoDigits keeps a digit of the text behind a colour from becoming one of the colour.
+// twoDigits pads a colour, so that a digit of the following text does not become part of it.
 func twoDigits(colour string) string {
 	if len(colour) == 1 {
 		return "0" + colour
@@ -201,8 +200,7 @@ func SplitFormatted(text string, maxBytes int) []string {
 	return parts
 }
 
-// formattedEnd returns at which byte a line of more than so many bytes is divided, and the format
-// there.
+// formattedEnd returns the byte at which a long line is divided, and the format there.
 func formattedEnd(line string, maxBytes int) (end int, in format) {
 	atSpace, inSpace, shown := 0, format{}, false
 	for end < len(line) {

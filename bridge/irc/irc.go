@@ -1,14 +1,12 @@
-// Package irc holds what all dialects of IRC share: the line that people read
-// beside each step, nicks for users without one on a network, the limits that IRC
-// puts on text and tags, steps written again for a link that cannot have them as
-// they were signed, and the venue of what is said in private.
+// Package irc holds the parts common to all dialects of IRC: the line for people beside each step,
+// nicks for users without one on a network, and the limits of IRC on text and tags. It also renders
+// steps for a link that cannot carry them as signed, and determines the venue of private messages.
 //
-// Server links share a [Session] (one connection, its owner, and the steps that it
-// judges), a [Roster] of pseudo-clients, and the deliveries' way into a session ([Pass]).
-// All dialects share the commands to the gateway's own user ([ChatOps]) and the replies to
-// users ([Replies]).
+// Server links share a [Session] (one connection, its owner, and its steps), a [Roster] of
+// pseudo-clients, and the deliveries' way into a session ([Pass]). All dialects share the commands
+// to the gateway's own user ([ChatOps]) and the replies to users ([Replies]).
 //
-// It speaks no protocol. Each protocol has a folder of its own below this one.
+// It speaks no protocol. Each protocol has its own folder below this one.
 //
 // It follows the IRCv3 message-tags specification for the limits on tags, RFC
 // 2812 §2.3.1 for nicks, and the handoff tag profile, "Humans", for the line.
@@ -32,43 +30,41 @@ import (
 )
 
 const (
-	// MaxTextBytes bounds the text of one line that this program writes for people.
-	// A line has 510 bytes, of which the longest names of a user, a host and a channel
-	// take 182; servers cut the rest in the middle of a character.
+	// MaxTextBytes bounds the text of one line written by this program for people. A line has 510
+	// bytes, of which the longest names of a user, a host and a channel take 182; servers cut the rest
+	// in the middle of a character.
 	MaxTextBytes = 320
 
-	// MaxTagBytes bounds the client-only tags of one message, escaped, between "@"
-	// and the space. Servers leave out, without an error, the tags that do not fit.
+	// MaxTagBytes bounds the client-only tags of one message, escaped, between "@" and the space.
+	// Servers silently drop the tags that do not fit.
 	//
 	// spec: ircv3 message-tags "Size limit"
 	MaxTagBytes = ircmsg.MaxlenClientTagData
 
-	// MaxTags bounds the number of tags of one message. Servers pass on 64, and
-	// add up to three of their own: msgid, time, account.
+	// MaxTags bounds the number of tags of one message. Servers pass on 64, and add up to three of
+	// their own: msgid, time, account.
 	MaxTags = 61
 )
 
-// LineSuffix makes the message ID of the line for people from that of its step: unlike it, and
+// LineSuffix turns the message ID of a step into that of its line for people: distinct from it, and
 // the same on all servers of a network.
 const LineSuffix = ".line"
 
-// ellipsis ends a cut text.
 const ellipsis = "…"
 
-// Text returns a string as it may stand in a line for people: as [Plain], cut at a
-// character's border to at most [MaxTextBytes].
+// Text returns a string fit for a line for people: as [Plain], cut between characters to at most
+// [MaxTextBytes].
 func Text(s string) string {
 	return Cut(Plain(s), MaxTextBytes)
 }
 
-// Plain returns a string as [federation.PlainText], without formatting codes and without space
-// around it.
+// Plain returns a string as [federation.PlainText], without formatting codes and surrounding space.
 func Plain(s string) string {
 	return strings.TrimSpace(federation.PlainText(Unformatted(ToUTF8(s))))
 }
 
-// Cut returns a string of at most that many bytes, at least three, that ends in
-// "…" where something was cut. It never splits a character.
+// Cut returns a string cut to maxBytes, which must be at least three. A cut string ends in "…". It
+// never splits a character.
 func Cut(s string, maxBytes int) string {
 	if len(s) <= maxBytes {
 		return s
@@ -80,8 +76,7 @@ func Cut(s string, maxBytes int) string {
 	return s[:end] + ellipsis
 }
 
-// CheckTags returns an error that says what is wrong with the tags of a message
-// that a server would not carry whole.
+// CheckTags returns an error for tags that a server would not carry whole.
 func CheckTags(tags map[string]string) error {
 	if len(tags) > MaxTags {
 		return fmt.Errorf("%d tags, of which %d are carried", len(tags), MaxTags)
@@ -98,13 +93,13 @@ func CheckTags(tags map[string]string) error {
 	return nil
 }
 
-// ErrLineTooLong is returned by [ReadLine] for a line longer than the reader
-// takes. It was read to its end, and the next one can be.
+// ErrLineTooLong is returned by [ReadLine] for a line over the limit. The line was read to its end,
+// and the next one can be read.
 var ErrLineTooLong = errors.New("irc: line too long")
 
-// ReadLine returns one line of at most maxBytes, with its end counted, and without it.
-// It blocks until the line is there. What is longer is not kept. Other errors than
-// [ErrLineTooLong] come from the reader.
+// ReadLine returns one line without its end, which counts towards maxBytes. It blocks until the
+// line is complete. A longer line is discarded. Errors other than [ErrLineTooLong] come from the
+// reader.
 func ReadLine(r *bufio.Reader, maxBytes int) ([]byte, error) {
 	var text []byte
 	long := false
@@ -127,17 +122,15 @@ func ReadLine(r *bufio.Reader, maxBytes int) ([]byte, error) {
 	}
 }
 
-// Meter counts what one user says to the gateway, in a bucket that starts full with
-// one minute's worth. The zero Meter has counted nothing. It is not safe for
-// concurrent use.
+// Meter counts the messages of one user to the gateway, in a bucket that starts full with one
+// minute's worth. The zero Meter has counted nothing. It is not safe for concurrent use.
 type Meter struct {
 	bucket *rate.Limiter
 	told   bool
 }
 
-// Take counts one step, and reports whether it may come in and, of one that may not,
-// whether the user is to be told: of the first, and not again before the bucket has
-// been full. A limit of zero is none.
+// Take counts one step. It reports whether the step is allowed and, if not, whether to tell the
+// user: only of the first, and again after the bucket was full. A limit of zero is none.
 func (m *Meter) Take(perMinute int, now time.Time) (ok, tell bool) {
 	if perMinute <= 0 {
 		return true, false
@@ -156,9 +149,9 @@ func (m *Meter) Take(perMinute int, now time.Time) (ok, tell bool) {
 	return false, tell
 }
 
-// Recent is the set of the last ids that were added. It is not safe for concurrent use.
+// Recent is the set of the last added ids. It is not safe for concurrent use.
 type Recent struct {
-	Most int // ids that it holds; it must be positive
+	Most int // capacity; must be positive
 
 	ids  map[string]bool
 	ring []string
@@ -168,8 +161,7 @@ type Recent struct {
 // Has reports whether an id is in the set.
 func (r *Recent) Has(id string) bool { return r.ids[id] }
 
-// Add adds an id, in place of the oldest where the set is full, and reports whether the
-// id is new.
+// Add adds an id, and reports whether it is new. In a full set, it replaces the oldest.
 func (r *Recent) Add(id string) bool {
 	if r.ids[id] {
 		return false

@@ -12,18 +12,16 @@ import (
 	"baton/federation"
 )
 
-// shortHash is how many characters of a DID's hash tell two owners of one name
-// apart in the first try.
+// shortHash is how many characters of a DID's hash first distinguish two owners of one name.
 const shortHash = 4
 
-// Nicks yields the nicks for a DID on a network where nicks have at most that
-// many bytes, the best first: its name with the suffix; then that cut, with "_"
-// and ever more of the DID's hash. The caller takes the first that is free, and
-// has something else ready for when none is.
+// Nicks yields the nicks for a DID on a network with a maximum nick length in bytes, the best
+// first. The first is its name with the suffix; the others are that, truncated, with "_" and ever
+// more of the DID's hash. The caller takes the first free one, and needs a fallback if none is.
 //
-// A name that is no nick is made one: other characters become "_", and a "_" goes
-// before a leading digit. A DID without a name is called by the last word of a did:web, else
-// "agent" and the begin of its hash.
+// An invalid name is made a nick: other characters become "_", and a "_" goes before a leading
+// digit. A DID without a name gets the last word of a did:web, else "agent" and the beginning of
+// its hash.
 func Nicks(name, suffix string, did federation.DID, maxBytes int) iter.Seq[string] {
 	hash := did.Hash()
 	if name == did.Short() {
@@ -43,7 +41,7 @@ func Nicks(name, suffix string, did federation.DID, maxBytes int) iter.Seq[strin
 	}
 }
 
-// nameless returns what a DID without a name is called: "scout" for did:web:gw.example:scout and
+// nameless returns the name of a DID without one: "scout" for did:web:gw.example:scout and
 // did:web:scout.example.
 func nameless(did federation.DID) string {
 	if did.Method() != "web" {
@@ -75,7 +73,7 @@ func sanitiseNick(name string) string {
 		switch {
 		case nickRune(r):
 			b.WriteRune(r)
-		case r != '…': // which only says that a name was cut
+		case r != '…': // which only marks a truncated name
 			b.WriteByte('_')
 		}
 	}
@@ -86,7 +84,7 @@ func sanitiseNick(name string) string {
 	return nick
 }
 
-// nickRune tells whether a character may stand in a nick, after the first.
+// nickRune reports whether a nick may contain a character, after the first.
 func nickRune(r rune) bool {
 	switch {
 	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9':
@@ -95,30 +93,27 @@ func nickRune(r rune) bool {
 	return strings.ContainsRune("[]\\`_^{|}-", r)
 }
 
-// MaxPseudoClients bounds the pseudo-clients of one link: each is a user on the other
-// network, and some hundred bytes here. Beyond it the one that has been silent longest
-// leaves.
+// MaxPseudoClients bounds the pseudo-clients of one link. Each is a user on the other network, and
+// some hundred bytes here. Beyond it, the longest silent one leaves.
 const MaxPseudoClients = 1024
 
-// PseudoClient is a user that this gateway has on another server: its own user, or the
-// user of a DID from elsewhere that speaks there. It outlives the connection. A dialect
-// embeds it if it needs to know more.
+// PseudoClient is a user of this gateway on another server: its own user, or the user of a DID from
+// elsewhere that speaks there. It outlives the connection. Dialects with more state embed it.
 type PseudoClient struct {
 	DID federation.DID
 	// Shown is the DID by which users there address it, if different.
 	Shown federation.DID
 	Name  string // base of its nick
 	Nick  string
-	// In has the channels where it belongs, as venues of the network, and whether it is
-	// there.
+	// In has the channels it belongs in, as venues of the network, and whether it has joined.
 	In    map[string]bool
 	Spoke time.Time // when it spoke last
 }
 
-// Base returns what all dialects know of a pseudo-client.
+// Base returns the part of a pseudo-client common to all dialects.
 func (p *PseudoClient) Base() *PseudoClient { return p }
 
-// Missing returns the channels where a pseudo-client belongs and is not, in order.
+// Missing returns the channels that a pseudo-client belongs in but has not joined, in order.
 func (p *PseudoClient) Missing() []string {
 	var venues []string
 	for _, venue := range slices.Sorted(maps.Keys(p.In)) {
@@ -129,7 +124,7 @@ func (p *PseudoClient) Missing() []string {
 	return venues
 }
 
-// LeaveChannels notes that a pseudo-client is in no channel any more.
+// LeaveChannels notes that a pseudo-client has left all channels.
 func (p *PseudoClient) LeaveChannels() {
 	for venue := range p.In {
 		p.In[venue] = false
@@ -147,9 +142,8 @@ type Roster[P interface{ Base() *PseudoClient }] struct {
 // movesTime is how long lines of a user may be in flight after it changed its nick.
 const movesTime = 5 * time.Second
 
-// Moves are the users that changed their nicks a short time ago, by their DIDs before that. A user
-// without a DID of its own has another DID after it. The zero Moves is empty. It belongs to one
-// goroutine.
+// Moves are the users that recently changed their nicks, by their previous DIDs. The DID of a user
+// without its own DID changes with the nick. The zero Moves is empty. It belongs to one goroutine.
 type Moves struct{ to map[federation.DID]move }
 
 type move struct {
@@ -164,13 +158,13 @@ func (m *Moves) Add(c bridge.PresenceChange) {
 	if m.to == nil {
 		m.to = map[federation.DID]move{}
 	}
-	delete(m.to, c.Now) // it is back
+	delete(m.to, c.Now) // the user is back
 	if c.DID != c.Now {
 		m.to[c.DID] = move{c.Now, c.Name, time.Now()}
 	}
 }
 
-// Now returns the DID and the name of a user now.
+// Now returns the current DID and name of a user.
 func (m *Moves) Now(did federation.DID, name string) (federation.DID, string) {
 	if to, moved := m.to[did]; moved && time.Since(to.at) < movesTime {
 		return to.did, to.name
@@ -178,8 +172,8 @@ func (m *Moves) Now(did federation.DID, name string) (federation.DID, string) {
 	return did, name
 }
 
-// NewRoster returns a roster with only the gateway's own user, which belongs in all
-// channels of a link, as venues of the network.
+// NewRoster returns a roster with only the gateway's own user, which belongs in all channels of a
+// link, given as venues of the network.
 func NewRoster[P interface{ Base() *PseudoClient }](self P, venues []string) *Roster[P] {
 	self.Base().In = map[string]bool{}
 	for _, venue := range venues {
@@ -206,10 +200,9 @@ func (r *Roster[P]) Has(did federation.DID) bool {
 	return has
 }
 
-// Speaker returns the pseudo-client from which the step of a DID comes, and notes that it
-// speaks now. One in a channel of the link belongs there from then on. It adds the result
-// of add if the DID has none, after it has taken out the one that retire is called for
-// if there are too many.
+// Speaker returns the pseudo-client that speaks for a DID, and records the time. If venue is a
+// channel of the link, it belongs there from then on. If the DID has none, Speaker adds the result
+// of add; if there are too many, it first removes the quietest and calls retire for it.
 func (r *Roster[P]) Speaker(did federation.DID, venue string, add func() P, retire func(P)) P {
 	p, known := r.others[did]
 	switch {
@@ -233,10 +226,10 @@ func (r *Roster[P]) Speaker(did federation.DID, venue string, add func() P, reti
 	return p
 }
 
-// DIDs returns the DIDs that have a pseudo-client, the gateway's own left out.
+// DIDs returns the DIDs with a pseudo-client, without the gateway's own.
 func (r *Roster[P]) DIDs() []federation.DID { return slices.Sorted(maps.Keys(r.others)) }
 
-// Remove takes out the pseudo-client of a DID, if it has one, and calls retire for it.
+// Remove removes the pseudo-client of a DID, if it has one, and calls retire for it.
 func (r *Roster[P]) Remove(did federation.DID, retire func(P)) {
 	if p, known := r.others[did]; known {
 		delete(r.others, did)
@@ -265,23 +258,23 @@ func (r *Roster[P]) Move(c bridge.PresenceChange, retire func(P)) (p P, known bo
 	return p, true
 }
 
-// LeaveChannels notes that no pseudo-client is in any channel any more.
+// LeaveChannels notes that all pseudo-clients have left all channels.
 func (r *Roster[P]) LeaveChannels() {
 	for _, p := range r.All() {
 		p.Base().LeaveChannels()
 	}
 }
 
-// PresenceEvery is how often a link looks for pseudo-clients whose users left their own network.
-// A user that is gone in two looks has left: most that lose a connection come back sooner.
+// PresenceEvery is how often a link looks for pseudo-clients whose users left their own network. A
+// user missing in two checks has left: most users that lose a connection return sooner.
 const PresenceEvery = time.Minute
 
 // LeftReason is the reason of the QUIT of such a pseudo-client.
 const LeftReason = "left its own network"
 
-// WatchPresence has the owner of the pseudo-clients call leave for each one whose user left its own
-// network, until over is closed. The owner calls dids too, for the DIDs that have a pseudo-client.
-// Ask has the owner call a function, and reports whether it did.
+// WatchPresence calls leave for each pseudo-client whose user left its own network, until over is
+// closed. The owner runs leave and dids, which returns the DIDs with a pseudo-client. Ask has the
+// owner call a function, and reports whether it did.
 func WatchPresence(ctx context.Context, p bridge.Presence, every time.Duration, over <-chan struct{}, ask func(do func()) bool, dids func() []federation.DID, leave func(federation.DID)) {
 	if p == nil {
 		return

@@ -5,9 +5,9 @@ import "net"
 // QuickAck returns a connection that acknowledges at once whatever it reads, and
 // is otherwise the one it is given.
 //
-// Servers that leave Nagle's algorithm on hold back a line until the one before is
-// acknowledged, and Linux delays that by up to 40 ms on a side that has nothing to
-// send. Elsewhere, and on a connection other than TCP, nothing changes.
+// Servers that leave Nagle's algorithm on hold back a line until the one before is acknowledged,
+// and Linux delays that by up to 40 ms on a side with nothing to send. Elsewhere, and on a
+// connection other than TCP, nothing changes.
 func QuickAck(conn net.Conn) net.Conn {
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		return quickConn{tcp}

@@ -14,14 +14,12 @@ import (
 	"baton/translate/dialect"
 )
 
-// Render returns a step as a link may write it: in the dialect of its handoff and
-// for the place where that is written. A step that was signed so, and fits one message,
-// is returned as it is. A title that is too long for the wire is cut. Any other is written again under the same event ID, signed with
-// the key that the gateway keeps for its signer, with the original as evidence,
-// which is on disk before this returns. A context for which there is no room then is stored, and
-// referred to. The losses say what only the evidence still has. The same step makes the
-// same bytes each time. What the home of this gateway did itself is signed by the home in
-// each dialect and for each place, and needs no evidence.
+// Render returns a step for a link: in the dialect of its handoff and for its place there. A step signed for both
+// that fits one message is returned unchanged. A title too long for the wire is cut. Any other step is written
+// again under the same event ID, signed with the gateway's key for its signer, with the original as evidence, which
+// is on disk before this returns. If the context does not fit then, it is stored and replaced by a reference. The
+// losses list the parts left only in the evidence. The same step makes the same bytes each time. A step of this
+// gateway's home is signed by the home in each dialect and for each place, and needs no evidence.
 //
 // spec: handofftag "Rule of dialects"
 func Render(ctx context.Context, p bridge.Ports, d federation.Delivery) (federation.Event, []federation.Loss, error) {
@@ -32,7 +30,8 @@ func Render(ctx context.Context, p bridge.Ports, d federation.Delivery) (federat
 	return Vouch(ctx, p, d)
 }
 
-// Vouch returns a step written again, as [Render] does, whatever it was signed for.
+// Vouch returns a step written again, as [Render] does, regardless of its original dialect and
+// place.
 func Vouch(ctx context.Context, p bridge.Ports, d federation.Delivery) (federation.Event, []federation.Loss, error) {
 	signed := d.Entry.Event
 	ev := signed
@@ -71,9 +70,8 @@ func Decode(m translate.Tagged) (federation.Event, error) {
 	return ev, err
 }
 
-// Tags returns the tags of a step rendered for the view of its handoff, with a
-// message id if that is not empty. It refuses a step whose tags a server would not
-// carry whole.
+// Tags returns the tags of a step rendered for the view of its handoff, with a message id if not
+// empty. It refuses a step whose tags a server would not carry whole.
 func Tags(ev federation.Event, v federation.View, msgid string) (map[string]string, error) {
 	m, err := dialect.Encode(translate.Step{Entry: federation.Entry{Event: ev}, View: v})
 	if err != nil {
@@ -88,7 +86,7 @@ func Tags(ev federation.Event, v federation.View, msgid string) (map[string]stri
 	return m.Tags, nil
 }
 
-// LogLosses logs what a rendered step does not carry.
+// LogLosses logs the fields missing in a rendered step.
 func LogLosses(ctx context.Context, log *slog.Logger, ev federation.Event, losses []federation.Loss) {
 	for _, loss := range losses {
 		log.LogAttrs(ctx, slog.LevelInfo, "field not carried", slog.String("event_id", ev.ID.String()),
@@ -96,8 +94,8 @@ func LogLosses(ctx context.Context, log *slog.Logger, ev federation.Event, losse
 	}
 }
 
-// Bound returns the binding of an account on a link, the zero one if it has none. Its
-// error is that of the record.
+// Bound returns the binding of an account on a link, the zero one if it has none. It returns the
+// errors of the record.
 func Bound(ctx context.Context, p bridge.Ports, link, account string) (federation.BoundName, error) {
 	if account == "" {
 		return federation.BoundName{}, nil
@@ -112,10 +110,10 @@ func Bound(ctx context.Context, p bridge.Ports, link, account string) (federatio
 	return b, nil
 }
 
-// VouchFor returns an unsigned step as the gateway signs it for its sender, the DID in From. A step
+// VouchFor returns an unsigned step signed by the gateway for its sender, the DID in From. A step
 // without an ID gets one. The line as received is its evidence. A context that does not fit is stored;
-// only the evidence has members that do not fit even so. With an error it returns the step unchanged,
-// so that the caller can try again.
+// members that still do not fit are only in the evidence. With an error it returns the step unchanged,
+// so that the caller can retry.
 func VouchFor(ctx context.Context, p bridge.Ports, ev federation.Event, line string) (federation.Event, error) {
 	draft := ev
 	switch {
@@ -145,7 +143,7 @@ func VouchFor(ctx context.Context, p bridge.Ports, ev federation.Event, line str
 	return vouched, nil
 }
 
-// ReplyTags are the tags with which clients name the message that a message answers.
+// ReplyTags are the tags that name the answered message.
 //
 // spec: ircv3 reply (draft)
 const (
@@ -153,8 +151,7 @@ const (
 	draftReplyTag = "+draft/reply"
 )
 
-// The tags of a message without text that adds an emoji to the message it answers, and that removes
-// one.
+// The tags of a message without text that adds an emoji to the answered message, or removes one.
 //
 // spec: ircv3 react (draft)
 const (
@@ -162,12 +159,12 @@ const (
 	unreactTag = "+draft/unreact"
 )
 
-// TypingTag has the state of a user that writes.
+// TypingTag has the typing state of a user.
 //
 // spec: ircv3 typing
 const TypingTag = "+typing"
 
-// Typing returns the state in the tags of a message without text, "" for none.
+// Typing returns the typing state of a message without text, "" for none.
 func Typing(tags map[string]string) string {
 	switch state := tags[TypingTag]; state {
 	case "active", "paused", "done":
@@ -176,14 +173,14 @@ func Typing(tags map[string]string) string {
 	return ""
 }
 
-// Refs is what a message says about which handoff it is about.
+// Refs is the references of a message to handoffs and other messages.
 type Refs struct {
 	Handoff string // of the tag [RefTag]; may be empty, or anything
-	Reply   string // the ID of the message that it answers; likewise
-	Step    string // the ID of the step that has Reply as the ID of its line, if Reply is one
+	Reply   string // ID of the answered message; likewise
+	Step    string // the ID of the step if Reply is the ID of its line
 
-	React   string // the emoji that a message without text adds to the message in Reply; may be anything
-	Unreact string // likewise for one that it removes
+	React   string // emoji that a message without text adds to the message in Reply; may be anything
+	Unreact string // likewise for a removed one
 }
 
 // RefsIn reads the tags of a message.
@@ -195,7 +192,7 @@ func RefsIn(tags map[string]string) Refs {
 	return Refs{Handoff: tags[RefTag], Reply: reply, React: tags[reactTag], Unreact: tags[unreactTag]}
 }
 
-// Answering returns text for a link, with the ID that the answered message has there.
+// Answering returns text for a link, with the ID of the answered message there.
 func Answering(ctx context.Context, p bridge.Ports, link string, t federation.Text) (federation.Text, error) {
 	reply := t.Fields[federation.Reply]
 	if reply == "" {
@@ -209,9 +206,9 @@ func Answering(ctx context.Context, p bridge.Ports, link string, t federation.Te
 	return t, nil
 }
 
-// handoff returns the handoff that a message names: by its ID, or by the message that it
-// answers, which brought a step or named a handoff itself. The zero ID is none. It blocks on
-// the record, and its error is that of the record.
+// handoff returns the handoff that a message names: by its ID, or by the answered message, which
+// brought a step or named a handoff itself. The zero ID is none. It blocks on the record and
+// returns its errors.
 func (r Refs) handoff(ctx context.Context, p bridge.Ports) (federation.HandoffID, error) {
 	if id, err := federation.ParseEventID(r.Handoff); err == nil {
 		return id, nil

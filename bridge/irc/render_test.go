@@ -172,7 +172,7 @@ func checkRendering(t *testing.T, d federation.Delivery) {
 	checkSigned(t, got, d)
 }
 
-// checkSigned sends a rendition over the wire and verifies what arrives.
+// checkSigned sends a rendition over the wire and verifies the result.
 func checkSigned(t *testing.T, rendered federation.Event, d federation.Delivery) {
 	t.Helper()
 	original := d.Entry.Event
@@ -253,8 +253,8 @@ func TestWhatTheHomeDidIsTheHomesEverywhere(t *testing.T) {
 	}
 }
 
-// What a link writes again has a context whole or by reference, whatever its size and
-// in either dialect, and is the same each time.
+// A rendition has a context whole or by reference, whatever its size and in either dialect, and is
+// the same each time.
 func TestARenditionRefersToAContextForWhichItHasNoRoom(t *testing.T) {
 	for _, tags := range []federation.Dialect{federation.HandoffTags, federation.ActTags} {
 		references := 0

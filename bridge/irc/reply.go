@@ -10,15 +10,15 @@ import (
 	"baton/federation"
 )
 
-// RefTag tells clients that read tags which handoff a line is about.
+// RefTag names the handoff of a line, for clients that read tags.
 //
 // spec: handofftag "Humans"
 const RefTag = "+freeq.at/ref"
 
-// internalError is the code of a failure of this gateway, which is no refusal.
+// internalError is the code of a failure of this gateway, as opposed to a refusal.
 const internalError = "INTERNAL_ERROR"
 
-// Reply is what a user is told about its step.
+// Reply is the answer to a user about its step.
 type Reply struct {
 	Code     string // first word, and label of the counter of refusals
 	Subject  string // id of the step, or "*"
@@ -39,8 +39,8 @@ type Replies struct {
 	Network string
 }
 
-// To returns the reply to an error about a step, and counts it. The second result is false
-// for an error without a reply: a not-now, or the end of the program.
+// To returns the reply to an error about a step, and counts it. The second result is false for an
+// error without a reply: an unavailability, or the end of the program.
 func (r Replies) To(ctx context.Context, err error) (Reply, bool) {
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
 		reply := Refusal(refused)
@@ -75,7 +75,6 @@ func (r Replies) LogRefusal(ctx context.Context, err error) {
 	}
 }
 
-// noticeRef returns the handoff of a step, or that which a message names.
 func noticeRef(n federation.Notice) string {
 	if n.Text != nil {
 		return n.Text.About.String()
@@ -83,7 +82,7 @@ func noticeRef(n federation.Notice) string {
 	return n.Event.Handoff.String()
 }
 
-// NoticeReply returns a notice as a reply to its reader, and false for a delivery, which shows by itself.
+// NoticeReply returns a notice as a reply to its reader, and false for a delivery, which needs none.
 func NoticeReply(n federation.Notice) (r Reply, has bool) {
 	if n.Kind == federation.NoticeDelivered {
 		return Reply{}, false
@@ -97,16 +96,15 @@ var (
 	errCut          = errors.New("connection lost before the other server had read the step")
 )
 
-// Unavailable returns the not-now of a link.
+// Unavailable returns the error for a link that cannot deliver now.
 func Unavailable(link string, why error) error {
 	return &federation.UnavailableError{What: "link " + link, Err: why}
 }
 
-// Disconnected returns the not-now of a link with no session.
+// Disconnected returns the error for a link with no session.
 func Disconnected(link string) error { return Unavailable(link, errNotConnected) }
 
-// NoPlace returns why a step is not written on a link: a refusal, unless the record could
-// not tell.
+// NoPlace returns why a step is not written on a link: a refusal, or the error of the record.
 func NoPlace(ev federation.Event, link string, err error) error {
 	if err != nil {
 		return err
@@ -114,11 +112,11 @@ func NoPlace(ev federation.Event, link string, err error) error {
 	return federation.Refuse(ev, federation.InvalidTarget, "no place of link "+link)
 }
 
-// Pass hands a row of a link's feed to the session that takes rows, and blocks until
-// that has answered, which it returns: nil once the peer has proved that it read the
-// row. The channel of answers has room for one; over is closed when the session ends.
+// Pass passes a row of a link's feed to the session, and blocks until the session has answered. It
+// returns the answer: nil once the peer has proved that it read the row. The channel of answers has
+// room for one; over is closed when the session ends.
 //
-// Where no answer comes its error is [Unavailable], and the row may have been written.
+// If no answer comes its error is [Unavailable], and the row may have been written.
 func Pass[Row any](ctx context.Context, link string, rows chan<- Row, row Row, answer <-chan error, over <-chan struct{}) error {
 	select {
 	case rows <- row:

@@ -15,24 +15,23 @@ import (
 	"baton/federation/fault"
 )
 
-// readBufferBytes holds the longest line that is usual between servers.
+// readBufferBytes holds the longest usual line between servers.
 const readBufferBytes = 64 << 10
 
 // Wire is how a dialect reads and writes one connection.
 type Wire[Line any] struct {
 	Conn         io.ReadWriteCloser
-	MaxLineBytes int // of one line that is read
-	// Decode turns a line into what the owner acts on. Its error is nil or
-	// [ErrLineTooLong]. It runs in the reader.
+	MaxLineBytes int // of one inbound line
+	// Decode turns a line into input for the owner. Its error is nil or [ErrLineTooLong]. It runs in
+	// the reader.
 	Decode func(text []byte, err error) Line
 	// Write writes one piece to Conn. It runs in the writer.
 	Write func(piece []byte) error
 }
 
-// Session is one connection to another server. It has an owner, the goroutine in
-// [Session.Run], and the goroutines that work for it: a reader, a writer, and one for each
-// step that is judged. A dialect embeds it, and receives from Lines, Broken, Wrote and
-// Calls in its loop.
+// Session is one connection to another server. It has an owner, the goroutine in [Session.Run], and
+// the owner's goroutines: a reader, a writer, and one for each step being judged. A dialect embeds
+// it, and receives from Lines, Broken, Wrote and Calls in its loop.
 //
 // [Session.Post] may be called by any goroutine, [Session.Do], [Session.Submit] and
 // [Session.Execute] by Judge; all else belongs to the owner.
@@ -41,18 +40,18 @@ type Session[Line any, Step, Lane comparable] struct {
 	Broken chan error  // gets the error that ended the reader
 	Wrote  chan error  // gets the result of each write; the owner passes it to Written
 	Calls  chan func() // the owner calls each
-	// Over is closed when the connection is.
+	// Over is closed with the connection.
 	Over chan struct{}
-	// Steps of the other side that are judged or wait for it.
+	// Steps holds the peer's steps being judged or waiting.
 	Steps *Lanes[Step, Lane]
-	// Judge judges a step in a goroutine of its own, and returns what the owner does with
+	// Judge judges a step in its own goroutine, and returns a function with which the owner handles
 	// the result. The dialect sets it before Run.
 	Judge func(step Step) (note func())
 	// Running holds the goroutines of the session, which waits for them at its end. A panic in one
 	// ends the session with an error.
 	Running fault.Group
-	// Asking ends with the connection, and key lookups with it. Submitting ends a little
-	// later, so that steps that were read are judged.
+	// Asking ends with the connection, and key lookups with it. Submitting ends a little later, so
+	// that the steps already read are judged.
 	Asking, Submitting context.Context
 
 	wire     Wire[Line]
@@ -63,7 +62,7 @@ type Session[Line any, Step, Lane comparable] struct {
 	leaving  bool
 }
 
-// NewSession returns a session on a connection, in which at most lines are read ahead. It
+// NewSession returns a session on a connection, which reads at most ahead lines in advance. It
 // starts nothing.
 func NewSession[Line any, Step, Lane comparable](log *slog.Logger, wire Wire[Line], ahead int, steps *Lanes[Step, Lane]) *Session[Line, Step, Lane] {
 	s := &Session[Line, Step, Lane]{
@@ -88,10 +87,10 @@ func (s *Session[Line, Step, Lane]) Start() {
 	s.Running.Go(s.write)
 }
 
-// Run calls serve, the loop of the owner, and closes the connection when that returns. It
-// then calls lost, judges the steps that were read, without notes, and returns the error
-// of serve when all goroutines of the session have ended. The wait for a key ends with the
-// connection: a step without its key waits in the record.
+// Run calls serve, the loop of the owner, and closes the connection when that returns. It then
+// calls lost, judges the steps already read, without notes, and returns the error of serve once all
+// goroutines of the session have ended. The wait for a key ends with the connection: a step without
+// its key waits in the record.
 func (s *Session[Line, Step, Lane]) Run(ctx context.Context, serve func(ctx context.Context) error, lost func()) error {
 	asking, stopAsking := context.WithCancel(ctx)
 	defer stopAsking()
@@ -124,7 +123,7 @@ func (s *Session[Line, Step, Lane]) hangUp() {
 	_ = s.wire.Conn.Close()
 }
 
-// Leave ends notes and posts: what is said to the peer from now on is the last.
+// Leave ends notes and posts, before the last messages to the peer.
 func (s *Session[Line, Step, Lane]) Leave() { s.leaving = true }
 
 // JudgeAll starts to judge each step whose turn it is.
@@ -144,8 +143,8 @@ func (s *Session[Line, Step, Lane]) JudgeAll() {
 	}
 }
 
-// Submit submits a step until the gateway has answered, as [SubmitWithRetry] does: what was
-// read is judged, though the owner ends.
+// Submit submits a step until the gateway has answered, as [SubmitWithRetry] does. A step already
+// read is judged even if the owner ends.
 func (s *Session[Line, Step, Lane]) Submit(ev federation.Event, once func(ctx context.Context) (federation.Judgement, error)) (federation.Judgement, error) {
 	return SubmitWithRetry(s.Submitting, s.log, ev, once)
 }
@@ -162,8 +161,8 @@ func (s *Session[Line, Step, Lane]) Do(do func()) {
 	<-done
 }
 
-// Post has the owner call a function, and reports after that whether it did: not once the
-// session leaves or ctx has ended.
+// Post has the owner call a function, and then reports whether it did: not once the session leaves
+// or ctx has ended.
 func (s *Session[Line, Step, Lane]) Post(ctx context.Context, do func()) bool {
 	done := make(chan bool, 1)
 	call := func() {
@@ -188,11 +187,11 @@ func (s *Session[Line, Step, Lane]) Writing() bool { return s.writing }
 
 // Send gives the writer a piece. It may be called only while the writer is not busy.
 func (s *Session[Line, Step, Lane]) Send(piece []byte) {
-	s.pieces <- piece // has room for one, and the writer has taken the last
+	s.pieces <- piece
 	s.writing = true
 }
 
-// Written takes in the result of a write.
+// Written records the result of a write.
 func (s *Session[Line, Step, Lane]) Written(err error) { s.writing, s.writeErr = false, err }
 
 // WriteErr returns the error of the last write.
@@ -231,36 +230,34 @@ func (s *Session[Line, Step, Lane]) write() {
 	}
 }
 
-// Lanes are the steps of a link that are judged or wait for it, in the order in which
-// they came. Steps of one lane are judged one after the other, and steps of different
-// lanes side by side, so that a key that takes long to find holds up only its lane. How
-// many are judged at a time is bounded by the gateway. They belong to one goroutine.
+// Lanes are the steps of a link being judged or waiting, in order of arrival. Steps of one lane are
+// judged one after the other, and lanes concurrently, so a slow key lookup holds up only its lane.
+// The gateway bounds how many are judged at a time. They belong to one goroutine.
 type Lanes[S, Lane comparable] struct {
 	of    func(S) Lane
 	most  int
 	steps []laned[S]
 }
 
-// laned is a step in its lane.
 type laned[S comparable] struct {
 	step    S
 	judging bool
 }
 
-// NewLanes returns lanes with room for a number of steps. Which lane a step is in does
-// not change while it is there.
+// NewLanes returns lanes with room for most steps. The lane of a step must not change while it is
+// there.
 func NewLanes[S, Lane comparable](most int, of func(S) Lane) *Lanes[S, Lane] {
 	return &Lanes[S, Lane]{of: of, most: most}
 }
 
-// Full reports whether there is room for no more. What is added then is taken in all the
-// same: it was read already.
+// Full reports whether there is no more room. Add still accepts a step then, because it was already
+// read.
 func (l *Lanes[S, Lane]) Full() bool { return len(l.steps) >= l.most }
 
-// Empty reports whether nothing is judged or waits for it.
+// Empty reports whether no step is being judged or waits.
 func (l *Lanes[S, Lane]) Empty() bool { return len(l.steps) == 0 }
 
-// All returns the steps in the order in which they came.
+// All returns the steps in order of arrival.
 func (l *Lanes[S, Lane]) All() iter.Seq[S] {
 	return func(yield func(S) bool) {
 		for _, each := range l.steps {
@@ -274,8 +271,8 @@ func (l *Lanes[S, Lane]) All() iter.Seq[S] {
 // Add puts a step at the end of its lane.
 func (l *Lanes[S, Lane]) Add(step S) { l.steps = append(l.steps, laned[S]{step: step}) }
 
-// Next returns a step whose turn it is, which is judged from then on. There is none if
-// every lane waits for the step before.
+// Next returns the next step to judge and marks it as being judged. There is none if every lane is
+// busy.
 func (l *Lanes[S, Lane]) Next() (step S, ok bool) {
 	busy := map[Lane]bool{}
 	for i, each := range l.steps {
@@ -289,7 +286,7 @@ func (l *Lanes[S, Lane]) Next() (step S, ok bool) {
 	return step, false
 }
 
-// Finish takes out a judged step.
+// Finish removes a judged step.
 func (l *Lanes[S, Lane]) Finish(step S) {
 	l.steps = slices.DeleteFunc(l.steps, func(each laned[S]) bool { return each.step == step })
 }

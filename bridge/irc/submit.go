@@ -18,12 +18,12 @@ const (
 	lastAsk  = 5 * time.Second
 )
 
-// judgeGrace bounds how long steps that were already read are still submitted after
-// a link was told to end. A record that takes commits at all needs far less.
+// judgeGrace bounds how long steps already read are still submitted after a link was told to end. A
+// record that takes commits at all needs far less.
 const judgeGrace = 5 * time.Second
 
-// Outlive returns a context in which steps are submitted that were read before ctx
-// ended: it ends a little later, or when the caller cancels it.
+// Outlive returns a context for submitting the steps read before ctx ended: it ends a little later,
+// or when the caller cancels it.
 func Outlive(ctx context.Context) (submitting context.Context, cancel context.CancelFunc) {
 	submitting, end := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(judgeGrace, end) })
@@ -33,7 +33,7 @@ func Outlive(ctx context.Context) (submitting context.Context, cancel context.Ca
 	}
 }
 
-// comeLater returns what a stranger is told that has to come later. Were its step kept here,
+// comeLater returns the answer to a stranger over the limit of new DIDs. Were its step kept here,
 // the steps of known users behind it would wait as long.
 func comeLater(ev federation.Event, stranger *federation.StrangerError) *federation.RefusalError {
 	refused := federation.Refuse(ev, federation.RateLimited, "too many DIDs are new to this gateway; come later")

@@ -73,7 +73,6 @@ func answers(ev federation.Event, nick string) string {
 	return " — answer: " + say("accept") + " or " + say("decline")
 }
 
-// clause returns the actor of a step and its verb.
 func clause(step translate.Step) string {
 	who := step.Name(step.Event.Actor())
 	switch step.Event.Verb {
@@ -106,7 +105,7 @@ func clause(step translate.Step) string {
 	return who + " " + string(step.Event.Verb)
 }
 
-// dueTime writes a deadline, without the date where that is today.
+// dueTime writes a deadline, without the date if that is today.
 func dueTime(deadline, step time.Time) string {
 	layout := "15:04 MST"
 	if apart := deadline.Sub(step).Abs(); apart >= 24*time.Hour {

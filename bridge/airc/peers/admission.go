@@ -11,14 +11,14 @@ import (
 	"baton/bridge/credential"
 )
 
-// unprovenPerMinute is how many unsigned relays one address may send, and how many look-ups
-// it may cause for the keys of registries that no operator named. Deployed registries take
-// as many relays from one other registry.
+// unprovenPerMinute is the limit of unsigned relays from one address, and of its look-ups of keys
+// of registries that no operator named. Deployed registries accept as many relays from one other
+// registry.
 const unprovenPerMinute = 10
 
-// unproven meters by address what no operator answers for: callers that did not prove which
-// registry they are, and registries that no operator named. An unsigned relay never counts in the
-// rate of the registry that it names.
+// unproven rate-limits, by address, callers no operator vouches for: unproved registries, and
+// registries that no operator named. An unsigned relay never counts in the rate of the registry
+// that it names.
 type unproven struct {
 	relays  credential.Addresses // unsigned ones
 	vouched credential.Addresses // unsigned ones of a registry whose unsigned relays the operator allows
@@ -37,7 +37,7 @@ func newUnproven() unproven {
 	}
 }
 
-// take counts one request of an address and refuses one that is too many.
+// take counts one request of an address and refuses one over the limit.
 func take(meter credential.Addresses, perMinute int, from netip.Prefix, now time.Time) error {
 	if !meter.Take(from, now) {
 		return wire.TooMany(time.Minute / time.Duration(perMinute))
@@ -45,8 +45,8 @@ func take(meter credential.Addresses, perMinute int, from netip.Prefix, now time
 	return nil
 }
 
-// AdmitOrigin refuses a registry that messages are not exchanged with, and a caller that
-// does not show the certificate of the registry that it names.
+// AdmitOrigin refuses a registry that messages are not exchanged with, and a caller without the
+// certificate of the registry that it names.
 //
 // spec: airc-v0.1.1 §11.4
 func (ps *Registries) AdmitOrigin(r *http.Request, origin string) (Config, error) {
@@ -62,7 +62,7 @@ func (ps *Registries) AdmitOrigin(r *http.Request, origin string) (Config, error
 
 // AdmitUnsigned counts an unsigned relay in the rate of its address, and reports whether the operator
 // trusts it: it must come from the registry's networks or with its certificate. A trusted one has a
-// higher limit. AdmitOrigin checked mutual TLS before.
+// higher limit. AdmitOrigin must have checked mutual TLS.
 //
 // spec: airc-shapes "Sessions and proofs"
 func (ps *Registries) AdmitUnsigned(r *http.Request, cfg Config, now time.Time) (vouched bool, err error) {
@@ -82,9 +82,8 @@ func (ps *Registries) AdmitUnsigned(r *http.Request, cfg Config, now time.Time) 
 	return vouched, nil
 }
 
-// AdmitSigned verifies the signature of a registry, and only then counts the message in
-// the rate of that registry. A registry whose key cannot be read now is no evidence: the
-// caller sends the message again.
+// AdmitSigned verifies the signature of a registry, and only then counts the message in the rate of
+// that registry. If the key cannot be read now, the caller has to send the message again.
 func (ps *Registries) AdmitSigned(
 	ctx context.Context, cfg Config, message []byte, signature string, from netip.Prefix, now time.Time,
 ) (Peer, error) {

@@ -16,7 +16,7 @@ import (
 	"baton/federation/fault"
 )
 
-// What a sender is told later than the answer to its message.
+// Notices to a sender after the answer to its message.
 //
 // spec: airc-shapes "A step as payload"
 const (
@@ -25,14 +25,14 @@ const (
 	noticeUndeliverable = "undeliverable"
 )
 
-// What the engine leaves to this package.
+// The pauses that the engine leaves to this package.
 const (
 	firstPause = time.Second // of a delivery that the registry answered without judging it
 )
 
-// Run sends what is owed to other registries until ctx ends: to each registry one
-// message after the other, to many of them at once. A registry that does not answer
-// waits as the record says, also after a restart.
+// Run sends the queued deliveries to other registries until ctx ends: one at a time to each
+// registry, to many registries concurrently. A registry that does not answer is paused as in the
+// record, also after a restart.
 func (ps *Registries) Run(ctx context.Context) {
 	wake, stop := ps.deps.Wakes.Subscribe(bridge.RelayTopic)
 	defer stop()
@@ -47,11 +47,11 @@ func (ps *Registries) Run(ctx context.Context) {
 		delivery.RunOverdue(ctx, pool.Log, time.Now, delivery.Overdue{Policy: delivery.ToRegistry, Delay: ps.delay, Expire: ps.expire})
 	})
 	defer group.Wait()
-	ps.noteRelay(ctx, ps.deps.Record.EndLeases(ctx, federation.ToPeer)) // of a replica that was killed: one at a time runs this
+	ps.noteRelay(ctx, ps.deps.Record.EndLeases(ctx, federation.ToPeer)) // of a killed replica: one at a time runs this
 	pool.Run(ctx, wake)
 }
 
-// hurry ends the pauses of registries that something came from, until ctx ends.
+// hurry ends the pauses of registries that sent something, until ctx ends.
 func (ps *Registries) hurry(ctx context.Context) {
 	for {
 		select {
@@ -63,7 +63,7 @@ func (ps *Registries) hurry(ctx context.Context) {
 	}
 }
 
-// endPause makes a registry due that is paused. Its failures stay counted.
+// endPause makes a paused registry due. Its failures stay counted.
 func (ps *Registries) endPause(ctx context.Context, name string, now time.Time) error {
 	paused, err := ps.deps.Record.PeerOutboxes(ctx)
 	for _, p := range paused {
@@ -77,7 +77,8 @@ func (ps *Registries) endPause(ctx context.Context, name string, now time.Time) 
 	return err
 }
 
-// open returns a registry as a destination. It asks the registry about itself, unless it did so lately.
+// open returns a registry as a destination. It fetches the registry's description, unless that is
+// cached.
 func (ps *Registries) open(ctx context.Context, due federation.Destination) (delivery.Destination, error) {
 	name := strings.TrimPrefix(due.Name, federation.PeerDestination(""))
 	p, err := ps.peer(ctx, name, time.Now())
@@ -101,7 +102,6 @@ func (ps *Registries) open(ctx context.Context, due federation.Destination) (del
 	return to, ctx.Err()
 }
 
-// delay notifies the senders of up to limit messages queued at or before a time.
 func (ps *Registries) delay(ctx context.Context, before, now time.Time, limit int) (int, error) {
 	slow, err := ps.deps.Record.Slow(ctx, before, limit)
 	for i, row := range slow {
@@ -146,7 +146,6 @@ func (ps *Registries) expire(ctx context.Context, before, now time.Time, limit i
 	return most, nil
 }
 
-// peerLabel returns the label of a registry in metrics.
 func (ps *Registries) peerLabel(domain string) string {
 	if slices.ContainsFunc(ps.deps.Peers, func(p Config) bool { return p.Domain == domain }) {
 		return domain

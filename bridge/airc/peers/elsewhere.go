@@ -19,7 +19,7 @@ import (
 	"baton/federation/signing"
 )
 
-// Bounds of what this registry asks others on behalf of a caller, and of what it passes on.
+// Bounds of requests to other registries on behalf of a caller, and of the results.
 const (
 	lookupsPerMinute   = 30 // from one address
 	foundLife          = 5 * time.Minute
@@ -29,8 +29,7 @@ const (
 	maxWorkChars       = 280 // of the current work of an agent
 )
 
-// Identity is what this registry reads of an agent of another registry. It passes
-// on these members and no others.
+// Identity is the identity of an agent of another registry. Only these members are passed on.
 type Identity struct {
 	Handle      string         `json:"handle"`
 	FederatedID string         `json:"federated_id"`
@@ -44,7 +43,7 @@ type Identity struct {
 	CreatedAt   string         `json:"created_at,omitempty"`
 }
 
-// Presence is the presence of an agent at another registry, as far as this registry reads it.
+// Presence is the presence of an agent at another registry. Only these members are passed on.
 type Presence struct {
 	Handle      string `json:"handle"`
 	FederatedID string `json:"federated_id"`
@@ -53,14 +52,13 @@ type Presence struct {
 	LastSeen    string `json:"last_seen,omitempty"`
 }
 
-// finding is the answer of a registry about one handle.
 type finding struct {
 	identity Identity
 	err      error
 	until    time.Time
 }
 
-// found has the latest answers of other registries. Its user takes the map and puts it back.
+// found caches the latest answers of other registries. Its user takes the map and puts it back.
 type found struct{ known chan map[wire.Address]finding }
 
 func newFound() found {
@@ -85,8 +83,8 @@ func (f found) put(of wire.Address, one finding) {
 	f.known <- known
 }
 
-// AdmitLookup refuses a look-up at a registry that messages are not exchanged with, and one
-// that is too many for the address of its caller.
+// AdmitLookup rejects a look-up at a registry that messages are not exchanged with, or over the
+// rate of its caller's address.
 func (ps *Registries) AdmitLookup(registry string, from netip.Prefix, now time.Time) error {
 	if !wire.ValidDomain(registry) {
 		return wire.Refuse(wire.CodeBadRequest, "registry is no host name")
@@ -97,9 +95,8 @@ func (ps *Registries) AdmitLookup(registry string, from netip.Prefix, now time.T
 	return take(ps.unproven.lookups, lookupsPerMinute, from, now)
 }
 
-// Identity asks another registry for an agent, at the endpoint that the registry
-// publishes. A registry that does not know the agent is a refusal, and so is a registry
-// that does not answer.
+// Identity fetches an agent's identity from another registry, at the endpoint that the registry
+// publishes. It returns a refusal if the registry does not know the agent or does not answer.
 func (ps *Registries) Identity(ctx context.Context, registry, handle string, now time.Time) (Identity, error) {
 	of := wire.Address{Handle: handle, Domain: registry}
 	if known, ok := ps.found.get(of, now); ok {
@@ -126,8 +123,8 @@ func (ps *Registries) Identity(ctx context.Context, registry, handle string, now
 	return one.identity, one.err
 }
 
-// Presence asks another registry which of its agents are there: one agent at the
-// endpoint for identities, or all beside it. Deployed registries list theirs below /api.
+// Presence fetches the presence of agents at another registry: of one agent at the endpoint for
+// identities, or of all beside it. Deployed registries list theirs below /api.
 func (ps *Registries) Presence(ctx context.Context, registry, handle string, now time.Time) ([]Presence, error) {
 	if handle != "" {
 		agent, err := ps.Identity(ctx, registry, handle, now)
@@ -149,7 +146,6 @@ func (ps *Registries) Presence(ctx context.Context, registry, handle string, now
 	return parsePresenceElsewhere(text, registry), nil
 }
 
-// unreachable says in the words between registries that another one cannot be asked.
 func unreachable(err error) error {
 	if _, refused := errors.AsType[*wire.ProblemError](err); refused {
 		return err
@@ -157,8 +153,8 @@ func unreachable(err error) error {
 	return wire.Refuse(wire.CodeFederationUnavailable, "that registry cannot be asked now")
 }
 
-// parseElsewhere reads what a registry tells of one of its agents, in the shape of any
-// dialect. An answer about another agent is of no use.
+// parseElsewhere reads a registry's description of one of its agents, in the shape of any dialect.
+// An answer about another agent is rejected.
 func parseElsewhere(text []byte, of wire.Address) (Identity, error) {
 	o, err := wire.ParseObject(text)
 	if err == nil && o.Has("identity") {
@@ -224,8 +220,8 @@ func parsePresenceElsewhere(text []byte, registry string) []Presence {
 	return seen
 }
 
-// Paths at other registries, below the base of each. A registry publishes its own paths for
-// the last three; these are the paths of the registries that publish none.
+// Paths at other registries, below the base of each. A registry publishes its own paths for the
+// last three; these are the defaults.
 const (
 	wellKnownPath        federation.URLPath = "/.well-known/airc"
 	agentPath            federation.URLPath = "/.well-known/airc/identity"
@@ -236,15 +232,14 @@ const (
 	defaultPresencePath federation.URLPath = "/api/presence"
 )
 
-// endpoints are the paths that a registry publishes. Each is a path below the registry's
-// own base, never another host.
+// endpoints are the paths that a registry publishes. Each is a path below the registry's own base,
+// never another host.
 type endpoints struct {
 	relay    federation.URLPath
 	identity federation.URLPath // takes ?handle=
-	presence federation.URLPath // lists the agents that anyone may see, for clients of /api
+	presence federation.URLPath // lists the public agents, for clients of /api
 }
 
-// parseEndpoints reads the endpoints in a well-known document.
 func parseEndpoints(domain string, doc wellKnown) (endpoints, error) {
 	var e endpoints
 	for path, text := range map[*federation.URLPath]string{
@@ -261,7 +256,6 @@ func parseEndpoints(domain string, doc wellKnown) (endpoints, error) {
 	return e, nil
 }
 
-// at returns the address of a path at a registry.
 func (p Peer) at(path federation.URLPath, query url.Values) (string, error) {
 	return federation.JoinURL(p.base, path, query)
 }
@@ -280,28 +274,26 @@ func (ps *Registries) ask(ctx context.Context, p Peer, path federation.URLPath, 
 	return text, err
 }
 
-// Why an answer of another registry is of no use: reasons of the counter of what could
-// not be read. One that does not answer at all is none of these.
+// Why an answer of another registry is unusable: reasons of the counter of unreadable input.
+// Silence is none of these.
 const (
-	unusableJSON      = "json"     // none, none of a kind that one reads, or one with two meanings
-	unusableSize      = "size"     // more than one reads
-	unusableElsewhere = "redirect" // it names another host, or a place that is none
-	unusableSlow      = "slow"     // not whole in time
-	unusableKey       = "key"      // cannot be read, or is not the one in DNS
+	unusableJSON      = "json"     // no JSON, of an unexpected kind, or with two meanings
+	unusableSize      = "size"     // above the limit
+	unusableElsewhere = "redirect" // it names another host, or an invalid place
+	unusableSlow      = "slow"     // incomplete at the deadline
+	unusableKey       = "key"      // unreadable, or not the one in DNS
 )
 
-// uselessError is an answer of another registry that was read and is of no use.
 type uselessError struct{ reason, why string }
 
 // Error implements error.
 func (e *uselessError) Error() string { return e.why }
 
-// useless says that an answer of a registry is of no use. The next one may be.
+// useless returns the error for an unusable answer of a registry. The next one may be usable.
 func useless(domain, reason, why string) error {
 	return &federation.UnavailableError{What: "registry " + domain, Err: &uselessError{reason, why}}
 }
 
-// unusable returns why an answer is of no use, "" if there was none.
 func unusable(err error) string {
 	if e, ok := errors.AsType[*uselessError](err); ok {
 		return e.reason
@@ -317,8 +309,8 @@ func unusable(err error) string {
 	return ""
 }
 
-// noteUnusable counts and logs an unusable answer of another registry, without the content
-// of the answer. The rate of requests bounds the number of lines.
+// noteUnusable counts and logs an unusable answer of another registry, without its content. The
+// rate of requests bounds the number of lines.
 func (ps *Registries) noteUnusable(ctx context.Context, domain string, err error) {
 	reason := unusable(err)
 	if reason == "" || ctx.Err() != nil {

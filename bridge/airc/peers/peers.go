@@ -1,6 +1,6 @@
-// Package peers exchanges messages with other AIRC registries: it knows which ones the operator allows,
-// what each says of itself and whether it signed a message, sends what is queued for it, in order,
-// until it has taken that, and asks it for identities and presence.
+// Package peers exchanges messages with other AIRC registries. It knows which registries the operator
+// allows, reads their self-descriptions, verifies their signatures, sends queued messages in order
+// until they are accepted, and requests identities and presence.
 //
 // A registry signs each relay, in the member [SignatureMember]. A signed relay counts in the rate of
 // its registry once its signature is verified, an unsigned one in the rate of its address. In open
@@ -38,18 +38,18 @@ import (
 const (
 	FederationOff       = "off"
 	FederationAllowlist = "allowlist" // the registries of the configuration
-	FederationOpen      = "open"      // every registry that is not blocked
+	FederationOpen      = "open"      // every registry not blocked
 )
 
-// What may come from another registry, and go to it.
+// Modes of the exchange with another registry.
 const (
 	ModeAllow = "allow"
 	ModeLimit = "limit" // few a minute
-	ModeHold  = "hold"  // what comes waits for its recipient, whatever it consented to
+	ModeHold  = "hold"  // incoming messages wait for their recipient, whatever it consented to
 	ModeBlock = "block"
 )
 
-// The dialects of a registry: d1 and d2 sign what they relay.
+// The dialects of a registry: d1 and d2 sign their relays.
 const (
 	dialectAuto = "auto"
 	DialectD1   = "d1"
@@ -57,24 +57,24 @@ const (
 	DialectD3   = "d3"
 )
 
-// How many messages a minute go each way where nothing else is said. Deployed
-// registries take ten, of all handles of a registry together.
+// Default rates in messages a minute, each way. Deployed registries accept ten, of all handles of a
+// registry together.
 const (
 	DefaultPerMinute  = 60
 	limitedPerMinute  = 10
 	deployedPerMinute = 9
 )
 
-// How long is remembered what a registry says of itself, and that it said nothing.
+// How long a registry's self-description is cached, and how long a failure to read it.
 const (
 	wellKnownLife = time.Hour
 	silenceLife   = 5 * time.Second
 )
 
-// maxPeers bounds the registries that are remembered, a few KiB each.
+// maxPeers bounds the remembered registries, a few KiB each.
 const maxPeers = 1024
 
-// SignatureMember has the signature of a registry on a document for another one.
+// SignatureMember holds a registry's signature on a document for another one.
 const SignatureMember = "origin_registry_signature"
 
 // Config is a table [[airc.peers]] of the configuration: one other registry.
@@ -151,7 +151,7 @@ func (p Config) within(r *http.Request) bool {
 	})
 }
 
-// wellKnown is what is read of a registry's document about itself.
+// wellKnown holds the members read from a registry's well-known document.
 type wellKnown struct {
 	Protocol        string `json:"protocol"`
 	ProtocolVersion string `json:"protocol_version"`
@@ -171,20 +171,20 @@ type wellKnown struct {
 	} `json:"rate_limits"`
 }
 
-// Peer is another registry as it is known now.
+// Peer is another registry in its current state.
 type Peer struct {
 	Config
 
 	base    string
 	paths   endpoints
-	key     ed25519.PublicKey // nil where it publishes none
+	key     ed25519.PublicKey // nil if it publishes none
 	dialect string
 	perMin  int
 	fetched time.Time
-	err     error // why nothing is known of it
+	err     error // why its description could not be read
 }
 
-// Deps has the dependencies of the exchange with other registries.
+// Deps has the dependencies of [Registries].
 type Deps struct {
 	bridge.Ports
 
@@ -209,9 +209,8 @@ type Deps struct {
 	Notify func(ctx context.Context, row federation.PeerDelivery, notice, reason string, now time.Time) error
 }
 
-// Registries are the other registries: which of them messages are exchanged with, what they say of
-// themselves, and what they still have to take. A restart forgets what they said. Its methods may be
-// called concurrently.
+// Registries are the other registries: which of them messages are exchanged with, their descriptions
+// and their queues. The descriptions are lost on restart. Its methods may be called concurrently.
 type Registries struct {
 	deps     Deps
 	unproven unproven
@@ -220,10 +219,10 @@ type Registries struct {
 	known chan map[string]Peer // owned by the goroutine that receives it, until it sends it back
 	rates chan map[string]*rate.Limiter
 	paces chan map[string]*pace
-	heard chan string // registries that something came from
+	heard chan string // registries that sent something
 }
 
-// pace is how fast one registry takes messages, with what it advertised.
+// pace limits the messages to one registry, with the advertised rate.
 type pace struct {
 	*delivery.Pace
 	perMinute int
@@ -234,7 +233,7 @@ func New(d Deps) *Registries {
 	ps := &Registries{
 		deps: d, unproven: newUnproven(), found: newFound(),
 		known: make(chan map[string]Peer, 1), rates: make(chan map[string]*rate.Limiter, 1), paces: make(chan map[string]*pace, 1),
-		heard: make(chan string, 16), // one that is not noted is heard again
+		heard: make(chan string, 16), // a dropped entry is noted the next time
 	}
 	ps.known <- map[string]Peer{}
 	ps.paces <- map[string]*pace{}
@@ -242,8 +241,8 @@ func New(d Deps) *Registries {
 	return ps
 }
 
-// Exchanges returns what the configuration says of a registry, and whether messages
-// are exchanged with it at all.
+// Exchanges returns the configuration of a registry, and whether messages are exchanged with it at
+// all.
 func (ps *Registries) Exchanges(domain string) (Config, bool) {
 	cfg := Config{Domain: domain}
 	for _, one := range ps.deps.Peers {
@@ -281,7 +280,7 @@ func (ps *Registries) Peers() []bridge.Peer {
 	return peers
 }
 
-// CheckPeer refuses names other than the domain of a registry.
+// CheckPeer rejects a name other than the domain of a registry.
 func CheckPeer(name string) error {
 	if !wire.ValidDomain(name) {
 		return errors.New("the domain of a registry such as peer.example, not " + name)
@@ -289,8 +288,8 @@ func CheckPeer(name string) error {
 	return nil
 }
 
-// peer returns what another registry says of itself. Its error wraps
-// [*federation.UnavailableError] where it cannot be asked now.
+// peer returns the description of another registry. Its error wraps [*federation.UnavailableError]
+// if the registry cannot be reached now.
 func (ps *Registries) peer(ctx context.Context, domain string, now time.Time) (Peer, error) {
 	cfg, federated := ps.Exchanges(domain)
 	if !federated {
@@ -302,7 +301,6 @@ func (ps *Registries) peer(ctx context.Context, domain string, now time.Time) (P
 	return ps.discover(ctx, cfg, now)
 }
 
-// remembered returns what a registry said of itself, and whether that is recent enough.
 func (ps *Registries) remembered(domain string, now time.Time) (Peer, bool) {
 	known := <-ps.known
 	one, found := known[domain]
@@ -314,7 +312,6 @@ func (ps *Registries) remembered(domain string, now time.Time) (Peer, bool) {
 	return one, found && now.Before(one.fetched.Add(life))
 }
 
-// discover asks a registry about itself, and remembers the answer.
 func (ps *Registries) discover(ctx context.Context, cfg Config, now time.Time) (Peer, error) {
 	p := Peer{Config: cfg, base: cfg.URL, fetched: now}
 	p.err = ps.describe(ctx, &p)
@@ -324,7 +321,7 @@ func (ps *Registries) discover(ctx context.Context, cfg Config, now time.Time) (
 	ps.noteUnusable(ctx, cfg.Domain, p.err)
 	known := <-ps.known
 	if old, found := known[cfg.Domain]; found && old.err == nil && p.err != nil {
-		p = old // what it said before stands while it is away
+		p = old // the old description stays while the registry is away
 		p.fetched = now.Add(silenceLife - wellKnownLife)
 	}
 	if len(known) >= maxPeers {
@@ -335,7 +332,6 @@ func (ps *Registries) discover(ctx context.Context, cfg Config, now time.Time) (
 	return p, p.err
 }
 
-// describe fills in what a registry's well-known document says of it.
 func (ps *Registries) describe(ctx context.Context, p *Peer) error {
 	address, err := p.at(wellKnownPath, nil)
 	if err != nil {
@@ -368,7 +364,6 @@ func (ps *Registries) describe(ctx context.Context, p *Peer) error {
 	return ps.checkDNS(ctx, *p)
 }
 
-// pace returns how many messages a minute a registry takes.
 func (p Peer) pace(doc wellKnown) int {
 	switch {
 	case p.Mode == ModeLimit:
@@ -379,7 +374,7 @@ func (p Peer) pace(doc wellKnown) int {
 	return cmp.Or(max(0, doc.RateLimits.MessagesPerMinute), DefaultPerMinute)
 }
 
-// checkDNS holds the key of a registry to the one in DNS, where that is required.
+// checkDNS compares the key of a registry with the one in DNS, if required.
 func (ps *Registries) checkDNS(ctx context.Context, p Peer) error {
 	if !ps.deps.RequireDNS || p.key == nil {
 		return nil
@@ -397,7 +392,6 @@ func (ps *Registries) checkDNS(ctx context.Context, p Peer) error {
 	return useless(p.Domain, unusableKey, "its key is not in DNS")
 }
 
-// pace returns how fast a registry takes messages.
 func (ps *Registries) pace(domain string, perMinute int) *delivery.Pace {
 	all := <-ps.paces
 	defer func() { ps.paces <- all }()
@@ -412,8 +406,7 @@ func (ps *Registries) pace(domain string, perMinute int) *delivery.Pace {
 	return known.Pace
 }
 
-// Heard says that something came from a registry: it may take what waits for it. It does
-// not block.
+// Heard notes that a registry sent something and may accept its queued messages. It does not block.
 func (ps *Registries) Heard(domain string) {
 	select {
 	case ps.heard <- domain:
@@ -421,7 +414,6 @@ func (ps *Registries) Heard(domain string) {
 	}
 }
 
-// limiter returns the bucket of what comes from a registry.
 func (ps *Registries) limiter(name string, perMinute int) *rate.Limiter {
 	all := <-ps.rates
 	defer func() { ps.rates <- all }()
@@ -436,12 +428,11 @@ func (ps *Registries) limiter(name string, perMinute int) *rate.Limiter {
 	return limiter
 }
 
-// ErrBlocked says that no messages are exchanged with a registry.
+// ErrBlocked returns the refusal for a registry that messages are not exchanged with.
 func ErrBlocked() error {
 	return wire.Refuse(wire.CodeFederationBlocked, "no messages are exchanged with this registry")
 }
 
-// signed reports whether a registry signed a message.
 func (p Peer) signed(message []byte, signature string) bool {
 	if p.key == nil {
 		return false
@@ -450,7 +441,6 @@ func (p Peer) signed(message []byte, signature string) bool {
 	return err == nil && verdict == federation.Valid
 }
 
-// sign returns a message with the signature of this registry.
 func (ps *Registries) sign(ctx context.Context, message map[string]json.RawMessage) ([]byte, error) {
 	text, err := json.Marshal(message)
 	if err != nil {
@@ -467,7 +457,7 @@ func (ps *Registries) sign(ctx context.Context, message map[string]json.RawMessa
 	return text, nil
 }
 
-// AgentKeys asks a registry for the keys of one of its agents.
+// AgentKeys fetches the keys of an agent from its registry.
 func (ps *Registries) AgentKeys(ctx context.Context, p Peer, handle string) ([]agents.Key, error) {
 	text, err := ps.ask(ctx, p, agentPath.Join(handle), nil)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"baton/federation/identity"
 )
 
-// consentDocument is a decision for another registry, but for what each attempt adds.
+// consentDocument is a decision for another registry, without the members that each attempt adds.
 type consentDocument struct {
 	Type      string `json:"type"`
 	From      string `json:"from"`
@@ -26,9 +26,9 @@ type consentDocument struct {
 	ToAddress string `json:"to_address"`
 }
 
-// ShareDecision queues, for the registry of a handle, the decision of an agent here about it:
-// in one lane with the messages of the agent to it, so that both arrive in the order in
-// which they were done. When it returns nil that is on disk.
+// ShareDecision queues an agent's decision about a handle for the registry of that handle. It is in
+// one lane with the agent's messages to the handle, so that both arrive in order. When it returns
+// nil the decision is on disk.
 func (ps *Registries) ShareDecision(ctx context.Context, action string, edge agents.Consent, agent agents.Agent, now time.Time) error {
 	address, ok := wire.ParseAddress(edge.From)
 	if !ok {
@@ -54,9 +54,9 @@ func (ps *Registries) ShareDecision(ctx context.Context, action string, edge age
 	return nil
 }
 
-// relayDocument is a message for another registry, but for what each attempt adds. One
-// document is for registries of all dialects: the deployed ones read the first members
-// and pass over the rest.
+// relayDocument is a message for another registry, without the members that each attempt adds. One
+// document serves registries of all dialects: deployed ones read the first members and ignore the
+// rest.
 type relayDocument struct {
 	Origin  string          `json:"origin_registry"`
 	From    string          `json:"from"`
@@ -68,7 +68,7 @@ type relayDocument struct {
 	FromAddress string          `json:"from_address"`
 	ToAddress   string          `json:"to_address"`
 	Key         string          `json:"idempotency_key"` // the same for each attempt
-	Envelope    json.RawMessage `json:"envelope"`        // as its agent signed it
+	Envelope    json.RawMessage `json:"envelope"`        // as signed by its agent
 }
 
 // Relay returns the item to queue for the registry of a recipient.
@@ -91,11 +91,9 @@ func (ps *Registries) Relay(to string, m agents.Message, body string, payload js
 	}, nil
 }
 
-// lane names what one handle here owes to one at a registry: it arrives in order.
 func lane(from, to string) string { return from + " " + to }
 
-// relayBody returns the text of a relay: deployed registries want one, and no longer
-// one than this.
+// relayBody returns the text of a relay: deployed registries require one, of limited length.
 func relayBody(body string, payload json.RawMessage) string {
 	if body == "" {
 		var typed struct {
@@ -107,7 +105,7 @@ func relayBody(body string, payload json.RawMessage) string {
 	return wire.Cut(body, wire.MaxTextChars)
 }
 
-// deliver sends one document. The argument unknown is why nothing is known of the registry.
+// deliver sends one document. Unknown is why the description of the registry is missing, if it is.
 func (ps *Registries) deliver(ctx context.Context, p Peer, unknown error, row federation.PeerDelivery) error {
 	if _, federated := ps.Exchanges(row.Peer); !federated {
 		return &federation.GivenUpError{Reason: federation.DeadRefused, Why: string(wire.CodeFederationBlocked)}
@@ -125,7 +123,7 @@ func (ps *Registries) deliver(ctx context.Context, p Peer, unknown error, row fe
 		later.Unsure = id
 	}
 	switch {
-	case became.delivered, became.reason == "deduplicated" && row.Unsure != "": // the attempt that was not answered had arrived
+	case became.delivered, became.reason == "deduplicated" && row.Unsure != "": // the unanswered attempt had arrived
 		return nil
 	case became.dead:
 		return &federation.GivenUpError{Reason: federation.DeadRefused, Why: became.reason}
@@ -135,11 +133,10 @@ func (ps *Registries) deliver(ctx context.Context, p Peer, unknown error, row fe
 	return later
 }
 
-// attempt sends a message or a decision once, under an id.
 func (ps *Registries) attempt(ctx context.Context, p Peer, row federation.PeerDelivery, id string) fate {
 	now, isDecision := time.Now(), row.Kind == federation.DecisionDelivery
 	if isDecision && p.key == nil {
-		return fate{delivered: true} // one that signs nothing has no place for it
+		return fate{delivered: true} // a registry that signs nothing has no use for it
 	}
 	path := p.paths.relay
 	if isDecision {
@@ -168,14 +165,14 @@ func (ps *Registries) attempt(ctx context.Context, p Peer, row federation.PeerDe
 		return fate{away: true, unsure: true, reason: "it did not answer"}
 	}
 	if isDecision && reply.Status < http.StatusMultipleChoices && json.Valid(reply.Body) {
-		return fate{delivered: true} // whatever it says
+		return fate{delivered: true} // for any content
 	}
 	return readReply(reply, p.dialect)
 }
 
-// ended tells the sender of a document how its delivery ended. A message that its registry has does not
-// wait any more in the inbox here. The result of a decision is not reported: this registry holds
-// messages to it anyway.
+// ended reports the result of a delivery to the sender of a document. A message accepted by its
+// registry stops waiting in the inbox here. The result of a decision is not reported: this registry
+// enforces it anyway.
 func (ps *Registries) ended(ctx context.Context, row federation.PeerDelivery, how federation.Settlement) {
 	if row.Kind == federation.DecisionDelivery {
 		return
@@ -194,26 +191,23 @@ func (ps *Registries) ended(ctx context.Context, row federation.PeerDelivery, ho
 	}
 }
 
-// noteRelay logs the parts of a relay that could not be kept.
 func (ps *Registries) noteRelay(ctx context.Context, err error) {
 	if err != nil && ctx.Err() == nil {
 		ps.deps.Log.LogAttrs(ctx, slog.LevelError, "relay not noted", slog.String("network", wire.Network), slog.String("link", wire.Network), slog.Any("err", err))
 	}
 }
 
-// fate is the result of an attempt.
 type fate struct {
 	delivered bool
 	dead      bool          // never again; reason says why
-	away      bool          // the registry answers no request now
-	unsure    bool          // it did not answer, and may have taken the message
-	pause     time.Duration // when it says itself when to come again
+	away      bool          // the registry answers no requests now
+	unsure    bool          // it did not answer, and may have accepted the message
+	pause     time.Duration // its requested retry delay
 	tooMuch   bool          // it refused earlier messages as too many
 	consent   bool          // its agent has not consented yet
 	reason    string
 }
 
-// outcome is the word for an attempt in the counter.
 func (f fate) outcome() string {
 	switch {
 	case f.delivered:
@@ -228,8 +222,8 @@ func (f fate) outcome() string {
 	return "again"
 }
 
-// readReply tells what a registry made of a message. A deployed one marks an id as
-// seen before it judges: whatever it says but 201, nothing is delivered.
+// readReply interprets a registry's answer to a message. A deployed one marks an id as seen before
+// it judges: any answer but 201 means that nothing was delivered.
 func readReply(reply identity.Answer, dialect string) fate {
 	var said struct {
 		Error        string `json:"error"`

@@ -1,5 +1,5 @@
-// Package wire has the forms of AIRC: the codes of refusals and how our errors become answers, JSON objects
-// as clients write them, handles and addresses, and public keys. It does no I/O.
+// Package wire has the formats of AIRC: the codes of refusals and the mapping of errors to answers, JSON
+// objects from clients, handles and addresses, and public keys. It does no I/O.
 package wire
 
 import (
@@ -14,8 +14,8 @@ import (
 	"baton/translate"
 )
 
-// Code is what an answer that is no 2xx says in "error": a flat string, because
-// deployed peers copy that member as one.
+// Code is the member "error" of a failed answer: a flat string, because deployed peers copy that
+// member as one.
 type Code string
 
 // The codes of the specification, then ours.
@@ -73,26 +73,25 @@ const (
 	codeMissingCap      Code = "missing_capability"
 )
 
-// retryAfter is sent with a not-now of unknown duration: long enough for a locked record,
+// retryAfter is the Retry-After of a failure of unknown duration: long enough for a locked record,
 // short enough for a polling client.
 const retryAfter = 5 * time.Second
 
-// FullRetry is told where something has to be read or to end before there is room
-// again.
+// FullRetry is the Retry-After if something has to be read or to end before there is room again.
 const FullRetry = time.Minute
 
-// ProblemError is a no of this registry itself; steps are refused with a
+// ProblemError is an error of this registry itself; steps are refused with a
 // [federation.RefusalError].
 type ProblemError struct {
 	Code    Code
 	Message string
-	// unreadable is the reason, for the counter, of a body that could not be read.
+	// Unreadable is the reason, for the counter, of an unreadable body.
 	Unreadable string
-	// allow is the methods that the path knows.
+	// Allow lists the methods of the path.
 	Allow string
-	// retryAfter is when one that was too many may come again.
+	// RetryAfter is when a request over a limit may be retried.
 	RetryAfter time.Duration
-	// approval is the message to be approved; nil for any other refusal.
+	// Approval is the message to be approved; nil for any other refusal.
 	Approval *Approval
 }
 
@@ -107,10 +106,10 @@ type Approval struct {
 // Error implements error.
 func (p *ProblemError) Error() string { return string(p.Code) + ": " + p.Message }
 
-// Refuse returns a no with a sentence for the sender.
+// Refuse returns an error with a sentence for the sender.
 func Refuse(c Code, message string) error { return &ProblemError{Code: c, Message: message} }
 
-// Failure is an answer that is no 2xx.
+// Failure is an answer with an error status.
 type Failure struct {
 	Success *bool    `json:"success,omitempty"` // false below /api, because clients read it there
 	Code    Code     `json:"error"`
@@ -136,19 +135,17 @@ func (f Failure) WriteHeader(h http.Header) {
 	}
 }
 
-// outcome is how a handoff stands, beside the refusal of a step.
 type outcome struct {
 	ID       federation.HandoffID `json:"id"`
 	State    federation.State     `json:"state,omitempty"`
 	Assignee federation.DID       `json:"assignee,omitempty"`
 }
 
-// maxSentenceChars bounds what is told and logged of a refusal: some of it is
-// quoted from the text of the sender.
+// maxSentenceChars bounds the shown and logged text of a refusal: some of it quotes the sender.
 const maxSentenceChars = 300
 
-// Render turns an error into an answer. It is the only place in this package that
-// does. An error of no known class is told without its text.
+// Render turns an error into an answer. It is the only function in this package that does. The text
+// of an error of an unknown class is not shown.
 func Render(err error) Failure {
 	f := classify(err)
 	if f.Status == http.StatusTooManyRequests && f.retryAfter <= 0 {
@@ -204,8 +201,8 @@ func unavailable(message string, after time.Duration) Failure {
 	return Failure{Code: codeUnavailable, Message: message, Status: http.StatusServiceUnavailable, retryAfter: after}
 }
 
-// word returns the code of a refused step on AIRC: the code of the specification where it
-// has one, else ours with underscores.
+// word returns the AIRC code of a refused step: that of the specification if it has one, else ours
+// with underscores.
 //
 // spec: handofftag "The client's side"
 func word(c federation.RefusalCode) Code {

@@ -13,7 +13,7 @@ import (
 	"baton/federation/signing"
 )
 
-// maxAddressChars is the length that deployed registries keep of an address.
+// maxAddressChars is the maximum length of an address at deployed registries.
 const maxAddressChars = 100
 
 // Address is a handle at another registry.
@@ -42,14 +42,14 @@ func LowerASCII(text string) string {
 	}, text)
 }
 
-// SplitAddress is parseAddress for a valid address.
+// SplitAddress is [ParseAddress] for a valid address.
 func SplitAddress(handle string) (domain string, isRemote bool) {
 	_, domain, isRemote = strings.Cut(handle, "@")
 	return domain, isRemote
 }
 
-// ValidDomain reports whether a text is a host name of two labels at least, in lower
-// case. No top-level name is a number, so no address is one.
+// ValidDomain reports whether a text is a host name of at least two labels, in lower case. No
+// top-level name is a number, so no address is one.
 func ValidDomain(text string) bool {
 	const letters, digits = "abcdefghijklmnopqrstuvwxyz", "0123456789"
 	labels := strings.Split(text, ".")
@@ -61,16 +61,15 @@ func ValidDomain(text string) bool {
 	return len(text) <= 253 && len(labels) >= 2 && strings.ContainsAny(labels[len(labels)-1], letters)
 }
 
-// plcIDChars is the length of the part of a did:plc after the method, which fits
-// a handle as it is.
+// plcIDChars is the length of the part of a did:plc after the method, which fits a handle
+// unchanged.
 const plcIDChars = 24
 
-// aliasHashChars is how much of a hash an alias ends in: 50 bits, which two of
-// 40 million names share with a chance of one half.
+// aliasHashChars is the length of the hash at the end of an alias: 50 bits, which two of 40 million
+// names share with a chance of one half.
 const aliasHashChars = 10
 
-// maxSlugChars leaves room for the hash in 30 characters, which the strictest
-// peers take.
+// maxSlugChars leaves room for the hash in 30 characters, the limit of the strictest peers.
 const maxSlugChars = 19
 
 // Handle returns the handle of a DID of another network: one stable string for each DID,
@@ -88,13 +87,11 @@ func Handle(did federation.DID) string {
 	return "web_" + did.Hash()
 }
 
-// Alias returns the readable handle of a DID: the name that it had when it was
-// first seen, and a part of its hash.
+// Alias returns the readable handle of a DID: its name when first seen, and a part of its hash.
 func Alias(did federation.DID, first string) string {
 	return slug(first) + "_" + did.Hash()[:aliasHashChars]
 }
 
-// slug writes a name in the characters of handles.
 func slug(name string) string {
 	var b strings.Builder
 	for _, r := range strings.ToLower(name) {
@@ -113,9 +110,8 @@ func slug(name string) string {
 	return s
 }
 
-// ParseHandle says what a handle of another network's DID holds: the DID itself,
-// or the first characters of its hash. Both are empty for a handle that can only
-// be an agent's.
+// ParseHandle returns the content of a handle of another network's DID: the DID itself, or the
+// first characters of its hash. Both are empty for a handle that can only be an agent's.
 func ParseHandle(handle string) (did federation.DID, hash string) {
 	i := strings.LastIndexByte(handle, '_')
 	if i < 0 {
@@ -140,8 +136,8 @@ func WellFormed(handle string) bool {
 	return len(handle) >= 3 && len(handle) <= 32 && strings.Trim(handle, "abcdefghijklmnopqrstuvwxyz0123456789_") == ""
 }
 
-// Key is one key with which clients can verify messages. The key of a DID of another
-// network is the one that verified last; it was never registered.
+// Key is one key with which clients can verify messages. For a DID of another network, it is the
+// key that verified last; it was never registered.
 type Key struct {
 	ID        string           `json:"kid"`
 	Public    string           `json:"publicKey"`
@@ -151,7 +147,7 @@ type Key struct {
 	RevokedAt *int64           `json:"revokedAt"`
 }
 
-// UnixTime returns unix seconds, nil for no time.
+// UnixTime returns unix seconds, nil for the zero time.
 func UnixTime(t time.Time) *int64 {
 	if t.IsZero() {
 		return nil
@@ -159,13 +155,11 @@ func UnixTime(t time.Time) *int64 {
 	return new(t.Unix())
 }
 
-// spkiPrefix starts an Ed25519 key in the form that X.509 gives it; the 32 bytes of
-// the key follow.
+// spkiPrefix starts an Ed25519 key in X.509; the 32 bytes of the key follow.
 const spkiPrefix = "\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00"
 
-// ParsePublicKey reads a public key in any of the forms that clients in use write: 32
-// bytes or X.509 in base64 of either alphabet, padded or not, with "ed25519:" before
-// it or not, or PEM.
+// ParsePublicKey reads a public key in any form in use by clients: 32 bytes or X.509 in base64 of
+// either alphabet, padded or not, with "ed25519:" before it or not, or PEM.
 func ParsePublicKey(text string) (ed25519.PublicKey, error) {
 	malformed := Refuse(CodeBadRequest, "the public key is no Ed25519 key that can be read")
 	encoded := strings.TrimRight(strings.TrimPrefix(strings.TrimSpace(text), "ed25519:"), "=")
@@ -185,11 +179,9 @@ func ParsePublicKey(text string) (ed25519.PublicKey, error) {
 	return identityKeyOf(raw)
 }
 
-// rawKeyBytes is the length of a key in every form.
 const rawKeyBytes = 32
 
-// ParseStrictKey reads a member of a D1 request that is a key: 32 bytes in base64url
-// without padding.
+// ParseStrictKey parses a key in a D1 request: 32 bytes in base64url without padding.
 func ParseStrictKey(member, text string) (ed25519.PublicKey, error) {
 	raw, err := signing.DecodeBase64URL(text)
 	if err != nil || len(raw) != rawKeyBytes {
@@ -198,7 +190,7 @@ func ParseStrictKey(member, text string) (ed25519.PublicKey, error) {
 	return identityKeyOf(raw)
 }
 
-// identityKeyOf refuses the bytes of a key that cannot be an identity.
+// identityKeyOf rejects a key that cannot be an identity.
 //
 // spec: airc-shapes "Who is who"
 func identityKeyOf(raw []byte) (ed25519.PublicKey, error) {
@@ -212,7 +204,7 @@ func identityKeyOf(raw []byte) (ed25519.PublicKey, error) {
 	return key, nil
 }
 
-// KeyText writes a key as well-known documents do.
+// KeyText formats a key for well-known documents.
 func KeyText(key ed25519.PublicKey) string {
 	return "ed25519:" + base64.StdEncoding.EncodeToString(key)
 }

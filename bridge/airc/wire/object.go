@@ -11,12 +11,12 @@ import (
 	"baton/federation"
 )
 
-// Members are the members of an answer of which each client reads some.
+// Members are the members of an answer. Each client reads some of them.
 type Members map[string]any
 
-// PlainHandle normalizes a handle as clients write it, with "@", capitals and hyphens. In the form
-// "@scout@peer.example" the part after the name is kept. Letters and spaces outside ASCII are kept
-// too, so that no handle has two spellings that look alike.
+// PlainHandle normalizes a client's spelling of a handle, with "@", capitals and hyphens. In the
+// form "@scout@peer.example" the part after the name is kept. Letters and spaces outside ASCII are
+// kept too, so that no handle has two spellings that look alike.
 func PlainHandle(text string) string {
 	name, host, remote := strings.Cut(strings.TrimPrefix(LowerASCII(strings.Trim(text, " \t\r\n")), "@"), "@")
 	name = strings.ReplaceAll(name, "-", "_")
@@ -26,7 +26,7 @@ func PlainHandle(text string) string {
 	return name
 }
 
-// First returns the first of some members that is a string with something in it.
+// First returns the first non-blank string among some members.
 func (o *Object) First(names ...string) string {
 	for _, name := range names {
 		var s string
@@ -37,15 +37,13 @@ func (o *Object) First(names ...string) string {
 	return ""
 }
 
-// ISOTime writes a time with as many characters as any other: clients compare them as
-// texts.
+// ISOTime formats a time in a fixed width: clients compare times as text.
 func ISOTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
 // ProtocolVersion is the version of the well-known documents.
 const ProtocolVersion = "0.2.0"
 
-// Time returns a member that is a time, in unix seconds or as text; the zero time
-// where it is none.
+// Time returns a time member, in unix seconds or as text; the zero time if it is invalid.
 func (o *Object) Time(name string) time.Time {
 	var seconds int64
 	if federation.DecodeJSON(o.Members[name], &seconds) == nil {
@@ -55,7 +53,7 @@ func (o *Object) Time(name string) time.Time {
 	return at
 }
 
-// MaxTextChars bounds the text of a message: the most that deployed registries take.
+// MaxTextChars bounds the text of a message: the limit of deployed registries.
 const MaxTextChars = 4000
 
 // OrNull returns a JSON text, null for none.
@@ -66,7 +64,7 @@ func OrNull(text json.RawMessage) json.RawMessage {
 	return text
 }
 
-// Cut shortens a text to so many characters.
+// Cut shortens a text to maxChars characters.
 func Cut(text string, maxChars int) string {
 	if runes := []rune(text); len(runes) > maxChars {
 		return string(runes[:maxChars])
@@ -83,7 +81,7 @@ func JSONString(text string) json.RawMessage {
 	return quoted
 }
 
-// MessageIDBytes is how much of a message id is random.
+// MessageIDBytes is the number of random bytes in a message id.
 const MessageIDBytes = 16
 
 // IDChars are the characters of ids of messages and keys.
@@ -113,15 +111,14 @@ func Marshal(value any) (json.RawMessage, error) {
 	return bytes.TrimSpace(b.Bytes()), err
 }
 
-// Object is a JSON object whose members are found by their exact names:
-// encoding/json would take "From" for "from". The first member that is
-// missing or wrong is kept in err; what is read after it means nothing.
+// Object is a JSON object whose members are found by their exact names: encoding/json would take
+// "From" for "from". Err keeps the first missing or wrong member; later reads are meaningless.
 type Object struct {
 	Members map[string]json.RawMessage
 	Err     error
 }
 
-// ParseObject reads a body strictly: one object, no member twice.
+// ParseObject parses a body strictly: one object, no duplicate member.
 func ParseObject(text []byte) (*Object, error) {
 	unreadable := func(why string) error {
 		return &ProblemError{Code: CodeBadRequest, Message: why, Unreadable: "json"}
@@ -136,13 +133,13 @@ func ParseObject(text []byte) (*Object, error) {
 	return &o, nil
 }
 
-// Has reports whether a member is there and not null.
+// Has reports whether a member is present and not null.
 func (o *Object) Has(name string) bool {
 	member, ok := o.Members[name]
 	return ok && string(member) != "null"
 }
 
-// Text returns a member that must be a string, and not an empty one.
+// Text returns a member that must be a non-empty string.
 func (o *Object) Text(name string) string {
 	var s string
 	if federation.DecodeJSON(o.Members[name], &s) != nil || s == "" {
@@ -151,8 +148,7 @@ func (o *Object) Text(name string) string {
 	return s
 }
 
-// Nested returns a member that must be an object if it is there, as it was
-// sent.
+// Nested returns an optional member that must be an object, unchanged.
 func (o *Object) Nested(name string) json.RawMessage {
 	if !o.Has(name) {
 		return nil
@@ -163,7 +159,7 @@ func (o *Object) Nested(name string) json.RawMessage {
 	return o.Members[name]
 }
 
-// Fail keeps the first reason why an object is refused.
+// Fail keeps the first reason for rejecting an object.
 func (o *Object) Fail(why string) {
 	if o.Err == nil {
 		o.Err = Refuse(CodeBadRequest, why)

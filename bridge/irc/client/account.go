@@ -13,8 +13,8 @@ import (
 	"baton/federation"
 )
 
-// onRegister makes an account with the nick of a client as its name, and logs the client in to it. The
-// account has a new DID, whose steps the gateway signs.
+// onRegister creates an account named after a client's nick, and logs the client in to it. The account
+// has a new DID, whose steps the gateway signs.
 //
 // spec: ircv3 account-registration (draft)
 func (s *server) onRegister(ctx context.Context, u *user, m ircmsg.Message) {
@@ -88,7 +88,7 @@ func (s *server) newAccount(ctx context.Context, u *user, account, text string) 
 	return did, nil
 }
 
-// unregistered tells a client why it has no account.
+// unregistered tells a client why its registration failed.
 func (s *server) unregistered(ctx context.Context, refuse func(code, sentence string), err error) {
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
 		refuse("TEMPORARILY_UNAVAILABLE", refused.Sentence())

@@ -11,19 +11,17 @@ import (
 	"baton/federation"
 )
 
-// rejection is why a connection is not let in, or is evicted: the label of a metric. The
-// set is closed.
+// rejection is why a connection is rejected or evicted. It is a metric label from a closed set.
 type rejection string
 
 const (
-	serverFull   rejection = "full"         // as many are registered as may be
-	addressFull  rejection = "address"      // as many of its address are registered as may be
+	serverFull   rejection = "full"         // the maximum number of clients is registered
+	addressFull  rejection = "address"      // the maximum number of clients of its address is registered
 	crowdedOut   rejection = "unregistered" // a newer one took its place
 	shuttingDown rejection = "shutdown"
 	blockedByUs  rejection = "blocked" // an operator blocked its address, nick or DID
 )
 
-// sentence returns a rejection as the client is told it.
 func (r rejection) sentence() string {
 	switch r {
 	case serverFull:
@@ -50,13 +48,11 @@ func newAdmission() admission {
 	return admission{addresses: map[netip.Prefix]int{}, strangers: bridge.NewEvictionQueue[*user]()}
 }
 
-// enter counts a connection.
 func (a admission) enter(u *user) {
 	a.addresses[u.from]++
 	a.strangers.Add(u.from, u)
 }
 
-// leave is the end of what enter began.
 func (a admission) leave(u *user) {
 	a.strangers.Remove(u)
 	if a.addresses[u.from]--; a.addresses[u.from] == 0 {
@@ -73,10 +69,9 @@ func (s *server) admit(ctx context.Context, u *user) (why rejection) {
 	return <-answer
 }
 
-// enter adds a connection, or returns why not. If a limit is reached, the oldest
-// connection that has not registered makes room: of the same address if that has its
-// share, else of the address with the most of them. A client that registers promptly
-// so gets in, whatever other addresses hold.
+// enter adds a connection, or returns why not. If a limit is reached, the oldest unregistered
+// connection makes room: of the same address if that has its share, else of the address with the
+// most of them. So a client that registers promptly gets in regardless of other addresses.
 func (s *server) enter(ctx context.Context, u *user) (why rejection) {
 	limits := s.link.ports.Limits.Current()
 	if share := limits.ConnectionsPerAddress; share > 0 && u.from.IsValid() && s.admission.addresses[u.from] >= share {
@@ -101,15 +96,15 @@ func (s *server) enter(ctx context.Context, u *user) (why rejection) {
 	return ""
 }
 
-// evict closes a connection that has not registered, to make room for another.
+// evict closes an unregistered connection to make room for another.
 func (s *server) evict(ctx context.Context, u *user, why rejection) {
 	s.link.ports.Metrics.Closed.WithLabelValues(network, string(why)).Inc()
 	s.log.LogAttrs(ctx, slog.LevelInfo, "connection evicted", slog.String("reason", why.sentence()))
 	s.quit(u, why.sentence())
 }
 
-// turnAway tells a connection why it cannot come in, unless that took a handshake, which
-// is what there may be too many of.
+// turnAway tells a connection why it is rejected, unless that took a handshake, which could
+// overload the server.
 func (s *server) turnAway(ctx context.Context, u *user, why rejection) {
 	s.link.ports.Metrics.Closed.WithLabelValues(network, string(why)).Inc()
 	s.log.LogAttrs(ctx, slog.LevelInfo, "connection refused", slog.String("reason", why.sentence()))
@@ -121,7 +116,7 @@ func (s *server) turnAway(ctx context.Context, u *user, why rejection) {
 
 var _ bridge.Dismisser = (*Link)(nil)
 
-// letIn lets a connection in, or returns why not. It is called by its reader.
+// letIn admits a connection, or returns why not. It is called by its reader.
 func (s *server) letIn(ctx context.Context, u *user) (why rejection) {
 	if s.blocked(ctx, federation.Source{Network: network, Address: u.from}) {
 		return blockedByUs
@@ -129,8 +124,8 @@ func (s *server) letIn(ctx context.Context, u *user) (why rejection) {
 	return s.admit(ctx, u)
 }
 
-// blocked reports whether an operator blocked an address or a mask, which are looked for in
-// memory: that cannot fail.
+// blocked reports whether an operator blocked an address or a mask. It looks in memory, which
+// cannot fail.
 func (s *server) blocked(ctx context.Context, from federation.Source) bool {
 	_, blocked := errors.AsType[*federation.RefusalError](s.link.ports.CheckBlocked(ctx, from))
 	return blocked
@@ -160,7 +155,6 @@ func (l *Link) Dismiss(blocked func(federation.Source) bool) {
 	})
 }
 
-// source returns where a client comes from.
 func (s *server) source(u *user) federation.Source {
 	from := federation.Source{Network: network, Address: u.from, Link: s.link.Name(), Name: u.nick, User: u.ident}
 	if u.account != "" {

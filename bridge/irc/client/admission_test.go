@@ -27,7 +27,7 @@ func within(limits bridge.Limits) func(*client.Deps) {
 	return func(d *client.Deps) { d.Limits = limits }
 }
 
-// defaults are the limits of a configuration that says nothing.
+// defaults are the limits of an empty configuration.
 func defaults() func(*client.Deps) {
 	return within(bridge.Limits{ConnectionsPerAddress: 32, UnregisteredConnections: 256})
 }
@@ -51,7 +51,7 @@ func (h *house) come(t *testing.T, from string) *peer {
 	return &peer{conn: here, lines: bufio.NewReader(here)}
 }
 
-// lingers connects a client that is let in and does not register.
+// lingers connects an admitted client that does not register.
 func (h *house) lingers(t *testing.T, from string) *peer {
 	t.Helper()
 	p := h.come(t, from)
@@ -60,7 +60,7 @@ func (h *house) lingers(t *testing.T, from string) *peer {
 	return p
 }
 
-// drain reads all that a client is sent, so that it is never a slow reader.
+// drain reads everything sent to a client, so that it is never a slow reader.
 func (p *peer) drain(running *sync.WaitGroup) {
 	running.Go(func() {
 		for {
@@ -166,12 +166,12 @@ func TestAHandshakeMakesRoomAtOnce(t *testing.T) {
 	}
 }
 
-// awaitUnregistered waits until the server counts a connection that has not registered.
+// awaitUnregistered waits until the server counts an unregistered connection.
 func (p *peer) awaitUnregistered(t *testing.T) {
 	t.Helper()
 	for {
 		p.say(t, "LUSERS")
-		for line := ""; !matches("* 254 *", line); { // 253 comes before it, where it comes
+		for line := ""; !matches("* 254 *", line); { // 253 comes before it, if at all
 			if line = p.hear(t); matches("* 253 *", line) {
 				return
 			}

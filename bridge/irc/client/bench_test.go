@@ -15,8 +15,8 @@ import (
 	"baton/bridge/irc/client"
 )
 
-// quiet is a connection whose other end says what it must to come in, and then listens.
-// It has no socket, of which 10,000 are more than most systems give a test.
+// quiet is a connection whose other end registers, and then only listens. It has no socket, because
+// most systems do not give a test 10,000.
 type quiet struct {
 	net.Conn // nil: nothing else is asked of it
 
@@ -62,7 +62,7 @@ func (q *quiet) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0,
 // SetWriteDeadline implements net.Conn.
 func (q *quiet) SetWriteDeadline(time.Time) error { return nil }
 
-// fill lets clients in, of which each says something once it is there.
+// fill connects clients, each of which sends a line.
 func (h *house) fill(b *testing.B, n int, caps, then string) *atomic.Int64 {
 	b.Helper()
 	var steps atomic.Int64
@@ -81,11 +81,10 @@ func idleConfig() client.Config {
 	return cfg
 }
 
-// maxIdleBytes is what one client may cost that says nothing.
+// maxIdleBytes bounds the memory of a silent client.
 const maxIdleBytes = 20 << 10
 
-// BenchmarkIdleClients answers one client among 10,000 others, and reports what each of
-// those costs.
+// BenchmarkIdleClients answers one client among 10,000 others, and reports the cost of each.
 func BenchmarkIdleClients(b *testing.B) {
 	const clients = 10_000
 	h := start(b, idleConfig())
@@ -111,7 +110,7 @@ func BenchmarkIdleClients(b *testing.B) {
 	}
 }
 
-// burst is how many lines one client says before it is held to the pace of people.
+// burst is how many lines one client sends before the rate limit applies.
 const burst = 90
 
 // inUse returns the bytes of memory in use.
@@ -122,8 +121,8 @@ func inUse() uint64 {
 	return m.HeapInuse + m.StackInuse
 }
 
-// BenchmarkTagmsgToFifty has clients say something in a channel of fifty, and counts the
-// messages that all of them were sent.
+// BenchmarkTagmsgToFifty has clients write in a channel of fifty, and counts the messages sent to
+// all of them.
 func BenchmarkTagmsgToFifty(b *testing.B) {
 	const members = 50
 	h := start(b, idleConfig())

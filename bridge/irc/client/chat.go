@@ -15,28 +15,25 @@ import (
 
 var _ bridge.Relayer = (*Link)(nil)
 
-// maxChatLines bounds the lines of channels that wait to be filed. A client waits for the
-// answer to its line, so that this is also the number of clients that speak at a time.
+// maxChatLines bounds the channel lines waiting to be filed. A client waits for the answer to its
+// line, so this also bounds the clients speaking at a time.
 const maxChatLines = 4096
 
-// chatLine is a line of a channel on its way to the record.
 type chatLine struct {
 	chat  irc.Chat
-	kept  *federation.Line // for the history, which has it before the links; nil for none
+	kept  *federation.Line // for the history, which gets it before the links; nil for none
 	filed chan error       // gets the one result
 }
 
-// errBusy is the refusal of a line that finds no space in the queue.
 var errBusy = &federation.RefusalError{Code: federation.RateLimited, Detail: "too many lines of channels wait to be filed"}
 
-// errEnding is the result of a line that the end of the server left unfiled.
 var errEnding = errors.New("the gateway ends")
 
 // Relays implements [bridge.Relayer].
 func (l *Link) Relays() []string { return l.relayed }
 
-// toLinks has text filed for the links that relay a channel, in the order of the channel. It
-// reports whether it does: the client has its echo after that.
+// toLinks queues text to be filed for the links that relay a channel, in the order of the channel.
+// It reports whether it did: the client has its echo after that.
 func (s *server) toLinks(ctx context.Context, u *user, venue string, m message, kept *federation.Line) bool {
 	if !slices.Contains(s.link.relayed, venue) || s.link.ports.Messages == nil {
 		return false
@@ -129,8 +126,8 @@ func (l *Link) deliverChat(ctx context.Context, t federation.Text) error {
 	return nil
 }
 
-// showChat writes text to the members of a channel. A known line is one that the history had before,
-// when its delivery was cut off: clients that read the history have it from there.
+// showChat writes text to the members of a channel. A known line was in the history before an
+// interrupted delivery: clients that read the history have it from there.
 func (s *server) showChat(t federation.Text, m message, known bool) {
 	c := s.channels[t.Venue]
 	if c == nil {
@@ -155,23 +152,22 @@ func (s *server) showChat(t federation.Text, m message, known bool) {
 
 var _ bridge.Messenger = (*Link)(nil)
 
-// maxMissed bounds the absent recipients that a server remembers. The messages to others are
-// tried again only by the clock.
+// maxMissed bounds the absent recipients that a server remembers. Messages to others are only
+// retried by time.
 const maxMissed = 4096
 
-// later is work of a client's line that its reader does, and what the owner does with the
-// result.
+// later is work of a client's line for its reader, and the owner's handling of the result.
 type later struct {
 	do   func(ctx context.Context)
 	note func()
 }
 
-// wait has the client's reader do work, after the work that the same line gave it before. The
-// owner takes no other line of the client meanwhile.
+// wait has the client's reader do work, after earlier work of the same line. The owner takes no
+// other line of the client meanwhile.
 func (s *server) wait(ctx context.Context, u *user, l *later) {
 	u.later = append(u.later, l)
 	if len(u.later) > 1 {
-		return // the work that the first one left does them all
+		return // the work of the first one does them all
 	}
 	answer := u.answer
 	u.answer = nil
@@ -185,7 +181,6 @@ func (s *server) wait(ctx context.Context, u *user, l *later) {
 	}
 }
 
-// waited does with the results of a line's work what is to be done.
 func (s *server) waited(u *user, answer *answers) {
 	all := u.later
 	u.work, u.later = nil, nil
@@ -199,8 +194,8 @@ func (s *server) waited(u *user, answer *answers) {
 	s.close(u)
 }
 
-// toRemote has the client's reader file text to a nick that no client has: that of a
-// participant of another network. It reports whether the message is one that it files.
+// toRemote has the client's reader file text to a participant of another network, by its nick. It
+// reports whether the message is such a text.
 func (s *server) toRemote(ctx context.Context, u *user, m message) bool {
 	nick := m.params[0]
 	if m.command != "PRIVMSG" || u.work != nil && len(u.later) == 0 || s.link.ports.Messages == nil || !irc.ValidNick(nick) {
@@ -227,12 +222,11 @@ func (s *server) toRemote(ctx context.Context, u *user, m message) bool {
 	return true
 }
 
-// evidence returns a message as it was said.
 func evidence(m message) string {
 	return strings.TrimRight(string(m.line(capTags|capTime, "", m.at)), "\r\n")
 }
 
-// speak files text. It returns the recipient, why the text waits, and whether the nick is one of a
+// speak files text. It returns the recipient, why the text waits, and whether the nick belongs to a
 // participant. It may not be called by the owner.
 func (s *server) speak(ctx context.Context, w irc.Words, nick string) (did federation.DID, waits string, known bool, err error) {
 	_, err = irc.SubmitWithRetry(ctx, s.log, federation.Event{}, func(ctx context.Context) (federation.Judgement, error) {
@@ -252,8 +246,8 @@ func (s *server) speak(ctx context.Context, w irc.Words, nick string) (did feder
 	return did, waits, !errors.Is(err, federation.ErrNotFound), err
 }
 
-// spoken sends a client the outcome of its text: it is echoed, or refused. The nick of its
-// recipient may be unknown. A recipient for which text waits is away.
+// spoken sends a client the outcome of its text: an echo or a refusal. The nick of its recipient
+// may be unknown. A recipient for which text waits is away.
 //
 // spec: rfc2812 §5.1 RPL_AWAY
 func (s *server) spoken(ctx context.Context, u *user, m message, waits string, known bool, err error) {
@@ -277,7 +271,7 @@ func (s *server) unsaid(ctx context.Context, u *user, m message, err error) {
 	}
 }
 
-// lines returns a message of a participant of another network as a client is sent it.
+// lines returns a message of a participant of another network in the form for a client.
 func (s *server) lines(u *user, t federation.Text, name string) []message {
 	var all []message
 	for i, text := range irc.TextLines(t, name, selfNick, s.link.cfg.Formatting) {
@@ -304,8 +298,8 @@ func (l *Link) DeliverText(ctx context.Context, t federation.Text) error {
 	return s.show(ctx, func(shown chan<- error) { s.showText(t, name, shown) })
 }
 
-// show has the owner of the clients write something to one of them, and blocks until the client has
-// proved that it has it. The channel has room for the one answer.
+// show has the owner write something to a client, and blocks until the client has proved that it
+// has it. The channel has room for the one answer.
 func (s *server) show(ctx context.Context, write func(shown chan<- error)) error {
 	shown := make(chan error, 1)
 	if !s.ask(func() { write(shown) }) {
@@ -326,7 +320,6 @@ var (
 	errLeft = errors.New("the client left before it had read the message")
 )
 
-// showText writes a message and has the client prove it.
 func (s *server) showText(t federation.Text, name string, shown chan<- error) {
 	nick := fold(t.Arrival.Place.Venue)
 	u := s.local(nick)
@@ -351,7 +344,8 @@ func (s *server) showText(t federation.Text, name string, shown chan<- error) {
 	s.prove(u, "text-"+t.ID.String(), shown)
 }
 
-// prove writes a PING with a token, whose answer is the proof that the client has read all before it.
+// prove writes a PING with a token, whose answer proves that the client has read everything before
+// it.
 func (s *server) prove(u *user, token string, shown chan<- error) {
 	if u.proofs == nil {
 		u.proofs = map[string]chan<- error{}
@@ -362,7 +356,7 @@ func (s *server) prove(u *user, token string, shown chan<- error) {
 	}
 }
 
-// held returns the client that a message was filed for, nil for one that left.
+// held returns the client that a message was filed for, nil if it left.
 func (s *server) held(holder string) *user {
 	for u := range s.connected {
 		if u.holder == holder && !u.over {
@@ -372,7 +366,7 @@ func (s *server) held(holder string) *user {
 	return nil
 }
 
-// proved answers the delivery that a client proves by the answer to its PING.
+// proved answers the delivery proved by a client's answer to its PING.
 func (u *user) proved(token string) {
 	if shown := u.proofs[token]; shown != nil {
 		delete(u.proofs, token)
@@ -380,7 +374,7 @@ func (u *user) proved(token string) {
 	}
 }
 
-// unproved answers the deliveries that a client has not proved, because it left.
+// unproved answers the deliveries that a departing client has not proved.
 func (s *server) unproved(u *user) {
 	for token, shown := range u.proofs {
 		delete(u.proofs, token)
@@ -388,7 +382,7 @@ func (s *server) unproved(u *user) {
 	}
 }
 
-// meet has the messages tried now that wait for a nick.
+// meet retries the messages that wait for a nick.
 func (s *server) meet(ctx context.Context, u *user) {
 	did := s.missed[fold(u.nick)]
 	if did == "" || !u.welcome {
@@ -396,7 +390,7 @@ func (s *server) meet(ctx context.Context, u *user) {
 	}
 	delete(s.missed, fold(u.nick))
 	s.running.Go(func() {
-		_ = s.link.ports.Messages.Back(ctx, s.link.Name(), did) // they are tried by the clock too
+		_ = s.link.ports.Messages.Back(ctx, s.link.Name(), did) // they are retried by time too
 	})
 }
 

@@ -50,8 +50,8 @@ func (s *server) lookup(nick string) federation.DID {
 	return <-found
 }
 
-// room makes a new channel for the parties of a handoff, and invites the ones that are
-// online. The owner must not call it.
+// room creates a channel for the parties of a handoff, and invites those online. The owner must not
+// call it.
 func (s *server) room(u *user, view federation.View) (string, error) {
 	type made struct {
 		name string
@@ -83,7 +83,7 @@ func (s *server) makeRoom(u *user, view federation.View) (string, error) {
 	c.topic, c.topicBy, c.topicAt = irc.Text(view.Title), selfNick, time.Now()
 	for _, did := range view.Others("") {
 		if len(c.operators) < maxOperators {
-			c.operators[did] = true // and may come in, whenever it is here
+			c.operators[did] = true // and may enter, whenever it is here
 		}
 		for party := range s.accounts[did] {
 			if party != u {
@@ -123,7 +123,6 @@ func (s *server) showNotice(n federation.Notice, reply irc.Reply, shown chan<- e
 	s.prove(authors[0], "notice-"+n.About().String(), shown)
 }
 
-// authors returns the clients of the author of a message.
 func (s *server) authors(t federation.Text) []*user {
 	var all []*user
 	for u := range s.accounts[t.Author] {
@@ -143,7 +142,6 @@ func (s *server) refuse(ctx context.Context, u *user, err error) {
 	s.tell(ctx, u, err)
 }
 
-// tell sends a client the reply to an error about its step.
 func (s *server) tell(ctx context.Context, u *user, err error) {
 	if reply, has := s.link.replies.To(ctx, err); has {
 		s.fail(u, "TAGMSG", reply.Code, reply.Subject, reply.Sentence)

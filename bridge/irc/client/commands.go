@@ -12,14 +12,14 @@ import (
 	"baton/bridge"
 )
 
-// command is what is done with a line of a client.
+// command is the handler of a line from a client.
 type command struct {
-	params int  // the fewest that the line comes with
+	params int  // minimum number of parameters
 	early  bool // also before registration
 	run    func(s *server, ctx context.Context, u *user, m ircmsg.Message)
 }
 
-// commands returns what clients may say. All else is answered 421.
+// commands returns the commands of clients. All others are answered 421.
 //
 // spec: rfc1459 §4, §5; rfc2812 §3; ircv3
 func commands() map[string]command {
@@ -105,10 +105,9 @@ func (s *server) onCap(ctx context.Context, u *user, m ircmsg.Message) {
 	}
 }
 
-// hold keeps a client from being registered until it has negotiated.
+// hold delays the registration of a client until it has negotiated.
 func (s *server) hold(u *user) { u.negotiating = !u.welcome }
 
-// listCaps tells capabilities, in several lines if one does not hold them.
 func (s *server) listCaps(u *user, sub string, names []string) {
 	room := maxBodyBytes - len(":"+s.name+" CAP "+u.named()+" "+sub+" * :\r\n") // a client of an older version reads one line
 	for first := true; first || len(names) > 0; first = false {
@@ -145,7 +144,7 @@ func (s *server) onQuit(_ context.Context, u *user, m ircmsg.Message) {
 	s.quit(u, why)
 }
 
-// quit removes a client: it tells the clients that share a channel with it, and closes the
+// quit removes a client: it notifies the clients that share a channel with it, and closes the
 // connection after its last line.
 func (s *server) quit(u *user, why string) {
 	if u.over {
@@ -155,7 +154,7 @@ func (s *server) quit(u *user, why string) {
 		s.put(u, says("", "ERROR", "Closing link: "+why), "")
 	}
 	if u.over {
-		return // its queue had no room for even that
+		return // its queue had no room even for that
 	}
 	u.over = true
 	if s.connected[u] {
@@ -172,7 +171,6 @@ func (s *server) quit(u *user, why string) {
 	s.touch(u)
 }
 
-// forget takes a client out of all that names it.
 func (s *server) forget(u *user) {
 	s.stopReplay(u)
 	s.unproved(u)
@@ -238,26 +236,22 @@ func (s *server) observers(u *user, self bool) iter.Seq[*user] {
 	}
 }
 
-// having keeps of some clients those with a capability.
 func having(c capability, of iter.Seq[*user]) iter.Seq[*user] {
 	return func(yield func(*user) bool) {
 		of(func(u *user) bool { return !u.caps.has(c) || yield(u) })
 	}
 }
 
-// lacking keeps of some clients those without a capability.
 func lacking(c capability, of iter.Seq[*user]) iter.Seq[*user] {
 	return func(yield func(*user) bool) {
 		of(func(u *user) bool { return u.caps.has(c) || yield(u) })
 	}
 }
 
-// targets splits a list of targets, up to a bound.
 func targets(list string) []string {
 	all := strings.Split(list, ",")
 	all = slices.DeleteFunc(all, func(t string) bool { return t == "" })
 	return all[:min(len(all), maxTargets)]
 }
 
-// maxTargets bounds what one command is about.
 const maxTargets = 10

@@ -35,8 +35,7 @@ type Config struct {
 	SendQueueBytes      int                `toml:"send_queue_bytes"`     // what may wait for one client; a slower reader is dropped
 }
 
-// DefaultConfig returns the defaults of the table: with them no
-// listener is opened.
+// DefaultConfig returns the defaults of the table, which open no listener.
 func DefaultConfig() Config {
 	return Config{
 		Network: "Baton", Channels: []string{"#ops"}, Formatting: true, History: true, Dialect: federation.HandoffTags, MaxClients: 10000,
@@ -44,13 +43,13 @@ func DefaultConfig() Config {
 	}
 }
 
-// Enabled reports whether the configuration wants any client to come in.
+// Enabled reports whether the configuration admits any client.
 func (c Config) Enabled() bool { return c.Listen != "" || c.TLSListen != "" || c.WebSocket }
 
-// Path is where WebSocket is spoken, below the gateway's public address.
+// Path is the path of the WebSocket, below the gateway's public address.
 const Path = "/irc"
 
-// Least values that leave a listener usable.
+// Minimum values for a usable listener.
 const (
 	leastQueueBytes = 64 << 10 // some steps
 	leastTime       = time.Second
@@ -100,7 +99,7 @@ func (c Config) check(secure, web bool) error {
 	return errors.Join(errs...)
 }
 
-// maxNetworkBytes bounds the name of the network, which stands in a token of 005.
+// maxNetworkBytes bounds the name of the network, which is part of a token of 005.
 const maxNetworkBytes = 32
 
 func notInToken(r rune) bool {
@@ -125,7 +124,6 @@ func checkChannels(names []string) error {
 	return nil
 }
 
-// venues returns valid channels as venues.
 func venues(names []string) []string {
 	var all []string
 	for _, name := range names {
@@ -135,15 +133,15 @@ func venues(names []string) []string {
 	return all
 }
 
-// channelName returns a channel as venues spell it, and whether it may be one here:
-// the casemapping of clients and that of venues must agree on it.
+// channelName returns a channel as a venue, and whether it may be one here: the casemappings of
+// clients and of venues must agree on it.
 func channelName(name string) (venue string, ok bool) {
 	venue, ok = translate.Channel(name)
 	ok = ok && len(name) > 1 && len(name) <= maxChannelBytes && venue == fold(name) && !strings.ContainsFunc(name, unicode.IsControl)
 	return venue, ok
 }
 
-// fold returns a name as this server compares it.
+// fold returns a name in this server's casemapping.
 //
 // spec: isupport "CASEMAPPING", ascii
 func fold(name string) string {
@@ -159,8 +157,8 @@ func fold(name string) string {
 //go:embed reference.toml
 var referenceFile string
 
-// Network describes the server for IRC clients. Its link gets the ports of each link in the
-// place of those in deps.
+// Network describes the server for IRC clients. Its link gets the ports of each link instead of
+// those in deps.
 func Network(deps Deps) bridge.Network {
 	return bridge.Network{
 		Name: network, Table: "irc.client", Reference: referenceFile,

@@ -14,11 +14,10 @@ import (
 
 var errNotListening = errors.New("not listening")
 
-// row is one delivery on its way to a channel.
 type row struct {
 	d     federation.Delivery
-	forms map[federation.Dialect]map[string]string // tags, by the dialect that they are in
-	name  string                                   // what the actor is called if it has no nick here
+	forms map[federation.Dialect]map[string]string // tags, by their dialect
+	name  string                                   // name of the actor if it has no nick here
 	line  string                                   // for people; "" for none
 }
 
@@ -26,8 +25,8 @@ type row struct {
 // channel, in the dialect that each takes, and on the first attempt one line for people. Nil
 // means that it was written: Deliver does not wait for members that do not read.
 //
-// It leaves out the parties of the handoff that take steps, as their inbox brings the step
-// to them in order.
+// It omits parties of the handoff that take steps, because their inbox brings the step to them in
+// order.
 func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	if !l.writes(d.View) {
 		return federation.Refuse(d.Entry.Event, federation.InvalidTarget, "no place of this server")
@@ -61,7 +60,7 @@ func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 
 // ShowsOnce implements [bridge.OnceShower]: the line for people.
 func (l *Link) ShowsOnce(d federation.Delivery) bool {
-	return d.Entry.Version > 0 // a message has none
+	return d.Entry.Version > 0 // a message has no line
 }
 
 var _ bridge.OnceShower = (*Link)(nil)
@@ -70,8 +69,8 @@ func (l *Link) unavailable(err error) error {
 	return irc.Unavailable(l.Name(), err)
 }
 
-// render returns the tags of a step in a dialect: exactly the signed ones when the step was
-// signed in that dialect for that place.
+// render returns the tags of a step in a dialect: exactly the signed ones if the step was signed in
+// that dialect for that place.
 func (l *Link) render(ctx context.Context, d federation.Delivery, in federation.Dialect) (map[string]string, error) {
 	d.View.Dialect = in
 	rendered, losses, err := irc.Render(ctx, l.ports, d)
@@ -82,8 +81,8 @@ func (l *Link) render(ctx context.Context, d federation.Delivery, in federation.
 	return irc.Tags(rendered, d.View, "")
 }
 
-// wanted returns the dialects in which the members of a channel take a step. A receipt is
-// written as it is or not at all: a receipt in other words proves nothing.
+// wanted returns the dialects in which the members of a channel take a step. A receipt is written
+// unchanged or not at all: a rendered receipt proves nothing.
 func (s *server) wanted(d federation.Delivery) []federation.Dialect {
 	c := s.channels[d.View.Venue]
 	if c == nil {
@@ -107,8 +106,7 @@ func (s *server) wanted(d federation.Delivery) []federation.Dialect {
 	return sorted(in)
 }
 
-// hears reports whether a member of a channel is written a step there. Those whose
-// inbox it is in are not.
+// hears reports whether a member of a channel gets a step there, rather than from its inbox.
 func (s *server) hears(u *user, d federation.Delivery) bool {
 	return u.caps.reads(d.Entry.Event.Dialect) != "" && (u.replay == nil || d.Entry.Version == 0 || !inbox(d, u.account))
 }
@@ -121,7 +119,6 @@ func inbox(d federation.Delivery, did federation.DID) bool {
 	return did != d.Entry.Event.Actor() && (did == v.Offerer || did == v.Offeree || assigned)
 }
 
-// deliver writes a row to a channel.
 func (s *server) deliver(r row) {
 	c := s.channels[r.d.View.Venue]
 	if c == nil {
@@ -144,8 +141,8 @@ func (s *server) deliver(r row) {
 	}
 }
 
-// readers yields the members that are shown the line of a step. A client that is brought
-// its inbox as lines may have had it from there.
+// readers yields the members that get the line of a step. A client that reads its inbox as lines
+// may already have it.
 func (r row) readers(c *channel) iter.Seq[*user] {
 	ev := r.d.Entry.Event
 	return func(yield func(*user) bool) {
@@ -158,14 +155,13 @@ func (r row) readers(c *channel) iter.Seq[*user] {
 	}
 }
 
-// stepMessage returns the message of a step without its tags.
 func (s *server) stepMessage(ev federation.Event, target, name string) message {
 	m := s.by(tells(s.speaker(ev.Actor(), name), "TAGMSG", target), ev.Actor(), ev.Arrival, ev.Provenance == federation.Signed || ev.Arrival.Home == "")
 	m.msgid, m.at = ev.WireID(), ev.Said()
 	return m
 }
 
-// inWords returns the line for people that stands beside the message of a step.
+// inWords returns the line for people beside the message of a step.
 func (m message) inWords(handoff federation.HandoffID, text string) message {
 	line := says(m.source, "NOTICE", m.params[0], text)
 	line.account, line.did, line.at, line.msgid = m.account, m.did, m.at, m.msgid+irc.LineSuffix

@@ -14,7 +14,7 @@ func (l *Link) Attach(ctx context.Context, conn net.Conn) {
 	s.running.Go(func() { s.serve(ctx, conn, false) })
 }
 
-// MaxInputBytes is what the reader takes of one line.
+// MaxInputBytes is the reader's limit of one line.
 const MaxInputBytes = maxInputBytes
 
 // Parse is parse, with why as text.

@@ -30,7 +30,7 @@ const home = federation.HomeID("gw.example")
 // patience bounds every wait of these tests; none takes nearly as long.
 const patience = time.Minute
 
-// gateway is a bridge.Gateway that keeps what it is given.
+// gateway is a bridge.Gateway that records its input.
 type gateway struct {
 	mu     sync.Mutex
 	events []federation.Event
@@ -78,7 +78,7 @@ func (g *gateway) Name(_ context.Context, did federation.DID) string {
 	return strings.TrimPrefix(did.Short(), "did:key:")
 }
 
-// house is a listener with all that it needs.
+// house is a listener with its dependencies.
 type house struct {
 	link    *client.Link
 	gateway *gateway
@@ -221,7 +221,7 @@ func (p *peer) hear(tb testing.TB) string {
 	return strings.TrimRight(line, "\r\n")
 }
 
-// until returns the first line that is as a pattern says, and passes over others.
+// until returns the first line that matches a pattern, and skips others.
 func (p *peer) until(tb testing.TB, pattern string) string {
 	tb.Helper()
 	for {
@@ -237,14 +237,14 @@ func matches(pattern, line string) bool {
 	return err == nil && ok
 }
 
-// plain takes from a text what has a meaning in patterns of paths.
+// plain removes the characters with a meaning in patterns of paths.
 func plain(s string) string {
 	return strings.NewReplacer("/", "|", "[", "(", "]", ")", `\`, "|", "?", "!").Replace(s)
 }
 
-// play plays a scene: each line is a client's name, ">" and what it says or "<" and
-// what it hears next, in which * is anything. A client that is not there yet comes in
-// with its first line, or with "joins" and the capabilities that it asks for.
+// play plays a scene: each line is a client's name, ">" and its line, or "<" and the next line it
+// receives, in which * is anything. A client that is not there yet comes in with its first line, or
+// with "joins" and the capabilities that it asks for.
 func play(t *testing.T, h *house, scene string) map[string]*peer {
 	t.Helper()
 	peers := map[string]*peer{}
@@ -280,7 +280,7 @@ func play(t *testing.T, h *house, scene string) map[string]*peer {
 	return peers
 }
 
-// register says what a client must, and reads its welcome.
+// register registers a client, and reads its welcome.
 func (p *peer) register(tb testing.TB, nick, caps string) {
 	tb.Helper()
 	if caps != "" {

@@ -14,8 +14,8 @@ import (
 	"baton/bridge/irc/client"
 )
 
-// FuzzRead holds the reader to its bounds, whatever comes: each line is acted on or
-// refused for one of four reasons, and what it kept fits a line.
+// FuzzRead holds the reader to its bounds, whatever comes: each line is acted on or refused for one
+// of four reasons, and a parsed one fits a line.
 func FuzzRead(f *testing.F) {
 	f.Add("NICK a\r\nUSER a 0 * :b\r\n")
 	f.Add("@+a=\\:\\s\\\\;b PRIVMSG #x :y\n")
@@ -46,13 +46,13 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// FuzzTags holds the tags of a message to what comes out at the other end.
+// FuzzTags compares the tags of a message with those at the other end.
 func FuzzTags(f *testing.F) {
 	f.Add("+a", "b c;d\\e\r\n", "msgid", "x")
 	f.Add("+freeq.at/handoff-task", "ü \\", "+x", "")
 	f.Fuzz(func(t *testing.T, name, value, other, another string) {
 		if name == "" || other == "" || strings.Contains(value+another, "\x00") {
-			return // what no message has by the time that it is written
+			return // no message has it by the time of writing
 		}
 		tags := map[string]string{name: value, other: another}
 		line := client.Line(tags)

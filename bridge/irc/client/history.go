@@ -12,10 +12,9 @@ import (
 	"baton/federation"
 )
 
-// maxHistory is how many messages of the past are in one answer.
 const maxHistory = 100
 
-// inquiry is what of the past a client asks for.
+// inquiry is a client's request for the past.
 //
 // spec: ircv3 chathistory
 type inquiry struct {
@@ -29,11 +28,10 @@ type inquiry struct {
 	buffer  buffer
 }
 
-// buffer is one place whose past a client may read.
 type buffer struct {
-	name  string // as the client is told it
+	name  string // in messages to the client
 	place federation.Place
-	since time.Time // when it was made; what was said before that under its name was said elsewhere
+	since time.Time // its creation; messages before that under its name were said elsewhere
 }
 
 // reference is a point in the past: a moment, or the message with an id. The zero value
@@ -43,12 +41,11 @@ type reference struct {
 	message string
 }
 
-// wrongInquiry is why an inquiry is not answered: a code, and what it is about.
+// wrongInquiry is why an inquiry is not answered: a code, and its subject.
 type wrongInquiry struct {
 	code, about, sentence string
 }
 
-// onHistory reads back the steps of a place, and the lines that were said there.
 func (s *server) onHistory(ctx context.Context, u *user, m ircmsg.Message) {
 	if !u.caps.has(capHistory) || !s.link.cfg.History {
 		s.reply(u, errUnknownCommand, m.Command, "Unknown command")
@@ -77,7 +74,7 @@ func (s *server) onHistory(ctx context.Context, u *user, m ircmsg.Message) {
 		}) {
 			return
 		}
-		select { // much of it would wait otherwise, of one that asks for more at once
+		select { // much of it would wait otherwise, if a client asks for more at once
 		case <-written:
 		case <-s.ended:
 		}
@@ -94,7 +91,6 @@ const (
 	targetsOf = "TARGETS"
 )
 
-// parseInquiry reads the parameters of a CHATHISTORY.
 func parseInquiry(params []string, most int) (q inquiry, wrong *wrongInquiry) {
 	if len(params) == 0 {
 		return q, &wrongInquiry{"INVALID_PARAMS", "*", "Insufficient parameters"}
@@ -134,7 +130,6 @@ func parseInquiry(params []string, most int) (q inquiry, wrong *wrongInquiry) {
 	return q, nil
 }
 
-// parse reads one reference to a message.
 func (r *reference) parse(text, subcommand string) *wrongInquiry {
 	kind, value, _ := strings.Cut(text, "=")
 	var err error
@@ -153,8 +148,8 @@ func (r *reference) parse(text, subcommand string) *wrongInquiry {
 	return nil
 }
 
-// placeInquiry finds the place of a history request, if the client may read it: a channel
-// that it is in, or its own exchange with another DID.
+// placeInquiry finds the place of a history request, if the client may read it: a channel that it
+// is in, or its own exchange with another DID.
 func (s *server) placeInquiry(u *user, q *inquiry) *wrongInquiry {
 	if strings.HasPrefix(q.target, "#") {
 		venue, _ := channelName(q.target)
@@ -170,7 +165,7 @@ func (s *server) placeInquiry(u *user, q *inquiry) *wrongInquiry {
 }
 
 // correspondent returns the DID with which private lines to a target are kept, "" for none. A nick
-// that no account has is that of a guest, connected or not.
+// without an account is that of a guest, connected or not.
 func (s *server) correspondent(target string) federation.DID {
 	if did := s.addressee(target); did != "" || s.link.ports.Messages == nil || !irc.ValidNick(target) {
 		return did
@@ -187,7 +182,6 @@ func (s *server) bufferOf(venue string, c *channel) buffer {
 	return buffer{name: c.name, place: federation.Place{Link: s.link.Name(), Venue: venue}, since: c.made}
 }
 
-// roomsOf returns the channels that a client is in.
 func (s *server) roomsOf(u *user) []buffer {
 	var rooms []buffer
 	for _, venue := range sorted(u.channels) {

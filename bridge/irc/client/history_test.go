@@ -227,8 +227,7 @@ func TestAChannelHasNotThePastOfOneThatHadItsName(t *testing.T) {
 	}
 }
 
-// What one client may have waiting bounds each answer, and the next is not made before
-// it has read the last.
+// A client's queue bounds each answer, and the next is not made before it has read the last.
 func TestManyInquiriesAtOnceDropNobody(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig()

@@ -50,6 +50,6 @@ func TestClientsThatWaitForKeysDelayNoOther(t *testing.T) {
 	quick := dial(t, h.addr)
 	quick.loginAs(t, "quick")
 	quick.offer(t, slow+1)
-	quick.until(t, "*:quick!* TAGMSG #ops") // the echo of what was filed
+	quick.until(t, "*:quick!* TAGMSG #ops") // the echo of the filed step
 	close(release)
 }

@@ -36,7 +36,7 @@ func TestASlowReaderIsDroppedAndNobodyElseWaits(t *testing.T) {
 	cfg := testConfig()
 	cfg.SendQueueBytes = 64 << 10
 	h := start(t, cfg)
-	near, far := net.Pipe() // takes nothing that is not read
+	near, far := net.Pipe() // takes nothing unread
 	h.link.Attach(t.Context(), far)
 	slow := &peer{conn: near, lines: bufio.NewReader(near)}
 	slow.register(t, "slow", "")

@@ -10,15 +10,15 @@ import (
 	"baton/federation"
 )
 
-// keeps reports whether a message of a client enters the history. Tags without text do if they mean
-// something later, as a reaction does.
+// keeps reports whether a message of a client enters the history. Tags without text do if they are
+// meaningful later, such as a reaction.
 func (s *server) keeps(m message) bool {
 	_, typing := m.tags[irc.TypingTag]
 	return s.link.cfg.History && (m.command != "TAGMSG" || !typing)
 }
 
-// stamp returns the time of a message in a channel. It is later than that of each message before it,
-// also if the message was on its way for long: a client that goes on from any message misses none.
+// stamp returns the time of a message in a channel. It is later than that of each earlier message,
+// even if the message was long in transit: a client that continues from any message misses none.
 func (c *channel) stamp(at time.Time) time.Time {
 	if next := c.last.Truncate(timePrecision).Add(timePrecision); at.Before(next) {
 		at = next
@@ -27,7 +27,7 @@ func (c *channel) stamp(at time.Time) time.Time {
 	return at
 }
 
-// lineOf returns a message as the history keeps it.
+// lineOf returns a message in the form of the history.
 func lineOf(m message, place federation.Place, author, to federation.DID) federation.Line {
 	l := federation.Line{
 		Mark: federation.Mark{At: m.at}, ID: m.msgid, Place: place, Author: author, To: to,
@@ -39,7 +39,7 @@ func lineOf(m message, place federation.Place, author, to federation.DID) federa
 	return l
 }
 
-// author returns the DID under which the history has the text of a client, "" if it has none.
+// author returns the DID of a client's text in the history, "" for none.
 func (s *server) author(u *user) federation.DID {
 	if u.account == "" && s.link.ports.Messages == nil {
 		return ""
@@ -47,20 +47,20 @@ func (s *server) author(u *user) federation.DID {
 	return s.relayedAs(u)
 }
 
-// keep files a line for the history. Chat goes on if the record cannot be written.
+// keep files a line for the history. Chat continues if the record cannot be written.
 func (s *server) keep(ctx context.Context, l federation.Line) {
 	if _, err := s.link.deps.Record.KeepLine(ctx, l); err != nil {
 		s.log.LogAttrs(ctx, slog.LevelError, "line not kept in the history", slog.Any("err", err))
 	}
 }
 
-// keepThen has the client's reader file a line of the client, and does something after that.
+// keepThen has the client's reader file a line of the client, and then runs a function.
 func (s *server) keepThen(ctx context.Context, u *user, l federation.Line, note func()) {
 	s.wait(ctx, u, &later{do: func(ctx context.Context) { s.keep(ctx, l) }, note: note})
 }
 
 // keepPrivate files a private line between two clients, if one of them has an account. The next user
-// of a guest's nick must not read what the guest wrote.
+// of a guest's nick must not read the guest's messages.
 func (s *server) keepPrivate(ctx context.Context, u, to *user, m message, note func()) {
 	if !s.keeps(m) || u.account == "" && to.account == "" || u.work != nil && len(u.later) == 0 {
 		note()
@@ -70,7 +70,7 @@ func (s *server) keepPrivate(ctx context.Context, u, to *user, m message, note f
 	s.keepThen(ctx, u, lineOf(m, federation.Place{Venue: federation.PrivateVenue(author, other)}, author, other), note)
 }
 
-// keepTexts files the messages of a page of an inbox that the client has.
+// keepTexts files the acknowledged messages of a page of an inbox.
 func (s *server) keepTexts(ctx context.Context, page []step) {
 	for _, e := range page {
 		for _, l := range e.lines {
@@ -96,7 +96,7 @@ func (s *server) loadStamps(ctx context.Context) error {
 	return nil
 }
 
-// retoldLine returns a line of the history as a client is sent it.
+// retoldLine returns a line of the history in the form for a client.
 func (s *server) retoldLine(l federation.Line, target string) message {
 	m := message{source: l.Source, account: l.Account, did: l.Proved, tags: l.Tags, msgid: l.ID, at: l.Mark.At, command: l.Command, params: []string{target}}
 	if l.Command != "TAGMSG" {
@@ -108,7 +108,7 @@ func (s *server) retoldLine(l federation.Line, target string) message {
 	return m
 }
 
-// replayOnJoin sends the last lines of a channel to a client that cannot ask for them.
+// replayOnJoin sends the last lines of a channel to a client without CHATHISTORY.
 func (s *server) replayOnJoin(ctx context.Context, u *user, venue string, c *channel) {
 	if s.link.cfg.ReplayOnJoin == 0 || u.caps.has(capHistory) {
 		return
@@ -138,7 +138,7 @@ func (s *server) replayOnJoin(ctx context.Context, u *user, venue string, c *cha
 	})
 }
 
-// timed returns a line with the time at which it was said, for a client without that capability.
+// timed returns a line prefixed with its time, for a client without server-time.
 func timed(text string, at time.Time) string {
 	const action = "\x01ACTION "
 	clock := "[" + at.UTC().Format(time.TimeOnly) + "] "
@@ -148,8 +148,8 @@ func timed(text string, at time.Time) string {
 	return clock + text
 }
 
-// chatLineOf returns text of another link as the members of its channel are sent it, and the place of
-// the channel; false if there is no such channel.
+// chatLineOf returns text of another link in the form for the members of its channel, and the place
+// of the channel; false if there is no such channel.
 func (s *server) chatLineOf(t federation.Text) (m message, place federation.Place, there bool) {
 	c := s.channels[t.Venue]
 	if c == nil {

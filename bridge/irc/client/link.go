@@ -1,22 +1,20 @@
-// Package client is a server for IRC clients: people with any client, and agents that speak
-// IRC. It is the home server of the handoff RFC: a client logged in as a DID takes
-// steps as that DID, and receives the steps that arrived during its absence.
+// Package client is a server for IRC clients: people with any client, and agents that speak IRC. It
+// is the home server of the handoff RFC: a client logged in as a DID takes steps as that DID, and
+// receives the steps that arrived during its absence.
 //
-// Clients register as on any server, over TCP, TLS or WebSocket. The channels of the
-// configuration are permanent, have no operators and the modes +nt, and carry the same steps
-// as the channels of links that list them: a step in one is written to all others, with a
-// line for people. Text in the channels of relay_chat is exchanged with the links that list
-// them, in order; other text stays on this server. The authors from other networks are members
-// of those channels. Private text to the nick of a participant of another network reaches that participant. The first client
-// that joins any other channel creates it and is its operator; an operator with a DID is
-// operator again when the DID returns. A ban may name a DID. Channels and their modes end
-// with the gateway.
+// Clients register as on any server, over TCP, TLS or WebSocket. The channels of the configuration are permanent,
+// and have no operators and the modes +nt. They carry the same steps as the channels of links that list them: a
+// step in one is written to all others, with a line for people. Text in the channels of relay_chat is exchanged
+// with the links that list them, in order; other text stays on this server. The authors from other networks are
+// members of those channels. Private text to the nick of a participant of another network reaches that
+// participant. The first client to join any other channel becomes its operator; an operator with a DID is operator
+// again when the DID returns. A ban may name a DID. Channels and their modes end with the gateway.
 //
 // The record keeps text for a while, and clients read it with CHATHISTORY, beside the steps. The times
-// of the messages of a channel increase, so that a client that goes on from one misses none.
+// of the messages of a channel increase, so a client that continues from one misses none.
 //
-// Text is UTF-8. Nicks and channels are compared as CASEMAPPING=ascii says, and a channel
-// has no capital letters outside of ASCII, on which venues would disagree.
+// Text is UTF-8. Nicks and channels are compared as CASEMAPPING=ascii says. A channel has no
+// capital letters outside of ASCII, on which venues would disagree.
 //
 // # Concurrency
 //
@@ -28,13 +26,12 @@
 //
 // # Bounds
 //
-// All connections, unregistered connections and the connections of one address are bounded.
-// At a bound the server closes the oldest unregistered connection of the address that has
-// the most. The attempts of an address to log in are counted over all listeners.
-// Registration and silence have timeouts. A line has 4,096 bytes of tags and 512 of message.
-// A client that sends more than a few lines a second is read more slowly, and one that sends
-// more than limits.user_events_per_minute is refused. The queue of send_queue_bytes bounds the pending
-// output of a client; a slower client is dropped.
+// All connections, unregistered connections and the connections of one address are bounded. At a bound
+// the server closes the oldest unregistered connection of the address with the most. An address's
+// login attempts are counted over all listeners. Registration and silence have timeouts. A line has
+// 4,096 bytes of tags and 512 of message. A client that sends more than a few lines a second is read
+// more slowly, and one that sends more than limits.user_events_per_minute is refused. The queue of
+// send_queue_bytes bounds the pending output of a client; a slower client is dropped.
 //
 // spec: rfc1459; rfc2812; ircv3 capability-negotiation, message-tags, server-time,
 // batch, account-notify, account-tag, extended-join, away-notify, multi-prefix,
@@ -69,8 +66,8 @@ import (
 // network is the label of this network in metrics.
 const network = "client"
 
-// protocol is what a client may say in the TLS handshake that it speaks. One that says
-// something else, as a browser that was led here, is turned away; one may say nothing.
+// protocol is the ALPN protocol. A client that offers another one, such as a misled browser, is
+// rejected; it may offer none.
 //
 // spec: RFC 7301; its registry
 const protocol = "irc"
@@ -80,7 +77,7 @@ type Link struct {
 	bridge.Hearing
 
 	cfg      Config
-	lowered  bool // max_clients of the configuration is above what the process may open
+	lowered  bool // max_clients of the configuration exceeds the process limit
 	deps     Deps
 	ports    bridge.Ports // the ports of deps
 	log      *slog.Logger
@@ -90,10 +87,10 @@ type Link struct {
 	chatops  irc.ChatOps
 	replies  irc.Replies
 
-	presenceEvery time.Duration // between two looks for users that left their own network
+	presenceEvery time.Duration // between two checks for users that left their own network
 
-	// live is the server that takes rows, nil while none runs. It is all that Deliver
-	// and Online see of the state.
+	// live is the server that takes rows, nil while none runs. It is all that Deliver and Online see
+	// of the state.
 	live atomic.Pointer[server]
 }
 
@@ -139,14 +136,12 @@ func (l *Link) Channels() []string { return l.channels }
 // Dialect implements [bridge.Placer].
 func (l *Link) Dialect() federation.Dialect { return l.cfg.Dialect }
 
-// Carries implements [bridge.Link]: it carries the steps of handoffs in this server's
-// channels. Private steps are in the inboxes of their parties, and reach them from there: an
-// unacknowledged step is not delivered.
+// Carries implements [bridge.Link]: it carries the steps of handoffs in this server's channels.
+// Private steps reach their parties from the inboxes: an unacknowledged step is not delivered.
 func (l *Link) Carries(_ context.Context, _ federation.Event, after federation.View) (bool, error) {
 	return l.writes(after), nil
 }
 
-// writes tells whether the steps of a handoff are written in a channel here.
 func (l *Link) writes(v federation.View) bool {
 	if federation.Private(v.Venue) {
 		return false
@@ -157,8 +152,7 @@ func (l *Link) writes(v federation.View) bool {
 	return slices.Contains(l.channels, v.Venue)
 }
 
-// Run implements [bridge.Link]: it listens, and serves until ctx ends or a port is
-// lost.
+// Run implements [bridge.Link]: it listens, and serves until ctx ends or a port is lost.
 func (l *Link) Run(ctx context.Context, up func()) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -211,38 +205,36 @@ func (l *Link) Describe() bridge.Description {
 	return d
 }
 
-// Deps has the parts of the program that a listener needs.
+// Deps has the dependencies of a listener.
 type Deps struct {
 	bridge.Ports
 
 	Record   *registry.Record
 	TokenKey []byte // secret
-	// Logins counts the attempts of each address to log in, at all listeners.
+	// Logins counts the login attempts of each address, at all listeners.
 	Logins credential.Addresses
-	// Enrolments counts the accounts that each address registers.
+	// Enrolments counts the accounts registered from each address.
 	Enrolments credential.Addresses
 	// Meet puts a new DID on record, unless too many are new. It blocks on the record.
 	Meet func(ctx context.Context, did federation.DID, now time.Time) error
-	// MaxClients lowers max_clients, if this process may not open as many files; 0 does not.
+	// MaxClients lowers max_clients to the process's limit of open files; 0 does not.
 	MaxClients int
 }
 
-// The rate at which lines of one client are read: a burst that holds the lines of a
-// connecting client, and then as fast as a person types. The unread lines stay in the
-// connection, and none is lost.
+// The rate at which lines of one client are read: a burst that holds the lines of a connecting
+// client, then the speed of a typing person. Unread lines stay in the connection; none is lost.
 const (
 	linesPerSecond = 20
 	linesBurst     = 100
 )
 
-// port is one listener.
 type port struct {
 	net.Listener
 
 	secure bool
 }
 
-// key returns the key of the configuration that a port is of.
+// key returns the configuration key of a port.
 func (p port) key() string {
 	if p.secure {
 		return "tls_listen"
@@ -250,7 +242,6 @@ func (p port) key() string {
 	return "listen"
 }
 
-// listen takes the ports.
 func (l *Link) listen(ctx context.Context) ([]port, error) {
 	var lc net.ListenConfig
 	var ports []port
@@ -282,7 +273,7 @@ func (s *server) accept(ctx context.Context, p port) error {
 		switch {
 		case ctx.Err() != nil:
 			if err == nil {
-				_ = conn.Close() // the connection is unused
+				_ = conn.Close()
 			}
 			return nil
 		case errors.Is(err, net.ErrClosed):
@@ -290,7 +281,7 @@ func (s *server) accept(ctx context.Context, p port) error {
 		case err != nil:
 			s.log.LogAttrs(ctx, slog.LevelWarn, "cannot accept", slog.Any("err", err))
 			select {
-			case <-time.After(time.Second): // what fails for want of files fails again at once
+			case <-time.After(time.Second): // a lack of files would fail again at once
 			case <-ctx.Done():
 			}
 			continue
@@ -325,7 +316,7 @@ func (s *server) serve(ctx context.Context, conn net.Conn, secure bool) {
 	s.read(bridge.WithSubnet(ctx, from), u)
 }
 
-// secure makes the TLS handshake, in the time that a client has to register.
+// secure makes the TLS handshake, within the registration timeout.
 func (s *server) secure(ctx context.Context, conn net.Conn) error {
 	secured, ok := conn.(*tls.Conn)
 	if !ok {
@@ -339,8 +330,8 @@ func (s *server) secure(ctx context.Context, conn net.Conn) error {
 	return nil
 }
 
-// read hands the lines of a client to the owner, one at a time, and does between them
-// what the owner leaves to it.
+// read passes the lines of a client to the owner, one at a time, and does the work that the owner
+// leaves to it in between.
 func (s *server) read(ctx context.Context, u *user) {
 	pace := rate.NewLimiter(linesPerSecond, linesBurst)
 	for {
@@ -362,14 +353,12 @@ func (s *server) read(ctx context.Context, u *user) {
 	}
 }
 
-// leave has the owner let a client go.
 func (s *server) leave(u *user, why string) {
 	s.post(func() { s.quit(u, why) })
 	_ = u.wire.Close() // its reader has ended
 }
 
-// newUser returns a client that has said nothing, with its address as text, and as limits
-// count it.
+// newUser returns a new client, with its address as text and in the form that limits count.
 func newUser(addr string, from netip.Prefix) *user {
 	return &user{
 		addr: addr, from: from, turn: make(chan func(), 1), seen: irc.Recent{Most: maxSeen},
@@ -377,7 +366,6 @@ func newUser(addr string, from netip.Prefix) *user {
 	}
 }
 
-// hostPart returns an address without its port.
 func hostPart(addr string) string {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -386,19 +374,18 @@ func hostPart(addr string) string {
 	return host
 }
 
-// loopback reports whether an address is of this machine.
 func loopback(addr string) bool {
 	ip, err := netip.ParseAddr(addr)
 	return err == nil && ip.IsLoopback()
 }
 
-// proxyHeaderTimeout is how long the header of a trusted proxy is waited for. A proxy
-// sends it first of all; without one, the first bytes of the client end the wait.
+// proxyHeaderTimeout bounds the wait for the header of a trusted proxy. A proxy sends it first of
+// all; without one, the first bytes of the client end the wait.
 const proxyHeaderTimeout = 3 * time.Second
 
-// origin returns a connection after its PROXY header, with the address of its client as
-// text, and as limits count it. The header is read only from trusted proxies. If a
-// trusted proxy sends none, the address for limits is the zero Prefix.
+// origin returns a connection after its PROXY header, with the client's address as text and in the
+// form that limits count. The header is read only from trusted proxies. If a trusted proxy sends
+// none, the address for limits is the zero Prefix.
 //
 // spec: HAProxy PROXY protocol, versions 1 and 2
 func (l *Link) origin(ctx context.Context, conn net.Conn) (net.Conn, string, netip.Prefix) {
@@ -415,7 +402,6 @@ func (l *Link) origin(ctx context.Context, conn net.Conn) (net.Conn, string, net
 	return proxied, hostPart(client), bridge.SubnetOf(client)
 }
 
-// trusts reports whether an address is that of a trusted proxy.
 func (l *Link) trusts(remote string) bool {
 	from, err := netip.ParseAddrPort(remote)
 	return err == nil && slices.ContainsFunc(l.deps.HTTP.Proxies, func(p netip.Prefix) bool { return p.Contains(from.Addr().Unmap()) })

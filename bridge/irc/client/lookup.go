@@ -16,22 +16,22 @@ import (
 	"baton/translate"
 )
 
-// Bounds of the work that one inquiry makes.
+// Bounds of the work for one inquiry.
 const (
 	maxLookups        = 16  // at a time, over all clients
-	maxCorrespondents = 100 // private exchanges that are looked through
-	exchangePage      = 100 // handoffs that are read at a time to find those
+	maxCorrespondents = 100 // private exchanges to search
+	exchangePage      = 100 // handoffs read at a time to find those
 	maxExchangePages  = 10
 )
 
-// timePrecision is that of the time tag, by which clients refer to messages.
+// timePrecision is the precision of the time tag, by which clients refer to messages.
 const timePrecision = time.Millisecond
 
-// errUnheard is returned for a message that was not said where it is looked for.
+// errUnheard is returned for a message unknown in the requested place.
 var errUnheard = errors.New("no message with that id was said there")
 
-// lookUp reads what a client asked for, and returns how to tell it, for the owner. It is
-// called by the client's reader.
+// lookUp answers an inquiry. The owner calls tell to send the answer. The client's reader calls
+// lookUp.
 func (s *server) lookUp(ctx context.Context, q inquiry, rooms []buffer) (tell func(u *user)) {
 	s.lookups <- struct{}{}
 	defer func() { <-s.lookups }()
@@ -58,17 +58,16 @@ func (s *server) lookUp(ctx context.Context, q inquiry, rooms []buffer) (tell fu
 	}
 }
 
-// told is a step or a line of the past, as a client is told it.
+// told is a past step or line in the form sent to a client.
 type told struct {
 	text *federation.Line // nil for a step, with the other members
 
 	event federation.Event
-	name  string            // what its actor is called
-	tags  map[string]string // nil if it is told as a line
+	name  string            // name of its actor
+	tags  map[string]string // nil if it is sent as a line
 	line  string            // for people
 }
 
-// past returns the steps and the lines that an inquiry asks for.
 func (s *server) past(ctx context.Context, q inquiry) ([]told, error) {
 	found, err := s.recall(ctx, q)
 	if err != nil {
@@ -83,8 +82,8 @@ func (s *server) past(ctx context.Context, q inquiry) ([]told, error) {
 	return past, nil
 }
 
-// retold writes a step as a client is told it: with its tags where it plays back events
-// and reads those, and else, as everything has to be a message, the line for people.
+// retold writes a step for a client: with its tags if the client plays back events and reads those,
+// else as the line for people, because everything has to be a message.
 func (s *server) retold(ctx context.Context, q inquiry, said federation.Said, names func(federation.DID) string) told {
 	ev := said.Entry.Event
 	t := told{event: ev, name: names(ev.Actor())}
@@ -106,7 +105,6 @@ type spoken struct {
 	line *federation.Line
 }
 
-// at returns when something was said.
 func (s spoken) at() time.Time {
 	if s.step != nil {
 		return s.step.Mark.At
@@ -114,18 +112,18 @@ func (s spoken) at() time.Time {
 	return s.line.Mark.At
 }
 
-// position is a position among the steps and among the lines of a place. A step is before the lines
-// of its moment.
+// position is a position among the steps and the lines of a place. A step precedes the lines of the
+// same moment.
 type position struct{ step, line federation.Mark }
 
 func (p position) compare(other position) int {
 	return cmp.Or(p.line.At.Compare(other.line.At), cmp.Compare(p.step.N, other.step.N), cmp.Compare(p.line.N, other.line.N))
 }
 
-// stretch is a part of the past of a place, without both of its ends.
+// stretch is a part of the past of a place, without its ends.
 type stretch struct {
 	after, before position
-	newest        bool // of more than is asked for, the newest
+	newest        bool // the newest ones, if there are more than requested
 }
 
 // recall reads the steps and the lines of an inquiry, oldest first.
@@ -157,8 +155,8 @@ func (s *server) recall(ctx context.Context, q inquiry) ([]spoken, error) {
 	return s.stretch(ctx, q, part, q.limit)
 }
 
-// stretch reads a part of the past of a place, and nothing of what was there before. A client that
-// plays back no events gets only text.
+// stretch reads a part of the past of a place, but nothing from before the buffer began. A client
+// that plays back no events gets only text.
 func (s *server) stretch(ctx context.Context, q inquiry, part stretch, limit int) ([]spoken, error) {
 	begin := federation.Mark{At: q.buffer.since}
 	for _, after := range []*federation.Mark{&part.after.step, &part.after.line} {
@@ -190,7 +188,7 @@ func (s *server) stretch(ctx context.Context, q inquiry, part stretch, limit int
 	return found[:min(len(found), limit)], nil
 }
 
-// around reads what was said before a point, and from there on.
+// around reads the entries before a point, and from there on.
 func (s *server) around(ctx context.Context, q inquiry, p point) ([]spoken, error) {
 	older, err := s.stretch(ctx, q, stretch{before: p.begin, newest: true}, q.limit/2)
 	if err != nil {
@@ -208,7 +206,7 @@ func (s *server) around(ctx context.Context, q inquiry, p point) ([]spoken, erro
 // later.
 type point struct{ begin, end position }
 
-// locate returns the position of a reference. The ids of messages that are not kept are clocks.
+// locate returns the position of a reference. The id of an unknown message serves as a timestamp.
 func (s *server) locate(ctx context.Context, place federation.Place, r reference) (point, error) {
 	moment := func(at time.Time) position { return position{federation.Mark{At: at}, federation.Mark{At: at}} }
 	switch {
@@ -241,7 +239,6 @@ func (s *server) locate(ctx context.Context, place federation.Place, r reference
 	return point{moment(minted.Time()), moment(minted.Time())}, nil
 }
 
-// tellPast sends the answer to an inquiry.
 func (s *server) tellPast(u *user, past []told, q inquiry) {
 	correspondent := q.buffer.name // the client may have written the nick in another case
 	if known := s.nicks[fold(correspondent)]; known != nil {
@@ -285,7 +282,6 @@ func (s *server) batch(u *user, kind []string, send func(ref string)) {
 	}
 }
 
-// heard is a place with the time of what was said there last.
 type heard struct {
 	name  string         // of a channel
 	other federation.DID // of a private exchange: the other party
@@ -293,8 +289,8 @@ type heard struct {
 	at    time.Time
 }
 
-// heardOf returns the places where a client may read that were last heard of between two
-// moments, as many as are asked for from the first of them on, in order of time.
+// heardOf returns the places readable by a client whose last message is between two moments, up to
+// the requested number from the first moment on, in order of time.
 func (s *server) heardOf(ctx context.Context, q inquiry, rooms []buffer) ([]heard, error) {
 	from, to := q.first.at, q.second.at
 	backwards := to.Before(from)
@@ -339,8 +335,8 @@ type exchange struct {
 	other federation.DID
 }
 
-// exchanges returns the private exchanges of a DID in which a line was said or a handoff moved since a
-// time, up to a bound, the newest ones first.
+// exchanges returns the private exchanges of a DID with a line or a handoff change since a time, up to
+// a bound, newest first.
 func (s *server) exchanges(ctx context.Context, did federation.DID, since time.Time) ([]exchange, error) {
 	if did == "" {
 		return nil, nil
@@ -380,7 +376,6 @@ func (s *server) exchanges(ctx context.Context, did federation.DID, since time.T
 	return found, nil
 }
 
-// tellTargets sends where something was said.
 func (s *server) tellTargets(u *user, found []heard) {
 	s.batch(u, []string{"draft/chathistory-targets"}, func(ref string) {
 		for _, each := range found {

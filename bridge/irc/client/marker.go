@@ -13,8 +13,8 @@ import (
 	"baton/federation"
 )
 
-// onMarkread returns or moves the time up to which a user has read a channel or the messages of
-// another user. The record has the markers of an account.
+// onMarkread returns or moves a user's read position in a channel or in the messages of another
+// user. The record keeps the markers of an account.
 //
 // spec: ircv3 read-marker (draft)
 func (s *server) onMarkread(ctx context.Context, u *user, m ircmsg.Message) {
@@ -59,8 +59,8 @@ func (s *server) onMarkread(ctx context.Context, u *user, m ircmsg.Message) {
 	}
 }
 
-// markerKey returns the target of a marker as it is kept: a channel, the DID of a correspondent, or
-// the nick of a user without one.
+// markerKey returns the key of a marker: a channel, the DID of a correspondent, or the nick of a
+// user without one.
 func (s *server) markerKey(target string) string {
 	if strings.HasPrefix(target, "#") {
 		return fold(clipParam(target))
@@ -71,7 +71,7 @@ func (s *server) markerKey(target string) string {
 	return fold(clipParam(target))
 }
 
-// mark moves a marker of a client forwards. The oldest marker ends if there are too many.
+// mark advances a marker of a client. If there are too many, the oldest one is removed.
 func (u *user) mark(key string, at time.Time) {
 	if u.markers == nil {
 		u.markers = map[string]time.Time{}
@@ -86,7 +86,6 @@ func (u *user) mark(key string, at time.Time) {
 	}
 }
 
-// tellMarker sends a client the marker of a target.
 func (s *server) tellMarker(u *user, target, key string) {
 	value := "*"
 	if at := u.markers[key]; !at.IsZero() {

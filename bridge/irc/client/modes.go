@@ -10,7 +10,6 @@ import (
 	"github.com/ergochat/irc-go/ircmsg"
 )
 
-// maxModes bounds the changes with a parameter in one MODE.
 const maxModes = 6
 
 func (s *server) onMode(_ context.Context, u *user, m ircmsg.Message) {
@@ -44,7 +43,7 @@ func (s *server) onMode(_ context.Context, u *user, m ircmsg.Message) {
 // spec: isupport "EXCEPTS", "INVEX"
 const maskLists = "beI"
 
-// asksForList returns the mode whose list a MODE asks for, 0 for a MODE that changes something.
+// asksForList returns the mode whose list a MODE requests, 0 for a MODE that changes something.
 func asksForList(params []string) byte {
 	if letter := strings.TrimLeft(params[0], "+"); len(params) == 1 && len(letter) == 1 && strings.Contains(maskLists, letter) {
 		return letter[0]
@@ -66,20 +65,18 @@ func (s *server) maskList(u *user, c *channel, list byte) {
 	s.reply(u, end, c.name, "End of channel "+name+" list")
 }
 
-// change is one letter of a MODE, and what it was given.
 type change struct {
 	on     bool
 	letter byte
 	param  string
 }
 
-// parameter tells which letters take one: o, v, k and the lists each time, l if it is set.
+// parameter reports whether a letter has a parameter: o, v, k and the lists always, l if it is set.
 func (ch change) parameter() bool {
 	return strings.IndexByte("ovk"+maskLists, ch.letter) >= 0 || ch.letter == 'l' && ch.on
 }
 
-// changes reads a MODE. What lacks its parameter, and what comes above the bound, is
-// left out.
+// changes parses a MODE. It omits letters without their parameter or above the bound.
 func changes(letters string, params []string) []change {
 	var list []change
 	on, used := true, 0
@@ -102,7 +99,7 @@ func changes(letters string, params []string) []change {
 	return list
 }
 
-// changeModes changes what can be changed, and tells the channel what was.
+// changeModes applies the possible changes, and announces them to the channel.
 func (s *server) changeModes(u *user, c *channel, letters string, params []string) {
 	var done []change
 	for _, ch := range changes(letters, params) {
@@ -135,8 +132,8 @@ func signOf(on bool) byte {
 	return '-'
 }
 
-// changeMode makes one change, and reports whether it was one. It writes the parameter
-// as all are told it.
+// changeMode makes one change, and reports whether it had an effect. It replaces the parameter by
+// the announced form.
 func (s *server) changeMode(u *user, c *channel, ch *change) bool {
 	switch ch.letter {
 	case 'i', 'm', 'n', 's', 't':
@@ -202,7 +199,7 @@ func (s *server) changeMasks(u *user, c *channel, ch *change) bool {
 	return true
 }
 
-// maxMaskBytes bounds what a ban names: a mask, or a DID.
+// maxMaskBytes bounds a ban: a mask, or a DID.
 const maxMaskBytes = 256
 
 func (c *channel) changeKey(ch *change) bool {

@@ -9,10 +9,9 @@ import (
 	"baton/bridge/irc"
 )
 
-// maxWatched bounds the nicks that one client is told of.
 const maxWatched = 100
 
-// onMonitor changes the list of nicks whose arrival and departure a client is told.
+// onMonitor changes a client's list of monitored nicks.
 //
 // spec: ircv3 monitor
 func (s *server) onMonitor(_ context.Context, u *user, m ircmsg.Message) {
@@ -39,7 +38,7 @@ func (s *server) onMonitor(_ context.Context, u *user, m ircmsg.Message) {
 	}
 }
 
-// watch adds nicks, and tells which of them are here.
+// watch adds nicks, and lists those online.
 func (s *server) watch(u *user, nicks []string) {
 	var added []string
 	for i, nick := range nicks {
@@ -61,7 +60,6 @@ func (s *server) watch(u *user, nicks []string) {
 	s.present(u, added)
 }
 
-// unwatch takes a folded nick away.
 func (s *server) unwatch(u *user, nick string) {
 	delete(u.watching, nick)
 	delete(s.watchers[nick], u)
@@ -70,7 +68,6 @@ func (s *server) unwatch(u *user, nick string) {
 	}
 }
 
-// present tells which of some nicks are here.
 func (s *server) present(u *user, nicks []string) {
 	var here, gone []string
 	for _, nick := range nicks {
@@ -84,7 +81,7 @@ func (s *server) present(u *user, nicks []string) {
 	s.lists(u, rplMonOffline, gone)
 }
 
-// lists tells names, separated by commas, in as many numerics as they need.
+// lists sends names, separated by commas, in as many numerics as necessary.
 func (s *server) lists(u *user, numeric string, names []string) {
 	line := ""
 	for _, name := range names {
@@ -99,7 +96,6 @@ func (s *server) lists(u *user, numeric string, names []string) {
 	}
 }
 
-// tellWatchers tells the clients that monitor a nick that it arrived or left.
 func (s *server) tellWatchers(u *user, here bool) {
 	for watcher := range s.watchers[fold(u.nick)] {
 		if here {

@@ -20,13 +20,12 @@ const (
 	concatTag      = "draft/multiline-concat"
 )
 
-// Bounds of a message of several lines. Text for other networks has at most as many characters.
+// Bounds of a message of several lines. Text for other networks has the same limit of characters.
 const (
 	maxMultilineBytes = 4096
 	maxMultilineLines = 32
 )
 
-// piece is one line of a message of several lines.
 type piece struct {
 	text   string
 	joined bool // it goes on with the line before
@@ -42,7 +41,6 @@ type multiline struct {
 	answer      *answers // to the BATCH that began it; nil without a label
 }
 
-// text returns the message with its line breaks.
 func (b *multiline) text() string {
 	var text strings.Builder
 	for i, p := range b.pieces {
@@ -54,7 +52,6 @@ func (b *multiline) text() string {
 	return text.String()
 }
 
-// onBatch begins or ends a message of several lines.
 func (s *server) onBatch(ctx context.Context, u *user, m ircmsg.Message) {
 	ref, begins := strings.CutPrefix(m.Params[0], "+")
 	ends := !begins && u.multiline != nil && m.Params[0] == "-"+u.multiline.ref
@@ -73,7 +70,7 @@ func (s *server) onBatch(ctx context.Context, u *user, m ircmsg.Message) {
 	}
 }
 
-// breakMultiline refuses a message of several lines, and forgets its lines.
+// breakMultiline refuses a message of several lines, and discards its lines.
 func (s *server) breakMultiline(u *user, code, subject, sentence string) {
 	if u.multiline != nil && u.answer == nil {
 		u.answer = u.multiline.answer
@@ -82,8 +79,7 @@ func (s *server) breakMultiline(u *user, code, subject, sentence string) {
 	s.fail(u, "BATCH", code, subject, sentence)
 }
 
-// addLine adds a message to the one of several lines that it is part of, and reports whether it is
-// part of one.
+// addLine adds a message to its multiline message, and reports whether it is part of one.
 func (s *server) addLine(u *user, m ircmsg.Message) bool {
 	has, ref := m.GetTag("batch")
 	if !has || !u.caps.has(capMultiline) {
@@ -115,7 +111,6 @@ func (s *server) addLine(u *user, m ircmsg.Message) bool {
 	return true
 }
 
-// endMultiline passes on a message of several lines.
 func (s *server) endMultiline(ctx context.Context, u *user) {
 	b := u.multiline
 	u.answer = b.answer
@@ -128,8 +123,8 @@ func (s *server) endMultiline(ctx context.Context, u *user) {
 	s.say(ctx, u, ircmsg.MakeMessage(b.tags, "", b.command, b.target, text), b.target, b.pieces)
 }
 
-// block returns a message of several lines as a client is sent it: as a batch, or its lines with text
-// side by side, of which the first one has the ID.
+// block returns a message of several lines for a client: as a batch, or as separate lines with text,
+// the first with the ID.
 func (m message) block(c capability, label string, now time.Time) []byte {
 	pieces := m.pieces
 	m.pieces = nil

@@ -16,10 +16,9 @@ import (
 	"baton/federation"
 )
 
-// sorted returns the keys of a map in order.
 func sorted[K cmp.Ordered, V any](of map[K]V) []K { return slices.Sorted(maps.Keys(of)) }
 
-// onWho lists the members of a channel, or those whose nick a mask names.
+// onWho lists the members of a channel, or the users whose nick matches a mask.
 //
 // spec: rfc2812 §3.6.1; whox
 func (s *server) onWho(_ context.Context, u *user, m ircmsg.Message) {
@@ -46,7 +45,6 @@ func (s *server) onWho(_ context.Context, u *user, m ircmsg.Message) {
 	s.reply(u, rplEndOfWho, clipParam(mask), "End of WHO list")
 }
 
-// maxWho bounds one answer to WHO by mask or channel.
 const maxWho = 2000
 
 func channelOr(c *channel) string {
@@ -56,7 +54,6 @@ func channelOr(c *channel) string {
 	return c.name
 }
 
-// whoOf returns the users that a WHO asks for, by nick.
 func (s *server) whoOf(u *user, mask string) []*user {
 	var found []*user
 	if strings.HasPrefix(mask, "#") {
@@ -80,8 +77,8 @@ func (s *server) whoOf(u *user, mask string) []*user {
 	return found
 }
 
-// sees reports whether a client is shown another one that it did not name: an invisible
-// client is shown only to clients in one of its channels.
+// sees reports whether a client may see another one that it did not name: an invisible client is
+// visible only to clients in one of its channels.
 func (u *user) sees(who *user) bool {
 	if !who.invisible || who == u {
 		return true
@@ -109,7 +106,7 @@ func (u *user) flags(c *channel, to *user) string {
 	return flags
 }
 
-// whox returns the fields of a WHOX that a client asks for, in their order.
+// whox returns the requested fields of a WHOX, in their order.
 func whox(s *server, who *user, c *channel, to *user, asked string) []string {
 	fields, token, _ := strings.Cut(asked, ",")
 	account := "0"
@@ -138,7 +135,7 @@ func (u *user) spokeAt() time.Time {
 }
 
 func (s *server) onWhois(_ context.Context, u *user, m ircmsg.Message) {
-	nick := m.Params[len(m.Params)-1] // after the server that is asked, if there is one
+	nick := m.Params[len(m.Params)-1] // after the queried server, if there is one
 	who := s.nicks[fold(nick)]
 	if who == nil || !who.welcome {
 		s.reply(u, errNoSuchNick, clipParam(nick), "No such nick")
@@ -171,7 +168,7 @@ func (s *server) onWhois(_ context.Context, u *user, m ircmsg.Message) {
 	s.reply(u, rplEndOfWhois, who.nick, "End of WHOIS list")
 }
 
-// claimed describes the identity of a user as far as it is proved.
+// claimed describes the proved identity of a user.
 func claimed(account federation.DID) string {
 	switch claim, _ := bridge.ClaimOfPerson(account, false, false, bridge.NoAccount); claim {
 	case bridge.Anchored:
@@ -200,10 +197,9 @@ type departed struct {
 	at                      time.Time
 }
 
-// maxDeparted bounds the users that WHOWAS finds.
 const maxDeparted = 512
 
-// noteDeparted keeps a user under its nick, in place of the oldest one.
+// noteDeparted keeps a user under its nick. It replaces the oldest one if there are too many.
 func (s *server) noteDeparted(u *user) {
 	if len(s.departed) >= maxDeparted {
 		s.departed = slices.Delete(s.departed, 0, 1)
@@ -211,7 +207,7 @@ func (s *server) noteDeparted(u *user) {
 	s.departed = append(s.departed, departed{u.nick, u.ident, u.host, u.real, time.Now()})
 }
 
-// onWhowas lists the users that had a nick or one of a mask, the last one first.
+// onWhowas lists former users of a nick or mask, most recent first.
 //
 // spec: rfc2812 §3.6.3
 func (s *server) onWhowas(_ context.Context, u *user, m ircmsg.Message) {
@@ -240,7 +236,6 @@ func (s *server) onWhowas(_ context.Context, u *user, m ircmsg.Message) {
 	s.reply(u, rplEndOfWhowas, clipParam(nick), "End of WHOWAS")
 }
 
-// onHelp lists the commands.
 func (s *server) onHelp(_ context.Context, u *user, m ircmsg.Message) {
 	topic := "*"
 	if len(m.Params) > 0 && m.Params[0] != "" {
@@ -291,8 +286,8 @@ func (s *server) onIson(_ context.Context, u *user, m ircmsg.Message) {
 	s.reply(u, rplIsOn, strings.Join(found, " "))
 }
 
-// asks reports whether a question to a server is for this one, and tells the client of any
-// other that there is none. The parameter at that index names the server, or a user of it.
+// asks reports whether a query is for this server, and otherwise tells the client that the server
+// does not exist. The parameter at that index names the server, or a user of it.
 //
 // spec: rfc2812 §3.4
 func (s *server) asks(u *user, m ircmsg.Message, index int) bool {
@@ -371,8 +366,8 @@ func (s *server) onInfo(_ context.Context, u *user, m ircmsg.Message) {
 	s.reply(u, rplEndOfInfo, "End of INFO list")
 }
 
-// onStats answers the one question about the server that is open to all clients: how long
-// it has been up. Any other question has an empty answer.
+// onStats answers the one query open to all clients: the uptime of the server. Any other query has
+// an empty answer.
 func (s *server) onStats(_ context.Context, u *user, m ircmsg.Message) {
 	if !s.asks(u, m, 1) {
 		return
@@ -387,7 +382,7 @@ func (s *server) onStats(_ context.Context, u *user, m ircmsg.Message) {
 	s.reply(u, rplEndOfStats, query, "End of STATS report")
 }
 
-// uptime writes a duration as STATS does.
+// uptime formats a duration as in STATS.
 //
 // spec: rfc2812 §5.1
 func uptime(d time.Duration) string {
@@ -395,7 +390,7 @@ func uptime(d time.Duration) string {
 	return fmt.Sprintf("Server Up %d days %d:%02d:%02d", seconds/86400, seconds/3600%24, seconds/60%60, seconds%60)
 }
 
-// The numerics that this server sends, by the names that others know them by.
+// The numerics that this server sends, by their usual names.
 //
 // spec: rfc1459 §6; rfc2812 §5; ircv3 monitor, sasl-3.1, setname, whox
 const (

@@ -14,14 +14,13 @@ import (
 	"baton/translate"
 )
 
-// Sizes of what clients are called.
+// Maximum sizes of a client's names.
 const (
 	maxNickBytes  = 30
 	maxIdentBytes = 10
 	maxRealBytes  = 150
 )
 
-// softwareName is what the server says it runs.
 const softwareName = "baton"
 
 // selfNick is the nick of the gateway's own user, which no client may take.
@@ -57,7 +56,6 @@ func (s *server) onNick(ctx context.Context, u *user, m ircmsg.Message) {
 	}
 }
 
-// clipParam returns what a client sent as a parameter that is no text.
 func clipParam(p string) string {
 	if p == "" || strings.HasPrefix(p, ":") || strings.Contains(p, " ") {
 		return "*"
@@ -65,7 +63,6 @@ func clipParam(p string) string {
 	return irc.Cut(p, maxChannelBytes)
 }
 
-// rename gives a client a nick.
 func (s *server) rename(u *user, nick string) {
 	old := u.nick
 	if s.nicks[fold(old)] == u {
@@ -103,7 +100,7 @@ func (s *server) onUser(ctx context.Context, u *user, m ircmsg.Message) {
 	s.register(ctx, u)
 }
 
-// register welcomes a client that has said all it must.
+// register welcomes a client that has sent everything required.
 func (s *server) register(ctx context.Context, u *user) {
 	if u.welcome || u.negotiating || u.nick == "" || u.ident == "" {
 		return
@@ -127,7 +124,7 @@ func (s *server) register(ctx context.Context, u *user) {
 	s.meet(ctx, u)
 }
 
-// isupport tells a client what it can rely on.
+// isupport sends a client the server's features.
 //
 // spec: isupport
 func (s *server) isupport(u *user) {
@@ -163,10 +160,9 @@ func (s *server) onSetname(_ context.Context, u *user, m ircmsg.Message) {
 	s.spread(u.says("SETNAME", name), having(capSetname, s.observers(u, true)))
 }
 
-// maxAwayBytes bounds the reason of an absence.
 const maxAwayBytes = 200
 
-// onAway notes that a user is away, or back.
+// onAway records that a user is away, or back.
 //
 // spec: ircv3 away-notify
 func (s *server) onAway(_ context.Context, u *user, m ircmsg.Message) {
@@ -189,7 +185,7 @@ func (s *server) onAway(_ context.Context, u *user, m ircmsg.Message) {
 	}
 }
 
-// capability is one of what a client may ask for. A set of them is their sum.
+// capability is one client capability. A set of them is their sum.
 type capability uint32
 
 // The capabilities.
@@ -224,7 +220,6 @@ const (
 	capUserhost
 )
 
-// offered is a capability as it is offered.
 type offered struct {
 	name  string
 	bit   capability
@@ -265,10 +260,9 @@ func capabilities() []offered {
 	}
 }
 
-// has reports whether a client asked for a capability, and got it.
+// has reports whether a client requested a capability and got it.
 func (c capability) has(one capability) bool { return c&one != 0 }
 
-// names returns the capabilities of a set as a client is told them.
 func (c capability) names() []string {
 	var names []string
 	for _, o := range capabilities() {
@@ -279,15 +273,14 @@ func (c capability) names() []string {
 	return names
 }
 
-// offers returns the capabilities that the configuration allows.
 func (l *Link) offers() []offered {
 	return slices.DeleteFunc(capabilities(), func(o offered) bool {
 		return !l.cfg.History && o.bit&(capHistory|capPlayback) != 0 || !l.cfg.AccountRegistration && o.bit == capRegister
 	})
 }
 
-// listed returns all capabilities, with their values if the version has some. The
-// mechanisms are the ones of the connection.
+// listed returns all capabilities, with their values if the version supports them. The mechanisms
+// are those of the connection.
 func (l *Link) listed(version int, mechanisms []string) []string {
 	var names []string
 	for _, o := range l.offers() {
@@ -305,8 +298,8 @@ func (l *Link) listed(version int, mechanisms []string) []string {
 	return names
 }
 
-// handoffLimits returns what offers are held to: the bytes of an inline context, and how
-// many seconds from now a deadline may be.
+// handoffLimits returns the limits of offers: the bytes of an inline context, and how many seconds
+// from now a deadline may be.
 func (l *Link) handoffLimits() string {
 	value := "context=" + itoa(translate.MaxContextBytes)
 	if limit := l.ports.Limits.Current().MaxDeadline; limit > 0 {
@@ -315,8 +308,8 @@ func (l *Link) handoffLimits() string {
 	return value
 }
 
-// tellChanges tells clients that want to know of capabilities whose values are others
-// since they were listed last, as after a reload.
+// tellChanges notifies subscribed clients of capabilities whose values changed since they were last
+// listed, such as after a reload.
 //
 // spec: ircv3 capability-negotiation "cap-notify"
 func (s *server) tellChanges() {
@@ -333,12 +326,11 @@ func (s *server) tellChanges() {
 	}
 }
 
-// versionWithValues is the version of negotiation from which on capabilities have
-// values, and changes are told without being asked for.
+// versionWithValues is the version of negotiation from which capabilities have values and changes
+// are announced unasked.
 const versionWithValues = 302
 
-// change reads a CAP REQ: what to add, what to take away. It is refused as a whole
-// where one of its names is not known.
+// change applies a CAP REQ. It is rejected as a whole if one of its names is unknown.
 func (c capability) change(request string, offers []offered) (after capability, ok bool) {
 	after = c
 	for name := range strings.FieldsSeq(request) {

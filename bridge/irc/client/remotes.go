@@ -11,18 +11,17 @@ import (
 	"baton/federation"
 )
 
-// remotes are the users of other networks that this server shows: by the nick from which they
-// speak, and as members of the channels in which they spoke. They have no connection.
+// remotes are the users of other networks shown on this server: by the nick from which they speak,
+// and as members of the channels in which they spoke. They have no connection.
 type remotes struct {
 	users map[federation.DID]*user
-	wants map[*user]string // the nick of its name, for a user under another nick
+	wants map[*user]string // preferred nick of a user under another nick
 	moves irc.Moves
 }
 
 // maxRemotes bounds the users of other networks. Beyond it the least recently active one leaves.
 const maxRemotes = 4096
 
-// speaker returns the source of what a DID says.
 func (s *server) speaker(did federation.DID, name string) string {
 	if did == s.link.ports.Home.DID() {
 		return s.self()
@@ -35,7 +34,7 @@ func (s *server) speaker(did federation.DID, name string) string {
 	return s.remote(did, name).mask()
 }
 
-// remote returns the user of another network that a DID is, and notes that it speaks now.
+// remote returns the user of another network with a DID, and records that it speaks now.
 func (s *server) remote(did federation.DID, name string) *user {
 	now := time.Now()
 	did, name = s.remotes.moves.Now(did, name)
@@ -56,7 +55,6 @@ func (s *server) remote(did federation.DID, name string) *user {
 	return u
 }
 
-// nameRemote gives a user of another network a free nick similar to its name.
 func (s *server) nameRemote(u *user, name string) {
 	best, nick := "", ""
 	for nick = range irc.Nicks(name, "", u.remote, maxNickBytes) {
@@ -88,7 +86,7 @@ func (s *server) renameRemote(u *user, name string) {
 	s.tellWatchers(u, true)
 }
 
-// release gives the users that want a nick, which a client gave up, that nick.
+// release gives a freed nick to a user that wants it.
 func (s *server) release(nick string) {
 	for u, want := range s.remotes.wants {
 		if fold(want) == fold(nick) {
@@ -98,7 +96,6 @@ func (s *server) release(nick string) {
 	}
 }
 
-// yield frees a nick for a client.
 func (s *server) yield(nick string, to *user) {
 	u := s.nicks[fold(nick)]
 	if u == nil || u.remote == "" {
@@ -108,7 +105,6 @@ func (s *server) yield(nick string, to *user) {
 	s.renameRemote(u, nick)
 }
 
-// seat brings a user of another network into a channel.
 func (s *server) seat(u *user, venue string, c *channel) {
 	if c.members[u] != nil {
 		return
@@ -121,7 +117,6 @@ func (s *server) seat(u *user, venue string, c *channel) {
 	}
 }
 
-// removeRemote takes a user of another network off this server.
 func (s *server) removeRemote(u *user, reason string) {
 	s.spread(u.says("QUIT", reason), s.neighbours(u, false))
 	for venue, c := range u.channels {
@@ -169,7 +164,6 @@ func (s *server) follow(c bridge.PresenceChange) {
 	}
 }
 
-// setAway notes that a user of another network is away, or back.
 func (s *server) setAway(u *user, why string) {
 	if why = irc.Cut(irc.Plain(why), maxAwayBytes); why == u.away {
 		return
@@ -182,10 +176,8 @@ func (s *server) setAway(u *user, why string) {
 	s.spread(notice, having(capAwayNotify, s.observers(u, false)))
 }
 
-// remoteDIDs returns the users of other networks.
 func (s *server) remoteDIDs() []federation.DID { return slices.Collect(maps.Keys(s.remotes.users)) }
 
-// departRemote removes a user of another network from this server after the user left that network.
 func (s *server) departRemote(did federation.DID) {
 	if u := s.remotes.users[did]; u != nil {
 		s.removeRemote(u, irc.LeftReason)
@@ -200,7 +192,6 @@ func (s *server) local(nick string) *user {
 	return nil
 }
 
-// remoteOf returns the DID of the user of another network with a nick, "" for none.
 func (s *server) remoteOf(nick string) federation.DID {
 	if u := s.nicks[fold(nick)]; u != nil {
 		return u.remote
@@ -208,12 +199,11 @@ func (s *server) remoteOf(nick string) federation.DID {
 	return ""
 }
 
-// changed announces a change of a client to other links, if text of it was relayed.
+// changed announces a change of a client to other links, if its text was relayed.
 func (s *server) changed(u *user, c bridge.PresenceChange) {
 	s.announce(&u.relayed, c)
 }
 
-// relayedAs returns the DID under which the text of a client is relayed.
 func (s *server) relayedAs(u *user) federation.DID {
 	if u.account != "" {
 		return u.account

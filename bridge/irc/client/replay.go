@@ -19,17 +19,15 @@ import (
 	"baton/translate"
 )
 
-// pageSteps is how many steps of an inbox a client is sent before it is to show that
-// it has them.
+// pageSteps is the maximum number of inbox steps sent to a client before it must acknowledge them.
 const pageSteps = 50
 
-// lookAgain is when an inbox is looked at without being woken: a wake-up may be lost.
+// lookAgain is how often an inbox is read without a wake-up, which may be lost.
 const lookAgain = 15 * time.Second
 
-// afterFailure is when an inbox is read again that could not be.
 const afterFailure = time.Second
 
-// batchType is that of a page.
+// batchType is the batch type of a page.
 //
 // spec: handofftag "The client's side"
 const batchType = "freeq.at/handoff"
@@ -42,36 +40,34 @@ type replay struct {
 	u      *user
 	of     federation.DID
 	device string
-	caps   capability // of the client, as far as they say how steps are written
+	caps   capability // of the client, as far as they affect how steps are written
 	stop   context.CancelFunc
-	acks   chan acked // has room for one of each step of a page
+	acks   chan acked // has room for one acknowledgement of each step of a page
 
 	// The owner's.
-	page  []step // that is under way
+	page  []step // in flight
 	token string // of the PING after it
 }
 
-// step is one entry of an inbox as a client is sent it.
 type step struct {
 	entry federation.Entry
 	tags  map[string]string // nil for a client that reads no steps
 	line  string            // for a client that reads no steps; "" for any other
-	name  string            // what its actor is called
-	lines []federation.Line // of a message that the client was sent, for the history
+	name  string            // name of its actor
+	lines []federation.Line // of a message sent to the client, for the history
 }
 
-// acked says up to where a client has what it was sent.
 type acked struct {
 	cursor federation.Cursor
-	whole  bool // it is all of the page
+	whole  bool // the whole page is acknowledged
 }
 
-// startReplay begins to bring its inbox to a client logged in as a DID: as steps
-// if it reads those, else as lines.
+// startReplay starts the replay of an inbox to a client logged in as a DID: as steps if it reads
+// those, else as lines.
 func (s *server) startReplay(ctx context.Context, u *user) {
 	caps := u.caps & (capTags | capHandoff | capAct)
 	if r := u.replay; r != nil && r.caps != caps {
-		s.stopReplay(u) // the next begins where this one is
+		s.stopReplay(u) // the next replay continues at the same position
 	}
 	if !u.welcome || u.account == "" || u.replay != nil || u.over {
 		return
@@ -82,7 +78,6 @@ func (s *server) startReplay(ctx context.Context, u *user) {
 	s.running.Go(func() { s.bring(ctx, r) })
 }
 
-// stopReplay ends it.
 func (s *server) stopReplay(u *user) {
 	if u.replay != nil {
 		u.replay.stop()
@@ -90,7 +85,7 @@ func (s *server) stopReplay(u *user) {
 	}
 }
 
-// bring is the goroutine of a replay, until its client is gone.
+// bring is the goroutine of a replay. It ends when its client is gone.
 func (s *server) bring(ctx context.Context, r *replay) {
 	wake, unsubscribe := s.link.ports.Wakes.Subscribe(bridge.DIDTopic(r.of))
 	defer unsubscribe()
@@ -115,17 +110,16 @@ func (s *server) bring(ctx context.Context, r *replay) {
 	}
 }
 
-// reading is how far a replay has read.
 type reading struct {
-	known  bool               // where to begin
-	cursor federation.Cursor  // up to here the client was sent all
-	fresh  bool               // the device is new: what others have read already is not for it
-	live   bool               // all that waited was sent
-	ahead  []federation.Entry // what comes after the cursor, read while the client had the last page to read
-	owed   federation.Cursor  // up to here the client has all, which is not kept yet; "" for nothing
+	known  bool               // the position was read
+	cursor federation.Cursor  // all before it was sent to the client
+	fresh  bool               // the device is new: it does not get entries that other devices have read
+	live   bool               // all waiting entries were sent
+	ahead  []federation.Entry // entries after the cursor, read while the client reads the last page
+	owed   federation.Cursor  // acknowledged position, not saved yet; "" for nothing
 }
 
-// page reads what comes next, unless that was done already.
+// page returns the next entries, which may have been read ahead.
 func (s *server) page(ctx context.Context, r *replay, at *reading) ([]federation.Entry, error) {
 	entries := at.ahead
 	at.ahead = nil
@@ -135,13 +129,12 @@ func (s *server) page(ctx context.Context, r *replay, at *reading) ([]federation
 	return s.link.deps.Record.Replay(ctx, r.of, at.cursor, s.link.atOnce(pageSteps))
 }
 
-// readAhead reads what comes after a full page. If that fails, page has the error.
+// readAhead reads the page after a full one. If that fails, page returns the error.
 func (s *server) readAhead(ctx context.Context, r *replay, at *reading, end federation.Cursor) {
 	at.ahead, _ = s.link.deps.Record.Replay(ctx, r.of, end, s.link.atOnce(pageSteps))
 }
 
-// next sends one page and waits until the client has it, or returns how long to wait
-// for more.
+// next sends one page and waits until the client has it, or returns how long to wait for more.
 func (s *server) next(ctx context.Context, r *replay, at *reading) (time.Duration, error) {
 	if !at.known {
 		if err := s.begin(ctx, r, at); err != nil {
@@ -153,7 +146,7 @@ func (s *server) next(ctx context.Context, r *replay, at *reading) (time.Duratio
 	}
 	entries, err := s.page(ctx, r, at)
 	if lost, ok := errors.AsType[*federation.CursorError](err); ok {
-		at.cursor, at.fresh = lost.Newest, false // the record is an older one than the cursor
+		at.cursor, at.fresh = lost.Newest, false // the record is older than the cursor
 		return afterFailure, nil
 	}
 	if err != nil {
@@ -183,7 +176,6 @@ func (s *server) next(ctx context.Context, r *replay, at *reading) (time.Duratio
 	return 0, s.awaitAcks(ctx, r, at, page, end)
 }
 
-// begin finds out how far the device has read.
 func (s *server) begin(ctx context.Context, r *replay, at *reading) error {
 	devices, err := s.link.deps.Record.Devices(ctx, r.of)
 	if err != nil {
@@ -197,8 +189,8 @@ func (s *server) begin(ctx context.Context, r *replay, at *reading) error {
 	return nil
 }
 
-// caughtUp notes that the client has all there is. A device is known from then on, so
-// that it is brought what others read meanwhile.
+// caughtUp notes that the client has everything. A device is known from then on, so it will get
+// entries that other devices read meanwhile.
 func (s *server) caughtUp(ctx context.Context, r *replay, at *reading) error {
 	at.live = true
 	if !at.fresh || at.cursor == "" {
@@ -208,8 +200,8 @@ func (s *server) caughtUp(ctx context.Context, r *replay, at *reading) error {
 	return s.advance(ctx, r, at.cursor)
 }
 
-// written returns a page as the client takes it. What cannot be written to any client
-// is told to the log, and still is in the inbox.
+// written returns a page in the client's form. An entry that cannot be written to any client is
+// logged, and stays in the inbox.
 func (s *server) written(ctx context.Context, r *replay, entries []federation.Entry) []step {
 	var page []step
 	names := s.names(ctx)
@@ -236,8 +228,8 @@ func (s *server) written(ctx context.Context, r *replay, entries []federation.En
 	return page
 }
 
-// answering returns a message with the ID that the message which it answers has here. A message
-// is shown without that, if the record cannot be read.
+// answering returns a message with the local ID of the message it answers, or without it if the
+// record cannot be read.
 func (s *server) answering(ctx context.Context, t federation.Text) *federation.Text {
 	t, err := irc.Answering(ctx, s.link.ports, s.link.Name(), t)
 	if err != nil {
@@ -246,7 +238,7 @@ func (s *server) answering(ctx context.Context, t federation.Text) *federation.T
 	return &t
 }
 
-// privateLine returns the line for a step of an inbox, with the commands that answer it.
+// privateLine returns the line for an inbox step, with the commands that answer it.
 func (s *server) privateLine(ctx context.Context, e federation.Entry, names func(federation.DID) string) (string, error) {
 	view, err := s.link.ports.Gateway.View(ctx, e.Event.Handoff)
 	if err != nil {
@@ -255,8 +247,8 @@ func (s *server) privateLine(ctx context.Context, e federation.Entry, names func
 	return irc.PrivateSummary(translate.Step{Entry: e, View: view, Name: names}, selfNick), nil
 }
 
-// names returns what DIDs are called, each looked up once: few people take the steps of
-// one page.
+// names returns a function that returns the name of a DID. It looks up each once: few people take
+// the steps of one page.
 func (s *server) names(ctx context.Context) func(federation.DID) string {
 	known := map[federation.DID]string{}
 	return func(did federation.DID) string {
@@ -269,8 +261,8 @@ func (s *server) names(ctx context.Context) func(federation.DID) string {
 	}
 }
 
-// sendPage writes a page and the PING after it. What the client was told of in a channel
-// already is not said again, but is part of the page.
+// sendPage writes a page and the PING after it. Steps that the client already got in a channel are
+// not repeated, but are part of the page.
 func (s *server) sendPage(r *replay, page []step, batched bool) {
 	u := r.u
 	if u.over || u.replay != r {
@@ -298,7 +290,7 @@ func (s *server) sendPage(r *replay, page []step, batched bool) {
 		if e.line != "" {
 			m = m.inWords(ev.Handoff, e.line)
 		}
-		if u.seen.Add(m.msgid) { // a client that reads tags since it was sent the line has both
+		if u.seen.Add(m.msgid) { // a client that enabled tags after it got the line has both
 			s.put(u, m, "")
 		}
 	}
@@ -308,8 +300,8 @@ func (s *server) sendPage(r *replay, page []step, batched bool) {
 	s.put(u, says("", "PING", r.token), "")
 }
 
-// sendText writes the lines of a message that the client was not sent before. It returns the lines
-// that the history keeps.
+// sendText writes the lines of a message that were not sent to the client before. It returns the
+// lines for the history.
 func (s *server) sendText(u *user, e step, ref string) (kept []federation.Line) {
 	t := *e.entry.Text
 	for _, m := range s.lines(u, t, e.name) {
@@ -323,8 +315,8 @@ func (s *server) sendText(u *user, e step, ref string) (kept []federation.Line) 
 	return kept
 }
 
-// awaitAcks waits until the client has the page. The acknowledgements of a departing client
-// count. The history has the messages of the page before the inbox is advanced.
+// awaitAcks waits until the client has the page. Acknowledgements of a departing client count. The
+// history gets the messages of the page before the inbox is advanced.
 func (s *server) awaitAcks(ctx context.Context, r *replay, at *reading, page []step, end federation.Cursor) error {
 	for {
 		select {
@@ -344,7 +336,7 @@ func (s *server) awaitAcks(ctx context.Context, r *replay, at *reading, page []s
 	}
 }
 
-// acknowledged takes in how far a client is, and reports whether it has the whole page.
+// acknowledged records an acknowledgement, and reports whether the client has the whole page.
 func (at *reading) acknowledged(a acked, end federation.Cursor) bool {
 	if a.whole {
 		a.cursor = end
@@ -353,9 +345,9 @@ func (at *reading) acknowledged(a acked, end federation.Cursor) bool {
 	return a.whole
 }
 
-// keepPosition keeps how far a client is. Of a whole page that is done while it reads the next one:
-// if the gateway ends before, the page comes again. If it fails it is tried again
-// after the next page, or once the client leaves.
+// keepPosition saves the client's position. After a whole page it runs while the client reads the
+// next one: if the gateway ends before, the page is sent again. A failure is retried after the next
+// page, or once the client leaves.
 func (s *server) keepPosition(ctx context.Context, r *replay, at *reading) {
 	if at.owed == "" {
 		return
@@ -368,8 +360,8 @@ func (s *server) keepPosition(ctx context.Context, r *replay, at *reading) {
 	}
 }
 
-// advance notes how far the device has read. One too many has no place of its own: what
-// it reads waits no more, for any.
+// advance saves the position of the device. A device beyond the limit has no position of its own:
+// entries that it has read no longer wait for any device.
 func (s *server) advance(ctx context.Context, r *replay, to federation.Cursor) error {
 	err := s.link.deps.Record.Advance(ctx, r.of, r.device, to, time.Now())
 	if errors.Is(err, federation.ErrTooManyDevices) && r.device != "" {
@@ -380,7 +372,7 @@ func (s *server) advance(ctx context.Context, r *replay, to federation.Cursor) e
 	return err
 }
 
-// onPong takes the answer to a PING: to one after a page, that the page has arrived.
+// onPong takes the answer to a PING. The answer to a PING after a page acknowledges the page.
 func (s *server) onPong(_ context.Context, u *user, m ircmsg.Message) {
 	if len(m.Params) > 0 {
 		u.proved(m.Params[len(m.Params)-1])
@@ -392,20 +384,19 @@ func (s *server) onPong(_ context.Context, u *user, m ircmsg.Message) {
 	r.ack(len(r.page) - 1)
 }
 
-// ack notes that the client has a page up to one of its steps.
 func (r *replay) ack(last int) {
 	a := acked{cursor: r.page[last].entry.Cursor, whole: last == len(r.page)-1}
 	r.page = r.page[last+1:]
-	r.acks <- a // has room for one of each step
+	r.acks <- a
 }
 
-// ackTag names the step up to which a client has what it was sent.
+// ackTag names the last step that a client received.
 //
 // spec: handofftag "Tags"
 const ackTag = "freeq.at/handoff-ack"
 
-// onAck takes a handoff-ack, and reports whether a message is one. It counts for the
-// page under way; of anything else there is nothing to be said.
+// onAck takes a handoff-ack, and reports whether a message is one. It counts only for the page in
+// flight.
 func (s *server) onAck(u *user, m ircmsg.Message) bool {
 	id := ""
 	for name, value := range m.AllTags() {

@@ -15,8 +15,7 @@ import (
 // maxTopicBytes bounds topics, and reasons of kicks and parts.
 const maxTopicBytes = 300
 
-// find returns the channel with a name, if a client is told that there is one; else it
-// is told that there is none.
+// find returns the channel with a name, or tells the client that there is none that it may see.
 func (s *server) find(u *user, name string) (venue string, c *channel) {
 	venue, c = s.visible(u, name)
 	if c == nil {
@@ -56,8 +55,8 @@ func (s *server) onJoin(ctx context.Context, u *user, m ircmsg.Message) {
 	}
 }
 
-// join brings a client into a channel, which is made if it is not there. It returns no channel if the
-// client did not join one.
+// join joins a client to a channel, which is created if necessary. It returns no channel if the
+// client did not join.
 func (s *server) join(u *user, name, key string) (venue string, joined *channel) {
 	venue, ok := channelName(name)
 	c := s.channels[venue]
@@ -89,7 +88,7 @@ func (s *server) join(u *user, name, key string) (venue string, joined *channel)
 	return venue, c
 }
 
-// bars returns why a client may not come into a channel, "" if it may.
+// bars returns why a client may not enter a channel, "" if it may.
 func (c *channel) bars(u *user, key string, invited bool) (numeric, why string) {
 	switch {
 	case invited || c.operators[u.account] && u.account != "":
@@ -106,7 +105,7 @@ func (c *channel) bars(u *user, key string, invited bool) (numeric, why string) 
 	return "", ""
 }
 
-// remember notes that a DID is an operator, or is none any more.
+// remember records that a DID gained or lost operator status.
 func (c *channel) remember(u *user, operator bool) {
 	switch {
 	case u.account == "" || c.lasting:
@@ -117,7 +116,7 @@ func (c *channel) remember(u *user, operator bool) {
 	}
 }
 
-// welcome tells a channel of a new member, and the member of the channel.
+// welcome announces a new member to a channel, and describes the channel to the member.
 func (s *server) welcome(u *user, c *channel) {
 	s.spread(u.tells("JOIN", c.name, u.accountName(), u.real).text(), having(capExtendedJoin, c.everyone))
 	s.spread(u.tells("JOIN", c.name), lacking(capExtendedJoin, c.everyone))
@@ -159,7 +158,7 @@ func (s *server) onPart(_ context.Context, u *user, m ircmsg.Message) {
 	}
 }
 
-// part takes a client out of a channel, and tells it and the others.
+// part removes a client from a channel, and notifies it and the others.
 func (s *server) part(u *user, venue string, c *channel, why string) {
 	m := u.tells("PART", c.name)
 	if why != "" {
@@ -169,8 +168,8 @@ func (s *server) part(u *user, venue string, c *channel, why string) {
 	s.depart(u, venue, c)
 }
 
-// depart takes a client out of a channel, which is gone with its last member unless it
-// lasts.
+// depart removes a client from a channel. A channel that is not permanent ends with its last
+// member.
 func (s *server) depart(u *user, venue string, c *channel) {
 	delete(c.members, u)
 	delete(u.channels, venue)
@@ -268,7 +267,7 @@ func (s *server) onInvite(_ context.Context, u *user, m ircmsg.Message) {
 	}
 }
 
-// invite lets a client into a channel, and tells the client and the followers of invitations.
+// invite invites a client to a channel, and notifies the client and the followers of invitations.
 func (s *server) invite(m message, guest *user, venue string, c *channel) {
 	if len(guest.invited) < maxInvited {
 		guest.invited[venue] = true

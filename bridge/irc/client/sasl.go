@@ -27,14 +27,14 @@ import (
 //
 // spec: freeq "SASL ATPROTO-CHALLENGE"; ircv3 sasl-3.1; RFC 7677
 const (
-	mechChallenge = "ATPROTO-CHALLENGE" // proves a DID by signing what the server made up
+	mechChallenge = "ATPROTO-CHALLENGE" // proves a DID by a signature of the server's challenge
 	mechExternal  = "EXTERNAL"          // proves the DID that the operator bound to a TLS certificate
 	mechPlain     = "PLAIN"             // proves the DID of a password, or the DID that the operator bound to a token
 	mechScram     = "SCRAM-SHA-256"     // proves the DID of a password
 )
 
 const (
-	challengeTime = time.Minute // for which a challenge is good
+	challengeTime = time.Minute // validity of a challenge
 	// A wake-up may be lost, so the proof of a login is also verified this often. A verification takes about 0.1 ms:
 	// 10,000 clients take 2 % of a core.
 	proofAgain  = time.Minute
@@ -56,13 +56,12 @@ const (
 	rplSASLMechs   = "908"
 )
 
-// login is one attempt to prove a DID.
 type login struct {
 	mechanism string
 	challenge []byte
 	until     time.Time
 	answer    string // so far
-	// revoked reports whether a successful proof has become invalid; nil for a proof without that question.
+	// revoked reports whether a successful proof has become invalid; nil for a proof that cannot.
 	revoked func(ctx context.Context) bool
 
 	scram *scram.ServerConversation // nil for another mechanism
@@ -86,7 +85,7 @@ func (u *user) mechanisms() []string {
 // secret reports whether a connection is over TLS or from the same machine.
 func (u *user) secret() bool { return u.secure || loopback(u.addr) }
 
-// onAuthenticate is one line of a login.
+// onAuthenticate handles one line of a login.
 //
 // spec: ircv3 sasl-3.1, sasl-3.2
 func (s *server) onAuthenticate(ctx context.Context, u *user, m ircmsg.Message) {
@@ -112,8 +111,8 @@ func (s *server) onAuthenticate(ctx context.Context, u *user, m ircmsg.Message) 
 	}
 }
 
-// beginLogin answers the name of a mechanism. Each attempt counts against the rate of the
-// client's address, before it costs the gateway a look at a key.
+// beginLogin answers the name of a mechanism. Each attempt counts against the rate of the client's
+// address, before it costs the gateway a key lookup.
 func (s *server) beginLogin(ctx context.Context, u *user, mechanism string) {
 	switch {
 	case !s.link.deps.Logins.Take(u.from, time.Now()):
@@ -147,8 +146,8 @@ func (s *server) beginLogin(ctx context.Context, u *user, mechanism string) {
 	}
 }
 
-// newChallenge returns bytes that were never signed before. The id of the session begins with the name of the
-// gateway: the signer can read for which one its signature is.
+// newChallenge returns fresh bytes to sign. The session id begins with the gateway's name, so that the signer
+// can see for whom its signature is.
 func newChallenge(home string, now time.Time) []byte {
 	var nonce, session [32]byte
 	_, _ = rand.Read(nonce[:]) // never fails
@@ -157,15 +156,13 @@ func newChallenge(home string, now time.Time) []byte {
 		home+":"+hex.EncodeToString(session[:16]), base64.RawURLEncoding.EncodeToString(nonce[:]), now.Unix())
 }
 
-// proof is the answer to a challenge.
 type proof struct {
 	DID       string `json:"did"`
 	Signature string `json:"signature"` // base64url
 	Method    string `json:"method"`    // "crypto", or absent
 }
 
-// finishLogin has the client's reader find out whether an answer is right. A challenge
-// is good once.
+// finishLogin has the client's reader verify an answer. A challenge is valid once.
 func (s *server) finishLogin(ctx context.Context, u *user) {
 	attempt := u.login
 	u.login = nil
@@ -210,7 +207,6 @@ func (s *server) finishLogin(ctx context.Context, u *user) {
 	}
 }
 
-// loginError is the reason of a failed login, in words for the client.
 type loginError string
 
 // Error implements error.
@@ -241,7 +237,7 @@ func (s *server) proved(ctx context.Context, attempt *login) (federation.DID, st
 	case did == s.link.ports.Home.DID():
 		return "", "", loginError("the DID is that of the gateway itself")
 	}
-	if err := s.mayLogIn(ctx, did); err != nil { // before its key is looked for
+	if err := s.mayLogIn(ctx, did); err != nil { // before the key lookup
 		return "", "", err
 	}
 	switch _, verdict, err := s.link.deps.Keys.Proved(ctx, did, attempt.challenge, signature); verdict {
@@ -277,7 +273,7 @@ func (s *server) loggedIn(ctx context.Context, u *user, did federation.DID, name
 		s.loginFailed(u, ": "+string(refused))
 		return
 	}
-	if err != nil { // which proves nothing against it
+	if err != nil { // proves nothing against it
 		s.log.LogAttrs(ctx, slog.LevelWarn, "login not judged", slog.Any("err", err))
 		s.reply(u, errSASLFail, "SASL authentication failed: try again later")
 		return
@@ -286,7 +282,6 @@ func (s *server) loggedIn(ctx context.Context, u *user, did federation.DID, name
 	s.reply(u, rplSASLSuccess, "SASL authentication successful")
 }
 
-// logIn logs a client in to an account.
 func (s *server) logIn(ctx context.Context, u *user, did federation.DID, name string) {
 	u.account, u.bound = did, name
 	if s.accounts[did] == nil {
@@ -304,8 +299,8 @@ func (s *server) logIn(ctx context.Context, u *user, did federation.DID, name st
 	s.startReplay(ctx, u)
 }
 
-// watchProof judges the proof of a login again when sessions of its DID end, and every [proofAgain]. It disconnects a
-// client whose key was revoked, or has left the document of the DID, or whose password was deleted.
+// watchProof verifies the proof of a login again when sessions of its DID end, and every [proofAgain]. It disconnects
+// a client whose key was revoked or has left the document of the DID, or whose password was deleted.
 func (s *server) watchProof(ctx context.Context, u *user, attempt *login) {
 	if u.over || u.account == "" || attempt.revoked == nil {
 		return
@@ -335,7 +330,7 @@ func (s *server) watchProof(ctx context.Context, u *user, attempt *login) {
 // whole returns the source of a client that may have no nick yet.
 func (u *user) whole() string { return u.named() + "!" + orStar(u.ident) + "@" + u.host }
 
-// loginFailed counts a failure: after a few the connection is over.
+// loginFailed counts a failure: too many end the connection.
 func (s *server) loginFailed(u *user, why string) {
 	s.reply(u, errSASLFail, "SASL authentication failed"+why)
 	if u.failures++; u.failures >= maxFailures {
@@ -343,7 +338,7 @@ func (s *server) loginFailed(u *user, why string) {
 	}
 }
 
-// onMsgsig registers a key with which a client signs steps, for the DID that it proved.
+// onMsgsig registers a client's step-signing key for its authenticated DID.
 //
 // spec: freeq-keys "MSGSIG"
 func (s *server) onMsgsig(ctx context.Context, u *user, m ircmsg.Message) {
@@ -397,8 +392,8 @@ func (u *user) certified() bool {
 	return ok
 }
 
-// fingerprint returns the SHA-256 of a client's certificate in lower-case hexadecimal
-// digits, "" if there is none.
+// fingerprint returns the SHA-256 of a client's certificate in lower-case hexadecimal digits, ""
+// for none.
 func fingerprint(w wire) string {
 	stream, ok := w.(*stream)
 	if !ok {
@@ -422,7 +417,7 @@ func (s *server) byCertificate(ctx context.Context, w wire) (federation.DID, str
 	return s.boundTo(ctx, name, "no DID is bound to the certificate "+name)
 }
 
-// authenticate sends a message of a mechanism, in lines of 400 bytes. A shorter one is the last.
+// authenticate sends a message of a mechanism, in lines of 400 bytes. A shorter line is the last.
 //
 // spec: ircv3 sasl-3.1
 func (s *server) authenticate(u *user, text string) {
@@ -436,12 +431,10 @@ func (s *server) authenticate(u *user, text string) {
 	s.send(u, tells("", "AUTHENTICATE", encoded))
 }
 
-// errWrongPassword is the reply for a wrong password, and for an account that has none.
 const errWrongPassword = loginError("the account or the password is wrong")
 
-// password returns the password of an account, and its name: of a DID, or of the DID that a name is bound to. The
-// name of a registered account may have any case. Of an account without a password it returns one that no text
-// matches.
+// password returns the password of an account, and its name: of a DID, or of the DID bound to a name. The name of
+// a registered account may have any case. For an account without a password it returns one that no text matches.
 func (s *server) password(ctx context.Context, name string) (federation.Password, string, error) {
 	did, err := federation.ParseDID(name)
 	if err != nil {
@@ -462,7 +455,7 @@ func (s *server) password(ctx context.Context, name string) (federation.Password
 	return kept, name, err
 }
 
-// passwordless returns a question whether a DID has no password.
+// passwordless returns a function that reports whether a DID has no password.
 func (s *server) passwordless(did federation.DID) func(ctx context.Context) bool {
 	return func(ctx context.Context) bool {
 		_, err := s.link.deps.Record.Password(ctx, did)
@@ -499,8 +492,7 @@ func (s *server) byScram(attempt *login) (federation.DID, string, error) {
 	return "", "", loginError("the message does not follow SCRAM-SHA-256")
 }
 
-// byPlain returns the DID of a name and a password, or of a name and a token that the operator bound, and the
-// name.
+// byPlain returns the DID of a name and a password or bound token, and the name.
 //
 // spec: RFC 4616
 func (s *server) byPlain(ctx context.Context, attempt *login) (federation.DID, string, error) {

@@ -11,8 +11,8 @@ import (
 	"baton/bridge/irc"
 )
 
-// send gives a client a message. While a labelled command of its is acted on, it is
-// part of the answer to that.
+// send sends a client a message. During a labelled command of that client, it becomes part of the
+// answer.
 func (s *server) send(u *user, m message) {
 	if u.answer != nil {
 		u.answer.messages = append(u.answer.messages, m)
@@ -21,13 +21,11 @@ func (s *server) send(u *user, m message) {
 	s.put(u, m, "")
 }
 
-// put adds a message to what is to be written to a client.
 func (s *server) put(u *user, m message, label string) {
 	s.write(u, m.line(u.caps, label, time.Now()))
 }
 
-// write adds lines to what is to be written to a client, and lets one go for which too
-// much waits already.
+// write queues lines for a client, and disconnects it if its queue is full.
 func (s *server) write(u *user, lines []byte) {
 	if u.over || u.remote != "" {
 		return
@@ -41,7 +39,7 @@ func (s *server) write(u *user, lines []byte) {
 	s.touch(u)
 }
 
-// touch notes that a client has something to be written, or is to be hung up on.
+// touch marks a client for the next flush.
 func (s *server) touch(u *user) {
 	if !u.dirty {
 		u.dirty = true
@@ -49,8 +47,8 @@ func (s *server) touch(u *user) {
 	}
 }
 
-// flush gives pending lines to writers, one for each client at a time, and closes the
-// connections that have had their last line.
+// flush gives pending lines to writers, one for each client at a time, and closes the connections
+// whose last line was written.
 func (s *server) flush() {
 	for _, u := range s.unwritten {
 		u.dirty = false
@@ -69,7 +67,6 @@ func (s *server) flush() {
 	s.unwritten = s.unwritten[:0]
 }
 
-// fly starts the writer of what is pending.
 func (s *server) fly(u *user) {
 	piece := u.pending
 	u.pending, u.flying = nil, len(piece)
@@ -88,8 +85,7 @@ func (s *server) fly(u *user) {
 	})
 }
 
-// spread gives many clients one message, and makes its line once for each way in which
-// it can look.
+// spread sends many clients one message, and formats its line once for each of its forms.
 func (s *server) spread(m message, to iter.Seq[*user]) {
 	lines, now := make(map[capability][]byte), time.Now()
 	to(func(u *user) bool {
@@ -106,26 +102,24 @@ func (s *server) spread(m message, to iter.Seq[*user]) {
 	})
 }
 
-// messageBytes is the maximum size of a step as a client receives it: its tags, the tags of
-// the server, and the line.
+// messageBytes is the maximum size of a step for a client: its tags, the tags of the server, and
+// the line.
 const messageBytes = 6 << 10
 
-// atOnce returns how many of so many steps a client is sent in one go: what may wait for
-// it has room for them, and for as much of other things.
+// atOnce returns how many of some steps are sent to a client at once: its queue has room for them,
+// and for as much of other things.
 func (l *Link) atOnce(steps int) int { return min(steps, l.cfg.SendQueueBytes/2/messageBytes) }
 
-// reply sends a numeric. Its last parameter is text.
 func (s *server) reply(u *user, numeric string, params ...string) {
 	s.send(u, says(s.name, numeric, append([]string{u.named()}, params...)...))
 }
 
-// numeric sends a numeric without text.
 func (s *server) numeric(u *user, numeric string, params ...string) {
 	s.send(u, tells(s.name, numeric, append([]string{u.named()}, params...)...))
 }
 
-// fail sends FAIL to a client that negotiated it, and a NOTICE with the same words to any
-// other one. Each word of the subject is a parameter.
+// fail sends FAIL to a client that negotiated it, and a NOTICE with the same text to others. Each
+// word of the subject is a parameter.
 //
 // spec: ircv3 standard-replies; handofftag "The client's side"
 func (s *server) fail(u *user, command, code, subject, sentence string) {
@@ -137,7 +131,7 @@ func (s *server) fail(u *user, command, code, subject, sentence string) {
 	s.failAlways(u, command, code, subject, sentence)
 }
 
-// failAlways sends FAIL to a client whatever it negotiated.
+// failAlways sends FAIL regardless of the negotiated capabilities.
 func (s *server) failAlways(u *user, command, code, subject, sentence string) {
 	params := append([]string{command, code}, strings.Fields(subject)...)
 	s.send(u, says(s.name, "FAIL", append(params, irc.Plain(sentence))...))
@@ -199,7 +193,7 @@ func (s *server) close(u *user) {
 		ref := s.reference()
 		s.put(u, tells(s.name, "BATCH", "+"+ref, "labeled-response"), a.label)
 		for _, m := range a.messages {
-			if m.batch == "" { // else of a batch within this one
+			if m.batch == "" { // else of a nested batch
 				m.batch = ref
 			}
 			s.put(u, m, "")
@@ -208,13 +202,11 @@ func (s *server) close(u *user) {
 	}
 }
 
-// batched reports whether an answer is one batch already.
 func (a *answers) batched() bool {
 	first, last := a.messages[0], a.messages[len(a.messages)-1]
 	return first.command == "BATCH" && last.command == "BATCH" && last.params[0] == "-"+first.params[0][1:]
 }
 
-// reference returns the name of a new batch.
 func (s *server) reference() string {
 	s.batches++
 	return "b" + strconv.FormatUint(s.batches, 36)

@@ -19,44 +19,43 @@ import (
 	"baton/federation/fault"
 )
 
-// sweepEvery is the interval at which the server looks for silent clients.
 const sweepEvery = time.Second
 
-// maxTurns is how many events are taken in before what they made is written: enough
-// for one write to carry the lines of a busy channel.
+// maxTurns is how many events are processed before their output is written: enough for one write to
+// carry the lines of a busy channel.
 const maxTurns = 256
 
-// server is the state of one listener from its start to its end. All of it is owned by
-// the goroutine in run; others have it do something by [server.post].
+// server is the state of one listener from its start to its end. The goroutine in run owns it;
+// others use [server.post].
 type server struct {
 	link    *Link
 	ports   []port
 	log     *slog.Logger
 	name    string
-	salt    []byte // of what is shown for addresses
+	salt    []byte // of the cloaked addresses
 	started time.Time
 	table   map[string]command
 
 	connected map[*user]bool
-	admission admission // of them
+	admission admission // of connected clients
 	nicks     map[string]*user
 	accounts  map[federation.DID]map[*user]bool
 	watchers  map[string]map[*user]bool // by folded nick
 	channels  map[string]*channel       // by venue
-	most      int                       // registered at a time
+	most      int                       // maximum registered at a time
 	unwritten []*user
-	flights   int // writers that run
+	flights   int // running writers
 	remotes   remotes
 	announce  func(relayed *federation.DID, c bridge.PresenceChange) // as [irc.Announcer.Announce]
-	missed    map[string]federation.DID                              // recipients of text that were not here, by folded nick
-	listed    []string                                               // capabilities, as clients were told them
-	batches   uint64                                                 // given out
+	missed    map[string]federation.DID                              // absent recipients of text, by folded nick
+	listed    []string                                               // capabilities, as last listed for clients
+	batches   uint64                                                 // number of batches so far
 
 	departed []departed // users that left, for WHOWAS
 
 	lookups chan struct{} // one token for each inquiry into the past
 
-	chat chan *chatLine // of channels that links relay, to be filed in this order
+	chat chan *chatLine // of channels relayed by links, to be filed in this order
 
 	todo    chan func()
 	running fault.Group // readers, and goroutines serving a client
@@ -114,7 +113,7 @@ func (s *server) loop(ctx context.Context) {
 	}
 }
 
-// more takes in what is there already, up to a bound.
+// more processes waiting events, up to a bound.
 func (s *server) more() {
 	for range maxTurns {
 		select {
@@ -126,7 +125,7 @@ func (s *server) more() {
 	}
 }
 
-// post has the owner do something, and reports whether it will.
+// post has the owner call a function, and reports whether it will.
 func (s *server) post(do func()) bool {
 	select {
 	case s.todo <- do:
@@ -157,17 +156,16 @@ func (s *server) sayEnd() {
 	s.land(time.After(lastWords))
 }
 
-// end closes all connections and waits for the goroutines.
 func (s *server) end() {
 	close(s.ended)
 	for u := range s.connected {
-		_ = u.wire.Close() // nothing is left to be said
+		_ = u.wire.Close()
 	}
 	s.running.Wait()
 	s.writers.Wait()
 }
 
-// land waits until all that was to be written is, or has had its time.
+// land waits until all pending lines are written, or the time is up.
 func (s *server) land(late <-chan time.Time) {
 	for s.flights > 0 {
 		select {
@@ -180,19 +178,17 @@ func (s *server) land(late <-chan time.Time) {
 	}
 }
 
-// lastWords is how long the end waits for clients to read what was written last.
+// lastWords is how long the end waits for clients to read their last lines.
 const lastWords = time.Second
 
-// cloak returns what others see for an address: the same for the same one while the
-// server runs, and nothing that leads to it.
+// cloak returns the public form of an address: stable while the server runs, and not reversible.
 func (s *server) cloak(addr string) string {
 	sum := hmac.New(sha256.New, s.salt)
 	sum.Write([]byte(addr))
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum.Sum(nil)))[:16] + ".ip"
 }
 
-// take acts on one line of a client, and tells its reader what is to be done before
-// it reads the next.
+// take acts on one line of a client, and passes its reader the work to do before the next.
 func (s *server) take(ctx context.Context, u *user, m ircmsg.Message, why wrong) {
 	defer func() { u.turn <- u.work }()
 	u.work = nil
@@ -223,7 +219,6 @@ func (s *server) contain(ctx context.Context, u *user, do func()) {
 	}
 }
 
-// dispatch calls what the table of commands has for a message.
 func (s *server) dispatch(ctx context.Context, u *user, m ircmsg.Message) {
 	c, known := s.table[m.Command]
 	switch {
@@ -241,7 +236,7 @@ func (s *server) dispatch(ctx context.Context, u *user, m ircmsg.Message) {
 	}
 }
 
-// refuseLine answers a line that could not be read. The connection lives on.
+// refuseLine answers an unreadable line. The connection stays open.
 func (s *server) refuseLine(ctx context.Context, u *user, m ircmsg.Message, why wrong) {
 	s.link.ports.Metrics.BadInput.WithLabelValues(network, s.link.Name(), string(why)).Inc()
 	s.log.LogAttrs(ctx, slog.LevelDebug, "unreadable line", slog.String("reason", string(why)))
@@ -255,8 +250,8 @@ func (s *server) refuseLine(ctx context.Context, u *user, m ircmsg.Message, why 
 	}
 }
 
-// sweep asks clients that are silent whether they live, lets those go that do not
-// answer, or never registered, and tells of capabilities that changed.
+// sweep pings silent clients, drops those that do not answer or never registered, and announces
+// changed capabilities.
 func (s *server) sweep(now time.Time) {
 	s.tellChanges()
 	for u := range s.connected {
@@ -264,7 +259,7 @@ func (s *server) sweep(now time.Time) {
 		switch {
 		case !u.welcome && now.Sub(u.since) >= s.link.cfg.RegistrationTimeout:
 			s.quit(u, "Registration timeout")
-		case !u.welcome, u.work != nil: // its reader is busy, and would not hear an answer
+		case !u.welcome, u.work != nil: // its reader is busy, and would not see an answer
 		case u.asked && silent >= 2*s.link.cfg.PingInterval:
 			s.quit(u, "Ping timeout")
 		case !u.asked && silent >= s.link.cfg.PingInterval:

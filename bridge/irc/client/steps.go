@@ -11,17 +11,16 @@ import (
 	"baton/federation"
 )
 
-// inbound is one step of a client on its way to the gateway.
 type inbound struct {
 	ev      federation.Event
 	account federation.DID // of the client
-	bound   string         // the name that it logged in with
+	bound   string         // its login name
 	to      federation.DID // the recipient of a private step
-	line    string         // as it came
+	line    string         // as received
 	tags    map[string]string
 	target  string
-	answer  *answers // what its command is answered is part of; nil without a label
-	whose   bool     // it is known whose step it is, and where it was said
+	answer  *answers // the replies to its command; nil without a label
+	whose   bool     // the author and the venue are checked
 }
 
 // onStep checks the author and the place of a step as far as this server can vouch for them,
@@ -44,7 +43,7 @@ func (s *server) onStep(ctx context.Context, u *user, m ircmsg.Message, ev feder
 	default:
 		in.ev.Arrival.MessageID = newMessageID(in.ev.Arrival.Received)
 	}
-	u.seen.Add(in.ev.WireID()) // it is told of it in answer, and not with the others
+	u.seen.Add(in.ev.WireID()) // it gets the step as the answer, and not with the others
 	u.seen.Add(in.ev.WireID() + irc.LineSuffix)
 	u.spoke = in.ev.Arrival.Received
 	in.answer, u.answer = u.answer, nil
@@ -54,7 +53,7 @@ func (s *server) onStep(ctx context.Context, u *user, m ircmsg.Message, ev feder
 	}
 }
 
-// place finds out whose step it is, and where it was said.
+// place sets the author of a step and checks its place.
 func (s *server) place(u *user, in *inbound) error {
 	ev := &in.ev
 	switch {
@@ -72,9 +71,8 @@ func (s *server) place(u *user, in *inbound) error {
 	return nil
 }
 
-// placeIn checks the channel of a step. Only a client that may speak there can open or take
-// up a handoff. An answer may come from a party that is not in the channel, and even from
-// another server.
+// placeIn checks the channel of a step. Only a client that may speak there can open or claim a
+// handoff. An answer may come from a party outside the channel, and even from another server.
 func (s *server) placeIn(u *user, ev *federation.Event) error {
 	c := s.channels[ev.Venue]
 	if c != nil && !c.lasting {
@@ -90,7 +88,7 @@ func (s *server) placeIn(u *user, ev *federation.Event) error {
 	return nil
 }
 
-// addressee returns the DID of a target that is no channel, "" for none.
+// addressee returns the DID of a target other than a channel, "" for none.
 func (s *server) addressee(target string) federation.DID {
 	if fold(target) == fold(selfNick) {
 		return s.link.ports.Home.DID()
@@ -115,8 +113,7 @@ func (s *server) judge(ctx context.Context, in *inbound) (federation.Judgement, 
 	return irc.SubmitWithRetry(submitting, s.log, in.ev, func(ctx context.Context) (federation.Judgement, error) { return s.submitOnce(ctx, in) })
 }
 
-// submitOnce asks the gateway once. What needs the record is looked up here, because
-// the owner must not wait for it.
+// submitOnce submits a step once. It reads the record here, because the owner must not wait for it.
 func (s *server) submitOnce(ctx context.Context, in *inbound) (federation.Judgement, error) {
 	ports := s.link.ports
 	if !in.whose {
@@ -128,8 +125,8 @@ func (s *server) submitOnce(ctx context.Context, in *inbound) (federation.Judgem
 	return ports.Gateway.Submit(ctx, in.ev)
 }
 
-// attribute checks that a step is of the DID that its client proved, finds the venue of a
-// private step, and signs an unsigned step for an account that the operator vouches for.
+// attribute checks a step against its client's DID, finds the venue of a private step, and signs an
+// unsigned step for an account that the operator vouches for.
 func (s *server) attribute(ctx context.Context, in *inbound) error {
 	ports := s.link.ports
 	if in.ev.From != in.account && !ports.Gateway.Same(ctx, in.ev.From, in.account) {
@@ -153,8 +150,8 @@ func (s *server) attribute(ctx context.Context, in *inbound) error {
 	return err
 }
 
-// judged sends a client the outcome of its step: the message as all see it, if it asked
-// for echoes, or why it was refused.
+// judged sends a client the outcome of its step: the message as all see it, if it requested echoes,
+// or the reason for the refusal.
 func (s *server) judged(ctx context.Context, u *user, in *inbound, judged federation.Judgement, err error) {
 	u.work = nil
 	if u.over {
@@ -174,8 +171,7 @@ func (s *server) judged(ctx context.Context, u *user, in *inbound, judged federa
 	s.close(u)
 }
 
-// clientTags returns the tags of steps in a message of a client, in the spelling that passes
-// servers.
+// clientTags returns the tags of a step in a client's message, in the spelling that passes servers.
 func clientTags(tags map[string]string) map[string]string {
 	own := map[string]string{}
 	for name, value := range tags {
@@ -186,12 +182,12 @@ func clientTags(tags map[string]string) map[string]string {
 	return own
 }
 
-// maxSeen bounds the message ids that a client was told of and that are remembered, so
-// that what comes to it on two ways is told once: more steps than two ways are apart.
+// maxSeen bounds the remembered message ids of a client, so that a message which reaches it on two
+// paths is sent once: more steps than two paths differ by.
 const maxSeen = 256
 
-// by names the author of a message. A user of this server has an account; the DID of any other
-// author is named if it was proved.
+// by names the author of a message. A user of this server has an account; for any other author it
+// names an authenticated DID.
 //
 // spec: ircv3 account-tag
 func (s *server) by(m message, author federation.DID, at federation.Arrival, proved bool) message {
@@ -211,7 +207,7 @@ func (s *server) byText(m message, t federation.Text) message {
 	return s.by(m, t.Author, federation.Arrival{}, !guest && t.Arrival.Home == "")
 }
 
-// takes reports whether a client is sent steps as they are signed in a dialect.
+// takes reports whether a client receives steps signed in a dialect.
 func (c capability) takes(d federation.Dialect) bool {
 	if d == federation.ActTags {
 		return c.has(capAct)
@@ -219,8 +215,8 @@ func (c capability) takes(d federation.Dialect) bool {
 	return c.has(capHandoff)
 }
 
-// reads returns the dialect in which a client is sent a step, "" for none: as it was
-// signed if it takes that.
+// reads returns the dialect of a step for a client, "" for none: the signed one if the client takes
+// that.
 func (c capability) reads(signed federation.Dialect) federation.Dialect {
 	switch {
 	case !c.has(capTags):

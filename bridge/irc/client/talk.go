@@ -18,7 +18,7 @@ import (
 	"baton/translate"
 )
 
-// onTalk takes what a client says to others: a text, tags, or a step.
+// onTalk handles a client's message to others: a text, tags, or a step.
 func (s *server) onTalk(ctx context.Context, u *user, m ircmsg.Message) {
 	if s.addLine(u, m) {
 		return
@@ -64,7 +64,7 @@ func (s *server) talkTargets(u *user, m ircmsg.Message) []string {
 	return all
 }
 
-// allow counts what one client says to others, against its rate.
+// allow counts a client's messages to others, against its rate.
 func (s *server) allow(u *user, command string) bool {
 	ok, tell := u.meter.Take(s.link.ports.Limits.Current().UserEventsPerMinute, time.Now())
 	if !ok {
@@ -76,8 +76,8 @@ func (s *server) allow(u *user, command string) bool {
 	return ok
 }
 
-// say passes on a message that is no step, and drops its tags of steps. A message of several lines has
-// them in pieces.
+// say passes on a message other than a step, without its step tags. Pieces are the lines of a message
+// of several lines.
 func (s *server) say(ctx context.Context, u *user, m ircmsg.Message, target string, pieces []piece) {
 	out := u.says(m.Command, append([]string{target}, m.Params[1:]...)...)
 	out.tags = maps.Clone(m.ClientOnlyTags())
@@ -95,14 +95,14 @@ func (s *server) say(ctx context.Context, u *user, m ircmsg.Message, target stri
 	s.sayTo(ctx, u, out)
 }
 
-// ofStep reports whether a tag is one of steps or names an author, which only the gateway passes on.
+// ofStep reports whether a tag belongs to a step or names an author. Only the gateway sets these.
 func ofStep(name string) bool {
 	name, ours := strings.CutPrefix(strings.TrimPrefix(name, "+"), "freeq.at/")
 	return ours && (translate.InDialect(name, federation.HandoffTags) || translate.InDialect(name, federation.ActTags) ||
 		slices.Contains([]string{translate.TagEventID, translate.TagSignature, "from", "did"}, name))
 }
 
-// newMessageID returns an id for a message that has none.
+// newMessageID returns an id for a message without one.
 func newMessageID(now time.Time) string {
 	id, err := federation.NewEventID(now, rand.Reader)
 	if err != nil {
@@ -111,10 +111,9 @@ func newMessageID(now time.Time) string {
 	return id.String()
 }
 
-// sayIn passes a message on to a channel, and its text to the links that relay the channel.
 func (s *server) sayIn(ctx context.Context, u *user, m message) {
 	venue, c := s.visible(u, m.params[0])
-	silent := m.command == "NOTICE" // which gets no error: RFC 2812 §3.3.2
+	silent := m.command == "NOTICE" // gets no error: RFC 2812 §3.3.2
 	switch {
 	case c == nil && !silent:
 		s.reply(u, errNoSuchChannel, clipParam(m.params[0]), "No such channel")
@@ -153,7 +152,6 @@ func (s *server) sayIn(ctx context.Context, u *user, m message) {
 	}
 }
 
-// sayTo passes a message on to one client.
 func (s *server) sayTo(ctx context.Context, u *user, m message) {
 	if fold(m.params[0]) == fold(selfNick) {
 		s.echo(u, m)
@@ -186,10 +184,9 @@ func (s *server) sayTo(ctx context.Context, u *user, m message) {
 	})
 }
 
-// self returns the source of what the gateway itself says.
 func (s *server) self() string { return selfNick + "!baton@" + s.name }
 
-// echo gives a client what it said, if it asked for that.
+// echo sends a client its own message, if it requested echoes.
 //
 // spec: ircv3 echo-message
 func (s *server) echo(u *user, m message) {
@@ -198,33 +195,32 @@ func (s *server) echo(u *user, m message) {
 	}
 }
 
-// timeLayout is that of the time tag.
+// timeLayout is the layout of the time tag.
 //
 // spec: ircv3 server-time
 const timeLayout = "2006-01-02T15:04:05.000Z"
 
-// didTag names the DID that the sender of a message proved on another network. Clients cannot send
-// it: it has no "+".
+// didTag names the sender's authenticated DID on another network. Clients cannot send it: it has no
+// "+".
 const didTag = "freeq.at/did"
 
-// message is one message on its way to clients. What each of them sees of it depends
-// on the capabilities that it asked for.
+// message is one message for clients. Its form depends on the capabilities of each.
 type message struct {
 	source   string
-	account  string            // that the sender is logged in to on this server; "" for none
-	bot      bool              // the sender says that it is a program
-	did      string            // that the sender proved on another network; "" for none
-	tags     map[string]string // by full name; client-only ones, which are passed on
+	account  string            // of the sender on this server; "" for none
+	bot      bool              // the sender declared itself a program
+	did      string            // authenticated on another network; "" for none
+	tags     map[string]string // by full name; client-only ones, passed on unchanged
 	msgid    string            // "" for none
 	at       time.Time         // zero for now
-	batch    string            // reference of the batch that it is part of; "" for none
+	batch    string            // reference of its batch; "" for none
 	command  string
 	params   []string
 	trailing bool // the last parameter is text, and has its colon even if it needs none
 
 	pieces []piece // of a message of several lines, whose text is the last parameter; nil for any other
 	ref    string  // of the batch of these lines
-	joined bool    // it goes on with the line before in such a batch
+	joined bool    // it continues the previous line of such a batch
 }
 
 // says returns a message whose last parameter is text.
@@ -232,19 +228,17 @@ func says(source, command string, params ...string) message {
 	return message{source: source, command: command, params: params, trailing: true}
 }
 
-// tells returns a message without text.
 func tells(source, command string, params ...string) message {
 	return message{source: source, command: command, params: params}
 }
 
-// seenBy returns which of the capabilities change how a message looks.
+// seenBy returns the capabilities that change the form of a message.
 func seenBy(c capability) capability {
 	return c & (capTags | capTime | capAccountTag | capBatch | capLabels | capMultiline)
 }
 
-// line returns a message as a client with these capabilities is sent it, with the
-// label of the command that it answers, "" for none. A message that cannot be written
-// whole is cut at the end of a character.
+// line returns a message for a client with these capabilities, with the label of the answered
+// command, "" for none. A long message is cut at the end of a character.
 func (m message) line(c capability, label string, now time.Time) []byte {
 	if m.pieces != nil {
 		return m.block(c, label, now)
@@ -286,11 +280,10 @@ func (m message) line(c capability, label string, now time.Time) []byte {
 	if m.trailing {
 		out.ForceTrailing()
 	}
-	text, _ := out.LineBytesStrict(false, maxBodyBytes) // what does not fit is cut; of a parameter that no line can hold there is none
+	text, _ := out.LineBytesStrict(false, maxBodyBytes) // a long line is cut; a parameter that no line can hold gives none
 	return text
 }
 
-// clean returns a text as a parameter that ends no line.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch r {
@@ -301,7 +294,7 @@ func clean(s string) string {
 	}, s)
 }
 
-// validText reports whether a line is UTF-8, which all text here is.
+// validText reports whether a line is UTF-8, the only encoding here.
 //
 // spec: ircv3 utf8-only
 func validText(s string) bool { return utf8.ValidString(s) }

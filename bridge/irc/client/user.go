@@ -12,69 +12,69 @@ import (
 	"baton/federation"
 )
 
-// user is one connected client. All of it is the owner's but for wire and turn.
+// user is one connected client. The owner owns all fields but wire and turn.
 type user struct {
 	wire   wire
-	turn   chan func()  // from the owner to the reader, once for each line: what is to be done before the next; nil for nothing
-	addr   string       // where it connects from, without the port
+	turn   chan func()  // from the owner to the reader, once for each line: work to do before the next; nil for nothing
+	addr   string       // its address, without the port
 	from   netip.Prefix // the same as limits count it; zero if a proxy hides it
-	host   string       // as others see it
+	host   string       // as shown to others
 	secure bool         // over TLS
-	// handshaking is set during the TLS handshake, in which nothing can be written.
+	// handshaking is set during the TLS handshake, when nothing can be written.
 	handshaking bool
 
 	nick, ident, real string
 	welcome           bool           // registered
-	negotiating       bool           // capabilities, before it is
+	negotiating       bool           // capabilities, before registration
 	version           int            // of the negotiation
-	caps              capability     // that it has
-	account           federation.DID // that it proved to be; "" for a guest
-	relayed           federation.DID // under which its text was relayed last; "" for none
+	caps              capability     // enabled by it
+	account           federation.DID // authenticated; "" for a guest
+	relayed           federation.DID // of its last relayed text; "" for none
 	remote            federation.DID // of a user of another network, which has no connection here; "" for a client
 	holder            string         // distinguishes a guest from later users of its nick; "" until asked for
 
-	away      string // why it is; "" while it is not
+	away      string // reason; "" while it is not away
 	invisible bool
-	bot       bool                 // it says that it is a program
+	bot       bool                 // it declared itself a program
 	channels  map[string]*channel  // by venue
-	invited   map[string]bool      // venues that it may come into
+	invited   map[string]bool      // venues it was invited to
 	watching  map[string]bool      // folded nicks
-	markers   map[string]time.Time // up to when it has read, see markerKey
+	markers   map[string]time.Time // read positions, see markerKey
 
 	since     time.Time // when it connected
-	heard     time.Time // when it last said anything
+	heard     time.Time // when it last sent anything
 	spoke     time.Time // when it last sent a message to another user or a channel
-	asked     bool      // whether it lives, since it was heard
+	asked     bool      // a PING is unanswered
 	meter     irc.Meter
-	work      func()     // what the line that is acted on leaves to the reader; nil for nothing
-	later     []*later   // that the work does
-	multiline *multiline // that it is sending; nil for none
-	answer    *answers   // to the labelled command that is acted on; nil without one
+	work      func()     // the reader's work for the current line; nil for nothing
+	later     []*later   // done by the work
+	multiline *multiline // being sent; nil for none
+	answer    *answers   // to the current labelled command; nil without one
 	seen      irc.Recent
-	pages     uint64                  // of its inbox that it was sent, over all replays
+	pages     uint64                  // of its inbox sent to it, over all replays
 	replay    *replay                 // of its inbox; nil for none
-	proofs    map[string]chan<- error // of text that it was sent, by the token of the PING behind it
+	proofs    map[string]chan<- error // of delivered text, by the token of the PING behind it
 
-	login    *login // under way; nil for none
+	login    *login // in progress; nil for none
 	unwatch  func() // ends the watch of its proof; nil without one
-	bound    string // the name that it logged in with: its DID, the fingerprint of its certificate, or the name of its token
+	bound    string // its login name: its DID, the fingerprint of its certificate, or the name of its token
 	failures int    // of logins
 
 	pending []byte        // not given to the writer yet
-	flying  int           // bytes that the writer has
+	flying  int           // bytes with the writer
 	written chan struct{} // closed once all pending lines are written; nil without a waiter
 	dirty   bool          // it is on the list of clients to be flushed
-	full    bool          // too much waited for it, and nothing more is added
-	over    bool          // it is none of ours any more: what is pending is its last
+	full    bool          // its queue overflowed, and nothing more is added
+	over    bool          // it was removed: the pending bytes are the last
 }
 
-// answers collects what one labelled command is answered.
+// answers collects the replies to one labelled command.
 type answers struct {
 	label    string
 	messages []message
 }
 
-// named returns what a client is called in messages to it: "*" before it has a nick.
+// named returns the name of a client in messages to it: "*" before it has a nick.
 func (u *user) named() string {
 	if u.nick == "" {
 		return "*"
@@ -82,10 +82,8 @@ func (u *user) named() string {
 	return u.nick
 }
 
-// mask returns the source of what a client says.
 func (u *user) mask() string { return u.nick + "!" + u.ident + "@" + u.host }
 
-// accountName returns the account as it stands where "*" is none.
 func (u *user) accountName() string {
 	if u.account == "" {
 		return "*"
@@ -93,14 +91,14 @@ func (u *user) accountName() string {
 	return string(u.account)
 }
 
-// says returns a message of this client's whose last parameter is text.
+// says returns a message from this client whose last parameter is text.
 func (u *user) says(command string, params ...string) message {
 	m := says(u.mask(), command, params...)
 	m.account, m.bot = string(u.account), u.bot
 	return m
 }
 
-// tells returns a message of this client's without text.
+// tells returns a message from this client without text.
 func (u *user) tells(command string, params ...string) message {
 	m := u.says(command, params...)
 	m.trailing = false
@@ -144,15 +142,13 @@ const (
 	maxBans         = 64   // masks in the lists of one channel
 	maxKeyBytes     = 32
 	maxInvited      = 64 // channels that one client is invited to at a time
-	maxOperators    = 64 // DIDs that are operators of one channel again when they come back
+	maxOperators    = 64 // DIDs that become operators of one channel again when they return
 )
 
-// member is what a client is in a channel.
 type member struct {
 	operator, voice bool
 }
 
-// prefix returns the signs before a nick: the highest, or all of them.
 func (m member) prefix(all bool) string {
 	switch {
 	case m.operator && m.voice && all:
@@ -165,18 +161,16 @@ func (m member) prefix(all bool) string {
 	return ""
 }
 
-// ban is one mask of a list of a channel.
 type ban struct {
 	mask, by string
 	at       time.Time
 }
 
-// channel is a place to talk.
 type channel struct {
 	name      string
 	made      time.Time
 	last      time.Time // of its newest message, see stamp
-	lasting   bool      // it is one of the configuration: there without members, and without operators
+	lasting   bool      // configured: exists without members, and has no operators
 	members   map[*user]*member
 	topic     string
 	topicBy   string
@@ -185,7 +179,7 @@ type channel struct {
 	key       string
 	limit     int                     // members; 0 for none
 	masks     map[byte][]ban          // by mode, see maskLists
-	operators map[federation.DID]bool // when they come back
+	operators map[federation.DID]bool // when they return
 }
 
 func newChannel(name string, now time.Time) *channel {
@@ -195,7 +189,6 @@ func newChannel(name string, now time.Time) *channel {
 	}
 }
 
-// everyone yields the members.
 func (c *channel) everyone(yield func(*user) bool) {
 	for u := range c.members {
 		if !yield(u) {
@@ -204,7 +197,6 @@ func (c *channel) everyone(yield func(*user) bool) {
 	}
 }
 
-// others yields the members but one.
 func (c *channel) others(not *user) iter.Seq[*user] {
 	return func(yield func(*user) bool) {
 		for u := range c.members {
@@ -215,15 +207,12 @@ func (c *channel) others(not *user) iter.Seq[*user] {
 	}
 }
 
-// lists reports whether a list of masks names a client.
 func (c *channel) lists(mode byte, u *user) bool {
 	return slices.ContainsFunc(c.masks[mode], func(b ban) bool { return u.matches(b.mask) })
 }
 
-// banned reports whether a client is kept out.
 func (c *channel) banned(u *user) bool { return c.lists('b', u) && !c.lists('e', u) }
 
-// speaks reports whether a client may say something in a channel.
 func (c *channel) speaks(u *user) bool {
 	m := c.members[u]
 	switch {
@@ -235,11 +224,9 @@ func (c *channel) speaks(u *user) bool {
 	return !c.modes['m'] && !c.banned(u)
 }
 
-// seen reports whether a client is told that a channel is there.
 func (c *channel) seen(u *user) bool { return !c.modes['s'] || c.members[u] != nil }
 
-// modeString returns the modes of a channel, with their parameters. Only members are
-// told the key.
+// modeString returns the modes of a channel, with their parameters. Only members see the key.
 func (c *channel) modeString(member bool) []string {
 	letters := "+" + string(slices.Sorted(maps.Keys(c.modes)))
 	var params []string
@@ -277,6 +264,5 @@ func (c *channel) names(to *user) []string {
 	return append(lines, line)
 }
 
-// maxListBytes bounds a list of names in one line, beside the longest numeric that
-// has one.
+// maxListBytes bounds a list of names in one line, beside the longest numeric that carries one.
 const maxListBytes = 350

@@ -18,8 +18,7 @@ type page struct {
 	kind websocket.MessageType
 }
 
-// browse connects a page of an origin. It returns the status that it was answered
-// where it was not let in.
+// browse connects a page of an origin. It returns the status of a rejection.
 func browse(t *testing.T, addr, origin string, kind websocket.MessageType, protocols ...string) (*page, int) {
 	t.Helper()
 	conn, response, err := websocket.Dial(t.Context(), addr+client.Path, &websocket.DialOptions{
@@ -45,8 +44,8 @@ func (p *page) say(t *testing.T, lines ...string) {
 	}
 }
 
-// until returns the first message that is as a pattern says. Each must be of the kind
-// that the page asked for.
+// until returns the first message that matches a pattern. Each must be of the kind that the page
+// asked for.
 func (p *page) until(t *testing.T, pattern string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -19,34 +19,31 @@ import (
 	"baton/bridge/irc"
 )
 
-// maxInputBytes bounds one line of a client: the tags that it may send, and 512
-// bytes of message, its end included.
+// maxInputBytes bounds one line of a client: its tags, and 512 bytes of message including the end.
 //
 // spec: ircv3 message-tags "Size limit"
 const maxInputBytes = ircmsg.MaxlenTagsFromClient + maxBodyBytes
 
-// maxBodyBytes bounds a message without its tags, with its end.
+// maxBodyBytes bounds a message with its end, but without its tags.
 const maxBodyBytes = 512
 
-// readBufferBytes is what a client that says nothing costs: longer lines are put
-// together from pieces of it.
+// readBufferBytes is the memory for a silent client: longer lines are assembled from pieces of it.
 const readBufferBytes = 512
 
-// writeTimeout bounds one write: a client that takes nothing for so long is dropped.
+// writeTimeout bounds one write: a client that reads nothing for so long is dropped.
 const writeTimeout = 30 * time.Second
 
 // wire carries lines to and from one client. ReadLine is called by one goroutine,
 // Write by another; Close may be called by any, and ends both.
 type wire interface {
-	// ReadLine returns one line without its end. It returns [irc.ErrLineTooLong] for
-	// one of more than [maxInputBytes], after which the next can be read.
+	// ReadLine returns one line without its end. It returns [irc.ErrLineTooLong] for one of more than
+	// [maxInputBytes], after which the next can be read.
 	ReadLine() (string, error)
 	// Write sends whole lines.
 	Write(lines []byte) error
 	Close() error
 }
 
-// stream is the wire of a connection that carries lines as they are.
 type stream struct {
 	conn   net.Conn
 	reader *bufio.Reader
@@ -72,8 +69,7 @@ func (s *stream) Write(lines []byte) error {
 // Close implements [wire].
 func (s *stream) Close() error { return s.conn.Close() }
 
-// wrong is why a line could not be read. It is a label of a metric: the set is
-// closed.
+// wrong is why a line could not be read. It is a metric label from a closed set.
 type wrong string
 
 const (
@@ -83,8 +79,8 @@ const (
 	unreadable wrong = "unreadable_tags"
 )
 
-// parse reads one line of a client. The second result is "" for a line that can be
-// acted on; an empty line is a message without a command.
+// parse parses one line of a client. The second result is "" for a valid line; an empty line is a
+// message without a command.
 func parse(text string, err error) (ircmsg.Message, wrong) {
 	if errors.Is(err, irc.ErrLineTooLong) {
 		return ircmsg.Message{}, tooLong
@@ -124,11 +120,11 @@ const (
 // Pattern implements [bridge.Served].
 func (*Link) Pattern() string { return "GET " + Path }
 
-// ServeHTTP serves one IRC client over WebSocket, until it is gone. It answers 404 where the
+// ServeHTTP serves one IRC client over WebSocket, until it is gone. It answers 404 if the
 // configuration disables it, and 503 while the listener does not run.
 //
-// A page may connect from any origin that the gateway's HTTP listener lets read answers:
-// browsers add no credential by themselves that this server accepts.
+// A page may connect from any origin that may read answers of the gateway's HTTP listener: browsers
+// add no credential by themselves that this server accepts.
 func (l *Link) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s := l.live.Load()
 	switch {
@@ -175,16 +171,16 @@ func subprotocols(r *http.Request) []string {
 	return both
 }
 
-// socket is the wire of a connection that carries each line as a message.
+// socket is the wire of a WebSocket, which carries each line as a message.
 type socket struct {
 	conn    *websocket.Conn
 	request *http.Request // whose context ends with the connection
 	hangUp  context.CancelFunc
-	kind    websocket.MessageType // of what is sent
+	kind    websocket.MessageType // of outgoing messages
 }
 
 func newSocket(conn *websocket.Conn, r *http.Request, hangUp context.CancelFunc) *socket {
-	conn.SetReadLimit(-1) // ReadLine has its own, which does not end the connection
+	conn.SetReadLimit(-1) // ReadLine has its own limit, which does not end the connection
 	s := &socket{conn: conn, request: r, hangUp: hangUp, kind: websocket.MessageText}
 	if conn.Subprotocol() == binaryProtocol {
 		s.kind = websocket.MessageBinary
@@ -192,7 +188,7 @@ func newSocket(conn *websocket.Conn, r *http.Request, hangUp context.CancelFunc)
 	return s
 }
 
-// ReadLine implements [wire]. Text and bytes are read alike.
+// ReadLine implements [wire]. Text and bytes are treated alike.
 func (s *socket) ReadLine() (string, error) {
 	_, message, err := s.conn.Reader(s.request.Context())
 	if err != nil {
@@ -224,8 +220,7 @@ func (s *socket) Write(lines []byte) error {
 	return nil
 }
 
-// Close implements [wire]: whatever is read or written ends, and its reader closes the
-// connection.
+// Close implements [wire]: pending reads and writes end, and its reader closes the connection.
 func (s *socket) Close() error {
 	s.hangUp()
 	return nil

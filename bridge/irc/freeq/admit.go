@@ -124,22 +124,20 @@ func (l *Link) native(ctx context.Context, did federation.DID) (bool, error) {
 	return at.Network == network, err
 }
 
-// maxMembers bounds the users of a peer that are remembered. Beyond it new ones are
-// reached only in channels.
+// maxMembers bounds the remembered users of a peer. Beyond it new ones are reached only in
+// channels.
 const maxMembers = 1 << 16
 
-// person is a user of the server.
 type person struct {
 	nick  string
 	did   federation.DID // empty of a guest
-	in    []string       // the channels of this federation that they are in
+	in    []string       // channels of this federation that they are in
 	other int            // how many other channels
-	as    federation.DID // under which their text was relayed last; "" for none
+	as    federation.DID // of their last relayed text; "" for none
 	id    string         // distinguishes a guest from later users of its nick; "" until asked for
 	meter irc.Meter
 }
 
-// members is what the peer told of its users. It lasts as long as the connection.
 type members struct {
 	ours  []string // venues of this federation
 	nicks map[string]*person
@@ -152,10 +150,8 @@ func newMembers(ours []string) *members {
 
 func fold(nick string) string { return strings.ToLower(nick) }
 
-// named returns a user by nick, or nil.
 func (m *members) named(nick string) *person { return m.nicks[fold(nick)] }
 
-// join notes that a user is in a channel.
 func (m *members) join(nick, channel string, did *string) {
 	venue, ok := translate.Channel(channel)
 	if !ok || len(m.nicks) >= maxMembers && m.named(nick) == nil {
@@ -177,7 +173,6 @@ func (m *members) join(nick, channel string, did *string) {
 	}
 }
 
-// identify notes the DID that a user is logged in as.
 func (m *members) identify(p *person, text string) {
 	did, err := federation.ParseDID(text)
 	if err != nil {
@@ -194,7 +189,7 @@ func (m *members) unname(p *person) {
 	}
 }
 
-// part notes that a user left a channel. A user that is in none is forgotten.
+// part records that a user left a channel. A user in no channel is forgotten.
 func (m *members) part(nick, channel string) {
 	p := m.named(nick)
 	venue, ok := translate.Channel(channel)
@@ -228,7 +223,6 @@ func (m *members) rename(old, nick string) {
 	m.nicks[fold(nick)] = p
 }
 
-// holder returns the ID of a guest.
 func (p *person) holder() string {
 	if p.id == "" {
 		p.id = rand.Text()
@@ -236,7 +230,7 @@ func (p *person) holder() string {
 	return p.id
 }
 
-// held returns the guest with an ID, nil for one that left.
+// held returns the guest with an ID, nil if it left.
 func (m *members) held(holder string) *person {
 	for _, p := range m.nicks {
 		if p.id == holder {
@@ -246,5 +240,4 @@ func (m *members) held(holder string) *person {
 	return nil
 }
 
-// online reports whether a user is logged in as a DID.
 func (m *members) online(did federation.DID) bool { return m.dids[did] != nil }

@@ -21,9 +21,8 @@ func stepTags() map[string]string {
 	}
 }
 
-// BenchmarkLink measures what one step costs on the way out and back in, and what of
-// it is the bare signature: "ratio" is how many steps take the time of so many
-// signatures.
+// BenchmarkLink measures the cost of one step on the way out and back in, and how much of it is the
+// bare signature: "ratio" is the cost in signatures.
 func BenchmarkLink(b *testing.B) {
 	key := seeded("our endpoint")
 	endpoint := signer("", key)
@@ -52,7 +51,7 @@ func BenchmarkLink(b *testing.B) {
 	})
 }
 
-// timed returns what a call takes.
+// timed returns the duration of a call.
 func timed(call func()) time.Duration {
 	const calls = 2000
 	start := time.Now()

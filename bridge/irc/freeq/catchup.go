@@ -16,18 +16,16 @@ import (
 	"baton/translate"
 )
 
-// catchupWindow is how far back is asked at the start. Servers ask each other for as
-// much.
+// catchupWindow is how far back the first catch-up goes, as among servers.
 //
 // spec: freeq-s2s "Order on a fresh link"
 const catchupWindow = 24 * time.Hour
 
-// clockMargin is how far a server's clock may differ from ours without a step being
-// missed.
+// clockMargin is how far a server's clock may differ from ours before steps are missed.
 const clockMargin = 2 * time.Minute
 
-// Waits before steps are requested again: steps that met a limit, and steps whose keys could
-// not be fetched. While steps stay missing the wait doubles, as at servers.
+// Waits before steps are requested again that met a limit, or whose keys could not be fetched. The
+// wait doubles while steps stay missing, as at servers.
 //
 // spec: freeq-s2s "Verdicts and parking"
 const (
@@ -36,26 +34,24 @@ const (
 	lastWait       = 10 * time.Minute
 )
 
-// maxPages bounds one catch-up: at 500 rows a page, more than a server can receive
-// in a day of steps at its own limits would be a peer that never says it is over.
+// maxPages bounds one catch-up: at 500 rows a page, more than a server can receive in a day of
+// steps at its own limits would mean a peer that never finishes.
 const maxPages = 4096
 
-// maxAnswers is how many messages that keep the link alive may wait. A peer asks one
-// question at a time.
+// maxAnswers is how many answers to a peer may wait. A peer asks one question at a time.
 const maxAnswers = 256
 
-// catchup is a replay of the peer's log under way.
 type catchup struct {
-	since int64 // unix seconds, of the page asked for
+	since int64 // unix seconds, of the requested page
 	pages int
-	rows  []replayed // of the page, still to be judged
+	rows  []replayed // of the page, not judged yet
 	more  bool       // there is another page
-	next  int64      // where that starts
+	next  int64      // start of that page
 
 	recollecting bool // the rest of a second is being read
 }
 
-// catchUp starts a replay of what the peer received while this link was down.
+// catchUp starts a replay of the steps that the peer received while this link was down.
 func (s *session) catchUp() {
 	since := time.Now().Add(-catchupWindow)
 	if s.link.heard.After(since) {
@@ -77,14 +73,14 @@ func (s *session) askPage() {
 	s.ask(question{page: true}, &catchupRequest{Since: s.catchup.since})
 }
 
-// gap is the steps that were not taken, which the log of the peer still has.
+// gap is the missed steps that the log of the peer still has.
 type gap struct {
 	since time.Time // when the oldest was received; zero for none
-	due   time.Time // when they are asked for
+	due   time.Time // when they are requested
 	wait  time.Duration
 }
 
-// note adds a step received at a time. The first wait is that of a new gap.
+// note adds a missed step. The first wait applies to a new gap.
 func (g *gap) note(received, now time.Time, first time.Duration) {
 	if g.since.IsZero() {
 		g.wait = min(max(first, 2*g.wait), lastWait)
@@ -95,10 +91,8 @@ func (g *gap) note(received, now time.Time, first time.Duration) {
 	}
 }
 
-// isDue reports whether the steps are to be asked for.
 func (g *gap) isDue(now time.Time) bool { return !g.since.IsZero() && !now.Before(g.due) }
 
-// earliest returns the earliest of some times, leaving out zero ones.
 func earliest(times ...time.Time) (first time.Time) {
 	for _, t := range times {
 		if !t.IsZero() && (first.IsZero() || t.Before(first)) {
@@ -108,8 +102,8 @@ func earliest(times ...time.Time) (first time.Time) {
 	return first
 }
 
-// recover asks for the steps that met a limit, once all that got in are judged, and for those
-// whose keys could not be had.
+// recover requests the steps that met a limit, once all received steps are judged, and the steps
+// without a key.
 func (s *session) recover(now time.Time) {
 	limited := s.limited.isDue(now) && s.Steps.Empty()
 	if s.catchup != nil || !limited && !s.keyless.isDue(now) {
@@ -120,7 +114,7 @@ func (s *session) recover(now time.Time) {
 	s.replayFrom(since.Add(-clockMargin))
 }
 
-// missedSince returns from when on the next connection asks for the log of the peer.
+// missedSince returns the time from which the next connection requests the peer's log.
 func (s *session) missedSince(now time.Time) time.Time {
 	since := earliest(now, s.limited.since, s.keyless.since)
 	if s.catchup != nil {
@@ -129,14 +123,13 @@ func (s *session) missedSince(now time.Time) time.Time {
 	return since.Add(-clockMargin)
 }
 
-// lackKey notes a step that could not be judged for want of a key.
 func (s *session) lackKey(in *inbound) {
 	now := time.Now()
 	s.keyless.note(in.received(now), now, firstKeyWait)
 }
 
-// received returns when the peer received a step: as its log says where the step is from
-// there, else now.
+// received returns when the peer received a step: the time in its log for a replayed step, else
+// now.
 func (in *inbound) received(now time.Time) time.Time {
 	if in.at.IsZero() || in.at.After(now) {
 		return now
@@ -144,8 +137,8 @@ func (in *inbound) received(now time.Time) time.Time {
 	return in.at
 }
 
-// onCatchupEvents takes in the answer to our oldest question. Rows without a
-// question are ignored: a peer can send steps live.
+// onCatchupEvents processes the answer to our oldest question. Rows without a question are ignored:
+// a peer can send steps live.
 func (s *session) onCatchupEvents(ctx context.Context, m *catchupEvents) {
 	q, asked := s.answered()
 	switch {
@@ -164,7 +157,7 @@ func (s *session) onCatchupEvents(ctx context.Context, m *catchupEvents) {
 		c.next = max(c.next, row.Timestamp)
 		s.onFile(row)
 	}
-	if !s.linked { // what is written from then on is filed later
+	if !s.linked { // later writes are filed later
 		s.cursor = max(s.cursor, c.next)
 	}
 	if c.more && c.next == c.since {
@@ -174,7 +167,7 @@ func (s *session) onCatchupEvents(ctx context.Context, m *catchupEvents) {
 	s.turn(ctx)
 }
 
-// turn goes on with a replay under way, as far as there is room.
+// turn continues a running replay as far as there is room.
 func (s *session) turn(ctx context.Context) {
 	c := s.catchup
 	if c == nil {
@@ -184,7 +177,7 @@ func (s *session) turn(ctx context.Context) {
 		row := c.rows[0]
 		if row.Kind == "act" && !s.taken.Has(row.EventID) {
 			if s.Steps.Full() || !s.rate(time.Now()) {
-				return // the row waits; a tick goes on
+				return // the row waits for the next tick
 			}
 			s.onRow(ctx, row)
 		}
@@ -200,7 +193,7 @@ func (s *session) turn(ctx context.Context) {
 		return
 	}
 	if c.waits(s.asked) || s.replaying() {
-		return // the link is up when what was missed is on record
+		return // the link is up once the missed steps are on record
 	}
 	s.catchup = nil
 	for _, g := range []*gap{&s.limited, &s.keyless} {
@@ -213,7 +206,6 @@ func (s *session) turn(ctx context.Context) {
 	}
 }
 
-// waits reports whether a page has been asked for that is not there yet.
 func (c *catchup) waits(asked []question) bool {
 	for _, q := range asked {
 		if q.page {
@@ -223,14 +215,13 @@ func (c *catchup) waits(asked []question) bool {
 	return false
 }
 
-// onRow reads one row of a log. A step is judged as if it had come live; anything
-// else is not for a gateway.
+// onRow reads one row of a log. A step is judged as if it had come live; other rows are ignored.
 func (s *session) onRow(ctx context.Context, row replayed) {
 	if row.Canonical == "" {
 		return
 	}
 	if row.Origin != s.link.cfg.EndpointID && row.Origin != s.link.id && row.Origin != "" {
-		return // of a server that this gateway does not know, and that the peer cannot speak for
+		return // from a server that this gateway does not know, and that the peer cannot speak for
 	}
 	ev, err := translate.FromDocument(row.Canonical)
 	if err != nil {
@@ -245,7 +236,7 @@ func (s *session) onRow(ctx context.Context, row replayed) {
 	s.onStep(ctx, arriving{target: ev.Venue, tags: tags, replay: true, at: time.Unix(row.Timestamp, 0), minted: row.Origin == s.link.id})
 }
 
-// taskList is what a server tells of its handoffs, the newest movement first.
+// taskList is a server's list of handoffs, most recently changed first.
 //
 // spec: freeq-rest "Actions"
 type taskList struct {
@@ -259,16 +250,14 @@ type taskList struct {
 // maxTasks is how many handoffs a server lists at most.
 const maxTasks = 500
 
-// recollect reads the rows of one second of which a page did not show all: a question
-// names seconds, so that no other can be asked for. The web API shows them where they
-// are of handoffs in channels that are not over yet.
+// recollect reads the rest of one second that did not fit a page: a question names whole seconds,
+// so it cannot request the rest. The web API only shows rows of open handoffs in channels.
 func (s *session) recollect(ctx context.Context, second int64) {
 	s.log.LogAttrs(ctx, slog.LevelWarn, "more steps in one second than a page holds: the rest is read from the web API", slog.Int64("second", second))
 	s.catchup.recollecting = true
 	s.Running.Go(func() { s.readSecond(second) }) //nolint:contextcheck // it ends with the connection
 }
 
-// readSecond reads the rows of one second, and has the owner go on with them.
 func (s *session) readSecond(second int64) {
 	ctx := s.Asking
 	rows, err := s.link.rowsOf(ctx, second)
@@ -278,7 +267,7 @@ func (s *session) readSecond(second int64) {
 	s.Post(ctx, func() { s.onRecollected(ctx, rows) })
 }
 
-// onRecollected goes on with a replay when the rest of a second is there.
+// onRecollected continues a replay with the rest of a second.
 func (s *session) onRecollected(ctx context.Context, rows []replayed) {
 	if s.catchup == nil {
 		return
@@ -288,8 +277,8 @@ func (s *session) onRecollected(ctx context.Context, rows []replayed) {
 	s.turn(ctx)
 }
 
-// rowsOf returns the rows of one second that the web API shows, the rows of each handoff in
-// order. With an error it returns the rows that were read before.
+// rowsOf returns the rows of one second from the web API, the rows of each handoff in order. With
+// an error it returns the rows read so far.
 func (l *Link) rowsOf(ctx context.Context, second int64) (rows []replayed, err error) {
 	var list taskList
 	if err := l.ask(ctx, actionsPath, url.Values{"limit": {strconv.Itoa(maxTasks)}}, &list); err != nil {
@@ -297,7 +286,7 @@ func (l *Link) rowsOf(ctx context.Context, second int64) (rows []replayed, err e
 	}
 	for _, task := range list.Tasks {
 		if task.Updated < second {
-			break // what moved last before has nothing in it
+			break // a task last updated earlier has no rows in it
 		}
 		id, err := federation.ParseEventID(task.ID)
 		if err != nil {
@@ -319,12 +308,12 @@ func (l *Link) rowsOf(ctx context.Context, second int64) (rows []replayed, err e
 	return rows, nil
 }
 
-// actionsPath is where the server's web API tells of handoffs, each below its id.
+// actionsPath is the path of handoffs in the server's web API, each below its id.
 //
 // spec: freeq-rest "Actions"
 const actionsPath federation.URLPath = "/api/v1/actions"
 
-// ask reads something of the server's web API about handoffs.
+// ask reads a resource of the server's web API about handoffs.
 func (l *Link) ask(ctx context.Context, path federation.URLPath, query url.Values, into any) error {
 	address, err := federation.JoinURL(l.cfg.PeerAPI, path, query)
 	if err != nil {
@@ -340,8 +329,8 @@ func (l *Link) ask(ctx context.Context, path federation.URLPath, query url.Value
 	return nil
 }
 
-// answerRows is how many rows answer one question of a peer, as servers do it, and
-// maxAnswerRows how many where they share a second: a question can name no part of one.
+// answerRows is the page size of an answer to a peer, as among servers, and maxAnswerRows the size
+// if the rows share a second, which a question cannot divide.
 //
 // spec: freeq-s2s "catchup_request"
 const (
@@ -349,15 +338,15 @@ const (
 	maxAnswerRows = 4 * answerRows
 )
 
-// answer is what a peer asked that was not answered yet.
+// answer is an unanswered question of the peer.
 type answer struct {
 	since time.Time
 	limit int
 }
 
-// onCatchupRequest answers a peer that asks what it missed. The record keeps what this
-// link is owed until the peer has proved that it read it; but one that has read a step may
-// have lost it since, or have waited for a key with it until it was stopped.
+// onCatchupRequest answers a peer that requests missed steps. The record keeps deliveries of this
+// link until the peer has proved that it read them, but a peer may have lost a step since, or was
+// stopped while the step waited for a key.
 func (s *session) onCatchupRequest(ctx context.Context, m *catchupRequest) {
 	if len(s.answers)+len(s.queue.waiting[control]) > maxAnswers {
 		s.badInput(ctx, flooded, m.Type)
@@ -369,9 +358,9 @@ func (s *session) onCatchupRequest(ctx context.Context, m *catchupRequest) {
 	}
 }
 
-// answerNext answers the oldest question. Answers come in the order of the questions, so
-// that one from the record holds up those after it: the peer takes each as a sign that
-// all it said before was read.
+// answerNext answers the oldest question. Answers are sent in the order of the questions, so one
+// read from the record holds up later ones: the peer takes each as a sign that all its earlier
+// messages were read.
 func (s *session) answerNext() {
 	for len(s.answers) > 0 {
 		if a := s.answers[0]; a.since.Before(time.Now()) {
@@ -388,15 +377,15 @@ func (s *session) answerNext() {
 	}
 }
 
-// answerOldest sends the answer to the oldest question.
 func (s *session) answerOldest(m *catchupEvents) {
 	m.Type, m.Origin = typeCatchupEvents, s.link.id
 	s.put(control, m)
 	s.answers = s.answers[1:]
 }
 
-// history returns what this link said of handoffs that this gateway introduces from a
-// time on, oldest first. Where something cannot be read now the peer is told what came before it.
+// history returns the messages this link sent, from a time on, about handoffs that this gateway
+// introduces, oldest first. If something cannot be read now, the peer gets only the messages before
+// it.
 func (l *Link) history(ctx context.Context, a answer) *catchupEvents {
 	m := &catchupEvents{Events: []replayed{}}
 	given, more, err := l.page(ctx, a)
@@ -411,7 +400,7 @@ func (l *Link) history(ctx context.Context, a answer) *catchupEvents {
 	return m
 }
 
-// remember writes again what was given to the peer of handoffs that this gateway introduces.
+// remember rewrites messages given to the peer about handoffs that this gateway introduces.
 func (l *Link) remember(ctx context.Context, given []federation.Given) ([]replayed, error) {
 	events, writer := []replayed{}, l.again()
 	for _, g := range given {
@@ -436,8 +425,7 @@ func (l *Link) remember(ctx context.Context, given []federation.Given) ([]replay
 	return events, nil
 }
 
-// again returns the link as it writes what it has written before, whose evidence is on
-// disk.
+// again returns a copy of the link that rewrites earlier messages, whose evidence is on disk.
 func (l *Link) again() *Link {
 	deps := l.deps
 	deps.Evidence = onDisk{deps.Evidence}
@@ -446,10 +434,11 @@ func (l *Link) again() *Link {
 	return again
 }
 
-// onDisk is the evidence of steps that were written before.
+// onDisk is the evidence of steps written before.
 type onDisk struct{ bridge.Evidence }
 
-// Keep implements [bridge.Evidence]. The evidence was kept when the step was written first.
+// Keep implements [bridge.Evidence]. It does nothing: the evidence was kept when the step was first
+// written.
 func (onDisk) Keep(context.Context, federation.HandoffID, federation.Evidence) error { return nil }
 
 // page reads the rows that answer a question. The next question starts at the last second of
@@ -470,7 +459,6 @@ func (l *Link) page(ctx context.Context, a answer) (given []federation.Given, mo
 	return given[:end], end < len(given), nil
 }
 
-// replayed returns a message as a row of a log.
 func (m said) replayed(venue, origin string, at time.Time) (replayed, error) {
 	fields := map[string]string{}
 	for name, value := range m.Tags {

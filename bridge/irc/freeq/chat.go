@@ -18,7 +18,7 @@ import (
 
 var _ bridge.Relayer = (*Link)(nil)
 
-// multilineTag marks a text with lines between which a backslash and an "n" stand.
+// multilineTag marks a text whose lines are separated by a backslash and an "n".
 //
 // spec: freeq-s2s "privmsg"
 const multilineTag = "+freeq.at/multiline"
@@ -29,8 +29,8 @@ const noticeMark = "[notice] "
 // Relays implements [bridge.Relayer].
 func (l *Link) Relays() []string { return l.relayed }
 
-// relayed returns the channel of a text as this federation calls it, and whether the link
-// relays that channel.
+// relayed returns the channel of a text by its name in this federation, and whether the link relays
+// that channel.
 func (s *session) relayed(m *said) (here string, relayed bool) {
 	venue, ok := translate.Channel(m.Target)
 	here, ours := s.link.channels.In(venue)
@@ -71,8 +71,8 @@ func (s *session) onChat(ctx context.Context, m *said, here string) {
 	s.Steps.Add(in)
 }
 
-// allowChat counts a text against the rates of the link and of its author. It tells the author
-// of the first text that is too much.
+// allowChat counts a text against the rates of the link and of its author. The author is told of
+// the first excess text.
 func (s *session) allowChat(ctx context.Context, m *said) bool {
 	now := time.Now()
 	ok, tell := !s.Steps.Full() && s.rate(now), false
@@ -91,7 +91,7 @@ func (s *session) allowChat(ctx context.Context, m *said) bool {
 	return false
 }
 
-// relay files text of a channel, and returns what the owner does with the result.
+// relay files text of a channel, and returns the owner's handling of the result.
 func (s *session) relay(ctx context.Context, in *inbound) (note func()) {
 	_, err := s.Submit(federation.Event{}, func(ctx context.Context) (federation.Judgement, error) {
 		return federation.Judgement{}, irc.Relay(ctx, s.link.deps.Ports, *in.chat)
@@ -110,15 +110,14 @@ func (s *session) relay(ctx context.Context, in *inbound) (note func()) {
 	}
 }
 
-// chatRow makes the row of text in a channel.
 func (l *Link) chatRow(ctx context.Context, t federation.Text) (*row, error) {
 	shown, err := l.signer(ctx, t.Author)
 	return &row{step: t.ID, did: t.Author, shown: shown, name: t.Arrival.Name, venue: l.channels.Out(t.Venue), text: &t, done: make(chan error, 1)}, err
 }
 
-// deliverChat queues a text in a channel. The server drops a text whose ID it has, so that each
-// attempt shows it once. A reaction may be in no log; the answer to a question behind it proves it.
-// It names no account: a server drops a reaction of an account that the account did not sign.
+// deliverChat queues a text in a channel. The server drops a text whose ID it has, so all attempts
+// show it once. A reaction may be in no log; the answer to a question behind it proves it. It names
+// no account: a server drops a reaction that its account did not sign.
 func (s *session) deliverChat(r *row) {
 	if irc.IsReaction(*r.text) {
 		from := s.speaker(r.did, r.shown, r.name, r.venue)
@@ -137,7 +136,7 @@ func (s *session) deliverChat(r *row) {
 	}
 	s.queueProved(lines, &proof{id: m.MsgID, message: m, row: r}, "")
 	if r.unproven == 0 {
-		r.answer(nil) // all of it is there
+		r.answer(nil)
 	}
 }
 
@@ -146,8 +145,8 @@ var _ bridge.Messenger = (*Link)(nil)
 // errNoGuest is why text to a guest waits.
 var errNoGuest = errors.New("no user has that nick")
 
-// addressed returns the DID of our user that a message is for, "" for any other message: a server
-// relays every private message to every peer.
+// addressed returns the DID of our user addressed by a message, "" for none: a server relays every
+// private message to every peer.
 func (s *session) addressed(m *said) federation.DID {
 	if did, err := federation.ParseDID(m.Target); err == nil {
 		for _, p := range s.link.roster.All() {
@@ -163,7 +162,7 @@ func (s *session) addressed(m *said) federation.DID {
 	return ""
 }
 
-// onWords queues private text to a user of ours. A user that no channel here has shown is a guest.
+// onWords queues private text to a user of ours. An author not seen in any channel here is a guest.
 func (s *session) onWords(m *said, to federation.DID) {
 	if m.Text == "" || s.Steps.Full() {
 		return
@@ -188,7 +187,7 @@ func (s *session) onWords(m *said, to federation.DID) {
 	s.Steps.Add(in)
 }
 
-// speak files private text, and returns what the owner does with the result.
+// speak files private text, and returns the owner's handling of the result.
 func (s *session) speak(ctx context.Context, in *inbound) (note func()) {
 	waits := ""
 	_, err := s.Submit(federation.Event{}, func(ctx context.Context) (federation.Judgement, error) {
@@ -210,7 +209,6 @@ func (s *session) speak(ctx context.Context, in *inbound) (note func()) {
 	}
 }
 
-// textRow makes the row of private text.
 func (l *Link) textRow(ctx context.Context, t federation.Text) (*row, error) {
 	shown, err := l.signer(ctx, t.Author)
 	r := &row{step: t.ID, did: t.Author, shown: shown, name: l.deps.Gateway.Name(ctx, t.Author), text: &t, to: t.To, done: make(chan error, 1)}
@@ -257,7 +255,7 @@ func (s *session) deliverText(r *row) {
 	case r.guest != "":
 		s.ask(question{row: r}, &catchupRequest{Since: farFuture, Limit: 1})
 	case r.unproven == 0:
-		r.answer(nil) // all of it is there
+		r.answer(nil)
 	}
 }
 

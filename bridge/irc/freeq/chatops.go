@@ -12,15 +12,13 @@ import (
 	"baton/federation"
 )
 
-// toSelf reports whether a message is addressed to the gateway's own user.
 func (s *session) toSelf(m *said) bool {
 	self := s.link.roster.Self.Nick
 	return self != "" && fold(m.Target) == fold(self)
 }
 
-// onCommand queues a command to the gateway's own user. A user that is not logged in gets
-// no reply: neither is the own user of another gateway, and two of them would answer each
-// other for ever.
+// onCommand queues a command to the gateway's own user. A user without a login gets no reply, and
+// neither does another gateway's own user: two of them would answer each other for ever.
 func (s *session) onCommand(m *said) {
 	from := s.theirs.named(m.From)
 	if from == nil || from.did == "" || m.Text == "" || s.Steps.Full() {
@@ -40,8 +38,7 @@ func (s *session) onCommand(m *said) {
 	}})
 }
 
-// lookup returns the DID of a user on this network by its nick, or "". It is called by a
-// judge.
+// lookup returns the DID of a user on this network by its nick, or "". It is called by a judge.
 func (s *session) lookup(nick string) (did federation.DID) {
 	s.Do(func() {
 		if p := s.theirs.named(nick); p != nil {
@@ -53,8 +50,8 @@ func (s *session) lookup(nick string) (did federation.DID) {
 	return did
 }
 
-// reply sends the reply to a command to its user, if it is still there. The network
-// relays no NOTICE: the lines are private messages.
+// reply sends the reply to a command to its user, if still present. The network relays no NOTICE:
+// the lines are private messages.
 func (s *session) reply(to string, text []string) {
 	user := s.theirs.named(to)
 	if user == nil || s.queue.size() > maxWaiting {
@@ -98,20 +95,19 @@ func (s *session) deliverNotice(r *row) {
 	s.ask(question{row: r}, &catchupRequest{Since: farFuture, Limit: 1})
 }
 
-// vendorPrefix begins the name of each tag that servers know.
+// vendorPrefix begins the name of each tag known to servers.
 const vendorPrefix = "+freeq.at/"
 
-// errNotOurs is why a private step is dropped: it is for no participant of this gateway.
-// A server sends every private message to all its peers.
+// errNotOurs is why a private step is dropped: it is for no participant of this gateway. A server
+// sends every private message to all its peers.
 var errNotOurs = errors.New("freeq: for nobody of this gateway")
 
-// errEcho is why a step is dropped that this gateway has written itself: a server repeats
-// all that it has on file in answer to a catch-up, and routes the steps of our own users
-// back to us.
+// errEcho is why this gateway drops its own step: a server repeats all its filed steps in answer to
+// a catch-up, and routes the steps of our own users back to us.
 var errEcho = errors.New("freeq: said by this gateway itself")
 
-// refuse counts and logs a step that was not filed. It sends nothing: servers do not
-// report refusals to each other.
+// refuse counts and logs a rejected step. It sends nothing: servers do not report refusals to each
+// other.
 //
 // spec: freeq-s2s "Home, unconfirmed moves, receipts"
 func (s *session) refuse(ctx context.Context, in *inbound, err error) {
@@ -129,7 +125,7 @@ func (s *session) refuse(ctx context.Context, in *inbound, err error) {
 	}
 }
 
-// code returns the word of this network for a refusal: the label of the counter.
+// code returns this network's code of a refusal, the label of the counter.
 //
 // spec: handofftag "The client's side"
 func code(c federation.RefusalCode) string {

@@ -9,8 +9,8 @@ import (
 	"baton/federation"
 )
 
-// withChatOps makes a house whose operator bound alice to a DID of her own, and vouches for
-// her where that is said.
+// withChatOps makes a house whose operator bound alice to a DID of her own, and vouches for her if
+// asked to.
 func withChatOps(t *testing.T, vouch bool) *house {
 	t.Helper()
 	h := newHouse(t, func(_ *freeq.Config, d *freeq.Deps) {
@@ -35,7 +35,7 @@ func (h *house) hears(t *testing.T, nick, words string) string {
 	return text
 }
 
-// A server takes no step from the gateway that it lacks the step before of.
+// A server takes no step from the gateway if it lacks the previous step.
 func TestAStepAfterACommandIsALine(t *testing.T) {
 	h := withChatOps(t, true)
 	alice, scout := h.present(t), h.aPrivateOffer(t)

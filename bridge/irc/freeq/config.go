@@ -15,11 +15,11 @@ import (
 	"baton/federation/store/registry"
 )
 
-// Transport names what carries the byte stream of a link.
+// Transport names the carrier of a link's byte stream.
 type Transport string
 
-// The transports. Only exec proves the key of the other end; the other two are for tunnels
-// that prove it, and for tests.
+// The transports. Only exec proves the key of the other end; the other two are for tunnels that
+// prove it, and for tests.
 const (
 	Exec Transport = "exec" // a child process whose stdin and stdout are the stream
 	TCP  Transport = "tcp"
@@ -45,9 +45,8 @@ type Config struct {
 	Summaries     bool      `toml:"summaries"`      // a readable PRIVMSG for each step
 }
 
-// DefaultConfig returns the defaults of the table. The keys that
-// it leaves empty are required, except address and listen: with neither, the
-// transport exec finds the other endpoint by its id.
+// DefaultConfig returns the defaults of the table. The keys it leaves empty are required, except
+// address and listen: with neither, the transport exec finds the other endpoint by its id.
 func DefaultConfig() Config {
 	return Config{
 		Formatting:    true,
@@ -60,7 +59,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// ticketMark and listenMark stand in a command for what is filled in.
+// ticketMark and listenMark are placeholders in a command.
 const (
 	ticketMark = "{ticket}"
 	listenMark = "{listen}"
@@ -101,11 +100,9 @@ func (c Config) check() error {
 	return errors.Join(errs...)
 }
 
-// dials reports whether this end dials. It does not if an address is only for
-// the peer.
+// dials reports whether this end dials. It does not if only listen is set.
 func (c Config) dials() bool { return c.Address != "" || c.Listen == "" }
 
-// checkTransport looks at what belongs to one transport.
 func (c Config) checkTransport() error {
 	wrong := func(key, why string) error { return &bridge.KeyError{Key: key, Why: why} }
 	switch {
@@ -144,7 +141,6 @@ func (c Config) checkExec() error {
 	return nil
 }
 
-// ticket returns what the program of the transport finds the peer by.
 func (c Config) ticket() ticket {
 	if t, err := parseTicket(c.Address); err == nil {
 		return t
@@ -157,15 +153,14 @@ func (c Config) ticket() ticket {
 	return t
 }
 
-// numeric reports whether an address is an IP address and a port: a program resolves no
-// other.
+// numeric reports whether an address is an IP address and a port: a program resolves no other.
 func numeric(address string) bool {
 	_, err := netip.ParseAddrPort(address)
 	return err == nil
 }
 
-// validServerName holds a name to a host name with at least one dot, which the DID
-// of the server is made of.
+// validServerName requires a host name with at least one dot, because it becomes the DID of the
+// server.
 func validServerName(s string) bool {
 	return strings.Contains(s, ".") && s == strings.Trim(s, ".") && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789.-") == ""
 }
@@ -173,9 +168,8 @@ func validServerName(s string) bool {
 //go:embed reference.toml
 var referenceFile string
 
-// Network describes freeq servers. The endpoint returns the key by which this gateway is known
-// among freeq servers, and its seed in hexadecimal for the program of the transport; nil, if
-// only a configuration is checked.
+// Network describes freeq servers. The endpoint returns this gateway's key among freeq servers, and
+// its seed in hexadecimal for the program of the transport; nil if only a configuration is checked.
 func Network(deps Deps, endpoint func() (key federation.SigningKey, seed string, err error)) bridge.Network {
 	return bridge.Network{
 		Name: network, Table: "irc.freeq", Many: true, Reference: referenceFile,
@@ -194,44 +188,44 @@ func Network(deps Deps, endpoint func() (key federation.SigningKey, seed string,
 	}
 }
 
-// Deps has the parts of the gateway that a link to a freeq server needs.
+// Deps has the dependencies of a link to a freeq server.
 type Deps struct {
 	bridge.Ports
 
 	Record *registry.Record
-	// Given returns up to limit deliveries that a link made at or after a time, in order: the method of
+	// Given returns up to limit deliveries of a link made at or after a time, in order: the method of
 	// the record. It blocks on that.
 	Given   func(ctx context.Context, link string, since time.Time, limit int) ([]federation.Given, error)
 	Rulings Rulings
 	// Fetch returns the body at an address of the server's web API. Its error wraps
-	// [federation.ErrNotFound] if there is nothing, and
-	// [*federation.UnavailableError] when asking again may help.
+	// [federation.ErrNotFound] if there is nothing, and [*federation.UnavailableError] if a retry may
+	// help.
 	Fetch func(ctx context.Context, address string) ([]byte, error)
-	// Endpoint is the key that this gateway is known by among freeq servers.
+	// Endpoint is this gateway's key among freeq servers.
 	Endpoint federation.SigningKey
 	// Seed is the seed of that key in hexadecimal, for the program of the transport.
 	Seed string
 }
 
-// Rulings is the port to the home of this gateway: which steps it confirms, and the steps
-// that wait for the ruling of another home. Methods with a context block on the record.
+// Rulings is the port to the home of this gateway: the steps it confirms, and the steps that wait
+// for the ruling of another home. Methods with a context block on the record.
 type Rulings interface {
-	// Moves reports whether a step by a verb moves a handoff, so that its home confirms it.
+	// Moves reports whether a step by a verb moves a handoff, which its home then confirms.
 	Moves(v federation.View, verb federation.Verb) bool
 	// Role returns the role in a handoff that may take a step with a verb, "" for an unknown verb.
 	Role(v federation.View, verb federation.Verb) federation.Role
-	// Receipt returns the receipt of a filed step, the same one each time. The view says in
-	// which dialect and for which venue.
+	// Receipt returns the receipt of a filed step, the same one each time. The view gives its dialect
+	// and venue.
 	Receipt(ctx context.Context, entry federation.Entry, v federation.View) (federation.Event, error)
-	// Settle finishes what the rulings on file bring about in a handoff: a crash may have
-	// come after a ruling was filed.
+	// Settle finishes the effects of the rulings on file for a handoff: a crash may have come after a
+	// ruling was filed.
 	Settle(ctx context.Context, id federation.HandoffID, now time.Time) error
 	// GiveUp ends the wait of a step as refused, and tells its signer.
 	GiveUp(ctx context.Context, p federation.Pending, code federation.RefusalCode, detail string) error
-	// Ours reports whether a DID belongs to a participant of this gateway that is not on
-	// a link. It returns the errors of the record.
+	// Ours reports whether a DID belongs to a participant of this gateway other than on a link. It
+	// returns the errors of the record.
 	Ours(ctx context.Context, did federation.DID, link string) (bool, error)
-	// Endpoint returns the endpoint id of the freeq server that is a home, if this gateway
-	// has a link to it, else "". It does not block.
+	// Endpoint returns the endpoint id of a home's freeq server, if this gateway has a link to it,
+	// else "". It does not block.
 	Endpoint(home federation.HomeID) string
 }

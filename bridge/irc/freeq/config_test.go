@@ -9,7 +9,7 @@ import (
 	"baton/bridge/irc/freeq"
 )
 
-// goodConfig returns a table that has all that it needs.
+// goodConfig returns a complete table.
 func goodConfig() freeq.Config {
 	c := freeq.DefaultConfig()
 	c.Name, c.ServerName, c.EndpointID = linkName, "irc.freeq.example", hexOf("theirs")

@@ -13,30 +13,30 @@ import (
 	"baton/translate"
 )
 
-// repeatAfter is how old a step must be for its receipt to be sent again: servers say
-// each step twice at once.
+// repeatAfter is the minimum age of a step for its receipt to be sent again: servers send each step
+// twice at once.
 const repeatAfter = 2 * time.Second
 
-// row is one delivery on its way through the session.
+// row is one delivery in progress.
 type row struct {
 	did    federation.DID // actor of the step; empty for the gateway itself
 	shown  federation.DID // DID that users there address; empty likewise
-	name   string         // what its user is called when it is new
+	name   string         // name of its user if it is new
 	venue  string
-	said   []said           // steps, in order, without the nick that says them
+	said   []said           // steps, in order, without the nick of their sender
 	line   string           // for people in a channel; "" for none
-	told   *translate.Step  // of which a private line tells; nil for none
+	told   *translate.Step  // step described by a private line; nil for none
 	to     federation.DID   // the recipient of that line
 	text   *federation.Text // private text, or text in a channel; nil for a step
-	guest  string           // the nick of its recipient, if that has no DID
+	guest  string           // nick of its recipient, if that has no DID
 	notice *irc.Reply       // to the recipient; nil for text and steps
-	about  string           // of a line that a later one makes needless
+	about  string           // of a line that a later one supersedes
 	step   federation.EventID
 	ref    federation.HandoffID
 	done   chan error // has room for the one answer
 
 	// Owned by the session.
-	unproven int // messages that the peer's log has to show
+	unproven int // messages that the peer's log still has to show
 	answered bool
 
 	foreign bool // the step came from another freeq server
@@ -95,9 +95,8 @@ func (l *Link) DeliverText(ctx context.Context, t federation.Text) error {
 	return irc.Pass(ctx, l.cfg.Name, s.rows, r, r.done, s.Over)
 }
 
-// row makes all of a delivered step that needs no state of the connection. The server may have the
-// step from another freeq server. Its error is a refusal if the step can never be written
-// here.
+// row prepares a delivered step without any state of the connection. The server may have the step
+// from another freeq server. Its error is a refusal if the step can never be written here.
 func (l *Link) row(ctx context.Context, d federation.Delivery, has bool) (*row, error) {
 	ev := d.Entry.Event
 	r := &row{step: ev.ID, ref: ev.Handoff, done: make(chan error, 1), foreign: l.endpoint(ev.Arrival.Home) != ""}
@@ -141,12 +140,10 @@ func (l *Link) row(ctx context.Context, d federation.Delivery, has bool) (*row, 
 	return r, nil
 }
 
-// place returns the venue where the steps of a handoff are written here, and which they
-// are signed for.
+// place returns the venue for the steps of a handoff here, which they are signed for.
 //
-// A server takes the signer of a private step for one of its pair. Steps in other tags
-// than its own are rendered with the keys that the gateway keeps for their actors, so the
-// pair is that of these keys.
+// A server takes the signer of a private step for one of its pair. Steps in other tags than its own
+// are rendered with the gateway's keys for their actors, so the pair is that of these keys.
 func (l *Link) place(ctx context.Context, v federation.View) (string, error) {
 	if v.Home == l.Home() && v.Signed != "" {
 		return v.Signed, nil
@@ -182,8 +179,8 @@ func (l *Link) signer(ctx context.Context, did federation.DID) (federation.DID, 
 	return l.deps.Signer.Kept("person:" + string(owner)).DID, nil
 }
 
-// ours reports whether one of the pair of a private handoff is of this gateway, or is the
-// kept key of a DID that is. It returns the errors of the record.
+// ours reports whether a DID of the pair of a private handoff belongs to this gateway, itself or as
+// the kept key of such a DID. It returns the errors of the record.
 func (l *Link) ours(ctx context.Context, v federation.View, did federation.DID) (bool, error) {
 	ours, err := l.deps.Rulings.Ours(ctx, did, l.cfg.Name)
 	if err != nil || ours {
@@ -230,9 +227,9 @@ func (l *Link) write(ctx context.Context, r *row, d federation.Delivery, step tr
 	return l.describe(ctx, r, step, rendered, d.View)
 }
 
-// tell adds the line about a step that the server cannot file, because it lacks an earlier step of
-// the handoff: a user took that by a command, and a server takes it from no other signer. Of a
-// command on this link the gateway's own user tells the others, its author has an answer.
+// tell adds the line about a step that the server cannot file because it lacks an earlier step of
+// the handoff. A user took that step by a command, and a server accepts it from no other signer.
+// For a command on this link, the gateway's own user tells the others; its author gets an answer.
 func (l *Link) tell(ctx context.Context, r *row, d federation.Delivery, step translate.Step, here bool) error {
 	if !here {
 		return l.write(ctx, r, d, step, false)
@@ -255,7 +252,6 @@ func (l *Link) tell(ctx context.Context, r *row, d federation.Delivery, step tra
 	return nil
 }
 
-// describe adds the line for people to a row.
 func (l *Link) describe(ctx context.Context, r *row, step translate.Step, rendered federation.Event, v federation.View) error {
 	switch {
 	case federation.Private(r.venue):
@@ -286,17 +282,17 @@ func (l *Link) shown(written federation.Event) (actor, shown federation.DID) {
 	return written.Actor(), written.From
 }
 
-// withDID adds to a line the DID by which users there must address its speaker: no client of
-// a freeq server shows it.
+// withDID adds to a line the DID by which users there must address its speaker: no client of a
+// freeq server shows it.
 func withDID(line string, did federation.DID) string {
 	tail := " <" + string(did) + ">"
 	return irc.Cut(line, max(3, irc.MaxTextBytes-len(tail))) + tail
 }
 
-// render returns a step in the act dialect, for the place of the handoff. If the home
-// accepted a signer for a party with another DID, the step is written as from that party, because a
-// server knows one DID per user. A step by another home itself is written as a step of this gateway. An offer signed by
-// the gateway names the DID that signs the answers.
+// render returns a step in the act dialect, for the place of the handoff. If the home accepted a signer for a party
+// with another DID, the step is written as from that party, because a server knows one DID per user. A step of
+// another home itself is written as a step of this gateway. An offer signed by the gateway names the DID that signs
+// the answers.
 func (l *Link) render(ctx context.Context, d federation.Delivery) (federation.Event, []federation.Loss, error) {
 	another := d.View.Home != l.deps.Home && l.introduces(d.View)
 	if ev := d.Entry.Event; another && ev.From == d.View.Home.DID() && serverVerb(ev.Verb) {
@@ -321,8 +317,7 @@ func (l *Link) render(ctx context.Context, d federation.Delivery) (federation.Ev
 	return irc.Render(ctx, l.deps.Ports, d)
 }
 
-// say returns a step as a message, without the nick that says it unless that is the
-// gateway as a server.
+// say returns a step as a message. Only a message of the gateway as a server has a nick.
 func (l *Link) say(ctx context.Context, ev federation.Event, v federation.View) (said, error) {
 	ours, msgid := ev.From == l.deps.Home.DID(), ""
 	if ours {
@@ -340,7 +335,6 @@ func (l *Link) say(ctx context.Context, ev federation.Event, v federation.View) 
 	return message, err
 }
 
-// receipt returns the receipt of a step as a message from the gateway's server.
 func (l *Link) receipt(ctx context.Context, d federation.Delivery) (said, error) {
 	receipt, err := l.deps.Rulings.Receipt(ctx, d.Entry, d.View)
 	if err != nil {
@@ -349,8 +343,8 @@ func (l *Link) receipt(ctx context.Context, d federation.Delivery) (said, error)
 	return l.say(ctx, receipt, d.View)
 }
 
-// target returns the target of a step: its channel, or the DID of their party: a
-// server finds a user only by its DID.
+// target returns the target of a step: its channel, or the DID of the other party: a server finds a
+// user only by its DID.
 func (l *Link) target(ctx context.Context, ev federation.Event, v federation.View) (string, error) {
 	a, b, private := federation.Parties(v.Venue)
 	if !private {
@@ -369,8 +363,8 @@ func (l *Link) target(ctx context.Context, ev federation.Event, v federation.Vie
 	return string(a), err
 }
 
-// deliver queues a row. It is answered once the log of the peer shows its steps or, where it
-// has none, its line.
+// deliver queues a row. It is answered once the log of the peer shows its steps or, if it has none,
+// its line.
 func (s *session) deliver(r *row) {
 	switch {
 	case r.notice != nil:
@@ -399,9 +393,9 @@ func (s *session) deliver(r *row) {
 	}
 }
 
-// aim sets where a private line goes as it is written, for a reader that comes and goes while the
-// line waits: to a nick, by which the client of its reader knows it, or to the DID of an absent
-// reader.
+// aim sets the target of a private line as it is written, because its reader may come and go while
+// the line waits. The target is the nick by which the client of its reader knows it, or the DID of
+// an absent reader.
 func (s *session) aim(message any) {
 	line, ok := message.(*said)
 	if !ok || line.Reader == "" {
@@ -413,8 +407,8 @@ func (s *session) aim(message any) {
 	}
 }
 
-// queueLine queues the line of a row, if it has one, from a user. A server files no private line
-// of the gateway itself, which has no DID there.
+// queueLine queues the line of a row, if it has one, from a user. A server files no private line of
+// the gateway itself, which has no DID there.
 func (s *session) queueLine(r *row, from string) {
 	id, private := lineID(r.step), r.told != nil
 	message := &said{
@@ -437,9 +431,9 @@ func (s *session) queueLine(r *row, from string) {
 	s.queueProved(lines, line, r.about)
 }
 
-// lineID returns the message ID of the line beside a step, the same one each time: a server
-// drops a line whose ID it has. It has the clock of the step, and the inverse of the rest, so
-// that lineID of that ID is the ID of the step.
+// lineID returns the message ID of the line beside a step, the same one each time: a server drops a
+// line whose ID it has. It keeps the clock of the step and inverts the rest, so lineID of that ID
+// is the ID of the step.
 func lineID(step federation.EventID) string {
 	for i := clockBytes; i < len(step); i++ {
 		step[i] = ^step[i]
@@ -447,7 +441,7 @@ func lineID(step federation.EventID) string {
 	return step.String()
 }
 
-// clockBytes is how much of an ID is a clock.
+// clockBytes is the length of the clock in an ID.
 const clockBytes = 6
 
 // refsIn reads the tags of a message, which may answer the line beside a step.
@@ -459,14 +453,14 @@ func refsIn(tags map[string]string) irc.Refs {
 	return refs
 }
 
-// repeat answers a step that its sender routed again: it has not had the receipt.
+// repeat answers a step whose sender routed it again for lack of the receipt.
 func (s *session) repeat(ctx context.Context, in *inbound, answer federation.Judgement) {
 	entry, v := answer.Entry, answer.View
 	if !in.routed || answer.Awaits || !s.link.introduces(v) || entry.Event.ID != in.ev.ID || !s.link.deps.Rulings.Moves(v, entry.Event.Verb) {
 		return
 	}
 	if in.ev.Arrival.Received.Sub(entry.Filed) < repeatAfter {
-		return // it is on its way
+		return // still in transit
 	}
 	place, err := s.link.place(ctx, v)
 	var receipt said

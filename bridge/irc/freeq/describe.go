@@ -24,7 +24,6 @@ var (
 	_ bridge.Homed     = (*Link)(nil)
 )
 
-// agree returns what the peer and this end know of each other, by words for operators.
 func (s *session) agree() map[string]string {
 	capabilities := slices.Sorted(slices.Values(s.greeting.Capabilities))
 	return map[string]string{
@@ -52,8 +51,8 @@ func (l *Link) Describe() bridge.Description {
 // spec: freeq-s2s "What works against freeq's iroh 0.97"
 const installDumbpipe = "cargo install dumbpipe --version 0.40.1 --locked"
 
-// obstacles returns what blocks receipts or the link itself: an address that the gateway's client
-// does not read, and a program that is not installed.
+// obstacles returns the obstacles to receipts or the link itself: an address that the gateway's
+// client does not read, and a missing program.
 func (l *Link) obstacles() (found []string) {
 	if strings.HasPrefix(l.cfg.PeerAPI, "http://") && !l.deps.HTTP.FetchPrivate {
 		found = append(found, "receipts and steps wait: the keys at peer_api "+l.cfg.PeerAPI+
@@ -119,7 +118,6 @@ tell the server's operator the new id.
 	return b.String()
 }
 
-// irohPort returns the port dialled by the link.
 func (l *Link) irohPort() string {
 	for _, at := range l.cfg.ticket().direct {
 		return fmt.Sprint(at.Port())
@@ -127,7 +125,6 @@ func (l *Link) irohPort() string {
 	return "4433"
 }
 
-// webAddress returns the listen address of the web API.
 func (l *Link) webAddress() string {
 	u, err := url.Parse(l.cfg.PeerAPI)
 	switch {
@@ -139,7 +136,6 @@ func (l *Link) webAddress() string {
 	return "0.0.0.0:" + u.Port()
 }
 
-// local reports whether the public URL of this gateway is an address of this machine.
 func (l *Link) local() bool {
 	u, err := url.Parse(l.deps.PublicURL)
 	if err != nil {
@@ -149,7 +145,7 @@ func (l *Link) local() bool {
 	return u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// inquire asks whether a home has refused a step, and gives the step up if it has.
+// inquire asks whether a home has refused a step, and if so gives the step up.
 func (s *session) inquire(ctx context.Context, p *pendingRuling, now time.Time) {
 	code, detail := s.link.outcome(ctx, p, now)
 	if code != "" {
@@ -160,7 +156,7 @@ func (s *session) inquire(ctx context.Context, p *pendingRuling, now time.Time) 
 	s.Post(ctx, func() { p.asking = false })
 }
 
-// action is what the web API of a server returns for one handoff.
+// action is the web API's answer for one handoff.
 //
 // spec: freeq-rest "Actions"
 type action struct {
@@ -177,8 +173,8 @@ type actionEvent struct {
 	Timestamp int64   `json:"timestamp"` // unix seconds of receipt
 }
 
-// outcome returns why a step counts as refused, "" while its home may still confirm it. A
-// home does not report refusals: it merely has no such event.
+// outcome returns why a step counts as refused, "" while its home may still confirm it. A home does
+// not report refusals: it merely lacks the event.
 func (l *Link) outcome(ctx context.Context, p *pendingRuling, now time.Time) (code federation.RefusalCode, detail string) {
 	ev := p.held.Event
 	if now.Sub(p.held.Since) > maxWait {
@@ -204,8 +200,8 @@ func (l *Link) outcome(ctx context.Context, p *pendingRuling, now time.Time) (co
 	return "", "" // confirmed, and the receipt comes with the next route; or not judged yet
 }
 
-// overdue decides only by the clock, if a server does not show its events: an answer
-// after the deadline counts as refused.
+// overdue decides only by the clock, if a server does not show its events: an answer after the
+// deadline counts as refused.
 func (l *Link) overdue(p *pendingRuling, now time.Time) (code federation.RefusalCode, detail string) {
 	due, verb := p.view.Deadline, p.held.Event.Verb
 	if !due.IsZero() && (verb == federation.Accept || verb == federation.Claim) && now.After(due.Add(lastRoute)) {

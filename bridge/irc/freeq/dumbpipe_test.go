@@ -24,11 +24,11 @@ import (
 	"baton/federation/store/storetest"
 )
 
-// far bounds waits for the real program, which waits five seconds itself for a relay
-// that a closed network does not have.
+// far bounds waits for the real program, which itself waits five seconds for a relay, missing in a
+// closed network.
 const far = time.Minute
 
-// end is one of two gateways that are linked through the real program.
+// end is one of two gateways linked through the real program.
 type end struct {
 	link    *freeq.Link
 	gateway *gateway
@@ -209,7 +209,7 @@ func carry(t *testing.T, from, to *end, n int) {
 	}
 }
 
-// deliver delivers steps at once, and returns what the link could not deliver before it was cut.
+// deliver delivers steps at once, and returns those not delivered before the link was cut.
 func (e *end) deliver(t *testing.T, all []federation.Delivery) []federation.Delivery {
 	t.Helper()
 	type outcome struct {

@@ -18,14 +18,12 @@ import (
 	"baton/federation/signing"
 )
 
-// EndpointID returns the id by which freeq servers know an endpoint: its key in
-// lower-case hexadecimal.
+// EndpointID returns the id of an endpoint among freeq servers: its key in lower-case hexadecimal.
 //
 // spec: freeq-s2s "Endpoint id and key file"
 func EndpointID(key ed25519.PublicKey) string { return hex.EncodeToString(key) }
 
-// parseEndpointID returns the key of an endpoint in the one spelling that peers
-// compare.
+// parseEndpointID returns the key of an endpoint, in the canonical spelling that peers compare.
 func parseEndpointID(id string) (ed25519.PublicKey, error) {
 	raw, err := hex.DecodeString(id)
 	if err != nil || hex.EncodeToString(raw) != id {
@@ -38,7 +36,7 @@ func parseEndpointID(id string) (ed25519.PublicKey, error) {
 	return key, nil
 }
 
-// envelope is what every message but a greeting travels in.
+// envelope carries every message but a greeting.
 //
 // spec: freeq-s2s "Signed envelope"
 type envelope struct {
@@ -48,7 +46,6 @@ type envelope struct {
 	Signer    string `json:"signer"`
 }
 
-// seal puts one message into an envelope.
 func seal(ctx context.Context, key federation.SigningKey, m any) ([]byte, error) {
 	inner, err := encode(m)
 	if err != nil {
@@ -64,9 +61,8 @@ func seal(ctx context.Context, key federation.SigningKey, m any) ([]byte, error)
 	})
 }
 
-// open reads one line of the peer: a greeting as it stands, anything else from an
-// envelope by the key that the transport has proved. It returns nil for a message
-// that nothing here is for.
+// open reads one line of the peer: a greeting as it is, anything else from an envelope signed by
+// the key that the transport has proved. It returns nil for an irrelevant message.
 func open(line []byte, peer ed25519.PublicKey) (any, reason) {
 	var e envelope
 	if err := federation.DecodeJSON(line, &e); err != nil {
@@ -105,14 +101,14 @@ const (
 	endpointBytes = 32 // of the id
 )
 
-// Bounds of a ticket that another program wrote.
+// Bounds of another program's ticket.
 const (
 	maxTicketAddresses = 64
 	maxRelayBytes      = 2048
 )
 
-// ticket is what the program of the transport finds an endpoint by: its id, and where
-// it may be. Without a place the program looks for it by the id.
+// ticket is the transport program's address of an endpoint: its id and its possible places. Without
+// a place the program searches by the id.
 type ticket struct {
 	endpoint ed25519.PublicKey
 	relays   []string // URLs
@@ -140,11 +136,9 @@ func (t ticket) String() string {
 
 func ticketEncoding() *base32.Encoding { return base32.StdEncoding.WithPadding(base32.NoPadding) }
 
-// errTicket is returned by [parseTicket].
 var errTicket = errors.New("freeq: no ticket of an endpoint")
 
-// parseTicket reads the text of a ticket in the one spelling that it has. Its error
-// wraps errTicket.
+// parseTicket parses the canonical text of a ticket. Its error wraps errTicket.
 func parseTicket(s string) (ticket, error) {
 	digits, isTicket := strings.CutPrefix(s, ticketKind)
 	text, err := ticketEncoding().DecodeString(strings.ToUpper(digits))
@@ -172,7 +166,6 @@ func parseTicket(s string) (ticket, error) {
 	return t, nil
 }
 
-// readAddress reads one place of an endpoint.
 func readAddress(t *ticket, r *bytes.Reader) error {
 	kind, err := r.ReadByte()
 	switch {

@@ -16,21 +16,19 @@ import (
 	"baton/federation/fault"
 )
 
-// closeGrace is how long a child may take to end after its stdin was closed. By then
-// it has told the peer that the stream is over, which a child that is killed cannot:
-// the peer would keep the link for half a minute, and refuse the next one.
+// closeGrace is how long a child may take to end after its stdin was closed. By then it has told
+// the peer that the stream is over. A killed child cannot: the peer would keep the link for half a
+// minute, and refuse the next one.
 const closeGrace = time.Second
 
-// maxLogLineBytes bounds a line of a child's stderr.
 const maxLogLineBytes = 4096
 
-// connectedMark precedes the id of the endpoint that has dialled, on the stderr of a child that
-// listens.
+// connectedMark precedes the id of the dialling endpoint, on the stderr of a listening child.
 const connectedMark = "got connection from "
 
-// child makes streams of child processes, whose stdin and stdout they are. The
-// program proves the endpoint at the other end by its TLS; of one that listens this
-// transport checks which endpoint that was.
+// child makes streams from the stdin and stdout of child processes. The program proves the endpoint
+// at the other end by its TLS; for a listening child, this transport checks which endpoint that
+// was.
 //
 // spec: freeq-s2s "Transport recipe"
 type child struct {
@@ -38,7 +36,7 @@ type child struct {
 	seed    string
 	peer    string // endpoint id that must be the one to dial; "" if we dial
 	log     *slog.Logger
-	last    *pipe // of one that listens: it holds the address until it is gone
+	last    *pipe // listening child: it holds the address until it is gone
 }
 
 func newDiallingChild(cfg Config, d Deps) *child {
@@ -53,7 +51,6 @@ func newChild(command []string, peer string, cfg Config, d Deps) *child {
 	return &child{command: command, peer: peer, seed: d.Seed, log: linkLog(cfg, d)}
 }
 
-// fill puts a value where a command has the mark for it.
 func fill(command []string, mark, value string) []string {
 	filled := make([]string, len(command))
 	for i, word := range command {
@@ -65,8 +62,8 @@ func fill(command []string, mark, value string) []string {
 // Close implements transport: nothing is held between two children.
 func (c *child) Close() error { return nil }
 
-// connect starts a child. For one that listens it waits until the one before is gone, and
-// then until the peer has dialled.
+// connect starts a child. For a listening one it waits until the previous child is gone, and then
+// until the peer has dialled.
 func (c *child) connect(ctx context.Context) (io.ReadWriteCloser, error) {
 	if c.last != nil {
 		select {
@@ -98,8 +95,8 @@ func (c *child) connect(ctx context.Context) (io.ReadWriteCloser, error) {
 	return c.admit(ctx, p)
 }
 
-// admit waits until an endpoint has dialled a child, and closes a connection of any
-// endpoint but the peer, before a byte is read or written.
+// admit waits until an endpoint has dialled a child. It closes a connection of any other endpoint
+// than the peer before a byte is read or written.
 func (c *child) admit(ctx context.Context, p *pipe) (io.ReadWriteCloser, error) {
 	var err error
 	select {
@@ -116,8 +113,7 @@ func (c *child) admit(ctx context.Context, p *pipe) (io.ReadWriteCloser, error) 
 	return nil, errors.Join(err, p.Close())
 }
 
-// drain logs what a child says on stderr until that ends. A child whose stderr is
-// full stands still.
+// drain logs a child's stderr until its end. A child blocks when its stderr is full.
 func (c *child) drain(ctx context.Context, p *pipe, told io.Reader) {
 	defer close(p.drained)
 	r := bufio.NewReaderSize(told, maxLogLineBytes)
@@ -138,13 +134,12 @@ func (c *child) drain(ctx context.Context, p *pipe, told io.Reader) {
 		if _, id, ok := strings.Cut(line, connectedMark); ok {
 			select {
 			case p.dialled <- strings.Fields(id + " ")[0]:
-			default: // one connection is all that a child takes
+			default: // a child takes only one connection
 			}
 		}
 	}
 }
 
-// pipe is one child as a stream.
 type pipe struct {
 	command *exec.Cmd
 	in      io.WriteCloser
@@ -155,7 +150,7 @@ type pipe struct {
 
 	ending sync.Once
 	mu     sync.Mutex
-	word   string // the last on stderr
+	word   string // last line on stderr
 }
 
 func (p *pipe) say(line string) {
@@ -164,7 +159,7 @@ func (p *pipe) say(line string) {
 	p.word = line
 }
 
-// lastWord returns what a child said last, which is why it ended.
+// lastWord returns a child's last line on stderr, the reason for its end.
 func (p *pipe) lastWord() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -190,8 +185,8 @@ func (p *pipe) Read(b []byte) (int, error) {
 // Write implements io.Writer.
 func (p *pipe) Write(b []byte) (int, error) { return p.in.Write(b) }
 
-// Close ends the child by closing its stdin, and by force if that does not help.
-// It returns when the child is gone.
+// Close ends the child by closing its stdin, and by force if that does not help. It returns when
+// the child is gone.
 func (p *pipe) Close() error {
 	p.ending.Do(func() {
 		_ = p.in.Close()
@@ -199,7 +194,7 @@ func (p *pipe) Close() error {
 		defer kill.Stop()
 		_, _ = io.Copy(io.Discard, p.out)
 		<-p.drained
-		_ = p.command.Wait() // it says nothing that its stderr has not said
+		_ = p.command.Wait() // it adds nothing to the stderr
 		close(p.gone)
 	})
 	return nil

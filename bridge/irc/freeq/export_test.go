@@ -44,13 +44,13 @@ func KeepMembers(channel string, nicks, dids []string) (kept any, known int) {
 	return m, len(m.nicks)
 }
 
-// Page is what answers a question of a peer.
+// Page is the answer to a question of a peer.
 type Page struct {
 	Seconds []int64 // of each row, unix
 	More    bool
 }
 
-// Answer returns what a link answers to a peer that asks what it missed.
+// Answer returns the answer of a link to a peer's catch-up request.
 func Answer(ctx context.Context, l *Link, since int64, limit int) Page {
 	m := l.history(ctx, answer{since: time.Unix(since, 0), limit: limit})
 	p := Page{More: m.More}

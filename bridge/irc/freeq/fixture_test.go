@@ -83,7 +83,7 @@ func person(name string) (federation.DID, ed25519.PrivateKey) {
 	return federation.DID("did:key:z" + hex.EncodeToString(public(seeded(name))[:16])), seeded(name)
 }
 
-// gateway is a bridge.Gateway that keeps what it is given.
+// gateway is a bridge.Gateway that records its input.
 type gateway struct {
 	mu     sync.Mutex
 	events []federation.Event
@@ -172,7 +172,7 @@ func opened(t *testing.T, document string, key ed25519.PrivateKey) (federation.E
 	return signing.Seal(t.Context(), signer(read.From, key), ev)
 }
 
-// next returns the next step that was submitted.
+// next returns the next submitted step.
 func (g *gateway) next(t *testing.T) federation.Event {
 	t.Helper()
 	select {
@@ -184,7 +184,7 @@ func (g *gateway) next(t *testing.T) federation.Event {
 	}
 }
 
-// house is a link to a server with all that it needs.
+// house is a link to a server with its dependencies.
 type house struct {
 	link    *freeq.Link
 	server  *bridgetest.Freeq
@@ -333,7 +333,7 @@ func (h *house) gone(t *testing.T, did federation.DID) {
 	}
 }
 
-// listen lets the server accept links, and returns where.
+// listen lets the server accept links, and returns its address.
 func (h *house) listen(t *testing.T) string {
 	t.Helper()
 	address, err := h.server.Listen(t.Context())
@@ -476,7 +476,7 @@ func (h *house) bad(reason string) int {
 	return int(testutil.ToFloat64(h.metrics.BadInput.WithLabelValues("freeq", linkName, reason)))
 }
 
-// expectNothingOdd fails if the gateway did what no gateway may.
+// expectNothingOdd fails if the gateway broke a rule of the protocol.
 func (h *house) expectNothingOdd(t *testing.T) {
 	t.Helper()
 	for _, odd := range h.server.Unexpected() {

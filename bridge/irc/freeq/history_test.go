@@ -11,7 +11,7 @@ import (
 	"baton/federation"
 )
 
-// given makes a record that says what a link was given.
+// given makes a record of a link's deliveries.
 func given(rows *[]federation.Given) func(*freeq.Config, *freeq.Deps) {
 	return func(_ *freeq.Config, d *freeq.Deps) {
 		d.Given = func(_ context.Context, link string, since time.Time, limit int) ([]federation.Given, error) {
@@ -88,7 +88,7 @@ func TestAPageOfTheRecord(t *testing.T) {
 	}
 }
 
-// What waits for the record is answered first, and what came after it then.
+// Questions that wait for the record are answered before later ones.
 func TestAnswersComeInTheOrderOfTheQuestions(t *testing.T) {
 	release := make(chan struct{})
 	h := newHouse(t, func(_ *freeq.Config, d *freeq.Deps) {

@@ -17,12 +17,11 @@ import (
 	"baton/translate/acttag"
 )
 
-// maxSteps bounds the steps of a link that are judged or wait for it, at some 10 KiB
-// each. What comes above it is fetched again.
+// maxSteps bounds the steps of a link being judged or waiting, at some 10 KiB each. Steps beyond it
+// are fetched again.
 const maxSteps = 4096
 
-// inbound is one step of the server on its way to the gateway, or a command of one of its
-// users.
+// inbound is one step from the server to the gateway, or a command of one of its users.
 type inbound struct {
 	command *irc.Command // nil for a step
 	words   *irc.Words   // private text; nil for a step
@@ -31,15 +30,15 @@ type inbound struct {
 	ev     federation.Event
 	to     federation.DID // of a private step: the user of ours it was sent to
 	routed bool           // it came as act_route
-	minted bool           // of a handoff that this gateway opened, they say
+	minted bool           // of a handoff that this gateway opened, according to the peer
 	replay bool           // it came from the log of their server
-	at     time.Time      // when that received it; zero of a live one
+	at     time.Time      // when the server received it; zero for a live one
 
 	wait time.Duration // of a receipt that came before its step
-	due  time.Time     // when that is judged again
+	due  time.Time     // when it is judged again
 }
 
-// replaying reports whether steps of a log are judged, or wait for it.
+// replaying reports whether steps of a log are being judged or wait.
 func (s *session) replaying() bool {
 	for in := range s.Steps.All() {
 		if in.replay {
@@ -49,7 +48,7 @@ func (s *session) replaying() bool {
 	return false
 }
 
-// judge submits a step or runs a command, and returns what the owner does with the result.
+// judge submits a step or runs a command, and returns the owner's handling of the result.
 func (s *session) judge(ctx context.Context, in *inbound) (note func()) {
 	if in.command != nil {
 		text := s.Execute(s.link.chatops, *in.command)
@@ -65,7 +64,6 @@ func (s *session) judge(ctx context.Context, in *inbound) (note func()) {
 	return func() { s.note(ctx, in, answer, err); s.turn(ctx) }
 }
 
-// note takes in the answer to a step.
 func (s *session) note(ctx context.Context, in *inbound, answer federation.Judgement, err error) {
 	refused, _ := errors.AsType[*federation.RefusalError](err)
 	if err == nil {
@@ -96,8 +94,7 @@ func (s *session) overtook(in *inbound, refused *federation.RefusalError) bool {
 	return refused != nil && refused.Code == federation.UnknownHandoff && !in.replay && time.Since(in.ev.Handoff.Time()).Abs() < clockMargin
 }
 
-// submitOnce asks the gateway once. What needs the record is read here, because the
-// owner must not wait for it.
+// submitOnce submits a step once. It reads the record here, because the owner must not wait for it.
 func (s *session) submitOnce(ctx context.Context, in *inbound) (federation.Judgement, error) {
 	d := s.link.deps
 	view, err := d.Gateway.View(ctx, in.ev.Handoff)
@@ -122,27 +119,27 @@ func (s *session) submitOnce(ctx context.Context, in *inbound) (federation.Judge
 	return d.Gateway.Submit(ctx, ev)
 }
 
-// rendered reports whether a step is one that this gateway has written: its evidence is
-// here. It is on record as what it was made of, which is another document, so that the
-// gateway would take it for another step under the same id.
+// rendered reports whether this gateway wrote a step: its evidence is here. The record has the
+// original, which is another document, so the gateway would take the rendered one for another step
+// under the same id.
 func (l *Link) rendered(ev federation.Event) bool {
 	return federation.IsBelow(ev.Fields["act-src"], l.deps.PublicURL, signing.EvidencePath)
 }
 
-// echo answers a step of our own users with what is on file of it.
+// echo answers a step of our own users from the record.
 func (s *session) echo(ctx context.Context, ev federation.Event, v federation.View) (federation.Judgement, error) {
 	entry, err := s.link.deps.Record.Step(ctx, ev.Handoff, ev.ID)
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
-		return federation.Judgement{}, errEcho // it waits for its home, or is none of ours at all
+		return federation.Judgement{}, errEcho // it waits for its home, or is not ours at all
 	case err != nil:
 		return federation.Judgement{}, fmt.Errorf("look up step %s: %w", ev.ID, err)
 	}
 	return federation.Judgement{Verdict: federation.Valid, Entry: entry, View: v, Duplicate: true}, nil
 }
 
-// privateVenue returns the venue of a step that was not sent to a channel: the pair
-// that its handoff is between, which the signature covers.
+// privateVenue returns the venue of a step not sent to a channel: the pair of its handoff, which
+// the signature covers.
 func (s *session) privateVenue(ctx context.Context, in *inbound, v federation.View) (string, error) {
 	venue, err := s.link.place(ctx, v)
 	if err != nil {
@@ -173,15 +170,14 @@ func (s *session) privateVenue(ctx context.Context, in *inbound, v federation.Vi
 	return federation.PrivateVenue(in.ev.From, other), nil
 }
 
-// arriving is a message with tags.
 type arriving struct {
 	target string
 	nick   string
 	tags   map[string]string
 	routed bool
 	replay bool      // from the log of their server
-	at     time.Time // when that received it; zero of a live one
-	minted bool      // of a handoff that this gateway opened, says that log
+	at     time.Time // when the server received it; zero for a live one
+	minted bool      // of a handoff that this gateway opened, according to that log
 }
 
 // onStep reads a step, if the message is one, and queues it for the judge.
@@ -204,8 +200,8 @@ func (s *session) onStep(ctx context.Context, a arriving) {
 	s.Steps.Add(in)
 }
 
-// nameOf returns what the signer of a step is called there: "" for a server, and for
-// a nick that belongs to another DID.
+// nameOf returns the nick of a step's signer: "" for a server, or if the nick belongs to another
+// DID.
 func (s *session) nameOf(from federation.DID, nick string) string {
 	if from.Method() == "web" {
 		return ""
@@ -216,8 +212,8 @@ func (s *session) nameOf(from federation.DID, nick string) string {
 	return nick
 }
 
-// decode reads a step and checks what the peer can vouch for: no identity of a user, but
-// that a did:web is a server's.
+// decode reads a step and checks it as far as the peer can vouch for it: not for the identity of a
+// user, but for a did:web being a server's.
 func (s *session) decode(a arriving) (*inbound, error) {
 	to, _, pair := federation.Parties(a.target) // as a log spells it
 	if !pair {
@@ -249,14 +245,14 @@ func (s *session) decode(a arriving) (*inbound, error) {
 	return in, nil
 }
 
-// serverVerb tells which steps are a home's own.
+// serverVerb reports whether steps with a verb are a home's own.
 func serverVerb(v federation.Verb) bool {
 	return v == federation.Confirm || v == federation.Expire || v == "auto-accept"
 }
 
-// allow counts one step of a user, against its own rate and that of the link. A step that
-// meets a limit is fetched again later: reading never stops. A replayed step waited for the
-// rate of the link before.
+// allow counts one step of a user, against its own rate and that of the link. A step that meets a
+// limit is fetched again later: reading never stops. A replayed step already waited for the rate of
+// the link.
 func (s *session) allow(ctx context.Context, in *inbound) bool {
 	now := time.Now()
 	ok := in.replay || !s.Steps.Full() && s.rate(now)
@@ -274,7 +270,6 @@ func (s *session) allow(ctx context.Context, in *inbound) bool {
 	return false
 }
 
-// rate counts one step of the link.
 func (s *session) rate(now time.Time) bool {
 	perSecond := s.link.deps.Limits.Current().LinkEventsPerSecond
 	if perSecond <= 0 {
@@ -291,12 +286,11 @@ func (s *session) rate(now time.Time) bool {
 // server comes over another link.
 const maxEarlyReceipts = 256
 
-// maxReceiptWait bounds the wait before a receipt is judged again: the wait doubles from a
-// second.
+// maxReceiptWait bounds the wait before a receipt is judged again, which doubles from a second.
 const maxReceiptWait = time.Minute
 
-// holdReceipt keeps a receipt whose step has not come yet, in place of the oldest where
-// there are too many.
+// holdReceipt keeps a receipt whose step has not come yet. If there are too many, it replaces the
+// oldest.
 func (s *session) holdReceipt(in *inbound) {
 	if len(s.earlyReceipts) >= maxEarlyReceipts {
 		s.earlyReceipts = slices.Delete(s.earlyReceipts, 0, 1)
@@ -306,7 +300,7 @@ func (s *session) holdReceipt(in *inbound) {
 	s.earlyReceipts = append(s.earlyReceipts, in)
 }
 
-// judgeDueReceipts judges the receipts again whose step may have come over another link.
+// judgeDueReceipts retries receipts whose step may have come over another link.
 func (s *session) judgeDueReceipts(now time.Time) {
 	s.earlyReceipts = slices.DeleteFunc(s.earlyReceipts, func(in *inbound) bool {
 		due := now.After(in.due)
@@ -317,7 +311,7 @@ func (s *session) judgeDueReceipts(now time.Time) {
 	})
 }
 
-// judgeReceipts judges the receipts of a step that has come.
+// judgeReceipts retries the receipts of a step that has come.
 func (s *session) judgeReceipts(step federation.EventID) {
 	s.earlyReceipts = slices.DeleteFunc(s.earlyReceipts, func(in *inbound) bool {
 		fits := in.ev.Subject == step

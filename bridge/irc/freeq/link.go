@@ -1,55 +1,49 @@
-// Package freeq links this gateway to a freeq server as one more server of its
-// mesh, in the protocol that freeq calls freeq/s2s/1: JSON lines over any stream of
-// bytes, each in an envelope that the sender's endpoint key signs.
+// Package freeq links this gateway to a freeq server as another server of its mesh. The protocol
+// freeq/s2s/1 has JSON lines over any stream of bytes, each in an envelope signed by the sender's
+// endpoint key.
 //
 // The gateway is a leaf. It keeps no channels, topics, bans or accounts, stores no channel text,
-// forwards no message of another server, and ignores every message that handoffs have no
-// use for. Each federated DID that speaks gets a user of its own there, on first use,
-// whose DID the server's users can copy from WHOIS and from the lines beside its steps:
-// they must address it by that.
+// forwards no message of another server, and ignores every message irrelevant to handoffs. Each
+// federated DID that speaks gets its own user there on first use. The server's users must address
+// it by its DID, which they can copy from WHOIS and from the lines beside its steps.
 //
-// Steps travel both ways as TAGMSG with the tags that were signed. The network knows
-// only the act dialect, so that any other step is rendered. Beside each in a channel
-// stands one PRIVMSG for people. A server link has no acknowledgement: a step counts
-// as delivered when a question that was asked after it is answered, which the peer
-// does in order.
+// Steps travel both ways as TAGMSG with the signed tags. The network knows only the act dialect, so
+// any other step is rendered. In a channel each has one PRIVMSG for people beside it. A server link
+// has no acknowledgement: a step counts as delivered once the peer answers a later question,
+// because it answers in order.
 //
-// A text from a user logged in to the gateway's own user is a command. The
-// gateway signs its step where the operator's binding of the user vouches for it. No server
-// takes such a step from the gateway, so that the link tells the rest of that handoff in lines. A private
-// text to another user of this gateway is a message for that participant. All other
-// chat is ignored.
+// A text from a logged-in user to the gateway's own user is a command. The gateway signs its step if the
+// operator's binding of the user vouches for it. No server accepts such a step from the gateway, so the
+// link shows the rest of that handoff in lines. A private text to another user of this gateway is a
+// message for that participant. All other chat is ignored.
 //
 // # Two homes
 //
-// A server is the home of the offers of its users, and this gateway of the offers that it
-// introduces there. Among these are handoffs of other gateways: no server believes them
-// here, so this gateway first files their ruling and then signs its own.
-// As the home the link follows each step that moved a handoff with the receipt of the
-// gateway. For remote handoffs it takes the steps that wait for the home's receipt from
-// the record, sends each as TAGMSG and then again as act_route, at growing intervals,
-// until the receipt is there or the home is known to have refused: a home does not
-// report refusals.
+// A server is the home of its users' offers, and this gateway of the offers it introduces there.
+// These include handoffs of other gateways: no server believes those gateways here, so this gateway
+// first files their ruling and then signs its own. As the home, the link follows each step that
+// moved a handoff with the receipt of the gateway. For remote handoffs it takes the steps waiting
+// for the home's receipt from the record. It sends each as TAGMSG and then as act_route, at growing
+// intervals, until the receipt arrives or the home is known to have refused: a home does not report
+// refusals.
 //
-// The gateway's own user tells the signer of a step that came from there in a private line
-// when that is delayed, undeliverable, or refused later: servers relay no NOTICE and have
-// no word for any of these. The line waits until the signer is logged in. An immediate
-// refusal shows nowhere, as among servers.
+// If a step from there is delayed, undeliverable, or refused later, the gateway's own user tells
+// the signer in a private line: servers relay no NOTICE and have no message for any of these. The
+// line waits until the signer is logged in. An immediate refusal is not shown, as among servers.
 //
 // # Two connections
 //
-// A link may dial and be dialled. If both ends have begun a connection, the one of the
-// end with the smaller endpoint id stands, as servers have it among each other; a
-// connection that stands already gives way to it.
+// A link may dial and be dialled. If both ends have begun a connection, the one of the end with the
+// smaller endpoint id stands, as among servers; an established connection gives way to it.
 //
 // # Concurrency
 //
-// One goroutine, the one in [Link.Run], owns all state of a link. A reader opens envelopes
-// and a writer writes lines for it. Judges submit inbound steps to the gateway: the steps of
-// one handoff in their order, and different handoffs at the same time. The reader never
-// waits for a judge: a server stops sending to all its peers when one of them does not read.
-// Catch-up fetches the steps again that found no free judge. [Link.Deliver] and
-// [Link.Online] reach the owner through channels and may be called concurrently.
+// One goroutine, the one in [Link.Run], owns all state of a link. A reader opens envelopes and a
+// writer writes lines for it. Judges submit inbound steps to the gateway: the steps of one handoff
+// in order, and different handoffs concurrently. The reader never waits for a judge: a server stops
+// sending to all its peers when one of them does not read. Catch-up later fetches the steps that
+// found no free judge. [Link.Deliver] and [Link.Online] reach the owner through channels and may be
+// called concurrently.
 //
 // spec: freeq-s2s, as in freeq-server of 2026-08
 package freeq
@@ -87,16 +81,15 @@ type Link struct {
 	channels irc.Channels
 	relayed  []string                       // venues of this federation whose text is exchanged with other links
 	roster   *irc.Roster[*irc.PseudoClient] // owned by the goroutine in Run
-	heard    time.Time                      // up to when the whole log of the server was read; owned by the goroutine in Run
+	heard    time.Time                      // the server's log was read up to then; owned by the goroutine in Run
 	filed    filed                          // owned by the goroutine in Run
 	trips    roundTrips                     // owned by the goroutine in Run
 	peers    *peers
 
 	presenceEvery time.Duration
 
-	// live is the session that takes rows: nil unless the greetings and the state of
-	// both are over. It is all that Deliver and Online see of the state, and leads them
-	// to the session's channels.
+	// live is the session that takes rows, nil unless the greetings and the state of both are over. It
+	// is all that Deliver and Online see of the state, and leads them to the session's channels.
 	live atomic.Pointer[session]
 }
 
@@ -106,8 +99,8 @@ var (
 	_ bridge.Loser    = (*Link)(nil)
 )
 
-// Open checks the configuration and returns the link. It dials nothing and listens
-// nowhere. Its error joins one [*bridge.KeyError] for each mistake.
+// Open checks the configuration and returns the link. It neither dials nor listens. Its error joins
+// one [*bridge.KeyError] for each mistake.
 func Open(cfg Config, d Deps) (*Link, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -164,20 +157,19 @@ func (l *Link) Dialect() federation.Dialect { return federation.ActTags }
 // Endpoint returns the endpoint id of the server.
 func (l *Link) Endpoint() string { return l.cfg.EndpointID }
 
-// Carries implements [bridge.Link]: the steps of handoffs in this link's channels, of
-// private ones that are written here, and of those whose home is the server. The server has
-// some of them from another server: the delivery of these writes nothing.
+// Carries implements [bridge.Link]: the steps of handoffs in this link's channels, of private
+// handoffs written here, and of handoffs whose home is the server. The server has some of them from
+// another server: their delivery writes nothing.
 func (l *Link) Carries(ctx context.Context, _ federation.Event, after federation.View) (bool, error) {
 	return l.writes(ctx, after)
 }
 
-// writes tells whether the steps of a handoff are written on this link.
 func (l *Link) writes(ctx context.Context, v federation.View) (bool, error) {
 	if v.Home == l.Home() {
 		return true, nil
 	}
 	if v.Home != l.deps.Home && !v.Numbered && l.endpoint(v.Home) == "" {
-		return false, nil // its home takes no word of this gateway
+		return false, nil // its home accepts nothing from this gateway
 	}
 	written, err := l.channels.Writes(ctx, l.deps.Ports, l.cfg.Name, v)
 	if err != nil || written || !federation.Private(v.Venue) {
@@ -186,9 +178,9 @@ func (l *Link) writes(ctx context.Context, v federation.View) (bool, error) {
 	return slices.ContainsFunc(v.Others(""), func(did federation.DID) bool { return l.Online(ctx, federation.Binding{DID: did}) }), nil
 }
 
-// introduces tells whether the server knows a handoff from this gateway, and takes it for
-// the home: it is the home, or the link to another one that rules on each step, and whose
-// rulings are on disk here before anything of them is written.
+// introduces reports whether the server knows a handoff from this gateway, and takes it for the
+// home. It is the home, or the link to another home that rules on each step. Such rulings are on
+// disk here before anything of them is written.
 func (l *Link) introduces(v federation.View) bool {
 	switch {
 	case v.Home == l.deps.Home || v.Numbered:
@@ -203,8 +195,8 @@ func (l *Link) introduces(v federation.View) bool {
 	return endpoint != "" // not in the log: only this gateway can have sent it
 }
 
-// endpoint returns the endpoint id of another freeq server that this gateway has a link to, ""
-// for a home that is none.
+// endpoint returns the endpoint id of another freeq server linked to this gateway, "" for other
+// homes.
 func (l *Link) endpoint(home federation.HomeID) string {
 	if home == "" || home == l.Home() || home == l.deps.Home {
 		return ""
@@ -212,10 +204,9 @@ func (l *Link) endpoint(home federation.HomeID) string {
 	return l.deps.Rulings.Endpoint(home)
 }
 
-// Run implements [bridge.Link]. Steps that were read before the connection broke
-// are still submitted before it returns, for at most five seconds; [bridge.Loser] tells of
-// the loss before that. If the configuration lets the peer dial, it may do so between
-// two calls.
+// Run implements [bridge.Link]. Steps read before the connection broke are still submitted before
+// it returns, for at most five seconds; [bridge.Loser] reports the loss before that. If the
+// configuration lets the peer dial, it may do so between two calls.
 func (l *Link) Run(ctx context.Context, up func()) error {
 	conn, err := l.reach.meet(ctx)
 	if err == nil {
@@ -230,11 +221,11 @@ func (l *Link) Run(ctx context.Context, up func()) error {
 // Back implements [bridge.Returner]: the peer has dialled.
 func (l *Link) Back() <-chan struct{} { return l.reach.back }
 
-// Close gives up what the link holds between two sessions: a port, and attempts to
-// connect. Call it after the last Run, which has done so where it ended with its context.
+// Close releases the port and the connection attempts held between two sessions. Call it after the
+// last Run, which already did so if it ended with its context.
 func (l *Link) Close() error { return l.reach.Close() }
 
-// Online implements [bridge.Placer]: a user is there that is logged in as the DID.
+// Online implements [bridge.Placer]: a user is logged in as the DID.
 func (l *Link) Online(ctx context.Context, b federation.Binding) (online bool) {
 	if s := l.live.Load(); s != nil {
 		s.Post(ctx, func() { online = s.theirs.online(b.DID) })

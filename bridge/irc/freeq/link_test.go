@@ -16,8 +16,8 @@ func isStep(verb string) func(map[string]any) bool {
 	}
 }
 
-// isDone has alice, on the server, work on what scout, at this gateway, offers in a handoff
-// of a home.
+// isDone has alice, on the server, work on an offer of scout, at this gateway, in a handoff of a
+// home.
 func isDone(t *testing.T, of federation.HomeID) {
 	t.Helper()
 	for name, venue := range map[string]func() string{
@@ -76,8 +76,8 @@ func isDone(t *testing.T, of federation.HomeID) {
 
 func TestAHandoffOfThisHomeIsDoneByAUserOfTheServer(t *testing.T) { isDone(t, home) }
 
-// What other gateways are the homes of is done by users of the server just the same: to
-// that, this gateway is the home.
+// Users of the server also complete handoffs whose homes are other gateways: to that, this gateway
+// is the home.
 func TestAHandoffOfAThirdHomeIsDoneByAUserOfTheServer(t *testing.T) { isDone(t, "third.test") }
 
 func TestTheEndOfAHandoffOfAThirdHomeIsThisGatewaysWordThere(t *testing.T) {

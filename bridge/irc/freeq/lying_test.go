@@ -23,7 +23,7 @@ import (
 	"baton/federation/signing"
 )
 
-// liar is a server that says whatever a test wants, and greets as any other does.
+// liar is a server that sends arbitrary messages after a regular greeting.
 type liar struct {
 	house *house
 	conn  net.Conn
@@ -78,7 +78,7 @@ func (l *liar) listen() {
 	}
 }
 
-// judge verifies as a home does, and files what verifies.
+// judge verifies as a home does, and files valid steps.
 func (l *liar) judge(t *testing.T) func(federation.Event) (federation.Judgement, error) {
 	t.Helper()
 	known := keys{}
@@ -106,7 +106,7 @@ func (l *liar) line(m map[string]any) {
 	_, _ = l.conn.Write(append(text, '\n'))
 }
 
-// say sends a message in an envelope, as the server that it is.
+// say sends a message in an envelope of the server.
 func (l *liar) say(m map[string]any) {
 	text := marshal(m)
 	_, _ = l.conn.Write([]byte(bridgetest.Envelope(l.key, text) + "\n"))
@@ -157,7 +157,7 @@ func (k keys) KeyOwner(context.Context, string) (federation.DID, error) {
 	return "", federation.ErrNotFound
 }
 
-// lives says an honest step, which must be the next that is filed.
+// lives sends an honest step, which must be filed next.
 func (l *liar) lives(t *testing.T) {
 	t.Helper()
 	honest := l.step("alice", "honest")

@@ -12,10 +12,10 @@ import (
 	"baton/translate"
 )
 
-// protocolVersion is what servers write; none of them looks at it.
+// protocolVersion is the number that servers write; none of them checks it.
 const protocolVersion = 2
 
-// greet sends the name of this gateway and asks for the state, without waiting for anything.
+// greet sends the name of this gateway and requests the state, without waiting.
 //
 // spec: freeq-s2s "Order on a fresh link"
 func (s *session) greet() {
@@ -26,8 +26,7 @@ func (s *session) greet() {
 	s.put(control, &syncRequest{Type: typeSyncRequest})
 }
 
-// take acts on one line from the peer. Its error ends the link, which nothing does
-// that the peer merely spelled badly.
+// take acts on one line from the peer. Its error ends the link; malformed input never does.
 func (s *session) take(ctx context.Context, l inboundLine) error {
 	if l.wrong != "" {
 		s.badInput(ctx, l.wrong, fmt.Sprintf("%d bytes", l.bytes))
@@ -72,7 +71,7 @@ func (s *session) dispatch(ctx context.Context, m any) error {
 			if s.ours(ctx, m.Origin) && s.fresh(ctx, m.EventID, m.Origin) {
 				s.onChat(ctx, m, here)
 			}
-		case m.Type == typePrivmsg && to == "" && !s.toSelf(m): // chat of others is nothing for this gateway
+		case m.Type == typePrivmsg && to == "" && !s.toSelf(m): // other users' chat is irrelevant
 		case !s.ours(ctx, m.Origin) || !s.fresh(ctx, m.EventID, m.Origin):
 		case m.Type == typePrivmsg && s.toSelf(m):
 			s.onCommand(m)
@@ -93,14 +92,14 @@ func (s *session) dispatch(ctx context.Context, m any) error {
 	return nil
 }
 
-// badInput counts and logs a line that could not be read. The link lives on.
+// badInput counts and logs an unreadable line. The link stays up.
 func (s *session) badInput(ctx context.Context, why reason, what string) {
 	s.link.deps.Metrics.BadInput.WithLabelValues(network, s.link.cfg.Name, string(why)).Inc()
 	s.log.LogAttrs(ctx, slog.LevelInfo, "unreadable line", slog.String("reason", string(why)), slog.String("what", what))
 }
 
-// fresh reports whether a message is no echo of ours and none that came before. It
-// goes by the peer that the transport has proved, whatever the message claims.
+// fresh reports whether a message is neither an echo of ours nor a repeat. It relies on the peer
+// that the transport has proved, not on the message's claim.
 //
 // spec: freeq-s2s "event_id and dedup", "origin rules"
 func (s *session) fresh(ctx context.Context, id, origin string) bool {
@@ -144,7 +143,7 @@ func (s *session) onHello(ctx context.Context, m *hello) error {
 	return nil
 }
 
-// clip shortens what a stranger wrote for the log.
+// clip shortens a stranger's text for the log.
 func clip(s string) string { return s[:min(len(s), maxNickBytes)] }
 
 func (s *session) onHelloAck(m *helloAck) error {
@@ -154,7 +153,7 @@ func (s *session) onHelloAck(m *helloAck) error {
 	return nil
 }
 
-// onState takes over the users and channels of the server. The first state opens the link.
+// onState replaces the users and channels of the server. The first state opens the link.
 func (s *session) onState(ctx context.Context, m *syncResponse) {
 	if m.ServerID != s.link.cfg.EndpointID {
 		s.badInput(ctx, foreign, "the state of another server")
@@ -163,7 +162,7 @@ func (s *session) onState(ctx context.Context, m *syncResponse) {
 	s.theirs = newMembers(s.link.channels.There())
 	for _, venue := range s.link.channels.There() {
 		if s.modes[venue] == nil {
-			s.modes[venue] = &channelState{TopicLocked: true, NoExternal: true} // as a server makes a channel
+			s.modes[venue] = &channelState{TopicLocked: true, NoExternal: true} // a server's defaults for a new channel
 		}
 	}
 	for _, c := range m.Channels {
@@ -192,7 +191,7 @@ func (s *session) onState(ctx context.Context, m *syncResponse) {
 	s.yield()
 }
 
-// begin asks what was missed, after which the link is up, and brings our users in.
+// begin requests the missed steps, after which the link is up, and brings our users in.
 func (s *session) begin() {
 	s.catchUp()
 	for _, p := range s.link.roster.All() {
@@ -200,7 +199,7 @@ func (s *session) begin() {
 	}
 }
 
-// yield gives another nick to each user of ours whose nick a user of the server has.
+// yield renames each user of ours whose nick a user of the server has.
 func (s *session) yield() {
 	for _, p := range s.link.roster.All() {
 		if s.theirs.named(p.Nick) != nil {
@@ -209,7 +208,6 @@ func (s *session) yield() {
 	}
 }
 
-// open lets rows in.
 func (s *session) open() {
 	s.linked, s.agreed = true, s.agree()
 	s.link.live.Store(s)
@@ -222,7 +220,7 @@ func (s *session) open() {
 	s.back("") // retry failed deliveries, and those for readers that joined since
 }
 
-// onMember keeps track of their users, and of ours that were thrown out.
+// onMember tracks their users, and the removal of ours.
 func (s *session) onMember(m *member) {
 	switch m.Type {
 	case typeJoin:
@@ -244,7 +242,7 @@ func (s *session) onMember(m *member) {
 	}
 }
 
-// onKick notes that a user was kicked. One of ours comes back with its next step.
+// onKick records that a user was kicked. One of ours rejoins with its next step.
 func (s *session) onKick(m *member) {
 	venue, _ := translate.Channel(m.Channel)
 	if p := s.link.named(m.Nick); p != nil && p.In[venue] {
@@ -254,7 +252,7 @@ func (s *session) onKick(m *member) {
 	s.theirs.part(m.Nick, m.Channel)
 }
 
-// onMode keeps the modes that our state has to repeat.
+// onMode records the modes that our state has to repeat.
 func (s *session) onMode(m *mode) {
 	venue, _ := translate.Channel(m.Channel)
 	c := s.modes[venue]

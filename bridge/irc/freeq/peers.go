@@ -84,7 +84,6 @@ func (p *peers) saw(row replayed, fresh bool) {
 	}
 }
 
-// open records an offer.
 func (p *peers) open(id federation.HandoffID, of *parties) {
 	if p.handoffs[id] != nil {
 		return // a repeated row
@@ -155,7 +154,6 @@ func (l *Link) has(ctx context.Context, s *session, ev federation.Event) (bool, 
 	}
 }
 
-// shows looks for a step in the log of the server.
 func (l *Link) shows(ctx context.Context, s *session, id federation.EventID) (bool, error) {
 	looked := make(chan bool, 1)
 	if !s.Post(ctx, func() { s.lookFor(id, looked) }) {
@@ -170,18 +168,17 @@ func (l *Link) shows(ctx context.Context, s *session, id federation.EventID) (bo
 	return false, irc.Disconnected(l.cfg.Name)
 }
 
-// errReplaced ends a session whose connection gives way to another one.
 var errReplaced = errors.New("another connection with the other server stands instead")
 
-// preferred reports whether a connection is the one that stands if there are two:
-// that which the end with the smaller id has begun. Both ends hold to it.
+// preferred reports whether a connection stands if there are two: the one begun by the end with the
+// smaller id. Both ends follow this rule.
 //
 // spec: freeq-s2s "Keepalive, idle, reconnect"
 func (l *Link) preferred(c stream) bool { return c.dialled == (l.id < l.cfg.EndpointID) }
 
-// rival decides between the connection of this session and another one. Its error ends
-// the session for it. One that is to be turned away is kept while the peer has not greeted
-// on this one: an attempt may come to nothing, if the peer is reached one way only.
+// rival decides between the connection of this session and another one. Its error ends the session
+// in favour of the other. A losing connection is kept until the peer has greeted on this one: an
+// attempt may fail if the peer is reachable in one direction only.
 func (s *session) rival(ctx context.Context, a arrival) error {
 	r := s.link.reach
 	r.taken(a)
@@ -199,15 +196,14 @@ func (s *session) rival(ctx context.Context, a arrival) error {
 	return nil
 }
 
-// turnAway closes another connection.
 func (s *session) turnAway(ctx context.Context, a arrival) {
 	s.log.LogAttrs(ctx, slog.LevelInfo, "second connection of the peer closed", slog.Bool("dialled", a.way.dialled))
 	s.Running.Go(func() { _ = a.conn.Close() })
 	s.link.reach.try(ctx, &s.link.reach.listen)
 }
 
-// settleSpare decides about the kept connection, when the peer has greeted on
-// this one or this one is over.
+// settleSpare decides about the kept connection, when the peer has greeted on this one or this one
+// is over.
 func (s *session) settleSpare(ctx context.Context) {
 	spare := s.spare
 	s.spare = nil

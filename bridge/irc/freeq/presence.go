@@ -7,12 +7,12 @@ import (
 	"baton/federation"
 )
 
-// changed announces a change of a user to other links, if text of it was relayed.
+// changed announces a change of a user to other links, if its text was relayed.
 func (s *session) changed(p *person, c bridge.PresenceChange) {
 	s.announcer.Announce(s.Asking, &p.as, c)
 }
 
-// departing removes a user, and notifies other links if the user is in no channel any more.
+// departing removes a user, and notifies other links if the user has left all channels.
 func (s *session) departing(nick string, leave func()) {
 	p := s.theirs.named(nick)
 	if leave(); p != nil && s.theirs.named(nick) == nil {
@@ -20,7 +20,6 @@ func (s *session) departing(nick string, leave func()) {
 	}
 }
 
-// renamed announces a new nick of a user to other links.
 func (s *session) renamed(p *person, old string) {
 	if p == nil || p.as == "" || p.nick == old {
 		return
@@ -39,16 +38,16 @@ func (s *session) guest(nick string) federation.DID {
 
 var _ bridge.PresenceLink = (*Link)(nil)
 
-// Follow implements [bridge.PresenceLink]. A server has no presence of its peers' users other than
-// in channels.
+// Follow implements [bridge.PresenceLink]. A server knows the presence of its peers' users only in
+// channels.
 func (l *Link) Follow(ctx context.Context, c bridge.PresenceChange) {
 	if s := l.live.Load(); s != nil {
 		s.Post(ctx, func() { s.follow(c) })
 	}
 }
 
-// follow renames a user that keeps its DID. Any other user that changed its nick leaves: a server
-// keeps the DID of a user. It comes back with its next line.
+// follow renames a user that keeps its DID. Any other user that changed its nick leaves, because a
+// server keeps the DID of a user, and returns with its next line.
 func (s *session) follow(c bridge.PresenceChange) {
 	r := s.link.roster
 	switch {

@@ -5,38 +5,36 @@ import (
 	"time"
 )
 
-// question is a catchup_request waiting for its answer. The protocol has no other
-// question, and its answers come in the order of the questions: the peer has processed,
-// or dropped, each message written before a question when the answer comes.
+// question is a catchup_request waiting for its answer. The protocol has no other question, and
+// answers come in order: when an answer comes, the peer has processed, or dropped, each message
+// written before its question.
 //
 // spec: freeq-s2s "Keepalive, idle, reconnect"
 type question struct {
-	tail    bool      // it looks for what was written
+	tail    bool      // it looks for written messages
 	page    bool      // it belongs to the catch-up
 	written time.Time // zero while it waits to be
 	number  uint64    // of the writing, in the window of the queue
 	row     *row      // of text to a guest, written before it; nil for none
 }
 
-// listenAgain is how often a link whose peer may dial sees to it that it can.
+// listenAgain is how often a link restarts a failed attempt to accept its peer.
 const listenAgain = 15 * time.Second
 
-// farFuture is a time from which no server has events: the answer is empty, and
-// comes at once. It is in the year 5138, in unix seconds.
+// farFuture is a time from which no server has events, so that an empty answer comes at once. It is
+// in the year 5138, in unix seconds.
 const farFuture = 99_999_999_999
 
-// ask puts a question to the peer.
 func (s *session) ask(q question, m *catchupRequest) {
 	m.Type, m.PeerID = typeCatchupRequest, s.link.id
 	s.asked = append(s.asked, q)
 	s.put(control, m)
 }
 
-// probe asks whether the peer is there.
+// probe checks that the peer is alive.
 func (s *session) probe() { s.ask(question{}, &catchupRequest{Since: farFuture, Limit: 1}) }
 
-// wroteQuestion notes that the first question that waits was written: they are written in
-// order.
+// wroteQuestion notes that the first waiting question was written: they are written in order.
 func (s *session) wroteQuestion(now time.Time) {
 	for i := range s.asked {
 		if q := &s.asked[i]; q.written.IsZero() {
@@ -46,7 +44,6 @@ func (s *session) wroteQuestion(now time.Time) {
 	}
 }
 
-// answered takes out the oldest question.
 func (s *session) answered() (question, bool) {
 	if len(s.asked) == 0 || s.asked[0].written.IsZero() {
 		return question{}, false
@@ -62,8 +59,7 @@ func (s *session) answered() (question, bool) {
 	return q, true
 }
 
-// watch asks a silent peer whether it lives, and ends the link with one that does
-// not answer.
+// watch probes a silent peer, and ends the link if it does not answer.
 func (s *session) watch(now time.Time) error {
 	for _, q := range s.asked {
 		if q.written.IsZero() {
@@ -80,7 +76,7 @@ func (s *session) watch(now time.Time) error {
 	}
 	if s.linked && now.Sub(s.tried) >= listenAgain {
 		s.tried = now
-		s.link.reach.try(s.Asking, &s.link.reach.listen) // where the last attempt failed
+		s.link.reach.try(s.Asking, &s.link.reach.listen) // if the last attempt failed
 	}
 	if s.linked && len(s.asked) == 0 && now.Sub(s.heard) >= probeEvery {
 		s.probe()
@@ -106,7 +102,6 @@ type roundTrips struct {
 	backoff             uint // consecutive timeouts; each doubles the next
 }
 
-// measured records the time of one answer.
 func (r *roundTrips) measured(took time.Duration) {
 	r.backoff = 0
 	if r.smoothed == 0 {
@@ -117,11 +112,9 @@ func (r *roundTrips) measured(took time.Duration) {
 	r.smoothed = (7*r.smoothed + took) / 8
 }
 
-// timeout returns the timeout for the next answer.
 func (r *roundTrips) timeout() time.Duration {
 	estimate := max(minAnswerTimeout, r.smoothed+4*r.deviation) << min(r.backoff, 3)
 	return min(estimate, answerTimeout)
 }
 
-// missed records a timeout.
 func (r *roundTrips) missed() { r.backoff++ }

@@ -11,9 +11,8 @@ import (
 	"baton/federation"
 )
 
-// How a message is looked for in the log of the peer. A server files a step at once where it
-// has the key of the signer. Otherwise it fetches the key first, which takes five seconds at
-// most.
+// How the log of the peer is searched for a message. A server files a step at once if it has the
+// key of the signer. Otherwise it fetches the key first, which takes at most five seconds.
 //
 // spec: freeq-s2s "Keys", "Verdicts and parking"
 const (
@@ -32,21 +31,21 @@ var (
 	errTextNotFiled = errors.New("the server answers but does not file the text: the channel may be moderated, or closed to its author")
 )
 
-// errOtherBytes is the detail of the refusal of a step whose id another step has there.
+// errOtherBytes is the refusal detail if another step has the step's id there.
 const errOtherBytes = "the server has another step under this id"
 
-// proof is a message waiting to be seen in the log of the peer. A server acknowledges
-// nothing, and drops messages without an answer, so that only its log shows which ones arrived.
+// proof is a message not yet seen in the log of the peer. A server acknowledges nothing, and
+// silently drops messages, so only its log shows which ones arrived.
 type proof struct {
 	id        string // under which the log has the message
 	signature string // of a step; "" of a line
 	message   *said
-	row       *row        // that waits for this proof; nil for a line beside a step
+	row       *row        // waiting for this proof; nil for a line beside a step
 	beside    bool        // a line beside a step: its row waits only until the line is written
-	looked    chan<- bool // gets whether the log has it, where it is only looked for; else nil
+	looked    chan<- bool // gets whether the log has it, for a lookup; else nil
 
 	number  uint64    // of the last writing, in the window of the queue
-	due     time.Time // when the log is looked at next
+	due     time.Time // of the next look at the log
 	absent  int       // looks since the last writing that did not show it
 	written int       // how often it was written
 }
@@ -54,19 +53,18 @@ type proof struct {
 // ofRow reports whether a row waits for a proof, which may be nil.
 func (p *proof) ofRow() bool { return p != nil && p.row != nil }
 
-// maxFiled is how many steps of a peer's log are remembered, at some 200 bytes each: more
-// than are under way when a connection breaks.
+// maxFiled is how many steps of a peer's log are remembered, at some 200 bytes each: more than are
+// in flight when a connection breaks.
 const maxFiled = 1 << 14
 
-// filed is the steps that the log of the peer showed last, with their signatures. It outlives
-// the connection, so that a step is not written twice whose delivery was cut off.
+// filed is the steps last shown by the log of the peer, with their signatures. It outlives the
+// connection, so that an interrupted delivery is not written twice.
 type filed struct {
 	signatures map[string]string // by event id
 	ring       []string
 	next       int
 }
 
-// add remembers a step, in place of the oldest if there is no room.
 func (f *filed) add(id, signature string) {
 	if _, known := f.signatures[id]; known {
 		return
@@ -84,13 +82,11 @@ func (f *filed) add(id, signature string) {
 	f.signatures[id] = signature
 }
 
-// has reports whether the log has shown a step.
 func (f *filed) has(id federation.EventID) bool {
 	_, known := f.signatures[id.String()]
 	return known
 }
 
-// answer answers a row once.
 func (r *row) answer(err error) {
 	if r.unproven = 0; !r.answered {
 		r.answered = true
@@ -114,8 +110,8 @@ func (s *session) queueProved(at priority, p *proof, about string) {
 	s.queue.add(at, outgoing{message: p.message, proof: p, about: about})
 }
 
-// settled answers the row of a message that the log of the peer has shown, and reports
-// whether it has.
+// settled answers the row of a message already shown by the log of the peer, and reports whether it
+// was.
 func (s *session) settled(p *proof) bool {
 	signature, known := s.link.filed.signatures[p.id]
 	if known && signature != p.signature && p.row != nil && !p.row.foreign {
@@ -143,10 +139,10 @@ func (r *row) proved() {
 	}
 }
 
-// prove looks in the peer's log for the messages that are due, one query at a time, when nothing
-// else can be written. It also looks if messages in flight block others, and after a message
-// without proof, because a missing answer reveals a dead peer. It returns the time until the next
-// message is due, zero for none.
+// prove looks in the peer's log for due messages, one query at a time, when nothing else can be
+// written. It also looks if messages in flight block others, and after a message without proof,
+// because a missing answer reveals a dead peer. It returns the time until the next message is due,
+// zero for none.
 func (s *session) prove(now time.Time) (wait time.Duration) {
 	if slices.ContainsFunc(s.asked, func(q question) bool { return q.tail }) {
 		return 0
@@ -166,7 +162,7 @@ func (s *session) prove(now time.Time) (wait time.Duration) {
 	return wait
 }
 
-// look asks for the end of the peer's log. Of a peer that drops nothing any answer will do.
+// look requests the end of the peer's log. If the peer drops nothing, any answer will do.
 func (s *session) look() {
 	s.unanswered = false
 	m := &catchupRequest{Since: s.cursor}
@@ -190,7 +186,6 @@ func (s *session) lookFor(id federation.EventID, looked chan<- bool) {
 	s.proofs = append(s.proofs, &proof{id: id.String(), looked: looked, number: s.queue.window.written, due: time.Now()})
 }
 
-// onTail takes in the end of the peer's log.
 func (s *session) onTail(ctx context.Context, q question, m *catchupEvents) {
 	shown := map[string]bool{}
 	before := s.cursor
@@ -236,17 +231,16 @@ func (s *session) onFile(row replayed) {
 	}
 }
 
-// proved ends the wait for one message.
 func (s *session) proved(p *proof) {
-	s.link.filed.add(p.id, p.signature) // also a line, and what a lossless peer has
+	s.link.filed.add(p.id, p.signature) // also a line, and messages of a lossless peer
 	if p.row == nil || s.settled(p) && p.row.answered {
 		return
 	}
 	p.row.proved()
 }
 
-// missing notes that the log of the peer does not show a message: it is looked for again,
-// then written again, and then left to a later attempt.
+// missing handles a message absent from the log of the peer: it is looked for again, then written
+// again, and then left to a later attempt.
 func (s *session) missing(ctx context.Context, p *proof, now time.Time) {
 	p.absent++
 	switch {
@@ -269,8 +263,8 @@ func (s *session) missing(ctx context.Context, p *proof, now time.Time) {
 	}
 }
 
-// writeAgain queues a message that the peer has dropped. The JOIN of its user may be lost
-// too, without which a channel takes no line.
+// writeAgain queues a message dropped by the peer. The JOIN of its user may be lost too, without
+// which a channel accepts no line.
 func (s *session) writeAgain(p *proof) {
 	s.link.deps.Metrics.Resent.WithLabelValues(network, s.link.cfg.Name).Inc()
 	if p.message.Type == typeTagmsg {

@@ -53,7 +53,7 @@ func TestAServerThatDropsEachTenthEventGetsEachStep(t *testing.T) {
 	}
 }
 
-// A server counts what it processes in one second: what it read during a stall comes at once.
+// A server counts the messages processed in one second: those read during a stall come at once.
 func TestAServerThatStallsIsNotSentMoreThanItTakes(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

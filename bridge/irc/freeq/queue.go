@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// priority orders what waits to be written.
 type priority int
 
-// The priorities: what keeps the link alive goes first, what people read last.
+// The priorities: messages that keep the link alive go first, text for people last.
 const (
 	control priority = iota
 	steps
@@ -16,14 +15,13 @@ const (
 	priorities
 )
 
-// outgoing is one message waiting to be written.
 type outgoing struct {
 	message any
-	proof   *proof // of this message, nil for one that the peer's log does not show
-	about   string // of a line that a later one about the same makes needless; "" for any other
+	proof   *proof // of this message, nil if the peer's log does not show it
+	about   string // of a line that a later one about the same supersedes; "" for any other
 }
 
-// queue is the messages that wait to be written. It is owned by one goroutine.
+// queue holds the messages to be written. It is owned by one goroutine.
 type queue struct {
 	waiting [priorities][]outgoing
 	window  window
@@ -31,12 +29,11 @@ type queue struct {
 	last    uint64 // id of the last message
 }
 
-// newQueue starts to count at the clock, so that ids rise over a restart too.
+// newQueue starts counting at the clock, so that ids also increase over a restart.
 func newQueue(origin string, now time.Time) *queue {
 	return &queue{origin: origin, last: uint64(now.UnixMicro())}
 }
 
-// add puts a message behind the other messages of its priority.
 func (q *queue) add(p priority, o outgoing) {
 	for i, w := range q.waiting[p] {
 		if o.about != "" && w.about == o.about && !w.proof.ofRow() {
@@ -47,7 +44,6 @@ func (q *queue) add(p priority, o outgoing) {
 	q.waiting[p] = append(q.waiting[p], o)
 }
 
-// size returns how many messages wait.
 func (q *queue) size() int {
 	n := 0
 	for _, waiting := range q.waiting {
@@ -56,9 +52,9 @@ func (q *queue) size() int {
 	return n
 }
 
-// next takes out the message that is to be written now, with its id, so that ids rise in
-// the order of the wire. The second result is how long to wait for one; zero if there
-// is none, one was returned, or an answer of the peer has to come first.
+// next removes the next message to be written and gives it its id, so that ids increase in the
+// order of the wire. The second result is how long to wait for one; zero if there is none, one was
+// returned, or an answer of the peer has to come first.
 func (q *queue) next(now time.Time) (outgoing, time.Duration, bool) {
 	for p := range q.waiting {
 		if len(q.waiting[p]) == 0 {
@@ -77,7 +73,7 @@ func (q *queue) next(now time.Time) (outgoing, time.Duration, bool) {
 	return outgoing{}, 0, false
 }
 
-// stamp gives a message its id and our origin, where its type has them.
+// stamp gives a message its id and our origin, if its type has them.
 func (q *queue) stamp(m any) {
 	var id, origin *string
 	switch m := m.(type) {
@@ -94,9 +90,9 @@ func (q *queue) stamp(m any) {
 	*id, *origin = q.origin+":"+strconv.FormatUint(q.last, 10), q.origin
 }
 
-// The bounds of a [window]. A server takes 100 messages of a peer in one second of its clock
-// and drops the rest without an answer. It counts a message when it processes it: after a
-// stall it processes in one second what came in several.
+// The bounds of a [window]. A server takes 100 messages of a peer in one second of its clock and
+// drops the rest without an answer. It counts a message when it processes it: after a stall it
+// processes several seconds' messages in one.
 //
 // spec: freeq-s2s "Rate limit and queues"
 const (
@@ -114,7 +110,6 @@ type window struct {
 	recent             []processedBatch // within the last second, oldest first
 }
 
-// processedBatch is the messages that one answer shows to be processed.
 type processedBatch struct {
 	messages uint64
 	at       time.Time

@@ -15,34 +15,31 @@ import (
 	"baton/federation/fault"
 )
 
-// stream is one connection to the peer.
 type stream struct {
 	io.ReadWriteCloser
 	dialled bool // by this end
 }
 
-// way is one of the two ways to a connection: to dial, and to be dialled.
+// way is one of the two ways to connect: to dial, or to be dialled.
 type way struct {
 	transport transport // nil if the configuration does not name it
 	dialled   bool
-	busy      bool // an attempt is under way, or over and not taken yet
+	busy      bool // an attempt is running, or its result is not taken yet
 }
 
-// arrival is what an attempt to connect came to.
 type arrival struct {
 	way  *way
 	conn io.ReadWriteCloser
-	err  error // then there is no conn
+	err  error // set if there is no conn
 }
 
 func (a arrival) stream() stream { return stream{ReadWriteCloser: a.conn, dialled: a.way.dialled} }
 
-// reach brings connections to the peer about, both ways if the configuration names
-// both. Attempts go on between two sessions, so that a peer that dials is let in
-// whenever it does. It is owned by one goroutine.
+// reach makes connections to the peer, both ways if the configuration names both. Attempts continue
+// between two sessions, so that a peer can always dial in. It is owned by one goroutine.
 type reach struct {
 	dial, listen way
-	arrivals     chan arrival  // has room for what each way can bring
+	arrivals     chan arrival  // has room for a result of each way
 	back         chan struct{} // has one token while a connection waits to be taken
 	log          *slog.Logger
 
@@ -84,15 +81,13 @@ func (r *reach) try(ctx context.Context, w *way) { //nolint:contextcheck // an a
 	})
 }
 
-// announce says that a connection waits.
 func (r *reach) announce() {
 	select {
 	case r.back <- struct{}{}:
-	default: // that is known
+	default: // already signalled
 	}
 }
 
-// taken notes that what an attempt came to has been taken.
 func (r *reach) taken(a arrival) {
 	a.way.busy = false
 	select {
@@ -108,7 +103,7 @@ func (r *reach) keep(a arrival) {
 	r.arrivals <- a
 }
 
-// meet blocks until there is a connection, or no hope of one before the next attempt.
+// meet blocks until there is a connection, or no chance of one before the next attempt.
 func (r *reach) meet(ctx context.Context) (stream, error) {
 	r.try(ctx, &r.listen)
 	if len(r.arrivals) == 0 {
@@ -131,13 +126,12 @@ func (r *reach) meet(ctx context.Context) (stream, error) {
 	}
 }
 
-// failed notes an attempt that another one makes up for.
 func (r *reach) failed(ctx context.Context, a arrival) {
 	r.log.LogAttrs(ctx, slog.LevelInfo, "other way to the peer failed", slog.Bool("dialled", a.way.dialled), slog.Any("err", a.err))
 }
 
-// Close ends all attempts and closes what they brought. It waits for them, and meet may
-// be called again after.
+// Close ends all attempts and closes their connections. It waits for them, and meet may be called
+// again after.
 func (r *reach) Close() error {
 	if r.trying != nil {
 		r.cancel()
@@ -156,18 +150,16 @@ func (r *reach) Close() error {
 	return r.listen.transport.Close()
 }
 
-// dialTimeout bounds one attempt to connect: an endpoint that is there answers in a
-// few round trips, and the supervisor dials again.
+// dialTimeout bounds one attempt to connect: a reachable endpoint answers in a few round trips, and
+// the supervisor dials again.
 const dialTimeout = 10 * time.Second
 
-// transport makes streams, each with the lines of one connection. It is used by one
-// goroutine.
+// transport makes streams, each with the lines of one connection. It is used by one goroutine.
 type transport interface {
-	// connect blocks until there is a stream whose other end is the endpoint that the
-	// configuration names, as far as the transport can tell. Closing it ends both ways
-	// and makes a pending Read and Write return.
+	// connect blocks until there is a stream to the configured endpoint, as far as the transport can
+	// tell. Closing it ends both ways and makes a pending Read and Write return.
 	connect(ctx context.Context) (io.ReadWriteCloser, error)
-	// Close gives up what a transport that is dialled holds between two streams.
+	// Close releases the resources that a listening transport holds between two streams.
 	Close() error
 }
 
@@ -204,8 +196,8 @@ func (d *dialer) connect(ctx context.Context) (io.ReadWriteCloser, error) {
 // Close implements transport.
 func (d *dialer) Close() error { return nil }
 
-// listening accepts the peer on a socket. A connection counts once it has greeted as the
-// peer: a port scan is no link, and ends none.
+// listening accepts the peer on a socket. A connection counts once it has greeted as the peer: a
+// port scan is no link, and ends none.
 type listening struct {
 	network, address string
 	peer             string // endpoint id
@@ -284,7 +276,7 @@ func (d *listening) Close() error {
 	return err
 }
 
-// admitted is a connection whose greeting has been read, and is read again.
+// admitted is a connection that returns its greeting, already read, once more.
 type admitted struct {
 	net.Conn
 	in io.Reader

@@ -68,7 +68,7 @@ func recordings(t *testing.T) map[string][]recorded {
 	return all
 }
 
-// recordedKey returns the key that is made of one byte, repeated.
+// recordedKey returns the key made of one repeated byte.
 func recordedKey(seed byte) ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed(bytes.Repeat([]byte{seed}, ed25519.SeedSize))
 }
@@ -169,8 +169,8 @@ func TestEveryRecordedStepVerifiesButTheForgedOne(t *testing.T) {
 	}
 }
 
-// replay plays the server of a recording to a link, which has to submit every step in
-// it, and returns what the link said itself.
+// replay plays the server of a recording to a link, which has to submit every step in it, and
+// returns the link's own messages.
 func replay(t *testing.T, lines []recorded) (said []map[string]any) {
 	t.Helper()
 	listener := local(t)
@@ -229,8 +229,8 @@ func (h *house) opened(m map[string]any) {
 	h.gateway.know(v)
 }
 
-// serve says what the server of a recording said, and answers the first question
-// with all that the recording has of its log.
+// serve replays the server's side of a recording, and answers the first question with all that the
+// recording has of its log.
 func serve(listener net.Listener, lines []recorded) (said []map[string]any) {
 	conn, err := listener.Accept()
 	if err != nil {
@@ -263,7 +263,7 @@ func serve(listener net.Listener, lines []recorded) (said []map[string]any) {
 // unwrapped returns the message in a line.
 func unwrapped(line string) map[string]any {
 	var m map[string]any
-	_ = json.Unmarshal([]byte(line), &m) // a line that is no JSON is an empty message
+	_ = json.Unmarshal([]byte(line), &m) // a line without JSON is an empty message
 	if payload, signed := m["payload"].(string); signed {
 		inner, _ := base64.RawURLEncoding.DecodeString(payload)
 		clear(m)
@@ -272,8 +272,8 @@ func unwrapped(line string) map[string]any {
 	return m
 }
 
-// stepsOf returns the ids of all steps of a server's own people in what it said, live
-// and from its log.
+// stepsOf returns the ids of all steps of a server's own people in its messages, live and from its
+// log.
 func stepsOf(lines []recorded) map[federation.EventID]bool {
 	ids := map[federation.EventID]bool{}
 	add := func(text, venue string) {
@@ -321,7 +321,7 @@ func TestALinkTakesWhatARealServerSaid(t *testing.T) {
 	}
 }
 
-// ours returns what the gateway of a recording said.
+// ours returns the messages of a recording's gateway.
 func ours(lines []recorded) (said []map[string]any) {
 	for _, r := range lines {
 		if r.Dir == "gw->freeq" {
@@ -371,8 +371,8 @@ func TestOurEnvelopesAreTheRecordedOnes(t *testing.T) {
 	}
 }
 
-// TestTheServerOfTheTestsTakesWhatARealOneTook holds the peer of these tests to the
-// recordings: what a real server let pass is nothing odd to it either.
+// TestTheServerOfTheTestsTakesWhatARealOneTook holds the peer of these tests to the recordings: it
+// accepts everything that a real server accepted.
 func TestTheServerOfTheTestsTakesWhatARealOneTook(t *testing.T) {
 	var known house
 	for _, key := range recordedKeys() {
@@ -434,7 +434,7 @@ func reliveRow(t *testing.T, server *bridgetest.Freeq, row map[string]string) {
 	relive(t, server, tags, ev.Venue)
 }
 
-// texts returns the members of an object that are texts.
+// texts returns the string members of an object.
 func texts(object any) map[string]string {
 	members, _ := object.(map[string]any)
 	found := map[string]string{}

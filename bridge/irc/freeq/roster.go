@@ -13,13 +13,12 @@ import (
 // spec: freeq-s2s "join"
 const maxNickBytes = 64
 
-// newRoster returns the pseudo-clients on one server, of which the gateway's own has no
-// DID: there a did:web is a server's.
+// newRoster returns the pseudo-clients on one server. The gateway's own has no DID: there a did:web
+// is a server's.
 func newRoster(venues []string) *irc.Roster[*irc.PseudoClient] {
 	return irc.NewRoster(&irc.PseudoClient{Name: "Baton"}, venues)
 }
 
-// named returns our user with a nick, or nil.
 func (l *Link) named(nick string) *irc.PseudoClient {
 	for _, p := range l.roster.All() {
 		if fold(p.Nick) == fold(nick) {
@@ -29,11 +28,10 @@ func (l *Link) named(nick string) *irc.PseudoClient {
 	return nil
 }
 
-// self returns the gateway's own user.
 func (s *session) self() *irc.PseudoClient { return s.speaker("", "", "", "") }
 
-// speaker returns the user that sends a step in a channel. A party has one user. The user keeps the
-// DID that it was first shown with, and gets the nick of a name that the gateway learns later.
+// speaker returns the user that sends a step in a channel. A party has one user. The user keeps its
+// first DID, and gets the nick of a name that the gateway learns later.
 func (s *session) speaker(did, shown federation.DID, name, venue string) *irc.PseudoClient {
 	p := s.link.roster.Speaker(did, venue, func() *irc.PseudoClient { return &irc.PseudoClient{Name: name, Shown: shown} }, s.retire)
 	if did != "" && p.Name != name && name != did.Short() {
@@ -59,8 +57,8 @@ func (s *session) present(p *irc.PseudoClient) {
 	}
 }
 
-// enter notes that a channel is there, and brings our users into it. A server gives operator
-// status to the first user of a channel only where that user makes it.
+// enter notes that a channel exists, and joins our users to it. A server gives operator status to
+// the first user of a channel only if that user creates it.
 func (s *session) enter(channel string) {
 	venue, _ := translate.Channel(channel)
 	if s.made[venue] || s.modes[venue] == nil {
@@ -72,8 +70,8 @@ func (s *session) enter(channel string) {
 	}
 }
 
-// rename gives a user of ours the first nick that is free. It leaves its channels
-// under the old one and comes back: a nick_change would reach the user that has that nick.
+// rename gives a user of ours the first free nick. It leaves its channels under the old one and
+// rejoins: a nick_change would reach the user of that nick.
 func (s *session) rename(p *irc.PseudoClient) {
 	for venue, there := range p.In {
 		if there {
@@ -99,9 +97,8 @@ func (l *Link) only(p *irc.PseudoClient) bool {
 	})
 }
 
-// join brings a user into a channel, before what it says there: a step needs no
-// member. The gateway itself has no DID there: a did:web is a server's on this network,
-// and no user's.
+// join joins a user to a channel, before its lines there: a step needs no member. The gateway
+// itself has no DID there: a did:web is a server's on this network, and no user's.
 func (s *session) join(p *irc.PseudoClient, venue string) {
 	m := &member{Type: typeJoin, Nick: p.Nick, Channel: venue, ActorClass: "agent"}
 	if p.Shown != "" {

@@ -11,8 +11,8 @@ import (
 	"baton/federation"
 )
 
-// Waits for the ruling of a home: a receipt takes a tenth of a second; what has none
-// by the first of these was dropped on the way, refused, or is not known there yet.
+// Waits for the ruling of a home. A receipt takes a tenth of a second; a step without one after
+// firstRoute was dropped on the way, refused, or is not known there yet.
 //
 // spec: freeq-s2s "Home, unconfirmed moves, receipts"
 const (
@@ -23,26 +23,25 @@ const (
 // lookEvery is how often the record is read without a wake-up, which may get lost.
 const lookEvery = 10 * time.Second
 
-// lookAgain is how soon that is done while a step waits for earlier deliveries of its
-// handoff, whose end wakes nothing.
+// lookAgain is the same interval while a step waits for earlier deliveries of its handoff, whose
+// end wakes nothing.
 const lookAgain = 100 * time.Millisecond
 
-// maxRulings is how many steps are under way at a time. More wait in the record.
+// maxRulings is how many steps are in flight at a time. More wait in the record.
 const maxRulings = 1024
 
-// inquireAfter is how often a step is routed before its home is asked for the outcome:
-// by then it has had the time it needs.
+// inquireAfter is how often a step is routed before its home is asked for the outcome: by then the
+// home has had enough time.
 const inquireAfter = 2
 
-// maxWait is how long a step waits for a home that does not answer at all. A home ends
-// handoffs that do not move for so long.
+// maxWait is how long a step waits for a home that does not answer at all. A home ends handoffs
+// without a change for so long.
 const maxWait = 7 * 24 * time.Hour
 
-// pendingRuling is a step waiting for the server's ruling, as it is written there.
 type pendingRuling struct {
 	held federation.Pending
 	view federation.View
-	said said           // without the nick that says it
+	said said           // without the nick of its sender
 	did  federation.DID // actor of the step
 	show federation.DID // DID that users there address
 	name string
@@ -55,8 +54,8 @@ type pendingRuling struct {
 	asking bool // the home's API is being asked
 }
 
-// lane is the delivery lane of a pending ruling: the steps of one actor in one handoff go
-// out one after the other.
+// lane is the delivery lane of a pending ruling: the steps of one actor in one handoff are sent one
+// after the other.
 type lane struct {
 	handoff federation.HandoffID
 	actor   federation.DID
@@ -64,8 +63,8 @@ type lane struct {
 
 func laneOf(h federation.Pending) lane { return lane{h.Event.Handoff, h.Event.Actor()} }
 
-// awaitRulings reads the steps that wait for the server's ruling, at each wake-up, until
-// the session ends.
+// awaitRulings reads the steps waiting for the server's ruling, at each wake-up, until the session
+// ends.
 func (s *session) awaitRulings(ctx context.Context) {
 	wake, stop := s.link.deps.Wakes.Subscribe(bridge.RulingTopic(s.link.Home()))
 	defer stop()
@@ -102,8 +101,7 @@ func (s *session) awaitRulings(ctx context.Context) {
 	}
 }
 
-// settleAgain finishes what a filed ruling brings about, where a crash or a failed notice
-// has cut that short.
+// settleAgain finishes the effects of a filed ruling after a crash or a failed notice.
 func (s *session) settleAgain(ctx context.Context) {
 	held, err := s.link.deps.Record.Awaiting(ctx, s.link.Home(), maxRulings)
 	done := map[federation.HandoffID]bool{}
@@ -118,9 +116,8 @@ func (s *session) settleAgain(ctx context.Context) {
 	}
 }
 
-// readPending returns the first pending ruling of each lane, and renders each step once. It leaves
-// out, and reports as behind, handoffs with pending deliveries: a step must not overtake
-// earlier ones.
+// readPending returns the first pending ruling of each lane, and renders each step once. It omits,
+// and reports as behind, handoffs with pending deliveries: a step must not overtake earlier ones.
 func (s *session) readPending(ctx context.Context, made map[federation.EventID]*pendingRuling) (waiting []*pendingRuling, behind bool, err error) {
 	held, err := s.link.deps.Record.Awaiting(ctx, s.link.Home(), maxRulings)
 	if err != nil {
@@ -150,7 +147,7 @@ func (s *session) readPending(ctx context.Context, made map[federation.EventID]*
 		begun[laneOf(h)] = true
 		still[h.Event.ID] = true
 		first, asked := after[h.Event.Handoff]
-		if !asked { // once for all of a handoff: what follows must not come first
+		if !asked { // once for each handoff: later steps must not come first
 			owed, err := s.link.deps.Record.CountPending(ctx, s.link.cfg.Name, h.Event.Handoff)
 			if err != nil {
 				return nil, false, err
@@ -192,8 +189,8 @@ func (s *session) otherAsks(ctx context.Context, h federation.Pending, now time.
 	return false, false, nil
 }
 
-// makePending returns the pending ruling of a step, rendered once. It gives up a step that
-// can never be written there, and returns nil.
+// makePending returns the pending ruling of a step, rendered once. It gives up a step that can
+// never be written there, and returns nil.
 func (l *Link) makePending(ctx context.Context, h federation.Pending, made map[federation.EventID]*pendingRuling) (*pendingRuling, error) {
 	if p := made[h.Event.ID]; p != nil {
 		return p, nil
@@ -209,7 +206,6 @@ func (l *Link) makePending(ctx context.Context, h federation.Pending, made map[f
 	return p, nil
 }
 
-// pending renders a step as the server takes it.
 func (l *Link) pending(ctx context.Context, h federation.Pending) (*pendingRuling, error) {
 	view, err := l.deps.Gateway.View(ctx, h.Event.Handoff)
 	if err != nil {
@@ -237,7 +233,6 @@ func (l *Link) pending(ctx context.Context, h federation.Pending) (*pendingRulin
 	return p, nil
 }
 
-// weigh takes over the pending rulings.
 func (s *session) weigh(waiting []*pendingRuling, now time.Time) {
 	s.rulings = waiting
 	for _, p := range waiting {
@@ -248,7 +243,7 @@ func (s *session) weigh(waiting []*pendingRuling, now time.Time) {
 }
 
 // submitTo sends a step to the server as a TAGMSG. A server shows every TAGMSG to its users, so a
-// step that it already has is not sent again, but routed.
+// step that it already has is only routed.
 func (s *session) submitTo(p *pendingRuling, now time.Time) {
 	if p.sent, p.next = true, now; s.link.filed.has(p.held.Event.ID) {
 		return
@@ -263,8 +258,8 @@ func (s *session) submitTo(p *pendingRuling, now time.Time) {
 	s.unanswered = true
 }
 
-// press routes the steps without a ruling again, at growing intervals, and asks for the
-// outcome of a step that was routed several times.
+// press routes the steps without a ruling again, at growing intervals, and asks for the outcome of
+// steps routed several times.
 func (s *session) press(ctx context.Context, now time.Time) {
 	for _, p := range s.rulings {
 		if now.Before(p.next) || s.queue.size() > maxWaiting {

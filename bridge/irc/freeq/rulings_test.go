@@ -159,7 +159,7 @@ func (h *house) givenUp(t *testing.T, want federation.RefusalCode) {
 	}
 }
 
-// A server takes the answer to a directed offer from the DID of the offer alone.
+// A server takes the answer to a directed offer only from the DID of the offer.
 func TestAnAnswerByAnotherDIDThanThatOfTheOfferIsNotWritten(t *testing.T) {
 	h := newHouse(t)
 	h.run(t)

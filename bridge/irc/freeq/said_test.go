@@ -73,7 +73,7 @@ func (l *listener) await(t *testing.T, what string, fits func(m map[string]any) 
 	}
 }
 
-// recording is what both ends of a recorded link signed, by event id.
+// recording has the signed messages of both ends of a recorded link, by event id.
 type recording struct {
 	steps map[federation.EventID]federation.Event
 	ours  []map[string]any
@@ -108,7 +108,7 @@ func readRecording(t *testing.T, lines []recorded) recording {
 	return r
 }
 
-// view returns the handoff of a step, whose home is where it was opened.
+// view returns the handoff of a step, whose home is its origin.
 func (r recording) view(ev federation.Event) federation.View {
 	v := federation.View{
 		ID: ev.Handoff, Kind: ev.Kind, Dialect: federation.ActTags, Version: 2, State: federation.Assigned, Home: home, Venue: channel,
@@ -119,8 +119,8 @@ func (r recording) view(ev federation.Event) federation.View {
 	return v
 }
 
-// signedPart returns what a message means: what two that were signed at other times have
-// in common.
+// signedPart returns the meaning of a message: the part that two signed at different times have in
+// common.
 func signedPart(m map[string]any) map[string]any {
 	part := maps.Clone(m)
 	delete(part, "event_id")
@@ -136,9 +136,8 @@ func signedPart(m map[string]any) map[string]any {
 	return part
 }
 
-// TestWhatALinkSaysIsWhatWasRecorded gives a link the steps of each recording, with the
-// keys of that, and compares what it says with what the gateway of the recording said,
-// which a real server took.
+// TestWhatALinkSaysIsWhatWasRecorded gives a link the steps of each recording, with the keys of
+// that, and compares its messages with those of the recording's gateway, which a real server took.
 func TestWhatALinkSaysIsWhatWasRecorded(t *testing.T) {
 	compared := 0
 	sessions := recordings(t)
@@ -147,7 +146,7 @@ func TestWhatALinkSaysIsWhatWasRecorded(t *testing.T) {
 	}
 	for file, lines := range sessions {
 		if strings.HasPrefix(file, "06-") {
-			continue // says on purpose what no gateway says
+			continue // deliberately invalid
 		}
 		t.Run(file, func(t *testing.T) {
 			l := &listener{
@@ -185,8 +184,8 @@ func asRecorded(at net.Listener) func(*freeq.Config, *freeq.Deps) {
 	}
 }
 
-// compare lets the link say what a recorded message said, and compares the two. It
-// reports whether the message was a step.
+// compare lets the link send a recorded message, and compares the two. It reports whether the
+// message was a step.
 func (h *house) compare(t *testing.T, l *listener, r recording, m map[string]any) bool {
 	t.Helper()
 	tags := texts(m["tags"])
@@ -206,7 +205,7 @@ func (h *house) compare(t *testing.T, l *listener, r recording, m map[string]any
 	})
 	want := signedPart(m)
 	for _, name := range []string{"act_id", "act_event_id"} {
-		delete(want, name) // of one that was only routed
+		delete(want, name) // of a routed step
 	}
 	want["type"] = "tagmsg"
 	if diff := cmp.Diff(want, signedPart(said)); diff != "" {

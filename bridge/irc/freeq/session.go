@@ -15,8 +15,8 @@ import (
 	"baton/federation"
 )
 
-// meetTimeout bounds greetings and states together. A server greets at once, and
-// waits two seconds at most for what the other one can do.
+// meetTimeout bounds greetings and states together. A server greets at once, and waits at most two
+// seconds for the other's capabilities.
 const meetTimeout = 15 * time.Second
 
 // probeEvery is how long a peer may be silent before a liveness probe. Each probe is a line in the
@@ -30,25 +30,23 @@ const (
 	answerTimeout = 15 * time.Second
 )
 
-// watchEvery is how often a session checks its timeouts.
 const watchEvery = 500 * time.Millisecond
 
-// busyTimeout is how long an answer may take from a peer that says other things
-// meanwhile: what it says comes in order.
+// busyTimeout is the timeout of an answer from a peer that sends other messages meanwhile: its
+// messages come in order.
 const busyTimeout = time.Minute
 
-// maxWaiting is how many messages may wait to be written before no more rows are
-// taken: some fifteen seconds' worth.
+// maxWaiting is the number of queued messages at which no more rows are taken: about fifteen
+// seconds' worth.
 const maxWaiting = 1024
 
 // inboundLines is how many lines are read ahead of the owner.
 const inboundLines = 256
 
-// judging is what [irc.Session] is for this dialect: the steps of one handoff are judged in
-// the order in which they came.
+// judging is the [irc.Session] of this dialect. The steps of one handoff are judged in order of
+// arrival.
 type judging = irc.Session[inboundLine, *inbound, federation.HandoffID]
 
-// session is one connection to the peer.
 type session struct {
 	*judging
 
@@ -57,50 +55,48 @@ type session struct {
 	log  *slog.Logger
 	up   func() // called once rows may be taken
 	rows chan *row
-	// agreed is for operators, and never changes once the session takes rows.
+	// agreed is for operators. It is constant once the session takes rows.
 	agreed map[string]string
 
 	// Owned by the goroutine in run.
 	theirs        *members
 	announcer     irc.Announcer
-	modes         map[string]*channelState // of our channels, as the peer told them
+	modes         map[string]*channelState // of our channels, as reported by the peer
 	made          map[string]bool          // venues that are channels of the peer
-	missed        map[federation.DID]bool  // absent readers of deliveries
+	missed        map[federation.DID]bool  // absent recipients of deliveries
 	seen          irc.Recent
 	queue         *queue
-	tried         time.Time        // when the port for the peer's dial was last looked after
+	tried         time.Time        // when the port for the peer's dial was last checked
 	heard         time.Time        // when the last line was read
 	greeted       bool             // their hello came
-	greeting      *hello           // which that is
+	greeting      *hello           // their hello
 	stated        bool             // their sync_response came
 	linked        bool             // rows are taken
 	spare         *arrival         // another connection, until the peer has greeted on this one; or nil
-	proofs        []*proof         // of messages that were written
+	proofs        []*proof         // of written messages
 	unanswered    bool             // a message without proof was written after the last probe
-	cursor        int64            // of the peer's log, in its clock: what it files from now on is not before
-	asked         []question       // that the peer has not answered yet, in the order of the wire
-	answers       []answer         // that we owe the peer, in the order of its questions
+	cursor        int64            // in the peer's log, by its clock: later entries are not before it
+	asked         []question       // not answered by the peer yet, in the order of the wire
+	answers       []answer         // owed to the peer, in the order of its questions
 	catchup       *catchup         // running, or nil
-	rulings       []*pendingRuling // under way
+	rulings       []*pendingRuling // in progress
 	written       irc.Recent       // steps to rewrite only if the log lacks them
 	earlyReceipts []*inbound       // of steps that have not come yet
-	taken         irc.Recent       // steps that were judged, which a replay leaves out
-	keyless       gap              // steps that could not be judged for want of a key
+	taken         irc.Recent       // judged steps, which a replay skips
+	keyless       gap              // steps without a key
 	limited       gap              // steps that met a limit
 	events        *rate.Limiter    // steps of the whole link; nil without a limit
 }
 
-// maxSeen is how many ids of messages are remembered, to drop repeats: a peer repeats
-// itself within seconds, and sends at most a hundred messages in one. The set is exact
-// and no high-water mark, because the ids of a server step back now and then: it hands
-// them out before it queues.
+// maxSeen is how many message ids are remembered to drop repeats: a peer repeats itself within
+// seconds, and sends at most a hundred messages a second. The set is exact rather than a high-water
+// mark, because a server's ids sometimes step back: it assigns them before it queues.
 //
 // spec: freeq-s2s "event_id and dedup"
 const maxSeen = 10_000
 
-// inboundLine is what the reader made of one line.
 type inboundLine struct {
-	message any // nil for one that nothing here is for
+	message any // nil for an irrelevant one
 	wrong   reason
 	bytes   int
 }
@@ -196,8 +192,8 @@ func (s *session) serve(ctx context.Context) error {
 	}
 }
 
-// takeRows returns the channel of rows, or none before the link is up and while too
-// much waits to be written.
+// takeRows returns the channel of rows, or none before the link is up and while too many messages
+// are queued.
 func (s *session) takeRows() <-chan *row {
 	if !s.linked || s.queue.size() > maxWaiting {
 		return nil
@@ -205,8 +201,8 @@ func (s *session) takeRows() <-chan *row {
 	return s.rows
 }
 
-// flush gives the writer the next message, unless it is busy. The channel says when
-// the next one may be written, nil if something else will tell.
+// flush gives the writer the next message, unless it is busy. The channel fires when the next one
+// may be written; it is nil if another event triggers that.
 func (s *session) flush(ctx context.Context) (<-chan time.Time, error) {
 	if s.Writing() {
 		return nil, nil
@@ -236,7 +232,7 @@ func (s *session) flush(ctx context.Context) (<-chan time.Time, error) {
 	return nil, nil
 }
 
-// after returns a channel that tells when a time is over, nil for none.
+// after returns a channel that fires after a wait, nil for none.
 func after(wait time.Duration) <-chan time.Time {
 	if wait <= 0 {
 		return nil
@@ -244,7 +240,7 @@ func after(wait time.Duration) <-chan time.Time {
 	return time.After(wait)
 }
 
-// pack writes a message as a line: a greeting as it is, all else in an envelope.
+// pack encodes a message as a line: a greeting as it is, all else in an envelope.
 func (s *session) pack(ctx context.Context, m any) ([]byte, error) {
 	switch m.(type) {
 	case *hello, *helloAck:
@@ -253,11 +249,9 @@ func (s *session) pack(ctx context.Context, m any) ([]byte, error) {
 	return seal(ctx, s.link.deps.Endpoint, m)
 }
 
-// put adds a message to what is to be written.
 func (s *session) put(p priority, m any) { s.queue.add(p, outgoing{message: m}) }
 
-// lost describes the end of a connection. A transport may know more of it than that
-// nothing more came.
+// lost describes the end of a connection. The transport's error may add a reason to io.EOF.
 func (s *session) lost(err error) error {
 	if errors.Is(err, io.EOF) {
 		why := "closed by the other server"

@@ -13,10 +13,10 @@ import (
 // third in its envelope.
 const maxLineBytes = 16 << 20
 
-// readBufferBytes holds the longest line that is usual.
+// readBufferBytes holds the longest usual line.
 const readBufferBytes = 64 << 10
 
-// The types of messages that are read or written. All others are ignored.
+// The types of messages in use. All others are ignored.
 const (
 	typeHello          = "hello"
 	typeHelloAck       = "hello_ack"
@@ -36,16 +36,16 @@ const (
 	typeCatchupEvents  = "catchup_events"
 )
 
-// Capabilities without which a peer withholds what this gateway lives on.
+// Capabilities without which a peer withholds messages that this gateway needs.
 const (
 	capCatchup = "catchup"
 	capAct     = "act"
 	capRoute   = "act_route"
 )
 
-// capLossless declares that this end keeps each message that it reads, or asks for it again:
-// an answer proves all that was written before its question. No server declares it, because a
-// server drops what comes too fast.
+// capLossless declares that this end keeps each message that it reads, or asks for it again: an
+// answer proves everything written before its question. No server declares it, because a server
+// drops messages that come too fast.
 const capLossless = "lossless"
 
 type hello struct {
@@ -74,7 +74,7 @@ type syncResponse struct {
 	Channels []channelState `json:"channels"`
 }
 
-// channelState is one channel with the members that the sender has in it.
+// channelState is one channel with the sender's members in it.
 type channelState struct {
 	Name        string     `json:"name"`
 	Topic       *string    `json:"topic"`
@@ -141,7 +141,7 @@ type said struct {
 	Reader  string            `json:"recipient_did,omitempty"` // of a private line, which is filed under both DIDs
 }
 
-// route is a step on its way to the home of its handoff.
+// route is a step in transit to the home of its handoff.
 type route struct {
 	Type    string            `json:"type"`
 	EventID string            `json:"event_id"`
@@ -168,7 +168,6 @@ type catchupEvents struct {
 	More   bool       `json:"more"`
 }
 
-// replayed is one row of the log of a server.
 type replayed struct {
 	EventID   string `json:"event_id"`
 	Kind      string `json:"kind"`
@@ -177,12 +176,11 @@ type replayed struct {
 	Canonical string `json:"canonical"`
 	Signature string `json:"signature,omitempty"`
 	Actor     string `json:"actor_did,omitempty"`
-	Subject   string `json:"subject,omitempty"` // of a step that does not open: the handoff
-	Origin    string `json:"origin"`            // of a step: endpoint id of the server where its handoff was opened
+	Subject   string `json:"subject,omitempty"` // of a step that opens no handoff: the handoff
+	Origin    string `json:"origin"`            // of a step: endpoint id of the server that opened its handoff
 }
 
-// reason is why a line could not be read. It is a label of a metric: the set is
-// closed.
+// reason is why a line could not be read. It is a metric label from a closed set.
 type reason string
 
 const (
@@ -197,9 +195,8 @@ const (
 	noMessageID reason = "no_msgid"
 )
 
-// read decodes the JSON of one message that is not an envelope. It returns nil for
-// a type that nothing here is for, and a reason for one that lacks what its type
-// requires.
+// read decodes the JSON of one message other than an envelope. It returns nil for an irrelevant
+// type, and a reason if the message lacks a member that its type requires.
 func read(text []byte) (any, reason) {
 	var head struct {
 		Type string `json:"type"`
@@ -220,7 +217,7 @@ func read(text []byte) (any, reason) {
 	return m, ""
 }
 
-// blank returns an empty message of a type, nil for one that nothing here is for.
+// blank returns an empty message of a type, nil for an irrelevant one.
 func blank(kind string) any {
 	switch kind {
 	case typeHello:
@@ -244,10 +241,10 @@ func blank(kind string) any {
 	case typeCatchupEvents:
 		return &catchupEvents{}
 	}
-	return nil // a peer may know more than a gateway has use for: topics, bans
+	return nil // such as topics and bans
 }
 
-// complete reports whether a message has what its type requires.
+// complete reports whether a message has the members that its type requires.
 func complete(m any) bool {
 	switch m := m.(type) {
 	case *hello:
@@ -272,7 +269,6 @@ func complete(m any) bool {
 	return true
 }
 
-// names reports whether a message names its user and its channel.
 func (m *member) names() bool {
 	switch m.Type {
 	case typeNickChange:
@@ -283,8 +279,8 @@ func (m *member) names() bool {
 	return m.Nick != "" && m.Channel != ""
 }
 
-// encode writes one message as a line without its end. It keeps what was signed as
-// it was: no escapes for HTML.
+// encode writes one message as a line without its end. It leaves signed text unchanged: no escapes
+// for HTML.
 func encode(m any) ([]byte, error) {
 	var line strings.Builder
 	e := json.NewEncoder(&line)

@@ -15,12 +15,12 @@ import (
 	"baton/federation/fault"
 )
 
-// maxStrangers bounds the connections that have not authenticated yet. One is
-// the peer's; each costs a line of at most [maxLineBytes] and three goroutines.
+// maxStrangers bounds the unauthenticated connections. One is the peer's; each costs a line of at
+// most [maxLineBytes] and three goroutines.
 const maxStrangers = 8
 
-// runListening is Run of a dialled link. It serves the first connection that
-// proves to be the peer, and turns away others that do so while it lasts.
+// runListening is Run of a listening link. It serves the first connection that authenticates as the
+// peer, and rejects others while it lasts.
 func (l *Link) runListening(ctx context.Context, up func()) error {
 	if err := l.listen(ctx); err != nil {
 		return err
@@ -33,7 +33,7 @@ func (l *Link) runListening(ctx context.Context, up func()) error {
 	d.running.Go(func() { d.open(accepting) })
 	err := d.first(ctx, up)
 	stop()
-	_ = l.listener.SetDeadline(time.Unix(0, 0)) // ends Accept, and leaves the port ours
+	_ = l.listener.SetDeadline(time.Unix(0, 0)) // ends Accept, but keeps the port
 	d.running.Wait()
 	if ctx.Err() != nil {
 		err = errors.Join(err, l.Close())
@@ -41,7 +41,7 @@ func (l *Link) runListening(ctx context.Context, up func()) error {
 	return err
 }
 
-// listen takes the port, if it is not ours already.
+// listen opens the port, unless it is open.
 func (l *Link) listen(ctx context.Context) error {
 	if l.listener != nil {
 		return l.listener.SetDeadline(time.Time{})
@@ -59,8 +59,8 @@ func (l *Link) listen(ctx context.Context) error {
 	return nil
 }
 
-// Close gives up the port of a dialled link. Call it after the last Run,
-// and only where that did not end with its context.
+// Close releases the port of a listening link. Call it after the last Run, and only if that did not
+// end with its context.
 func (l *Link) Close() error {
 	if l.listener == nil {
 		return nil
@@ -70,15 +70,13 @@ func (l *Link) Close() error {
 	return err
 }
 
-// door is where peers come in during one Run.
 type door struct {
 	link    *Link
 	running fault.Group
-	arrived chan *session // it has proved to be the peer
+	arrived chan *session // authenticated as the peer
 	taken   chan struct{} // closed once one of them is served
 }
 
-// first serves the first peer that comes.
 func (d *door) first(ctx context.Context, up func()) error {
 	select {
 	case s := <-d.arrived:
@@ -89,7 +87,6 @@ func (d *door) first(ctx context.Context, up func()) error {
 	}
 }
 
-// open accepts until ctx ends.
 func (d *door) open(ctx context.Context) {
 	strangers := make(chan struct{}, maxStrangers)
 	for {
@@ -118,8 +115,7 @@ func (d *door) open(ctx context.Context) {
 	}
 }
 
-// rest waits before the next try to accept: what fails now, for want of file
-// descriptors, fails again at once.
+// rest waits before the next Accept: a lack of file descriptors would fail again at once.
 func (d *door) rest(ctx context.Context) {
 	select {
 	case <-time.After(time.Second):
@@ -127,7 +123,7 @@ func (d *door) rest(ctx context.Context) {
 	}
 }
 
-// admit lets a connection in that proves to be the peer, if it is the first.
+// admit serves a connection that authenticates as the peer, if it is the first.
 func (d *door) admit(ctx context.Context, conn net.Conn) {
 	from := slog.String("from", conn.RemoteAddr().String())
 	s, err := d.link.meet(ctx, conn)
@@ -146,9 +142,9 @@ func (d *door) admit(ctx context.Context, conn net.Conn) {
 	s.End()
 }
 
-// openTLS returns the TLS configuration of a link, nil for one without. Each side
-// knows the other only by its certificate: names and authorities mean nothing
-// between two servers whose operators told each other their fingerprints.
+// openTLS returns the TLS configuration of a link, nil for one without. Each side knows the other
+// only by its certificate: names and authorities mean nothing between two servers whose operators
+// exchanged fingerprints.
 func openTLS(cfg Config, cert *bridge.Certificate) (*tls.Config, error) {
 	switch {
 	case !cfg.TLS && cfg.TLSFingerprint != "":
@@ -162,7 +158,7 @@ func openTLS(cfg Config, cert *bridge.Certificate) (*tls.Config, error) {
 	}
 	secure := cert.Config()
 	secure.ServerName, secure.ClientAuth = cfg.ServerName, tls.RequireAnyClientCert
-	secure.InsecureSkipVerify = true // VerifyConnection holds the peer to one certificate, which is stricter
+	secure.InsecureSkipVerify = true // VerifyConnection requires one certificate, which is stricter
 	secure.VerifyConnection = func(state tls.ConnectionState) error { return checkFingerprint(state, cfg.TLSFingerprint) }
 	return secure, nil
 }
@@ -172,7 +168,6 @@ func validFingerprint(s string) bool {
 	return err == nil && len(sum) == sha256.Size && hex.EncodeToString(sum) == s
 }
 
-// checkFingerprint holds a peer to its pinned certificate.
 func checkFingerprint(state tls.ConnectionState, want string) error {
 	if len(state.PeerCertificates) == 0 {
 		return errors.New("it showed no certificate")
@@ -184,7 +179,7 @@ func checkFingerprint(state tls.ConnectionState, want string) error {
 	return nil
 }
 
-// secure returns a connection on which TLS is spoken, if the link wants that.
+// secure returns a connection after the TLS handshake, if the link uses TLS.
 func (l *Link) secure(ctx context.Context, conn net.Conn) (net.Conn, error) {
 	if l.tls == nil {
 		return conn, nil
@@ -197,7 +192,7 @@ func (l *Link) secure(ctx context.Context, conn net.Conn) (net.Conn, error) {
 	}
 	if err := secured.HandshakeContext(ctx); err != nil {
 		if ctx.Err() != nil {
-			err = context.Cause(ctx) // which says what took too long
+			err = context.Cause(ctx) // gives the timeout that was exceeded
 		}
 		return nil, fmt.Errorf("TLS: %w", err)
 	}

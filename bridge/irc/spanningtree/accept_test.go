@@ -56,8 +56,7 @@ func awaitLog(t *testing.T, h house, text string) {
 	}
 }
 
-// listening returns a house whose link waits for a server, and a server that knows
-// where.
+// listening returns a house whose link waits for a server, and a server that knows its address.
 func listening(t *testing.T, tweak func(*spanningtree.Config, *bridgetest.IRCdConfig)) (house, caller) {
 	t.Helper()
 	cfg, peerCfg := testConfig(""), peerConfig()

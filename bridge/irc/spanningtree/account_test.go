@@ -119,7 +119,7 @@ func TestABoundAccountIsOnlineWhileItIsLoggedIn(t *testing.T) {
 	awaitOnline(t, h, account, false)
 }
 
-// woken keeps the topics that were woken.
+// woken keeps the woken topics.
 type woken chan string
 
 // Wake implements [bridge.Wakes].

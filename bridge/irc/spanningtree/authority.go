@@ -9,10 +9,9 @@ import (
 	"baton/federation"
 )
 
-// A server of the network drops no line of a user of another server for the modes of a channel:
-// each server holds its own users to them. These are the rules for the users of this gateway,
-// as InspIRCd has them for clients. Users of this gateway are never logged in to an account
-// of the network.
+// A server drops no line of another server's user for the modes of a channel: each server enforces
+// them for its own users. These are the rules for the users of this gateway, the same as InspIRCd's
+// for clients. Users of this gateway are never logged in to an account of the network.
 
 // A bar is why a user may not enter a channel or may not speak in it, in words for senders
 // and operators; "" if it may.
@@ -31,7 +30,6 @@ const (
 	outsideOnly bar = "the user is not there (+n)"
 )
 
-// entry returns why a user of ours may not enter a channel.
 func (s *session) entry(p *pseudo, ch *channel) bar {
 	r := ch.rules
 	switch {
@@ -55,7 +53,6 @@ func (s *session) entry(p *pseudo, ch *channel) bar {
 	return ""
 }
 
-// speech returns why a user of ours may not speak in a channel.
 func (s *session) speech(p *pseudo, ch *channel) bar {
 	if !p.In[ch.venue] && ch.rules.flags[noOutsideMode] {
 		return cmp.Or(s.entry(p, ch), outsideOnly)
@@ -63,7 +60,7 @@ func (s *session) speech(p *pseudo, ch *channel) bar {
 	return s.voice(p, ch)
 }
 
-// voice returns why a user of ours has no voice in a channel, of which it may be a member.
+// voice returns why a user of ours has no voice in a channel, as a member or not.
 func (s *session) voice(p *pseudo, ch *channel) bar {
 	r := ch.rules
 	switch {
@@ -81,7 +78,6 @@ func (s *session) voice(p *pseudo, ch *channel) bar {
 	return ""
 }
 
-// rank returns the highest status of a user of ours in a channel.
 func (s *session) rank(p *pseudo, ch *channel) int {
 	highest := 0
 	if held := p.memberships[ch.venue]; held.age == ch.ts {
@@ -92,7 +88,6 @@ func (s *session) rank(p *pseudo, ch *channel) int {
 	return highest
 }
 
-// population counts the members of a channel.
 func (s *session) population(ch *channel) int {
 	n := len(ch.members)
 	for _, p := range s.link.roster.byUUID {
@@ -106,7 +101,7 @@ func (s *session) population(ch *channel) int {
 // muteBan is the extended ban that forbids only speaking.
 const muteBan = "mute"
 
-// extbans returns the extended bans that can be about a user of this gateway, by letter and by
+// extbans returns the extended bans that can apply to a user of this gateway, by letter and by
 // name. A mask of any other one matches none of them.
 func extbans() map[string]string {
 	return map[string]string{
@@ -115,8 +110,8 @@ func extbans() map[string]string {
 	}
 }
 
-// listed reports whether a list of a channel has a mask that matches a user of ours. With an
-// acting ban such as [muteBan] only masks of that ban count, without one only masks of none.
+// listed reports whether a list of a channel has a mask that matches a user of ours. With an acting
+// ban such as [muteBan] only masks of that ban count; without one, only masks of none.
 func (s *session) listed(p *pseudo, ch *channel, mode, acting string) bool {
 	for mask := range ch.rules.masks[mode] {
 		kind, rest, is := strings.Cut(mask, ":")
@@ -130,8 +125,8 @@ func (s *session) listed(p *pseudo, ch *channel, mode, acting string) bool {
 	return false
 }
 
-// matches reports whether a mask matches a user of ours. From 1206 on a "!" before an extended
-// ban turns it round.
+// matches reports whether a mask matches a user of ours. From 1206 on a "!" before an extended ban
+// negates it.
 func (s *session) matches(p *pseudo, mask string) bool {
 	kind, rest, is := strings.Cut(mask, ":")
 	kind, negated := strings.CutPrefix(kind, "!")
@@ -153,8 +148,8 @@ func (s *session) matches(p *pseudo, mask string) bool {
 	return s.matchesHost(p, mask)
 }
 
-// matchesHost reports whether "nick!user@host" matches a user of ours. The host may be that of
-// this gateway, or a network that the address of its users is in.
+// matchesHost reports whether "nick!user@host" matches a user of ours. The host may be that of this
+// gateway, or a network that contains the address of its users.
 func (s *session) matchesHost(p *pseudo, mask string) bool {
 	user := p.Nick + "!" + clip(p.ident, s.net.identBytes) + "@"
 	if s.glob(mask, user+s.host()) || s.glob(mask, user+pseudoIP) {
@@ -168,15 +163,14 @@ func (s *session) matchesHost(p *pseudo, mask string) bool {
 	return err == nil && prefix.Contains(netip.MustParseAddr(pseudoIP)) && s.glob(mask[:at+1], user)
 }
 
-// glob compares as the network does, without regard to case.
+// glob matches in the network's casemapping.
 func (s *session) glob(pattern, text string) bool {
 	return federation.Glob(s.net.fold(pattern), s.net.fold(text))
 }
 
-// host returns the host of our users.
 func (s *session) host() string { return clip(string(s.link.ports.Home), s.net.hostBytes) }
 
-// readmit brings the users into a channel that its modes kept out, as far as they now may enter.
+// readmit joins the users kept out of a channel by its modes, as far as they now may enter.
 func (s *session) readmit(ch *channel) {
 	for p := range ch.kept {
 		if s.link.roster.byUUID[p.uuid] != p || !p.here || p.In[ch.venue] {
@@ -187,7 +181,7 @@ func (s *session) readmit(ch *channel) {
 	}
 }
 
-// admit brings a user of ours into a channel if it may enter.
+// admit joins a user of ours to a channel if it may enter.
 func (s *session) admit(p *pseudo, ch *channel) {
 	if s.entry(p, ch) != "" {
 		ch.kept[p], s.changed = true, true
@@ -197,7 +191,7 @@ func (s *session) admit(p *pseudo, ch *channel) {
 	s.join(p, ch)
 }
 
-// refusal returns the outcome of a step that the rules of a channel keep out.
+// refusal returns the outcome of a step barred from a channel.
 func (b bar) refusal(r *row, link, channel, nick string) error {
 	detail := fmt.Sprintf("%s of %s takes no step of %s: %s", channel, link, nick, string(b))
 	return &federation.RefusalError{Code: federation.PolicyDenied, Event: r.event, Handoff: r.ref, Detail: detail}

@@ -33,7 +33,7 @@ func policy(t *testing.T, h house) string {
 	return refused.Detail
 }
 
-// uncarried returns what operators read of the channel.
+// uncarried returns the obstacles in the channel that operators read.
 func uncarried(h house) string {
 	var found []string
 	for _, what := range h.link.Describe().NotCarried {
@@ -50,7 +50,7 @@ func TestModesOfAChannelApplyToOurUsers(t *testing.T) {
 		name      string
 		set       string // before the scholar comes
 		refused   string // part of the refusal, "" for none
-		uncarried string // part of what operators read, "" for nothing
+		uncarried string // part of the operators' view, "" for nothing
 		unset     string // after which the scholar may speak
 	}{
 		{"no mode that is about speaking", "+nt", "", "", ""},
@@ -154,7 +154,7 @@ func TestAnInvitationBringsAUserIntoAChannel(t *testing.T) {
 	}
 }
 
-// A split of a server takes no user out of a channel, whatever modes that has since.
+// A split of a server takes no user out of a channel, whatever its modes since.
 func TestAUserComesBackFromASplitAsTheMemberThatItWas(t *testing.T) {
 	h, peer := linked(t, nil)
 	if why := policy(t, h); why != "" {
@@ -221,7 +221,7 @@ func TestAChannelWithALongerNameThanTheNetworkAllowsIsNotCarried(t *testing.T) {
 	}
 }
 
-// A step that came from a channel is there: of the line about it none is refused.
+// A step from a channel is there already: the line about it is never refused.
 func TestALineAboutAStepOfTheChannelIsLeftOutWhereTheGatewayMayNotSpeak(t *testing.T) {
 	h, peer := linked(t, nil)
 	mode(t, peer, "#ops", "+m")

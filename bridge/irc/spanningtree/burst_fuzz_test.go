@@ -10,7 +10,7 @@ import (
 	"baton/bridge/irc/spanningtree"
 )
 
-// bursts are what peers of both versions sent, besides what was recorded.
+// bursts are inputs from peers of both versions, besides the recordings.
 func bursts() []string {
 	return []string{
 		":1AA BURST 1795226757\n:1AA UID 1AAAAAAAB 1795226755 alice h h i 127.0.0.1 1795226755 + :real alice\n" +
@@ -25,7 +25,7 @@ func bursts() []string {
 }
 
 // FuzzBurst has a link read any lines of its peer: none crashes it, and it writes whole lines of
-// its own server alone.
+// only its own server.
 func FuzzBurst(f *testing.F) {
 	for _, burst := range bursts() {
 		f.Add(burst)

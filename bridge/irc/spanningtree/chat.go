@@ -20,16 +20,16 @@ var _ bridge.Relayer = (*Link)(nil)
 // Relays implements [bridge.Relayer].
 func (l *Link) Relays() []string { return l.relayed }
 
-// relayedIn returns the channel of a message as this federation calls it, and whether the link relays
-// that channel.
+// relayedIn returns the channel of a message by its name in this federation, and whether the link
+// relays that channel.
 func (s *session) relayedIn(m ircmsg.Message) (here string, relayed bool) {
 	venue, ok := translate.Channel(m.Params[0])
 	here, ours := s.link.channels.In(venue)
 	return here, ok && ours && slices.Contains(s.link.relayed, here)
 }
 
-// onChat queues text in a channel that the link relays, and reports whether the message is in
-// such a channel. The network brings no text of users of this gateway.
+// onChat queues text in a relayed channel, and reports whether the message is in such a channel.
+// The network brings no text of users of this gateway.
 func (s *session) onChat(ctx context.Context, m ircmsg.Message, from *user) bool {
 	here, relayed := s.relayedIn(m)
 	if !relayed {
@@ -41,7 +41,7 @@ func (s *session) onChat(ctx context.Context, m ircmsg.Message, from *user) bool
 	return true
 }
 
-// onTags queues a reaction, and announces that a user writes.
+// onTags queues a reaction, and announces typing.
 func (s *session) onTags(ctx context.Context, m ircmsg.Message, from *user) {
 	here, relayed := s.relayedIn(m)
 	if !relayed {
@@ -59,7 +59,7 @@ func (s *session) onTags(ctx context.Context, m ircmsg.Message, from *user) {
 	}
 }
 
-// enterChat queues a message in a channel that the link relays.
+// enterChat queues a message in a relayed channel.
 func (s *session) enterChat(m ircmsg.Message, from *user, here, text string) {
 	_, messageID := m.GetTag("msgid")
 	s.enter(&inbound{user: m.Source, account: from.account, chat: &irc.Chat{
@@ -70,7 +70,7 @@ func (s *session) enterChat(m ircmsg.Message, from *user, here, text string) {
 	}})
 }
 
-// relay files text of a channel. Its author is the same as that of private text.
+// relay files text of a channel. Its author is determined as for private text.
 func (s *session) relay(in *inbound) error {
 	_, err := s.Submit(federation.Event{}, func(ctx context.Context) (federation.Judgement, error) {
 		chat := *in.chat
@@ -103,7 +103,6 @@ func (s *session) relayed(ctx context.Context, in *inbound, err error) {
 	}
 }
 
-// chatRow makes the row of text in a channel.
 func (l *Link) chatRow(t federation.Text) *row {
 	r := &row{
 		from: t.Author, name: t.Arrival.Name, venue: l.channels.Out(t.Venue), msgid: t.ID.String(), event: t.ID, chat: &t, done: make(chan error, 1),
@@ -135,7 +134,6 @@ func (r *row) writeChat(formatting bool) {
 
 var _ bridge.Messenger = (*Link)(nil)
 
-// onWords queues private text to a pseudo-client.
 func (s *session) onWords(m ircmsg.Message, from *user, to federation.DID) {
 	_, messageID := m.GetTag("msgid")
 	s.enter(&inbound{user: m.Source, account: from.account, words: &irc.Words{
@@ -144,8 +142,8 @@ func (s *session) onWords(m ircmsg.Message, from *user, to federation.DID) {
 	}})
 }
 
-// speak files private text. The sender is the DID of its account, else the DID that it signed last
-// as, else the one that the gateway keeps for its nick.
+// speak files private text. The sender is the DID of its account, else its last signing DID, else
+// the gateway's DID for its nick.
 func (s *session) speak(in *inbound) (waits string, err error) {
 	_, err = s.Submit(federation.Event{}, func(ctx context.Context) (federation.Judgement, error) {
 		words := *in.words
@@ -162,7 +160,6 @@ func (s *session) speak(in *inbound) (waits string, err error) {
 	return waits, err
 }
 
-// heardOut sends a user the reason for the refusal of its text, or a notice that it waits.
 func (s *session) heardOut(ctx context.Context, in *inbound, waits string, err error) {
 	switch {
 	case s.net.users[in.user] == nil:
@@ -173,7 +170,6 @@ func (s *session) heardOut(ctx context.Context, in *inbound, waits string, err e
 	}
 }
 
-// textRow makes the row of private text.
 func (l *Link) textRow(ctx context.Context, t federation.Text) (*row, error) {
 	to, err := l.reader(ctx, bridge.Recipient{DID: t.To, Place: t.Arrival.Place})
 	if err == nil {
@@ -209,7 +205,7 @@ const (
 )
 
 // holder returns a key that distinguishes a user from later users of its nick. A server reuses its
-// UUIDs after a restart, so that the time of the connection is part of the key.
+// UUIDs after a restart, so the time of the connection is part of the key.
 func (t *tree) holder(uuid string) string {
 	u := t.users[uuid]
 	if u.account != "" {
@@ -234,7 +230,6 @@ func (t *tree) held(holder string) string {
 // retried by time.
 const maxMissed = 4096
 
-// miss remembers an absent recipient.
 func (s *session) miss(p party) {
 	if len(s.missed) < maxMissed {
 		s.missed[p.did] = p

@@ -15,13 +15,12 @@ import (
 	"baton/federation"
 )
 
-// maxRooms bounds the channels that the gateway's user has opened for handoffs and is
-// still in: for one more it leaves the oldest, which lasts while another user is
-// there.
+// maxRooms bounds the handoff channels that the gateway's user is in. For one more it leaves the
+// oldest, which lasts while another user is there.
 const maxRooms = 64
 
-// onText queues text in a channel that the link relays, a command that a user writes to the
-// gateway's own user, or text that it writes to a pseudo-client. The last two run in the order of the user's steps.
+// onText queues text in a relayed channel, a command to the gateway's own user, or text to a pseudo-client. The
+// last two run in the order of the user's steps.
 func (s *session) onText(ctx context.Context, m ircmsg.Message, from *user) {
 	if len(m.Params) < 2 || m.Params[1] == "" || s.onChat(ctx, m, from) || m.Command != "PRIVMSG" {
 		return
@@ -42,8 +41,8 @@ func (s *session) onText(ctx context.Context, m ircmsg.Message, from *user) {
 	}})
 }
 
-// lookup returns the DID of a user on this network by its nick, or "": that of a user of
-// ours, else that of the account of a user of the network, else the one that it signed last as.
+// lookup returns the DID of a user on this network by its nick, or "". It is that of a user of
+// ours, else that of the user's account, else the DID of its last step.
 func (s *session) lookup(ctx context.Context, nick string) federation.DID {
 	var did federation.DID
 	var account string
@@ -61,8 +60,8 @@ func (s *session) lookup(ctx context.Context, nick string) federation.DID {
 	return did
 }
 
-// room opens a channel on this network for a handoff, in which the gateway's user is,
-// and invites the user with that UUID and all other parties that are here.
+// room opens a channel on this network for a handoff, with the gateway's user in it, and invites
+// the user with that UUID and all other parties present.
 func (s *session) room(ctx context.Context, uuid string, view federation.View) (string, error) {
 	var parties []party
 	for _, did := range view.Others("") {
@@ -105,7 +104,6 @@ func (s *session) openRoom(name, uuid string, parties []party) error {
 	return nil
 }
 
-// here returns the users of the network that are parties.
 func (s *session) here(parties []party) []string {
 	var found []string
 	for _, p := range parties {
@@ -114,13 +112,11 @@ func (s *session) here(parties []party) []string {
 	return found
 }
 
-// room is a channel that the gateway's user opened in this session.
 type room struct {
 	name string
-	ts   int64 // when, unix seconds
+	ts   int64 // its creation, unix seconds
 }
 
-// reply sends the reply to a command to its user, if it is still there.
 func (s *session) reply(ctx context.Context, uuid string, text []string) {
 	for _, line := range text {
 		if s.net.users[uuid] != nil {
@@ -129,8 +125,7 @@ func (s *session) reply(ctx context.Context, uuid string, text []string) {
 	}
 }
 
-// onQuestion answers what a user of the network asks this server, with the numerics of a server
-// that has little to tell.
+// onQuestion answers a query to this server with minimal numerics.
 //
 // spec: rfc2812 §3.4
 func (s *session) onQuestion(_ context.Context, m ircmsg.Message) error {
@@ -169,14 +164,12 @@ func (s *session) refuse(ctx context.Context, user string, err error) {
 	s.tell(ctx, user, err)
 }
 
-// tell sends a user the reply to an error about its step.
 func (s *session) tell(ctx context.Context, user string, err error) {
 	if reply, has := s.link.replies.To(ctx, err); has {
 		s.notice(ctx, user, reply.Text(), reply.Ref)
 	}
 }
 
-// notice writes a NOTICE to a user.
 func (s *session) notice(ctx context.Context, user, text, ref string) {
 	self := s.link.roster.Self
 	s.present(self)
@@ -185,7 +178,7 @@ func (s *session) notice(ctx context.Context, user, text, ref string) {
 	}
 }
 
-// noticeLine returns a NOTICE: FAIL, which clients of a listener get, would end a server link. The
+// noticeLine returns a NOTICE: a FAIL, as for clients of a listener, would end a server link. The
 // reference is to the handoff of the text; it may be empty.
 func noticeLine(from, to, text, ref string) ircmsg.Message {
 	line := ircmsg.MakeMessage(nil, from, "NOTICE", to, text)

@@ -16,9 +16,8 @@ import (
 	"baton/federation/federationtest"
 )
 
-// visited is linked to a server where alice, scholar and bob may write to Baton: the
-// gateway vouches for the account of the first, knows that of the second, and not the
-// third.
+// visited is linked to a server on which alice, scholar and bob may write to Baton: the gateway
+// vouches for the account of the first, knows that of the second, and not the third.
 func visited(t *testing.T, limits ...bridge.Limits) (house, *bridgetest.IRCd) {
 	t.Helper()
 	h, peer := linked(t, func(_ *spanningtree.Config, cfg *bridgetest.IRCdConfig) {

@@ -15,7 +15,7 @@ import (
 	"baton/federation"
 )
 
-// A row is what a server link has to do, with the tests that show it.
+// A row is a duty of a server link, with its tests.
 type row struct {
 	does  string
 	tests []func(t *testing.T)
@@ -24,7 +24,7 @@ type row struct {
 // shownBy returns the tests of a row.
 func shownBy(tests ...func(t *testing.T)) []func(t *testing.T) { return tests }
 
-// checklist is what a server has to do on a link that InspIRCd demands, enforces or leaves to it.
+// checklist has the duties of a server on a link that InspIRCd demands, enforces or leaves to it.
 func checklist() map[string][]row {
 	return map[string][]row{
 		"link": {

@@ -14,13 +14,13 @@ import (
 	"baton/translate"
 )
 
-// command is what is done with a line of the peer. An error ends the link.
+// command is the handler of a line from the peer. An error ends the link.
 type command struct {
-	params int // the fewest that the line comes with
+	params int // minimum number of parameters
 	run    func(s *session, ctx context.Context, m ircmsg.Message) error
 }
 
-// commands returns what a leaf has to act on. All else is passed over.
+// commands returns the commands that a leaf handles. All others are ignored.
 //
 // spec: InspIRCd spanning tree 1205, 1206
 func commands() map[string]command {
@@ -65,15 +65,13 @@ func commands() map[string]command {
 	}
 }
 
-// identParam is where UID has the ident: that of the user itself where the protocol knows
-// another one that is shown.
+// identParam is the index of the ident in UID: the real one if the protocol has a shown one too.
 const identParam = 5
 
 // signonFromEnd is the index of the time of the connection in UID, from the end of its parameters.
 const signonFromEnd = 3
 
-// reason is why a line could not be read. It is a label of a metric: the set is
-// closed.
+// reason is why a line could not be read. It is a metric label from a closed set.
 type reason string
 
 const (
@@ -84,13 +82,12 @@ const (
 	noMessageID   reason = "no_msgid"
 )
 
-// badInput counts and logs a line that could not be read. The link lives on.
+// badInput counts and logs an unreadable line. The link stays up.
 func (s *session) badInput(ctx context.Context, why reason, command string) {
 	s.link.ports.Metrics.BadInput.WithLabelValues(network, s.link.cfg.Name, string(why)).Inc()
 	s.log.LogAttrs(ctx, slog.LevelInfo, "unreadable line", slog.String("reason", string(why)), slog.String("command", command))
 }
 
-// unixSeconds reads the age of something.
 func unixSeconds(text string) (seconds int64, ok bool) {
 	seconds, err := strconv.ParseInt(text, 10, 64)
 	return seconds, err == nil && seconds > 0
@@ -105,7 +102,7 @@ func (s *session) onPing(_ context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// onPong proves the rows of the oldest PING with no answer yet.
+// onPong proves the rows of the oldest unanswered PING.
 func (s *session) onPong(ctx context.Context, m ircmsg.Message) error {
 	if m.Source != "" && m.Source != s.net.peer || len(s.pings) == 0 {
 		s.badInput(ctx, malformed, m.Command)
@@ -120,7 +117,6 @@ func (s *session) onPong(ctx context.Context, m ircmsg.Message) error {
 
 func (s *session) onError(_ context.Context, m ircmsg.Message) error { return s.lost(saidError(m)) }
 
-// onServer adds a server behind another one.
 func (s *session) onServer(ctx context.Context, m ircmsg.Message) error {
 	sid := m.Params[1]
 	if !validSID(sid) || sid == s.sid() || s.net.knows(sid) {
@@ -133,7 +129,7 @@ func (s *session) onServer(ctx context.Context, m ircmsg.Message) error {
 
 func (s *session) onSplit(_ context.Context, m ircmsg.Message) error {
 	gone := m.Params[0]
-	if _, known := s.net.servers[gone]; known && gone != s.net.peer { // that one ends with the connection
+	if _, known := s.net.servers[gone]; known && gone != s.net.peer { // the peer itself ends with the connection
 		s.net.split(gone)
 		s.gone()
 	}
@@ -149,7 +145,7 @@ func (s *session) onUser(ctx context.Context, m ircmsg.Message) error {
 	s.named(uuid, nick)
 	u := s.net.users[uuid]
 	u.ident, u.signon = m.Params[identParam], m.Params[s.protocol.uidParams()-signonFromEnd]
-	s.meetAgain() // by its connection
+	s.meetAgain() // identified by its connection
 	return nil
 }
 
@@ -171,7 +167,6 @@ func (s *session) onNick(ctx context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// onAway notes that a user is away, or back.
 func (s *session) onAway(_ context.Context, m ircmsg.Message) error {
 	if u := s.net.users[m.Source]; u != nil {
 		u.away = ""
@@ -183,8 +178,8 @@ func (s *session) onAway(_ context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// named notes a nick of the network. Ours always yield: a nick on that network belongs to its
-// own users.
+// named records a nick of the network. Ours always yield: a nick on that network belongs to its own
+// users.
 func (s *session) named(uuid, nick string) {
 	ours := s.link.roster.byUUID[s.net.owner(nick)]
 	s.net.rename(uuid, nick)
@@ -195,8 +190,7 @@ func (s *session) named(uuid, nick string) {
 	s.reclaim()
 }
 
-// gone acts on users that left the network: what was said to them, the channels
-// where they were and their nicks.
+// gone handles the departure of users: rows to them, their channels and their nicks.
 func (s *session) gone() {
 	s.doubtAbsent()
 	s.remakeEmpty()
@@ -209,8 +203,8 @@ func (s *session) onQuit(_ context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// onKill removes a user. One of ours comes back under a new id: the old one is
-// gone from the whole network.
+// onKill removes a user. One of ours returns under a new id: the old one is gone from the whole
+// network.
 func (s *session) onKill(_ context.Context, m ircmsg.Message) error {
 	p := s.link.roster.byUUID[m.Params[0]]
 	if p == nil {
@@ -233,9 +227,8 @@ func (s *session) onKill(_ context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// onSave takes the nick from a user, whose UUID is its nick from then on. The
-// second parameter is the age of the lost nick: another one is of a nick
-// that the user has given up in the meantime.
+// onSave takes the nick from a user, whose UUID becomes its nick. The second parameter is the
+// timestamp of the lost nick. A different one refers to a nick that the user no longer has.
 func (s *session) onSave(_ context.Context, m ircmsg.Message) error {
 	p := s.link.roster.byUUID[m.Params[0]]
 	if p == nil {
@@ -251,8 +244,8 @@ func (s *session) onSave(_ context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// onJoin notes the age of a channel: theirs if it is the older one, or if no user of
-// ours is there.
+// onJoin records the timestamp of a channel: theirs if it is the older one, or if no user of ours
+// is there.
 func (s *session) onJoin(ctx context.Context, m ircmsg.Message) error {
 	venue, _ := translate.Channel(m.Params[0])
 	ch := s.net.channels[venue]
@@ -279,8 +272,8 @@ func (s *session) onJoin(ctx context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// onKick removes a user from a channel. A KICK of a user of ours has the id of the membership that
-// it ends: the user may have come back since.
+// onKick removes a user from a channel. A KICK of a user of ours has the id of the ended
+// membership: the user may have rejoined since.
 func (s *session) onKick(_ context.Context, m ircmsg.Message) error {
 	venue, _ := translate.Channel(m.Params[0])
 	p := s.link.roster.byUUID[m.Params[1]]
@@ -297,7 +290,6 @@ func (s *session) onKick(_ context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// onResync says again which users of ours are in a channel.
 func (s *session) onResync(_ context.Context, m ircmsg.Message) error {
 	venue, _ := translate.Channel(m.Params[0])
 	for _, p := range s.link.roster.All() {
@@ -308,7 +300,6 @@ func (s *session) onResync(_ context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// onMetadata watches the peer load and unload its tags module, and users log in.
 func (s *session) onMetadata(_ context.Context, m ircmsg.Message) error {
 	if m.Params[1] == "accountname" {
 		s.onAccount(m)

@@ -100,7 +100,7 @@ func TestNicks(t *testing.T) {
 			peer.Send(line)
 		}
 		peer.Tagmsg("alice", "#ops", offerTags())
-		h.gateway.next(t) // all that was read
+		h.gateway.next(t) // everything read
 		if err := h.link.Deliver(waiting(t), acceptRow(t)); err != nil {
 			t.Fatal(err)
 		}

@@ -36,14 +36,13 @@ type Config struct {
 	Summaries          bool               `toml:"summaries"`           // a readable NOTICE for each step
 }
 
-// DefaultConfig returns the defaults of the table. The keys
-// that it leaves empty are required, except nick_suffix, one of address and listen,
-// and tls_fingerprint without tls.
+// DefaultConfig returns the defaults of the table. The keys it leaves empty are required, except
+// nick_suffix, one of address and listen, and tls_fingerprint without tls.
 func DefaultConfig() Config {
 	return Config{Formatting: true, History: true, Dialect: federation.HandoffTags, Nick: "Baton", Summaries: true}
 }
 
-// maxChannelBytes bounds the name of a channel, as InspIRCd ships.
+// maxChannelBytes bounds the name of a channel, as in InspIRCd's defaults.
 const maxChannelBytes = 64
 
 // check returns every mistake in the table, joined.
@@ -89,8 +88,8 @@ func (c Config) check() error {
 	return errors.Join(errs...)
 }
 
-// validServerName holds a name to what InspIRCd takes for one: host name
-// characters with at least one dot.
+// validServerName checks a server name by InspIRCd's rules: host name characters with at least one
+// dot.
 func validServerName(s string) bool {
 	odd := func(r rune) bool {
 		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '.' && r != '-'
@@ -98,7 +97,6 @@ func validServerName(s string) bool {
 	return strings.Contains(s, ".") && !strings.HasPrefix(s, ".") && !strings.ContainsFunc(s, odd)
 }
 
-// validSID reports whether a string can name a server on the network.
 func validSID(s string) bool {
 	return len(s) == sidBytes && isDigit(s[0]) && isServerID(s[1]) && isServerID(s[2])
 }
@@ -107,12 +105,10 @@ func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 func isServerID(c byte) bool { return isDigit(c) || 'A' <= c && c <= 'Z' }
 
-// passwords are the two secrets of a link, as read from their files.
 type passwords struct {
 	send, recv string
 }
 
-// readPasswords reads both secret files and returns every mistake, joined.
 func readPasswords(c Config, secrets bridge.Secrets) (passwords, error) {
 	send, sendErr := readPassword("send_password_file", c.SendPasswordFile, secrets)
 	recv, recvErr := readPassword("recv_password_file", c.RecvPasswordFile, secrets)
@@ -121,7 +117,7 @@ func readPasswords(c Config, secrets bridge.Secrets) (passwords, error) {
 
 func readPassword(key, file string, secrets bridge.Secrets) (string, error) {
 	if file == "" {
-		return "", nil // told already, as a required key
+		return "", nil // already reported as a required key
 	}
 	password, err := secrets.Secret(file)
 	switch {
@@ -150,9 +146,8 @@ func Network(record *registry.Record) bridge.Network {
 	}
 }
 
-// version is a version of the protocol that this gateway speaks. The versions differ in the
-// lines that this file writes and reads, and in the names of limits and modules, of which the
-// sets do not overlap.
+// version is a protocol version of this gateway. The versions differ in the lines that this file
+// writes and reads, and in the names of limits and modules, whose sets do not overlap.
 //
 // spec: InspIRCd spanning tree 1205, 1206
 type version int
@@ -162,9 +157,9 @@ const (
 	version1206 version = 1206 // InspIRCd 4; 5 still takes it
 )
 
-// choose returns the version to speak with a peer that announces one: the newest that both
-// speak. A peer believes the number that it is answered with, and strips all tags of a server
-// that announces another version than it then speaks.
+// choose returns the version for a peer that announces one: the newest that both speak. A peer
+// believes the number in the answer, and strips all tags of a server that announces one version and
+// then speaks another.
 func choose(announced string) (version, error) {
 	theirs, err := strconv.Atoi(announced)
 	if err != nil || version(theirs) < version1205 {
@@ -173,7 +168,6 @@ func choose(announced string) (version, error) {
 	return min(version(theirs), version1206), nil
 }
 
-// hello returns the line that introduces this server to the peer.
 func (v version) hello(name, password, sid string) string {
 	if v == version1205 {
 		sid = "0 " + sid // the number of servers in between
@@ -181,7 +175,6 @@ func (v version) hello(name, password, sid string) string {
 	return fmt.Sprintf("SERVER %s %s %s :Baton", name, password, sid)
 }
 
-// readHello reads the parameters of the peer's SERVER, and reports whether all are there.
 func (v version) readHello(params []string) (name, password, sid string, ok bool) {
 	at := 2
 	if v == version1205 {
@@ -193,7 +186,6 @@ func (v version) readHello(params []string) (name, password, sid string, ok bool
 	return params[0], params[1], params[at], true
 }
 
-// software returns what SINFO tells of this program: keys and values.
 func (v version) software(home string) [][2]string {
 	if v == version1205 {
 		return [][2]string{{"version", "Baton. " + home + " :"}, {"rawversion", "Baton"}}
@@ -201,8 +193,7 @@ func (v version) software(home string) [][2]string {
 	return [][2]string{{"customversion", ""}, {"rawbranch", "Baton"}, {"rawversion", "Baton"}}
 }
 
-// idents returns the user name of a user as UID has it: the real one, and from 1206 on also
-// the one that is shown.
+// idents returns the user names in a UID: the real one, and from 1206 on also the shown one.
 func (v version) idents(ident string) string {
 	if v == version1205 {
 		return ident
@@ -210,8 +201,8 @@ func (v version) idents(ident string) string {
 	return ident + " " + ident
 }
 
-// uidParams returns how many parameters UID has at least: id, age of the nick, nick,
-// real and shown host, user names, address, signon, modes, real name.
+// uidParams returns the minimum number of parameters of UID: id, nick timestamp, nick, real and
+// shown host, user names, address, signon, modes, real name.
 func (v version) uidParams() int {
 	if v == version1205 {
 		return 10

@@ -23,23 +23,23 @@ var (
 	errNoTags = errors.New("the other server has no message tags, so that steps are readable lines alone: load its ircv3_ctctags module")
 )
 
-// row is one delivery on its way through the session.
+// row is one delivery in progress.
 type row struct {
-	from  federation.DID // whose user speaks
-	name  string         // what that user is called when it is new
+	from  federation.DID // sender
+	name  string         // name of the sender's user if it is new
 	venue string
 	to    []party           // of a private step; nil in a channel
 	heard bool              // it came from here: all recipients of a private one may have it already
-	tags  map[string]string // of the TAGMSG; nil for a step that the network has already
+	tags  map[string]string // of the TAGMSG; nil if the network has the step already
 	msgid string            // of the step
 	line  string            // for people in a channel; "" for none
-	plain string            // the line that stands for the tags on a server without; "" for none
+	plain string            // the line that replaces the tags on a server without them; "" for none
 	event federation.EventID
-	told  *translate.Step // of which a private line tells; nil for none
+	told  *translate.Step // step described by a private line; nil for none
 	ref   federation.HandoffID
 	chat  *federation.Text // in a channel; nil for none
 	lines []ircmsg.Message // of text; their source and target are set later
-	named []ircmsg.Message // the same as the gateway's own user says it in a channel
+	named []ircmsg.Message // the same, from the gateway's own user in a channel
 	done  chan error       // has room for the one answer
 
 	owed     []party                              // parties on this network that must receive the step; nil for text
@@ -48,17 +48,16 @@ type row struct {
 	open     bool                                 // an offer to anyone, which needs a member in the channel
 	personal bool                                 // already in the channel: only the copies are written
 
-	// Set when it was written.
+	// Set when it is written.
 	uuid    string                    // sending user
 	whom    []string                  // UUIDs of the recipients of a private row
 	reached map[federation.DID]string // UUIDs of the parties that received it, in the channel or in private
 	shown   bool                      // the channel had members
 }
 
-// party is a recipient of a private step.
 type party struct {
 	did      federation.DID
-	accounts []string // that stand for it
+	accounts []string // accounts bound to it
 	nick     string
 	holder   string // of the nick when text was filed; "" for none
 	ours     bool   // it signed here last, or only an account of this network stands for it
@@ -74,10 +73,10 @@ type party struct {
 // away, the result is a [*delivery.AbsentError]. The same applies to an offer to anyone in a channel
 // without members.
 //
-// A private step is a TAGMSG to each other party that is here, with a line that shows the command
-// to type, because a link cannot know what clients display. Both are written on each attempt,
-// because the recipient may have received neither. The step waits while no party is here. A private
-// step from this network goes to the other parties that are logged in to a bound account or have
+// A private step is a TAGMSG to each other party present, with a line that shows the command to
+// type, because a link cannot know which messages clients display. Both are written on each
+// attempt, because the recipient may have received neither. The step waits while no party is here.
+// A private step from this network goes to the other parties logged in to a bound account, or with
 // signed steps since the link came up. It only waits for parties of this network.
 //
 // On a server without message tags, the line replaces the step. A step is refused if its user may
@@ -123,8 +122,8 @@ func (l *Link) unavailable(err error) error {
 	return irc.Unavailable(l.cfg.Name, err)
 }
 
-// row makes all of a delivered step that needs no state of the connection. Its error is
-// a refusal if the step can never be written here.
+// row prepares a delivered step without any state of the connection. Its error is a refusal if the
+// step can never be written here.
 func (l *Link) row(ctx context.Context, d federation.Delivery) (*row, error) {
 	ev, private := d.Entry.Event, federation.Private(d.View.Venue)
 	if written, err := l.writes(ctx, d.View); err != nil || !written {
@@ -178,7 +177,7 @@ func (l *Link) row(ctx context.Context, d federation.Delivery) (*row, error) {
 	return r, err
 }
 
-// copy renders a channel step for each party that is on the network but not in the channel.
+// copy renders a channel step for each party on the network but outside the channel.
 func (l *Link) copy(ctx context.Context, d federation.Delivery, r *row) (map[federation.DID]map[string]string, error) {
 	s := l.live.Load()
 	if s == nil || len(r.owed) == 0 {
@@ -204,8 +203,8 @@ func (l *Link) copy(ctx context.Context, d federation.Delivery, r *row) (map[fed
 	return copies, nil
 }
 
-// others returns the recipients of a private step. A party that signed last on another
-// link is looked for only by account: a user here with the same nick is a different one.
+// others returns the recipients of a private step. A party that signed last on another link is
+// found only by account: a user here with the same nick is a different one.
 func (l *Link) others(ctx context.Context, step translate.Step) ([]party, error) {
 	var to []party
 	for _, did := range step.View.Others(step.Event.Actor()) {
@@ -227,7 +226,6 @@ func (l *Link) others(ctx context.Context, step translate.Step) ([]party, error)
 	return to, nil
 }
 
-// tags returns the tags of a step as this link may write them.
 func (l *Link) tags(ctx context.Context, d federation.Delivery) (map[string]string, error) {
 	rendered, losses, err := irc.Render(ctx, l.ports, d)
 	if err != nil {
@@ -345,11 +343,10 @@ func (s *session) owed(r *row) []party {
 	return slices.DeleteFunc(slices.Clone(r.owed), func(p party) bool { return s.link.had.Has(r.key(p)) })
 }
 
-// key identifies a step and a party that received it.
 func (r *row) key(p party) string { return r.event.String() + " " + string(p.did) }
 
-// proved answers a row that was read by the peer, or did not have to be written. The answer is nil
-// if all owed parties have it.
+// proved answers a row that the peer has read, or that did not have to be written. The answer is
+// nil if all owed parties have it.
 func (s *session) proved(r *row) {
 	ch := s.net.channels[r.venue]
 	missing := r.open && !r.shown
@@ -375,8 +372,7 @@ func (s *session) proved(r *row) {
 	r.done <- nil
 }
 
-// strip leaves only the line of a row, for a peer without message tags: a TAGMSG would end
-// the link.
+// strip reduces a row to its line, for a peer without message tags: a TAGMSG would end the link.
 func (s *session) strip(ctx context.Context, r *row) {
 	if !s.tagless {
 		s.log.LogAttrs(ctx, slog.LevelWarn, "peer takes no message tags", slog.Any("err", errNoTags))
@@ -385,8 +381,8 @@ func (s *session) strip(ctx context.Context, r *row) {
 	r.tags, r.line = nil, r.plain
 }
 
-// barred returns the refusal of a step whose user may not speak in the channel. A line about a
-// step that the channel has already is left out, which refuses nothing.
+// barred returns the refusal of a step whose user may not speak in the channel. For a step that the
+// channel already has, only its line is dropped.
 func (s *session) barred(from *pseudo, r *row) error {
 	ch := s.net.channels[r.venue]
 	if ch == nil {
@@ -403,9 +399,8 @@ func (s *session) barred(from *pseudo, r *row) error {
 	return why.refusal(r, s.link.cfg.Name, ch.name, from.Nick)
 }
 
-// targets returns the targets of a row: its channel, or its parties that are
-// here. A party with a user of ours is looked for only by its steps: a user of the network
-// with its nick is a different one.
+// targets returns the targets of a row: its channel, or its present parties. A party with a user of
+// ours is found only by its steps: a user of the network with its nick is a different one.
 func (s *session) targets(r *row) []string {
 	if ch := s.net.channels[r.venue]; ch != nil {
 		if r.open && len(ch.members) == 0 || r.personal && !r.open {
@@ -427,7 +422,6 @@ func (s *session) targets(r *row) []string {
 	return uuids
 }
 
-// find returns the UUID of a party, "" if it is away.
 func (s *session) find(p party) string {
 	if p.holder != "" {
 		return s.net.held(p.holder)
@@ -438,7 +432,6 @@ func (s *session) find(p party) string {
 	return s.net.find(p.did, p.accounts, p.nick)
 }
 
-// putRow adds the messages of a row to what is to be written, side by side.
 func (s *session) putRow(r *row, from *pseudo, targets []string) error {
 	r.uuid = from.uuid
 	text := s.text(r)
@@ -464,7 +457,7 @@ func (s *session) putRow(r *row, from *pseudo, targets []string) error {
 	return nil
 }
 
-// putStep adds the tags of a step and its line for people, if not empty.
+// putStep queues the tags of a step and its line for people, if not empty.
 func (s *session) putStep(r *row, target string, tags map[string]string, text string) error {
 	if tags != nil {
 		if err := s.putMessage(ircmsg.MakeMessage(tags, r.uuid, "TAGMSG", target)); err != nil {
@@ -480,7 +473,6 @@ func (s *session) putStep(r *row, target string, tags map[string]string, text st
 	return s.putMessage(line)
 }
 
-// text returns the line of a row, "" for none.
 func (s *session) text(r *row) string {
 	if r.told == nil {
 		return r.line
@@ -488,9 +480,8 @@ func (s *session) text(r *row) string {
 	return irc.PrivateSummary(*r.told, s.link.roster.Self.Nick)
 }
 
-// doubt answers those rows in flight whose PONG would prove nothing: the network
-// drops in silence what a user said last that was killed, and what is said to one
-// that is gone.
+// doubt answers those rows in flight whose PONG would prove nothing: the network silently drops the
+// last messages of a killed user, and messages to a user that left.
 func (s *session) doubt(why error, lost func(*row) bool) {
 	answered := func(r *row) bool {
 		if !lost(r) {
@@ -505,7 +496,6 @@ func (s *session) doubt(why error, lost func(*row) bool) {
 	}
 }
 
-// doubtAbsent doubts the rows to users that left.
 func (s *session) doubtAbsent() {
 	s.doubt(errAbsent, func(r *row) bool {
 		return slices.ContainsFunc(r.whom, func(uuid string) bool { return s.net.users[uuid] == nil })
@@ -513,20 +503,19 @@ func (s *session) doubtAbsent() {
 }
 
 // readersTime is how long text and steps for a channel wait, after the link has come up, for its first
-// user. A server that was restarted links before its users have connected again.
+// user. A restarted server links before its users have connected again.
 const readersTime = 30 * time.Second
 
-// awaitReaders makes what is for a channel wait until the channel has had a user.
+// awaitReaders holds rows for a channel until the channel has had a user.
 func (s *session) awaitReaders() { s.readersDue = time.After(readersTime) }
 
-// readerless reports whether a row waits for a user of its channel. The line about a step that came
-// from the channel does not. Nor does anything wait for users that were there and left.
+// readerless reports whether a row waits for a user of its channel. The line about a step from the
+// channel does not wait, and nothing waits for users that left.
 func (s *session) readerless(r *row) bool {
 	ch := s.net.channels[r.venue]
 	return s.readersDue != nil && (r.chat != nil || r.tags != nil) && ch != nil && !ch.met
 }
 
-// deliverUnread delivers what waited for users, where it waits no longer.
 func (s *session) deliverUnread(ctx context.Context) {
 	rows := s.unread
 	s.unread = nil

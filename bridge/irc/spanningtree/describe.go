@@ -13,14 +13,12 @@ import (
 	"baton/translate"
 )
 
-// agreement is what both sides of a session know of each other once both bursts are
-// over. It never changes.
+// agreement is the result of the negotiation, known once both bursts are over. It never changes.
 type agreement struct {
 	words map[string]string
 	skew  time.Duration
 }
 
-// agree returns what a session that is linked came to.
 func (s *session) agree() *agreement {
 	t := s.net
 	casemapping := "rfc1459"
@@ -34,7 +32,6 @@ func (s *session) agree() *agreement {
 	}}
 }
 
-// authentication names how the passwords were proved.
 func (s *session) authentication() string {
 	if s.net.challenge != "" {
 		return "challenge"
@@ -55,7 +52,6 @@ func (l *Link) Describe() bridge.Description {
 	return d
 }
 
-// publish tells operators what the network keeps from being written, as of now.
 func (s *session) publish() {
 	var lost []string
 	if !s.net.tagmsg {
@@ -72,8 +68,8 @@ func (s *session) publish() {
 	s.changed = false
 }
 
-// bars returns each reason for which a user of ours that belongs in a channel may not enter it or
-// may not speak there. The last of ours is a new one, which belongs in every channel.
+// bars returns each reason why a user of ours may not enter or speak in a channel it belongs in.
+// The last of ours is a new one, which belongs in every channel.
 func (s *session) bars(ch *channel, ours []*pseudo) []bar {
 	var found []bar
 	for _, p := range ours {
@@ -95,10 +91,10 @@ func (s *session) bars(ch *channel, ours []*pseudo) []bar {
 
 var _ bridge.Explainer = (*Link)(nil)
 
-// Explain implements [bridge.Explainer]: the link block of the other server. The
-// passwords are not in it, only the names of the files that have them.
+// Explain implements [bridge.Explainer]: the link block of the other server. It names the files of
+// the passwords, but not the passwords.
 func (l *Link) Explain() string {
-	host, port := "<address of this gateway>", "7001" // the port of one that dials is never used
+	host, port := "<address of this gateway>", "7001" // the port of a link that dials is never used
 	if !l.dials() {
 		if h, p, err := net.SplitHostPort(l.cfg.Listen); err == nil && h != "" {
 			host, port = h, p

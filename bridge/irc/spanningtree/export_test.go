@@ -26,7 +26,7 @@ const (
 // Prove is the proof of a password.
 func Prove(password, challenge string) string { return prove(password, challenge) }
 
-// Read has a session act on lines of a linked peer, and returns what it writes for them.
+// Read has a session act on lines of a linked peer, and returns its output.
 func Read(ctx context.Context, l *Link, protocol int, lines []string) string {
 	ours, theirs := net.Pipe()
 	var written bytes.Buffer

@@ -39,7 +39,7 @@ const (
 // patience bounds every wait of these tests; none takes nearly as long.
 const patience = time.Minute
 
-// gateway is a bridge.Gateway that keeps what it is given.
+// gateway is a bridge.Gateway that records its input.
 type gateway struct {
 	mu     sync.Mutex
 	events []federation.Event
@@ -139,7 +139,7 @@ func (g *gateway) Seen(_ context.Context, did federation.DID) (federation.Bindin
 	return federation.Binding{}, federation.ErrNotFound
 }
 
-// next returns the next step that was filed.
+// next returns the next filed step.
 func (g *gateway) next(t *testing.T) federation.Event {
 	t.Helper()
 	select {
@@ -151,7 +151,7 @@ func (g *gateway) next(t *testing.T) federation.Event {
 	}
 }
 
-// house is a link with all that it needs.
+// house is a link with its dependencies.
 type house struct {
 	link     *spanningtree.Link
 	gateway  *gateway
@@ -162,7 +162,7 @@ type house struct {
 	log      *logBook
 }
 
-// evidence keeps what is behind renditions.
+// evidence keeps the originals of renditions.
 type evidence struct {
 	mu   sync.Mutex
 	kept []federation.Evidence
@@ -187,7 +187,7 @@ func keptKey(name string) federation.SigningKey {
 	}
 }
 
-// logBook keeps what was logged.
+// logBook keeps the log.
 type logBook struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -347,8 +347,8 @@ func piped(t *testing.T, ports ...func(*bridge.Ports)) (h house, peer *bridgetes
 	return h, peer, end
 }
 
-// await returns the next message with a command that a peer got, for which also
-// holds what else is asked.
+// await returns the next message with a command that a peer got, for which also holds other
+// requests.
 func await(t *testing.T, peer interface {
 	Next(ctx context.Context, match func(bridgetest.IRCMessage) bool) (bridgetest.IRCMessage, error)
 }, command string, also ...func(bridgetest.IRCMessage) bool,

@@ -19,22 +19,20 @@ import (
 	"baton/bridge/irc"
 )
 
-// handshakeTimeout bounds the time to authentication. InspIRCd hangs up after as
-// much.
+// handshakeTimeout bounds the time to authentication. InspIRCd has the same.
 const handshakeTimeout = 30 * time.Second
 
-// maxSkew is how far the peer's clock may be from ours before the log says so:
-// at 60 s InspIRCd refuses, and the ids of steps carry a clock too.
+// maxSkew is the clock difference to the peer from which a warning is logged: at 60 s InspIRCd
+// refuses, and the ids of steps carry a clock too.
 const maxSkew = 15 * time.Second
 
-// hashedPassword starts a password that answers a challenge.
 const hashedPassword = "AUTH:"
 
-// errAuthentication says nothing about which of name and password was wrong.
+// errAuthentication does not say which of name and password was wrong.
 var errAuthentication = errors.New("the other server's name or password is wrong: see server_name and recv_password_file")
 
-// meet takes a connection up to the point where the peer has authenticated. The
-// session that it returns reads and writes; [session.run] or [irc.Session.End] is next.
+// meet authenticates the peer on a connection. The returned session is started; call [session.run]
+// or [irc.Session.End] next.
 //
 // spec: InspIRCd spanning tree 1205, 1206, "CAPAB", "SERVER"
 func (l *Link) meet(ctx context.Context, conn net.Conn) (*session, error) {
@@ -60,9 +58,8 @@ func (l *Link) meet(ctx context.Context, conn net.Conn) (*session, error) {
 	return s, nil
 }
 
-// burst starts ours. The end that was dialled sends its own SERVER before it. The
-// rest waits for theirs, which tells the age of channels and whose nicks are
-// taken.
+// burst starts our burst. A listening end sends its own SERVER before it. The rest waits for the
+// peer's burst, which gives the timestamps of channels and the nicks in use.
 func (s *session) burst() {
 	if !s.link.dials() {
 		s.put("%s", s.hello)
@@ -73,8 +70,8 @@ func (s *session) burst() {
 	}
 }
 
-// negotiate exchanges CAPAB. Of ours only the challenge is sent: each other list
-// would have to match theirs to the letter.
+// negotiate exchanges CAPAB. Of ours only the challenge is sent: each other list would have to
+// match theirs exactly.
 func (s *session) negotiate(ctx context.Context) error {
 	start, err := s.await(ctx, "CAPAB")
 	if err != nil {
@@ -102,8 +99,8 @@ func (s *session) negotiate(ctx context.Context) error {
 	}
 }
 
-// authenticate exchanges SERVER with passwords: the end that dialled sends it first.
-// Neither password goes over the wire in clear unless the configuration allows it.
+// authenticate exchanges SERVER with passwords: the end that dialled sends it first. Neither
+// password is sent in clear unless the configuration allows it.
 func (s *session) authenticate(ctx context.Context) error {
 	password, err := s.password()
 	if err != nil {
@@ -133,7 +130,7 @@ func (s *session) authenticate(ctx context.Context) error {
 	return nil
 }
 
-// password returns what we prove ourselves with.
+// password returns our password, or its proof for the challenge.
 func (s *session) password() (string, error) {
 	if theirs := s.net.challenge; theirs != "" {
 		return hashedPassword + prove(s.link.passwords.send, theirs), nil
@@ -154,7 +151,6 @@ func (s *session) passwordGood(given string) int {
 	return subtle.ConstantTimeCompare([]byte(given), []byte(want))
 }
 
-// prove returns the proof of a password for a challenge.
 func prove(password, challenge string) string {
 	mac := hmac.New(sha256.New, []byte(password))
 	mac.Write([]byte(challenge))
@@ -186,12 +182,12 @@ func (s *session) await(ctx context.Context, command string) (ircmsg.Message, er
 	}
 }
 
-// saidError is the peer's ERROR, the last that it says.
+// saidError returns the peer's ERROR, its last message.
 func saidError(m ircmsg.Message) error {
 	return fmt.Errorf("it says: %s", strings.Join(m.Params, " "))
 }
 
-// onBurst compares clocks, if the peer tells its own.
+// onBurst compares clocks, if the peer sends its own.
 func (s *session) onBurst(ctx context.Context, m ircmsg.Message) error {
 	if len(m.Params) == 0 {
 		return nil
@@ -207,8 +203,8 @@ func (s *session) onBurst(ctx context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// onEndBurst introduces our users once all of the peer's network is known, ends
-// our burst, and opens the session to rows.
+// onEndBurst introduces our users once all of the peer's network is known, ends our burst, and
+// opens the session to rows.
 func (s *session) onEndBurst(_ context.Context, m ircmsg.Message) error {
 	if s.linked || m.Source != "" && m.Source != s.net.peer {
 		return nil // a server further away ended its own

@@ -16,8 +16,7 @@ import (
 	"baton/bridge/irc/spanningtree"
 )
 
-// refused runs a link once against a peer that is not to be linked to, and returns
-// why it ended.
+// refused runs a link once against a peer to be refused, and returns why it ended.
 func refused(t *testing.T, tweak func(*spanningtree.Config, *bridgetest.IRCdConfig)) string {
 	t.Helper()
 	peerCfg, cfg := peerConfig(), testConfig("")

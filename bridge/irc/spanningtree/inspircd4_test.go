@@ -127,7 +127,7 @@ func TestOurUsersObeyAnOperatorOfInspIRCd(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(services.Close)
-		for _, order := range []struct{ line, command, by string }{ // by what the user is called then
+		for _, order := range []struct{ line, command, by string }{ // by the user's name at that point
 			{"SVSNICK %s scholar 1795226999", "NICK", "pupil"},
 			{"SVSPART %s #ops", "PART", "scholar"},
 			{"SVSJOIN %s #ops", "JOIN", "scholar"},

@@ -16,30 +16,29 @@ import (
 	"baton/translate"
 )
 
-// maxSteps bounds the steps of a link that are judged or wait for it, at some 10 KiB
-// each: several users' worth of a minute. Above it nothing is read.
+// maxSteps bounds the steps of a link being judged or waiting, at some 10 KiB each: several users'
+// worth of a minute. Above it nothing is read.
 const maxSteps = 1024
 
-// inbound is one step of a user, or a command that it writes to the gateway's own user.
 type inbound struct {
 	user    string         // UUID
 	command *irc.Command   // nil for a step
 	words   *irc.Words     // private text; nil for a step
 	chat    *irc.Chat      // text in a channel; nil for a step
 	as      federation.DID // the author of chat, once it is relayed
-	// account is the one that the user was logged in to when it said the line.
+	// account is the user's account at the time of the line.
 	account, line string
-	to            federation.DID   // of a private step: whose user of ours it was sent to
-	ev            federation.Event // its judge's, once that has begun
+	to            federation.DID   // of a private step: the DID of the addressed user of ours
+	ev            federation.Event // owned by its judge once that has begun
 
 	opens federation.HandoffID // of an offer: its handoff
-	whose bool                 // it is known whose step it is, and where it was said
+	whose bool                 // the author and the venue are known
 	after *inbound             // an offer of another user that may open its handoff; nil for none
-	done  chan struct{}        // closed once it was judged
+	done  chan struct{}        // closed once it is judged
 }
 
-// lane returns what is judged in the order in which it came: what one user did, and what was
-// said in one channel.
+// lane returns the unit judged in order of arrival: the steps of one user, and the text of one
+// channel.
 func (in *inbound) lane() string {
 	if in.chat != nil {
 		return in.chat.Venue
@@ -47,7 +46,6 @@ func (in *inbound) lane() string {
 	return in.user
 }
 
-// enter has a step wait for its turn.
 func (s *session) enter(in *inbound) {
 	in.done = make(chan struct{})
 	if in.ev.Verb == federation.Offer {
@@ -62,7 +60,7 @@ func (s *session) enter(in *inbound) {
 	s.Steps.Add(in)
 }
 
-// judge submits a step or runs a command, and returns what the owner does with the result.
+// judge submits a step or runs a command, and returns the owner's handling of the result.
 func (s *session) judge(ctx context.Context, in *inbound) (note func()) {
 	defer close(in.done)
 	if in.command != nil {
@@ -102,7 +100,6 @@ func (s *session) awaitOffer(in *inbound) {
 	}
 }
 
-// note takes in the answer to a step.
 func (s *session) note(ctx context.Context, in *inbound, duplicate bool, err error) {
 	switch {
 	case err != nil && !in.whose: // the gateway, which logs what it judges, never saw it
@@ -110,7 +107,7 @@ func (s *session) note(ctx context.Context, in *inbound, duplicate bool, err err
 	case err != nil:
 		s.tell(ctx, in.user, err)
 	case !duplicate:
-		if u := s.net.users[in.user]; u != nil && u.account == in.account { // else it is another by now
+		if u := s.net.users[in.user]; u != nil && u.account == in.account { // else its account has changed by now
 			s.net.signed(in.user, in.ev.Actor())
 			s.meetAgain()
 		}
@@ -139,8 +136,8 @@ func (s *session) copyOf(ctx context.Context, ev federation.Event, user string) 
 	return federation.Place{Venue: view.Venue}, nil
 }
 
-// attribute finds out whose step it is, once, and the venue of a private one: not in the
-// goroutine of the owner, which must not wait for the record. The step of a user with a
+// attribute determines the author of a step, once, and the venue of a private one. It does not run
+// in the goroutine of the owner, which must not wait for the record. The step of a user with a
 // bound account is that of the account's DID and of no other.
 func (s *session) attribute(ctx context.Context, in *inbound) error {
 	if in.whose {
@@ -176,8 +173,7 @@ func (s *session) attribute(ctx context.Context, in *inbound) error {
 	return nil
 }
 
-// onMessage reads a step, if the message is one, or what is said to the gateway's own
-// user, and queues it for the judge.
+// onMessage queues a step, or text to the gateway's own user, for the judge.
 func (s *session) onMessage(ctx context.Context, m ircmsg.Message) error {
 	from := s.net.users[m.Source]
 	if from == nil {
@@ -212,8 +208,8 @@ func (s *session) onMessage(ctx context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// allow counts one step of a user, against its own rate and that of the link. While the
-// link is over its rate nothing is read. A limit of zero is none.
+// allow counts one step of a user, against its own rate and that of the link. While the link
+// exceeds its rate nothing is read. A limit of zero is none.
 func (s *session) allow(ctx context.Context, uuid string, ev federation.Event) bool {
 	limits := s.link.ports.Limits.Current()
 	if perSecond := limits.LinkEventsPerSecond; perSecond > 0 {
@@ -234,8 +230,7 @@ func (s *session) allow(ctx context.Context, uuid string, ev federation.Event) b
 	return ok
 }
 
-// decode reads a step and checks what this network can vouch for: the place, and no
-// identity.
+// decode reads a step and checks only the place, because this network vouches for no identity.
 func (s *session) decode(m ircmsg.Message) (*inbound, error) {
 	ev, err := irc.Decode(translate.Tagged{Command: m.Command, Target: m.Params[0], Tags: m.AllTags()})
 	if err != nil {
@@ -254,7 +249,6 @@ func (s *session) decode(m ircmsg.Message) (*inbound, error) {
 	return in, nil
 }
 
-// fromTag is the tag that names the signer.
 func fromTag(d federation.Dialect) string {
 	if d == federation.ActTags {
 		return "+freeq.at/from"
@@ -262,8 +256,7 @@ func fromTag(d federation.Dialect) string {
 	return "+freeq.at/handoff-from"
 }
 
-// private returns the DID for which a target stands that is a user of ours, "" for any other
-// target.
+// private returns the DID of our user named by a target, "" for any other target.
 func (s *session) private(target string) federation.DID {
 	byUUID := s.link.roster.byUUID
 	if p := byUUID[target]; p != nil {
@@ -275,8 +268,8 @@ func (s *session) private(target string) federation.DID {
 	return ""
 }
 
-// takeTagless acts on a message whose tags could not be read. Without them it is no step;
-// its sender gets a reply if it may have meant one.
+// takeTagless acts on a message with unreadable tags. It cannot be a step; its sender gets a reply
+// if it may have meant one.
 func (s *session) takeTagless(ctx context.Context, m ircmsg.Message) error {
 	switch m.Command {
 	case "TAGMSG", "PRIVMSG", "NOTICE":
@@ -296,9 +289,8 @@ func (s *session) takeTagless(ctx context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// logIn notes to which account a user of the network is logged in; "" is none. An account
-// leads to the user that logged in to it last. A user that leaves an account does
-// not act as its DID any more.
+// logIn records the account of a user of the network; "" is none. An account leads to the user that
+// logged in to it last. A user that leaves an account stops acting as its DID.
 func (t *tree) logIn(uuid, account string) {
 	u := t.users[uuid]
 	if u == nil {
@@ -317,8 +309,8 @@ func (t *tree) logIn(uuid, account string) {
 	}
 }
 
-// onAccount notes what the network says of the account of one of its users. It is the
-// word of that network: bindings say which DID an account stands for.
+// onAccount records the account of a user, on the word of that network: bindings map accounts to
+// DIDs.
 func (s *session) onAccount(m ircmsg.Message) {
 	account := ""
 	if len(m.Params) > 2 {
@@ -331,7 +323,6 @@ func (s *session) onAccount(m ircmsg.Message) {
 	}
 }
 
-// accounts returns the accounts of this network that stand for a DID.
 func (l *Link) accounts(ctx context.Context, did federation.DID) ([]string, error) {
 	bound, err := l.ports.Bindings.Of(ctx, did)
 	if err != nil {
@@ -346,8 +337,8 @@ func (l *Link) accounts(ctx context.Context, did federation.DID) ([]string, erro
 	return accounts, nil
 }
 
-// party returns how to find a DID on this network. The nick counts only if the DID has
-// no account: any user can take a nick.
+// party returns how to find a DID on this network. The nick counts only if the DID has no account:
+// any user can take a nick.
 func (l *Link) party(ctx context.Context, did federation.DID, nick string) (party, error) {
 	accounts, err := l.accounts(ctx, did)
 	if len(accounts) > 0 {

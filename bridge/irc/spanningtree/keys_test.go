@@ -24,8 +24,8 @@ func slowKeys(h house, begun chan<- string, release <-chan struct{}) {
 	}
 }
 
-// crowded returns a house whose link is up with a peer that has many users, whose keys are
-// slow to come.
+// crowded returns a house whose link is up with a peer with many users, whose keys are slow to
+// come.
 func crowded(t *testing.T, others int) (h house, peer *bridgetest.IRCd, begun chan string, release chan struct{}) {
 	t.Helper()
 	cfg := peerConfig()

@@ -11,7 +11,7 @@ import (
 	"baton/translate"
 )
 
-// Names of the channel modes that the rules of a channel use, as CAPAB CHANMODES spells them.
+// Names of the channel modes in use, as in CAPAB CHANMODES.
 const (
 	banMode          = "ban"
 	banExceptionMode = "banexception"
@@ -28,29 +28,28 @@ const (
 	stripColourMode  = "stripcolor"
 )
 
-// Kinds of channel modes, as CAPAB CHANMODES spells them.
+// Kinds of channel modes, as in CAPAB CHANMODES.
 const (
 	listKind   = "list"      // a parameter to set and to unset, many at a time
 	paramKind  = "param"     // a parameter to set and to unset
 	setKind    = "param-set" // a parameter only to set
-	prefixKind = "prefix"    // a status of a user, which is the parameter
+	prefixKind = "prefix"    // a status of the user in the parameter
 	simpleKind = "simple"    // no parameter
 )
 
-// voiceRank is the least rank of a user that may speak in a moderated channel.
+// voiceRank is the lowest rank that may speak in a moderated channel.
 const voiceRank = 10000
 
-// maxMasks bounds the masks of one list of a channel: ten times what InspIRCd allows. Masks
-// beyond it are counted as lines that could not be read.
+// maxMasks bounds the masks of one list of a channel: ten times InspIRCd's limit. Masks beyond it
+// count as unreadable lines.
 const maxMasks = 1000
 
-// chanMode is one mode that a channel of the network may have.
 type chanMode struct {
 	name, kind string
 	rank       int // of a prefix
 }
 
-// defaultModes returns the modes of a peer that announces none, as InspIRCd ships.
+// defaultModes returns the modes of a peer that announces none: InspIRCd's defaults.
 func defaultModes() map[byte]chanMode {
 	return map[byte]chanMode{
 		'b': {banMode, listKind, 0}, 'k': {keyMode, paramKind, 0}, 'l': {limitMode, setKind, 0},
@@ -69,13 +68,13 @@ func (t *tree) chanMode(description, letters string) {
 	}
 	mode := chanMode{kind: parts[0], name: parts[len(parts)-1]}
 	if len(parts) > 2 {
-		mode.rank, _ = strconv.Atoi(parts[1]) // no number is no rank
+		mode.rank, _ = strconv.Atoi(parts[1]) // 0 if malformed
 	}
 	t.modes[letters[len(letters)-1]] = mode
 }
 
-// prefixes returns the letters that are a status on this network: a server ends the link over
-// any other.
+// prefixes returns the letters that are a status on this network: a server ends the link over any
+// other.
 func (t *tree) prefixes(letters string) string {
 	return strings.Map(func(letter rune) rune {
 		if letter < utf8.RuneSelf && t.modes[byte(letter)].kind == prefixKind { //nolint:gosec // G115: it is one byte
@@ -85,7 +84,6 @@ func (t *tree) prefixes(letters string) string {
 	}, letters)
 }
 
-// takesParam reports whether a mode of a kind comes with a parameter.
 func (m chanMode) takesParam(adding bool) bool {
 	switch m.kind {
 	case listKind, paramKind, prefixKind:
@@ -96,9 +94,9 @@ func (m chanMode) takesParam(adding bool) bool {
 	return false
 }
 
-// rules are the modes of a channel that decide about entering and speaking.
+// rules are the modes of a channel that govern entering and speaking.
 type rules struct {
-	flags map[string]bool            // modes without a list that are set, by name
+	flags map[string]bool            // modes without a list, if set, by name
 	limit int                        // of members; 0 for none
 	masks map[string]map[string]bool // of lists, by the name of the mode
 }
@@ -123,7 +121,7 @@ func (r *rules) list(mode, mask string, set bool) bool {
 	return true
 }
 
-// set sets or unsets a mode that is no list and no status.
+// set sets or unsets a mode other than a list or a status.
 func (r *rules) set(mode, param string, set bool) {
 	r.flags[mode] = set
 	if mode == limitMode {
@@ -150,7 +148,7 @@ func (s *session) change(ch *channel, modes string, params []string) bool {
 		}
 		switch {
 		case !known:
-			return false // whether it has a parameter is unknown, too
+			return false // unknown parameters
 		case mode.kind == listKind:
 			if !ch.rules.list(mode.name, param, set) {
 				return false
@@ -164,7 +162,7 @@ func (s *session) change(ch *channel, modes string, params []string) bool {
 	return true
 }
 
-// promote notes that a user of ours got a status in a channel, or lost it.
+// promote records a gained or lost status of our user in a channel.
 func (s *session) promote(ch *channel, uuid string, letter byte, set bool) {
 	p := s.link.roster.byUUID[uuid]
 	if p == nil || !p.In[ch.venue] {
@@ -178,7 +176,7 @@ func (s *session) promote(ch *channel, uuid string, letter byte, set bool) {
 	p.memberships[ch.venue] = held
 }
 
-// onModes applies FMODE, unless it is about an older channel of that name.
+// onModes applies FMODE, unless the channel is older than the change.
 func (s *session) onModes(ctx context.Context, m ircmsg.Message) error {
 	ch, ok := s.aged(ctx, m)
 	if !ok {
@@ -192,7 +190,7 @@ func (s *session) onModes(ctx context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// onMasks applies LMODE: a letter, and for each mask its setter and when it was set.
+// onMasks applies LMODE: a letter, and each mask with its setter and time.
 //
 // spec: InspIRCd spanning tree 1206, "LMODE"
 func (s *session) onMasks(ctx context.Context, m ircmsg.Message) error {
@@ -212,7 +210,7 @@ func (s *session) onMasks(ctx context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// aged returns the channel of the link that a change of modes is about: not where the
+// aged returns the channel of a change of modes, if it is one of the link. It returns false if the
 // change is of a younger channel, whose modes lose.
 func (s *session) aged(ctx context.Context, m ircmsg.Message) (*channel, bool) {
 	venue, _ := translate.Channel(m.Params[0])

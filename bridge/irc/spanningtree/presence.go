@@ -13,13 +13,13 @@ import (
 	"baton/federation"
 )
 
-// isGuest reports whether the text of a user was relayed as that of its nick.
+// isGuest reports whether the text of a user was relayed under the DID of its nick.
 func (s *session) isGuest(u *user) bool {
 	return u.relayed != "" && u.relayed == s.link.ports.Messages.Guest(s.link.cfg.Name, u.nick)
 }
 
-// relayedAs notes the DID under which the text of a user was relayed. A user that logged in has
-// another DID than before.
+// relayedAs records the DID under which the text of a user was relayed. After a login a user has
+// another DID.
 func (s *session) relayedAs(u *user, did federation.DID) {
 	if u.relayed != "" && u.relayed != did {
 		s.changedUser(u, bridge.PresenceChange{Name: u.nick, Now: did})
@@ -27,7 +27,7 @@ func (s *session) relayedAs(u *user, did federation.DID) {
 	u.relayed = did
 }
 
-// changedUser announces a change of a user to other links, if text of it was relayed.
+// changedUser announces a change of a user to other links, if its text was relayed.
 func (s *session) changedUser(u *user, c bridge.PresenceChange) {
 	s.announcer.Announce(s.Asking, &u.relayed, c)
 }
@@ -78,7 +78,7 @@ func (s *session) showAway(p *pseudo, why string) {
 	}
 }
 
-// showTyping writes that a user of another link writes in a channel, if the user is in it.
+// showTyping writes the typing of another link's user in a channel, if the user is in it.
 func (s *session) showTyping(c bridge.PresenceChange) {
 	p, ch := s.link.roster.Of(c.DID), s.net.channels[s.link.channels.Out(c.Venue)]
 	switch {
@@ -90,7 +90,6 @@ func (s *session) showTyping(c bridge.PresenceChange) {
 	}
 }
 
-// awayParams returns the parameters of AWAY: none for a returned user.
 func awayParams(why string) string {
 	if why == "" {
 		return ""
@@ -98,5 +97,5 @@ func awayParams(why string) string {
 	return fmt.Sprintf(" %d :", time.Now().Unix()) + irc.Cut(irc.Plain(why), maxAwayBytes)
 }
 
-// maxAwayBytes bounds the reason of an absence, as InspIRCd ships.
+// maxAwayBytes bounds the reason of an absence, as in InspIRCd's defaults.
 const maxAwayBytes = 200

@@ -313,7 +313,7 @@ func privateOffer(t *testing.T) federation.Delivery {
 	return d
 }
 
-// awaitOnline waits until a user is there, or not any more.
+// awaitOnline waits until a user is online, or offline.
 func awaitOnline(t *testing.T, h house, b federation.Binding, want bool) {
 	t.Helper()
 	for ctx := waiting(t); h.link.Online(ctx, b) != want; {

@@ -55,7 +55,7 @@ func TestTheProtocol(t *testing.T) {
 		if got := h.link.Describe().Negotiated["protocol"]; got != fmt.Sprint(protocol) {
 			t.Errorf("protocol %q", got)
 		}
-		user := await(t, peer, "UID").Params // Err of the peer tells what is wrong with it
+		user := await(t, peer, "UID").Params // Err of the peer describes its mistakes
 		if want := map[bool]int{false: 10, true: 11}[newer]; len(user) != want {
 			t.Errorf("UID has %d parameters, want %d", len(user), want)
 		}

@@ -19,8 +19,8 @@ import (
 	"baton/federation"
 )
 
-// recorded returns what InspIRCd sent on the first link of a transcript, after
-// its SERVER.
+// recorded returns the lines that InspIRCd sent on the first link of a transcript, after its
+// SERVER.
 func recorded(t *testing.T, file string) []string {
 	t.Helper()
 	text, err := os.ReadFile(file)

@@ -8,57 +8,56 @@ import (
 	"baton/federation"
 )
 
-// firstReturn and lastReturn bound the wait before a user that was thrown out
-// comes back. It doubles with each time, so that no operator has to fight us.
+// firstReturn and lastReturn bound the wait before a removed user returns. It doubles each time, so
+// that no operator has to fight us.
 const firstReturn = 5 * time.Second
 
 const lastReturn = 5 * time.Minute
 
-// pseudoIP is the address of users that have none. InspIRCd closes the link over
-// one that it cannot parse.
+// pseudoIP is the address of users without one. InspIRCd closes the link over an unparseable
+// address.
 const pseudoIP = "0.0.0.0"
 
-// pseudo is a pseudo-client, which comes back to the network with the same id and the same
-// age of its nick.
+// pseudo is a pseudo-client. It returns to the network with the same id and the same nick
+// timestamp.
 type pseudo struct {
 	irc.PseudoClient
 
 	suffix string // of its nick
-	ident  string // unlike any other of ours: two users with one are taken for ghosts of each other
+	ident  string // unique among ours: two users with one are taken for ghosts of each other
 	real   string
 
 	uuid   string
 	nickTS int64 // unix seconds
 	signon int64 // unix seconds
 
-	// memberships are of the channels of the link that it is in, or was in when the connection
-	// ended, by venue.
+	// memberships are those in channels of the link, current or at the end of the connection, by
+	// venue.
 	memberships map[string]membership
-	given       bool // the network gave it its nick
+	given       bool // the network assigned its nick
 
 	// Of this session.
 	here    bool            // introduced
-	away    string          // why it is away, as the network knows; "" while it is not
-	losses  int             // how often it was thrown out
-	removed map[string]bool // venues that services took it out of
-	visits  map[string]bool // other channels that services brought it into, by venue
+	away    string          // away reason, as known to the network; "" while not away
+	losses  int             // number of removals
+	removed map[string]bool // venues that services removed it from
+	visits  map[string]bool // other channels that services joined it to, by venue
 }
 
-// membership is what a user has of a channel. It outlives a split, as on any server.
+// membership is the state of a user in a channel. It outlives a split, as on any server.
 type membership struct {
 	age    int64  // of the channel, unix seconds
 	status string // letters of prefix modes
-	id     int    // of this time that the user is there
+	id     int    // of this stay of the user
 }
 
-// roster is all pseudo-clients of one link.
 type roster struct {
 	*irc.Roster[*pseudo]
 
 	cfg    Config
 	home   federation.HomeID
 	byUUID map[string]*pseudo
-	minted int // UUIDs given out; none is used twice
+	minted int // UUIDs issued; none is used twice
 }
 
 func newRoster(cfg Config, home federation.HomeID, venues []string) *roster {
@@ -81,7 +80,6 @@ func (r *roster) mint(p *pseudo) {
 	r.byUUID[p.uuid] = p
 }
 
-// leave notes that no user of ours is on the network any more.
 func (r *roster) leave() {
 	r.LeaveChannels()
 	for _, p := range r.byUUID {
@@ -98,8 +96,8 @@ func newPseudo(ident, realName string) *pseudo {
 	}
 }
 
-// speaker returns the user from which a DID's step comes, on the network and, where
-// the venue is a channel, there.
+// speaker returns the user for a DID's step. It is on the network and, if the venue is a channel,
+// in that channel.
 func (s *session) speaker(did federation.DID, name, venue string) *pseudo {
 	r := s.link.roster
 	did, name = r.Moved(did, name)
@@ -113,10 +111,8 @@ func (s *session) speaker(did federation.DID, name, venue string) *pseudo {
 	return p
 }
 
-// retire takes a pseudo-client off the network.
 func (s *session) retire(p *pseudo) { s.quit(p, "silent for long") }
 
-// depart takes the pseudo-client of a DID that left its own network off this one.
 func (s *session) depart(did federation.DID) {
 	s.link.roster.Remove(did, func(p *pseudo) { s.quit(p, irc.LeftReason) })
 }
@@ -133,7 +129,7 @@ func (s *session) quit(p *pseudo, reason string) {
 	delete(s.displaced, p)
 }
 
-// present brings a user onto the network and into its channels, if it is not and may be.
+// present brings a user onto the network and into its channels, if it may join them.
 func (s *session) present(p *pseudo) {
 	if !p.here {
 		s.introduce(p)
@@ -143,8 +139,8 @@ func (s *session) present(p *pseudo) {
 	}
 }
 
-// introduce brings a user onto the network: under the nick that it had, with its
-// age, if that is still free.
+// introduce brings a user onto the network: under its previous nick and timestamp, if that nick is
+// still free.
 func (s *session) introduce(p *pseudo) {
 	now := time.Now().Unix()
 	if p.signon == 0 {
@@ -161,10 +157,9 @@ func (s *session) introduce(p *pseudo) {
 	p.here, p.away = true, ""
 }
 
-// clip shortens an ASCII name.
 func clip(s string, maxBytes int) string { return s[:min(len(s), maxBytes)] }
 
-// freeNick returns the first nick for a user that is free. Its UUID always is.
+// freeNick returns the first free nick for a user. Its UUID always is.
 func (s *session) freeNick(p *pseudo) string {
 	for nick := range irc.Nicks(p.Name, p.suffix, p.DID, s.net.nickBytes) {
 		if s.net.owner(nick) == "" {
@@ -180,8 +175,8 @@ func (s *session) yield(p *pseudo) {
 	s.rename(p, s.freeNick(p), time.Now().Unix())
 }
 
-// displace notes whether a user of ours has another nick than that of its name, which the
-// network did not give it.
+// displace notes whether a user of ours has a nick other than that of its name, not assigned by the
+// network.
 func (s *session) displace(p *pseudo) {
 	if p.given || s.net.fold(p.Nick) == s.net.fold(p.best(s.net.nickBytes)) {
 		delete(s.displaced, p)
@@ -190,7 +185,7 @@ func (s *session) displace(p *pseudo) {
 	s.displaced[p] = true
 }
 
-// reclaim gives each user of ours the nick of its name, once no user of the network has that.
+// reclaim gives each user of ours the nick of its name, once no user of the network uses it.
 func (s *session) reclaim() {
 	for p := range s.displaced {
 		if best := p.best(s.net.nickBytes); s.linked && p.here && best != "" && s.net.owner(best) == "" {
@@ -238,14 +233,12 @@ func (s *session) join(p *pseudo, ch *channel) {
 	s.changed = true
 }
 
-// outside notes that a user of ours is not in a channel any more.
 func (s *session) outside(p *pseudo, venue string) {
 	p.In[venue] = false
 	delete(p.memberships, venue)
 	s.changed = true
 }
 
-// occupied reports whether a user of ours is in a channel.
 func (s *session) occupied(venue string) bool {
 	for _, p := range s.link.roster.byUUID {
 		if p.In[venue] {

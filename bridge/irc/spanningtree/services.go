@@ -13,8 +13,8 @@ import (
 	"baton/translate"
 )
 
-// maxVisits bounds the channels outside of the configuration that one user of ours is brought
-// into, as InspIRCd bounds the channels of a client.
+// maxVisits bounds the channels outside of the configuration that one user of ours is joined to, as
+// InspIRCd bounds the channels of a client.
 const maxVisits = 20
 
 // onEncap acts on a known command sent only to this server. The SA
@@ -37,7 +37,7 @@ func (s *session) onEncap(ctx context.Context, m ircmsg.Message) error {
 	return s.dispatch(ctx, inner)
 }
 
-// ordered returns the user of ours that an order of the network is about, nil for none.
+// ordered returns the user of ours that an order of the network names, nil for none.
 func (s *session) ordered(ctx context.Context, m ircmsg.Message) *pseudo {
 	p := s.link.roster.byUUID[m.Params[0]]
 	if p == nil {
@@ -51,9 +51,9 @@ func (s *session) ordered(ctx context.Context, m ircmsg.Message) *pseudo {
 	return p
 }
 
-// onRename gives a user of ours the nick and its age that services or an operator want. As on
-// InspIRCd, a nick that is taken or malformed leaves the user with its UUID. An order for a
-// nick that the user has given up meanwhile is void.
+// onRename gives a user of ours the nick and timestamp requested by services or an operator. As on
+// InspIRCd, a taken or malformed nick leaves the user with its UUID. An order based on a nick that
+// the user no longer has is void.
 func (s *session) onRename(ctx context.Context, m ircmsg.Message) error {
 	p := s.ordered(ctx, m)
 	if p == nil {
@@ -76,7 +76,6 @@ func (s *session) onRename(ctx context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// param returns a time among the parameters, if it is there.
 func param(m ircmsg.Message, at int) (seconds int64, ok bool) {
 	if len(m.Params) <= at {
 		return 0, false
@@ -84,7 +83,7 @@ func param(m ircmsg.Message, at int) (seconds int64, ok bool) {
 	return unixSeconds(m.Params[at])
 }
 
-// onBring brings a user of ours into channels, whatever their modes.
+// onBring joins a user of ours to channels, regardless of their modes.
 func (s *session) onBring(ctx context.Context, m ircmsg.Message) error {
 	p := s.ordered(ctx, m)
 	if p == nil {
@@ -110,7 +109,7 @@ func (s *session) bring(p *pseudo, name string) {
 	}
 }
 
-// onTakeOut takes a user of ours out of channels. It stays out until services or an invitation
+// onTakeOut removes a user of ours from channels. It stays out until services or an invitation
 // bring it back, or until the end of the session.
 func (s *session) onTakeOut(ctx context.Context, m ircmsg.Message) error {
 	p := s.ordered(ctx, m)
@@ -133,8 +132,8 @@ func (s *session) onTakeOut(ctx context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// onInvite brings a user of ours into a channel of the link that it was invited to. An
-// invitation is above each mode but +R.
+// onInvite joins an invited user of ours to a channel of the link. An invitation overrides each
+// mode but +R.
 func (s *session) onInvite(_ context.Context, m ircmsg.Message) error {
 	p := s.link.roster.byUUID[m.Params[0]]
 	venue, _ := translate.Channel(m.Params[1])
@@ -145,8 +144,8 @@ func (s *session) onInvite(_ context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// onRemoteSplit ends the link where an operator of the network takes this server off it. No
-// server is behind this one.
+// onRemoteSplit ends the link if an operator of the network removes this server. No server is
+// behind this one.
 func (s *session) onRemoteSplit(ctx context.Context, m ircmsg.Message) error {
 	if name := m.Params[0]; name != string(s.link.ports.Home) && name != s.sid() {
 		return nil
@@ -160,13 +159,13 @@ func (s *session) onRemoteSplit(ctx context.Context, m ircmsg.Message) error {
 	return s.lost(errors.New("an operator of the network sent RSQUIT"))
 }
 
-// A network gives operator status to the user that makes a channel. A channel that is there
-// because the gateway's users are in it would have no operator, and would keep its modes and
-// bans for ever. The first user of the network in such a channel therefore is made its operator,
-// and a channel that its last user left is made anew. In a channel of the network
-// the gateway changes no status: its servers drop a mode with an age that is not theirs.
+// A network makes the creator of a channel its operator. A channel kept alive only by the gateway's
+// users would have no operator, and would keep its modes and bans for ever. So the first user of
+// the network in such a channel is made its operator, and a channel that its last user left is
+// recreated. In a channel of the network the gateway changes no status: its servers drop a mode
+// with a timestamp that is not theirs.
 
-// fill notes the members of an FJOIN, each of which is "modes,uuid:membership".
+// fill records the members of an FJOIN, each of the form "modes,uuid:membership".
 func (s *session) fill(ch *channel, list string) {
 	var entered []string
 	operated := len(ch.members) > 0
@@ -188,11 +187,10 @@ func (s *session) fill(ch *channel, list string) {
 	}
 }
 
-// onEnter notes a user of the network in a channel that is there.
 func (s *session) onEnter(_ context.Context, m ircmsg.Message) error {
 	venue, _ := translate.Channel(m.Params[0])
 	if ch := s.net.channels[venue]; ch != nil {
-		if ch.ts == 0 { // the peer has told nothing of it
+		if ch.ts == 0 { // not described by the peer yet
 			s.put(":%s RESYNC %s", s.sid(), m.Params[0])
 			return nil
 		}
@@ -211,7 +209,6 @@ func (s *session) onPart(_ context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// left notes that a user of the network is not in a channel any more.
 func (s *session) left(venue, uuid string) {
 	if ch := s.net.channels[venue]; ch != nil {
 		delete(ch.members, uuid)
@@ -219,8 +216,8 @@ func (s *session) left(venue, uuid string) {
 	}
 }
 
-// remakeEmpty makes each channel anew that its last user left: the users of ours
-// leave it, which ends it, and come back in the same write. A permanent channel (+P) does not end.
+// remakeEmpty recreates each channel that its last user left: our users leave it, which ends it,
+// and rejoin in the same write. A permanent channel (+P) does not end.
 func (s *session) remakeEmpty() {
 	for venue, ch := range s.net.channels {
 		if ch.rules.limit > 0 { // there may be room now

@@ -19,24 +19,23 @@ import (
 	"baton/federation"
 )
 
-// pingEvery is how often we ask whether the peer lives. InspIRCd asks each
-// minute.
+// pingEvery is how often the peer is pinged. InspIRCd pings each minute.
 const pingEvery = 30 * time.Second
 
-// maxSilence is after how long without a line the peer counts as gone: three
-// PINGs without an answer.
+// maxSilence is the time without a line after which the peer counts as gone: three unanswered
+// PINGs.
 const maxSilence = 90 * time.Second
 
-// leaveTimeout bounds the wait for the peer to close the connection after we
-// left: it does so at once, or is stuck.
+// leaveTimeout bounds the wait for the peer to close the connection after we left: it does so at
+// once, or is stuck.
 const leaveTimeout = 2 * time.Second
 
-// maxBufferBytes is how much may wait to be written before no more rows are
-// taken: two rows of the largest size for each lane of a feed.
+// maxBufferBytes is the buffer size at which no more rows are taken: two rows of the largest size
+// for each lane of a feed.
 const maxBufferBytes = 1 << 20
 
-// judging is what [irc.Session] is for this dialect: the steps of one user are judged in
-// the order in which they came, and so is the text of one channel.
+// judging is the [irc.Session] of this dialect. The steps of one user are judged in order of
+// arrival, and so is the text of one channel.
 type judging = irc.Session[line, *inbound, string]
 
 // session is one connection to the peer, from dialling to its end.
@@ -48,10 +47,10 @@ type session struct {
 	log  *slog.Logger
 	up   func() // called once both bursts are over
 	rows chan *row
-	// agreed is for operators, and never changes once the session takes rows.
+	// agreed is for operators. It is constant once the session takes rows.
 	agreed *agreement
 
-	// notCarried is what the network keeps from being written, for operators.
+	// notCarried lists the obstacles to writing on the network, for operators.
 	notCarried atomic.Pointer[[]string]
 
 	announcer irc.Announcer
@@ -59,25 +58,25 @@ type session struct {
 	// Owned by the goroutine in run.
 	protocol    version
 	net         *tree
-	reading     string           // the line that is acted on
-	displaced   map[*pseudo]bool // have another nick than that of their name
-	memberships int              // given out, to tell the times that a user was in a channel apart
+	reading     string           // the current line
+	displaced   map[*pseudo]bool // users with a nick other than that of their name
+	memberships int              // count of memberships, to tell a user's stays in a channel apart
 	commands    map[string]command
 	challenge   string                   // ours
 	hello       string                   // our SERVER
 	linked      bool                     // both bursts are over
-	changed     bool                     // what decides about notCarried, since that was published
+	changed     bool                     // the inputs of notCarried changed since it was published
 	skew        time.Duration            // of our clock, ahead of the peer's
-	tagless     bool                     // told the log that the peer takes no tags
+	tagless     bool                     // the missing message tags were logged
 	buffer      []byte                   // to be written
 	unproven    []*row                   // in buffer
 	pings       [][]*row                 // sent and unanswered, with the rows that each proves
 	events      *rate.Limiter            // steps of the whole link; nil without a limit
-	rooms       []room                   // that our user opened, in order
+	rooms       []room                   // opened by our user, in order
 	missed      map[federation.DID]party // absent recipients
-	pause       <-chan time.Time         // nothing is read until then; nil while something is
-	unread      []*row                   // text and steps that wait for users of their channel, in order
-	readersDue  <-chan time.Time         // they wait no longer; nil after that
+	pause       <-chan time.Time         // no reading until then; nil if not paused
+	unread      []*row                   // text and steps waiting for users of their channel, in order
+	readersDue  <-chan time.Time         // end of that wait; nil afterwards
 }
 
 func newSession(l *Link, conn net.Conn) *session {
@@ -95,10 +94,9 @@ func newSession(l *Link, conn net.Conn) *session {
 	return s
 }
 
-// sid returns our server id.
 func (s *session) sid() string { return s.link.cfg.SID }
 
-// run serves a connection whose peer has authenticated, and returns why it ended.
+// run serves an authenticated connection, and returns why it ended.
 func (s *session) run(ctx context.Context, up func()) error {
 	s.up = up
 	s.Judge = func(in *inbound) func() { return s.judge(ctx, in) }
@@ -141,7 +139,7 @@ func (s *session) serve(ctx context.Context) error {
 			s.deliver(ctx, r)
 		case do := <-s.Calls:
 			if s.Steps.Full() {
-				silence.Reset(maxSilence) // while nothing was read nothing was heard
+				silence.Reset(maxSilence) // nothing was read meanwhile
 			}
 			do()
 		case <-s.pause:
@@ -160,9 +158,8 @@ func (s *session) serve(ctx context.Context) error {
 	}
 }
 
-// readable returns the channel of lines, or none while too many steps wait to be
-// judged or the link is over its rate: what is not read now is read later, and the
-// peer feels it.
+// readable returns the channel of lines, or none while too many steps wait to be judged or the link
+// exceeds its rate. Lines are then read later, which slows the peer down.
 func (s *session) readable() <-chan line {
 	if s.Steps.Full() || s.pause != nil {
 		return nil
@@ -170,8 +167,7 @@ func (s *session) readable() <-chan line {
 	return s.Lines
 }
 
-// takeRows returns the channel of rows, or none while too much waits to be
-// written.
+// takeRows returns the channel of rows, or none while the buffer is too full.
 func (s *session) takeRows() <-chan *row {
 	if len(s.buffer) > maxBufferBytes {
 		return nil
@@ -179,8 +175,7 @@ func (s *session) takeRows() <-chan *row {
 	return s.rows
 }
 
-// take acts on one line from the peer. Its error ends the link, which nothing
-// does that the peer merely spelled badly.
+// take acts on one line from the peer. Its error ends the link; malformed input never does.
 func (s *session) take(ctx context.Context, l line) error {
 	s.reading = l.text
 	m, wrong := parse(l)
@@ -196,7 +191,6 @@ func (s *session) take(ctx context.Context, l line) error {
 	return s.dispatch(ctx, m)
 }
 
-// dispatch calls what the table of commands has for a message.
 func (s *session) dispatch(ctx context.Context, m ircmsg.Message) error {
 	c, known := s.commands[m.Command]
 	switch {
@@ -212,8 +206,8 @@ func (s *session) dispatch(ctx context.Context, m ircmsg.Message) error {
 	return c.run(s, ctx, m)
 }
 
-// leave ends the link in good order: our server leaves the network, and the peer
-// closes the connection.
+// leave ends the link gracefully: our server leaves the network, and the peer closes the
+// connection.
 func (s *session) leave(ctx context.Context) error {
 	s.link.live.Store(nil)
 	s.Leave()
@@ -243,26 +237,25 @@ const (
 	uuidBytes = 9 // of a user id: that of its server and six more
 )
 
-// maxLineBytes bounds one line from the peer. Servers set no limit among each
-// other; a whole tag section is 8 KiB, and a megabyte is more than any sends.
+// maxLineBytes bounds one line from the peer. Servers set no limit among each other; a whole tag
+// section is 8 KiB, and no server sends a megabyte.
 const maxLineBytes = 1 << 20
 
-// writeTimeout bounds one write: a peer that takes nothing for so long is as
-// good as gone.
+// writeTimeout bounds one write: a peer that reads nothing for so long is as good as gone.
 const writeTimeout = 30 * time.Second
 
-// lastWords is how long what the peer said last is still read after a write
-// failed: it may say why.
+// lastWords is how long the peer's last lines are still read after a failed write: they may give
+// the reason.
 const lastWords = time.Second
 
-// line is what the reader read: a text, or that it was too long.
+// line is one line from the reader, or the error that it was too long.
 type line struct {
 	text string
 	err  error // nil or [irc.ErrLineTooLong]
 }
 
-// parse reads a line. The reason is that why it cannot be read, or "". A line
-// with unreadable tags is returned without them.
+// parse parses a line. The reason is why it cannot be read, or "". A line with unreadable tags is
+// returned without them.
 func parse(l line) (ircmsg.Message, reason) {
 	if l.err != nil {
 		return ircmsg.Message{}, tooLong
@@ -293,14 +286,13 @@ func (s *session) writePiece(piece []byte) error {
 	return err
 }
 
-// put adds a line to what is to be written. Its arguments are sanitised: none
-// holds a space or the end of a line, but for a last one after a colon.
+// put buffers a line. Its arguments are sanitised: none holds a space or the end of a line, except
+// a last one after a colon.
 func (s *session) put(format string, args ...any) {
 	s.buffer = append(fmt.Appendf(s.buffer, format, args...), "\r\n"...)
 }
 
-// putMessage adds a message with tags. Its error is that of a tag or parameter
-// that no line can hold.
+// putMessage buffers a message with tags. Its error means a tag or parameter that no line can hold.
 func (s *session) putMessage(m ircmsg.Message) error {
 	text, err := m.LineBytesStrict(false, 0)
 	if err != nil {
@@ -310,8 +302,8 @@ func (s *session) putMessage(m ircmsg.Message) error {
 	return nil
 }
 
-// flush gives the writer all that was put, as one piece, unless it is still busy
-// with the last. Rows among it are followed by the PING that proves them.
+// flush gives the writer the whole buffer as one piece, unless it is still busy with the last. A
+// PING that proves the rows in it follows them.
 func (s *session) flush() {
 	if s.Writing() || len(s.buffer) == 0 {
 		return
@@ -324,14 +316,13 @@ func (s *session) flush() {
 	s.buffer = nil
 }
 
-// ping sends a PING that proves rows, or none and only that the peer lives. The
-// protocol has no cookie: answers come in the order of the questions.
+// ping sends a PING that proves rows, or with none only that the peer is alive. The protocol has no
+// cookie: answers come in the order of the questions.
 func (s *session) ping(rows []*row) {
 	s.put(":%s PING %s", s.sid(), s.net.peer)
 	s.pings = append(s.pings, rows)
 }
 
-// lost describes the end of a connection.
 func (s *session) lost(err error) error {
 	if errors.Is(err, io.EOF) {
 		err = errors.New("closed by the other server")
@@ -339,8 +330,7 @@ func (s *session) lost(err error) error {
 	return fmt.Errorf("connection to %s lost: %w", s.link.cfg.ServerName, errors.Join(err, s.WriteErr()))
 }
 
-// lastWord writes a line before the connection is closed, as far as the peer takes
-// it.
+// lastWord writes a line before the connection is closed, if the peer still reads.
 func (s *session) lastWord(text string) {
 	s.put("%s", text)
 	timeout := time.NewTimer(leaveTimeout)

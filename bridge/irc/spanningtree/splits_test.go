@@ -10,8 +10,8 @@ import (
 	"baton/federation"
 )
 
-// behind adds servers to the network, each behind the one before, with a user each in #ops that is
-// logged in to an account.
+// behind adds servers to the network, each behind the one before, each with a logged-in user in
+// #ops.
 func behind(t *testing.T, peer *bridgetest.IRCd) {
 	t.Helper()
 	for before, sid := "1AA", serversBehind(); len(sid) > 0; before, sid = sid[0], sid[1:] {
@@ -32,7 +32,7 @@ func behind(t *testing.T, peer *bridgetest.IRCd) {
 
 func serversBehind() []string { return []string{"2BB", "3CC", "4DD"} }
 
-// online returns which of the users behind are there, by account.
+// online returns the accounts of the users behind that are online.
 func online(t *testing.T, h house) string {
 	t.Helper()
 	var there []string
@@ -69,7 +69,7 @@ func TestASplitTakesAllThatIsBehindAServer(t *testing.T) {
 		t.Errorf("refused: %s", why)
 	}
 	peer.Send(":3CCAAAAAA QUIT :a user that is gone")
-	peer.Send(uid(t, "3CCAAAAAB", 1795226757, "ghost")) // of a server that is gone
+	peer.Send(uid(t, "3CCAAAAAB", 1795226757, "ghost")) // of a split server
 	behind(t, peer)                                     // the servers come back with the same ids
 	if got := online(t, h); got != "2BB 3CC 4DD" {
 		t.Errorf("after the rejoin online: %q", got)

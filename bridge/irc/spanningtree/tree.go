@@ -9,7 +9,7 @@ import (
 	"baton/translate"
 )
 
-// Limits of a server that announces none, as InspIRCd 3.15 ships.
+// Limits of a server that announces none: the defaults of InspIRCd 3.15.
 const (
 	defaultNickBytes  = 30
 	defaultIdentBytes = 10
@@ -18,15 +18,14 @@ const (
 	defaultChanBytes  = 64
 )
 
-// tagModules are the names of the module without which a server has no TAGMSG: in 1205, and
-// from 1206 on.
+// tagModules are the names of the module that provides TAGMSG: in 1205, and from 1206 on.
 const (
 	tagModule      = "m_ircv3_ctctags.so"
 	tagModuleNewer = "ircv3_ctctags"
 )
 
-// tree is what the peer told of its network: servers, users and the age of
-// channels. It lasts as long as the connection and is as large as the network.
+// tree is the peer's network: servers, users and the timestamps of channels. It lasts as long as
+// the connection and is as large as the network.
 type tree struct {
 	peer      string // SID of the server at the other end
 	challenge string // theirs; empty when they offer none
@@ -35,7 +34,7 @@ type tree struct {
 
 	nickBytes, identBytes, hostBytes, realBytes, chanBytes int
 
-	modes map[byte]chanMode // that a channel may have, by letter
+	modes map[byte]chanMode // of channels, by letter
 
 	servers  map[string]string         // SID to that of the server before it; "" for the peer
 	users    map[string]*user          // of the network, by UUID
@@ -46,30 +45,28 @@ type tree struct {
 	left     func(*user) // called for each user that leaves
 }
 
-// user is a user of the network.
 type user struct {
 	nick    string
 	ident   string         // user name, when it connected
-	signon  string         // when it connected, as its server writes it
-	account string         // that it is logged in to, as its network says; "" for none
-	away    string         // why it is away; "" while it is not
-	relayed federation.DID // under which its text was relayed last; "" for none
-	signer  federation.DID // the last DID whose step it brought; "" before
+	signon  string         // when it connected, as written by its server
+	account string         // according to its network; "" for none
+	away    string         // reason; "" while it is not away
+	relayed federation.DID // of its last relayed text; "" for none
+	signer  federation.DID // of its last step; "" before
 	meter   irc.Meter
 }
 
-// channel is one of ours, by venue.
 type channel struct {
 	venue   string
-	name    string          // as the network spells it
-	ts      int64           // when it was made, unix seconds; zero while it does not exist
+	name    string          // in the network's spelling
+	ts      int64           // its creation, unix seconds; zero while it does not exist
 	ours    bool            // a user of ours made it
 	members map[string]bool // users of the network, by UUID
 	visited bool            // it had a member since it was made
 	met     bool            // it had a member since the link came up
 	awaited bool            // an offer to anyone waits for a member
 	rules   rules
-	kept    map[*pseudo]bool // users of ours that its modes keep out
+	kept    map[*pseudo]bool // users of ours kept out by its modes
 }
 
 func newTree(channels []string) *tree {
@@ -88,7 +85,6 @@ func newTree(channels []string) *tree {
 	return t
 }
 
-// capabilities reads one CAPAB list.
 func (t *tree) capabilities(list, items string) {
 	for item := range strings.FieldsSeq(items) {
 		name, value, _ := strings.Cut(item, "=")
@@ -133,7 +129,7 @@ func (t *tree) capability(name, value string) {
 	}
 }
 
-// fold returns a nick as the network compares it.
+// fold returns a nick in the network's casemapping.
 //
 // spec: rfc1459 §2.2
 func (t *tree) fold(nick string) string {
@@ -150,8 +146,8 @@ func (t *tree) fold(nick string) string {
 	return string(folded)
 }
 
-// knows reports whether a line may come from that source: a server or a user of
-// the network. Ours are not, because no line of ours comes back.
+// knows reports whether a line may come from that source: a server or a user of the network. Ours
+// are not, because no line of ours comes back.
 func (t *tree) knows(source string) bool {
 	if len(source) == sidBytes {
 		_, known := t.servers[source]
@@ -161,23 +157,19 @@ func (t *tree) knows(source string) bool {
 	return known
 }
 
-// owner returns the UUID of the user with a nick, or "".
 func (t *tree) owner(nick string) string { return t.nicks[t.fold(nick)] }
 
-// name gives a user a nick, a new one or another one.
 func (t *tree) name(uuid, old, nick string) {
 	t.forget(uuid, old)
 	t.nicks[t.fold(nick)] = uuid
 }
 
-// forget frees a nick, if it is still that user's.
 func (t *tree) forget(uuid, nick string) {
 	if folded := t.fold(nick); t.nicks[folded] == uuid {
 		delete(t.nicks, folded)
 	}
 }
 
-// rename adds a user of the network, or gives it another nick.
 func (t *tree) rename(uuid, nick string) {
 	u := t.users[uuid]
 	if u == nil {
@@ -188,8 +180,8 @@ func (t *tree) rename(uuid, nick string) {
 	u.nick = nick
 }
 
-// signed notes that a user of the network brought a step of a DID. A user stands for one
-// DID at a time, so that no more of them are kept than there are users.
+// signed records that a user of the network brought a step of a DID. A user stands for one DID at a
+// time, so there are at most as many entries as users.
 func (t *tree) signed(uuid string, did federation.DID) {
 	u := t.users[uuid]
 	if u == nil {
@@ -200,16 +192,15 @@ func (t *tree) signed(uuid string, did federation.DID) {
 	t.signers[did] = uuid
 }
 
-// unsign forgets that a user signed last as a DID, unless another user has since.
+// unsign removes a user as the last signer of its DID, unless another user has signed since.
 func (t *tree) unsign(uuid string) {
 	if did := t.users[uuid].signer; t.signers[did] == uuid {
 		delete(t.signers, did)
 	}
 }
 
-// find returns the UUID of the user that signed last as a DID, where there
-// is none of one that is logged in to one of its accounts, and then of the user with
-// a nick; "" for none of them.
+// find returns the UUID of the user that signed last as a DID, else of a user logged in to one of
+// its accounts, else of the user with a nick; "" for none of them.
 func (t *tree) find(did federation.DID, accounts []string, nick string) string {
 	if uuid := t.signers[did]; uuid != "" {
 		return uuid
@@ -225,7 +216,6 @@ func (t *tree) find(did federation.DID, accounts []string, nick string) string {
 	return ""
 }
 
-// quit removes a user of the network.
 func (t *tree) quit(uuid string) {
 	u := t.users[uuid]
 	if u == nil {
@@ -241,8 +231,7 @@ func (t *tree) quit(uuid string) {
 	t.left(u)
 }
 
-// split removes a server with all servers behind it and all their users, which send no
-// QUIT.
+// split removes a server with all servers behind it and all their users, which send no QUIT.
 func (t *tree) split(sid string) {
 	gone := map[string]bool{sid: true}
 	for grown := true; grown; {
