@@ -13,18 +13,17 @@ import (
 	"time"
 )
 
-// BlobPath is where blobs are, below the public address of their gateway.
+// BlobPath is the path of blobs, below the public address of their gateway.
 const BlobPath = "/blob/cap/"
 
-// UnclaimedBlob is how long a blob is kept that no filed step refers to: longer than a
-// step may wait to be judged.
+// UnclaimedBlob is the lifetime of a blob without a filed step: longer than a step may be deferred.
 const UnclaimedBlob = 48 * time.Hour
 
 // MaxBlobBytes bounds a blob if the configuration does not: blobs are held in memory
 // as a whole.
 const MaxBlobBytes = 64 << 20
 
-// ErrBlobTooLarge is returned for content that is too large for one blob.
+// ErrBlobTooLarge is returned for content too large for one blob.
 var ErrBlobTooLarge = errors.New("federation: too large for one blob")
 
 // ErrBlobQuota is returned by [Blobs.KeepBlob] when its owner has as much stored as
@@ -34,8 +33,8 @@ var ErrBlobQuota = errors.New("federation: too much is stored for this DID")
 // capabilityBytes of chance are in the name of a blob.
 const capabilityBytes = 16
 
-// Capability is the name of a blob: 128 random bits as base64url. A caller that knows it may
-// read the blob. A capability always names the same bytes.
+// Capability is the name of a blob: 128 random bits as base64url. Any caller with it may read the
+// blob. A capability always names the same bytes.
 type Capability string
 
 // NewCapability returns a new one. Its error is that of the randomness.
@@ -56,7 +55,7 @@ func ParseCapability(text string) (Capability, error) {
 	return Capability(text), nil
 }
 
-// CapabilityIn returns the capability in a context that is the address of a blob on any
+// CapabilityIn returns the capability in a context that consists of the address of a blob on any
 // gateway; "" for any other context.
 func CapabilityIn(text string) Capability {
 	if !strings.Contains(text, BlobPath) {
@@ -74,7 +73,7 @@ func CapabilityIn(text string) Capability {
 	return capability
 }
 
-// Blob is what a step refers to instead of holding it.
+// Blob is content that a step refers to instead of holding it.
 type Blob struct {
 	Capability Capability
 	Digest     [32]byte // SHA-256 of Content
@@ -93,7 +92,7 @@ func NewBlob(owner DID, content []byte, random io.Reader, now time.Time) (Blob, 
 	}, err
 }
 
-// URL returns where a blob is, below the public address of its gateway.
+// URL returns the address of a blob, below the public address of its gateway.
 func (b Blob) URL(publicURL string) string { return publicURL + BlobPath + string(b.Capability) }
 
 // Hash returns the hash of a blob as steps spell it.
@@ -104,17 +103,17 @@ func InlineContext(text string) bool {
 	return strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[")
 }
 
-// Blobs keeps the content that steps refer to. [store.Record] documents the methods.
+// Blobs stores the content that steps refer to. [store.Record] documents the methods.
 //
-// A filed step whose context is the address of a blob claims that blob. An [Effect] may claim one
-// too. The record keeps a claimed blob as long as the handoff.
+// A filed step whose context is the address of a blob claims that blob, and so may an [Effect]. The
+// record keeps a claimed blob as long as the handoff.
 type Blobs interface {
-	// KeepBlob keeps a blob. If the handoff is on record, that claims it at once, and
-	// the same content for one owner and handoff is kept once: the returned blob
-	// is that of the first time. It returns [ErrBlobQuota] and keeps nothing where all
-	// that the owner has stored would be more than so many bytes; 0 is no limit.
+	// KeepBlob stores a blob. If the handoff is on record, that claims it at once, and the same
+	// content for one owner and handoff is stored once: the returned blob is the first one. It
+	// returns [ErrBlobQuota] and stores nothing if the owner's blobs would exceed limit bytes in
+	// total; 0 is no limit.
 	KeepBlob(ctx context.Context, b Blob, of HandoffID, limit int64) (Blob, error)
-	// Blob returns a blob that has not expired, or [ErrNotFound].
+	// Blob returns an unexpired blob, or [ErrNotFound].
 	Blob(ctx context.Context, capability Capability, now time.Time) (Blob, error)
 	// PruneBlobs forgets up to limit blobs that expired at or before a time.
 	PruneBlobs(ctx context.Context, before time.Time, limit int) (pruned int, err error)
@@ -124,8 +123,8 @@ type Blobs interface {
 // evidence of a private step.
 func capabilityMarks() []string { return []string{BlobPath, "?k="} }
 
-// MaskCapabilities replaces the capabilities in the addresses of a text. A capability gives access
-// to a private context, and a log has more readers than the context.
+// MaskCapabilities replaces the capabilities in the addresses of a text: they give access to
+// private contexts, and a log has more readers.
 func MaskCapabilities(text string) string {
 	for _, mark := range capabilityMarks() {
 		if !strings.Contains(text, mark) {

@@ -31,9 +31,9 @@ const (
 // maxBlockBytes bounds the text of a block: a DID is the longest that there is.
 const maxBlockBytes = MaxDIDBytes
 
-// SubnetBits is the part of an IPv6 address that names one client, because providers assign
-// at least a /64. Limits count by it. A block of less is one of the whole subnet, which is
-// all that the gateway notes of an address.
+// SubnetBits is the part of an IPv6 address that names one client: providers assign at least a /64.
+// Limits count by it. A smaller block covers the whole subnet, since the gateway notes no more of
+// an address.
 const SubnetBits = 64
 
 // Prefix lengths of the network of one site.
@@ -42,8 +42,8 @@ const (
 	siteBits6 = 48
 )
 
-// Site returns the network of an address or a CIDR subnet that limits count as one site: the IPv4
-// /24, or the IPv6 /48, which providers assign to one site. It returns "" for any other text, such
+// Site returns the network that limits count as one site, for an address or a CIDR subnet: the IPv4
+// /24 or the IPv6 /48, which providers assign to one site. It returns "" for any other text, such
 // as an unknown address.
 func Site(subnet string) string {
 	network, err := netip.ParsePrefix(subnet)
@@ -63,13 +63,13 @@ type Block struct {
 	Kind    BlockKind `json:"kind"`
 	Reason  string    `json:"reason"`
 	Since   time.Time `json:"since"`
-	Expires time.Time `json:"expires,omitzero"` // zero where it holds until it is removed
+	Expires time.Time `json:"expires,omitzero"` // zero for a block without an end
 }
 
 // Good reports whether a block holds at a time.
 func (b Block) Good(now time.Time) bool { return b.Expires.IsZero() || now.Before(b.Expires) }
 
-// ParseBlock reads what a block names:
+// ParseBlock reads the subject of a block:
 //
 //	did:plc:aaaaaaaaaaaaaaaaaaaaaaaa   a DID
 //	192.0.2.7, 2001:db8::/32           an IP address or network
@@ -77,7 +77,7 @@ func (b Block) Good(now time.Time) bool { return b.Expires.IsZero() || now.Befor
 //	mallory*!*@lab                     chat users; * and ? in nick and user, * for every link
 //	host:evil.example, evil.example    the did:webs of a host
 //
-// The error says what is wrong with the text.
+// The error names the mistake in the text.
 func ParseBlock(text string) (Block, error) {
 	if len(text) > maxBlockBytes {
 		return Block{}, fmt.Errorf("parse block: longer than %d bytes", maxBlockBytes)
@@ -106,8 +106,7 @@ func ParseBlock(text string) (Block, error) {
 	return parseBlockedHandle(text)
 }
 
-// parseBlockedNetwork reads an address or a network; ok is false for a text that is
-// neither.
+// parseBlockedNetwork reads an address or a network; ok is false for any other text.
 func parseBlockedNetwork(text string) (network netip.Prefix, ok bool, err error) {
 	if addr, err := netip.ParseAddr(text); err == nil {
 		addr = addr.Unmap().WithZone("")
@@ -171,10 +170,8 @@ type Source struct {
 	User         string       // of a chat user
 }
 
-// mask is a block of chat users.
 type mask struct{ nick, user, link string }
 
-// cutMask splits NICK!USER@LINK.
 func cutMask(text string) (mask, bool) {
 	nick, rest, bang := strings.Cut(text, "!")
 	i := strings.LastIndexByte(rest, '@')
@@ -200,8 +197,8 @@ func (m mask) fits(s Source) bool {
 		Glob(m.nick, strings.ToLower(s.Name)) && Glob(m.user, strings.ToLower(s.User))
 }
 
-// Blocks is a set of blocks that sources are compared with. The zero Blocks blocks
-// nothing. It is not changed once it is made, and may be used concurrently.
+// Blocks is an immutable set of blocks. The zero Blocks blocks nothing. It may be used
+// concurrently.
 type Blocks struct {
 	exact    map[string]Block // DIDs and handles, which have no spelling in common
 	hosts    map[string]Block
@@ -221,7 +218,7 @@ type blockedMask struct {
 	mask mask
 }
 
-// NewBlocks returns the set of some blocks. It leaves out what [ParseBlock] does not read.
+// NewBlocks returns the set of some blocks. It leaves out any that [ParseBlock] rejects.
 func NewBlocks(all []Block) *Blocks {
 	b := &Blocks{exact: map[string]Block{}, hosts: map[string]Block{}}
 	for _, each := range all {
@@ -252,8 +249,7 @@ func (b *Blocks) Empty() bool {
 // of a source matter.
 func (b *Blocks) Named() bool { return b != nil && len(b.exact)+len(b.hosts) > 0 }
 
-// Match returns a block that fits a source and holds at a time; false for a source that
-// none does.
+// Match returns a block that fits a source at a time; false if none does.
 func (b *Blocks) Match(s Source, now time.Time) (Block, bool) {
 	if b.Empty() {
 		return Block{}, false

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// Rank orders what waits for one link between handoffs: the lower one goes first.
+// Rank orders the deliveries of one link between handoffs: the lower one goes first.
 type Rank int
 
-// The ranks of the steps that wait.
+// The ranks of pending steps.
 const (
 	RankOver     Rank = iota // it ended its handoff
-	RankAnswer               // anything that is none of the others
+	RankAnswer               // anything else
 	RankOffer                // it opened its handoff
 	RankProgress             // a report on work
 	RankMessage              // private text
-	RankPersonal             // delivered to its channel, but not to a party that was away
+	RankPersonal             // delivered to its channel, but not to an absent party
 )
 
 // RankOf returns the rank of a step. The view is that after it.
@@ -65,9 +65,9 @@ func KindOf(to string) (kind DestinationKind, rest string) {
 	return ToLink, to
 }
 
-// Delivery is a pending delivery to one destination. A destination gets the rows of one lane in
-// order: of one handoff, conversation, or sender and recipient. The rows of different lanes do not
-// wait for each other. A delivery has an Entry, a Notice, a Document or a Push.
+// Delivery is a pending delivery to one destination: an Entry, a Notice, a Document or a Push. A
+// destination gets the rows of one lane in order: of one handoff, conversation, or sender and
+// recipient. Lanes do not wait for each other.
 type Delivery struct {
 	Row      int64 // position among the items of the destination; rows of one lane are delivered in this order
 	Entry    Entry // a step or text, to a link
@@ -85,8 +85,8 @@ type Delivery struct {
 	// Skipped counts the earlier reports of progress that this one replaces. The outbox
 	// worker sets it, not the record.
 	Skipped int
-	// Broken is why the record cannot read the row; "" for one that it can. Such a row has
-	// no Entry and no View.
+	// Broken is why the record cannot read the row; "" for a readable one. Such a row has no Entry
+	// and no View.
 	Broken string
 }
 
@@ -129,7 +129,7 @@ type Withheld struct {
 	Reason string
 }
 
-// Failure is one attempt that came to nothing.
+// Failure is one failed attempt.
 type Failure struct {
 	Reason string
 	At     time.Time
@@ -146,8 +146,8 @@ type Failure struct {
 type Settlement struct {
 	State DeliveryState // "" is delivered
 	Code  string        // of a refusal
-	Why   string        // for people, of what was not delivered
-	Dead  DeadReason    // of what was given up and is kept; "" of what is not
+	Why   string        // for people: the reason of a failed delivery
+	Dead  DeadReason    // of a dead letter; else ""
 	Quiet bool          // the signers are not told
 	Shown bool          // to the people of the link
 	At    time.Time
@@ -180,7 +180,7 @@ func DeadReasons() []DeadReason {
 	return []DeadReason{DeadExpired, DeadRefused, DeadFailed, DeadBroken, DeadOperator, DeadBlocked}
 }
 
-// Fix returns what an operator may do about it.
+// Fix returns a remedy for the operator.
 func (r DeadReason) Fix() string {
 	switch r {
 	case DeadExpired:
@@ -199,7 +199,7 @@ func (r DeadReason) Fix() string {
 	return "read the last error"
 }
 
-// GivenUpError is returned for a delivery that ends as a dead letter at once: no attempt can
+// GivenUpError is returned for a delivery that becomes a dead letter at once: no attempt can
 // succeed until an operator changes something here.
 type GivenUpError struct {
 	Reason DeadReason
@@ -209,7 +209,7 @@ type GivenUpError struct {
 // Error implements error.
 func (e *GivenUpError) Error() string { return e.Why }
 
-// MaxTries is how many of the last attempts on a delivery are remembered one by one.
+// MaxTries bounds the remembered attempts on a delivery, the last ones.
 const MaxTries = 16
 
 // Try is one attempt that failed.
@@ -240,7 +240,7 @@ type DeadLetter struct {
 	Raw       []byte // the signed bytes, or the document of a message
 	Signature string // as it stood on the wire
 	Tries     []Try  // the last of them
-	Broken    string // why what it is about cannot be read; else ""
+	Broken    string // why its subject cannot be read; else ""
 }
 
 // DeadFilter selects dead letters. A zero member agrees with all.
@@ -249,7 +249,7 @@ type DeadFilter struct {
 	To     string
 }
 
-// Waiting is a delivery that is still to be made, to a link or to a peer of one.
+// Waiting is a pending delivery to a link, or to a peer of one.
 type Waiting struct {
 	Link    string // or the name of a webhook or of readers of notices; or
 	Peer    string // the name of a peer
@@ -264,7 +264,7 @@ type Waiting struct {
 	Reason  string    // why the last attempt failed
 }
 
-// To returns where it is to be delivered.
+// To returns its destination.
 func (w Waiting) To() string {
 	if w.Link != "" {
 		return w.Link
@@ -282,7 +282,7 @@ type WaitingFilter struct {
 	ID      string    // of an event, or of a message
 }
 
-// Shape is how much waits for one destination, by age.
+// Shape is the number of pending deliveries of one destination, by age.
 type Shape struct {
 	Link   string // or the name of a webhook or of readers of notices; or
 	Peer   string
@@ -291,7 +291,7 @@ type Shape struct {
 	Oldest time.Time
 }
 
-// shapeAges is how many borders there are.
+// shapeAges is the number of borders.
 const shapeAges = 4
 
 // ShapeAges are the borders of [Shape.Ages].
@@ -299,8 +299,8 @@ func ShapeAges() [shapeAges]time.Duration {
 	return [...]time.Duration{time.Minute, 5 * time.Minute, time.Hour, 24 * time.Hour}
 }
 
-// MaxPeerDeliveries is how many deliveries wait for one peer. The record takes no more while the peer is
-// away.
+// MaxPeerDeliveries bounds the pending deliveries of one peer. The record takes no more while the
+// peer is away.
 const MaxPeerDeliveries = 10_000
 
 // PeerDeliveryKind is the content of a delivery to a peer.
@@ -312,24 +312,24 @@ const (
 	DecisionDelivery PeerDeliveryKind = "decision" // a decision of a participant here about one of its own
 )
 
-// PeerDelivery is one document that a network is to send to a peer of its own, such as another
-// server of its kind.
+// PeerDelivery is one document of a network for one of its own peers, such as another server of its
+// kind.
 type PeerDelivery struct {
 	Row      int64            // as [Delivery.Row]
 	Kind     PeerDeliveryKind // empty for [MessageDelivery]
 	Peer     string           // its name
 	Sender   string           // participant here
-	Message  string           // id of the message; of a decision what tells it from others of its Sender
+	Message  string           // id of the message; of a decision, an id unique to its Sender
 	OrderKey string           // deliveries with one key arrive in order
-	Document []byte           // JSON; an attempt adds what is its own
+	Document []byte           // JSON; each attempt adds its own members
 	Handoff  HandoffID
 	Queued   time.Time
 	Attempt  int
 	Next     time.Time // when it is to be tried
 	Delayed  bool      // its sender was told that it takes time
 	Reason   string    // why the last attempt failed
-	// Unsure is the id of an attempt that was not answered: the peer may have it. Empty
-	// where the last one was answered.
+	// Unsure is the id of an unanswered attempt: the peer may have it. Empty if the last one was
+	// answered.
 	Unsure string
 }
 
@@ -340,10 +340,10 @@ type PeerOutbox struct {
 	Next     time.Time // when it is asked again; zero if it answered
 }
 
-// PeerBacklog is how the queue of one peer stands.
+// PeerBacklog is the state of the queue of one peer.
 type PeerBacklog struct {
 	Peer   string    // its name
-	Rows   int       // that wait
+	Rows   int       // pending
 	Oldest time.Time // when the oldest of them was queued; zero if none waits
-	Dead   int       // that were given up, and are kept
+	Dead   int       // dead letters
 }

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// ErrNotCanonical is returned by the parsers of this package for a value that
-// can be read but is not in the one spelling that this program accepts.
+// ErrNotCanonical is returned by the parsers of this package for a readable value in another
+// spelling than the accepted one.
 var ErrNotCanonical = errors.New("federation: not in canonical form")
 
 // MaxDIDBytes bounds a DID: longer ones fit no line of tags beside a step.
@@ -48,8 +48,8 @@ func ParseDID(s string) (DID, error) {
 	return DID(s), nil
 }
 
-// checkMethodID holds the part after the method to the characters of DID Core,
-// with escapes only in upper case and only if necessary.
+// checkMethodID restricts the part after the method to the characters of DID Core, with only
+// necessary escapes, in upper case.
 func checkMethodID(id string) error {
 	for i := 0; i < len(id); i++ {
 		c := id[i]
@@ -67,8 +67,8 @@ func checkMethodID(id string) error {
 	return nil
 }
 
-// needsNoEscape reports whether two hexadecimal digits stand for a character that is
-// allowed as it is. A colon is, and yet means something else when it is escaped.
+// needsNoEscape reports whether two hexadecimal digits stand for a character allowed unescaped. A
+// colon is, and yet has another meaning when escaped.
 func needsNoEscape(digits string) bool {
 	code, err := strconv.ParseUint(digits, 16, 8)
 	if err != nil {
@@ -87,8 +87,8 @@ func (d DID) Method() string {
 	return method
 }
 
-// Hash returns 26 characters of lower-case base32 of the DID's SHA-256: a name
-// for it wherever dots, colons and length cannot go.
+// Hash returns 26 characters of lower-case base32 of the DID's SHA-256: a name without dots, colons
+// and excess length.
 func (d DID) Hash() string {
 	sum := sha256.Sum256([]byte(d))
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:26]
@@ -103,8 +103,8 @@ func (d DID) Short() string {
 	return string(d[:keep]) + "…"
 }
 
-// maxNameBytes bounds the name of a kind, verb or state: metrics have verbs as a
-// label, and lines for people hold all three.
+// maxNameBytes bounds the name of a kind, verb or state: verbs are labels of metrics, and lines for
+// people hold all three.
 const maxNameBytes = 32
 
 // ValidName reports whether a text can name a kind, a verb or a state: up to 32

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Erasure is what stays of the content of an erased step: the two digests by which the log
-// stays verifiable, and the step is known when it comes again.
+// Erasure is the rest of the content of an erased step: the two digests by which the log stays
+// verifiable, and a repeated step is recognized.
 type Erasure struct {
 	At       time.Time `json:"at"`
-	Document [32]byte  `json:"document"` // SHA-256 of what was signed, see [Link]
+	Document [32]byte  `json:"document"` // SHA-256 of the signed document, see [Link]
 	Digest   [32]byte  `json:"digest"`   // see [Event.Digest]
 }
 
-// DocumentDigest returns the SHA-256 of what was signed.
+// DocumentDigest returns the SHA-256 of the signed document.
 func (e Event) DocumentDigest() [32]byte {
 	if e.Erased != nil {
 		return e.Erased.Document
@@ -21,8 +21,8 @@ func (e Event) DocumentDigest() [32]byte {
 	return sha256.Sum256([]byte(e.Signature.Document))
 }
 
-// FiledVerdict returns the verdict on a step on record: nothing but valid steps is filed, and
-// an erased one cannot be verified any more.
+// FiledVerdict returns the verdict on a step on record: only valid steps are filed, and an erased
+// one can no longer be verified.
 func (e Event) FiledVerdict() Verdict {
 	if e.Erased != nil {
 		return Unverifiable
@@ -30,9 +30,9 @@ func (e Event) FiledVerdict() Verdict {
 	return Valid
 }
 
-// Erase returns the step without its content: without titles, notes, contexts, capabilities,
-// signed fields, evidence and the name that its signer had. The verb, the DIDs, the times, the
-// venue and the references to other steps stay: the lifecycle can be replayed.
+// Erase returns the step without its content: titles, notes, contexts, capabilities, signed fields,
+// evidence and the signer's name. The verb, the DIDs, the times, the venue and the references to
+// other steps stay: the lifecycle can be replayed.
 func (e Event) Erase(now time.Time) Event {
 	if e.Erased != nil {
 		return e
@@ -56,13 +56,13 @@ func (v View) Erase(now time.Time) View {
 	return v
 }
 
-// ErasureQuery names a person: its DIDs, and its names on links that have participants.
+// ErasureQuery names a person: its DIDs, and its names on links with participants.
 type ErasureQuery struct {
 	DIDs         []DID
 	Participants []string
 }
 
-// Erasing is what an erasure would change, or did.
+// Erasing is the result of an erasure, planned or done.
 type Erasing struct {
 	// Open are the handoffs of the person that are not over, up to [MaxOpenNamed]. Nothing is
 	// erased while there are any.
@@ -90,7 +90,7 @@ type Erasing struct {
 // MaxOpenNamed bounds the open handoffs that an erasure names.
 const MaxOpenNamed = 20
 
-// Purged counts what a purge took from the record.
+// Purged counts the rows deleted by a purge.
 type Purged struct {
 	Inbox    int `json:"inbox"`    // unread entries of inboxes
 	Messages int `json:"messages"` // entries that wait for participants in the tables of a network

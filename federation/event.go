@@ -30,12 +30,12 @@ const (
 	Fail     Verb = "fail"
 	Cancel   Verb = "cancel"
 	Expire   Verb = "expire"
-	// Confirm is the home's receipt of a step that it filed. It is not a step: it is in no
-	// log and moves no handoff.
+	// Confirm is the home's receipt of a filed step. It is not a step: it is in no log and moves no
+	// handoff.
 	Confirm Verb = "confirm"
 )
 
-// State is where a handoff stands after the last step that its home filed.
+// State is the state of a handoff after the last filed step.
 type State string
 
 // The states of kind [Handoff], each with the side that moves next.
@@ -81,19 +81,19 @@ const (
 	ActTags     Dialect = "act"     // of deployed servers
 )
 
-// Event is one step: the content that its signer signed, and what this gateway noted about
-// its arrival.
+// Event is one step: the content that its signer signed, and this gateway's notes about its
+// arrival.
 //
-// A signed step has its signed fields verbatim in Fields; a codec filled the members from
-// Title on with them. A step that a gateway is about to sign has only those members until
-// its codec writes the Fields.
+// A signed step has its signed fields verbatim in Fields; a codec filled the members from Title on
+// with them. A step not yet signed by a gateway has only those members until its codec writes the
+// Fields.
 type Event struct {
-	ID      EventID   `json:"id"`      // zero until minted, where the signer gave none
+	ID      EventID   `json:"id"`      // zero until minted, if the signer gave none
 	Handoff HandoffID `json:"handoff"` // equal to ID on the step that opens
 	Kind    Kind      `json:"kind"`
 	Verb    Verb      `json:"verb"`
 	From    DID       `json:"from"`          // the signer
-	For     DID       `json:"for,omitempty"` // the DID that a vouched step stands for, where it is not From
+	For     DID       `json:"for,omitempty"` // the DID that a vouched step stands for, if it is not From
 	To      DID       `json:"to,omitempty"`  // on an offer; empty when anyone may claim
 	Venue   string    `json:"venue"`         // a channel, or the sorted pair of a direct exchange
 	Dialect Dialect   `json:"dialect"`
@@ -112,8 +112,8 @@ type Event struct {
 	Accepts     EventID   `json:"accepts,omitzero"`      // of an award: the bid that it takes
 	Replaces    HandoffID `json:"replaces,omitzero"`     // of an offer: the handoff, over by then, that it revives
 
-	// Fields holds every field that the signature covers under its wire name,
-	// known or not. Stamped says that the signature covers ID as well.
+	// Fields holds every field covered by the signature under its wire name, known or not. Stamped
+	// says that the signature covers ID as well.
 	Fields  map[string]string `json:"fields,omitempty"`
 	Stamped bool              `json:"stamped,omitempty"`
 
@@ -125,19 +125,18 @@ type Event struct {
 	Arrival Arrival `json:"arrival"`
 }
 
-// Arrival is what this gateway noted when a step first came in. No signature
-// covers it.
+// Arrival is this gateway's note about the first arrival of a step. No signature covers it.
 type Arrival struct {
 	Network string `json:"network"` // label of metrics, such as "spanningtree"
 	Link    string `json:"link"`    // name of the link; the step is never sent back there
-	// Home is the home that the link leads to, where that is one. It opens what is
-	// offered there, and it held the ids of its users' steps to its own clock.
+	// Home is the home at the other end of the link, if it is one. Offers from there open at that
+	// home, which checked the ids of its users' steps against its own clock.
 	Home HomeID `json:"home,omitempty"`
-	// Path is the homes that brought it here, the last one at the end, where homes did. It
-	// is never sent to one of them.
+	// Path lists the homes that brought it here, the last one at the end. It is never sent to one
+	// of them.
 	Path []HomeID `json:"path,omitempty"`
-	// Abroad says that the step was written at a place of Home's own, on a network that
-	// is not linked here: its venue is none that this gateway could compare with.
+	// Abroad says that the step was written at a place of Home's own, on a network not linked here:
+	// this gateway cannot compare its venue.
 	Abroad bool `json:"abroad,omitempty"`
 	// ReadsInbox says that the signer is told nothing on the link: it reads its inbox and its
 	// notices from the record.
@@ -146,18 +145,17 @@ type Arrival struct {
 	User       string    `json:"-"`                    // user name of the sender; never stored
 	MessageID  string    `json:"message_id,omitempty"` // of the message that carried it
 	Received   time.Time `json:"received"`
-	// Address is the address that the signer's client connected from, in CIDR form: one
-	// IPv4 address (/32), or one /64 of IPv6. It is empty if this gateway cannot know
-	// it, as behind a server link, and is never stored.
+	// Address is the client address of the signer in CIDR form: one IPv4 address (/32), or one /64
+	// of IPv6. It is empty if this gateway cannot know it, as behind a server link, and is never
+	// stored.
 	Address string `json:"-"`
-	// Party is the party of the handoff that made the step, where it signed as another of its
-	// DIDs.
+	// Party is the party of the handoff that made the step, if it signed as another of its DIDs.
 	Party DID `json:"party,omitempty"`
 	// Recipient is the party to which an offer is made, if To is the DID of a key that this gateway
 	// keeps for that party.
 	Recipient DID `json:"recipient,omitempty"`
-	// Command says that a user of the link took the step by a command to the gateway, so that its
-	// network has the command and not the step.
+	// Command says that a user of the link took the step by a command to the gateway, so its
+	// network lacks the step.
 	Command bool `json:"command,omitempty"`
 	// Orphaned says that an operator of this home ended a handoff of another home here, which
 	// had lost it.
@@ -165,16 +163,16 @@ type Arrival struct {
 	// Voucher is Home's statement that the step belongs to its signer, if the step depends
 	// on that statement and Home is not the home of the handoff.
 	Voucher *Voucher `json:"voucher,omitempty"`
-	// Accepted is the actor of the step that Accepts names, where that is a step of the same
-	// handoff and one that can be accepted.
+	// Accepted is the actor of the step that Accepts names, if it is an acceptable step of the same
+	// handoff.
 	Accepted DID `json:"accepted,omitempty"`
-	// Place is where a step belongs on a chat network, where its venue does not say it: a new offer
-	// that did not come from there, and a step of a channel that its link has under
-	// another name. Zero for all other steps.
+	// Place is the place of a step on a chat network, if its venue does not say it: for a new offer
+	// from elsewhere, and for a step of a channel that its link has under another name. Zero for
+	// all other steps.
 	Place Place `json:"place,omitzero"`
 }
 
-// Place is where the steps of a handoff are written on a chat network.
+// Place is the channel or exchange on a chat network in which the steps of a handoff are written.
 type Place struct {
 	Link  string `json:"link"`  // empty for a channel that several links may share
 	Venue string `json:"venue"` // as in [Event]
@@ -188,8 +186,7 @@ func PrivateVenue(a, b DID) string {
 	return privatePrefix + string(min(a, b)) + "," + string(max(a, b))
 }
 
-// Parties returns the two DIDs of a private venue, the lesser first; false for a
-// venue that is no such pair.
+// Parties returns the two DIDs of a private venue, the lesser first; false for any other venue.
 func Parties(venue string) (a, b DID, ok bool) {
 	pair, private := strings.CutPrefix(venue, privatePrefix)
 	first, second, two := strings.Cut(pair, ",")
@@ -205,7 +202,7 @@ const privatePrefix = "dm:"
 
 // Signature is a detached signature with the document that it covers.
 type Signature struct {
-	KeyID    string `json:"key_id,omitempty"` // see signing.KeyID; empty where the signer named none
+	KeyID    string `json:"key_id,omitempty"` // see signing.KeyID; empty if the signer named none
 	Bytes    []byte `json:"bytes,omitempty"`  // 64 bytes of Ed25519; empty for an unsigned step
 	Text     string `json:"text,omitempty"`   // as it stood on the wire
 	Document string `json:"document,omitempty"`
@@ -269,11 +266,11 @@ func (e Event) Digest() [32]byte {
 // again under another one.
 func (e Event) Minted() bool { return !e.Stamped || e.Evidence != nil || e.Erased != nil }
 
-// Verdict is what this gateway concluded about a signature. There are three: an
-// outage is no evidence, so Unverifiable is never read as Invalid.
+// Verdict is this gateway's conclusion about a signature. There are three: an outage is no
+// evidence, so Unverifiable is never read as Invalid.
 type Verdict int
 
-// The verdicts, each with what to do about it.
+// The verdicts, each with the required action.
 const (
 	Unverifiable Verdict = iota // no key to be had now: judge again when there is one
 	Valid                       // the document verifies: go on to the lifecycle
@@ -292,8 +289,8 @@ func (v Verdict) String() string {
 	return "unverifiable"
 }
 
-// vouchingTags are the tags, without the name of their dialect, with which a gateway says
-// for which DID it signs and from what. A reader takes a step with one for vouched.
+// vouchingTags are the tags, without the name of their dialect, with which a gateway names the DID
+// it signs for and its source. A reader takes a step with one for vouched.
 func vouchingTags() []string { return []string{"-for", "-src", "-src-h"} }
 
 // CheckVouching refuses a step that carries a tag of vouching and that no home vouches for: a

@@ -8,34 +8,32 @@ import (
 	"time"
 )
 
-// Ruling is a home's signed statement that it filed one step: at which version of the log,
-// and with which hash chain. Another home files the step by it. Two rulings that contradict
-// each other prove equivocation.
+// Ruling is a home's signed statement that it filed one step, with the version of the log and the
+// hash chain. Another home files the step by it. Two contradictory rulings prove equivocation.
 type Ruling struct {
 	Home    HomeID
 	Handoff HandoffID
 	Event   EventID
 	Version Version   // of the log with the step, from 1
 	Chain   [32]byte  // see [Link]
-	Party   DID       // the party that the home found the signer to be, where that is another DID
-	Via     HomeID    // the home through which the step came, where that is another one
+	Party   DID       // the signer's party as the home found it, if it is another DID
+	Via     HomeID    // the home through which the step came, if it is another one
 	Filed   time.Time // by the clock of the home
 
 	Document  string // exactly as signed
 	Signature string // as it stood on the wire
 }
 
-// Voucher is a home's signed statement that a step belongs to one of its participants. It
-// travels with the step to every home that gets it, because the home of the handoff cannot
-// make this statement.
+// Voucher is a home's signed statement that a step belongs to one of its participants. It travels
+// with the step to every home, because the home of the handoff cannot make this statement.
 type Voucher struct {
 	Document  string `json:"document"`  // exactly as signed
 	Signature string `json:"signature"` // as it stood on the wire
 }
 
-// Link returns the chain of hashes after a step: the SHA-256 of the link before it,
-// 32 zero bytes before the first, and of the SHA-256 of what was signed. Only the
-// home that orders the steps can say it, since no signer knows what precedes his own.
+// Link returns the hash chain after a step: the SHA-256 of the link before it (32 zero bytes before
+// the first) and the SHA-256 of the signed document. Only the home that orders the steps can
+// compute it, since no signer knows what precedes his own.
 func Link(before [32]byte, document string) [32]byte {
 	signed := sha256.Sum256([]byte(document))
 	return sha256.Sum256(append(before[:], signed[:]...))
@@ -59,7 +57,7 @@ type MailboxLocation struct {
 	Home   HomeID
 	Source LocationSource
 	Since  time.Time // when it was learned
-	From   HomeID    // where it was before an operator moved it; empty for every other source
+	From   HomeID    // its home before an operator moved it; empty for every other source
 }
 
 // LocationSource is the source from which a mailbox location is known.
@@ -84,7 +82,7 @@ const (
 // MovedMailbox says that an operator moved the mailbox of a DID to another home.
 type MovedMailbox struct {
 	DID  DID    `json:"did"`
-	Home HomeID `json:"home"` // where it is now
+	Home HomeID `json:"home"` // its current home
 }
 
 // GapError is returned for a ruling on a step whose predecessors are missing here. The home
@@ -99,8 +97,7 @@ func (e *GapError) Error() string {
 	return fmt.Sprintf("the log has %d steps, and this is step %d", e.Have, e.Want)
 }
 
-// ForkError is returned for a ruling that contradicts one that was filed. It is final:
-// the proof is kept.
+// ForkError is returned for a ruling that contradicts a filed one. It is final: the proof is kept.
 type ForkError struct{ Fork Fork }
 
 // Error implements error.
@@ -116,7 +113,7 @@ type KnownHome struct {
 	Since time.Time
 }
 
-// AddedHome is another home that was inspected and, where each check passed, added.
+// AddedHome is another home that was inspected and, if each check passed, added.
 type AddedHome struct {
 	Home     KnownHome
 	Findings []Finding
@@ -137,12 +134,12 @@ type MovedInbox struct {
 	DID     DID
 	Home    HomeID // the mailbox home from now on
 	Taken   int    // entries that the new home has
-	Waiting int    // unread entries that are still here
+	Waiting int    // unread entries left here
 }
 
-// Offence is a signed claim of a home that this one does not believe: the other home speaks
-// for people or homes that are not its own. The claim is refused. Operators find out whether
-// the home lies, or the two homes know different things.
+// Offence is a signed claim that this home does not believe: another home speaks for people or
+// homes of others. The claim is refused. Operators find out whether the home lies, or the two homes
+// know different things.
 type Offence struct {
 	Home  HomeID
 	Kind  OffenceKind
@@ -152,7 +149,7 @@ type Offence struct {
 	Why   string // the last time, for people
 }
 
-// OffenceKind is what a claim is about.
+// OffenceKind is the subject of a claim.
 type OffenceKind string
 
 // The kinds of offences.
@@ -163,12 +160,11 @@ const (
 	OffenceStep    OffenceKind = "step"    // it sent a step that the named signer did not sign
 )
 
-// Pending is a step in a handoff of another home which that has not ruled on yet. It
-// is in no log and moves nothing; what becomes of it the home says, by a [Confirm] or
-// by one that rules it out.
+// Pending is a step that the home of its handoff has not ruled on yet. It is in no log and moves
+// nothing. Its home decides it with a [Confirm], or with a step that rules it out.
 type Pending struct {
 	Event Event
-	Home  HomeID // the home that has to rule
+	Home  HomeID // the home due to rule
 	Since time.Time
 }
 
@@ -178,14 +174,14 @@ const ProfilePath URLPath = "/.well-known/baton"
 // SignatureHeader is the header with the signature of a home over the body that it sends.
 const SignatureHeader = "Baton-Signature"
 
-// HomeProtocol is the version of the messages and documents between homes: the "v" of each of
-// them, and the only one that is read.
+// HomeProtocol is the only supported version of the messages and documents between homes: the "v"
+// of each.
 const HomeProtocol = 1
 
 // HomeProfileType is the type of a [HomeProfile]. No signature is good for another type.
 const HomeProfileType = "home"
 
-// HomeProfile is what a home publishes about itself, signed with its key.
+// HomeProfile is the signed document that a home publishes about itself.
 type HomeProfile struct {
 	Type     string     `json:"type"` // HomeProfileType
 	V        int        `json:"v"`
@@ -197,7 +193,7 @@ type HomeProfile struct {
 	Sent     time.Time  `json:"sent"` // by its clock
 }
 
-// HomeLimits is what a home takes from another one at once.
+// HomeLimits bounds what a home accepts from another one at once.
 type HomeLimits struct {
 	Steps     int   `json:"steps"`      // of a batch
 	Bytes     int   `json:"bytes"`      // of a batch
@@ -205,8 +201,8 @@ type HomeLimits struct {
 	ClockSkew int64 `json:"clock_skew"` // seconds by which clocks may differ
 }
 
-// ParseHomeProfile reads a profile strictly: a member that is unknown or repeated is an error.
-// The caller verifies the signature.
+// ParseHomeProfile reads a profile strictly: an unknown or repeated member is an error. The caller
+// verifies the signature.
 func ParseHomeProfile(text []byte) (HomeProfile, error) {
 	var p HomeProfile
 	if err := ExactJSON(text); err != nil {

@@ -9,10 +9,9 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// EventID is the ULID that the signer minted for one step. Its first 48 bits are
-// the signer's clock in unix milliseconds, the only clock that deadlines use.
-// Two events with one id and one signer are one event if their bytes are equal,
-// and a conflict if not. The zero value is no id.
+// EventID is the ULID that the signer minted for one step. Its first 48 bits are the signer's clock
+// in unix milliseconds, the only clock for deadlines. Two events with one id and one signer are one
+// event if their bytes are equal, else a conflict. The zero value is no id.
 type EventID ulid.ULID
 
 // HandoffID names a handoff. It is the [EventID] of the offer that opened it.
@@ -48,8 +47,8 @@ func (id EventID) String() string {
 	return ulid.ULID(id).String()
 }
 
-// Short returns the last six characters, which are enough to name a handoff
-// among people: the first ones are a clock, and alike.
+// Short returns the last six characters, enough to name a handoff among people: the first ones are
+// a clock, and alike.
 func (id EventID) Short() string {
 	s := id.String()
 	return s[max(0, len(s)-6):]
@@ -81,7 +80,7 @@ func (id *EventID) UnmarshalText(text []byte) error {
 // HomeID names a home by its server name, as in "gw.example".
 type HomeID string
 
-// DID returns the identity that signs what a home itself says.
+// DID returns the identity that signs the home's own statements.
 func (h HomeID) DID() DID { return DID("did:web:" + string(h)) }
 
 // Valid reports whether the name can be that of a home: lower-case letters, digits, "-" and

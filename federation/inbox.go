@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// ErrLeaseLost is returned by the record for a lease that ended: another device got the entry
-// meanwhile, the entry was put back, or it does not wait any more.
+// ErrLeaseLost is returned by the record for an ended lease: another device got the entry
+// meanwhile, the entry was put back, or it no longer waits.
 var ErrLeaseLost = errors.New("federation: lease lost")
 
 // ErrTooManyDevices is returned by the record for a device that would be one more than
 // [MaxDevices].
 var ErrTooManyDevices = errors.New("federation: too many devices")
 
-// MaxDevices is how many devices one DID may read its inbox with.
+// MaxDevices bounds the devices that read the inbox of one DID.
 const MaxDevices = 16
 
-// CursorError is the [ErrUnknownCursor] of an inbox or of its devices. A caller goes on from the
-// zero Cursor, which reads the whole inbox again (event IDs identify entries that it has seen), or
-// from Newest, which reads only later entries.
+// CursorError is the [ErrUnknownCursor] of an inbox or of its devices. A caller continues from the
+// zero Cursor, which reads the whole inbox again (event IDs identify known entries), or from
+// Newest, which reads only later entries.
 type CursorError struct {
 	Newest Cursor // zero for an inbox that nothing ever reached
 }
@@ -44,7 +44,7 @@ type Undelivered struct {
 // Hold names one lease of one entry.
 type Hold struct {
 	Cursor   Cursor // of the entry, in the inbox that it is in
-	Device   string // that has it
+	Device   string // of the owner
 	Delivery int    // how often the entry was leased, this time included
 }
 
@@ -64,8 +64,8 @@ type Device struct {
 	Seen   time.Time // when it last moved
 }
 
-// InboxLimits bounds what waits in one inbox, or in one list of first contacts. A limit of
-// zero is none.
+// InboxLimits bounds the entries of one inbox, or of one list of first contacts. A limit of zero is
+// none.
 type InboxLimits struct {
 	Events          int   // of all senders
 	Bytes           int64 // of all senders
@@ -73,14 +73,13 @@ type InboxLimits struct {
 	BytesPerSender  int64 // the share of one sender
 }
 
-// InboxUse is what waits in one inbox: of all senders, and of the one that sends now.
+// InboxUse is the use of one inbox: by all senders, and by the current one.
 type InboxUse struct {
 	Entries, SenderEntries int
 	Bytes, SenderBytes     int64
 }
 
-// Plus returns the sum of what waits in two places for the same recipient, of the same
-// sender.
+// Plus returns the sum of two uses for the same recipient and sender.
 func (u InboxUse) Plus(v InboxUse) InboxUse {
 	return InboxUse{
 		Entries: u.Entries + v.Entries, SenderEntries: u.SenderEntries + v.SenderEntries,
@@ -88,7 +87,7 @@ func (u InboxUse) Plus(v InboxUse) InboxUse {
 	}
 }
 
-// Free is how much more one sender may send to one inbox.
+// Free is the space of one inbox left for one sender.
 type Free struct {
 	Entries int
 	Bytes   int64
@@ -103,17 +102,16 @@ func (l InboxLimits) Admits(u InboxUse, size int64) bool {
 // Admits reports whether one more entry of a size fits.
 func (f Free) Admits(size int64) bool { return f.Entries > 0 && f.Bytes >= size }
 
-// Less returns what is left after one more entry of a size.
+// Less returns the free space after one more entry of a size.
 func (f Free) Less(size int64) Free { return Free{Entries: f.Entries - 1, Bytes: f.Bytes - size} }
 
 // Free returns how much more fits into an inbox, and how much of that its sender may use.
 //
-// Nothing that was acknowledged is dropped to make room, so a full inbox would lock out
-// each new sender. Therefore the share of a sender shrinks while the inbox fills: it is
-// whole while the other senders use at most half of the inbox, and then goes down with the
-// square of what they leave free. The heaviest senders are refused first. The first entry
-// of a sender needs no share: it fits until the inbox itself is full, which with the
-// default limits takes more than 250 senders.
+// No acknowledged entry is dropped to make room, so a full inbox would lock out each new sender.
+// Therefore the share of a sender shrinks while the inbox fills: it is whole while the other
+// senders use at most half of the inbox, and then goes down with the square of the space they leave
+// free. The heaviest senders are refused first. The first entry of a sender needs no share: it fits
+// until the inbox itself is full, which with the default limits takes more than 250 senders.
 func (l InboxLimits) Free(u InboxUse) (whole, share Free) {
 	whole = Free{Entries: math.MaxInt, Bytes: math.MaxInt64}
 	if l.Events > 0 {
@@ -134,8 +132,8 @@ func (l InboxLimits) Free(u InboxUse) (whole, share Free) {
 }
 
 // CheckFirstContact rejects one more message to a recipient that has not consented to its sender,
-// if the recipient's list or the sender's share is full. A full list still admits the message if
-// another entry yields its place.
+// if the recipient's list or the sender's share is full. A full list still admits it if another
+// entry yields its place.
 func (l InboxLimits) CheckFirstContact(held InboxUse, yields bool) error {
 	whole, share := l.Free(held)
 	switch {
@@ -148,8 +146,8 @@ func (l InboxLimits) CheckFirstContact(held InboxUse, yields bool) error {
 }
 
 // Heaviest returns the source with the largest share, and whether it yields a place to the source
-// other. It does if the share of other then stays below the largest, so that two sources never take
-// a place from each other in turn.
+// other: it does if the share of other then stays below the largest, so that two sources never
+// displace each other in turn.
 func Heaviest(shares map[string]int, other string) (source string, yields bool) {
 	largest := 0
 	for each, n := range shares {
@@ -160,8 +158,8 @@ func Heaviest(shares map[string]int, other string) (source string, yields bool) 
 	return source, shares[other]+1 < largest
 }
 
-// shareOf returns the share of one sender in an inbox of a size of which other senders use
-// a part. It is at least 1.
+// shareOf returns the share of one sender in an inbox of a size, partly used by other senders. It
+// is at least 1.
 func shareOf(share, size, others int64) int64 {
 	if size <= 0 || others <= size/2 {
 		return share
@@ -177,28 +175,28 @@ type NoticeKind string
 const (
 	NoticeRefused       NoticeKind = "refused"       // by the home that ruled on it, or because no home could
 	NoticeDelayed       NoticeKind = "delayed"       // it did not arrive yet; retries go on
-	NoticeDelivered     NoticeKind = "delivered"     // of a step that was told to be delayed
+	NoticeDelivered     NoticeKind = "delivered"     // of a step reported as delayed
 	NoticeUndeliverable NoticeKind = "undeliverable" // it was given up
-	NoticeDisabled      NoticeKind = "disabled"      // a webhook is not called any more
+	NoticeDisabled      NoticeKind = "disabled"      // a webhook is no longer called
 )
 
-// DelayNotice is how long a step is under way before its signer is told of that.
+// DelayNotice is the age of an undelivered step at which its signer is notified.
 const DelayNotice = 5 * time.Minute
 
-// Notice tells the signer of a step what became of it, or the owner of a webhook that it is
+// Notice reports to the signer of a step its fate, or to the owner of a webhook that it is
 // disabled. It is not a step: it enters no log and gets no answer.
 type Notice struct {
-	Cursor Cursor     `json:"-"` // where its reader reads on; zero until it is filed
+	Cursor Cursor     `json:"-"` // the reader's next position; zero until it is filed
 	Kind   NoticeKind `json:"kind"`
 	// Event is the step. Its actor is told, on the link that it came by.
 	Event Event `json:"event,omitzero"`
-	// Text is the text that the notice is about instead of a step; nil for none. Its author is told.
+	// Text is the subject of the notice instead of a step; nil for none. Its author is told.
 	Text *Text `json:"-"`
-	// Webhook is what a [NoticeDisabled] is about, instead of a step. Its owner is told on the
+	// Webhook is the subject of a [NoticeDisabled], instead of a step. Its owner is told on the
 	// link that it is a participant of, and else on the [InboxLink].
 	Webhook Webhook `json:"webhook,omitzero"`
-	// To is the link, the peer or the DID that the delivery was for; empty if the notice
-	// is about the step as a whole.
+	// To is the link, the peer or the DID of the delivery; empty if the notice is about the step as
+	// a whole.
 	To   string    `json:"to,omitempty"`
 	Code string    `json:"code,omitempty"` // why, for machines: a refusal's code or a [DeadReason]
 	Why  string    `json:"why,omitempty"`  // why, for people, and nothing private
@@ -223,7 +221,7 @@ func (n *Notice) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// Reader returns the DID that is told.
+// Reader returns the recipient of the notice.
 func (n Notice) Reader() DID {
 	if n.Kind == NoticeDisabled {
 		return n.Webhook.DID
@@ -231,8 +229,8 @@ func (n Notice) Reader() DID {
 	return n.Row().Actor()
 }
 
-// Link returns the link on which the signer of a step is told: the link by which the step
-// came, or [InboxLink] for a signer that reads its notices from the record.
+// Link returns the link on which the signer of a step is told: that of the step, or [InboxLink] for
+// a signer that reads its notices from the record.
 func (n Notice) Link() string {
 	from := n.Row().Arrival
 	if from.ReadsInbox {
@@ -252,7 +250,7 @@ func (n Notice) About() EventID {
 // Ref names a notice among the notices of its reader.
 func (n Notice) Ref() string { return n.About().String() + "/" + string(n.Kind) }
 
-// Sentence returns what the signer reads, without the end of a sentence.
+// Sentence returns the text for the signer, without its final period.
 func (n Notice) Sentence() string {
 	if n.Kind == NoticeDisabled {
 		return "your webhook " + n.Webhook.URL + " is disabled: " + n.Why

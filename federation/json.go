@@ -22,9 +22,9 @@ const maxJSONDepth = 64
 // maxExact is the greatest integer up to which an IEEE 754 double holds every one.
 const maxExact = 1 << 53
 
-// DecodeJSON decodes an untrusted JSON document. It matches member names exactly and rejects
-// repeated members, so that no other reader finds other values in the same bytes. It ignores
-// unknown members. Otherwise it behaves like json.Unmarshal, which would read "Status" as "status".
+// DecodeJSON decodes an untrusted JSON document. Unlike json.Unmarshal, which would read "Status"
+// as "status", it matches member names exactly and rejects repeated members, so that no other
+// reader finds other values in the same bytes. It ignores unknown members.
 func DecodeJSON(text []byte, into any) error { return decodeJSON(text, into, false) }
 
 // DecodeStrictJSON is [DecodeJSON], but rejects unknown members.
@@ -72,8 +72,8 @@ func changesObject(name string) bool {
 	return name == "__proto__" || name == "constructor" || name == "prototype"
 }
 
-// MistypedMember returns the path of the member that made [DecodeJSON] fail because of its type,
-// and the type of its value, such as "number". It returns "" for any other error.
+// MistypedMember returns the path of the member with a wrong type in an error of [DecodeJSON], and
+// the type of its value, such as "number". It returns "" for any other error.
 func MistypedMember(err error) (member, value string) {
 	if wrong, ok := errors.AsType[*jsonv1.UnmarshalTypeError](err); ok {
 		return wrong.Field, wrong.Value
@@ -81,8 +81,8 @@ func MistypedMember(err error) (member, value string) {
 	return "", ""
 }
 
-// ExactNames returns an error if an object must not be passed to a library that matches member
-// names without case: a member is repeated, or its name differs from one of names only in case.
+// ExactNames returns an error if an object must not be passed to a library with case-insensitive
+// member names: a member is repeated, or its name differs from one of names only in case.
 func ExactNames(text []byte, names ...string) error {
 	var members map[string]jsontext.Value
 	if err := DecodeJSON(text, &members); err != nil {
@@ -98,19 +98,17 @@ func ExactNames(text []byte, names ...string) error {
 	return nil
 }
 
-// ExactJSON reports why a text cannot be signed as canonical JSON (RFC 8785) and
-// read alike by everybody: it is no single JSON value in UTF-8, it repeats a
-// member, nests deeper than 64, holds a number that no IEEE 754 double stands for or half
-// a surrogate pair, or names a member so that it changes what a JavaScript object is.
-// Canonical JSON rounds a number to the nearest double; [LosslessJSON] refuses what changes
-// so.
+// ExactJSON reports why a text cannot be signed as canonical JSON (RFC 8785) and read alike by
+// everybody: it is no single JSON value in UTF-8, it repeats a member, nests deeper than 64, holds
+// a number that no IEEE 754 double stands for or half a surrogate pair, or has a member name that
+// changes the prototype of a JavaScript object. Canonical JSON rounds a number to the nearest
+// double; [LosslessJSON] refuses numbers changed by that.
 //
 // spec: RFC 8785 §3.2.2.3
 func ExactJSON(text []byte) error { return exactJSON(text, false) }
 
-// LosslessJSON is [ExactJSON] for a text about to be rewritten as canonical JSON:
-// it also refuses numbers beyond ±2^53, of which canonical JSON keeps only the nearest
-// double.
+// LosslessJSON is [ExactJSON] for a text about to be rewritten as canonical JSON: it also refuses
+// numbers beyond ±2^53, which canonical JSON rounds to the nearest double.
 func LosslessJSON(text []byte) error { return exactJSON(text, true) }
 
 func exactJSON(text []byte, lossless bool) error {
@@ -119,7 +117,7 @@ func exactJSON(text []byte, lossless bool) error {
 		return errors.New("not UTF-8")
 	case !json.Valid(text):
 		var value json.RawMessage
-		return fmt.Errorf("read JSON: %w", json.Unmarshal(text, &value)) // says where
+		return fmt.Errorf("read JSON: %w", json.Unmarshal(text, &value)) // says at which offset
 	}
 	w := exactWalk{text: text, lossless: lossless, seen: map[member]bool{}}
 	for w.at < len(w.text) {
@@ -130,8 +128,7 @@ func exactJSON(text []byte, lossless bool) error {
 	return pairedSurrogates(text)
 }
 
-// exactWalk goes over a text known to be JSON, so that it need not look at
-// more than what tells values apart.
+// exactWalk goes over a text known to be JSON, and looks only at the parts that tell values apart.
 type exactWalk struct {
 	text     []byte
 	at       int
@@ -142,13 +139,12 @@ type exactWalk struct {
 	seen     map[member]bool
 }
 
-// member is a name in one of the objects of a text.
 type member struct {
 	object int
 	name   string
 }
 
-// step judges one token, or passes over what is between two.
+// step judges one token, or skips the text between two.
 func (w *exactWalk) step() error {
 	switch c := w.text[w.at]; {
 	case c == '"':
@@ -214,7 +210,6 @@ func (w *exactWalk) name(quoted []byte) error {
 	return nil
 }
 
-// number judges a number.
 func (w *exactWalk) number() error {
 	start := w.at
 	for w.at < len(w.text) && strings.IndexByte("+-.0123456789Ee", w.text[w.at]) >= 0 {
@@ -234,8 +229,8 @@ func (w *exactWalk) number() error {
 	return nil
 }
 
-// pairedSurrogates refuses an escape that stands for half a character: one reader
-// fails on it, another puts U+FFFD in its place. The text is JSON.
+// pairedSurrogates refuses an escape of half a character: one reader fails on it, another reads
+// U+FFFD. The text is JSON.
 func pairedSurrogates(text []byte) error {
 	for i := 0; i < len(text); i++ {
 		if text[i] != '\\' {

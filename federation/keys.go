@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// ErrKeyEnded is returned by [KeySource.Keys] for the id of a key known to
-// have signed for the DID and did not any more when the step was received.
+// ErrKeyEnded is returned by [KeySource.Keys] for the id of a key of the DID that had ended when
+// the step was received.
 var ErrKeyEnded = errors.New("federation: the key had been taken back")
 
 // KeyID names a public key: the first 16 bytes of its SHA-256, base64url without
@@ -24,13 +24,13 @@ func KeyID(public ed25519.PublicKey) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 
-// Document is what a DID resolves to, reduced to what is used here.
+// Document is the result of resolving a DID, reduced to the members used here.
 type Document struct {
 	DID     DID
 	Keys    []ed25519.PublicKey // that may sign for it
 	Others  []PublicKey         // its keys of other kinds, which sign no steps
 	Mailbox string              // address of the home that it says has its mailbox; "" if it says nothing
-	Source  string              // where it was read; empty if nothing had to be
+	Source  string              // where it was read; empty if no fetch was needed
 	Fetched time.Time
 	Skipped []SkippedKey // keys unusable here
 }
@@ -69,17 +69,16 @@ type PublicKey struct {
 
 // Directory resolves DIDs.
 type Directory interface {
-	// Resolve returns an error wrapping [*UnavailableError] when asking again may
-	// help, and any other error when the DID has no document. It may block on the
-	// network, for as long as the fetch timeout at most.
+	// Resolve returns an error wrapping [*UnavailableError] if a retry may help, and any other
+	// error if the DID has no document. It may block on the network, at most for the fetch timeout.
 	Resolve(ctx context.Context, did DID, now time.Time) (Document, error)
 }
 
 // KeySource finds signing keys.
 type KeySource interface {
-	// Keys returns the keys that were good for the DID when the step was first received. It
-	// returns [ErrKeyEnded] when the signature names a key that had ended; its other errors
-	// are the errors of [Directory.Resolve]. It may block on the network, as Resolve does.
+	// Keys returns the keys valid for the DID when the step was first received. It returns
+	// [ErrKeyEnded] if the signature names an ended key; its other errors are the errors of
+	// [Directory.Resolve]. It may block on the network, as Resolve does.
 	Keys(ctx context.Context, q KeyQuery) ([]ed25519.PublicKey, error)
 	// KeyOwner returns the DID whose key has this [KeyID], or [ErrNotFound] for an unknown
 	// key.
@@ -110,15 +109,15 @@ type KeyOrigin string
 const (
 	DocumentKey KeyOrigin = "document" // the DID's document: its owner
 	ClientKey   KeyOrigin = "msgsig"   // its owner, over a connection authenticated as the DID
-	PeerKey     KeyOrigin = "peer"     // the key server of a peer: good for what comes from that peer
+	PeerKey     KeyOrigin = "peer"     // the key server of a peer: valid only for steps from that peer
 	NetworkKey  KeyOrigin = "network"  // the registry of agents that the DID's agent belongs to
-	// RevokedKey is not a source. The key does not sign for the DID from then on, and no
-	// source can change that.
+	// RevokedKey is not a source. The key no longer signs for the DID, and no source can change
+	// that.
 	RevokedKey KeyOrigin = "revoked"
 )
 
-// KeyWindow is a stretch of time for which one source said that a key signs for a
-// DID. A source that names a key again after its window ended begins another.
+// KeyWindow is a period in which, according to one source, a key signs for a DID. A source that
+// names a key again after its window ended begins another.
 type KeyWindow struct {
 	DID    DID               `json:"did"`
 	Public ed25519.PublicKey `json:"public"` // empty for a [RevokedKey] of which only the id is known
@@ -127,21 +126,21 @@ type KeyWindow struct {
 	Via    string            `json:"via"` // which source: an address, or the name of a link
 	Since  time.Time         `json:"since"`
 	Seen   time.Time         `json:"seen"`           // when the source said so last
-	Until  time.Time         `json:"until,omitzero"` // from when it did not sign any more; zero for no end
+	Until  time.Time         `json:"until,omitzero"` // from when it no longer signed; zero for no end
 }
 
 // Good reports whether the window is open at a time. [KeyHistory.Standing] decides about
 // times before the window.
 func (w KeyWindow) Good(at time.Time) bool { return w.Until.IsZero() || at.Before(w.Until) }
 
-// KeyReport is what one source says at one time about the keys of a DID.
+// KeyReport is the statement of one source at one time about the keys of a DID.
 type KeyReport struct {
 	DID    DID
 	Origin KeyOrigin
 	Via    string
 	Keys   []ReportedKey
-	// Whole says that the source named every key that signs for the DID. Keys that it named
-	// before and does not name now end at this time.
+	// Whole says that the source named every key that signs for the DID. Keys named before and
+	// missing now end at this time.
 	Whole bool
 	At    time.Time
 }
@@ -149,22 +148,22 @@ type KeyReport struct {
 // ReportedKey is one key of a report.
 type ReportedKey struct {
 	Public ed25519.PublicKey
-	Until  time.Time // from when it does not sign any more, as the source says; zero for no end
+	Until  time.Time // from when it no longer signs, according to the source; zero for no end
 }
 
 // maxKeyWindows bounds the windows that one source can have for one DID. A signer that
 // rotates a key each day stays below it for most of a year.
 const maxKeyWindows = 256
 
-// ErrTooManyKeys is returned by [Keys.Learn] for a report that would go beyond what
-// is kept about one DID from one source.
+// ErrTooManyKeys is returned by [Keys.Learn] for a report that would exceed the bound for one DID
+// and one source.
 var ErrTooManyKeys = errors.New("federation: too many keys from one source")
 
-// Apply returns the windows that a report changes or adds, given the stored history of its
-// DID. It returns [ErrTooManyKeys] for a report that would exceed the bound.
+// Apply returns the windows that a report changes or adds, given the stored history of its DID. It
+// returns [ErrTooManyKeys] for a report that would exceed the bound.
 //
-// Apply never deletes a window and never moves an end back. A report that is older than the
-// last one of the same source ends no window.
+// Apply never deletes a window and never moves an end back. A report older than the last one of the
+// same source ends no window.
 func (r KeyReport) Apply(kept KeyHistory) (changed KeyHistory, err error) {
 	var known KeyHistory // of the same source
 	for _, w := range kept {
@@ -200,8 +199,7 @@ func (r KeyReport) Apply(kept KeyHistory) (changed KeyHistory, err error) {
 	return changed, nil
 }
 
-// window returns the window of one reported key as it is after the report, and
-// whether that is new.
+// window returns the window of one reported key after the report, and whether it is new.
 func (r KeyReport) window(known KeyHistory, id string, key ReportedKey) (KeyWindow, bool) {
 	var last KeyWindow
 	for _, w := range known {
@@ -212,7 +210,7 @@ func (r KeyReport) window(known KeyHistory, id string, key ReportedKey) (KeyWind
 	over := !key.Until.IsZero() && !r.At.Before(key.Until)
 	switch {
 	case last.KeyID != "" && (r.At.Before(last.Seen) || !last.Good(r.At) && over):
-		return KeyWindow{}, false // nothing that was not known
+		return KeyWindow{}, false // nothing new
 	case last.KeyID != "" && last.Good(r.At):
 		last.Seen = r.At
 		if !key.Until.IsZero() && (last.Until.IsZero() || key.Until.Before(last.Until)) {
@@ -242,21 +240,21 @@ func (h KeyHistory) Source(keyID string) string {
 	return string(h[i].Origin) + " " + h[i].Via
 }
 
-// KeyStanding is what a history says about one key at one time.
+// KeyStanding is the standing of one key in a history at one time.
 type KeyStanding int
 
 // The standings.
 const (
 	KeyUnknown KeyStanding = iota // no source named it
 	KeyGood                       // it signed for the DID
-	KeyEnded                      // it had, and did not any more
+	KeyEnded                      // it had, and no longer did
 )
 
-// Standing returns how a key stood when a step was received. The caller says which windows
-// count: the history does not decide which sources to trust.
+// Standing returns how a key stood when a step was received. The caller chooses the windows: the
+// history does not decide which sources to trust.
 //
-// The first window of a source has no beginning, because a step may arrive before its key. A
-// later window has one: between two windows the key had ended.
+// The first window of a source has no beginning, because a step may arrive before its key. Between
+// two windows the key had ended.
 func (h KeyHistory) Standing(keyID string, received time.Time, counts func(KeyWindow) bool) KeyStanding {
 	type source struct {
 		origin KeyOrigin
@@ -292,20 +290,17 @@ func (h KeyHistory) Standing(keyID string, received time.Time, counts func(KeyWi
 // that a step is always judged by the keys of its time. Nothing is deleted, except the future
 // ends of a network's own keys. [store.Record] documents the methods.
 type Keys interface {
-	// Learn keeps what a source said (see [KeyReport.Apply]). A report that brings
-	// nothing new changes nothing. It returns [ErrTooManyKeys] and keeps nothing of a
-	// report that brings too much.
+	// Learn stores the report of a source (see [KeyReport.Apply]). A report without news changes
+	// nothing. It returns [ErrTooManyKeys] and stores nothing of a report that exceeds the bound.
 	Learn(ctx context.Context, report KeyReport) error
-	// Revoke ends a key of a DID for good. The key signs for the DID no more from then on. Of
-	// two times the earlier counts.
+	// Revoke ends a key of a DID for good. Of two times the earlier counts.
 	Revoke(ctx context.Context, did DID, keyID string, at time.Time) error
-	// History returns all that is kept of a DID, by the beginning of the windows;
-	// nothing for a DID of which nothing is.
+	// History returns the history of a DID, ordered by the beginning of the windows; empty for an
+	// unknown DID.
 	History(ctx context.Context, did DID) (KeyHistory, error)
 }
 
-// OwnKey is the public part of a key that this gateway signs with, or signed with
-// before another took its place.
+// OwnKey is the public part of a current or former signing key of this gateway.
 type OwnKey struct {
 	Public  ed25519.PublicKey
 	Since   time.Time // when it was made; zero if another program keeps it
@@ -313,8 +308,8 @@ type OwnKey struct {
 	Until   time.Time // of a retired key: its signatures are good until then
 }
 
-// State says how far a key is good: "active" for the one that signs, "retiring" for
-// one that is listed beside it until its overlap ends, "retired" after that.
+// State returns the state of the key: "active" for the signing key, "retiring" for one listed
+// beside it until its overlap ends, "retired" after that.
 func (k OwnKey) State(now time.Time) string {
 	switch {
 	case k.Retired.IsZero():

@@ -35,7 +35,7 @@ type LoginCode struct {
 	Expires    time.Time
 }
 
-// LoginCodeLife is how long a login code is valid.
+// LoginCodeLife is the lifetime of a login code.
 const LoginCodeLife = 10 * time.Minute
 
 // Limits on the login codes in the record.

@@ -21,8 +21,8 @@ type Text struct {
 	// Fields are the other signed fields, such as [Manner] and [Introduces].
 	Fields map[string]string
 
-	// Answers is the ID that the message answered by the text has on the link that the text is
-	// delivered to; "" if that link has none. It is set for a delivery.
+	// Answers is the ID of the answered message on the link that the text is delivered to; "" if
+	// that link has none. It is set for a delivery.
 	Answers string
 
 	Signature Signature
@@ -44,8 +44,8 @@ func (t Text) Refuse(code RefusalCode, detail string) *RefusalError {
 // TextVerb names text in metrics, and in records and APIs with a place for a verb.
 const TextVerb = "message"
 
-// Row returns the form in which records and APIs keep text: an event with the verb [TextVerb].
-// Use it only for tables, lists and logs that have text beside steps.
+// Row returns the form in which records and APIs keep text: an event with the verb [TextVerb]. Use
+// it only for tables, lists and logs that have text beside steps.
 func (t Text) Row() Event {
 	return Event{
 		ID: t.ID, Handoff: t.Order, Kind: TextVerb, Verb: TextVerb, From: t.From, For: t.Author, To: t.To, Venue: t.Venue, Note: t.Body,
@@ -62,20 +62,20 @@ func TextOf(row Event) *Text {
 	}
 }
 
-// Manner is the field of channel text that was no plain line. Its values are [Action],
+// Manner is the field of channel text other than plain lines. Its values are [Action],
 // [NoticeText], [React] and [Unreact].
 const Manner = "manner"
 
 // The manners of channel text.
 const (
-	Action     = "action"  // what the author does, as in "/me waves"
+	Action     = "action"  // the author's action, as in "/me waves"
 	NoticeText = "notice"  // text that asks for no answer
 	React      = "react"   // the body is an emoji for the message in [Reply]
 	Unreact    = "unreact" // takes such an emoji back
 )
 
-// Holder is the field of a message to a connected recipient without a DID: the key by which its link
-// knows the user that had the nick at that time. The message is for that user, under any nick, and
+// Holder is the field of a message to a connected recipient without a DID: the key by which its
+// link knows the user with the nick at that time. The message is for that user, under any nick, and
 // for no later user of the nick.
 const Holder = "holder"
 
@@ -100,12 +100,12 @@ const MaxChatBytes = 320
 // MaxMessageChars bounds the text of one message: about ten lines of IRC.
 const MaxMessageChars = 4096
 
-// Introduces is the field of a message that is the first one of its sender to a person. The
-// link that shows such a message says first how to allow or to block the sender.
+// Introduces is the field of a sender's first message to a person. The link that shows it first
+// explains how to allow or to block the sender.
 const Introduces = "introduces"
 
-// ChatID returns the ID of channel text with a message ID of a network. Each gateway computes
-// the same ID, so that a line which returns over another gateway is a known line.
+// ChatID returns the ID of channel text with a message ID of a network. It is the same at each
+// gateway, so that a line which returns over another gateway is recognized.
 func ChatID(messageID string) EventID {
 	if id, err := ParseEventID(messageID); err == nil {
 		return id
@@ -116,14 +116,14 @@ func ChatID(messageID string) EventID {
 	return id
 }
 
-// ChatOrder returns the ID under which the text of a channel on a link is kept. Text with one
-// such ID is delivered in order.
+// ChatOrder returns the ID that orders the text of a channel on a link: text with one such ID is
+// delivered in order.
 func ChatOrder(link, venue string) HandoffID {
 	return Conversation(DID("link "+link), DID("channel "+venue))
 }
 
-// Conversation returns the ID under which the messages of one DID to another are kept. Messages
-// with one such ID are delivered in order.
+// Conversation returns the ID that orders the messages of one DID to another: messages with one
+// such ID are delivered in order.
 func Conversation(from, to DID) HandoffID {
 	sum := sha256.Sum256([]byte("conversation " + string(from) + " " + string(to)))
 	var id HandoffID
@@ -143,14 +143,14 @@ type TextFiling struct {
 	Contact  Contact // from now on; the zero Contact if nothing changes
 }
 
-// MaxContacts bounds the senders that one participant allows or blocks, and the strangers that
-// write to it while it decides nothing about them.
+// MaxContacts bounds the senders that one participant allows or blocks, and the undecided strangers
+// that write to it.
 const MaxContacts = 10_000
 
 // ErrTooManyContacts is returned for the decision about one sender more than [MaxContacts].
 var ErrTooManyContacts = errors.New("federation: too many contacts")
 
-// ContactState says what a participant decided about a sender.
+// ContactState is a participant's decision about a sender.
 type ContactState string
 
 // The states of a sender.
@@ -161,7 +161,7 @@ const (
 	ContactBlocked    ContactState = "blocked" // its messages are refused, on every network
 )
 
-// Contact is what a participant decided about a sender of messages.
+// Contact is a participant's decision about a sender of messages.
 type Contact struct {
 	Person, Sender DID
 	Name           string // of a sender on its network; "" if the name of its DID is enough
@@ -169,8 +169,8 @@ type Contact struct {
 	Since          time.Time
 }
 
-// Mark is a position among the steps that were said at one place: at a step, or
-// between two. The zero Mark is before all.
+// Mark is a position among the steps said at one place: at a step, or between two. The zero Mark is
+// before all.
 type Mark struct {
 	At time.Time // see [Event.Said]
 	N  uint64    // tells steps of one moment apart; 0 is before them
@@ -188,15 +188,15 @@ type Said struct {
 	Mark  Mark
 }
 
-// Stretch is a part of what was said at a place, without both of its ends.
+// Stretch is a part of the history of a place, without both of its ends.
 type Stretch struct {
-	// Place is where the handoffs are written. The link of a private venue is not
-	// looked at: it is one exchange wherever it is written.
+	// Place is the place of the handoffs. The link of a private venue is ignored: it is one
+	// exchange wherever it is written.
 	Place  Place
 	After  Mark // zero for the start
 	Before Mark // zero for the end
 	Newest bool // of more steps than are asked for, the newest
-	// TextOnly leaves out the lines that are no text, see [Line.IsText].
+	// TextOnly leaves out lines without text, see [Line.IsText].
 	TextOnly bool
 }
 
@@ -231,8 +231,8 @@ func (e Event) Said() time.Time {
 	return e.Arrival.Received
 }
 
-// Place returns where the steps of a handoff are written. A private exchange has no link: it
-// is wherever its two parties are.
+// Place returns the place of a handoff's steps. A private exchange has no link: it is wherever its
+// two parties are.
 func (v View) Place() Place {
 	if Private(v.Venue) {
 		return Place{Venue: v.Venue}

@@ -20,10 +20,10 @@ type BoundName struct {
 	Since   time.Time // zero for one that the configuration gives
 }
 
-// DeliveryState is where the delivery of one step to one link stands.
+// DeliveryState is the state of the delivery of one step to one link.
 type DeliveryState string
 
-// The states of a delivery, each with what is next.
+// The states of a delivery, each with the next action.
 const (
 	DeliveryWaiting   DeliveryState = "waiting"   // retries go on; an agent has not fetched it, or has not consented
 	DeliveryDelivered DeliveryState = "delivered" // over: the peer has it
@@ -42,25 +42,24 @@ type Delivered struct {
 	Queue       string
 	Participant string // handle, or for a [WebhookLink] and an [InboxLink] the DID; "" for a link that delivers to all it has
 	State       DeliveryState
-	// Attempt is how often a step that waits was handed to the link.
+	// Attempt is the number of attempts of a pending step.
 	Attempt int
-	Next    time.Time // of one that waits: when it is tried; zero for at once
-	Reason  string    // of one that waits, why the last attempt failed; of a refused one its code; of a dead one its reason
+	Next    time.Time // of a pending one: when it is tried; zero for at once
+	Reason  string    // of a pending one why the last attempt failed; of a refused one its code; of a dead one its reason
 	Ended   time.Time // zero while it waits
 }
 
-// InboxLink stands for a link's name in deliveries to an inbox that its DID reads here. No
-// link has this name. A step is delivered to the inbox if it has no other way to the DID:
-// no link, no other home, no webhook. A DID that was seen reading its inbox here has this way
-// too if the step was written in a channel. In a remote handoff this gateway delivers
-// only to its own participants.
+// InboxLink stands for a link's name in deliveries to an inbox that its DID reads here. No link has
+// this name. A step is delivered to the inbox if it has no other way to the DID: no link, no other
+// home, no webhook. A DID seen reading its inbox here also has this way if the step was written in
+// a channel. In a remote handoff this gateway delivers only to its own participants.
 const InboxLink = "inbox"
 
 // UnroutedLink is the name of the outbox of steps for DIDs whose mailbox home is not known, or is
 // no peer now.
 const UnroutedLink = "homes"
 
-// Backlog is what a link has still to deliver.
+// Backlog is the pending deliveries of a link.
 type Backlog struct {
 	Rows   int
 	Oldest time.Time // when the oldest of them was filed; zero when there is none
@@ -69,7 +68,7 @@ type Backlog struct {
 // ErrInvalidScope is returned by [ParseScope].
 var ErrInvalidScope = errors.New("federation: want one of the scopes read, operate, admin")
 
-// Scope is what an operator may do. Each one includes those before it.
+// Scope is a set of rights of an operator. Each one includes those before it.
 type Scope string
 
 // The scopes, the smallest first.
@@ -90,15 +89,15 @@ func ParseScope(text string) (Scope, error) {
 	return "", ErrInvalidScope
 }
 
-// Covers reports whether an operator with scope s may do what needs another scope. The zero
-// Scope covers nothing.
+// Covers reports whether an operator with scope s may take actions of another scope. The zero Scope
+// covers nothing.
 func (s Scope) Covers(needed Scope) bool {
 	has := slices.Index(scopes(), s)
 	return has >= 0 && has >= slices.Index(scopes(), needed) && slices.Contains(scopes(), needed)
 }
 
-// OperatorToken describes a token that lets its bearer act as an operator. The token itself
-// is returned once, when it is made, and stored nowhere.
+// OperatorToken describes a token that lets its bearer act as an operator. The token itself is
+// returned once, when made, and stored nowhere.
 type OperatorToken struct {
 	Name    string // name of the bearer in the audit log; see [ValidTokenName]
 	Scope   Scope
@@ -110,8 +109,8 @@ type OperatorToken struct {
 // Good reports whether the token is good at a time.
 func (t OperatorToken) Good(now time.Time) bool { return now.Before(t.Expires) }
 
-// The form of a token: a prefix that people and secret scanners recognise, and 256 random
-// bits, so that a plain digest hides it.
+// The form of a token: a prefix recognized by people and secret scanners, and 256 random bits, so
+// that a plain digest hides it.
 const (
 	tokenPrefix = "baton_op_"
 	tokenBytes  = 32
@@ -128,8 +127,8 @@ func ValidTokenName(text string) bool {
 	return text != "" && len(text) <= maxTokenNameBytes && plain(rune(text[0])) && !strings.ContainsFunc(text, odd)
 }
 
-// NewOperatorToken returns a token as its bearer has it, and what is kept of it, without
-// name, scope and times.
+// NewOperatorToken returns the text of a token for its bearer, and its record without name, scope
+// and times.
 func NewOperatorToken(random io.Reader) (text string, kept OperatorToken, err error) {
 	secret := make([]byte, tokenBytes)
 	if _, err := io.ReadFull(random, secret); err != nil {
@@ -139,7 +138,7 @@ func NewOperatorToken(random io.Reader) (text string, kept OperatorToken, err er
 	return text, OperatorToken{Digest: DigestToken(text)}, nil
 }
 
-// DigestToken returns what the record knows a token by: the SHA-256 of its text.
+// DigestToken returns the key of a token in the record: the SHA-256 of its text.
 func DigestToken(text string) [32]byte { return sha256.Sum256([]byte(text)) }
 
 // Change is something that an operator did.

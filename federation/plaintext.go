@@ -9,10 +9,10 @@ import (
 	"golang.org/x/text/unicode/bidi"
 )
 
-// PlainText returns a text as people are shown it: one line of valid UTF-8 without control
-// characters, ESC among them, and without characters that show nothing or reorder the text
-// around them. README.md, "Text for people", has the table of all of them with the reasons.
-// Line ends and tabs become spaces. Signed bytes never pass through PlainText.
+// PlainText returns a text in the form shown to people: one line of valid UTF-8 without control
+// characters, such as ESC, and without characters that show nothing or reorder the text around
+// them. README.md, "Text for people", lists all of them with the reasons. Line ends and tabs become
+// spaces. Signed bytes never pass through PlainText.
 //
 // spec: UTR #36 §3.5; UTS #39 §3.1.1; UAX #44 Default_Ignorable_Code_Point
 func PlainText(s string) string {
@@ -128,9 +128,9 @@ func isRightToLeft(r rune) bool {
 	return unicode.IsLetter(r) && (properties.Class() == bidi.R || properties.Class() == bidi.AL)
 }
 
-// SplitText returns a text in parts of at most so many bytes, for networks whose lines are
-// short. A line of the text begins a new part, and empty lines are left out. A part ends at a
-// space if one is in its second half, and never in a character that readers see as one.
+// SplitText returns a text in parts of at most so many bytes, for networks with short lines. A line
+// of the text begins a new part; empty lines are left out. A part ends at a space if one is in its
+// second half, and never within a user-perceived character.
 func SplitText(text string, maxBytes int) []string {
 	var parts []string
 	for line := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '\n' || r == '\r' }) {

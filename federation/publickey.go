@@ -9,18 +9,17 @@ import (
 	"filippo.io/edwards25519"
 )
 
-// Errors of [ParsePublicKey]. Bytes that are not the one encoding of a point of
-// Ed25519 give ErrKeyEncoding. ErrWeakKey is the error for a point of small order: a
-// signature that verifies under it needs no private key.
+// Errors of [ParsePublicKey]. Bytes other than the one encoding of a point of Ed25519 give
+// ErrKeyEncoding. ErrWeakKey is the error for a point of small order: a signature that verifies
+// under it needs no private key.
 var (
 	ErrKeyEncoding = errors.New("federation: not a canonical Ed25519 public key")
 	ErrWeakKey     = errors.New("federation: an Ed25519 public key of small order proves nothing")
 )
 
-// ParsePublicKey returns the Ed25519 key that raw encodes. Each key that enters the
-// program from outside is parsed here, whatever format carried it, because
-// [ed25519.Verify] also accepts other encodings of a point and points of small order.
-// The result does not share memory with raw.
+// ParsePublicKey returns the Ed25519 key encoded in raw. Each key from outside is parsed here,
+// because [ed25519.Verify] also accepts other encodings of a point and points of small order. The
+// result does not share memory with raw.
 //
 // spec: RFC 8032 §5.1.3
 func ParsePublicKey(raw []byte) (ed25519.PublicKey, error) {
@@ -43,8 +42,8 @@ func ParsePublicKey(raw []byte) (ed25519.PublicKey, error) {
 	return bytes.Clone(raw), nil
 }
 
-// secondSpelling reports whether the y that a key encodes, little-endian with the sign of x in its
-// last bit, may be p = 2^255 - 19 or more.
+// secondSpelling reports whether the y of a key, little-endian with the sign of x in its last bit,
+// may be p = 2^255 - 19 or more.
 func secondSpelling(raw []byte) bool {
 	last := len(raw) - 1
 	return raw[last]&0x7f == 0x7f && raw[0] >= 0xed && bytes.Count(raw[1:last], []byte{0xff}) == last-1

@@ -28,7 +28,6 @@ func unhex(t *testing.T, digits string) []byte {
 	return raw
 }
 
-// encodeY returns the encoding with a y coordinate and a sign bit.
 func encodeY(y *big.Int, sign byte) []byte {
 	raw := y.FillBytes(make([]byte, 32))
 	slices.Reverse(raw)

@@ -9,20 +9,19 @@ import (
 	"time"
 )
 
-// ErrStale is returned by the Append and the Await of the record when another step was filed first.
-// The caller reads the view again and judges again.
+// ErrStale is returned by Append and Await of the record if another step was filed first. The
+// caller reads the view again and judges again.
 var ErrStale = errors.New("federation: the log moved on")
 
 // ErrNotFound is returned by the ports of the record for a name that nothing is
 // kept under.
 var ErrNotFound = errors.New("federation: not found")
 
-// ErrTaken is returned by the ports of the record for a name with an owner already, or
-// that stands for another DID.
+// ErrTaken is returned by the ports of the record for a name already owned, or standing for another
+// DID.
 var ErrTaken = errors.New("federation: name taken")
 
-// ErrUnknownCursor is returned by the ports that read on from a cursor for one
-// that was never given out, or not for this inbox.
+// ErrUnknownCursor is returned for a cursor that was never given out, or not for this inbox.
 var ErrUnknownCursor = errors.New("federation: unknown cursor")
 
 // Version counts the steps of one handoff. Zero is before the first.
@@ -32,8 +31,8 @@ type Version uint64
 // the start.
 type Cursor string
 
-// View is what the log of one handoff says now. It can be rebuilt from the log.
-// The zero View is that of a handoff without a log.
+// View is the state of one handoff according to its log, and can be rebuilt from it. The zero View
+// is that of a handoff without a log.
 type View struct {
 	ID       HandoffID `json:"id"`
 	Kind     Kind      `json:"kind"`
@@ -43,9 +42,9 @@ type View struct {
 	Home     HomeID    `json:"home"`
 	Remote   bool      `json:"remote,omitempty"`     // Home is another gateway: only it orders the steps, and ends unanswered offers
 	Numbered bool      `json:"numbered,omitempty"`   // Home rules on every step and numbers it, also steps that move nothing
-	Venue    string    `json:"venue"`                // where its steps are written on a chat network
+	Venue    string    `json:"venue"`                // venue of its steps on a chat network
 	Link     string    `json:"link,omitempty"`       // the only link of a private venue
-	Signed   string    `json:"signed_for,omitempty"` // the venue that the opener was signed for, where that is another
+	Signed   string    `json:"signed_for,omitempty"` // the venue that the opener was signed for, if it is another
 	Partial  []string  `json:"partial,omitempty"`    // links whose network lacks a step that moved it, which was a command there
 	Offerer  DID       `json:"offerer"`
 	Offeree  DID       `json:"offeree,omitempty"`  // empty when open
@@ -67,13 +66,12 @@ type View struct {
 
 	Answered Version   `json:"answered,omitempty"` // of the step that took it out of the state it opened in; 0 before
 	Over     bool      `json:"over,omitempty"`     // no step can follow
-	Clock    Clock     `json:"clock,omitempty"`    // what ends it unless a step moves it; "" for nothing
+	Clock    Clock     `json:"clock,omitempty"`    // ends the handoff unless a step moves it; "" for nothing
 	Since    time.Time `json:"since,omitzero"`     // since when that runs; zero without Clock
 }
 
-// Clock names what the home waits for before it ends a handoff itself. The
-// lifecycle of a kind says which one runs in which state, and may have others
-// than these.
+// Clock names the timeout after which the home ends a handoff itself. The lifecycle of a kind
+// assigns them to states, and may have others than these.
 type Clock string
 
 // The clocks of every home.
@@ -113,9 +111,9 @@ func (v View) MissingCaps(declared []string) []string {
 // a key kept for it.
 func (v View) Addressee() DID { return cmp.Or(v.Named, v.Offeree) }
 
-// Filing is one step with all that its filing changes: the event with its evidence, the view,
-// a row in each inbox and each outbox, the effects, and the [Binding] of the signer where the
-// arrival names one. The record writes it in one transaction or not at all.
+// Filing is one step with all that its filing changes: the event with its evidence, the view, a row
+// in each inbox and each outbox, the effects, and the [Binding] of the signer if the arrival names
+// one. The record writes it in one transaction or not at all.
 type Filing struct {
 	Fanout
 
@@ -129,8 +127,8 @@ type Filing struct {
 	Receipt *Event
 	// Newcomer is a DID that the record meets with the step; "" for none.
 	Newcomer DID
-	// Ruling is that of the home of the handoff, where that is another one which numbers
-	// its steps; else nil. The step does not wait for it any more.
+	// Ruling is that of the handoff's home, if another home numbers its steps; else nil. The step
+	// is no longer pending then.
 	Ruling *Ruling
 }
 
@@ -191,34 +189,34 @@ type Binding struct {
 	Seen    time.Time // by the newest step, or up to a minute before it
 }
 
-// Judgement is what a home concluded about one submitted step. It is returned
-// with a refusal too, for the log and the counters.
+// Judgement is the home's conclusion about one submitted step. It is returned with a refusal too,
+// for the log and the counters.
 type Judgement struct {
 	Verdict   Verdict // on the signature
 	Entry     Entry   // as filed; of an unfiled step, only the event with its id
 	View      View    // of the handoff after it; as it stands if the step was refused
-	Fanout    Fanout  // where the step was delivered to
+	Fanout    Fanout  // destinations of the step
 	Duplicate bool    // the step had been filed before, and Entry is from then
 	Conflicts int     // how often another step of the handoff was filed first, and this one judged again
 	// Newcomer is the DID of the step if the record never met it before; else "".
 	Newcomer DID
-	// Awaits says that the step is on disk but in no log yet: the home of the handoff is
-	// another one and has not ruled. Entry has the step, and View is as without it.
+	// Awaits says that the step is on disk but in no log yet: its home is another one and has not
+	// ruled. Entry has the step; View lacks it.
 	Awaits bool
 }
 
-// Fanout says where a step goes, besides the inboxes of its parties.
+// Fanout lists the destinations of a step, besides the inboxes of its parties.
 type Fanout struct {
-	Links []string // names of links that are to deliver it
-	// Once names the Links that show a step at most once. Their first attempt counts when the
-	// step is filed, so that it needs no write of its own.
+	Links []string // names of the links that deliver it
+	// Once names the Links that show a step at most once. Their first attempt counts at filing, so
+	// that it needs no write of its own.
 	Once []string
 	// Effects are written with the step to the tables of the networks that they are of.
 	Effects []Effect
-	// Topics are woken once the step is filed, because of what the Effects changed.
+	// Topics are woken once the step is filed, because of changes by the Effects.
 	Topics []string
-	// Kept lists the keys that the gateway keeps for the parties. Other networks may show their
-	// DIDs from now on, so the record stores the owners.
+	// Kept lists the keys that the gateway keeps for the parties. Other networks may now show their
+	// DIDs, so the record stores the owners.
 	Kept []KeptKey
 }
 
@@ -228,23 +226,23 @@ type KeptKey struct {
 	Owner DID
 }
 
-// Effect is a write to one network's own tables that joins the transaction of a filed
-// step. The record passes it to the tables that know its type, and does not look inside. A
-// [*RefusalError] of that write keeps the step from being filed.
+// Effect is a write to one network's own tables that joins the transaction of a filed step. It is
+// opaque to the record, which passes it to the tables that know its type. A [*RefusalError] of that
+// write keeps the step from being filed.
 type Effect any
 
-// SnapshotQuery says what the record is asked before a home judges a step.
+// SnapshotQuery is what a home reads from the record before it judges a step.
 type SnapshotQuery struct {
 	Step    Event
-	OpenOf  DID     // count the handoffs that this DID offered and that are not over; "" for no count
+	OpenOf  DID     // count the open handoffs that this DID offered; "" for no count
 	Inboxes bool    // read the use of inboxes: of Step.To for an offer, else of the parties of its handoff
 	Version Version // at which another home ruled that the step belongs; 0 without a ruling
 }
 
-// Snapshot is what the record has about one step and its handoff, all of the same moment.
+// Snapshot is the state of one step and its handoff in the record, all of the same moment.
 type Snapshot struct {
 	View View // zero for a handoff without a log
-	// Filed is the same step (see [Event.Digest]) where it was filed before, else nil.
+	// Filed is the same step (see [Event.Digest]) if it was filed before, else nil.
 	Filed *Entry
 	// Used says why the step can never be filed, else nil: its signer used the id for other
 	// bytes ([EventIDInUse]), or the step was filed and pruned ([TerminalHandoff]).
@@ -254,21 +252,21 @@ type Snapshot struct {
 	Reference HandoffID // of the step that Step answers or confirms, zero if it is not known
 	Pending   []Pending // the steps of the handoff that wait for the ruling of its home, oldest first
 	Open      int       // see [SnapshotQuery].OpenOf
-	// Inboxes is how much of each inbox is used, and by the signer of the step. A DID with an
-	// empty inbox is not in it.
+	// Inboxes is the use of each inbox, in total and by the signer of the step. It omits empty
+	// inboxes.
 	Inboxes map[DID]InboxUse
 	Head    [32]byte // the [Link] after the newest step of View, zero without a log
 	Chain   [32]byte // the [Link] after the step at the version of the query, zero if there is none
-	// Forked says that there is proof that the handoff has two histories. It is read for a query
-	// with a version.
+	// Forked says that the handoff provably has two histories. It is read for a query with a
+	// version.
 	Forked bool
 }
 
 // Judged reports whether the step was filed before, or can never be filed.
 func (s Snapshot) Judged() bool { return s.Filed != nil || s.Used != nil }
 
-// Answers returns what a step refers to: the event that it confirms, or the event ID or
-// message id that it answers; "" for neither.
+// Answers returns the event confirmed by a step, or the event ID or message ID that it answers; ""
+// for neither.
 func (e Event) Answers() string {
 	if e.Verb == Confirm && !e.Subject.IsZero() {
 		return e.Subject.String()
@@ -280,9 +278,8 @@ func (e Event) Answers() string {
 // origin, or of all.
 var ErrDeferralFull = errors.New("federation: too many steps wait to be judged")
 
-// Deferred is a step that waits until it can be judged: no key could be had for its
-// signature, or it stands on a step before it that waits for one. It is in no log and
-// moves nothing.
+// Deferred is a step that cannot be judged yet: no key was found for its signature, or it depends
+// on an earlier deferred step. It is in no log and moves nothing.
 type Deferred struct {
 	Row    int64 // order of arrival
 	Event  Event
@@ -300,8 +297,8 @@ type DeferralLimits struct {
 	Total     int
 }
 
-// JournalWrite appends to a journal: a named list of entries that a link keeps, such as the
-// history of a session. The record does not know what is in an entry.
+// JournalWrite appends to a journal: a named list of entries kept by a link, such as the history of
+// a session. The entries are opaque to the record.
 type JournalWrite struct {
 	Name    string // unique in the record; it begins with the label of the network and a slash
 	Length  uint64 // of the journal before the write; [ErrStale] is returned for any other length
@@ -317,7 +314,7 @@ type Filter struct {
 	DID        DID   // offerer, offeree or assignee
 	State      State // as it stands now
 	Kind       Kind
-	Venue      string    // where its steps are written on a chat network
+	Venue      string    // venue of its steps on a chat network
 	Capability string    // one that its offer asks for
 	Since      time.Time // moved then or later
 	Title      string    // words that its title has, in any order and case
@@ -333,7 +330,6 @@ func (f Filter) Admits(v View) bool {
 		!v.Moved.Before(f.Since) && f.titled(v.Title)
 }
 
-// titled reports whether a title has each word of the filter.
 func (f Filter) titled(title string) bool {
 	if f.Title == "" {
 		return true
@@ -347,7 +343,7 @@ func (f Filter) titled(title string) bool {
 	return true
 }
 
-// MinSuffix is how many of the last characters of an id name a handoff at least.
+// MinSuffix is the minimum number of last characters of an id that name a handoff.
 const MinSuffix = 6
 
 // MaxFound bounds how many handoffs one suffix may be said to name.

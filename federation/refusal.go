@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// RefusalCode says why a step was refused, in one spelling for all of the
-// program. Networks of lines write it in upper case with underscores; others have
-// other words for a few, which the edge of that network knows.
+// RefusalCode is the reason of a refusal, in one spelling for all of the program. Networks of lines
+// write it in upper case with underscores; others have other words for a few, known to the edge of
+// that network.
 type RefusalCode string
 
 // The refusals of the door and of the lifecycle.
@@ -53,7 +53,7 @@ func (c RefusalCode) Upper() string {
 	return strings.ToUpper(strings.ReplaceAll(string(c), "-", "_"))
 }
 
-// Sentence returns what every network tells people about a code. An edge
+// Sentence returns the explanation of a code for people, the same on every network. An edge
 // translates the code, never the sentence.
 func (c RefusalCode) Sentence() string {
 	switch c {
@@ -127,10 +127,9 @@ type RefusalError struct {
 	Handoff HandoffID // zero if it could not be read
 	Detail  string    // adds to the sentence of the code; may be empty
 	View    View      // of the handoff as it stands; zero if there is none
-	// RetryAfter is when a step that was one too many may come again; else zero.
+	// RetryAfter is when a rate-limited step may come again; else zero.
 	RetryAfter time.Duration
-	// Waits says that the step is on disk and is judged again once it can be: this is no
-	// answer to it yet.
+	// Waits says that the step is on disk and will be judged later: this is no answer to it yet.
 	Waits bool
 }
 
@@ -142,7 +141,7 @@ func Refuse(ev Event, code RefusalCode, detail string) *RefusalError {
 // Error implements error.
 func (e *RefusalError) Error() string { return string(e.Code) + ": " + e.Sentence() }
 
-// Sentence returns what the sender is told beside the code.
+// Sentence returns the explanation for the sender, beside the code.
 func (e *RefusalError) Sentence() string {
 	if e.Detail == "" {
 		return e.Code.Sentence()
@@ -150,8 +149,8 @@ func (e *RefusalError) Sentence() string {
 	return e.Code.Sentence() + ": " + e.Detail
 }
 
-// Subject names the refused step for its sender: its event ID, else its handoff
-// id, "*" where neither could be read.
+// Subject names the refused step for its sender: its event ID, else its handoff id, "*" if neither
+// could be read.
 func (e *RefusalError) Subject() string {
 	switch {
 	case !e.Event.IsZero():
@@ -162,8 +161,8 @@ func (e *RefusalError) Subject() string {
 	return "*"
 }
 
-// UnavailableError is a not-now: a peer, a key server or the record is out of
-// reach, and asking again may help.
+// UnavailableError is a not-now: a peer, a key server or the record is out of reach, and a retry
+// may help.
 type UnavailableError struct {
 	What       string
 	RetryAfter time.Duration // zero when unknown
@@ -176,8 +175,8 @@ func (e *UnavailableError) Error() string { return fmt.Sprintf("%s unavailable: 
 // Unwrap returns the cause.
 func (e *UnavailableError) Unwrap() error { return e.Err }
 
-// Loss names a member of a step that a wire could not carry, and its fate. The operator
-// and the sender learn of it; nothing is dropped silently.
+// Loss names a member of a step that a wire could not carry, and its fate. The operator and the
+// sender learn of it; no loss is silent.
 type Loss struct {
 	Field string // as in the JSON of [Event], such as "note"
 	Fate  Fate
@@ -204,7 +203,7 @@ type Mistake struct {
 	Why string
 }
 
-// AcquaintanceAge is how long the record has to know a DID until that is no stranger.
+// AcquaintanceAge is the time for which a DID remains a stranger to the record.
 const AcquaintanceAge = time.Hour
 
 // Newcomer is a DID that the record met a short time ago.
@@ -213,17 +212,17 @@ type Newcomer struct {
 	Met time.Time
 }
 
-// SizeSample is how large a record was at a time.
+// SizeSample is the size of a record at a time.
 type SizeSample struct {
 	At    time.Time
 	Bytes int64
 }
 
-// SampleEvery is how far samples of the size are apart.
+// SampleEvery is the interval between samples of the size.
 const SampleEvery = time.Minute
 
-// GrowthSince returns by how many bytes a record grew after a time, from samples of its size
-// in order. It does not subtract a decrease in between.
+// GrowthSince returns the growth of a record, in bytes, after a time, from samples of its size in
+// order. It does not subtract a decrease in between.
 func GrowthSince(samples []SizeSample, since time.Time) (grown int64) {
 	for i := 1; i < len(samples); i++ {
 		if samples[i].At.After(since) {
@@ -236,7 +235,7 @@ func GrowthSince(samples []SizeSample, since time.Time) (grown int64) {
 // StrangerReason says which limit a stranger met. It is a label of metrics.
 type StrangerReason string
 
-// The limits that hold only for strangers.
+// The limits for strangers only.
 const (
 	TooManyNewDIDs        StrangerReason = "dids"    // that the record met within the hour
 	TooManyFromOneAddress StrangerReason = "address" // of them, from the address of this one

@@ -15,5 +15,5 @@ type Sample struct {
 	Waiting int   // pending deliveries
 	Dead    int   // dead letters
 	Down    int   // links that do not work
-	Disk    int   // percent of the disk that is free
+	Disk    int   // free percent of the disk
 }

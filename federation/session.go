@@ -75,8 +75,8 @@ type Declaration struct {
 	At          time.Time
 }
 
-// NameKept is how long an unused name of a DID stays its own. A name of a DID that an operator bound
-// stays.
+// NameKept is the time for which an unused name of a DID stays its own. A name of a DID bound by an
+// operator stays.
 const NameKept = 30 * 24 * time.Hour
 
 // Answer is the response to a request that carried an idempotency key. The same request with

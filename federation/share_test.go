@@ -6,8 +6,8 @@ import (
 	"baton/federation"
 )
 
-// flood fills an inbox with what each of many senders gets in, one sender after the other,
-// and returns how many senders got anything in, and how much waits then.
+// flood fills an inbox with as many entries as each of many senders gets in, one sender after the
+// other, and returns how many senders got any in, and how many entries wait then.
 func flood(l federation.InboxLimits, size int64) (senders, entries int) {
 	var waits federation.InboxUse
 	for {

@@ -10,8 +10,8 @@ import (
 // ErrURL is wrapped in the errors of [CheckBaseURL], [ParseURLPath] and [JoinURL].
 var ErrURL = errors.New("federation: not a URL that this program asks")
 
-// URLPath is the path of a URL below its base, in escaped form. A constant of this program
-// is one as it stands. A value from outside becomes part of one only by [URLPath.Join] or
+// URLPath is the path of a URL below its base, in escaped form. A constant of this program is one
+// without conversion. A value from outside becomes part of one only by [URLPath.Join] or
 // [ParseURLPath].
 type URLPath string
 
@@ -25,8 +25,8 @@ func (p URLPath) Join(segments ...string) URLPath {
 	return p
 }
 
-// ParseURLPath reads a path that another program publishes, such as an endpoint in its
-// well-known document. It refuses another host, a query, a fragment and dot segments.
+// ParseURLPath reads a path published by another program, such as an endpoint in its well-known
+// document. It refuses another host, a query, a fragment and dot segments.
 func ParseURLPath(text string) (URLPath, error) {
 	if !strings.HasPrefix(text, "/") {
 		return "", fmt.Errorf("%w: path %q: want a slash first", ErrURL, text)
@@ -44,8 +44,8 @@ func ParseURLPath(text string) (URLPath, error) {
 // BaseURL returns the base of the HTTPS addresses of a host.
 func BaseURL(host string) string { return (&url.URL{Scheme: "https", Host: host}).String() }
 
-// CheckBaseURL returns nil for a base that [JoinURL] takes: http:// or https://, a host, and
-// perhaps a path. It refuses a user, a query, a fragment and dot segments.
+// CheckBaseURL returns nil for a base valid for [JoinURL]: http:// or https://, a host, and perhaps
+// a path. It refuses a user, a query, a fragment and dot segments.
 func CheckBaseURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
@@ -70,8 +70,8 @@ func CheckOrigin(text string) error {
 	return nil
 }
 
-// JoinURL returns the address of a path and a query below a base. Every address that this
-// program asks is made here; a test of this package holds the others to that.
+// JoinURL returns the address of a path and a query below a base. It makes every address that this
+// program asks; a test of this package enforces that.
 func JoinURL(base string, path URLPath, query url.Values) (string, error) {
 	if err := CheckBaseURL(base); err != nil {
 		return "", err
@@ -95,8 +95,8 @@ func IsBelow(address, base string, path URLPath) bool {
 	return err == nil && strings.HasPrefix(address, root+"/")
 }
 
-// checkPath refuses a path with a segment that is empty or a dot segment in any spelling,
-// and a path that is more than a path.
+// checkPath refuses a path with a segment that is empty or a dot segment in any spelling, or not
+// escaped.
 func checkPath(path string) error {
 	if path == "" {
 		return nil
@@ -115,8 +115,8 @@ func checkPath(path string) error {
 
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
-// Glob reports whether a text is as a pattern of stars and question marks says. The time
-// that it takes grows with the product of their lengths at most.
+// Glob reports whether a text matches a pattern of stars and question marks. Its time grows at most
+// with the product of their lengths.
 func Glob(pattern, text string) bool {
 	star, back := -1, 0
 	p, t := 0, 0

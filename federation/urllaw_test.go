@@ -113,7 +113,7 @@ func isTestKit(name string) bool {
 	return strings.HasPrefix(name, "deploy/examples/") || strings.HasSuffix(dir, "test")
 }
 
-// urlsBuiltIn returns where a file builds URLs, by function.
+// urlsBuiltIn returns the places at which a file builds URLs, by function.
 func urlsBuiltIn(path string) (map[string]string, error) {
 	files := token.NewFileSet()
 	file, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
@@ -225,7 +225,7 @@ func lastName(e ast.Expr) string {
 
 func TestTheLawOfURLsKnowsWhatItForbids(t *testing.T) {
 	t.Parallel()
-	// The parser takes expressions alone: an assignment stands in a function.
+	// The parser takes only expressions: an assignment stands in a function.
 	for expression, want := range map[string]bool{
 		`p.base + path`:           true,
 		`p.base + "/x/" + handle`: true, `"https://" + domain`: true, `u.Scheme + "://" + u.Host`: true, `publicURL + EvidencePath + id`: true,

@@ -22,16 +22,16 @@ type Webhook struct {
 	ID          WebhookID `json:"id"`
 	DID         DID       `json:"did"`                   // its owner, and the owner of the inbox
 	Participant string    `json:"participant,omitempty"` // name on a link of the participant that gets its messages there; "" for one that gets the inbox of DID
-	// Handoff is the handoff that the webhook follows: each step filed from Since on is
-	// posted, also a step of DID itself, and the webhook ends with the handoff. It is zero for a
-	// webhook that gets an inbox or messages.
+	// Handoff is the handoff that the webhook follows: each step filed from Since on is posted,
+	// even by DID itself, and the webhook ends with the handoff. It is zero for a webhook of an
+	// inbox or messages.
 	Handoff HandoffID `json:"handoff,omitzero"`
 	Label   string    `json:"label,omitempty"` // of its owner, for one that follows a handoff
-	Sealed  []byte    `json:"-"`               // what the network that posts needs; the record cannot read it
+	Sealed  []byte    `json:"-"`               // data of the posting network; the record cannot read it
 	URL     string    `json:"url"`
 	Since   time.Time `json:"since"`
-	// Disabled is when its address answered that it is gone; zero before that. Nothing is
-	// posted from then on, until its owner enables it again.
+	// Disabled is the time of the answer that its address is gone; zero before that. Nothing more
+	// is posted until its owner enables it again.
 	Disabled time.Time `json:"disabled,omitzero"`
 	Why      string    `json:"why,omitempty"` // it is disabled
 	// Key is the [KeyID] of the key that began the session of the webhook, "" for none. The webhook
@@ -55,9 +55,9 @@ func (h Webhook) In(s Session) Webhook {
 // Over reports whether a webhook has to be disabled at a time.
 func (h Webhook) Over(at time.Time) bool { return !h.Ends.IsZero() && !at.Before(h.Ends) }
 
-// Push is one delivery to a webhook, pending or ended: a step, a notice, or content that a
-// network's own tables hold for a participant. Pushes with one order key are made in order,
-// notices after steps. Other pushes do not wait for them.
+// Push is one delivery to a webhook, pending or ended: a step, a notice, or content for a
+// participant in a network's own tables. Pushes with one order key are made in order, notices after
+// steps. Other pushes do not wait for them.
 type Push struct {
 	Item    int64         // position among the items of its webhook; notices come last
 	Entry   Entry         // of an inbox, with its cursor and number; zero for all else
@@ -67,13 +67,13 @@ type Push struct {
 	Queued  time.Time
 	Attempt int       // how often it was made, and failed
 	Next    time.Time // of a pending one: when it is made; zero for at once, or behind another one with its order key
-	Reason  string    // why the last attempt failed; of one that is over, why it was not delivered
+	Reason  string    // why the last attempt failed; of an ended one, why it was not delivered
 	Ended   time.Time // zero while it waits
-	// Broken is why the record cannot read it; "" for one that it can.
+	// Broken is why the record cannot read it; "" if it can.
 	Broken string
 }
 
-// Ref names what is pushed: the id of the step, that of the message, or [Notice.Ref].
+// Ref names the pushed item: the id of the step, that of the message, or [Notice.Ref].
 func (p Push) Ref() string {
 	switch {
 	case p.Notice.Kind != "":
@@ -97,14 +97,14 @@ func (p Push) Handoff() HandoffID {
 	return p.Entry.Row().Handoff
 }
 
-// Content is what a network's own tables hold for a participant. The network that filed it
-// knows its type; the record and the webhooks do not look inside.
+// Content is an item for a participant in a network's own tables. The network that filed it knows
+// its type; it is opaque to the record and the webhooks.
 type Content interface {
-	// Ref names it among what its participant gets.
+	// Ref names it among the items of its participant.
 	Ref() string
 	// About returns the handoff that it is about, the zero ID if there is none.
 	About() HandoffID
-	// Place is its position among what its participant gets, from 1.
+	// Place is its position among the items of its participant, from 1.
 	Place() uint64
 }
 

@@ -17,7 +17,7 @@ import (
 	"baton/federation"
 )
 
-// Tagged is what an IRC message says about a handoff, in any dialect of tags.
+// Tagged is the part of an IRC message about a handoff, in any dialect of tags.
 type Tagged struct {
 	Command string            // TAGMSG, PRIVMSG or NOTICE
 	Target  string            // as on the wire
@@ -33,8 +33,7 @@ const (
 // vendor stands before every name on the wire, and "+" before the vendor.
 const vendor = "freeq.at/"
 
-// MaxTagBytes is how much client tag data one IRC message carries, between "@"
-// and the space.
+// MaxTagBytes bounds the client tag data of one IRC message, between "@" and the space.
 //
 // spec: message-tags "Size limit"; measured on InspIRCd 3.15
 const MaxTagBytes = 4094
@@ -48,10 +47,9 @@ func InDialect(name string, d federation.Dialect) bool {
 	return name == string(d) || strings.HasPrefix(name, string(d)+"-")
 }
 
-// OwnTags returns the tags of the vendor by bare name when one of them is a tag of the
-// dialect and not in noStep, and nil for a message about another subject. The code names a
-// defect of the whole set: one tag in two spellings, or tags of two dialects. It is empty
-// without a defect.
+// OwnTags returns the tags of the vendor by bare name if one of them is a tag of the dialect and
+// not in noStep, and nil for a message about another subject. The code names a defect of the whole
+// set: one tag in two spellings, or tags of two dialects. It is empty without a defect.
 func OwnTags(tags map[string]string, d federation.Dialect, noStep ...string) (map[string]string, federation.RefusalCode) {
 	own := make(map[string]string, len(tags))
 	var step, other, doubled bool
@@ -77,8 +75,8 @@ func OwnTags(tags map[string]string, d federation.Dialect, noStep ...string) (ma
 	return own, ""
 }
 
-// Name reads what names a step, as far as it can be read, so that every refusal of
-// it can say which it is.
+// Name reads the identifying fields of a step, as far as possible, so that every refusal can name
+// it.
 func Name(own map[string]string, handoff string) federation.Event {
 	id, _ := federation.ParseEventID(own[TagEventID]) // zero if it is none
 	of, _ := federation.ParseEventID(own[handoff])
@@ -127,8 +125,7 @@ func ReadVerb(ev *federation.Event, own map[string]string, tag string) error {
 	return nil
 }
 
-// ReadKind reads the kind of a handoff. Which kinds there are, and their verbs, is
-// for the home to know.
+// ReadKind reads the kind of a handoff. The home checks it, with its verbs.
 func ReadKind(ev *federation.Event, kind string) error {
 	if !federation.ValidName(kind) {
 		return federation.Refuse(*ev, federation.UnknownKind, "")
@@ -164,9 +161,9 @@ func Wire(ev federation.Event, beside map[string]string) map[string]string {
 	return tags
 }
 
-// ReadTarget reads where a step was sent. A channel is the venue, in lower case;
-// a private exchange has none until the link knows the two DIDs. A status prefix,
-// which narrows a channel to some of its members, is refused.
+// ReadTarget reads the destination of a step. A channel is the venue, in lower case; a private
+// exchange has none until the link knows the two DIDs. A status prefix, which narrows a channel to
+// some of its members, is refused.
 func ReadTarget(ev *federation.Event, target string) error {
 	if venue, ok := Channel(target); ok {
 		ev.Venue = venue
@@ -186,8 +183,8 @@ func Channel(target string) (string, bool) {
 	return strings.ToLower(target), true
 }
 
-// TagBytes returns the length of a whole tag section of fields that are to be
-// signed, with event id and signature.
+// TagBytes returns the length of a whole tag section of fields to be signed, with event id and
+// signature.
 func TagBytes(fields map[string]string) int {
 	n := len(";=+"+vendor+TagEventID) + len("01ARZ3NDEKTSV4RRFFQ69G5FAV") + len(";=+"+vendor+TagSignature) + signatureBytes
 	for name, value := range fields {
@@ -218,7 +215,7 @@ func Malformed(ev federation.Event, tag, want string) error {
 	return federation.Refuse(ev, federation.InvalidTag, "+"+vendor+tag+", "+want)
 }
 
-// Bounds of what a term may hold, in every dialect.
+// Bounds of the values of terms, in every dialect.
 //
 // spec: handofftag "Tags"
 const (
@@ -236,8 +233,8 @@ const (
 // own.
 var errContext = errors.New("no context")
 
-// Term is one tag that a codec knows, and how its value is read into an event.
-// The error says what is wanted.
+// Term is one tag known to a codec, and how its value is read into an event. The error names the
+// valid values.
 type Term struct {
 	Tag  string
 	Read func(ev *federation.Event, value string) error
@@ -304,9 +301,8 @@ func ReadContext(ev *federation.Event, value string) error {
 	return nil
 }
 
-// ValidContext reports whether a text can be a context. Besides https and at addresses it
-// accepts the address of a blob without TLS, which a gateway on a private network has: the
-// hash proves the content.
+// ValidContext reports whether a text can be a context. Besides https and at addresses it accepts a
+// blob address without TLS, for gateways on private networks: the hash proves the content.
 func ValidContext(value string) bool {
 	if federation.InlineContext(value) {
 		return len(value) <= MaxContextBytes && json.Valid([]byte(value))
@@ -337,7 +333,7 @@ func validRecordURI(record string) bool {
 	return err == nil && u.Host != ""
 }
 
-// ReadContextHash reads the hash of what a context refers to.
+// ReadContextHash reads the hash of a referenced context.
 func ReadContextHash(ev *federation.Event, value string) error {
 	digest, ok := strings.CutPrefix(value, "sha256:")
 	raw, err := hex.DecodeString(digest)
@@ -424,8 +420,7 @@ func ReadPriority(ev *federation.Event, value string) error {
 	return nil
 }
 
-// CutNote returns a note that a step can carry, and the loss if that is not
-// all of it.
+// CutNote returns a note short enough for a step, and the loss if it was cut.
 func CutNote(note string) (string, []federation.Loss) {
 	if utf8.RuneCountInString(note) <= MaxNoteChars {
 		return note, nil
@@ -434,14 +429,14 @@ func CutNote(note string) (string, []federation.Loss) {
 	return string([]rune(note)[:MaxNoteChars]), []federation.Loss{{Field: "note", Fate: federation.Cut, Why: why}}
 }
 
-// Names are the tags of one dialect for what a step is not told without.
+// Names are the tags of one dialect for the required fields of a step.
 type Names struct {
 	Note, Deadline, BidDeadline, Accepts, Replaces, Source, SourceHash, Context, ContextHash string
 }
 
-// Fill adds to the fields that a gateway is to sign what both dialects write alike,
-// and takes out the empty ones. What the fields cannot carry is returned: a note is
-// cut to 400 characters, and a context that would not fit one message is left out.
+// Fill adds the fields that both dialects write alike to the fields to be signed by a gateway, and
+// removes the empty ones. It returns the losses: a note is cut to 400 characters, and a context
+// that would not fit one message is left out.
 func (n Names) Fill(fields map[string]string, ev federation.Event) []federation.Loss {
 	var losses []federation.Loss
 	fields[n.Note], losses = CutNote(ev.Note)
@@ -459,8 +454,8 @@ func (n Names) Fill(fields map[string]string, ev federation.Event) []federation.
 	return append(losses, addContext(fields, ev, n.Context, n.ContextHash)...)
 }
 
-// addContext adds a context to the fields that a gateway is to sign, if it is one
-// and the whole still fits one message; otherwise it returns the loss.
+// addContext adds a context to the fields to be signed by a gateway, if it is one and the whole
+// still fits one message; otherwise it returns the loss.
 func addContext(fields map[string]string, ev federation.Event, tag, hashTag string) []federation.Loss {
 	if ev.Context == "" {
 		return nil

@@ -17,25 +17,23 @@ import (
 	"baton/federation"
 )
 
-// ErrNotHandoff is returned by [Codec.Decode] for a message that is well formed
-// and about something else.
+// ErrNotHandoff is returned by [Codec.Decode] for a well-formed message about something else.
 var ErrNotHandoff = errors.New("translate: not about a handoff")
 
-// Step is one filed step with what a wire needs beside it.
+// Step is one filed step with the additional input of a wire.
 type Step struct {
 	federation.Entry
 	View federation.View
-	// Name returns what people call a DID.
+	// Name returns the name of a DID for people.
 	Name func(federation.DID) string
 }
 
 // Codec turns messages of type W into events and back.
 type Codec[W any] interface {
-	// Decode reads one message. It returns [ErrNotHandoff] for a message about
-	// something else, and a [*federation.RefusalError] for one that cannot be read
-	// as a step.
+	// Decode reads one message. It returns [ErrNotHandoff] for a message about something else, and
+	// a [*federation.RefusalError] for one unreadable as a step.
 	Decode(w W) (federation.Event, error)
-	// Encode writes one step, with what this wire could not carry of it.
+	// Encode writes one step, and returns the losses of this wire.
 	Encode(s Step) (W, []federation.Loss, error)
 }
 
@@ -122,10 +120,10 @@ func member(name, text string) string {
 	return `"` + name + `":` + strings.TrimSpace(out.String())
 }
 
-// FromDocument reads a canonical document, in either dialect, back into the step
-// that it was signed as: the fields, the signer, the venue and the id. What the
-// fields say is for the codec of the dialect to read, from [Wire]. A document that repeats a
-// member, or has one that is no string, is an error: two readers could take it for two steps.
+// FromDocument reads a canonical document, in either dialect, back into the signed step: the
+// fields, the signer, the venue and the id. The codec of the dialect interprets the fields, from
+// [Wire]. A document that repeats a member, or has a member other than strings, is an error: two
+// readers could take it for two steps.
 //
 // spec: handofftag "Canonical document"
 func FromDocument(document string) (federation.Event, error) {

@@ -18,23 +18,23 @@ import (
 	"baton/federation"
 )
 
-// Link is the name of the link to the agents. A step for an agent is filed with this name,
-// and is delivered once the agent has fetched it.
+// Link is the name of the link to the agents. A step for an agent is filed with this name, and
+// delivered once the agent has fetched it.
 const Link = "airc"
 
 // ErrDuplicate is returned for a message id that its sender used within [MessageIDWindow].
 var ErrDuplicate = errors.New("agents: message id used before")
 
-// ReservedName reports whether a name on a link stands for a DID by itself, so that no agent
-// can register it and no operator can bind it to another DID.
+// ReservedName reports whether a name on a link stands for a DID by itself: no agent can register
+// it, and no operator can bind it to another DID.
 func ReservedName(link, name string) bool {
 	return link == Link && slices.ContainsFunc([]string{"plc_", "web_", "key_"}, func(prefix string) bool {
 		return strings.HasPrefix(name, prefix)
 	})
 }
 
-// ReadHere reports whether messages to a handle are for an agent of this registry to
-// fetch: no other registry's, no DID of another network and no role.
+// ReadHere reports whether messages to a handle are fetched by an agent of this registry: the
+// handle is of no other registry, no DID of another network and no role.
 func ReadHere(handle string) bool {
 	return !strings.Contains(handle, "@") && !ReservedName(Link, handle) && handle != "system" && handle != "anyone"
 }
@@ -43,7 +43,7 @@ func ReadHere(handle string) bool {
 type Agent struct {
 	Handle       string
 	DID          federation.DID  // did:key that this gateway keeps for it; its identity on other networks
-	OwnDID       federation.DID  // did:key of its primary key, where that is proved, else DID; reaches the same inbox
+	OwnDID       federation.DID  // did:key of its primary key if proved, else DID; reaches the same inbox
 	Keys         []Key           // in the order in which they were registered
 	Capabilities json.RawMessage // as registered; nil when none
 	Metadata     json.RawMessage // as registered; nil when none
@@ -58,8 +58,8 @@ type Agent struct {
 	// Recovery is the key that may replace and revoke the agent's keys; nil for none. It is never
 	// shown.
 	Recovery ed25519.PublicKey
-	// Bound is the binding of its handle, zero if an operator made none. It is no
-	// part of what is kept of an agent.
+	// Bound is the binding of its handle, zero if an operator made none. It is not stored with the
+	// agent.
 	Bound federation.BoundName
 }
 
@@ -68,7 +68,7 @@ type Agent struct {
 // spec: airc-v0.1.1 §11.4
 type Account struct {
 	Issuer, Subject string
-	// Since rejects a registration if its account registered another agent since then. It is the
+	// Since rejects a registration if its account has registered another agent since. It is the
 	// issue time of a token without a nonce, and zero otherwise. It is not stored.
 	Since time.Time
 }
@@ -85,15 +85,15 @@ const (
 	VisibleNone     Visibility = "none"
 )
 
-// Shows is what an agent lets others see. The zero value is that of an agent that
-// has not said anything: its contacts see that it is there, and no agent sees what it does.
+// Shows is what an agent lets others see. The zero value is the default: its contacts see its
+// presence, and no agent sees its activity.
 type Shows struct {
 	Presence Visibility // empty for [VisibleContacts]
 	Context  Visibility // the handoffs it works on; empty for [VisibleNone]
 }
 
-// StandsFor returns the DID by which a handoff knows an agent, if that is not its
-// first one: one of its keys', or the one that its handle is bound to.
+// StandsFor returns the DID by which a handoff knows an agent, if it is not its first one: one of
+// its keys', or the one that its handle is bound to.
 func (a Agent) StandsFor(v federation.View) federation.DID {
 	parties := v.Others("")
 	if slices.Contains(parties, a.DID) {
@@ -143,8 +143,8 @@ func (a Agent) DIDs() []federation.DID {
 	return dids
 }
 
-// Is reports whether an agent may act as a DID: one of its own, or one that an operator
-// bound its handle to and vouches for. No agent is the empty DID.
+// Is reports whether an agent may act as a DID: one of its own, or one bound to its handle by an
+// operator that vouches for it. No agent is the empty DID.
 func (a Agent) Is(did federation.DID) bool {
 	if did == "" {
 		return false
@@ -160,7 +160,7 @@ func (a Agent) Is(did federation.DID) bool {
 	return false
 }
 
-// ConsentState is where one edge between two handles stands.
+// ConsentState is the state of one edge between two handles.
 type ConsentState string
 
 // The states of an edge, each with the side that moves next.
@@ -177,8 +177,8 @@ type Consent struct {
 	State    ConsentState
 	Updated  time.Time
 	Version  uint64 // counts the changes of this edge; zero for one that never changed
-	// Barred is until when From may not ask again, because To unblocked it after it
-	// had blocked a request; zero if it may.
+	// Barred is the time before which From may not ask again, because To unblocked it after
+	// blocking a request; zero if it may.
 	Barred time.Time
 }
 
@@ -186,16 +186,15 @@ type Consent struct {
 //
 // spec: airc-v0.1.1 §9.6
 const (
-	// MaxRequests is how many recipients a sender may ask within [RequestWindow]. Recipients
+	// MaxRequests bounds the recipients that a sender may ask within [RequestWindow]. Recipients
 	// that accepted do not count.
 	MaxRequests   = 10
 	RequestWindow = time.Hour
-	// UnblockBar is how long a sender whose request was blocked may not ask again once it is
-	// unblocked.
+	// UnblockBar is the wait of an unblocked sender before its next request.
 	UnblockBar = 24 * time.Hour
 )
 
-// KeyStatus is what the key of an agent is good for.
+// KeyStatus is the status of an agent's key.
 //
 // spec: airc-v0.1.1 §5.3
 type KeyStatus string
@@ -204,12 +203,12 @@ type KeyStatus string
 const (
 	KeyStatusActive  KeyStatus = "active"  // signs, and decides about the keys
 	KeyStatusPending KeyStatus = "pending" // still signs, but was replaced
-	KeyStatusRevoked KeyStatus = "revoked" // signs no more
-	KeyStatusExpired KeyStatus = "expired" // its own time is over; signs no more
+	KeyStatusRevoked KeyStatus = "revoked" // no longer signs
+	KeyStatusExpired KeyStatus = "expired" // its own time is over; no longer signs
 )
 
-// MaxKeys is how many keys of one agent are kept, good or not. Of more the oldest one that
-// is good no more is forgotten.
+// MaxKeys bounds the stored keys of one agent, valid or not. Beyond it the oldest invalid key is
+// forgotten.
 const MaxKeys = 64
 
 // Key is one key that an agent signs its messages with.
@@ -219,14 +218,14 @@ type Key struct {
 	Public  ed25519.PublicKey
 	Created time.Time
 	Expires time.Time // zero if it does not end by itself
-	// Revoked is from when it is good no more: when its revocation was received, or
-	// when the overlap with the key that replaced it ends. Zero while neither is known.
+	// Revoked is the time from which it is invalid: the receipt of its revocation, or the end of
+	// the overlap with its successor. Zero while neither is known.
 	Revoked time.Time
 	Reason  string // as the agent gave it with a revocation
 }
 
-// Status returns what a key is good for at a time. A message that was received then is
-// judged by it, whatever time the sender claims.
+// Status returns the status of a key at a time. It judges a message received then, whatever time
+// the sender claims.
 func (k Key) Status(at time.Time) KeyStatus {
 	switch {
 	case !k.Revoked.IsZero() && !at.Before(k.Revoked):
@@ -245,8 +244,8 @@ func (k Key) Signs(at time.Time) bool {
 	return status == KeyStatusActive || status == KeyStatusPending
 }
 
-// EndWindow returns what the history of the key's DID is told of its end, which may be
-// to come: steps that it signs from then on are not the agent's.
+// EndWindow returns the entry for the key's end in the history of its DID. The end may be in the
+// future: steps that it signs from then on are not the agent's.
 func (k Key) EndWindow(end, seen time.Time) federation.KeyWindow {
 	return federation.KeyWindow{DID: k.DID, KeyID: federation.KeyID(k.Public), Origin: federation.RevokedKey, Since: end, Seen: seen}
 }
@@ -284,10 +283,10 @@ type Message struct {
 	Seq      uint64 // position in the thread of the two, from 1; zero while held
 	Envelope []byte // exactly as signed, without seq
 	Event    federation.EventID
-	Handoff  federation.HandoffID // both zero for a message that is no step
+	Handoff  federation.HandoffID // both zero for a message without a step
 	Received time.Time
-	// Told is when it was delivered, to the millisecond: later than that of every
-	// message before it in its thread. Zero while held.
+	// Told is its delivery time, to the millisecond: later than that of every message before it in
+	// its thread. Zero while held.
 	Told   time.Time
 	Cursor federation.Cursor // after it, in the inbox of To; set when read from there
 	Now    federation.State  // current state of Handoff, set when read; "" without a handoff
@@ -307,8 +306,8 @@ func (m Message) About() federation.HandoffID { return m.Handoff }
 // Place implements [federation.Content]: the position in its thread.
 func (m Message) Place() uint64 { return m.Seq }
 
-// Unverified begins the handle of a sender that no registry signed for. The marked address is
-// another address than the plain one: consent to one is no consent to the other.
+// Unverified begins the handle of a sender without a registry's signature. The marked address
+// differs from the plain one: consent to one is no consent to the other.
 const Unverified = "?"
 
 // Held is a message of an unverified sender waiting for the consent of its recipient, with its
@@ -318,26 +317,26 @@ type Held struct {
 	Message
 }
 
-// Posting is one message with what its filing changes beside it. It is the
-// [federation.Effect] of a registry.
+// Posting is one message with the other changes of its filing. It is the [federation.Effect] of a
+// registry.
 type Posting struct {
 	Message Message
 	// Held keeps the message back until its recipient consents. The edge From → To
 	// becomes pending.
 	Held bool
-	// Edge is the handle whose consent the message waits for, if that is not its From: the
-	// registry's own messages about an offer wait with the offer.
+	// Edge is the handle whose consent the message waits for, if it is not its From: the registry's
+	// own messages about an offer wait with the offer.
 	Edge string
-	// Quiet says that From must not learn whether it was blocked: while it is barred
-	// from asking, the message is lost instead of refused.
+	// Quiet says that From must not learn whether it was blocked: while it is barred, the message
+	// is lost instead of refused.
 	Quiet bool
 	// Relay is queued with the message, for the registry of its recipient; nil for a
 	// recipient here.
 	Relay *federation.PeerDelivery
-	// Handshake is filed, delivered, with the first message held on an
-	// edge, and only then. Nil for a message that is not held.
+	// Handshake is filed, delivered, only with the first message held on an edge. Nil for a message
+	// that is not held.
 	Handshake *Message
-	// FirstContacts bounds what is held for To by all senders; zero for no limit. Only a
+	// FirstContacts bounds the messages held for To by all senders; zero for no limit. Only a
 	// message that asks for something new has one: a step on file always finds room.
 	FirstContacts federation.InboxLimits
 	// Source is the origin of From: a site, a link or a registry; "" if unknown. If the list of
@@ -347,7 +346,7 @@ type Posting struct {
 	Blob federation.Capability
 }
 
-// Conversation is what two handles wrote to each other, as one of them sees it.
+// Conversation is the messages between two handles, as one of them sees it.
 type Conversation struct {
 	With   string // the other one
 	Count  int    // messages, without deleted ones

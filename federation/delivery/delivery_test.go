@@ -23,12 +23,11 @@ import (
 	"baton/federation/store/storetest"
 )
 
-// kind is a kind of destination, with one destination of it.
 type kind struct {
 	to, hold string // its names for deliveries, and for an operator
 	pool     federation.DestinationKind
 	policy   delivery.Policy
-	letters  bool // what is given up becomes a dead letter: a notice is forgotten
+	letters  bool // given up deliveries become dead letters; a notice is forgotten
 	// fill files deliveries of ada in pairs, each pair in a lane, and then one of cleo. It returns the
 	// lanes of ada, and the delivery of cleo.
 	fill func(t *testing.T, record *registry.Record, pairs int) (lanes [][]string, last string)
@@ -118,7 +117,6 @@ func fillNotices(t *testing.T, record *registry.Record, pairs int) (lanes [][]st
 	return [][]string{lane}, file(8000, cleo)
 }
 
-// peer takes deliveries as its test says.
 type peer struct {
 	deliver func(ctx context.Context, d federation.Delivery) error
 	pace    *delivery.Pace
@@ -359,8 +357,8 @@ func TestAKilledProcessLeavesItsDeliveriesDue(t *testing.T) {
 	}
 }
 
-// Replicas share the destinations without a connection. A link is served by the replica that has its
-// lease: package server shows that.
+// Replicas share the destinations without a connection. A link is served by the replica that holds
+// its lease: package server shows that.
 func TestReplicasDeliverOnce(t *testing.T) {
 	each(t, func(k kind) bool { return k.pool != "" }, func(t *testing.T, k kind) { //nolint:thelper // the body of a test, no helper
 		record := storetest.Open(t)

@@ -20,9 +20,9 @@ const (
 	longestEnd = time.Minute // the longest pause of all messages that a peer can ask for
 )
 
-// Pace limits the messages to one destination: a bucket with the rate that the destination
-// names. The rate falls when the destination refuses a message as one too many, and then rises
-// again up to the named rate. A Pace may be used concurrently.
+// Pace limits the messages to one destination by a bucket with the rate that the destination names.
+// The rate falls when the destination refuses a message as one too many, and rises again up to the
+// named rate. A Pace may be used concurrently.
 type Pace struct {
 	mu     sync.Mutex
 	bucket *rate.Limiter
@@ -32,8 +32,8 @@ type Pace struct {
 	until  time.Time // no message is sent before
 }
 
-// NewPace returns the pace of a destination that takes a number of messages a minute, in one
-// burst at most; 0 is any number.
+// NewPace returns the pace of a destination that takes perMinute messages a minute, in one burst at
+// most; 0 is any number.
 func NewPace(perMinute int) *Pace {
 	p := &Pace{seed: unlimited, burst: unlimited}
 	if perMinute > 0 {
@@ -94,8 +94,8 @@ func (p *Pace) Took(now time.Time) {
 	}
 }
 
-// TooMuch notes that the destination refused a message as one too many, and after how long it
-// takes the next one. The rate falls.
+// TooMuch notes that the destination refused a message as one too many, and when it takes the next
+// one. The rate falls.
 func (p *Pace) TooMuch(now time.Time, again time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

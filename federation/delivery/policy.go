@@ -15,14 +15,14 @@ type Policy struct {
 	Window int  // lanes that deliver at a time
 	Page   int  // deliveries of one lane, before another lane begins
 	InTurn bool // senders take turns even if the destination takes any number of deliveries
-	// Attempt bounds one attempt: a delivery that is never answered is tried again later, and other
-	// lanes go on.
+	// Attempt bounds one attempt: an unanswered delivery is tried again later, and other lanes go
+	// on.
 	Attempt time.Duration
 	Look    time.Duration // between two looks without a wake-up, because a wake-up may be lost
 	Retry   Backoff       // of a delivery that failed
 	Pause   Backoff       // of a destination that did not answer
-	// Failures is how often a delivery may fail while the destination is reachable. Then it becomes a
-	// dead letter. 0 is any number.
+	// Failures bounds the failures of a delivery at a reachable destination. Then it becomes a dead
+	// letter. 0 is any number.
 	Failures int
 	// Delayed is the age at which the signer of a pending delivery gets a notice, and Expires the age at
 	// which the delivery is given up: see [Overdue]. 0 is never.
@@ -41,8 +41,8 @@ func ToLink() Policy {
 	}
 }
 
-// ToReaders is the policy of the notices that a link shows to its users. A notice whose reader is away
-// waits a minute, and delays no other one.
+// ToReaders is the policy of the notices that a link shows to its users. A notice for an absent
+// reader waits a minute, and delays no other one.
 func ToReaders() Policy {
 	return Policy{
 		Window: 1, Page: 1, InTurn: true, Attempt: 3 * time.Minute, Look: 30 * time.Second, Routine: true,
@@ -50,9 +50,9 @@ func ToReaders() Policy {
 	}
 }
 
-// ToRegistry is the policy of other registries. A registry that was away has everything within five
-// minutes of its return. The backoff of a delivery is for a missing consent: a registry cannot tell
-// when its agent consents.
+// ToRegistry is the policy of other registries. A registry gets everything within five minutes of
+// its return. The backoff of a delivery is for a missing consent: a registry cannot tell when its
+// agent consents.
 func ToRegistry() Policy {
 	return Policy{
 		Window: 1, Page: 1, InTurn: true, Attempt: 3 * time.Minute, Look: 5 * time.Second,
@@ -70,21 +70,21 @@ func ToWebhook(attempts int, timeout time.Duration) Policy {
 	}
 }
 
-// Backoff is how long to wait after failures: twice as long after each one.
+// Backoff is the wait after failures: twice as long after each one.
 type Backoff struct {
 	First, Longest time.Duration
-	// Young is the longest wait while Share of the age is less: old deliveries cost little, and young
-	// deliveries are prompt. Share divides the age; with 0 the age does not count.
+	// Young is the longest wait while Share of the age is less: old deliveries cost little, young
+	// ones are prompt. Share divides the age; with 0 the age does not count.
 	Young time.Duration
 	Share int
 	// Jitter makes a wait up to a quarter shorter, so that destinations are not called all at once.
 	Jitter bool
 }
 
-// maxDoublings is after how many failures each wait is the longest.
+// maxDoublings is the number of failures after which each wait is the longest.
 const maxDoublings = 20
 
-// After returns the wait after a number of failures in a row of something that waits since an age.
+// After returns the wait after a number of failures in a row of a delivery of an age.
 func (b Backoff) After(failures int, age time.Duration) time.Duration {
 	longest := b.Longest
 	if b.Share > 0 {
@@ -101,7 +101,7 @@ func (b Backoff) After(failures int, age time.Duration) time.Duration {
 	return wait
 }
 
-// Destination is a place to deliver to. What Deliver returns decides about a delivery:
+// Destination is a place to deliver to. The result of Deliver decides about a delivery:
 //
 //   - nil: the destination has proved that it has the delivery. The proof is that of the network: a
 //     receipt of another home, a PONG, a 2xx answer.
@@ -117,7 +117,7 @@ type Destination struct {
 	Policy Policy
 	Pace   *Pace
 	Log    *slog.Logger
-	// Away is how often in a row the destination did not answer, as the record has it.
+	// Away is the number of calls in a row without an answer, according to the record.
 	Away int
 	// Deliver makes one attempt.
 	Deliver func(ctx context.Context, d federation.Delivery) error
@@ -126,17 +126,17 @@ type Destination struct {
 	ShowsOnce func(d federation.Delivery) bool
 	// Counts says that Deliver counts its attempts on record.
 	Counts bool
-	// Shown says that people have seen what was delivered.
+	// Shown says that people have seen the delivered content.
 	Shown bool
 	// Ended is called after the end of a number of deliveries is on record; nil for no call.
 	Ended func(ctx context.Context, d federation.Delivery, rows int, how federation.Settlement)
-	// Pause records that the destination is not called before a time; nil if that need not survive a
-	// restart. It gets no failures after the destination has answered.
+	// Pause records that the destination is not called before a time; nil if that need not survive
+	// a restart. The failures are 0 after an answer.
 	Pause func(ctx context.Context, failures int, next time.Time) error
 }
 
-// AbsentError reports that a step reached its channel, but not a party that was away. The next call
-// of Deliver for the step has [federation.Delivery.Personal] set, and is only for that party.
+// AbsentError reports that a step reached its channel, but not an absent party. The next call of
+// Deliver for the step has [federation.Delivery.Personal] set, and is only for that party.
 type AbsentError struct{ Err error }
 
 // Error implements error.
@@ -145,12 +145,12 @@ func (e *AbsentError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause, which wraps [*federation.UnavailableError].
 func (e *AbsentError) Unwrap() error { return e.Err }
 
-// LaterError reports an attempt that failed, and how the next one waits. It alone decides: it does not
-// wrap its cause.
+// LaterError reports a failed attempt, and how the next one waits. It does not wrap its cause, so
+// that only LaterError decides.
 type LaterError struct {
 	Err  error
 	Wait time.Duration // of this delivery; 0 for the backoff of the policy
-	// Pause is how long the destination takes nothing at all.
+	// Pause is the time during which the destination takes nothing at all.
 	Pause time.Duration
 	// Away says that the destination did not answer. It waits as a whole by [Policy.Pause], and for
 	// Pause at least. The delivery itself stays due.
@@ -162,7 +162,7 @@ type LaterError struct {
 	TooSoon bool
 	// Untried says that no attempt was made.
 	Untried bool
-	// Unsure is the ID of an attempt that was not answered: the destination may have the delivery.
+	// Unsure is the ID of an unanswered attempt: the destination may have the delivery.
 	Unsure string
 }
 

@@ -18,8 +18,8 @@ const (
 	maxTurns = 64
 	// After this time a destination begins no further delivery: others may wait.
 	turnLength = 10 * time.Second
-	// A lease is so much longer than a turn can take. After the death of a gateway its destinations
-	// are served again then.
+	// A lease exceeds the longest turn by this. Afterwards the destinations of a dead gateway are
+	// served again.
 	spare = 10 * time.Second
 	// At most so many destinations are remembered between turns. A forgotten one begins with its first
 	// sender.
@@ -31,13 +31,13 @@ const (
 )
 
 // Pool serves the destinations of one kind that have no connection. Each destination with a due
-// delivery gets a turn, longest waiting first. A slow one delays only itself, and others for at most
-// one attempt, as long as there are more workers than slow destinations.
+// delivery gets a turn, longest waiting first. A slow one delays others for at most one attempt, as
+// long as there are more workers than slow destinations.
 type Pool struct {
 	Kind   federation.DestinationKind
 	Policy Policy
 	Rows   deliveries.Rows
-	// Open returns how to deliver to a destination. It may block on the network, and returns
+	// Open returns a destination to deliver to. It may block on the network, and returns
 	// [federation.ErrNotFound] if nothing is to be delivered now.
 	Open func(ctx context.Context, due federation.Destination) (Destination, error)
 	// Fault is called with a contained panic, which ends the turn of one destination.
@@ -55,7 +55,6 @@ type turns struct {
 	kept map[string]*Worker // of destinations that go on later
 }
 
-// worker removes and returns the worker of a destination for one turn.
 func (t *turns) worker(to Destination, rows deliveries.Rows) *Worker {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -69,7 +68,6 @@ func (t *turns) worker(to Destination, rows deliveries.Rows) *Worker {
 	return w
 }
 
-// keep stores the worker of a destination for its next turn.
 func (t *turns) keep(w *Worker) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

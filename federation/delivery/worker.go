@@ -1,10 +1,11 @@
-// Package delivery is the engine that delivers everything that is pending: steps and texts to links and
-// other homes, documents to other registries, entries of an inbox to webhooks, and notices to their
-// readers. A destination gives a function that makes one attempt, and a [Policy]. The engine does the
-// rest: the order of lanes, the turns of senders, the pace, retries, pauses and dead letters.
+// Package delivery is the engine for all pending deliveries: steps and texts to links and other
+// homes, documents to other registries, entries of an inbox to webhooks, and notices to their
+// readers. A destination supplies a function that makes one attempt, and a [Policy]. The engine
+// does the rest: the order of lanes, the turns of senders, the pace, retries, pauses and dead
+// letters.
 //
-// A [Worker] serves one destination while it is connected. A [Pool] serves the destinations of a kind
-// that have no connection: it takes those with a due delivery, so that replicas share them.
+// A [Worker] serves one destination while it is connected. A [Pool] serves the destinations of a
+// kind that have no connection: it takes those with a due delivery, so that replicas share them.
 //
 // A delivery ends when the destination has proved that it has it. If the process ends between an
 // attempt and its proof, the delivery is made again.
@@ -28,22 +29,22 @@ import (
 	"baton/federation/store/deliveries"
 )
 
-// headsPage is how many lanes one read returns.
+// headsPage bounds the lanes of one read.
 const headsPage = 256
 
-// staleProgress is the age from which a report of progress is skipped where a newer one
-// follows. Younger reports are all delivered, for users that watch the channel.
+// staleProgress is the age from which a progress report is skipped if a newer one follows. Younger
+// reports are all delivered, for users that watch the channel.
 const staleProgress = 10 * time.Second
 
-// ErrUnnoted is the error of an attempt for which the record could not be read, or could not note the
-// result. It says nothing about the delivery. The worker pauses then, because the record would return
-// the same deliveries at once.
+// ErrUnnoted is returned for an attempt if the record could not be read or could not note the
+// result. It says nothing about the delivery. The worker pauses then: the record would return the
+// same deliveries at once.
 var ErrUnnoted = errors.New("delivery: not noted")
 
 // Worker serves one destination. It delivers many lanes concurrently, so that a failing lane delays
-// no other one, and starts due lanes by ascending rank. If the destination limits the rate, or by its
-// policy, a started lane makes one delivery and senders take turns. The record keeps the time of
-// each next attempt.
+// no other one, and starts due lanes by ascending rank. With a rate limit, or by its policy, a
+// started lane makes one delivery and senders take turns. The record keeps the time of each next
+// attempt.
 type Worker struct {
 	to    Destination
 	rows  deliveries.Rows
@@ -65,12 +66,12 @@ func NewWorker(to Destination, rows deliveries.Rows) *Worker {
 	return &Worker{to: to, rows: rows, heard: make(chan federation.DID, 1), away: to.Away, waits: newWaits()}
 }
 
-// maxFresh bounds the steps that a worker remembers as not tried yet. A link that is down
-// during more steps than this does not show the rest of them.
+// maxFresh bounds the untried steps that a worker remembers. A link that is down during more steps
+// does not show the rest of them.
 const maxFresh = 1 << 14
 
-// fresh is the set of steps whose first attempt was counted when they were filed, and is not
-// made yet. It may be used concurrently.
+// fresh is the set of steps whose first attempt was counted at filing and not made yet. It may be
+// used concurrently.
 type fresh struct {
 	mu    sync.Mutex
 	steps map[federation.EventID]bool
@@ -87,7 +88,6 @@ func (f *fresh) add(id federation.EventID) {
 	}
 }
 
-// take removes a step and reports whether it was in the set.
 func (f *fresh) take(id federation.EventID) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -96,9 +96,8 @@ func (f *fresh) take(id federation.EventID) bool {
 	return was
 }
 
-// Probe asks for one attempt on a waiting delivery, because the peer sent something, or a DID
-// on it did. It does not block. It is called for each step, and costs little while no delivery
-// waits.
+// Probe asks for one attempt on a waiting delivery, because the peer or a DID on it sent something.
+// It does not block. It is called for each step, and costs little while no delivery waits.
 func (w *Worker) Probe(did federation.DID) {
 	if !w.stuck.Load() {
 		return
@@ -118,7 +117,6 @@ type running struct {
 	more  bool      // something may be due
 }
 
-// passed is a lane that has ended for now.
 type passed struct {
 	lane      string
 	delivered int
@@ -128,8 +126,8 @@ type passed struct {
 	passing
 }
 
-// Expect notes a step that is about to be filed with its first attempt counted. The attempt of any
-// other step counts as made.
+// Expect notes that a step will be filed with its first attempt counted. The attempt of any other
+// step counts as made.
 func (w *Worker) Expect(id federation.EventID) { w.fresh.add(id) }
 
 // Run delivers until ctx ends or the code of the destination panics. It returns after all lanes have
@@ -162,8 +160,8 @@ func (w *Worker) Run(ctx context.Context, wake <-chan struct{}) error {
 	return cmp.Or(failed, w.drain(r))
 }
 
-// rest returns the time until the next look without a wake-up, [Policy.Look] at most. If no lane runs
-// and a delivery waits for a later attempt, it is the time until the next one is due.
+// rest returns the time until the next look without a wake-up, at most [Policy.Look]. If no lane
+// runs and a delivery waits, it is the time until the next one is due.
 func (w *Worker) rest(ctx context.Context, r *running, looked time.Time) time.Duration {
 	look := w.to.Policy.Look
 	if len(r.busy) > 0 || !w.stuck.Load() {
@@ -176,8 +174,8 @@ func (w *Worker) rest(ctx context.Context, r *running, looked time.Time) time.Du
 	return min(time.Until(next), look)
 }
 
-// Turn delivers what is due, until nothing is or the destination has to wait, and begins nothing after
-// end. It reports whether more may be due, and returns when the worker may go on.
+// Turn makes the due deliveries, until none is left or the destination has to wait, and begins
+// nothing after end. It reports whether more may be due, and returns when the worker may go on.
 func (w *Worker) Turn(ctx context.Context, end time.Time) (again time.Time, more bool, err error) {
 	r := &running{busy: map[string]bool{}, done: make(chan passed), end: end}
 	for ctx.Err() == nil {
@@ -232,9 +230,9 @@ func (w *Worker) fill(ctx context.Context, r *running) {
 	}
 }
 
-// fillInTurn begins as many due lanes as the destination takes deliveries now. Senders take turns in a
-// circle, so that none waits behind all deliveries of another one. The rank orders the lanes of
-// each sender.
+// fillInTurn begins as many due lanes as the destination takes deliveries now. Senders take turns,
+// so that none waits behind all deliveries of another one. The rank orders the lanes of each
+// sender.
 func (w *Worker) fillInTurn(ctx context.Context, r *running) {
 	r.ready = nil
 	if len(r.busy) >= w.to.Policy.Window {
@@ -281,7 +279,6 @@ func (w *Worker) unread(ctx context.Context, err error) {
 	}
 }
 
-// look reads which lanes are due.
 func (w *Worker) look(ctx context.Context, r *running) {
 	due, err := w.rows.Heads(ctx, w.to.Name, time.Now(), len(r.busy)+headsPage)
 	if err != nil {
@@ -294,14 +291,12 @@ func (w *Worker) look(ctx context.Context, r *running) {
 	}
 }
 
-// passing describes how a lane starts.
 type passing struct {
 	paid   bool // its first delivery already counts in the pace
 	probe  bool
 	before federation.DID // whose turn it was before
 }
 
-// begin starts a lane that is not running.
 func (w *Worker) begin(ctx context.Context, r *running, lane string, p passing) {
 	if r.busy[lane] {
 		return
@@ -429,7 +424,6 @@ func newest(lane []federation.Delivery, now time.Time) (d federation.Delivery, c
 	return d, covered
 }
 
-// logWait logs why a delivery has to wait.
 func (w *Worker) logWait(ctx context.Context, d federation.Delivery, err error) {
 	level := slog.LevelInfo
 	if w.to.Policy.Routine {
@@ -441,7 +435,6 @@ func (w *Worker) logWait(ctx context.Context, d federation.Delivery, err error) 
 	}
 }
 
-// attempt is one attempt on a delivery.
 type attempt struct {
 	paid    bool // it counts in the pace already
 	called  bool // the destination took a delivery since its last pause
@@ -461,7 +454,7 @@ func (w *Worker) row(ctx context.Context, d federation.Delivery, covered []int64
 	}
 	a.counted = w.to.ShowsOnce != nil && w.to.ShowsOnce(d)
 	if a.counted && w.fresh.take(d.Entry.Event.ID) {
-		d.Attempt-- // the attempt that was counted with the step is this one
+		d.Attempt-- // the attempt counted with the step is this one
 	} else if a.counted {
 		if err := w.rows.Attempt(ctx, w.to.Name, covered[len(covered)-1:]); err != nil {
 			return fmt.Errorf("%w: attempt: %w", ErrUnnoted, err)
@@ -538,8 +531,8 @@ func (w *Worker) failed(ctx context.Context, d federation.Delivery, covered []in
 	return err
 }
 
-// settle ends a delivery with all rows that it covers. It does so also after the connection has ended,
-// so that nothing that the destination has proved is delivered again.
+// settle ends a delivery with all rows that it covers, even after the connection has ended, so that
+// no proved delivery is repeated.
 func (w *Worker) settle(ctx context.Context, d federation.Delivery, covered []int64, how federation.Settlement) error {
 	ctx = context.WithoutCancel(ctx)
 	how.At = time.Now()

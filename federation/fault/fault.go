@@ -1,11 +1,10 @@
 // Package fault contains panics. A fault in the code of one connection, request or job ends only
 // that one, with an error.
 //
-// A panic in a goroutine ends the process, regardless of deferred calls in the goroutine that
-// started it. Each goroutine of the gateway therefore runs in a [Group], in [Func] or in [Catch].
-// The contained panic is passed on as an error, or by [Again] as a panic of the waiting goroutine,
-// to the one place that logs and counts it: the supervisor of a link, the HTTP server, or the
-// runner of a job.
+// A panic in a goroutine ends the process, regardless of deferred calls in its parent. Each
+// goroutine of the gateway therefore runs in a [Group], in [Func] or in [Catch]. The contained
+// panic is passed on as an error, or by [Again] as a panic of the waiting goroutine, to the one
+// place that logs and counts it: the supervisor of a link, the HTTP server, or the runner of a job.
 package fault
 
 import (

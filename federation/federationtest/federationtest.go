@@ -2,7 +2,7 @@
 // steps, people and keys, addresses for servers, and the inputs of hostile peers. It opens no
 // record: package storetest does.
 //
-// The steps are not signed: a record keeps what was signed and never looks at it.
+// The steps are not signed: a record stores signed documents and never looks at them.
 package federationtest
 
 import (
@@ -71,7 +71,7 @@ func Step(n int, offer federation.Event, verb federation.Verb, from federation.D
 	return arrive(n, ev)
 }
 
-// arrive adds what the wire would: tags, a signature over them, an arrival.
+// arrive adds the fields set by the wire: tags, a signature over them, an arrival.
 func arrive(n int, ev federation.Event) federation.Event {
 	ev.Provenance, ev.Stamped = federation.Signed, true
 	ev.Fields = map[string]string{"id": ev.ID.String(), "verb": string(ev.Verb), "from": string(ev.From), "title": ev.Title}
@@ -86,8 +86,8 @@ func arrive(n int, ev federation.Event) federation.Event {
 	return ev
 }
 
-// Vouch returns a step as a gateway would file it for an agent, with what the
-// agent sent as evidence.
+// Vouch returns a step as a gateway would file it for an agent, with the agent's message as
+// evidence.
 func Vouch(ev federation.Event, original string) federation.Event {
 	digest := sha256.Sum256([]byte(original))
 	ev.Provenance = federation.Vouched
@@ -118,8 +118,8 @@ func Document(fields map[string]string) string {
 	return doc.String()
 }
 
-// File returns the filing of a step that was judged against a view. The step goes to the
-// inboxes of the other parties and to no link.
+// File returns the filing of a step judged against a view. The step goes to the inboxes of the
+// other parties and to no link.
 func File(ev federation.Event, before federation.View) federation.Filing {
 	after := before
 	if !before.Exists() {
@@ -148,7 +148,7 @@ func File(ev federation.Event, before federation.View) federation.Filing {
 	}
 }
 
-// stateAfter knows where each step leads, and judges nothing.
+// stateAfter returns the state after each step, and judges nothing.
 func stateAfter(ev federation.Event, before federation.State) federation.State {
 	switch ev.Verb {
 	case federation.Offer:

@@ -43,8 +43,8 @@ func FreePort(tb testing.TB) int {
 	return int(netip.MustParseAddrPort(FreeAddr(tb)).Port())
 }
 
-// FreePortPair returns the lower one of two ports of the loopback without a listener, which lie so
-// far apart. While this process runs, no other test gets one of them.
+// FreePortPair returns the lower one of two ports of the loopback without a listener, this far
+// apart. While this process runs, no other test gets one of them.
 func FreePortPair(tb testing.TB, apart int) int {
 	tb.Helper()
 	for {

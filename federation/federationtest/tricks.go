@@ -10,13 +10,13 @@ import (
 //go:embed tricks.txt
 var tricks string
 
-// Trick is an address that a hostile peer names to make this program reach into its own
-// network. Each client that fetches addresses which others chose is tested with all of them.
+// Trick is an address that a hostile peer names to make this program reach into its own network.
+// Each client for addresses chosen by others is tested with all of them.
 type Trick struct {
 	Name     string
 	Address  string
 	Answers  [][]netip.Addr // to one look-up of the host after the other; the last holds on
-	Location string         // where the host redirects to; empty if it must not even be asked
+	Location string         // target of the host's redirect; empty if it must not even be asked
 }
 
 // Tricks returns the table, with the port of a listener on loopback that no request may

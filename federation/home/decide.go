@@ -8,7 +8,7 @@ import (
 	"baton/federation/lifecycle"
 )
 
-// Rules are what a home judges by. Their methods are pure: the same arguments give the same
+// Rules are the rules of a home for steps. Their methods are pure: the same arguments give the same
 // answer.
 type Rules struct {
 	ID    federation.HomeID
@@ -39,10 +39,10 @@ type Submission struct {
 	By    Authority
 	// Resumed says that the step waited for a key: it was admitted when it came in.
 	Resumed bool
-	Ruling  *federation.Ruling // of the home of the handoff, where that is another one; else nil
+	Ruling  *federation.Ruling // of the home of the handoff, if that is another one; else nil
 }
 
-// Action is what is to be done about a step.
+// Action is the action to take for a step.
 type Action int
 
 // The actions.
@@ -54,7 +54,7 @@ const (
 	Dispute               // keep the proof that the ruling contradicts an earlier one
 )
 
-// Decision is what a home concluded about a step.
+// Decision is the home's conclusion about a step.
 type Decision struct {
 	Action  Action
 	Event   federation.Event // the step as it is filed; zero if it was not looked at
@@ -68,9 +68,8 @@ type Decision struct {
 	Version federation.Version // at which a disputed ruling and an earlier one part
 }
 
-// Decide judges one step. The error is a [*federation.RefusalError], or a
-// [*federation.GapError] for a ruling whose predecessors are missing. The decision has the
-// handoff as it stands in each case.
+// Decide judges one step. The error is a [*federation.RefusalError], or a [*federation.GapError]
+// for a ruling with missing predecessors. The decision always has the current handoff.
 func (r Rules) Decide(s Snapshot, sub Submission, now time.Time) (Decision, error) {
 	switch {
 	case sub.By == Own:
@@ -82,7 +81,7 @@ func (r Rules) Decide(s Snapshot, sub Submission, now time.Time) (Decision, erro
 		return Decision{Action: Repeat, Before: s.View, Entry: *s.Filed}, nil
 	case s.Used != nil:
 		return Decision{}, s.Used
-	case sub.By == Receipt: // it has had its party and what it accepts since it came in
+	case sub.By == Receipt: // its party and the accepted step were set when it came in
 		return r.take(s, s.View, sub.Event, now)
 	}
 	if err := r.checkClock(sub.Event, sub.Since); err != nil {
@@ -120,8 +119,8 @@ func (r Rules) checkClock(ev federation.Event, now time.Time) error {
 	return nil
 }
 
-// resolve returns a step with the party that made it, and with the DID whose step it accepts
-// where its kind has such a step.
+// resolve returns a step with the party that made it, and with the DID whose step it accepts, if
+// its kind has such a step.
 func (r Rules) resolve(s Snapshot, ev federation.Event) federation.Event {
 	ev.Arrival.Party, ev.Arrival.Accepted = s.Party, ""
 	if s.Named == nil {
@@ -163,7 +162,6 @@ func (r Rules) take(s Snapshot, before federation.View, ev federation.Event, now
 	return r.file(before, ev, after), nil
 }
 
-// open judges an offer.
 func (r Rules) open(s Snapshot, ev federation.Event, now time.Time) (federation.View, error) {
 	if s.View.Exists() {
 		return s.View, federation.Refuse(ev, federation.EventIDInUse, "")

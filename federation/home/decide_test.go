@@ -16,7 +16,6 @@ import (
 	"baton/federation/home"
 )
 
-// situation is what a home finds when it judges a step.
 type situation struct {
 	bench
 
@@ -25,7 +24,6 @@ type situation struct {
 	by    person
 }
 
-// outcome is what became of a step.
 type outcome struct {
 	code   federation.RefusalCode
 	detail string // of a refusal
@@ -53,17 +51,16 @@ func (s situation) decide() outcome {
 	}
 }
 
-// defect is one thing that is wrong with a step. The defects of a kind of step are listed
-// in the order in which a home finds them.
+// defect is one mistake in a step. The defects of a kind of step are listed in the order in which a
+// home finds them.
 type defect struct {
 	name   string
 	code   federation.RefusalCode
-	detail string // a part of what is told besides the code
+	detail string // a part of the detail besides the code
 	cause  func(*situation)
 	not    string // another one that it cannot be with
 }
 
-// offerDefects are what can be wrong with an offer.
 func offerDefects() []defect {
 	return []defect{
 		{name: "used", code: federation.EventIDInUse, cause: func(s *situation) { s.facts.Used = &federation.RefusalError{Code: federation.EventIDInUse} }},
@@ -87,7 +84,6 @@ func offerDefects() []defect {
 	}
 }
 
-// stepDefects are what can be wrong with a step of an open handoff or of an assigned one.
 func stepDefects() []defect {
 	return []defect{
 		{name: "used", code: federation.EventIDInUse, cause: func(s *situation) { s.facts.Used = &federation.RefusalError{Code: federation.EventIDInUse} }},
@@ -170,7 +166,6 @@ func TestTheFirstThingWrongNamesTheRefusal(t *testing.T) {
 	}
 }
 
-// checkDefects judges a step with the defects whose bits are set.
 func checkDefects(b bench, verb federation.Verb, defects []defect, set int) {
 	b.t.Helper()
 	s := flawless(b, verb)
@@ -219,7 +214,7 @@ type position struct {
 	view  federation.View
 }
 
-// positionKey is what tells two positions apart that can go on differently.
+// positionKey distinguishes positions that can go on differently.
 type positionKey struct {
 	kind               federation.Kind
 	dialect            federation.Dialect
@@ -237,7 +232,6 @@ func (p position) key() positionKey {
 	}
 }
 
-// openings returns how handoffs can begin.
 func (b bench) openings() []position {
 	var all []position
 	for _, kind := range []federation.Kind{federation.Handoff, bounty} {
@@ -262,7 +256,6 @@ func (b bench) openings() []position {
 	return all
 }
 
-// steps returns each step that three people can try in a position.
 func (b bench) steps(p position, n int) (steps []federation.Event, by []person) {
 	for _, who := range []person{b.alice, b.bob, b.carol} {
 		for _, verb := range everyVerb {
@@ -279,7 +272,6 @@ func (b bench) steps(p position, n int) (steps []federation.Event, by []person) 
 	return steps, by
 }
 
-// named returns the entry of the bid that an award names.
 func (p position) named(ev federation.Event) *federation.Entry {
 	bidder, known := p.model.bids[ev.Accepts]
 	if !known {
@@ -321,8 +313,8 @@ func TestEachStepOfEachPositionIsJudgedAsTheModelDoes(t *testing.T) {
 	}
 }
 
-// remote is what a home does with a step of a handoff of another home: it files what that
-// home says, and what moves nothing; it keeps any other step until that home has ruled.
+// remote is a home's handling of a step of another home's handoff: it files the steps ruled by that
+// home, and steps that move nothing; it keeps any other step until that home has ruled.
 func (p position) remote(pending []federation.Event, ev federation.Event) (filed, awaits, again bool) {
 	assumed, waits, kept := p.model, false, false
 	for _, each := range pending {
@@ -393,7 +385,6 @@ func (b bench) checkRemote(t *testing.T, p position) {
 	}
 }
 
-// checkHeld judges one step while others wait.
 func (b bench) checkHeld(t *testing.T, p position, waiting []federation.Event, ev federation.Event, by person) {
 	t.Helper()
 	s := situation{bench: b, step: ev, by: by, facts: home.Snapshot{Snapshot: federation.Snapshot{View: p.view}}}

@@ -17,12 +17,12 @@ import (
 	"baton/federation/signing"
 )
 
-// DeferralTime is how long a step waits at most: longer than a usual outage of a host, and short enough to
-// free the places that junk takes.
+// DeferralTime bounds the wait of a step: longer than a usual outage of a host, and short enough to
+// free the places taken by junk.
 const DeferralTime = 24 * time.Hour
 
-// The first and the last wait before a step is judged again; the waits between them double. The last
-// one bounds how late a key is noticed that arrives without a notification.
+// The first and the last wait before a step is judged again; the waits between them double. The
+// last one bounds the delay of a key that arrives without a notification.
 const (
 	firstWait = 30 * time.Second
 	lastWait  = 10 * time.Minute
@@ -35,7 +35,7 @@ const maxDeferredInHandoff = 64
 // DIDs are judged again when they are due.
 const maxLearned = 1024
 
-// DeferralEnd is how the wait of a step ended.
+// DeferralEnd is the end of a step's wait.
 type DeferralEnd struct {
 	Step      federation.Deferred
 	Judgement federation.Judgement
@@ -46,7 +46,7 @@ type DeferralEnd struct {
 // DeferralConfig has the parts of a [Deferral].
 type DeferralConfig struct {
 	Record Record
-	// Seek starts the lookup of a key that is not at hand, and does not block. The caller calls
+	// Seek starts the lookup of a missing key, and does not block. The caller calls
 	// [Deferral.Learned] when the lookup found a key. Nil if the key source looks keys up itself.
 	Seek func(ctx context.Context, ev federation.Event)
 	// Blocked returns the refusal of a step whose source was blocked since it came in; nil blocks
@@ -59,11 +59,11 @@ type DeferralConfig struct {
 	Confirmed func() time.Time
 }
 
-// Deferral is the steps that cannot be judged until a key arrives: the host of the key of a signer
-// may not answer. Each such step is on disk, and is judged again after waits that double, and at
-// once when a key of its signer arrives. After [DeferralTime] it is given up, and the sender is
-// told. The number of steps is bounded for each origin and in total. A step beyond the bound is
-// refused, and may be sent again.
+// Deferral is the steps that cannot be judged until a key arrives: the host of a signer's key may
+// not answer. Each such step is on disk, and is judged again after doubling waits, and at once when
+// a key of its signer arrives. After [DeferralTime] it is given up, and the sender is told. The
+// number of steps is bounded for each origin and in total. A step beyond the bound is refused, and
+// may be sent again.
 //
 // The deferred steps of one handoff are judged in the order of arrival, by the keys and the clock
 // of their first arrival. A refused step waits behind an earlier step whose filing could make it
@@ -75,7 +75,7 @@ type Deferral struct {
 	cfg DeferralConfig
 
 	mu      sync.Mutex
-	busy    map[federation.HandoffID]bool // the handoffs with steps that are judged again now
+	busy    map[federation.HandoffID]bool // handoffs whose steps are being judged again
 	learned map[federation.DID]bool       // the DIDs with keys that arrived since the last retry
 }
 
@@ -149,9 +149,9 @@ func alike(a, b federation.Event) bool {
 	return a.From == b.From && signing.NamedKey(a.Signature.Text) == signing.NamedKey(b.Signature.Text)
 }
 
-// retryBefore judges the waiting steps again that are in the handoff of a new step and have its
-// signing key: that key is about to be looked up, and the sender means the steps in this order. It
-// returns the steps that still wait.
+// retryBefore judges again the deferred steps of a new step's handoff with the same signing key,
+// before that key is looked up: the sender means the steps in this order. It returns the steps
+// still deferred.
 func (h *Home) retryBefore(ctx context.Context, ev federation.Event, now time.Time) ([]federation.Deferred, error) {
 	p := retryPass{Deferral: h.Deferral, home: h, now: now, fits: func(w federation.Deferred) bool { return alike(w.Event, ev) }}
 	if err := p.handoff(ctx, ev.Handoff); err != nil {
@@ -163,11 +163,12 @@ func (h *Home) retryBefore(ctx context.Context, ev federation.Event, now time.Ti
 // Bounds of one retry.
 const (
 	maxRetried    = 256 // handoffs of one call
-	retriedAtOnce = 16  // handoffs that are judged at a time: enough for their commits to share an fsync
+	retriedAtOnce = 16  // handoffs judged at a time: enough for their commits to share an fsync
 )
 
-// Retry judges the due steps again, with all waiting steps of their handoffs. The result more says
-// that other steps are due. It blocks on the record, and on the network only where the key source does.
+// Retry judges the due steps again, with all deferred steps of their handoffs. The result more says
+// that other steps are due. It blocks on the record, and on the network only if the key source
+// does.
 func (h *Home) Retry(ctx context.Context, now time.Time) (more bool, err error) {
 	d := h.Deferral
 	if err := d.hasten(ctx, now); err != nil {
@@ -228,7 +229,6 @@ type retryPass struct {
 	away sync.Map // DIDs with keys that could not be fetched, so that their host is asked once
 }
 
-// retryOutcome is the result of judging a step again.
 type retryOutcome int
 
 const (
@@ -334,7 +334,6 @@ func (p *retryPass) wait(ctx context.Context, w federation.Deferred, why string)
 	return waits, p.cfg.Record.DeferAgain(ctx, w.Row, next, why)
 }
 
-// ends returns the time by which steps expire.
 func (p *retryPass) ends() time.Time {
 	if p.cfg.Confirmed == nil {
 		return p.now

@@ -60,7 +60,6 @@ func (*directory) KeyOwner(context.Context, string) (federation.DID, error) {
 	return "", federation.ErrNotFound
 }
 
-// deferralBench is a home behind a deferral, over a record.
 type deferralBench struct {
 	t                 *testing.T
 	home              *home.Home
@@ -97,7 +96,6 @@ func newDeferralBench(t *testing.T, record *registry.Record) *deferralBench {
 	return b
 }
 
-// restart begins again with what is on record.
 func (b *deferralBench) restart() {
 	b.home.Deferral = home.NewDeferral(home.DeferralConfig{
 		Record: b.record,
@@ -126,7 +124,7 @@ func (b *deferralBench) step(n int, of federation.HandoffID, by person, verb fed
 	return by.seal(b.t, ev, change...)
 }
 
-// submit hands in a step and returns what its sender is told, and whether it waits.
+// submit hands in a step and returns the answer to its sender, and whether it is deferred.
 func (b *deferralBench) submit(ev federation.Event, now time.Time) (code federation.RefusalCode, waits bool) {
 	b.t.Helper()
 	judged, err := b.home.Submit(b.t.Context(), ev, now)
@@ -143,7 +141,6 @@ func (b *deferralBench) submit(ev federation.Event, now time.Time) (code federat
 	return "", false
 }
 
-// mustWait hands in steps that cannot be judged now.
 func (b *deferralBench) mustWait(now time.Time, steps ...federation.Event) {
 	b.t.Helper()
 	for _, ev := range steps {
@@ -164,7 +161,6 @@ func (b *deferralBench) retry(now time.Time) {
 	}
 }
 
-// log returns the verbs on file for a handoff.
 func (b *deferralBench) log(id federation.HandoffID) []federation.Verb {
 	b.t.Helper()
 	var verbs []federation.Verb
@@ -177,7 +173,6 @@ func (b *deferralBench) log(id federation.HandoffID) []federation.Verb {
 	return verbs
 }
 
-// outcomes returns what became of the steps that waited.
 func (b *deferralBench) outcomes() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -203,7 +198,6 @@ func (b *deferralBench) wantWaiting(want int) {
 	}
 }
 
-// whole is the steps of a handoff that goes well.
 func whole() []federation.Verb {
 	return []federation.Verb{federation.Offer, federation.Accept, federation.Progress, federation.Complete}
 }
@@ -490,7 +484,6 @@ func (p punctualDeferrals) Defer(ctx context.Context, step federation.Deferred, 
 	return p.Record.Defer(ctx, step, limits)
 }
 
-// cutOff is a directory asked for a caller that leaves meanwhile.
 type cutOff struct {
 	*directory
 

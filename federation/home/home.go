@@ -1,10 +1,10 @@
-// Package home judges and files the steps of the handoffs that were minted here.
-// No other package orders them: the first valid step wins, by compare-and-set on the log.
+// Package home judges and files the steps of the handoffs minted here. No other package orders
+// them: the first valid step wins, by compare-and-set on the log.
 //
-// A [Home] does no I/O of its own; it takes the record, the keys and the routes
-// as ports, and the time as an argument. It judges each step in three parts: it reads a
-// [Snapshot], has [Rules.Decide] conclude only from that, and writes the [Decision]. When
-// another step was filed in between, it begins again with a new snapshot.
+// A [Home] does no I/O of its own; it takes the record, the keys and the routes as ports, and the
+// time as an argument. It judges each step in three parts: it reads a [Snapshot], decides by
+// [Rules.Decide] only from that, and writes the [Decision]. If another step was filed in between,
+// it begins again with a new snapshot.
 package home
 
 import (
@@ -19,12 +19,11 @@ import (
 	"baton/federation/signing"
 )
 
-// maxRaces bounds how often a step is judged again because another one was filed
-// in between. Each round means that another step was filed; so many in a row
-// for one handoff are an attack, and the sender may submit the step again.
+// maxRaces bounds how often a step is judged again because another one was filed in between. So
+// many in a row for one handoff are an attack, and the sender may submit the step again.
 const maxRaces = 16
 
-// Limits are what a home allows. Zero means no limit.
+// Limits are the limits of a home. Zero means no limit.
 type Limits struct {
 	ClockSkew       time.Duration          // between an event id and the clock here, either way
 	MaxDeadline     time.Duration          // of an offer, from now
@@ -33,11 +32,11 @@ type Limits struct {
 	Deferred        federation.DeferralLimits
 	Strangers       StrangerLimits // of DIDs that the record has not known for long
 	OpenHandoffs    int            // offered by one DID and not yet over
-	// Unanswered is how long an offer without deadline waits until the home ends it,
-	// and Abandoned how long assigned work may go without a step.
+	// Unanswered is the life of an offer without deadline, and Abandoned how long assigned work may
+	// go without a step.
 	Unanswered, Abandoned time.Duration
-	// ClaimCaps says that a DID that claims an open offer, or bids for it, must have declared
-	// all that the offer asks for.
+	// ClaimCaps says that a DID must have declared all required capabilities to claim an open
+	// offer, or to bid for it.
 	ClaimCaps bool
 }
 
@@ -75,13 +74,13 @@ type Home struct {
 	Entropy io.Reader // for the IDs of steps received without one; safe for concurrent use
 }
 
-// Submit judges one step and files it with its inboxes and deliveries. A nil error
-// means that it is on disk. The same step again is answered with its first entry.
+// Submit judges one step and files it with its inboxes and deliveries. A nil error means that it is
+// on disk. A repeated step is answered with its first entry.
 //
-// It returns a [*federation.RefusalError] for a step that is refused for good, or that is
-// deferred: such a refusal has Waits, and the step is on disk, also if ctx ends meanwhile. It
-// returns an error wrapping [*federation.UnavailableError] if asking again may help. The
-// judgement shows the progress in each case.
+// It returns a [*federation.RefusalError] for a step refused for good, or deferred: a deferral has
+// Waits, and the step is on disk, even if ctx ends meanwhile. It returns an error wrapping
+// [*federation.UnavailableError] if a retry may help. The judgement shows the progress in each
+// case.
 func (h *Home) Submit(ctx context.Context, ev federation.Event, now time.Time) (federation.Judgement, error) {
 	sub := Submission{Event: ev, Since: now}
 	if h.Deferral == nil {
@@ -105,9 +104,9 @@ func (h *Home) Submit(ctx context.Context, ev federation.Event, now time.Time) (
 	return judged, err
 }
 
-// judge is the road of a step: key, verify, admit, snapshot, decide, route, commit. It decides again
-// with another snapshot if another step was filed in between. A step that is found good is written
-// also if ctx ends meanwhile.
+// judge processes a step: key, verify, admit, snapshot, decide, route, commit. It decides again
+// with another snapshot if another step was filed in between. A good step is written even if ctx
+// ends meanwhile.
 func (h *Home) judge(ctx context.Context, sub Submission, now time.Time) (judged federation.Judgement, err error) {
 	address := sub.Event.Arrival.Address
 	judged.Verdict = federation.Valid
@@ -193,7 +192,6 @@ func (h *Home) checkForm(sub Submission) error {
 	return h.Kinds.Known(ev)
 }
 
-// route returns the recipients of the step of a decision.
 func (h *Home) route(ctx context.Context, d Decision) (to federation.Fanout, err error) {
 	if h.Route != nil {
 		to, err = h.Route(ctx, d.Event, d.After)
@@ -205,7 +203,7 @@ func (h *Home) route(ctx context.Context, d Decision) (to federation.Fanout, err
 }
 
 // commit writes a step with its inboxes, deliveries and receipt, and with the ruling of the home of
-// the handoff where that is another one. It returns [federation.ErrStale] if the handoff moved since
+// the handoff if that is another one. It returns [federation.ErrStale] if the handoff moved since
 // its snapshot.
 func (h *Home) commit(ctx context.Context, judged federation.Judgement, d Decision, to federation.Fanout, now time.Time) (federation.Judgement, error) {
 	filing := federation.Filing{
@@ -235,10 +233,9 @@ func (h *Home) commit(ctx context.Context, judged federation.Judgement, d Decisi
 	return judged, nil
 }
 
-// judgedBefore answers a step that does not verify now. A step on file with the same
-// signature was judged by the keys of the time when it first came, and comes again in good
-// faith: its key was taken back since, or its directory is away. Any other unverifiable step
-// is given its id, so that it can be judged later.
+// judgedBefore answers a step that does not verify now. A step on file with the same signature was
+// judged by the keys of its time, and is repeated in good faith: its key was revoked since, or its
+// directory is away. Any other unverifiable step gets its id, so that it can be judged later.
 func (h *Home) judgedBefore(ctx context.Context, judged federation.Judgement, ev federation.Event, refused error, since time.Time) (federation.Judgement, error) {
 	if len(ev.Signature.Bytes) == 0 {
 		return judged, refused

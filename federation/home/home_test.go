@@ -53,14 +53,12 @@ func (k keys) KeyOwner(_ context.Context, id string) (federation.DID, error) {
 	return "", federation.ErrNotFound
 }
 
-// routes sends every step to the same links.
 type routes []string
 
 func (r routes) Route(context.Context, federation.Event, federation.View) (federation.Fanout, error) {
 	return federation.Fanout{Links: r}, nil
 }
 
-// declared is what people said that they can do.
 type declared map[federation.DID][]string
 
 func (d declared) Declared(_ context.Context, did federation.DID) ([]string, error) {
@@ -118,7 +116,6 @@ func (b bench) step(n int, by person, verb federation.Verb, change ...func(*fede
 	return by.seal(b.t, ev, change...)
 }
 
-// seal returns a changed step with the signature of a person.
 func (p person) seal(t *testing.T, ev federation.Event, change ...func(*federation.Event)) federation.Event {
 	t.Helper()
 	for _, c := range change {
@@ -132,7 +129,6 @@ func (p person) seal(t *testing.T, ev federation.Event, change ...func(*federati
 	return sealed
 }
 
-// file submits steps that must all be filed.
 func (b bench) file(steps ...federation.Event) {
 	b.t.Helper()
 	for _, ev := range steps {

@@ -20,22 +20,18 @@ const bounty federation.Kind = "bounty"
 // ofBounty makes a step one of a bounty; an offer of one is open.
 func ofBounty(ev *federation.Event) { ev.Kind, ev.To = bounty, "" }
 
-// accepting names the step that an award accepts.
 func accepting(n int) func(*federation.Event) {
 	return func(ev *federation.Event) { ev.Accepts = federationtest.ID(n) }
 }
 
-// replacing names the handoff that an offer revives.
 func replacing(n int) func(*federation.Event) {
 	return func(ev *federation.Event) { ev.Replaces = federationtest.ID(n) }
 }
 
-// of makes a step one of the handoff that the n-th step opened.
 func of(n int) func(*federation.Event) {
 	return func(ev *federation.Event) { ev.Handoff = federationtest.ID(n) }
 }
 
-// refusal submits a step that must be refused, and returns the code.
 func (b bench) refusal(ev federation.Event) federation.RefusalCode {
 	b.t.Helper()
 	_, err := b.home.Submit(b.t.Context(), ev, b.now)
@@ -46,7 +42,7 @@ func (b bench) refusal(ev federation.Event) federation.RefusalCode {
 	return refused.Code
 }
 
-// view returns the handoff that the n-th step opened. It must be what its log says.
+// view returns the handoff opened by the n-th step. It must equal its log.
 func (b bench) view(n int) federation.View {
 	b.t.Helper()
 	view, err := b.record.View(b.t.Context(), federationtest.ID(n))
@@ -166,7 +162,6 @@ const approval = `{"version": 1, "windows": {"notice": "1h"}, "kinds": {"approva
 		{"verb": "lapse", "from": ["asked"], "who": "system", "to": "lapsed"}],
 	"waits": [{"in": ["asked"], "clock": "notice", "then": "lapse"}]}}}`
 
-// overTheWire writes a step as tags, and reads it as a link would.
 func (b bench) overTheWire(by person, ev federation.Event) federation.Event {
 	b.t.Helper()
 	var losses []federation.Loss

@@ -19,8 +19,8 @@ import (
 	"baton/translate/dialect"
 )
 
-// modelled are the rules, written a second time: from, role, verb, to. A cancel of
-// assigned work is for handoffs that were opened in act tags.
+// modelled are the rules, written a second time: from, role, verb, to. A cancel of assigned work is
+// for handoffs opened in act tags.
 var modelled = map[federation.Kind]string{
 	federation.Handoff: `offered offeree accept assigned; offered offeree decline declined; open anyone claim assigned;
 		assigned assignee progress assigned; assigned assignee complete completed; assigned assignee fail failed;
@@ -32,13 +32,11 @@ var modelled = map[federation.Kind]string{
 		open offerer cancel cancelled; assigned offerer cancel cancelled; open system expire expired; assigned system expire expired`,
 }
 
-// everyVerb is the verbs that a signer may try.
 var everyVerb = []federation.Verb{
 	"accept", "decline", "claim", "progress", "complete", "fail", "cancel", "expire",
 	"bid", "award", "submit", "revise", "accept-work", "forfeit", "auto-accept",
 }
 
-// model is what one handoff must be.
 type model struct {
 	kind                federation.Kind
 	dialect             federation.Dialect
@@ -51,7 +49,7 @@ type model struct {
 	steps               federation.Version
 }
 
-// follow returns where a step leads, "" if it is illegal.
+// follow returns the state after a step, "" if it is illegal.
 func (m *model) follow(actor federation.DID, verb federation.Verb) federation.State {
 	roles := map[federation.DID]string{m.offerer: "offerer "}
 	roles[m.offeree] += "offeree "
@@ -68,7 +66,6 @@ func (m *model) follow(actor federation.DID, verb federation.Verb) federation.St
 	return ""
 }
 
-// take moves the model by a step, and reports whether it is legal.
 func (m *model) take(ev federation.Event, filed time.Time) bool {
 	to, at := m.follow(ev.From, ev.Verb), ev.Time().Add(-lifecycle.Tolerance)
 	answers := ev.Verb == "accept" || ev.Verb == "claim" || ev.Verb == "award"
@@ -93,7 +90,6 @@ func (m *model) take(ev federation.Event, filed time.Time) bool {
 	return true
 }
 
-// over reports whether no rule leads on.
 func (m *model) over() bool {
 	return !strings.Contains("; "+strings.Join(strings.Fields(modelled[m.kind]), " "), "; "+string(m.state)+" ")
 }
@@ -113,7 +109,6 @@ func (m *model) ends(limits map[string]time.Duration, now time.Time) federation.
 	return federation.Expire
 }
 
-// machine drives a home and the models of its handoffs side by side.
 type machine struct {
 	bench
 
@@ -142,7 +137,6 @@ func (m *machine) mint() federation.EventID {
 	return federation.EventID(id)
 }
 
-// sign signs a step as a person would.
 func (m *machine) sign(by person, ev federation.Event) federation.Event {
 	m.t.Helper()
 	ev.ID, ev.From, ev.Venue, ev.Provenance = m.mint(), by.did, "#ops", federation.Signed
@@ -165,7 +159,6 @@ func (m *machine) somebody(r *rapid.T) person {
 	return rapid.SampledFrom([]person{m.alice, m.bob, m.carol}).Draw(r, "who")
 }
 
-// someTime returns no time, or one of the next minutes.
 func (m *machine) someTime(r *rapid.T, what string) time.Time {
 	if rapid.Bool().Draw(r, what) {
 		return m.now.Add(time.Duration(rapid.IntRange(0, 600).Draw(r, what+" in seconds")) * time.Second).Truncate(time.Second)
@@ -173,8 +166,7 @@ func (m *machine) someTime(r *rapid.T, what string) time.Time {
 	return time.Time{}
 }
 
-// handoff returns an opened handoff, most often one that is not over, or else an ID that no
-// offer opened.
+// handoff returns an opened handoff, most often an open one, or else an ID that no offer opened.
 func (m *machine) handoff(r *rapid.T, what string) federation.HandoffID {
 	live := slices.DeleteFunc(slices.Clone(m.order), func(id federation.HandoffID) bool { return m.models[id].over() })
 	from := rapid.IntRange(0, 19).Draw(r, "where from")
@@ -187,7 +179,6 @@ func (m *machine) handoff(r *rapid.T, what string) federation.HandoffID {
 	return m.mint()
 }
 
-// offer returns a first step of either kind, in either dialect.
 func (m *machine) offer(r *rapid.T) federation.Event {
 	ev := federation.Event{
 		Kind: rapid.SampledFrom([]federation.Kind{federation.Handoff, bounty}).Draw(r, "kind"), Verb: federation.Offer,
@@ -203,7 +194,7 @@ func (m *machine) offer(r *rapid.T) federation.Event {
 	return m.sign(m.somebody(r), ev)
 }
 
-// answer returns a later step, more often than not one that is legal.
+// answer returns a later step, more often than not a legal one.
 func (m *machine) answer(r *rapid.T) federation.Event {
 	id := m.handoff(r, "handoff")
 	ev := federation.Event{Kind: federation.Handoff, Handoff: id, Verb: rapid.SampledFrom(everyVerb).Draw(r, "verb")}
@@ -259,7 +250,6 @@ func (m *machine) submit(r *rapid.T, ev federation.Event) {
 	}
 }
 
-// expect moves the models by a step.
 func (m *machine) expect(ev federation.Event) bool {
 	m.moved[ev.Handoff] = true
 	if ev.Verb != federation.Offer {
@@ -281,17 +271,15 @@ func (m *machine) expect(ev federation.Event) bool {
 	return true
 }
 
-// Offer opens a handoff.
 func (m *machine) Offer(r *rapid.T) { m.submit(r, m.offer(r)) }
 
-// Answer takes a few steps.
 func (m *machine) Answer(r *rapid.T) {
 	for range rapid.IntRange(1, 10).Draw(r, "steps") {
 		m.submit(r, m.answer(r))
 	}
 }
 
-// Hold signs a step that comes later, perhaps before others that were signed first.
+// Hold signs a step that comes later, perhaps before earlier signed ones.
 func (m *machine) Hold(r *rapid.T) {
 	ev := m.answer(r)
 	if rapid.Bool().Draw(r, "an offer") {
@@ -300,7 +288,6 @@ func (m *machine) Hold(r *rapid.T) {
 	m.held = append(m.held, ev)
 }
 
-// Release submits a held step.
 func (m *machine) Release(r *rapid.T) {
 	if len(m.held) == 0 {
 		return // nothing is held
@@ -311,7 +298,6 @@ func (m *machine) Release(r *rapid.T) {
 	m.submit(r, ev)
 }
 
-// Repeat submits a step again that was filed.
 func (m *machine) Repeat(r *rapid.T) {
 	if len(m.filed) == 0 {
 		return // nothing is filed
@@ -352,7 +338,6 @@ func (m *machine) Wait(r *rapid.T) {
 	}
 }
 
-// Restart opens the record again.
 func (m *machine) Restart(*rapid.T) {
 	if m.reopens {
 		m.bench = m.restarted()
@@ -362,8 +347,8 @@ func (m *machine) Restart(*rapid.T) {
 	}
 }
 
-// Check holds what moved to its model, and its view to its log. After a restart that
-// is everything.
+// Check compares the changed handoffs with their models, and their views with their logs. After a
+// restart that is everything.
 func (m *machine) Check(r *rapid.T) {
 	for id := range m.moved {
 		view, err := m.record.View(m.t.Context(), id)

@@ -16,13 +16,13 @@ import (
 	"baton/federation/signing"
 )
 
-// sweepBatch is how many overdue handoffs one pass ends. Later passes end the rest, so that a
+// sweepBatch bounds the overdue handoffs ended by one pass. Later passes end the rest, so that a
 // long outage does not delay other work.
 const sweepBatch = 100
 
-// unseenLife is when an offer without a deadline expires that its recipient was not
-// shown. It is the same whether the recipient has not decided about the offerer, or
-// blocked it: the end of an offer must not tell which.
+// unseenLife is the life of an offer without a deadline that its recipient was not shown. It is the
+// same whether the recipient has not decided about the offerer, or blocked it: the end of an offer
+// must not tell which.
 //
 // spec: airc-shapes "First contact"
 const unseenLife = 24 * time.Hour
@@ -30,8 +30,8 @@ const unseenLife = 24 * time.Hour
 // ownNetwork is the label of the home itself in metrics.
 const ownNetwork = "home"
 
-// Sweep ends the handoffs that no step moved in time, each once, by the step that its kind
-// has for that, and returns what it filed. Call it every few seconds, and at the start.
+// Sweep ends the handoffs that no step moved in time, each once, by the step of its kind for that,
+// and returns the filed steps. Call it every few seconds, and at the start.
 //
 // spec: handofftag "Expiry"
 func (h *Home) Sweep(ctx context.Context, now time.Time) ([]federation.Judgement, error) {
@@ -64,8 +64,8 @@ func (h *Home) endUnseen(ctx context.Context, now time.Time) ([]federation.Judge
 	return h.End(ctx, unseen, "", now)
 }
 
-// End ends handoffs of this home as they were read, with a note, and leaves handoffs that
-// moved since. It returns the filed steps.
+// End ends handoffs of this home as read, with a note, and leaves handoffs moved since. It returns
+// the filed steps.
 func (h *Home) End(ctx context.Context, views []federation.View, note string, now time.Time) ([]federation.Judgement, error) {
 	var filed []federation.Judgement
 	for _, view := range views {
@@ -90,8 +90,8 @@ func (h *Home) windows() map[federation.Clock]time.Duration {
 	return windows
 }
 
-// Ends returns the step with which the home ends a handoff that no step moves, and
-// when; "" and the zero time if it does not.
+// Ends returns the step with which the home ends an idle handoff, and when; "" and the zero time if
+// it does not.
 func (h *Home) Ends(v federation.View) (federation.Verb, time.Time) {
 	window := h.windows()[v.Clock]
 	if window == 0 {
@@ -125,9 +125,8 @@ func (h *Home) fileOwn(ctx context.Context, judged federation.Judgement, d Decis
 	return h.commit(ctx, judged, d, to, now)
 }
 
-// Receipt returns the receipt of a filed step, in the dialect of a view and for its
-// venue. The same step, dialect and venue make the same receipt each time, so that
-// none has to be kept to be sent again.
+// Receipt returns the receipt of a filed step, in the dialect of a view and for its venue. It is
+// deterministic, so that receipts need not be stored to be sent again.
 //
 // spec: freeq-act "Receipts"
 func (h *Home) Receipt(ctx context.Context, entry federation.Entry, v federation.View) (federation.Event, error) {
@@ -151,7 +150,6 @@ func (h *Home) own(ctx context.Context, view federation.View, ev federation.Even
 	return h.sign(ctx, view, ev, now)
 }
 
-// sign completes an event of the home itself with its id.
 func (h *Home) sign(ctx context.Context, view federation.View, ev federation.Event, now time.Time) (federation.Event, error) {
 	ev.Handoff, ev.Kind, ev.Dialect = view.ID, view.Kind, view.Dialect
 	ev.From, ev.Venue, ev.Provenance = h.ID.DID(), view.Venue, federation.Signed
@@ -164,9 +162,9 @@ func (h *Home) sign(ctx context.Context, view federation.View, ev federation.Eve
 	return signing.Signed(h.Read, ev)
 }
 
-// EndOrphan ends a remote handoff here whose home has lost it, with the reason of an operator as
-// its note. The step is this home's own: no ruling of the other home goes with it, and no other
-// home is told. It returns [federation.ErrStale] if the handoff moved since it was read, and a
+// EndOrphan ends a remote handoff here whose home has lost it, with an operator's reason as its
+// note. The step is this home's own: it has no ruling of the other home, and no other home is told.
+// It returns [federation.ErrStale] if the handoff moved since it was read, and a
 // [*federation.RefusalError] if it cannot end.
 func (h *Home) EndOrphan(ctx context.Context, view federation.View, reason string, now time.Time) (federation.Judgement, error) {
 	judged := federation.Judgement{Verdict: federation.Valid, View: view}
@@ -192,11 +190,11 @@ func (h *Home) EndOrphan(ctx context.Context, view federation.View, reason strin
 // undeliveredNote tells the offerer why the home ended a handoff before its time.
 const undeliveredNote = "not picked up in time"
 
-// GiveUp ends the waiting of the entries that were filed at or before a time and still wait
-// in an inbox, the oldest first. An offer that its offeree never saw expires, and its offerer
-// is told. A later step waits no more, so that it does not fill an inbox that is not read any
-// more; it stays there to be read, and in the log. GiveUp returns the steps that it filed, and
-// whether there is more to end: then call it again.
+// GiveUp ends the waiting of entries filed at or before a time and still waiting in an inbox, the
+// oldest first. An offer that its offeree never saw expires, and its offerer is told. A later step
+// no longer waits, so that it does not fill an abandoned inbox; it stays there to be read, and in
+// the log. GiveUp returns the steps that it filed, and whether there is more to end: then call it
+// again.
 func (h *Home) GiveUp(ctx context.Context, before, now time.Time) (filed []federation.Judgement, more bool, err error) {
 	waiting, err := h.Record.Undelivered(ctx, before, sweepBatch)
 	if err != nil {

@@ -16,7 +16,6 @@ import (
 	"baton/federation/store/storetest"
 )
 
-// in sets the dialect of a step.
 func in(d federation.Dialect) func(*federation.Event) {
 	return func(ev *federation.Event) { ev.Dialect = d }
 }
@@ -268,7 +267,6 @@ func TestRatesLeft(t *testing.T) {
 	}
 }
 
-// giveUp ends the entries that wait since a moment, and returns the handoffs that expired.
 func (b bench) giveUp(before, now int) (expired []federation.HandoffID) {
 	b.t.Helper()
 	for more := true; more; {
@@ -287,7 +285,6 @@ func (b bench) giveUp(before, now int) (expired []federation.HandoffID) {
 	return expired
 }
 
-// waits returns how many entries wait for a signer.
 func (b bench) waits(who person) int {
 	b.t.Helper()
 	n, _, err := b.record.Waiting(b.t.Context(), who.did)
@@ -363,7 +360,6 @@ func TestWhatIsNoUnseenOfferStopsWaitingAndStaysAsItIs(t *testing.T) {
 	}
 }
 
-// became returns the outcomes of the steps of the first handoff.
 func (b bench) became() []federation.DeliveryState {
 	b.t.Helper()
 	found, err := b.record.Deliveries(b.t.Context(), federationtest.ID(1), nil)
@@ -444,7 +440,6 @@ func (b bench) restarted() bench {
 	return b
 }
 
-// sweep lets the home end what is due and returns how much that was.
 func (b bench) sweep(now time.Time) int {
 	b.t.Helper()
 	filed, err := b.home.Sweep(b.t.Context(), now)
@@ -553,7 +548,6 @@ func TestASignOfLifeBeatsTheSweepThatDidNotSeeIt(t *testing.T) {
 	}
 }
 
-// race runs two functions at once, and returns their results.
 func race(one, other func() error) (first, second error) {
 	var both sync.WaitGroup
 	start := make(chan struct{})

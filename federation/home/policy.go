@@ -10,7 +10,7 @@ import (
 	"baton/federation/lifecycle"
 )
 
-// Requirement is what a step must be at least, to be filed.
+// Requirement is the minimum proof of a step to be filed.
 type Requirement string
 
 // The requirements. A step without a signature, of its actor or of a gateway for the actor,
@@ -23,7 +23,7 @@ const (
 )
 
 // Policy decides which DID may take which step. The first rule that fits a step decides, and
-// Require where none fits; the zero Policy takes what is vouched for.
+// Require if none fits; the zero Policy accepts vouched steps.
 type Policy struct {
 	Require    Requirement
 	Rules      []Rule
@@ -40,8 +40,7 @@ const (
 	OffersOfAny     OfferPolicy = "any"
 )
 
-// Rule says what steps must be that fit all of its lists. An empty list fits every
-// step.
+// Rule is a requirement on steps that fit all of its lists. An empty list fits every step.
 type Rule struct {
 	Verbs      []federation.Verb
 	Peers      []string         // links through which a step came
@@ -50,8 +49,8 @@ type Rule struct {
 	Require    Requirement
 }
 
-// checkPolicy refuses a step that is less than the policy wants. The handoff is that after
-// the step.
+// checkPolicy refuses a step below the requirement of the policy. The handoff is that after the
+// step.
 func (r Rules) checkPolicy(s Snapshot, ev federation.Event, after federation.View) error {
 	require, invited := r.Policy.Require, false
 	if i := slices.IndexFunc(r.Policy.Rules, func(rule Rule) bool { return rule.fits(s, ev, after) }); i >= 0 {
@@ -68,8 +67,8 @@ func (r Rules) checkPolicy(s Snapshot, ev federation.Event, after federation.Vie
 	return nil
 }
 
-// invites reports whether a rule that fits an offer was written for its sender, so that it
-// may go to any channel: it lists the sender, or offers of the link.
+// invites reports whether a rule that fits an offer was written for its sender: it lists the
+// sender, or offers of the link. Then the offer may go to any channel.
 func (r Rule) invites(ev federation.Event) bool {
 	return len(r.Senders) > 0 || slices.Contains(r.Peers, ev.Arrival.Link) && slices.Contains(r.Verbs, federation.Offer)
 }
@@ -91,8 +90,8 @@ func (r Rule) fits(s Snapshot, ev federation.Event, after federation.View) bool 
 		slices.ContainsFunc(after.Others(ev.Actor()), func(party federation.DID) bool { return lists(r.Recipients, party) })
 }
 
-// alike returns which of the DIDs that the policy lists for a step like this are the actor's
-// or a party's.
+// alike returns which of the DIDs listed by the policy for such a step are the actor's or a
+// party's.
 func (h *Home) alike(ctx context.Context, s Snapshot, ev federation.Event) map[[2]federation.DID]bool {
 	found := map[[2]federation.DID]bool{}
 	note := func(did, listed federation.DID) bool {
@@ -121,7 +120,6 @@ func (h *Home) alike(ctx context.Context, s Snapshot, ev federation.Event) map[[
 	return found
 }
 
-// same reports whether two DIDs are one agent's.
 func (s Snapshot) same(did, listed federation.DID) bool {
 	return did == listed || s.Same[[2]federation.DID{did, listed}]
 }
@@ -165,9 +163,8 @@ func ParseRule(text RuleText, require Requirement, kinds lifecycle.Kinds, peers 
 	return rule, mistakes
 }
 
-// check compares a step that the lifecycle allows with what else is known, in this order:
-// the policy, what the step answers, what it asks for, and the quotas. The first thing wrong
-// names the code.
+// check compares a step that the lifecycle allows with the other facts, in this order: the policy,
+// the answered step, the request, and the quotas. The first violation names the code.
 func (r Rules) check(s Snapshot, ev federation.Event, before, after federation.View) error {
 	if err := r.checkPolicy(s, ev, after); err != nil {
 		return err
@@ -186,11 +183,10 @@ func (r Rules) check(s Snapshot, ev federation.Event, before, after federation.V
 	return r.checkInboxes(s, ev, before, after)
 }
 
-// checkInboxes refuses an offer for which an inbox, or its sender's share of that, has no
-// space left, and a report of a sender that has used its share: reports have no end, and
-// would lock out other senders. Steps that move a handoff are few for each offer that got in,
-// and are never refused for it: a party waiting for an answer must not lose it to other
-// senders.
+// checkInboxes refuses an offer if an inbox, or its sender's share of that, is full, and a report
+// of a sender that has used its share: reports have no end, and would lock out other senders. Other
+// steps of a handoff are few for each admitted offer, and are never refused: a party waiting for an
+// answer must not lose it to other senders.
 func (r Rules) checkInboxes(s Snapshot, ev federation.Event, before, after federation.View) error {
 	limits := r.Limits.Inbox
 	switch {

@@ -12,7 +12,6 @@ import (
 	"baton/federation/lifecycle"
 )
 
-// asVouched makes a step one that a gateway vouches for.
 func asVouched(ev *federation.Event) {
 	ev.Provenance = federation.Vouched
 }

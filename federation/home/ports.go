@@ -8,21 +8,21 @@ import (
 )
 
 // Record is the port of a home to the record. Its methods block on the disk, and return an error
-// wrapping a [*federation.UnavailableError] while the record cannot be used. A change whose error is
-// nil survives a power cut.
+// wrapping a [*federation.UnavailableError] while the record cannot be used. After a nil error a
+// change survives a power cut.
 type Record interface {
 	// Snapshot reads everything that the record has about a step, at one moment.
 	Snapshot(ctx context.Context, q federation.SnapshotQuery) (federation.Snapshot, error)
-	// Append files a step. It returns [federation.ErrStale] when f.After is not the version
-	// of the log any more, and a [*federation.RefusalError] with [federation.EventIDInUse]
-	// when the signer used the id for other bytes, or the handoff id opened another handoff.
-	// The same step twice is filed once and answered with the first entry.
+	// Append files a step. It returns [federation.ErrStale] if f.After is not the current version
+	// of the log, and a [*federation.RefusalError] with [federation.EventIDInUse] if the signer
+	// used the id for other bytes, or the handoff id opened another handoff. A repeated step is
+	// answered with the first entry.
 	Append(ctx context.Context, f federation.Filing) (federation.Entry, error)
 
-	// Await keeps a step until another home rules on it. It returns [federation.ErrStale]
-	// when the handoff does not have the version any more at which the step was judged.
+	// Await stores a step until another home rules on it. It returns [federation.ErrStale] if the
+	// handoff no longer has the version at which the step was judged.
 	Await(ctx context.Context, p federation.Pending, after federation.Version) error
-	// AwaitingIn returns the steps of one handoff that wait for a ruling, oldest first.
+	// AwaitingIn returns the steps of one handoff pending a ruling, oldest first.
 	AwaitingIn(ctx context.Context, id federation.HandoffID) ([]federation.Pending, error)
 	// Ruled ends the wait of a step. A step that does not wait is no error.
 	Ruled(ctx context.Context, id federation.HandoffID, from federation.DID, event federation.EventID) error
@@ -38,8 +38,8 @@ type Record interface {
 	// Unseen returns up to limit offered handoffs without a deadline, opened at or before a
 	// time, whose recipient was not shown the offer.
 	Unseen(ctx context.Context, opened time.Time, limit int) ([]federation.View, error)
-	// Undelivered returns up to limit entries that were filed at or before a time and have
-	// been waiting in an inbox since, oldest first.
+	// Undelivered returns up to limit entries filed at or before a time and waiting in an inbox
+	// since, oldest first.
 	Undelivered(ctx context.Context, before time.Time, limit int) ([]federation.Undelivered, error)
 	// Lapse ends the waiting of entries that a DID was never shown, and tells their signers.
 	Lapse(ctx context.Context, to federation.DID, events []federation.EventID, now time.Time) error
@@ -50,7 +50,7 @@ type Record interface {
 	// Meet notes that a DID is known from now on.
 	Meet(ctx context.Context, did federation.DID, now time.Time) error
 
-	// Steps that wait for a key; the record documents the methods.
+	// Deferred steps; the record documents the methods.
 
 	Defer(ctx context.Context, d federation.Deferred, limits federation.DeferralLimits) (federation.Deferred, error)
 	DeferredIn(ctx context.Context, id federation.HandoffID) ([]federation.Deferred, error)

@@ -14,13 +14,12 @@ import (
 	"baton/federation"
 )
 
-// maxRated is how many DIDs are counted at once. More than that many active ones
-// in a minute are a flood of fresh DIDs, against which a rate for each does
-// nothing. The buckets that are full again are dropped to make room, and then the
-// fullest of the others, so that a flood does not reset the rate of a DID.
+// maxRated bounds the DIDs counted at once. More active ones in a minute are a flood of fresh DIDs,
+// against which a rate for each does nothing. Full buckets are dropped first to make room, and then
+// the fullest of the others, so that a flood does not reset the rate of a DID.
 const maxRated = 1 << 16
 
-// keptRated is how many buckets stay where too many are in use.
+// keptRated is the number of buckets kept when too many are in use.
 const keptRated = maxRated * 3 / 4
 
 // Rates counts the steps of each DID: a bucket that starts full with one minute's
@@ -30,11 +29,11 @@ type Rates struct {
 	buckets map[federation.DID]*rate.Limiter
 }
 
-// NewRates returns counters that have counted nothing.
+// NewRates returns counters at zero.
 func NewRates() *Rates { return &Rates{buckets: map[federation.DID]*rate.Limiter{}} }
 
-// Take counts one step and returns how long to wait before it may come; zero when
-// it may come now. A limit of zero is none.
+// Take counts one step and returns the wait before it may come; zero for none. A limit of zero is
+// none.
 func (r *Rates) Take(did federation.DID, perMinute int, now time.Time) time.Duration {
 	if perMinute <= 0 {
 		return 0
@@ -72,7 +71,7 @@ func (r *Rates) Left(did federation.DID, perMinute int, now time.Time) (left int
 	return int(tokens), now.Add(time.Duration(missing * 60 / float64(perMinute) * float64(time.Second)))
 }
 
-// makeRoom drops the buckets that say no more than a new one would.
+// makeRoom drops the buckets equal to new ones.
 func (r *Rates) makeRoom(now time.Time) {
 	if len(r.buckets) < maxRated {
 		return
@@ -93,14 +92,14 @@ func (r *Rates) makeRoom(now time.Time) {
 	}
 }
 
-// admit counts a step for its rate, and returns the DID that the record meets with it, if any.
-// It refuses a step beyond the rate of its DID, and a stranger that has to come later. It
-// refuses no stranger that is a party of the handoff, or whose step waited: that was let in
-// when it came. The home's own steps are not counted, nor are the steps that another home has
-// let in by its own limits: it would not be told of ours.
+// admit counts a step for its rate, and returns its DID if the record meets it now. It refuses a
+// step beyond the rate of its DID, and a stranger that has to come later. It refuses no stranger
+// among the parties of the handoff, nor one whose step was deferred: that was admitted when it
+// came. It does not count the home's own steps, nor steps that another home has admitted by its own
+// limits: their signers would not be told of ours.
 //
-// A step that the gateway signed with the key that it keeps for a DID counts for that DID, so
-// that the DID has one rate. Any other signer can name any DID in For, and counts itself.
+// A step signed by the gateway with the key that it keeps for a DID counts for that DID, so that
+// the DID has one rate. Any other signer can name any DID in For, and counts itself.
 func (h *Home) admit(ctx context.Context, sub Submission, now time.Time) (newcomer federation.DID, err error) {
 	ev := sub.Event
 	if ev.From == h.ID.DID() || ev.Arrival.Home != "" || sub.Ruling != nil {

@@ -10,15 +10,15 @@ import (
 	"baton/federation"
 )
 
-// maxPending is how many steps of one remote handoff may wait for its home. A handoff whose
-// home answers has one at a time; several parties that race have more.
+// maxPending bounds the pending steps of one remote handoff. If its home answers there is one at a
+// time; several parties that race have more.
 const maxPending = 64
 
 // Ruling is the outcome of a step that waited for another home.
 type Ruling struct {
 	Event     federation.Event
-	Judgement federation.Judgement     // where it was filed
-	Refused   *federation.RefusalError // where it was ruled out
+	Judgement federation.Judgement     // if it was filed
+	Refused   *federation.RefusalError // if it was ruled out
 }
 
 // visit judges a step in a remote handoff. It files the home's own steps, and steps that move
@@ -43,8 +43,8 @@ func (r Rules) visit(s Snapshot, ev federation.Event, now time.Time) (Decision, 
 	return r.await(s, assumed, ev, now)
 }
 
-// await decides whether a step waits for its home. A step of this home's own people that
-// cannot be legal is refused at once; of other people their own server judges it.
+// await decides whether a step waits for its home. An illegal step of this home's own people is
+// refused at once; their own server judges other people's.
 func (r Rules) await(s Snapshot, assumed federation.View, ev federation.Event, now time.Time) (Decision, error) {
 	d := Decision{Action: Await, Event: ev, Before: s.View}
 	for _, each := range s.Pending {
@@ -65,8 +65,8 @@ func (r Rules) await(s Snapshot, assumed federation.View, ev federation.Event, n
 	return d, nil
 }
 
-// assume returns the view as it will be for an actor when the home files all of the actor's
-// steps that wait.
+// assume returns the view as it will be for an actor when the home files all of the actor's pending
+// steps.
 func (r Rules) assume(s Snapshot, actor federation.DID) federation.View {
 	v := s.View
 	for _, each := range s.Pending {
@@ -94,10 +94,9 @@ func (r Rules) confirmed(s Snapshot, receipt federation.Event) (Decision, error)
 	return d, nil
 }
 
-// Settle goes over the steps that wait in a remote handoff after that has moved: it files
-// the steps that move nothing and can be filed now, and returns with them the steps that can
-// never be filed any more. The latter still wait, so that their senders can be told before
-// [Home.Drop].
+// Settle goes over the pending steps of a remote handoff after it has moved. It files the steps
+// that move nothing and can be filed now, and returns them with the steps that can never be filed.
+// The latter stay pending, so that their senders can be told before [Home.Drop].
 func (h *Home) Settle(ctx context.Context, id federation.HandoffID, now time.Time) ([]Ruling, error) {
 	pending, err := h.Record.AwaitingIn(ctx, id)
 	if err != nil {
@@ -128,8 +127,8 @@ func (h *Home) Settle(ctx context.Context, id federation.HandoffID, now time.Tim
 	return rulings, nil
 }
 
-// settle files a step that waits, or rules it out, unless it goes on waiting. The map assumed
-// has the future state of the handoff for each actor with earlier steps that wait.
+// settle files a pending step, or rules it out, unless it stays pending. The map assumed has the
+// future state of the handoff for each actor with earlier pending steps.
 func (h *Home) settle(ctx context.Context, s Snapshot, sub Submission, assumed map[federation.DID]federation.View, now time.Time) (ruling Ruling, waits bool, err error) {
 	ev := sub.Event
 	view, ahead := s.View, assumed[ev.Actor()]
@@ -167,19 +166,17 @@ func (h *Home) Drop(ctx context.Context, ev federation.Event) error {
 	return h.Record.Ruled(ctx, ev.Handoff, ev.From, ev.ID)
 }
 
-// Ruled files a step of a remote handoff at the place that its home gave it. The ruling is
-// known to be that home's. That the step is its signer's, that it may follow the steps before
-// it, and that both sides have one chain of hashes is judged here, as each home judges it for
-// itself.
+// Ruled files a step of a remote handoff at the place that its home gave it. The caller has
+// verified the ruling's signature. As each home does for itself, Ruled judges that the step is its
+// signer's, that it may follow the steps before it, and that both sides have one hash chain.
 //
-// A ruling of this home itself is on a step that its record lost: a restore brought back an
-// older copy, and another home gives the step back.
+// A ruling of this home itself is on a step that its record lost: a restore brought back an older
+// copy, and another home gives the step back.
 //
-// It returns a [*federation.GapError] while steps before it are missing, a
-// [*federation.ForkError] for a ruling that contradicts an earlier one, of which the
-// proof is then on disk, a [*federation.RefusalError] for a step that can never be
-// filed here, and an error wrapping [*federation.UnavailableError] when asking again
-// may help.
+// It returns a [*federation.GapError] while earlier steps are missing, a [*federation.ForkError]
+// for a ruling that contradicts an earlier one (the proof is then on disk), a
+// [*federation.RefusalError] for a step that can never be filed here, and an error wrapping
+// [*federation.UnavailableError] if a retry may help.
 func (h *Home) Ruled(ctx context.Context, ev federation.Event, r federation.Ruling, now time.Time) (federation.Judgement, error) {
 	if ev.Handoff != r.Handoff || ev.ID != r.Event || r.Version == 0 {
 		return federation.Judgement{}, federation.Refuse(ev, federation.WrongReference, "the ruling is on another step")
@@ -191,7 +188,6 @@ func (h *Home) Ruled(ctx context.Context, ev federation.Event, r federation.Ruli
 	return judged, err
 }
 
-// follow judges a ruled step against the steps that are here.
 func (r Rules) follow(s Snapshot, sub Submission, now time.Time) (Decision, error) {
 	d, ruling := Decision{Before: s.View}, sub.Ruling
 	switch {
@@ -228,15 +224,15 @@ func (r Rules) follow(s Snapshot, sub Submission, now time.Time) (Decision, erro
 	return d, nil
 }
 
-// ruledSince refuses a step that this home ruled on before its record was restored: since then
-// it filed another one in its place.
+// ruledSince refuses a step that this home ruled on before its record was restored: since then it
+// filed another one instead.
 func ruledSince(ev federation.Event) error {
 	return federation.Refuse(ev, federation.WrongSender, "the record of its home was restored, and has another step in its place")
 }
 
-// afterRuling returns the view after a ruled step. This home decides what an offer may ask of
-// the people here. Once it let the offer in, the home of the handoff decides what follows, as
-// far as the lifecycle allows it.
+// afterRuling returns the view after a ruled step. This home decides whether an offer may reach the
+// people here. Once it let the offer in, the home of the handoff decides the rest, as far as the
+// lifecycle allows it.
 func (r Rules) afterRuling(s Snapshot, ev federation.Event, now time.Time) (federation.View, error) {
 	if s.View.Exists() {
 		return r.Kinds.Check(s.View, ev, now)
@@ -246,7 +242,6 @@ func (r Rules) afterRuling(s Snapshot, ev federation.Event, now time.Time) (fede
 	return after, err
 }
 
-// ruledBefore answers a ruling on a step that is here already.
 func (r Rules) ruledBefore(s Snapshot, sub Submission) (Decision, error) {
 	ruling := sub.Ruling
 	d := Decision{Action: Repeat, Before: s.View}

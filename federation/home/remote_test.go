@@ -15,19 +15,16 @@ import (
 
 const elsewhere = federation.HomeID("irc.example")
 
-// over makes a step one that came over the link to another home.
 func over(ev *federation.Event) {
 	ev.Dialect = federation.ActTags
 	ev.Arrival.Network, ev.Arrival.Link, ev.Arrival.Home = "freeq", "freeq", elsewhere
 }
 
-// receipt returns the n-th event, with which a server confirms a step.
 func (b bench) receipt(n int, server person, of federation.Event, change ...func(*federation.Event)) federation.Event {
 	b.t.Helper()
 	return b.step(n, server, federation.Confirm, append([]func(*federation.Event){over, func(ev *federation.Event) { ev.Subject = of.ID }}, change...)...)
 }
 
-// visited is a bench where alice, a user of another home, has offered bob something.
 func visited(t *testing.T) (b bench, server person, offer federation.Event) {
 	t.Helper()
 	b = newBench(t)

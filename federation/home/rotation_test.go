@@ -16,7 +16,6 @@ import (
 	"baton/federation/signing"
 )
 
-// oneDocument is a web with the document of bob, which lists one key.
 type oneDocument struct {
 	key  person
 	down bool
@@ -47,7 +46,6 @@ func newWebBench(t *testing.T) (b bench, web *oneDocument, source *identity.KeyS
 	return b, web, source
 }
 
-// submit hands in a step that comes now.
 func (b bench) submit(ev federation.Event) (federation.Judgement, error) {
 	ev.Arrival.Received = time.Now()
 	return b.home.Submit(b.t.Context(), ev, time.Now())
@@ -68,7 +66,6 @@ func (b bench) mustRefuse(what string, ev federation.Event, verdict federation.V
 	}
 }
 
-// checkLog judges all that is on file again, by the keys of its time.
 func (b bench) checkLog(steps int) {
 	b.t.Helper()
 	for entry, err := range b.record.Log(b.t.Context(), federationtest.ID(1), 0) {

@@ -8,7 +8,6 @@ import (
 	"baton/federation/federationtest"
 )
 
-// wantInboxFull submits a step that finds no room.
 func (b bench) wantInboxFull(what string, ev federation.Event) {
 	b.t.Helper()
 	_, err := b.home.Submit(b.t.Context(), ev, b.now)

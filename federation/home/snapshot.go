@@ -13,18 +13,17 @@ import (
 type Snapshot struct {
 	federation.Snapshot
 
-	// Party is the party of the handoff that made the step, where the signer is another DID
-	// of that party; else "". The knowledge of this gateway comes before the statement of the
-	// signer's home.
+	// Party is the party of the handoff that made the step, if the signer is another DID of that
+	// party; else "". The knowledge of this gateway comes before the statement of the signer's
+	// home.
 	Party federation.DID
-	// Same has the pairs of DIDs that are one agent's, as far as the policy asks: the actor
-	// and the parties with the DIDs that it lists.
+	// Same has the pairs of DIDs of one agent, as far as the policy asks: the actor and the parties
+	// with the DIDs that it lists.
 	Same     map[[2]federation.DID]bool
 	Declared []string // the capabilities that the actor declared
 	Outsider bool     // the offerer may not offer in the channel
 }
 
-// snapshot reads what [Rules.Decide] needs to know about a submission.
 func (h *Home) snapshot(ctx context.Context, sub Submission) (Snapshot, error) {
 	ev := sub.Event
 	offer := ev.Verb == federation.Offer
@@ -76,8 +75,8 @@ func (h *Home) addressed(ctx context.Context, ev federation.Event) (federation.E
 }
 
 // party returns the party of a handoff that made a step, if the signer is another DID of that
-// party, else "". A vouched step counts as a step by the DID of the signing key if the handoff
-// names its author by that key.
+// party, else "". A vouched step counts as signed by the DID of its key if the handoff names its
+// author by that key.
 func (h *Home) party(ctx context.Context, v federation.View, ev federation.Event) federation.DID {
 	said, parties := ev.Arrival.Party, v.Others("")
 	ev.Arrival.Party = ""
@@ -96,8 +95,8 @@ func (h *Home) party(ctx context.Context, v federation.View, ev federation.Event
 	return said
 }
 
-// readActor asks whether the offerer belongs to the channel of its offer, and what the actor
-// of a step that anyone may take has declared.
+// readActor reads whether the offerer belongs to the channel of its offer, and the declared
+// capabilities of the actor of a step that anyone may take.
 func (h *Home) readActor(ctx context.Context, s *Snapshot, ev federation.Event) (err error) {
 	rule, _ := h.Kinds.Rule(s.View, ev.Verb)
 	if rule.Who == federation.Anyone && h.Limits.ClaimCaps && len(s.View.Caps) > 0 {
@@ -118,9 +117,9 @@ func (h *Home) readActor(ctx context.Context, s *Snapshot, ev federation.Event) 
 	return nil
 }
 
-// asSent returns a step as it came in here, if it did before its home ruled on it: with
-// the link that is not told again, with the evidence, and with what this home signed of it
-// since. An offer is filed where it comes in.
+// asSent returns a step as it came in here, if it did before its home ruled on it: with the link
+// that is not told again, with the evidence, and with the statements that this home has signed
+// about it since. An offer is filed at the home where it comes in.
 func (s Snapshot) asSent(sub Submission) federation.Event {
 	ev := sub.Event
 	if sub.Ruling == nil || ev.Verb == federation.Offer {

@@ -10,18 +10,17 @@ import (
 	"baton/federation"
 )
 
-// maxMet bounds the newcomers counted at once, about 200 bytes each. If no
-// limit keeps their number below that, the oldest ones are forgotten first.
+// maxMet bounds the newcomers counted at once, about 200 bytes each. If no limit keeps their number
+// below that, the oldest are forgotten first.
 const maxMet = 1 << 16
 
-// maxAcquainted bounds the DIDs that are remembered as known, about 100 bytes each.
+// maxAcquainted bounds the remembered known DIDs, about 100 bytes each.
 const maxAcquainted = 1 << 16
 
 // growthRetry is told to strangers while the record grows too fast.
 const growthRetry = 5 * time.Minute
 
-// StrangerLimits bound what DIDs do that the record has not known for long. A limit of zero
-// is none.
+// StrangerLimits bound the actions of DIDs new to the record. A limit of zero is none.
 type StrangerLimits struct {
 	DIDs        int   // that the record meets within an hour
 	PerAddress  int   // of them, from one address
@@ -50,7 +49,7 @@ type newcomer struct {
 	displaced     bool
 }
 
-// NewStrangers returns counters that have counted nothing.
+// NewStrangers returns counters at zero.
 func NewStrangers() *Strangers {
 	return &Strangers{
 		newcomers: map[federation.DID]struct{}{}, from: map[string]int{}, shares: map[string]int{}, acquainted: map[federation.DID]struct{}{},
@@ -94,7 +93,6 @@ func (s *Strangers) displace(site string) {
 	}
 }
 
-// uncount lowers the share of a site by one.
 func (s *Strangers) uncount(site string) {
 	s.counted--
 	if s.shares[site]--; s.shares[site] == 0 {
@@ -102,7 +100,7 @@ func (s *Strangers) uncount(site string) {
 	}
 }
 
-// Grown notes by how many bytes the record grew within the last hour.
+// Grown notes the growth of the record, in bytes, within the last hour.
 func (s *Strangers) Grown(bytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +115,6 @@ func (s *Strangers) Met(now time.Time) int {
 	return len(s.met)
 }
 
-// expire forgets the newcomers that are none any more.
 func (s *Strangers) expire(now time.Time) {
 	old := 0
 	for old < len(s.met) && now.Sub(s.met[old].at) >= federation.AcquaintanceAge {
@@ -126,7 +123,6 @@ func (s *Strangers) expire(now time.Time) {
 	s.drop(old)
 }
 
-// drop forgets the oldest newcomers.
 func (s *Strangers) drop(n int) {
 	for _, each := range s.met[:n] {
 		delete(s.newcomers, each.did)
@@ -155,7 +151,6 @@ func (s *Strangers) recall(did federation.DID, now time.Time) (long, has bool) {
 	return long, long
 }
 
-// remember notes that a DID is known for long.
 func (s *Strangers) remember(did federation.DID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -191,8 +186,7 @@ func (s *Strangers) yields(address string) bool {
 	return yields
 }
 
-// leaves returns when the oldest newcomer from an address, or from any for "", is none any
-// more.
+// leaves returns when the oldest newcomer from an address, or from any for "", ceases to be one.
 func (s *Strangers) leaves(address string, now time.Time) time.Duration {
 	for _, each := range s.met {
 		if address == "" || each.address == address {
@@ -202,9 +196,9 @@ func (s *Strangers) leaves(address string, now time.Time) time.Duration {
 	return federation.AcquaintanceAge
 }
 
-// Admit returns a [*federation.StrangerError] for a DID that has to come later: the record
-// does not know it for long, and met too many such DIDs within the hour, or grows too fast.
-// It reports whether the record never met the DID. DIDs that are known are never refused.
+// Admit returns a [*federation.StrangerError] for a DID that must come later: it is new to the
+// record, which met too many such DIDs within the hour, or grows too fast. It reports whether the
+// record never met the DID. Known DIDs are never refused.
 func (h *Home) Admit(ctx context.Context, did federation.DID, address string, now time.Time) (isNew bool, err error) {
 	if h.Strangers == nil {
 		return false, nil

@@ -14,12 +14,10 @@ import (
 
 const oneAddress, otherAddress = "192.0.2.1/32", "2001:db8::/64"
 
-// at returns a step that came from an address.
 func at(address string) func(*federation.Event) {
 	return func(ev *federation.Event) { ev.Arrival.Address = address }
 }
 
-// newStrangersBench returns a bench with limits for strangers.
 func newStrangersBench(t *testing.T, limits home.StrangerLimits) bench {
 	t.Helper()
 	b := newBench(t)
@@ -28,7 +26,7 @@ func newStrangersBench(t *testing.T, limits home.StrangerLimits) bench {
 	return b
 }
 
-// wantStranger submits a step that is refused until its signer is known longer.
+// wantStranger submits a step refused until its signer is known longer.
 func (b bench) wantStranger(what string, ev federation.Event, reason federation.StrangerReason, retry time.Duration) {
 	b.t.Helper()
 	_, err := b.home.Submit(b.t.Context(), ev, b.now)
@@ -122,7 +120,6 @@ func TestAStepThatWaitedIsJudgedWhateverTheLimits(t *testing.T) {
 	}
 }
 
-// unreadable is a record that cannot read the DIDs that it met.
 type unreadable struct{ home.Record }
 
 func (unreadable) Acquainted(context.Context, federation.DID) (time.Time, bool, error) {
@@ -152,7 +149,6 @@ func TestStrangersAreCountedInBoundedMemory(t *testing.T) {
 	}
 }
 
-// meets reports whether a new DID from an address is admitted now.
 func (b bench) meets(did, address string) bool {
 	b.t.Helper()
 	_, err := b.home.Admit(b.t.Context(), federation.DID(did), address, b.now)

@@ -12,12 +12,12 @@ import (
 	"baton/federation/fault"
 )
 
-// awayFor is how long a host that did not answer is not asked again for the same DID: each question may
-// delay a step by the timeout of a fetch.
+// awayFor is the time before an unresponsive host is asked again for the same DID: each question
+// may delay a step by the timeout of a fetch.
 const awayFor = 5 * time.Second
 
 // refetchEvery is the shortest time between two forced refreshes of one DID. Any caller can force
-// one, with a proof that fails.
+// one, with a failing proof.
 const refetchEvery = 30 * time.Second
 
 // maxDocuments bounds each cache. A document, reduced to its keys, is some 200 bytes,
@@ -68,13 +68,11 @@ func newCache[K comparable, V any]() *otter.Cache[K, V] {
 	})
 }
 
-// fresh returns the answer of Resolve that needs no host.
 func (a *answers) fresh(did federation.DID, now time.Time) (known answer, ok bool) {
 	known, ok = a.known.GetIfPresent(did)
 	return known, ok && now.Before(known.until)
 }
 
-// recent returns the answer of Refresh that needs no host.
 func (a *answers) recent(did federation.DID, now time.Time) (known answer, ok bool) {
 	known, ok = a.known.GetIfPresent(did)
 	if !ok {
@@ -113,7 +111,6 @@ func (a *answers) join(ctx context.Context, did federation.DID, now time.Time, a
 	return f
 }
 
-// leave removes a caller that join added.
 func (a *answers) leave(did federation.DID, f *flight) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -152,7 +149,7 @@ func (a *answers) fly(ctx context.Context, did federation.DID, f *flight, now ti
 	close(f.done)
 }
 
-// judge asks a host once, and returns the answer and how long it serves. While the host does not answer,
+// judge asks a host once, and returns the answer and its lifetime. While the host does not answer,
 // the last document serves.
 func (a *answers) judge(ctx context.Context, did federation.DID, now time.Time) answer {
 	document, err := a.look(ctx, did)
@@ -234,7 +231,6 @@ type miss struct {
 	link  string
 }
 
-// misses remembers unknown key ids for a while.
 type misses struct {
 	last  time.Duration
 	until *otter.Cache[miss, time.Time]

@@ -19,7 +19,6 @@ import (
 	"baton/federation/identity"
 )
 
-// names answers each question for an address with what a test has it say at that moment.
 type names struct {
 	mu      sync.Mutex
 	address netip.Addr
@@ -31,7 +30,6 @@ func (n *names) say(address string) {
 	n.address = netip.MustParseAddr(address)
 }
 
-// resolver returns what asks it.
 func (n *names) resolver(t *testing.T) *net.Resolver {
 	t.Helper()
 	return &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
@@ -140,7 +138,6 @@ func TestWhoIsNotCallable(t *testing.T) {
 	}
 }
 
-// receiver answers calls, and counts them.
 func receiver(t *testing.T, answer http.HandlerFunc) (address string, calls *atomic.Int32) {
 	t.Helper()
 	calls = &atomic.Int32{}

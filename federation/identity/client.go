@@ -27,7 +27,7 @@ import (
 	"baton/federation"
 )
 
-// FetchConfig bounds what a [Client] does.
+// FetchConfig bounds the requests of a [Client].
 type FetchConfig struct {
 	AllowPrivate bool           // reach private and loopback addresses, and plain http
 	Denied       []netip.Prefix // never dialled, whatever AllowPrivate says
@@ -41,7 +41,7 @@ type FetchConfig struct {
 	Transport http.RoundTripper
 }
 
-// maxHosts bounds the hosts whose rates are remembered, at some 200 bytes each: far more than one home
+// maxHosts bounds the remembered rates of hosts, at some 200 bytes each: far more than one home
 // asks within a second, after which a bucket is full again.
 const maxHosts = 4096
 
@@ -55,17 +55,15 @@ var ErrTooLarge = errors.New("identity: document too large")
 // of a redirect.
 var ErrNotAllowed = errors.New("address not allowed")
 
-// ErrPrivate is wrapped in errors of clients for an address that is not public. It wraps
-// [ErrNotAllowed].
+// ErrPrivate is wrapped in errors of clients for a non-public address. It wraps [ErrNotAllowed].
 var ErrPrivate = fmt.Errorf("%w: it is not public", ErrNotAllowed)
 
 // ErrRedirect is wrapped in errors of [Client] for a rejected redirect. It wraps [ErrNotAllowed].
 var ErrRedirect = fmt.Errorf("%w: a redirect to another host, or a second one", ErrNotAllowed)
 
-// Client fetches documents at addresses that strangers chose. Without AllowPrivate it uses only HTTPS
-// and dials only public addresses. It follows one redirect, to the same host. It checks each address
-// when it dials, after the name was resolved, so that no name and no redirect leads to a private
-// address.
+// Client fetches documents at addresses chosen by strangers. Without AllowPrivate it uses only
+// HTTPS and dials only public addresses. It follows one redirect, to the same host. It checks each
+// resolved address when it dials, so that no name and no redirect leads to a private address.
 type Client struct {
 	cfg   FetchConfig
 	guard guard
@@ -97,7 +95,6 @@ func NewClient(cfg FetchConfig) *Client {
 	}
 }
 
-// sameHostOnce allows one redirect within the same host.
 func sameHostOnce(next *http.Request, before []*http.Request) error {
 	first := before[0].URL
 	if len(before) > 1 || next.URL.Host != first.Host || next.URL.Scheme != first.Scheme || next.URL.User != nil {
@@ -114,8 +111,7 @@ func (c *Client) Get(ctx context.Context, address string) ([]byte, error) {
 	return content, err
 }
 
-// Fetch is Get that also returns for how long the body may be cached, a negative duration if the
-// answer has no lifetime.
+// Fetch is Get that also returns the cache lifetime of the body, negative if the answer has none.
 func (c *Client) Fetch(ctx context.Context, address string) ([]byte, time.Duration, error) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -167,8 +163,8 @@ func Freshness(h http.Header) time.Duration {
 	return life
 }
 
-// isHost reports whether a host is a name or an address in its usual form. It refuses names that end in
-// a number, which some resolvers read as addresses.
+// isHost reports whether a host is a name or an address in its usual form. It refuses names ending
+// in a number, which some resolvers read as addresses.
 func isHost(host string) bool {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return true
@@ -209,7 +205,6 @@ func unavailable(what string, after time.Duration, err error) error {
 	return &federation.UnavailableError{What: what, RetryAfter: after, Err: err}
 }
 
-// rates has one token bucket for each host.
 type rates struct {
 	perSecond int
 
@@ -246,7 +241,7 @@ func (r *rates) of(host string) *rate.Limiter {
 	return limiter
 }
 
-// guard decides which addresses are dialled. It checks each connection after the name was resolved, so
+// guard decides which addresses are dialled. It checks each connection after name resolution, so
 // that no name and no redirect bypasses it.
 type guard struct {
 	public *ssrf.Guardian // nil if private addresses are allowed
@@ -275,7 +270,7 @@ func (g guard) control(network, address string, conn syscall.RawConn) error {
 	return g.checkDenied(to.Addr())
 }
 
-// check returns an error wrapping [ErrNotAllowed] for an address that is not dialled.
+// check returns an error wrapping [ErrNotAllowed] for a forbidden address.
 func (g guard) check(addr netip.Addr) error {
 	if g.public != nil && g.public.SafeAddr(addr.Unmap()) != nil {
 		return fmt.Errorf("%w: %s is not public", ErrNotAllowed, addr.Unmap())
@@ -327,14 +322,14 @@ func WithAuthorities(text []byte) (*x509.CertPool, error) {
 	return roots, nil
 }
 
-// ErrTurn is wrapped in the error of [Client.Call] when the rate of the host is used up: the call was not
-// made, and can be made in a second.
+// ErrTurn is wrapped in the error of [Client.Call] if the rate of the host is used up: the call was
+// not made, and can be made in a second.
 var ErrTurn = errors.New("the host is asked as often as may be")
 
-// Callable returns nil for an address that [Client.Call] would call now. The error wraps [ErrNotAllowed]
-// for an address that it never calls, such as a name with a private address, and
-// [*federation.UnavailableError] when the name cannot be resolved. The owner of a name may change its
-// address, so each call checks again.
+// Callable returns nil for an address that [Client.Call] would call now. The error wraps
+// [ErrNotAllowed] for a forbidden address, such as a name with a private address, and
+// [*federation.UnavailableError] if the name cannot be resolved. A name may change its address, so
+// each call checks again.
 func (c *Client) Callable(ctx context.Context, address string) error {
 	u, err := c.callee(address)
 	if err != nil || c.cfg.AllowPrivate && len(c.cfg.Denied) == 0 {
@@ -354,7 +349,6 @@ func (c *Client) Callable(ctx context.Context, address string) error {
 	return nil
 }
 
-// callee parses an address at which a participant wants to be called.
 func (c *Client) callee(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	switch {
@@ -368,10 +362,10 @@ func (c *Client) callee(address string) (*url.URL, error) {
 	return u, nil
 }
 
-// Call posts JSON with headers of the caller to an address, and returns the answer without its body. It
-// does not follow redirects. The error wraps [ErrTurn] when the rate of the host is used up,
-// [ErrNotAllowed] for an address that is never called or is not public now, and
-// [*federation.UnavailableError] when there was no answer. It blocks for at most the timeout.
+// Call posts JSON with headers of the caller to an address, and returns the answer without its
+// body. It does not follow redirects. The error wraps [ErrTurn] if the rate of the host is used up,
+// [ErrNotAllowed] for a forbidden or non-public address, and [*federation.UnavailableError] without
+// an answer. It blocks at most for the timeout.
 func (c *Client) Call(ctx context.Context, address string, header http.Header, body []byte) (Answer, error) {
 	u, err := c.callee(address)
 	if err != nil {
@@ -398,7 +392,7 @@ func (c *Client) Call(ctx context.Context, address string, header http.Header, b
 	return Answer{Status: response.StatusCode, RetryAfter: RetryAfter(response.Header)}, nil
 }
 
-// RetryAfter returns the wait that a host asks for: zero where it names none, a date, or more than 18
+// RetryAfter returns the wait requested by a host: zero if it names none, a date, or more than 18
 // hours.
 func RetryAfter(header http.Header) time.Duration {
 	seconds, err := strconv.ParseUint(header.Get("Retry-After"), 10, 16)
@@ -408,8 +402,8 @@ func RetryAfter(header http.Header) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// shown returns only the scheme and host of an address given by a participant, because its path is
-// often a secret.
+// shown returns only the scheme and host of a participant's address, because its path is often a
+// secret.
 func shown(u *url.URL) string { return (&url.URL{Scheme: u.Scheme, Host: u.Host}).String() }
 
 // Answer is the answer of a host, with any status.
@@ -419,9 +413,9 @@ type Answer struct {
 	RetryAfter time.Duration // zero if the host named none
 }
 
-// Post sends JSON to an address and returns the answer with any status. It does not follow redirects. The
-// error wraps [*federation.UnavailableError] when there was no answer, or one that is too long: the host
-// may have received the message. It blocks for at most the timeout.
+// Post sends JSON to an address and returns the answer with any status. It does not follow
+// redirects. The error wraps [*federation.UnavailableError] for a missing or too long answer: the
+// host may have received the message. It blocks at most for the timeout.
 func (c *Client) Post(ctx context.Context, address string, body []byte) (Answer, error) {
 	u, err := url.Parse(address)
 	if err != nil {

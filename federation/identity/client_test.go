@@ -17,7 +17,6 @@ import (
 	"baton/federation/identity"
 )
 
-// serve runs a server on loopback for one test.
 func serve(t *testing.T, handler http.HandlerFunc) *httptest.Server {
 	t.Helper()
 	server := httptest.NewServer(handler)
@@ -25,7 +24,6 @@ func serve(t *testing.T, handler http.HandlerFunc) *httptest.Server {
 	return server
 }
 
-// insideConfig is a configuration that reaches the servers of these tests.
 func insideConfig() identity.FetchConfig {
 	return identity.FetchConfig{AllowPrivate: true, Timeout: 5 * time.Second, MaxBytes: 1000, PerHost: 100}
 }

@@ -14,7 +14,6 @@ import (
 	"baton/federation/identity"
 )
 
-// seededKey is a key that is the same in each run.
 func seededKey(seed byte) ed25519.PublicKey {
 	private := ed25519.NewKeyFromSeed([]byte(strings.Repeat(string(rune(seed)), ed25519.SeedSize)))
 	return private.Public().(ed25519.PublicKey)

@@ -62,7 +62,6 @@ func isPLC(did federation.DID) bool {
 	return ok && len(id) == plcIDBytes && strings.Trim(id, "abcdefghijklmnopqrstuvwxyz234567") == ""
 }
 
-// plcEntry is one operation as the directory lists it.
 type plcEntry struct {
 	did       string
 	cid       string
@@ -104,16 +103,16 @@ const (
 	plcIDBytes = 24
 )
 
-// plcLog is the operations that are in force, oldest first, while a log is read.
+// plcLog is the operations in force, oldest first, while a log is read.
 type plcLog struct {
 	inForce   []plcOperation
 	nullified map[string]bool // by CID
 }
 
-// readPLCLog checks the log of a did:plc from its first operation, and returns the last one in force. The
-// DID is the hash of the first operation. A rotation key of the preceding operation signs each other
-// one. An operation that follows an earlier one than the last undoes the operations between, if a key of
-// higher rank signed it within [recoveryWindow].
+// readPLCLog checks the log of a did:plc from its first operation, and returns the last one in
+// force. The DID is the hash of the first operation; each other one is signed by a rotation key of
+// the preceding one. An operation that follows an earlier one than the last undoes those between,
+// if a key of higher rank signed it within [recoveryWindow].
 //
 // spec: did-plc "Operation serialization, signing and validation"
 func readPLCLog(did federation.DID, body []byte) (plcOperation, error) {
@@ -186,7 +185,6 @@ func (l *plcLog) add(did federation.DID, o plcOperation) error {
 	return nil
 }
 
-// checkGenesis checks that a DID is the hash of its first operation.
 func checkGenesis(did federation.DID, o plcOperation) error {
 	id := strings.ToLower(base32.StdEncoding.EncodeToString(o.digest[:]))[:plcIDBytes]
 	switch {
@@ -201,7 +199,7 @@ func checkGenesis(did federation.DID, o plcOperation) error {
 }
 
 // signer returns the index of the first key that signed an operation, or the number of keys. An
-// operation is identified by its bytes, its signature included, so that only one signature counts.
+// operation is identified by its bytes, including its signature, so only one signature counts.
 //
 // spec: did-plc "Operation serialization, signing and validation"
 func (o plcOperation) signer(keys []federation.PublicKey) int {
@@ -228,8 +226,7 @@ const (
 	plcTombstone = "plc_tombstone"
 )
 
-// maxRotationKeys bounds the signatures that are tried on one operation. The method
-// allows five.
+// maxRotationKeys bounds the signatures tried on one operation. The method allows five.
 const maxRotationKeys = 10
 
 type plcOperation struct {
@@ -241,7 +238,7 @@ type plcOperation struct {
 	rotation  []federation.PublicKey
 	methods   map[string]string // did:key by name
 	mailbox   string            // see [mailboxService]
-	unsigned  []byte            // what is signed
+	unsigned  []byte            // the signed content
 	signature []byte
 }
 

@@ -71,7 +71,6 @@ func newSecp256k1(seed byte) rotationKey {
 	}
 }
 
-// cborHead writes the head of a DAG-CBOR item below 64 KiB.
 func cborHead(major byte, n int) []byte {
 	switch {
 	case n < 24:
@@ -82,8 +81,7 @@ func cborHead(major byte, n int) []byte {
 	return []byte{major<<5 | 25, byte(n >> 8), byte(n)}
 }
 
-// dag writes DAG-CBOR from the published rules alone: it shares no code with what it
-// tests.
+// dag writes DAG-CBOR only from the published rules: it shares no code with the tested code.
 func dag(value any) []byte {
 	switch v := value.(type) {
 	case nil:
@@ -146,7 +144,6 @@ func (l *ledger) add(key rotationKey, hour, prev int, operation map[string]any) 
 	})
 }
 
-// update is an operation that lists rotation keys and one key that signs steps.
 func update(signs byte, keys ...rotationKey) map[string]any {
 	rotation := make([]any, 0, len(keys))
 	for _, key := range keys {
@@ -174,7 +171,6 @@ func (l *ledger) nullify(entries ...int) {
 
 func (l *ledger) address() string { return plcAddress + "/" + string(l.did) + "/log/audit" }
 
-// resolve asks a directory that serves the log.
 func (l *ledger) resolve(t *testing.T) (federation.Document, error) {
 	t.Helper()
 	return newDirectory(&web{pages: map[string]string{l.address(): l.page()}}).Resolve(t.Context(), l.did, noon())
@@ -190,8 +186,8 @@ func newLedger() (l *ledger, strong, weak rotationKey) {
 	return l, strong, weak
 }
 
-// What the public directory says of two DIDs: one of the oldest, in the form that
-// operations had then, and one with an update. Both were signed by others.
+// The entries of two DIDs in the public directory: one of the oldest, in the form that operations
+// had then, and one with an update. Both were signed by others.
 func TestDIDsOfThePublicDirectory(t *testing.T) {
 	for did, want := range map[federation.DID]string{
 		"did:plc:ragtjsm2j2vknwkz3zp4oxrd": "did:key:zQ3shP5TBe1sQfSttXty15FAEHV1DZgcxRZNxvEWnPfLFwLxJ",
@@ -255,7 +251,7 @@ func TestTheLastOperationThatStandsCounts(t *testing.T) {
 	}
 }
 
-// A directory that lies is found out, and that is no evidence about the DID.
+// A directory that lies is detected, and that is no evidence about the DID.
 func TestLogsThatDoNotHold(t *testing.T) {
 	for name, spoil := range map[string]func(l *ledger, strong, weak rotationKey){
 		"an empty one":                 func(l *ledger, _, _ rotationKey) { l.entries = nil },

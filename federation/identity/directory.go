@@ -16,28 +16,29 @@ import (
 	"baton/federation"
 )
 
-// DirectoryConfig says where a [Directory] asks and how long answers serve.
+// DirectoryConfig is the sources of a [Directory] and the lifetime of answers.
 type DirectoryConfig struct {
 	PLC      string        // address of the did:plc directory, without a path; empty for none
 	Fresh    time.Duration // a fetched document: how long a removed key may still count
 	Negative time.Duration // the answer that there is no document
 	Stale    time.Duration // a document while its host does not answer, since it was fetched
-	// Web returns the address, without a path, that an operator configured for a host of did:web;
-	// nil for no such host.
+	// Web returns the address, without a path, configured for a host of did:web; nil for no such
+	// host.
 	Web func(host string) (address string, ok bool)
-	// Fetched is called with each answer of a host about a DID, or with the reason why there is no document,
-	// before the callers that wait for it continue. It may block on the record. After its error the earlier
-	// document serves, and the host is asked again soon. Its context ends after the document was cached. Nil for none.
+	// Fetched is called with each answer of a host about a DID, or with the reason for a missing
+	// document, before the waiting callers continue. It may block on the record. After its error
+	// the earlier document serves, and the host is asked again soon. Its context ends after the
+	// document was cached. Nil for none.
 	Fetched func(ctx context.Context, did federation.DID, document federation.Document, err error) error
-	// Home reads a document of another home that this gateway knows, by its name and a path
-	// there, and reports whether there is such a home. It has the errors of a [Fetcher].
-	// Nil where no home is known.
+	// Home reads a document of another home known to this gateway, by its name and a path there,
+	// and reports whether there is such a home. It has the errors of a [Fetcher]. Nil if no home is
+	// known.
 	Home func(ctx context.Context, name string, path federation.URLPath) (body []byte, known bool, err error)
 	// Caught is called with a panic in a look-up, which then fails; it may be nil.
 	Caught func(ctx context.Context, err error)
 }
 
-// Fetcher is what a [Directory] reads documents with. [*Client] is one.
+// Fetcher reads documents for a [Directory]. [*Client] is one.
 type Fetcher interface {
 	// Get returns the body at an address. It has the errors of [Client.Get].
 	Get(ctx context.Context, address string) ([]byte, error)
@@ -55,8 +56,8 @@ type Directory struct {
 	answers *answers
 }
 
-// NewDirectory returns a directory with an empty cache. It resolves the DIDs of the given keys without
-// a request. They are the keys of the gateway, which may not reach its own public address.
+// NewDirectory returns a directory with an empty cache. It resolves the DIDs of the given keys
+// without a request: they are the gateway's own, which may not reach its own public address.
 func NewDirectory(cfg DirectoryConfig, fetcher Fetcher, own ...federation.SigningKey) *Directory {
 	d := &Directory{plc: cfg.PLC, web: cfg.Web, home: cfg.Home, fetcher: fetcher, own: map[federation.DID][]ed25519.PublicKey{}, parsed: newCache[federation.DID, federation.Document]()}
 	d.answers = newAnswers(cfg, d.lookUp)
@@ -79,8 +80,7 @@ func (d *Directory) Resolve(ctx context.Context, did federation.DID, now time.Ti
 }
 
 // Refresh is [Directory.Resolve] for a caller that needs a key missing in the cached document. It
-// fetches the document again, at most once in 30 seconds. The first fetch of a document does not
-// count.
+// fetches the document again, at most once in 30 seconds, not counting the first fetch.
 func (d *Directory) Refresh(ctx context.Context, did federation.DID, now time.Time) (federation.Document, error) {
 	if document, err := d.resolveHere(did, now); !errors.Is(err, errElsewhere) {
 		return document, err
@@ -95,7 +95,6 @@ func (d *Directory) Refresh(ctx context.Context, did federation.DID, now time.Ti
 // [ErrNotAtHand] if the methods of d ask a host.
 func (d *Directory) Offline() Refresher { return offlineDirectory{d} } //nolint:ireturn // a wrapper of it is one too
 
-// offlineDirectory is a [Directory] that asks no host.
 type offlineDirectory struct{ *Directory }
 
 // Resolve implements [federation.Directory].
@@ -108,7 +107,6 @@ func (d offlineDirectory) Refresh(_ context.Context, did federation.DID, now tim
 	return d.remembered(did, now, d.answers.recent)
 }
 
-// remembered resolves a DID from memory.
 func (d offlineDirectory) remembered(
 	did federation.DID, now time.Time, from func(federation.DID, time.Time) (answer, bool),
 ) (federation.Document, error) {
@@ -185,7 +183,6 @@ func (d *Directory) DIDKey(did federation.DID) (ed25519.PublicKey, error) {
 	return document.Keys[0], nil
 }
 
-// lookUp asks the host of a DID.
 func (d *Directory) lookUp(ctx context.Context, did federation.DID) (document federation.Document, err error) {
 	if did.Method() == "plc" {
 		document, err = d.fetchPLC(ctx, did)
@@ -329,7 +326,6 @@ func (t Timed) count(did federation.DID, begun time.Time, err error) {
 	t.seconds.WithLabelValues(method, outcome(err).String()).Observe(time.Since(begun).Seconds())
 }
 
-// outcome returns the verdict of an attempt to resolve a DID.
 func outcome(err error) federation.Verdict {
 	if err == nil {
 		return federation.Valid

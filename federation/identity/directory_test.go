@@ -38,7 +38,6 @@ func (w *web) Get(_ context.Context, address string) ([]byte, error) {
 	return []byte(page), nil
 }
 
-// page is the document of a DID with one key.
 func page(did federation.DID, key ed25519.PublicKey) string {
 	return fmt.Sprintf(`{"id": %q, "verificationMethod": [{"id": "#k", "type": "Multikey", "publicKeyMultibase": %q}]}`, did, multikey(key))
 }
@@ -51,7 +50,7 @@ func newDirectory(fetcher identity.Fetcher, own ...federation.SigningKey) *ident
 	}, fetcher, own...)
 }
 
-// plcAddress is where the did:plc directory of these tests is.
+// plcAddress is the address of the did:plc directory of these tests.
 const plcAddress = "https://plc.example"
 
 func noon() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
@@ -259,7 +258,6 @@ func TestRefreshAsksAgainOnceIn30Seconds(t *testing.T) {
 	}
 }
 
-// gate is a fetcher waiting to be let through.
 type gate struct {
 	web
 

@@ -180,7 +180,6 @@ func parseMethodKey(fields map[string]json.RawMessage) (federation.PublicKey, er
 	}
 }
 
-// parseBase58 decodes a 32-byte Ed25519 key.
 func parseBase58(text string) (federation.PublicKey, error) {
 	if len(text) > maxMultibaseBytes {
 		return federation.PublicKey{}, errors.New("publicKeyBase58: too long")
@@ -251,7 +250,6 @@ func text(value json.RawMessage) string {
 // spec: did-core §5.4
 const mailboxService = "BatonHome"
 
-// service is an entry in a document that this gateway serves.
 type service struct {
 	ID       string `json:"id"`
 	Type     string `json:"type"`

@@ -19,12 +19,10 @@ import (
 
 const alice = federation.DID("did:web:alice.example")
 
-// multikey is the value of publicKeyMultibase for a key.
 func multikey(key ed25519.PublicKey) string {
 	return strings.TrimPrefix(string(identity.KeyDID(key)), "did:key:")
 }
 
-// document writes a document of alice with some more members.
 func document(members string) string {
 	return `{"@context": ["https://www.w3.org/ns/did/v1"], "id": "did:web:alice.example"` + members + `}`
 }

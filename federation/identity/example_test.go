@@ -10,7 +10,7 @@ import (
 	"baton/federation/identity"
 )
 
-// nowhere is a network that is down.
+// nowhere is a network without connection.
 type nowhere struct{}
 
 func (nowhere) Get(context.Context, string) ([]byte, error) {

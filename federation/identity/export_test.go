@@ -23,7 +23,6 @@ const (
 	LoginsPerHost  = loginsPerHost
 )
 
-// Remembered returns how many answers a directory remembers.
 func Remembered(d *Directory) int { return d.answers.known.EstimatedSize() }
 
 // HostsAfter returns how many hosts a client remembers after asking for a turn at
@@ -40,15 +39,15 @@ func Trust(c *Client, pool *x509.CertPool) {
 	c.transport().TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 }
 
-// ResolveWith has a client look names up at a test server for DNS.
+// ResolveWith makes a client look names up at a test server for DNS.
 func ResolveWith(c *Client, address string) {
 	c.dial.Resolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, network, address)
 	}}
 }
 
-// Publish has a client find one host and port at a test server, as if that were in
-// public. Whatever else it dials is guarded as always.
+// Publish makes a client find one host and port at a test server, as if that were in public. All
+// other addresses are guarded as always.
 func Publish(c *Client, hostPort, at string) {
 	c.transport().DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 		if address == hostPort {

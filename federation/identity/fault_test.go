@@ -11,10 +11,8 @@ import (
 	"baton/federation/identity"
 )
 
-// panics is a fetcher whose first answer panics.
 type panics struct{ left int }
 
-// Get implements [identity.Fetcher].
 func (p *panics) Get(context.Context, string) ([]byte, error) {
 	if p.left--; p.left >= 0 {
 		panic("injected")

@@ -19,11 +19,11 @@ import (
 	"baton/federation/store/storetest"
 )
 
-// maxHeld is far more than a host can make this program read of one document, with
-// what lies in the buffers of both ends.
+// maxHeld is far more than a host can make this program read of one document, including the buffers
+// of both ends.
 const maxHeld = 8 << 20
 
-// flood writes without end, and counts what the far side took.
+// flood writes without end, and counts the bytes taken by the far side.
 func flood(taken *atomic.Int64) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		for chunk := []byte(strings.Repeat("[", 1<<16)); ; {
@@ -36,7 +36,6 @@ func flood(taken *atomic.Int64) http.HandlerFunc {
 	}
 }
 
-// answer is a handler that answers with a text.
 func answer(text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(text)) }
 }
@@ -63,7 +62,6 @@ func (h *hosts) did() federation.DID {
 	return federation.DID("did:web:" + strings.Replace(h.web.Listener.Addr().String(), ":", "%3A", 1))
 }
 
-// source is a fresh one that reaches the hosts and no other private address.
 func (h *hosts) source(t *testing.T) *identity.KeySource {
 	t.Helper()
 	client := identity.NewClient(identity.FetchConfig{AllowPrivate: true, Timeout: 300 * time.Millisecond, MaxBytes: 64 << 10, PerHost: 100})

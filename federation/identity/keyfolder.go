@@ -17,8 +17,8 @@ import (
 	"baton/federation"
 )
 
-// KeyFolder is the own keys of a gateway, for commands that run without the gateway: a folder of files,
-// and the keys of a signer if there is one.
+// KeyFolder is the own keys of a gateway, for commands that run without it: a folder of files, and
+// the keys of a signer if there is one.
 type KeyFolder struct {
 	Dir    string
 	Signer Signer // empty for none
@@ -32,7 +32,7 @@ func (f KeyFolder) Open(ctx context.Context) (*Keyring, error) {
 	return OpenKeyring(f.Dir)
 }
 
-// MarkRecord keeps the marks of the keys that a record is written with. Its methods block on the record,
+// MarkRecord stores the marks of the keys used to write a record. Its methods block on the record,
 // and return its errors.
 type MarkRecord interface {
 	// OwnKeys returns the newest mark of each name.
@@ -43,8 +43,8 @@ type MarkRecord interface {
 	MarkOwnKeys(ctx context.Context, marks []federation.KeyMark) error
 }
 
-// OpenFor is [KeyFolder.Open] for the gateway of a record, and marks the keys in the record. It makes no
-// key in the place of one that the record was written with: see [KeyFolder.Check]. Adopted says that the
+// OpenFor is [KeyFolder.Open] for the gateway of a record, and marks the keys in the record. It
+// never replaces a key used to write the record: see [KeyFolder.Check]. Adopted says that the
 // record was in use without marks. The record is read first: another replica that rotates a key
 // meanwhile writes the key before the record.
 func (f KeyFolder) OpenFor(ctx context.Context, record MarkRecord, now time.Time) (ring *Keyring, adopted bool, err error) {
@@ -65,8 +65,8 @@ func (f KeyFolder) OpenFor(ctx context.Context, record MarkRecord, now time.Time
 	return ring, used && len(known) == 0, record.MarkOwnKeys(ctx, ring.Marks(now))
 }
 
-// Check returns the error of [CheckKeys] for the keys that a record was written with. A used record
-// without marks is older than marks: then each key has to exist.
+// Check returns the error of [CheckKeys] for the keys used to write a record. A used record without
+// marks is older than marks: then each key has to exist.
 func (f KeyFolder) Check(ctx context.Context, known []federation.KeyMark, used bool) error {
 	if len(known) == 0 && used {
 		known = AssumedMarks()
@@ -105,8 +105,8 @@ func (f KeyFolder) Key(ctx context.Context, name KeyName) (NamedKey, error) {
 	return keys[at], nil
 }
 
-// Create makes a key, as [CreateKey] does. With replace it accepts the key that a signer has now
-// in the place of another; without, the error wraps [ErrKeyExists] for a key of a signer.
+// Create makes a key, as [CreateKey] does. With replace it accepts the current key of a signer in
+// place of another; without, the error wraps [ErrKeyExists] for a key of a signer.
 func (f KeyFolder) Create(ctx context.Context, name KeyName, replace bool, prefix string, now time.Time) (NamedKey, error) {
 	switch {
 	case !f.signs(name):
@@ -154,10 +154,10 @@ var ErrKeyExists = errors.New("identity: there is a key already")
 // that dial each other at once, the one with the smaller id keeps its link.
 const SmallEndpoint = "0000"
 
-// CreateKey makes a key in a folder of keys, and the folder if there is none. For an existing key it
-// returns [ErrKeyExists], or with replace puts the new key in its place, without an overlap. It tries
-// keys until the [EndpointID] has the prefix, which takes a few seconds for [SmallEndpoint]. A running
-// gateway reads the key at its next start, or with [Keyring.Reread].
+// CreateKey makes a key in a folder of keys, and a missing folder. For an existing key it returns
+// [ErrKeyExists], or with replace replaces it without an overlap. It tries keys until the
+// [EndpointID] has the prefix, which takes a few seconds for [SmallEndpoint]. A running gateway
+// reads the key at its next start, or with [Keyring.Reread].
 func CreateKey(dir string, name KeyName, replace bool, prefix string, now time.Time) (NamedKey, error) {
 	root, err := openFolder(dir)
 	if err != nil {
@@ -182,8 +182,7 @@ func CreateKey(dir string, name KeyName, replace bool, prefix string, now time.T
 	return NamedKey{Name: name, OwnKey: federation.OwnKey{Public: signingKey(seed).Public, Since: now}}, nil
 }
 
-// replaceKey writes another key without an overlap, and notes the old one where there
-// is one that can be read.
+// replaceKey writes another key without an overlap, and notes the old one if it can be read.
 func replaceKey(root *os.Root, name KeyName, seed []byte, now time.Time) error {
 	unlock, err := lockFolder(root)
 	if err != nil {
@@ -221,7 +220,7 @@ func newSeed(prefix string) []byte {
 // spec: freeq "Endpoint id and key file"
 func EndpointID(key ed25519.PublicKey) string { return fmt.Sprintf("%x", []byte(key)) }
 
-// ListKeys returns the own keys in a folder, and makes none: each key that signs, followed by its
+// ListKeys returns the own keys in a folder, without making any: each signing key, followed by its
 // predecessors, newest first. A missing folder has none.
 func ListKeys(dir string) ([]NamedKey, error) {
 	root, err := os.OpenRoot(dir)
@@ -252,7 +251,7 @@ func ListKeys(dir string) ([]NamedKey, error) {
 	return keys, nil
 }
 
-// readOwn reads an own key and the time when it was made: when its predecessor was retired, or when the
+// readOwn reads an own key and its time of creation: when its predecessor was retired, or when the
 // file of the first one was written.
 func readOwn(root *os.Root, name KeyName, retired []retiredKey) (ownKey, error) {
 	seed, err := readKey(root, string(name))
@@ -270,7 +269,6 @@ func readOwn(root *os.Root, name KeyName, retired []retiredKey) (ownKey, error) 
 	return key, nil
 }
 
-// listed returns a key and its predecessors, newest first.
 func listed(name KeyName, key ownKey, retired []retiredKey) []federation.OwnKey {
 	keys := []federation.OwnKey{{Public: key.Public, Since: key.since}}
 	for _, old := range slices.Backward(retired) {
@@ -282,8 +280,8 @@ func listed(name KeyName, key ownKey, retired []retiredKey) []federation.OwnKey 
 }
 
 // OpenEndpoint returns the endpoint key in an existing folder of keys, with its seed in hexadecimal
-// for the transport program. The first call makes the key. Its ID starts with 00, which makes it
-// smaller than most IDs, and such a key is found quickly.
+// for the transport program. The first call makes the key. Its ID starts with 00, so it is smaller
+// than most IDs, and quick to find.
 //
 // spec: freeq-s2s "Endpoint id and key file"
 func OpenEndpoint(dir string) (key federation.SigningKey, seed string, err error) {
@@ -322,7 +320,7 @@ type LostKey struct {
 	There string // the fingerprint of the key in its place; "" for none
 }
 
-// String says what is wrong and what to do, in one line.
+// String describes the problem and the remedy, in one line.
 func (l LostKey) String() string {
 	what := l.Path + " is missing, and the record was written with that key"
 	if l.There != "" {
@@ -334,7 +332,7 @@ func (l LostKey) String() string {
 	return fmt.Sprintf("key %s: %s: restore it from a backup, or replace it with baton keys create %s --force", l.Name, what, l.Name)
 }
 
-// LostKeysError is returned where keys that a record was written with are missing.
+// LostKeysError is returned if keys used to write a record are missing.
 type LostKeysError struct {
 	Lost []LostKey // one at least
 }
@@ -352,7 +350,8 @@ func (e *LostKeysError) Error() string {
 	return text
 }
 
-// AssumedMarks are the marks of a record that has none: each key has to exist, and may have any value.
+// AssumedMarks are the marks of a record without any: each key has to exist, and may have any
+// value.
 func AssumedMarks() []federation.KeyMark {
 	var marks []federation.KeyMark
 	for _, name := range []KeyName{KeptSecret, RegistryKey, ServerKey, TokenSecret} {
@@ -361,8 +360,8 @@ func AssumedMarks() []federation.KeyMark {
 	return marks
 }
 
-// CheckKeys compares the keys in a folder, or of a signer, with the keys that a record was written with.
-// It makes no key. Keys that were rotated, or that [CreateKey] replaced, are not lost. It returns a
+// CheckKeys compares the keys in a folder, or of a signer, with the keys used to write a record. It
+// makes no key. Keys that were rotated, or that [CreateKey] replaced, are not lost. It returns a
 // [*LostKeysError] for missing keys, and a [*federation.UnavailableError] if the signer does not
 // answer.
 func CheckKeys(ctx context.Context, dir string, signer Signer, known []federation.KeyMark) error {
@@ -394,7 +393,6 @@ func CheckKeys(ctx context.Context, dir string, signer Signer, known []federatio
 	return nil
 }
 
-// keyFiles is the notes in a folder of keys.
 type keyFiles struct {
 	dir      string
 	signer   Signer
@@ -431,8 +429,8 @@ func (f *keyFiles) lookFor(ctx context.Context, root *os.Root, mark federation.K
 	return lost, nil
 }
 
-// fingerprint returns the fingerprint of the key with a name now, and notes in lost which signer has
-// it. The error wraps [fs.ErrNotExist] if there is none.
+// fingerprint returns the fingerprint of the current key with a name, and notes in lost which
+// signer has it. The error wraps [fs.ErrNotExist] if there is none.
 func (f *keyFiles) fingerprint(ctx context.Context, root *os.Root, name KeyName, lost *LostKey) (string, error) {
 	own := name == ServerKey || name == RegistryKey
 	if own && len(f.signer) > 0 {

@@ -69,14 +69,12 @@ func TestASeedIsReadFromAFileOfItsOwnerAlone(t *testing.T) {
 	}
 }
 
-// history is the keys on record of one DID.
 type history struct {
 	federation.Keys
 	of      federation.DID
 	windows federation.KeyHistory
 }
 
-// History implements [federation.Keys].
 func (h history) History(_ context.Context, did federation.DID) (federation.KeyHistory, error) {
 	if did != h.of {
 		return nil, nil

@@ -35,14 +35,14 @@ const (
 // keptInfo separates kept keys from other keys that may be derived from the same secret.
 const keptInfo = "baton kept key v1\x00"
 
-// Keyring is the private keys of one gateway, read from a folder of its own.
+// Keyring is the private keys of one gateway, read from its folder.
 //
-// The keys that the gateway keeps for participants are derived from one secret and a name. They are not
-// stored, so that a power cut cannot separate them from the record, and a backup of a few small files is
+// The keys kept for participants are derived from one secret and a name. They are not stored, so
+// that a power cut cannot separate them from the record, and a backup of a few small files is
 // complete.
 //
-// The gateway's own keys change only by [Keyring.Rotate]. [Keyring.Reread] reads a rotation by another
-// replica with the same folder. Its methods may be called concurrently.
+// The gateway's own keys change only by [Keyring.Rotate]. [Keyring.Reread] reads a rotation by
+// another replica with the same folder. Its methods may be called concurrently.
 type Keyring struct {
 	dir    string
 	signer Signer
@@ -68,8 +68,8 @@ type ownKey struct {
 	since time.Time
 }
 
-// OpenKeyring reads the keys in a folder. The first call makes the folder and the keys. Only the owner
-// may have access to the folder and its files; the error names a file that others can read.
+// OpenKeyring reads the keys in a folder. The first call makes the folder and the keys. Only the
+// owner may have access to them; the error names a file that others can read.
 func OpenKeyring(dir string) (*Keyring, error) { return openFiles(dir, ServerKey, RegistryKey) }
 
 // OpenSignerKeyring is [OpenKeyring] for a gateway whose server key and registry key a command keeps. It
@@ -149,8 +149,8 @@ func makeKeys(root *os.Root, names []KeyName) error {
 	return nil
 }
 
-// makeKept makes the kept secret. It is the first file of a folder, so in a folder with other files a
-// missing one was lost: a new one would change the identity of every agent, and is an error.
+// makeKept makes the kept secret. It is the first file of a folder, so if other files exist it was
+// lost, which is an error: a new one would change the identity of every agent.
 func makeKept(root *os.Root) error {
 	var others bool // read before: another gateway that starts at this moment may make all files
 	for _, name := range []string{tokenFile, string(RegistryKey), string(ServerKey)} {
@@ -163,8 +163,8 @@ func makeKept(root *os.Root) error {
 	return makeKey(root, keptFile)
 }
 
-// makeKey writes a new secret unless there is one. It links the file to its name after the content is on
-// disk: a link, unlike a rename, never replaces a key that another process made meanwhile.
+// makeKey writes a new secret unless there is one. It links the file to its name once the content
+// is on disk: a link, unlike a rename, never replaces a key made by another process meanwhile.
 func makeKey(root *os.Root, name string) error {
 	if _, err := root.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -191,7 +191,7 @@ func linkFile(root *os.Root, name string, text []byte) error {
 	return syncFolder(root)
 }
 
-// replaceFile writes a new or an existing file. After a power cut it has the old text or the new one.
+// replaceFile writes a file atomically: after a power cut it has the old text or the new one.
 func replaceFile(root *os.Root, name string, text []byte) error {
 	draft, err := writeDraft(root, name, text)
 	if err != nil {
@@ -214,7 +214,6 @@ func syncFolder(root *os.Root) error {
 	return folder.Sync()
 }
 
-// writeDraft writes a text to a new temporary file, and syncs it.
 func writeDraft(root *os.Root, name string, text []byte) (draft string, err error) {
 	draft = "." + name + "-" + rand.Text()
 	f, err := root.OpenFile(draft, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -284,7 +283,6 @@ func readFile(root *os.Root, name string) ([]byte, error) {
 	return root.ReadFile(name)
 }
 
-// checkMode refuses a file that other users may read or write.
 func checkMode(info fs.FileInfo) error {
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
 		return fmt.Errorf("others have access (mode %04o)", mode)
@@ -346,7 +344,7 @@ const (
 	TokenSecret KeyName = tokenFile // makes session tokens
 )
 
-// markInfo separates the fingerprint of a secret from the keys that are derived from it.
+// markInfo separates the fingerprint of a secret from the keys derived from it.
 const markInfo = "baton key mark v1"
 
 // markSecret returns the fingerprint of a secret, which does not reveal the secret.

@@ -15,7 +15,6 @@ import (
 	"baton/federation/identity"
 )
 
-// snapshot is all that a keyring gives away.
 type snapshot struct {
 	Registry, Kept, Other federation.DID
 	Server                string // its id
@@ -29,7 +28,6 @@ func snap(k *identity.Keyring) snapshot {
 	}
 }
 
-// openKeys returns what is in a keyring that must open.
 func openKeys(t *testing.T, dir string) snapshot {
 	t.Helper()
 	keys, err := identity.OpenKeyring(dir)
@@ -91,7 +89,7 @@ func TestFirstStartsAtOnceAgree(t *testing.T) {
 	}
 }
 
-// The secrets of these tests, and what must always come of them.
+// The secrets of these tests, and the keys that must always follow from them.
 const (
 	keptSecret   = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
 	tokenSecret  = "202122232425262728292a2b2c2d2e2f303132333435363738393a3b3c3d3e3f"
@@ -99,7 +97,6 @@ const (
 	serverSeed   = "4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb" // the same, test 2
 )
 
-// writeKeys makes a folder of keys with fixed secrets.
 func writeKeys(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "keys")

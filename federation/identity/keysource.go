@@ -33,25 +33,25 @@ type Refresher interface {
 type KeySourceConfig struct {
 	Negative time.Duration // how long an unknown key id is not asked for again
 	Stale    time.Duration // how long a key of a document counts while the document cannot be had
-	// Peer returns the address of the key server behind a link, without a path. Nil
-	// where no link has one.
+	// Peer returns the address of the key server behind a link, without a path. Nil if no link has
+	// one.
 	Peer func(link string) (address string, ok bool)
-	// Learned is called with a DID when a source named a new key for it. It must not block. Nil where
+	// Learned is called with a DID when a source named a new key for it. It must not block. Nil if
 	// no step waits for keys.
 	Learned func(did federation.DID)
-	// Ours reports whether this gateway keeps the key of a DID: no peer is asked for other keys of
-	// it. Nil for none.
+	// Ours reports whether this gateway keeps the key of a DID: no peer is asked for its other
+	// keys. Nil for none.
 	Ours func(ctx context.Context, did federation.DID) bool
 	// Shared says that other replicas change the keys on record, without a notification.
 	Shared bool
 }
 
-// KeySource implements [federation.KeySource]. It joins the keys in the document of a DID with the keys
-// that its owner registered, that an AIRC registry has for it, and that the server behind a link serves.
+// KeySource implements [federation.KeySource]. It joins the keys in the document of a DID with
+// those registered by its owner, held by an AIRC registry, and served by the server behind a link.
 // It records them with the time and the source, so that a step is judged by the keys of its time.
 //
-// Changes of the keys on record go through a KeySource, or are followed by Forget: histories are cached,
-// unless the record is shared.
+// Changes of the keys on record go through a KeySource, or are followed by Forget: histories are
+// cached, unless the record is shared.
 type KeySource struct {
 	cfg       KeySourceConfig
 	directory Refresher
@@ -75,8 +75,8 @@ func (s *KeySource) KeyOwner(ctx context.Context, keyID string) (federation.DID,
 	return s.record.KeyOwner(ctx, keyID)
 }
 
-// Keys implements [federation.KeySource]. For an unknown key id it fetches the document again and asks
-// the server behind the link; for a known one it does not, even if the signature is invalid.
+// Keys implements [federation.KeySource]. For an unknown key id it fetches the document again and
+// asks the server behind the link; for a known one it does not, even if the signature is invalid.
 func (s *KeySource) Keys(ctx context.Context, q federation.KeyQuery) ([]ed25519.PublicKey, error) {
 	now := time.Now()
 	document, err := s.directory.Resolve(ctx, q.DID, now)
@@ -111,8 +111,8 @@ func (s *KeySource) Keys(ctx context.Context, q federation.KeyQuery) ([]ed25519.
 	return found.result()
 }
 
-// Learn records what a source reported, such as the key that a client registered by MSGSIG. It has the
-// errors of [federation.Keys.Learn].
+// Learn records the report of a source, such as a key registered by a client with MSGSIG. It has
+// the errors of [federation.Keys.Learn].
 func (s *KeySource) Learn(ctx context.Context, report federation.KeyReport) error {
 	history, err := s.histories.of(ctx, report.DID)
 	if err != nil {
@@ -145,9 +145,8 @@ func (s *KeySource) Forget(did federation.DID) {
 	_ = s.histories.change(did, func() error { return nil })
 }
 
-// evidence is the joined result of all sources for a query.
 type evidence struct {
-	keys     []ed25519.PublicKey // that were valid
+	keys     []ed25519.PublicKey // valid keys
 	standing federation.KeyStanding
 	err      error // why a source did not answer
 }
@@ -163,7 +162,7 @@ func (e evidence) result() ([]ed25519.PublicKey, error) {
 	return e.keys, nil
 }
 
-// weigh learns from a document, or from its absence, and joins it with the record. Its error is that of
+// weigh learns from a document, or its absence, and joins it with the record. Its error is that of
 // the record.
 func (s *KeySource) weigh(ctx context.Context, q federation.KeyQuery, document federation.Document, absent error) (evidence, error) {
 	history, err := s.histories.of(ctx, q.DID)
@@ -185,8 +184,8 @@ func (s *KeySource) weigh(ctx context.Context, q federation.KeyQuery, document f
 	return s.judge(q, history, absent), nil
 }
 
-// learn records what a document says of the keys on record, and of the keys that can have made the
-// signature. So a document with many keys adds only the keys that sign.
+// learn records the statements of a document about the keys on record, and about the keys that can
+// have made the signature. So a document with many keys adds only the keys that sign.
 func (s *KeySource) learn(ctx context.Context, q federation.KeyQuery, document federation.Document, history federation.KeyHistory) (federation.KeyHistory, error) {
 	listed := document.Keys
 	document.Keys = slices.DeleteFunc(slices.Clone(listed), func(key ed25519.PublicKey) bool {
@@ -256,7 +255,6 @@ func (s *KeySource) judge(q federation.KeyQuery, history federation.KeyHistory, 
 	return found
 }
 
-// news reports whether a document differs from the record.
 func news(document federation.Document, history federation.KeyHistory) bool {
 	listed := map[string]bool{}
 	for _, key := range document.Keys {
@@ -284,7 +282,6 @@ func reported(document federation.Document) federation.KeyReport {
 	return report
 }
 
-// unrecorded returns windows for the keys of a document that are not on record.
 func unrecorded(document federation.Document, history federation.KeyHistory) federation.KeyHistory {
 	document.Keys = slices.DeleteFunc(slices.Clone(document.Keys), func(key ed25519.PublicKey) bool {
 		return slices.ContainsFunc(history, from(document, federation.KeyID(key)))

@@ -39,7 +39,6 @@ func query(did federation.DID, key ed25519.PublicKey) federation.KeyQuery {
 	return federation.KeyQuery{DID: did, KeyID: federation.KeyID(key), Link: "oftc", Received: time.Now()}
 }
 
-// stand is a key source over a web and a record.
 type stand struct {
 	*testing.T
 
@@ -55,13 +54,11 @@ func newStand(t *testing.T) *stand {
 	return s
 }
 
-// restart forgets all that is not on record.
 func (s *stand) restart() {
 	server := federation.SigningKey{DID: "did:web:gw.example", Public: seededKey('s')}
 	s.source = newKeySource(newDirectory(s.web, server), s.web, s.record)
 }
 
-// lists makes the document of alice one that lists these keys.
 func (s *stand) lists(keys ...ed25519.PublicKey) {
 	var methods []string
 	for i, key := range keys {
@@ -70,7 +67,6 @@ func (s *stand) lists(keys ...ed25519.PublicKey) {
 	s.web.pages[aliceAddress] = document(`, "verificationMethod": [` + strings.Join(methods, ",") + `]`)
 }
 
-// standing says in a word how a query is answered.
 func (s *stand) standing(q federation.KeyQuery) string {
 	s.Helper()
 	keys, err := s.source.Keys(s.Context(), q)
@@ -98,7 +94,6 @@ func (s *stand) check(what string, q federation.KeyQuery, want string) {
 	}
 }
 
-// asked returns how often the web was asked since the last call.
 func (s *stand) asked() int {
 	n := len(s.web.asked)
 	s.web.asked = nil
@@ -295,7 +290,6 @@ func TestADidKeyCanBeRevoked(t *testing.T) {
 	s.check("a step before", q, "good")
 }
 
-// served is what a key server answers for a key.
 func served(key ed25519.PublicKey) string {
 	return fmt.Sprintf(`{"did": "x", "public_key": %q, "source": "key-store"}`, base64.RawURLEncoding.EncodeToString(key))
 }
@@ -423,8 +417,8 @@ func TestOnlyKeysThatAreSignedWithAreKept(t *testing.T) {
 	}
 }
 
-// The key that an agent replaced is its own for what came before the overlap ended,
-// at any time of the question.
+// A replaced key of an agent is its own for steps from before the overlap ended, at any time of the
+// question.
 func TestAKeyThatAnAgentReplacedEndsWithItsOverlap(t *testing.T) {
 	s := newStand(t)
 	old, next := seededKey('o'), seededKey('n')
@@ -463,8 +457,8 @@ func TestAKeyThatAnAgentReplacedEndsWithItsOverlap(t *testing.T) {
 	}
 }
 
-// Two gateways share a record. A key that is taken back at one is not good at the other,
-// which has used it just before.
+// Two gateways share a record. A key revoked at one is not good at the other, which has used it
+// just before.
 func TestAKeyThatIsRevokedAtOneGatewayEndsAtTheOther(t *testing.T) {
 	s := newStand(t)
 	key := seededKey('a')

@@ -25,9 +25,9 @@ const (
 // maxFailures bounds the failed lookups in memory, at some 300 bytes each.
 const maxFailures = 4096
 
-// Lookups is the key lookups of a gateway that are in progress. An [AtHand] starts them; they block no
-// caller. Lookups of the same key through the same link are one lookup. Make one with [NewLookups]; it is
-// safe for concurrent use.
+// Lookups is the key lookups of a gateway in progress. An [AtHand] starts them; they block no
+// caller. Lookups of the same key through the same link are one lookup. Make one with [NewLookups];
+// it is safe for concurrent use.
 type Lookups struct {
 	// Caught is called with a panic in a lookup, which then fails. Set it before the first lookup.
 	Caught func(ctx context.Context, err error)
@@ -46,7 +46,7 @@ type Lookups struct {
 	closed bool
 }
 
-// failedLookup is why a lookup found no key. It serves until a time.
+// failedLookup is the reason of a failed lookup. It serves until a time.
 type failedLookup struct {
 	err   error
 	until time.Time
@@ -210,7 +210,7 @@ func userOf(q federation.KeyQuery) string {
 	return q.Link + " " + q.Name
 }
 
-// hostOf returns the host of a lookup: the host of a did:web, the directory of did:plc, else the server
+// hostOf returns the host of a lookup: that of a did:web, the directory of did:plc, else the server
 // behind the link.
 func hostOf(q federation.KeyQuery) string {
 	switch q.DID.Method() {
@@ -228,24 +228,24 @@ var ErrNotAtHand = errors.New("its keys are not at hand yet")
 
 func notAtHand(did federation.DID) error { return unavailable(string(did), 0, ErrNotAtHand) }
 
-// keyWait is how long a step waits for the lookup of its key, from the start of the lookup: about twice
-// what a distant host needs. A step whose lookup takes longer is deferred, and judged when the lookup
-// has ended.
+// keyWait bounds the wait of a step for the lookup of its key, from the start of the lookup: about
+// twice the time for a distant host. A step with a longer lookup is deferred, and judged when the
+// lookup has ended.
 const keyWait = time.Second
 
-// AtHand is a [federation.KeySource] that never waits for a host, so that no slow host delays the
-// judgement of other steps. It answers from memory and from the record; for any other key its error
-// wraps [ErrNotAtHand]. [AtHand.Await] and [AtHand.Seek] start the lookups of missing keys. Its methods
+// AtHand is a [federation.KeySource] that never waits for a host, so that no slow host delays other
+// steps. It answers from memory and from the record; for any other key its error wraps
+// [ErrNotAtHand]. [AtHand.Await] and [AtHand.Seek] start the lookups of missing keys. Its methods
 // may be called concurrently.
 type AtHand struct {
 	known   *KeySource // asks no host: steps are judged by it
-	probe   *KeySource // as known: tells what has to be looked up
+	probe   *KeySource // as known: tells which lookups are needed
 	asking  *KeySource
 	lookups *Lookups
 }
 
-// AtHand returns the part of a source that needs no network. The given lookups fetch the rest. Steps are
-// judged by the offline directory: the offline directory of the source, or one that wraps it.
+// AtHand returns the part of a source that needs no network. The given lookups fetch the rest.
+// Steps are judged by offline: the offline directory of the source, or one that wraps it.
 func (s *KeySource) AtHand(offline Refresher, lookups *Lookups) *AtHand {
 	return &AtHand{known: s.without(offline), probe: s.without(s.directory.Offline()), asking: s, lookups: lookups}
 }
@@ -278,9 +278,9 @@ func (a *AtHand) keys(ctx context.Context, from *KeySource, q federation.KeyQuer
 	return keys, err
 }
 
-// Await looks up the missing key of a query. It returns when the lookup ended, after [keyWait], or when
-// ctx ends; the lookup continues. It returns at once while another lookup for the same user is overdue,
-// so that slow hosts delay the steps of a user once, and not each step.
+// Await looks up the missing key of a query. It returns when the lookup ended, after [keyWait], or
+// when ctx ends; the lookup continues. It returns at once while another lookup for the same user is
+// overdue, so that slow hosts delay the steps of a user only once.
 func (a *AtHand) Await(ctx context.Context, q federation.KeyQuery) {
 	if ctx.Err() != nil {
 		return
@@ -308,9 +308,8 @@ func (a *AtHand) seek(ctx context.Context, q federation.KeyQuery) *lookingUp {
 	})
 }
 
-// Bounds of the logins that wait for the document of their DID at a time, each with one outgoing
-// connection. They are apart from the bounds of [Lookups], so that logins of strangers do not delay
-// steps.
+// Bounds of the logins that wait for the document of their DID, each with one outgoing connection.
+// They are apart from the bounds of [Lookups], so that logins of strangers do not delay steps.
 const (
 	loginsPerHost = 32
 	loginsTotal   = 256
@@ -378,7 +377,6 @@ func (l *Logins) enter(host string) bool {
 	return true
 }
 
-// leave ends a login that enter counted.
 func (l *Logins) leave(host string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -16,14 +16,13 @@ import (
 	"baton/federation/store/storetest"
 )
 
-// slowWeb is a web whose hosts answer when they are released.
 type slowWeb struct {
 	release chan struct{}
 
 	mu    sync.Mutex
 	pages map[string]string
 	under int // requests
-	asked int // requests that were ever made
+	asked int // requests so far
 	down  bool
 }
 
@@ -54,7 +53,6 @@ func (w *slowWeb) count(n int) {
 	w.asked += max(n, 0)
 }
 
-// requests returns how many requests are under way.
 func (w *slowWeb) requests() int {
 	synctest.Wait()
 	w.mu.Lock()
@@ -62,7 +60,6 @@ func (w *slowWeb) requests() int {
 	return w.under
 }
 
-// handStand is keys at hand over a slow web.
 type handStand struct {
 	*testing.T
 
@@ -91,21 +88,18 @@ func atHand(t *testing.T, test func(s *handStand)) {
 	})
 }
 
-// of is the query of a step of a user, signed with alice's key.
 func (s *handStand) of(user string, did federation.DID) federation.KeyQuery {
 	q := query(did, seededKey('a'))
 	q.Name = user
 	return q
 }
 
-// awaits returns how long a step waits for its key.
 func (s *handStand) awaits(q federation.KeyQuery) time.Duration {
 	begun := time.Now()
 	s.keys.Await(s.Context(), q)
 	return time.Since(begun)
 }
 
-// number returns the n-th DID of a host, each with a document of its own.
 func number(n int, host string) federation.DID {
 	return federation.DID(fmt.Sprintf("did:web:%s:u%d", host, n))
 }

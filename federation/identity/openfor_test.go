@@ -12,7 +12,6 @@ import (
 	"baton/federation/identity"
 )
 
-// markRecord is a record that keeps the marks of keys.
 type markRecord struct {
 	marks []federation.KeyMark
 	used  bool

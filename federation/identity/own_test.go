@@ -27,8 +27,7 @@ func TestOthersFindTheServersKeyInItsDocument(t *testing.T) {
 	}
 }
 
-// The document of a key that is in a specification, member by member: others read
-// it with other programs.
+// The document of a key from a specification, member by member: others read it with other programs.
 func TestTheDocumentIsThatOfDIDCore(t *testing.T) {
 	key, err := identity.ParseKeyDID("did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK")
 	if err != nil {

@@ -90,8 +90,8 @@ func (c *PeerClient) do(ctx context.Context, method, address string, body []byte
 	return content, response.Header, response.TLS, nil
 }
 
-// statusError returns the error for a status other than 200. It wraps [federation.ErrNotFound]
-// where the host answers that there is no document.
+// statusError returns the error for a status other than 200. It wraps [federation.ErrNotFound] if
+// the host answers that there is no document.
 func statusError(status int) error {
 	if status == http.StatusNotFound || status == http.StatusGone {
 		return fmt.Errorf("status %d: %w", status, federation.ErrNotFound)
@@ -99,7 +99,7 @@ func statusError(status int) error {
 	return fmt.Errorf("status %d", status)
 }
 
-// Close ends the connections that are idle.
+// Close ends the idle connections.
 func (c *PeerClient) Close() { c.http.CloseIdleConnections() }
 
 // signingKeysPath is the path below which a freeq server serves the keys of DIDs.

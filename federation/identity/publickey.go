@@ -90,8 +90,8 @@ func parseMulticodec(raw string) (federation.PublicKey, error) {
 	return federation.PublicKey{}, errOtherKind
 }
 
-// checkPoint refuses bytes that are no compressed point on the curve of the key, and an
-// Ed25519 key that [federation.ParsePublicKey] refuses.
+// checkPoint refuses bytes other than a compressed point on the curve of the key, and an Ed25519
+// key that [federation.ParsePublicKey] refuses.
 func checkPoint(key federation.PublicKey) error {
 	switch key.Kind {
 	case federation.P256:
@@ -150,8 +150,8 @@ func Signed(key federation.PublicKey, message, signature []byte) bool {
 	return verifyECDSA(key, message, signature)
 }
 
-// verifyECDSA reports whether a key on a curve signed the SHA-256 of a message. Each signature has an
-// equivalent one, which can be made without the key; both count.
+// verifyECDSA reports whether a key on a curve signed the SHA-256 of a message. Each signature has
+// an equivalent one, derivable without the key; both count.
 func verifyECDSA(key federation.PublicKey, message, signature []byte) bool {
 	if len(signature) != ecdsaBytes {
 		return false
@@ -194,8 +194,8 @@ func PublicKeyDID(key federation.PublicKey) federation.DID {
 	return federation.DID(keyPrefix + writeMultibase(key))
 }
 
-// ParsePublicKeyDID returns the key of a did:key. A key of an unknown kind, a point that is not on its
-// curve, and any second spelling of a key are errors.
+// ParsePublicKeyDID returns the key of a did:key. A key of an unknown kind, a point off its curve,
+// and any second spelling of a key are errors.
 //
 // spec: did-method-key §3.1.2
 func ParsePublicKeyDID(did federation.DID) (federation.PublicKey, error) {
@@ -246,8 +246,8 @@ func CheckDID(did federation.DID) error {
 	return nil
 }
 
-// ReadSeed reads the key of a person from a file with its seed in hexadecimal, which only its owner may
-// read. The DID is the did:key.
+// ReadSeed reads the key of a person from a file with its seed in hexadecimal, readable only by its
+// owner. The DID is the did:key.
 func ReadSeed(path string) (federation.SigningKey, error) {
 	fail := func(err error) (federation.SigningKey, error) {
 		return federation.SigningKey{}, fmt.Errorf("read key %s: %w", path, err)

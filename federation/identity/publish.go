@@ -88,10 +88,10 @@ func writeKeyAnswer(w http.ResponseWriter, status int, document any) {
 }
 
 // find returns the key of a DID with an id, or with "" the first known key; nil for none. The
-// record has each key for ever. The key of a did:key and the keys of the gateway itself need no
-// record. A key that a freeq server serves for its user is served to the other freeq servers,
-// unless any other source has named a key of that DID: a server must not speak for the users of
-// another one. A request makes this gateway fetch nothing.
+// record has each key for ever. The key of a did:key and the gateway's own keys need no record. A
+// key that a freeq server serves for its user is served to the other freeq servers, unless another
+// source has named a key of that DID: a server must not speak for the users of another one. A
+// request never makes this gateway fetch.
 func (p Publisher) find(ctx context.Context, did federation.DID, kid string) (ed25519.PublicKey, error) {
 	fits := func(key ed25519.PublicKey) bool { return len(key) > 0 && (kid == "" || kid == federation.KeyID(key)) }
 	history, err := p.Keys.History(ctx, did)
@@ -124,16 +124,15 @@ func (k *Keyring) ServerKeys(home federation.HomeID, now time.Time) []federation
 	return keys
 }
 
-// oneSource reports whether exactly one source named keys of a DID.
 func oneSource(history federation.KeyHistory) bool {
 	return !slices.ContainsFunc(history, func(w federation.KeyWindow) bool {
 		return w.Origin != history[0].Origin || w.Via != history[0].Via
 	})
 }
 
-// DIDDocument returns the document of a did:web as its host serves it: the key that signs first, then the
-// other keys whose signatures are valid, and the address of its mailbox home, "" for none.
-// [ParseDocument] reads it. The same keys make the same bytes, so that it may be cached.
+// DIDDocument returns the document of a did:web as its host serves it: the first signing key, then
+// the other keys with valid signatures, and the address of its mailbox home, "" for none.
+// [ParseDocument] reads it. It is deterministic, so that it may be cached.
 //
 // spec: did-core §5.2, §5.3; controlled-identifiers §2.2.2
 func DIDDocument(key federation.SigningKey, mailbox string, retiring ...ed25519.PublicKey) []byte {
@@ -183,7 +182,6 @@ func newOwnMethod(did federation.DID, public ed25519.PublicKey) ownMethod {
 	}
 }
 
-// ownMethod is one key in a document that this gateway serves.
 type ownMethod struct {
 	ID                 string `json:"id"`
 	Type               string `json:"type"`

@@ -33,7 +33,6 @@ const maxRetired = 100
 // ErrNotRotated is returned by [Keyring.Rotate] for a key that cannot be rotated here, with the reason.
 var ErrNotRotated = errors.New("identity: this key cannot be rotated here")
 
-// retiredKey is one entry of [retiredFile].
 type retiredKey struct {
 	Name    KeyName   `json:"name"`
 	Public  []byte    `json:"public_key"`
@@ -50,11 +49,11 @@ func retire(name KeyName, key ownKey, now, until time.Time) retiredKey {
 	return retiredKey{Name: name, Public: key.Public, Since: key.since.UTC(), Retired: now.UTC(), Until: until.UTC()}
 }
 
-// Rotate makes a new key, which signs from now on. The old key stays listed for the overlap, so that its
-// signatures stay valid, and its private part is deleted. Both changes are durable before Rotate returns;
-// after a power cut before that the old key still signs. Rotate blocks while another replica with the
-// same folder rotates. It returns [ErrNotRotated] for a key of a [Signer], and for the endpoint key, whose
-// value is configured at other servers.
+// Rotate makes a new signing key. The old key stays listed for the overlap, so that its signatures
+// stay valid; its private part is deleted. Both changes are durable before Rotate returns; after an
+// earlier power cut the old key still signs. Rotate blocks while another replica with the same
+// folder rotates. It returns [ErrNotRotated] for a key of a [Signer], and for the endpoint key,
+// whose value is configured at other servers.
 func (k *Keyring) Rotate(name KeyName, overlap time.Duration, now time.Time) (NamedKey, error) {
 	switch {
 	case name == EndpointKey:
@@ -154,8 +153,8 @@ func lockFolder(root *os.Root) (unlock func(), err error) {
 	return func() { _ = f.Close() }, nil // closing it unlocks it
 }
 
-// Good returns the keys whose signatures are valid now: the key that signs, and the keys in their
-// overlap, newest first.
+// Good returns the keys with valid signatures now: the signing key, and those in their overlap,
+// newest first.
 func (k *Keyring) Good(name KeyName, now time.Time) []federation.OwnKey {
 	if k.ends != nil {
 		if confirmed := k.ends(); confirmed.Before(now) {
@@ -246,8 +245,8 @@ func AcceptKey(ctx context.Context, dir string, signer Signer, name KeyName) (Na
 	return NamedKey{Name: name, OwnKey: federation.OwnKey{Public: public}}, nil
 }
 
-// replaceOnPurpose writes a secret in place of any earlier one. It writes the note first: after a power
-// cut in between, the old secret is still valid.
+// replaceOnPurpose writes a secret in place of any earlier one. It writes the note first: after a
+// power cut in between, the old secret is still valid.
 func replaceOnPurpose(root *os.Root, name KeyName, fingerprint string, secret []byte) error {
 	unlock, err := lockFolder(root)
 	if err != nil {
@@ -260,7 +259,6 @@ func replaceOnPurpose(root *os.Root, name KeyName, fingerprint string, secret []
 	return replaceFile(root, string(name), secretText(secret))
 }
 
-// readReplaced returns the fingerprints of the keys that were replaced on purpose.
 func readReplaced(root *os.Root) (map[KeyName]string, error) {
 	text, err := readFile(root, replacedFile)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -27,7 +27,6 @@ func ring(t *testing.T, dir string) *identity.Keyring {
 	return keys
 }
 
-// ids returns the ids of keys.
 func ids(keys []federation.OwnKey) []string {
 	var names []string
 	for _, key := range keys {
@@ -119,7 +118,7 @@ func TestTheHistoryOfAKeyIsListed(t *testing.T) {
 	}
 }
 
-// Gateways of one home have one folder. Each retires what the other one made, at the same
+// Gateways of one home have one folder. Each retires the key made by the other one, at the same
 // time too, and learns of it when it reads the files again.
 func TestGatewaysWithOneFolderRotateInTurn(t *testing.T) {
 	dir := writeKeys(t)
@@ -162,8 +161,8 @@ func TestGatewaysWithOneFolderRotateInTurn(t *testing.T) {
 	}
 }
 
-// The list of retired keys is written before the new key. A power cut in between
-// leaves a key that is retired and signs.
+// The list of retired keys is written before the new key. A power cut in between leaves a retired
+// key that signs.
 func TestAHalfRotationLeavesTheOldKey(t *testing.T) {
 	dir := writeKeys(t)
 	before := ring(t, dir).Registry()

@@ -15,15 +15,15 @@ import (
 	"baton/federation"
 )
 
-// SignerTimeout is how long a signer may take for one answer.
+// SignerTimeout bounds the time of a signer for one answer.
 const SignerTimeout = 5 * time.Second
 
 // maxComplaint bounds the quoted part of an error message of a signer, in bytes.
 const maxComplaint = 200
 
-// Signer is a command that keeps the keys of the gateway and the registry, and signs with them: a program
-// and its first arguments. It is called with the name of a key. It signs the bytes on stdin and writes
-// the 64 bytes of the signature to stdout; with --public after the name it writes the public key in
+// Signer is a command that keeps the keys of the gateway and the registry: a program and its first
+// arguments. It is called with the name of a key. It signs the bytes on stdin and writes the 64
+// bytes of the signature to stdout; with --public after the name it writes the public key in
 // base64url.
 type Signer []string
 
@@ -61,7 +61,6 @@ func (s Signer) key(ctx context.Context, name KeyName) (federation.SigningKey, e
 	}}, nil
 }
 
-// run calls the command once and returns what it wrote to stdout.
 func (s Signer) run(ctx context.Context, input []byte, arguments ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, SignerTimeout)
 	defer cancel()
@@ -79,7 +78,7 @@ func (s Signer) run(ctx context.Context, input []byte, arguments ...string) ([]b
 	return stdout, nil
 }
 
-// brief keeps the first bytes that are written to it, enough for a signature or a key in base64url.
+// brief keeps the first bytes written to it, enough for a signature or a key in base64url.
 type brief []byte
 
 func (b *brief) Write(p []byte) (int, error) {

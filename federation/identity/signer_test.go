@@ -22,7 +22,7 @@ import (
 // signerSays tells the test binary, when it runs as a signer, how to behave.
 const signerSays = "BATON_TEST_SIGNER"
 
-// TestSignerProgram is no test: it is what the tests below call as their signer.
+// TestSignerProgram is no test: the tests below call it as their signer.
 func TestSignerProgram(*testing.T) {
 	says := os.Getenv(signerSays)
 	if says == "" {
@@ -55,7 +55,6 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
-// signer returns this binary as a signer that behaves in one way.
 func signer(t *testing.T, says string) identity.Signer {
 	t.Helper()
 	t.Setenv(signerSays, says)

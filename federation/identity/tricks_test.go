@@ -19,7 +19,6 @@ import (
 	"baton/federation/identity"
 )
 
-// nameServer answers look-ups as a trick has it.
 type nameServer struct {
 	conn net.PacketConn
 
@@ -63,7 +62,6 @@ func (s *nameServer) serve() {
 	}
 }
 
-// answer gives the addresses of the trick to whatever name is asked for.
 func (s *nameServer) answer(query []byte) ([]byte, error) {
 	var m dnsmessage.Message
 	if err := m.Unpack(query); err != nil {

@@ -40,8 +40,8 @@ import (
 	"baton/federation"
 )
 
-// Tolerance is how late after a deadline an answer still counts: the clocks of the signer and the home may
-// differ by that much.
+// Tolerance is how late after a deadline an answer still counts: the clocks of the signer and the
+// home may differ.
 const Tolerance = 120 * time.Second
 
 // Term names the time of an offer by which a step must be taken.
@@ -102,8 +102,8 @@ func (k Kinds) Windows() map[federation.Clock]time.Duration {
 	return windows
 }
 
-// Known refuses a step of an unknown kind, or with an unknown verb. It checks nothing else, so that a home
-// can call it before it verifies the signature.
+// Known refuses a step of an unknown kind, or with an unknown verb. It checks nothing else, so that
+// a home can call it before it verifies the signature.
 func (k Kinds) Known(ev federation.Event) error {
 	t, known := k.tables[ev.Kind]
 	if !known {
@@ -124,7 +124,7 @@ func (k Kinds) States() []federation.State {
 			all = append(all, r.To)
 		}
 	}
-	all = slices.DeleteFunc(all, func(s federation.State) bool { return s == "" }) // a kind that is only open
+	all = slices.DeleteFunc(all, func(s federation.State) bool { return s == "" }) // a kind with only open handoffs
 	slices.Sort(all)
 	return slices.Compact(all)
 }
@@ -213,10 +213,10 @@ func commanded(v federation.View, ev federation.Event) federation.View {
 	return v
 }
 
-// Check returns the view after a step that does not open, or a [*federation.RefusalError] and
-// the view before it. The first failed check names the code, in this order: the kind has the
-// verb, the handoff is not over, its state allows the verb, the step names the step that it
-// accepts, the actor has the role, the deadline has not passed.
+// Check returns the view after a step other than an opener, or a [*federation.RefusalError] and the
+// view before it. The first failed check names the code, in this order: the kind has the verb, the
+// handoff is open, its state allows the verb, the step names the step that it accepts, the actor
+// has the role, the deadline has not passed.
 func (k Kinds) Check(v federation.View, ev federation.Event, filed time.Time) (federation.View, error) {
 	if err := k.Known(ev); err != nil {
 		return v, err
@@ -249,7 +249,6 @@ func (k Kinds) Check(v federation.View, ev federation.Event, filed time.Time) (f
 	return k.moved(after, filed), nil
 }
 
-// check refuses a step that the row does not allow.
 func (r Rule) check(v federation.View, ev federation.Event) error {
 	switch {
 	case v.Over:
@@ -278,8 +277,8 @@ func (r Rule) check(v federation.View, ev federation.Event) error {
 	return nil
 }
 
-// Revives refuses an offer that replaces a handoff which is not over. A handoff that is
-// unknown here, with a zero view, may be over at another home.
+// Revives refuses an offer that replaces an open handoff. A handoff unknown here, with a zero view,
+// may be over at another home.
 func Revives(ev federation.Event, replaced federation.View) error {
 	switch {
 	case ev.Replaces.IsZero():
@@ -308,8 +307,8 @@ func plays(v federation.View, did federation.DID, role federation.Role) bool {
 	return false
 }
 
-// stateDetail returns the detail of a refusal: the state of the handoff, and the winner where a response
-// came too late.
+// stateDetail returns the detail of a refusal: the state of the handoff, and the winner if a
+// response came too late.
 func stateDetail(v federation.View, rule Rule) string {
 	if rule.Assigns && v.Assignee != "" {
 		return "it went to " + string(v.Assignee)
@@ -377,8 +376,8 @@ func (k Kinds) Replay(home federation.HomeID, log iter.Seq2[federation.Entry, er
 	return v, nil
 }
 
-// Follow returns the view after a filed step, as the home of the handoff judged it. The error says why the
-// step cannot follow.
+// Follow returns the view after a filed step, by the judgement of the handoff's home. The error
+// says why the step cannot follow.
 func (k Kinds) Follow(before federation.View, step federation.Entry, home federation.HomeID) (federation.View, error) {
 	switch exists := before.Exists(); {
 	case exists && step.Event.Verb == federation.Offer:

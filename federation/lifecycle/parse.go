@@ -32,8 +32,8 @@ func Shipped() Kinds {
 	return k
 }
 
-// Parse reads a file of tables. The error names the first member that is unknown, malformed, or
-// contradicts another, such as a rule from a state that no rule leads to.
+// Parse reads a file of tables. The error names the first unknown, malformed or contradictory
+// member, such as a rule from a state that no rule leads to.
 func Parse(text []byte) (Kinds, error) {
 	if err := federation.ExactJSON(text); err != nil {
 		return Kinds{}, fmt.Errorf("parse kinds: %w", err)
@@ -99,7 +99,6 @@ func (k Kinds) check(t table) error {
 	return nil
 }
 
-// reached returns the states that an offer or a rule leads to.
 func (t table) reached() []federation.State {
 	var states []federation.State
 	for _, s := range []federation.State{t.Opens.Directed, t.Opens.Open} {
@@ -129,7 +128,7 @@ func (t table) live(states []federation.State) error {
 	return nil
 }
 
-// checkRule reports what is wrong with a row of rules, given the earlier rows.
+// checkRule reports the mistake in a row of rules, given the earlier rows.
 func (t table) checkRule(r Rule, earlier []Rule) error {
 	twice := func(other Rule) bool {
 		return other.Verb == r.Verb && (other.Dialect == r.Dialect || other.Dialect == "" || r.Dialect == "")
@@ -153,7 +152,7 @@ func (t table) checkRule(r Rule, earlier []Rule) error {
 	return t.live(r.From)
 }
 
-// checkWait reports what is wrong with a row of waits, given the earlier rows.
+// checkWait reports the mistake in a row of waits, given the earlier rows.
 func (k Kinds) checkWait(t table, w wait, earlier []wait) error {
 	if err := t.live(w.In); err != nil {
 		return err
@@ -174,8 +173,8 @@ func (k Kinds) checkWait(t table, w wait, earlier []wait) error {
 	return nil
 }
 
-// ends reports whether the home ends a handoff with a verb in a state and a dialect. A verb that leads to a
-// state that is not final could run out repeatedly.
+// ends reports whether the home ends a handoff with a verb in a state and a dialect. A verb that
+// leads to a non-final state could run out repeatedly.
 func (t table) ends(s federation.State, d federation.Dialect, verb federation.Verb) bool {
 	return slices.ContainsFunc(t.Rules, func(r Rule) bool {
 		return r.Verb == verb && r.Who == federation.System && (r.Dialect == "" || r.Dialect == d) &&

@@ -89,7 +89,6 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// walk opens a handoff of each kind and lets the home end it.
 func walk(t *testing.T, kinds lifecycle.Kinds, text, to string) {
 	t.Helper()
 	for _, kind := range []federation.Kind{federation.Handoff, "bounty", "approval"} {

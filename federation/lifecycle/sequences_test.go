@@ -14,7 +14,6 @@ import (
 	"baton/federation/lifecycle"
 )
 
-// published is the file of cases of the act dialect.
 type published struct {
 	Opening  []opening  `json:"opening_sequences"`
 	Revivals []revival  `json:"revival_sequences"`
@@ -32,7 +31,6 @@ type opening struct {
 	ExpectRefused string `json:"expect_refused"`
 }
 
-// revival is a step that names a handoff which it replaces.
 type revival struct {
 	Name          string
 	Opens         bool
@@ -41,7 +39,7 @@ type revival struct {
 	ExpectRefused string `json:"expect_refused"`
 }
 
-// sequence is an offer, and what becomes of each step after it.
+// sequence is an offer, and the result of each step after it.
 type sequence struct {
 	Name string
 	Task struct {
@@ -117,13 +115,12 @@ func runSequence(t *testing.T, s sequence, dialect federation.Dialect) {
 			t.Fatalf("%s by %s: %s, %q; want %s, %q", step.Verb, step.Sender, after.State, got, step.Expect, want)
 		}
 		if onlyAct && dialect == federation.HandoffTags {
-			return // the later steps are about a handoff that is over
+			return // the later steps are about an ended handoff
 		}
 		v = after
 	}
 }
 
-// start returns the view of the handoff that a sequence is about.
 func start(t *testing.T, s sequence, dialect federation.Dialect) federation.View {
 	t.Helper()
 	offer := federation.Event{
@@ -224,7 +221,7 @@ func inOurs(name string) string {
 	ours := map[string]federation.RefusalCode{
 		"terminal-task": federation.TerminalHandoff, "accepts-not-a-bid": federation.WrongReference,
 		"replaces-not-opener": federation.InvalidTag,
-		"client-confirm":      federation.UnknownVerb, // where tags are read it has a code of its own
+		"client-confirm":      federation.UnknownVerb, // it has its own code when tags are read
 	}
 	if code, differs := ours[name]; differs {
 		return string(code)

@@ -1,14 +1,15 @@
-// Package passport writes and checks the file that proves one handoff to any reader, at any
-// later time, on a machine that never saw the gateway.
+// Package passport writes and checks the file that proves one handoff to any reader, at any later
+// time, without the gateway.
 //
-// A passport has every step exactly as it was signed, the keys by id with their sources, the evidence
-// behind vouched steps, the receipts of the home, a hash chain over the steps, and the signature of the
-// home over the canonical form of all that. The order of members and the spacing do not matter.
+// A passport has every step exactly as it was signed, the keys by id with their sources, the
+// evidence behind vouched steps, the receipts of the home, a hash chain over the steps, and the
+// signature of the home over the canonical form of all that. The order of members and the spacing
+// do not matter.
 //
-// [Issue] makes a passport from the record, and [Write] from given [Contents]. [Checker.Verify] checks a
-// passport with nothing but the file and returns a [Report]. A did:key proves its own signatures. Other
-// signatures depend on the keys that the home found for them, and the order and the times of the steps
-// depend on the home: the report lists each such dependency.
+// [Issue] makes a passport from the record, and [Write] from given [Contents]. [Checker.Verify]
+// checks a passport with only its file and returns a [Report]. A did:key proves its own signatures.
+// Other signatures depend on the keys that the home found for them, and the order and the times of
+// the steps depend on the home: the report lists each such dependency.
 //
 // All functions are pure, except that Issue reads the record.
 package passport
@@ -88,7 +89,7 @@ type Step struct {
 	Document   string                `json:"document"`  // exactly as signed
 	Signature  string                `json:"signature"` // in its wire form
 	Evidence   *Evidence             `json:"evidence,omitempty"`
-	Erased     *Erased               `json:"erased,omitempty"` // set where the home erased the document
+	Erased     *Erased               `json:"erased,omitempty"` // set if the home erased the document
 	// Chain is the SHA-256, in hexadecimal, of the previous chain and the canonical form of this step
 	// without its chain. The chain before the first step is the id of the handoff.
 	Chain string `json:"chain,omitempty"`
@@ -101,8 +102,8 @@ type Evidence struct {
 	Content string `json:"content"` // the bytes that the URL serves
 }
 
-// Erased is what stays of the document of a step whose content the home erased. Document and
-// signature are empty then, and nothing but the word of the home says what the step was.
+// Erased is the rest of the document of a step whose content the home erased. Document and
+// signature are empty then, and only the word of the home says what the step was.
 type Erased struct {
 	At     time.Time `json:"at"`
 	Digest string    `json:"sha256"` // of the document, in hexadecimal
@@ -133,8 +134,8 @@ type Contents struct {
 	Source func(did federation.DID, keyID string) string
 }
 
-// Write returns the passport of a handoff as canonical JSON, signed with the key of
-// its home. Its error is that of the evidence or of the key.
+// Write returns the passport of a handoff as canonical JSON, signed by its home. Its error is that
+// of the evidence or of the key.
 func Write(ctx context.Context, key federation.SigningKey, c Contents, now time.Time) ([]byte, error) {
 	p := Passport{
 		Type: MediaType, V: Version, Home: c.View.Home, Issuer: key.DID, Issued: instant(now),
@@ -274,8 +275,8 @@ func parse(text []byte) (Passport, *Finding) {
 	return p, nil
 }
 
-// Record reads the parts of a passport. Its methods block on the disk, and return an error
-// wrapping [*federation.UnavailableError] when that cannot be read now.
+// Record reads the parts of a passport. Its methods block on the disk, and return an error wrapping
+// [*federation.UnavailableError] if that cannot be read now.
 type Record interface {
 	// Log yields the steps of one handoff after a version, oldest first, and ends; after 0 are all.
 	Log(ctx context.Context, id federation.HandoffID, after federation.Version) iter.Seq2[federation.Entry, error]
@@ -294,8 +295,8 @@ var ErrTooLong = errors.New("passport: it would be too long")
 // passport.
 var ErrRemote = errors.New("passport: it is a handoff of another home")
 
-// Issue returns the passport of a handoff as it stood when the view was read, signed with the
-// key of its home. Its error is [ErrTooLong], [ErrRemote], or that of the record or the key.
+// Issue returns the passport of a handoff at the time when the view was read, signed by its home.
+// Its error is [ErrTooLong], [ErrRemote], or that of the record or the key.
 func Issue(ctx context.Context, record Record, key federation.SigningKey, view federation.View, now time.Time) ([]byte, error) {
 	if view.Remote {
 		return nil, ErrRemote

@@ -50,7 +50,6 @@ func homeKey() federation.SigningKey {
 	return key
 }
 
-// checker is what the program wires a checker to.
 func checker() passport.Checker {
 	return passport.Checker{Read: dialect.FromDocument, KeyDID: identity.KeyDID, Replay: lifecycle.Shipped().Replay}
 }
@@ -76,7 +75,6 @@ func newStory(t *testing.T, d federation.Dialect) *story {
 	return s
 }
 
-// original is the agent's own message behind a step.
 func (s *story) original(agent federation.SigningKey) *federation.Evidence {
 	message, err := signing.SignEnvelope(s.t.Context(), keyOf(0x44), map[string]any{"v": "0.1", "from": "scout_7", "body": "on it"})
 	if err != nil {
@@ -92,7 +90,6 @@ func (s *story) original(agent federation.SigningKey) *federation.Evidence {
 	return &evidence
 }
 
-// file signs a step and files it.
 func (s *story) file(key federation.SigningKey, ev federation.Event) {
 	s.t.Helper()
 	at := noon().Add(time.Duration(len(s.log)) * time.Minute)
@@ -134,7 +131,6 @@ func (s *story) seal(key federation.SigningKey, ev federation.Event) federation.
 	return ev
 }
 
-// write returns the passport of a story.
 func (s *story) write() []byte {
 	s.t.Helper()
 	text, err := passport.Write(s.t.Context(), homeKey(), passport.Contents{
@@ -242,7 +238,6 @@ func marshal(t *testing.T, v any) []byte {
 	return text
 }
 
-// relink makes a new chain.
 func relink(p *passport.Passport) {
 	chain := p.Handoff.ID.String()
 	for i := range p.Steps {
@@ -251,7 +246,7 @@ func relink(p *passport.Passport) {
 	}
 }
 
-// swap replaces the first of something in a text that has it.
+// swap replaces the first occurrence in a text, which must have one.
 func swap(text *string, old, other string) {
 	if !strings.Contains(*text, old) {
 		panic("nothing to swap: " + old)
@@ -259,7 +254,6 @@ func swap(text *string, old, other string) {
 	*text = strings.Replace(*text, old, other, 1)
 }
 
-// tamperings are changes by name, each with what a checker must call it.
 func tamperings() map[string]struct {
 	change func(p *passport.Passport)
 	want   passport.Code
@@ -364,7 +358,6 @@ func TestNoValueCanChange(t *testing.T) {
 	}
 }
 
-// walk changes each value of a document by a little, calls visit, and puts it back.
 func walk(at any, path string, visit func(path string)) {
 	change := func(name string, value any, set func(any)) {
 		switch v := value.(type) {

@@ -25,7 +25,7 @@ type Claim struct {
 	Actor federation.DID  `json:"actor"`
 	// Voucher is the DID that vouches for the actor, "" if the actor signed.
 	Voucher federation.DID `json:"voucher,omitempty"`
-	Time    time.Time      `json:"time"` // by the clock of the signer where it is signed, else of the home
+	Time    time.Time      `json:"time"` // by the clock of the signer if signed, else of the home
 }
 
 // Word is a statement that no signature in the passport proves.
@@ -34,7 +34,7 @@ type Word struct {
 	What string         `json:"what"`
 }
 
-// claim returns the claim of a step, which has no more than its signature covers.
+// claim returns the claim of a step, limited to its signed members.
 func (c *checking) claim(step Step, ev federation.Event) Claim {
 	claim := Claim{Verb: ev.Verb, Actor: step.Actor, Time: ev.Time()}
 	_, sourced := ev.Fields[string(ev.Dialect)+"-src-h"]
@@ -128,7 +128,7 @@ func (f Finding) String() string {
 	return text
 }
 
-// Code names what is wrong with a passport.
+// Code names a defect of a passport.
 type Code string
 
 // The findings. Only [KeyMissing] and [DocumentErased] leave a passport unverifiable, all others
@@ -147,7 +147,7 @@ const (
 	KeyDuplicate Code = "key-duplicate" // a key of a DID is listed twice
 	KeyMissing   Code = "key-missing"   // the key of a signature is not in the passport: unverifiable
 
-	DocumentErased Code = "document-erased" // the home erased what was signed: unverifiable
+	DocumentErased Code = "document-erased" // the home erased the signed document: unverifiable
 
 	StepOrder     Code = "step-order"     // the steps are not numbered from 1 without a gap
 	StepDuplicate Code = "step-duplicate" // two steps have one id
@@ -163,11 +163,11 @@ const (
 	StepIllegal   Code = "step-illegal"   // no rule lets it follow the steps before it
 
 	Provenance        Code = "provenance"         // without the evidence that the step names, or listed as signed although it has evidence
-	EvidenceDigest    Code = "evidence-digest"    // the evidence is not what the step names
+	EvidenceDigest    Code = "evidence-digest"    // the evidence does not match the step
 	EvidenceSignature Code = "evidence-signature" // the foreign signature in the evidence does not verify
 
 	ReceiptDocument  Code = "receipt-document"  // no receipt of this home
-	ReceiptSubject   Code = "receipt-subject"   // of a step that is not here
+	ReceiptSubject   Code = "receipt-subject"   // of a step not in the passport
 	ReceiptSignature Code = "receipt-signature" // the home did not sign it
 
 	StateMismatch   Code = "state-mismatch"   // the steps end in another state
@@ -182,10 +182,10 @@ type Finding struct {
 	Detail string `json:"detail,omitempty"`
 }
 
-// VerdictError is returned for a passport that is not valid.
+// VerdictError is returned for an invalid passport.
 type VerdictError struct{ Report Report }
 
-// Err returns the report on a passport that is not valid as an error, nil for a valid one.
+// Err returns the report on an invalid passport as an error, nil for a valid one.
 func (r Report) Err() error {
 	if r.Verdict == federation.Valid {
 		return nil

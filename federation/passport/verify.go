@@ -38,7 +38,6 @@ func (c Checker) Verify(ctx context.Context, text []byte) Report {
 	return check.report()
 }
 
-// checking is the state of the check of one passport.
 type checking struct {
 	Checker
 	passport Passport
@@ -79,7 +78,6 @@ func (k keys) owner(keyID string) federation.DID {
 	return ""
 }
 
-// parseKey decodes a key in base64url.
 func parseKey(text string) (ed25519.PublicKey, error) {
 	raw, err := signing.DecodeBase64URL(text)
 	if err != nil {
@@ -110,7 +108,6 @@ func (c *checking) readKeys() {
 	}
 }
 
-// outer checks the signature of the home over all other members.
 func (c *checking) outer(text []byte) {
 	p := c.passport
 	if p.Issuer != p.Home.DID() {
@@ -134,7 +131,6 @@ func (c *checking) outer(text []byte) {
 	}
 }
 
-// signedBy judges a signature under the keys of a DID.
 func (c *checking) signedBy(did federation.DID, scheme signing.Scheme, message []byte, signature string) federation.Verdict {
 	verdict := federation.Unverifiable
 	for _, key := range c.keys[did] {
@@ -180,7 +176,6 @@ func (c *checking) steps(ctx context.Context) {
 	}
 }
 
-// step checks the signed document and the listed members of a step.
 func (c *checking) step(ctx context.Context, step Step) {
 	if step.Erased != nil {
 		c.erased(step)
@@ -211,7 +206,6 @@ func (c *checking) erased(step Step) {
 	c.claims = append(c.claims, Claim{Verb: step.Verb, Actor: step.Actor, Voucher: c.passport.Issuer, Time: step.Received})
 }
 
-// listed compares the listed members of a step with its signed document.
 func (c *checking) listed(step Step, ev federation.Event) {
 	if ev.Verb != step.Verb {
 		c.find(StepVerb, step, "signed as "+string(ev.Verb))
@@ -248,8 +242,8 @@ func (c *checking) signature(ctx context.Context, step Step, ev federation.Event
 	}
 }
 
-// evidence checks the original behind a vouched step: the signed step has its digest, and its signature, if
-// it has one, is that of the actor.
+// evidence checks the original behind a vouched step: the signed step has its digest, and any
+// signature on it is the actor's.
 func (c *checking) evidence(step Step, ev federation.Event) {
 	// A step by the binding of an operator has no original: only the gateway vouches for it.
 	_, named := ev.Fields[string(ev.Dialect)+"-src-h"]
@@ -324,7 +318,7 @@ func (c *checking) receipts() {
 	}
 }
 
-// confirmed is the content of a receipt, the zero value for a document that is none.
+// confirmed is the content of a receipt, the zero value for any other document.
 type confirmed struct {
 	from             federation.DID
 	handoff, subject string

@@ -38,8 +38,8 @@ type Steps interface {
 	Arrivals(did federation.DID) (wake <-chan struct{}, stop func())
 }
 
-// Canary is a handoff between two homes without any other party: one home offers it, and the
-// other accepts and completes it by itself. It shows whether steps go both ways.
+// Canary is a handoff between only two homes: one home offers it, and the other accepts and
+// completes it by itself. It shows whether steps go both ways.
 type Canary struct {
 	Home      federation.HomeID // this home
 	PublicURL string            // of this home, for the operator of the other one
@@ -78,8 +78,8 @@ func (c *Canary) Send(ctx context.Context, to federation.HomeID) (CanaryReport, 
 	return report, c.cleanUp(context.WithoutCancel(ctx), offer, view)
 }
 
-// await returns the view of a canary once the canary ended, its time is over, or the other home
-// answered that it does not know this one.
+// await returns the view of a canary once it ended, its time is over, or the other home answered
+// that it does not know this one.
 func (c *Canary) await(ctx context.Context, id federation.HandoffID, to federation.HomeID, wake <-chan struct{}) (federation.View, error) {
 	ctx, cancel := context.WithTimeout(ctx, canaryLife)
 	defer cancel()
@@ -97,8 +97,8 @@ func (c *Canary) await(ctx context.Context, id federation.HandoffID, to federati
 	return view, err
 }
 
-// Answer accepts and completes an offer that is a canary of another home, and ignores every
-// other step. The error is that of this home; the other one sees that its canary failed.
+// Answer accepts and completes a canary offer of another home, and ignores every other step. The
+// error is that of this home; the other one sees that its canary failed.
 func (c *Canary) Answer(ctx context.Context, offer federation.Event, from federation.HomeID) error {
 	if offer.Verb != federation.Offer || offer.Title != canaryTitle || offer.From != from.DID() || offer.To != c.Home.DID() {
 		return nil
@@ -115,7 +115,6 @@ func (c *Canary) Answer(ctx context.Context, offer federation.Event, from federa
 	return nil
 }
 
-// reply returns a step in the handoff of an offer.
 func reply(offer federation.Event, verb federation.Verb) federation.Event {
 	return federation.Event{
 		Handoff: offer.Handoff, Kind: offer.Kind, Verb: verb, ReplyTo: offer.ID.String(), Venue: offer.Venue, Dialect: offer.Dialect,
@@ -151,7 +150,6 @@ func (c *Canary) unknownAt(home federation.HomeID) bool {
 	return ok && !link.Up && strings.Contains(link.LastError, "status 403")
 }
 
-// reason returns why a canary is not completed.
 func (c *Canary) reason(to federation.HomeID, view federation.View) string {
 	link, ok := c.Link(string(to))
 	switch {
@@ -165,8 +163,8 @@ func (c *Canary) reason(to federation.HomeID, view federation.View) string {
 	return "it is " + string(view.State) + " after " + canaryLife.String() + ": " + string(to) + " did not answer it in time"
 }
 
-// cleanUp cancels a canary that is not over, and marks its steps as read in the inbox of this
-// home, which no client reads.
+// cleanUp cancels an open canary, and marks its steps as read in the inbox of this home, which no
+// client reads.
 func (c *Canary) cleanUp(ctx context.Context, offer federation.Event, view federation.View) error {
 	if !view.Over {
 		if _, err := c.submit(ctx, reply(offer, federation.Cancel)); err != nil {

@@ -18,7 +18,7 @@ import (
 type steps struct {
 	submitted []federation.Event
 	read      []federation.EventID
-	answers   func(s *steps) // what the other home does once an offer was submitted; completes it if nil
+	answers   func(s *steps) // the other home's reaction to a submitted offer; completes it if nil
 	state     federation.State
 	over      bool
 	refusing  error
@@ -68,7 +68,6 @@ func (s *steps) Arrivals(federation.DID) (wake <-chan struct{}, stop func()) {
 	return s.wake, func() {}
 }
 
-// verbs returns what was submitted, in order.
 func (s *steps) verbs() string {
 	var verbs []string
 	for _, ev := range s.submitted {
@@ -152,7 +151,6 @@ func TestACanaryThatThisHomeRefusesIsAnError(t *testing.T) {
 	}
 }
 
-// canaryOffer is the offer of a canary of b.test.
 func canaryOffer() federation.Event {
 	id := federation.EventID{15: 1}
 	return federation.Event{

@@ -14,11 +14,11 @@ import (
 	"baton/federation/signing"
 )
 
-// httpsWait is how long a document is read by HTTPS before the hub is asked: a home behind NAT
-// lets connections time out.
+// httpsWait bounds the HTTPS read of a document before the hub is asked: a home behind NAT lets
+// connections time out.
 const httpsWait = 2 * time.Second
 
-// httpsTimeout bounds the read of a document by HTTPS where no hub can bring it.
+// httpsTimeout bounds the read of a document by HTTPS if no hub can bring it.
 const httpsTimeout = 10 * time.Second
 
 // maxDocumentBytes bounds a document. The documents of homes and agents have some 6 KiB.
@@ -31,16 +31,16 @@ type Linked struct {
 	Key  string // id of the key that the operator configured; empty for none
 	// Get reads an address of the home by HTTPS, with the errors of [identity.Fetcher].
 	Get func(ctx context.Context, address string) ([]byte, error)
-	// Lookup reads a document through the hub. The error wraps [federation.ErrNotFound] if
-	// the home has no such document, and [*federation.UnavailableError] if it does not
-	// answer. Nil for a home that is not reached through a hub.
+	// Lookup reads a document through the hub. The error wraps [federation.ErrNotFound] if the home
+	// has no such document, and [*federation.UnavailableError] if it does not answer. Nil for a
+	// home not reached through a hub.
 	Lookup func(ctx context.Context, path federation.URLPath) (Answer, error)
 	// Vouches reports whether the hub gives each home an account of its own, and so vouches for
 	// the sender of an answer.
 	Vouches func(ctx context.Context) (bool, error)
 }
 
-// Answer is a document that came through a hub, in an answer that the home signed.
+// Answer is a document from a hub, in an answer signed by the home.
 type Answer struct {
 	Document  []byte
 	Signed    []byte // the whole answer
@@ -53,7 +53,7 @@ type KeyHistories interface {
 }
 
 // Documents reads the documents that other homes publish: their own DID documents, and the
-// documents of their agents. It reads by HTTPS and, where that brings no document, through the hub.
+// documents of their agents. It reads by HTTPS and, if that fails, through the hub.
 //
 // Over HTTPS the certificate proves the home. Through a hub the home signs the answer, and
 // [Documents] believes these keys:
@@ -102,8 +102,8 @@ func unavailable(home federation.HomeID, err error) error {
 	return &federation.UnavailableError{What: "home " + string(home), Err: err}
 }
 
-// byHTTPS reads a document at the address of a home. It waits for two seconds where the hub may
-// bring the document, else for ten.
+// byHTTPS reads a document at the address of a home. It waits for two seconds if the hub may bring
+// the document, else for ten.
 func (d *Documents) byHTTPS(ctx context.Context, home Linked, path federation.URLPath) ([]byte, error) {
 	if home.URL == "" {
 		return nil, unavailable(home.Home, errors.New("it has no url"))
@@ -128,7 +128,6 @@ func (d *Documents) byHTTPS(ctx context.Context, home Linked, path federation.UR
 	return body, err
 }
 
-// byHub reads a document through the hub and verifies the answer.
 func (d *Documents) byHub(ctx context.Context, home Linked, path federation.URLPath) ([]byte, error) {
 	answer, err := home.Lookup(ctx, path)
 	if err != nil {
@@ -179,8 +178,8 @@ func (d *Documents) verifyHome(ctx context.Context, home Linked, answer Answer) 
 	return d.believe(ctx, home, id, ids)
 }
 
-// believe returns why a key that signed an answer is not believed to be the key of a home, given the
-// keys on record.
+// believe returns why the key of a signed answer is not accepted as a key of a home, given the keys
+// on record.
 func (d *Documents) believe(ctx context.Context, home Linked, key string, known []string) error {
 	if slices.Contains(known, key) {
 		return nil

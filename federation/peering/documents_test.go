@@ -14,7 +14,6 @@ import (
 	"baton/federation/signing"
 )
 
-// histories is the keys on record, for any DID.
 type histories federation.KeyHistory
 
 func (h histories) History(context.Context, federation.DID) (federation.KeyHistory, error) {
@@ -26,7 +25,7 @@ func recorded(key federation.SigningKey) histories {
 	return histories{{DID: "did:web:b.test", Public: key.Public, KeyID: federation.KeyID(key.Public), Origin: federation.DocumentKey, Since: time.Now().Add(-time.Hour)}}
 }
 
-// hidden is b.test as it stands behind NAT: a hub brings its document.
+// hidden is b.test behind NAT: a hub brings its document.
 type hidden struct {
 	key, signer federation.SigningKey // of the document, and of the answer
 	linked      peering.Linked
@@ -55,7 +54,6 @@ func newHidden() *hidden {
 	return h
 }
 
-// read reads the DID document of b.test.
 func (h *hidden) read(t *testing.T) ([]byte, error) {
 	t.Helper()
 	documents := &peering.Documents{

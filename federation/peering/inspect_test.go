@@ -24,7 +24,6 @@ import (
 	"baton/federation/signing"
 )
 
-// keyOf returns a key made of a name.
 func keyOf(name string) federation.SigningKey {
 	private := ed25519.NewKeyFromSeed(append([]byte(name), make([]byte, ed25519.SeedSize-len(name))...))
 	public, _ := private.Public().(ed25519.PublicKey)
@@ -33,8 +32,8 @@ func keyOf(name string) federation.SigningKey {
 	}}
 }
 
-// other is another home, named as the host of its address. A test may change what it publishes
-// until the home is asked.
+// other is another home, named as the host of its address. A test may change its documents until
+// the home is asked.
 type other struct {
 	*httptest.Server
 	profile federation.HomeProfile
@@ -88,7 +87,6 @@ func unstarted(t *testing.T) *other {
 	return o
 }
 
-// finding returns the finding of one check.
 func finding(t *testing.T, p *peering.Peering, o *other, check string) federation.Finding {
 	t.Helper()
 	found, err := p.Inspect(t.Context(), peering.Request{URL: o.URL, AllowPrivate: true})
@@ -151,7 +149,7 @@ func TestEachCheckOfAnInspectionTellsGoodFromBad(t *testing.T) {
 	}
 }
 
-// certificate returns one for 127.0.0.1 that ends at a time, and what trusts it.
+// certificate returns one for 127.0.0.1 that ends at a time, and a configuration that trusts it.
 func certificate(t *testing.T, ends time.Time) (tls.Certificate, *tls.Config) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

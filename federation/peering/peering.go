@@ -1,13 +1,12 @@
 // Package peering adds other homes to a running gateway, and removes them.
 //
-// [Peering.Add] inspects a home first: it fetches the profile and the DID document of the
-// home and checks name, TLS, signature, clock, version and limits (see [Peering.Inspect]). A
-// home without a failed check goes on record and is linked. Then a [Canary] shows whether
-// handoffs go through: this home offers one, and the other home accepts and completes it by
-// itself.
+// [Peering.Add] inspects a home first: it fetches the profile and the DID document of the home and
+// checks name, TLS, signature, clock, version and limits (see [Peering.Inspect]). A home that
+// passes goes on record and is linked. Then a [Canary] shows whether handoffs go through: this home
+// offers one, and the other home accepts and completes it by itself.
 //
-// [Peering.Run] keeps the linked homes the same as those on record, which the replicas of a
-// home share. Methods may be called concurrently.
+// [Peering.Run] keeps the linked homes the same as those on record, which the replicas of a home
+// share. Methods may be called concurrently.
 package peering
 
 import (
@@ -28,9 +27,9 @@ import (
 
 // Record keeps the homes that operators added. Its methods block until the change is on disk.
 type Record interface {
-	// KeepHome keeps a home, in place of what was kept of it before.
+	// KeepHome stores a home, replacing its previous entry.
 	KeepHome(ctx context.Context, h federation.KnownHome) error
-	// ForgetHome removes a home. It returns [federation.ErrNotFound] for one that is not kept.
+	// ForgetHome removes a home. It returns [federation.ErrNotFound] for an unknown one.
 	ForgetHome(ctx context.Context, home federation.HomeID) error
 	// KnownHomes returns all of them, by name.
 	KnownHomes(ctx context.Context) ([]federation.KnownHome, error)
@@ -44,11 +43,11 @@ type Links interface {
 	Added() []federation.KnownHome
 	// IsPeer reports whether a home or a registry has the name.
 	IsPeer(name string) bool
-	// Relink links the homes on record that are not linked, and ends the links to homes that
-	// are not on record any more. It leaves the links of the configuration as they are, and
-	// blocks until the ended links are closed. The new links run until ctx ends.
+	// Relink links the unlinked homes on record, and ends the links to homes no longer on record.
+	// It leaves the links of the configuration as they are, and blocks until the ended links are
+	// closed. The new links run until ctx ends.
 	Relink(ctx context.Context) error
-	// ForgetKeys drops the keys of a DID that are held in memory.
+	// ForgetKeys drops the cached keys of a DID.
 	ForgetKeys(did federation.DID)
 	// TellReplicas makes the other replicas of this home read the record again.
 	TellReplicas()
@@ -63,14 +62,13 @@ type Link struct {
 	LastError string // of the last connection that failed
 }
 
-// Config is what a [Peering] is made of.
+// Config configures a [Peering].
 type Config struct {
 	Home      federation.HomeID     // this home
 	Path      string                // on which added homes are reached: relay or https
 	Batch     federation.HomeLimits // the largest batch that this home sends
 	ClockSkew func() time.Duration  // by which the clock of another home may differ
-	// Fetch says which addresses are fetched. Private ones are, where it and the request
-	// allow them.
+	// Fetch limits the addresses. Private ones are fetched if both it and the request allow them.
 	Fetch  identity.FetchConfig
 	Record Record
 	Links  Links
@@ -84,7 +82,7 @@ type Peering struct {
 	ended   chan struct{} // closed when Run has ended
 }
 
-// New returns a peering. Its other methods wait for [Peering.Run] where they change links.
+// New returns a peering. Its other methods wait for [Peering.Run] if they change links.
 func New(cfg Config) *Peering {
 	return &Peering{cfg: cfg, relinks: make(chan chan<- error), ended: make(chan struct{})}
 }
@@ -101,7 +99,7 @@ const (
 	Unreadable  Reason = "unreadable"  // the answer of the other home is no profile
 )
 
-// RequestError is returned for a request that is not carried out.
+// RequestError is returned for a rejected request.
 type RequestError struct {
 	Reason Reason
 	Detail string // for operators
@@ -127,9 +125,9 @@ type Added struct {
 	Canary *CanaryReport // nil if none was sent
 }
 
-// Add inspects a home, keeps and links it, and sends it a canary. It blocks until the canary
-// is back, some thirty seconds at most. The error is a [*RequestError], or that of the record
-// or the gateway.
+// Add inspects a home, stores and links it, and sends it a canary. It blocks until the canary is
+// back, some thirty seconds at most. The error is a [*RequestError], or that of the record or the
+// gateway.
 func (p *Peering) Add(ctx context.Context, ask Request) (Added, error) {
 	if err := p.checkRequest(ask); err != nil {
 		return Added{}, err
@@ -169,9 +167,9 @@ func (p *Peering) checkRequest(ask Request) error {
 	return nil
 }
 
-// Remove forgets a home that an operator added, and ends the link to it. Its pending deliveries
-// wait for another route, or until the home is added again. With dry it
-// only looks for the home. The error is a [*RequestError], or that of the record.
+// Remove forgets a home added by an operator, and ends the link to it. Its pending deliveries wait
+// for another route, or until the home is added again. With dry it only looks for the home. The
+// error is a [*RequestError], or that of the record.
 func (p *Peering) Remove(ctx context.Context, name string, dry bool) (federation.KnownHome, error) {
 	known, err := p.cfg.Record.KnownHomes(ctx)
 	if err != nil {
@@ -213,8 +211,8 @@ func (p *Peering) Run(ctx context.Context) {
 	}
 }
 
-// relink has [Peering.Run] link the homes on record, and waits until they are linked. The
-// links must outlive the request that asks for them, so they start there.
+// relink makes [Peering.Run] link the homes on record, and waits until they are linked. The links
+// start there because they must outlive the request.
 func (p *Peering) relink(ctx context.Context) error {
 	done := make(chan error, 1)
 	select {
@@ -227,8 +225,8 @@ func (p *Peering) relink(ctx context.Context) error {
 	}
 }
 
-// TakeUp links the homes that operators added at other replicas of this home, and ends the
-// links to the ones that they removed.
+// TakeUp links the homes added by operators at other replicas of this home, and ends the links to
+// removed ones.
 func (p *Peering) TakeUp(ctx context.Context) error {
 	known, err := p.cfg.Record.KnownHomes(ctx)
 	if err != nil || sameLinks(known, p.cfg.Links.Added()) {
@@ -246,8 +244,8 @@ func sameLinks(a, b []federation.KnownHome) bool {
 	})
 }
 
-// Linkable returns the homes on record that are to be linked beside the links with the given
-// names. A home with one of these names is left out, and an error.
+// Linkable returns the homes on record to be linked beside the links with the given names. It
+// leaves out a home with one of these names, with an error.
 func Linkable(known []federation.KnownHome, taken func(name string) bool) ([]federation.KnownHome, error) {
 	var free []federation.KnownHome
 	var errs []error
@@ -270,7 +268,7 @@ const certificateEnds = 14 * 24 * time.Hour
 // documentPath is the path of the DID document of a home.
 const documentPath federation.URLPath = "/.well-known/did.json"
 
-// Inspection is what a home published, with a finding for each check.
+// Inspection is the published profile of a home, with a finding for each check.
 type Inspection struct {
 	Home     federation.KnownHome // as the record would keep it
 	Findings []federation.Finding
@@ -285,7 +283,7 @@ func (i Inspection) Failed() (federation.Finding, bool) {
 	return i.Findings[n], true
 }
 
-// Inspect fetches what a home publishes and checks it: name, tls, did (the signature), clock,
+// Inspect fetches the profile of a home and checks it: name, tls, did (the signature), clock,
 // versions, limits, path. It blocks for at most ten seconds. A failed check is no error; a
 // [*RequestError] says why the profile cannot be read.
 func (p *Peering) Inspect(ctx context.Context, ask Request) (Inspection, error) {
@@ -326,7 +324,7 @@ func (p *Peering) Inspect(ctx context.Context, ask Request) (Inspection, error) 
 	}, nil
 }
 
-// checkName checks that no other link has the name of the home. It warns where the name is not the
+// checkName checks that no other link has the name of the home. It warns if the name is not the
 // host of the address: then no certificate proves the name.
 func (p *Peering) checkName(home federation.HomeID, address string) federation.Finding {
 	f := federation.Finding{What: "name", State: federation.FindingOK, Detail: string(home)}
@@ -350,7 +348,6 @@ func (p *Peering) checkName(home federation.HomeID, address string) federation.F
 	return f
 }
 
-// checkTLS checks the connection that the profile came over.
 func checkTLS(state *tls.ConnectionState, now time.Time) federation.Finding {
 	f := federation.Finding{What: "tls", State: federation.FindingOK}
 	if state == nil {
@@ -365,7 +362,6 @@ func checkTLS(state *tls.ConnectionState, now time.Time) federation.Finding {
 	return f
 }
 
-// signed is a profile as it was received.
 type signed struct {
 	text      []byte
 	signature string
@@ -396,7 +392,6 @@ func checkClock(sent, asked, heard time.Time, most time.Duration) federation.Fin
 	return f
 }
 
-// checkVersions checks that both homes speak one version.
 func checkVersions(profile federation.HomeProfile) federation.Finding {
 	f := federation.Finding{What: "versions", State: federation.FindingOK, Detail: fmt.Sprint(federation.HomeProtocol)}
 	if !profile.Speaks() {
@@ -405,7 +400,6 @@ func checkVersions(profile federation.HomeProfile) federation.Finding {
 	return f
 }
 
-// checkLimits checks that the home takes the largest batch of this home.
 func checkLimits(takes, sent federation.HomeLimits) federation.Finding {
 	f := federation.Finding{What: "limits", State: federation.FindingOK, Detail: fmt.Sprintf("%d steps and %d bytes at once", takes.Steps, takes.Bytes)}
 	if takes.Steps < sent.Steps || takes.Bytes < sent.Bytes {
@@ -428,8 +422,8 @@ func (documentKeys) KeyOwner(context.Context, string) (federation.DID, error) {
 	return "", federation.ErrNotFound
 }
 
-// homeKeys reads the keys of a home from the DID document at its address: the keys that this
-// gateway holds may be older.
+// homeKeys reads the keys of a home from the DID document at its address: the keys stored here may
+// be older.
 func homeKeys(ctx context.Context, client *identity.PeerClient, address string, did federation.DID) (documentKeys, error) {
 	documentAt, err := federation.JoinURL(address, documentPath, nil)
 	if err != nil {

@@ -62,7 +62,6 @@ func (g *gateway) IsPeer(name string) bool {
 	return g.links[name].Home || slices.Contains(g.others, name)
 }
 
-// Relink implements [peering.Links].
 func (g *gateway) Relink(context.Context) error {
 	g.relinked++
 	for name, link := range g.links {
@@ -80,7 +79,6 @@ func (g *gateway) ForgetKeys(did federation.DID) { g.forgot = append(g.forgot, d
 
 func (g *gateway) TellReplicas() { g.told++ }
 
-// config returns what a peering of the gateway is made of.
 func (g *gateway) config() peering.Config {
 	return peering.Config{
 		Home: "a.test", Path: "https", Batch: federation.HomeLimits{Steps: 256, Bytes: 2 << 20},
@@ -100,7 +98,6 @@ func (g *gateway) run(t *testing.T, cfg peering.Config) *peering.Peering {
 	return p
 }
 
-// reasonOf returns why a request is not carried out.
 func reasonOf(err error) peering.Reason {
 	if refused, ok := errors.AsType[*peering.RequestError](err); ok {
 		return refused.Reason

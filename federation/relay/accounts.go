@@ -56,7 +56,7 @@ func PublicOf(seed []byte) (string, error) {
 // HubServer is one server of a hub.
 type HubServer struct {
 	Name string // letters, digits, "-" and "_"; unlike that of each other server
-	Host string // where homes and the other servers reach it
+	Host string // its host for homes and the other servers
 	Port int    // for homes; 0 for 4222
 }
 
@@ -75,16 +75,15 @@ func ParseHubServer(text string) (HubServer, error) {
 	return s, nil
 }
 
-// Address returns where homes reach the server.
+// Address returns the server's address for homes.
 func (s HubServer) Address() string {
 	return net.JoinHostPort(s.Host, strconv.Itoa(cmp.Or(s.Port, hubPort)))
 }
 
-// RouteOffset lies between the port of a server of a hub for homes and its port for the other
+// RouteOffset is the distance between a hub server's port for homes and its port for the other
 // servers: 4222 and 6222.
 const RouteOffset = 2000
 
-// route returns where the other servers of the hub reach it.
 func (s HubServer) route() string {
 	return net.JoinHostPort(s.Host, strconv.Itoa(cmp.Or(s.Port, hubPort)+RouteOffset))
 }
@@ -131,14 +130,13 @@ type ServerFile struct {
 	Text string
 }
 
-// WriteAccounts returns the configuration of each NATS server of a hub that homes meet at. The
-// hub trusts none of them and has one account for each.
+// WriteAccounts returns the configuration of each NATS server of a hub. The hub trusts no home and
+// has one account for each.
 //
-// The streams to a home are in its own account, and only it makes and reads them. Another
-// home has one right there: it puts messages into the stream with its name as the source,
-// which the account of the destination exports only to it. So no home can publish as another,
-// read the messages for another, or delete them. A home that misuses its own account harms
-// only itself.
+// The streams to a home are in its own account, and only it makes and reads them. Another home has
+// one right there: to put messages into the stream with its name as the source, which the account
+// of the destination exports only to it. So no home can publish as another, read the messages for
+// another, or delete them. A home that misuses its own account harms only itself.
 func WriteAccounts(accounts []Account, layout HubLayout) ([]ServerFile, error) {
 	servers, err := layout.servers()
 	if err != nil {
@@ -171,8 +169,8 @@ func WriteAccounts(accounts []Account, layout HubLayout) ([]ServerFile, error) {
 	return files, nil
 }
 
-// hubAccounts returns the accounts as the template has them. An account has room for a full
-// stream from each other home, as often as the hub keeps it.
+// hubAccounts returns the accounts for the template. An account has room for a full stream from
+// each other home, times the copies of the hub.
 func hubAccounts(accounts []Account, replicas int) ([]hubAccount, error) {
 	if len(accounts) < 2 {
 		return nil, errors.New("want two homes at least")
@@ -220,7 +218,6 @@ var (
 	serverHost    = regexp.MustCompile(`^[A-Za-z0-9:][A-Za-z0-9.:-]{0,252}$`)
 )
 
-// hubTemplate is a configuration as the template has it.
 type hubTemplate struct {
 	PayloadBytes               int
 	Consumer, User, ServerInfo string
@@ -230,10 +227,8 @@ type hubTemplate struct {
 	Accounts                   []hubAccount
 }
 
-// hubListener is one server as the template has it.
 type hubListener struct{ Name, Listen, RouteListen string }
 
-// hubAccount is one account as the template has it.
 type hubAccount struct {
 	Name, Public string
 	Home         federation.HomeID
@@ -244,9 +239,9 @@ type hubAccount struct {
 // hubOther is another home, seen from an account.
 type hubOther struct {
 	Name string // of its account
-	In   string // the stream with what comes from it
+	In   string // the stream with messages from it
 	From string // the subjects of that
-	To   string // the subjects of what goes to it
+	To   string // the subjects of messages to it
 }
 
 // The names of the files of accounts.
@@ -272,7 +267,7 @@ type AccountFiles struct {
 	Accounts []AccountFile `json:"accounts"`
 }
 
-// NamesError is returned for names that are no names of homes, or too few.
+// NamesError is returned for invalid names of homes, or too few.
 type NamesError struct{ Err error }
 
 // Error implements error.
@@ -281,10 +276,10 @@ func (e *NamesError) Error() string { return e.Err.Error() }
 // Unwrap returns the reason.
 func (e *NamesError) Unwrap() error { return e.Err }
 
-// SaveAccounts writes the configuration of each server of a hub into a folder, and an nkey seed
-// for each home, which the operator sends only to that home. Seeds that exist, and the secret of
-// the servers, stay as they are. It writes nothing for wrong names or a layout that cannot be,
-// which are a [*NamesError].
+// SaveAccounts writes the configuration of each server of a hub into a folder, and an nkey seed for
+// each home, which the operator sends only to that home. Existing seeds, and the secret of the
+// servers, stay. For wrong names or an impossible layout it writes nothing and returns a
+// [*NamesError].
 func SaveAccounts(dir string, names []string, layout HubLayout) (AccountFiles, error) {
 	files := AccountFiles{Accounts: []AccountFile{}}
 	accounts := make([]Account, len(names))
@@ -324,7 +319,7 @@ func SaveAccounts(dir string, names []string, layout HubLayout) (AccountFiles, e
 	return files, nil
 }
 
-// Instructions says which home each file is for, and what the homes set to meet at the hub.
+// Instructions says which home each file is for, and the settings of the homes for the hub.
 func (f AccountFiles) Instructions(layout HubLayout) string {
 	var text strings.Builder
 	for _, file := range f.Servers {
@@ -348,7 +343,7 @@ func (f AccountFiles) Instructions(layout HubLayout) string {
 	return strings.TrimSuffix(text.String(), "\n")
 }
 
-// saveSecret returns the secret in a file. It makes a file that is missing.
+// saveSecret returns the secret in a file. It makes a missing file.
 func saveSecret(path string) (string, error) {
 	text, err := os.ReadFile(path) //nolint:gosec // the operator names the folder
 	if errors.Is(err, fs.ErrNotExist) {
@@ -365,7 +360,7 @@ func saveSecret(path string) (string, error) {
 	return secret, nil
 }
 
-// saveSeed returns the account of a home by the seed in its file. It makes a file that is missing.
+// saveSeed returns the account of a home by the seed in its file. It makes a missing file.
 func saveSeed(dir string, home federation.HomeID) (AccountFile, error) {
 	file := AccountFile{Home: home, Seed: filepath.Join(dir, string(home)+SeedSuffix)}
 	seed, err := os.ReadFile(file.Seed)

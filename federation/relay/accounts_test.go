@@ -15,14 +15,12 @@ import (
 	"baton/federation/relay"
 )
 
-// accountsHub is a server that homes meet at, each in an account of its own.
 type accountsHub struct {
 	t     *testing.T
 	url   string
 	seeds map[federation.HomeID]string // files
 }
 
-// newAccountsHub starts a server with what [relay.WriteAccounts] says.
 func newAccountsHub(t *testing.T, homes ...federation.HomeID) accountsHub {
 	t.Helper()
 	path, seeds := writeAccounts(t, t.TempDir(), homes...)
@@ -45,7 +43,6 @@ func newAccountsHub(t *testing.T, homes ...federation.HomeID) accountsHub {
 	return hub
 }
 
-// newAccounts returns the accounts of homes, and the files with their seeds in a folder.
 func newAccounts(t *testing.T, dir string, homes ...federation.HomeID) (accounts []relay.Account, seeds map[federation.HomeID]string) {
 	t.Helper()
 	seeds = map[federation.HomeID]string{}
@@ -67,11 +64,8 @@ func newAccounts(t *testing.T, dir string, homes ...federation.HomeID) (accounts
 	return accounts, seeds
 }
 
-// nameOf returns how a home is called in subjects.
 func nameOf(home federation.HomeID) string { return strings.ReplaceAll(string(home), ".", "_") }
 
-// writeAccounts writes what [relay.WriteAccounts] says, and a seed for each home, into a
-// folder.
 func writeAccounts(t *testing.T, dir string, homes ...federation.HomeID) (path string, seeds map[federation.HomeID]string) {
 	t.Helper()
 	accounts, seeds := newAccounts(t, dir, homes...)
@@ -91,7 +85,6 @@ func (h accountsHub) config(home federation.HomeID) relay.HubConfig {
 	return relay.HubConfig{ServerConfig: relay.ServerConfig{URLs: []string{h.url}, NKeyFile: h.seeds[home]}}
 }
 
-// connect returns a connection as a home, with inboxes under a prefix.
 func (h accountsHub) connect(home federation.HomeID, inboxes string) *nats.Conn {
 	h.t.Helper()
 	key, err := nats.NkeyOptionFromSeed(h.seeds[home])
@@ -106,8 +99,8 @@ func (h accountsHub) connect(home federation.HomeID, inboxes string) *nats.Conn 
 	return conn
 }
 
-// What a home may do at a hub that several operators share, done with a client of NATS
-// and the home's own key.
+// A home's rights at a hub shared by several operators, tested with a client of NATS and the home's
+// own key.
 func TestNoHomePublishesAsAnotherReadsAnothersStreamOrPurges(t *testing.T) {
 	hub := newAccountsHub(t, "a.test", "b.test", "c.test")
 	all := newGates(t, "a.test", "b.test", "c.test")

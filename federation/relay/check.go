@@ -28,9 +28,9 @@ const (
 // globalAccount is the account of all clients that name none.
 const globalAccount = "$G"
 
-// Check examines the server that homes meet at, as this home sees it: connection, clock,
-// account, limits, sync, and for each peer the stream from it and whether it answers. It blocks for up
-// to five seconds for each answer that does not come. A nil hub is none.
+// Check examines the hub as this home sees it: connection, clock, account, limits, sync, and for
+// each peer the stream from it and whether it answers. It blocks up to five seconds for each
+// missing answer. A nil hub is none.
 func (h *Hub) Check(ctx context.Context, peers []*Peer, now func() time.Time) []federation.Finding {
 	if h == nil {
 		return []federation.Finding{{What: "hub", State: federation.FindingOK, Detail: "none: homes are reached by HTTPS"}}
@@ -66,7 +66,6 @@ func (h *Hub) checkPayload() federation.Finding {
 	return federation.Finding{What: "max_payload", State: federation.FindingOK, Detail: fmt.Sprintf("%d bytes", h.conn.MaxPayload())}
 }
 
-// serverAnswer is the answer of a server to a question about itself.
 type serverAnswer[T any] struct {
 	Server struct {
 		Time time.Time `json:"time"`
@@ -74,7 +73,6 @@ type serverAnswer[T any] struct {
 	Data T `json:"data"`
 }
 
-// inquire asks the server about itself.
 func inquire[T any](ctx context.Context, h *Hub, subject string) (serverAnswer[T], error) {
 	ctx, cancel := context.WithTimeout(ctx, checkWait)
 	defer cancel()
@@ -118,7 +116,7 @@ func (h *Hub) checkAccount(ctx context.Context, now func() time.Time) []federati
 	return []federation.Finding{account, clock}
 }
 
-// checkSync tells whether what the server acknowledges is on its disk.
+// checkSync checks that acknowledged messages are on the server's disk.
 func (h *Hub) checkSync(ctx context.Context) federation.Finding {
 	answer, err := inquire[struct {
 		JetStream struct {
@@ -140,7 +138,6 @@ func (h *Hub) checkSync(ctx context.Context) federation.Finding {
 	return federation.Finding{What: "sync_interval", State: federation.FindingOK, Detail: "always"}
 }
 
-// checkQuota tells how full the account is.
 func (h *Hub) checkQuota(ctx context.Context) federation.Finding {
 	ctx, cancel := context.WithTimeout(ctx, checkWait)
 	defer cancel()
@@ -154,7 +151,6 @@ func (h *Hub) checkQuota(ctx context.Context) federation.Finding {
 	return federation.Finding{What: "streams", State: federation.FindingOK, Detail: fmt.Sprintf("%d, with %d bytes", info.Streams, info.Store)}
 }
 
-// checkStream examines the stream from another home and its reader.
 func (h *Hub) checkStream(ctx context.Context, from federation.HomeID) federation.Finding {
 	ctx, cancel := context.WithTimeout(ctx, checkWait)
 	defer cancel()

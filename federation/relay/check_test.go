@@ -9,7 +9,6 @@ import (
 	"baton/federation/relay"
 )
 
-// checked returns what a check of the hub finds at a home, as lines.
 func (g *gate) checked(now func() time.Time) string {
 	var lines []string
 	var peers []*relay.Peer
@@ -62,7 +61,7 @@ func TestACheckOfAHubFindsWhatIsSetWrong(t *testing.T) {
 	}
 }
 
-// await waits for what must happen, on a machine however slow.
+// await waits for a required event, on a machine however slow.
 func await(t *testing.T, there func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * patience); !there(); time.Sleep(time.Millisecond) {

@@ -15,19 +15,16 @@ import (
 	"baton/federation/relay"
 )
 
-// clusterHub is a hub of three servers, as [relay.WriteAccounts] writes it.
 type clusterHub struct {
 	servers []*server.Server
 	urls    []string
 	seeds   map[federation.HomeID]string // files
 }
 
-// config implements [place].
 func (h *clusterHub) config(home federation.HomeID) relay.HubConfig {
 	return relay.HubConfig{ServerConfig: relay.ServerConfig{URLs: h.urls, NKeyFile: h.seeds[home]}, Replicas: 3}
 }
 
-// newClusterHub starts three servers with accounts for homes.
 func newClusterHub(t *testing.T, homes ...federation.HomeID) *clusterHub {
 	t.Helper()
 	layout := relay.HubLayout{Replicas: 3, Secret: "SECRETOFTHECLUSTER"}

@@ -10,10 +10,10 @@ import (
 	"baton/federation"
 )
 
-// Deliver sends a filed step with the ruling of the home of its handoff, after the steps that the
-// other home lacks. It blocks until the other home answers. Nil means that the other home signed
-// that the step is on its disk. A [*federation.RefusalError] is final, and so is the
-// [*federation.GivenUpError] for a home that an operator blocked.
+// Deliver sends a filed step with its ruling, after the steps that the other home lacks. It blocks
+// until the other home answers. Nil means that the other home signed that the step is on its disk.
+// A [*federation.RefusalError] is final, and so is the [*federation.GivenUpError] for a home
+// blocked by an operator.
 func (p *Peer) Deliver(ctx context.Context, d federation.Delivery) error {
 	path := p.deps.hops(d.View.Home, d.Entry.Event)
 	switch {
@@ -81,8 +81,8 @@ func (p *Peer) deliveryError(id federation.EventID, r result) error {
 	return p.unavailable(fmt.Errorf("it answers %q", r.Outcome))
 }
 
-// filed returns a step with the ruling of the home of its handoff: a new one for a handoff of this
-// home, else the ruling by which the step was filed here.
+// filed returns a step with its ruling: a new one for a handoff of this home, else the ruling by
+// which the step was filed here.
 func (d Deps) filed(ctx context.Context, of federation.HomeID, entry federation.Entry) (item, error) {
 	it, err := d.carry(ctx, entry.Event)
 	if err != nil {
@@ -109,7 +109,6 @@ func (d Deps) filed(ctx context.Context, of federation.HomeID, entry federation.
 	return it, nil
 }
 
-// carry returns a step with the evidence behind it.
 func (d Deps) carry(ctx context.Context, ev federation.Event) (item, error) {
 	var original []byte
 	if ev.Evidence != nil {
@@ -126,8 +125,8 @@ func (d Deps) carry(ctx context.Context, ev federation.Event) (item, error) {
 // for it again.
 const textVerb = "private text"
 
-// textDocument is private text in the place of the document of a step. Its members have the names
-// of a step's, so that every version of a home reads to the verb.
+// textDocument is private text in place of the document of a step. It has the member names of a
+// step, so that every version of a home reads it as far as the verb.
 type textDocument struct {
 	From    federation.DID       `json:"from"`
 	Venue   string               `json:"target"`

@@ -15,8 +15,8 @@ import (
 	"baton/federation"
 )
 
-// When two homes compare their steps. A mere reconnection causes no comparison; a start of one
-// of the homes does.
+// When two homes compare their steps. A reconnection causes no comparison; a start of one of the
+// homes does.
 const (
 	compareEvery = 24 * time.Hour
 	compareAgain = time.Hour           // at the earliest, with the same start of the other home
@@ -33,7 +33,7 @@ type digest struct {
 	Yours    []reach `json:"yours,omitempty"` // of the other home
 }
 
-// reach is how far the log of one handoff goes.
+// reach is the extent of the log of one handoff.
 type reach struct {
 	Handoff federation.HandoffID `json:"handoff"`
 	Version federation.Version   `json:"version"`
@@ -50,7 +50,6 @@ type comparison struct {
 	Lost  []lack `json:"lost,omitempty"` // of Yours
 }
 
-// lack is one handoff of which steps are missing.
 type lack struct {
 	Handoff federation.HandoffID `json:"handoff"`
 	Have    federation.Version   `json:"have"` // send the steps after it
@@ -58,13 +57,12 @@ type lack struct {
 
 // Compared is the result of a comparison with another home.
 type Compared struct {
-	Handoffs int    // that were compared
+	Handoffs int    // compared
 	Sent     int    // of this home: the other home lacked steps, and has them now
 	Restored int    // of the other home: it had lost steps, and has them back
 	Lost     []Loss // of the other home: it has lost steps for good
 }
 
-// parseDigest reads a digest for a home.
 func parseDigest(text []byte, to federation.HomeID) (digest, error) {
 	var d digest
 	if err := parse(text, &d); err != nil {
@@ -107,7 +105,6 @@ func (p *Peer) compareHistories(ctx context.Context) error {
 	}
 }
 
-// tellCompared logs what a comparison found missing.
 func (p *Peer) tellCompared(ctx context.Context, done Compared) {
 	if done.Sent > 0 {
 		p.log.LogAttrs(ctx, slog.LevelWarn, "another home had lost steps, which were sent again", slog.Int("handoffs", done.Sent))
@@ -131,12 +128,12 @@ func (p *Peer) CompareNow(ctx context.Context) (Compared, error) {
 	return done, err
 }
 
-// Lost returns what the other home has lost of one of its handoffs, as the last comparison
-// found, and whether it has lost anything.
+// Lost returns the other home's loss in one of its handoffs according to the last comparison, and
+// whether there is any.
 func (p *Peer) Lost(id federation.HandoffID) (Loss, bool) { return p.history.lostOf(id) }
 
-// LostSteps returns why a handoff of the other home cannot go on there, as the last comparison
-// found, and whether it cannot.
+// LostSteps returns why a handoff of the other home cannot go on there, according to the last
+// comparison, and whether it cannot.
 func (p *Peer) LostSteps(id federation.HandoffID) (why string, lost bool) {
 	l, lost := p.Lost(id)
 	return l.Why, lost
@@ -161,7 +158,6 @@ func (p *Peer) Compare(ctx context.Context) (Compared, error) {
 	return done, p.pages(ctx, first, p.deps.Record.OfHome, func(page []federation.HandoffID) error { return p.compareTheirs(ctx, page, &done) })
 }
 
-// pages calls do with each page of handoffs that read returns.
 func (p *Peer) pages(ctx context.Context, after federation.HandoffID,
 	read func(context.Context, federation.HomeID, federation.HandoffID, int) ([]federation.HandoffID, error), do func(page []federation.HandoffID) error,
 ) error {
@@ -177,7 +173,7 @@ func (p *Peer) pages(ctx context.Context, after federation.HandoffID,
 	}
 }
 
-// compareOurs compares handoffs of this home, and sends what the other home lacks.
+// compareOurs compares handoffs of this home, and sends the steps that the other home lacks.
 func (p *Peer) compareOurs(ctx context.Context, page []federation.HandoffID, done *Compared) error {
 	d := digest{heading: p.deps.ask(typeDigest, p.cfg.Home)}
 	var err error
@@ -199,7 +195,7 @@ func (p *Peer) compareOurs(ctx context.Context, page []federation.HandoffID, don
 }
 
 // compareTheirs compares handoffs of the other home. It sends back the steps that the other home
-// lost, with the rulings that it signed, and notes what the other home does not take.
+// lost, with the rulings that it signed, and notes steps refused by the other home.
 func (p *Peer) compareTheirs(ctx context.Context, page []federation.HandoffID, done *Compared) error {
 	d := digest{heading: p.deps.ask(typeDigest, p.cfg.Home), Handoffs: []reach{}}
 	var err error
@@ -233,7 +229,7 @@ func (p *Peer) compareTheirs(ctx context.Context, page []federation.HandoffID, d
 const erasedDetail = "an operator erased its content"
 
 // returnSteps sends the steps of a handoff that its home lacks, each with the ruling of that home.
-// It returns why the home does not take them, "" if it does.
+// It returns why the home refuses them, "" if it does not.
 func (p *Peer) returnSteps(ctx context.Context, ours reach, have federation.Version) (why string, err error) {
 	for entry, err := range p.deps.Record.Log(ctx, ours.Handoff, have) {
 		if err != nil {
@@ -267,8 +263,8 @@ func (p *Peer) returnSteps(ctx context.Context, ours reach, have federation.Vers
 	return "", nil
 }
 
-// reaches returns how far handoffs of a home go here. It leaves out handoffs that were pruned
-// meanwhile, and handoffs that an operator ended here after their home lost them.
+// reaches returns how far handoffs of a home go here. It leaves out pruned ones, and ones ended
+// here by an operator after their home lost them.
 func (d Deps) reaches(ctx context.Context, of federation.HomeID, ids []federation.HandoffID) ([]reach, error) {
 	found := []reach{}
 	for _, id := range ids {
@@ -297,7 +293,6 @@ func (d Deps) reaches(ctx context.Context, of federation.HomeID, ids []federatio
 	return found, nil
 }
 
-// compare sends a digest and returns the signed comparison.
 func (p *Peer) compare(ctx context.Context, d digest) (comparison, error) {
 	var c comparison
 	body, err := json.Marshal(d)
@@ -317,7 +312,6 @@ func (p *Peer) compare(ctx context.Context, d digest) (comparison, error) {
 	return c, nil
 }
 
-// compareWith answers a digest of the other home.
 func (p *Peer) compareWith(ctx context.Context, asked digest, body []byte) (comparison, error) {
 	answer := comparison{answerHeading: p.deps.answers(asked.heading, typeComparison, body)}
 	var err error
@@ -328,8 +322,8 @@ func (p *Peer) compareWith(ctx context.Context, asked digest, body []byte) (comp
 	return answer, err
 }
 
-// lost returns the handoffs of this home of which the other home has more steps, or other ones: this
-// home lost them in a restore of its record. A missing handoff that is over may have been pruned.
+// lost returns the handoffs of this home of which the other home has more steps, or other ones:
+// this home lost them in a restore of its record. A missing ended handoff may have been pruned.
 func (d Deps) lost(ctx context.Context, asked digest) ([]lack, error) {
 	var lost []lack
 	for _, reached := range asked.Yours {
@@ -366,8 +360,8 @@ func (p *Peer) sendLacking(ctx context.Context, d digest, l lack) error {
 	return p.unavailable(errOtherAnswer)
 }
 
-// lacks returns the handoffs of a digest of which this home lacks steps. If the other home has
-// another step than this home filed, this home asks for it: its ruling is the proof of a fork.
+// lacks returns the handoffs of a digest of which this home lacks steps. If the other home has a
+// different step, this home asks for it: its ruling is the proof of a fork.
 func (p *Peer) lacks(ctx context.Context, d digest) ([]lack, error) {
 	lacks := []lack{}
 	for _, reached := range d.Handoffs {
@@ -465,7 +459,7 @@ func (h *history) note(boot string, lost []Loss, now time.Time) {
 	h.compared[boot], h.lost = now, lost
 }
 
-// lostOf returns what the other home lost of a handoff, as the last comparison found.
+// lostOf returns the other home's loss in a handoff, according to the last comparison.
 func (h *history) lostOf(id federation.HandoffID) (Loss, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

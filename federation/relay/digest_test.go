@@ -28,7 +28,6 @@ func twin(t *testing.T, of *gate) *gate {
 	return g
 }
 
-// beside makes two homes know each other at the addresses that they have now.
 func beside(a, b *gate) {
 	a.peers[b.id] = relay.NewPeer(relay.PeerConfig{Home: b.id, URL: b.server.URL, Mode: relay.Allow}, a.deps)
 	b.peers[a.id] = relay.NewPeer(relay.PeerConfig{Home: a.id, URL: a.server.URL, Mode: relay.Allow}, b.deps)

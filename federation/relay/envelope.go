@@ -12,8 +12,8 @@ import (
 	"baton/federation"
 )
 
-// PathHeader is the header with the homes that steps came through, the sender last. No
-// signature covers it. It is a header over HTTPS and through a hub alike.
+// PathHeader is the header with the homes that steps came through, the sender last, over HTTPS and
+// through a hub. No signature covers it.
 const PathHeader = "Baton-Path"
 
 // TraceHeader is the header of W3C Trace Context. It is a header over HTTPS and through a hub alike.
@@ -23,7 +23,7 @@ const TraceHeader = "Traceparent"
 type Envelope struct {
 	Body      []byte
 	Signature string
-	// Path is the homes that the steps came through, from the home of the handoff to the sender.
+	// Path lists the homes that the steps came through, from the home of the handoff to the sender.
 	// It ends loops sooner than the IDs of the steps do. No signature covers it, so it serves no
 	// other purpose.
 	Path []federation.HomeID
@@ -32,7 +32,7 @@ type Envelope struct {
 	Trace string
 }
 
-// NewEnvelope returns the envelope of a body and the HTTP or NATS header that came with it.
+// NewEnvelope returns the envelope of a body with its HTTP or NATS header.
 func NewEnvelope(body []byte, header http.Header) Envelope {
 	e := Envelope{Body: body, Signature: header.Get(federation.SignatureHeader), Trace: header.Get(TraceHeader)}
 	if path := header.Get(PathHeader); path != "" {
@@ -59,8 +59,8 @@ func (e Envelope) Header() http.Header {
 	return header
 }
 
-// through returns the path of an envelope that is from a home. An envelope without a path
-// passed only that home.
+// through returns the path of an envelope from a home. An envelope without a path passed only that
+// home.
 func (e Envelope) through(from federation.HomeID) ([]federation.HomeID, error) {
 	if len(e.Path) == 0 {
 		return []federation.HomeID{from}, nil
@@ -71,8 +71,8 @@ func (e Envelope) through(from federation.HomeID) ([]federation.HomeID, error) {
 	return e.Path, nil
 }
 
-// hops returns the path with which this home sends a step in a handoff of a home. The path begins
-// at the home of the handoff, and ends here.
+// hops returns the path of this home for a step in a handoff of a home. The path begins at the home
+// of the handoff, and ends here.
 func (d Deps) hops(of federation.HomeID, ev federation.Event) []federation.HomeID {
 	switch {
 	case of == d.Home:
@@ -83,7 +83,7 @@ func (d Deps) hops(of federation.HomeID, ev federation.Event) []federation.HomeI
 	return append(slices.Clone(ev.Arrival.Path), d.Home)
 }
 
-// checkPath refuses a step that was here before, or came through too many homes.
+// checkPath refuses a step that has already passed through this home, or through too many homes.
 func (d Deps) checkPath(id federation.EventID, path []federation.HomeID) error {
 	switch most := d.MaxHops(); {
 	case slices.Contains(path, d.Home):
@@ -113,8 +113,8 @@ func (d Deps) checkForwarded(ctx context.Context, from federation.HomeID, ev fed
 	return federation.Refuse(ev, federation.WrongSender, "the ruling is not the sender's own, nor of a party that moved here from there")
 }
 
-// voucher is a statement of a home about a step of one of its users in a handoff of another home.
-// The home signs it if nothing else proves that the step is of that user.
+// voucher is a home's statement about a step of one of its users in a handoff of another home. The
+// home signs it if nothing else proves that the step is of that user.
 type voucher struct {
 	Type    string               `json:"type"`
 	V       int                  `json:"v"`
@@ -161,8 +161,8 @@ func (d Deps) vouch(ctx context.Context, ev federation.Event) (federation.Event,
 	return ev, nil
 }
 
-// attested adds to a step, on which the other home asks for a ruling, the party that the other home
-// names. The other home must sign the party in a voucher, which travels with the step.
+// attested adds the party named by the other home to a step that needs a ruling. The other home
+// must sign the party in a voucher, which travels with the step.
 func (p *Peer) attested(ctx context.Context, ev federation.Event, document string) (federation.Event, error) {
 	ev.Arrival.Party = p.trustedParty(ctx, ev.Arrival.Party, p.cfg.Home)
 	if err := p.vouched(ctx, ev, p.cfg.Home); err != nil {
@@ -179,8 +179,8 @@ func (p *Peer) attested(ctx context.Context, ev federation.Event, document strin
 	return ev, err
 }
 
-// attributed adds to a step with a ruling the party that the ruling names, if the mailbox of the
-// party is at the home that ruled, or at the home that vouched for the step.
+// attributed adds to a ruled step the party named by the ruling, if the mailbox of the party is at
+// the home that ruled, or at the home that vouched for the step.
 func (p *Peer) attributed(ctx context.Context, ev federation.Event, document string, ruled federation.Ruling) (federation.Event, error) {
 	var found voucher
 	if ruled.Via != "" && needsVoucher(ev, ruled.Party) {
@@ -196,9 +196,9 @@ func (p *Peer) attributed(ctx context.Context, ev federation.Event, document str
 	return ev, p.vouched(ctx, ev, ruled.Home, found.Home)
 }
 
-// voucherOf returns the voucher of a home for a step with a document, the zero value if there is
-// no valid one. The keys that the home had when it sent the voucher count. The error says that a
-// key cannot be fetched now.
+// voucherOf returns the voucher of a home for a step with a document, the zero value without a
+// valid one. The keys of the home when it sent the voucher count. The error says that a key cannot
+// be fetched now.
 func (d Deps) voucherOf(ctx context.Context, ev federation.Event, document string, home federation.HomeID) (voucher, error) {
 	var found voucher
 	by := ev.Arrival.Voucher

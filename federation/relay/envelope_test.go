@@ -11,8 +11,8 @@ import (
 	"baton/federation/relay"
 )
 
-// Three homes in a circle, each of which forwards to the next what comes for bob: he moved
-// from one to the next, and the last one was not told that he did not move on.
+// Three homes in a circle, each of which forwards steps for bob to the next: he moved from one to
+// the next, and the last one was not told that he did not move on.
 func TestWhatGoesInACircleGoesRoundOnce(t *testing.T) {
 	all := newGates(t, "a.test", "b.test", "c.test")
 	a, b, c := all[0], all[1], all[2]
@@ -44,7 +44,7 @@ func TestWhatGoesInACircleGoesRoundOnce(t *testing.T) {
 		return n
 	}
 	before := sent()
-	for _, way := range [][2]*gate{{b, a}, {c, a}, {c, b}} { // rows that end where they are
+	for _, way := range [][2]*gate{{b, a}, {c, a}, {c, b}} { // rows that end at their present home
 		if err := way[0].deliver(way[1]); err != nil {
 			t.Errorf("from %s back to %s: %v", way[0].id, way[1].id, err)
 		}
@@ -65,7 +65,7 @@ func TestWhatGoesInACircleGoesRoundOnce(t *testing.T) {
 	}
 }
 
-// What a path says is believed for one thing: that a step has been somewhere.
+// A path proves only one thing: that a step has been somewhere.
 func TestAPathThatCannotBeIsRefused(t *testing.T) {
 	all := newGates(t, "a.test", "b.test")
 	a, b := all[0], all[1]

@@ -13,7 +13,6 @@ import (
 // erasedRecord is the record of a home whose operator erased the content of every handoff.
 type erasedRecord struct{ relay.Record }
 
-// Log implements [relay.Record].
 func (r erasedRecord) Log(ctx context.Context, id federation.HandoffID, after federation.Version) iter.Seq2[federation.Entry, error] {
 	return func(yield func(federation.Entry, error) bool) {
 		for entry, err := range r.Record.Log(ctx, id, after) {

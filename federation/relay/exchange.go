@@ -13,7 +13,7 @@ import (
 	"baton/federation"
 )
 
-// hubPause is how long only HTTPS is used after the hub brought no answer.
+// hubPause is the time during which only HTTPS is used after the hub brought no answer.
 const hubPause = time.Minute
 
 // Waits and bounds of the exchange with one home.
@@ -22,7 +22,6 @@ const (
 	quietAfter = 30 * time.Second // without an exchange the other home is asked whether it answers
 )
 
-// exchange is the sending side of one session.
 type exchange struct {
 	asks chan *ask
 	over chan struct{}
@@ -63,7 +62,6 @@ func (p *Peer) send(ctx context.Context, e *exchange) error {
 	}
 }
 
-// gather returns the steps that are queued now, up to the size of a batch.
 func gather(first *ask, more <-chan *ask) []*ask {
 	asks, size := []*ask{first}, first.bytes
 	for len(asks) < maxItems && size < batchBytes {
@@ -147,8 +145,8 @@ func (p *Peer) request(ctx context.Context, e Envelope) ([]byte, error) {
 	return answer.Body, nil
 }
 
-// carry sends an envelope through the hub, if the home is reached by one, and over HTTPS where the
-// hub brings no answer. A message that arrives twice has no further effect.
+// carry sends an envelope through the hub, if it leads to the home, and over HTTPS if the hub
+// brings no answer. A message that arrives twice has no further effect.
 func (p *Peer) carry(ctx context.Context, e Envelope) (Envelope, error) {
 	now := p.deps.Now().UnixNano()
 	if p.cfg.Path == ByRelay && p.deps.Hub != nil && now >= p.hubPaused.Load() {

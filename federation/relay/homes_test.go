@@ -84,18 +84,18 @@ type gate struct {
 	said    []federation.Text        // private text filed here
 	deaf    bool                     // every recipient here blocks every sender
 	unaware bool                     // this home answers text as one that knows none
-	last    []byte                   // last batch with steps that was sent
-	// moved is whose mailbox was at which home until it was moved here.
+	last    []byte                   // last batch with steps
+	// moved is the former mailbox homes of people moved here.
 	moved map[federation.DID]federation.HomeID
-	// gone is whose mailboxes were here.
+	// gone is the mailboxes moved away from here.
 	gone []federation.MovedMailbox
-	// forward is the homes that are owed what other homes ruled on, too.
+	// forward is the homes that are also sent steps ruled by other homes.
 	forward []federation.HomeID
 	ahead   atomic.Int64 // nanoseconds, of its clock
-	stopped time.Time    // is that its clock; zero where that goes
+	stopped time.Time    // is that its clock; zero for a running one
 }
 
-// now is what its clock says.
+// now is the time of its clock.
 func (g *gate) now() time.Time {
 	if !g.stopped.IsZero() {
 		return g.stopped
@@ -103,7 +103,6 @@ func (g *gate) now() time.Time {
 	return time.Now().Add(time.Duration(g.ahead.Load()))
 }
 
-// later lets two seconds go by.
 func (g *gate) later() { g.ahead.Add(int64(2 * time.Second)) }
 
 // newGates returns homes that know each other, with alice, bob and carol at the first
@@ -191,7 +190,7 @@ func (s signer) Verify(ctx context.Context, by federation.HomeID, at time.Time, 
 	return signing.VerifyHome(ctx, s.ring, by, message, signature, at)
 }
 
-// Route is the route of home.Home: other homes are owed what their people take part in.
+// Route is the route of home.Home: other homes get the steps that their people take part in.
 func (g *gate) Route(_ context.Context, ev federation.Event, after federation.View) (federation.Fanout, error) {
 	var owed federation.Fanout
 	if after.Home != g.id {
@@ -212,7 +211,6 @@ func (g *gate) Route(_ context.Context, ev federation.Event, after federation.Vi
 	return owed, nil
 }
 
-// Submit implements relay.Gateway.
 func (g *gate) Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error) {
 	judged, err := g.home.Submit(ctx, ev, g.now())
 	if judged.Awaits {
@@ -221,7 +219,6 @@ func (g *gate) Submit(ctx context.Context, ev federation.Event) (federation.Judg
 	return judged, err
 }
 
-// Ruled implements relay.Gateway.
 func (g *gate) Ruled(ctx context.Context, ev federation.Event, r federation.Ruling) (federation.Judgement, error) {
 	judged, err := g.home.Ruled(ctx, ev, r, g.now())
 	if err != nil {
@@ -232,7 +229,6 @@ func (g *gate) Ruled(ctx context.Context, ev federation.Event, r federation.Ruli
 	return judged, err
 }
 
-// GiveUp implements relay.Gateway.
 func (g *gate) GiveUp(ctx context.Context, p federation.Pending, code federation.RefusalCode, _ string) error {
 	g.mu.Lock()
 	g.refused = append(g.refused, code)
@@ -240,27 +236,22 @@ func (g *gate) GiveUp(ctx context.Context, p federation.Pending, code federation
 	return g.home.Drop(ctx, p.Event)
 }
 
-// Place implements relay.Gateway.
 func (*gate) Place(context.Context, federation.Event) (federation.Place, error) {
 	return federation.Place{}, nil
 }
 
-// MaySpeakFor implements relay.Mailboxes.
 func (g *gate) MaySpeakFor(_ context.Context, did federation.DID, by federation.HomeID) bool {
 	return g.people[did] == by
 }
 
-// Here implements relay.Mailboxes.
 func (g *gate) Here(_ context.Context, did federation.DID) (bool, error) {
 	return g.people[did] == g.id, nil
 }
 
-// MovedHere implements relay.Mailboxes.
 func (g *gate) MovedHere(_ context.Context, did federation.DID, from federation.HomeID) bool {
 	return g.moved[did] == from
 }
 
-// TakeOver implements relay.Mailboxes.
 func (g *gate) TakeOver(_ context.Context, did federation.DID, from federation.HomeID, _ time.Time) (string, error) {
 	if g.people[did] != from {
 		return "it is not there", nil
@@ -269,12 +260,10 @@ func (g *gate) TakeOver(_ context.Context, did federation.DID, from federation.H
 	return "", nil
 }
 
-// MovedAway implements relay.Mailboxes.
 func (g *gate) MovedAway(context.Context, federation.View, time.Time) []federation.MovedMailbox {
 	return g.gone
 }
 
-// LearnMove implements relay.Mailboxes.
 func (g *gate) LearnMove(_ context.Context, gone federation.MovedMailbox, from federation.HomeID, _ time.Time) error {
 	if g.people[gone.DID] == from {
 		g.people[gone.DID] = gone.Home
@@ -282,7 +271,6 @@ func (g *gate) LearnMove(_ context.Context, gone federation.MovedMailbox, from f
 	return nil
 }
 
-// Post implements relay.Poster.
 func (g *gate) Post(ctx context.Context, address string, e relay.Envelope) (relay.Envelope, error) {
 	answer, err := exchange(ctx, http.MethodPost, address, e)
 	g.mu.Lock()
@@ -299,7 +287,6 @@ func (g *gate) Post(ctx context.Context, address string, e relay.Envelope) (rela
 	return answer, err
 }
 
-// Get implements relay.Poster.
 func (*gate) Get(ctx context.Context, address string) (relay.Envelope, error) {
 	return exchange(ctx, http.MethodGet, address, relay.Envelope{})
 }
@@ -322,7 +309,6 @@ func exchange(ctx context.Context, method, address string, e relay.Envelope) (re
 	return relay.NewEnvelope(text, response.Header), nil
 }
 
-// take lets a person here take a step, which the home has to file.
 func (g *gate) take(by string, verb federation.Verb, change ...func(*federation.Event)) (federation.Judgement, federation.Event) {
 	g.t.Helper()
 	judged, ev, err := g.try(by, verb, change...)
@@ -339,7 +325,6 @@ func (g *gate) try(by string, verb federation.Verb, change ...func(*federation.E
 	return judged, ev, err
 }
 
-// sign returns a step of a person, as it comes from a network of this home.
 func (g *gate) sign(by string, verb federation.Verb, change ...func(*federation.Event)) federation.Event {
 	g.t.Helper()
 	key := keyOf(by)
@@ -371,8 +356,8 @@ func in(id federation.HandoffID) func(*federation.Event) {
 	return func(ev *federation.Event) { ev.Handoff = id }
 }
 
-// deliver hands what a home owes to another one over, once; the error is that of the
-// first row that stays.
+// deliver delivers the pending rows for another home, once; the error is that of the first row that
+// stays.
 func (g *gate) deliver(to *gate) error {
 	g.t.Helper()
 	rows, err := g.record.Outbox(g.t.Context(), string(to.id), federation.Delivery{}, 100)
@@ -390,7 +375,6 @@ func (g *gate) deliver(to *gate) error {
 	return nil
 }
 
-// log returns the verbs of a handoff in order.
 func (g *gate) log(id federation.HandoffID) string {
 	g.t.Helper()
 	var verbs []string
@@ -446,7 +430,7 @@ func TestAStepGoesWhereItsPartiesAreAndBack(t *testing.T) {
 	b.comes(offer.ID, "offer accept")
 	a.comes(offer.ID, "offer accept")
 	b.take("bob", federation.Progress, in(offer.ID))
-	b.comes(offer.ID, "offer accept progress") // the home rules on what moves nothing too
+	b.comes(offer.ID, "offer accept progress") // the home also rules on steps that move nothing
 	b.take("bob", federation.Complete, in(offer.ID))
 	b.comes(offer.ID, "offer accept progress complete")
 	for version := federation.Version(1); version <= 4; version++ {
@@ -584,12 +568,10 @@ func post(t *testing.T, by, at *gate, batch map[string]any, path ...federation.H
 	return answer, json.Unmarshal(said.Body, &answer)
 }
 
-// written returns a batch of steps.
 func written(from, to federation.HomeID, items ...map[string]any) map[string]any {
 	return map[string]any{"type": "steps", "v": 1, "from": from, "to": to, "sent": time.Now(), "items": append([]map[string]any{}, items...)}
 }
 
-// ruled returns a step with a ruling on it, signed by a home.
 func ruled(t *testing.T, by *gate, as federation.HomeID, ev federation.Event, version federation.Version, chain [32]byte) map[string]any {
 	t.Helper()
 	it := plain(ev)
@@ -600,7 +582,6 @@ func ruled(t *testing.T, by *gate, as federation.HomeID, ev federation.Event, ve
 	return it
 }
 
-// says returns what a home signs.
 func (g *gate) says(what map[string]any) map[string]any {
 	g.t.Helper()
 	document, err := json.Marshal(what)
@@ -655,7 +636,6 @@ func TestALiarIsRefused(t *testing.T) {
 	}
 }
 
-// forged returns a step with one letter of its signature changed.
 func forged(ev federation.Event) federation.Event {
 	last := ev.Signature.Text[len(ev.Signature.Text)-4]
 	swap := byte('A')

@@ -19,12 +19,12 @@ import (
 // startTimeout bounds the start of a server that reads its streams from a local disk.
 const startTimeout = 5 * time.Second
 
-// HostConfig says where homes of other operators connect to a NATS server of this home.
+// HostConfig is the listener of a NATS server of this home for homes of other operators.
 type HostConfig struct {
 	Listen       string // "host:port"
 	AccountsFile string // written by [WriteAccounts]; operators may add settings
 	Dir          string // of the streams
-	// TLS is the TLS of the listener where the file of the accounts has none; nil for no TLS.
+	// TLS is the TLS of the listener if the file of the accounts has none; nil for no TLS.
 	TLS *tls.Config
 }
 
@@ -143,7 +143,6 @@ func (l *failureLog) Fatalf(format string, v ...any) {
 	l.last = fmt.Sprintf(format, v...)
 }
 
-// failure returns why the server does not listen.
 func (l *failureLog) failure() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -20,8 +20,8 @@ import (
 type HubConfig struct {
 	ServerConfig
 
-	// Replicas is how many servers keep a copy of each stream to this home, 0 for one. An existing
-	// stream is changed to that.
+	// Replicas is the number of servers with a copy of each stream to this home, 0 for one. An
+	// existing stream is changed to that.
 	Replicas int
 	// MaxBytes is the largest size of a stream to this home, which the server reserves; 0 for 16
 	// MiB. A full stream takes no more, and deliveries wait.
@@ -31,18 +31,18 @@ type HubConfig struct {
 	Ours bool
 }
 
-// Bounds of what goes through a hub.
+// Bounds of the traffic through a hub.
 const (
 	hubAnswer   = 10 * time.Second    // within which the other home answers; then the batch goes by HTTPS
 	hubResend   = 3 * time.Second     // without an answer
 	hubAck      = 2 * time.Second     // within which the hub acknowledges a message; then it is sent again
 	hubAge      = 14 * 24 * time.Hour // of a batch that no home fetched
 	hubBytes    = 16 << 20            // of one stream: few batches are in flight, and pending deliveries are in the record
-	hubBatches  = 8                   // batches of one home that are judged at a time
-	hubAckWait  = time.Minute         // after which a batch that was not judged is handed out again
+	hubBatches  = 8                   // batches of one home judged at a time
+	hubAckWait  = time.Minute         // after which an unjudged batch is handed out again
 	hubPull     = 2 * time.Second     // of one request for messages; then the next request may reach another server of the cluster
 	hubLook     = time.Second         // between two looks for streams to read
-	hubPending  = 1024                // batches that were handed out and are not judged
+	hubPending  = 1024                // batches handed out and not judged
 	hubRenew    = time.Minute         // interval of attempts to recreate a damaged stream
 	hubConsumer = "home"              // the durable consumer of each stream
 )
@@ -50,15 +50,15 @@ const (
 var (
 	// Returned while the hub is not connected.
 	errHubAway = errors.New("the hub is not connected")
-	// Returned while one of the two homes has not made its stream: the batch, or the answer, would
-	// be lost.
+	// Returned while one of the two homes lacks its stream: the batch, or the answer, would be
+	// lost.
 	errNoStream = errors.New("no stream there between the homes yet")
 )
 
 // Hub is a NATS server at which homes meet. Each pair of homes has a stream in each direction,
 // "FED_<to>__<from>" on the subjects "fed.<to>.<from>.>", which its receiver makes: see
-// [WriteAccounts]. It has the messages of [StepsPath], with the same bytes and headers. So the server
-// can forge nothing, and homes send again what it loses.
+// [WriteAccounts]. It has the messages of [StepsPath], with the same bytes and headers. So the
+// server can forge nothing, and homes resend whatever it loses.
 //
 // The reader acknowledges a message after its steps are on disk. It compares signed documents, and
 // ignores the ids of messages.
@@ -81,7 +81,7 @@ type Hub struct {
 }
 
 // OpenHub begins to connect, and keeps trying until [Hub.Close]. It does not wait for a connection.
-// The error is that of a file that cannot be read.
+// The error is that of an unreadable file.
 func OpenHub(cfg HubConfig, home federation.HomeID, log *slog.Logger) (*Hub, error) {
 	conn, err := cfg.connect(home, log)
 	if err != nil {
@@ -156,13 +156,12 @@ func (h *Hub) Watch(ctx context.Context) {
 	}
 }
 
-// token returns the name of a home in subjects and names of streams, where dots have a meaning. No
+// token returns the name of a home in subjects and names of streams, which give dots a meaning. No
 // host name has an underscore, so no two homes have the same token.
 func token(home federation.HomeID) string { return strings.ReplaceAll(string(home), ".", "_") }
 
 func streamName(to, from federation.HomeID) string { return "FED_" + token(to) + "__" + token(from) }
 
-// hubSubject returns the subjects of the messages from one home to another.
 func hubSubject(to, from federation.HomeID) string {
 	return "fed." + token(to) + "." + token(from) + ".>"
 }
@@ -178,7 +177,6 @@ func (h *Hub) ask(ctx context.Context, to federation.HomeID, e Envelope) (Envelo
 	return h.exchange(ctx, to, typeLookup, e)
 }
 
-// exchange sends a message of a kind and waits for the answer.
 func (h *Hub) exchange(ctx context.Context, to federation.HomeID, kind string, e Envelope) (Envelope, error) {
 	if err := h.open(to); err != nil {
 		return Envelope{}, &federation.UnavailableError{What: "hub", Err: err}
@@ -279,9 +277,9 @@ func (h *Hub) stream(ctx context.Context, from federation.HomeID) (jetstream.Str
 	return h.changed(ctx, stream, cfg), nil
 }
 
-// changed changes an existing stream to the configuration: its copies if the configuration names
-// them, and its size at a server of this operator. If the server does not allow it, the stream
-// stays as it is, and relay check shows the difference.
+// changed updates an existing stream: its copies if the configuration names them, and its size at a
+// server of this operator. If the server does not allow it, the stream stays as it is, and relay
+// check shows the difference.
 func (h *Hub) changed(ctx context.Context, stream jetstream.Stream, want jetstream.StreamConfig) jetstream.Stream { //nolint:ireturn // NATS has no other type
 	is := stream.CachedInfo().Config
 	cfg := is

@@ -18,7 +18,6 @@ import (
 	"baton/federation/relay"
 )
 
-// hubServer starts a NATS server with streams, on a port that it keeps, over a folder.
 func hubServer(t *testing.T, dir string, port int) *server.Server {
 	t.Helper()
 	s, err := server.NewServer(&server.Options{
@@ -40,7 +39,6 @@ func stopHub(s *server.Server) {
 	s.WaitForShutdown()
 }
 
-// place is a server that homes meet at.
 type place interface {
 	// config returns how a home gets there.
 	config(home federation.HomeID) relay.HubConfig
@@ -53,7 +51,7 @@ func (h openHub) config(federation.HomeID) relay.HubConfig {
 	return relay.HubConfig{ServerConfig: relay.ServerConfig{URLs: []string{string(h)}}}
 }
 
-// meet lets homes reach each other through a hub alone.
+// meet lets homes reach each other only through a hub.
 func meet(t *testing.T, at place, all ...*gate) {
 	t.Helper()
 	for _, g := range all {
@@ -78,7 +76,6 @@ func meet(t *testing.T, at place, all ...*gate) {
 	}
 }
 
-// handler returns the handler of the requests of other homes, whose routes answer lookups too.
 func (g *gate) handler() *relay.PeerHandler {
 	mux := http.NewServeMux()
 	h := &relay.PeerHandler{
@@ -114,8 +111,8 @@ func TestHomesMeetAtAHub(t *testing.T) {
 	}
 }
 
-// A hub that comes back with an empty disk has forgotten streams, consumers and all that
-// was under way. The record has not.
+// A hub that comes back with an empty disk has forgotten streams, consumers and all messages in
+// flight. The record has not.
 func TestAHubThatLostItsDiskCostsTimeAlone(t *testing.T) {
 	t.Parallel()
 	port := federationtest.FreePort(t)

@@ -15,8 +15,8 @@ import (
 	"baton/federation/fault"
 )
 
-// Run reads the messages of other homes from the hub, until ctx ends. It begins to read the stream
-// from a home once the home is a peer and the stream exists or can be made.
+// Run reads the messages of other homes from the hub, until ctx ends. It reads the stream from a
+// home once the home is a peer and the stream exists or can be made.
 func (h *Hub) Run(ctx context.Context, handler *PeerHandler, peers func() []*Peer) {
 	r := &hubReader{hub: h, handler: handler, streams: map[federation.HomeID]jetstream.ConsumeContext{}, told: map[federation.HomeID]string{}}
 	r.takes.Caught = handler.caught(ctx)
@@ -45,7 +45,7 @@ type hubReader struct {
 	warned  bool
 }
 
-// close ends reading and waits until the messages are judged that were handed out.
+// close ends reading and waits until the messages handed out are judged.
 func (r *hubReader) close() {
 	for _, each := range r.streams {
 		each.Stop()
@@ -65,7 +65,6 @@ func (r *hubReader) warn(ctx context.Context) {
 	}
 }
 
-// read begins to read the streams that are not read yet.
 func (r *hubReader) read(ctx context.Context, peers []*Peer) {
 	for home, stream := range r.streams {
 		select {
@@ -100,7 +99,6 @@ func (r *hubReader) tell(ctx context.Context, from federation.HomeID, err error)
 	}
 }
 
-// noteRead notes whether the stream from a home is read.
 func (h *Hub) noteRead(from federation.HomeID, is bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -114,7 +112,6 @@ func (h *Hub) noteUnread(from federation.HomeID, err error) {
 	h.unread[from] = err
 }
 
-// listen reads the stream from another home.
 func (h *Hub) listen(ctx context.Context, from federation.HomeID, handler *PeerHandler, takes *fault.Group) (jetstream.ConsumeContext, error) { //nolint:ireturn // the type of NATS
 	stream, err := h.stream(ctx, from)
 	if err != nil {
@@ -145,8 +142,8 @@ func (h *Hub) listen(ctx context.Context, from federation.HomeID, handler *PeerH
 }
 
 // renew deletes the stream from another home if its reader cannot be created because of damaged
-// files. The next poll recreates the stream, and the other home sends its messages again. The error
-// is the reason why the stream is not read now.
+// files. The next poll recreates it, and the other home sends its messages again. The error is the
+// reason why the stream is not read now.
 func (h *Hub) renew(ctx context.Context, from federation.HomeID, cause error) error {
 	name := streamName(h.home, from)
 	damaged := fmt.Errorf("the files of its reader are damaged at the hub (%w)", cause)
@@ -168,7 +165,6 @@ func (h *Hub) renew(ctx context.Context, from federation.HomeID, cause error) er
 	return fmt.Errorf("%w: the stream is made again, and nothing is lost", damaged)
 }
 
-// caught returns a handler for contained panics.
 func (h *PeerHandler) caught(ctx context.Context) func(err error) {
 	return func(err error) {
 		if h.Deps.Caught != nil {
@@ -177,8 +173,8 @@ func (h *PeerHandler) caught(ctx context.Context) func(err error) {
 	}
 }
 
-// inflow is the messages from one home. The judgement of a batch may need an answer of the same
-// home, such as its key, so batches delay neither answers nor lookups.
+// inflow is the messages from one home. Judging a batch may need an answer of the same home, such
+// as its key, so batches delay neither answers nor lookups.
 type inflow struct {
 	hub     *Hub
 	from    federation.HomeID
@@ -188,8 +184,8 @@ type inflow struct {
 	lookups chan struct{} // one token for each answered lookup
 }
 
-// sort passes a message on by its kind. It does not block. The server bounds the batches that
-// wait for their turn: by their number, and by the size of the stream.
+// sort passes a message on by its kind. It does not block. The server bounds the waiting batches:
+// by their number, and by the size of the stream.
 func (in *inflow) sort(ctx context.Context, m jetstream.Msg) {
 	received, judging := time.Now(), context.WithoutCancel(ctx)
 	switch kind := m.Subject()[strings.LastIndexByte(m.Subject(), '.')+1:]; kind {
@@ -227,8 +223,8 @@ func (in *inflow) enter(ctx context.Context, turns chan<- struct{}, received tim
 	return false
 }
 
-// answer judges a question and sends the answer. A message that cannot be acknowledged is
-// handed out again, and is a duplicate then.
+// answer judges a question and sends the answer. A message that cannot be acknowledged is handed
+// out again, and then is a duplicate.
 func (in *inflow) answer(ctx context.Context, m jetstream.Msg, judge func(context.Context, federation.HomeID, Envelope) (Envelope, *problem)) {
 	answer, p := judge(ctx, in.from, NewEnvelope(m.Data(), http.Header(m.Headers())))
 	switch {
@@ -279,9 +275,9 @@ func (h *Hub) vouches(ctx context.Context) (bool, error) {
 	return account.Data.Account != globalAccount && len(account.Data.Permissions) > 0, nil
 }
 
-// HubVouches reports whether the hub vouches for the name of the other home: it gives each
-// home an account, so that no other client can publish in the stream from that home. It blocks
-// for five seconds at most.
+// HubVouches reports whether the hub vouches for the name of the other home: with an account for
+// each home, no other client can publish in the stream from that home. It blocks for five seconds
+// at most.
 func (p *Peer) HubVouches(ctx context.Context) (bool, error) {
 	if !p.ByHub() {
 		return false, errors.New("it is not reached through a hub")

@@ -19,11 +19,11 @@ import (
 	"baton/federation/federationtest"
 )
 
-// hubRounds is how often a hub is disturbed: a round takes some two seconds, until the
-// homes have connected again.
+// hubRounds is the number of disturbances of a hub: a round takes some two seconds, until the homes
+// have connected again.
 var hubRounds = flag.Int("hubrounds", 3, "how often the hub between two homes is killed or stopped")
 
-// hubVar makes the program of the tests a hub: what it has is the port and the folder.
+// hubVar makes the program of the tests a hub, with the port and the folder in it.
 const hubVar = "BATON_TEST_HUB"
 
 func TestMain(m *testing.M) {
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	federationtest.RunParallel(8)
-	// In one run of fifty an embedded server that was shut down leaves a file of its cluster open.
+	// In one run of fifty a stopped embedded server leaves a file of its cluster open.
 	const library = "github.com/nats-io/nats-server/v2/server"
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction(library+".(*fileStore).flushStreamStateLoop"), goleak.IgnoreTopFunction(library+"/ats.Register.func1"))
 }
@@ -53,7 +53,7 @@ func beHub(port, dir string) {
 	s.WaitForShutdown()
 }
 
-// hubProcess is a hub that can be killed, and come back over what is left on its disk.
+// hubProcess is a hub that can be killed, and come back over the rest on its disk.
 type hubProcess struct {
 	t       *testing.T
 	port    string
@@ -80,7 +80,6 @@ func (h *hubProcess) start() {
 	}
 }
 
-// kill is kill -9.
 func (h *hubProcess) kill() {
 	_ = h.process.Process.Kill()
 	_ = h.process.Wait() // it says that it was killed
@@ -93,7 +92,6 @@ func (h *hubProcess) signal(s os.Signal) {
 	}
 }
 
-// wipe empties the disk of a dead hub.
 func (h *hubProcess) wipe() {
 	h.t.Helper()
 	if err := os.RemoveAll(h.dir); err != nil {
@@ -101,7 +99,7 @@ func (h *hubProcess) wipe() {
 	}
 }
 
-// Two homes that reach each other through a hub alone work on handoffs while that is killed,
+// Two homes that reach each other only through a hub work on handoffs while that is killed,
 // swallows everything, and loses its disk.
 func TestAHubThatIsKilledStoppedAndWipedLosesAndDoublesNothing(t *testing.T) {
 	t.Parallel()
@@ -138,7 +136,7 @@ func TestAHubThatIsKilledStoppedAndWipedLosesAndDoublesNothing(t *testing.T) {
 			hub.kill()
 			w.offer(1)
 			hub.start()
-		default: // what is sent meanwhile goes nowhere, and no connection breaks
+		default: // messages sent meanwhile are lost, and no connection breaks
 			hub.signal(syscall.SIGSTOP)
 			w.offer(2)
 			w.work()

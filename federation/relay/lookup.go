@@ -16,7 +16,7 @@ import (
 // Bounds of lookups through a hub.
 const (
 	maxDocumentBytes = 64 << 10 // of one document: the documents of homes and agents have some 6 KiB
-	hubLookups       = 4        // of one home that are answered at a time
+	hubLookups       = 4        // of one home, answered at a time
 )
 
 // DIDDocumentPath is the path of the DID document of a home.
@@ -27,16 +27,15 @@ var (
 	errTooLarge = fmt.Errorf("the document has more than %d bytes", maxDocumentBytes)
 )
 
-// lookup asks another home for one of its public documents. Lookups travel through a hub, for homes
-// without an address. They are not signed: the documents are public, and the other home may not know
-// the key of this home yet.
+// lookup asks another home for one of its public documents, through a hub, for homes without an
+// address. It is not signed: the documents are public, and the other home may not know the key of
+// this home yet.
 type lookup struct {
 	heading
 
 	Path string `json:"path"` // as in a URL
 }
 
-// found is the answer to a lookup.
 type found struct {
 	answerHeading
 
@@ -45,13 +44,13 @@ type found struct {
 	Signature string `json:"signature,omitempty"` // the header of that name over HTTPS
 }
 
-// Document is a public document of another home that came through a hub.
+// Document is a public document of another home, received through a hub.
 type Document struct {
 	Body []byte
 	// Signature is the signature header of the document; empty for none.
 	Signature string
-	// Answer is the answer with the document. The other home signed it for this lookup. The
-	// caller of [Peer.Lookup] verifies the signature.
+	// Answer is the answer with the document, signed by the other home for this lookup. The caller
+	// of [Peer.Lookup] verifies the signature.
 	Answer Envelope
 }
 
@@ -62,7 +61,6 @@ func public(path string) bool {
 		strings.HasPrefix(path, string(ResidentPath)+"/")
 }
 
-// parseLookup reads a lookup for a home.
 func parseLookup(text []byte, to federation.HomeID) (lookup, *url.URL, error) {
 	var asked lookup
 	if err := parse(text, &asked); err != nil {
@@ -114,8 +112,8 @@ func (p *Peer) Lookup(ctx context.Context, path federation.URLPath) (Document, e
 // ByHub reports whether the other home is reached through a hub.
 func (p *Peer) ByHub() bool { return p.cfg.Path == ByRelay && p.deps.Hub != nil }
 
-// read reads a signed document of the other home: through the hub, and by HTTPS where the hub
-// brings no answer. The caller verifies the signature.
+// read reads a signed document of the other home: through the hub, and by HTTPS if the hub brings
+// no answer. The caller verifies the signature.
 func (p *Peer) read(ctx context.Context, path federation.URLPath) (Envelope, error) {
 	if p.ByHub() {
 		document, err := p.Lookup(ctx, path)
@@ -133,7 +131,6 @@ func (p *Peer) read(ctx context.Context, path federation.URLPath) (Envelope, err
 	return p.deps.Poster.Get(ctx, address)
 }
 
-// find answers a lookup that came through the stream of a home.
 func (h *PeerHandler) find(ctx context.Context, from federation.HomeID, e Envelope) (Envelope, *problem) {
 	asked, at, err := parseLookup(e.Body, h.Deps.Home)
 	if err == nil && asked.From != from {
@@ -186,7 +183,6 @@ func (p *page) Write(text []byte) (int, error) {
 	return p.body.Write(text)
 }
 
-// answered returns the status of the answer.
 func (p *page) answered() int {
 	switch {
 	case p.over:
@@ -202,7 +198,6 @@ var errOtherAnswer = errors.New("it answers something else")
 // ResidentPath and a DID is the path of the answer whether the home has the mailbox of the DID.
 const ResidentPath federation.URLPath = "/fed/v1/homes"
 
-// resident says whether a home has the mailbox of a DID.
 type resident struct {
 	Type string            `json:"type"`
 	V    int               `json:"v"`
@@ -211,7 +206,6 @@ type resident struct {
 	Here bool              `json:"here"`
 }
 
-// serveResident answers whether a DID has its mailbox here.
 func (h *PeerHandler) serveResident(w http.ResponseWriter, r *http.Request) {
 	did, err := federation.ParseDID(r.PathValue("did"))
 	if err != nil {
@@ -226,7 +220,6 @@ func (h *PeerHandler) serveResident(w http.ResponseWriter, r *http.Request) {
 	h.serveSigned(w, r, resident{Type: typeResident, V: Version, Home: h.Deps.Home, DID: did, Here: here})
 }
 
-// serveSigned answers with a signed document of this home.
 func (h *PeerHandler) serveSigned(w http.ResponseWriter, r *http.Request, document any) {
 	answer, p := h.sign(r.Context(), document)
 	if p != nil {
@@ -266,7 +259,6 @@ func BatchLimits() federation.HomeLimits {
 	return federation.HomeLimits{Steps: maxItems, Bytes: maxBatchBytes}
 }
 
-// serveProfile answers with the profile of this home.
 func (h *PeerHandler) serveProfile(w http.ResponseWriter, r *http.Request) {
 	limits := BatchLimits()
 	limits.Hops, limits.ClockSkew = h.Deps.MaxHops(), int64(h.ClockSkew().Seconds())

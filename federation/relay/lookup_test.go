@@ -18,8 +18,8 @@ import (
 	"baton/federation/relay"
 )
 
-// meeting returns two homes that reach each other through a hub alone, once each reads the
-// stream from the other one.
+// meeting returns two homes that reach each other only through a hub, once each reads the stream
+// from the other one.
 func meeting(t *testing.T, change ...func(g *gate)) (hub accountsHub, a, b *gate) {
 	t.Helper()
 	hub = newAccountsHub(t, "a.test", "b.test")
@@ -89,8 +89,8 @@ func TestMailboxesAreFoundThroughTheHub(t *testing.T) {
 	}
 }
 
-// A lookup reads public documents alone: the other routes of a home are for clients that
-// identify themselves.
+// A lookup reads only public documents: the other routes of a home are for clients that identify
+// themselves.
 func TestALookupReadsNoOtherRoute(t *testing.T) {
 	t.Parallel()
 	var reasons sync.Map
@@ -163,7 +163,6 @@ func TestBatchesHoldUpNoAnswer(t *testing.T) {
 	}
 }
 
-// lockedBuffer is a log that several goroutines write.
 type lockedBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer

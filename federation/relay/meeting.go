@@ -48,16 +48,16 @@ type MeetingText struct {
 	HubReplicas int
 }
 
-// Meeting is how a home uses NATS, besides the server inside its process.
+// Meeting is a home's use of NATS, besides the server inside its process.
 type Meeting struct {
 	Own  ServerConfig // wakes the waiters of other replicas, if it names a server
-	Host *HostConfig  // what homes of other operators connect to here; nil for nothing
-	Hub  HubConfig    // where homes meet, if it names a server or there is a host
+	Host *HostConfig  // listener for homes of other operators; nil for none
+	Hub  HubConfig    // meeting point of homes, if it names a server or there is a host
 }
 
-// Parse returns where homes meet: at the server of this home where it listens for other homes, else
-// at the hub, else at the servers that the replicas of this home share. It calls mistake with the
-// table, the key and the reason of each value that cannot work.
+// Parse returns the meeting point of homes: the server of this home if it listens for other homes,
+// else the hub, else the servers shared by the replicas of this home. It calls mistake with the
+// table, the key and the reason of each invalid value.
 func (t MeetingText) Parse(files ConfigFiles, mistake func(table, key, why string)) Meeting {
 	server := func(table string, text ServerText) ServerConfig {
 		cfg, mistakes := text.Parse(files)
@@ -82,7 +82,7 @@ func (t MeetingText) Parse(files ConfigFiles, mistake func(table, key, why strin
 // seed returns the name of the file with the seed of this home at its own server.
 func (t MeetingText) seed() string { return string(t.Home) + SeedSuffix }
 
-// host returns what homes of other operators connect to here. Their accounts must exist.
+// host returns the listener for homes of other operators. Their accounts must exist.
 func (t MeetingText) host(files ConfigFiles, mistake func(table, key, why string)) *HostConfig {
 	cfg := &HostConfig{Listen: t.Listen, AccountsFile: files.Path(hostFile(HubFile)), Dir: files.Path(StreamsFolder())}
 	_, err := os.Stat(cfg.AccountsFile)
@@ -108,8 +108,7 @@ type ServerConfig struct {
 // Named reports whether it names a server.
 func (cfg ServerConfig) Named() bool { return cfg.Host != nil || len(cfg.URLs) > 0 }
 
-// connect begins to connect, and keeps trying without end. The error is that of a file that cannot
-// be read.
+// connect begins to connect, and keeps trying without end. The error is that of an unreadable file.
 func (cfg ServerConfig) connect(home federation.HomeID, log *slog.Logger, more ...nats.Option) (*nats.Conn, error) {
 	options := append([]nats.Option{
 		nats.Name("baton " + string(home)), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
@@ -192,7 +191,6 @@ func dial(ctx context.Context, address string) error {
 // probeTime bounds one connection of [ServerConfig.Probe].
 const probeTime = 3 * time.Second
 
-// failed returns a handler that logs connection errors.
 func failed(log *slog.Logger) nats.ErrHandler {
 	return func(_ *nats.Conn, _ *nats.Subscription, err error) {
 		if !errors.Is(err, nats.ErrSlowConsumer) { // see maxPending
@@ -211,7 +209,7 @@ type ServerText struct {
 type ConfigFiles interface {
 	// Path returns the path of a file.
 	Path(name string) string
-	// Secret returns the secret in a file, or what is wrong with the file.
+	// Secret returns the secret in a file, or an error about the file.
 	Secret(name string) (string, error)
 }
 

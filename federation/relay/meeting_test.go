@@ -20,7 +20,7 @@ func TestAHomeMeetsOthersAtOneServer(t *testing.T) {
 	servers := relay.ServerText{URLs: []string{"tls://nats.example:4222"}}
 	for name, c := range map[string]struct {
 		text    relay.MeetingText
-		hub     bool   // homes meet at a server that is not in this process
+		hub     bool   // homes meet at a server outside this process
 		ours    bool   // which the replicas of the home share
 		mistake string // "" for none
 	}{

@@ -26,7 +26,6 @@ type moved struct {
 	Why   string `json:"why,omitempty"` // why not, for people
 }
 
-// parseMove reads a move for a home.
 func parseMove(text []byte, to federation.HomeID) (move, error) {
 	var m move
 	if err := parse(text, &m); err != nil {
@@ -74,8 +73,8 @@ func (p *Peer) takeOver(ctx context.Context, asked move, body []byte) (moved, er
 	return answer, err
 }
 
-// learn notes which mailboxes the other home moved. The other home names them with each result, so
-// that one which cannot be kept now is learned later.
+// learn notes the mailboxes moved by the other home. It names them with each result, so that one
+// which cannot be stored now is learned later.
 func (p *Peer) learn(ctx context.Context, gone []federation.MovedMailbox) {
 	for _, each := range gone {
 		if err := p.deps.Mailboxes.LearnMove(ctx, each, p.cfg.Home, p.deps.Now()); err != nil {
@@ -84,11 +83,11 @@ func (p *Peer) learn(ctx context.Context, gone []federation.MovedMailbox) {
 	}
 }
 
-// offenceEvery is the shortest interval between two notes of offences of one kind. It bounds what a
-// home costs that lies all the time.
+// offenceEvery is the shortest interval between two notes of offences of one kind. It bounds the
+// cost of a home that lies all the time.
 const offenceEvery = time.Second
 
-// reported is when offences of a home were noted last. It may be used concurrently.
+// reported is the times of the last notes of a home's offences. It may be used concurrently.
 type reported struct {
 	mu   sync.Mutex
 	last map[federation.OffenceKind]time.Time
@@ -108,9 +107,9 @@ func (d *reported) due(kind federation.OffenceKind, now time.Time) bool {
 	return true
 }
 
-// ReportOffence writes an offence of the other home to the log and to the record, once a
-// second for each kind at most. It blocks until the offence is on disk. An offence that cannot
-// be written now is only in the log.
+// ReportOffence writes an offence of the other home to the log and to the record, at most once a
+// second for each kind. It blocks until the offence is on disk. If the record cannot be written,
+// the offence is only in the log.
 func (p *Peer) ReportOffence(ctx context.Context, kind federation.OffenceKind, why string) {
 	now := p.deps.Now()
 	if !p.reported.due(kind, now) {
@@ -137,7 +136,7 @@ func (p *Peer) foreignVoice(ctx context.Context, verb federation.Verb, id federa
 }
 
 // reportInvalid reports the offence of a home that sent a step with an invalid signature: each home
-// verifies steps before it sends them.
+// must verify steps before it sends them.
 func (p *Peer) reportInvalid(ctx context.Context, ev federation.Event, verdict federation.Verdict) {
 	if verdict == federation.Invalid {
 		p.ReportOffence(ctx, federation.OffenceStep, string(ev.Verb)+" "+ev.ID.String()+" in the name of "+string(ev.From))
@@ -148,21 +147,20 @@ func (p *Peer) reportInvalid(ctx context.Context, ev federation.Event, verdict f
 // reason: a home can send garbage at any rate.
 const reportEvery = time.Minute
 
-// reportLimiter admits one log line in an interval for each key, and counts the others. Its keys are
-// names of peers and codes, both from closed sets. It is safe for concurrent use; the zero value is
-// ready.
+// reportLimiter admits one log line in an interval for each key, and counts the others. Its keys
+// are names of peers and codes, both from closed sets. It is safe for concurrent use; the zero
+// value is ready.
 type reportLimiter struct {
 	mu   sync.Mutex
 	last map[reportKey]reportCount
 }
 
-// reportKey is what a line is about.
 type reportKey struct {
 	from federation.HomeID // "" over HTTPS, because any client may send there
 	code string
 }
 
-// reportCount is when the last line was written, and how many were not since.
+// reportCount is the time of the last line, and the number of lines skipped since.
 type reportCount struct {
 	passed  time.Time
 	skipped int

@@ -37,7 +37,7 @@ func (g *gate) speaks(name string, verb federation.Verb, change ...func(*federat
 	return ev
 }
 
-// spoken returns a step that a home vouches for as it is sent.
+// spoken returns a vouched step of a home in its sent form.
 func spoken(ev federation.Event) map[string]any {
 	it := plain(ev)
 	step, _ := it["step"].(map[string]any)
@@ -45,13 +45,12 @@ func spoken(ev federation.Event) map[string]any {
 	return it
 }
 
-// vouched is what speaks returns, as it is sent.
+// vouched is the result of speaks in its sent form.
 func (g *gate) vouched(name string, verb federation.Verb, change ...func(*federation.Event)) map[string]any {
 	g.t.Helper()
 	return spoken(g.speaks(name, verb, change...))
 }
 
-// rules adds the ruling of a home on a step, the first of its handoff.
 func rules(t *testing.T, by *gate, it map[string]any) map[string]any {
 	t.Helper()
 	step, _ := it["step"].(map[string]any)
@@ -63,8 +62,8 @@ func rules(t *testing.T, by *gate, it map[string]any) map[string]any {
 	return it
 }
 
-// What a home says of people and homes that are not its own is refused, on record and
-// shown, and costs it nothing else: the truth that it says is taken.
+// A home's claims about people and homes of others are refused, on record and shown, and cost it
+// nothing else: its true statements are accepted.
 func TestAHomeThatSpeaksForOthersIsNotBelieved(t *testing.T) {
 	all := newGates(t, "a.test", "b.test", "c.test")
 	a, b, mallory := all[0], all[1], all[2]
@@ -111,7 +110,6 @@ func TestAHomeThatSpeaksForOthersIsNotBelieved(t *testing.T) {
 	}
 }
 
-// offences returns how often a home was not believed at another one, by kind.
 func offences(t *testing.T, at *gate, home federation.HomeID) map[federation.OffenceKind]int {
 	t.Helper()
 	all, err := at.record.Offences(t.Context(), home)

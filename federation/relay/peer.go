@@ -24,8 +24,8 @@ var (
 	errModeChanged = errors.New("an operator changed its mode")
 )
 
-// Peer is one other home. A supervisor of links runs it and delivers its outbox; the steps that wait
-// for a ruling of the other home are read from the record.
+// Peer is one other home. A supervisor of links runs it and delivers its outbox; the steps pending
+// there are read from the record.
 type Peer struct {
 	cfg       PeerConfig
 	deps      Deps
@@ -37,7 +37,7 @@ type Peer struct {
 	hubPaused atomic.Int64 // unix nanoseconds until which the hub is not used
 	skew      atomic.Int64 // see [Peer.Skew]
 	compared  atomic.Int64 // see [Peer.Compared]
-	// skewed is when the log was warned of a skew, in unix nanoseconds.
+	// skewed is the time of the last warning of a skew, in unix nanoseconds.
 	skewed atomic.Int64
 	// operatorMode is the mode that an operator chose, and modeChanged holds a token once it
 	// changed.
@@ -61,7 +61,7 @@ func (p *Peer) Name() string { return string(p.cfg.Home) }
 // Home returns the other home.
 func (p *Peer) Home() federation.HomeID { return p.cfg.Home }
 
-// URL returns where the other home is reached, without a path.
+// URL returns the address of the other home, without a path.
 func (p *Peer) URL() string { return p.cfg.URL }
 
 // Key returns the id of the key that the configuration has for the other home; "" for none.
@@ -97,7 +97,6 @@ func (p *Peer) Heard() time.Time {
 // Back returns a channel that holds a token once a message of the other home arrived.
 func (p *Peer) Back() <-chan struct{} { return p.back }
 
-// noteHeard notes that a signed message of the other home arrived.
 func (p *Peer) noteHeard() {
 	p.heard.Store(p.deps.Now().UnixNano())
 	select {
@@ -154,8 +153,8 @@ type PeerConfig struct {
 	URL  string // without a path; empty for a home reached only through the hub
 	Path Path   // empty without another way than HTTPS
 	Mode Mode
-	// Key is the id of the key that signs the DID document of the other home where the document
-	// comes through a hub. Its operator told it on another way. Empty for none.
+	// Key is the id of the key that signs the DID document of the other home if the document comes
+	// through a hub. The operators exchange it out of band. Empty for none.
 	Key string
 }
 
@@ -168,8 +167,8 @@ const (
 	ByHTTPS Path = "https"
 )
 
-// Check calls mistake with the key and the reason of each value that cannot work. The name of a
-// home is its identity; own is the name of this one.
+// Check calls mistake with the key and the reason of each invalid value. The name of a home is its
+// identity; own is the name of this one.
 func (c PeerConfig) Check(own federation.HomeID, mistake func(key, why string)) {
 	switch c.Home {
 	case "":
@@ -201,7 +200,7 @@ func (p *Peer) Known() federation.KnownHome {
 // Blocked reports whether an operator blocked the other home: it is sent nothing.
 func (p *Peer) Blocked() bool { return p.Mode() == Block }
 
-// Mode is what another home may do here.
+// Mode is the set of actions allowed to another home.
 type Mode string
 
 // The modes.
@@ -212,11 +211,11 @@ const (
 	Block Mode = "block" // the home is refused, and deliveries to it end as dead letters
 )
 
-// limitedRate is how many steps a second a home in mode limit may send.
+// limitedRate bounds the steps a second of a home in mode limit.
 const limitedRate = 10
 
-// SetOperatorMode sets the mode that an operator chose in place of the configured one; "" restores
-// the configured one. It takes effect at once, also for exchanges in progress.
+// SetOperatorMode overrides the configured mode by an operator's choice; "" restores the configured
+// one. It takes effect at once, even for exchanges in progress.
 func (p *Peer) SetOperatorMode(mode Mode) {
 	if before := p.operatorMode.Swap(&mode); before == nil || *before != mode {
 		select {
@@ -234,7 +233,7 @@ func (p *Peer) OperatorMode() Mode {
 	return ""
 }
 
-// Mode returns what the other home may do here.
+// Mode returns the mode of the other home here.
 func (p *Peer) Mode() Mode { return cmp.Or(p.OperatorMode(), p.cfg.Mode) }
 
 // whileBlocked waits until the other home is no longer blocked, or with false until it is blocked,
@@ -268,8 +267,8 @@ const (
 	clockRepeat = time.Hour        // between two warnings
 )
 
-// Skew returns by how much the clock here is ahead of that of the other home; zero before the
-// first comparison. It includes the time that the last question took to arrive over HTTPS.
+// Skew returns how far the clock here is ahead of that of the other home; zero before the first
+// comparison. It includes the time that the last question took to arrive over HTTPS.
 func (p *Peer) Skew() time.Duration { return time.Duration(p.skew.Load()) }
 
 // Compared returns the local time of the last clock comparison; zero for none.
@@ -280,8 +279,7 @@ func (p *Peer) Compared() time.Time {
 	return time.Time{}
 }
 
-// noteSkew keeps by how much the clock here is ahead, and warns of a large difference once an
-// hour.
+// noteSkew stores how far the clock here is ahead, and warns of a large difference once an hour.
 func (p *Peer) noteSkew(ctx context.Context, skew time.Duration) {
 	p.skew.Store(int64(skew))
 	p.compared.Store(p.deps.Now().UnixNano())
@@ -318,8 +316,8 @@ func (p *Peer) watchClock(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// profile reads the profile of the other home through the hub, and notes how far its clock is
-// from the one here. It returns how long the answer took.
+// profile reads the profile of the other home through the hub, and notes the difference of the
+// clocks. It returns how long the answer took.
 func (p *Peer) profile(ctx context.Context) (took time.Duration, err error) {
 	asked := p.deps.Now()
 	document, err := p.Lookup(ctx, federation.ProfilePath)

@@ -17,7 +17,7 @@ import (
 // StepsPath is the path to which homes post steps.
 const StepsPath federation.URLPath = "/fed/v1/events"
 
-// laterAfter is after how long a home that is not answered now comes again, in whole seconds.
+// laterAfter is the retry interval for a home not answered now, in whole seconds.
 const laterAfter = time.Minute
 
 // PeerHandler answers the requests of other homes: steps, digests, moves, questions about
@@ -26,8 +26,8 @@ type PeerHandler struct {
 	Deps Deps
 	// Peer returns a home that this one knows, or nil.
 	Peer func(home federation.HomeID) *Peer
-	// PublicURL is the address of this home, without a path. ClockSkew is by how much the time in
-	// a signed id may differ from the clock here.
+	// PublicURL is the address of this home, without a path. ClockSkew bounds the difference
+	// between the time in a signed id and the clock here.
 	PublicURL string
 	ClockSkew func() time.Duration
 	// Documents serves the public documents of this home that other homes read through a hub: DID
@@ -42,7 +42,6 @@ const (
 	codeUnverifiable = "signature-unverifiable"
 )
 
-// problem is why a request is refused as a whole.
 type problem struct {
 	status int
 	code   string
@@ -56,7 +55,6 @@ func (h *PeerHandler) Mount(mux *http.ServeMux) {
 	mux.HandleFunc("GET "+string(federation.ProfilePath), h.serveProfile)
 }
 
-// serveSteps answers a batch that came over HTTPS.
 func (h *PeerHandler) serveSteps(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBatchBytes))
 	if err != nil {
@@ -161,7 +159,6 @@ func (h *PeerHandler) take(ctx context.Context, from federation.HomeID, e Envelo
 	return h.sign(ctx, answer)
 }
 
-// sign returns a document with the signature of this home.
 func (h *PeerHandler) sign(ctx context.Context, document any) (answer Envelope, p *problem) {
 	var err error
 	if answer.Body, err = json.Marshal(document); err == nil {
@@ -174,7 +171,7 @@ func (h *PeerHandler) sign(ctx context.Context, document any) (answer Envelope, 
 }
 
 // judge judges the steps of a batch that came on a path. It keeps the order of each handoff, and
-// judges all handoffs at the same time, so that few commits hold the batch: it has [maxItems] at most.
+// judges all handoffs at the same time, so that the batch of at most [maxItems] takes few commits.
 func (p *Peer) judge(ctx context.Context, path []federation.HomeID, items []item) []result {
 	inOrder, results := map[federation.HandoffID][]func(){}, make([]result, len(items))
 	for i, it := range items {
@@ -217,7 +214,6 @@ func (p *Peer) open(ctx context.Context, it item, path []federation.HomeID, r *r
 	return ev.Handoff, func() { p.judgeAsked(ctx, ev, it, r) }, err
 }
 
-// takeRuled files a step with the ruling of the other home.
 func (p *Peer) takeRuled(ctx context.Context, it item) result {
 	r := result{Event: it.Step.ID, Digest: digestOf(it.Step.Document)}
 	ev, err := it.Step.decode(p.deps.Read)
@@ -316,7 +312,7 @@ func (p *Peer) judgeAsked(ctx context.Context, ev federation.Event, it item, r *
 	}
 }
 
-// stepsAfter returns the filed steps after a version up to an entry, and none that was erased.
+// stepsAfter returns the filed steps after a version up to an entry, without erased ones.
 func (d Deps) stepsAfter(ctx context.Context, upTo federation.Entry, have federation.Version) ([]item, error) {
 	var steps []item
 	size := 0
@@ -370,7 +366,7 @@ func (r *result) note(judged federation.Judgement, err error) {
 	}
 }
 
-// fail writes an error into the result. Other homes retry after an error that is no refusal, and
+// fail writes an error into the result. Other homes retry after an error other than a refusal, and
 // do not see its text.
 func (r *result) fail(err error) {
 	*r = result{Event: r.Event, Digest: r.Digest, Outcome: outcomeLater}
@@ -389,9 +385,9 @@ func (r *result) fail(err error) {
 	r.Outcome, r.Code, r.Detail = outcomeRefused, string(refused.Code), refused.Detail
 }
 
-// judgeOwn files a step that this home ruled on and lost in a restore of its record, and that
-// another home sends back. The signature of this home on the ruling proves the place of the step,
-// and that this home verified the step then.
+// judgeOwn files a step that this home ruled on and lost in a restore, and that another home sends
+// back. The signature of this home on the ruling proves the place of the step, and that this home
+// verified the step then.
 func (p *Peer) judgeOwn(ctx context.Context, ev federation.Event, it item, ruled federation.Ruling, r *result) {
 	verdict, err := p.deps.Signer.Verify(ctx, p.deps.Home, ruled.Filed, []byte(ruled.Document), ruled.Signature)
 	switch {

@@ -20,14 +20,13 @@ const (
 	lastAsk  = 10 * time.Minute
 )
 
-// lookEvery is how often the record is read without a wake-up, which may have been lost.
+// lookEvery is the interval of reads of the record without a wake-up, which may have been lost.
 const lookEvery = 10 * time.Second
 
-// maxAwaiting bounds the pending rulings that are read at a time. More stay in the record.
+// maxAwaiting bounds the pending rulings read at a time. More stay in the record.
 const maxAwaiting = 1024
 
-// askPending asks the other home for its rulings on the steps that wait for one, after each wake-up
-// until ctx ends.
+// askPending asks the other home for its pending rulings, after each wake-up until ctx ends.
 func (p *Peer) askPending(ctx context.Context) error {
 	wake, stop := p.deps.Wakes.Subscribe(p.deps.Topic(p.cfg.Home))
 	defer stop()
@@ -56,8 +55,8 @@ type wait struct {
 	next time.Time
 }
 
-// askAll asks for all rulings that are due, in the order of each handoff.
-// It returns the time until the next ruling is due.
+// askAll asks for all due rulings, in the order of each handoff. It returns the time until the next
+// ruling is due.
 func (p *Peer) askAll(ctx context.Context, waits map[federation.EventID]*wait) (time.Duration, error) {
 	pending, err := p.deps.Record.Awaiting(ctx, p.cfg.Home, maxAwaiting)
 	if err != nil {

@@ -9,11 +9,11 @@ import (
 	"baton/federation"
 )
 
-// Network is the label in metrics, logs and arrivals of what comes from other homes.
+// Network is the label of other homes in metrics, logs and arrivals.
 const Network = "home"
 
-// Record is the part of the record that the exchange between homes reads and writes, with the
-// promises of [store.Record].
+// Record is the part of the record for the exchange between homes, with the promises of
+// [store.Record].
 type Record interface {
 	// View returns the view of a handoff, the zero value for one without a log.
 	View(ctx context.Context, id federation.HandoffID) (federation.View, error)
@@ -21,7 +21,7 @@ type Record interface {
 	Log(ctx context.Context, id federation.HandoffID, after federation.Version) iter.Seq2[federation.Entry, error]
 	// Evidence returns the original behind a vouched step, or [federation.ErrNotFound].
 	Evidence(ctx context.Context, digest [32]byte) ([]byte, error)
-	// Awaiting returns up to limit steps that wait for the ruling of a home, oldest first.
+	// Awaiting returns up to limit steps pending the ruling of a home, oldest first.
 	Awaiting(ctx context.Context, home federation.HomeID, limit int) ([]federation.Pending, error)
 	// Chain returns the [federation.Link] after a step, or [federation.ErrNotFound].
 	Chain(ctx context.Context, id federation.HandoffID, version federation.Version) ([32]byte, error)
@@ -39,35 +39,35 @@ type Record interface {
 	KeepOffence(ctx context.Context, d federation.Offence) error
 }
 
-// Gateway judges the steps of other homes and says where their offers are written.
+// Gateway judges the steps of other homes and names the places of their offers.
 type Gateway interface {
 	// Submit judges a step in a handoff of this home.
 	Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error)
-	// Ruled files a step that its home has ruled on: another home, or this home before its
-	// record was restored. Beside refusals and outages its errors are [*federation.GapError]
-	// and [*federation.ForkError].
+	// Ruled files a step ruled by its home: another home, or this home before its record was
+	// restored. Besides refusals and outages its errors are [*federation.GapError] and
+	// [*federation.ForkError].
 	Ruled(ctx context.Context, ev federation.Event, r federation.Ruling) (federation.Judgement, error)
 	// Say files private text for a participant of this home, once: known says that it was on file
 	// before. Its errors are refusals and outages.
 	Say(ctx context.Context, t federation.Text) (known bool, err error)
 	// GiveUp ends the wait of a step for a home that refused it, and has its sender told.
 	GiveUp(ctx context.Context, p federation.Pending, code federation.RefusalCode, detail string) error
-	// Place returns where a new offer of another home is written on IRC here.
+	// Place returns the place on IRC here for a new offer of another home.
 	Place(ctx context.Context, ev federation.Event) (federation.Place, error)
 }
 
 // Mailboxes knows which home has the mailbox of a DID. Its methods block only on the record.
 type Mailboxes interface {
-	// MaySpeakFor reports whether this gateway believes a home that a step is of a DID: the
-	// mailbox is there, or this gateway knows of no other place.
+	// MaySpeakFor reports whether this gateway accepts a home's word that a step is of a DID: the
+	// mailbox is there, or no other place is known.
 	MaySpeakFor(ctx context.Context, did federation.DID, home federation.HomeID) bool
 	// Here reports whether a DID has its mailbox here.
 	Here(ctx context.Context, did federation.DID) (bool, error)
 	// MovedHere reports whether the mailbox of a DID was at a home until an operator moved
 	// it here.
 	MovedHere(ctx context.Context, did federation.DID, from federation.HomeID) bool
-	// TakeOver makes this home the one with the mailbox of a DID, which another home gives
-	// away. A reason, which is for people, says why this home does not take it.
+	// TakeOver moves the mailbox of a DID to this home, which another home gives away. A reason,
+	// for people, says why this home refuses it.
 	TakeOver(ctx context.Context, did federation.DID, from federation.HomeID, now time.Time) (reason string, err error)
 	// MovedAway returns the parties of a handoff whose mailboxes were here until they moved.
 	MovedAway(ctx context.Context, v federation.View, now time.Time) []federation.MovedMailbox
@@ -75,7 +75,7 @@ type Mailboxes interface {
 	LearnMove(ctx context.Context, gone federation.MovedMailbox, from federation.HomeID, now time.Time) error
 }
 
-// Signer signs for this home, and verifies what other homes signed.
+// Signer signs for this home, and verifies the signatures of other homes.
 type Signer interface {
 	// Sign returns the signature of a message, as [federation.SignatureHeader] carries it.
 	Sign(ctx context.Context, message []byte) (string, error)
@@ -109,11 +109,11 @@ type Traces interface {
 	Join(ctx context.Context, parent string) context.Context
 }
 
-// Deps is what the exchange with other homes is wired to.
+// Deps are the dependencies of the exchange with other homes.
 type Deps struct {
 	Home federation.HomeID
-	// Boot is another text after each start of this gateway, and so after each restore of its
-	// record. Homes compare their histories after a start of either one.
+	// Boot changes with each start of this gateway, and so with each restore of its record. Homes
+	// compare their histories after a start of either one.
 	Boot    string
 	Record  Record
 	Gateway Gateway
@@ -130,7 +130,7 @@ type Deps struct {
 	// ReadText returns the private text in a document that a home signed for its author. The error
 	// is a [*federation.RefusalError], also for a signature that does not match.
 	ReadText func(document, signature string) (federation.Text, error)
-	// Topic returns the topic of the steps that wait for the ruling of a home.
+	// Topic returns the topic of the steps pending the ruling of a home.
 	Topic func(home federation.HomeID) string
 	// MaxHops returns how many homes a step may come through; 0 for any number.
 	MaxHops func() int
@@ -143,6 +143,6 @@ type Deps struct {
 	// Linked is called once the link to another home is up; nil for no call. It may block on
 	// the disk.
 	Linked func(ctx context.Context)
-	// Now returns the time of what is sent and received.
+	// Now returns the time used for messages sent and received.
 	Now func() time.Time
 }

@@ -16,7 +16,6 @@ type impostor struct {
 	as federation.SigningKey
 }
 
-// Post implements relay.Poster.
 func (i impostor) Post(ctx context.Context, address string, e relay.Envelope) (relay.Envelope, error) {
 	answer, err := i.gate.Post(ctx, address, e)
 	if err == nil {
@@ -25,7 +24,7 @@ func (i impostor) Post(ctx context.Context, address string, e relay.Envelope) (r
 	return answer, err
 }
 
-// A receipt that another home signed ends nothing: what is owed is still owed.
+// A receipt signed by another home ends no delivery.
 func TestNobodySignsReceiptsForAnotherHome(t *testing.T) {
 	all := newGates(t, "a.test", "b.test", "c.test")
 	a, b, mallory := all[0], all[1], all[2]

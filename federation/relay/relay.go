@@ -12,15 +12,15 @@
 //
 // # Guarantees
 //
-// The home of a handoff orders its steps and sends each step to the mailbox homes of the parties.
-// A pending delivery is a row of the record. The row ends with the signed result of the other home,
-// and with nothing else: the loss of a hub costs time, and no step. A message that arrives twice has
-// no further effect.
+// The home of a handoff orders its steps and sends each step to the mailbox homes of the parties. A
+// pending delivery is a row of the record. The row ends with the signed result of the other home,
+// and with nothing else: the loss of a hub costs time, and no step. A message that arrives twice
+// has no further effect.
 //
 // # Messages between homes
 //
-// Homes post batches of at most 256 steps to [StepsPath], or send the same bytes through a [Hub].
-// A body is UTF-8 JSON without members that are not named here. [federation.SignatureHeader] has the
+// Homes post batches of at most 256 steps to [StepsPath], or send the same bytes through a [Hub]. A
+// body is UTF-8 JSON with only the members named here. [federation.SignatureHeader] has the
 // signature of the sending home, "ed25519:<key id>:<base64url>", over "baton-home/1", a line feed
 // and the bytes of the body:
 //
@@ -32,10 +32,10 @@
 //	   "ruling": {"document": TEXT, "signature": TEXT},
 //	   "have": VERSION}]}
 //
-// The document and the signature of a step are the bytes that its signer made. The receiver
-// verifies them by the keys of the signer, and relies on no verdict of another home.
+// The document and the signature of a step are the bytes made by its signer. The receiver verifies
+// them by the keys of the signer, and relies on no verdict of another home.
 //
-// A step with a ruling was filed by the home of its handoff. The ruling is signed as a body is. A
+// A step with a ruling was filed by the home of its handoff. The ruling is signed like a body. A
 // version counts the steps of the log from 1; the chain is [federation.Link] after the step:
 //
 //	{"type": "ruling", "v": 1, "home": HOME, "handoff": ULID, "event": ULID, "version": NUMBER,
@@ -44,7 +44,7 @@
 // A step without a ruling asks the home of its handoff for one, and says in "have" how many steps
 // the asking home has. A home may vouch for a step, or know its signer as a party by another DID.
 // It signs that in a voucher, which it sends with the question and which travels with the step. A
-// ruling that names a home in "via" is believed as far as a voucher of that home goes:
+// ruling that names a home in "via" is accepted as far as a voucher of that home goes:
 //
 //	{"type": "voucher", "v": 1, "home": HOME, "handoff": ULID, "event": ULID, "step": HEX,
 //	 "party": DID, "sent": TIME}
@@ -68,18 +68,18 @@
 //	gap         comes after steps that are missing: send what follows "have"
 //	later       cannot be judged now: send it again
 //
-// A batch refused as a whole is answered with a status other than 200, and none of its
-// steps was filed.
+// A batch refused as a whole is answered with a status other than 200, and none of its steps was
+// filed.
 //
 // # Comparison of histories
 //
-// Two homes compare what they have with the first connection after a start of either one, and at
-// least every day. "boot" in each message is another text after each start. The asking home says
-// how far its own handoffs go of which the other home has steps ("handoffs"), and how far the
-// handoffs of the other home go here ("yours"), 256 at a time. The answer says what the other home
-// lacks of the former, and what it lost of its own ("lost"); the asking home sends both again. A home
-// restored from an older backup gets its steps back that way. If a log has other steps,
-// the answer asks for the last one: its ruling is the proof of a fork.
+// Two homes compare histories at the first connection after a start of either one, and at least
+// every day. "boot" in each message changes with each start. The asking home says how far its own
+// handoffs go of which the other home has steps ("handoffs"), and how far the handoffs of the other
+// home go here ("yours"), 256 at a time. The answer lists the steps that the other home lacks of
+// the former, and those it lost of its own ("lost"); the asking home sends both again. A home
+// restored from an older backup gets its steps back that way. If a log has other steps, the answer
+// asks for the last one: its ruling is the proof of a fork.
 //
 //	{"type": "digest", "v": 1, "from": HOME, "to": HOME, "sent": TIME, "boot": TEXT,
 //	 "handoffs": [{"handoff": ULID, "version": NUMBER, "chain": HEX}],
@@ -97,14 +97,15 @@
 //	{"type": "moved", "v": 1, "from": HOME, "to": HOME, "of": HEX, "taken": true|false, "why": TEXT}
 //	"moved": [{"did": DID, "home": HOME}]
 //
-// The former mailbox home forwards what still arrives, with the ruling of the home of the handoff.
+// The former mailbox home forwards late arrivals, with the ruling of the home of the handoff.
 // [PathHeader] names the homes that the steps of a batch came through, from the home of their
-// handoffs to the sender. No signature covers it. No home sends a step to a home in that path. A home
-// refuses a step that was there before, or came through too many homes.
+// handoffs to the sender. No signature covers it. No home sends a step to a home in that path. A
+// home refuses a step that has already passed through it, or through too many homes.
 //
 // # Documents
 //
-// GET [ResidentPath] and a DID answers, signed alike, whether the home has the mailbox of the DID:
+// GET [ResidentPath] and a DID answers, likewise signed, whether the home has the mailbox of the
+// DID:
 //
 //	{"type": "resident", "v": 1, "home": HOME, "did": DID, "here": true|false}
 //
@@ -121,8 +122,8 @@
 //
 // A [Relay] wakes a poll waiting for a message, and a link whose outbox was empty: inside one
 // process, or through NATS servers that the replicas of a home share. A wake-up carries nothing but
-// its topic and may be lost, so each waiter also looks by itself from time to time. Subscribe first
-// and look afterwards, so that nothing is missed in between:
+// its topic and may be lost, so each waiter also looks by itself from time to time. Subscribe
+// before looking, so that nothing is missed in between:
 //
 //	wake, stop := r.Subscribe(topic)
 //	defer stop()
@@ -170,9 +171,9 @@ type Relay struct {
 // Local returns a relay for a home with one gateway.
 func Local() *Relay { return &Relay{closed: make(chan struct{}), topics: map[string]*waiters{}} }
 
-// Join begins to connect to servers that the replicas of one home share, and keeps trying until
-// [Relay.Close]. It does not wait for a connection. The error is that of a file that cannot be read.
-// Homes that share the servers wake only their own waiters.
+// Join begins to connect to servers shared by the replicas of one home, and keeps trying until
+// [Relay.Close]. It does not wait for a connection. The error is that of an unreadable file. Homes
+// that share the servers wake only their own waiters.
 func Join(cfg ServerConfig, home federation.HomeID, log *slog.Logger) (*Relay, error) {
 	r := Local()
 	r.prefix = liveSubject + token(home) + "."
@@ -201,7 +202,6 @@ func (r *Relay) Ready() error {
 	return nil
 }
 
-// where names the server, for people.
 func (r *Relay) where() string {
 	switch {
 	case r == nil:
@@ -228,8 +228,8 @@ func (r *Relay) Close() {
 	}
 }
 
-// maxPending bounds the messages that wait for a topic: while one becomes tokens, a second one
-// stands for all that follow.
+// maxPending bounds the waiting messages of a topic: while one becomes tokens, a second one stands
+// for all that follow.
 const maxPending = 2
 
 // liveSubject begins the subjects of wake-ups.
@@ -286,7 +286,7 @@ func (r *Relay) Receive(ctx context.Context, topic string, take func(message []b
 	if err != nil {
 		return // the relay is closed
 	}
-	_ = subscription.SetPendingLimits(maxPending, -1) // fails for one that has ended, as the next does
+	_ = subscription.SetPendingLimits(maxPending, -1) // fails for an ended one, as the next does
 	<-ctx.Done()
 	_ = subscription.Unsubscribe()
 }
@@ -297,7 +297,6 @@ type waiters struct {
 	tokens       map[chan struct{}]struct{}
 }
 
-// listen subscribes to a topic at the servers.
 func (r *Relay) listen(w *waiters, topic string) error {
 	if r.conn == nil {
 		return nil
@@ -306,11 +305,10 @@ func (r *Relay) listen(w *waiters, topic string) error {
 	if w.subscription, err = r.conn.Subscribe(r.subject(topic), func(*nats.Msg) { r.notify(topic) }); err != nil {
 		return err
 	}
-	_ = w.subscription.SetPendingLimits(maxPending, -1) // fails for one that has ended
+	_ = w.subscription.SetPendingLimits(maxPending, -1) // fails for an ended one
 	return nil
 }
 
-// notify gives a token to each waiter of a topic.
 func (r *Relay) notify(topic string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -326,7 +324,6 @@ func (r *Relay) notify(topic string) {
 	}
 }
 
-// leave ends the subscription of one waiter.
 func (r *Relay) leave(topic string, token chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -340,12 +337,12 @@ func (r *Relay) leave(topic string, token chan struct{}) {
 	}
 	delete(r.topics, topic)
 	if w.subscription != nil {
-		_ = w.subscription.Unsubscribe() // fails for one that has ended
+		_ = w.subscription.Unsubscribe() // fails for an ended one
 	}
 }
 
-// subject returns the NATS subject of a topic. It has a hash of the topic: dots, wildcards and
-// spaces have a meaning in subjects.
+// subject returns the NATS subject of a topic. It has a hash of the topic, since dots, wildcards
+// and spaces have a meaning in subjects.
 func (r *Relay) subject(topic string) string {
 	sum := sha256.Sum256([]byte(topic))
 	return r.prefix + hex.EncodeToString(sum[:16])

@@ -10,13 +10,12 @@ import (
 	"baton/federation/relay"
 )
 
-// patience is how long a test waits for what must happen.
+// patience bounds the wait of a test for a required event.
 const patience = time.Minute
 
-// open returns the relay of a gateway that is alone.
+// open returns the relay of a gateway without replicas.
 func open(*testing.T) *relay.Relay { return relay.Local() }
 
-// shared returns a relay at a NATS server that nothing else uses.
 func shared(t *testing.T) *relay.Relay {
 	t.Helper()
 	s := hubServer(t, t.TempDir(), -1)
@@ -26,12 +25,10 @@ func shared(t *testing.T) *relay.Relay {
 	return r
 }
 
-// relays are a relay inside one process and one through a server.
 func relays() map[string]func(t *testing.T) *relay.Relay {
 	return map[string]func(t *testing.T) *relay.Relay{"local": open, "shared": shared}
 }
 
-// woken reports whether a token comes.
 func woken(t *testing.T, wake <-chan struct{}) bool {
 	t.Helper()
 	select {
@@ -42,7 +39,6 @@ func woken(t *testing.T, wake <-chan struct{}) bool {
 	}
 }
 
-// settle returns once the relay has carried all that was woken before.
 func settle(t *testing.T, r *relay.Relay) {
 	t.Helper()
 	wake, stop := r.Subscribe("the end of " + t.Name())

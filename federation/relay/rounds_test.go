@@ -16,14 +16,13 @@ import (
 // seed makes a run of the rounds the same again.
 var seed = flag.Uint64("seed", 0, "of the rounds; 0 for another one each time")
 
-// rounds is how often the way between two homes is disturbed.
+// rounds is the number of disturbances between two homes.
 const rounds = 50
 
-// greeted is how long a home has to greet and to exchange what it has, until it is started
-// again: in bad weather something has to be under way.
+// greeted is how long a home has to greet and to exchange steps until it is started again: in bad
+// weather something must be in flight.
 const greeted = 20 * time.Millisecond
 
-// fault is what happens to one message on its way.
 type fault int
 
 // The faults.
@@ -41,7 +40,6 @@ type weather struct {
 	next []fault
 }
 
-// Post implements relay.Poster.
 func (w *weather) Post(ctx context.Context, address string, e relay.Envelope) (relay.Envelope, error) {
 	w.mu.Lock()
 	happens := faults // none of them
@@ -69,14 +67,12 @@ func (w *weather) turn(next ...fault) {
 	w.next = append(w.next, next...)
 }
 
-// over reports whether all has happened that was to.
 func (w *weather) over() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.next) == 0
 }
 
-// side is one of two homes in bad weather: what keeps its link and its feed running.
 type side struct {
 	*gate
 	to      *gate
@@ -93,7 +89,7 @@ func newSide(g, to *gate) *side {
 	return s
 }
 
-// start is the start of a home: its record is as it was left.
+// start starts a home with its earlier record.
 func (s *side) start() {
 	ctx, cancel := context.WithCancel(s.t.Context())
 	s.stop = cancel
@@ -111,7 +107,7 @@ func (s *side) start() {
 	})
 }
 
-// deliver delivers what is owed until something fails, and reports whether it got on.
+// deliver makes the pending deliveries until something fails, and reports whether it got on.
 func (s *side) deliver(ctx context.Context) (on bool) {
 	rows, err := s.record.Outbox(ctx, string(s.to.id), federation.Delivery{}, 100)
 	if err != nil {
@@ -129,7 +125,6 @@ func (s *side) deliver(ctx context.Context) (on bool) {
 	return on
 }
 
-// kill ends a home in the middle of whatever it does.
 func (s *side) kill() {
 	s.stop()
 	s.running.Wait()
@@ -181,14 +176,12 @@ func TestFiftyRoundsOfBadWeatherLoseAndDoubleNothing(t *testing.T) {
 	t.Logf("%d handoffs, caught up %s after the last round", len(w.ids), time.Since(calm).Round(time.Millisecond))
 }
 
-// workload is what alice at one home and bob at the other one have to do.
 type workload struct {
 	a, b *side
 	ids  []federation.HandoffID
 	todo map[federation.HandoffID]string // by the steps that bob waits for
 }
 
-// offer has alice make so many offers.
 func (w *workload) offer(n int) {
 	for range n {
 		_, offer := w.a.take("alice", federation.Offer, to("bob"))
@@ -196,7 +189,6 @@ func (w *workload) offer(n int) {
 	}
 }
 
-// work has bob take each step that he can take now.
 func (w *workload) work() {
 	for id, want := range w.todo {
 		switch {
@@ -211,7 +203,7 @@ func (w *workload) work() {
 	}
 }
 
-// check holds both homes to what was done: nothing is missing, doubled or out of order.
+// check compares both homes with the workload: nothing is missing, doubled or out of order.
 func (w *workload) check(t *testing.T, verbs string) {
 	t.Helper()
 	for _, id := range w.ids {

@@ -18,7 +18,6 @@ import (
 	"baton/federation/relay"
 )
 
-// join returns the relay of a gateway at a server that it shares.
 func join(t *testing.T, home federation.HomeID, url string) *relay.Relay {
 	t.Helper()
 	r, err := relay.Join(relay.ServerConfig{URLs: []string{url}}, home, slog.New(slog.DiscardHandler))
@@ -108,7 +107,6 @@ func TestHomesLinkToTheServerOfOneOfThem(t *testing.T) {
 	}
 }
 
-// hosted is a server in the home a.test.
 type hosted struct {
 	host  *relay.Host
 	seeds map[federation.HomeID]string
@@ -134,7 +132,7 @@ func TestAServerWithoutAccountsIsNoHost(t *testing.T) {
 	}
 }
 
-// The configuration changes streams that exist too, at a server of this operator alone.
+// The configuration also changes existing streams, only at a server of this operator.
 func TestOurStreamsAreAsTheyAreToBeNow(t *testing.T) {
 	shared := hubServer(t, t.TempDir(), -1)
 	defer stopHub(shared)
@@ -170,7 +168,6 @@ func TestOurStreamsAreAsTheyAreToBeNow(t *testing.T) {
 	}
 }
 
-// ownServer is a server of the operator of the homes.
 type ownServer struct {
 	*server.Server
 	ours     bool

@@ -12,13 +12,11 @@ import (
 	"baton/federation/relay"
 )
 
-// files is a folder in which "creds" alone can be read.
+// files is a folder in which only "creds" can be read.
 type files struct{}
 
-// Path implements [relay.ConfigFiles].
 func (files) Path(name string) string { return "/etc/baton/" + name }
 
-// Secret implements [relay.ConfigFiles].
 func (files) Secret(name string) (string, error) {
 	if name == "creds" {
 		return "x", nil

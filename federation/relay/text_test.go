@@ -16,12 +16,10 @@ import (
 	"baton/translate/dialect"
 )
 
-// readText reads private text as a gateway does.
 func readText(document, signature string) (federation.Text, error) {
 	return signing.ReadText(document, signature, identity.ParseKeyDID)
 }
 
-// Say implements relay.Gateway.
 func (g *gate) Say(_ context.Context, t federation.Text) (bool, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

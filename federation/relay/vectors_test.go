@@ -34,7 +34,6 @@ type vector struct {
 	AnswerSignature string `json:"answer_signature"`
 }
 
-// recorder is a Poster that keeps what went over it.
 type recorder struct {
 	*gate
 	taping    sync.Mutex
@@ -130,7 +129,6 @@ func TestWhatHomesSendEachOtherStaysTheSame(t *testing.T) {
 		"whose mailbox is there", "a mailbox that moves")
 }
 
-// compareVectors compares exchanges with the kept ones of these names.
 func compareVectors(t *testing.T, exchanges []vector, names ...string) {
 	t.Helper()
 	if len(exchanges) != len(names) {

@@ -13,7 +13,6 @@ import (
 	"baton/federation"
 )
 
-// voucher returns what a home signs about whose step one is.
 func (g *gate) voucher(as federation.HomeID, of federation.Event) map[string]any {
 	g.t.Helper()
 	sum := sha256.Sum256([]byte(of.Signature.Document))
@@ -31,8 +30,7 @@ func with(it, voucher map[string]any) map[string]any {
 	return it
 }
 
-// What a home vouches for goes with its word to the home of the handoff, and from there to
-// a third one.
+// A vouched step goes with the voucher to the home of the handoff, and from there to a third one.
 func TestAStepTakesTheWordOfItsHomeAlong(t *testing.T) {
 	all := newGates(t, "a.test", "b.test", "c.test")
 	a, b, c := all[0], all[1], all[2]
@@ -84,8 +82,8 @@ func TestAStepTakesTheWordOfItsHomeToWhereSomebodyMoved(t *testing.T) {
 	c.comes(offer.ID, "offer accept")
 }
 
-// A home rules on a claim that it says came from another home, which signed no such thing:
-// that is refused, on record, and costs the other one nothing.
+// A home rules on a claim that it attributes to another home, which signed no such thing: that is
+// refused, on record, and costs the other one nothing.
 func TestAHomeThatNamesOneWhichSaidNothingIsNotBelieved(t *testing.T) {
 	all := newGates(t, "a.test", "b.test", "c.test")
 	a, b, mallory := all[0], all[1], all[2]
@@ -137,8 +135,8 @@ func TestAHomeThatNamesOneWhichSaidNothingIsNotBelieved(t *testing.T) {
 	}
 }
 
-// A home is asked to rule on what another one vouches for: it does if it can show
-// everybody that the other one does.
+// A home is asked to rule on a step that another one vouches for: it does if it can show everybody
+// that the other one does.
 func TestWhatAHomeVouchesForNeedsItsVoucher(t *testing.T) {
 	all := newGates(t, "a.test", "b.test", "c.test")
 	a, b, c := all[0], all[1], all[2]

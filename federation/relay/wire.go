@@ -62,12 +62,10 @@ func (h heading) check(kind string, to federation.HomeID) error {
 	return nil
 }
 
-// ask returns the heading of a question to another home.
 func (d Deps) ask(kind string, to federation.HomeID) heading {
 	return heading{Type: kind, V: Version, From: d.Home, To: to, Sent: d.Now().UTC(), Boot: d.Boot}
 }
 
-// answerHeading begins each answer to a question.
 type answerHeading struct {
 	Type string            `json:"type"`
 	V    int               `json:"v"`
@@ -77,7 +75,6 @@ type answerHeading struct {
 	Boot string            `json:"boot,omitempty"` // see [Deps].Boot
 }
 
-// answers returns the heading of the answer to a question.
 func (h heading) answers(kind string, question []byte) answerHeading {
 	return answerHeading{Type: kind, V: Version, From: h.To, To: h.From, Of: digestOf(string(question))}
 }
@@ -88,7 +85,6 @@ func (f answerHeading) is(expected answerHeading) bool {
 	return f == expected
 }
 
-// answers returns the heading of an answer of this home.
 func (d Deps) answers(h heading, kind string, question []byte) answerHeading {
 	f := h.answers(kind, question)
 	f.Boot = d.Boot
@@ -110,14 +106,13 @@ type item struct {
 	Have   *federation.Version `json:"have,omitempty"` // without a ruling: the version of the log of the asking home
 }
 
-// signed is a document with the signature of a home.
 type signed struct {
 	Document  string `json:"document"` // exactly as signed
 	Signature string `json:"signature"`
 }
 
 // carried is a step as its signer signed it. The members beside the document and its signature are
-// what the document does not say; no signature covers them.
+// not in the document; no signature covers them.
 type carried struct {
 	Document   string                `json:"document"`
 	Signature  string                `json:"signature"`
@@ -131,13 +126,12 @@ type carried struct {
 	Voucher    *signed               `json:"voucher,omitempty"` // of the home that it came through
 }
 
-// evidence is the original behind a vouched step.
 type evidence struct {
 	URL     string `json:"url"`
 	Content string `json:"content"` // whose SHA-256 the step names
 }
 
-// ruling is what the home of a handoff signs about one step.
+// ruling is the signed statement of the home of a handoff about one step.
 type ruling struct {
 	Type    string               `json:"type"`
 	V       int                  `json:"v"`
@@ -162,7 +156,7 @@ type answer struct {
 // result is the outcome of one step, which Event and Digest name.
 type result struct {
 	Event   federation.EventID `json:"event"`
-	Digest  string             `json:"digest"` // SHA-256 of what was signed, hexadecimal
+	Digest  string             `json:"digest"` // SHA-256 of the signed document, hexadecimal
 	Outcome outcome            `json:"outcome"`
 	Code    string             `json:"code,omitempty"`   // of a refusal
 	Detail  string             `json:"detail,omitempty"` // for people
@@ -173,10 +167,9 @@ type result struct {
 	Moved []federation.MovedMailbox `json:"moved,omitempty"`
 }
 
-// outcome is how a home judged a step.
 type outcome string
 
-// The outcomes, each with what comes next.
+// The outcomes, each with the next action.
 const (
 	outcomeStored    outcome = "stored"    // nothing: the step is on disk
 	outcomeDuplicate outcome = "duplicate" // nothing: the step was on disk before
@@ -192,7 +185,6 @@ func digestOf(document string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// carry returns a step in its wire form.
 func carry(ev federation.Event, original []byte) carried {
 	c := carried{
 		Document: ev.Signature.Document, Signature: ev.Signature.Text, ID: ev.ID, Provenance: ev.Provenance,
@@ -266,7 +258,6 @@ func parse(text []byte, into any) error {
 	return federation.DecodeStrictJSON(text, into)
 }
 
-// parseBatch reads a batch for a home.
 func parseBatch(text []byte, to federation.HomeID) (batch, error) {
 	var b batch
 	if err := parse(text, &b); err != nil {
@@ -278,7 +269,6 @@ func parseBatch(text []byte, to federation.HomeID) (batch, error) {
 	return b, b.check(typeSteps, to)
 }
 
-// parseAnswer reads the answer to a batch.
 func parseAnswer(text []byte, b batch, sent []byte) ([]result, error) {
 	var a answer
 	if err := parse(text, &a); err != nil {
@@ -298,7 +288,6 @@ func parseAnswer(text []byte, b batch, sent []byte) ([]result, error) {
 	return a.Results, nil
 }
 
-// parseRuling reads a ruling as its home signed it.
 func parseRuling(s signed) (federation.Ruling, error) {
 	var r ruling
 	if err := parse([]byte(s.Document), &r); err != nil {
@@ -319,7 +308,6 @@ func parseRuling(s signed) (federation.Ruling, error) {
 	}, nil
 }
 
-// writeRuling returns what a home signs about a step that it filed.
 func writeRuling(home federation.HomeID, entry federation.Entry, chain [32]byte) ([]byte, error) {
 	r := ruling{
 		Type: typeRuling, V: Version, Home: home, Handoff: entry.Event.Handoff, Event: entry.Event.ID, Version: entry.Version,

@@ -10,7 +10,6 @@ import (
 	"baton/federation"
 )
 
-// unroutedOffer is an offer of alice to a DID, as it waits in the outbox.
 func (w *world) unroutedOffer(to federation.DID) federation.Delivery {
 	w.agents[alice] = true
 	return federation.Delivery{

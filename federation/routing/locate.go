@@ -24,8 +24,8 @@ type Address struct {
 	Link string
 }
 
-// Resolve returns where a DID lives. The package comment has the precedence. It blocks on the record
-// and on the owners of links, and returns the errors of the record.
+// Resolve returns the address of a DID. The package comment has the precedence. It blocks on the
+// record and on the owners of links, and returns the errors of the record.
 func (l *Locator) Resolve(ctx context.Context, did federation.DID) (Address, error) {
 	a, err := l.Recorded(ctx, did)
 	if err == nil && a.Binding.Link == "" && !a.Agent && l.loggedInto != nil {
@@ -86,9 +86,9 @@ func (l *Locator) lost(home federation.HomeID) bool {
 	return !linked
 }
 
-// see adds where a DID was seen: here, for this home, an agent or a user of a network here, or at the
-// home that sent its steps or to which an operator bound it. The location names no home for a DID
-// that was not seen.
+// see adds the home at which a DID was seen: this one, for this home, an agent or a user of a
+// network here, or the one that sent its steps or to which an operator bound it. The location names
+// no home for an unseen DID.
 func (l *Locator) see(ctx context.Context, a *Address) (err error) {
 	here := federation.MailboxLocation{DID: a.DID, Home: l.home, Source: federation.LocatedHere}
 	if a.DID == l.home.DID() {
@@ -130,9 +130,9 @@ func (l *Locator) Here(ctx context.Context, did federation.DID) (bool, error) {
 	return at.Home == l.home, err
 }
 
-// MaySpeakFor reports whether this gateway believes what a home says of a DID: the mailbox is there, or
-// the only known location is the claim of a home. The answer is no while the record cannot be
-// read.
+// MaySpeakFor reports whether this gateway believes a home's statements about a DID: the mailbox is
+// there, or the only known location is the claim of a home. The answer is no while the record
+// cannot be read.
 func (l *Locator) MaySpeakFor(ctx context.Context, did federation.DID, home federation.HomeID) bool {
 	at, err := l.Locate(ctx, did)
 	return err == nil && (at.Home == home || at.Home == "" || at.Source == federation.LocatedByAnswer)
@@ -176,7 +176,7 @@ func (l *Locator) KnowsHomes(ctx context.Context) (bool, error) {
 	return l.linked, nil
 }
 
-// looked reports whether the record was read for other homes. It learns of homes only from peers, so
+// looked reports whether the record was searched for other homes. New ones come only from peers, so
 // one read is enough.
 func (l *Locator) looked() bool {
 	l.mu.Lock()
@@ -184,7 +184,6 @@ func (l *Locator) looked() bool {
 	return l.read
 }
 
-// alone reports whether this home has no peers.
 func (l *Locator) alone() bool {
 	for range l.peers.All() {
 		return false
@@ -263,10 +262,10 @@ func (o Owners) Owner(ctx context.Context, did federation.DID) (federation.DID, 
 	return did, nil
 }
 
-// LearnFromStep notes that a home sent a step, or text, of a DID: its mailbox is there, unless another
-// location is known. A signed step also overrules an earlier login here, and the claim of another home
-// to have the mailbox, which is an offence of that home. The log has a location that cannot be
-// kept; the next step teaches it again.
+// LearnFromStep notes that a home sent a step, or text, of a DID: its mailbox is there, unless
+// another location is known. A signed step also overrules an earlier login here, and the claim of
+// another home to the mailbox, which is an offence of that home. A location that cannot be stored
+// is logged; the next step teaches it again.
 func (l *Locator) LearnFromStep(ctx context.Context, did federation.DID, by federation.Provenance, home federation.HomeID, now time.Time) {
 	defer l.routed(ctx, did)
 	kept, err := l.record.MailboxLocation(ctx, did)
@@ -281,9 +280,9 @@ func (l *Locator) LearnFromStep(ctx context.Context, did federation.DID, by fede
 	l.keep(ctx, federation.MailboxLocation{DID: did, Home: home, Source: federation.LocatedByStep, Since: now})
 }
 
-// LearnFromLogin notes that a DID logged in here: its mailbox is here if no location is known, if its
-// route is lost, or if another home only claims it. The log has a location that cannot be kept; the
-// next login teaches it again.
+// LearnFromLogin notes that a DID logged in here: its mailbox is here if no location is known, if
+// its route is lost, or if another home only claims it. A location that cannot be stored is logged;
+// the next login teaches it again.
 func (l *Locator) LearnFromLogin(ctx context.Context, did federation.DID, now time.Time) {
 	at, err := l.Locate(ctx, did)
 	switch {

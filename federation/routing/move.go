@@ -10,8 +10,8 @@ import (
 	"baton/federation"
 )
 
-// forwardFor is how long a home forwards the steps that arrive for a DID that moved away. The
-// homes of its handoffs learn the new location from the first receipt after the move.
+// forwardFor bounds the time of forwarding late steps for a DID that moved away. The homes of its
+// handoffs learn the new location from the first receipt after the move.
 const forwardFor = 30 * 24 * time.Hour
 
 // Bounds of emptying the inbox of a DID that moves.
@@ -21,7 +21,7 @@ const (
 	movingBatch  = 64 // entries
 )
 
-// PeerError is returned for a move to a home that is no peer.
+// PeerError is returned for a move to a home other than a peer.
 type PeerError struct{ Home federation.HomeID }
 
 // Error implements error.
@@ -57,8 +57,8 @@ func (l *Locator) MovedAway(ctx context.Context, v federation.View, now time.Tim
 	return gone
 }
 
-// movedTo returns the home that the mailbox of a DID moved to from here; "" for a mailbox
-// that did not move, or moved more than thirty days ago.
+// movedTo returns the home that the mailbox of a DID moved to from here; "" if it did not move
+// within the last thirty days.
 func (l *Locator) movedTo(ctx context.Context, did federation.DID, now time.Time) federation.HomeID {
 	at, err := l.record.MailboxLocation(ctx, did)
 	if err != nil || at.Source != federation.LocatedByMove || at.From != l.home || at.Home == l.home || now.Sub(at.Since) > forwardFor {
@@ -80,8 +80,8 @@ func (l *Locator) TakeOver(ctx context.Context, did federation.DID, from federat
 	return "", l.record.KeepMailboxLocation(ctx, federation.MailboxLocation{DID: did, Home: l.home, Source: federation.LocatedByMove, Since: now, From: from})
 }
 
-// LearnMove notes that a home gave the mailbox of a DID to another home. It ignores a home
-// that did not have the mailbox, and a next home that is no peer.
+// LearnMove notes that a home gave the mailbox of a DID to another home. It ignores a home without
+// the mailbox, and a next home other than a peer.
 func (l *Locator) LearnMove(ctx context.Context, gone federation.MovedMailbox, from federation.HomeID, now time.Time) error {
 	at, err := l.Locate(ctx, gone.DID)
 	if err != nil || at.Home != from || gone.Home == l.home {
@@ -93,9 +93,9 @@ func (l *Locator) LearnMove(ctx context.Context, gone federation.MovedMailbox, f
 	return l.record.KeepMailboxLocation(ctx, federation.MailboxLocation{DID: gone.DID, Home: gone.Home, Source: federation.LocatedByMove, Since: now, From: from})
 }
 
-// Move gives the mailbox of a DID to another home, together with its unread entries. It
-// blocks until each entry is receipted or refused. A second call moves the entries that are left.
-// With dry it only counts them.
+// Move gives the mailbox of a DID to another home, together with its unread entries. It blocks
+// until each entry is receipted or refused. A second call moves the rest. With dry it only counts
+// them.
 //
 // The error is a [*PeerError], an [*ElsewhereError], a [*federation.RefusalError] of the other
 // home, or that of the record or the network.
@@ -158,7 +158,6 @@ func (l *Locator) moveEntries(ctx context.Context, done *Moved, now func() time.
 	}
 }
 
-// moveEntry delivers one entry and marks it as read.
 func (l *Locator) moveEntry(ctx context.Context, moved Moved, lease federation.Lease, now func() time.Time) error {
 	view, err := l.record.View(ctx, lease.Entry.Event.Handoff)
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"baton/federation/routing"
 )
 
-// fill puts so many entries into bob's inbox, each of a handoff of its own.
 func (w *world) fill(entries byte) {
 	for n := range entries {
 		id := eventID(n + 1)

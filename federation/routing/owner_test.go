@@ -12,10 +12,8 @@ import (
 	"baton/federation/routing"
 )
 
-// keyOwners is a record of the owners of keys.
 type keyOwners map[string]federation.DID
 
-// KeyOwner implements [routing.KeyOwners].
 func (o keyOwners) KeyOwner(_ context.Context, keyID string) (federation.DID, error) {
 	owner, known := o[keyID]
 	if owner == broken {

@@ -12,10 +12,10 @@ import (
 	"baton/federation"
 )
 
-// Recipients returns the names of the outboxes of other homes that a filed step goes to, with
-// the handoff as it is after the step: the mailbox homes of the parties, and all homes for an
-// offer to anyone. [Unrouted] stands for a home that is not known, or is no peer now. The home of a
-// remote handoff sends its steps; this home only forwards them to parties that moved away from here.
+// Recipients returns the names of the outboxes of other homes for a filed step, with the handoff
+// after it: the mailbox homes of the parties, and all homes for an offer to anyone. [Unrouted]
+// stands for an unknown home, or one that is no peer now. The home of a remote handoff sends its
+// steps; this home only forwards them to parties that moved away from here.
 func (l *Locator) Recipients(ctx context.Context, ev federation.Event, after federation.View, now time.Time) ([]string, error) {
 	knows, err := l.KnowsHomes(ctx)
 	switch {
@@ -59,9 +59,9 @@ func (l *Locator) Recipients(ctx context.Context, ev federation.Event, after fed
 	return names, nil
 }
 
-// servedOnLink reports whether the gateway wrote a private offer on a network of this home because its
-// recipient is logged in there. The link of an offer that a user of that network made names
-// only the offerer, and not the recipient.
+// servedOnLink reports whether the gateway wrote a private offer on a network of this home because
+// its recipient is logged in there. The link of an offer by a user of that network names only the
+// offerer, and not the recipient.
 func (l *Locator) servedOnLink(ctx context.Context, did federation.DID, ev federation.Event, v federation.View) (bool, error) {
 	_, home := l.peers.Peer(federation.HomeID(v.Link))
 	if did != v.Offeree || v.Link == "" || home || ev.Arrival.Link == v.Link || !federation.Private(v.Venue) {
@@ -91,7 +91,7 @@ func (l *Locator) forwards(ctx context.Context, ev federation.Event, after feder
 	return names
 }
 
-// reroutePage is how many deliveries, or inboxes, one write routes again.
+// reroutePage bounds the deliveries, or inboxes, rerouted by one write.
 const reroutePage = 256
 
 // Outboxes is the pending deliveries of the record. Its methods block on the disk and return the
@@ -104,19 +104,19 @@ type Outboxes interface {
 	Outbox(ctx context.Context, link string, after federation.Delivery, limit int) ([]federation.Delivery, error)
 	// Reroute moves deliveries from one outbox to another. It skips a delivery that has ended.
 	Reroute(ctx context.Context, from, to string, rows []int64) error
-	// UnlocatedReaders returns up to limit DIDs after one, in order, for which something waits in
-	// an inbox here, and whose mailbox location the record does not know.
+	// UnlocatedReaders returns up to limit DIDs after one, in order, with waiting entries in an
+	// inbox here and no known mailbox location.
 	UnlocatedReaders(ctx context.Context, after federation.DID, limit int) ([]federation.DID, error)
-	// RouteUnread files a delivery in an outbox for each step waiting in the inbox of a DID and
-	// that no link delivered. It returns how many.
+	// RouteUnread files a delivery in an outbox for each step waiting in the inbox of a DID and not
+	// delivered by a link. It returns their number.
 	RouteUnread(ctx context.Context, did federation.DID, to string, now time.Time) (int, error)
 }
 
-// Reroute moves to [Unrouted] what no link delivers: the pending deliveries to homes that are no
-// peers any more, and the steps in inboxes here whose readers have no known mailbox location. The
-// latter were filed while this home had no peers. Call Reroute each time after the set of peers
-// has changed, and at the start. It returns how many deliveries it moved. It blocks on the disk,
-// and a second call finishes what an error cut short.
+// Reroute moves the deliveries without a link to [Unrouted]: the pending deliveries to former
+// peers, and the steps in inboxes here whose readers have no known mailbox location. The latter
+// were filed while this home had no peers. Call Reroute each time after the set of peers has
+// changed, and at the start. It returns how many deliveries it moved. It blocks on the disk, and a
+// second call finishes what an error cut short.
 func (l *Locator) Reroute(ctx context.Context, now time.Time) (moved int, err error) {
 	names, err := l.outboxes.OutboxNames(ctx)
 	if err != nil {
@@ -172,7 +172,7 @@ func (l *Locator) rerouteOutbox(ctx context.Context, name string) (moved int, er
 }
 
 // wasHome reports whether an outbox is that of another home: the mailbox of a party of one of its
-// deliveries is located there, or the DID of a party is below the name of the home.
+// deliveries is there, or the DID of a party is below the name of the home.
 func (l *Locator) wasHome(ctx context.Context, name string, page []federation.Delivery) (bool, error) {
 	for _, d := range page {
 		dids := d.View.Others("")
@@ -192,7 +192,7 @@ func (l *Locator) wasHome(ctx context.Context, name string, page []federation.De
 	return false, nil
 }
 
-// routeUnread files deliveries for what waits in the inboxes of DIDs without a known location.
+// routeUnread files deliveries for the entries in inboxes of DIDs without a known location.
 func (l *Locator) routeUnread(ctx context.Context, now time.Time) (routed int, err error) {
 	last := federation.DID("")
 	for {

@@ -13,7 +13,6 @@ import (
 
 const alice = federation.DID("did:key:z6Mkalice")
 
-// recipients is one case of [routing.Locator.Recipients].
 type recipients struct {
 	event federation.Event
 	after federation.View
@@ -54,8 +53,8 @@ func TestAStepGoesToTheHomesOfItsParties(t *testing.T) {
 	}
 }
 
-// An offer to bob, whose mailbox is at b.test, is no offer to an inbox here once b.test is no peer
-// any more.
+// An offer to bob, whose mailbox is at b.test, is no offer to an inbox here once b.test is no
+// longer a peer.
 func TestAStepWaitsForARouteWhoseHomeIsNoPeerAnyMore(t *testing.T) {
 	t.Parallel()
 	for name, where := range map[string]func(w *world){

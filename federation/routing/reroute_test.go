@@ -12,7 +12,6 @@ import (
 	"baton/federation/store/storetest"
 )
 
-// offered files the n-th step, an offer of alice, and has it delivered to links.
 func offered(t *testing.T, record *registry.Record, n int, to federation.DID, links ...string) {
 	t.Helper()
 	f := federationtest.File(federationtest.Offer(n, alice, to), federation.View{})

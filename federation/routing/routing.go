@@ -65,8 +65,8 @@ type Record interface {
 	// Binding returns under which link a DID was seen or bound last, or
 	// [federation.ErrNotFound].
 	Binding(ctx context.Context, did federation.DID) (federation.Binding, error)
-	// KnowsHomes reports whether the record has a location at another home than this one, or a
-	// DID whose steps another home sent.
+	// KnowsHomes reports whether the record has a location at another home, or a DID whose steps
+	// another home sent.
 	KnowsHomes(ctx context.Context, self federation.HomeID) (bool, error)
 	// View returns the view of a handoff, the zero value for one without a log.
 	View(ctx context.Context, id federation.HandoffID) (federation.View, error)
@@ -86,9 +86,8 @@ type Peer struct {
 	Blocked bool   // nothing is sent to it
 }
 
-// Peers is the set of other homes. The methods that block on the network return an error
-// wrapping [*federation.UnavailableError] while a home is not reached, and for a home that
-// is no peer any more.
+// Peers is the set of other homes. The methods that block on the network return an error wrapping
+// [*federation.UnavailableError] for an unreachable home, and for a former peer.
 type Peers interface {
 	// All returns the peers, in the order of the configuration.
 	All() iter.Seq[Peer]
@@ -174,10 +173,10 @@ const (
 
 var errNoHome = errors.New("no home is known to have its mailbox")
 
-// Deliver sends a step of the outbox [Unrouted] to the mailbox homes of all parties of its
-// handoff. It blocks on the network while it looks for them. The error is a
-// [*federation.UnavailableError] while one is not found. A [*federation.RefusalError] says that the
-// handoff ended before the home was found: the step is dropped.
+// Deliver sends a step of the outbox [Unrouted] to the mailbox homes of all parties of its handoff.
+// It blocks on the network while it looks for them. The error is a [*federation.UnavailableError]
+// while one is not found. A [*federation.RefusalError] says that the handoff ended before, so the
+// step is dropped.
 func (l *Locator) Deliver(ctx context.Context, d federation.Delivery, now time.Time) error {
 	done := map[federation.HomeID]bool{l.home: true}
 	for _, did := range d.View.Others("") {
@@ -203,7 +202,7 @@ func (l *Locator) Deliver(ctx context.Context, d federation.Delivery, now time.T
 }
 
 // DeliverText sends text of the outbox [Unrouted] to the mailbox home of its recipient, as Deliver
-// sends a step. A recipient that is at this home by now is a [*federation.RefusalError].
+// sends a step. For a recipient now at this home it returns a [*federation.RefusalError].
 func (l *Locator) DeliverText(ctx context.Context, t federation.Text, now time.Time) error {
 	home, err := l.find(ctx, t.To, now)
 	switch {
@@ -221,10 +220,10 @@ func noRoute(did federation.DID, home federation.HomeID) error {
 	return &federation.UnavailableError{What: "route to " + string(did), Err: fmt.Errorf("its mailbox is at %s, which is no peer of this home", home)}
 }
 
-// find returns the mailbox home of a DID. If no location is known, or its route is lost, it
-// reads the document of the DID, then the well-known document of its host, and then asks the
-// peers; the first source that names a home wins, and the record keeps the location. A moved mailbox
-// is not searched.
+// find returns the mailbox home of a DID. If no location is known, or its route is lost, it reads
+// the document of the DID, then the well-known document of its host, and then asks the peers; the
+// first source that names a home wins, and the record stores the location. A moved mailbox is not
+// searched.
 func (l *Locator) find(ctx context.Context, did federation.DID, now time.Time) (federation.HomeID, error) {
 	at, err := l.Locate(ctx, did)
 	if err != nil || at.Home != "" && (at.Source == federation.LocatedByMove || !l.lost(at.Home)) {
@@ -267,7 +266,7 @@ func (l *Locator) search(ctx context.Context, did federation.DID, now time.Time)
 }
 
 // Linked notes that the link to another home is up: each DID may be asked about again, and the
-// steps of [Unrouted] are tried again. It may block on the disk.
+// steps of [Unrouted] are retried. It may block on the disk.
 func (l *Locator) Linked(ctx context.Context) {
 	l.mu.Lock()
 	clear(l.asked)
@@ -330,9 +329,9 @@ func (l *Locator) hosted(ctx context.Context, did federation.DID) (federation.Ho
 	return home, nil
 }
 
-// ask asks all peers whether they have the mailbox of a DID, and returns the only peer that says yes.
-// If several say yes, it believes none of them and reports the offence of each. If none says yes,
-// the error is that of the peers that did not answer.
+// ask asks all peers whether they have the mailbox of a DID, and returns the only peer that says
+// yes. If several do, it believes none of them and reports the offence of each. If none does, the
+// error is that of the peers that did not answer.
 func (l *Locator) ask(ctx context.Context, did federation.DID) (federation.HomeID, error) {
 	var peers []federation.HomeID
 	for peer := range l.peers.All() {

@@ -171,7 +171,6 @@ func (w *world) HostHome(_ context.Context, host string) (federation.HomeID, err
 	return w.hosts[host], w.noDocs
 }
 
-// at checks where the mailbox of a DID is.
 func (w *world) at(t *testing.T, did federation.DID, home federation.HomeID, source federation.LocationSource) {
 	t.Helper()
 	at, err := w.locator().Locate(t.Context(), did)
@@ -180,7 +179,6 @@ func (w *world) at(t *testing.T, did federation.DID, home federation.HomeID, sou
 	}
 }
 
-// eventID returns the ID with a last byte.
 func eventID(n byte) federation.EventID {
 	var id federation.EventID
 	id[len(id)-1] = n

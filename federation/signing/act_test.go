@@ -15,7 +15,6 @@ import (
 	"baton/translate"
 )
 
-// actFile is the published vectors of the act dialect.
 type actFile struct {
 	Vectors []struct {
 		Name, ID, Target, Seed, KID, Canonical, SigTag string
@@ -27,8 +26,8 @@ type actFile struct {
 	}
 }
 
-// The vectors of the act dialect name events by ids that are no ULIDs, so they are
-// held against the canonical form and not against whole events.
+// The vectors of the act dialect name events by ids other than ULIDs, so they are compared with the
+// canonical form and not with whole events.
 func TestPublishedActVectors(t *testing.T) {
 	dir := os.Getenv("BATON_VECTORS")
 	if dir == "" {
@@ -98,8 +97,8 @@ func actDocument(t *testing.T, tags map[string]string, target, id string) string
 	return document
 }
 
-// unverifiableAct wants no verdict of a step that lacks signer, venue or id, or is
-// signed by an algorithm that is not ours.
+// unverifiableAct wants no verdict of a step that lacks signer, venue or id, or whose signature has
+// another algorithm.
 func unverifiableAct(t *testing.T, tags map[string]string, target, id, algorithm string) {
 	t.Helper()
 	ev := federation.Event{

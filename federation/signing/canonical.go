@@ -22,8 +22,8 @@ func JCS(text []byte) ([]byte, error) {
 	return canonical(text)
 }
 
-// canonical returns the canonical form of JSON. The library of RFC 8785 takes seven times as long as
-// the comparison: it is skipped for canonical text, which nearly all of it is.
+// canonical returns the canonical form of JSON. The library of RFC 8785 takes seven times as long
+// as the comparison, so it is skipped for canonical text, the usual case.
 func canonical(text []byte) ([]byte, error) {
 	same := jsontext.Value(bytes.Clone(text))
 	if err := same.Canonicalize(); err == nil && bytes.Equal(same, text) {

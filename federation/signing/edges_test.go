@@ -29,7 +29,7 @@ func TestOneRuleAnswersTheEdgeCasesOfEd25519(t *testing.T) {
 				want = federation.Valid
 			}
 			sig := base64.RawURLEncoding.EncodeToString(mustHex(t, c.Signature))
-			// The challenge scheme alone signs bytes that are no JSON.
+			// Only the challenge scheme signs bytes other than JSON.
 			got, err := signing.Challenge().Verify(mustHex(t, c.Message), sig, ed25519.PublicKey(mustHex(t, c.Key)))
 			if got != want || err != nil {
 				t.Errorf("verdict %v (%v), want %v", got, err, want)

@@ -10,7 +10,6 @@ import (
 	"baton/federation/signing"
 )
 
-// oneKey is a key source with the key of one DID.
 type oneKey federation.SigningKey
 
 func (k oneKey) Keys(_ context.Context, q federation.KeyQuery) ([]ed25519.PublicKey, error) {

@@ -72,8 +72,7 @@ func FuzzSchemes(f *testing.F) {
 	})
 }
 
-// A signature tag has one meaning or none: a tag in the form that is written is written so
-// again.
+// A signature tag has one meaning or none: a tag in the written form is written again unchanged.
 func FuzzSignatureTag(f *testing.F) {
 	for _, seed := range []string{
 		"ed25519:kid:AAAA", "ed25519:AAAA", "ed25519::AAAA", "ml-dsa-87:k:AA", "ed25519:k:AB", "ed25519:k:A\nA", "AA==", "ed25519:", ":", "",

@@ -57,8 +57,8 @@ func LegacyMessage() Scheme {
 	return Scheme{Name: "airc-legacy", Document: canonicalWithout("signature"), Encoding: asFound()}
 }
 
-// LegacyTextless is the scheme of clients that add the text once more, as "text", after they
-// signed. A text that differs from the body has no signature.
+// LegacyTextless is the scheme of clients that add the text again, as "text", after signing. A text
+// that differs from the body has no signature.
 func LegacyTextless() Scheme {
 	return Scheme{Name: "airc-legacy-textless", Document: withoutText, Encoding: asFound()}
 }
@@ -74,13 +74,13 @@ func LegacyHeader() Scheme {
 	return Scheme{Name: "airc-header", Document: canonicalWithout(), Encoding: asFound()}
 }
 
-// LegacyASCIIHeader is [LegacyHeader] of clients whose canonical form escapes all characters
-// that are not ASCII.
+// LegacyASCIIHeader is [LegacyHeader] of clients whose canonical form escapes all non-ASCII
+// characters.
 func LegacyASCIIHeader() Scheme {
 	return Scheme{Name: "airc-header-ascii", Document: escapedASCII, Encoding: asFound()}
 }
 
-// canonicalWithout returns the document that is the message without some members.
+// canonicalWithout returns the document as the message without some members.
 func canonicalWithout(members ...string) func([]byte) ([]byte, error) {
 	return func(message []byte) ([]byte, error) {
 		document, err := without(message, members...)

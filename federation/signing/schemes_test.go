@@ -24,18 +24,16 @@ import (
 // that shares nothing with the package under test.
 var update = flag.Bool("update", false, "write the vectors anew")
 
-// schemeVector is one signed message of one scheme.
 type schemeVector struct {
 	Scheme    string `json:"scheme"`
 	Name      string `json:"name"`
 	Seed      string `json:"seed"`
 	Message   string `json:"message"`  // as it might arrive
-	Document  string `json:"document"` // in base64 where it is no text
+	Document  string `json:"document"` // in base64 if it is no text
 	KeyID     string `json:"kid,omitempty"`
 	Signature string `json:"signature"`
 }
 
-// schemes returns every scheme.
 func schemes() []signing.Scheme {
 	return []signing.Scheme{
 		signing.HandoffStep(), signing.ActStep(), signing.Receipt(), signing.Passport(),
@@ -46,7 +44,6 @@ func schemes() []signing.Scheme {
 	}
 }
 
-// schemeNamed returns the scheme of a name.
 func schemeNamed(tb testing.TB, name string) signing.Scheme {
 	tb.Helper()
 	i := slices.IndexFunc(schemes(), func(s signing.Scheme) bool { return s.Name == name })
@@ -133,7 +130,6 @@ func checkChanges(t *testing.T, scheme signing.Scheme, v schemeVector) {
 	}
 }
 
-// printable returns a document as the vectors hold it.
 func printable(document []byte) string {
 	for _, c := range document {
 		if c < ' ' || c > '~' {
@@ -156,7 +152,7 @@ func TestNoSchemeHasTheNameOfAnother(t *testing.T) {
 	}
 }
 
-// A text with two meanings, or that is no message of the scheme, has no signature.
+// A text with two meanings, or other than a message of the scheme, has no signature.
 func TestWhatHasNoDocumentIsUnverifiable(t *testing.T) {
 	key := keyOf(make([]byte, 32))
 	for name, c := range map[string]struct {

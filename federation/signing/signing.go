@@ -139,8 +139,8 @@ func SignEnvelope(ctx context.Context, key federation.SigningKey, envelope any) 
 // algorithm is the prefix of a signature on the wire, with its separator.
 const algorithm = "ed25519:"
 
-// Encoding is how a scheme writes a signature: base64 of its 64 bytes, after an optional prefix and an
-// optional key id with a colon.
+// Encoding is the form of a signature in a scheme: base64 of its 64 bytes, after an optional prefix
+// and an optional key id with a colon.
 type Encoding struct {
 	prefix string
 	named  bool // the id of the key precedes the signature
@@ -172,8 +172,9 @@ func (e Encoding) Write(kid string, sig []byte) string {
 	return prefix + e.base64.EncodeToString(sig)
 }
 
-// Read is the reverse of Write. The result ours is false for a signature of another algorithm. A signature
-// that does not have 64 bytes never verifies. Each value has one spelling, except in the encoding asFound.
+// Read is the reverse of Write. The result ours is false for a signature of another algorithm. A
+// signature of other than 64 bytes never verifies. Each value has one spelling, except in the
+// encoding asFound.
 func (e Encoding) Read(text string) (kid string, sig []byte, ours bool) {
 	rest, found := strings.CutPrefix(text, e.prefix)
 	if !found && !e.lax {
@@ -227,14 +228,13 @@ func parse(text string) (kid string, sig []byte, ours bool) {
 	return asFound().Read(text)
 }
 
-// Scheme describes how one format signs, as data: the bytes that the signature covers, its
-// encoding, and how a message names the key. All schemes are Ed25519 under the one rule of
-// this package.
+// Scheme describes how one format signs, as data: the signed bytes, the encoding, and how a message
+// names the key. All schemes are Ed25519 under the one rule of this package.
 type Scheme struct {
 	Name string // as a passport names it
-	// Document returns the bytes that the signature of a message covers. The message
-	// is JSON with or without its signature, but for the schemes that say otherwise.
-	// It returns an error for a message without such bytes.
+	// Document returns the bytes that the signature of a message covers. The message is JSON with
+	// or without its signature, unless the scheme says otherwise. It returns an error for a message
+	// without such bytes.
 	Document func(message []byte) ([]byte, error)
 	Encoding Encoding
 	// KeyID returns the name of a key in the messages of the scheme; nil if messages name
@@ -259,9 +259,9 @@ func (s Scheme) Sign(ctx context.Context, key federation.SigningKey, message []b
 	return s.Encoding.Write(kid, sig), document, nil
 }
 
-// Verify judges the signature of a message under one key. The verdict is [federation.Unverifiable] for a
-// message without a canonical form, a signature of another algorithm, and a signature that names another
-// key. The error says why a message has no canonical form, and is nil otherwise.
+// Verify judges the signature of a message under one key. The verdict is [federation.Unverifiable]
+// for a message without a canonical form, and for a signature of another algorithm or naming
+// another key. The error says why a message has no canonical form, and is nil otherwise.
 func (s Scheme) Verify(message []byte, signature string, key ed25519.PublicKey) (federation.Verdict, error) {
 	document, err := s.Document(message)
 	if err != nil {
@@ -282,9 +282,9 @@ func (s Scheme) judge(document []byte, signature string, key ed25519.PublicKey) 
 	return federation.Valid
 }
 
-// Match judges the signature of a message that does not name its scheme. It returns the first scheme under
-// which the signature is valid. If there is none, the Scheme is zero, and the verdict is
-// [federation.Invalid] if at least one scheme could judge the signature.
+// Match judges the signature of a message that does not name its scheme. It returns the first
+// scheme under which the signature is valid. If there is none, the Scheme is zero, and the verdict
+// is [federation.Invalid] if any scheme could judge the signature.
 func Match(message []byte, signature string, key ed25519.PublicKey, schemes ...Scheme) (Scheme, federation.Verdict) {
 	verdict := federation.Unverifiable
 	for _, s := range schemes {
@@ -363,8 +363,8 @@ func receiptDocument(message []byte) ([]byte, error) {
 // errOtherDialect says that a document lacks the tag which names its dialect.
 var errOtherDialect = errors.New("it is no step of this dialect")
 
-// stepDocument canonicalises the document of a step in one dialect. It refuses a document that the check
-// refuses, and members that are no signed tags of the dialect, which no link could have read.
+// stepDocument canonicalises the document of a step in one dialect. It refuses a document rejected
+// by check, and members other than signed tags of the dialect, which no link could have read.
 func stepDocument(message []byte, dialect federation.Dialect, check func(map[string]string) error) ([]byte, error) {
 	canonical, members, err := canonicalStrings(message)
 	if err == nil {
@@ -403,7 +403,7 @@ func checkStep(members map[string]string, dialect federation.Dialect) error {
 	return nil
 }
 
-// checkReceipt refuses a document that is no receipt, and a receipt without a subject.
+// checkReceipt refuses a document other than a receipt, and a receipt without a subject.
 func checkReceipt(members map[string]string) error {
 	verb, subject := members["handoff"], members["handoff-subject"]
 	if members["act"] != "" {
@@ -424,8 +424,8 @@ func checkReceipt(members map[string]string) error {
 // other purpose.
 const homePrefix = "baton-home/1\n"
 
-// SignHome returns the signature of a message from one home to another. It is no [Scheme]: the signature
-// covers the bytes as they are sent, and is beside them.
+// SignHome returns the signature of a message from one home to another. It is no [Scheme]: the
+// signature covers the bytes as sent, and is beside them.
 func SignHome(ctx context.Context, key federation.SigningKey, message []byte) (string, error) {
 	sig, err := key.Sign(ctx, homeDocument(message))
 	if err != nil {

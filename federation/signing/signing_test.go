@@ -15,7 +15,6 @@ import (
 	"baton/federation/signing"
 )
 
-// staticKeys is a key source of one key a DID.
 type staticKeys map[federation.DID]ed25519.PublicKey
 
 var errNoDocument = errors.New("no document")
@@ -160,7 +159,6 @@ func BenchmarkVerifyStep(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed())/float64(b.N)/float64(raw), "x_raw_verify")
 }
 
-// rawVerify returns what one bare signature check costs in this run.
 func rawVerify(b *testing.B, public ed25519.PublicKey, ev federation.Event) time.Duration {
 	b.Helper()
 	const rounds = 2000

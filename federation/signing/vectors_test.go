@@ -17,7 +17,6 @@ import (
 	"baton/translate/handofftag"
 )
 
-// vectorFile is a set of signed steps as tags on the wire.
 type vectorFile struct {
 	Vectors, Negatives []vector
 }
@@ -69,12 +68,11 @@ func checkVector(t *testing.T, keys staticKeys, v vector) {
 	if got.Signature.KeyID != v.KID {
 		t.Errorf("key id %q, want %q", got.Signature.KeyID, v.KID)
 	}
-	if ev.Stamped { // only what carries an event id can be sealed to the same bytes
+	if ev.Stamped { // only steps with an event id can be sealed to the same bytes
 		checkSeal(t, mustHex(t, v.Seed), ev, v)
 	}
 }
 
-// checkSeal signs the same step again and wants the same signature.
 func checkSeal(t *testing.T, seed []byte, ev federation.Event, v vector) {
 	t.Helper()
 	sealed, err := signing.Seal(t.Context(), keyOf(seed), ev)

@@ -59,8 +59,7 @@ func Verify(ctx context.Context, keys federation.KeySource, ev federation.Event)
 	return judgeStrangeKey(ctx, keys, ev)
 }
 
-// Query returns the query of [Verify] to a key source about a step. The result ok is false for a step that
-// needs no query.
+// Query returns the query of [Verify] about a step; ok is false if the step needs none.
 func Query(ev federation.Event) (q federation.KeyQuery, ok bool) {
 	if ev.Signature.Text == "" || ev.From == "" {
 		return federation.KeyQuery{}, false
@@ -161,9 +160,9 @@ func (filedKey) KeyOwner(context.Context, string) (federation.DID, error) {
 type Reader func(document string) (federation.Event, error)
 
 // Open verifies a step as [Verify] does, and reads the members of a valid step from its document.
-// It discards members set by a codec but missing in the document. If the document has no ID,
-// the step keeps the ID set by its home. Provenance, evidence and arrival are not signed and stay
-// as they are.
+// It discards members that a codec set but the document lacks. If the document has no ID, the step
+// keeps the ID set by its home. Provenance, evidence and arrival are not signed and stay as they
+// are.
 func Open(ctx context.Context, keys federation.KeySource, read Reader, ev federation.Event) (federation.Event, federation.Verdict, error) {
 	ev, verdict, err := Verify(ctx, keys, ev)
 	if err != nil {

@@ -25,17 +25,17 @@ type Writer func(ev federation.Event) (fields map[string]string, losses []federa
 // block, and returns any other step unchanged.
 type Referrer func(ctx context.Context, ev federation.Event) (federation.Event, error)
 
-// Vouch returns a step that a gateway signs for its author, with a key that the gateway keeps for the
-// author. The draft has an ID, the members, the dialect, the venue and the arrival, For if the key does
-// not name the author, and evidence if the author wrote an original. A context that does not fit is stored first.
-// The losses are the members that the signed document does not carry.
+// Vouch returns a step signed by a gateway for its author, with a key that the gateway keeps for
+// the author. The draft has an ID, the members, the dialect, the venue and the arrival, For if the
+// key does not name the author, and evidence if the author wrote an original. A context that does
+// not fit is stored first. The losses are the members missing in the signed document.
 func Vouch(ctx context.Context, key federation.SigningKey, draft federation.Event, write Writer, refer Referrer) (federation.Event, []federation.Loss, error) {
 	draft.From, draft.Provenance = key.DID, federation.Vouched
 	return SealFitted(ctx, key, draft, write, refer)
 }
 
-// SealFitted writes the members of a step, and seals the step. It stores a context that does not fit,
-// and returns the losses, as [Vouch] does.
+// SealFitted writes the members of a step, and seals it. It stores a context that does not fit, and
+// returns the losses, as [Vouch] does.
 func SealFitted(ctx context.Context, key federation.SigningKey, ev federation.Event, write Writer, refer Referrer) (federation.Event, []federation.Loss, error) {
 	fields, losses := write(ev)
 	unhashed := ev.ContextHash == "" && federation.CapabilityIn(ev.Context) != "" // of a context that may be stored here
@@ -72,9 +72,10 @@ func OriginalOf(signed federation.Signature, at federation.Arrival) Original {
 	}
 }
 
-// Evidence returns the evidence of an original for a step at a venue: canonical JSON, and its address at the
-// gateway, by the SHA-256. The same original gives the same bytes. Readers other than the parties may see the
-// digest, so the address of private evidence has a capability, made with the key named [EvidenceSecret].
+// Evidence returns the evidence of an original for a step at a venue: canonical JSON, and its
+// address at the gateway, by the SHA-256. It is deterministic. Readers other than the parties may
+// see the digest, so the address of private evidence has a capability, made with the key named
+// [EvidenceSecret].
 //
 // spec: airc-shapes "A step as payload"
 func (o Original) Evidence(ctx context.Context, publicURL, venue string, secret federation.SigningKey) (federation.Evidence, error) {
@@ -110,7 +111,7 @@ func (o Original) Evidence(ctx context.Context, publicURL, venue string, secret 
 // capabilityQuery is the member of the query with the capability of evidence.
 const capabilityQuery = "k"
 
-// capabilityBytes is how much of the signature over a digest is in a capability.
+// capabilityBytes is the number of bytes of the signature over a digest in a capability.
 const capabilityBytes = 16
 
 // EvidenceSecret is the name of the kept key that makes capabilities. It signs nothing else.
@@ -132,8 +133,8 @@ func evidenceCapability(ctx context.Context, digest [sha256.Size]byte, key feder
 	return base64.RawURLEncoding.EncodeToString(signature[:capabilityBytes]), nil
 }
 
-// SealText returns a text that the gateway signs with the key that it keeps for the author. The
-// evidence counts for this text only: an author may write the same line twice.
+// SealText returns a text signed with the key that the gateway keeps for the author. The evidence
+// counts for this text only: an author may write the same line twice.
 func SealText(ctx context.Context, key federation.SigningKey, t federation.Text) (federation.Text, error) {
 	document, err := textDocument(t)
 	if err != nil {
@@ -153,7 +154,6 @@ func SealText(ctx context.Context, key federation.SigningKey, t federation.Text)
 	return t, nil
 }
 
-// textDocument returns the canonical JSON of a text.
 func textDocument(t federation.Text) (string, error) {
 	members := maps.Clone(t.Fields)
 	if members == nil {
@@ -169,9 +169,9 @@ func textDocument(t federation.Text) (string, error) {
 	return string(canonical), err
 }
 
-// ReadText returns the private text of a document that [SealText] made, with the signature as
-// [federation.Signature] has its text. The function didKey returns the key of a did:key. The error is
-// a [*federation.RefusalError], also for a signature that the key of From did not make.
+// ReadText returns the private text of a document made by [SealText], with the signature in the
+// form of [federation.Signature]. The function didKey returns the key of a did:key. The error is a
+// [*federation.RefusalError], also for a signature by another key than that of From.
 func ReadText(document, signature string, didKey func(federation.DID) (ed25519.PublicKey, error)) (federation.Text, error) {
 	var members map[string]string
 	err := federation.ExactJSON([]byte(document))
@@ -209,7 +209,7 @@ func ReadText(document, signature string, didKey func(federation.DID) (ed25519.P
 
 var errText = errors.New("signing: the text is not what was signed")
 
-// VerifyText returns nil for a filed text that is as [SealText] signed it. The key is that of
+// VerifyText returns nil for a filed text unchanged since [SealText] signed it. The key is that of
 // [VerifyAgain].
 func VerifyText(t federation.Text, didKey func(federation.DID) (ed25519.PublicKey, error)) error {
 	key, err := didKey(t.From)

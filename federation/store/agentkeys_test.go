@@ -14,7 +14,6 @@ import (
 	"baton/federation/store/registry"
 )
 
-// agentKey is the n-th key of an agent, registered at [At] n.
 func agentKey(n int) agents.Key {
 	did := federation.DID(fmt.Sprint("did:key:z", n))
 	return agents.Key{ID: fmt.Sprint("key-", n), DID: did, Public: federationtest.Key(did), Created: federationtest.At(n)}
@@ -30,7 +29,7 @@ func hire(t *testing.T, record *registry.Record) agents.Agent {
 	return scout
 }
 
-// overlap is how long a replaced key is good here.
+// overlap is the validity of a replaced key here.
 const overlap = time.Minute
 
 func rotate(t *testing.T, record *registry.Record, by string, n int) agents.Agent {
@@ -51,7 +50,6 @@ func revoke(t *testing.T, record *registry.Record, by, kid string, n int) agents
 	return a
 }
 
-// statuses tells what each key of an agent is good for at a second.
 func statuses(a agents.Agent, second int) []string {
 	var all []string
 	for _, key := range a.Keys {
@@ -78,7 +76,6 @@ func (s suite) testShows(t *testing.T) {
 	}
 }
 
-// stands returns how a key stands in the history of its DID at a second.
 func stands(t *testing.T, record *registry.Record, key agents.Key, second int) federation.KeyStanding {
 	t.Helper()
 	history, err := record.History(t.Context(), key.DID)

@@ -18,21 +18,21 @@ import (
 	"baton/federation/store/queue"
 )
 
-// filing is a [federation.Filing] made ready by its caller, so that the one
-// goroutine that writes does nothing but write.
+// filing is a [federation.Filing] prepared by its caller, so that the one writing goroutine only
+// writes.
 type filing struct {
 	federation.Filing
 	step    handoffs.Prepared
 	receipt handoffs.Prepared
 	view    []byte // as JSON
 	actors  actors
-	keys    []keyRow         // that are not known to be on disk
+	keys    []keyRow         // not known to be on disk
 	links   map[string]int64 // numbers of the Links, 0 for a new one
 	before  *before
 	record  *Record
 }
 
-// keyRow is a row with the owner of a key: of one that the gateway keeps, or else of the signer's.
+// keyRow is a row with the owner of a key: a key kept by the gateway, else the signer's.
 type keyRow struct {
 	federation.KeptKey
 
@@ -42,26 +42,25 @@ type keyRow struct {
 // actors are the numbers of the DIDs that the rows of a filing name, 0 for one without.
 type actors map[federation.DID]int64
 
-// before is how a handoff stood before a step, as one question asks it.
+// before is the state of a handoff before a step, read by one question.
 type before struct {
 	engine.Question
 
-	version federation.Version // 0 of one that is not there
-	// head is the link after its newest event, 32 zero bytes before the first. The chain is
-	// over what was signed, and written by the home that orders the steps, since no signer
-	// knows what precedes his own.
+	version federation.Version // 0 without a log
+	// head is the link after its newest event, 32 zero bytes before the first. Only the home that
+	// orders the steps writes the chain over the signed documents, since no signer knows what
+	// precedes his own.
 	head  []byte
 	known bool // the step, or another one of its signer under its id
-	spent bool // its id, or what was signed
+	spent bool // its id, or its signed document
 	// Whether the handoff is in unseen, a webhook follows it, and a webhook gets the arrivals of an
-	// inbox of the step. A write that changes webhooks asks no question, so it comes after this one.
+	// inbox of the step. A write that changes webhooks has no question, so it comes after this one.
 	unseen, followed, called bool
 }
 
-// admits reports whether a step that was judged at a version is filed.
+// admits reports whether a step judged at a version is filed.
 func (b *before) admits(version federation.Version) bool { return b.version == version && !b.known }
 
-// askBefore asks how the handoff of a step stands.
 func askBefore(ev federation.Event, signer int64, digest [32]byte, dids string) *before {
 	// An earlier write of the same batch may have given a signer without a number one.
 	const bySigner = `(SELECT CASE WHEN ?2 <> 0 THEN CAST(?2 AS bigint) ELSE (SELECT n FROM actor WHERE did = ?8) END)`
@@ -80,10 +79,10 @@ func askBefore(ev federation.Event, signer int64, digest [32]byte, dids string) 
 	return b
 }
 
-// Append files a step. It returns [federation.ErrStale] when f.After is not the version of the
-// log any more, and a [*federation.RefusalError] with [federation.EventIDInUse] when the signer
-// used the id before for other bytes, or the handoff id opened another handoff. The same step
-// twice (see [federation.Event.Digest]) is filed once and answered with the first Entry.
+// Append files a step. It returns [federation.ErrStale] if f.After is not the current version of
+// the log, and a [*federation.RefusalError] with [federation.EventIDInUse] if the signer used the
+// id before for other bytes, or the handoff id opened another handoff. A repeated step (see
+// [federation.Event.Digest]) is answered with the first Entry.
 func (s *Record) Append(ctx context.Context, f federation.Filing) (federation.Entry, error) {
 	ready, err := s.prepareFiling(ctx, f)
 	if err != nil {
@@ -133,7 +132,7 @@ func (s *Record) prepareFiling(ctx context.Context, f federation.Filing) (ready 
 	return ready, err
 }
 
-// newKeys returns the rows of keys in a filing that are not known to be on disk.
+// newKeys returns the rows of keys in a filing not known to be on disk.
 func (s *Record) newKeys(f federation.Filing) []keyRow {
 	var rows []keyRow
 	for _, kept := range f.Kept {
@@ -145,7 +144,6 @@ func (s *Record) newKeys(f federation.Filing) []keyRow {
 	return slices.DeleteFunc(rows, s.keyRows.Has)
 }
 
-// actorsOf returns the numbers of the DIDs in a filing.
 func (s *Record) actorsOf(ctx context.Context, f federation.Filing) (actors, error) {
 	dids := append([]federation.DID{f.Event.From, f.Event.For, f.Event.To, f.View.Offerer, f.View.Offeree, f.View.Assignee}, f.Inboxes...)
 	if f.Receipt != nil {
@@ -165,7 +163,6 @@ func (s *Record) actorsOf(ctx context.Context, f federation.Filing) (actors, err
 	return known, nil
 }
 
-// linksOf returns the numbers of the links of a filing.
 func (s *Record) linksOf(ctx context.Context, f federation.Filing) (map[string]int64, error) {
 	known := map[string]int64{}
 	for _, link := range f.Links {
@@ -194,8 +191,8 @@ func (f filing) intern(ctx context.Context, q engine.Tx) (actors, error) {
 	return all, nil
 }
 
-// file writes the step and everything that goes with it. All that can be in its way is
-// asked before, in one question.
+// file writes the step with all that goes with it. One earlier question covers every possible
+// obstacle.
 func (f filing) file(ctx context.Context, q engine.Tx) (federation.Entry, error) {
 	ev := f.Event
 	err := f.before.Answer(ctx, q)
@@ -252,8 +249,7 @@ func (f filing) file(ctx context.Context, q engine.Tx) (federation.Entry, error)
 	return f.entry(), nil
 }
 
-// first answers a step that cannot be written with the entry that it already has,
-// or else with the reason.
+// first answers a step that cannot be written with its existing entry, or else with the reason.
 func (f filing) first(ctx context.Context, q engine.Tx, reason error) (federation.Entry, error) {
 	entry, err := handoffs.FindStep(ctx, q, f.actors[f.Event.From], f.Event.ID, f.step.Digest)
 	if errors.Is(err, federation.ErrNotFound) {
@@ -262,12 +258,12 @@ func (f filing) first(ctx context.Context, q engine.Tx, reason error) (federatio
 	return entry, err
 }
 
-// place is where an event is in the log of its handoff, and where that is written. That
-// of a receipt is the zero place: nowhere.
+// place is the position of an event in the log of its handoff, and its venue. That of a receipt is
+// the zero place: nowhere.
 type place struct {
 	version federation.Version
 	prev    []byte
-	key     string // where it is written
+	key     string // its venue
 }
 
 // insert writes one event, which its signer does not have yet.
@@ -282,8 +278,7 @@ func (f filing) insert(ctx context.Context, q engine.Tx, ev federation.Event, p 
 		f.actors[ev.For], f.actors[ev.To], engine.OrNull(at.key), engine.Stamp(ev.Said()))
 }
 
-// entry is what a later read of the step returns: without the bytes of the
-// evidence, which are kept beside it.
+// entry returns the step as later reads do: without the bytes of the evidence, stored beside it.
 func (f filing) entry() federation.Entry {
 	ev := f.Event
 	if ev.Evidence != nil {
@@ -294,7 +289,6 @@ func (f filing) entry() federation.Entry {
 	return federation.Entry{Event: ev, Version: f.View.Version, State: f.View.State, Filed: engine.Moment(engine.Stamp(f.Filed))}
 }
 
-// advance moves the handoff to its next version.
 func (f filing) advance(ctx context.Context, q engine.Tx, prev []byte) error {
 	view := f.View
 	link := sha256.Sum256(slices.Concat(prev, f.step.Document[:]))
@@ -362,7 +356,6 @@ func (f filing) deliver(ctx context.Context, q engine.Tx, ev federation.Event, r
 	return nil
 }
 
-// remember keeps the evidence, and what the step told about its signer.
 func (f filing) remember(ctx context.Context, q engine.Tx) error {
 	ev := f.Event
 	if ev.Evidence != nil && ev.Evidence.Bytes != nil {
@@ -389,7 +382,7 @@ func (f filing) remember(ctx context.Context, q engine.Tx) error {
 	return nil
 }
 
-// binding returns where the step shows its signer to be, if it does.
+// binding returns the binding of the step's signer, if the step shows one.
 func (f filing) binding() (b federation.Binding, has bool) {
 	ev := f.Event
 	if ev.Arrival.Name == "" {
@@ -410,7 +403,7 @@ func (f filing) binding() (b federation.Binding, has bool) {
 	return b, true
 }
 
-// rule keeps the ruling by which a step was filed, for which it waits no more.
+// rule stores the ruling by which a step was filed, and ends the step's wait.
 func (f filing) rule(ctx context.Context, q engine.Tx) error {
 	if f.Ruling == nil {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"baton/federation/store/registry"
 )
 
-// racers is how many goroutines race for one handoff.
+// racers is the number of goroutines that race for one handoff.
 const racers = 64
 
 func runStore(t *testing.T, open func(t *testing.T) *registry.Record) {
@@ -351,7 +351,6 @@ func (s suite) testKeep(t *testing.T) {
 	}
 }
 
-// race calls f at once from many goroutines and returns their errors.
 func race(ctx context.Context, f func(ctx context.Context, n int) error) []error {
 	errs := make([]error, racers)
 	start := make(chan struct{})

@@ -12,12 +12,10 @@ import (
 	"baton/federation/store/registry"
 )
 
-// registryTables are the tables that federation/store/registry adds to the record.
 func registryTables() []string {
 	return []string{"agent", "agent_key", "agent_skill", "consent", "message"}
 }
 
-// tablesOf returns the tables of the record in a file.
 func tablesOf(t *testing.T, dir string) []string {
 	t.Helper()
 	found, err := raw(t, dir).QueryContext(t.Context(), `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'`)

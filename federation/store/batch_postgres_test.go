@@ -62,7 +62,6 @@ func filesTogether(t *testing.T, server *postgrestest.Server) {
 	}
 }
 
-// checkInbox looks for so many entries, with a number each, that all wait.
 func checkInbox(t *testing.T, record *registry.Record, did federation.DID, want int) {
 	t.Helper()
 	entries, err := record.Replay(t.Context(), did, "", 100)

@@ -19,7 +19,7 @@ import (
 // out the disk's moods, and done in a second by most.
 const fsyncs = 500
 
-// BenchmarkFsync is what the disk can do: 1 KiB appended to a file, and fsync.
+// BenchmarkFsync is the limit of the disk: 1 KiB appended to a file, and fsync.
 func BenchmarkFsync(b *testing.B) {
 	flush := rawSync(b, b.TempDir())
 	for b.Loop() {
@@ -50,7 +50,6 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// rawSync returns a function that appends to a file in a directory and syncs it.
 func rawSync(b *testing.B, dir string) func() {
 	b.Helper()
 	file, err := os.Create(filepath.Join(dir, "raw"))
@@ -70,7 +69,6 @@ func rawSync(b *testing.B, dir string) func() {
 	}
 }
 
-// appendSteps files b.N offers, shared among callers.
 func appendSteps(b *testing.B, record *registry.Record, callers int) {
 	b.Helper()
 	template := offer(1)

@@ -12,7 +12,6 @@ import (
 	"baton/federation/store/registry"
 )
 
-// blob returns the n-th blob, stored at [At] n.
 func blob(t *testing.T, n int, owner federation.DID, content string) federation.Blob {
 	t.Helper()
 	b, err := federation.NewBlob(owner, []byte(content), strings.NewReader(strings.Repeat("abcdefgh"[n:n+1], 16)), federationtest.At(n))
@@ -31,7 +30,6 @@ func mustKeepBlob(t *testing.T, record federation.Blobs, b federation.Blob, of f
 	return kept
 }
 
-// blobIsThere reports whether a blob can be read at a time.
 func blobIsThere(t *testing.T, record federation.Blobs, b federation.Blob, at time.Time) bool {
 	t.Helper()
 	_, err := record.Blob(t.Context(), b.Capability, at)

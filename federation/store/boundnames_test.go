@@ -90,7 +90,6 @@ func (s suite) testBoundNames(t *testing.T) {
 	}
 }
 
-// fileBoth files an offer and its acceptance, each with a delivery to two links.
 func fileBoth(t *testing.T, record *registry.Record) (offer, accept federation.Filing) {
 	t.Helper()
 	offer = federationtest.File(federationtest.Offer(1, ada, bob), federation.View{})
@@ -102,7 +101,6 @@ func fileBoth(t *testing.T, record *registry.Record) (offer, accept federation.F
 	return offer, accept
 }
 
-// settle ends the first row of an outbox.
 func settle(t *testing.T, record *registry.Record, link string, how federation.Settlement) {
 	t.Helper()
 	rows, err := record.Outbox(t.Context(), link, federation.Delivery{}, 1)

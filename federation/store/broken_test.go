@@ -11,7 +11,6 @@ import (
 	"baton/federation/federationtest"
 )
 
-// breakRows damages the second event, and the first message to another registry.
 func breakRows(t *testing.T, dir string) {
 	t.Helper()
 	db := raw(t, dir)

@@ -47,8 +47,8 @@ func await(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// waiting returns how many goroutines of this process wait for the committer, and
-// whether it is at work, which is where occupy keeps it.
+// waiting returns how many goroutines of this process wait for the committer, and whether it is
+// busy, held by occupy.
 func waiting() (callers int, busy bool) {
 	stacks := make([]byte, 1<<20)
 	for stack := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
@@ -67,7 +67,6 @@ func taken() bool {
 	return callers == 1 && busy
 }
 
-// batches returns the writes and the transactions so far.
 func batches(t *testing.T, reg prometheus.Gatherer) (writes float64, transactions uint64) {
 	t.Helper()
 	families, err := reg.Gather()
@@ -84,8 +83,8 @@ func batches(t *testing.T, reg prometheus.Gatherer) (writes float64, transaction
 	return 0, 0
 }
 
-// appendTogether appends filings in one batch, the second one after that of a heartbeat,
-// and returns what each was answered. Nothing is written from occupy to release.
+// appendTogether appends filings in one batch, the second one after that of a heartbeat, and
+// returns each answer. Nothing is written from occupy to release.
 func appendTogether(t *testing.T, record *registry.Record, occupy func() (release func()), filings ...federation.Filing) []error {
 	t.Helper()
 	release := occupy()
@@ -109,8 +108,8 @@ func appendTogether(t *testing.T, record *registry.Record, occupy func() (releas
 	return errs
 }
 
-// One batch holds good steps, a stale one, one step twice and an id in use: each
-// is answered as if it were alone.
+// One batch holds good steps, a stale one, one step twice and an id in use: each gets the same
+// answer as in a batch of its own.
 func TestRefusedWritesDoNotDisturbTheirBatch(t *testing.T) {
 	dir, reg := t.TempDir(), prometheus.NewRegistry()
 	record := open(t, dir, reg)
@@ -120,7 +119,6 @@ func TestRefusedWritesDoNotDisturbTheirBatch(t *testing.T) {
 	}
 }
 
-// refuseInBatch makes such a batch in an empty record, with more that is refused.
 func refuseInBatch(t *testing.T, record *registry.Record, occupy func() (release func()), more ...federation.Filing) {
 	t.Helper()
 	opened := offer(1)
@@ -253,7 +251,6 @@ func TestEventsOfAHandoffAreAChain(t *testing.T) {
 	}
 }
 
-// sound reports what SQLite says of the file as a whole.
 func sound(t *testing.T, db *sql.DB) string {
 	t.Helper()
 	var verdict string

@@ -11,7 +11,6 @@ import (
 	"baton/federation/store/registry"
 )
 
-// edgeOf reads one edge.
 func edgeOf(t *testing.T, record *registry.Record, from, to string) agents.Consent {
 	t.Helper()
 	c, err := record.Consent(t.Context(), from, to)
@@ -21,7 +20,6 @@ func edgeOf(t *testing.T, record *registry.Record, from, to string) agents.Conse
 	return c
 }
 
-// hold posts a message that is to be held, with a handshake.
 func hold(t *testing.T, record *registry.Record, n int, from, to string) agents.Message {
 	t.Helper()
 	handshake := federationtest.Message(n, "system", to)
@@ -29,7 +27,6 @@ func hold(t *testing.T, record *registry.Record, n int, from, to string) agents.
 	return post(t, record, agents.Posting{Message: federationtest.Message(n, from, to), Held: true, Handshake: &handshake})
 }
 
-// ids reads which messages are in an inbox, each with its place in its thread.
 func ids(t *testing.T, record *registry.Record, to string) []string {
 	t.Helper()
 	var all []string
@@ -213,7 +210,6 @@ func (s suite) testOneWay(t *testing.T) {
 	}
 }
 
-// attach posts a message of another sender that waits for the consent to an edge.
 func attach(t *testing.T, record *registry.Record, n int, edge, from, to string) agents.Message {
 	t.Helper()
 	return post(t, record, agents.Posting{Message: federationtest.Message(n, from, to), Held: true, Edge: edge})

@@ -9,7 +9,6 @@ import (
 	"baton/federation/federationtest"
 )
 
-// messageIDs returns the ids of messages.
 func messageIDs(messages []agents.Message) []string {
 	var all []string
 	for _, m := range messages {

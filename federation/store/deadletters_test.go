@@ -79,7 +79,6 @@ func runAudit(t *testing.T, open func(t *testing.T) *registry.Record) {
 	})
 }
 
-// kill gives up the first row of a handoff.
 func kill(t *testing.T, record *registry.Record, n int, reason federation.DeadReason) {
 	t.Helper()
 	settleFirst(t, record, federationtest.ID(n), federation.Settlement{State: federation.DeliveryDead, Dead: reason, Why: "no use", At: federationtest.At(n + 50)})
@@ -238,8 +237,8 @@ func (s suite) testDiscard(t *testing.T) {
 	}
 }
 
-// waitingIDs returns what a filter admits, by the ids of events and messages, read page
-// by page.
+// waitingIDs returns the deliveries admitted by a filter, by the ids of events and messages, read
+// page by page.
 func waitingIDs(t *testing.T, record *registry.Record, f federation.WaitingFilter, limit int) []string {
 	t.Helper()
 	ids := []string{}

@@ -9,12 +9,10 @@ import (
 	"baton/federation/store/registry"
 )
 
-// deferred returns the n-th step, which came from a link and cannot be judged.
 func deferred(n int, origin string, ev federation.Event) federation.Deferred {
 	return federation.Deferred{Event: ev, Origin: origin, Since: federationtest.At(n), Next: federationtest.At(n + 30), Reason: "directory away"}
 }
 
-// mustDefer has a step wait, which has to succeed for the test to make sense.
 func mustDefer(t *testing.T, record *registry.Record, d federation.Deferred) federation.Deferred {
 	t.Helper()
 	kept, err := record.Defer(t.Context(), d, federation.DeferralLimits{})
@@ -24,7 +22,6 @@ func mustDefer(t *testing.T, record *registry.Record, d federation.Deferred) fed
 	return kept
 }
 
-// deferredIn returns what waits in a handoff.
 func deferredIn(t *testing.T, record *registry.Record, id federation.HandoffID) []federation.Deferred {
 	t.Helper()
 	waiting, err := record.DeferredIn(t.Context(), id)

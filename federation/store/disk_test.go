@@ -14,9 +14,9 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// disk lies between SQLite and the files of one directory. It notes what is written
-// to them and synced, and can fail. While it is there, it is SQLite's way to every
-// file of this process; the files of other directories it leaves alone.
+// disk lies between SQLite and the files of one directory. It notes their writes and syncs, and can
+// fail. While it is there, it is SQLite's way to every file of this process; it passes on the files
+// of other directories.
 type disk struct {
 	dir     string
 	vfs     *sqlite3.Tsqlite3_vfs
@@ -28,10 +28,9 @@ type disk struct {
 	mu    sync.Mutex
 	names map[uintptr]string // of open files
 	done  []deed
-	fails func(deed) int32 // SQLITE_OK, or what is answered in place of the deed
+	fails func(deed) int32 // SQLITE_OK, or the answer in place of the deed
 }
 
-// methods are the methods of one kind of file, with some of the disk's own.
 type methods struct {
 	sqlite3.Tsqlite3_io_methods
 	own *sqlite3.Tsqlite3_io_methods
@@ -46,11 +45,11 @@ const (
 	acknowledge // not to a file: a caller was told that the n-th step is filed
 )
 
-// deed is one thing that was done.
+// deed is one write, sync or other change of a file, or a step.
 type deed struct {
 	what int
 	name string // of the file, without its directory
-	at   int64  // where it is written, its new length, or the number of a step
+	at   int64  // its offset, its new length, or the number of a step
 	data []byte
 }
 
@@ -86,8 +85,7 @@ func mount(t *testing.T, dir string) *disk {
 	return d
 }
 
-// allocate returns memory of C's, where SQLite looks for what it is given, until the
-// test ends.
+// allocate returns memory of C's, for SQLite, until the test ends.
 func allocate[T any](d *disk, tls *libc.TLS) *T {
 	var zero T
 	block := libc.Xmalloc(tls, libc.Tsize_t(unsafe.Sizeof(zero)))
@@ -130,7 +128,6 @@ func (d *disk) open(tls *libc.TLS, _, path, file uintptr, flags int32, out uintp
 	return code
 }
 
-// own returns SQLite's methods of a file that is open.
 func own(file uintptr) *sqlite3.Tsqlite3_io_methods {
 	return to[methods](to[sqlite3.Tsqlite3_file](file).FpMethods).own
 }
@@ -185,7 +182,6 @@ func (d *disk) remove(tls *libc.TLS, _, path uintptr, flags int32) int32 {
 	return d.do(0, deed{what: remove, name: filepath.Base(libc.GoString(path))}, really)
 }
 
-// acknowledged notes that the caller of the n-th step has its answer.
 func (d *disk) acknowledged(n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -204,12 +200,12 @@ func (d *disk) failWith(code int32, chosen func(deed) bool) {
 	}
 }
 
-// sector is what a disk writes whole or not at all, in bytes.
+// sector is the unit that a disk writes whole or not at all, in bytes.
 const sector = 512
 
-// crash writes into a directory what a disk may hold after the power failed, when so
-// many deeds were done: of each file all that was synced, and of what was not, any
-// sectors. It returns the steps that were acknowledged by then.
+// crash writes into a directory a possible state of the disk after a power failure, when so many
+// deeds were done: of each file the synced content, and any of the other sectors. It returns the
+// steps acknowledged by then.
 func crash(t *testing.T, done []deed, random *rand.Rand, dir string) (acknowledged []int) {
 	t.Helper()
 	files := map[string][]byte{}
@@ -261,8 +257,7 @@ func certainties(done []deed) (synced map[string]int, folder int) {
 	return synced, folder
 }
 
-// after returns the content of a file after a deed that is on disk for certain, or
-// may be there in part.
+// after returns the content of a file after a deed, on disk for certain, or perhaps in part.
 func after(content []byte, one deed, certain bool, random *rand.Rand) []byte {
 	there := func() bool { return certain || random.IntN(2) == 0 }
 	switch one.what {
@@ -286,5 +281,4 @@ func after(content []byte, one deed, certain bool, random *rand.Rand) []byte {
 	return content
 }
 
-// ofWAL chooses what is done to a write-ahead log.
 func ofWAL(one deed) bool { return strings.HasSuffix(one.name, "-wal") }

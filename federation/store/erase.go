@@ -57,7 +57,6 @@ const (
 		UNION SELECT id FROM handoff WHERE offeree ` + actorOfThem + ` UNION SELECT id FROM handoff WHERE assignee ` + actorOfThem
 )
 
-// erasure is one erasure under way.
 type erasure struct {
 	record       *Record
 	dids         string // as JSON, like the others
@@ -101,8 +100,8 @@ func (s *Record) Erase(ctx context.Context, of federation.ErasureQuery, now time
 }
 
 // Compact removes deleted bytes from the files of the record. It blocks while the record is
-// written anew, and with it every write. A database server compacts by itself: Compact does
-// nothing there.
+// rewritten, and with it every write. On a database server it does nothing: the server compacts by
+// itself.
 func (s *Record) Compact(ctx context.Context) error { return s.db.Compact(ctx) }
 
 func (s *Record) planErasure(ctx context.Context, of federation.ErasureQuery, now time.Time) (*erasure, error) {
@@ -148,7 +147,6 @@ func asJSON[T any](list []T) (string, error) {
 	return string(text), err
 }
 
-// count counts what the erasure would change.
 func (e *erasure) count(ctx context.Context) (federation.Erasing, error) {
 	q := e.record.db.Reads()
 	done := federation.Erasing{Open: e.open[:min(len(e.open), federation.MaxOpenNamed)], Handoffs: len(e.left), Copies: []string{}, All: e.all}
@@ -177,7 +175,7 @@ func (e *erasure) count(ctx context.Context) (federation.Erasing, error) {
 	return done, nil
 }
 
-// target is a kind of rows that an erasure changes. Rows without a way to be dropped are erased with their event.
+// target is a kind of rows changed by an erasure. Rows without a drop are erased with their event.
 type target struct {
 	count *int
 	table string
@@ -186,14 +184,14 @@ type target struct {
 	drop  dropped
 }
 
-// dropped is how the rows of a target are deleted: all at once, or each by its key.
+// dropped is the way to delete the rows of a target: all at once, or each by its key.
 type dropped struct {
 	all  bool
 	key  string
 	each func(ctx context.Context, q engine.Tx, key string) error
 }
 
-// copies returns the links and homes that were given steps of the person.
+// copies returns the links and homes that received steps of the person.
 func (e *erasure) copies(ctx context.Context, q engine.Tx) ([]string, error) {
 	links, err := engine.Rows(ctx, q, engine.ScanOne[string], `SELECT DISTINCT d.name FROM event e JOIN delivery f ON f.item = e.seq JOIN destination d ON d.n = f.destination
 		WHERE f.state = 'delivered' AND d.kind = 'link' AND `+eraseOfThem, e.dids, e.handoffs)
@@ -205,8 +203,7 @@ func (e *erasure) copies(ctx context.Context, q engine.Tx) ([]string, error) {
 	return append(links, homes...), err
 }
 
-// run erases, one page after the other. An erasure that was cut short goes on where it was, when
-// it is made again.
+// run erases, one page after the other. An interrupted erasure resumes when it is made again.
 func (e *erasure) run(ctx context.Context) error {
 	for page := range slices.Chunk(e.left, eraseHandoffs) {
 		err := e.record.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
@@ -231,7 +228,6 @@ func (e *erasure) run(ctx context.Context) error {
 	return e.record.db.Write(ctx, e.eraseRest)
 }
 
-// eraseHandoff erases one handoff that is over.
 func (e *erasure) eraseHandoff(ctx context.Context, q engine.Tx, id federation.HandoffID) error {
 	view, err := over(ctx, q, id.String())
 	if errors.Is(err, federation.ErrNotFound) {
@@ -262,7 +258,6 @@ func (e *erasure) eraseHandoff(ctx context.Context, q engine.Tx, id federation.H
 	return err
 }
 
-// stored is an event as it is on record.
 type stored struct {
 	seq     int64
 	handoff string
@@ -290,7 +285,6 @@ func (e *erasure) eraseEvent(ctx context.Context, q engine.Tx, s stored) error {
 	return e.endDeliveries(ctx, q, s)
 }
 
-// eraseMessages erases a page of private text, and returns how much.
 func (e *erasure) eraseMessages(ctx context.Context, q engine.Tx) (int, error) {
 	found, err := engine.Rows(ctx, q, scanStored, `SELECT e.seq, e.handoff, `+handoffs.EventColumns+` FROM event e WHERE e.body ->> 'erased' IS NULL AND `+saidOfThem+`
 		ORDER BY e.seq LIMIT 0 + ?3`, e.dids, e.handoffs, eraseMessages)
@@ -333,7 +327,6 @@ func (e *erasure) eraseRest(ctx context.Context, q engine.Tx) error {
 	return e.record.db.Tables.Erase(ctx, q, e.handoffs, e.participants, e.now)
 }
 
-// erase deletes the rows of a target.
 func (t target) erase(ctx context.Context, q engine.Tx) error {
 	if t.drop.all {
 		name, alias, _ := strings.Cut(t.table, " ")
@@ -354,12 +347,10 @@ func (t target) erase(ctx context.Context, q engine.Tx) error {
 	return nil
 }
 
-// targets returns what an erasure changes, and where it is counted.
 func (e *erasure) targets(done *federation.Erasing) []target {
 	return append(e.eventTargets(done), e.otherTargets(done)...)
 }
 
-// eventTargets are the rows that are erased with events, and the evidence behind these.
 func (e *erasure) eventTargets(done *federation.Erasing) []target {
 	both, steps := []any{e.dids, e.handoffs}, []any{e.handoffs}
 	const those = `IN (SELECT value FROM json_each(?1))`
@@ -373,7 +364,6 @@ func (e *erasure) eventTargets(done *federation.Erasing) []target {
 	}
 }
 
-// otherTargets are the rows that belong to no filed event.
 func (e *erasure) otherTargets(done *federation.Erasing) []target {
 	both, all := []any{e.dids, e.handoffs}, dropped{all: true}
 	const unfiledOrHandoff = `(` + unfiledThem + ` OR e.handoff ` + ofHandoffs + `)`
@@ -429,7 +419,7 @@ func dropWebhook(ctx context.Context, q engine.Tx, key string) error {
 	return deliveries.DropWebhook(ctx, q, id)
 }
 
-// byRow returns a drop by a key that is a number.
+// byRow returns a drop by a numeric key.
 func byRow(drop func(context.Context, engine.Tx, int64) error) func(context.Context, engine.Tx, string) error {
 	return func(ctx context.Context, q engine.Tx, key string) error {
 		row, err := strconv.ParseInt(key, 10, 64)
@@ -440,7 +430,7 @@ func byRow(drop func(context.Context, engine.Tx, int64) error) func(context.Cont
 	}
 }
 
-// endDeliveries ends what waits of an event that is erased, and tells no signer.
+// endDeliveries ends the pending deliveries of an erased event, and notifies no signer.
 func (e *erasure) endDeliveries(ctx context.Context, q engine.Tx, s stored) error {
 	gone := federation.Settlement{State: federation.DeliveryDead, Code: string(federation.DeadOperator), Quiet: true, At: e.now}
 	links, err := engine.Rows(ctx, q, engine.ScanOne[int64], `SELECT f.destination FROM delivery f JOIN destination d ON d.n = f.destination WHERE f.item = ? AND f.state = 'waiting' AND d.kind = 'link'`, s.seq)

@@ -16,14 +16,14 @@ import (
 	"baton/federation/store/registry"
 )
 
-// marker is in each text of the person that is erased.
+// marker is in each text of the erased person.
 const marker = "zebra-7f3a-quagga"
 
 var _ *registry.Record = (*registry.Record)(nil)
 
-// plant writes the marker wherever a record keeps text of a handoff of bob: in a handoff that is
-// over, with evidence, a context, pending deliveries, a dead letter, a notice, private text and
-// messages of agents. Another handoff is not of bob.
+// plant writes the marker wherever a record keeps text of a handoff of bob: in an ended handoff,
+// with evidence, a context, pending deliveries, a dead letter, a notice, private text and messages
+// of agents. Another handoff is not of bob.
 func plant(t *testing.T, record *registry.Record) (mine, other federation.HandoffID) {
 	t.Helper()
 	ctx := t.Context()
@@ -84,8 +84,8 @@ func plant(t *testing.T, record *registry.Record) (mine, other federation.Handof
 	return ev.Handoff, unrelated.View.ID
 }
 
-// plantWaiting writes the marker into what waits and what is kept beside an offer to bob: a step
-// without a key, one without a ruling, an answer, a declaration and a dead letter.
+// plantWaiting writes the marker into pending and dependent data of an offer to bob: a step without
+// a key, one without a ruling, an answer, a declaration and a dead letter.
 func plantWaiting(t *testing.T, record *registry.Record, offer federation.Event) {
 	t.Helper()
 	ctx := t.Context()
@@ -113,7 +113,7 @@ func plantWaiting(t *testing.T, record *registry.Record, offer federation.Event)
 	}
 }
 
-// erases holds a record to what it promises about erasures. Found returns where the marker is.
+// erases checks the contract of erasures. Found returns the places of the marker.
 func erases(t *testing.T, record *registry.Record, found func() []string) {
 	t.Helper()
 	ctx, of := t.Context(), federation.ErasureQuery{DIDs: []federation.DID{bob}, Participants: []string{"bob"}}
@@ -160,7 +160,6 @@ func erases(t *testing.T, record *registry.Record, found func() []string) {
 	}
 }
 
-// checkErased checks what stays of an erased handoff.
 func checkErased(t *testing.T, record *registry.Record, before federation.View) {
 	t.Helper()
 	view, err := record.View(t.Context(), before.ID)
@@ -195,7 +194,6 @@ func refusalOf(err error) federation.RefusalCode {
 	return ""
 }
 
-// inFiles returns the files of a folder that have the marker.
 func inFiles(t *testing.T, dir string) (found []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)

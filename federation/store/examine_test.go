@@ -22,7 +22,7 @@ import (
 // rules are those by which this package's tests make steps.
 type rules struct{}
 
-// Verify finds a document that is not that of the fields.
+// Verify finds a document that differs from the fields.
 func (rules) Verify(_ context.Context, ev federation.Event) error {
 	if ev.Signature.Document != federationtest.Document(ev.Fields) {
 		return errors.New("the document is not that of the fields")
@@ -41,7 +41,6 @@ func (rules) Replay(before federation.View, step federation.Entry, _ federation.
 	return federationtest.File(step.Event, before).View, nil
 }
 
-// newest is the version of the records that this program makes.
 func newest(t *testing.T) int {
 	t.Helper()
 	steps, err := filepath.Glob("engine/schema/*.sql")
@@ -51,7 +50,6 @@ func newest(t *testing.T) int {
 	return len(steps)
 }
 
-// files returns the content of each file in a directory.
 func files(t *testing.T, dir string) map[string][32]byte {
 	t.Helper()
 	found := map[string][32]byte{}
@@ -69,7 +67,6 @@ func files(t *testing.T, dir string) map[string][32]byte {
 	return found
 }
 
-// examine examines the record in a directory, and checks that nothing changed there.
 func examine(t *testing.T, dir string) offline.Report {
 	t.Helper()
 	before := files(t, dir)
@@ -83,7 +80,6 @@ func examine(t *testing.T, dir string) offline.Report {
 	return report
 }
 
-// full makes a record with something in each table, and closes it.
 func full(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -167,7 +163,6 @@ func TestWhatChangedInARecordIsFound(t *testing.T) {
 	}
 }
 
-// checkFirst checks that some damage was found where it is.
 func checkFirst(t *testing.T, report offline.Report, kind offline.DamageKind, where string) {
 	t.Helper()
 	for _, d := range report.Damage {
@@ -235,7 +230,6 @@ func TestWhatIsWrongWithAFileIsFound(t *testing.T) {
 	}
 }
 
-// leave copies the files of a record that is in use, as a killed process leaves them.
 func leave(t *testing.T, from string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()

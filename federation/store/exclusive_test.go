@@ -8,7 +8,6 @@ import (
 	"baton/federation/store/registry"
 )
 
-// runReplicaLeases tests the leases of a single gateway.
 func runReplicaLeases(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	t.Run("a lease of a record without replicas runs at once", func(t *testing.T) {

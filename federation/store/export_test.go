@@ -5,8 +5,7 @@ import (
 	"slices"
 )
 
-// Queries returns all that was asked of a record so far. The engine keeps it to itself, in
-// the statements that it has parsed.
+// Queries returns all queries of a record so far. The engine keeps them in its parsed statements.
 func (s *Record) Queries() (all []string) {
 	db := reflect.ValueOf(s.db).Elem()
 	for _, statements := range []reflect.Value{db.FieldByName("reads"), db.FieldByName("writes").Elem().FieldByName("writer").Elem().FieldByName("statements")} {

@@ -11,12 +11,12 @@ import (
 	"baton/federation/store/postgrestest"
 )
 
-// away is how long what a gateway says takes to its server: much longer than a commit, so that a
+// away is the delay of messages from a gateway to its server: much longer than a commit, so that a
 // time in multiples of it is a number of round trips.
 const away = 10 * time.Millisecond
 
-// BenchmarkFarPostgres is how many round trips to a PostgreSQL server one caller waits for when it
-// files a step, trips/append, and when it ends the delivery of that step, trips/settle.
+// BenchmarkFarPostgres counts the round trips to a PostgreSQL server that one caller waits for when
+// it files a step, trips/append, and when it ends the delivery of that step, trips/settle.
 func BenchmarkFarPostgres(b *testing.B) {
 	server := postgrestest.Start(b)
 	record := openPostgres(b, server.Far(b, server.Schema(b), away))

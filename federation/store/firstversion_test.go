@@ -22,14 +22,13 @@ import (
 )
 
 // oldInbox, oldName and oldGone are the webhooks of a record of version 1: of an inbox, of a
-// participant, and of an address that is gone.
+// participant, and of a deleted address.
 var (
 	oldInbox = federation.Webhook{ID: federationtest.ID(9001), DID: bob, URL: "https://hooks.example/1", Since: federationtest.At(1)}
 	oldName  = federation.Webhook{ID: federationtest.ID(9002), DID: ada, Participant: "ada", URL: "https://hooks.example/1", Since: federationtest.At(2)}
 	oldGone  = federation.Webhook{ID: federationtest.ID(9003), DID: bob, URL: "https://hooks.example/2", Since: federationtest.At(3), Disabled: federationtest.At(4), Why: "gone"}
 )
 
-// schemaOf returns the statements that make the schema of a version.
 func schemaOf(t *testing.T, folder string, version int) string {
 	t.Helper()
 	var made strings.Builder
@@ -92,7 +91,7 @@ func rowsOf(t *testing.T, driver, dsn, query string) (found []string) {
 	return found
 }
 
-// fileSchema lists what is in the schema of a file.
+// fileSchema lists the schema of a file.
 const fileSchema = `SELECT type || ' ' || name || ' ' || coalesce(sql, '') FROM sqlite_schema ORDER BY 1`
 
 // serverSchema lists the columns, constraints, indexes, functions and triggers of a schema,
@@ -207,8 +206,8 @@ func TestARecordOfTheFirstVersionInPostgreSQLIsUpgraded(t *testing.T) {
 	})
 }
 
-// A record that exists has its migrations behind it: a change to one of them reaches new
-// records alone.
+// A record that exists has its migrations behind it: a change to one of them reaches only new
+// records.
 func TestAReleasedMigrationIsNotChanged(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{

@@ -9,7 +9,6 @@ import (
 	"baton/federation/store/registry"
 )
 
-// follow adds the n-th webhook, which follows a handoff for ada.
 func follow(t *testing.T, record *registry.Record, n int, id federation.HandoffID) federation.Webhook {
 	t.Helper()
 	h := federation.Webhook{ID: federationtest.ID(9000 + n), DID: ada, Handoff: id, Label: "one", Sealed: []byte{1, 2}, URL: "https://hooks.example/1", Since: federationtest.At(n)}

@@ -21,10 +21,11 @@ import (
 	"baton/federation/store/registry"
 )
 
-// fourthRows returns statements that fill a record of version 4. The agents: scout proved its key, amy named one below
-// /api, kay has none, gone has a revoked one, and far is of another registry. Scout has a session, and so has bob,
-// over REST; amy asked scout for consent with a message. Bob's inbox has two steps of ada that wait, with pending
-// deliveries to a webhook, and one that was read. Bytes are written in the way of a database.
+// fourthRows returns statements that fill a record of version 4. The agents: scout proved its key,
+// amy named one below /api, kay has none, gone has a revoked one, and far is of another registry.
+// Scout has a session, and so has bob, over REST; amy asked scout for consent with a message. Bob's
+// inbox has two waiting steps of ada, with pending deliveries to a webhook, and a read one. Bytes
+// are written in the way of a database.
 func fourthRows(t *testing.T, now time.Time, bytes string) string {
 	t.Helper()
 	scout := federationtest.NewAgent("scout").Keys[0]
@@ -48,7 +49,6 @@ func fourthRows(t *testing.T, now time.Time, bytes string) string {
 		fourthInbox(t, bytes)
 }
 
-// fourthHook is the webhook of bob's inbox in a record of version 4.
 var fourthHook = federation.Webhook{ID: federationtest.ID(9001), DID: bob, URL: "https://hooks.example/1", Since: federationtest.At(1)}
 
 // fourthSteps are the steps in bob's inbox in a record of version 4: three offers, and the end of the first one.

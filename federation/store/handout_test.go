@@ -9,7 +9,7 @@ import (
 	"baton/federation/store/registry"
 )
 
-// tell files the message of a step for an agent, which is registered where it is new.
+// tell files the message of a step for an agent, which it registers if it is new.
 func tell(t *testing.T, record *registry.Record, step federation.Event, n int, to string) {
 	t.Helper()
 	message := federationtest.Message(n, "system", to)
@@ -19,13 +19,13 @@ func tell(t *testing.T, record *registry.Record, step federation.Event, n int, t
 	}
 }
 
-// came returns an offer that came by the link "oftc", with its handoff.
+// came returns an offer from the link "oftc", with its handoff.
 func came(t *testing.T, record *registry.Record) federation.Filing {
 	t.Helper()
 	event := federationtest.Offer(1, ada, bob)
 	event.Arrival.Link = "oftc"
 	offer := federationtest.File(event, federation.View{})
-	offer.Inboxes = nil // it is told to agents alone
+	offer.Inboxes = nil // only agents are told
 	mustAppend(t, record, offer)
 	if err := record.AddAgent(t.Context(), federationtest.NewAgent("judge")); err != nil {
 		t.Fatal(err)
@@ -33,7 +33,6 @@ func came(t *testing.T, record *registry.Record) federation.Filing {
 	return offer
 }
 
-// states returns where the deliveries of the steps of a handoff to agents stand.
 func states(t *testing.T, record *registry.Record, id federation.HandoffID) []federation.DeliveryState {
 	t.Helper()
 	found, err := record.Deliveries(t.Context(), id, nil)

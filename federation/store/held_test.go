@@ -10,7 +10,6 @@ import (
 	"baton/federation/store/registry"
 )
 
-// heldRelays lists held relays, each with its recipient.
 func heldRelays(t *testing.T, record *registry.Record, from, to string) (all []string, numbers []int64) {
 	t.Helper()
 	found, err := record.HeldRelays(t.Context(), from, to, 0, 100)
@@ -58,7 +57,7 @@ func (s suite) testHeldRelays(t *testing.T) {
 	if got, edge := ids(t, record, "z"), edgeOf(t, record, amy, "z"); got[len(got)-1] != id(2)+" #1" || edge.State != agents.ConsentPending {
 		t.Errorf("after the delivery of one: inbox %v, edge %+v", got, edge)
 	}
-	// With the last one that is dropped, the request is withdrawn.
+	// When the last one is dropped, the request is withdrawn.
 	for n, from := range []string{amy, ben} {
 		if err := record.DropHeld(t.Context(), numbers[n+1], federationtest.At(21)); err != nil {
 			t.Fatal(err)

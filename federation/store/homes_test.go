@@ -81,7 +81,6 @@ func runRulings(t *testing.T, open func(t *testing.T) *registry.Record) {
 	})
 }
 
-// runForks is about proofs against homes.
 func runForks(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	t.Run("the first proof of a fork is kept", func(t *testing.T) {
@@ -120,7 +119,6 @@ func runForks(t *testing.T, open func(t *testing.T) *registry.Record) {
 	})
 }
 
-// runShared is about what other homes have taken.
 func runShared(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	t.Run("what a home was told of is read page by page", func(t *testing.T) {
@@ -163,7 +161,6 @@ func runShared(t *testing.T, open func(t *testing.T) *registry.Record) {
 	})
 }
 
-// runOfHome is about the handoffs of one home.
 func runOfHome(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	t.Run("the handoffs of a home are read page by page", func(t *testing.T) {
@@ -194,7 +191,6 @@ func runOfHome(t *testing.T, open func(t *testing.T) *registry.Record) {
 	})
 }
 
-// runMailboxLocations is about where DIDs have their mailboxes.
 func runMailboxLocations(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	t.Run("a record knows other homes by a location or by a step that one brought", func(t *testing.T) {
@@ -242,7 +238,6 @@ func runMailboxLocations(t *testing.T, open func(t *testing.T) *registry.Record)
 	})
 }
 
-// runKnownHomes is about the homes that operators added.
 func runKnownHomes(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	t.Run("a home is known until it is forgotten", func(t *testing.T) {

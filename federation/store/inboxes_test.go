@@ -234,7 +234,6 @@ func (s suite) testUndelivered(t *testing.T) {
 	}
 }
 
-// fill files offers that reach the inboxes, and returns their entries.
 func fill(t *testing.T, record *registry.Record, offers int, inboxes ...federation.DID) []federation.Entry {
 	t.Helper()
 	var entries []federation.Entry

@@ -44,11 +44,10 @@ type inboxModel struct {
 	notices []federation.Notice
 }
 
-// arrival is an entry of an inbox.
 type arrival struct {
 	to      federation.DID
 	entry   federation.Entry // with its number
-	over    bool             // it waits no more
+	over    bool             // it no longer waits
 	outcome federation.DeliveryState
 	ended   time.Time
 	late    bool // whether its signer has a notice of the delay
@@ -58,7 +57,6 @@ type arrival struct {
 	until    time.Time
 }
 
-// modelDevice is a device with the number of the entry that it read last.
 type modelDevice struct {
 	number      uint64
 	since, seen time.Time
@@ -155,7 +153,6 @@ func (m *inboxModel) Undelivered(_ context.Context, before time.Time, limit int)
 	return waiting, nil
 }
 
-// arrivals returns the entries of all inboxes as they came.
 func (m *inboxModel) arrivals() []*arrival {
 	var all []*arrival
 	for _, inbox := range m.inboxes {
@@ -203,7 +200,6 @@ func (m *inboxModel) Lapse(_ context.Context, to federation.DID, events []federa
 	return nil
 }
 
-// waiting returns the entries of events that wait in an inbox.
 func (m *inboxModel) waiting(to federation.DID, events []federation.EventID) (waiting []*arrival) {
 	for _, a := range m.inboxes[to] {
 		if !a.over && slices.Contains(events, a.entry.Event.ID) {
@@ -230,7 +226,6 @@ func (m *inboxModel) Lease(_ context.Context, to federation.DID, device, _ strin
 	return leases, nil
 }
 
-// held returns the entry of a lease that a device has.
 func (m *inboxModel) held(to federation.DID, hold federation.Hold) (*arrival, error) {
 	inbox := m.inboxes[to]
 	i := slices.IndexFunc(inbox, func(a *arrival) bool { return a.entry.Cursor == hold.Cursor })

@@ -17,7 +17,6 @@ func TestJournals(t *testing.T) {
 	journals(t, open(t, t.TempDir(), prometheus.NewRegistry()))
 }
 
-// journals holds a record to what it promises about journals.
 func journals(t *testing.T, record *registry.Record) {
 	t.Helper()
 	ctx, due := t.Context(), federationtest.At(100)

@@ -24,7 +24,6 @@ func runKeys(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Run("a source cannot fill the record", s.testTooManyKeys)
 }
 
-// report is what the document of ada says at a second.
 func report(second int, names ...string) federation.KeyReport {
 	r := federation.KeyReport{DID: ada, Origin: federation.DocumentKey, Via: "https://ada.example", Whole: true, At: federationtest.At(second)}
 	for _, name := range names {
@@ -33,10 +32,8 @@ func report(second int, names ...string) federation.KeyReport {
 	return r
 }
 
-// named is the key with a name.
 func named(name string) ed25519.PublicKey { return federationtest.Key(federation.DID(name)) }
 
-// window is what comes of a report.
 func window(r federation.KeyReport, name string, since, seen, until int) federation.KeyWindow {
 	w := federation.KeyWindow{
 		DID: r.DID, Public: named(name), KeyID: federation.KeyID(named(name)), Origin: r.Origin, Via: r.Via,
@@ -150,7 +147,7 @@ func (s suite) testTooManyKeys(t *testing.T) {
 		t.Errorf("Learn: %v, want ErrTooManyKeys", err)
 	}
 	r.At = federationtest.At(3)
-	mustLearn(t, record, r) // what it named before it may name again
+	mustLearn(t, record, r) // keys named before may be named again
 	history, err := record.History(t.Context(), ada)
 	if err != nil || len(history) != most {
 		t.Fatalf("History has %d windows, %v, want %d", len(history), err, most)

@@ -35,7 +35,7 @@ func prove(t *testing.T, record *registry.Record, handle, kid string, did federa
 	return a
 }
 
-// ownerOf returns the handle of the agent that has a DID, "" where none has.
+// ownerOf returns the handle of the agent with a DID, "" if none has it.
 func ownerOf(t *testing.T, record *registry.Record, did federation.DID) string {
 	t.Helper()
 	a, err := record.AgentOf(t.Context(), did)

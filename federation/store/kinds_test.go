@@ -15,7 +15,7 @@ import (
 // of another sender in a lane of its own.
 type destinationKind struct {
 	to, hold string // its names for deliveries, and for an operator
-	letters  bool   // what is given up becomes a dead letter
+	letters  bool   // given up deliveries become dead letters
 	fill     func(t *testing.T, record *registry.Record)
 }
 
@@ -57,7 +57,7 @@ func destinationKinds() map[string]destinationKind {
 	}
 }
 
-// turns returns the rows that are due at a time, each sender once: its lanes, each with its rows.
+// turns returns the rows due at a time, each sender once: its lanes, each with its rows.
 func turns(ctx context.Context, t *testing.T, record *registry.Record, to string, now int) (all [][][]int64) {
 	t.Helper()
 	rows, after := record.Rows(), federation.DID("")
@@ -90,7 +90,6 @@ func turns(ctx context.Context, t *testing.T, record *registry.Record, to string
 	}
 }
 
-// testKind takes one destination through the life of its deliveries.
 func (s suite) testKind(k destinationKind) func(t *testing.T) {
 	return func(t *testing.T) {
 		record, ctx := s.open(t), t.Context()
@@ -157,7 +156,7 @@ func (s suite) testKind(k destinationKind) func(t *testing.T) {
 	}
 }
 
-// testTake leases destinations that are visited: no two workers have one at a time.
+// testTake leases visited destinations: no two workers have one at a time.
 func (s suite) testTake(t *testing.T) {
 	record, ctx := s.open(t), t.Context()
 	rows, kinds := record.Rows(), destinationKinds()

@@ -36,7 +36,6 @@ func runDevices(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Run("many devices at once are no more than allowed", s.testDeviceRace)
 }
 
-// numbers returns the numbers of leased entries, and their deliveries.
 func numbers(leases []federation.Lease) (numbers []uint64, deliveries []int) {
 	for _, l := range leases {
 		numbers, deliveries = append(numbers, l.Entry.Number), append(deliveries, l.Delivery)
@@ -44,7 +43,6 @@ func numbers(leases []federation.Lease) (numbers []uint64, deliveries []int) {
 	return numbers, deliveries
 }
 
-// leased leases entries from the inbox of bob, which have to be these.
 func leased(t *testing.T, record *registry.Record, device string, now, limit int, want ...uint64) []federation.Lease {
 	t.Helper()
 	leases, err := record.Lease(t.Context(), bob, device, "", federationtest.At(now), federationtest.At(now+60), limit)
@@ -243,7 +241,6 @@ func (s suite) testLeaseRace(t *testing.T) {
 	}
 }
 
-// devices returns the devices of bob.
 func devices(t *testing.T, record *registry.Record) []federation.Device {
 	t.Helper()
 	all, err := record.Devices(t.Context(), bob)

@@ -13,7 +13,6 @@ import (
 	"baton/federation/store/handoffs"
 )
 
-// lineBody is the column body of a line.
 type lineBody struct {
 	Command string            `json:"command"`
 	Source  string            `json:"source"`
@@ -23,8 +22,8 @@ type lineBody struct {
 	Tags    map[string]string `json:"tags,omitempty"`
 }
 
-// KeepLine files a line of chat, and returns the time at which it is on file: that of the first time
-// if the place has a line with the ID, which KeepLine does not change.
+// KeepLine files a line of chat, and returns its filing time. If the place already has a line with
+// the ID, KeepLine returns the time of that line and leaves it unchanged.
 func (s *Record) KeepLine(ctx context.Context, l federation.Line) (time.Time, error) {
 	body, err := json.Marshal(lineBody{l.Command, l.Source, l.Text, l.Account, l.Proved, l.Tags})
 	if err != nil {

@@ -27,7 +27,6 @@ func runHandoffs(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Run("a handoff is found by the end of its id", s.testFind)
 }
 
-// listed returns the numbers of the handoffs that a filter admits, read in pages.
 func listed(t *testing.T, record *registry.Record, f federation.Filter, limit int) []int {
 	t.Helper()
 	var found []int

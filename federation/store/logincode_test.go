@@ -21,7 +21,6 @@ func runLoginCodes(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Run("devices have limits", s.testDeviceLimits)
 }
 
-// pairing adds a pairing code that is made at a second and valid for a hundred.
 func pairing(t *testing.T, record *registry.Record, text string, did federation.DID, made int, change ...func(*federation.LoginCode)) federation.LoginCode {
 	t.Helper()
 	c := federation.LoginCode{
@@ -114,7 +113,6 @@ func (s suite) testPairingEnds(t *testing.T) {
 	}
 }
 
-// device adds a device that asks at a second, from an address.
 func device(t *testing.T, record *registry.Record, text, address string) (federation.LoginCode, error) {
 	t.Helper()
 	c := federation.LoginCode{

@@ -15,8 +15,8 @@ import (
 )
 
 // FileText files a text in one transaction with its entry in the recipient's inbox, its pending
-// deliveries and its effects. It returns the text that is on file, and whether it was there before:
-// a repeated one changes nothing.
+// deliveries and its effects. It returns the text on file, and whether it was there before: a
+// repeated one changes nothing.
 func (s *Record) FileText(ctx context.Context, f federation.TextFiling) (filed federation.Text, known bool, err error) {
 	ready := filing{record: s, Filing: federation.Filing{
 		Fanout: f.Fanout, Event: f.Text.Row(), View: federation.View{ID: f.Text.Order, State: handoffs.TextState},
@@ -55,7 +55,6 @@ func (s *Record) FileText(ctx context.Context, f federation.TextFiling) (filed f
 	return *federation.TextOf(entry.Row()), known, nil
 }
 
-// fileText writes a text and everything that goes with it.
 func (f filing) fileText(ctx context.Context, q engine.Tx, of federation.TextFiling) error {
 	if err := f.insert(ctx, q, f.Event, f.step, place{}); err != nil {
 		return fmt.Errorf("insert text: %w", err)
@@ -117,9 +116,8 @@ func (s *Record) TextAbout(ctx context.Context, id federation.HandoffID, limit i
 	return found, nil
 }
 
-// ExpireMessages ends up to limit waits for messages that were filed at or before a time: their
-// deliveries to links, and their entries in inboxes. It tells their senders, and returns how
-// many waits ended.
+// ExpireMessages ends up to limit waits for messages filed at or before a time: their deliveries to
+// links, and their entries in inboxes. It notifies their senders, and returns how many waits ended.
 func (s *Record) ExpireMessages(ctx context.Context, before, now time.Time, limit int) (int, error) {
 	expired, err := s.Outboxes.ExpireMessages(ctx, before, now, limit)
 	if err != nil || expired == limit {
@@ -129,8 +127,8 @@ func (s *Record) ExpireMessages(ctx context.Context, before, now time.Time, limi
 	return expired + lapsed, err
 }
 
-// prunable selects the messages that wait nowhere and were filed at or before a time. The
-// newest event of the record stays, because later events are numbered on from it.
+// prunable selects the messages filed at or before a time that no longer wait. The newest event of
+// the record stays, because later events are numbered on from it.
 const prunable = `SELECT e.seq, ` + handoffs.EventColumns + ` FROM event e WHERE e.state = 'said' AND e.filed <= ?
 	AND e.seq < (SELECT max(seq) FROM event)
 	AND NOT EXISTS (SELECT 1 FROM delivery f JOIN destination d ON d.n = f.destination WHERE f.item = e.seq AND (f.letter IS NOT NULL OR f.state = 'waiting' AND d.kind = 'link'))
@@ -139,14 +137,14 @@ const prunable = `SELECT e.seq, ` + handoffs.EventColumns + ` FROM event e WHERE
 // idleChat narrows prunable down to text of channels that names no handoff.
 const idleChat = ` AND e.recipient IS NULL AND NOT EXISTS (SELECT 1 FROM mention m WHERE m.event = e.seq)`
 
-// PruneConversations deletes up to limit messages that wait nowhere and were filed at or before
-// a time, and returns how many.
+// PruneConversations deletes up to limit messages filed at or before a time that no longer wait,
+// and returns their number.
 func (s *Record) PruneConversations(ctx context.Context, before time.Time, limit int) (int, error) {
 	return s.pruneMessages(ctx, prunable, before, limit)
 }
 
-// PruneChat deletes up to limit lines of channels that wait nowhere, name no handoff and were filed
-// at or before a time, and returns how many.
+// PruneChat deletes up to limit lines of channels that no longer wait, name no handoff and were
+// filed at or before a time, and returns their number.
 func (s *Record) PruneChat(ctx context.Context, before time.Time, limit int) (int, error) {
 	return s.pruneMessages(ctx, prunable+idleChat, before, limit)
 }
@@ -175,7 +173,6 @@ func (s *Record) pruneMessages(ctx context.Context, which string, before time.Ti
 	return pruned, nil
 }
 
-// forgetMessage deletes a message with all that belongs to it.
 func forgetMessage(ctx context.Context, q engine.Tx, seq int64, message handoffs.EventScan) error {
 	ev, err := message.Read()
 	if err != nil {
@@ -206,7 +203,7 @@ func forgetMessage(ctx context.Context, q engine.Tx, seq int64, message handoffs
 
 // WithMessageID returns the step or the message whose own ID, or the ID on its network, is
 // messageID, or begins it before a dot: lines of one message differ behind the dot. It returns
-// [federation.ErrNotFound] where there is none.
+// [federation.ErrNotFound] if there is none.
 func (s *Record) WithMessageID(ctx context.Context, messageID string) (federation.Entry, error) {
 	own, _, _ := strings.Cut(messageID, ".")
 	if id, err := federation.ParseEventID(own); err == nil {

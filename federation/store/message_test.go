@@ -85,7 +85,6 @@ func TestContactsAreBounded(t *testing.T) {
 	}
 }
 
-// said returns a message as the gateway files it.
 func said(n int, from, to federation.DID, link string, about federation.HandoffID) federation.TextFiling {
 	body := "text " + federationtest.ID(n).String()
 	f := federation.TextFiling{Inboxes: []federation.DID{to}, Filed: federationtest.At(n), Text: federation.Text{
@@ -99,7 +98,6 @@ func said(n int, from, to federation.DID, link string, about federation.HandoffI
 	return f
 }
 
-// messages holds a record to what it promises about messages.
 func messages(t *testing.T, record *registry.Record) {
 	t.Helper()
 	ctx := t.Context()
@@ -173,10 +171,9 @@ func delivered(ctx context.Context, t *testing.T, record *registry.Record, d fed
 	}
 }
 
-// expiresAndIsPruned ends the waits of messages, tells their sender, and deletes them.
 func expiresAndIsPruned(ctx context.Context, t *testing.T, record *registry.Record, to federation.DID) {
 	t.Helper()
-	if n, err := record.PruneConversations(ctx, federationtest.At(50), 10); n != 1 || err != nil { // the one that was shown
+	if n, err := record.PruneConversations(ctx, federationtest.At(50), 10); n != 1 || err != nil { // the shown one
 		t.Errorf("PruneConversations before the end: %d, %v", n, err)
 	}
 	if n, err := record.Expire(ctx, federationtest.At(50), federationtest.At(60), 10); n != 0 || err != nil {
@@ -199,7 +196,6 @@ func expiresAndIsPruned(ctx context.Context, t *testing.T, record *registry.Reco
 	}
 }
 
-// decides notes and reads what a person decided.
 func decides(ctx context.Context, t *testing.T, record *registry.Record, amy, ben federation.DID) {
 	t.Helper()
 	for n, step := range []struct{ state, want federation.ContactState }{
@@ -232,7 +228,6 @@ func decides(ctx context.Context, t *testing.T, record *registry.Record, amy, be
 	}
 }
 
-// chatLine returns text of a channel as the gateway files it.
 func chatLine(n int, about federation.HandoffID, links []string) federation.TextFiling {
 	m := said(n, "did:web:gw.example", "", "", about)
 	m.Text.Order, m.Text.Author, m.Text.Venue = federation.ChatOrder("lab", "#ops"), "did:web:amy.example", "#ops"
@@ -241,7 +236,6 @@ func chatLine(n int, about federation.HandoffID, links []string) federation.Text
 	return m
 }
 
-// chat holds a record to what it promises about text in channels.
 func chat(t *testing.T, record *registry.Record) {
 	t.Helper()
 	ctx := t.Context()

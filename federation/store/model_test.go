@@ -30,8 +30,7 @@ type twins struct {
 	cursors [2][]federation.Cursor
 }
 
-// outcome is what both must have answered: with their own cursors, so those are left
-// out.
+// outcome is the answer that both must give: without their own cursors.
 type outcome struct {
 	Events     []federation.EventID
 	Numbers    []uint64
@@ -62,8 +61,8 @@ func class(err error) string {
 	return ""
 }
 
-// both makes one thing happen to the record and to its model. Which of the two it
-// is tells what it may use of what they gave out.
+// both does one thing to the record and to its model. which tells do the copies whose cursors it
+// may use.
 func (w *twins) both(what string, do func(record modelled, which int) outcome) {
 	w.t.Helper()
 	got, want := do(w.record, 0), do(w.model, 1)
@@ -105,7 +104,6 @@ func (w *twins) Offer(t *rapid.T) {
 	w.file(federationtest.File(federationtest.Offer(w.clock, from, to), federation.View{}))
 }
 
-// Decline ends one that was offered.
 func (w *twins) Decline(t *rapid.T) {
 	w.t = t
 	if len(w.handoff) == 0 {
@@ -116,7 +114,6 @@ func (w *twins) Decline(t *rapid.T) {
 	w.file(federationtest.File(federationtest.Step(w.clock, f.Event, federation.Decline, f.View.Offeree), f.View))
 }
 
-// Lease gives a device what waits.
 func (w *twins) Lease(t *rapid.T) {
 	w.t = t
 	now, length, limit := w.tick(), rapid.IntRange(0, 60).Draw(t, "length"), rapid.IntRange(0, 4).Draw(t, "limit")
@@ -170,7 +167,6 @@ func (w *twins) Replay(t *rapid.T) {
 	})
 }
 
-// cursor returns one that was given out, or the start.
 func (w *twins) cursor(which, i int) federation.Cursor {
 	if i < 0 {
 		return ""
@@ -178,7 +174,6 @@ func (w *twins) cursor(which, i int) federation.Cursor {
 	return w.cursors[which][i]
 }
 
-// Advance moves a device.
 func (w *twins) Advance(t *rapid.T) {
 	w.t = t
 	of, device, now := w.person(), w.device(), federationtest.At(w.tick())
@@ -188,7 +183,6 @@ func (w *twins) Advance(t *rapid.T) {
 	})
 }
 
-// Forget ends a device.
 func (w *twins) Forget(t *rapid.T) {
 	w.t = t
 	of, device := w.person(), w.device()
@@ -213,7 +207,6 @@ func (w *twins) Read(t *rapid.T) {
 	})
 }
 
-// Delay tells the signers of what takes long.
 func (w *twins) Delay(t *rapid.T) {
 	w.t = t
 	now := w.tick()
@@ -224,7 +217,7 @@ func (w *twins) Delay(t *rapid.T) {
 	})
 }
 
-// Told compares what became of the steps of a handoff, and what signers are told.
+// Told compares the deliveries of the steps of a handoff, and the notices of signers.
 func (w *twins) Told(t *rapid.T) {
 	w.t = t
 	if len(w.handoff) == 0 {
@@ -245,7 +238,6 @@ func (w *twins) Told(t *rapid.T) {
 	})
 }
 
-// Prune takes away what is over.
 func (w *twins) Prune(t *rapid.T) {
 	w.t = t
 	now := w.tick()
@@ -281,7 +273,7 @@ func (w *twins) begin() {
 	}
 }
 
-// Check compares what can be seen without changing anything.
+// Check compares the visible state without changing anything.
 func (w *twins) Check(t *rapid.T) {
 	w.t = t
 	for _, did := range []federation.DID{ada, bob} {
@@ -317,8 +309,8 @@ func (w *twins) Check(t *rapid.T) {
 	})
 }
 
-// The contract suites say what each method does; this says that no order of them
-// brings the record away from its model, with restarts in between.
+// The contract suites check each method; this test checks that no order of calls makes the record
+// differ from its model, with restarts in between.
 func TestNoOrderOfThingsBringsTheInboxFromItsModel(t *testing.T) {
 	t.Parallel()
 	empty := emptyRecord(t)

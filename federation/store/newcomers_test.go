@@ -22,7 +22,6 @@ func runNewcomers(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Run("the size of a record that grows is sampled once a minute", s.testManySamples)
 }
 
-// acquainted checks whether a record knows a DID, and since when.
 func acquainted(t *testing.T, record *registry.Record, did federation.DID, since time.Time, known bool) {
 	t.Helper()
 	met, got, err := record.Acquainted(t.Context(), did)
@@ -99,7 +98,6 @@ func grow(t *testing.T, record *registry.Record, from int) {
 	}
 }
 
-// growth returns by how much a record grew.
 func growth(t *testing.T, record *registry.Record, now time.Time) int64 {
 	t.Helper()
 	grown, err := record.Growth(t.Context(), now)

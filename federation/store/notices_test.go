@@ -34,7 +34,6 @@ func runNotices(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Run("old notices are forgotten, told or not", s.testPruneNotices)
 }
 
-// notice is the n-th notice about a step, filed at [At] n.
 func notice(n int, ev federation.Event, kind federation.NoticeKind) federation.Notice {
 	return federation.Notice{Kind: kind, Event: ev, To: "oftc", Code: "expired", Why: "nobody took it", At: federationtest.At(n)}
 }
@@ -117,7 +116,6 @@ func noticesTo(t *testing.T, record *registry.Record, link string, to federation
 	return found
 }
 
-// refs returns what names notices.
 func refs(all []federation.Notice) (refs []string) {
 	for _, n := range all {
 		refs = append(refs, n.Ref())
@@ -159,7 +157,6 @@ func (s suite) testNoticesTo(t *testing.T) {
 	}
 }
 
-// disable disables a webhook, and enables it again.
 func disable(t *testing.T, record *registry.Record, h federation.Webhook, now int) {
 	t.Helper()
 	for range 2 { // the second time changes nothing

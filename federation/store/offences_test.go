@@ -8,7 +8,6 @@ import (
 	"baton/federation/store/registry"
 )
 
-// runOffences is about what homes said and was not believed.
 func runOffences(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	t.Run("a offence counts, and has the last reason", func(t *testing.T) {

@@ -11,7 +11,6 @@ import (
 	"baton/federation/store/registry"
 )
 
-// runOrder is about the order of deliveries, waits and ends.
 func runOrder(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	s := suite{open}
@@ -52,7 +51,6 @@ func step(t *testing.T, record *registry.Record, n int, verb federation.Verb, vi
 	return f.View
 }
 
-// lanesOf returns the lanes of handoffs.
 func lanesOf(offers ...int) (lanes []string) {
 	for _, n := range offers {
 		lanes = append(lanes, federationtest.ID(n).String())
@@ -69,7 +67,6 @@ func heads(t *testing.T, record *registry.Record, at, limit int) []string {
 	return due
 }
 
-// settleFirst ends the first row of a handoff.
 func settleFirst(t *testing.T, record *registry.Record, id federation.HandoffID, how federation.Settlement) {
 	t.Helper()
 	rows, err := record.Rows().PendingOf(t.Context(), "oftc", id.String(), 1)
@@ -83,7 +80,6 @@ func settleFirst(t *testing.T, record *registry.Record, id federation.HandoffID,
 	}
 }
 
-// failFirst notes that the first row of a handoff failed.
 func failFirst(t *testing.T, record *registry.Record, id federation.HandoffID, f federation.Failure) {
 	t.Helper()
 	rows, err := record.Rows().PendingOf(t.Context(), "oftc", id.String(), 1)
@@ -265,8 +261,8 @@ func (s suite) testStuck(t *testing.T) {
 	}
 }
 
-// testStuckOfTheBusy has what waits in the newest of the handoffs of a DID, behind what waits for
-// another one.
+// testStuckOfTheBusy has a delivery wait in the newest of the handoffs of a DID, behind deliveries
+// of another one.
 func (s suite) testStuckOfTheBusy(t *testing.T) {
 	const others, newest = 400, 402
 	record := s.open(t)

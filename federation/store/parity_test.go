@@ -17,7 +17,6 @@ func TestEachVersionIsMadeInBothDatabases(t *testing.T) {
 	}
 }
 
-// versions returns the numbers of the migrations that a pattern names.
 func versions(t *testing.T, files string) []string {
 	t.Helper()
 	found, err := filepath.Glob(files)

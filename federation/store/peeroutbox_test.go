@@ -12,14 +12,12 @@ import (
 	"baton/federation/store/registry"
 )
 
-// relay is the n-th relay to a peer, queued at [At] n.
 func relay(n int, peer string) federation.PeerDelivery {
 	return federation.PeerDelivery{
 		Peer: peer, Sender: "a", Message: fmt.Sprintf("message-%d", n), OrderKey: "amy", Document: fmt.Appendf(nil, `{"n":%d}`, n), Queued: federationtest.At(n),
 	}
 }
 
-// documents reads the pending documents of one lane of a peer.
 func documents(t *testing.T, record *registry.Record, peer, lane string) (found []federation.PeerDelivery) {
 	t.Helper()
 	pending, err := record.Rows().PendingOf(t.Context(), federation.PeerDestination(peer), lane, 10)
@@ -32,7 +30,6 @@ func documents(t *testing.T, record *registry.Record, peer, lane string) (found 
 	return found
 }
 
-// settleDocuments ends deliveries to a peer.
 func settleDocuments(t *testing.T, record *registry.Record, peer string, how federation.Settlement, rows ...int64) {
 	t.Helper()
 	if err := record.Rows().Settle(t.Context(), federation.PeerDestination(peer), rows, how); err != nil {
@@ -40,7 +37,7 @@ func settleDocuments(t *testing.T, record *registry.Record, peer string, how fed
 	}
 }
 
-// refusedAt is how a delivery ends that its peer refused.
+// refusedAt is the end of a delivery refused by its peer.
 func refusedAt(n int, why string) federation.Settlement {
 	return federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadRefused, Why: why, At: federationtest.At(n)}
 }

@@ -9,15 +9,13 @@ import (
 	"baton/federation/store/registry"
 )
 
-// elsewhere is a home that is not the record's own.
+// elsewhere is a home other than the record's own.
 const elsewhere = federation.HomeID("irc.example")
 
-// pending returns the n-th step of a DID, which waits for another home.
 func pending(n int, by federation.DID, offer federation.Event) federation.Pending {
 	return federation.Pending{Event: federationtest.Step(n, offer, federation.Accept, by), Home: elsewhere, Since: federationtest.At(n)}
 }
 
-// remoteBook is a record in which steps wait for another home.
 type remoteBook struct{ *registry.Record }
 
 func (b remoteBook) hold(t *testing.T, all ...federation.Pending) {
@@ -29,7 +27,6 @@ func (b remoteBook) hold(t *testing.T, all ...federation.Pending) {
 	}
 }
 
-// waiting returns what waits for the other home.
 func (b remoteBook) waiting(t *testing.T, limit int) []federation.Pending {
 	t.Helper()
 	steps, err := b.Awaiting(t.Context(), elsewhere, limit)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// whole is the text of SQLite for a table or an index that is read as a whole. Queries within
-// the query and lists of arguments are too.
+// whole is the text of SQLite for a table or an index read as a whole. Queries within the query and
+// lists of arguments are too.
 var whole = regexp.MustCompile(`^SCAN (\w+)( USING .*)?$`)
 
 // coarse is the searches that read much for little: all steps of a handoff or of a signer, all
@@ -25,8 +25,8 @@ var coarse = []struct{ search, known *regexp.Regexp }{
 // searched is the text of SQLite for a search, with the name of its table in the query.
 var searched = regexp.MustCompile(`^SEARCH (\w+) USING `)
 
-// checkPlan holds a query to indexes: a table that is read as a whole is fast only
-// in tests, and so is a search that is [coarse].
+// checkPlan requires indexes for a query: reading a whole table is fast only in tests, and so is a
+// [coarse] search.
 func checkPlan(t *testing.T, db *sql.DB, query string) {
 	t.Helper()
 	if !strings.Contains(query, " ") {
@@ -52,7 +52,6 @@ func isCoarse(step, query string) bool {
 	})
 }
 
-// plan returns the steps in which SQLite would answer a query.
 func plan(t *testing.T, db *sql.DB, query string) []string {
 	t.Helper()
 	args := make([]any, strings.Count(query, "?"))

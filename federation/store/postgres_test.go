@@ -53,8 +53,8 @@ func keepsMessages(t *testing.T, server *postgrestest.Server) {
 	chat(t, openPostgres(t, server.Record(t)))
 }
 
-// TestPostgres has one server for all that is asked of the record there. Tests that wait for
-// its disk most of the time run at the same time, after the tests that stop the server.
+// TestPostgres has one server for all tests of a record there. Tests that wait for its disk most of
+// the time run at the same time, after the tests that stop the server.
 func TestPostgres(t *testing.T) {
 	server := postgrestest.Start(t)
 	for name, test := range map[string]func(*testing.T, *postgrestest.Server){
@@ -202,7 +202,7 @@ func survivesAKilledServer(t *testing.T, server *postgrestest.Server) {
 	<-enough
 	cancel()
 	all.Wait()
-	if err := record.Close(); err != nil { // after what was taken up
+	if err := record.Close(); err != nil { // after the current batch
 		t.Errorf("Close: %v", err)
 	}
 	checkAcknowledged(t, openPostgres(t, dsn), acknowledged)
@@ -283,7 +283,7 @@ func raceForOneStep(t *testing.T, server *postgrestest.Server) {
 	}
 }
 
-// They do so on a server whose transactions see nothing that is committed after their begin, too.
+// They do so also on a server whose transactions see no commit after their begin.
 func numberOneInbox(t *testing.T, server *postgrestest.Server) {
 	t.Helper()
 	const gateways, offers = 3, 60
@@ -304,7 +304,7 @@ func numberOneInbox(t *testing.T, server *postgrestest.Server) {
 			})
 		}
 	}
-	// A reader that goes on from the last entry that it saw must miss none.
+	// A reader that goes on from its last entry must miss none.
 	reader := openPostgres(t, dsn)
 	var cursor federation.Cursor
 	for seen := 0; seen < gateways*offers && !t.Failed(); {
@@ -412,8 +412,8 @@ func refusesText(t *testing.T, server *postgrestest.Server) {
 	}
 }
 
-// The questions that were asked ahead, or else the server in the midst of the batch, decide
-// which writes are refused.
+// The questions asked ahead, or else the server in the midst of the batch, decide which writes are
+// refused.
 func answersEachOfABatch(t *testing.T, server *postgrestest.Server) {
 	t.Helper()
 	unkept := offer(6)
@@ -445,7 +445,6 @@ func lockWriters(t *testing.T, dsn string) (release func()) {
 	}
 }
 
-// checkSound examines a record.
 func checkSound(t *testing.T, dsn string) {
 	t.Helper()
 	report, err := offline.ExaminePostgres(t.Context(), dsn, registry.Tables{}, rules{})
@@ -514,7 +513,7 @@ func copiesARecord(t *testing.T, server *postgrestest.Server) {
 	if d := cmp.Diff(want, read(t, copied), cmpopts.EquateEmpty()); d != "" {
 		t.Errorf("contents (-file +copy):\n%s", d)
 	}
-	// It goes on where the file ended.
+	// It goes on at the end of the file.
 	if _, err := copied.Append(t.Context(), offer(50)); err != nil {
 		t.Errorf("Append: %v", err)
 	}

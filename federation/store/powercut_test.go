@@ -16,9 +16,9 @@ import (
 	"baton/federation/store/registry"
 )
 
-// Three lives of a record under several callers, with an orderly end between them,
-// which empties the write-ahead log into the file; then the power fails at each of
-// many moments, and the disk forgets what was not synced.
+// Three lives of a record under several callers, with an orderly end between them, which empties
+// the write-ahead log into the file; then the power fails at each of many moments, and the disk
+// forgets unsynced writes.
 func TestAPowerCutForgetsNothingThatWasAcknowledged(t *testing.T) {
 	const (
 		lives, callers, each = 3, 4, 6
@@ -55,7 +55,6 @@ func TestAPowerCutForgetsNothingThatWasAcknowledged(t *testing.T) {
 	checkCuts(t, d, random, at)
 }
 
-// last returns where the last deed of a kind is.
 func last(deeds []deed, what int) int {
 	for i, one := range slices.Backward(deeds) {
 		if one.what == what {
@@ -65,8 +64,7 @@ func last(deeds []deed, what int) int {
 	return 0
 }
 
-// checkCuts cuts the power at each of some moments, and looks for what was
-// acknowledged by then.
+// checkCuts cuts the power at each of some moments, and looks for the steps acknowledged by then.
 func checkCuts(t *testing.T, d *disk, random *rand.Rand, moments []int) {
 	t.Helper()
 	var unsynced, kept int
@@ -98,8 +96,7 @@ func checkCuts(t *testing.T, d *disk, random *rand.Rand, moments []int) {
 	}
 }
 
-// A disk that drops what it said to have synced does lose steps: so the test above
-// sees what it looks for.
+// A disk that drops writes reported as synced does lose steps: so the test above can detect a loss.
 func TestADiskThatOnlySaysItSyncedIsFoundOut(t *testing.T) {
 	dir := t.TempDir()
 	d := mount(t, dir)

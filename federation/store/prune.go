@@ -20,13 +20,12 @@ import (
 // finished says of a handoff h that no step can follow.
 const finished = `h.over = 1`
 
-// Prune looks at up to limit handoffs that did not move since a time. It deletes handoffs that
-// are over, with all that belongs to them: log, receipts, evidence, entries of inboxes, and
-// their rows in the tables of networks. It keeps a handoff with a pending delivery to a link,
-// and the handoff with the newest event, which later events number on from. Tombstones remain:
-// the same step again is refused with [federation.TerminalHandoff], other bytes under its id
-// with [federation.EventIDInUse]. Handoffs are in order by state and movement, so that it reads
-// no young handoff.
+// Prune examines up to limit handoffs that did not move since a time. It deletes ended ones with
+// all their data: log, receipts, evidence, entries of inboxes, and rows in the tables of networks.
+// It keeps a handoff with a pending delivery to a link, and the handoff with the newest event,
+// which later events number on from. Tombstones remain: the same step again is refused with
+// [federation.TerminalHandoff], other bytes under its id with [federation.EventIDInUse]. Handoffs
+// are in order by state and movement, so that it reads no young handoff.
 func (s *Record) Prune(ctx context.Context, before, now time.Time, after federation.Cursor, limit int) (pruned int, next federation.Cursor, err error) {
 	idle, next, err := s.Idle(ctx, before, after, limit)
 	if err == nil && len(idle) > 0 {
@@ -38,7 +37,6 @@ func (s *Record) Prune(ctx context.Context, before, now time.Time, after federat
 	return pruned, next, nil
 }
 
-// pruneAll takes those handoffs from the record that are not needed any more.
 func (s *Record) pruneAll(ctx context.Context, idle []federation.HandoffID, now time.Time) (int, error) {
 	return engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (pruned int, err error) {
 		for _, id := range idle {
@@ -81,8 +79,7 @@ func needed(ctx context.Context, q engine.Tx, id string) (needed bool, err error
 	return needed, err
 }
 
-// remove deletes a handoff with all that belongs to it. Its steps are in the inboxes
-// of its parties and in no other.
+// remove deletes a handoff with all its data. Its steps are only in the inboxes of its parties.
 func (s *Record) remove(ctx context.Context, q engine.Tx, id string, view federation.View) error {
 	if err := deleteEntries(ctx, q, id, view); err != nil {
 		return err
@@ -132,9 +129,9 @@ func over(ctx context.Context, q engine.Tx, id string) (federation.View, error) 
 	return handoffs.DecodeView(text)
 }
 
-// StepOfThem is a condition on the event e of a purge: it is of one of the DIDs ?1, a JSON
-// array. A step is that of its signer and of the DID for which it stands. A row of a step in no log,
-// for which unfiledOfThem is the same condition, has DIDs in place of their numbers.
+// StepOfThem is a condition on the event e of a purge: it belongs to one of the DIDs ?1, a JSON
+// array. A step belongs to its signer and to the DID for which it stands. A row of a step in no
+// log, for which unfiledOfThem is the same condition, has DIDs instead of their numbers.
 const (
 	StepOfThem    = `(e.signer ` + actorOfThem + ` OR e.author ` + actorOfThem + `)`
 	actorOfThem   = `IN (SELECT a.n FROM json_each(?1) j JOIN actor a ON a.did = j.value)`
@@ -190,7 +187,6 @@ func (s *Record) Purge(ctx context.Context, dids []federation.DID, participants 
 	return purged, nil
 }
 
-// purge is one purge under way.
 type purge struct {
 	record             *Record
 	dids, participants string // as JSON
@@ -207,8 +203,8 @@ func (s *Record) newPurge(dids []federation.DID, participants []string, now time
 	return purge{s, string(didText), string(participantText), now, dry}, err
 }
 
-// set is one kind of waiting rows: whether it is found by DID or by participant, the query
-// for its rows, each with up to two keys, and how one is dropped.
+// set is one kind of waiting rows: whether it is found by DID or by participant, the query for its
+// rows, each with up to two keys, and how to drop one.
 type set struct {
 	count *int
 	of    []any // DIDs or participants, as JSON

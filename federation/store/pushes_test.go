@@ -12,7 +12,6 @@ import (
 	"baton/federation/store/registry"
 )
 
-// next returns the first due delivery to a webhook.
 func next(t *testing.T, record *registry.Record, h federation.Webhook, now int) federation.Push {
 	t.Helper()
 	to := federation.WebhookName(h.ID)
@@ -39,7 +38,6 @@ func nothing(t *testing.T, record *registry.Record, h federation.Webhook, now in
 	}
 }
 
-// pushed returns the deliveries to a webhook, as references and states.
 func pushed(t *testing.T, record *registry.Record, h federation.Webhook) []string {
 	t.Helper()
 	all, err := record.Pushes(t.Context(), h.ID, 0, 100)
@@ -211,7 +209,6 @@ func (s suite) testPushed(t *testing.T) {
 	}
 }
 
-// dead gives the next delivery of a webhook up.
 func dead(t *testing.T, record *registry.Record, h federation.Webhook, now int) {
 	t.Helper()
 	how := federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadFailed, Why: "status 500", At: federationtest.At(now)}

@@ -113,7 +113,6 @@ func withoutBytes(ev federation.Event) federation.Event {
 	return ev
 }
 
-// mustAppend files one step, which has to succeed for the test to make sense.
 func mustAppend(t *testing.T, record *registry.Record, f federation.Filing) federation.Entry {
 	t.Helper()
 	entry, err := record.Append(t.Context(), f)
@@ -123,7 +122,6 @@ func mustAppend(t *testing.T, record *registry.Record, f federation.Filing) fede
 	return entry
 }
 
-// log reads a whole log.
 func log(t *testing.T, record *registry.Record, id federation.HandoffID) []federation.Entry {
 	t.Helper()
 	var steps []federation.Entry

@@ -173,7 +173,6 @@ func (s suite) testTaken(t *testing.T) {
 	}
 }
 
-// post files one message, which has to succeed for the test to make sense.
 func post(t *testing.T, record *registry.Record, p agents.Posting) agents.Message {
 	t.Helper()
 	message, err := record.Post(t.Context(), p)
@@ -183,7 +182,6 @@ func post(t *testing.T, record *registry.Record, p agents.Posting) agents.Messag
 	return message
 }
 
-// inboxOf reads a whole inbox and takes the cursors away.
 func inboxOf(t *testing.T, record *registry.Record, to string) []agents.Message {
 	t.Helper()
 	messages, more, err := record.Inbox(t.Context(), to, "", 1000)

@@ -48,8 +48,8 @@ func TestWhatIsRememberedIsNoOlderThanWhatWasAcknowledged(t *testing.T) {
 	looking.Wait()
 }
 
-// A caller that changes an agent may cache it too, and forgets it after the call: the call
-// must not end before the change, also where its own caller has left.
+// A caller that changes an agent may cache it too, and forgets it after the call: the call must not
+// end before the change, even if its own caller has left.
 func TestAChangeOfAnAgentIsWaitedForThoughItsCallerLeaves(t *testing.T) {
 	t.Parallel()
 	const soon = 200 * time.Millisecond

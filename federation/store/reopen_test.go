@@ -25,8 +25,6 @@ import (
 	"baton/federation/store/registry"
 )
 
-// contents is everything that a record says about the handoff and the two agents
-// of populate.
 type contents struct {
 	View     federation.View
 	Log      []federation.Entry
@@ -44,12 +42,11 @@ type contents struct {
 	Waiting  int
 	Kept     string
 	Devices  []federation.Device
-	Leased   []federation.Lease // that another device is given, while the first one holds what waits
+	Leased   []federation.Lease // given to another device, while the first one holds the waiting entries
 	Spent    federation.RefusalCode
 	Able     []agents.Agent
 }
 
-// populate writes at least one row to each table.
 func populate(t *testing.T, record *registry.Record) {
 	t.Helper()
 	ctx := t.Context()
@@ -209,7 +206,6 @@ func victim(where string) int {
 	return 1
 }
 
-// openWhere opens the record in a directory, or that of a connection string.
 func openWhere(ctx context.Context, where string) (*registry.Record, error) {
 	if strings.HasPrefix(where, "host=") {
 		return registry.OpenPostgres(ctx, where, prometheus.NewRegistry())
@@ -217,7 +213,6 @@ func openWhere(ctx context.Context, where string) (*registry.Record, error) {
 	return registry.Open(ctx, at(where), prometheus.NewRegistry())
 }
 
-// fileForever files every victimCallers-th offer from the n-th on.
 func fileForever(ctx context.Context, record *registry.Record, n int) error {
 	for ; ; n += victimCallers {
 		f := offer(n)
@@ -241,7 +236,7 @@ func TestKilledWriterLosesNothingThatItAcknowledged(t *testing.T) {
 	}
 }
 
-// killWriters kills one writer after the other, and returns what was acknowledged.
+// killWriters kills one writer after the other, and returns the acknowledged offers.
 func killWriters(t *testing.T, where string) (acknowledged []int) {
 	t.Helper()
 	const rounds, perRound = 3, 100
@@ -251,7 +246,6 @@ func killWriters(t *testing.T, where string) (acknowledged []int) {
 	return acknowledged
 }
 
-// checkAcknowledged looks for all offers that were acknowledged, each whole and once.
 func checkAcknowledged(t *testing.T, record *registry.Record, acknowledged []int) {
 	t.Helper()
 	inbox, err := record.Replay(t.Context(), bob, "", 1_000_000)
@@ -281,8 +275,8 @@ func checkAcknowledged(t *testing.T, record *registry.Record, acknowledged []int
 	}
 }
 
-// killAfter runs a writer, kills it in the midst of its work, and returns the
-// numbers of all offers that were acknowledged to it.
+// killAfter runs a writer, kills it in the midst of its work, and returns the numbers of all offers
+// acknowledged to it.
 func killAfter(t *testing.T, where string, acknowledgements int) []int {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

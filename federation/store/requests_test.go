@@ -12,7 +12,6 @@ import (
 	"baton/federation/store/registry"
 )
 
-// decide applies a decision about an edge by its name.
 func decide(t *testing.T, record *registry.Record, decision, from, to string, now time.Time) agents.Consent {
 	t.Helper()
 	apply := map[string]func() (agents.Consent, error){
@@ -27,7 +26,6 @@ func decide(t *testing.T, record *registry.Record, decision, from, to string, no
 	return c
 }
 
-// request asks for consent with the n-th message.
 func request(t *testing.T, record *registry.Record, n int, from, to string, now time.Time) error {
 	t.Helper()
 	m := federationtest.Message(n, from, to)
@@ -36,7 +34,6 @@ func request(t *testing.T, record *registry.Record, n int, from, to string, now 
 	return err
 }
 
-// wantRateLimit checks that a request was one too many, and when the next one may come.
 func wantRateLimit(t *testing.T, err error, after time.Duration) {
 	t.Helper()
 	refused, ok := errors.AsType[*federation.RefusalError](err)
@@ -119,7 +116,6 @@ func (s suite) testRequestRate(t *testing.T) {
 	}
 }
 
-// knock asks for consent with the n-th message, where so much may be held.
 func knock(t *testing.T, record *registry.Record, n int, from, to string, limits federation.InboxLimits) error {
 	t.Helper()
 	m := federationtest.Message(n, from, to)
@@ -127,7 +123,6 @@ func knock(t *testing.T, record *registry.Record, n int, from, to string, limits
 	return err
 }
 
-// wantFull checks that a message was refused for want of room.
 func wantFull(t *testing.T, what string, err error) {
 	t.Helper()
 	if refused, ok := errors.AsType[*federation.RefusalError](err); !ok || refused.Code != federation.InboxFull {
@@ -171,7 +166,6 @@ func knockFrom(t *testing.T, record *registry.Record, n int, from, source string
 	return err
 }
 
-// requesters returns the senders waiting for a decision, oldest first.
 func requesters(t *testing.T, record *registry.Record, to string) []string {
 	t.Helper()
 	pending, err := record.Pending(t.Context(), to, 1000)

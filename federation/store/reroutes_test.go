@@ -19,7 +19,6 @@ func runReroutes(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Run("what an inbox has not read is routed once", s.testRouteUnread)
 }
 
-// offerOn files the n-th step, an offer of ada, and has it delivered to links.
 func offerOn(t *testing.T, record *registry.Record, n int, to federation.DID, links ...string) federation.View {
 	t.Helper()
 	f := federationtest.File(federationtest.Offer(n, ada, to), federation.View{})

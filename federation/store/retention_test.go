@@ -31,11 +31,11 @@ func runRetention(t *testing.T, open func(t *testing.T) *registry.Record) {
 	})
 }
 
-// later is when the suites prune.
+// later is the time of pruning in the suites.
 const later = 5000
 
-// pruned prunes what moved up to a moment, a page of a size at a time, and returns
-// how many handoffs went.
+// pruned prunes handoffs not moved since a moment, a page of a size at a time, and returns their
+// number.
 func pruned(t *testing.T, record *registry.Record, before, page int) (gone int) {
 	t.Helper()
 	var after federation.Cursor
@@ -52,7 +52,6 @@ func pruned(t *testing.T, record *registry.Record, before, page int) (gone int) 
 	return 0
 }
 
-// ended files the n-th offer and its end by a decline, one second later.
 func ended(t *testing.T, record *registry.Record, n int) (offer, decline federation.Filing) {
 	t.Helper()
 	offer = federationtest.File(federationtest.Offer(n, ada, bob), federation.View{})
@@ -62,7 +61,6 @@ func ended(t *testing.T, record *registry.Record, n int) (offer, decline federat
 	return offer, decline
 }
 
-// newestEvent files something that belongs to no handoff of a test.
 func newestEvent(t *testing.T, record *registry.Record) {
 	t.Helper()
 	mustAppend(t, record, federationtest.File(federationtest.Offer(later-1, cleo, ""), federation.View{}))
@@ -254,7 +252,6 @@ func (s suite) testSpent(t *testing.T) {
 	}
 }
 
-// inboxIDs returns the ids of what an agent finds in its inbox.
 func inboxIDs(t *testing.T, record *registry.Record, handle string) (ids []string) {
 	t.Helper()
 	messages, _, err := record.Inbox(t.Context(), handle, "", 100)
@@ -267,8 +264,8 @@ func inboxIDs(t *testing.T, record *registry.Record, handle string) (ids []strin
 	return ids
 }
 
-// prunedMessages prunes messages that came up to a moment, a page of a size at a
-// time, and returns how many went.
+// prunedMessages prunes messages received up to a moment, a page of a size at a time, and returns
+// their number.
 func prunedMessages(t *testing.T, record *registry.Record, before, page int) (gone int) {
 	t.Helper()
 	var after federation.Cursor

@@ -26,7 +26,7 @@ var scale = flag.Int("scale", 20_000, "handoffs in the large record of Benchmark
 const (
 	small      = 10_000 // handoffs in the record that the large one is compared with
 	population = 20_000 // DIDs that the handoffs are between
-	watched    = 50     // DIDs that are measured
+	watched    = 50     // measured DIDs
 	perWatched = 60     // handoffs that each of these is offered, in either record
 	pageLength = 50
 )
@@ -99,9 +99,9 @@ func BenchmarkScale(b *testing.B) {
 	}
 }
 
-// BenchmarkLongHandoff compares reading what a step is judged by, filing it and reading what was
-// filed since the step before it, at the end of a short handoff and of a long one, in turns: agents
-// that report progress for a day make long ones. It reports what BenchmarkScale does.
+// BenchmarkLongHandoff compares reading the snapshot of a step, filing it and reading the entries
+// since the step before it, at the end of a short handoff and of a long one, in turns: agents that
+// report progress for a day make long ones. It reports the same metrics as BenchmarkScale.
 func BenchmarkLongHandoff(b *testing.B) {
 	record := open(b, b.TempDir(), prometheus.NewRegistry())
 	offers := [2]federation.Event{federationtest.Offer(1, ada, bob), federationtest.Offer(2, ada, bob)}
@@ -147,9 +147,9 @@ func BenchmarkLongHandoff(b *testing.B) {
 	reportScale(b, took)
 }
 
-// BenchmarkWaiting compares looking for what is due to a link, and for what a participant may be
-// tried with, where nothing else waits and where 10,000 handoffs of that participant do. It
-// reports what BenchmarkScale does.
+// BenchmarkWaiting compares looking for the due deliveries of a link, and for those to try with a
+// participant, between an empty record and one with 10,000 waiting handoffs of that participant. It
+// reports the same metrics as BenchmarkScale.
 func BenchmarkWaiting(b *testing.B) {
 	record := open(b, b.TempDir(), prometheus.NewRegistry())
 	links := [2]string{"quiet", "busy"}
@@ -179,7 +179,6 @@ func BenchmarkWaiting(b *testing.B) {
 	reportScale(b, took)
 }
 
-// failAll fails one attempt of all that a link is owed.
 func failAll(b *testing.B, record *registry.Record, link string) {
 	b.Helper()
 	failed := federation.Failure{Reason: "away", At: federationtest.At(0), Next: federationtest.At(1_000_000)}
@@ -198,7 +197,6 @@ func failAll(b *testing.B, record *registry.Record, link string) {
 	}
 }
 
-// reportScale reports the medians of the measurements in the small case and in the large one.
 func reportScale(b *testing.B, took [2][]time.Duration) {
 	b.Helper()
 	b.ReportMetric(float64(median(took[1]))/float64(median(took[0])), "x_small")
@@ -229,7 +227,6 @@ func watchedDID(n int) federation.DID {
 	return federationtest.Person(fmt.Sprint("watched ", n%watched))
 }
 
-// fileOffers files so many offers, by many callers at once.
 func fileOffers(b *testing.B, record *registry.Record, offers int, between func(n int) (from, to federation.DID)) {
 	b.Helper()
 	const callers = 64
@@ -248,7 +245,6 @@ func fileOffers(b *testing.B, record *registry.Record, offers int, between func(
 	all.Wait()
 }
 
-// scaleOffer is an offer with a random id, as signers mint it.
 func scaleOffer(n int, from, to federation.DID) federation.Filing {
 	offer := federationtest.Offer(n, from, to)
 	random := federation.DID(offer.ID.String()).Hash()

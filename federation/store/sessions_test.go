@@ -11,7 +11,6 @@ import (
 	"baton/federation/store/registry"
 )
 
-// begin files a session of a participant, begun with a key.
 func begin(t *testing.T, record *registry.Record, id, participant, key string, began federation.Began, change ...func(*federation.Session)) {
 	t.Helper()
 	s := federation.Session{
@@ -26,7 +25,6 @@ func begin(t *testing.T, record *registry.Record, id, participant, key string, b
 	}
 }
 
-// live returns the sessions that are live at a time.
 func live(t *testing.T, record *registry.Record, now int, ids ...string) (all []string) {
 	t.Helper()
 	for _, id := range ids {

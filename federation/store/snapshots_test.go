@@ -9,7 +9,6 @@ import (
 	"baton/federation/store/registry"
 )
 
-// runSnapshots checks that a snapshot agrees with the other methods.
 func runSnapshots(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	t.Run("a step of a handoff without a log", func(t *testing.T) {
@@ -44,7 +43,6 @@ func runSnapshots(t *testing.T, open func(t *testing.T) *registry.Record) {
 	})
 }
 
-// runFiledSnapshot is about a step that is on file, under its id and under another.
 func runFiledSnapshot(t *testing.T, record *registry.Record) {
 	t.Helper()
 	offer := federationtest.Offer(1, ada, bob)
@@ -65,7 +63,6 @@ func runFiledSnapshot(t *testing.T, record *registry.Record) {
 	}
 }
 
-// runPrunedSnapshot is about a step whose handoff was pruned.
 func runPrunedSnapshot(t *testing.T, record *registry.Record) {
 	t.Helper()
 	offer, _ := ended(t, record, 1)
@@ -107,7 +104,6 @@ func runChainSnapshot(t *testing.T, record *registry.Record) {
 	}
 }
 
-// checkSnapshot asks for all parts at once.
 func checkSnapshot(t *testing.T, record *registry.Record) {
 	t.Helper()
 	offer, replaced := federationtest.File(federationtest.Offer(1, ada, bob), federation.View{}), federationtest.File(federationtest.Offer(2, ada, cleo), federation.View{})
@@ -148,7 +144,6 @@ func checkSnapshot(t *testing.T, record *registry.Record) {
 	}
 }
 
-// snap reads a snapshot, which has to succeed for the test to make sense.
 func snap(t *testing.T, record *registry.Record, q federation.SnapshotQuery) federation.Snapshot {
 	t.Helper()
 	s, err := record.Snapshot(t.Context(), q)

@@ -19,10 +19,8 @@ func runSpoken(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Run("a step is marked by its event id, else by the message that carried it", s.testMarks)
 }
 
-// inOps is where the suites offer things.
 func inOps() federation.Place { return federation.Place{Venue: "#ops"} }
 
-// recall returns the numbers of the steps in a stretch.
 func recall(t *testing.T, record *registry.Record, part federation.Stretch, limit int) []int {
 	t.Helper()
 	found, err := record.Spoken(t.Context(), part, limit)

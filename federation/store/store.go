@@ -1,9 +1,9 @@
 // Package store is the record of a home, in an SQLite file or on PostgreSQL. It implements the
-// ports of the pure packages of federation, and calls the [engine.Tables] that a network keeps
-// beside its own. It decides nothing about steps: home judges them before.
+// ports of the pure packages of federation, and calls a network's own [engine.Tables]. It decides
+// nothing about steps: home judges them before.
 //
-// [Open] and [OpenPostgres] return a [Record]. Each subject has a package of its own, whose
-// methods the Record has:
+// [Open] and [OpenPostgres] return a [Record]. Each subject has a package of its own, whose methods
+// the Record has:
 //
 //   - handoffs: logs, views, lists, evidence, and steps that wait
 //   - inboxes: arrivals of a DID, its devices, leases and notices
@@ -14,14 +14,14 @@
 //   - homes: other homes, and where mailboxes are
 //   - operators: what operators decide and look at
 //
-// Two packages have no methods of the Record: queue writes the rows of deliveries, and
-// eventform turns an event into the columns of its row and back.
+// Two packages have no methods of the Record: queue writes the rows of deliveries, and eventform
+// turns an event into the columns of its row and back.
 //
 // This package has the changes of several subjects at once: [Record.Append], [Record.Prune],
-// [Record.Purge], [Record.Delay] and [Record.Expire]. The package engine is the database of all
-// of them. Package offline examines and copies a record that is not open, backup makes archives
-// of it, and registry has the tables of a registry of agents. The tests here run
-// the promises of the methods against both databases.
+// [Record.Purge], [Record.Delay] and [Record.Expire]. The package engine is the database of all of
+// them. Package offline examines and copies a closed record, backup makes archives of it, and
+// registry has the tables of a registry of agents. The tests here run the promises of the methods
+// against both databases.
 package store
 
 import (
@@ -43,10 +43,10 @@ import (
 	"baton/federation/store/participants"
 )
 
-// Record is one open record. It has the methods of its subjects, and methods that change
-// several subjects at once. Everything may be called concurrently, and blocks on the disk. A
-// change is durable: after a nil error it survives a power cut. Each method returns an error that
-// wraps [*federation.UnavailableError] if the disk cannot be written or read now.
+// Record is one open record, with the methods of its subjects, and methods that change several
+// subjects at once. Everything may be called concurrently, and blocks on the disk. After a nil
+// error a change survives a power cut. Each method returns an error wrapping
+// [*federation.UnavailableError] if the disk cannot be written or read now.
 type Record struct {
 	*handoffs.Logs
 	*inboxes.Inboxes
@@ -125,9 +125,9 @@ func (s *Record) NewestFiled(ctx context.Context) (time.Time, error) {
 	return engine.Moment(filed), nil
 }
 
-// Delay files a [federation.NoticeDelayed] for up to limit rows that were filed at or before a
-// time and have none, and returns how many. Rows are also steps that an agent has not
-// fetched, and steps in an inbox without another way to its reader (see [federation.InboxLink]).
+// Delay files a [federation.NoticeDelayed] for up to limit rows filed at or before a time without
+// one, and returns how many. Rows are also steps that an agent has not fetched, and steps in an
+// inbox without another way to its reader (see [federation.InboxLink]).
 func (s *Record) Delay(ctx context.Context, before, now time.Time, limit int) (delayed int, err error) {
 	delayed, err = s.Outboxes.Delay(ctx, before, now, limit)
 	if err != nil || delayed == limit {
@@ -180,7 +180,7 @@ func fullOf(ctx context.Context, q engine.Tx, person federation.DID, sort string
 	return n >= federation.MaxContacts, nil
 }
 
-// SetContact notes what a participant decided about a sender of messages. It returns
+// SetContact stores a participant's decision about a sender of messages. It returns
 // [federation.ErrTooManyContacts] for one sender more than a participant may decide about.
 func (s *Record) SetContact(ctx context.Context, c federation.Contact, now time.Time) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
@@ -205,7 +205,7 @@ func (s *Record) SetContact(ctx context.Context, c federation.Contact, now time.
 	return nil
 }
 
-// Contact returns what a participant decided about a sender of messages.
+// Contact returns a participant's decision about a sender of messages.
 func (s *Record) Contact(ctx context.Context, person, sender federation.DID) (federation.ContactState, error) {
 	var state federation.ContactState
 	err := s.db.Reads().Row(ctx, `SELECT state FROM contact WHERE person = ? AND sender = ?`, []any{person, sender}, &state)
@@ -216,7 +216,7 @@ func (s *Record) Contact(ctx context.Context, person, sender federation.DID) (fe
 }
 
 // ContactsOf returns up to limit senders that wrote to a participant, or that it allowed or
-// blocked, in the order of their DIDs, after one.
+// blocked, ordered by DID, after one.
 func (s *Record) ContactsOf(ctx context.Context, person, after federation.DID, limit int) ([]federation.Contact, error) {
 	scan := func(row engine.Scanner) (federation.Contact, error) {
 		c := federation.Contact{Person: person}

@@ -36,7 +36,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// at returns where the record of a directory is.
 func at(dir string) string { return filepath.Join(dir, "baton.db") }
 
 // open opens the record in a directory. It is closed at the end of the test.
@@ -54,7 +53,6 @@ func open(tb testing.TB, dir string, reg prometheus.Registerer) *registry.Record
 	return record
 }
 
-// raw opens the file of a record beside the record, as an operator's shell would.
 func raw(tb testing.TB, dir string) *sql.DB {
 	tb.Helper()
 	db, err := sql.Open("sqlite", at(dir))
@@ -82,8 +80,7 @@ func emptyRecord(t *testing.T) []byte {
 	return file
 }
 
-// The suites ask all that is ever asked of a record, so what they asked is what
-// has to have an index.
+// The suites make all queries that a record ever gets, so each query made here needs an index.
 func TestRecord(t *testing.T) {
 	t.Parallel()
 	empty, asked := emptyRecord(t), map[string]bool{}
@@ -177,7 +174,7 @@ func TestOpenRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 			tt.spoil(t, dir)
-			before, _ := os.ReadFile(at(dir)) // nothing where there is no file
+			before, _ := os.ReadFile(at(dir)) // nothing without a file
 			record, err := registry.Open(t.Context(), at(dir), prometheus.NewRegistry())
 			if err == nil {
 				record.Close()

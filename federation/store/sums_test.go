@@ -47,7 +47,6 @@ var derived = []string{
 	`SELECT 'unseen ' || u.handoff FROM unseen u WHERE NOT EXISTS (SELECT 1 FROM handoff h WHERE h.id = u.handoff AND h.clock = 'unanswered')`,
 }
 
-// checkDerived compares derived rows of a record with the rows that they are derived from.
 func checkDerived(t *testing.T, db *sql.DB) {
 	t.Helper()
 	rows, err := db.Query(strings.Join(derived, " UNION ALL ")) //nolint:noctx // it runs at the end of a test, after its context

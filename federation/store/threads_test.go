@@ -12,7 +12,6 @@ import (
 	"baton/federation/store/registry"
 )
 
-// threadOf reads the ids of a whole thread in pages of two.
 func threadOf(t *testing.T, record *registry.Record, handle, peer string) []string {
 	t.Helper()
 	var all []string

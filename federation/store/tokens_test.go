@@ -17,7 +17,6 @@ func runTokens(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Run("a name is free again when its token is over", s.testTokenName)
 }
 
-// token returns a token that is made at a second and good for ten.
 func token(name string, made int) federation.OperatorToken {
 	return federation.OperatorToken{
 		Name: name, Scope: federation.OperateScope, Digest: federation.DigestToken(name), Created: federationtest.At(made), Expires: federationtest.At(made + 10),

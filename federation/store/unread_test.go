@@ -40,12 +40,10 @@ func unread(t *testing.T, record *registry.Record, n int, feeds ...string) feder
 	return offer
 }
 
-// inInbox is what becomes of a step in the inbox of bob.
 func inInbox(id federation.EventID, state federation.DeliveryState, ended time.Time) federation.Delivered {
 	return federation.Delivered{Event: id, Link: federation.InboxLink, Participant: string(bob), State: state, Ended: ended}
 }
 
-// became compares the deliveries of a handoff with the wanted ones.
 func became(t *testing.T, record *registry.Record, id federation.HandoffID, want ...federation.Delivered) {
 	t.Helper()
 	got, err := record.Deliveries(t.Context(), id, []string{"oftc"})
@@ -54,7 +52,7 @@ func became(t *testing.T, record *registry.Record, id federation.HandoffID, want
 	}
 }
 
-// delays reports the delays of steps that were filed until then.
+// delays reports the delays of steps filed until then.
 func delays(t *testing.T, record *registry.Record, until, want int) {
 	t.Helper()
 	if n, err := record.Delay(t.Context(), federationtest.At(until), federationtest.At(until+300), 10); err != nil || n != want {
@@ -277,7 +275,7 @@ func (s suite) testReader(t *testing.T) {
 	became(t, record, federationtest.ID(3), inInbox(federationtest.ID(3), federation.DeliveryWaiting, time.Time{}), channel)
 	unread(t, record, 5, "oftc")
 	accept := federationtest.File(federationtest.Step(6, federationtest.Offer(5, ada, bob), federation.Accept, bob), federationtest.File(federationtest.Offer(5, ada, bob), federation.View{}).View)
-	accept.Event.Arrival.Link = "oftc" // where the people see what is written from now on
+	accept.Event.Arrival.Link = "oftc" // from now on people see the steps there
 	mustAppend(t, record, accept)
 	row = outboxOf(t, record, "oftc", federation.Delivery{}, 10)[1].Row
 	if err := record.Rows().Settle(t.Context(), "oftc", []int64{row}, federation.Settlement{Shown: true, At: federationtest.At(7)}); err != nil {

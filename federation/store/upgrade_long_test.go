@@ -104,7 +104,6 @@ func fillFourth(t *testing.T, db *sql.DB, handoffs int) {
 	}
 }
 
-// bytesIn returns the size of all files in a directory.
 func bytesIn(dir string) (sum int64) {
 	entries, _ := os.ReadDir(dir) // a file may be gone before it is measured
 	for _, e := range entries {

@@ -22,7 +22,6 @@ import (
 	"baton/federation/store/registry"
 )
 
-// fourthEvents makes a record of version 4 in a directory.
 func fourthEvents(t *testing.T, dir string) *wholeEvents {
 	t.Helper()
 	events := newWholeEvents(t, literals("x'%s'"))
@@ -32,7 +31,6 @@ func fourthEvents(t *testing.T, dir string) *wholeEvents {
 	return events
 }
 
-// checkUpgraded opens the record in a directory, which upgrades it, and checks its events.
 func checkUpgraded(t *testing.T, dir string, events *wholeEvents) {
 	t.Helper()
 	record := open(t, dir, prometheus.NewRegistry())
@@ -51,7 +49,6 @@ func versionOf(t *testing.T, dir string) int {
 	return plan.From
 }
 
-// copiesOf returns the copies beside the record in a directory.
 func copiesOf(t *testing.T, dir string) []string {
 	t.Helper()
 	found, err := filepath.Glob(at(dir) + ".v4*")
@@ -68,10 +65,9 @@ const (
 	upgradeDeath = "BATON_STORE_TEST_DEATH"
 )
 
-// deaths are the moments at which an upgrade is killed.
 var deaths = map[string]struct {
 	stage  engine.Stage
-	events int64         // that were converted before
+	events int64         // converted before
 	file   string        // the process is killed as soon as this file beside the record has content; "" for none
 	later  time.Duration // the process is killed so long after the start of the stage
 	commit bool          // the upgrade may have been committed
@@ -89,7 +85,6 @@ var deaths = map[string]struct {
 	"while the commit is saved": {stage: engine.Committing, file: "-wal", commit: true},
 }
 
-// upgradeUntil upgrades the record in a directory, or that of a connection string, and is killed.
 func upgradeUntil(where, death string) int {
 	ctx, end := context.Background(), deaths[death]
 	die := func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }
@@ -120,7 +115,8 @@ func upgradeUntil(where, death string) int {
 	return 1
 }
 
-// killUpgrade runs an upgrade in a process that is killed, and reports whether it was, and what it wrote.
+// killUpgrade runs an upgrade in a killed process, and reports whether it was killed, and its
+// output.
 func killUpgrade(t *testing.T, where, death string) (killed bool, said []byte) {
 	t.Helper()
 	child := exec.CommandContext(t.Context(), os.Args[0])

@@ -13,7 +13,6 @@ import (
 	"baton/federation/store/registry"
 )
 
-// checkViews files an offer and its acceptance, and reads the views that are for people.
 func checkViews(t *testing.T, record *registry.Record, rows func(query string) []string) {
 	t.Helper()
 	hook := federation.Webhook{ID: federationtest.ID(900), DID: bob, URL: "https://hooks.example/", Since: federationtest.At(1)}

@@ -35,7 +35,6 @@ func runWebhooks(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Run("a follower that is enabled again gets what was refused", s.testFollowerEnabled)
 }
 
-// addWebhook adds the n-th webhook, of a DID.
 func addWebhook(t *testing.T, record *registry.Record, n int, of federation.DID) federation.Webhook {
 	t.Helper()
 	h := federation.Webhook{ID: federationtest.ID(9000 + n), DID: of, URL: fmt.Sprintf("https://hooks.example/%d", n), Since: federationtest.At(n)}
@@ -45,7 +44,6 @@ func addWebhook(t *testing.T, record *registry.Record, n int, of federation.DID)
 	return h
 }
 
-// takenWebhooks returns the names of the webhooks that the caller takes.
 func takenWebhooks(t *testing.T, record *registry.Record, now, limit int) (names []string) {
 	t.Helper()
 	taken, err := record.Rows().Take(t.Context(), federation.ToWebhook, federationtest.At(now), federationtest.At(now+60), limit)

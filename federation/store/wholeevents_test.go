@@ -36,7 +36,6 @@ type wholeEvents struct {
 
 func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
 
-// orNull returns the literal of a text, or NULL for none.
 func orNull(text string) string {
 	if text == "" {
 		return "NULL"
@@ -167,8 +166,8 @@ func (signedRules) VerifyText(text federation.Text) error { return signing.Verif
 
 func keyOf(did federation.DID) (ed25519.PublicKey, error) { return federationtest.Key(did), nil }
 
-// check checks that each event of an upgraded record is as it was, that its document is stored once, and that the
-// chain of each log holds.
+// check checks that each event of an upgraded record is unchanged, that its document is stored
+// once, and that the chain of each log holds.
 func (w *wholeEvents) check(t *testing.T, record *registry.Record, rows func(query string) []string, examine func(offline.Rules) (offline.Report, error)) {
 	t.Helper()
 	report, err := examine(signedRules{})
@@ -218,7 +217,6 @@ func (w *wholeEvents) check(t *testing.T, record *registry.Record, rows func(que
 	}
 }
 
-// read reads an event from an upgraded record.
 func (w *wholeEvents) read(t *testing.T, record *registry.Record, want federation.Entry) (federation.Entry, error) {
 	t.Helper()
 	switch {

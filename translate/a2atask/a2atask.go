@@ -26,8 +26,8 @@ const (
 // metadataKey is the member of the metadata of a message with the terms of the handoff.
 const metadataKey = "handoff"
 
-// Offer returns the message that offers a handoff. Its ID is that of the step and its context that of
-// the handoff, so that a repeated send is known as such. The passport is the URL of the proof of
+// Offer returns the message that offers a handoff. Its ID is that of the step and its context that
+// of the handoff, so that a repeated send is recognized. The passport is the URL of the proof of
 // the handoff.
 func Offer(ev federation.Event, view federation.View, passport string) (*wire.Message, []federation.Loss) {
 	terms := map[string]any{"id": ev.Handoff.String(), "kind": string(view.Kind), "offerer": string(view.Offerer), "passport": passport}
@@ -91,7 +91,7 @@ type Step struct {
 type Reading struct {
 	Steps    []Step
 	Question *Question // to the offerer; nil for none
-	// Blocked is why the agent waits for its operator or for that of this gateway; "" if it does not.
+	// Blocked is why the agent waits for its operator or for that of this gateway; "" if not.
 	Blocked string
 	Losses  []federation.Loss
 }
@@ -191,13 +191,13 @@ func ReadMessage(m *wire.Message, state federation.State) Reading {
 	return Read(&wire.Task{Status: wire.TaskStatus{State: wire.TaskStateCompleted, Message: m}}, state)
 }
 
-// Lost returns the steps of a task that gives no result any more.
+// Lost returns the steps of a task without a further result.
 func Lost(why string, state federation.State) Reading {
 	return Read(&wire.Task{Status: wire.TaskStatus{State: wire.TaskStateFailed, Message: wire.NewMessage(wire.MessageRoleAgent, wire.NewTextPart(why))}}, state)
 }
 
 // result returns the step that completes a handoff with the last message and the artifacts of its
-// task. The context has the rest: the only data or link by itself, and anything else as the agent
+// task. The context has the rest: a single data or link by itself, and anything else as the agent
 // sent it.
 func result(last *wire.Message, artifacts []*wire.Artifact) Step {
 	artifacts = slices.DeleteFunc(slices.Clone(artifacts), func(a *wire.Artifact) bool { return a == nil || len(a.Parts) == 0 })

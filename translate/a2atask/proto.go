@@ -12,7 +12,8 @@ import (
 	"baton/federation"
 )
 
-// exactDigits is how many decimal digits a number of protocol buffers keeps: it is a double.
+// exactDigits is the number of decimal digits exact in a number of protocol buffers: it is a
+// double.
 const exactDigits = 15
 
 // ForProto returns a message as protocol buffers can carry it. The library encodes data only if it is

@@ -1,12 +1,11 @@
-// Package acttag reads and writes the steps of a handoff as IRC message tags in
-// the dialect that freeq servers deploy: "+freeq.at/act" holds the kind,
-// "+freeq.at/act-verb" the verb, "+freeq.at/act-*" the rest, and
-// "+freeq.at/from" and "+freeq.at/eventid" the envelope.
+// Package acttag reads and writes the steps of a handoff as IRC message tags in the dialect that
+// freeq servers deploy: "+freeq.at/act" holds the kind, "+freeq.at/act-verb" the verb,
+// "+freeq.at/act-*" the rest, and "+freeq.at/from" and "+freeq.at/eventid" the envelope.
 //
-// The step that opens has no act-id: its event id is that of the handoff. Every
-// act tag is kept verbatim, known or not, because the signature covers whatever
-// was there. A step is only ever a TAGMSG. The value of a bounty ("act-price",
-// "act-bid", "act-pay-to", "act-tx") is carried like that, and never read.
+// The step that opens has no act-id: its event id is that of the handoff. Every act tag is kept
+// verbatim, known or not, because the signature covers them all. A step is only ever a TAGMSG. The
+// value of a bounty ("act-price", "act-bid", "act-pay-to", "act-tx") is carried like that, and
+// never read.
 //
 // STATUS says which sections of the sources hold.
 //
@@ -59,7 +58,7 @@ type Codec struct{}
 
 var _ translate.Codec[translate.Tagged] = Codec{}
 
-// terms returns the tags that are read, in the order in which mistakes are told.
+// terms returns the known tags, in the order in which mistakes are reported.
 func terms() []translate.Term {
 	return []translate.Term{
 		{Tag: tagTo, Read: translate.ReadTo},
@@ -78,21 +77,21 @@ func terms() []translate.Term {
 	}
 }
 
-// readContextHash takes a hash as it is: freeq names no algorithm.
+// readContextHash takes a hash unchanged: freeq names no algorithm.
 func readContextHash(ev *federation.Event, value string) error {
 	ev.ContextHash = value
 	return nil
 }
 
-// Knows reports whether this codec gives a tag a meaning. Any other is carried as
-// it is, and means what its users agree on.
+// Knows reports whether this codec gives a tag a meaning. Any other is carried unchanged, with the
+// meaning that its users agree on.
 func Knows(tag string) bool {
 	return slices.ContainsFunc(terms(), func(t translate.Term) bool { return t.Tag == tag }) ||
 		slices.Contains([]string{tagKind, tagVerb, tagID, tagSource, tagSourceHash, tagSubject}, tag)
 }
 
-// Decode reads one message. The event has no From where the tag is absent, and no
-// Venue where it was sent to one user: what that means depends on the link.
+// Decode reads one message. The event has no From if the tag is absent, and no Venue if it was sent
+// to one user: their meaning depends on the link.
 func (Codec) Decode(m translate.Tagged) (federation.Event, error) {
 	return decode(m, readVerb)
 }
@@ -129,8 +128,8 @@ func decode(m translate.Tagged, readVerb func(*federation.Event, map[string]stri
 	return ev, nil
 }
 
-// readEventID reads what names the step first, so that every later refusal can.
-// This dialect has no step without one.
+// readEventID reads the event ID first, so that every later refusal can name the step. This dialect
+// has no step without one.
 func readEventID(ev *federation.Event, own map[string]string) error {
 	if err := translate.ReadEventID(ev, own); err != nil || ev.Stamped {
 		return err
@@ -177,9 +176,8 @@ func readFrom(ev *federation.Event, own map[string]string) error {
 	return nil
 }
 
-// Encode writes a step signed in this dialect with exactly the tags
-// that were signed. Nothing is lost: what does not fit a link is for the link to
-// refuse.
+// Encode writes a step signed in this dialect with exactly the signed tags. Nothing is lost: a link
+// refuses a step that does not fit.
 func (Codec) Encode(s translate.Step) (translate.Tagged, []federation.Loss, error) {
 	if s.Event.Dialect != federation.ActTags || len(s.Event.Fields) == 0 || s.Event.Signature.Text == "" {
 		return translate.Tagged{}, nil, errNotSigned
@@ -188,9 +186,9 @@ func (Codec) Encode(s translate.Step) (translate.Tagged, []federation.Loss, erro
 	return translate.Tagged{Command: "TAGMSG", Target: s.Event.Venue, Tags: tags}, nil, nil
 }
 
-// Write returns the fields that a gateway is to sign for a step given only by its
-// members, and the losses: a note is cut to 400 characters,
-// and a context that would not fit one message is left out.
+// Write returns the fields to be signed by a gateway for a step given only by its members, and the
+// losses: a note is cut to 400 characters, and a context that would not fit one message is left
+// out.
 func Write(ev federation.Event) (map[string]string, []federation.Loss) {
 	fields := map[string]string{
 		tagKind: string(cmp.Or(ev.Kind, federation.Handoff)), tagVerb: string(ev.Verb), tagTo: string(ev.To), tagFor: string(ev.For),

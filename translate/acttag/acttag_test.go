@@ -38,7 +38,6 @@ func step(changes ...string) translate.Tagged {
 	return translate.Tagged{Command: "TAGMSG", Target: "#Ops", Tags: tags}
 }
 
-// offer returns the tags of a good offer, changed likewise.
 func offer(changes ...string) translate.Tagged {
 	return step(append([]string{
 		"+freeq.at/act-verb", "offer", "+freeq.at/act-id", "-", "+freeq.at/act-to", bob,

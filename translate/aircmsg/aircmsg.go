@@ -32,7 +32,7 @@ const (
 	TypeHandoff = "at.freeq:handoff"
 )
 
-// What an ack and a result say.
+// The texts of an ack and a result.
 const (
 	statusReceived  = "received"
 	statusProcessed = "processed"
@@ -43,10 +43,10 @@ const (
 	statusFailed    = "failed"
 )
 
-// noticeTaken tells that an open offer is not open any more.
+// noticeTaken says that an open offer is no longer open.
 const noticeTaken = "taken"
 
-// Message is the part of an AIRC message that says what happened.
+// Message is the part of an AIRC message that reports a step.
 type Message struct {
 	Body    string // a whole sentence, for people
 	Payload Payload
@@ -84,7 +84,7 @@ type Handoff struct {
 	Evidence   *Evidence             `json:"evidence,omitempty"`
 }
 
-// Proof is what a signed step was signed as.
+// Proof is the document that a signed step was signed as.
 type Proof struct {
 	Scheme    federation.Dialect `json:"scheme"`
 	Document  string             `json:"document"`
@@ -92,13 +92,13 @@ type Proof struct {
 	PublicKey string             `json:"publicKey"` // base64url
 }
 
-// Evidence says where the original behind a vouched step is.
+// Evidence locates the original behind a vouched step.
 type Evidence struct {
 	URL    string `json:"url"`
 	SHA256 string `json:"sha256"` // hex
 }
 
-// Step is what a payload asks for.
+// Step is the step requested by a payload.
 type Step struct {
 	Verb federation.Verb
 	// Explicit says that the payload named the verb, so that its type means nothing.
@@ -120,7 +120,7 @@ type Step struct {
 	Deadline time.Time            // zero for none
 	Replaces federation.HandoffID `json:",omitzero"` // the earlier handoff offered again; zero for none
 	Priority string
-	Channel  string // where it asks to be written; may be empty
+	Channel  string // the channel requested for it; may be empty
 
 	Losses []federation.Loss // members that no step can carry, in any dialect
 }
@@ -133,7 +133,7 @@ type envelope struct {
 	Content json.RawMessage `json:"content"` // an object, or a text
 }
 
-// members returns what a payload says, wherever its dialect has it.
+// members returns the members of a payload, wherever its dialect has them.
 func (e envelope) members(payload json.RawMessage) json.RawMessage {
 	var text string
 	switch {
@@ -147,13 +147,13 @@ func (e envelope) members(payload json.RawMessage) json.RawMessage {
 	return payload
 }
 
-// TypeMessage is the type of the payload of a message that is text about a handoff, and no step.
+// TypeMessage is the type of the payload of a message with text about a handoff, and no step.
 const TypeMessage = "at.freeq:message"
 
 // mentioned is the payload of such a message.
 type mentioned struct {
 	Type    string `json:"type"`
-	ReplyTo string `json:"replyTo,omitempty"` // the id of a message about the handoff, in the place of the id
+	ReplyTo string `json:"replyTo,omitempty"` // the id of a message about the handoff, instead of the id
 	Data    struct {
 		Handoff struct {
 			ID string `json:"id"`
@@ -169,8 +169,8 @@ func Mention(id federation.HandoffID) json.RawMessage {
 	return text
 }
 
-// Mentions returns the handoff that a payload of text names, the zero ID for none, the message that
-// the text answers, and false for a payload that is not one of text. Text may have no payload.
+// Mentions returns the handoff named by a payload of text, the zero ID for none, the message that
+// the text answers, and false for any other payload. Text may have no payload.
 func Mentions(payload json.RawMessage) (id federation.HandoffID, replyTo string, ok bool) {
 	if payload == nil {
 		return id, "", true

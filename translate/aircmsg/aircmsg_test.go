@@ -57,7 +57,7 @@ func readPair(in []byte) (p pairIn, err error) {
 	return p, err
 }
 
-// step returns what a pair is about as a translator is given it.
+// step returns the step of a pair as a translator gets it.
 func (p pairIn) step() translate.Step {
 	entry := federation.Entry{Event: p.Event, Version: p.View.Version, State: p.View.State}
 	return translate.Step{Entry: entry, View: p.View, Name: func(d federation.DID) string { return p.Names[d] }}

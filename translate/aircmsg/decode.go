@@ -14,7 +14,7 @@ import (
 	"baton/translate"
 )
 
-// data is what a payload may say about a step, over all types.
+// data are the members of a payload about a step, over all types.
 type data struct {
 	ReplyTo   string          `json:"replyTo"`
 	Ref       string          `json:"ref"` // replyTo in older acks
@@ -131,8 +131,8 @@ func (s *Step) readID(d data) error {
 	return nil
 }
 
-// readRefs reads which handoff is meant by what the message answers. Two ids that
-// differ are refused; ids of messages are for the registry to look up.
+// readRefs reads which handoff is meant by the message's answers. Two ids that differ are refused;
+// the registry looks up ids of messages.
 func (s *Step) readRefs(d data) error {
 	for _, ref := range []string{d.ReplyTo, d.RequestID, d.Ref} {
 		if ref == "" {
@@ -151,8 +151,8 @@ func (s *Step) readRefs(d data) error {
 	return nil
 }
 
-// readText reads the text of a step: the first of the members that may hold it. Where
-// others say something else, that is lost.
+// readText reads the text of a step: the first of the members that may hold it. Different text in
+// the others is lost.
 func (s *Step) readText(d data) {
 	var result struct {
 		Note string `json:"note"`
@@ -174,8 +174,8 @@ func (s *Step) readText(d data) {
 	}
 }
 
-// readContext reads the reference of a step, else as one JSON object what its result
-// holds besides the note, with the artifacts and the context.
+// readContext reads the reference of a step, else as one JSON object the members of its result
+// besides the note, with the artifacts and the context.
 func (s *Step) readContext(d data) {
 	members := map[string]json.RawMessage{}
 	var text string
@@ -184,7 +184,7 @@ func (s *Step) readContext(d data) {
 	} else if there(d.Result) && federation.DecodeJSON(d.Result, &text) != nil {
 		members = map[string]json.RawMessage{"result": d.Result}
 	}
-	if members == nil { // a result that is null
+	if members == nil { // a null result
 		members = map[string]json.RawMessage{}
 	}
 	if there(d.Artifacts) {
@@ -207,8 +207,7 @@ func (s *Step) readContext(d data) {
 	}
 }
 
-// readHash reads the hash of what the context refers to. Beside a context that is no
-// reference it means nothing.
+// readHash reads the hash of a referenced context. Without a reference it has no meaning.
 func (s *Step) readHash(text string) error {
 	if text == "" || s.Context == "" || federation.InlineContext(s.Context) {
 		return nil
@@ -265,7 +264,7 @@ func malformed(what, why string) error {
 // maxPriorityBytes bounds a priority: it is one word in every vocabulary in use.
 const maxPriorityBytes = 32
 
-// terms is what a payload may say of an offer, over all types that open one.
+// terms are the members of a payload about an offer, over all types that open one.
 type terms struct {
 	Description string          `json:"description"`
 	Task        json.RawMessage `json:"task"` // a text, or a [task]
@@ -288,7 +287,7 @@ type terms struct {
 	} `json:"handoff"`
 }
 
-// task is what a flat payload says of the work.
+// task are the members of a flat payload about the work.
 type task struct {
 	Title    string          `json:"title"`
 	Intent   json.RawMessage `json:"intent"`
@@ -400,9 +399,9 @@ func (s *Step) readDeadline(member string, value json.RawMessage) error {
 	return nil
 }
 
-// context returns the reference of an offer, else its context as JSON: as it was
-// sent if the payload has nothing beside it, else under its name among what
-// sessions and flat payloads hold.
+// context returns the reference of an offer, else its context as JSON: as it was sent if the
+// payload has nothing beside it, else under its name among the members of sessions and flat
+// payloads.
 func (t terms) context(work task) string {
 	if t.Handoff.ContextRef != "" {
 		return t.Handoff.ContextRef

@@ -16,21 +16,19 @@ import (
 // maxBodyChars bounds a body: the most that deployed registries take.
 const maxBodyChars = 4000
 
-// Out is what a message needs beside the step.
+// Out is the input for a message besides the step.
 type Out struct {
-	// OfferMessage is the id of the message that brought the offer to the
-	// recipient, or that the recipient made it with; empty when there is none, and
-	// then the handoff is named by its own id.
+	// OfferMessage is the id of the message of the offer, received or sent by the recipient; if
+	// empty, the handoff is named by its own id.
 	OfferMessage string
 	// Native says that the recipient takes [TypeHandoff].
 	Native bool
-	// Evidence stands in the place of the proof, for a recipient that takes no payload of
-	// that size. Nil for none.
+	// Evidence replaces the proof, for a recipient that takes no payload of that size. Nil for
+	// none.
 	Evidence *Evidence
 }
 
-// Encode writes one step for one recipient, with what an AIRC message cannot
-// carry of it.
+// Encode writes one step for one recipient, and returns the losses of an AIRC message.
 func Encode(s translate.Step, o Out) (Message, []federation.Loss, error) {
 	m := Message{Payload: Payload{Type: payloadType(s.Event), Data: map[string]any{"handoff": describe(s, o)}}}
 	if o.OfferMessage == "" {
@@ -47,8 +45,8 @@ func Encode(s translate.Step, o Out) (Message, []federation.Loss, error) {
 	return m, losses, nil
 }
 
-// EncodeTaken writes the message for agents that were shown an open offer, when another
-// agent claimed the offer or it ended. The message is no step.
+// EncodeTaken writes the message for agents with a shown open offer, when another agent claimed the
+// offer or it ended. The message is no step.
 func EncodeTaken(s translate.Step, o Out) Message {
 	return Message{
 		Body: cut("This offer is no longer open: "+Sentence(s), maxBodyChars),
@@ -103,7 +101,7 @@ func writeData(data map[string]any, s translate.Step, o Out) []federation.Loss {
 	return append(writeContext(data, ev), lost(ev)...)
 }
 
-// lost returns what the members of a payload have no place for. It is in the proof.
+// lost returns the content without a member in a payload. It is in the proof.
 func lost(ev federation.Event) []federation.Loss {
 	var losses []federation.Loss
 	for _, member := range []struct {
@@ -210,7 +208,7 @@ func Update(payload json.RawMessage, now federation.State) (updated json.RawMess
 	return updated, true
 }
 
-// Sentence says what a step is, for people.
+// Sentence describes a step for people.
 func Sentence(s translate.Step) string { return federation.PlainText(sentence(s)) }
 
 func sentence(s translate.Step) string {

@@ -55,7 +55,7 @@ func TestTheFidelityTableIsThatOfTheCodec(t *testing.T) {
 // probe is the value looked for.
 const probe = "zq7probe"
 
-// outbound tells where each field of a step is in the payloads that carry it.
+// outbound tells the place of each field of a step in the payloads that carry it.
 func outbound(t *testing.T) []string {
 	t.Helper()
 	id := federation.EventID{7}
@@ -121,7 +121,7 @@ func outbound(t *testing.T) []string {
 	return lines
 }
 
-// paths collects where a value is, as the names of members with dots between.
+// paths collects the places of a value, as the names of members with dots between.
 func paths(value any, at, find string, found map[string]bool) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -151,7 +151,7 @@ func fate(field string, names []string, under string) string {
 	return "moved: " + strings.Join(names, ", ")
 }
 
-// inbound tells where each member of a payload is in the read step.
+// inbound tells the place of each member of a payload in the read step.
 func inbound(t *testing.T) []string {
 	t.Helper()
 	id := federation.EventID{9}.String()

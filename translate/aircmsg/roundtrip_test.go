@@ -15,7 +15,7 @@ import (
 	"baton/translate/aircmsg"
 )
 
-// said is what both networks can say of a step.
+// said is the content of a step that both networks can express.
 type said struct {
 	Verb     federation.Verb
 	Handoff  federation.HandoffID
@@ -27,7 +27,6 @@ type said struct {
 	Priority string
 }
 
-// read returns what a payload says.
 func read(s aircmsg.Step) said {
 	got := said{Verb: s.Verb, Handoff: s.Handoff, Note: s.Note, Context: meaning(s.Context), Title: s.Title, Caps: s.Caps, Priority: s.Priority}
 	if !s.Deadline.IsZero() {
@@ -58,7 +57,6 @@ func (s said) event(context string) translate.Step {
 	return translate.Step{Entry: federation.Entry{Event: ev, Version: 1}, View: view, Name: func(d federation.DID) string { return d.Short() }}
 }
 
-// throughAIRC encodes a step and decodes it again.
 func throughAIRC(t *rapid.T, s translate.Step, native bool) (aircmsg.Step, []federation.Loss) {
 	m, losses, err := aircmsg.Encode(s, aircmsg.Out{Native: native})
 	if err != nil {
@@ -78,7 +76,7 @@ func throughAIRC(t *rapid.T, s translate.Step, native bool) (aircmsg.Step, []fed
 	return step, losses
 }
 
-// check holds what came back to what went out, but for the fields that were named.
+// check compares the returned step with the sent one, except the named fields.
 func check(t *rapid.T, want, got said, losses []federation.Loss) {
 	named := func(field string) bool {
 		return slices.ContainsFunc(losses, func(l federation.Loss) bool { return l.Field == field })

@@ -1,5 +1,5 @@
-// Package dialect is the one place that knows which codec goes with which dialect
-// of IRC tags. What it adds to the codecs is the choice.
+// Package dialect is the only place that knows which codec goes with which dialect of IRC tags. It
+// adds only this choice to the codecs.
 package dialect
 
 import (
@@ -15,9 +15,8 @@ import (
 	"baton/translate/handofftag"
 )
 
-// Decode reads a message in whichever dialect its tags are. It returns
-// [translate.ErrNotHandoff] for one without any, and a
-// [*federation.RefusalError] for one that cannot be read as a step.
+// Decode reads a message in any dialect of tags. It returns [translate.ErrNotHandoff] for one
+// without any, and a [*federation.RefusalError] for one unreadable as a step.
 func Decode(m translate.Tagged) (federation.Event, error) {
 	ev, err := handofftag.Codec{}.Decode(m)
 	if errors.Is(err, translate.ErrNotHandoff) {
@@ -41,9 +40,9 @@ func Encode(s translate.Step) (translate.Tagged, error) {
 	return m, err
 }
 
-// Rewrite returns the fields that a gateway signs for a step signed already, in
-// the dialect of the step, and the members that they cannot carry. Tags that no codec knows
-// stay: all of them within one dialect, and only user tags (prefix "x-") into the other.
+// Rewrite returns the fields that a gateway signs for a signed step, in the dialect of the step,
+// and the members that they cannot carry. Tags unknown to codecs stay: all of them within one
+// dialect, and only user tags (prefix "x-") into the other.
 func Rewrite(ev federation.Event, signed federation.Dialect) (map[string]string, []federation.Loss) {
 	fields, losses := Write(ev)
 	for _, name := range slices.Sorted(maps.Keys(ev.Fields)) {
@@ -73,8 +72,8 @@ func knows(d federation.Dialect, tag string) bool {
 	return handofftag.Knows(tag)
 }
 
-// Write returns the fields that a gateway is to sign for a step given by its
-// members, in the dialect of the step, with what they cannot carry.
+// Write returns the fields to be signed by a gateway for a step given by its members, in the
+// dialect of the step, with the losses.
 func Write(ev federation.Event) (map[string]string, []federation.Loss) {
 	if ev.Dialect == federation.ActTags {
 		return acttag.Write(ev)
@@ -85,11 +84,10 @@ func Write(ev federation.Event) (map[string]string, []federation.Loss) {
 // someNick stands for the user of a private exchange: which one it is, the venue says.
 const someNick = "anyone"
 
-// FromDocument returns the step that a canonical document says, in the dialect of its
-// members. Its signature is for the caller to add. The error is
-// [translate.ErrNotHandoff] for a document without the tags of a step, a
-// [*federation.RefusalError] for a step that cannot be read, and any other for what is
-// no canonical document.
+// FromDocument returns the step of a canonical document, in the dialect of its members. The caller
+// adds its signature. The error is [translate.ErrNotHandoff] for a document without the tags of a
+// step, a [*federation.RefusalError] for an unreadable step, and any other for anything but a
+// canonical document.
 func FromDocument(document string) (federation.Event, error) {
 	return fromDocument(document, Decode)
 }

@@ -1,16 +1,13 @@
-// Package handofftag reads and writes the steps of a handoff as IRC message tags
-// in the dialect of the handoff RFC: "+freeq.at/handoff" holds the verb and
-// "+freeq.at/handoff-*" the rest.
+// Package handofftag reads and writes the steps of a handoff as IRC message tags in the dialect of
+// the handoff RFC: "+freeq.at/handoff" holds the verb and "+freeq.at/handoff-*" the rest.
 //
-// A step rides TAGMSG, or beside the text of a PRIVMSG or NOTICE. Every tag of
-// the dialect is kept verbatim, known or not, because the signature covers
-// whatever was there; [Codec.Decode] reads the known ones besides, strictly.
-// STATUS says which sections of the sources hold.
+// A step rides TAGMSG, or beside the text of a PRIVMSG or NOTICE. Every tag of the dialect is kept
+// verbatim, known or not, because the signature covers them all; [Codec.Decode] reads the known
+// ones besides, strictly. STATUS says which sections of the sources hold.
 //
-// The RFC knows one kind of handoff. A step of another one says so in
-// "+freeq.at/handoff-kind", as do all steps after it, and a bounty is offered with
-// "+freeq.at/handoff-bid-deadline" and awarded with "+freeq.at/handoff-accepts",
-// which mean what their namesakes in the act dialect do.
+// The RFC knows one kind of handoff. A step of another one says so in "+freeq.at/handoff-kind", as
+// do all steps after it, and a bounty is offered with "+freeq.at/handoff-bid-deadline" and awarded
+// with "+freeq.at/handoff-accepts", which mean what their namesakes in the act dialect do.
 //
 // spec: freeq-handoff-rfc "The primitive"; handofftag "Tags"
 package handofftag
@@ -58,7 +55,7 @@ type Codec struct{}
 
 var _ translate.Codec[translate.Tagged] = Codec{}
 
-// terms returns the tags that are read, in the order in which mistakes are told.
+// terms returns the known tags, in the order in which mistakes are reported.
 func terms() []translate.Term {
 	return []translate.Term{
 		{Tag: tagFrom, Read: translate.ReadFrom},
@@ -78,16 +75,15 @@ func terms() []translate.Term {
 	}
 }
 
-// Knows reports whether this codec gives a tag a meaning. Any other is carried as
-// it is, and means what its users agree on.
+// Knows reports whether this codec gives a tag a meaning. Any other is carried unchanged, with the
+// meaning that its users agree on.
 func Knows(tag string) bool {
 	return slices.ContainsFunc(terms(), func(t translate.Term) bool { return t.Tag == tag }) ||
 		slices.Contains([]string{tagVerb, tagKind, tagID, tagAck, tagSource, tagSourceHash, tagSubject}, tag)
 }
 
-// Decode reads one message. The event has no ID where the message gave none, no
-// From where the tag is absent, and no Venue where it was sent to one user: what
-// that means depends on the link.
+// Decode reads one message. The event has no ID if the message gave none, no From if the tag is
+// absent, and no Venue if it was sent to one user: their meaning depends on the link.
 func (Codec) Decode(m translate.Tagged) (federation.Event, error) {
 	own, wrong := translate.OwnTags(m.Tags, federation.HandoffTags, tagAck)
 	if len(own) == 0 {
@@ -134,7 +130,7 @@ func (c Codec) DecodeFromHome(m translate.Tagged) (federation.Event, error) {
 	return ev, nil
 }
 
-// readIDs reads what names the step first, so that every later refusal can.
+// readIDs reads the identifying tags first, so that every later refusal can name the step.
 func readIDs(ev *federation.Event, own map[string]string) error {
 	if err := translate.ReadEventID(ev, own); err != nil {
 		return err
@@ -158,9 +154,8 @@ func readIDs(ev *federation.Event, own map[string]string) error {
 	return nil
 }
 
-// Encode writes a step signed in this dialect with exactly the tags
-// that were signed. Nothing is lost: what does not fit a link is for the link to
-// refuse.
+// Encode writes a step signed in this dialect with exactly the signed tags. Nothing is lost: a link
+// refuses a step that does not fit.
 func (Codec) Encode(s translate.Step) (translate.Tagged, []federation.Loss, error) {
 	if s.Event.Dialect != federation.HandoffTags || len(s.Event.Fields) == 0 || s.Event.Signature.Text == "" {
 		return translate.Tagged{}, nil, errNotSigned
@@ -168,9 +163,9 @@ func (Codec) Encode(s translate.Step) (translate.Tagged, []federation.Loss, erro
 	return translate.Tagged{Command: "TAGMSG", Target: s.Event.Venue, Tags: translate.Wire(s.Event, nil)}, nil, nil
 }
 
-// Write returns the fields that a gateway is to sign for a step given only by its
-// members, and the losses: a note is cut to 400 characters,
-// and a context that would not fit one message is left out.
+// Write returns the fields to be signed by a gateway for a step given only by its members, and the
+// losses: a note is cut to 400 characters, and a context that would not fit one message is left
+// out.
 func Write(ev federation.Event) (map[string]string, []federation.Loss) {
 	fields := map[string]string{
 		tagVerb: string(ev.Verb), tagID: ev.Handoff.String(), tagFrom: string(ev.From), tagTo: string(ev.To),

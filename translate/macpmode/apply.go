@@ -12,8 +12,8 @@ import (
 	"baton/translate/macpmode/taskv1"
 )
 
-// Apply makes the change of one entry that is in the history. It judges nothing: the entry was
-// judged before it was accepted. Its error means that the history is damaged.
+// Apply makes the change of one entry of the history. It judges nothing: the entry was judged
+// before it was accepted. Its error means that the history is damaged.
 func (s *Session) Apply(entry *historyv1.Entry) error {
 	s.Length++
 	if entry.GetSource() == historyv1.Source_SOURCE_NOTE {
@@ -99,7 +99,7 @@ func (s *Session) begin(entry *historyv1.Entry, env *macpv1.Envelope) error {
 	return nil
 }
 
-// OfferWait is how long, in milliseconds, an offer waits for its context before it is filed.
+// OfferWait bounds the wait of an offer for its context before it is filed, in milliseconds.
 const OfferWait = 1000
 
 // Files reports whether an entry is a step of a handoff. An entry that shows a step is none, nor is

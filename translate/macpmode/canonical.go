@@ -30,8 +30,8 @@ const timeLayout = "2006-01-02T15:04:05.000Z07:00"
 const maxYear = 9999
 
 // JSON writes a message in the canonical JSON of the protocol: names of the fields as they are
-// defined, whole numbers as numbers, members with their default written out, and the members of
-// an envelope that have another form there.
+// defined, whole numbers as numbers, members with their default written out, and the members of an
+// envelope with another form there.
 //
 // spec: RFC-MACP-0001 §10
 func JSON(m proto.Message) ([]byte, error) {

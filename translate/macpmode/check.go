@@ -16,8 +16,8 @@ import (
 const implicitPrefix = "implicit-accept:"
 
 // Check judges a message to the session, at a time in unix milliseconds. The sender is
-// authenticated. It returns the entry that accepts the message; nil for a message that was
-// accepted before. The caller has applied [Session.Due] before.
+// authenticated. It returns the entry that accepts the message; nil for a message accepted before.
+// The caller has applied [Session.Due] before.
 func (s *Session) Check(env *macpv1.Envelope, now int64) (*historyv1.Entry, error) {
 	if !s.Exists() {
 		return nil, Refuse(SessionNotFound, "there is no such session")
@@ -131,7 +131,7 @@ func (s *Session) checkContext(env *macpv1.Envelope) error {
 	return nil
 }
 
-// checkAnswer judges an accept or a decline; by is what it says about its sender.
+// checkAnswer judges an accept or a decline; by is the sender that it names.
 func (s *Session) checkAnswer(env *macpv1.Envelope, id, by, field string) error {
 	offer := s.Offer(id)
 	switch {

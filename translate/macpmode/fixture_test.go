@@ -39,7 +39,6 @@ func vectors(t *testing.T) string {
 	return filepath.Join(dir, "macp")
 }
 
-// envelope returns a message to the session.
 func envelope(t *testing.T, kind, id, sender string, payload proto.Message) *macpv1.Envelope {
 	t.Helper()
 	text, err := proto.Marshal(payload)
@@ -51,14 +50,12 @@ func envelope(t *testing.T, kind, id, sender string, payload proto.Message) *mac
 	}
 }
 
-// live is a session with the history that made it.
 type live struct {
 	*macpmode.Session
 
 	history [][]byte
 }
 
-// take applies an entry.
 func (l *live) take(t *testing.T, entry *historyv1.Entry) {
 	t.Helper()
 	text, err := proto.Marshal(entry)
@@ -71,7 +68,6 @@ func (l *live) take(t *testing.T, entry *historyv1.Entry) {
 	l.history = append(l.history, text)
 }
 
-// start returns a started session.
 func start(t *testing.T, owner string, p *macpv1.SessionStartPayload, policy *macpv1.PolicyDescriptor) *live {
 	t.Helper()
 	if policy == nil {

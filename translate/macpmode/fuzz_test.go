@@ -46,7 +46,6 @@ func FuzzEnvelope(f *testing.F) {
 	})
 }
 
-// kinds are the messages that a session judges.
 func kinds() []string {
 	return []string{macpmode.TypeOffer, macpmode.TypeContext, macpmode.TypeAccept, macpmode.TypeDecline, macpmode.TypeCommitment, macpmode.TypeSessionStart}
 }

@@ -1,8 +1,8 @@
-// Package macpmode is the handoff mode of the Multi-Agent Coordination Protocol as pure
-// functions: which messages a session accepts, what they change, and how a session and a handoff
-// describe each other.
+// Package macpmode is the handoff mode of the Multi-Agent Coordination Protocol as pure functions:
+// which messages a session accepts, what they change, and how a session and a handoff describe each
+// other.
 //
-// A [Session] is what its history says. [Start] and [Session.Check] judge an envelope and return
+// A [Session] follows from its history. [Start] and [Session.Check] judge an envelope and return
 // the entries that accept it; [Session.Apply] makes the change of one entry. The caller makes the
 // entries durable between the two. The same entries, applied from the beginning, give the same
 // session.
@@ -31,7 +31,7 @@ import (
 	"baton/translate/macpmode/macpv1"
 )
 
-// What this package implements.
+// The names of this implementation.
 const (
 	Mode          = "macp.mode.handoff.v1"
 	ModeVersion   = "1.0.0"
@@ -61,7 +61,7 @@ const RuntimeSender = "_runtime"
 // Code is an error code of the protocol.
 type Code string
 
-// The codes that are in use here.
+// The codes in use here.
 const (
 	Unauthenticated         Code = "UNAUTHENTICATED"
 	Forbidden               Code = "FORBIDDEN"
@@ -96,7 +96,7 @@ func Refuse(code Code, format string, args ...any) error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// Limits bound what a client can make grow.
+// Limits on data that clients can grow.
 const (
 	MaxPayloadBytes  = 1 << 20 // of one envelope
 	MaxParticipants  = 1000    // of a session
@@ -108,7 +108,7 @@ const (
 	maxSessionID     = 128
 )
 
-// CheckShape checks what each envelope must have, before its sender is known.
+// CheckShape checks the requirements on each envelope, before its sender is known.
 func CheckShape(env *macpv1.Envelope) error {
 	ambient := env.GetMessageType() == TypeSignal || env.GetMessageType() == TypeProgress
 	bare := env.GetSessionId() == "" && env.GetMode() == ""
@@ -137,11 +137,11 @@ func decode(env *macpv1.Envelope, into proto.Message) error {
 	return nil
 }
 
-// What the two sides call things.
+// Names used by the two sides.
 const (
 	CarryExtension       = "x-fed.handoff.v1"                     // key of the [Carry] in the extensions of a session
 	CarryType            = "application/vnd.fed.handoff+json;v=1" // of a context that tells a step
-	ReferenceType        = "application/vnd.fed.context-ref+json" // of a context that is stored elsewhere
+	ReferenceType        = "application/vnd.fed.context-ref+json" // of a context stored elsewhere
 	SignalEvent          = "x-fed.handoff.event"                  // type of a signal that tells a step
 	SignalStep           = "x-fed.handoff.step"                   // type of a signal that asks for a step
 	JSONType             = "application/json"
@@ -149,7 +149,7 @@ const (
 	ConfigurationVersion = "baton-1" // of the sessions that the gateway opens
 )
 
-// Carry is what a session cannot say in members of its own, as JSON.
+// Carry is the data, as JSON, for which a session has no members of its own.
 type Carry struct {
 	V        int      `json:"v"`
 	ID       string   `json:"id"`
@@ -192,15 +192,15 @@ type Reference struct {
 type Description struct {
 	Title    string
 	Context  string // inline JSON, or a reference; "" for none
-	Content  []byte // of a context that is neither, to be stored and referred to
+	Content  []byte // of any other context, to be stored and referred to
 	Deadline time.Time
 	Caps     []string
 	Priority string
 	Replaces federation.HandoffID
 }
 
-// Describe returns the handoff that an offer of a session is, and what the handoff cannot say.
-// The context is the payload of the first HandoffContext, nil for none.
+// Describe returns the handoff of an offer of a session, and the content that a handoff cannot
+// express. The context is the payload of the first HandoffContext, nil for none.
 func Describe(s *Session, offer *Offer, context *handoffv1.HandoffContextPayload) (Description, []federation.Loss) {
 	d := Description{Deadline: time.UnixMilli(s.Expires).UTC().Truncate(time.Second)}
 	title := s.Start.GetIntent()
@@ -239,8 +239,8 @@ func Describe(s *Session, offer *Offer, context *handoffv1.HandoffContextPayload
 	return d, losses
 }
 
-// carried reads what a peer that knows handoffs added. It is the word of that peer: a member
-// that cannot be read is skipped.
+// carried reads the additions of a peer that knows handoffs. They are only that peer's word: an
+// unreadable member is skipped.
 func (d *Description) carried(text []byte) {
 	var c Carry
 	if len(text) == 0 || federation.DecodeJSON(text, &c) != nil || c.V != 1 {
@@ -274,7 +274,8 @@ func contextOf(p *handoffv1.HandoffContextPayload) (inline string, content []byt
 // Parties are the names of the parties of a handoff in a session.
 type Parties struct{ Owner, Target string }
 
-// CarryOf returns what a session carries of a handoff. The href is where the gateway shows it.
+// CarryOf returns the data of a handoff for a session. The href is the page of the gateway that
+// shows it.
 func CarryOf(v federation.View, profile, href string) Carry {
 	c := Carry{
 		V: 1, ID: v.ID.String(), From: string(v.Offerer), To: string(v.Offeree), Title: v.Title, Caps: v.Caps, Priority: v.Priority,
@@ -289,7 +290,7 @@ func CarryOf(v federation.View, profile, href string) Carry {
 	return c
 }
 
-// StepOf returns what a signal or a context tells about a step.
+// StepOf returns the description of a step for a signal or a context.
 func StepOf(ev federation.Event, after federation.View, state federation.State, profile, href string) Carry {
 	c := CarryOf(after, profile, href)
 	c.HandoffID, c.Event, c.Verb, c.State, c.By, c.Note = after.ID.String(), ev.ID.String(), string(ev.Verb), string(state), string(ev.Actor()), ev.Note
@@ -304,8 +305,8 @@ func StepOf(ev federation.Event, after federation.View, state federation.State, 
 	return c
 }
 
-// OpenOffer returns the payloads of the messages that offer a handoff in a new session: the
-// start, the offer and, where the handoff has a context, the context.
+// OpenOffer returns the payloads of the messages that offer a handoff in a new session: the start,
+// the offer and, if the handoff has one, the context.
 func OpenOffer(ev federation.Event, v federation.View, names Parties, c Carry, now time.Time) ([]proto.Message, error) {
 	carry, err := json.Marshal(c)
 	if err != nil {
@@ -373,7 +374,7 @@ type Asked struct {
 	Note      string          `json:"note"`
 	Result    json.RawMessage `json:"result"`
 	Retryable *bool           `json:"retryable"`
-	HandoffID string          `json:"handoff_id"` // where the session has several offers
+	HandoffID string          `json:"handoff_id"` // if the session has several offers
 }
 
 // BySignal reports whether a participant takes a step by a signal. The others are messages of the

@@ -63,7 +63,7 @@ type Session struct {
 	// Signal is the last signal about the work of the session, a serialized envelope.
 	Signal []byte
 
-	work        uint64 // the newest entry that is a step of a handoff
+	work        uint64 // the newest entry with a step of a handoff
 	workAt      int64  // when that step is filed
 	bytes       int
 	seen        map[string]int64 // when each message was accepted
@@ -100,7 +100,7 @@ func (s *Session) Offer(id string) *Offer {
 	return &s.Offers[i]
 }
 
-// OfferOf returns the offer that is a handoff, nil for none.
+// OfferOf returns the offer of a handoff, nil for none.
 func (s *Session) OfferOf(handoff string) *Offer {
 	i := slices.IndexFunc(s.Offers, func(o Offer) bool { return o.Handoff == handoff })
 	if i < 0 || handoff == "" {
@@ -117,7 +117,7 @@ func (s *Session) Current() *Offer {
 	return &s.Offers[len(s.Offers)-1]
 }
 
-// AcceptedAt returns when a message was accepted, and false for one that was not.
+// AcceptedAt returns when a message was accepted, and false for any other.
 func (s *Session) AcceptedAt(messageID string) (int64, bool) {
 	at, seen := s.seen[messageID]
 	return at, seen
@@ -129,7 +129,7 @@ func (s *Session) Pending() (at int64, waits bool) { return s.workAt, s.work > s
 // Weight is a measure of the memory that the session takes.
 func (s *Session) Weight() int { return 1 + len(s.seen) + len(s.Start.GetParticipants()) }
 
-// Metadata returns what participants read about the session.
+// Metadata returns the participants' view of the session.
 func (s *Session) Metadata() *macpv1.SessionMetadata {
 	m := &macpv1.SessionMetadata{
 		SessionId: s.ID, Mode: Mode, State: s.State, StartedAtUnixMs: s.Started, ExpiresAtUnixMs: s.Expires,
@@ -155,9 +155,9 @@ func EnvelopeOf(entry *historyv1.Entry) (*macpv1.Envelope, error) {
 	return env, proto.Unmarshal(entry.GetEnvelope(), env)
 }
 
-// Start judges the envelope that starts a session, whose sender is authenticated. The policy is
-// the one that its payload names, see [PolicyNamed]; the skew, in milliseconds, is how far the
-// time of the envelope may be from now.
+// Start judges the envelope that starts a session. Its sender is authenticated. The policy is named
+// by its payload, see [PolicyNamed]; the skew, in milliseconds, bounds the difference between the
+// time of the envelope and now.
 func Start(env *macpv1.Envelope, bound *macpv1.PolicyDescriptor, now, skew int64) (*historyv1.Entry, error) {
 	p, err := readStart(env)
 	if err != nil {
@@ -239,8 +239,8 @@ func checkParticipants(owner string, all []string) error {
 	return nil
 }
 
-// ValidSessionID reports whether a session may have an ID. IDs that look like a UUID must be one
-// in its canonical form; any other ID is a token of random characters.
+// ValidSessionID reports whether a text can be the ID of a session. IDs that look like a UUID must
+// be one in its canonical form; any other ID is a token of random characters.
 func ValidSessionID(id string) bool {
 	if looksLikeUUID(id) {
 		return id == strings.ToLower(id) && (id[14] == '4' || id[14] == '7') && strings.Contains("89ab", id[19:20])
@@ -265,8 +265,8 @@ func looksLikeUUID(id string) bool {
 
 const implicitReason = "implicit accept (timeout)"
 
-// Due returns what the clock has made of the session by now: an implicit accept, or its end. The
-// caller applies the entry and asks again; nil is nothing.
+// Due returns the entry due by the clock: an implicit accept, or the session's end. The caller
+// applies the entry and asks again; nil is nothing.
 func (s *Session) Due(now int64) (*historyv1.Entry, error) {
 	if !s.Exists() || s.Over() {
 		return nil, nil //nolint:nilnil // nothing is due
@@ -311,7 +311,7 @@ func (s *Session) implicitAt() (int64, *Offer) {
 }
 
 // implicitAccept returns the accept by the runtime: it names the target as its sender, and is
-// marked, so that no reader takes it for a word of the target.
+// marked, so that no reader takes it for the target's own.
 func (s *Session) implicitAccept(offer *Offer, at int64) (*historyv1.Entry, error) {
 	payload, err := proto.MarshalOptions{Deterministic: true}.Marshal(&handoffv1.HandoffAcceptPayload{
 		HandoffId: offer.ID, AcceptedBy: offer.Target, Reason: implicitReason, Implicit: true,

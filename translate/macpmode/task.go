@@ -36,18 +36,18 @@ const (
 // Task is the task of a session of the task mode.
 type Task struct {
 	ID       string
-	Assignee string // the participant that is asked; "" for any
+	Assignee string // the requested participant; "" for any
 	Title    string
 	Handoff  string // the ID of the handoff whose work the task is; "" before it is known
 }
 
-// TaskKey is what the offer of a handoff and the task of its work have in common on a runtime: the
-// context of their sessions, or the ID of the offer where that session has no context.
+// TaskKey is the common key of a handoff's offer and the task of its work on a runtime: the context
+// of their sessions, or the ID of the offer if that session has no context.
 func TaskKey(contextID, offerOrTask string) string { return cmp.Or(contextID, offerOrTask) }
 
 // OpenTask returns the payloads of the messages that open the task of a handoff: the start and the
-// request. The context is the context_id of the session of the offer, the input what the offer
-// has as context.
+// request. The context is the context_id of the session of the offer, the input the context of the
+// offer.
 func OpenTask(v federation.View, names Parties, context string, input []byte, c Carry, now time.Time) (*macpv1.SessionStartPayload, *taskv1.TaskRequestPayload, error) {
 	carry, err := json.Marshal(c)
 	if err != nil {
@@ -70,7 +70,7 @@ type Report struct {
 	Verb    federation.Verb
 	Note    string
 	Context string // inline JSON; "" for none
-	Content []byte // of an output that is no such JSON, to be stored and referred to
+	Content []byte // of an output other than such JSON, to be stored and referred to
 	Action  string // of the commitment that ends the session after the report; "" for none
 }
 
@@ -105,8 +105,8 @@ func ReadReport(env *macpv1.Envelope) (Report, error) {
 	return Report{}, Refuse(InvalidEnvelope, "%s is no report", env.GetMessageType())
 }
 
-// contextOfUpdate returns what a progress says beside its note: the status, where the message is
-// the note, the progress, and the partial output, in base64 where that is no JSON.
+// contextOfUpdate returns the content of a progress beside its note: the status, if the message is
+// the note, the progress, and the partial output, in base64 if it is no JSON.
 func contextOfUpdate(p *taskv1.TaskUpdatePayload) string {
 	members := map[string]any{}
 	if p.GetMessage() != "" && p.GetStatus() != "" {
@@ -147,8 +147,8 @@ func object(members map[string]any) string {
 	return string(text)
 }
 
-// WriteReport returns the message of the task mode that a step of the assignee is, and what the
-// message cannot say. It returns "" for a step of another kind.
+// WriteReport returns the message of the task mode for a step of the assignee, and the loss. It
+// returns "" for a step of another kind.
 func WriteReport(ev federation.Event, task, assignee string) (kind string, payload proto.Message, losses []federation.Loss) { //nolint:ireturn // each kind has a payload of its own
 	switch ev.Verb { //nolint:exhaustive // the other steps are not about the work
 	case federation.Progress:
@@ -187,7 +187,7 @@ func output(ev federation.Event) []byte {
 	return text
 }
 
-// member returns a member of a context that is a JSON object.
+// member returns a member of a context with a JSON object.
 func member[T any](context, name string) (value T, there bool) {
 	text, there := membersOf(context)[name]
 	return value, there && federation.DecodeJSON(text, &value) == nil

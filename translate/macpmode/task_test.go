@@ -19,7 +19,6 @@ import (
 	"baton/translate/translatetest"
 )
 
-// report returns a message of the task mode.
 func report(tb testing.TB, kind string, payload proto.Message) *macpv1.Envelope {
 	tb.Helper()
 	text, err := proto.Marshal(payload)
@@ -29,7 +28,6 @@ func report(tb testing.TB, kind string, payload proto.Message) *macpv1.Envelope 
 	return &macpv1.Envelope{MacpVersion: macpmode.Version, Mode: macpmode.TaskMode, MessageType: kind, MessageId: "m", SessionId: "s", Sender: "bob", Payload: text}
 }
 
-// reportPayloads are an empty payload of each report.
 func reportPayloads() map[string]proto.Message {
 	return map[string]proto.Message{
 		macpmode.TypeTaskUpdate: &taskv1.TaskUpdatePayload{}, macpmode.TypeTaskComplete: &taskv1.TaskCompletePayload{},
@@ -75,11 +73,11 @@ func TestAReportOfATaskIsWholeInItsStep(t *testing.T) {
 	})
 }
 
-// compact returns JSON without space, and any other text as it is.
+// compact returns JSON without space, and any other text unchanged.
 func compact(text string) string { return strings.ReplaceAll(text, " ", "") }
 
-// Each member of a step that the table does not call lost is in the message, and what the message
-// cannot say is reported.
+// Each member of a step that the table does not call lost is in the message, and every loss is
+// reported.
 func TestAStepIsWholeInItsReport(t *testing.T) {
 	t.Parallel()
 	read := func(payload proto.Message) string {
@@ -174,7 +172,7 @@ func FuzzReport(f *testing.F) {
 		&taskv1.TaskUpdatePayload{TaskId: "t", Status: "s", Progress: math.NaN(), Message: "m", PartialOutput: []byte("raw")}, &taskv1.TaskCompletePayload{TaskId: "t", Output: []byte(`{"a":1}`)},
 		&taskv1.TaskFailPayload{TaskId: "t", ErrorCode: "\xff", Retryable: true}, &taskv1.TaskRejectPayload{TaskId: "t"},
 	} {
-		text, _ := proto.MarshalOptions{}.Marshal(payload) // what is no UTF-8 has no bytes, which is a seed too
+		text, _ := proto.MarshalOptions{}.Marshal(payload) // invalid UTF-8 has no bytes, which is a seed too
 		f.Add(uint8(i), text)
 	}
 	f.Fuzz(func(t *testing.T, kind uint8, payload []byte) {

@@ -10,8 +10,8 @@ import (
 	"baton/translate"
 )
 
-// Fed is what a gateway notes in the context of a record: all that the protocol has no member
-// for.
+// Fed is the note of a gateway in the context of a record: all its data without a member of the
+// protocol.
 type Fed struct {
 	Version  int      `json:"v"`
 	ID       string   `json:"id"`                // handoff ID
@@ -26,9 +26,9 @@ type Fed struct {
 	Deadline int64    `json:"deadline,omitempty"` // unix seconds
 	Priority string   `json:"priority,omitempty"`
 	Replaces string   `json:"replaces,omitempty"`
-	Context  string   `json:"context,omitempty"`   // a reference, or JSON that is no object
+	Context  string   `json:"context,omitempty"`   // a reference, or JSON other than an object
 	Hash     string   `json:"context_h,omitempty"` // of the context
-	Evidence string   `json:"evidence,omitempty"`  // where the original of the offer is
+	Evidence string   `json:"evidence,omitempty"`  // location of the original of the offer
 	Verb     string   `json:"verb,omitempty"`      // of the last step
 	Note     string   `json:"note,omitempty"`      // of the last step
 	Result   any      `json:"result,omitempty"`    // of the last step: its context
@@ -93,9 +93,9 @@ func fromOffer(state federation.State, take federation.Verb, status Status) ([]f
 	return nil, false
 }
 
-// TaskID returns the task_id of a handoff that a gateway writes into a directory: a UUID of
-// version 4 that looks random, and is the same each time. The ID of the handoff itself would not
-// do: two handoffs of one second share its first characters, which people type.
+// TaskID returns the task_id of a handoff in a directory: a deterministic UUID of version 4 that
+// looks random. The ID of the handoff itself would not do: two handoffs of one second share its
+// first characters, which people type.
 func TaskID(directory string, id federation.HandoffID) string {
 	sum := sha256.Sum256([]byte("baton task " + directory + "\x00" + id.String()))
 	u := sum[:16]

@@ -58,8 +58,8 @@ func TestAStepIsWholeInItsRecord(t *testing.T) {
 	}
 }
 
-// Each member of a record is where the table says: in the handoff, or in the bytes of the evidence
-// alone.
+// Each member of a record is where the table says: in the handoff, or only in the bytes of the
+// evidence.
 func TestARecordIsWholeInItsHandoff(t *testing.T) {
 	t.Parallel()
 	r := read(t, strings.Replace(record, "null", `"reviewer"`, 1))

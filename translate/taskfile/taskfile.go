@@ -3,8 +3,8 @@
 //
 // A record is one JSON object in a file of its own, and the member "status" is the state of the
 // task. A [Record] keeps every member as it was read, numbers and unknown members included:
-// [Record.Bytes] writes what it read, but for the members that a step changes. Of its own, a
-// gateway adds one member, "_fed" in the context.
+// [Record.Bytes] writes them unchanged, except the members that a step changes. A gateway adds only
+// one member, "_fed" in the context.
 package taskfile
 
 import (
@@ -48,7 +48,7 @@ func (s Status) Leads(to Status) bool {
 	return slices.Contains(next[s], to)
 }
 
-// ErrUnreadable is wrapped by the error of [Read] for bytes that are no record.
+// ErrUnreadable is wrapped by the error of [Read] for anything but a record.
 var ErrUnreadable = errors.New("taskfile: no record")
 
 // Record is one task.
@@ -140,8 +140,8 @@ func split(text []byte) ([]member, error) {
 	return members, nil
 }
 
-// readTime reads an ISO 8601 time. Python writes a time without a zone for the local clock of a
-// machine; such a time is taken for UTC.
+// readTime reads an ISO 8601 time. Python writes local times without a zone; such a time is taken
+// for UTC.
 func readTime(text string) (time.Time, error) {
 	if len(text) > 10 && text[10] == ' ' {
 		text = text[:10] + "T" + text[11:]
@@ -165,8 +165,7 @@ func (r Record) raw(name string) json.RawMessage {
 	return r.members[i].raw
 }
 
-// with returns the record with another value of a member, which is added at the end where it
-// was not there.
+// with returns the record with another value of a member, adding a missing member at the end.
 func (r Record) with(name string, raw json.RawMessage) Record {
 	r.members = slices.Clone(r.members)
 	if i := slices.IndexFunc(r.members, func(m member) bool { return m.name == name }); i >= 0 {
@@ -266,7 +265,7 @@ func readDeadline(raw json.RawMessage) (time.Time, error) {
 	return ev.Deadline, nil
 }
 
-// Fed returns what a gateway noted in the record, the zero Fed for nothing.
+// Fed returns the gateway's note in the record, the zero Fed for none.
 func (r Record) Fed() Fed {
 	members, err := r.context()
 	i := slices.IndexFunc(members, func(m member) bool { return m.name == FedMember })
@@ -330,7 +329,7 @@ func New(id, from, to, description, context string, now time.Time) (Record, erro
 	return r, nil
 }
 
-// Bytes returns the record as it is written: two spaces of indent and a line end.
+// Bytes returns the record in its written form: two spaces of indent and a line end.
 func (r Record) Bytes() []byte {
 	var out bytes.Buffer
 	if err := json.Indent(&out, join(r.members), "", "  "); err != nil { // each member was JSON when it was read

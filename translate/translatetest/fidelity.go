@@ -11,8 +11,8 @@ import (
 	"baton/translate"
 )
 
-// noted are the members of an event that no wire carries: what a gateway notes of its arrival, and
-// how its signer wrote it.
+// noted are the members of an event that no wire carries: a gateway's notes about its arrival, and
+// the form in which its signer wrote it.
 func noted() []string {
 	return []string{"handoff", "for", "fields", "stamped", "arrival"}
 }

@@ -1,5 +1,5 @@
-// Package translatetest holds what the tests of all translators share: golden
-// pairs, one file each, that say what goes in and what comes out.
+// Package translatetest holds the shared parts of the translators' tests: golden pairs of input and
+// output, one file each.
 package translatetest
 
 import (
@@ -13,13 +13,12 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// update is set by "go test -update": the files are written anew from what came
-// out, to be read before they are committed.
+// update is set by "go test -update": the files are rewritten from the results, to be read before
+// they are committed.
 var update = flag.Bool("update", false, "write golden files anew") //nolint:gochecknoglobals // a flag of the test binary
 
-// Golden runs a translation over each txtar file in a folder: the section "in"
-// goes in, and what comes out must be the section "out". An error comes out as
-// its text.
+// Golden runs a translation over each txtar file in a folder: for the section "in" the result must
+// be the section "out". An error is compared as its text.
 func Golden(t *testing.T, dir string, translate func(in []byte) ([]byte, error)) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.txtar"))
@@ -60,7 +59,7 @@ func pair(t *testing.T, file string, translate func(in []byte) ([]byte, error)) 
 	}
 }
 
-// Payloads returns what goes in of each pair in a folder, for fuzz targets to begin with.
+// Payloads returns the inputs of the pairs in a folder, as seeds for fuzz targets.
 func Payloads(tb testing.TB, dir string) [][]byte {
 	tb.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.txtar"))

@@ -11,7 +11,7 @@ const (
 	Out Way = "out" // from a step to a message of the format
 )
 
-// Place says where a member is on the other side.
+// Place is the place of a member on the other side.
 type Place string
 
 // The places.
@@ -37,7 +37,7 @@ func Row(way Way, field string, place Place, where string) Fidelity {
 	return Fidelity{Way: way, Field: field, Place: place, Where: where}
 }
 
-// Placed returns the fields of a direction that have one of some places.
+// Placed returns the fields of a direction with one of some places.
 func Placed(table []Fidelity, way Way, places ...Place) []string {
 	var fields []string
 	for _, row := range table {

@@ -24,8 +24,7 @@ type bootstrapCases struct {
 	}
 }
 
-// consume does what the voice server of the reference does with a bootstrap at the start of a
-// session.
+// consume treats a bootstrap as the voice server of the reference does at the start of a session.
 func consume(text []byte, now, window float64) (context string, consumed bool) {
 	var said map[string]any
 	if json.Unmarshal(text, &said) != nil {
@@ -51,8 +50,7 @@ func consume(text []byte, now, window float64) (context string, consumed bool) {
 	return context, context != ""
 }
 
-// The cases hold for the consumer above, and so what it does with our bootstrap is what the
-// reference does.
+// The cases hold for the consumer above, so the reference treats our bootstrap likewise.
 func TestTheReferenceConsumesABootstrap(t *testing.T) {
 	t.Parallel()
 	var cases bootstrapCases

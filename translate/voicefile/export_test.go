@@ -1,4 +1,3 @@
 package voicefile
 
-// Number is number.
 func Number(literal string) string { return number(literal) }

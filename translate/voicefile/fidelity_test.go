@@ -81,8 +81,8 @@ func TestAnOfferIsWholeInItsFile(t *testing.T) {
 	}
 }
 
-// Each member of a file is where the table says: in the handoff, or in the bytes of the evidence
-// alone.
+// Each member of a file is where the table says: in the handoff, or only in the bytes of the
+// evidence.
 func TestAFileIsWholeInItsHandoff(t *testing.T) {
 	t.Parallel()
 	text, _, err := voicefile.Encode(voicefile.Offer{

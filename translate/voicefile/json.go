@@ -26,7 +26,7 @@ type member struct {
 	value any // nil, bool, string, json.Number, []any or object
 }
 
-// get returns the value of a member, nil for a member that is not there.
+// get returns the value of a member, nil for a missing one.
 func (o object) get(name string) any {
 	i := slices.IndexFunc(o, func(m member) bool { return m.name == name })
 	if i < 0 {
@@ -35,7 +35,7 @@ func (o object) get(name string) any {
 	return o[i].value
 }
 
-// text returns the value of a member that is a string, "" for any other one.
+// text returns the value of a string member, "" for any other one.
 func (o object) text(name string) string {
 	text, _ := o.get(name).(string)
 	return text
@@ -46,7 +46,7 @@ func (o object) without(names ...string) object {
 }
 
 // parse reads one JSON value. It keeps the literals of numbers, and refuses an object with a
-// member that is there twice: two readers could take it for two files.
+// repeated member: two readers could take it for two files.
 func parse(text []byte) (any, error) {
 	if !utf8.Valid(text) {
 		return nil, errors.New("not UTF-8")

@@ -86,8 +86,8 @@ func TestFilesOfTheReferenceHaveTheirHMAC(t *testing.T) {
 	}
 }
 
-// verdicts is the code for each case of the vectors, "" for a taken file. A comment
-// marks what the reference judges otherwise.
+// verdicts is the code for each case of the vectors, "" for an accepted file. A comment marks
+// differing verdicts of the reference.
 func verdicts() map[string]voicefile.Code {
 	return map[string]voicefile.Code{
 		"good":                       "",

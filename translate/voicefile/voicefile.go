@@ -1,14 +1,13 @@
-// Package voicefile reads and writes the files of the voice handoff protocol, version 1: the
-// signed handoff file, the sidecar of a rejected file, and the bootstrap of the receiver. It
-// does no I/O.
+// Package voicefile reads and writes the files of the voice handoff protocol, version 1: the signed
+// handoff file, the sidecar of a rejected file, and the bootstrap of the receiver. It does no I/O.
 //
-// A handoff file is one JSON object. An HMAC over its canonical form authenticates all members
-// but "hmac" itself, with the secret of the pair of agents. [Open] verifies the HMAC before it
-// looks at any other member, and [Sealed.Check] says with a [Code] why a file is refused.
+// A handoff file is one JSON object. An HMAC over its canonical form authenticates all members but
+// "hmac" itself, with the secret of the pair of agents. [Open] verifies the HMAC before it looks at
+// any other member, and [Sealed.Check] says with a [Code] why a file is refused.
 //
-// The package is stricter than the reference implementation on purpose: a version is the
-// integer 1, a handoff_id is text that is safe in a path, times have a zone, and a member that
-// is there twice makes a file unreadable.
+// The package is stricter than the reference implementation on purpose: a version is the integer 1,
+// a handoff_id is text safe in a path, times have a zone, and a repeated member makes a file
+// unreadable.
 package voicefile
 
 import (
@@ -53,7 +52,7 @@ const (
 	Cancelled     Code = "cancelled"
 )
 
-// Error is why a file is rejected.
+// Error is the reason of a rejected file.
 type Error struct {
 	Code   Code
 	Detail string
@@ -66,7 +65,7 @@ func rejected(code Code, format string, args ...any) error {
 	return &Error{Code: code, Detail: fmt.Sprintf(format, args...)}
 }
 
-// ErrUnreadable is wrapped by the error of [Read] for bytes that are no handoff file.
+// ErrUnreadable is wrapped by the error of [Read] for anything but a handoff file.
 var ErrUnreadable = errors.New("voicefile: no handoff file")
 
 // Sealed is a file whose HMAC was not verified yet. Nothing in it is to be trusted.
@@ -138,8 +137,8 @@ func (s Sealed) Open(secrets []string, now time.Time, skew time.Duration) (File,
 	return f, nil
 }
 
-// Trusted returns the handoff in a file whose HMAC is good, without a look at the clock. Its
-// error is an [*Error].
+// Trusted returns the handoff in a file with a good HMAC, without a look at the clock. Its error is
+// an [*Error].
 func (s Sealed) Trusted(secrets []string) (File, error) {
 	if !s.Verified(secrets...) {
 		return File{}, rejected(BadHMAC, "no secret of the pair made this hmac")
@@ -158,8 +157,8 @@ type File struct {
 	Transcript json.RawMessage // a list
 	Carry      json.RawMessage // x_fed, which a gateway added; nil for none
 	Key        string          // as of [Sealed.Key]
-	// Context is the transcript and all members that the protocol does not name, as one JSON
-	// object. It is empty if the transcript is empty and there are no others.
+	// Context is the transcript and all members not named by the protocol, as one JSON object. It
+	// is empty if the transcript is empty and there are no others.
 	Context string
 }
 
@@ -168,10 +167,9 @@ var (
 	callerHash = regexp.MustCompile(`^[0-9a-f]{16}$`)
 )
 
-// CarryMember is the member in which a gateway carries what the protocol has no member for.
+// CarryMember is the member for the gateway's data without a member of the protocol.
 const CarryMember = "x_fed"
 
-// own returns the members that the protocol names.
 func own() []string {
 	return []string{
 		"protocol_version", "handoff_id", "caller_hash", "from_agent", "to_agent", "reason", "initiated_at", "expires_at", "transcript", "hmac",
@@ -261,7 +259,7 @@ type Reason struct {
 	At     time.Time `json:"at"`
 }
 
-// Bytes returns the sidecar as it is written.
+// Bytes returns the sidecar in its written form.
 func (r Reason) Bytes() []byte {
 	r.At = r.At.UTC().Truncate(time.Millisecond)
 	text, err := json.Marshal(r)
@@ -271,7 +269,7 @@ func (r Reason) Bytes() []byte {
 	return append(text, '\n')
 }
 
-// ReadReason reads a sidecar. A text that is none is the zero Reason.
+// ReadReason reads a sidecar. Any other text is the zero Reason.
 func ReadReason(text []byte) Reason {
 	var r Reason
 	if federation.DecodeJSON(bytes.TrimSpace(text), &r) != nil {
@@ -280,8 +278,7 @@ func ReadReason(text []byte) Reason {
 	return r
 }
 
-// CallerHash returns the caller_hash of a caller that is no telephone number: its name is no
-// secret.
+// CallerHash returns the caller_hash of a caller without a telephone number: its name is no secret.
 func CallerHash(caller string) string {
 	sum := sha256.Sum256([]byte(caller))
 	return hex.EncodeToString(sum[:8])

@@ -17,7 +17,6 @@ import (
 
 const secret = "a secret of bob and alice"
 
-// step returns the offer of a handoff with a context.
 func step(t *testing.T, context string) translate.Step {
 	t.Helper()
 	id, err := federation.ParseEventID("01K9ZQ0000000000000000000H")
@@ -36,7 +35,6 @@ func at(seconds int) time.Time {
 	return time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC).Add(time.Duration(seconds) * time.Second)
 }
 
-// encoded returns the file of an offer.
 func encoded(t *testing.T, context string) ([]byte, voicefile.File) {
 	t.Helper()
 	text, file, err := voicefile.Encode(voicefile.Offer{Step: step(t, context), From: "bob", To: "alice", Now: at(0), Lifetime: time.Hour}, secret)

@@ -34,11 +34,11 @@ type Manifest struct {
 	Format int       `json:"format"`
 	Home   string    `json:"home"` // home.name of the gateway
 	Made   time.Time `json:"made"`
-	Record int       `json:"record"` // version of the record, 0 where it is not here
+	Record int       `json:"record"` // version of the record, 0 without it
 	Files  []Member  `json:"files"`
 }
 
-// Content returns what the backup holds before the keys, for people.
+// Content describes, for people, the backup's content before the keys.
 func (m Manifest) Content() string {
 	if m.Files[0].Name == configMember {
 		return "configuration (the record is in PostgreSQL: back that up with its own tools)"
@@ -56,12 +56,12 @@ type Member struct {
 // Source is the files that a backup is made of.
 type Source struct {
 	Home   string // home.name of the gateway
-	Record string // path; "" where the record is in a database
+	Record string // path; "" if the record is in a database
 	Config string // path
 	Keys   string // path of the folder
 }
 
-// first returns the member that comes before the keys.
+// first returns the member before the keys.
 func (s Source) first() string {
 	if s.Record == "" {
 		return configMember
@@ -69,7 +69,6 @@ func (s Source) first() string {
 	return recordMember
 }
 
-// member is one file of a backup to be written.
 type member struct {
 	Member
 
@@ -103,7 +102,7 @@ func write(ctx context.Context, w io.Writer, from Source, draft string, now time
 }
 
 // withKeys returns the members of a backup and lists them in its manifest. The keys are read after
-// the record; in the reverse order, the record could name a key missing in the backup.
+// the record; in the reverse order, the record could name a missing key.
 func withKeys(made *Manifest, first member, folder string) ([]member, error) {
 	names, err := keyFiles(folder)
 	if err != nil {
@@ -194,9 +193,9 @@ func copyFile(w io.Writer, from string) error {
 	return errors.Join(err, f.Close())
 }
 
-// read reads a backup whole: accept sees the manifest before anything is written, and create
-// opens the file for each member. An archive that is not what its manifest says is an error,
-// and so is one that goes on after it.
+// read reads a backup whole: accept sees the manifest before anything is written, and create opens
+// the file for each member. An archive that differs from its manifest is an error, and so is one
+// with more after it.
 func read(r io.Reader, accept func(Manifest) error, create func(name string) (io.WriteCloser, error)) error {
 	in := tar.NewReader(r)
 	made, err := readManifest(in)
@@ -220,8 +219,8 @@ func read(r io.Reader, accept func(Manifest) error, create func(name string) (io
 	return checkEnd(r)
 }
 
-// checkEnd refuses an archive that goes on after its end: a tar reader stops there, and
-// bytes behind it are covered by no checksum.
+// checkEnd refuses an archive with bytes after its end: a tar reader stops there, and no checksum
+// covers them.
 func checkEnd(r io.Reader) error {
 	n, err := io.ReadFull(r, make([]byte, 1))
 	switch {
@@ -268,7 +267,6 @@ func checkManifest(made Manifest) error {
 	return nil
 }
 
-// readMember copies one file and puts it on disk.
 func readMember(in *tar.Reader, want Member, create func(name string) (io.WriteCloser, error)) error {
 	head, err := in.Next()
 	if errors.Is(err, io.EOF) {

@@ -1,7 +1,7 @@
-// Package backup writes and restores backups of a gateway: a consistent copy of its record,
-// with its keys.
+// Package backup writes and restores backups of a gateway: a consistent copy of its record, with
+// its keys.
 //
-// A backup is one tar file, for the owner alone. First comes manifest.json, then the files
+// A backup is one tar file, readable only by the owner. First comes manifest.json, then the files
 // that it lists, in that order and nothing else:
 //
 //	manifest.json    home, time, and name, size and SHA-256 of each file
@@ -9,9 +9,9 @@
 //	baton.toml       the configuration, where the record is in a database
 //	keys/NAME        each file of the keys folder
 //
-// The secrets that the configuration names are not in it, nor is the configuration where the
-// record is: they belong to the operator, and often to a host. A database has tools of its
-// own, and the configuration names the database that belongs together with the keys.
+// The secrets that the configuration names are not in it, nor is the configuration if the record
+// is: they belong to the operator, and often to a host. A database has tools of its own, and the
+// configuration names the database that belongs together with the keys.
 package backup
 
 import (
@@ -28,8 +28,8 @@ import (
 	"baton/federation/store/engine"
 )
 
-// Write writes a backup of a source to a file that is not there yet, and puts it on disk. It
-// uses a folder of the caller for drafts, and leaves them there.
+// Write writes a backup of a source durably to a new file. It uses a folder of the caller for
+// drafts, and leaves them there.
 func Write(ctx context.Context, path string, from Source, drafts string) (Manifest, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // the operator names the path
 	if err != nil {
@@ -48,7 +48,7 @@ func Check(r io.Reader) (made Manifest, err error) {
 	return made, err
 }
 
-// nowhere takes members that are read for their checksum alone.
+// nowhere takes members read only for their checksum.
 type nowhere struct{ io.Writer }
 
 // Close does nothing.
@@ -66,8 +66,8 @@ func SyncFolder(path string) error {
 // asidePrefix begins the name of a folder, beside the record, of files that a restore replaced.
 const asidePrefix = "replaced-"
 
-// Copies returns the copies of the record of a target: copies left beside it by a migration or a
-// restore, drafts of an interrupted restore, and leftovers of killed backups.
+// Copies returns the copies of the record of a target: those left by a migration or a restore,
+// drafts of an interrupted restore, and leftovers of killed backups.
 func Copies(of Target) ([]string, error) {
 	r := restoration{to: of}
 	patterns := []string{r.recordDraft(), filepath.Join(of.Dir, leftoverPrefix+"*", recordMember), filepath.Join(filepath.Dir(r.recordDraft()), asidePrefix+"*")}
@@ -90,7 +90,7 @@ func Copies(of Target) ([]string, error) {
 const leftoverPrefix = ".backup-"
 
 // Save writes a backup to a file, whole or not at all, and never over another file. The caller's
-// write makes the draft in a folder of its own, which Save removes.
+// write makes the draft in its own folder, which Save removes.
 func Save(path string, write func(draft, folder string) (Manifest, error)) (made Manifest, err error) {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return made, errors.Join(fmt.Errorf("%s: there is something already", path), err)
@@ -110,8 +110,8 @@ func Save(path string, write func(draft, folder string) (Manifest, error)) (made
 	return made, SyncFolder(filepath.Dir(path))
 }
 
-// Receive writes a backup that a gateway sends to a file, and reads it once more: a connection that
-// is cut leaves an error, and not a part of a backup.
+// Receive writes a backup sent by a gateway to a file, and reads it once more: a cut connection
+// leaves an error, and not a partial backup.
 func Receive(path string, from io.Reader) (made Manifest, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // the operator names the path
 	if err != nil {
@@ -128,7 +128,7 @@ func Receive(path string, from io.Reader) (made Manifest, err error) {
 	return Check(f)
 }
 
-// Stream returns a backup of a source. It makes no copy, so that a full disk can be backed up to
+// Stream returns a backup of a source, without a copy, so that a full disk can be backed up to
 // another one: the pages of the record are read as the caller reads the backup. When ctx ends, the
 // backup is truncated. The caller closes it.
 func Stream(ctx context.Context, from Source) (io.ReadCloser, error) {

@@ -37,7 +37,6 @@ func CheckRestored(to Target) error {
 	return err
 }
 
-// exists reports whether a file exists.
 func exists(path string) (bool, error) {
 	_, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -46,7 +45,7 @@ func exists(path string) (bool, error) {
 	return err == nil, err
 }
 
-// Target is where a backup is restored to.
+// Target is the destination of a restore.
 type Target struct {
 	Source
 
@@ -54,11 +53,11 @@ type Target struct {
 	Driver string // store.driver, for people
 }
 
-// Restored is what a restore has put in place.
+// Restored is the result of a restore.
 type Restored struct {
 	Manifest
 
-	Aside string `json:"aside,omitempty"` // folder of the files that were there; "" for none
+	Aside string `json:"aside,omitempty"` // folder of the previous files; "" for none
 }
 
 // Restore checks a whole backup, then puts record and keys in place. With force it moves an
@@ -87,24 +86,21 @@ func Restore(ctx context.Context, name string, to Target, force bool, now time.T
 	return Restored{r.made, aside}, err
 }
 
-// restoration is one restore under way.
 type restoration struct {
 	to   Target
 	made Manifest
 }
 
-// path returns the path of a file in data_dir.
 func (r *restoration) path(name string) string { return filepath.Join(r.to.Dir, name) }
 
-// Drafts are beside the files that they become, on the same file system. Where the record is
-// in a database, the configuration is drafted in its place, and stays in the backup.
+// Drafts are beside their final files, on the same file system. If the record is in a database, the
+// configuration is drafted in its place, and stays in the backup.
 func (r *restoration) recordDraft() string {
 	return cmp.Or(r.to.Record, r.path(configMember)) + ".restoring"
 }
 
 func (r *restoration) keysDraft() string { return r.to.Keys + ".restoring" }
 
-// there returns the files that are in the places of record and keys.
 func (r *restoration) there() []string {
 	var found []string
 	places := []string{r.to.Keys}
@@ -119,8 +115,8 @@ func (r *restoration) there() []string {
 	return found
 }
 
-// checkRoom refuses to touch files that are there, unless force says so, or a restore that was
-// cut short left them.
+// checkRoom refuses to touch existing files, unless force says so, or an interrupted restore left
+// them.
 func (r *restoration) checkRoom(force bool) error {
 	_, err := os.Lstat(r.path(restoreMarker))
 	found := r.there()
@@ -130,8 +126,8 @@ func (r *restoration) checkRoom(force bool) error {
 	return fmt.Errorf("%s is there already: --force moves record and keys aside", found[0])
 }
 
-// begin creates the folder of the key drafts before any other file, or empties the folder left by a
-// killed restore. From then on [CheckRestored] fails, until clear.
+// begin creates the folder of the key drafts before any other file, or empties one left by a killed
+// restore. From then until clear [CheckRestored] fails.
 func (r *restoration) begin() error {
 	if err := os.MkdirAll(r.keysDraft(), 0o700); err != nil {
 		return err
@@ -151,7 +147,6 @@ func (r *restoration) clear() error {
 	return errors.Join(os.RemoveAll(r.recordDraft()), os.RemoveAll(r.keysDraft()))
 }
 
-// read checks the backup and writes all of it to drafts.
 func (r *restoration) read(ctx context.Context, name string) error {
 	archive, err := os.Open(name) //nolint:gosec // the operator names the path
 	if err != nil {
@@ -194,9 +189,9 @@ type syncedFile struct{ *os.File }
 // Close syncs first.
 func (f syncedFile) Close() error { return errors.Join(f.Sync(), f.File.Close()) }
 
-// place moves the drafts to their places, and returns the folder that has the files that were
-// there. The marker stands from before the first move until after the last, each of them on
-// disk: a restore that is killed in between has lost nothing, and can be seen.
+// place moves the drafts to their places, and returns the folder with the previous files. The
+// marker is on disk before the first move and until after the last: a restore killed in between has
+// lost nothing, and can be seen.
 func (r *restoration) place(now time.Time) (aside string, err error) {
 	marker := r.path(restoreMarker)
 	if err := os.WriteFile(marker, nil, 0o600); err != nil {
@@ -229,8 +224,7 @@ func (r *restoration) sync() error {
 	return errors.Join(SyncFolder(r.to.Dir), SyncFolder(filepath.Dir(r.recordDraft())))
 }
 
-// moveAside moves the files that are there to a folder beside the record: no file is ever
-// deleted.
+// moveAside moves the existing files to a folder beside the record: no file is ever deleted.
 func (r *restoration) moveAside(now time.Time) (string, error) {
 	found := r.there()
 	if len(found) == 0 {

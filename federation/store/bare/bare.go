@@ -1,6 +1,6 @@
-// Package bare files rows of text at the least cost that the database of a record allows:
-// one table, no index, one row a call, in a file or on a PostgreSQL server. `baton bench`
-// compares a gateway with it. It is no record.
+// Package bare files rows of text at the least cost that the database of a record allows: one
+// table, no index, one row a call, in a file or on a PostgreSQL server. It is the baseline of
+// `baton bench`, and no record.
 package bare
 
 import (
@@ -60,8 +60,8 @@ func Open(ctx context.Context, path string) (*File, error) {
 	return f, nil
 }
 
-// Put files a row, and returns once it is on disk with the rows that came meanwhile. It must
-// not be called after Close.
+// Put files a row, and returns once it is on disk with the rows that came meanwhile. Do not call it
+// after Close.
 func (f *File) Put(text string) error {
 	r := row{text, make(chan error, 1)}
 	f.waiting <- r
@@ -92,7 +92,7 @@ func (f *File) Close() error {
 	return errors.Join(f.insert.Close(), f.page.Close(), f.db.Close())
 }
 
-// write commits the rows that wait, until Close.
+// write commits the waiting rows, until Close.
 func (f *File) write(ctx context.Context) {
 	for {
 		select {
@@ -108,7 +108,6 @@ func (f *File) write(ctx context.Context) {
 	}
 }
 
-// gather takes the rows that wait at this moment.
 func (f *File) gather(first row) []row {
 	batch := []row{first}
 	for len(batch) < maxBatch {
@@ -161,7 +160,6 @@ func NewSchema(ctx context.Context, dsn string) (*Schema, error) {
 	return s, nil
 }
 
-// within returns a connection string with a search_path.
 func within(dsn, schema string) (string, error) {
 	if !strings.Contains(dsn, "://") {
 		return dsn + " search_path=" + schema, nil
@@ -176,7 +174,7 @@ func within(dsn, schema string) (string, error) {
 	return u.String(), nil
 }
 
-// Close removes the schema with all that is in it.
+// Close removes the schema with all its content.
 func (s *Schema) Close(ctx context.Context) error {
 	_, err := s.db.ExecContext(context.WithoutCancel(ctx), "DROP SCHEMA "+s.name+" CASCADE")
 	return errors.Join(err, s.db.Close())

@@ -13,20 +13,19 @@ import (
 	"baton/federation/store/queue"
 )
 
-// itemStep is the seq of the event that the row f is about, or NULL: of a step itself, or of a
-// document r or a message that carries it.
+// itemStep is the seq of the event of row f, or NULL: of a step itself, or of a document r or a
+// message that carries it.
 func itemStep(parts engine.SQL) string {
 	return `CASE WHEN f.item < ` + queue.NoticeBase + ` THEN f.item WHEN f.item >= ` + queue.DocumentBase + ` THEN ` + parts.DocumentStep + ` ELSE ` + parts.ItemStep + ` END`
 }
 
-// deadColumns are the columns of dead letters, and where they are read from.
 func (s *Outboxes) deadColumns() string {
 	return `f.letter, d.name, d.kind, f.state, f.code, f.reason, f.attempt, f.queued, f.ended, f.replayed, f.item, f.destination,
 		coalesce(e.id, ''), coalesce(e.handoff, r.handoff, ''), coalesce(r.message, ''), ` + handoffs.EventColumns + `, r.document
 		FROM delivery f JOIN destination d ON d.n = f.destination LEFT JOIN document r ON r.n = f.item - ` + queue.DocumentBase + ` LEFT JOIN event e ON e.seq = ` + itemStep(s.db.Parts)
 }
 
-// deadRow is a dead letter with what its parts are read from.
+// deadRow is a dead letter with the columns that its parts are read from.
 type deadRow struct {
 	federation.DeadLetter
 	item, to int64
@@ -60,9 +59,9 @@ func scanDead(row engine.Scanner) (d deadRow, err error) {
 	return d, nil
 }
 
-// DeadLetters returns up to limit dead letters that were not put back, the newest first, before
-// an id, or from the start with 0. A letter whose step cannot be read is among them, without the
-// unreadable part.
+// DeadLetters returns up to limit dead letters not put back, the newest first, before an id, or
+// from the start with 0. A letter with an unreadable step is among them, without the unreadable
+// part.
 func (s *Outboxes) DeadLetters(ctx context.Context, f federation.DeadFilter, before int64, limit int) ([]federation.DeadLetter, error) {
 	found, err := engine.Rows(ctx, s.db.Reads(), scanDead, `SELECT `+s.deadColumns()+` WHERE (CAST(?1 AS bigint) = 0 OR f.letter < ?1) AND f.letter > 0 AND f.state || '' = 'dead'
 		AND (?2 = '' OR f.code = ?2) AND (?3 = '' OR d.name IN (?3, ?5)) ORDER BY f.letter DESC LIMIT 0 + ?4`, before, string(f.Reason), f.To, max(limit, 0), federation.PeerDestination(f.To))
@@ -111,7 +110,7 @@ func (s *Outboxes) tries(ctx context.Context, d deadRow) ([]federation.Try, erro
 	return engine.Rows(ctx, s.db.Reads(), scan, `SELECT n, at, reason FROM attempt WHERE item = ? AND destination = ? ORDER BY n`, d.item, d.to)
 }
 
-// dead is what is needed of a dead letter to put it back or to forget it.
+// dead is the part of a dead letter needed to put it back or to forget it.
 type dead struct {
 	item, to   int64
 	lane, name string
@@ -125,9 +124,9 @@ func oneDead(ctx context.Context, q engine.Tx, id int64) (d dead, err error) {
 	return d, err
 }
 
-// Revive puts a dead letter back to be delivered now, at its place in the order of its lane, and
-// reports whether it did. It does not change a delivery that is pending again or has arrived, and
-// none to a webhook that is disabled. It returns [federation.ErrNotFound] for an unknown id.
+// Revive makes a dead letter due now, at its place in the order of its lane, and reports whether it
+// did. It does not change a delivery pending again or completed, nor one to a disabled webhook. It
+// returns [federation.ErrNotFound] for an unknown id.
 func (s *Outboxes) Revive(ctx context.Context, id int64, now time.Time) (bool, error) {
 	revived, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (bool, error) {
 		d, err := oneDead(ctx, q, id)
@@ -188,7 +187,7 @@ func (s *Outboxes) Discard(ctx context.Context, id int64, now time.Time) error {
 	return nil
 }
 
-// ForgetDead forgets a dead letter with what is kept only for it.
+// ForgetDead deletes a dead letter with its dependent rows.
 func ForgetDead(ctx context.Context, q engine.Tx, id int64) error {
 	d, err := oneDead(ctx, q, id)
 	switch {
@@ -207,7 +206,7 @@ func ForgetDead(ctx context.Context, q engine.Tx, id int64) error {
 	return q.Put(ctx, `UPDATE delivery SET letter = NULL, replayed = 0 WHERE letter = ?`, id)
 }
 
-// CountDead counts the dead letters that were not put back.
+// CountDead counts the dead letters not put back.
 func (s *Outboxes) CountDead(ctx context.Context) (map[federation.DeadReason]int, error) {
 	type count struct {
 		reason federation.DeadReason

@@ -1,6 +1,6 @@
-// Package deliveries keeps the deliveries in the record, pending and ended: of steps and text to
+// Package deliveries stores the pending and ended deliveries of a record: of steps and text to
 // links and other homes, of documents to peers of a network, of items to webhooks, and of notices
-// to their readers. It keeps how each ended, and dead letters.
+// to their readers. It also stores their results, and dead letters.
 package deliveries
 
 import (
@@ -32,8 +32,8 @@ func New(db *engine.DB) *Outboxes { return &Outboxes{db} }
 // ofName is the number of the destination that ?1 names.
 const ofName = `(SELECT n FROM destination WHERE name = ?1)`
 
-// deliveryColumns are the columns that scanDelivery reads, and their tables. A row that
-// belongs to nothing any more is read as Broken.
+// deliveryColumns are the columns for scanDelivery, and their tables. An orphaned row is read as
+// Broken.
 const deliveryColumns = `coalesce(e.version, 0), coalesce(e.state, ''), coalesce(e.filed, 0), ` + handoffs.EventColumns + `, f.item, f.attempt, coalesce(f.next, 0), f.reason, f.rank, h.view,
 	f.queued FROM delivery f LEFT JOIN event e ON e.seq = f.item LEFT JOIN handoff h ON h.id = f.lane`
 
@@ -61,9 +61,8 @@ func scanDelivery(row engine.Scanner) (federation.Delivery, error) {
 	return d, nil
 }
 
-// aged selects the first ?4 waiting rows of a destination (?1) after one (?2, ?3), the oldest first.
-// It reads no more of the destination than it returns. The rows f are joined with tables, and a
-// condition narrows them down.
+// aged selects the first ?4 waiting rows of a destination (?1) after one (?2, ?3), the oldest
+// first, and reads no others. The rows f are joined with tables, and a condition narrows them down.
 func aged(tables, which string) string {
 	from := `SELECT * FROM (SELECT f.item, f.destination, f.queued FROM delivery f` + tables + `
 		WHERE f.destination = ?1 AND f.state = 'waiting' AND (f.queued, f.item) > (?2, ?3) AND f.delayed = `
@@ -86,8 +85,7 @@ func (s *Outboxes) Outbox(ctx context.Context, link string, after federation.Del
 	return pending, nil
 }
 
-// Given returns up to limit rows of a link that ended delivered at or after a time, in the order
-// in which they did.
+// Given returns up to limit delivered rows of a link that ended at or after a time, in that order.
 func (s *Outboxes) Given(ctx context.Context, link string, since time.Time, limit int) ([]federation.Given, error) {
 	scan := func(row engine.Scanner) (federation.Given, error) {
 		var d federation.Given
@@ -153,15 +151,15 @@ func (s *Outboxes) HasSpace(ctx context.Context, link string, order federation.H
 }
 
 // Attempt counts one more attempt on each row. It is durable before anything is written to the
-// peer, so that a step is shown at most once if its link requires that.
+// peer, for links that require a step to be shown at most once.
 func (s Rows) Attempt(ctx context.Context, to string, rows []int64) error {
 	return s.change(ctx, to, rows, func(ctx context.Context, q engine.Tx, to, row int64) error {
 		return q.Put(ctx, `UPDATE delivery SET attempt = attempt + 1 WHERE item = ? AND destination = ? AND state = 'waiting'`, row, to)
 	})
 }
 
-// Failed records a failed attempt on a row, and the time of the next one. If the row waits for a
-// party from then on, it is no longer the first row of its lane, and the row behind it is due.
+// Failed records a failed attempt on a row, and the time of the next one. If the row then waits for
+// a party, it is no longer the first row of its lane, and the row behind it is due.
 func (s Rows) Failed(ctx context.Context, to string, row int64, f federation.Failure) error {
 	return s.change(ctx, to, []int64{row}, func(ctx context.Context, q engine.Tx, to, row int64) error {
 		return failed(ctx, q, to, row, f)
@@ -203,8 +201,7 @@ func noteTry(ctx context.Context, q engine.Tx, to, row int64, t federation.Try) 
 	return q.Put(ctx, `DELETE FROM attempt WHERE item = ? AND destination = ? AND n <= ?`, row, to, t.Number-federation.MaxTries)
 }
 
-// change changes rows of one destination, all or none. It does nothing to a destination that is
-// gone.
+// change changes rows of one destination, all or none. It does nothing to a deleted destination.
 func (s *Outboxes) change(ctx context.Context, name string, rows []int64, change func(ctx context.Context, q engine.Tx, to, row int64) error) error {
 	to, err := s.db.Destination(ctx, name)
 	if err == nil && to != 0 {
@@ -223,9 +220,8 @@ func (s *Outboxes) change(ctx context.Context, name string, rows []int64, change
 	return nil
 }
 
-// Deliveries returns the state of the deliveries of a handoff, in the order of the steps, then
-// of the links and of the agents. It looks for pending ones only in the outboxes of
-// these links.
+// Deliveries returns the state of the deliveries of a handoff, in the order of the steps, then of
+// the links and of the agents. It looks for pending ones only in the outboxes of these links.
 func (s *Outboxes) Deliveries(ctx context.Context, id federation.HandoffID, links []string) ([]federation.Delivered, error) {
 	names, err := json.Marshal(links)
 	if err != nil {
@@ -304,12 +300,12 @@ func (s *Outboxes) backlogOf(ctx context.Context, name string) (b federation.Bac
 // before the first attempt. A row that waits for a party has its own time, and blocks no other row.
 
 // notHeld is the condition that no operator holds the destination ?1, and that it is no webhook
-// that ended until ?2. A hold is on the plain name of a link or of a peer.
+// ended until ?2. A hold is on the plain name of a link or of a peer.
 const notHeld = `NOT EXISTS (SELECT 1 FROM destination o JOIN destination h ON h.name = CASE o.kind WHEN 'peer' THEN substr(o.name, 6) ELSE o.name END WHERE o.n = ?1 AND h.held > 0)
 		AND NOT EXISTS (SELECT 1 FROM destination o JOIN webhook w ON w.id = substr(o.name, 9) WHERE o.n = ?1 AND o.kind = 'webhook' AND w.ends > 0 AND w.ends <= ?2)`
 
-// due reads no more of an outbox than it returns, however much is due and however much waits for its
-// time: what was never tried, by rank, and what is due again, by its time. The argument chooses rows.
+// due reads no more of an outbox than it returns, however many rows are due or wait for their time:
+// untried rows, by rank, and retries due, by their time. The argument chooses rows.
 func due(which string) string {
 	return `SELECT lane FROM (
 		SELECT * FROM (SELECT lane, rank, item FROM delivery WHERE ` + which + ` AND next = 0 ORDER BY rank, item LIMIT 0 + ?3) fresh
@@ -331,17 +327,16 @@ const nextSender = `WITH RECURSIVE turn (n) AS (
 	SELECT n FROM turn WHERE EXISTS (SELECT 1 FROM delivery WHERE destination = ?1 AND sender = n AND next <= ?2)
 		AND ` + notHeld + ` LIMIT 1`
 
-// rowOrder orders the rows of a lane. Rows that wait for a party come last, so that they never fill
-// a page.
+// rowOrder orders the rows of a lane. Rows waiting for a party come last, so that they never fill a
+// page.
 const rowOrder = `CASE WHEN f.rank = ` + queue.Personal + ` AND f.next > 0 THEN 1 ELSE 0 END, f.item`
 
-// stuckLook bounds what is looked at for one DID: each step of a busy participant asks, while
-// anything waits.
+// stuckLook bounds the rows read for one DID: each step of a busy participant asks, while anything
+// waits.
 const stuckLook = 256
 
-// stuckLooks returns the queries that look for a lane that waits, each after the one before found
-// none: among the handoffs of the participant ?3, for a busy one among the handoffs that wait, and
-// for any.
+// stuckLooks returns the queries for a waiting lane, each used if the one before found none: among
+// the handoffs of the participant ?3, for a busy one among the waiting handoffs, and for any.
 func stuckLooks() (ofParty, withParty, first string) {
 	party := handoffs.ByParty(`?3`, `id`, ` LIMIT 0 + ?4`)
 	ofParty = `SELECT f.lane FROM (` + party + `) p CROSS JOIN delivery f

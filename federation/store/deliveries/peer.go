@@ -34,12 +34,12 @@ func scanPeerDelivery(row engine.Scanner) (federation.PeerDelivery, error) {
 	return r, err
 }
 
-// peerDeliveryIDLife is how long the ids of attempts are kept: replies come before that.
+// peerDeliveryIDLife is the lifetime of the ids of attempts: replies come before that.
 const peerDeliveryIDLife = 30 * 24 * time.Hour
 
-// Enqueue files a delivery without a message of the record, unless the same Message of
-// the same Sender waits under its OrderKey already. It returns a [*federation.UnavailableError]
-// if [federation.MaxPeerDeliveries] wait for the peer.
+// Enqueue files a delivery without a message of the record, unless the same Message of the same
+// Sender already waits under its OrderKey. It returns a [*federation.UnavailableError] if
+// [federation.MaxPeerDeliveries] wait for the peer.
 func (s *Outboxes) Enqueue(ctx context.Context, r federation.PeerDelivery) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		var waits bool
@@ -125,9 +125,10 @@ func (s *Outboxes) PeerBacklogs(ctx context.Context) ([]federation.PeerBacklog, 
 	return all, nil
 }
 
-// PeerQueue returns the first limit deliveries to a peer in their order, without their documents. It
-// leaves out deliveries queued after a time, and none at the zero time. Items of documents are the last
-// ones. The sum keeps the planner from an index by destination, which is in no such order.
+// PeerQueue returns the first limit deliveries to a peer in their order, without their documents.
+// It leaves out deliveries queued after a time, and none at the zero time. Items of documents are
+// the last ones. The sum keeps the planner from using an index by destination, which lacks this
+// order.
 func (s *Outboxes) PeerQueue(ctx context.Context, peer string, before time.Time, limit int) ([]federation.PeerDelivery, error) {
 	pending, err := engine.Rows(ctx, s.db.Reads(), scanPeerDelivery, `SELECT `+peerColumns(`''`)+` FROM delivery f CROSS JOIN destination d JOIN document r ON r.n = f.item - `+queue.DocumentBase+`
 		WHERE f.item >= `+queue.DocumentBase+` AND f.destination + 0 = `+ofName+` AND d.n = f.destination AND f.state = 'waiting'
@@ -139,8 +140,8 @@ func (s *Outboxes) PeerQueue(ctx context.Context, peer string, before time.Time,
 	return pending, nil
 }
 
-// Attempted notes that a row is about to be sent under an id, by which replies may name its
-// message. It also deletes old ids.
+// Attempted notes that a row is about to be sent under an id, which replies may name. It also
+// deletes old ids.
 func (s *Outboxes) Attempted(ctx context.Context, row int64, id string, now time.Time) error {
 	return s.changePeerDelivery(ctx, row, func(ctx context.Context, q engine.Tx, to int64, r federation.PeerDelivery) error {
 		if err := q.Put(ctx, `UPDATE delivery SET attempt = attempt + 1 WHERE item = ? AND destination = ?`, row, to); err != nil {
@@ -209,7 +210,7 @@ func (s *Outboxes) Delayed(ctx context.Context, row int64, now time.Time) error 
 	})
 }
 
-// documentEnded notes how a document ended where the network keeps its steps.
+// documentEnded notes the end of a document if the network keeps its steps.
 func (s *Outboxes) documentEnded(ctx context.Context, q engine.Tx, r federation.PeerDelivery, how federation.DeliveryState, now time.Time) error {
 	if s.db.Tables == nil {
 		return nil
@@ -217,8 +218,8 @@ func (s *Outboxes) documentEnded(ctx context.Context, q engine.Tx, r federation.
 	return s.db.Tables.PeerDeliveryEnded(ctx, q, r, how, now)
 }
 
-// noteDocument files a notice about the step that a document carries, to a signer that the
-// network does not tell itself.
+// noteDocument files a notice about the step in a document, unless the network notifies the signer
+// itself.
 func (s *Outboxes) noteDocument(ctx context.Context, q engine.Tx, r federation.PeerDelivery, n federation.Notice) error {
 	var step int64
 	var told bool
@@ -232,7 +233,7 @@ func (s *Outboxes) noteDocument(ctx context.Context, q engine.Tx, r federation.P
 	return inboxes.NoteStep(ctx, q, step, n)
 }
 
-// changePeerDelivery changes one row that was not given up. It skips one that is gone.
+// changePeerDelivery changes one row not given up. It skips a deleted one.
 func (s *Outboxes) changePeerDelivery(ctx context.Context, row int64, change func(ctx context.Context, q engine.Tx, to int64, r federation.PeerDelivery) error) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		to, r, err := waitingDocument(ctx, q, row)
@@ -250,7 +251,7 @@ func (s *Outboxes) changePeerDelivery(ctx context.Context, row int64, change fun
 	return nil
 }
 
-// waitingDocument reads a document that waits, and the number of its destination.
+// waitingDocument reads a pending document, and the number of its destination.
 func waitingDocument(ctx context.Context, q engine.Tx, row int64) (to int64, r federation.PeerDelivery, err error) {
 	scan := func(found engine.Scanner) (federation.PeerDelivery, error) {
 		return scanPeerDelivery(after{found, &to})
@@ -274,8 +275,8 @@ type after struct {
 // Scan implements [engine.Scanner].
 func (a after) Scan(dest ...any) error { return a.Scanner.Scan(append([]any{a.first}, dest...)...) }
 
-// Slow returns up to limit messages that were queued at or before a time, and whose sender
-// has no notice of the delay.
+// Slow returns up to limit messages queued at or before a time whose sender has no notice of the
+// delay.
 func (s *Outboxes) Slow(ctx context.Context, queued time.Time, limit int) ([]federation.PeerDelivery, error) {
 	slow, err := engine.Rows(ctx, s.db.Reads(), scanPeerDelivery, `SELECT `+peerColumns(`r.document`)+` FROM destination d CROSS JOIN delivery f JOIN document r ON r.n = f.item - `+queue.DocumentBase+`
 		WHERE d.kind = 'peer' AND f.destination = d.n AND f.state = 'waiting' AND f.delayed = 0 AND f.queued <= ? ORDER BY d.kind, d.name, f.delayed, f.queued, f.item`+engine.AtMost, engine.Stamp(queued), max(limit, 0))

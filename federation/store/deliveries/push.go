@@ -15,7 +15,6 @@ import (
 
 const pushColumns = `p.item, p.state, p.queued, p.attempt, coalesce(p.next, 0), p.reason, p.ended`
 
-// pushScan collects the columns of one push.
 type pushScan struct {
 	push                federation.Push
 	queued, next, ended int64
@@ -75,7 +74,6 @@ func noticePushes(ctx context.Context, q engine.Tx, h federation.Webhook, where 
 		WHERE p.destination = ?1 AND p.item >= %d AND `+where, int64(queue.FirstNotice), int64(queue.FirstNotice)), append([]any{to}, args...)...)
 }
 
-// scanPushedStep reads a push of an entry of an inbox.
 func scanPushedStep(of federation.DID) func(engine.Scanner) (federation.Push, error) {
 	return func(row engine.Scanner) (federation.Push, error) {
 		var e inboxes.EntryScan
@@ -83,7 +81,6 @@ func scanPushedStep(of federation.DID) func(engine.Scanner) (federation.Push, er
 	}
 }
 
-// scanFollowedStep reads a push of a step of a followed handoff.
 func scanFollowedStep(row engine.Scanner) (federation.Push, error) {
 	var e handoffs.EntryScan
 	return scanStep(row, e.Dest(), e.Read)
@@ -106,7 +103,6 @@ func scanStep(row engine.Scanner, entry []any, read func() (federation.Entry, er
 	return p, err
 }
 
-// contentPushes is pushes for a webhook of a participant of a network.
 func (s *Outboxes) contentPushes(ctx context.Context, q engine.Tx, h federation.Webhook, where string, args ...any) ([]federation.Push, error) {
 	if s.db.Tables == nil {
 		return nil, nil
@@ -201,9 +197,9 @@ func (s *Outboxes) endPush(ctx context.Context, q engine.Tx, id federation.Webho
 	return noteTry(ctx, q, to, item, federation.Try{Number: attempt, At: how.At, Reason: how.Why})
 }
 
-// PushAgain puts back the delivery that a [federation.Push.Ref] names, or with "" all that did
-// not arrive, to be made at once with new counts. It returns how many; [federation.ErrNotFound]
-// for an unknown webhook.
+// PushAgain puts back the delivery with a [federation.Push.Ref], or with "" all that did not
+// arrive, to be made at once with new counts. It returns their number; [federation.ErrNotFound] for
+// an unknown webhook.
 func (s *Outboxes) PushAgain(ctx context.Context, id federation.WebhookID, ref string, now time.Time) (again int, err error) {
 	err = s.changeWebhook(ctx, id, func(ctx context.Context, q engine.Tx) error {
 		h, err := oneWebhook(ctx, q, id)

@@ -12,10 +12,10 @@ import (
 	"baton/federation/store/queue"
 )
 
-// Rows are the deliveries to destinations of all kinds, as an engine makes them. A destination is
-// named as [federation.PeerDestination], [federation.WebhookName] and [federation.NoticesOf] say; a
-// link or another home has its own name. A row is known by its destination and the number of its
-// item. Nothing is pending for an unknown destination.
+// Rows are the deliveries to destinations of all kinds, as an engine makes them. Destinations are
+// named by [federation.PeerDestination], [federation.WebhookName] and [federation.NoticesOf]; a
+// link or another home has its own name. A row is identified by its destination and the number of
+// its item. Nothing is pending for an unknown destination.
 type Rows struct{ *Outboxes }
 
 // Rows returns the deliveries to destinations of all kinds.
@@ -41,8 +41,8 @@ func (s Rows) Held(ctx context.Context, to string) (federation.Withheld, bool, e
 }
 
 // Heads returns up to limit lanes whose first row is due now: rows of the lowest [federation.Rank]
-// first, of one rank the oldest. If more than limit are due again after a failure, the ones that
-// became due first are returned. It returns none of a destination that is held or has ended.
+// first, of one rank the oldest. If more than limit are due again after a failure, the earliest due
+// are returned. It returns none of a held or ended destination.
 func (s Rows) Heads(ctx context.Context, to string, now time.Time, limit int) ([]string, error) {
 	n, err := s.db.Destination(ctx, to)
 	var due []string
@@ -62,8 +62,8 @@ var headsOf, headsOfSender = due(ofLink), due(ofSender)
 const unknownSender = federation.DID("unknown")
 
 // Turn returns the next sender after another one, in a circle of the senders of a due first row, in
-// the order in which the record met them, with up to limit of its lanes in the order of Heads.
-// Nothing is due to a destination that is held or has ended.
+// the order in which the record met them, with up to limit of its lanes in the order of Heads. A
+// held or ended destination has no due rows.
 func (s Rows) Turn(ctx context.Context, to string, after federation.DID, now time.Time, limit int) (Turn, error) {
 	turn, err := s.turn(ctx, to, after, now, limit)
 	if err != nil {
@@ -99,8 +99,8 @@ func (s Rows) turn(ctx context.Context, to string, after federation.DID, now tim
 	return turn, err
 }
 
-// PendingOf returns up to limit rows of one lane in order. Rows that wait for a party and were not
-// hurried come last. An unreadable row is included, as Broken.
+// PendingOf returns up to limit rows of one lane in order. Rows waiting for a party and not hurried
+// come last. An unreadable row is included, as Broken.
 func (s Rows) PendingOf(ctx context.Context, to, lane string, limit int) ([]federation.Delivery, error) {
 	var found []federation.Delivery
 	var err error
@@ -143,7 +143,6 @@ func scanToldNotice(row engine.Scanner) (d federation.Delivery, err error) {
 	return d, nil
 }
 
-// pushesOf reads the rows of a webhook whose items a query finds.
 func (s Rows) pushesOf(ctx context.Context, id, query string, args []any) ([]federation.Delivery, error) {
 	hook, err := federation.ParseEventID(id)
 	if err != nil {
@@ -179,7 +178,7 @@ func (s Rows) pushesOf(ctx context.Context, id, query string, args []any) ([]fed
 }
 
 // Stuck returns a lane whose first row is due after now: the first one of the handoffs of a DID, in
-// the order of Heads, if it has any, else the next due one. Of a DID with hundreds of handoffs, and
+// the order of Heads, if it has any, else the next due one. For a DID with hundreds of handoffs and
 // hundreds of pending rows, it may miss one. It returns [federation.ErrNotFound] if no row waits.
 func (s Rows) Stuck(ctx context.Context, to string, did federation.DID, now time.Time) (lane string, err error) {
 	n, err := s.db.Destination(ctx, to)
@@ -211,9 +210,9 @@ func (s Rows) Stuck(ctx context.Context, to string, did federation.DID, now time
 	return "", fmt.Errorf("read what waits for %s: %w", to, err)
 }
 
-// Settle ends rows: delivered, refused, or given up. It does what the end means for the item: it
-// files notices to the signers of steps, and dead letters; what a link has shown to its people, or
-// a webhook has taken, does not wait in an inbox any more; a document that its peer has is deleted.
+// Settle ends rows: delivered, refused, or given up. It applies the end to the item: it files
+// notices to the signers of steps, and dead letters; an item shown by a link to its people, or
+// taken by a webhook, no longer waits in an inbox; a delivered document is deleted.
 func (s Rows) Settle(ctx context.Context, to string, rows []int64, how federation.Settlement) error {
 	switch kind, rest := federation.KindOf(to); kind {
 	case federation.ToPeer:
@@ -262,8 +261,8 @@ func (s Rows) Hurry(ctx context.Context, to string) error {
 }
 
 // Take leases up to room destinations of a kind with a due delivery, and webhooks with a past end,
-// to the caller, longest waiting first. No other caller gets them until LetGo or the time until.
-// It takes none that an operator holds, or that is paused. If nothing is due it costs no write.
+// to the caller, longest waiting first. No other caller gets them until LetGo or the time until. It
+// takes none held by an operator or paused. If nothing is due it costs no write.
 func (s Rows) Take(ctx context.Context, kind federation.DestinationKind, now, until time.Time, room int) ([]federation.Destination, error) {
 	scan := func(row engine.Scanner) (d federation.Destination, err error) {
 		err = row.Scan(&d.Name, &d.Failures)
@@ -290,7 +289,7 @@ func (s Rows) Take(ctx context.Context, kind federation.DestinationKind, now, un
 	return taken, nil
 }
 
-// EndLeases ends the leases of destinations of a kind that another process left. Only the one process
+// EndLeases ends the leases of destinations of a kind left by another process. Only the one process
 // that serves the kind may call it.
 func (s *Outboxes) EndLeases(ctx context.Context, kind federation.DestinationKind) error {
 	const left = ` FROM destination WHERE due IS NOT NULL AND taken > 0 AND kind || '' = ?1`
@@ -303,8 +302,8 @@ func (s *Outboxes) EndLeases(ctx context.Context, kind federation.DestinationKin
 	}))
 }
 
-// NextDue returns when the next delivery to any destination of a kind is due, after a time; zero for
-// none. A delivery that another caller of Take has is due at the end of its lease.
+// NextDue returns when the next delivery to any destination of a kind is due, after a time; zero
+// for none. A delivery leased by another caller of Take is due at the end of the lease.
 func (s Rows) NextDue(ctx context.Context, kind federation.DestinationKind, after time.Time) (time.Time, error) {
 	due, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[int64], `SELECT max(max(due, next), taken) FROM destination WHERE due IS NOT NULL AND due > ?1 AND kind || '' = ?2
 		UNION ALL SELECT max(max(due, next), taken) FROM destination WHERE due <= ?1 AND (next > ?1 OR taken > ?1) AND kind || '' = ?2 ORDER BY 1 LIMIT 1`, engine.Stamp(after), string(kind))

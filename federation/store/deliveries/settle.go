@@ -13,12 +13,11 @@ import (
 	"baton/federation/store/queue"
 )
 
-// ending is the end of one row.
 type ending struct {
 	engine.Question // how the row stands
 
 	to, row int64
-	rows    int // 0 for one that is over
+	rows    int // 0 for an ended one
 	kind    federation.DestinationKind
 	name    string // of the destination
 	lane    string
@@ -37,8 +36,8 @@ func endOf(to, row int64) *ending {
 	return e
 }
 
-// settleSteps is Settle for a link or another home. If the link has shown the steps to its people,
-// they do not wait any more in the inboxes of the DIDs bound to it.
+// settleSteps is Settle for a link or another home. Steps that the link has shown to its people no
+// longer wait in the inboxes of the DIDs bound to it.
 func (s Rows) settleSteps(ctx context.Context, link string, rows []int64, how federation.Settlement) error {
 	to, err := s.db.Destination(ctx, link)
 	if err == nil && to != 0 {
@@ -62,7 +61,7 @@ func (s Rows) settleSteps(ctx context.Context, link string, rows []int64, how fe
 	return nil
 }
 
-// End ends one row. It skips a row that is over.
+// End ends one row. It skips an ended one.
 func End(ctx context.Context, q engine.Tx, to, row int64, how federation.Settlement) error {
 	return endOf(to, row).end(ctx, q, how)
 }
@@ -87,8 +86,8 @@ func (e *ending) end(ctx context.Context, q engine.Tx, how federation.Settlement
 	return noteEnd(ctx, q, e.name, e.row, e.delayed == queue.Told, how)
 }
 
-// closeRow writes how a row ended, with its dead letter if it was given up and is kept. The next row
-// of its lane is due. A letter that had been put back keeps its number.
+// closeRow writes the end of a row, with its dead letter if it was given up and is kept. The next
+// row of its lane is due. A letter put back before keeps its number.
 func closeRow(ctx context.Context, q engine.Tx, to, row int64, lane string, how federation.Settlement) error {
 	code := how.Code
 	if how.Dead != "" {
@@ -109,8 +108,7 @@ func closeRow(ctx context.Context, q engine.Tx, to, row int64, lane string, how 
 	return err
 }
 
-// show ends the waiting of a step in the inboxes of the DIDs that are bound to a link which
-// has shown it.
+// show ends the waiting of a step in the inboxes of the DIDs bound to a link which has shown it.
 func show(ctx context.Context, q engine.Tx, link string, row int64, now time.Time) error {
 	return inboxes.MarkShown(ctx, q, now, `event = ?1 AND did IN (
 		SELECT a.n FROM event e JOIN handoff h ON h.id = e.handoff
@@ -119,7 +117,7 @@ func show(ctx context.Context, q engine.Tx, link string, row int64, now time.Tim
 		UNION ALL SELECT e.recipient FROM event e WHERE e.seq = ?1 AND e.state = 'said')`, row, link)
 }
 
-// noteEnd files what the signer of a step is told of the end of a delivery.
+// noteEnd files the notice to the signer of a step about the end of a delivery.
 func noteEnd(ctx context.Context, q engine.Tx, link string, row int64, delayed bool, how federation.Settlement) error {
 	n := federation.Notice{Kind: federation.NoticeUndeliverable, To: link, Code: how.Code, Why: how.Why, At: how.At}
 	switch {
@@ -135,7 +133,7 @@ func noteEnd(ctx context.Context, q engine.Tx, link string, row int64, delayed b
 	return inboxes.NoteStep(ctx, q, row, n)
 }
 
-// Delay files a notice for up to limit deliveries to links that were filed at or before a time.
+// Delay files a notice for up to limit deliveries to links filed at or before a time.
 func (s *Outboxes) Delay(ctx context.Context, before, now time.Time, limit int) (delayed int, err error) {
 	return s.eachDelivery(ctx, `f.delayed = 0`, before, limit, func(ctx context.Context, q engine.Tx, k overdue) error {
 		var reason string
@@ -157,8 +155,8 @@ func (s *Outboxes) Expire(ctx context.Context, before, now time.Time, limit int)
 	})
 }
 
-// ExpireMessages ends up to limit deliveries of messages that were filed at or before a time. An
-// operator has nothing to decide about text that was not read: it leaves no dead letter.
+// ExpireMessages ends up to limit deliveries of messages filed at or before a time. Unread text
+// requires no decision of an operator: it leaves no dead letter.
 func (s *Outboxes) ExpireMessages(ctx context.Context, before, now time.Time, limit int) (expired int, err error) {
 	how := federation.Settlement{
 		State: federation.DeliveryExpired, Code: string(federation.DeadExpired), Why: "the recipient did not come back in time", At: now,
@@ -171,14 +169,13 @@ func (s *Outboxes) ExpireMessages(ctx context.Context, before, now time.Time, li
 // rankMessage is the SQL value of [federation.RankMessage].
 const rankMessage = `4`
 
-// overdue is a row that waits for long.
 type overdue struct {
 	to, row int64
 	name    string // of the destination
 }
 
-// eachDelivery changes up to limit rows of all links that were queued at or before a time, of each
-// link the oldest first.
+// eachDelivery changes up to limit rows of all links queued at or before a time, of each link the
+// oldest first.
 func (s *Outboxes) eachDelivery(ctx context.Context, which string, before time.Time, limit int,
 	change func(ctx context.Context, q engine.Tx, k overdue) error,
 ) (int, error) {
@@ -224,9 +221,9 @@ func (s *Outboxes) OutboxNames(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// Reroute moves deliveries from one outbox to another. Each keeps its age and is due in the order of
-// its handoff, with no attempt counted. An ended delivery is skipped, and a delivery whose step is
-// pending there already is dropped.
+// Reroute moves deliveries from one outbox to another. Each keeps its age and is due in the order
+// of its handoff, with no attempt counted. It skips ended deliveries, and drops those whose step is
+// pending there already.
 func (s *Outboxes) Reroute(ctx context.Context, from, to string, rows []int64) error {
 	return s.change(ctx, from, rows, func(ctx context.Context, q engine.Tx, source, row int64) error {
 		target, err := engine.InternDestination(ctx, q, federation.ToLink, to)
@@ -255,8 +252,8 @@ func (s *Outboxes) Reroute(ctx context.Context, from, to string, rows []int64) e
 	})
 }
 
-// UnlocatedReaders returns up to limit DIDs after one, in order, for which something waits in an
-// inbox here, and which have neither a kept mailbox location nor signed a filed step.
+// UnlocatedReaders returns up to limit DIDs after one, in order, with waiting entries in an inbox
+// here, but without a stored mailbox location or a signed filed step.
 func (s *Outboxes) UnlocatedReaders(ctx context.Context, after federation.DID, limit int) ([]federation.DID, error) {
 	found, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[federation.DID], `SELECT a.did FROM actor a JOIN mailbox m ON m.did = a.n WHERE a.did > ?1 AND m.entries > 0
 		AND NOT EXISTS (SELECT 1 FROM binding b WHERE b.did = a.did) AND NOT EXISTS (SELECT 1 FROM mailbox_location l WHERE l.did = a.did)
@@ -267,9 +264,9 @@ func (s *Outboxes) UnlocatedReaders(ctx context.Context, after federation.DID, l
 	return found, nil
 }
 
-// RouteUnread files a delivery in an outbox for each step in the inbox of a DID,
-// unless its handoff is over or of another home, a link delivered the step, or the outbox had
-// the step before. It returns how many. They count as filed now.
+// RouteUnread files a delivery in an outbox for each step in the inbox of a DID, unless its handoff
+// is over or of another home, a link delivered the step, or the outbox had it before. It returns
+// their number. They count as filed now.
 func (s *Outboxes) RouteUnread(ctx context.Context, did federation.DID, to string, now time.Time) (int, error) {
 	scan := func(row engine.Scanner) (r queue.Row, err error) {
 		r = queue.Row{Rank: federation.RankAnswer, Queued: engine.Stamp(now)}

@@ -16,17 +16,16 @@ import (
 	"baton/federation/store/queue"
 )
 
-// waitingPage is how many rows one write changes.
+// waitingPage bounds the rows changed by one write.
 const waitingPage = 128
 
-// waitingRow is a delivery with its place in its table.
 type waitingRow struct {
 	federation.Waiting
 	to, row int64
 }
 
-// scanWaiting reads a pending delivery to a kind of destination. An unreadable part is no error, and is
-// reported where nothing else went wrong: one bad row stops no list.
+// scanWaiting reads a pending delivery to a kind of destination. An unreadable part is no error,
+// and is reported if nothing else went wrong: one bad row stops no list.
 func scanWaiting(kind federation.DestinationKind) func(engine.Scanner) (waitingRow, error) {
 	return func(row engine.Scanner) (w waitingRow, err error) {
 		var event, handoff string
@@ -55,7 +54,7 @@ func verbOf(e handoffs.EventScan) federation.Verb {
 	return ev.Verb
 }
 
-// waitPlace is where a list of deliveries goes on: at a destination, after a row.
+// waitPlace is the position at which a list of deliveries goes on: at a destination, after a row.
 type waitPlace struct {
 	peers       bool
 	name        string // of the link or peer; "" for the first
@@ -219,7 +218,6 @@ func (s *Outboxes) Shapes(ctx context.Context, now time.Time) ([]federation.Shap
 	return all, nil
 }
 
-// eachWaiting changes all deliveries that a filter admits, page by page.
 func (s *Outboxes) eachWaiting(ctx context.Context, f federation.WaitingFilter, change func(ctx context.Context, q engine.Tx, w waitingRow) error) (changed int, err error) {
 	var at waitPlace
 	for {
@@ -261,8 +259,8 @@ func (s *Outboxes) Retry(ctx context.Context, f federation.WaitingFilter, now ti
 	return n, nil
 }
 
-// GiveUp ends deliveries on behalf of an operator: as dead letters with a notice to the signer,
-// or, with drop, without both. It returns how many.
+// GiveUp ends deliveries on behalf of an operator: as dead letters with a notice to the signer, or,
+// with drop, without both. It returns their number.
 func (s *Outboxes) GiveUp(ctx context.Context, f federation.WaitingFilter, drop bool, reason string, now time.Time) (int, error) {
 	how := federation.Settlement{
 		State: federation.DeliveryDead, Dead: federation.DeadOperator, Quiet: drop, At: now,

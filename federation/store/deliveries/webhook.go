@@ -25,10 +25,10 @@ func scanWebhook(row engine.Scanner) (h federation.Webhook, err error) {
 	return h, errors.Join(h.ID.UnmarshalText([]byte(id)), h.Handoff.UnmarshalText([]byte(handoff)))
 }
 
-// AddWebhook keeps a webhook and queues the entries that wait in its inbox. It returns
-// [federation.ErrTooManyWebhooks] if the DID has that many already, and [federation.ErrTaken]
-// if it has one with that address. Webhooks that follow a handoff are counted for each
-// handoff, and may share an address under different labels.
+// AddWebhook stores a webhook and queues the waiting entries of its inbox. It returns
+// [federation.ErrTooManyWebhooks] if the DID already has that many, and [federation.ErrTaken] if it
+// has one with that address. Webhooks that follow a handoff are counted for each handoff, and may
+// share an address under different labels.
 func (s *Outboxes) AddWebhook(ctx context.Context, h federation.Webhook, most int) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		if err := inboxes.HasSession(ctx, q, h.Session); err != nil {
@@ -62,8 +62,8 @@ func (s *Outboxes) AddWebhook(ctx context.Context, h federation.Webhook, most in
 	return nil
 }
 
-// pushWaiting queues the entries that wait in the inbox of a webhook, its refused deliveries,
-// and its notices. Nothing waits for a follower of a handoff but refused deliveries.
+// pushWaiting queues the waiting entries in the inbox of a webhook, its refused deliveries, and its
+// notices. For a follower of a handoff only refused deliveries wait.
 func (s *Outboxes) pushWaiting(ctx context.Context, q engine.Tx, h federation.Webhook) error {
 	waiting, owner := `SELECT CAST(?2 AS bigint) AS destination, i.event AS item, e.handoff AS lane, e.signer AS sender, e.filed AS queued
 		FROM inbox i JOIN event e ON e.seq = i.event WHERE i.did = (SELECT n FROM actor WHERE did = ?1) AND i.waiting IS NOT NULL`, string(h.DID)
@@ -120,8 +120,8 @@ func (s *Outboxes) Followers(ctx context.Context, of federation.DID, id federati
 	return found, nil
 }
 
-// DropWebhook deletes a webhook with all that is kept for it, in the transaction of a write. It
-// returns [federation.ErrNotFound] for an unknown one.
+// DropWebhook deletes a webhook with all its rows, in the transaction of a write. It returns
+// [federation.ErrNotFound] for an unknown one.
 func DropWebhook(ctx context.Context, q engine.Tx, id federation.WebhookID) error {
 	n, err := q.Exec(ctx, `DELETE FROM webhook WHERE id = ?`, id.String())
 	if err == nil && n == 0 {
@@ -244,8 +244,8 @@ func (s *Outboxes) WebhooksBacklog(ctx context.Context) (b federation.Backlog, e
 	return b, wrapWebhooks("count what waits for hooks", err)
 }
 
-// noteDisabled files the notice to the owner of a disabled webhook, also where the webhook
-// was disabled before.
+// noteDisabled files the notice to the owner of a disabled webhook, even if the webhook was
+// disabled before.
 func (s *Outboxes) noteDisabled(ctx context.Context, q engine.Tx, id federation.WebhookID, now time.Time) error {
 	h, err := oneWebhook(ctx, q, id)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"baton/federation/store/eventform"
 )
 
-// census is the part of a record that a conversion must not change. Damage that a record has before
-// its conversion is no difference.
+// census is the part of a record that a conversion must not change. Damage from before the
+// conversion is no difference.
 type census struct {
 	counts []int64          // of the rows of counted
 	faults map[int64]string // of damaged events, by event.seq
@@ -63,7 +63,7 @@ const (
 		LEFT JOIN handoff h ON h.id = e.handoff AND h.version = e.version WHERE e.seq > ? ORDER BY e.seq LIMIT 0 + ?`
 )
 
-// form is how the tables of a version keep events and deliveries.
+// form is the form of events and deliveries in the tables of a version.
 type form struct {
 	query  string
 	decode func(eventform.Columns) (federation.Event, error)

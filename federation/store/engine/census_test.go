@@ -107,7 +107,8 @@ func TestMigrateRefusesAnotherRecordThanBefore(t *testing.T) {
 	}
 }
 
-// swell makes the record in a directory larger than half of the free disk, with pages that have no content and take no room.
+// swell makes the record in a directory larger than half of the free disk, with pages without
+// content that take no room.
 func swell(t *testing.T, dir string) {
 	t.Helper()
 	var disk unix.Statfs_t

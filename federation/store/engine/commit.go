@@ -13,9 +13,8 @@ import (
 	"baton/federation/fault"
 )
 
-// maxBatch bounds the writes in one transaction, and so what each caller waits for
-// the others. By then the fsync is a small part of what a write costs, and larger
-// batches would bring little.
+// maxBatch bounds the writes in one transaction, and so how long each caller waits for the others.
+// At this size the fsync is a small part of the cost of a write; larger batches would bring little.
 const maxBatch = 128
 
 // committer applies all writes, on the one connection that may.
@@ -44,8 +43,8 @@ func (it *item) run(ctx context.Context, q Tx) error {
 	return fault.Catch(func() error { return it.apply(ctx, q) })
 }
 
-// newCommitter returns a committer that writes with what dial returns: at once and,
-// after that failed, again.
+// newCommitter returns a committer that writes with the writer from dial. It dials at once, and
+// again after the writer failed.
 func newCommitter(ctx context.Context, dial func(context.Context) (*writer, error), patience time.Duration, m *metrics) (*committer, error) {
 	writer, err := dial(ctx)
 	return &committer{
@@ -60,8 +59,8 @@ func newCommitter(ctx context.Context, dial func(context.Context) (*writer, erro
 	}, err
 }
 
-// Write makes one change and waits until it is on disk. When Write returns an error, apply
-// may still be running: [Written] returns an answer safely.
+// Write makes one change and waits until it is on disk. After an error, apply may still be running:
+// [Written] returns an answer safely.
 func (s *DB) Write(ctx context.Context, apply func(context.Context, Tx) error) error {
 	return s.WriteAfter(ctx, nil, apply)
 }
@@ -108,7 +107,7 @@ func (c *committer) run(ctx context.Context) {
 	}
 }
 
-// gather takes the items that wait at this moment, and does not wait for more.
+// gather takes the waiting items, and does not wait for more.
 func (c *committer) gather(first *item) []*item {
 	batch := []*item{first}
 	for len(batch) < maxBatch {
@@ -122,12 +121,11 @@ func (c *committer) gather(first *item) []*item {
 	return batch
 }
 
-// commit writes one batch and releases its callers.
 func (c *committer) commit(ctx context.Context, batch []*item) {
 	begun := time.Now()
 	if err := c.transact(ctx, batch); err != nil {
-		// The answer of one write may depend on another write that is now undone, so the
-		// refused writes fail with the rest of the batch.
+		// The answer of one write may depend on another write of the undone batch, so the refused
+		// writes fail with the rest of it.
 		for _, it := range batch {
 			it.err = err
 		}
@@ -139,8 +137,8 @@ func (c *committer) commit(ctx context.Context, batch []*item) {
 	}
 }
 
-// transact returns an error when nothing of the batch was written, or when that is unknown:
-// the server of the record went away during the commit.
+// transact returns an error if nothing of the batch was written, or if that is unknown: the server
+// of the record went away during the commit.
 func (c *committer) transact(ctx context.Context, batch []*item) error {
 	if c.patience > 0 {
 		var cancel context.CancelFunc
@@ -154,9 +152,8 @@ func (c *committer) transact(ctx context.Context, batch []*item) error {
 	return err
 }
 
-// attempt makes the writes of a batch. When a write failed after it had changed something,
-// the whole transaction is rolled back, and the batch is repeated with a savepoint for each
-// write.
+// attempt makes the writes of a batch. If a write fails after it changed something, the whole
+// transaction is rolled back, and the batch is repeated with a savepoint for each write.
 func (c *committer) attempt(ctx context.Context, batch []*item) error {
 	err := c.inTransaction(ctx, batch, c.applyAll)
 	if errors.Is(err, errHalfDone) {
@@ -165,7 +162,6 @@ func (c *committer) attempt(ctx context.Context, batch []*item) error {
 	return err
 }
 
-// inTransaction commits what apply makes of a batch.
 func (c *committer) inTransaction(ctx context.Context, batch []*item, apply func(context.Context, []*item) error) (err error) {
 	if c.writer == nil {
 		if c.writer, err = c.dial(ctx); err != nil {
@@ -190,8 +186,8 @@ func (c *committer) inTransaction(ctx context.Context, batch []*item, apply func
 	return err
 }
 
-// drop ends a connection that may be unusable: the next batch opens another. The error of its
-// end is of no use.
+// drop ends a connection that may be unusable: the next batch opens another. The error of its end
+// is ignored.
 func (c *committer) drop() {
 	if c.writer.lasts {
 		return
@@ -205,10 +201,10 @@ func (c *committer) drop() {
 var errHalfDone = errors.New("a write failed half done")
 
 // applyAll makes the writes of a batch one after the other, without savepoints: in a file a
-// savepoint copies each page that the write touches, and on a server it is a round trip. A
-// write almost always finds its obstacle before it changes anything; where it does not, the
-// error is errHalfDone. A batch of one write needs no savepoint. An error of applyAll means
-// that the transaction has to be rolled back.
+// savepoint copies each page that the write touches, and on a server it is a round trip. A write
+// almost always fails before it changes anything; if it does not, the error is errHalfDone. A batch
+// of one write needs no savepoint. After an error of applyAll the transaction has to be rolled
+// back.
 func (c *committer) applyAll(ctx context.Context, batch []*item) (err error) {
 	if c.writer.pipeline != nil {
 		if batch, err = prefetch(ctx, c.writer.pipeline, batch); err != nil {
@@ -240,9 +236,9 @@ func orHalfDone(err error) error {
 	return fmt.Errorf("%w: %w", errHalfDone, err)
 }
 
-// applyEach gives each write a savepoint, so that a write that fails leaves nothing. It sends
-// the queued statements of a write before the next one. Its error means that the transaction
-// has to be rolled back.
+// applyEach gives each write a savepoint, so that a failed write leaves nothing. It sends the
+// queued statements of a write before the next one. After its error the transaction has to be
+// rolled back.
 func (c *committer) applyEach(ctx context.Context, batch []*item) error {
 	if _, err := c.writer.exec(ctx, "SAVEPOINT item"); err != nil {
 		return fmt.Errorf("set savepoint: %w", err)
@@ -280,7 +276,7 @@ func (c *committer) applyOne(ctx context.Context, it *item) error {
 	return c.writer.flush(ctx)
 }
 
-// Close waits for the batch that was taken up.
+// Close waits for the current batch.
 func (c *committer) Close() error {
 	close(c.closing)
 	<-c.closed
@@ -313,9 +309,9 @@ type transaction struct {
 	commit, rollback func() error
 }
 
-// begin begins a transaction. No other transaction writes from then to its end, in this
-// process or another: rows that it reads stay as they are, and rows are numbered in the order
-// in which readers see them.
+// begin begins a transaction. Until its end no other transaction writes, in this process or
+// another: rows that it reads stay unchanged, and rows are numbered in the order in which readers
+// see them.
 func (w *writer) begin(ctx context.Context) (transaction, error) {
 	if w.pipeline != nil {
 		return w.pipeline.begin(ctx), nil
@@ -325,13 +321,13 @@ func (w *writer) begin(ctx context.Context) (transaction, error) {
 	}
 	return transaction{
 		commit: func() error { _, err := w.exec(ctx, "COMMIT"); return err },
-		// SQLite has rolled back by itself after most failures of the disk, and then
-		// says so; where it has not, a failure here shows at the next begin.
+		// After most disk failures SQLite has rolled back by itself, and then this fails too. If it
+		// has not, a failure here shows at the next begin.
 		rollback: func() error { _, _ = w.exec(ctx, "ROLLBACK"); return nil },
 	}, nil
 }
 
-// over calls the functions that wait for the end of the transaction of a writer.
+// over calls the functions waiting for the end of a writer's transaction.
 func (c *committer) over(w *writer) {
 	for _, do := range w.after {
 		do()
@@ -344,8 +340,8 @@ func (c *committer) over(w *writer) {
 	w.after, w.filed = nil, nil
 }
 
-// Close ends the connection too, unless it is that of a file. One that is in a
-// transaction must not be used again.
+// Close also ends the connection, unless it is that of a file. A connection in a transaction must
+// not be used again.
 func (w *writer) Close() error {
 	err := w.statements.Close()
 	if w.lasts {
@@ -359,11 +355,11 @@ func (w *writer) Close() error {
 // maxCheckpoints bounds how often a compaction waits for readers, up to five seconds each time.
 const maxCheckpoints = 6
 
-// Compact writes the record in a file anew, without the bytes of deleted and changed rows, and
-// empties the write-ahead log, which has such bytes too. It blocks until that is on disk, and
-// with it every write; reads go on. It needs twice the size of the record on disk, and its size
-// in the folder for temporary files. When it fails, the record is as it was. Its error is a
-// [*federation.UnavailableError] where a reader kept the log in use. On a server it does nothing.
+// Compact rewrites a record in a file, without the bytes of deleted and changed rows, and empties
+// the write-ahead log, which has such bytes too. It blocks until that is on disk, and with it every
+// write; reads go on. It needs twice the size of the record on disk, and its size in the folder for
+// temporary files. After a failure the record is unchanged. The error is a
+// [*federation.UnavailableError] if a reader kept the log in use. On a server it does nothing.
 func (s *DB) Compact(ctx context.Context) error {
 	if s.reads.dialect == InPostgres {
 		return nil
@@ -379,9 +375,10 @@ func (s *DB) Compact(ctx context.Context) error {
 	return nil
 }
 
-// compact rewrites the database on a connection that is in no transaction.
+// compact rewrites the database. The connection must not be in a transaction.
 func compact(ctx context.Context, conn *sql.Conn) error {
-	// The connection keeps temporary data in memory, where the copy of a large record has no room.
+	// The connection keeps temporary data in memory, which has no room for the copy of a large
+	// record.
 	if _, err := conn.ExecContext(ctx, "PRAGMA temp_store = FILE"); err != nil {
 		return Failure(err)
 	}
@@ -402,15 +399,15 @@ func compact(ctx context.Context, conn *sql.Conn) error {
 	return &federation.UnavailableError{What: "record", Err: errors.New("readers keep the write-ahead log in use")}
 }
 
-// job is a change that is made outside of a transaction. Its err is set before done is closed.
+// job is a change made outside of a transaction. Its err is set before done is closed.
 type job struct {
 	do   func(context.Context, *sql.Conn) error
 	err  error
 	done chan struct{}
 }
 
-// alone has something done on the connection that writes, between two batches. When ctx ends,
-// it returns at once, and the job goes on.
+// alone runs do on the connection that writes, between two batches. When ctx ends, it returns at
+// once, and the job goes on.
 func (c *committer) alone(ctx context.Context, do func(context.Context, *sql.Conn) error) error {
 	j := &job{do: do, done: make(chan struct{})}
 	select {

@@ -37,7 +37,7 @@ func migrateFile(ctx context.Context, path string, known []migration, now time.T
 	return done, nil
 }
 
-// Plan reports what [Migrate] would do, and changes nothing.
+// Plan reports the steps of a [Migrate], without changes.
 func Plan(ctx context.Context, path string) (Upgrade, error) {
 	known, err := migrationsOf(sqliteSchema, nil)
 	if err != nil {
@@ -70,12 +70,11 @@ func (s *ReadSnapshot) plan(ctx context.Context, known []migration) (Upgrade, er
 	return planned, planned.CheckNewer()
 }
 
-// Copy writes the record at a path, as it is at one moment, into a new file, durably and
-// readable by the owner alone. The record does not change, and the process that has it open
-// goes on writing. Copy returns an error wrapping [fs.ErrExist] where the other path exists,
-// one wrapping [fs.ErrNotExist] where there is no record, and a
-// [*federation.UnavailableError] when the disk of either cannot be used now; nothing is left
-// at the other path then.
+// Copy writes a record, as it is at one moment, into a new file, durably and readable only by the
+// owner. The record does not change, and a process that has it open may go on writing. Copy returns
+// an error wrapping [fs.ErrExist] if the other path exists, one wrapping [fs.ErrNotExist] if there
+// is no record, and a [*federation.UnavailableError] if the disk of either cannot be used now;
+// nothing is left at the other path then.
 func Copy(ctx context.Context, from, to string) error {
 	s, err := OpenReadSnapshot(from)
 	if err == nil {
@@ -98,12 +97,12 @@ func (s *ReadSnapshot) copy(ctx context.Context, to string) error {
 	return errors.Join(NotRecord(err), conn.Close())
 }
 
-// keepVersion copies a record beside itself before its upgrade, and returns where.
-// The copy has its name only once it is whole.
+// keepVersion copies a record beside itself before its upgrade, and returns the path. The copy gets
+// its name only once it is whole.
 func keepVersion(ctx context.Context, conn *sql.Conn, f file, version int, now time.Time) (string, error) {
 	path := fmt.Sprintf("%s.v%d-%s.bak", f, version, now.UTC().Format("20060102T150405.000Z"))
 	draft := fmt.Sprintf("%s.v%d.draft", f, version)
-	if err := os.Remove(draft); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a start that was cut short
+	if err := os.Remove(draft); err != nil && !errors.Is(err, fs.ErrNotExist) { // of an interrupted start
 		return "", err
 	}
 	if err := copyTo(ctx, conn, draft); err != nil {
@@ -115,8 +114,8 @@ func keepVersion(ctx context.Context, conn *sql.Conn, f file, version int, now t
 	return path, syncFolder(path)
 }
 
-// copyTo has SQLite write the database anew, which reads every page of it: a
-// damaged record fails here. SQLite does not sync what it writes so.
+// copyTo rewrites the database with SQLite, which reads every page of it: a damaged record fails
+// here. SQLite does not sync the copy.
 func copyTo(ctx context.Context, conn *sql.Conn, path string) (err error) {
 	target, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, ownerOnly) //nolint:gosec // the operator names the path
 	if err != nil {
@@ -146,8 +145,8 @@ func syncFolder(path string) error {
 	return diskError(errors.Join(folder.Sync(), folder.Close()))
 }
 
-// diskError says that a disk cannot be used now, which is no evidence about what is
-// on it. A path that is wrong stays wrong.
+// diskError returns an unavailable error for a disk that cannot be used now, which is no evidence
+// about its content. A wrong path stays wrong.
 func diskError(err error) error {
 	if err == nil || errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -155,13 +154,13 @@ func diskError(err error) error {
 	return &federation.UnavailableError{What: "disk", Err: err}
 }
 
-// ReadSnapshot is a record in a file that is read and not changed. Another process that has it open may
-// go on writing.
+// ReadSnapshot is a record in a file opened only for reading. Another process may go on writing to
+// it.
 type ReadSnapshot struct {
 	DB     *sql.DB
 	Ours   bool // no other process has the record open
 	path   string
-	lock   *os.File          // nil where there is no file to lock
+	lock   *os.File          // nil without a file to lock
 	beside map[string][]byte // the files beside it that SQLite may change, with their content; nil for no file
 }
 
@@ -192,9 +191,8 @@ func OpenReadSnapshot(path string) (*ReadSnapshot, error) {
 	return s, nil
 }
 
-// whatIsBeside reads the index of the write-ahead log, which SQLite writes anew when
-// it opens the file after a crash, and notes whether there is a log. An index is a
-// thousandth of its log.
+// whatIsBeside reads the index of the write-ahead log, which SQLite rewrites when it opens the file
+// after a crash, and notes whether there is a log. An index is a thousandth of its log.
 func whatIsBeside(path string) (map[string][]byte, error) {
 	beside := map[string][]byte{}
 	if _, err := os.Stat(path + WALSuffix); errors.Is(err, fs.ErrNotExist) {
@@ -208,8 +206,9 @@ func whatIsBeside(path string) (map[string][]byte, error) {
 	return beside, nil
 }
 
-// lockIfThere reports whether no other process has the record open, and keeps others out
-// until the lock is closed. It waits up to [lockWait] for a lock that was just released. A process that opens a record makes the lock file first.
+// lockIfThere reports whether no other process has the record open, and keeps others out until the
+// lock is closed. It waits up to [lockWait] for a lock just released. A process that opens a record
+// makes the lock file first.
 func lockIfThere(path string) (lock *os.File, ours bool, err error) {
 	f, err := os.Open(path) //nolint:gosec // the operator names the path
 	if errors.Is(err, fs.ErrNotExist) {
@@ -228,8 +227,8 @@ func lockIfThere(path string) (lock *os.File, ours bool, err error) {
 	return f, true, nil
 }
 
-// CheckLog returns an error wrapping [ErrCut] where the write-ahead log lost its end. Of a
-// record that another process has open it says nothing: its files are never of one moment.
+// CheckLog returns an error wrapping [ErrCut] if the write-ahead log lost its end. It skips a
+// record open in another process: its files are never of one moment.
 func (s *ReadSnapshot) CheckLog() error {
 	if !s.Ours {
 		return nil
@@ -237,8 +236,8 @@ func (s *ReadSnapshot) CheckLog() error {
 	return checkWAL(s.path)
 }
 
-// Close closes the record, and restores the files beside it. While another process has the
-// record open, these belong to that process, and are as they were.
+// Close closes the record, and restores the files beside it, unless they belong to another process
+// that has the record open.
 func (s *ReadSnapshot) Close() error {
 	var errs []error
 	if s.DB != nil {
@@ -272,9 +271,8 @@ const (
 	journalModeAt = 18
 )
 
-// Pages is a snapshot of the pages of a record in a file, which form a database file of their own.
-// They are read from the record itself, so a backup needs no space beside it. The write-ahead log
-// grows until Close.
+// Pages is a snapshot of the pages of a record in a file, which form a database file. They are read
+// from the record itself, so a backup needs no extra space. The write-ahead log grows until Close.
 type Pages struct {
 	Bytes   int64 // total size
 	Version int   // schema version
@@ -284,7 +282,7 @@ type Pages struct {
 }
 
 // OpenPages opens a snapshot of the record at a path. It reads all pages once, and returns an error
-// for a damaged record. The error wraps [fs.ErrNotExist] if there is no record, and is a
+// for a damaged record. The error wraps [fs.ErrNotExist] without a record, and is a
 // [*federation.UnavailableError] if the disk cannot be read now.
 func OpenPages(ctx context.Context, path string) (_ *Pages, err error) {
 	p := &Pages{}

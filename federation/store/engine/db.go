@@ -25,7 +25,7 @@ type DB struct {
 	Tables Tables
 	// Parts are the parts of queries for these tables. None is empty.
 	Parts SQL
-	// KeyOwners has the owners of keys that were looked up, by the ID of the key.
+	// KeyOwners caches the owners of keys, by the ID of the key.
 	KeyOwners Cache[string, federation.DID]
 
 	reads        *statements
@@ -33,7 +33,7 @@ type DB struct {
 	actors       actors
 	destinations destinations
 	copies       *checkpointer  // nil for a record on a server
-	leases       *replicaLeases // nil where no other process may have the record open
+	leases       *replicaLeases // nil if no other process may have the record open
 	close        func() error
 }
 
@@ -71,11 +71,10 @@ func Upgrading(progress Progress, upgraded func(Upgrade)) Option {
 	return func(s *settings) { s.progress, s.upgraded = progress, upgraded }
 }
 
-// Open opens the record at a path, making the file where there is none, and
-// brings its schema up to date. Its errors are one line for the operator: the
-// file is no record, is of a newer version, or belongs to another process. The
-// context bounds the opening alone. The tables belong to a network; nil is none. A record is
-// always opened with the tables that it was made with.
+// Open opens the record at a path, making a missing file, and brings its schema up to date. Its
+// errors are one line for the operator: the file is no record, is of a newer version, or belongs to
+// another process. The context bounds only the opening. The tables belong to a network; nil is
+// none. A record is always opened with the tables that it was made with.
 func Open(ctx context.Context, path string, tables Tables, reg prometheus.Registerer, options ...Option) (*DB, error) {
 	s, err := open(ctx, path, tables, reg, chosen(options))
 	if err != nil {
@@ -127,7 +126,6 @@ func open(ctx context.Context, path string, tables Tables, reg prometheus.Regist
 	return s, nil
 }
 
-// begin puts a record to work on connections that were opened.
 func begin(
 	ctx context.Context, opened closers, reads *statements, dial func(context.Context) (*writer, error), patience time.Duration, reg prometheus.Registerer,
 ) (*DB, error) {
@@ -141,8 +139,8 @@ func begin(
 	return s, nil
 }
 
-// openWriter locks a record, and opens the one connection that writes to it. The caller
-// closes the returned connections whatever the error.
+// openWriter locks a record, and opens the one connection that writes to it. The caller closes the
+// returned connections, even after an error.
 func openWriter(ctx context.Context, path string, pragmas ...string) (_ file, _ *sql.Conn, opened closers, err error) {
 	lock, err := lockFile(path + ".lock")
 	if err != nil {
@@ -177,8 +175,8 @@ func (s *DB) Ready(ctx context.Context) error {
 	return nil
 }
 
-// OnFiled sets the function called after the commit of a delivery that [Tx.Filed] noted, with
-// the name of the destination. It is also called after a commit that failed, and must not block.
+// OnFiled sets the function called after the commit of a delivery noted by [Tx.Filed], with the
+// name of the destination. It is also called after a failed commit, and must not block.
 func (s *DB) OnFiled(wake func(destination string)) { s.writes.filed.Store(&wake) }
 
 // Close ends the record after the writes that a batch had taken are on disk. Later calls
@@ -190,12 +188,11 @@ func (s *DB) Close() error {
 	return nil
 }
 
-// Reads returns what reads the record, as it was committed.
+// Reads returns a reader of the committed record.
 func (s *DB) Reads() Tx { return Tx{s.reads} }
 
-// Written makes one change and returns its answer. It is the only safe way to get an answer
-// out of a change: the change of a caller that left goes on, and still writes to its
-// variables.
+// Written makes one change and returns its answer. It is the only safe way to get an answer out of
+// a change: if the caller leaves, the change goes on and still writes to its variables.
 func Written[T any](ctx context.Context, s *DB, apply func(context.Context, Tx) (T, error)) (T, error) {
 	var answer T
 	err := s.Write(ctx, func(ctx context.Context, q Tx) (err error) {
@@ -212,10 +209,10 @@ func Written[T any](ctx context.Context, s *DB, apply func(context.Context, Tx) 
 // Replicated reports whether other processes may write to the record too.
 func (s *DB) Replicated() bool { return s.leases != nil }
 
-// closers is what was opened so far, closed in reverse order.
+// closers are the open resources, closed in reverse order.
 type closers []io.Closer
 
-// closer is something to close that has no other method.
+// closer is a resource whose only method is Close.
 type closer func() error
 
 // Close implements [io.Closer].
@@ -234,7 +231,7 @@ func (c closers) Close() error {
 // the same again in the write-ahead log.
 const minFreeBytes = 4 << 20
 
-// CheckRoom returns an error where the disk of a folder is about to be full.
+// CheckRoom returns an error if the disk of a folder is about to be full.
 func CheckRoom(dir string) error {
 	var disk unix.Statfs_t
 	if err := unix.Statfs(dir, &disk); err != nil {

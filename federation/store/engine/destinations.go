@@ -9,8 +9,8 @@ import (
 	"baton/federation"
 )
 
-// destinations remembers the numbers of destinations. Only the row of a webhook is ever deleted, so
-// the number of any other destination stays right, whichever replica wrote the row.
+// destinations remembers the numbers of destinations. Only rows of webhooks are ever deleted, so
+// any other number stays right, whichever replica wrote the row.
 type destinations struct {
 	mu   sync.Mutex
 	kept map[string]int64

@@ -1,52 +1,49 @@
-// Package engine is the database of a record: an SQLite file or a schema on PostgreSQL. It
-// opens and migrates the database, reads it, and commits all writes. It knows no subject: the
-// packages beside it ask the queries, each with a [Tx].
+// Package engine is the database of a record: an SQLite file or a schema on PostgreSQL. It opens
+// and migrates the database, reads it, and commits all writes. It knows no subject: the packages
+// beside it ask the queries, each with a [Tx].
 //
-// [Open] and [OpenPostgres] return a [DB]. [Migrate], [Plan] and [Copy] work on a record that
-// is not open.
+// [Open] and [OpenPostgres] return a [DB]. [Migrate], [Plan] and [Copy] work on a closed record.
 //
 // # Durability
 //
-// The file is in WAL mode with synchronous=FULL. A server has fsync on, and
-// synchronous_commit for these connections. One goroutine makes all writes. It puts up to 128
-// waiting writes into one transaction and releases their callers after the transaction is on
-// disk, so that many callers share one fsync. It does not wait for a batch to fill: the next
-// batch gathers while the disk is busy. Each write is atomic by itself: a refused write
-// leaves no trace and does not disturb the others. When the transaction as a whole fails, all
-// its writes fail.
+// The file is in WAL mode with synchronous=FULL. A server has fsync on, and synchronous_commit for
+// these connections. One goroutine makes all writes. It puts up to 128 waiting writes into one
+// transaction and releases their callers after the transaction is on disk, so that many callers
+// share one fsync. It does not wait for a batch to fill: the next batch gathers while the disk is
+// busy. Each write is atomic by itself: a refused write leaves no trace and does not disturb the
+// others. When the transaction as a whole fails, all its writes fail.
 //
-// While a server is away, every call fails with an [*federation.UnavailableError], and works
-// again when the server returns. A write that was under way may have been committed; a caller
-// that repeats it gets the answer.
+// While a server is away, every call fails with an [*federation.UnavailableError], and works again
+// when the server returns. A write in flight may have been committed; a caller that repeats it gets
+// the answer.
 //
-// When the context of a write ends, its call returns at once. A write that a batch had taken
-// is made all the same, and a caller that repeats it gets the answer of a repetition.
+// When the context of a write ends, its call returns at once. A write taken by a batch is made all
+// the same, and a caller that repeats it gets the answer of a repetition.
 //
 // # Concurrency
 //
-// Everything may be called concurrently. Reads have connections of their own, which cannot
-// write, and see every write that was acknowledged before they began.
+// Everything may be called concurrently. Reads have connections of their own, which cannot write,
+// and see every write acknowledged before they began.
 //
-// One process at a time has the record in a file open: a lock on the file beside it, ending
-// in ".lock", ends with the process. Several replicas of one home may have the record on a
-// server open. Their batches take turns, by a lock that ends with the transaction: rows that
-// a write read stay unchanged until it is committed, events are seen in the order of their
-// numbers, and no two batches wait for each other. [DB.RunExclusive] gives one replica a
-// job alone.
+// One process at a time has the record in a file open: a lock on the file beside it, ending in
+// ".lock", ends with the process. Several replicas of one home may have the record on a server
+// open. Their batches take turns, by a lock that ends with the transaction: rows that a write read
+// stay unchanged until it is committed, events are seen in the order of their numbers, and no two
+// batches wait for each other. [DB.RunExclusive] gives a job to one replica only.
 //
 // # Two databases
 //
 // There is one set of queries, in SQL that both databases understand; [Dialect] has the
 // differences. On a server, statements whose results no write reads are sent together: a batch
-// takes two round trips where no write asks more than its [Question]. The schema of the core is in
-// schema/ for SQLite and in schema/postgres for PostgreSQL, and the schema of a network's tables
-// in the same folders of its own package: one numbered file for each version, applied in order
-// and never edited after a release. The tests of package store hold both databases to the same
+// takes two round trips if no write asks more than its [Question]. The schema of the core is in
+// schema/ for SQLite and in schema/postgres for PostgreSQL, and the schema of a network's tables in
+// the same folders of its own package: one numbered file for each version, applied in order and
+// never edited after a release. The tests of package store hold both databases to the same
 // promises.
 //
-// Neither database has statistics that it can rely on: both may take a column with many rows of
-// a value for as selective as one with few, and read all steps of a handoff for one that is known
-// by its id. No index has such an expression, so the column not to search by is written as one:
+// Neither database has statistics that it can rely on: both may take a column with many rows of a
+// value for as selective as one with few, and read all steps of a handoff for one that is known by
+// its id. No index has such an expression, so the column not to search by is written as one:
 //
 //	WHERE id = ?1 AND handoff || '' = ?2
 //
@@ -54,7 +51,7 @@
 //
 // Before a migration of an older record in a file, the free disk is checked and a copy is made
 // beside it, named "NAME.vVERSION-TIME.bak"; a server has backups of its own. A migration is one
-// transaction. Before it commits, the rows, events and chains are compared with those before. A record of a newer version is
-// refused, and so are a record of a development version older than version 1, a file without
-// write permission and a file whose write-ahead log was cut short.
+// transaction. Before it commits, the rows, events and chains are compared with those before. A
+// record of a newer version is refused, and so are a record of a development version older than
+// version 1, a file without write permission and a file with a truncated write-ahead log.
 package engine

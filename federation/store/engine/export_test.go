@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// MigrateBy is Migrate by a program that has other migrations, in the folder schema.
+// MigrateBy is Migrate by a program with other migrations, in the folder schema.
 func MigrateBy(ctx context.Context, files fs.FS, path string, now time.Time) (Upgrade, error) {
 	known, err := readMigrations(files, "schema")
 	if err != nil {
@@ -15,7 +15,7 @@ func MigrateBy(ctx context.Context, files fs.FS, path string, now time.Time) (Up
 	return migrateFile(ctx, path, known, now, nil)
 }
 
-// PlanBy is Plan by a program that has other migrations.
+// PlanBy is Plan by a program with other migrations.
 func PlanBy(ctx context.Context, files fs.FS, path string) (Upgrade, error) {
 	known, err := readMigrations(files, "schema")
 	if err != nil {

@@ -29,8 +29,8 @@ const ownerOnly = 0o600
 // file is the location of a record, absolute.
 type file string
 
-// openFile makes an empty file where there is none. SQLite would make one that
-// everybody may read; its companions (-wal, -shm) inherit the permissions.
+// openFile makes a missing file. SQLite would make one readable by everybody; its companions (-wal,
+// -shm) inherit the permissions.
 func openFile(path string) (file, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -71,9 +71,9 @@ func create(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDWR|os.O_CREATE, ownerOnly) //nolint:gosec // the operator names the path
 }
 
-// writer names the file to the driver, for the connection that writes. The
-// fullfsync settings matter on macOS alone, where fsync returns before the disk
-// has the bytes. The last of two pragmas of one name holds.
+// writer returns the data source name of the file for the connection that writes. The fullfsync
+// settings matter only on macOS, whose fsync returns before the disk has the bytes. The last of two
+// pragmas of one name holds.
 func (f file) writer(more ...string) string {
 	pragmas := []string{
 		"busy_timeout(5000)", // milliseconds; an SQLite shell may hold the file
@@ -104,8 +104,8 @@ func (f file) dsn(options url.Values) string {
 	return (&url.URL{Scheme: "file", Path: string(f), RawQuery: options.Encode()}).String()
 }
 
-// Lock keeps every process from opening the record at a path until it is closed, or
-// this process ends. There need be no record.
+// Lock keeps every process from opening the record at a path until it is closed, or this process
+// ends. The record may be missing.
 func Lock(path string) (io.Closer, error) {
 	lock, err := lockFile(path + ".lock")
 	if err != nil {
@@ -114,9 +114,9 @@ func Lock(path string) (io.Closer, error) {
 	return lock, nil
 }
 
-// lockWait is how long a lock is waited for. A program that another goroutine of this process starts
-// shares the locks of the files that are open then, until it executes: a lock that was just released
-// is held for some milliseconds more.
+// lockWait bounds the wait for a lock. A program started by another goroutine of this process
+// shares the locks of the open files until it executes: a lock just released is held for some
+// milliseconds more.
 const lockWait = time.Second
 
 // lockFile takes a lock that ends with this process. The file stays: to remove it
@@ -147,7 +147,7 @@ func waitLock(f *os.File) error {
 	}
 }
 
-// NotRecord says plainly what SQLite says of a file that is something else.
+// NotRecord replaces SQLite's error for a file of another format by a plain one.
 func NotRecord(err error) error {
 	if e, ok := errors.AsType[*sqlite.Error](err); ok && e.Code()&0xff == sqlite3.SQLITE_NOTADB {
 		return errors.New("the file is not a record of this program; move it away or name another")
@@ -155,20 +155,20 @@ func NotRecord(err error) error {
 	return err
 }
 
-// checkpointEvery is the interval of checkpoints during writes: so often that a checkpoint takes a
-// few milliseconds, and so seldom that it copies a page of many commits once.
+// checkpointEvery is the interval of checkpoints during writes: short, so that a checkpoint takes a
+// few milliseconds, but long enough that it copies a page of many commits once.
 const checkpointEvery = time.Second
 
-// minLogBytes is the size of the file of the log from which there are checkpoints. A shorter log
-// costs nothing, and a checkpoint two fsyncs. The size is asked for without opening a file: to
-// close one that SQLite has open ends its locks.
+// minLogBytes is the size of the log from which there are checkpoints. A shorter log costs nothing,
+// and a checkpoint two fsyncs. The size is read without opening a file: closing one that SQLite has
+// open ends its locks.
 //
 // spec: SQLite "How To Corrupt", §2.2
 const minLogBytes = 8 << 20
 
-// checkpointer copies the write-ahead log of a file into the database, on a connection of its
-// own: a checkpoint of the connection that writes delays the commit that starts it. A commit
-// starts one where the log grows faster than the checkpointer copies it, see [file.writer].
+// checkpointer copies the write-ahead log of a file into the database, on a connection of its own:
+// a checkpoint of the connection that writes delays the commit that starts it. A commit starts one
+// if the log grows faster than the checkpointer copies it, see [file.writer].
 type checkpointer struct {
 	of      file
 	on      *sql.DB
@@ -191,7 +191,6 @@ func startCheckpoints(ctx context.Context, f file, pragmas []string) (*checkpoin
 	return c, nil
 }
 
-// wrote notes that the log may have grown.
 func (c *checkpointer) wrote() {
 	select {
 	case c.written <- struct{}{}:
@@ -219,16 +218,16 @@ func (c *checkpointer) run(ctx context.Context) {
 	}
 }
 
-// checkpoint copies what no reader needs in the log. It does not wait for readers or for the
-// writer. Its error has no consequence: the pages stay in the log until the next checkpoint, and
-// a commit reports a failing disk.
+// checkpoint copies the pages that no reader needs in the log. It does not wait for readers or for
+// the writer. Its error has no consequence: the pages stay in the log until the next checkpoint,
+// and a commit reports a failing disk.
 func (c *checkpointer) checkpoint(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	_, _ = c.on.ExecContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)")
 }
 
-// Close waits for a checkpoint that has begun.
+// Close waits for a running checkpoint.
 func (c *checkpointer) Close() error {
 	close(c.closing)
 	<-c.closed
@@ -247,7 +246,7 @@ const (
 // spec: SQLite "WAL-mode File Format"
 const (
 	walHeader     = 32
-	walSalts      = 16 // where the 8 bytes are in the header of the log
+	walSalts      = 16 // offset of the 8 bytes in the header of the log
 	frameHeader   = 24
 	indexPageSize = 14 // 2 bytes, native order
 	indexFrames   = 16 // 4 bytes, native order: how many frames are committed
@@ -258,13 +257,12 @@ const (
 // ErrCut is a log that lost its end.
 var ErrCut = errors.New("store: the write-ahead log is cut short")
 
-// checkWAL compares the write-ahead log with its index, where both are left of a
-// process that did not end in order. SQLite writes a commit into the index after it
-// synced the log, so a log that is shorter has lost steps that were acknowledged.
-// SQLite itself would go on without a word from what is left.
+// checkWAL compares the write-ahead log with its index, if an unclean exit left both. SQLite writes
+// a commit into the index after it synced the log, so a shorter log has lost acknowledged steps.
+// SQLite itself would go on silently with the rest.
 //
-// Without the index nothing can be said: that is what a power cut leaves, and what
-// is unfinished then was never acknowledged.
+// Without the index there is no evidence: a power cut leaves no index, and unfinished writes were
+// never acknowledged then.
 func checkWAL(path string) error {
 	index, err := readHead(path+shmSuffix, indexHeader)
 	if err != nil || len(index) < indexHeader {
@@ -293,7 +291,7 @@ func checkWAL(path string) error {
 	return nil
 }
 
-// readHead returns up to n bytes, none of a file that is not there.
+// readHead returns up to n bytes, none of a missing file.
 func readHead(path string, n int64) ([]byte, error) {
 	f, err := os.Open(path) //nolint:gosec // the operator names the path
 	if errors.Is(err, fs.ErrNotExist) {

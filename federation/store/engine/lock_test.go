@@ -11,7 +11,7 @@ import (
 	"baton/federation/store/engine"
 )
 
-// A process that is being started has the locks of its parent for a moment.
+// A starting process has the locks of its parent for a moment.
 func TestALockThatIsReleasedInAMomentIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "record.db")

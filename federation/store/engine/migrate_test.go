@@ -37,13 +37,11 @@ var (
 	kept  = fmt.Sprintf(".v%d", newest)
 )
 
-// handoffs is how many handoffs a record of these tests has: more than a page of them.
+// handoffs is the number of handoffs in a record of these tests: more than a page.
 const handoffs = 42
 
-// at returns where the record of a directory is.
 func at(dir string) string { return filepath.Join(dir, "baton.db") }
 
-// full makes a record of this program, and closes it.
 func full(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -62,7 +60,6 @@ func full(t *testing.T) (dir string) {
 	return dir
 }
 
-// count returns the number that a query finds in a record that is not open.
 func count(t *testing.T, dir, query string) (n int) {
 	t.Helper()
 	db, err := sql.Open("sqlite", at(dir))
@@ -76,7 +73,6 @@ func count(t *testing.T, dir, query string) (n int) {
 	return n
 }
 
-// files returns the content of each file in a directory.
 func files(t *testing.T, dir string) map[string][]byte {
 	t.Helper()
 	found := map[string][]byte{}
@@ -196,8 +192,7 @@ func TestAnOlderRecordIsCopiedBeforeItsMigration(t *testing.T) {
 	}
 }
 
-// A start that was killed while it copied, or after, leaves files behind: the next start
-// begins again.
+// A start killed during its copy, or after, leaves files behind: the next start begins again.
 func TestAnUpgradeThatWasCutShortIsTakenUpAgain(t *testing.T) {
 	dir := full(t)
 	for name, text := range map[string]string{kept + ".draft": "half a copy", kept + "-20261121T110000.000Z.bak": "a copy"} {

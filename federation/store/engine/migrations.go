@@ -34,8 +34,8 @@ const (
 	postgresSchema = "schema/postgres"
 )
 
-// migrationsOf returns the migrations in a folder: each creates or changes the tables of the
-// record, and then the tables of a network; nil is none.
+// migrationsOf returns the migrations in a folder: each changes first the tables of the record, and
+// then the tables of a network; nil is none.
 func migrationsOf(folder string, tables Tables) ([]migration, error) {
 	known, err := readMigrations(schema, folder)
 	if err != nil || tables == nil {
@@ -54,8 +54,8 @@ func migrationsOf(folder string, tables Tables) ([]migration, error) {
 	return known, nil
 }
 
-// readMigrations returns the migrations in a folder in the order of their versions. The name
-// of a file begins with its version, in four digits; versions count from 1 without a gap.
+// readMigrations returns the migrations in a folder, ordered by version. The name of a file begins
+// with its version, in four digits; versions count from 1 without a gap.
 func readMigrations(files fs.FS, folder string) ([]migration, error) {
 	names, err := fs.Glob(files, folder+"/*.sql") // sorted
 	if err != nil {
@@ -76,7 +76,6 @@ func readMigrations(files fs.FS, folder string) ([]migration, error) {
 	return known, nil
 }
 
-// latest returns the version that the migrations lead to.
 func latest(known []migration) int { return len(known) }
 
 // after returns the migrations that a record of a version needs.
@@ -87,8 +86,8 @@ type asker interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// PlanOn reports what a migration of the record on a connection would do. It returns a
-// [ForeignError] for a database of another program.
+// PlanOn reports the result of a migration of the record on a connection, without changes. It
+// returns a [ForeignError] for a database of another program.
 func PlanOn(ctx context.Context, on asker, d Dialect) (Upgrade, error) {
 	folder, versionOf := sqliteSchema, schemaVersion
 	if d == InPostgres {
@@ -102,12 +101,12 @@ func PlanOn(ctx context.Context, on asker, d Dialect) (Upgrade, error) {
 	return Upgrade{From: version, To: latest(known)}, err
 }
 
-// Upgrade reports what the migration of a record did, or would do.
+// Upgrade reports the steps of a migration, done or planned.
 type Upgrade struct {
 	From   int    `json:"from"` // version of the record before; 0 for an empty one
 	To     int    `json:"to"`
-	Backup string `json:"backup,omitempty"` // path of the copy that was made before
-	// Estimate is what a planned migration of a record in a file takes; nil for any other.
+	Backup string `json:"backup,omitempty"` // path of the copy made before
+	// Estimate is the cost of a planned migration of a record in a file; nil for any other.
 	Estimate *Estimate `json:"estimate,omitempty"`
 }
 
@@ -119,8 +118,8 @@ func (u Upgrade) CheckNewer() error {
 	return nil
 }
 
-// Sentence returns a sentence about an upgrade that was done, or with dry would be. Only the
-// record in a file is copied before.
+// Sentence describes an upgrade, done or with dry planned. Only a record in a file is copied
+// before.
 func (u Upgrade) Sentence(dry, inFile bool) string {
 	switch {
 	case u.From == u.To:
@@ -151,7 +150,7 @@ const (
 	firstDevelopmentID = 0x42746e31 // "Btn1"
 )
 
-// ForeignError reports a database of another program, and says what to do about it.
+// ForeignError reports a database of another program, with a remedy.
 type ForeignError string
 
 // Error implements error.
@@ -167,9 +166,8 @@ const (
 var errDevelopment = errors.New("a development version wrote this record, before the first version of its schema: this program cannot read it; " +
 	"keep it with the program that wrote it, and name an empty record")
 
-// migrate brings the schema of a file to the newest version that this program knows, in one
-// transaction: after an interruption the next start begins again. A record that is not empty is
-// copied first.
+// migrate brings the schema of a file to the newest version of this program, in one transaction:
+// after an interruption the next start begins again. It first copies a record with rows.
 func migrate(ctx context.Context, conn *sql.Conn, f file, known []migration, now time.Time, report Progress) (Upgrade, error) {
 	version, err := schemaVersion(ctx, conn)
 	if err != nil {
@@ -229,15 +227,15 @@ func applyAll(ctx context.Context, on executor, d Dialect, missing []migration, 
 	return nil
 }
 
-// dropConverted drops the tables and columns that version 5 replaces. The migration of a network reads
-// them, and SQLite drops no column while a trigger of a network names a missing table.
+// dropConverted drops the tables and columns replaced by version 5. The migration of a network
+// reads them, and SQLite drops no column while a trigger of a network names a missing table.
 const dropConverted = `DROP TABLE event_before; DROP TABLE dead_before; DROP TABLE attempt_before;
 	DROP TABLE outbox; DROP TABLE settled; DROP TABLE held; DROP TABLE push; DROP TABLE peer_delivery; DROP TABLE peer_pause;
 	DROP INDEX webhook_due; ALTER TABLE webhook DROP COLUMN due; ALTER TABLE webhook DROP COLUMN taken;
 	DROP INDEX notice_untold; ALTER TABLE notice DROP COLUMN next; ALTER TABLE notice DROP COLUMN told`
 
-// apply brings a record to the version of a migration. The events of an older record are converted,
-// and the record after that is compared with the record before.
+// apply brings a record to the version of a migration. It converts the events of an older record,
+// and compares the record before and after.
 func (m migration) apply(ctx context.Context, on executor, d Dialect, report Progress) error {
 	var before census
 	if m.version == eventsSplit {
@@ -304,15 +302,16 @@ func schemaVersion(ctx context.Context, conn asker) (int, error) {
 	return version, nil
 }
 
-// upgradeRate is how many bytes of a record an upgrade copies, converts and compares in a second. A
-// virtual machine with two processors had 13 MiB.
+// upgradeRate is the speed of an upgrade in bytes of the record a second, for copying, converting
+// and comparing. A virtual machine with two processors reached 13 MiB.
 const upgradeRate = 10 << 20
 
-// room returns the disk that the upgrade of a record of a size needs. The copy took 97% of the size,
-// the write-ahead log 52%, and the file grew by 39%, in a record with 100,000 handoffs of four steps.
+// room returns the disk space for the upgrade of a record of a size. In a record with 100,000
+// handoffs of four steps, the copy took 97% of the size, the write-ahead log 52%, and the file grew
+// by 39%.
 func room(size int64) int64 { return size * 11 / 5 }
 
-// Estimate is what the migration of a record in a file takes.
+// Estimate is the cost of the migration of a record in a file.
 type Estimate struct {
 	Rows    int64   `json:"rows"`
 	Bytes   int64   `json:"bytes"`   // of the record, which is copied first
@@ -321,7 +320,7 @@ type Estimate struct {
 	Free    int64   `json:"free"`    // bytes of the same disk
 }
 
-// estimate returns what the migration of a record in a file takes, with the number of its rows.
+// estimate returns the cost of the migration of a record in a file, with the number of its rows.
 func estimate(ctx context.Context, db *sql.DB, record string) (*Estimate, error) {
 	e, err := measure(ctx, db, record)
 	if err != nil {

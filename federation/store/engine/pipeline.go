@@ -21,14 +21,12 @@ type pipeline struct {
 
 func newPipeline(conn *sql.Conn) *pipeline { return &pipeline{conn: conn} }
 
-// lockWriters waits for the end of every other transaction that writes to the same
-// schema, and goes with its own. Queries after it see all that those committed. The
-// number is "Btn1".
+// lockWriters waits for the end of every other transaction that writes to the same schema, and ends
+// with its own. Queries after it see all their commits. The number is "Btn1".
 const lockWriters = `SELECT pg_advisory_xact_lock(1114926641, hashtext(current_schema()))`
 
 // begin queues the beginning of a transaction that waits for its turn, see [writer.begin]. The
-// commit goes with the statements that are queued by then: its error is errHalfDone where one of
-// them failed.
+// commit goes with the statements queued by then: its error is errHalfDone if one of them failed.
 func (p *pipeline) begin(ctx context.Context) transaction {
 	p.forget() // of the transaction before
 	p.queue("BEGIN", nil)
@@ -55,7 +53,6 @@ func committed(end pgconn.CommandTag) error {
 	return nil
 }
 
-// queue keeps a statement for the next send.
 func (p *pipeline) queue(query string, args []any) { p.queued.Queue(InPostgres.say(query), args...) }
 
 // ask queues a question for the next send, which answers it.
@@ -72,11 +69,10 @@ func (p *pipeline) ask(q *Question) error {
 	return nil
 }
 
-// forget drops the queued statements.
 func (p *pipeline) forget() { p.queued = pgx.Batch{} }
 
-// send sends the queued statements, and waits for all answers. It returns the error of the
-// first statement that failed; the server skips those after it.
+// send sends the queued statements, and waits for all answers. It returns the error of the first
+// failed statement; the server skips those after it.
 func (p *pipeline) send(ctx context.Context) error {
 	if p.queued.Len() == 0 {
 		return nil
@@ -110,8 +106,8 @@ func (p *pipeline) with(do func(*pgx.Conn) error) error {
 	})
 }
 
-// Question is a row that a write reads before it changes anything that the row depends on. On a server, the questions of
-// a batch are sent together, which costs one round trip instead of one for each write.
+// Question is a row that a write reads before it changes anything that the row depends on. On a
+// server, the questions of a batch are sent together, for one round trip instead of one a write.
 type Question struct {
 	Query    string
 	Args     []any

@@ -19,34 +19,31 @@ import (
 	"baton/federation"
 )
 
-// maxPostgresReaders bounds the reading connections of one replica. All replicas, with one
-// writing connection each, have to fit into the server's max_connections, which is 100 by
-// default.
+// maxPostgresReaders bounds the reading connections of one replica. All replicas, each with one
+// more for writing, must fit into the server's max_connections, 100 by default.
 const maxPostgresReaders = 8
 
-// patience is how long one batch may take, with the wait for other gateways. A server
-// that does not answer by then is away.
+// patience bounds one batch, including the wait for other gateways. A server that does not answer
+// by then is away.
 const patience = 30 * time.Second
 
-// writerSettings are the settings of the connection that writes. The server ends the
-// transaction of a gateway that is silent for so long, because others wait for it. Plans of
-// prepared statements use indexes alone: most are made while the tables are empty, and the
-// server keeps them until it has statistics.
+// writerSettings are the settings of the connection that writes. The server ends the transaction of
+// a gateway silent for this long, because others wait for it. Plans of prepared statements use only
+// indexes: most are made while the tables are empty, and the server keeps them until it has
+// statistics.
 const writerSettings = `SET idle_in_transaction_session_timeout = '10s'; SET enable_seqscan = off`
 
-// OpenPostgres opens the record in a PostgreSQL database, and brings its schema up to
-// date; there is no copy of what was before. The connection string is a URL or
-// keywords, as libpq has them. Its search_path names the schema of the record, which
-// has nothing else in it.
+// OpenPostgres opens the record in a PostgreSQL database, and brings its schema up to date; there
+// is no copy of the previous version. The connection string is a libpq URL or keywords. Its
+// search_path names the schema of the record, which has nothing else in it.
 //
-// Several gateways may have a record open at a time: each write is one transaction, and
-// one at a time is under way. While the server is away every call fails with an
-// [*federation.UnavailableError], and goes on as before when it is back. A write that
-// failed so may have been committed.
+// Several gateways may have a record open at a time: each write is one transaction, and one at a
+// time is under way. While the server is away every call fails with an
+// [*federation.UnavailableError], and goes on as before when it is back. A write that failed so may
+// have been committed.
 //
-// Errors of opening are one line for the operator: the schema has something else in it,
-// is of a newer version, or the server keeps no promise about its disk. They never show
-// the password.
+// Errors of opening are one line for the operator: the schema has something else in it, is of a
+// newer version, or the server keeps no promise about its disk. They never show the password.
 func OpenPostgres(ctx context.Context, dsn string, tables Tables, reg prometheus.Registerer, options ...Option) (*DB, error) {
 	s, err := openPostgres(ctx, dsn, tables, reg, chosen(options))
 	if err != nil {
@@ -132,10 +129,9 @@ func connectForLeases(ctx context.Context, dsn string) (*pgx.Conn, error) {
 	return conn, nil
 }
 
-// promise makes sure of two things on a connection. What is acknowledged is on the server's disk,
-// and on that of a standby where the server waits for one. And each statement of a transaction sees
-// what was committed before it: others see what was committed before the transaction waited for its
-// turn.
+// promise ensures two things on a connection. Acknowledged writes are on the server's disk, and on
+// that of a standby if the server waits for one. And each statement of a transaction sees all
+// earlier commits: others see only those from before the transaction waited for its turn.
 func promise(ctx context.Context, conn *pgx.Conn) error {
 	var commit, fsync, encoding, isolation string
 	var standby bool
@@ -163,7 +159,6 @@ func promise(ctx context.Context, conn *pgx.Conn) error {
 // postgresRecord names the record in errors, so that an operator looks at the server of the database.
 const postgresRecord = "record on PostgreSQL"
 
-// postgresFailure is failure for what PostgreSQL and its driver say.
 func postgresFailure(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -202,7 +197,7 @@ func MigratePostgres(ctx context.Context, dsn string, tables Tables, report Prog
 	})
 }
 
-// PlanPostgres reports what [MigratePostgres] would do, and changes nothing.
+// PlanPostgres reports the steps of a [MigratePostgres], without changes.
 func PlanPostgres(ctx context.Context, dsn string) (Upgrade, error) {
 	return onPostgres(dsn, "read", func(db *sql.DB) (Upgrade, error) {
 		planned, err := PlanOn(ctx, db, InPostgres)
@@ -270,9 +265,9 @@ func setPostgresVersion(ctx context.Context, tx *sql.Tx, version int) error {
 	return err
 }
 
-// postgresVersion returns 0 for an empty schema. It returns an error wrapping
-// a [ForeignError] for a schema with tables of another program, and one wrapping
-// errDevelopment for a record older than version 1, which kept its version in a table record.
+// postgresVersion returns 0 for an empty schema. It returns an error wrapping a [ForeignError] for
+// a schema with tables of another program, and one wrapping errDevelopment for a record older than
+// version 1, with its version in a table record.
 func postgresVersion(ctx context.Context, on asker) (version int, err error) {
 	var schema sql.NullString
 	var tables, ours, development int

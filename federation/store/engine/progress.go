@@ -31,7 +31,6 @@ func (p Progress) at(stage Stage, done, total int64) {
 	}
 }
 
-// of returns the progress of one stage.
 func (p Progress) of(stage Stage) func(done, total int64) {
 	return func(done, total int64) { p.at(stage, done, total) }
 }
@@ -64,7 +63,6 @@ func (s Stage) line(done, total int64) string {
 	return line
 }
 
-// thousands writes a number with commas.
 func thousands(n int64) string {
 	if n < 1000 {
 		return strconv.FormatInt(n, 10)

@@ -10,18 +10,18 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// The clocks of leases. The server drops a replica that is cut off after tcpSilence, and so
-// frees its leases. The replica has given them up by then: leaseGrace is the margin. Together
-// they are less than five seconds.
+// The clocks of leases. The server drops a disconnected replica after tcpSilence, and so frees its
+// leases. The replica has given them up by then: leaseGrace is the margin. Together they are less
+// than five seconds.
 const (
 	leaseLook    = 500 * time.Millisecond // between two looks whether a lease is free
 	leaseAnswer  = 2 * time.Second        // within which the server answers; then it is away
 	leaseGrace   = 500 * time.Millisecond // from when a lease is free to when its new holder begins
-	leaseConnect = 10 * time.Second       // to connect, with the look at what the server promises
+	leaseConnect = 10 * time.Second       // to connect, including the check of the server's settings
 )
 
-// tcpSilence has the server end a connection that was silent for two seconds, and does not
-// answer for one more. It means nothing on a socket of the same machine.
+// tcpSilence makes the server end a connection silent for two seconds if it does not answer for one
+// more. It has no effect on a socket of the same machine.
 const tcpSilence = `SET tcp_keepalives_idle = 2; SET tcp_keepalives_interval = 1; SET tcp_keepalives_count = 1; SET tcp_user_timeout = 3000`
 
 // A lease is a lock of a session, in a space of numbers apart from lockWriters: the end of
@@ -32,11 +32,10 @@ const (
 )
 
 // RunExclusive calls do each time that this replica has a lease, until ctx ends, and returns why
-// ctx ended. The context of do ends with ctx, or when the lease is lost: then do has half a
-// second to return before another replica may begin. Concurrent calls for one lease within one
-// replica share it. A replica that ends or is killed frees its leases at once, and one
-// cut off from the record within three seconds. Another replica has them two seconds later at
-// most.
+// ctx ended. The context of do ends with ctx, or when the lease is lost: then do has half a second
+// to return before another replica may begin. Concurrent calls for one lease within one replica
+// share it. A replica that ends or is killed frees its leases at once, and one cut off from the
+// record within three seconds. Another replica gets them at most two seconds later.
 func (s *DB) RunExclusive(ctx context.Context, name string, do func(context.Context)) error {
 	if s.leases == nil { // no other process has the file open
 		do(ctx)
@@ -46,7 +45,7 @@ func (s *DB) RunExclusive(ctx context.Context, name string, do func(context.Cont
 	return s.leases.runExclusive(ctx, name, do)
 }
 
-// replicaLeases are the leases between the replicas that have one record open. One connection
+// replicaLeases are the leases between the replicas that share one open record. One connection
 // holds all locks of this replica, and one goroutine owns that connection.
 type replicaLeases struct {
 	connect func(ctx context.Context) (*pgx.Conn, error)
@@ -133,7 +132,7 @@ func (d *replicaLeases) want(name string) *replicaLease {
 	return d.wanted[name]
 }
 
-// leave ends what want began. The lock goes with the next look.
+// leave undoes want. The lock goes with the next look.
 func (d *replicaLeases) leave(name string, mine *replicaLease) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -173,9 +172,8 @@ func (d *replicaLeases) dial(ctx context.Context) (*pgx.Conn, error) {
 	return d.connect(ctx)
 }
 
-// look takes the free leases that are wanted, frees those not wanted any more, and then
-// waits. Its error means that the connection is gone, and with it all leases: the wait
-// notices that at once.
+// look takes the wanted free leases, frees those no longer wanted, and then waits. Its error means
+// that the connection is gone, and with it all leases: the wait notices that at once.
 func (d *replicaLeases) look(ctx context.Context, conn *pgx.Conn) error {
 	asked, cancel := context.WithTimeout(ctx, leaseAnswer)
 	defer cancel()
@@ -209,14 +207,12 @@ func (d *replicaLeases) rest() time.Duration {
 	return rest
 }
 
-// each returns the leases of this moment.
 func (d *replicaLeases) each() map[string]*replicaLease {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return maps.Clone(d.wanted)
 }
 
-// lookAt takes the next action for one lease.
 func (d *replicaLeases) lookAt(ctx context.Context, conn *pgx.Conn, name string, mine *replicaLease) error {
 	ctx, cancel := context.WithTimeout(ctx, leaseAnswer)
 	defer cancel()
@@ -243,11 +239,11 @@ type leaseState int
 const (
 	leaseWanted leaseState = iota // it is to be taken
 	leaseOurs                     // nothing
-	leaseGiven                    // no caller wants it any more: it is to be freed
+	leaseGiven                    // no caller wants it now: it is to be freed
 )
 
-// next returns the state of a lease. When its time has come, its callers begin. A caller that
-// wants a lease that is being given up waits for a new lease of the same name.
+// next returns the state of a lease. When its time has come, its callers begin. A caller that wants
+// a lease being given up waits for a new lease of the same name.
 func (d *replicaLeases) next(name string, mine *replicaLease) leaseState {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -277,7 +273,7 @@ func (d *replicaLeases) loseAll() {
 	}
 }
 
-// pause waits, or for ctx to end if that is sooner.
+// pause waits, at most until ctx ends.
 func pause(ctx context.Context, long time.Duration) {
 	timer := time.NewTimer(long)
 	defer timer.Stop()

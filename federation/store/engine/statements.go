@@ -58,11 +58,10 @@ func (s *statements) put(ctx context.Context, query string, args ...any) error {
 	return err
 }
 
-// then has something done when the transaction is over, however it ends, and before the
-// callers of its writes continue.
+// then has do called when the transaction is over, however it ends, and before the callers of its
+// writes continue.
 func (s *statements) then(do func()) { s.after = append(s.after, do) }
 
-// flush sends the queued statements.
 func (s *statements) flush(ctx context.Context) error {
 	if s.pipeline == nil {
 		return nil
@@ -70,7 +69,6 @@ func (s *statements) flush(ctx context.Context) error {
 	return Failure(s.pipeline.send(ctx))
 }
 
-// forget drops the queued statements.
 func (s *statements) forget() {
 	if s.pipeline != nil {
 		s.pipeline.forget()
@@ -99,7 +97,6 @@ func (s *statements) exec(ctx context.Context, query string, args ...any) (int64
 	return changed, err
 }
 
-// row reads the first row into dest.
 func (s *statements) row(ctx context.Context, query string, args []any, dest ...any) error {
 	stmt, args, err := s.ask(ctx, query, args)
 	if err != nil {
@@ -133,9 +130,9 @@ func rows[T any](ctx context.Context, s *statements, scan func(Scanner) (T, erro
 	return all, Failure(found.Err())
 }
 
-// unwatched returns the context for the driver. To watch a context, the driver for files
-// starts and ends two goroutines, which takes as long as looking up a row. A caller that
-// leaves is noticed before a query and after each of its rows instead.
+// unwatched returns the context for the driver. To watch a context, the driver for files starts and
+// ends two goroutines, which takes as long as looking up a row. Instead, a canceled context is
+// noticed before a query and after each of its rows.
 func (s *statements) unwatched(ctx context.Context) context.Context {
 	if s.dialect == InSQLite {
 		return context.WithoutCancel(ctx)
@@ -143,8 +140,8 @@ func (s *statements) unwatched(ctx context.Context) context.Context {
 	return ctx
 }
 
-// ask is prepare for a query that is answered with rows. A writer's query that is no SELECT changes
-// the rows that it returns.
+// ask is prepare for a query with result rows. A writer's query other than a SELECT changes the
+// rows that it returns.
 func (s *statements) ask(ctx context.Context, query string, args []any) (*sql.Stmt, []any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, Failure(err)
@@ -188,7 +185,7 @@ func (s *statements) parsed(ctx context.Context, query string) (*sql.Stmt, error
 	return stmt, nil
 }
 
-// known returns a query that was parsed before, or nil.
+// known returns a query parsed before, or nil.
 func (s *statements) known(query string) (*sql.Stmt, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -202,7 +199,7 @@ func (s *statements) unlessClosed() error {
 	return nil
 }
 
-// Close ends the statements; what is running goes on to its end.
+// Close ends the statements; running ones go on to their end.
 func (s *statements) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -233,10 +230,10 @@ func Failure(err error) error {
 	return err
 }
 
-// Tx runs queries in the transaction of a write, or reads committed rows. Queries are
-// constants in SQL that SQLite and PostgreSQL both understand, since each is parsed once. Its
-// errors are the errors of the record: [federation.ErrNotFound] for a missing row,
-// [*federation.UnavailableError] for a disk that cannot be used now.
+// Tx runs queries in the transaction of a write, or reads committed rows. Queries are constants in
+// SQL for both SQLite and PostgreSQL, since each is parsed once. Its errors are the errors of the
+// record: [federation.ErrNotFound] for a missing row, [*federation.UnavailableError] for a disk
+// that cannot be used now.
 type Tx struct{ statements *statements }
 
 // Exec returns how many rows changed. A write that does not need the number calls [Tx.Put].
@@ -255,8 +252,8 @@ func (t Tx) Row(ctx context.Context, query string, args []any, dest ...any) erro
 	return t.statements.row(ctx, query, args, dest...)
 }
 
-// Then has something done when the transaction is over, however it ends, and before the
-// callers of its writes continue.
+// Then has do called when the transaction is over, however it ends, and before the callers of its
+// writes continue.
 func (t Tx) Then(do func()) { t.statements.then(do) }
 
 // Filed notes that the transaction files a delivery to a destination: see [DB.OnFiled].
@@ -290,13 +287,12 @@ func ScanOne[T any](row Scanner) (value T, err error) {
 	return value, err
 }
 
-// AtMost ends a query that returns a bounded number of rows. The planner looks at a
-// bound that is a bare parameter, and so parses the query again each time that one is
-// given; it does not look into a sum.
+// AtMost ends a query that returns a bounded number of rows. The planner looks at a bare parameter
+// as bound, and so parses the query again for each new value; it does not look into a sum.
 const AtMost = ` LIMIT 0 + ?`
 
-// Stamp returns a time as it is kept, to the nanosecond; the zero time is kept as 0. A time
-// after the year 2262, such as a far deadline, is kept as the last time of that year.
+// Stamp returns the stored form of a time, to the nanosecond; 0 for the zero time. A time after the
+// year 2262, such as a far deadline, is stored as the last time of that year.
 func Stamp(t time.Time) int64 {
 	switch {
 	case t.IsZero():

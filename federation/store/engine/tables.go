@@ -15,38 +15,38 @@ import (
 	"baton/federation"
 )
 
-// Tables are the tables of a network that keeps its own participants in the record, beside
-// the tables of the core and in the same database: a write of the network about a step joins
-// the transaction of the step. The core calls these methods, and does not look inside.
+// Tables are the tables of a network for its own participants, beside the tables of the core and in
+// the same database: a write of the network about a step joins the transaction of the step. They
+// are opaque to the core, which calls these methods.
 //
-// Methods with a [Tx] run in the transaction of a write, and block on the database. Their
-// errors undo that write.
+// Methods with a [Tx] run in the transaction of a write, and block on the database. Their errors
+// undo that write.
 type Tables interface {
 	// Attach gives the tables the database that they are in, once, before anything else.
 	Attach(db *DB)
 	// SQL returns the migrations of the tables, and the parts of queries that the core cannot know.
 	SQL() SQL
-	// Apply makes the write that an effect of a step is. It returns an error for an effect
-	// that is none of these tables.
+	// Apply writes an effect. It returns an error for an effect that belongs to none of these
+	// tables.
 	Apply(ctx context.Context, q Tx, effect federation.Effect) error
-	// Content returns what a webhook of a participant is to be given: its row in these
-	// tables. A row that cannot be read is no error: broken says why.
+	// Content returns the row for a participant's webhook in these tables. An unreadable row is no
+	// error: broken gives the reason.
 	Content(ctx context.Context, q Tx, participant string, item int64) (content federation.Content, broken string, err error)
 	// Notifier returns the link on which a DID is told of its webhooks, "" for a DID that
 	// is no participant.
 	Notifier(ctx context.Context, q Tx, did federation.DID) (link string, err error)
-	// Forget drops what belongs to a handoff that is pruned.
+	// Forget deletes the rows of a pruned handoff.
 	Forget(ctx context.Context, q Tx, handoff string) error
-	// Purge drops what waits of some DIDs and participants, both JSON arrays, or where dry
-	// only counts it.
+	// Purge deletes the pending rows of some DIDs and participants, both JSON arrays. With dry it
+	// only counts them.
 	Purge(ctx context.Context, q Tx, dids, participants string, dry bool) (int, error)
 	// Erasable counts the messages that [Tables.Erase] would erase, and returns the peers that
 	// were given any of them.
 	Erasable(ctx context.Context, q Tx, handoffs, participants string) (messages int, peers []string, err error)
 	// Erase erases the messages of some handoffs, and of names on links, both JSON arrays.
 	Erase(ctx context.Context, q Tx, handoffs, participants string, now time.Time) error
-	// Delay files a [federation.NoticeDelayed] for up to limit steps that were filed for
-	// participants at or before a time, and which these have not fetched.
+	// Delay files a [federation.NoticeDelayed] for up to limit steps filed for participants at or
+	// before a time and not fetched yet.
 	Delay(ctx context.Context, before, now time.Time, limit int) (delayed int, err error)
 	// Expire gives up to limit of them up.
 	Expire(ctx context.Context, before, now time.Time, limit int) (expired int, err error)
@@ -54,11 +54,11 @@ type Tables interface {
 	PeerDeliveryEnded(ctx context.Context, q Tx, r federation.PeerDelivery, how federation.DeliveryState, now time.Time) error
 }
 
-// SQL is what the core takes of a network: migrations, and parts of queries that it puts into
-// its own. An empty part stands for tables that have no such row. Parameters are numbered as
-// each part says.
+// SQL is the part of a network in the core: its migrations, and parts of queries that the core
+// inserts into its own. An empty part stands for tables without such a row. Parameters are numbered
+// as each part says.
 type SQL struct {
-	// Schema has the migrations that make the tables, one for each version of the record:
+	// Schema has the migrations of the tables, one for each version of the record:
 	// schema/NNNN_name.sql for SQLite, and schema/postgres/NNNN_name.sql. Each runs after the
 	// record's own migration of its version.
 	Schema fs.FS
@@ -69,18 +69,18 @@ type SQL struct {
 	// Reached is a condition: the step of the entry i of an inbox reaches its DID by these
 	// tables.
 	Reached string
-	// Deliveries is a SELECT of what became of the steps of the handoff ?1, with the
-	// columns of [deliveries.Outboxes.Deliveries].
+	// Deliveries is a SELECT of the deliveries of the steps of handoff ?1, with the columns of
+	// [deliveries.Outboxes.Deliveries].
 	Deliveries string
-	// Orphans are SELECTs of rows that belong to nothing: where, and what.
+	// Orphans are SELECTs of orphaned rows: their place and a description.
 	Orphans []string
 	// DocumentStep is the seq of the event that the document r carries, or NULL.
 	DocumentStep string
-	// DocumentTold is a condition: the network itself tells the sender ?1 what becomes of its
-	// documents.
+	// DocumentTold is a condition: the network itself reports to the sender ?1 the deliveries of
+	// its documents.
 	DocumentTold string
-	// Waiting is a SELECT of the items that wait for the participant ?1, as deliveries to ?2, the
-	// destination of a webhook: destination, item, lane, sender and the time that it was queued.
+	// Waiting is a SELECT of the items waiting for the participant ?1, as deliveries to the
+	// destination ?2 of a webhook: destination, item, lane, sender and queueing time.
 	Waiting string
 	// ItemStep is the seq of the event that f.item carries, or NULL.
 	ItemStep string
@@ -114,8 +114,8 @@ func (s *DB) attach(t Tables) *DB {
 	return s
 }
 
-// Dialect says which database a query is for. Queries are written in what SQLite and
-// PostgreSQL both understand, or are made to by the schema; this is the rest.
+// Dialect is the database that a query is for. Queries use the common syntax of SQLite and
+// PostgreSQL, or the schema makes both understand it; this is the rest.
 type Dialect int
 
 // The databases.
@@ -124,9 +124,8 @@ const (
 	InPostgres
 )
 
-// say returns a query as the database wants to have it. Parameters are written as SQLite
-// has them, "?" and "?1", and PostgreSQL has "$1" alone. Text in quotes has no question
-// marks here.
+// say returns a query in the syntax of the database. Parameters are written for SQLite, "?" and
+// "?1"; PostgreSQL has only "$1". Quoted text has no question marks here.
 func (d Dialect) say(query string) string {
 	if d == InSQLite {
 		return query
@@ -178,30 +177,29 @@ func (d Dialect) Tail(text, length string) string {
 	return "substr(" + text + ", -" + length + ")"
 }
 
-// maxRemembered bounds what one cache keeps.
+// maxRemembered bounds the entries of one cache.
 const maxRemembered = 1 << 14
 
-// Cache keeps what was read of rows that hardly ever change, and which are not
-// there: each step is looked at by several links, and asks for the same few. One
-// process has the record open, so what it writes is all that can change; of a record
-// that several may have open, nothing is remembered. The zero Cache is empty. It
-// may be used concurrently.
+// Cache caches rows that hardly ever change, and absent ones: several links look at each step and
+// ask for the same few rows. One process has the record open, so only its own writes can change
+// them. If several processes may open a record, nothing is cached. The zero Cache is empty. It may
+// be used concurrently.
 type Cache[K comparable, V any] struct {
 	off   bool // set before first use
 	mu    sync.Mutex
-	kept  map[K]*V // nil for what is not there
+	kept  map[K]*V // nil for an absent row
 	edges uint64   // counts the times that something was forgotten
 }
 
-// Attach turns the cache off for a record that other processes may write to. It is called
-// before the first use.
+// Attach turns the cache off for a record that other processes may write to. Call it before the
+// first use.
 func (r *Cache[K, V]) Attach(db *DB) { r.off = db.Replicated() }
 
 // Off reports whether the cache is off.
 func (r *Cache[K, V]) Off() bool { return r.off }
 
-// Find returns the remembered value of a key, or else asks look. Callers share the value, and
-// must not change it. [federation.ErrNotFound] is remembered, and no other error.
+// Find returns the remembered value of a key, or else asks look. Callers share the value, and must
+// not change it. [federation.ErrNotFound] is remembered, and no other error.
 func (r *Cache[K, V]) Find(key K, look func() (V, error)) (V, error) {
 	r.mu.Lock()
 	value, known := r.kept[key]
@@ -233,7 +231,7 @@ func (r *Cache[K, V]) Peek(key K) (value V, known bool) {
 	return value, false
 }
 
-// remember keeps what was found, unless it may have changed since.
+// remember caches a row, unless it may have changed since it was read.
 func (r *Cache[K, V]) remember(key K, value *V, edge uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -246,8 +244,8 @@ func (r *Cache[K, V]) remember(key K, value *V, edge uint64) {
 	r.kept[key] = value
 }
 
-// Forget drops what is kept under a key. It is called at the end of each transaction that
-// may have changed such a row, see [Tx.Then].
+// Forget drops a key. It is called at the end of each transaction that may have changed its row,
+// see [Tx.Then].
 func (r *Cache[K, V]) Forget(key K) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 // usualFields is the number of fields that most documents have at most.
 const usualFields = 12
 
-// untitled is the title of an offer in act tags that has none.
+// untitled is the title of an untitled offer in act tags.
 const untitled = "untitled"
 
 // object reads the members of a JSON object of strings in canonical form.
@@ -52,7 +52,6 @@ func (o *object) next() (name, value string, more bool) {
 	return name, value, !o.odd
 }
 
-// string reads one string.
 func (o *object) string() string {
 	if o.at >= len(o.text) || o.text[o.at] != '"' {
 		o.odd = true
@@ -78,8 +77,8 @@ func (o *object) string() string {
 	return ""
 }
 
-// readDocument returns the members of an event, a step or text, that a signed document gives. It
-// returns false for a document of another form.
+// readDocument returns the members of an event, a step or text, in a signed document. It returns
+// false for a document of another form.
 func readDocument(document string) (federation.Event, bool) {
 	switch {
 	case document == "":
@@ -240,16 +239,14 @@ func same(a, b federation.Event) bool {
 		maps.Equal(a.Fields, b.Fields) && a.Stamped == b.Stamped && a.Provenance == b.Provenance
 }
 
-// sameTime reports whether a time is one that was read as UTC.
 func sameTime(read, t time.Time) bool { return read.Equal(t) && inUTC(t) }
 
-// parseID returns no ID for a text that is none.
 func parseID(text string) federation.EventID {
 	id, _ := federation.ParseEventID(text)
 	return id
 }
 
-// parseTime returns the zero time for a text that is no time in unix seconds.
+// parseTime returns the zero time for a text other than a time in unix seconds.
 func parseTime(text string) time.Time {
 	seconds, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || seconds <= 0 {

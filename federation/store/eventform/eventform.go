@@ -1,9 +1,9 @@
 // Package eventform writes an event as the columns of its row, and reads the event from them.
 //
-// The signed document is stored once, verbatim. The body is compact JSON: it has the members that
-// neither the document nor another column has. An event whose members differ from its document has
-// them in the body too, so that every event is read as it was filed. An unsigned or erased step
-// has no document.
+// The signed document is stored once, verbatim. The body is compact JSON with the members found
+// neither in the document nor in another column. Members that differ from the document are in the
+// body too, so that every event is read as it was filed. An unsigned or erased step has no
+// document.
 //
 // The functions are pure.
 package eventform
@@ -169,7 +169,6 @@ func encodeJSON(b body) ([]byte, error) {
 	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), nil
 }
 
-// inUTC reports whether JSON writes and reads a time as UTC.
 func inUTC(t time.Time) bool {
 	_, offset := t.Zone()
 	return offset == 0
@@ -256,7 +255,6 @@ func Decode(c Columns) (federation.Event, error) {
 	return ev, nil
 }
 
-// arrive sets the arrival of an event.
 func (b *body) arrive(ev *federation.Event, c Columns) {
 	ev.Arrival = federation.Arrival(b.arrival)
 	ev.Arrival.MessageID, ev.Arrival.Received = c.Message, c.Said

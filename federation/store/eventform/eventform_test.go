@@ -57,7 +57,6 @@ func step(d federation.Dialect, verb federation.Verb) federation.Event {
 	return ev
 }
 
-// signed signs a step with further fields.
 func signed(tb testing.TB, ev federation.Event, further map[string]string) federation.Event {
 	tb.Helper()
 	ev.Fields, _ = dialect.Write(ev)
@@ -78,7 +77,6 @@ func signed(tb testing.TB, ev federation.Event, further map[string]string) feder
 	return ev
 }
 
-// vouched signs a step for its author.
 func vouched(tb testing.TB, ev federation.Event) federation.Event {
 	tb.Helper()
 	ev.From, ev.For, ev.Provenance = key.DID, ada, federation.Vouched
@@ -104,7 +102,6 @@ func text(tb testing.TB, to federation.DID, fields map[string]string) federation
 	return m.Row()
 }
 
-// usual are events whose members follow from their documents.
 func usual(tb testing.TB) map[string]federation.Event {
 	tb.Helper()
 	events := map[string]federation.Event{
@@ -139,7 +136,6 @@ func usual(tb testing.TB) map[string]federation.Event {
 	return events
 }
 
-// odd are events with members that their documents do not give.
 func odd(tb testing.TB) map[string]federation.Event {
 	tb.Helper()
 	offer := signed(tb, step(federation.HandoffTags, federation.Offer), nil)
@@ -183,7 +179,6 @@ func odd(tb testing.TB) map[string]federation.Event {
 	}
 }
 
-// encoded returns an event as its columns.
 func encoded(tb testing.TB, ev federation.Event) eventform.Columns {
 	tb.Helper()
 	var said time.Time
@@ -274,7 +269,6 @@ func TestDecodeReturnsEveryMember(t *testing.T) {
 	}
 }
 
-// change gives a member another value, and reports whether it has one.
 func change(v reflect.Value) bool {
 	switch value := v.Addr().Interface().(type) {
 	case *string:
@@ -365,10 +359,10 @@ func FuzzDecode(f *testing.F) {
 		}
 		var want federation.Event
 		if err := federation.DecodeJSON(text, &want); err != nil {
-			return // text that is not UTF-8 can repeat a member
+			return // text other than UTF-8 can repeat a member
 		}
 		if want.Signature.Document != ev.Signature.Document {
-			return // a document that is not UTF-8 is not filed
+			return // a document other than UTF-8 is not filed
 		}
 		checkKept(t, want)
 	})

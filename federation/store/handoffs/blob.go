@@ -62,8 +62,8 @@ func keepBlob(ctx context.Context, q engine.Tx, b federation.Blob, of string, li
 	return b, err
 }
 
-// ClaimBlob keeps a blob as long as a handoff. A capability that names no blob here is no
-// error: the blob is on another gateway, or expired.
+// ClaimBlob keeps a blob as long as a handoff. A capability of no blob here is no error: the blob
+// is on another gateway, or expired.
 func ClaimBlob(ctx context.Context, q engine.Tx, handoff string, capability federation.Capability) error {
 	if capability == "" {
 		return nil
@@ -132,7 +132,7 @@ func (s *Logs) Evidence(ctx context.Context, digest [32]byte) ([]byte, error) {
 // EvidenceOf returns the view of the handoff that named evidence first, or
 // [federation.ErrNotFound] for bytes that none named.
 func (s *Logs) EvidenceOf(ctx context.Context, digest [32]byte) (federation.View, error) {
-	var text string // "" for evidence from before that was noted
+	var text string // "" for older evidence without it
 	if err := s.db.Reads().Row(ctx, `SELECT coalesce(handoff, '') FROM evidence WHERE digest = ?`, []any{digest[:]}, &text); err != nil {
 		return federation.View{}, fmt.Errorf("read handoff of evidence %x: %w", digest, err)
 	}

@@ -1,7 +1,6 @@
-// Package handoffs keeps the logs of handoffs in the record: events, views, evidence and
-// blobs, the lists of handoffs, the tombstones of pruned steps, and the steps that wait for a
-// key or for a ruling of their home. Nothing is filed here: [baton/federation/store.Record.Append]
-// writes a step with all that goes with it.
+// Package handoffs stores the logs of handoffs in the record: events, views, evidence and blobs,
+// the lists of handoffs, the tombstones of pruned steps, and deferred and pending steps. Nothing is
+// filed here: [baton/federation/store.Record.Append] writes a step with all that goes with it.
 package handoffs
 
 import (
@@ -56,9 +55,8 @@ func ScanView(row engine.Scanner) (federation.View, error) {
 	return DecodeView(text)
 }
 
-// Due returns up to limit handoffs on which a clock has been running since a time or longer,
-// those first that it runs on longest. It is read in the order of its index, and no further than
-// to the limit.
+// Due returns up to limit handoffs on which a clock has been running since a time or longer, the
+// longest running first. It reads an index in its order, and only up to the limit.
 func (s *Logs) Due(ctx context.Context, clock federation.Clock, since time.Time, limit int) ([]federation.View, error) {
 	due, err := engine.Rows(ctx, s.db.Reads(), ScanView, `SELECT view FROM handoff
 		WHERE clock = ? AND clock <> '' AND since <= ? ORDER BY since, id`+engine.AtMost, clock, engine.Stamp(since), max(limit, 0))
@@ -96,12 +94,12 @@ func DecodeView(text []byte) (federation.View, error) {
 // Prepared is one event ready to be written.
 type Prepared struct {
 	Digest   [32]byte // two arrivals with one digest are one event
-	Document [32]byte // SHA-256 of what was signed
+	Document [32]byte // SHA-256 of the signed document
 	Columns  eventform.Columns
 }
 
 // Prepare makes an event ready to be written. It returns an error for an event that the record
-// cannot keep as it was signed.
+// cannot store as signed.
 func Prepare(ev federation.Event) (Prepared, error) {
 	if err := checkKept(ev); err != nil {
 		return Prepared{}, err
@@ -114,7 +112,7 @@ func Prepare(ev federation.Event) (Prepared, error) {
 	}, err
 }
 
-// checkKept returns an error for an event that the record cannot keep as it was signed.
+// checkKept returns an error for an event that the record cannot store as signed.
 func checkKept(ev federation.Event) error {
 	switch {
 	case ev.ID.IsZero() || ev.Handoff.IsZero():
@@ -133,8 +131,8 @@ func encodeWhole(ev federation.Event) ([]byte, error) {
 	return json.Marshal(ev)
 }
 
-// keepsText reports whether JSON keeps what was signed verbatim: other bytes than
-// UTF-8 it replaces without a word.
+// keepsText reports whether JSON keeps the signed text verbatim: it silently replaces bytes other
+// than UTF-8.
 func keepsText(ev federation.Event) bool {
 	for name, value := range ev.Fields {
 		if !utf8.ValidString(name) || !utf8.ValidString(value) {
@@ -144,11 +142,11 @@ func keepsText(ev federation.Event) bool {
 	return utf8.ValidString(ev.Signature.Document) && utf8.ValidString(ev.Signature.Text)
 }
 
-// logPage is how many steps of a log are in memory at a time. A page is read as a
-// whole, so that no connection is held while the caller looks at it.
+// logPage bounds the steps of a log in memory at a time. A page is read as a whole, so that no
+// connection is held while the caller looks at it.
 const logPage = 128
 
-// TextState is the state of an event that is the [federation.Text.Row] of text.
+// TextState is the state of an event made by [federation.Text.Row].
 const TextState = "said"
 
 // EventColumns are the columns from which an event e is read.
@@ -163,7 +161,7 @@ type EventScan struct {
 	said     int64
 }
 
-// Dest returns where the [EventColumns] of a row go.
+// Dest returns the destinations of the [EventColumns] of a row.
 func (e *EventScan) Dest() []any { return []any{&e.document, &e.Body, &e.message, &e.said} }
 
 // Read returns the scanned event.
@@ -177,7 +175,7 @@ func (e *EventScan) Erased(ev federation.Event) (eventform.Columns, error) {
 	return eventform.Encode(ev, "", engine.Moment(e.said))
 }
 
-// EntryColumns are what scanEntry reads, of an event e.
+// EntryColumns are the columns for scanEntry, of an event e.
 const EntryColumns = `coalesce(e.version, 0), e.state, e.filed, ` + EventColumns
 
 // EntryScan collects the columns of one entry.
@@ -187,12 +185,12 @@ type EntryScan struct {
 	event EventScan
 }
 
-// Dest returns where the [EntryColumns] of a row go.
+// Dest returns the destinations of the [EntryColumns] of a row.
 func (e *EntryScan) Dest() []any {
 	return append([]any{&e.Entry.Version, &e.Entry.State, &e.filed}, e.event.Dest()...)
 }
 
-// Read returns the entry that was scanned.
+// Read returns the scanned entry.
 func (e *EntryScan) Read() (entry federation.Entry, err error) {
 	entry = e.Entry
 	entry.Filed = engine.Moment(e.filed)
@@ -211,10 +209,10 @@ func scanEntry(row engine.Scanner) (federation.Entry, error) {
 	return e.Read()
 }
 
-// Known returns the entry that a signer's step already has, found by its id, or else by its digest: a gateway that vouches for the same message a second time mints
-// another id for it. It returns [federation.ErrNotFound] for a step not seen before and a
-// [*federation.RefusalError] with [federation.EventIDInUse] when the id was used for other
-// bytes.
+// Known returns the entry that a signer's step already has, found by its id, or else by its digest:
+// a gateway that vouches for the same message twice mints another id for it. It returns
+// [federation.ErrNotFound] for a new step and a [*federation.RefusalError] with
+// [federation.EventIDInUse] if the id was used for other bytes.
 func (s *Logs) Known(ctx context.Context, from federation.DID, id federation.EventID, digest [32]byte) (federation.Entry, error) {
 	signer, err := s.db.Actor(ctx, from)
 	var entry federation.Entry
@@ -243,8 +241,8 @@ func (s *Logs) known(ctx context.Context, signer int64, id federation.EventID, d
 	return federation.Entry{}, cmp.Or(err, federation.ErrNotFound)
 }
 
-// FindStep finds a step by its id, else by its bytes: the same bytes with an id that
-// was minted for them again are the first step.
+// FindStep finds a step by its id, else by its bytes: the same bytes under a newly minted id are
+// the first step.
 func FindStep(ctx context.Context, q engine.Tx, signer int64, id federation.EventID, digest [32]byte) (federation.Entry, error) {
 	var e EntryScan
 	var sameID, sameBytes bool
@@ -311,10 +309,9 @@ func (s *Logs) Step(ctx context.Context, handoff federation.HandoffID, id federa
 	return e.Read()
 }
 
-// Reference returns the handoff of a step by its event ID or the id of the message that carried
-// it, or [federation.ErrNotFound]. An event ID goes before a message id, and the first use of a
-// message id before later ones: any sender may choose the text of a message id. Text is in no
-// handoff.
+// Reference returns the handoff of a step by its event ID or the id of its message, or
+// [federation.ErrNotFound]. An event ID goes before a message id, and the first use of a message id
+// before later ones: any sender may choose a message id. Text is in no handoff.
 func (s *Logs) Reference(ctx context.Context, ref string) (federation.HandoffID, error) {
 	var id federation.HandoffID
 	var text string

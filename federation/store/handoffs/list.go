@@ -16,15 +16,15 @@ import (
 	"baton/federation/store/engine"
 )
 
-// maxExamined bounds how many handoffs one call of [Logs.Handoffs] looks at,
-// for a filter that admits few: some tens of milliseconds.
+// maxExamined bounds the handoffs examined by one call of [Logs.Handoffs] for a filter that admits
+// few: some tens of milliseconds.
 const maxExamined = 8192
 
-// examinePage is how many of them are in memory at a time.
+// examinePage bounds the handoffs in memory at a time.
 const examinePage = 256
 
-// movement is a place in the order of the newest movement. Handoffs that moved later are before it;
-// of handoffs that moved at one moment, the later arrivals.
+// movement is a place in the order of the newest movement. Later movements are before it; at one
+// moment, later arrivals.
 type movement struct {
 	moved int64 // as by stamp
 	n     int64 // handoff.n
@@ -51,12 +51,12 @@ func parseMovement(c federation.Cursor) (movement, error) {
 	return m, nil
 }
 
-// Handoffs returns up to limit handoffs that a filter admits, the newest movement first, from
-// after a cursor on, and the cursor to go on from: "" once all were looked at. A page may be
-// shorter than asked for and even empty before that, since one call looks at a bounded number of
-// handoffs. A handoff that moves meanwhile is at the front again, and may so be missing from
-// later pages. The error is [federation.ErrUnknownCursor] for an unknown cursor.
-// Without an index for the filter, it filters by the views.
+// Handoffs returns up to limit handoffs that a filter admits, the newest movement first, after a
+// cursor, and the cursor to go on from: "" at the end. Since one call examines a bounded number of
+// handoffs, a page before the end may be short or even empty. A handoff that moves meanwhile is at
+// the front again, and so may be missing from later pages. The error is
+// [federation.ErrUnknownCursor] for an unknown cursor. Without an index for the filter, it filters
+// by the views.
 func (s *Logs) Handoffs(ctx context.Context, f federation.Filter, after federation.Cursor, limit int) (views []federation.View, next federation.Cursor, err error) {
 	at, err := parseMovement(after)
 	if err != nil {
@@ -96,7 +96,6 @@ func (s *Logs) Handoffs(ctx context.Context, f federation.Filter, after federati
 	return views, at.cursor(), nil
 }
 
-// list is the handoffs of one DID, or all of them.
 type list struct {
 	all bool
 	did int64 // number of the DID; 0 if it has none
@@ -145,8 +144,8 @@ func (s *Logs) states(ctx context.Context, of list, asked federation.State) ([]f
 	}
 }
 
-// moved returns the views of the next so many handoffs of a list after a place, whichever of
-// the states they are in. Each state and each role of a DID is in order by itself.
+// moved returns the views of the next so many handoffs of a list after a place, in any of the
+// states. Each state and each role of a DID is in order by itself.
 func (s *Logs) moved(ctx context.Context, f federation.Filter, of list, states []federation.State, at movement, want int) ([]movedView, error) {
 	scan := func(row engine.Scanner) (m movement, err error) {
 		err = row.Scan(&m.moved, &m.n)
@@ -169,7 +168,7 @@ func (s *Logs) moved(ctx context.Context, f federation.Filter, of list, states [
 
 // titlePart returns the longest part of the words of a title that a database compares as
 // [federation.Filter] does, in lower case; "" for none. The letters i and k are also lower-case
-// forms of letters that are not ASCII, which a database may leave as they are.
+// forms of non-ASCII letters, which a database may leave as they are.
 func titlePart(title string) (longest string) {
 	other := func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') || r == 'i' || r == 'k' }
 	for part := range strings.FieldsFuncSeq(strings.ToLower(title), other) {
@@ -180,14 +179,14 @@ func titlePart(title string) (longest string) {
 	return longest
 }
 
-// movedView is the view of a handoff at its place, the zero View of one that is
-// gone since or whose title is another one.
+// movedView is the view of a handoff at its place, the zero View if it was deleted since or has
+// another title.
 type movedView struct {
 	movement
 	view federation.View
 }
 
-// viewsOf returns the views of handoffs whose titles have a part. The database looks for it:
+// viewsOf returns the views of handoffs whose titles have a part. The database searches for it:
 // reading a view costs several times as much.
 func (s *Logs) viewsOf(ctx context.Context, places []movement, part string) ([]movedView, error) {
 	views, numbers := make([]movedView, len(places)), make([]int64, len(places))
@@ -237,8 +236,8 @@ func (s *Logs) Find(ctx context.Context, suffix string) ([]federation.HandoffID,
 	return found, nil
 }
 
-// Idle returns the next handoffs that did not move since a time, state by state and
-// in each the oldest movement first, and where to go on from.
+// Idle returns the next handoffs that did not move since a time, state by state and in each the
+// oldest movement first, and the position to go on from.
 func (s *Logs) Idle(ctx context.Context, before time.Time, after federation.Cursor, limit int) (ids []federation.HandoffID, next federation.Cursor, err error) {
 	from, at, ok := strings.Cut(string(after), " ")
 	place := movement{moved: -1}

@@ -10,10 +10,10 @@ import (
 	"baton/federation/store/engine"
 )
 
-// Await keeps a step with its evidence, in a handoff that still has the version that the step
-// was judged at. The same step twice (see [federation.Event.Digest]) waits once. It returns
-// [federation.ErrStale] if the handoff has moved since: the caller that settled the waiting
-// steps at that move has not seen this one.
+// Await stores a step with its evidence, if its handoff still has the version that the step was
+// judged at. A repeated step (see [federation.Event.Digest]) waits once. It returns
+// [federation.ErrStale] if the handoff has moved since: the caller that settled the waiting steps
+// at that move has not seen this one.
 func (s *Logs) Await(ctx context.Context, h federation.Pending, after federation.Version) error {
 	body, err := encodeWhole(h.Event)
 	if err != nil {
@@ -44,7 +44,7 @@ func (s *Logs) Await(ctx context.Context, h federation.Pending, after federation
 	return nil
 }
 
-// Awaiting returns up to limit steps that wait for a home, oldest first.
+// Awaiting returns up to limit steps pending at a home, oldest first.
 func (s *Logs) Awaiting(ctx context.Context, home federation.HomeID, limit int) ([]federation.Pending, error) {
 	held, err := engine.Rows(ctx, s.db.Reads(), scanPending, `SELECT home, since, body FROM pending WHERE home = ? ORDER BY seq`+engine.AtMost, string(home), max(limit, 0))
 	if err != nil {
@@ -53,7 +53,7 @@ func (s *Logs) Awaiting(ctx context.Context, home federation.HomeID, limit int) 
 	return held, nil
 }
 
-// AwaitingIn returns all steps that wait in one handoff, oldest first.
+// AwaitingIn returns all pending steps of one handoff, oldest first.
 func (s *Logs) AwaitingIn(ctx context.Context, id federation.HandoffID) ([]federation.Pending, error) {
 	held, err := engine.Rows(ctx, s.db.Reads(), scanPending, `SELECT home, since, body FROM pending WHERE handoff = ? ORDER BY seq`, id.String())
 	if err != nil {
@@ -103,9 +103,9 @@ func scanDeferred(row engine.Scanner) (federation.Deferred, error) {
 	return d, err
 }
 
-// Defer keeps a step with its evidence and gives it a Row. The same step twice (see
-// [federation.Event.Digest]) waits once, and is returned as it waits already. Defer returns
-// [federation.ErrDeferralFull], and keeps nothing, beyond the limits.
+// Defer stores a step with its evidence and gives it a Row. A repeated step (see
+// [federation.Event.Digest]) waits once, and is returned unchanged. Beyond the limits, Defer
+// returns [federation.ErrDeferralFull] and stores nothing.
 func (s *Logs) Defer(ctx context.Context, d federation.Deferred, limits federation.DeferralLimits) (federation.Deferred, error) {
 	body, err := encodeWhole(d.Event)
 	if err != nil {
@@ -155,7 +155,7 @@ func deferStep(ctx context.Context, q engine.Tx, d federation.Deferred, body []b
 	return d, countDeferred(ctx, q, d.Origin, d.Event.Arrival.Network, 1)
 }
 
-// deferralQuota returns [federation.ErrDeferralFull] where no step more may wait.
+// deferralQuota returns [federation.ErrDeferralFull] if no more step may be deferred.
 func deferralQuota(ctx context.Context, q engine.Tx, d federation.Deferred, limits federation.DeferralLimits) error {
 	var ofOrigin, all int
 	err := q.Row(ctx, `SELECT coalesce((SELECT steps FROM deferred_count WHERE origin = ?), 0),
@@ -183,7 +183,7 @@ func countDeferred(ctx context.Context, q engine.Tx, origin, network string, cha
 		ON CONFLICT (origin) DO UPDATE SET steps = deferred_count.steps + excluded.steps`, origin, network, change)
 }
 
-// DeferredIn returns all steps that wait in one handoff, in the order of arrival.
+// DeferredIn returns all deferred steps of one handoff, in the order of arrival.
 func (s *Logs) DeferredIn(ctx context.Context, id federation.HandoffID) ([]federation.Deferred, error) {
 	if some, err := s.mayBeDeferred(ctx); !some || err != nil {
 		return nil, err
@@ -195,8 +195,8 @@ func (s *Logs) DeferredIn(ctx context.Context, id federation.HandoffID) ([]feder
 	return waiting, nil
 }
 
-// mayBeDeferred reports whether there may be any deferred step at all. Mostly there is none,
-// which is remembered: each step that comes in asks for those before it.
+// mayBeDeferred reports whether there may be any deferred step. Mostly there is none, which is
+// remembered: each new step asks for those before it.
 func (s *Logs) mayBeDeferred(ctx context.Context) (bool, error) {
 	if s.deferred.Off() {
 		return true, nil
@@ -211,8 +211,8 @@ func (s *Logs) mayBeDeferred(ctx context.Context) (bool, error) {
 	return some, nil
 }
 
-// DeferredDue returns up to limit handoffs with a step that is to be judged again at a time or
-// before, the longest due first.
+// DeferredDue returns up to limit handoffs with a deferred step due at a time or before, the
+// longest due first.
 func (s *Logs) DeferredDue(ctx context.Context, at time.Time, limit int) ([]federation.HandoffID, error) {
 	due, err := engine.Rows(ctx, s.db.Reads(), ScanHandoffID, `SELECT handoff FROM deferred d WHERE next <= ?
 		AND NOT EXISTS (SELECT 1 FROM deferred e WHERE e.handoff = d.handoff AND (e.next, e.n) < (d.next, d.n))
@@ -223,7 +223,7 @@ func (s *Logs) DeferredDue(ctx context.Context, at time.Time, limit int) ([]fede
 	return due, nil
 }
 
-// DeferredStep returns the step of an event ID that waits, the first of several, or
+// DeferredStep returns the deferred step with an event ID, the first of several, or
 // [federation.ErrNotFound].
 func (s *Logs) DeferredStep(ctx context.Context, id federation.EventID) (federation.Deferred, error) {
 	found, err := engine.Rows(ctx, s.db.Reads(), scanDeferred, `SELECT `+deferredColumns+` FROM deferred WHERE id = ? ORDER BY n LIMIT 1`, id.String())
@@ -236,8 +236,8 @@ func (s *Logs) DeferredStep(ctx context.Context, id federation.EventID) (federat
 	return found[0], nil
 }
 
-// DeferAgain notes why a step could not be judged again, and when it is judged next. A step that
-// does not wait is no error.
+// DeferAgain notes why a step could not be judged again, and when it is judged next. A step no
+// longer deferred is no error.
 func (s *Logs) DeferAgain(ctx context.Context, row int64, next time.Time, reason string) error {
 	return s.deferral(ctx, "put off", `UPDATE deferred SET tried = tried + 1, next = ?, reason = ? WHERE n = ?`, engine.Stamp(next), reason, row)
 }
@@ -257,8 +257,8 @@ func (s *Logs) deferral(ctx context.Context, what, query string, args ...any) er
 	return nil
 }
 
-// EndDeferral ends the wait of a step. A step that does not wait is no error. The evidence of a step whose handoff was
-// never opened is deleted with the last step that waits for that handoff.
+// EndDeferral ends the wait of a step. A step that does not wait is no error. The evidence of a
+// step whose handoff was never opened is deleted with the last waiting step of that handoff.
 func (s *Logs) EndDeferral(ctx context.Context, row int64) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		return s.DropDeferral(ctx, q, row)
@@ -287,7 +287,7 @@ func (s *Logs) DropDeferral(ctx context.Context, q engine.Tx, row int64) error {
 		AND NOT EXISTS (SELECT 1 FROM deferred WHERE handoff = ?1)`, handoff)
 }
 
-// CountDeferred counts the steps that wait, by the network that they came from.
+// CountDeferred counts the deferred steps by their network.
 func (s *Logs) CountDeferred(ctx context.Context) (map[string]int, error) {
 	type count struct {
 		network string

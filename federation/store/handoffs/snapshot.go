@@ -25,8 +25,8 @@ func scanSnapshot(row engine.Scanner) (r snapshotRow, err error) {
 	return r, err
 }
 
-// Snapshot reads what a home needs to judge a step, see [federation.Snapshot]. It blocks on
-// the disk. The error wraps a [*federation.UnavailableError] while the record cannot be read.
+// Snapshot reads the input of a home to judge a step, see [federation.Snapshot]. It blocks on the
+// disk. The error wraps a [*federation.UnavailableError] while the record cannot be read.
 func (s *Logs) Snapshot(ctx context.Context, q federation.SnapshotQuery) (federation.Snapshot, error) {
 	asked, err := s.partsOf(ctx, q)
 	if err != nil {
@@ -112,7 +112,7 @@ func (s *snapshot) addPruned(row snapshotRow) error {
 	return err
 }
 
-// addPending keeps the steps that wait in the order of their numbers.
+// addPending keeps the pending steps in the order of their numbers.
 func (s *snapshot) addPending(row snapshotRow) error {
 	ev, err := DecodeEvent(row.body)
 	at, _ := slices.BinarySearch(s.pending, row.a)
@@ -121,9 +121,9 @@ func (s *snapshot) addPending(row snapshotRow) error {
 	return err
 }
 
-// done returns the snapshot. An id in use goes before the same bytes under another id, and
-// both before what was pruned. The link after the newest step is that of the handoff: no step
-// follows that has it.
+// done returns the snapshot. An id in use goes before the same bytes under another id, and both
+// before pruned steps. The link after the newest step is that of the handoff: no step follows that
+// has it.
 func (s *snapshot) done() federation.Snapshot {
 	switch {
 	case s.used != nil:
@@ -188,8 +188,8 @@ const (
 	forkQuery  = `SELECT 10, NULL, '', NULL, 0, 0, 0, 0 FROM fork WHERE handoff = ?`
 )
 
-// parts are the parts of one snapshot that its step needs. A server spends as much on a part that
-// finds nothing as on one that finds a row.
+// parts are the parts of one snapshot needed by its step. For a server an empty part costs as much
+// as one with a row.
 type parts struct {
 	queries []string
 	args    []any
@@ -243,6 +243,6 @@ func (p *parts) add(query string, args ...any) {
 	p.queries, p.args = append(p.queries, query), append(p.args, args...)
 }
 
-// query is one statement, because both databases answer one statement from one moment, and a
-// server in one round trip.
+// query is one statement: both databases answer one statement from one moment, and a server in one
+// round trip.
 func (p *parts) query() string { return strings.Join(p.queries, "\nUNION ALL ") }

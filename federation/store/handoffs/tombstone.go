@@ -12,8 +12,8 @@ import (
 	"baton/federation/store/engine"
 )
 
-// checkTombstone refuses a step that was pruned: the same step as over, other bytes under
-// its id as a second use of that. It returns nil for any other step.
+// checkTombstone refuses a pruned step: the same step as over, other bytes under its id as a second
+// use of that. It returns nil for any other step.
 func checkTombstone(ctx context.Context, q engine.Tx, signer int64, id federation.EventID, digest [32]byte) error {
 	found, err := lookUpTombstone(ctx, q, signer, id, digest)
 	if err != nil || !found.sameSigner {
@@ -32,8 +32,7 @@ func CheckOpening(ctx context.Context, q engine.Tx, ev federation.Event, signer 
 	return found.refusal(ev.ID)
 }
 
-// tombstone is what is known of the id or the bytes of a step, the zero value for
-// neither.
+// tombstone is the record of the id or the bytes of a pruned step, the zero value for neither.
 type tombstone struct {
 	handoff                       federation.HandoffID
 	sameSigner, sameID, sameBytes bool
@@ -65,7 +64,7 @@ func (s tombstone) refusal(id federation.EventID) *federation.RefusalError {
 	return &federation.RefusalError{Code: code, Event: id, Handoff: s.handoff}
 }
 
-// BuryIDs keeps the ids of all events of a handoff that is about to go.
+// BuryIDs stores the ids of all events of a handoff about to be deleted.
 func BuryIDs(ctx context.Context, q engine.Tx, handoff string, now time.Time) error {
 	return q.Put(ctx, `INSERT INTO tombstone (id, signer, digest, handoff, gone)
 		SELECT id, signer, digest, handoff, ? FROM event WHERE handoff = ? ON CONFLICT DO NOTHING`, engine.Stamp(now), handoff)
@@ -83,8 +82,8 @@ func (s *Logs) PruneIDs(ctx context.Context, before time.Time, limit int) (int, 
 	return int(gone), nil
 }
 
-// PlaceKey returns a place as it is kept: its venue, after the link and a space where
-// that is the only one.
+// PlaceKey returns the stored form of a place: its venue, after the link and a space if it is only
+// on that link.
 func PlaceKey(p federation.Place) string {
 	if p.Link == "" || federation.Private(p.Venue) {
 		return p.Venue
@@ -128,10 +127,9 @@ func (s *Logs) Spoken(ctx context.Context, part federation.Stretch, limit int) (
 	return found, nil
 }
 
-// Mark returns the mark of the step at a place with an event ID, or else of the step in the
-// message with that id. It returns [federation.ErrNotFound] if the place has neither. The
-// place is compared in a way that no index helps with: ids are few at a time, and steps at a
-// place are many.
+// Mark returns the mark of the step at a place with an event ID, or else of the step in the message
+// with that id. It returns [federation.ErrNotFound] if the place has neither. The place is compared
+// without an index on purpose: ids are few at a time, and steps at a place are many.
 func (s *Logs) Mark(ctx context.Context, p federation.Place, id string) (federation.Mark, error) {
 	var m federation.Mark
 	var at int64

@@ -1,5 +1,5 @@
-// Package homes keeps in the record what is known of other homes: their addresses, their
-// offences and forks, the handoffs shared with each, rulings, and where mailboxes are.
+// Package homes stores the facts about other homes in the record: their addresses, their offences
+// and forks, the handoffs shared with each, rulings, and the locations of mailboxes.
 package homes
 
 import (
@@ -188,8 +188,8 @@ func (s *Homes) KeepMailboxLocation(ctx context.Context, r federation.MailboxLoc
 	return nil
 }
 
-// KeepOffence counts an offence of a home, at o.Last. Of a home there is one offence of each
-// kind, which counts the times, and has the last reason.
+// KeepOffence counts an offence of a home, at o.Last. There is one offence of each kind per home,
+// with the count and the last reason.
 func (s *Homes) KeepOffence(ctx context.Context, d federation.Offence) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		return q.Put(ctx, `INSERT INTO offence (home, kind, times, first, last, why) VALUES (?1, ?2, 1, ?3, ?3, ?4)

@@ -14,7 +14,8 @@ import (
 )
 
 // Insert files an event in the inbox of a DID, and counts it in mailbox and in share. With these
-// sums, an offer to a full inbox does not count its entries. Numbers name the DID and the signer.
+// sums, an offer to a full inbox needs no count of its entries. Numbers name the DID and the
+// signer.
 func Insert(ctx context.Context, q engine.Tx, to, signer int64, ev federation.Event) error {
 	size := len(ev.Signature.Document)
 	err := q.Put(ctx, `INSERT INTO mailbox (did, entries, size, number, event) SELECT ?1, 1, ?2, 1, seq FROM event WHERE id = ?4 AND signer = ?3
@@ -33,7 +34,6 @@ func Insert(ctx context.Context, q engine.Tx, to, signer int64, ev federation.Ev
 	return nil
 }
 
-// entry is an entry that a write ends or deletes.
 type entry struct {
 	did    int64 // number of the DID
 	event  int64
@@ -70,8 +70,8 @@ func endWaiting(ctx context.Context, q engine.Tx, how federation.DeliveryState, 
 	return found, nil
 }
 
-// Delete deletes the entries that a condition on inbox selects, with their deliveries to webhooks.
-// It reads the signers from the events, which are deleted after it.
+// Delete deletes the entries selected by a condition on inbox, with their deliveries to webhooks.
+// It reads the signers from the events, so delete those afterwards.
 func Delete(ctx context.Context, q engine.Tx, which string, args ...any) error {
 	type pushed struct {
 		did   federation.DID

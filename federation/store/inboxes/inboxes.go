@@ -1,5 +1,5 @@
-// Package inboxes keeps the inbox of each DID in the record: its entries, the leases and
-// devices of its readers, and the notices to the signers of steps.
+// Package inboxes stores the inbox of each DID in the record: its entries, the leases and devices
+// of its readers, and the notices to the signers of steps.
 package inboxes
 
 import (
@@ -38,16 +38,14 @@ func (p inboxPlace) cursor(of federation.DID) federation.Cursor {
 	return didInbox(of).At(p.event, p.number)
 }
 
-// parseInboxPlace returns [federation.ErrUnknownCursor] for a cursor that is not even
-// one of this DID.
+// parseInboxPlace returns [federation.ErrUnknownCursor] for a cursor of anything but this DID.
 func parseInboxPlace(of federation.DID, c federation.Cursor) (p inboxPlace, err error) {
 	err = didInbox(of).Parse(c, &p.event, &p.number)
 	return p, err
 }
 
-// inboxPlaceOf reads a cursor. An inbox gave it out if it is not beyond the newest
-// entry and agrees with the nearest one that is kept: after a restore from a
-// backup, cursors of before may not.
+// inboxPlaceOf reads a cursor. An inbox gave it out if it is not beyond the newest entry and agrees
+// with the nearest stored one: after a restore from a backup, older cursors may not.
 func inboxPlaceOf(ctx context.Context, q engine.Tx, of federation.DID, owner int64, c federation.Cursor) (inboxPlace, error) {
 	at, unknown := parseInboxPlace(of, c)
 	if unknown == nil && at.event == 0 {
@@ -79,12 +77,12 @@ type EntryScan struct {
 	place inboxPlace
 }
 
-// Dest returns where the [EntryColumns] of a row go.
+// Dest returns the destinations of the [EntryColumns] of a row.
 func (s *EntryScan) Dest() []any {
 	return append(s.EntryScan.Dest(), &s.place.event, &s.place.number, &s.Entry.Waits, &s.Entry.Now)
 }
 
-// Read returns the entry that was scanned, as the DID sees it.
+// Read returns the scanned entry, as the DID sees it.
 func (s *EntryScan) Read(of federation.DID) (federation.Entry, error) {
 	s.Entry.Cursor, s.Entry.Number = s.place.cursor(of), s.place.number
 	return s.EntryScan.Read()
@@ -140,8 +138,8 @@ func (s *Inboxes) Use(ctx context.Context, to, from federation.DID) (u federatio
 	return u, nil
 }
 
-// Undelivered returns up to limit entries that were filed at or before a time and wait in an
-// inbox ever since, oldest first.
+// Undelivered returns up to limit entries filed at or before a time and waiting in an inbox ever
+// since, oldest first.
 func (s *Inboxes) Undelivered(ctx context.Context, before time.Time, limit int) ([]federation.Undelivered, error) {
 	scan := func(row engine.Scanner) (u federation.Undelivered, err error) {
 		var e EntryScan
@@ -161,7 +159,7 @@ func (s *Inboxes) Undelivered(ctx context.Context, before time.Time, limit int) 
 	if err != nil {
 		return nil, fmt.Errorf("look for what waits too long: %w", err)
 	}
-	// Events are numbered as they are filed, so the first that is too young ends it.
+	// Events are numbered in the order of filing, so the first that is too young ends it.
 	young := func(u federation.Undelivered) bool { return u.Entry.Filed.After(before) }
 	if i := slices.IndexFunc(waiting, young); i >= 0 {
 		waiting = waiting[:i]
@@ -169,8 +167,8 @@ func (s *Inboxes) Undelivered(ctx context.Context, before time.Time, limit int) 
 	return waiting, nil
 }
 
-// Positions names one inbox in its cursors, so that a cursor of another inbox is told apart. A
-// forged cursor reveals nothing: a reader of an inbox may read it from any position.
+// Positions names one inbox in its cursors, to reject cursors of other inboxes. A forged cursor
+// reveals nothing: a reader of an inbox may read it from any position.
 type Positions struct {
 	owner string  // as the query for its newest number wants it
 	tag   [8]byte // of kind and owner

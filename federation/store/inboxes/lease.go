@@ -9,7 +9,7 @@ import (
 	"baton/federation/store/engine"
 )
 
-// withdrawn selects events e that are offers of closed handoffs.
+// withdrawn selects events e with offers of closed handoffs.
 const withdrawn = `EXISTS (SELECT 1 FROM handoff h WHERE h.id = e.id AND h.over = 1)`
 
 // waits selects the waiting entries of an inbox.
@@ -17,9 +17,9 @@ const waits = ` FROM inbox i JOIN event e ON e.seq = i.event
 	WHERE i.did = ?1 AND i.event > coalesce((SELECT clear FROM mailbox WHERE did = ?1), 0) AND i.waiting IS NOT NULL`
 
 // Lease gives a device up to limit waiting entries without a lease, oldest first, until a time.
-// Before that, regardless of the limit, it expires every waiting offer of a closed handoff, with
-// or without a lease. A lease ends with its session, "" for none. Lease returns
-// [federation.ErrSessionEnded] for an ended session. Polling an empty inbox costs no write.
+// First, regardless of the limit, it expires every waiting offer of a closed handoff, leased or
+// not. A lease ends with its session, "" for none. Lease returns [federation.ErrSessionEnded] for
+// an ended session. Polling an empty inbox costs no write.
 func (s *Inboxes) Lease(ctx context.Context, to federation.DID, device, session string, now, until time.Time, limit int) ([]federation.Lease, error) {
 	if err := HasSession(ctx, s.db.Reads(), session); err != nil {
 		return nil, fmt.Errorf("lease from inbox of %s: %w", to, err)
@@ -87,7 +87,7 @@ func lease(ctx context.Context, q engine.Tx, to federation.DID, owner int64, dev
 	return leases, nil
 }
 
-// HasSession returns [federation.ErrSessionEnded] for a session that has ended. A write asks in its
+// HasSession returns [federation.ErrSessionEnded] for an ended session. A write asks in its
 // transaction. No session, "", has not ended.
 func HasSession(ctx context.Context, q engine.Tx, id string) error {
 	if id == "" {
@@ -101,8 +101,8 @@ func HasSession(ctx context.Context, q engine.Tx, id string) error {
 	return err
 }
 
-// skipRead notes up to where nothing waits in an inbox, so that what was read long ago
-// is not passed over again and again.
+// skipRead notes the position before the first waiting entry of an inbox, so that old entries are
+// not passed over again and again.
 func skipRead(ctx context.Context, q engine.Tx, owner int64) error {
 	err := q.Put(ctx, `UPDATE mailbox SET clear = coalesce((SELECT i.event FROM inbox i
 			WHERE i.did = mailbox.did AND i.event > mailbox.clear AND i.waiting IS NOT NULL ORDER BY i.event LIMIT 1) - 1, event)
@@ -113,9 +113,9 @@ func skipRead(ctx context.Context, q engine.Tx, owner int64) error {
 	return nil
 }
 
-// Ack ends the waiting of an entry as [Inboxes.Read] does. The lease may have run out, as long
-// as the entry was not given out again: once it was, Ack returns [federation.ErrLeaseLost]. The
-// same Ack again changes nothing.
+// Ack ends the waiting of an entry as [Inboxes.Read] does. The lease may have run out, unless the
+// entry was given out again: then Ack returns [federation.ErrLeaseLost]. A repeated Ack changes
+// nothing.
 func (s *Inboxes) Ack(ctx context.Context, to federation.DID, hold federation.Hold, now time.Time) error {
 	return s.held(ctx, to, hold, func(ctx context.Context, q engine.Tx, holder []any) (int64, error) {
 		const holds = `did = ?1 AND event = ?2 AND device = ?3 AND delivery = ?4`
@@ -128,8 +128,8 @@ func (s *Inboxes) Ack(ctx context.Context, to federation.DID, hold federation.Ho
 	})
 }
 
-// Nack puts an entry back: no device gets it before a time. It returns [federation.ErrLeaseLost]
-// as Ack does, and for an entry that does not wait any more.
+// Nack puts an entry back: no device gets it before a time. It returns [federation.ErrLeaseLost] as
+// Ack does, and for an entry that no longer waits.
 func (s *Inboxes) Nack(ctx context.Context, to federation.DID, hold federation.Hold, again time.Time) error {
 	return s.held(ctx, to, hold, func(ctx context.Context, q engine.Tx, holder []any) (int64, error) {
 		return q.Exec(ctx, `UPDATE inbox SET device = NULL, until = ?5
@@ -145,8 +145,8 @@ func (s *Inboxes) Extend(ctx context.Context, to federation.DID, hold federation
 	})
 }
 
-// held makes a change to an entry for the device that leases it. The change gets the name of
-// the device, and returns how many entries it found.
+// held makes a change to an entry for the device that leases it. The change gets the name of the
+// device, and returns the number of entries found.
 func (s *Inboxes) held(ctx context.Context, to federation.DID, hold federation.Hold,
 	change func(ctx context.Context, q engine.Tx, holder []any) (int64, error),
 ) error {
@@ -171,8 +171,8 @@ func (s *Inboxes) held(ctx context.Context, to federation.DID, hold federation.H
 	return nil
 }
 
-// clearBatch is how many entries stop waiting in one write: a device that comes back
-// after months must not hold up the others.
+// clearBatch bounds the entries that stop waiting in one write: a device that comes back after
+// months must not hold up the others.
 const clearBatch = 512
 
 // Devices returns the devices of a DID by name.
@@ -191,11 +191,10 @@ func (s *Inboxes) Devices(ctx context.Context, of federation.DID) ([]federation.
 	return devices, nil
 }
 
-// Advance notes that a device has read its inbox up to a cursor: the entries up to it stop
-// waiting, for every device, as after [Inboxes.Read]. The first Advance makes the device, and no
-// Advance moves it back. With no name only the waiting ends. It returns
-// [federation.ErrTooManyDevices] for one device too many, and a [*federation.CursorError] for a
-// cursor of another inbox.
+// Advance notes that a device has read its inbox up to a cursor: the entries up to it stop waiting,
+// for every device, as after [Inboxes.Read]. The first Advance makes the device, and no Advance
+// moves it back. Without a name only the waiting ends. It returns [federation.ErrTooManyDevices]
+// for one device too many, and a [*federation.CursorError] for a cursor of another inbox.
 func (s *Inboxes) Advance(ctx context.Context, of federation.DID, device string, upTo federation.Cursor, now time.Time) error {
 	owner, err := s.db.Actor(ctx, of)
 	if err != nil {

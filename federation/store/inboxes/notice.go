@@ -90,7 +90,7 @@ func signerOf(n federation.Notice) federation.DID {
 // NoticePositions returns the positions in the notices to a reader.
 func NoticePositions(reader federation.DID) Positions { return PositionsOf("notices", string(reader)) }
 
-// scanNotice reads a notice to a reader: its place, and what it says.
+// scanNotice reads a notice to a reader: its place and its content.
 func scanNotice(reader federation.DID) func(engine.Scanner) (federation.Notice, error) {
 	return func(row engine.Scanner) (n federation.Notice, err error) {
 		var place uint64
@@ -123,8 +123,8 @@ func (s *Inboxes) NoticesTo(ctx context.Context, link string, to federation.DID,
 // toReaders is the number of the destination of notices that ?1 names.
 const toReaders = `(SELECT n FROM destination WHERE name = ?1)`
 
-// Untold returns up to limit notices of a link (see [federation.Notice.Link]) that are not delivered
-// yet and are due now, oldest first.
+// Untold returns up to limit undelivered notices of a link (see [federation.Notice.Link]) that are
+// due now, oldest first.
 func (s *Inboxes) Untold(ctx context.Context, link string, now time.Time, limit int) ([]federation.Notice, error) {
 	scan := func(row engine.Scanner) (n federation.Notice, err error) {
 		var body []byte

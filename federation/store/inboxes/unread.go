@@ -19,11 +19,11 @@ const elsewhere = federation.DeliveryState("elsewhere")
 // owner is the DID of an entry i.
 const owner = `(SELECT did FROM actor WHERE n = i.did)`
 
-// inboxOnly says of an entry i that the inbox is its way to its reader (see
-// [federation.InboxLink]): it was read there, or no link was given the step, or its reader
-// was seen there and no link to the reader's home brings it. A condition on the tables of a
-// network follows: their participants are reached by these. In a handoff of another home
-// that home sees to the offerer, and to each DID that was seen anywhere else.
+// inboxOnly is true for an entry i if the inbox is its only way to its reader (see
+// [federation.InboxLink]): it was read there, or no link was given the step, or its reader was seen
+// there and no link to the reader's home brings it. A condition on the tables of a network follows:
+// their participants are reached by these. In a handoff of another home that home serves the
+// offerer, and each DID seen anywhere else.
 const inboxOnly = `i.outcome <> 'elsewhere' AND (i.outcome = 'delivered'
 		OR NOT EXISTS (SELECT 1 FROM delivery f JOIN destination d ON d.n = f.destination WHERE f.item = i.event AND d.kind = 'link')
 			AND NOT EXISTS (SELECT 1 FROM event o JOIN handoff g ON g.id = o.handoff WHERE o.seq = i.event AND g.view ->> 'remote' IS NOT NULL AND (g.offerer = i.did
@@ -35,10 +35,9 @@ const inboxOnly = `i.outcome <> 'elsewhere' AND (i.outcome = 'delivered'
 // inboxIsWay is the condition [inboxOnly] for entries that no table of a network reaches.
 func inboxIsWay(tables engine.SQL) string { return inboxOnly + tables.Reached }
 
-// Deliveries selects the state of the steps of a handoff (?1) in the inboxes that are
-// the only way to their DID, without the steps that a webhook took or will get. A DID that
-// answered an offer has seen it. An entry that was unread when the handoff expired has
-// expired with it. The link is ?4.
+// Deliveries selects the state of the steps of a handoff (?1) in the inboxes that are the only way
+// to their DID, without the steps that a webhook took or will get. A DID that answered an offer has
+// seen it. An entry unread when the handoff expired has expired with it. The link is ?4.
 func Deliveries(tables engine.SQL) string {
 	return `SELECT seq, id, ?4, (SELECT did FROM actor WHERE n = entry_of),
 		CASE WHEN seen THEN 'delivered' WHEN missed THEN 'expired' WHEN ended = 0 THEN 'waiting' ELSE outcome END, 0, 0, '',
@@ -53,8 +52,8 @@ func Deliveries(tables engine.SQL) string {
 					WHERE k.did = ` + owner + ` AND k.participant = '' AND p.state IN ('waiting', 'delivered'))) entry) told`
 }
 
-// MarkShown notes that a link has shown the steps of entries. Signers that were told of a
-// delay are told of the delivery.
+// MarkShown notes that a link has shown the steps of entries. Signers notified of a delay are
+// notified of the delivery.
 func MarkShown(ctx context.Context, q engine.Tx, now time.Time, which string, args ...any) error {
 	found, err := endWaiting(ctx, q, elsewhere, now, which, args...)
 	if err != nil {
@@ -63,8 +62,7 @@ func MarkShown(ctx context.Context, q engine.Tx, now time.Time, which string, ar
 	return noteRead(ctx, q, found, now)
 }
 
-// MarkRead notes that entries were read. Signers that were told of a delay are told of the
-// delivery.
+// MarkRead notes that entries were read. Signers notified of a delay are notified of the delivery.
 func MarkRead(ctx context.Context, q engine.Tx, now time.Time, which string, args ...any) (int, error) {
 	found, err := endWaiting(ctx, q, federation.DeliveryDelivered, now, which, args...)
 	if err != nil {
@@ -93,9 +91,9 @@ func noteTo(ctx context.Context, q engine.Tx, did, event int64, n federation.Not
 	return NoteStep(ctx, q, event, n)
 }
 
-// Read notes that a DID has been shown some steps, which wait no more from then on: they are
-// delivered, and a signer with a notice of the delay gets one of the delivery too. A step
-// that never reached the inbox is no error.
+// Read notes that a DID has been shown some steps, which no longer wait: they are delivered, and a
+// signer with a notice of the delay also gets one of the delivery. A step that never reached the
+// inbox is no error.
 func (s *Inboxes) Read(ctx context.Context, to federation.DID, events []federation.EventID, now time.Time) error {
 	return s.endSteps(ctx, to, events, func(ctx context.Context, q engine.Tx, owner int64, ids string) error {
 		_, err := MarkRead(ctx, q, now, stepsIn, owner, ids)
@@ -107,8 +105,8 @@ func (s *Inboxes) Read(ctx context.Context, to federation.DID, events []federati
 // DID, as JSON.
 const stepsIn = `did = ?1 AND event IN (SELECT e.seq FROM json_each(?2) j JOIN event e ON e.id = j.value)`
 
-// Lapse ends the waiting of steps that a DID was never shown: they are expired, and stay to be
-// read. Their signers get a notice; for an offer the home notifies its offerer.
+// Lapse ends the waiting of steps never shown to a DID: they are expired, and stay to be read.
+// Their signers get a notice; for an offer the home notifies its offerer.
 func (s *Inboxes) Lapse(ctx context.Context, to federation.DID, events []federation.EventID, now time.Time) error {
 	return s.endSteps(ctx, to, events, func(ctx context.Context, q engine.Tx, owner int64, ids string) error {
 		found, err := endWaiting(ctx, q, federation.DeliveryExpired, now, stepsIn, owner, ids)
@@ -124,8 +122,8 @@ func (s *Inboxes) Lapse(ctx context.Context, to federation.DID, events []federat
 	})
 }
 
-// LapseMessages ends the waiting of up to limit messages that were filed at or before a time, and
-// tells their senders where the inbox was the only way to the recipient.
+// LapseMessages ends the waiting of up to limit messages filed at or before a time, and notifies
+// their senders if the inbox was the only way to the recipient.
 func (s *Inboxes) LapseMessages(ctx context.Context, before, now time.Time, limit int) (int, error) {
 	return engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (int, error) {
 		found, err := endWaiting(ctx, q, federation.DeliveryExpired, now, `event IN (SELECT e.seq FROM event e JOIN inbox n ON n.event = e.seq AND n.did = e.recipient
@@ -139,8 +137,8 @@ func (s *Inboxes) LapseMessages(ctx context.Context, before, now time.Time, limi
 	})
 }
 
-// endSteps ends the waiting of steps in an inbox. A reader that polls gets the same entries
-// again and again, so entries that are over cost no write.
+// endSteps ends the waiting of steps in an inbox. A reader that polls gets the same entries again
+// and again, so ended entries cost no write.
 func (s *Inboxes) endSteps(ctx context.Context, to federation.DID, events []federation.EventID,
 	end func(ctx context.Context, q engine.Tx, owner int64, ids string) error,
 ) error {
@@ -161,8 +159,8 @@ func (s *Inboxes) endSteps(ctx context.Context, to federation.DID, events []fede
 	return nil
 }
 
-// noteLapse tells the signer of a step that it was not read, where the inbox was its only way
-// to the DID. The home reports the expiry of an offer.
+// noteLapse notifies the signer of an unread step, if the inbox was its only way to the DID. The
+// home reports the expiry of an offer.
 func (s *Inboxes) noteLapse(ctx context.Context, q engine.Tx, e entry, now time.Time) error {
 	var tell bool
 	err := q.Row(ctx, `SELECT e.id <> e.handoff AND `+inboxIsWay(s.db.Parts)+` FROM inbox i JOIN event e ON e.seq = i.event WHERE i.did = ? AND i.event = ?`,
@@ -175,12 +173,11 @@ func (s *Inboxes) noteLapse(ctx context.Context, q engine.Tx, e entry, now time.
 	})
 }
 
-// delayPage is how many entries are looked at at once for what takes long. A filing waits for
-// the write of their notices, for a millisecond. Where nothing takes long, so many of the
-// newest are looked at each time.
+// delayPage is the number of entries examined at once for delays. A filing waits for the write of
+// their notices, for a millisecond. If none is delayed, this many of the newest are examined each
+// time.
 const delayPage = 16
 
-// unread is an entry that waits.
 type unread struct {
 	did   int64 // number of the DID
 	event int64
@@ -206,8 +203,8 @@ func (s *Inboxes) Delay(ctx context.Context, before, now time.Time, limit int) (
 	return delayed, nil
 }
 
-// unreadSince returns the next entries to look at that were filed at or before a time, and
-// whether there may be more.
+// unreadSince returns the next entries to examine, filed at or before a time, and whether there may
+// be more.
 func (s *Inboxes) unreadSince(ctx context.Context, before time.Time) (found []unread, more bool, err error) {
 	var at unread
 	err = s.db.Reads().Row(ctx, `SELECT event, did FROM looked WHERE id = 1`, nil, &at.event, &at.did)
@@ -224,15 +221,15 @@ func (s *Inboxes) unreadSince(ctx context.Context, before time.Time) (found []un
 	if err != nil {
 		return nil, false, fmt.Errorf("look for unread entries: %w", err)
 	}
-	// Events are numbered as they are filed, so the first that is too young ends it.
+	// Events are numbered in the order of filing, so the first that is too young ends it.
 	if i := slices.IndexFunc(found, func(u unread) bool { return u.filed > engine.Stamp(before) }); i >= 0 {
 		return found[:i], false, nil
 	}
 	return found, len(found) == delayPage, nil
 }
 
-// delayEach tells the signers of up to limit entries that are still unread and have the inbox
-// as their only way, and notes the position. A DID that answered an offer has seen it.
+// delayEach notifies the signers of up to limit entries still unread whose only way is the inbox,
+// and notes the position. A DID that answered an offer has seen it.
 func (s *Inboxes) delayEach(ctx context.Context, q engine.Tx, found []unread, limit int, now time.Time) (delayed int, err error) {
 	var last unread
 	for _, u := range found {

@@ -18,10 +18,9 @@ type Journals struct{ db *engine.DB }
 // New returns the journals in a database.
 func New(db *engine.DB) *Journals { return &Journals{db} }
 
-// WriteJournals appends to journals in one transaction: all writes are on disk when it returns
-// nil, and none after an error. A write without entries creates the journal, or sets when it
-// is due. WriteJournals returns [federation.ErrStale] where a journal has another length than
-// the write expects.
+// WriteJournals appends to journals in one transaction: all writes are on disk after a nil error,
+// and none after any other. A write without entries creates the journal, or sets when it is due.
+// WriteJournals returns [federation.ErrStale] if the length of a journal is not the expected one.
 func (s *Journals) WriteJournals(ctx context.Context, writes []federation.JournalWrite) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		for _, w := range writes {
@@ -90,8 +89,8 @@ func (s *Journals) JournalNames(ctx context.Context, prefix, after string, limit
 	return found, nil
 }
 
-// DueJournals returns up to limit names of journals with a prefix that are due by a moment, the
-// longest due first.
+// DueJournals returns up to limit names of journals with a prefix due by a moment, the longest due
+// first.
 func (s *Journals) DueJournals(ctx context.Context, prefix string, by time.Time, limit int) ([]string, error) {
 	found, err := engine.Rows(ctx, s.db.Reads(), scanName, `SELECT name FROM journal WHERE due > 0 AND due <= ? AND name >= ? AND name < ? ORDER BY due`+engine.AtMost,
 		engine.Stamp(by), prefix, afterPrefix(prefix), min(max(limit, 0), federation.MaxJournalPage))

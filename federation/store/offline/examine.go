@@ -24,19 +24,19 @@ import (
 // maxDamage bounds a [Report]: a record with more damage needs a restore.
 const maxDamage = 1000
 
-// Rules are what an examination has to know of handoffs, beyond their rows.
+// Rules are the facts about handoffs that an examination needs beyond their rows.
 type Rules interface {
-	// Verify returns an error for a step whose signature does not verify. It blocks on
-	// nothing: the key is in the step.
+	// Verify returns an error for a step whose signature does not verify. It does not block: the
+	// key is in the step.
 	Verify(ctx context.Context, ev federation.Event) error
 	// VerifyText is Verify for text.
 	VerifyText(t federation.Text) error
-	// Replay returns the view after a step, and an error for one that cannot follow.
-	// The home is that of the view on record, which no step names.
+	// Replay returns the view after a step, and an error if it cannot follow. The home is that of
+	// the view on record: no step names it.
 	Replay(before federation.View, step federation.Entry, home federation.HomeID) (federation.View, error)
 }
 
-// DamageKind says what was found wrong. It is an interface for machines.
+// DamageKind is the kind of a damage. It is an interface for machines.
 type DamageKind string
 
 // The kinds of damage, in the order in which they are looked for.
@@ -44,7 +44,7 @@ const (
 	DamagedFile      DamageKind = "file"      // no record of this program, or of a newer one
 	DamagedWAL       DamageKind = "wal"       // the write-ahead log lost its end
 	DamagedPage      DamageKind = "page"      // SQLite cannot read a part of the file, or finds it inconsistent
-	DamagedEvent     DamageKind = "event"     // a step is not what the columns beside it say
+	DamagedEvent     DamageKind = "event"     // a step contradicts the columns beside it
 	DamagedChain     DamageKind = "chain"     // a step was changed, moved, added or taken away
 	DamagedSignature DamageKind = "signature" // the signature does not verify over the signed bytes
 	DamagedView      DamageKind = "view"      // the stored view differs from the view that the log gives
@@ -53,33 +53,31 @@ const (
 	LostKey          DamageKind = "key"       // a key that the record was written with is missing; for the caller to find
 )
 
-// Damage is one thing that is wrong.
+// Damage is one finding of an examination.
 type Damage struct {
 	Kind   DamageKind `json:"kind"`
-	Where  string     `json:"where"` // a handoff, with its step where one is at fault; else a table or the file
+	Where  string     `json:"where"` // a handoff, with its step if one is at fault; else a table or the file
 	Detail string     `json:"detail"`
 }
 
 func (d Damage) String() string { return fmt.Sprintf("%s: %s: %s", d.Kind, d.Where, d.Detail) }
 
-// Report is what an examination found.
+// Report is the result of an examination.
 type Report struct {
 	Version  int      `json:"version"` // of the record
 	Handoffs int      `json:"handoffs"`
 	Events   int      `json:"events"` // steps and receipts
-	Erased   int      `json:"erased"` // events without their documents: the chain has the digests alone
+	Erased   int      `json:"erased"` // events without their documents: the chain has only the digests
 	Damage   []Damage `json:"damage"` // the first 1000, in the order in which they were found
 
 	OwnKeys []federation.KeyMark `json:"-"` // the keys that the record was written with
 }
 
-// Examine reads a whole record and changes nothing. It reads the record as it is at one
-// moment, while another process may go on writing. The tables belong to a network; nil is
-// none.
+// Examine reads a whole record, as it is at one moment, and changes nothing. Another process may go
+// on writing. The tables belong to a network; nil is none.
 //
-// The report has the damage. An error means that the record could not be examined: it does
-// not exist, is of an older version, or cannot be read now, which is a
-// [*federation.UnavailableError].
+// The report has the damage. An error means that the record could not be examined: it does not
+// exist, is of an older version, or cannot be read now, which is a [*federation.UnavailableError].
 func Examine(ctx context.Context, path string, tables engine.Tables, rules Rules) (Report, error) {
 	e := &examination{report: Report{Damage: []Damage{}}, rules: rules, orphans: orphansOf(tables)}
 	if err := e.open(ctx, path); err != nil {
@@ -98,7 +96,6 @@ func ExaminePostgres(ctx context.Context, dsn string, tables engine.Tables, rule
 	return e.report, nil
 }
 
-// examination is one examination under way.
 type examination struct {
 	dialect engine.Dialect
 	report  Report
@@ -116,7 +113,6 @@ func orphansOf(tables engine.Tables) []string {
 	return tables.SQL().Orphans
 }
 
-// found notes one thing that is wrong.
 func (e *examination) found(kind DamageKind, where, detail string, args ...any) {
 	if len(e.report.Damage) < maxDamage {
 		e.report.Damage = append(e.report.Damage, Damage{Kind: kind, Where: where, Detail: fmt.Sprintf(detail, args...)})
@@ -148,7 +144,7 @@ func (e *examination) open(ctx context.Context, path string) (err error) {
 	return e.broken(e.examine(ctx))
 }
 
-// connect examines a record in a database, as it is at one moment.
+// connect examines a record in a database, as of one moment.
 func (e *examination) connect(ctx context.Context, dsn string) (err error) {
 	db, err := engine.ConnectPostgres(dsn)
 	if err != nil {
@@ -183,7 +179,6 @@ func (e *examination) examine(ctx context.Context) error {
 	return e.examineRows(ctx)
 }
 
-// examineRows looks at what is the same in every database.
 func (e *examination) examineRows(ctx context.Context) error {
 	if err := e.checkLogs(ctx); err != nil {
 		return err
@@ -200,7 +195,6 @@ func (e *examination) examineRows(ctx context.Context) error {
 	return e.readOwnKeys(ctx)
 }
 
-// readOwnKeys notes which keys the record was written with.
 func (e *examination) readOwnKeys(ctx context.Context) error {
 	return engine.ReadOn(e.conn, e.dialect, func(q engine.Tx) (err error) {
 		e.report.OwnKeys, err = participants.ReadOwnKeys(ctx, q)
@@ -208,8 +202,7 @@ func (e *examination) readOwnKeys(ctx context.Context) error {
 	})
 }
 
-// broken turns what SQLite cannot read into damage, after which there is nothing
-// more to be had.
+// broken turns a read error of SQLite into damage, after which nothing more can be read.
 func (e *examination) broken(err error) error {
 	coded, ok := errors.AsType[*sqlite.Error](err)
 	if !ok {
@@ -226,7 +219,6 @@ func (e *examination) broken(err error) error {
 	return engine.Failure(err)
 }
 
-// checkVersion reports whether the record is one that this program can read.
 func (e *examination) checkVersion(ctx context.Context) (ok bool, err error) {
 	planned, err := engine.PlanOn(ctx, e.conn, engine.InSQLite)
 	return e.isVersion(e.path, planned, err)
@@ -237,7 +229,7 @@ func (e *examination) checkPostgresVersion(ctx context.Context) (ok bool, err er
 	return e.isVersion("schema", planned, err)
 }
 
-// isVersion notes the version of a record that has the newest one.
+// isVersion notes the version of a record, and reports whether it is the newest.
 func (e *examination) isVersion(where string, planned engine.Upgrade, err error) (ok bool, _ error) {
 	if _, foreign := errors.AsType[engine.ForeignError](err); foreign {
 		e.found(DamagedFile, where, "%v", err)
@@ -257,7 +249,6 @@ func (e *examination) isVersion(where string, planned engine.Upgrade, err error)
 	return true, nil
 }
 
-// checkPages has SQLite look at each page, each index and each constraint.
 func (e *examination) checkPages(ctx context.Context) error {
 	found, err := e.conn.QueryContext(ctx, fmt.Sprintf("PRAGMA integrity_check(%d)", maxDamage))
 	if err != nil {
@@ -276,13 +267,13 @@ func (e *examination) checkPages(ctx context.Context) error {
 	return found.Err()
 }
 
-// DamageError is returned for a record that was examined and found damaged.
+// DamageError is returned for an examined record with damage.
 type DamageError struct {
 	First Damage
 	More  int
 }
 
-// Sentence says what a record without damage has.
+// Sentence describes a record without damage.
 func (r Report) Sentence() string {
 	line := fmt.Sprintf("sound: record of version %d, %d handoffs, %d events", r.Version, r.Handoffs, r.Events)
 	if r.Erased > 0 {
@@ -307,7 +298,7 @@ func (e *DamageError) Error() string {
 	return fmt.Sprintf("%s (and %d more: --json lists them)", e.First, e.More)
 }
 
-// orphans are queries for rows that belong to nothing. Each returns where and what.
+// orphans are queries for orphaned rows. Each returns their place and a description.
 func orphans() []string {
 	return []string{
 		`SELECT h.id, 'has no steps' FROM handoff h
@@ -338,7 +329,6 @@ func orphans() []string {
 	}
 }
 
-// checkOrphans looks for rows that belong to nothing.
 func (e *examination) checkOrphans(ctx context.Context) error {
 	for _, query := range append(orphans(), e.orphans...) {
 		if err := e.eachPair(ctx, query, func(where, detail string) { e.found(Orphan, where, "%s", detail) }); err != nil {
@@ -348,8 +338,8 @@ func (e *examination) checkOrphans(ctx context.Context) error {
 	return nil
 }
 
-// checkEvidence compares each original and each blob with the digest that it is kept
-// under, and looks for originals that are missing.
+// checkEvidence compares each original and each blob with its digest, and looks for missing
+// originals.
 func (e *examination) checkEvidence(ctx context.Context) error {
 	err := e.eachPair(ctx, `SELECT digest, bytes FROM evidence UNION ALL SELECT digest, content FROM blob`, func(digest, original string) {
 		if sum := sha256.Sum256([]byte(original)); !bytes.Equal(sum[:], []byte(digest)) {
@@ -362,7 +352,6 @@ func (e *examination) checkEvidence(ctx context.Context) error {
 	return e.checkOriginals(ctx)
 }
 
-// eachPair runs a query for two texts a row.
 func (e *examination) eachPair(ctx context.Context, query string, tell func(first, second string)) error {
 	found, err := e.conn.QueryContext(ctx, query)
 	if err != nil {
@@ -382,7 +371,6 @@ func (e *examination) eachPair(ctx context.Context, query string, tell func(firs
 // originalsPage is the number of events that [examination.checkOriginals] holds in memory at a time.
 const originalsPage = 500
 
-// checkOriginals looks for events whose evidence is missing.
 func (e *examination) checkOriginals(ctx context.Context) error {
 	type named struct {
 		seq   int64

@@ -13,24 +13,23 @@ import (
 	"baton/federation/store/engine"
 )
 
-// Transferred is what [Transfer] copied, or would copy.
+// Transferred is the result of a [Transfer], done or planned.
 type Transferred struct {
 	Version int          `json:"version"` // of both records
 	Rows    int          `json:"rows"`
 	Tables  []TableCount `json:"tables"`
 }
 
-// TableCount is how many rows a table has.
+// TableCount is the number of rows of a table.
 type TableCount struct {
 	Name string `json:"name"`
 	Rows int    `json:"rows"`
 }
 
-// Transfer copies the record in a file into a PostgreSQL database that has none, or one
-// with nothing in it. The copy is compared with the original row by row, and examined
-// as by [ExaminePostgres], before it is committed: there is all of it or nothing. The
-// file is not changed, and no other process may have it open. With dry, Transfer does all
-// of this and rolls the copy back.
+// Transfer copies the record in a file into a PostgreSQL database without a record, or with an
+// empty one. The copy is compared with the original row by row, and examined as by
+// [ExaminePostgres], before it is committed: it is complete or absent. The file is not changed, and
+// no other process may have it open. With dry, Transfer does all of this and rolls the copy back.
 func Transfer(ctx context.Context, path, dsn string, tables engine.Tables, rules Rules, dry bool) (Transferred, error) {
 	t := &transfer{dry: dry, tables: tables, orphans: orphansOf(tables)}
 	if err := t.run(ctx, path, dsn, rules); err != nil {
@@ -39,7 +38,6 @@ func Transfer(ctx context.Context, path, dsn string, tables engine.Tables, rules
 	return t.done, nil
 }
 
-// transfer is one copy under way.
 type transfer struct {
 	from *sql.DB
 	to   *sql.Conn
@@ -50,12 +48,11 @@ type transfer struct {
 	orphans []string      // as of an examination
 }
 
-// table is one table of a record on PostgreSQL.
 type table struct {
 	name    string
 	columns []string
 	key     []string // of the primary key
-	counter string   // the column that is numbered by itself, "" for none
+	counter string   // the automatically numbered column, "" for none
 }
 
 func (t *transfer) run(ctx context.Context, path, dsn string, rules Rules) (err error) {
@@ -151,7 +148,6 @@ func tables(ctx context.Context, tx *sql.Tx) (found []table, err error) {
 	return found, err
 }
 
-// copyTable copies all rows.
 func (t *transfer) copyTable(ctx context.Context, one table) error {
 	if one.name == "heartbeat" { // says nothing
 		return nil
@@ -189,13 +185,12 @@ func (t *transfer) copyRows(ctx context.Context, one table) (copied int, err err
 	return copied, t.numberOn(ctx, one)
 }
 
-// query reads all rows in the order of the key.
 func (one table) query() string {
 	return `SELECT ` + strings.Join(one.columns, ", ") + ` FROM ` + one.name + ` ORDER BY ` + strings.Join(one.key, ", ")
 }
 
-// numberOn has the next row numbered as it would be in the file. Numbers of rows that
-// are gone do not come back where the file remembers the last one.
+// numberOn continues the numbering of rows as in the file. Numbers of deleted rows are not reused
+// if the file remembers the last one.
 func (t *transfer) numberOn(ctx context.Context, one table) error {
 	if one.counter == "" {
 		return nil
@@ -210,7 +205,6 @@ func (t *transfer) numberOn(ctx context.Context, one table) error {
 	return err
 }
 
-// compare holds each row of the copy to its original.
 func (t *transfer) compare(ctx context.Context, one table) error {
 	if one.name == "heartbeat" {
 		return nil
@@ -276,8 +270,8 @@ type valuesOf struct {
 	width int
 }
 
-// Values returns the values of the row that Next moved to. SQLite's driver reads an empty
-// BLOB as a nil slice, which PostgreSQL's driver would write as NULL.
+// Values returns the values of the current row. SQLite's driver reads an empty BLOB as a nil slice,
+// which PostgreSQL's driver would write as NULL.
 func (v *valuesOf) Values() ([]any, error) {
 	values, dest := make([]any, v.width), make([]any, v.width)
 	for i := range values {

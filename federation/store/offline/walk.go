@@ -14,7 +14,7 @@ import (
 	"baton/federation/store/handoffs"
 )
 
-// filed is one event as it stands in the record, columns and all.
+// filed is one event in the record, with its columns.
 type filed struct {
 	handoff, signer, id, state string
 	version                    federation.Version
@@ -29,7 +29,6 @@ func (f *filed) dest() []any {
 	return append([]any{&f.handoff, &f.version, &f.signer, &f.id, &f.digest, &f.prev, &f.state, &f.stamp}, f.event.Dest()...)
 }
 
-// where names the event to people.
 func (f *filed) where() string {
 	switch {
 	case f.state == handoffs.TextState:
@@ -40,7 +39,7 @@ func (f *filed) where() string {
 	return fmt.Sprintf("%s step %d", f.handoff, f.version)
 }
 
-// standing is the row of a handoff; absent where no row is.
+// standing is the row of a handoff; absent without a row.
 type standing struct {
 	version               *federation.Version
 	view, head            []byte
@@ -58,7 +57,6 @@ func (s *standing) dest() []any {
 	return []any{&s.version, &s.view, &s.head, &s.state, &s.offerer, &s.offeree, &s.assignee, &s.clock, &s.over, &s.since, &s.moved}
 }
 
-// walk goes through the log of one handoff, oldest step first.
 type walk struct {
 	*examination
 	handoff string
@@ -119,7 +117,7 @@ func (w *walk) step(ctx context.Context, f filed) {
 	}
 	ev, ok := w.checkEvent(ctx, f)
 	document := ev.DocumentDigest()
-	link := sha256.Sum256(slices.Concat(f.prev, document[:])) // of what it says of itself: one break is told once
+	link := sha256.Sum256(slices.Concat(f.prev, document[:])) // from its own prev: one break is reported once
 	w.version, w.link = f.version, link[:]
 	if !ok || w.lost {
 		w.lost = true
@@ -165,7 +163,7 @@ func (e *examination) checkEvent(ctx context.Context, f filed) (federation.Event
 	return ev, true
 }
 
-// end compares what the log came to with what stands about the handoff.
+// end compares the result of the log with the row of the handoff.
 func (w *walk) end() {
 	if w == nil || w.row.version == nil {
 		return
@@ -183,8 +181,8 @@ func (w *walk) end() {
 	}
 }
 
-// indexed reports whether the columns by which a handoff is searched agree with its view. In
-// older records they are to the millisecond.
+// indexed reports whether the search columns of a handoff agree with its view. In older records
+// they are to the millisecond.
 func (s *standing) indexed() bool {
 	v := s.decoded
 	return *s.state == string(v.State) && *s.offerer == string(v.Offerer) &&
@@ -198,7 +196,7 @@ func sameMilli(column int64, t time.Time) bool {
 }
 
 // sameView compares two views: a moment is the same in every time zone. The log does not say
-// whether the home is another one, and when it was erased.
+// whether the home is another one, nor when it was erased.
 func sameView(a, b federation.View) bool {
 	if b.Remote {
 		a.Remote, a.Numbered, a.Clock, a.Since = true, b.Numbered, "", time.Time{}
@@ -214,7 +212,7 @@ func sameView(a, b federation.View) bool {
 	return err == nil && errSecond == nil && bytes.Equal(first, second)
 }
 
-// checkReceipts looks at what no log has: receipts and messages.
+// checkReceipts checks the events in no log: receipts and messages.
 func (e *examination) checkReceipts(ctx context.Context) error {
 	found, err := e.conn.QueryContext(ctx, `SELECT `+filedColumns+` FROM event e WHERE e.version IS NULL ORDER BY e.seq`)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package operators keeps in the record what operators decide and look at: changes with their
-// authors, tokens, blocks, modes of peers, newcomers and the growth of the record.
+// Package operators stores the decisions and views of operators: changes with their authors,
+// tokens, blocks, modes of peers, newcomers and the growth of the record.
 package operators
 
 import (
@@ -48,7 +48,7 @@ func (s *Operators) Changes(ctx context.Context, f federation.ChangeFilter, befo
 	return found, nil
 }
 
-// SetPeerMode puts a word in the place of the one before.
+// SetPeerMode replaces the mode of a peer.
 func (s *Operators) SetPeerMode(ctx context.Context, m federation.PeerMode) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		return q.Put(ctx, `INSERT INTO peer_mode (domain, mode, since) VALUES (?, ?, ?)
@@ -75,8 +75,8 @@ func (s *Operators) PeerModes(ctx context.Context) ([]federation.PeerMode, error
 	return found, nil
 }
 
-// AddBlock keeps a block, in the place of one that names the same. It forgets blocks that are
-// over at the time that the new one begins.
+// AddBlock stores a block, replacing one with the same subject. It forgets blocks over at the time
+// that the new one begins.
 func (s *Operators) AddBlock(ctx context.Context, b federation.Block) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		if err := q.Put(ctx, `DELETE FROM block WHERE expires <> 0 AND expires <= ?`, engine.Stamp(b.Since)); err != nil {
@@ -140,9 +140,9 @@ func (s *Operators) Meet(ctx context.Context, did federation.DID, now time.Time)
 	return s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error { return Meet(ctx, q, did, now) })
 }
 
-// Acquainted reports whether the record knows a DID: as the signer of a step that was filed, as an agent,
-// or by a name bound to it. An inbox is no acquaintance, because any sender can open one
-// for any DID. The time is when the record met the DID, or zero if it is older than
+// Acquainted reports whether the record knows a DID: as the signer of a filed step, as an agent, or
+// by a name bound to it. An inbox is no acquaintance, because any sender can open one for any DID.
+// The time is when the record met the DID, or zero if it is older than
 // [federation.AcquaintanceAge].
 func (s *Operators) Acquainted(ctx context.Context, did federation.DID) (met time.Time, known bool, err error) {
 	var at int64
@@ -173,9 +173,9 @@ func (s *Operators) MetSince(ctx context.Context, since time.Time, limit int) ([
 	return met, nil
 }
 
-// Growth measures the record and returns by how many bytes it grew within the last
-// [federation.AcquaintanceAge]. It keeps a sample of the size each minute in which that changed,
-// and forgets the newcomers and the samples that are too old to matter.
+// Growth measures the record and returns its growth in bytes within the last
+// [federation.AcquaintanceAge]. It stores a sample of the size in each minute with a change, and
+// forgets outdated newcomers and samples.
 func (s *Operators) Growth(ctx context.Context, now time.Time) (int64, error) {
 	since := now.Add(-federation.AcquaintanceAge)
 	scan := func(row engine.Scanner) (sample federation.SizeSample, err error) {
@@ -202,7 +202,7 @@ func (s *Operators) Growth(ctx context.Context, now time.Time) (int64, error) {
 	return federation.GrowthSince(append(samples, measured), since), nil
 }
 
-// keepSample keeps a size of the record, and forgets what is too old to matter.
+// keepSample stores a size of the record, and forgets outdated ones.
 func (s *Operators) keepSample(ctx context.Context, sample federation.SizeSample, since time.Time) error {
 	return s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		err := q.Put(ctx, `DELETE FROM size WHERE at < (SELECT max(at) FROM size WHERE at <= ?) OR at > ?`, engine.Stamp(since), engine.Stamp(sample.At))
@@ -241,8 +241,8 @@ func scanToken(row engine.Scanner) (federation.OperatorToken, error) {
 	return t, err
 }
 
-// AddToken keeps a token, and deletes the tokens that had expired when it was made. It returns
-// [federation.ErrTaken] for a name that another token has.
+// AddToken stores a token, and deletes tokens expired when it was made. It returns
+// [federation.ErrTaken] for a name already in use.
 func (s *Operators) AddToken(ctx context.Context, t federation.OperatorToken) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		if err := q.Put(ctx, `DELETE FROM operator_token WHERE expires <= ?`, engine.Stamp(t.Created)); err != nil {
@@ -276,8 +276,8 @@ func (s *Operators) RevokeToken(ctx context.Context, name string) error {
 	return nil
 }
 
-// Token finds a token by its digest. It returns [federation.ErrNotFound] for an unknown
-// or a revoked token, and for one that is not valid at the time.
+// Token finds a token by its digest. It returns [federation.ErrNotFound] for an unknown or a
+// revoked token, and for one not valid at the time.
 func (s *Operators) Token(ctx context.Context, digest [32]byte, now time.Time) (federation.OperatorToken, error) {
 	found, err := engine.Rows(ctx, s.db.Reads(), scanToken, `SELECT `+admittedColumns+` FROM operator_token WHERE digest = ? AND expires > ?`,
 		digest[:], engine.Stamp(now))

@@ -68,7 +68,7 @@ func (s *Participants) SpendPairing(ctx context.Context, digest [32]byte, now ti
 	return c, nil
 }
 
-// Device returns the login of a device that waits for approval, or [federation.ErrNotFound].
+// Device returns the login of a device awaiting approval, or [federation.ErrNotFound].
 func (s *Participants) Device(ctx context.Context, digest [32]byte, now time.Time) (federation.LoginCode, error) {
 	c, err := oneLoginCode(ctx, s.db.Reads(), `SELECT `+loginCodeColumns+` FROM login_code
 		WHERE digest = ? AND kind = ? AND did = '' AND denied = 0 AND expires > ?`, digest[:], string(federation.DeviceCode), engine.Stamp(now))
@@ -96,9 +96,9 @@ func (s *Participants) DecideDevice(ctx context.Context, c federation.LoginCode,
 	return nil
 }
 
-// PollDevice returns the login of a device, which is deleted once it was decided, and whether the
-// device polled again before the interval ended. It returns [federation.ErrNotFound] for an unknown
-// or expired device.
+// PollDevice returns the login of a device, and whether the device polled again before the interval
+// ended. A decided login is deleted. It returns [federation.ErrNotFound] for an unknown or expired
+// device.
 func (s *Participants) PollDevice(ctx context.Context, digest [32]byte, now time.Time, interval time.Duration) (c federation.LoginCode, early bool, err error) {
 	type polled struct {
 		code  federation.LoginCode

@@ -1,6 +1,6 @@
-// Package participants keeps in the record what belongs to the people and agents behind links:
-// bindings of DIDs to names, histories of keys, sessions, declared capabilities and the answers
-// to repeated requests. It also keeps which keys the gateway wrote the record with.
+// Package participants stores the data of the people and agents behind links in the record:
+// bindings of DIDs to names, histories of keys, sessions, declared capabilities and the answers to
+// repeated requests. It also notes which keys the gateway wrote the record with.
 package participants
 
 import (
@@ -67,7 +67,7 @@ func (s *Participants) Reserve(ctx context.Context, a federation.Answer) (federa
 	return found[0], nil
 }
 
-// Answered puts an answer in the place of the one with its key.
+// Answered replaces the answer with its key.
 func (s *Participants) Answered(ctx context.Context, a federation.Answer) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		return q.Put(ctx, `INSERT INTO answer (`+answerColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?)
@@ -192,8 +192,8 @@ func (s *Participants) Declaration(ctx context.Context, did federation.DID) (fed
 // ForgetDeclarations drops the declarations in memory, after a change of the table.
 func (s *Participants) ForgetDeclarations() { s.declared.ForgetAll() }
 
-// minHashPrefix is how many characters of a hash name a DID. They hold 50 bits: no two DIDs
-// share them by chance, and a prefix that two DIDs share names neither.
+// minHashPrefix is the minimum number of characters of a hash that name a DID. They hold 50 bits:
+// no two DIDs share them by chance, and a shared prefix names neither.
 const minHashPrefix = 10
 
 const bindingColumns = `did, network, link, name, first, key, seen`
@@ -206,8 +206,8 @@ func scanBinding(row engine.Scanner) (federation.Binding, error) {
 	return b, err
 }
 
-// Binding returns [federation.ErrNotFound] for a DID that never signed a filed step, nor had one
-// vouched for in its name.
+// Binding returns [federation.ErrNotFound] for a DID without a filed step, signed or vouched for in
+// its name.
 func (s *Participants) Binding(ctx context.Context, did federation.DID) (federation.Binding, error) {
 	return s.bindings.Find(did, func() (federation.Binding, error) {
 		return s.oneBinding(ctx, `SELECT `+bindingColumns+` FROM binding WHERE did = ?`, string(did))
@@ -237,9 +237,9 @@ func (s *Participants) oneBinding(ctx context.Context, query, arg string) (feder
 	return found[0], nil
 }
 
-// KeyOwner returns the DID of the key with this [federation.KeyID]: the key of a signer of a
-// filed step, a key in the tables of a network, or a key kept by the gateway for the DID. It
-// returns [federation.ErrNotFound] for an unknown key.
+// KeyOwner returns the DID of the key with this [federation.KeyID]: a key of a signer of a filed
+// step, in the tables of a network, or kept by the gateway for the DID. It returns
+// [federation.ErrNotFound] for an unknown key.
 func (s *Participants) KeyOwner(ctx context.Context, keyID string) (federation.DID, error) {
 	did, err := s.db.KeyOwners.Find(keyID, func() (did federation.DID, err error) {
 		err = s.db.Reads().Row(ctx, `SELECT did FROM key_owner WHERE key_id = ?`, []any{keyID}, &did)
@@ -251,12 +251,12 @@ func (s *Participants) KeyOwner(ctx context.Context, keyID string) (federation.D
 	return did, nil
 }
 
-// bindingAge is how far the time of a binding may be behind the newest step. Of the steps of a
+// bindingAge is how far the time of a binding may lag behind the newest step. Of the steps of a
 // minute, one writes the row.
 const bindingAge = time.Minute
 
-// HasBinding reports whether the record is known to have a binding, with a time that is at most a
-// minute older. It reads nothing.
+// HasBinding reports whether the cache has a binding, with a time at most a minute older. It reads
+// nothing.
 func (s *Participants) HasBinding(b federation.Binding) bool {
 	kept, known := s.bindings.Peek(b.DID)
 	return known && kept.Network == b.Network && kept.Link == b.Link && kept.Name == b.Name &&
@@ -279,7 +279,7 @@ func (s *Participants) KeepBinding(ctx context.Context, q engine.Tx, b federatio
 }
 
 // KeepKey records the owner of a kept key, for good. No other program has such a key, so the owner
-// overwrites the key's own DID, which an earlier step may have recorded.
+// replaces the key's own DID, perhaps recorded by an earlier step.
 func KeepKey(ctx context.Context, q engine.Tx, kept federation.KeptKey) error {
 	err := q.Put(ctx, `INSERT INTO key_owner (key_id, did) VALUES (?, ?)
 		ON CONFLICT (key_id) DO UPDATE SET did = excluded.did WHERE key_owner.did <> excluded.did`, kept.ID, kept.Owner)
@@ -289,8 +289,8 @@ func KeepKey(ctx context.Context, q engine.Tx, kept federation.KeptKey) error {
 	return nil
 }
 
-// OwnKey notes the owner of a key. The first owner keeps it: a DID that lists the key of
-// another DID does not become its owner.
+// OwnKey notes the owner of a key. The first owner keeps it: a DID does not become the owner by
+// listing the key of another DID.
 func OwnKey(ctx context.Context, q engine.Tx, key federation.KeptKey) error {
 	err := q.Put(ctx, `INSERT INTO key_owner (key_id, did) VALUES (?, ?) ON CONFLICT DO NOTHING`, key.ID, key.Owner)
 	if err != nil {
@@ -360,8 +360,8 @@ func (s *Participants) BoundName(ctx context.Context, network, name string) (fed
 	})
 }
 
-// BoundNames returns up to limit bindings that come after a name, which may be none, in the
-// order of networks and names.
+// BoundNames returns up to limit bindings after a name, or from the start, in the order of networks
+// and names.
 func (s *Participants) BoundNames(ctx context.Context, network, name string, limit int) ([]federation.BoundName, error) {
 	bound, err := engine.Rows(ctx, s.db.Reads(), scanBoundName, `SELECT `+boundNameColumns+` FROM bound_name
 		WHERE (network, name) > (?, ?) ORDER BY network, name`+engine.AtMost, network, name, max(limit, 0))
@@ -383,8 +383,8 @@ func (s *Participants) NamesOf(ctx context.Context, did federation.DID) ([]feder
 	})
 }
 
-// changeNames changes bound names, which are cached. It goes on to its end when the
-// caller leaves: a caller that caches them too must forget them after the change, not before.
+// changeNames changes bound names, which are cached. It goes on to its end even if the caller
+// leaves: a caller that also caches them must forget them after the change, not before.
 func (s *Participants) changeNames(ctx context.Context, apply func(context.Context, engine.Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -22,9 +22,9 @@ func scanSession(row engine.Scanner) (s federation.Session, err error) {
 }
 
 // StartSession begins a session. It returns [federation.ErrSessionEnded] if the participant is a
-// DID and the key of the session was revoked for it. If the key has a later end, the session
-// gets that end. A participant has at most [federation.MaxSessions] sessions: beyond that, the
-// least recently used one ends.
+// DID and the key of the session was revoked for it. If the key has a later end, so has the
+// session. A participant has at most [federation.MaxSessions] sessions: beyond that, the least
+// recently used one ends.
 func (s *Participants) StartSession(ctx context.Context, session federation.Session) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error { return StartSession(ctx, q, session) })
 	if err != nil {
@@ -93,7 +93,7 @@ func (s *Participants) RedeemCode(ctx context.Context, session federation.Sessio
 // loginLife is for how long a login is remembered.
 const loginLife = 365 * 24 * time.Hour
 
-// noteLogin notes that a DID logged in. It is also where old logins are forgotten.
+// noteLogin notes that a DID logged in. It also forgets old logins.
 func noteLogin(ctx context.Context, q engine.Tx, s federation.Session) error {
 	if _, err := federation.ParseDID(s.Participant); err != nil {
 		return nil //nolint:nilerr // the handle of an agent, which has its own row
@@ -107,7 +107,7 @@ func noteLogin(ctx context.Context, q engine.Tx, s federation.Session) error {
 // live is a condition: a session has not ended at ?1.
 const live = `expires > ?1 AND (ends = 0 OR ends > ?1)`
 
-// sweepSessions deletes expired sessions. A session whose key has ended stays until it expires, so
+// sweepSessions deletes expired sessions. A session with an ended key stays until it expires, so
 // that its client gets the reason.
 func sweepSessions(ctx context.Context, q engine.Tx, now time.Time) error {
 	_, err := endSessions(ctx, q, `expires <= ?1`, engine.Stamp(now))
@@ -186,9 +186,9 @@ func (s *Participants) AllSessions(ctx context.Context, after string, limit int,
 	return found, nil
 }
 
-// AdvanceSession spends a refresh token: it moves the session from that generation to the next
-// and extends it to expires. If the session is at another generation, it ends the session and
-// returns [federation.ErrTokenUsed]. It returns [federation.ErrNotFound] for an ended session.
+// AdvanceSession spends a refresh token: it moves the session from that generation to the next and
+// extends it to expires. At another generation, it ends the session and returns
+// [federation.ErrTokenUsed]. It returns [federation.ErrNotFound] for an ended session.
 func (s *Participants) AdvanceSession(ctx context.Context, id string, generation uint64, now, expires time.Time) (federation.Session, error) {
 	session, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (federation.Session, error) {
 		if err := sweepSessions(ctx, q, now); err != nil {
@@ -362,8 +362,9 @@ func EndKey(ctx context.Context, q engine.Tx, participants []string, key string,
 	return queue.EndWebhooks(ctx, q, now, `key_id IN (?3, '') AND `+ofThem, string(of), key)
 }
 
-// EndUnlisted ends what began with keys that the document of a DID does not list: see [EndKey]. It
-// returns the IDs of these keys. A document that lists the key of each session costs no write.
+// EndUnlisted ends the sessions and logins begun with keys that the document of a DID does not
+// list: see [EndKey]. It returns the IDs of these keys. A document that lists the key of each
+// session costs no write.
 func (s *Participants) EndUnlisted(ctx context.Context, did federation.DID, listed []string, now time.Time) ([]string, error) {
 	keys, err := json.Marshal(append([]string{}, listed...)) // no keys are [], and not null
 	if err != nil {

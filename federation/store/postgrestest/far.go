@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Far returns a connection string by which the server of another one is far away: what is said to
-// it arrives there so much later, and its answers come at once.
+// Far returns a connection string by which the server of another one is far away: messages to it
+// arrive so much later, and its answers come at once.
 func (s *Server) Far(tb testing.TB, dsn string, later time.Duration) string {
 	tb.Helper()
 	folder := tb.TempDir()

@@ -1,5 +1,5 @@
-// Package postgrestest runs a PostgreSQL server for tests: Debian's, with its files in a
-// folder of the test, and a private socket there. A test that has no server to run fails.
+// Package postgrestest runs a PostgreSQL server for tests: Debian's, with its files and a private
+// socket in a folder of the test. A test without a server to run fails.
 package postgrestest
 
 import (
@@ -21,11 +21,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// startTime is how long a server may take until it answers: it may have to read its
-// log, on a machine that is busy.
+// startTime bounds the start of a server: it may have to read its log, on a busy machine.
 const startTime = 2 * time.Minute
 
-// askEvery is how often a server that starts is asked whether it answers.
+// askEvery is the interval of asking a starting server whether it answers.
 const askEvery = 20 * time.Millisecond
 
 // Server is one server.
@@ -35,9 +34,9 @@ type Server struct {
 	as      *syscall.Credential // nil for the user that runs the test
 	mu      sync.Mutex          // protects the two below
 	schemas int
-	free    []string // connection strings of schemas that were used and emptied
+	free    []string // connection strings of used and emptied schemas
 	process *exec.Cmd
-	orphans []int         // processes of one that was killed
+	orphans []int         // processes of a killed server
 	said    *bytes.Buffer // by the process
 }
 
@@ -68,7 +67,6 @@ func Start(tb testing.TB) *Server {
 	return s
 }
 
-// binaries returns where the newest server is.
 func binaries(tb testing.TB) string {
 	tb.Helper()
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
@@ -82,7 +80,7 @@ func binaries(tb testing.TB) string {
 }
 
 func version(path string) int {
-	n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path)))) // 0 for what is no number
+	n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path)))) // 0 for other text
 	return n
 }
 
@@ -110,7 +108,7 @@ func owner(tb testing.TB) *syscall.Credential {
 // Socket is the name of the socket in the folder of a server.
 const Socket = ".s.PGSQL.5432"
 
-// Folder returns where the server has its socket: the host of a connection string.
+// Folder returns the folder of the server's socket: the host of a connection string.
 func (s *Server) Folder() string { return s.folder }
 
 func (s *Server) data() string { return filepath.Join(s.folder, "data") }
@@ -130,8 +128,8 @@ func (s *Server) Run(tb testing.TB, settings ...string) {
 	s.Await(tb)
 }
 
-// Launch starts the server, and waits for nothing. The server vacuums nothing by itself: the pages of
-// a record that was emptied would be free for the next test, in which a record would not grow.
+// Launch starts the server without waiting. The server vacuums nothing by itself: the pages of an
+// emptied record would be free for the next test, in which a record would not grow.
 func (s *Server) Launch(tb testing.TB, settings ...string) {
 	tb.Helper()
 	args := []string{"-D", s.data(), "-k", s.folder}
@@ -184,8 +182,7 @@ func (s *Server) Kill(tb testing.TB) {
 	s.orphans = nil
 }
 
-// Shoot is the shot alone of [Server.Kill], which is to follow it. It may come from any
-// goroutine.
+// Shoot is only the shot of [Server.Kill], which must follow. It may come from any goroutine.
 func (s *Server) Shoot() {
 	_ = s.process.Process.Signal(syscall.SIGSTOP) // it starts no more of them
 	s.orphans = append(s.orphans, s.children()...)
@@ -238,9 +235,8 @@ func (s *Server) Schema(tb testing.TB) string {
 	return s.dsn() + " search_path=" + name
 }
 
-// Record returns the connection string for a record with nothing in it, or for an empty
-// schema. At the end of the test it is emptied for the next one: to make a record takes
-// longer than most tests.
+// Record returns the connection string for an empty record or schema. At the end of the test it is
+// emptied for the next one: making a record takes longer than most tests.
 func (s *Server) Record(tb testing.TB) string {
 	tb.Helper()
 	dsn := s.emptied()
@@ -256,7 +252,7 @@ func (s *Server) Record(tb testing.TB) string {
 	return dsn
 }
 
-// emptied returns a record that was used and emptied, "" where there is none.
+// emptied returns a used and emptied record, "" if there is none.
 func (s *Server) emptied() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

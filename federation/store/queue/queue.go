@@ -38,7 +38,7 @@ const (
 // Personal is the SQL value of [federation.RankPersonal].
 const Personal = `5`
 
-// Row is a pending delivery as it is written.
+// Row is a pending delivery in its written form.
 type Row struct {
 	Destination int64
 	Item        int64
@@ -59,7 +59,7 @@ func (r Row) args(item ...any) []any {
 	return append([]any{r.Destination, r.Lane, r.Sender, int(r.Rank), r.Queued, r.Attempt, r.Delayed}, item...)
 }
 
-// Put writes a row. A row of the same item and destination that ended is pending again, as written,
+// Put writes a row. An ended row of the same item and destination is pending again, as written,
 // with the reason of its end; a pending one stays.
 func Put(ctx context.Context, q engine.Tx, r Row) error {
 	return q.Put(ctx, put+`FROM (SELECT CAST(?8 AS bigint) AS seq) e WHERE true
@@ -86,7 +86,7 @@ func Wake(ctx context.Context, q engine.Tx, destination int64, lane string) erro
 		AND EXISTS (SELECT 1 FROM delivery WHERE lane = ?2 AND destination = ?1 AND state = 'waiting' AND next = 0)`, destination, lane)
 }
 
-// WaitBehind lets the rows of a lane that come after an item wait for it.
+// WaitBehind lets the rows of a lane after an item wait for it.
 func WaitBehind(ctx context.Context, q engine.Tx, destination int64, lane string, item int64) error {
 	return q.Put(ctx, `UPDATE delivery SET next = NULL WHERE lane = ?2 AND destination = ?1 AND state = 'waiting' AND item > ?3 AND next IS NOT NULL AND rank <> `+Personal,
 		destination, lane, item)
@@ -109,8 +109,8 @@ func HasInbox(did string) string {
 }
 
 // HasInboxes returns the condition that a webhook gets the arrivals of one of several inboxes. The
-// DIDs are a parameter, a JSON array. A record without webhooks does not read the array, which takes
-// longer than all else that a step asks.
+// DIDs are a parameter, a JSON array. Without webhooks the array is not read, which would take
+// longer than the other queries of a step.
 func HasInboxes(dids string) string {
 	return `CASE WHEN EXISTS (SELECT 1 FROM webhook WHERE id > '') THEN EXISTS (
 		SELECT 1 FROM webhook w WHERE w.did IN (SELECT value FROM json_each(` + dids + `)) AND w.participant = '' AND w.handoff = '') ELSE 1 = 0 END`
@@ -175,7 +175,7 @@ func DropWaitingMessage(ctx context.Context, q engine.Tx, row int64) error {
 	return drop(ctx, q, `item = ?1 AND state = 'waiting'`, row+FirstMessage)
 }
 
-// DropTo deletes the deliveries to a webhook that is deleted, and its destination.
+// DropTo deletes the deliveries to a deleted webhook, and its destination.
 func DropTo(ctx context.Context, q engine.Tx, destination int64) error {
 	for _, change := range []string{
 		`DELETE FROM attempt WHERE (item, destination) IN (SELECT item, destination FROM delivery WHERE destination = ? AND delayed = 2)`,
@@ -189,7 +189,6 @@ func DropTo(ctx context.Context, q engine.Tx, destination int64) error {
 	return nil
 }
 
-// drop deletes the deliveries that a condition selects.
 func drop(ctx context.Context, q engine.Tx, which string, args ...any) error {
 	type row struct {
 		item, destination int64

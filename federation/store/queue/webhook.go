@@ -8,10 +8,10 @@ import (
 	"baton/federation/store/engine"
 )
 
-// PushWaiting queues all that waits for a webhook, whose destination is ?2 and whose owner is ?1.
-// The waiting items are the rows of a SELECT: destination, item, lane, sender and the time that it
-// was queued; "" for none. Refused deliveries of these items and of notices, or of any item if none
-// is selected, wait again.
+// PushWaiting queues the waiting items of a webhook, whose destination is ?2 and whose owner is ?1.
+// The items are the rows of a SELECT: destination, item, lane, sender and queueing time; "" for
+// none. Refused deliveries of these items and of notices, or of any item if none is selected, wait
+// again.
 func PushWaiting(ctx context.Context, q engine.Tx, to int64, waiting, owner string) error {
 	const again = `SET state = 'waiting', attempt = 0, reason = '', ended = 0, code = '' WHERE `
 	first := ""
@@ -57,7 +57,7 @@ func EndWebhooks(ctx context.Context, q engine.Tx, end time.Time, which string, 
 	return q.Put(ctx, `UPDATE webhook SET ends = ?1 WHERE `+which, args...)
 }
 
-// Requeue has the deliveries to a webhook (?1) that a condition selects made again, now (?2) and
+// Requeue makes the deliveries to a webhook (?1) selected by a condition due again, now (?2) and
 // with new counts. It returns their number. Parameters of the condition begin with ?3.
 func Requeue(ctx context.Context, q engine.Tx, to int64, now time.Time, which string, args ...any) (int, error) {
 	n, err := q.Exec(ctx, `UPDATE delivery SET state = 'waiting', next = ?2, attempt = 0, ended = 0, reason = '', code = '',
@@ -74,7 +74,7 @@ func Requeue(ctx context.Context, q engine.Tx, to int64, now time.Time, which st
 	return int(n), SetDue(ctx, q, to, time.Time{})
 }
 
-// Refuse ends the waiting deliveries of a webhook that was disabled. The webhook is not due.
+// Refuse ends the waiting deliveries of a disabled webhook. The webhook is not due.
 func Refuse(ctx context.Context, q engine.Tx, to int64, why string, now time.Time) error {
 	err := q.Put(ctx, `UPDATE delivery SET state = 'refused', next = NULL, reason = ?, ended = ? WHERE destination = ? AND state = 'waiting'`, why, engine.Stamp(now), to)
 	if err != nil {

@@ -86,8 +86,7 @@ func addAgent(ctx context.Context, q engine.Tx, a agents.Agent) error {
 	return participants.OwnKey(ctx, q, federation.KeptKey{ID: federation.KeyID(a.KeptKey), Owner: a.DID})
 }
 
-// skills returns what an agent says it can do: the strings in "skills" of what it
-// registered.
+// skills returns the declared skills of an agent: the strings in "skills" of its registration.
 func skills(capabilities []byte) []string {
 	var declared map[string]json.RawMessage
 	var list []any
@@ -103,7 +102,7 @@ func skills(capabilities []byte) []string {
 	return named
 }
 
-// agentName is what an agent is looked up by: one of the two.
+// agentName is the key of an agent lookup: one of the two.
 type agentName struct {
 	handle string
 	did    federation.DID
@@ -119,7 +118,7 @@ func (s *Registry) Agent(ctx context.Context, handle string) (agents.Agent, erro
 // AgentOf implements the port Agents of bridge/airc. Of several handles with one key it
 // returns the oldest.
 func (s *Registry) AgentOf(ctx context.Context, did federation.DID) (agents.Agent, error) {
-	if did == "" { // as keys have that were not proved
+	if did == "" { // as for unproved keys
 		return agents.Agent{}, fmt.Errorf("read agent without a DID: %w", federation.ErrNotFound)
 	}
 	return s.agents.Find(agentName{did: did}, func() (agents.Agent, error) {
@@ -191,8 +190,8 @@ func (s *Registry) SetShows(ctx context.Context, handle string, shows agents.Sho
 	return nil
 }
 
-// agentsWhere reads the agents that the rest of a query finds, in the order in which they
-// registered, with their keys: a row for each key, and one for an agent without keys.
+// agentsWhere reads the agents found by the rest of a query, in the order of their registration,
+// with their keys: a row for each key, and one for an agent without keys.
 func agentsWhere(ctx context.Context, q engine.Tx, where, arg string) ([]agents.Agent, error) {
 	rows, err := engine.Rows(ctx, q, scanAgent, `SELECT a.handle, a.did, a.own_did, a.capabilities, a.metadata, a.registered, a.kept_key,
 			a.shows_presence, a.shows_context, a.issuer, a.subject, a.released, a.began, a.recovery,
@@ -231,7 +230,7 @@ func scanAgent(row engine.Scanner) (agents.Agent, error) {
 	return a, err
 }
 
-// addKey files the n-th key of an agent, without its DID where another agent has that.
+// addKey files the n-th key of an agent, without its DID if another agent has that.
 func addKey(ctx context.Context, q engine.Tx, handle string, n int, key agents.Key) error {
 	key, err := unowned(ctx, q, key)
 	if err != nil {
@@ -245,7 +244,7 @@ func addKey(ctx context.Context, q engine.Tx, handle string, n int, key agents.K
 	return ownProved(ctx, q, key)
 }
 
-// unowned returns a key without its DID where an agent has that already.
+// unowned returns a key without its DID if an agent already has that.
 func unowned(ctx context.Context, q engine.Tx, key agents.Key) (agents.Key, error) {
 	var owned bool
 	err := q.Row(ctx, `SELECT EXISTS (SELECT 1 FROM agent_key WHERE did = ?1 AND did <> '')
@@ -256,8 +255,7 @@ func unowned(ctx context.Context, q engine.Tx, key agents.Key) (agents.Key, erro
 	return key, err
 }
 
-// ownProved notes what follows from a proved key: that it is of its DID, and when it
-// ends for that DID.
+// ownProved notes the consequences of a proved key: its DID, and when it ends for that DID.
 func ownProved(ctx context.Context, q engine.Tx, key agents.Key) error {
 	if !key.Proved() {
 		return nil
@@ -273,8 +271,8 @@ func ownProved(ctx context.Context, q engine.Tx, key agents.Key) error {
 	return participants.OwnKey(ctx, q, federation.KeptKey{ID: federation.KeyID(key.Public), Owner: key.DID})
 }
 
-// endKey notes the end of a key in the history of its DID. A key that was not proved has
-// no DID, and no part in any history.
+// endKey notes the end of a key in the history of its DID. An unproved key has no DID, and no part
+// in any history.
 func endKey(ctx context.Context, q engine.Tx, key agents.Key, end, seen time.Time) error {
 	if !key.Proved() {
 		return nil
@@ -282,9 +280,8 @@ func endKey(ctx context.Context, q engine.Tx, key agents.Key, end, seen time.Tim
 	return participants.PutWindow(ctx, q, key.EndWindow(end, seen))
 }
 
-// keyScan collects the columns of one key.
 type keyScan struct {
-	n                         int // negative where there is no key
+	n                         int // negative without a key
 	key                       agents.Key
 	public                    []byte
 	created, expires, revoked int64
@@ -325,8 +322,8 @@ func (s *Registry) RotateKey(ctx context.Context, handle, by string, key agents.
 	})
 }
 
-// unproved returns a key without its DID where that is an agent's, signed a filed step or
-// has a session: its owner proved it, and the proof in a rotation names no handle.
+// unproved returns a key without its DID if that is an agent's, signed a filed step or has a
+// session: its owner proved it, and the proof in a rotation names no handle.
 func unproved(ctx context.Context, q engine.Tx, key agents.Key) (agents.Key, error) {
 	var elsewhere bool
 	err := q.Row(ctx, `SELECT EXISTS (SELECT 1 FROM binding WHERE did = ?1) OR EXISTS (SELECT 1 FROM session WHERE participant = ?1)`,
@@ -346,9 +343,8 @@ func endUse(ctx context.Context, q engine.Tx, a agents.Agent, key agents.Key, en
 	return participants.EndKey(ctx, q, []string{a.Handle, string(a.DID)}, federation.KeyID(key.Public), end, now)
 }
 
-// forgetKey makes room for a key of an agent that has as many as it may. There is
-// always one to forget: all but the active one end within the overlap of a rotation,
-// and rotations are rarer than that allows.
+// forgetKey makes room for a key of an agent at its limit. There is always one to forget: all but
+// the active one end within the overlap of a rotation, and rotations are rarer than that allows.
 func forgetKey(ctx context.Context, q engine.Tx, a agents.Agent, now time.Time) error {
 	if len(a.Keys) < agents.MaxKeys {
 		return nil
@@ -386,8 +382,8 @@ func (s *Registry) RevokeKey(ctx context.Context, handle, by, kid, reason string
 	})
 }
 
-// succeed puts the newest key that still signs in the place of a revoked one, and
-// ends the sessions of an agent that has none.
+// succeed replaces a revoked key by the newest one that still signs, and ends the sessions of an
+// agent without such a key.
 func succeed(ctx context.Context, q engine.Tx, a agents.Agent, revoked string, now time.Time) error {
 	for _, key := range slices.Backward(a.Keys) {
 		if key.ID == revoked || !key.Signs(now) {
@@ -462,9 +458,9 @@ func (s *Registry) ProveKey(ctx context.Context, handle, kid string, did federat
 	})
 }
 
-// Unproved returns up to limit handles of agents of this registry with keys that sign now
-// and were not proved, in their order, and how many there are in all. Agents of other
-// registries have addresses for handles, and no keys here.
+// Unproved returns up to limit handles of agents of this registry with unproved keys that sign now,
+// in order, and their total number. Agents of other registries have addresses for handles, and no
+// keys here.
 func (s *Registry) Unproved(ctx context.Context, now time.Time, limit int) (handles []string, total int, err error) {
 	const which = `FROM agent_key WHERE did = '' AND (revoked = 0 OR revoked > ?1) AND (expires = 0 OR expires > ?1)`
 	if err := s.db.Reads().Row(ctx, `SELECT count(DISTINCT handle) `+which, []any{engine.Stamp(now)}, &total); err != nil {

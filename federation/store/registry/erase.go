@@ -43,8 +43,8 @@ func (Tables) Erasable(ctx context.Context, q engine.Tx, handoffs, handles strin
 	return messages, peers, err
 }
 
-// knocksOf returns the rows of the messages in which the registry asks agents for their consent
-// to handles, as JSON: each quotes the first message of its requester.
+// knocksOf returns the rows of the registry's requests to agents for consent to handles, as JSON:
+// each quotes the first message of its requester.
 func knocksOf(ctx context.Context, q engine.Tx, handles string) (string, error) {
 	type knock struct {
 		n        int64
@@ -76,9 +76,9 @@ func knocksOf(ctx context.Context, q engine.Tx, handles string) (string, error) 
 	return string(rows), err
 }
 
-// Erase implements [engine.Tables]. A message keeps its row, since inboxes and threads are
-// numbered on from it: it has no envelope any more, and no reader sees it. A held message has no
-// number, and is deleted. Pending deliveries to peers are deleted with their messages.
+// Erase implements [engine.Tables]. A message keeps its row, without its envelope and invisible to
+// readers, since inboxes and threads are numbered on from it. A held message has no number, and is
+// deleted. Pending deliveries to peers are deleted with their messages.
 func (Tables) Erase(ctx context.Context, q engine.Tx, handoffs, handles string, now time.Time) error {
 	knocks, err := knocksOf(ctx, q, handles)
 	if err != nil {
@@ -112,13 +112,12 @@ func (Tables) Erase(ctx context.Context, q engine.Tx, handoffs, handles string, 
 		append(of, []byte{}, engine.Stamp(now))...)
 }
 
-// ofThem says of a message m that a purge of DIDs (?1) is of it: a message under the handle
-// of a sender that carries a step of another one, such as the end of a handoff, is not that
-// sender's.
+// ofThem says that a message m belongs to a purge of DIDs (?1): a message under the handle of a
+// sender with a step of another one, such as the end of a handoff, is not that sender's.
 const ofThem = `(m.event IS NULL OR EXISTS (SELECT 1 FROM event e WHERE e.id = m.event AND ` + store.StepOfThem + `))`
 
-// The messages of the handles ?2 that a purge drops: held messages, and messages that their
-// recipients have not fetched.
+// The messages of the handles ?2 dropped by a purge: held messages, and messages not fetched by
+// their recipients.
 const (
 	heldOfThem   = `SELECT m.n, '' FROM message m WHERE m.edge IS NOT NULL AND m.edge IN (SELECT value FROM json_each(?2)) AND ` + ofThem
 	unreadOfThem = `SELECT m.n, m.recipient FROM agent a JOIN message m ON m.recipient = a.handle AND m.position > a.shown
@@ -148,7 +147,6 @@ func (Tables) Purge(ctx context.Context, q engine.Tx, dids, handles string, dry 
 	return purged, nil
 }
 
-// addressed is a message of a recipient.
 type addressed struct {
 	n         int64
 	recipient string
@@ -163,8 +161,8 @@ func dropHeld(ctx context.Context, q engine.Tx, m addressed) error {
 	return q.Put(ctx, `DELETE FROM message WHERE n = ?`, m.n)
 }
 
-// dropUnread hides a message that its recipient was not shown: its place in the inbox and
-// in the thread stays.
+// dropUnread hides a message not shown to its recipient: its place in the inbox and in the thread
+// stays.
 func dropUnread(ctx context.Context, q engine.Tx, m addressed) error {
 	if err := q.Put(ctx, `UPDATE message SET deleted = 1 WHERE n = ?`, m.n); err != nil {
 		return err
@@ -172,23 +170,23 @@ func dropUnread(ctx context.Context, q engine.Tx, m addressed) error {
 	return queue.DropWaitingMessage(ctx, q, m.n)
 }
 
-// notNewest says of a message m that others came after it in its inbox and in its
-// thread: both are numbered on from the newest one.
+// notNewest says that newer messages than m follow in its inbox and in its thread, which are both
+// numbered on from the newest one.
 const notNewest = `(m.position IS NULL OR
 	m.position < (SELECT max(position) FROM message t WHERE t.recipient = m.recipient) AND
 	m.seq < (SELECT max(seq) FROM message t WHERE t.low = m.low AND t.high = m.high))`
 
-// done says of a message m that its recipient was handed it or has no inbox here,
-// and that it is of no handoff that goes on.
+// done says that message m was handed to its recipient, or its recipient has no inbox here, and that
+// m belongs to no open handoff.
 const done = `m.position IS NOT NULL
 	AND (m.deleted > 0 OR m.read IS NOT NULL OR
 		NOT EXISTS (SELECT 1 FROM agent a WHERE a.handle = m.recipient AND a.shown < m.position))
 	AND NOT EXISTS (SELECT 1 FROM handoff h WHERE h.id = m.handoff AND NOT h.over = 1)`
 
-// PruneMessages looks at up to limit messages that arrived at or before a time, and deletes
-// the messages that their recipient has fetched, or has no inbox for. It keeps the message of
-// a handoff that is not over, and the newest one of each inbox and thread, which number on
-// from it. The cursor is the position to go on from: zero at the start, and at the end.
+// PruneMessages examines up to limit messages that arrived at or before a time, and deletes
+// messages fetched by their recipient, or without an inbox for it. It keeps the message of an open
+// handoff, and the newest one of each inbox and thread, which number on from it. The cursor is the
+// position to go on from: zero at the start, and at the end.
 func (s *Registry) PruneMessages(ctx context.Context, before time.Time, after federation.Cursor, limit int) (int, federation.Cursor, error) {
 	var n int64
 	if after != "" {
@@ -328,8 +326,8 @@ func (s *Registry) ReleaseHandle(ctx context.Context, handle string, now time.Ti
 	return nil
 }
 
-// RevokeAgent implements the port Keys of bridge/airc. For an agent that never had a key it stores
-// the recovery key as a revoked key, so that no caller can register the handle again.
+// RevokeAgent implements the port Keys of bridge/airc. For an agent without any key it stores the
+// recovery key as a revoked key, so that no caller can register the handle again.
 func (s *Registry) RevokeAgent(ctx context.Context, handle, by, reason string, now time.Time) error {
 	_, err := s.changeKeys(ctx, handle, by, now, func(ctx context.Context, q engine.Tx, a agents.Agent) error {
 		if len(a.Keys) == 0 && a.Recovery != nil {

@@ -20,7 +20,6 @@ const messageColumns = `m.id, m.sender, m.recipient, coalesce(m.seq, 0), m.envel
 	coalesce(m.event, ''), coalesce(m.handoff, ''), m.received, coalesce(m.told, 0),
 	coalesce((SELECT h.state FROM handoff h WHERE h.id = m.handoff), '')`
 
-// messageScan collects the columns of one message.
 type messageScan struct {
 	message        agents.Message
 	event, handoff []byte
@@ -49,7 +48,6 @@ func scanMessage(row engine.Scanner) (agents.Message, error) {
 	return m.read()
 }
 
-// oneMessage reads the message that the rest of a query finds.
 func oneMessage(ctx context.Context, q engine.Tx, where string, args ...any) (agents.Message, error) {
 	var m messageScan
 	if err := q.Row(ctx, `SELECT `+messageColumns+` FROM message m WHERE `+where, args, m.dest()...); err != nil {
@@ -58,8 +56,8 @@ func oneMessage(ctx context.Context, q engine.Tx, where string, args ...any) (ag
 	return m.read()
 }
 
-// Post implements the port Messages of bridge/airc. A message that is to be held on an edge
-// that was accepted meanwhile is delivered at once; a block stays a block.
+// Post implements the port Messages of bridge/airc. A message to be held on an edge accepted
+// meanwhile is delivered at once; a block stays a block.
 func (s *Registry) Post(ctx context.Context, p agents.Posting) (agents.Message, error) {
 	filed, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (agents.Message, error) {
 		return post(ctx, q, p)
@@ -110,8 +108,8 @@ func post(ctx context.Context, q engine.Tx, p agents.Posting) (agents.Message, e
 	return insertMessage(ctx, q, m, w.edge)
 }
 
-// insertMessage files a message that waits for the consent to an edge, or where
-// that is "" is delivered.
+// insertMessage files a message. It waits for the consent to an edge, or is delivered if edge is
+// "".
 func insertMessage(ctx context.Context, q engine.Tx, m agents.Message, edge string) (agents.Message, error) {
 	const columns = `INSERT INTO message (low, high, recipient, id, sender, envelope, event, handoff, received, slow`
 	args := []any{
@@ -160,18 +158,18 @@ func orderOf(m agents.Message) string {
 	return m.Handoff.String()
 }
 
-// next is the next place of a message in its thread (low ?2, high ?3), the one in the
-// inbox of its recipient (?4), and when it is told: now (?1), and later than the one
-// before it in its thread.
+// next is the next place of a message in its thread (low ?2, high ?3), the one in the inbox of its
+// recipient (?4), and its told time: now (?1), and later than that of its predecessor in the
+// thread.
 const next = `(SELECT coalesce(max(seq), 0) + 1 FROM message WHERE low = ?2 AND high = ?3),
 	(SELECT coalesce(max(position), 0) + 1 FROM message WHERE recipient = ?4),
 	max(?1, (SELECT coalesce(max(told), 0) FROM message WHERE low = ?2 AND high = ?3
 		AND seq = (SELECT max(seq) FROM message WHERE low = ?2 AND high = ?3)) + 1000000)`
 
-// toTell returns when a message of now is told, in the milliseconds that are told.
+// toTell returns the told time of a message filed now, truncated to a millisecond.
 func toTell(now time.Time) int64 { return engine.Stamp(now.Truncate(time.Millisecond)) }
 
-// held is a message that waits for consent: its row and its thread.
+// held is a message waiting for consent: its row and its thread.
 type held struct {
 	n         int64
 	low, high string
@@ -183,7 +181,7 @@ func scanHeld(row engine.Scanner) (held, error) {
 	return h, err
 }
 
-// deliver gives a message that was held for a recipient its place.
+// deliver gives a held message its place for a recipient.
 func deliver(ctx context.Context, q engine.Tx, h held, recipient string, now time.Time) error {
 	item := queue.Row{Item: h.n}
 	var called bool
@@ -210,8 +208,7 @@ func (s *Registry) Sent(ctx context.Context, from, id string, since time.Time) (
 	return m, nil
 }
 
-// Named implements the port Messages of bridge/airc. Of several it returns the one that came
-// last.
+// Named implements the port Messages of bridge/airc. Of several it returns the last one.
 func (s *Registry) Named(ctx context.Context, handle, id string) (agents.Message, error) {
 	m, err := oneMessage(ctx, s.db.Reads(), `m.id = ?1 AND m.deleted < 2 AND (m.sender = ?2 OR m.recipient = ?2 AND m.seq IS NOT NULL)
 		ORDER BY m.n DESC LIMIT 1`, id, handle)
@@ -283,7 +280,7 @@ func (s *Registry) DeliverHeld(ctx context.Context, id int64, now time.Time) err
 	return nil
 }
 
-// DropHeld deletes a held relay. It returns [federation.ErrNotFound] for one that is not held.
+// DropHeld deletes a held relay. It returns [federation.ErrNotFound] if it is not held.
 func (s *Registry) DropHeld(ctx context.Context, id int64, now time.Time) error {
 	gone, err := s.dropHeldRelays(ctx, now, ` AND m.n = ?`, id)
 	if err == nil && gone == 0 {
@@ -332,7 +329,6 @@ const (
 	slowNobody = 2 // no agent here reads the message: another delivery reports it
 )
 
-// slowOf returns what is known of a message that is filed now.
 func slowOf(m agents.Message) int {
 	if agents.ReadHere(m.To) {
 		return slowNot
@@ -377,7 +373,6 @@ type handOut struct {
 	slow      int
 }
 
-// handOuts reads the messages that the rest of a query finds.
 func handOuts(ctx context.Context, q engine.Tx, where string, args ...any) ([]handOut, error) {
 	scan := func(row engine.Scanner) (h handOut, err error) {
 		err = row.Scan(&h.n, &h.recipient, &h.slow, &h.offer, &h.step)
@@ -388,9 +383,9 @@ func handOuts(ctx context.Context, q engine.Tx, where string, args ...any) ([]ha
 		FROM message WHERE `+where, args...)
 }
 
-// endHandOuts notes how deliveries to agents ended. Signers that were told of a delay are
-// told of the delivery, and so are signers of a step that is given up. The home tells the
-// offerer of an offer that expired unseen.
+// endHandOuts notes the results of deliveries to agents. Signers notified of a delay are notified
+// of the delivery, and so are signers of a step given up. The home notifies the offerer of an offer
+// that expired unseen.
 func endHandOuts(ctx context.Context, q engine.Tx, found []handOut, how federation.DeliveryState, now time.Time) error {
 	for _, h := range found {
 		if err := q.Put(ctx, `UPDATE message SET ended = ?, outcome = ? WHERE n = ?`, engine.Stamp(now), string(how), h.n); err != nil {
@@ -412,8 +407,8 @@ func endHandOuts(ctx context.Context, q engine.Tx, found []handOut, how federati
 	return nil
 }
 
-// overHandOuts changes up to limit messages whose recipients were told at or before a time,
-// and have not fetched the step.
+// overHandOuts changes up to limit messages told to their recipients at or before a time, with
+// steps not fetched.
 func (s *Registry) overHandOuts(ctx context.Context, slow int, before time.Time, limit int,
 	change func(ctx context.Context, q engine.Tx, found []handOut) error,
 ) (int, error) {
@@ -451,7 +446,7 @@ func (s *Registry) delayHandOuts(ctx context.Context, before, now time.Time, lim
 	})
 }
 
-// expireHandOuts gives up what agents did not fetch. It stays in their inboxes.
+// expireHandOuts gives up entries not fetched by agents. They stay in the inboxes.
 func (s *Registry) expireHandOuts(ctx context.Context, before, now time.Time, limit int) (expired int, err error) {
 	for _, slow := range []int{slowNot, slowTold} {
 		n, err := s.overHandOuts(ctx, slow, before, limit-expired, func(ctx context.Context, q engine.Tx, found []handOut) error {

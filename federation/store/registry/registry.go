@@ -1,11 +1,10 @@
-// Package registry keeps a registry of agents in the record: agents with their keys, their
-// messages, and consent, in tables of its own beside the tables of the core (see [engine.Tables]).
+// Package registry stores a registry of agents in the record: agents with their keys, their
+// messages, and consent, in its own tables beside the tables of the core (see [engine.Tables]).
 //
-// [Open] and [OpenPostgres] return a [Record]: the record of the core, and the [Registry] on
-// it. [Tables] gives the core the schema of both databases, the parts of its queries, and the
-// writes of effects. A message about a step is filed in the transaction of the step, as a
-// [federation.Effect] of the type [agents.Posting]. The queries here may join tables of the
-// core; queries of the core never join these tables.
+// [Open] and [OpenPostgres] return a [Record]: the record of the core, and the [Registry] on it.
+// [Tables] gives the core the schema of both databases, the parts of its queries, and the writes of
+// effects. A message about a step is filed in the transaction of the step, as a [federation.Effect]
+// of the type [agents.Posting]. The queries here may join tables of the core, but not vice versa.
 //
 // Everything may be called concurrently. The errors are the errors of the record.
 package registry
@@ -30,14 +29,13 @@ import (
 	"baton/federation/store/queue"
 )
 
-// Registry is what the record keeps of one registry.
+// Registry is the part of the record for one registry.
 type Registry struct {
 	db     *engine.DB
 	agents engine.Cache[agentName, agents.Agent]
 }
 
-// Tables are the tables of a registry as the core calls them. The zero Tables are not bound
-// to a record yet.
+// Tables are the tables of a registry for the core. The zero Tables are not bound to a record yet.
 type Tables struct{ registry *Registry }
 
 var _ engine.Tables = Tables{}
@@ -100,9 +98,8 @@ func (Tables) Apply(ctx context.Context, q engine.Tx, effect federation.Effect) 
 	return nil
 }
 
-// change makes a change of agents, which are cached. It goes on to its end even where the
-// caller leaves: a caller that caches agents too forgets them after the change, and not
-// before.
+// change makes a change of agents, which are cached. It goes on to its end even if the caller
+// leaves: a caller that also caches agents forgets them after the change, and not before.
 func (s *Registry) change(ctx context.Context, apply func(context.Context, engine.Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -150,7 +147,7 @@ func (Tables) SQL() engine.SQL {
 	}
 }
 
-// Location is where a record is: in an SQLite file, or in a PostgreSQL database.
+// Location is the location of a record: an SQLite file, or a PostgreSQL database.
 type Location struct {
 	Path string // of the file
 	DSN  string // the connection string of the database; "" for a file
@@ -172,8 +169,8 @@ func (l Location) Examine(ctx context.Context, rules offline.Rules) (offline.Rep
 	return offline.Examine(ctx, l.Path, Tables{}, rules)
 }
 
-// Upgrade brings an older record forward, as [engine.Migrate] does, or with dry reports what that
-// would do. It writes lines about a long upgrade, as [engine.Lines] does.
+// Upgrade brings an older record forward, as [engine.Migrate] does, or with dry only plans it. It
+// writes lines about a long upgrade, as [engine.Lines] does.
 func (l Location) Upgrade(ctx context.Context, dry bool, now time.Time, write func(line string)) (engine.Upgrade, error) {
 	switch {
 	case l.DSN != "" && dry:
@@ -186,8 +183,8 @@ func (l Location) Upgrade(ctx context.Context, dry bool, now time.Time, write fu
 	return engine.Migrate(ctx, l.Path, Tables{}, now, engine.Lines(write))
 }
 
-// Bound is a record that reads the bindings of operators too: an agent has the DIDs that its
-// handle is bound to, and a DID with an account is known before it signed a step.
+// Bound is a record that also reads the bindings of operators: an agent has the DIDs bound to its
+// handle, and a DID with an account is known before it signed a step.
 type Bound struct {
 	*Record
 
@@ -291,8 +288,8 @@ func (r Bound) AgentOf(ctx context.Context, did federation.DID) (agents.Agent, e
 	return agents.Agent{}, fmt.Errorf("look up agent of %s: %w", did, federation.ErrNotFound)
 }
 
-// SessionNames returns the names under which the sessions of the participant with a DID are kept: its
-// DIDs, and the handle of an agent.
+// SessionNames returns the names that own the sessions of the participant with a DID: its DIDs, and
+// the handle of an agent.
 func (r Bound) SessionNames(ctx context.Context, did federation.DID) ([]string, error) {
 	names := []string{string(did)}
 	agent, err := r.AgentOf(ctx, did)
@@ -381,8 +378,8 @@ func (r Bound) BindingByHash(ctx context.Context, prefix string) (federation.Bin
 	return b, err
 }
 
-// BoundNames knows the names of DIDs: the names of the configuration, and the names of the record that the
-// configuration does not bind. So each name has one DID.
+// BoundNames knows the names of DIDs: the names of the configuration, and the names of the record
+// that the configuration does not bind. So each name has one DID.
 type BoundNames struct {
 	Record     *Record
 	Configured func() []federation.BoundName // may change while the gateway runs
@@ -422,7 +419,7 @@ func (n BoundNames) configuredAs(network, name string) (federation.BoundName, bo
 	return all[i], true
 }
 
-// namesPage is how many bindings are read at a time.
+// namesPage bounds the bindings read at a time.
 const namesPage = 500
 
 // ByHash returns the one DID of all bindings whose hash has a prefix, "" if none or several

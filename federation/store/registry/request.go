@@ -13,14 +13,13 @@ import (
 	"baton/federation/store/handoffs"
 )
 
-// wait is what becomes of a message that is to be held.
 type wait struct {
 	edge string // the handle whose consent it waits for; "" for none
 	lost bool   // its recipient never sees it
 }
 
-// ask decides whether a message is held, and makes its edge pending where no decision exists.
-// A message that only accompanies an offer asks for nothing: it is lost where the offer is.
+// ask decides whether a message is held, and makes its edge pending if no decision exists. A
+// message that only accompanies an offer asks for nothing: it is lost if the offer is.
 func ask(ctx context.Context, q engine.Tx, p agents.Posting) (wait, error) {
 	m := p.Message
 	edge := cmp.Or(p.Edge, m.From)
@@ -32,7 +31,7 @@ func ask(ctx context.Context, q engine.Tx, p agents.Posting) (wait, error) {
 		return wait{}, nil
 	}
 	var full crowd
-	if edge == m.From { // also where it is blocked, which the answer must not tell
+	if edge == m.From { // also if it is blocked, which the answer must not reveal
 		if full, err = checkFirstContact(ctx, q, edge, m.To, p.Source, p.FirstContacts); err != nil {
 			return wait{}, err
 		}
@@ -183,7 +182,6 @@ func dropFirstContact(ctx context.Context, q engine.Tx, n int64, from, to string
 	return setConsent(ctx, q, from, to, agents.ConsentNone, now)
 }
 
-// request makes an edge pending.
 func request(ctx context.Context, q engine.Tx, from, to, source string, now time.Time) error {
 	if err := setConsent(ctx, q, from, to, agents.ConsentPending, now); err != nil {
 		return err
@@ -208,9 +206,9 @@ func noteUnseen(ctx context.Context, q engine.Tx, m agents.Message) error {
 	return nil
 }
 
-// Unseen returns up to limit handoffs without a deadline that were offered to an agent which
-// never saw the offer: it waits for consent, or was thrown away. They were opened at or
-// before the time, and have no answer; the oldest first.
+// Unseen returns up to limit handoffs without a deadline whose agent never saw the offer: it waits
+// for consent, or was discarded. They were opened at or before the time, and have no answer; the
+// oldest first.
 func (s *Registry) Unseen(ctx context.Context, opened time.Time, limit int) ([]federation.View, error) {
 	views, err := engine.Rows(ctx, s.db.Reads(), handoffs.ScanView, `SELECT h.view FROM unseen u JOIN handoff h ON h.id = u.handoff
 		WHERE u.opened <= ? ORDER BY u.opened, u.handoff`+engine.AtMost, engine.Stamp(opened), max(limit, 0))
@@ -241,7 +239,7 @@ func consent(ctx context.Context, q engine.Tx, from, to string) (agents.Consent,
 	return edge, nil
 }
 
-// setConsent changes an edge. One that is in that state stays as it is.
+// setConsent changes an edge. One already in that state stays unchanged.
 func setConsent(ctx context.Context, q engine.Tx, from, to string, state agents.ConsentState, now time.Time) error {
 	err := q.Put(ctx, `INSERT INTO consent (sender, recipient, state, updated, version) VALUES (?, ?, ?, ?, 1)
 		ON CONFLICT (sender, recipient) DO UPDATE SET state = excluded.state, updated = excluded.updated, version = consent.version + 1
@@ -252,9 +250,9 @@ func setConsent(ctx context.Context, q engine.Tx, from, to string, state agents.
 	return nil
 }
 
-// Accept implements the port Consents of bridge/airc. An accepted edge holds no message, so
-// the messages held on the way back are delivered too. A way back that its own recipient
-// blocked stays blocked: only that recipient may unblock it.
+// Accept implements the port Consents of bridge/airc. An accepted edge holds no message, so the
+// messages held on the way back are delivered too. A way back blocked by its own recipient stays
+// blocked: only that recipient may unblock it.
 func (s *Registry) Accept(ctx context.Context, from, to string, now time.Time) (agents.Consent, error) {
 	return s.decide(ctx, from, to, func(ctx context.Context, q engine.Tx) error {
 		if err := accept(ctx, q, from, to, now); err != nil {
@@ -273,8 +271,8 @@ func (s *Registry) AcceptOneWay(ctx context.Context, from, to string, now time.T
 	return s.decide(ctx, from, to, func(ctx context.Context, q engine.Tx) error { return accept(ctx, q, from, to, now) })
 }
 
-// accept opens one edge and delivers what was held on it, in the order it came. Messages to a
-// participant of another network stay held: they are no message of an inbox here.
+// accept opens one edge and delivers the messages held on it, in the order of arrival. Messages to
+// a participant of another network stay held: they are no message of an inbox here.
 func accept(ctx context.Context, q engine.Tx, from, to string, now time.Time) error {
 	if err := setConsent(ctx, q, from, to, agents.ConsentAccepted, now); err != nil {
 		return err
@@ -320,7 +318,6 @@ func (s *Registry) Block(ctx context.Context, from, to string, now time.Time) (a
 	})
 }
 
-// discard throws away what is held on an edge.
 func discard(ctx context.Context, q engine.Tx, from, to string) error {
 	return q.Put(ctx, `DELETE FROM message WHERE edge = ? AND recipient = ?`, from, to)
 }

@@ -30,8 +30,8 @@ func (s *Registry) Inbox(ctx context.Context, to string, after federation.Cursor
 	return messages, more, nil
 }
 
-// position returns where a cursor is in the inbox of a handle: a position beyond the newest
-// one was never given out.
+// position returns the position of a cursor in the inbox of a handle: one beyond the newest
+// position was never given out.
 func (s *Registry) position(ctx context.Context, inbox inboxes.Positions, handle string, after federation.Cursor) (n uint64, err error) {
 	if err := inbox.Parse(after, &n); err != nil || n == 0 {
 		return 0, err
@@ -79,7 +79,7 @@ func (s *Registry) Show(ctx context.Context, to string, upTo federation.Cursor) 
 	return nil
 }
 
-// page cuts off what was read beyond a limit to see whether there is more.
+// page cuts off the messages read beyond a limit to see whether there is more.
 func page(messages []agents.Message, limit int) ([]agents.Message, bool) {
 	return messages[:min(limit, len(messages))], len(messages) > limit
 }
@@ -98,8 +98,7 @@ func (s *Registry) Thread(ctx context.Context, handle, peer string, after uint64
 	return messages, more, nil
 }
 
-// MarkRead implements the port Messages of bridge/airc. Of several it marks the one that came
-// last.
+// MarkRead implements the port Messages of bridge/airc. Of several it marks the last one.
 func (s *Registry) MarkRead(ctx context.Context, handle, id string, now time.Time) error {
 	if err := s.mark(ctx, handle, id, `read = coalesce(read, ?3)`, engine.Stamp(now)); err != nil {
 		return err
@@ -111,9 +110,8 @@ func (s *Registry) MarkRead(ctx context.Context, handle, id string, now time.Tim
 	return s.HandOut(ctx, handle, []federation.EventID{m.Event}, now)
 }
 
-// Delete implements the port Messages of bridge/airc. Of several it deletes the one that came
-// last. The row stays: its place in the thread and its ID are used, and its step
-// must not come again.
+// Delete implements the port Messages of bridge/airc. Of several it deletes the last one. The row
+// stays: its place in the thread and its ID are used, and its step must not come again.
 func (s *Registry) Delete(ctx context.Context, handle, id string) error {
 	return s.mark(ctx, handle, id, `deleted = 1`)
 }
