@@ -8,10 +8,9 @@ import (
 	"baton/federation"
 )
 
-// The interfaces of this file are what a [Link] may be able to do beside the methods of Link.
-// A caller asks a link for an ability, and never for its type or its network. All methods may
-// be called while Run runs. The abilities for private text are in messages.go, and those for the
-// status of a link in status.go.
+// The optional abilities of a [Link]. Callers ask a link for an ability, never for its type or
+// its network. All methods may be called while Run runs. The abilities for private text are in
+// messages.go, and those for the status of a link in status.go.
 
 // Mounted is a [Link] that the public HTTP listener serves. Its routes are registered once: a
 // reload of the configuration neither adds nor removes such a link.
@@ -63,13 +62,13 @@ type Paced interface {
 	PerMinute() int
 }
 
-// Recorder is a [Link] with tables of its own in the record. What it writes there about a step
-// is filed in one transaction with the step, and is not delivered by the outbox.
+// Recorder is a [Link] with its own tables in the record. Its rows about a step are filed in
+// one transaction with the step, and are not delivered by the outbox.
 type Recorder interface {
 	Link
-	// Effects returns what is written to the tables of the link with a step about to be
-	// filed, and the topics to wake after that. It blocks on the record. Its error keeps the
-	// step from being filed now.
+	// Effects returns the rows to write to the link's tables with a step about to be filed,
+	// and the topics to wake after that. It blocks on the record. An error keeps the step
+	// from being filed now.
 	Effects(ctx context.Context, d federation.Delivery) (effects []federation.Effect, topics []string, err error)
 	// TextEffects is Effects for private text.
 	TextEffects(ctx context.Context, t federation.Text) (effects []federation.Effect, topics []string, err error)
@@ -83,7 +82,7 @@ type Placer interface {
 	// Dialect returns the dialect of offers from networks without tags.
 	Dialect() federation.Dialect
 	// Online reports whether the user that last signed as a DID is connected, under any nick.
-	// The binding is what the record knows about that user: only the DID for one that never
+	// The binding is the record's knowledge of that user: only the DID if the user never
 	// signed here, which counts if the network proved that DID.
 	Online(ctx context.Context, b federation.Binding) bool
 }
@@ -140,25 +139,25 @@ type Dismisser interface {
 // Eraser is a [Link] that keeps text of handoffs in journals.
 type Eraser interface {
 	Link
-	// EraseJournals removes the histories of sessions that are over and had any of some handoffs,
-	// or where dry counts them. It returns the names of the sessions that go on: their histories
-	// stay. It blocks on the record, and its error is that of the record.
+	// EraseJournals removes the histories of ended sessions with any of these handoffs, or with
+	// dry only counts them. It returns the names of the running sessions, which keep their
+	// histories. It blocks on the record and returns its errors.
 	EraseJournals(ctx context.Context, ids []federation.HandoffID, dry bool) (erased int, running []string, err error)
 }
 
-// Teller is a [Link] that can tell a sender on its network about a deferred step that was
-// refused later. A network that sends a step again while the step waits has a [Notifier]
-// instead, so that no sender is told twice.
+// Teller is a [Link] that can notify a sender on its network if a deferred step is
+// refused later. A network that resends a step while it is deferred has a [Notifier]
+// instead, so that no sender is notified twice.
 type Teller interface {
 	Link
-	// Tell says to the sender of a step that it was refused after all. It does not block on
-	// the sender: a sender that is away and has no mailbox is never told. Its error means that
-	// Tell is called again later.
+	// Tell notifies the sender of a step of its late refusal. It does not block on the sender;
+	// one that is away without a mailbox is never notified. After an error, Tell is called
+	// again later.
 	Tell(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error
 }
 
-// Notifier is a [Link] that can tell the signers of steps which came by it what became of
-// those later, and its participants that a webhook is disabled.
+// Notifier is a [Link] that can notify the signers of steps that came by it about their
+// later outcome, and its participants about a disabled webhook.
 type Notifier interface {
 	Link
 	// Notify tells the reader of the notice, and returns after the notice is on its way, or
@@ -173,8 +172,8 @@ type Pusher interface {
 	// Pushes reports whether the owner of a webhook is a participant of this link. It does not
 	// block.
 	Pushes(h federation.Webhook) bool
-	// Write returns what is posted for a push: its kind, in words with dots between them, and
-	// JSON. It blocks on the record, and its error is that of the record.
+	// Write returns the content to post for a push: its kind, in words with dots between
+	// them, and JSON. It blocks on the record and returns its errors.
 	Write(ctx context.Context, h federation.Webhook, p federation.Push) (kind string, data []byte, err error)
 	// Taken notes that the owner of the webhook has the push. The record is told after that.
 	// It blocks on the record, and its error is that of the record.
@@ -232,9 +231,9 @@ type Registrar interface {
 	// Unverified returns the handle under which the link keeps messages in the name of a handle
 	// whose sender it could not verify.
 	Unverified(handle string) string
-	// AllowHeld delivers one message of an unverified sender waiting for its recipient's
-	// consent, which stays as it is. It blocks on the record. It returns [federation.ErrNotFound]
-	// for a message that is not held, and otherwise the errors of [Messages.Say].
+	// AllowHeld delivers one message held for its recipient's consent, which does not change. It
+	// blocks on the record. It returns [federation.ErrNotFound] for a message not held, and
+	// otherwise the errors of [Messages.Say].
 	AllowHeld(ctx context.Context, id int64, now time.Time) error
 }
 
@@ -246,9 +245,9 @@ type Peered interface {
 	Peers() []Peer
 	// CheckPeer returns why a name cannot be that of a peer, nil for a name that can.
 	CheckPeer(name string) error
-	// Backlogs returns the queue of each peer that the configuration names, also where the
-	// queue is empty, and of all other peers together as [OtherPeers] if there are any. It
-	// blocks on the record, and its error is that of the record.
+	// Backlogs returns the queue of each configured peer, even if empty, and the queues of
+	// all other peers together as [OtherPeers] if there are any. It blocks on the record
+	// and returns its errors.
 	Backlogs(ctx context.Context) ([]federation.PeerBacklog, error)
 }
 
@@ -256,7 +255,7 @@ type Peered interface {
 type Peer struct {
 	Name    string // unique among the peers of the link
 	URL     string
-	Mode    string // what may pass, such as "allow" or "block"
+	Mode    string // the operator's policy, such as "allow" or "block"
 	Dialect string // that the configuration names; "" for none
 	// Unsigned is the policy by which unsigned messages count as from the peer; "" for none.
 	Unsigned string
@@ -280,7 +279,7 @@ type KeyServer interface {
 	KeyServer() string
 }
 
-// Homed is a [Link] to another home, which orders the handoffs that were opened there.
+// Homed is a [Link] to another home, which orders the handoffs opened there.
 type Homed interface {
 	Link
 	// Home returns the other home.
@@ -306,7 +305,7 @@ type Forgetful interface {
 	LostSteps(id federation.HandoffID) (why string, lost bool)
 }
 
-// Explainer is a [Link] that can tell what the operator of the other side must set.
+// Explainer is a [Link] that can list the settings needed on the other side.
 type Explainer interface {
 	Link
 	// Explain returns that as text to send to the other operator, without a secret in it. It

@@ -10,8 +10,8 @@ import (
 	"baton/federation"
 )
 
-// Subnet returns what limits count as one client: one IPv4 address, or one /64 of IPv6.
-// It returns the zero Prefix for the zero Addr.
+// Subnet returns the unit that limits count as one client: one IPv4 address, or one /64
+// of IPv6. It returns the zero Prefix for the zero Addr.
 func Subnet(addr netip.Addr) netip.Prefix {
 	addr = addr.Unmap().WithZone("")
 	bits := federation.SubnetBits
@@ -41,8 +41,8 @@ func SubnetOf(remote string) netip.Prefix {
 
 type subnetKey struct{}
 
-// WithSubnet returns a context for what the client at an address asks. Steps submitted
-// with it carry the address in their Arrival.
+// WithSubnet returns a context for requests of the client at an address. Steps
+// submitted with it carry the address in their Arrival.
 func WithSubnet(ctx context.Context, from netip.Prefix) context.Context {
 	return context.WithValue(ctx, subnetKey{}, from)
 }

@@ -1,14 +1,14 @@
-// Package bridge is what all networks share: the description of a network, links and their
+// Package bridge is the base of all networks: the description of a network, links and their
 // abilities, the ports of a link, and the supervisor of a link.
 //
-// A [Network] is a value that the folder of the network returns. It opens a [Link] for each
-// table of the configuration, and gives it [Ports]. A link reads steps from its peer and submits
-// them to its [Gateway]; a [Supervisor] dials the link again after a loss, and delivers the
-// [Outbox] of the link while the link is up. What a link can do beside that is an ability, one
-// small interface such as [Placer] or [Mounted].
+// A [Network] is a value returned by the folder of the network. It opens a [Link] for each table
+// of the configuration, and gives it [Ports]. A link reads steps from its peer and submits them
+// to its [Gateway]; a [Supervisor] dials the link again after a loss, and delivers the [Outbox]
+// of the link while the link is up. Anything else a link can do is an ability, one small
+// interface such as [Placer] or [Mounted].
 //
-// The package knows no network. Each has a folder below this one, with a file edge.go: the one
-// place where errors of the gateway become errors of the network.
+// The package knows no network. Each has a folder below this one with a file edge.go, the only
+// place that turns errors of the gateway into errors of the network.
 package bridge
 
 import (

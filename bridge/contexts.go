@@ -77,8 +77,8 @@ func (c Contexts) Refer(ctx context.Context, ev federation.Event) (federation.Ev
 	return ev, nil
 }
 
-// hashed adds the hash of the context that a step refers to, where it is stored here and the
-// step has no hash.
+// hashed adds the hash of the context that a step refers to, if the context is stored here
+// and the step has no hash.
 func (c Contexts) hashed(ctx context.Context, ev federation.Event) (federation.Event, error) {
 	capability := federation.CapabilityIn(ev.Context)
 	if capability == "" || ev.ContextHash != "" || !strings.HasPrefix(ev.Context, c.PublicURL+federation.BlobPath) {

@@ -29,10 +29,10 @@ type Messages interface {
 	// Addressee returns the recipient that NICK@LINK names. It returns [federation.ErrNotFound]
 	// if there is no such link, or no user of it can have the nick.
 	Addressee(ctx context.Context, address string) (Recipient, error)
-	// Introduce returns the DID of a participant of a peer of a link, such as HANDLE@DOMAIN of
-	// another registry that the operator named, and files a participant that was not known. It
-	// blocks on the peer. It returns [federation.ErrNotFound] if no such peer knows the name, and
-	// wraps [*federation.UnavailableError] if the peer cannot be asked now.
+	// Introduce returns the DID of a participant of a peer of a link, such as HANDLE@DOMAIN of a
+	// configured registry, and files a new participant. It blocks on the peer. It returns
+	// [federation.ErrNotFound] if no such peer knows the name, and wraps
+	// [*federation.UnavailableError] if the peer cannot be asked now.
 	Introduce(ctx context.Context, address string) (federation.DID, error)
 	// Guest returns the DID that the gateway keeps for a user of a link without a DID of its
 	// own: the same DID for a nick in any case. It does not block.
@@ -57,7 +57,7 @@ type Messages interface {
 	About(ctx context.Context, id federation.HandoffID) ([]federation.Text, error)
 }
 
-// Recipient is where a message goes.
+// Recipient is the destination of a message.
 type Recipient struct {
 	DID federation.DID
 	// Place names the link and the nick of a user without a DID of its own; zero for a DID,
@@ -99,14 +99,14 @@ type Messenger interface {
 	Here(ctx context.Context, to Recipient) (holder string, here bool)
 }
 
-// Consenter is a [Link] to agents whose network has rules of consent of its own. It keeps what
-// they decide about the senders of messages, and its Effects judge the messages to them. Its
-// methods block on the record, and return its errors.
+// Consenter is a [Link] to agents whose network has its own rules of consent. It stores their
+// decisions about senders of messages, and its Effects judge the messages to them. Its methods
+// block on the record, and return its errors.
 type Consenter interface {
 	Link
 	// Consents reports whether the network keeps the decisions of a DID about a sender.
 	Consents(ctx context.Context, person, sender federation.DID) (bool, error)
-	// Decide notes what such a DID decided about a sender.
+	// Decide stores the decision of such a DID about a sender.
 	Decide(ctx context.Context, c federation.Contact, now time.Time) error
 	// Answer notes that such a DID wrote to another one, whose messages it takes from now on
 	// unless it blocked that one.
@@ -123,8 +123,8 @@ type Relayer interface {
 	Relays() []string
 }
 
-// IdentityClaim is what a gateway may state about the identity of a person, given how the
-// person was identified.
+// IdentityClaim is the claim that a gateway may make about the identity of a person,
+// given how the person was identified.
 //
 // spec: freeq identity-claims
 type IdentityClaim string
@@ -156,7 +156,8 @@ const (
 	TimedOut   Lookup = "timedOut"
 )
 
-// Seen is what one message says about its sender, and what is known of the sender now.
+// Seen is the evidence in one message about its sender, and the present
+// knowledge of the sender.
 type Seen struct {
 	Account federation.DID // that the message is marked with; empty for none
 	Origin  string         // the server that relayed it, empty for our own
@@ -181,8 +182,8 @@ func ClaimOfMessage(s Seen) (IdentityClaim, federation.DID) {
 	return Unknown, ""
 }
 
-// ClaimOfPerson returns the claim about the person behind a name, where no message proves
-// one: the DID that the name is bound to here, else what a peer states, which may be an
+// ClaimOfPerson returns the claim about the person behind a name if no message proves
+// one: the DID bound to the name here, else the peer's statement, which may be an
 // account.
 func ClaimOfPerson(bound federation.DID, byPeer, account bool, asked Lookup) (IdentityClaim, federation.DID) {
 	switch {
@@ -226,8 +227,8 @@ var ErrAddress = errors.New("nothing is posted to this address")
 // ErrBroken is wrapped by an error of [Poster.Posts] for a push that can never be made.
 var ErrBroken = errors.New("this push can never be made")
 
-// Webhooks registers the webhooks of participants: addresses to which the gateway posts what
-// reaches them.
+// Webhooks registers the webhooks of participants: addresses to which the gateway posts
+// their notifications.
 type Webhooks interface {
 	// Check returns nil for an address that Register accepts now, and otherwise the error of
 	// Register. It blocks on the network.
@@ -250,7 +251,7 @@ type Webhooks interface {
 	PublicKey(id federation.WebhookID) (string, error)
 }
 
-// Registered is a new webhook, with what its owner is told once.
+// Registered is a new webhook, with the values shown to its owner only once.
 type Registered struct {
 	federation.Webhook
 

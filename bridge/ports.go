@@ -11,8 +11,8 @@ import (
 	"baton/federation/signing"
 )
 
-// Ports is what every link may use of the gateway. A network that needs more takes it, such as the
-// record, as an argument of its function Network.
+// Ports is the part of the gateway open to every link. A network that needs more, such as the
+// record, takes it as an argument of its function Network.
 type Ports struct {
 	Home      federation.HomeID
 	PublicURL string // of this gateway, without a path and without a slash at the end
@@ -40,8 +40,8 @@ type Ports struct {
 	Resolve func(ctx context.Context, text string) (Recipient, error)
 }
 
-// HTTP is what the configuration says about HTTP: the public listener and its clients, and the
-// client of the gateway.
+// HTTP is the configuration of HTTP: the public listener and its clients, and the client of
+// the gateway.
 type HTTP struct {
 	Listen       string         // "" for no listener
 	Origins      []string       // of web pages that may call it
@@ -52,18 +52,18 @@ type HTTP struct {
 	MaxStreams   int            // that watch an inbox or wait for it at a time, of all callers together
 }
 
-// Gateway files the steps that a link reads, and answers what a link needs to write steps.
+// Gateway files the steps that a link reads, and answers a link's questions
+// about steps to write.
 type Gateway interface {
-	// Submit judges one inbound step and files it. When Submit returns nil the step is on disk.
-	// A [*federation.RefusalError] is final, except one that Waits: its step is on disk too,
-	// and the gateway judges the step again. Any other error wraps
-	// [*federation.UnavailableError], and the link submits the step again later. Submit writes
-	// the log line and counts the step; the link tells its peer about a refusal.
+	// Submit judges one inbound step and files it. When Submit returns nil the step is on disk. A
+	// [*federation.RefusalError] is final, except one that Waits: its step is on disk too, and the
+	// gateway judges the step again. Any other error wraps [*federation.UnavailableError], and the
+	// link submits the step again later. Submit writes the log line and counts the step; the link
+	// tells its peer about a refusal.
 	//
-	// Submit waits for a key that is not at hand for a second at most; after that the step waits for
-	// it in the record. Many steps of one link may be submitted at a time: the gateway bounds how
-	// many are judged. If ctx ends before the step was judged, nothing is filed, and the error is
-	// that of ctx.
+	// Submit waits at most one second for a missing key; after that the step waits for it in the
+	// record. A link may submit many steps at a time: the gateway bounds how many are judged. If ctx
+	// ends before the step is judged, nothing is filed, and the error is that of ctx.
 	Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error)
 	// View returns a handoff, the zero View for an unknown one. It blocks on the record, and
 	// its error is that of the record.
@@ -77,12 +77,12 @@ type Gateway interface {
 	// unchanged. Messages to the DID of a kept key go to its owner. It blocks on the record and
 	// returns its errors.
 	Owner(ctx context.Context, did federation.DID) (federation.DID, error)
-	// Place returns where an offer from a network without channels is written on IRC, and in
-	// which dialect. An offer to a user that is online is private to that user; any other offer
-	// is written in a channel of the user's link. An open offer, which has no recipient, is
-	// written in the channel if a link lists that, else in the first channel of the first link.
-	// Place returns the zero Place if no link reaches the recipient. It blocks on the
-	// record, and its error is that of the record.
+	// Place returns the place on IRC for an offer from a network without channels, and its
+	// dialect. An offer to an online user is private to that user; any other offer is written
+	// in a channel of the user's link. An open offer, which has no recipient, is written in the
+	// channel if a link lists that, else in the first channel of the first link. Place returns
+	// the zero Place if no link reaches the recipient. It blocks on the record and returns its
+	// errors.
 	Place(ctx context.Context, from, to federation.DID, channel string) (federation.Place, federation.Dialect, error)
 }
 
@@ -102,23 +102,24 @@ type Bindings interface {
 	Bound(ctx context.Context, network, name string) (federation.BoundName, error)
 	// Of returns the bindings of a DID; none is no error.
 	Of(ctx context.Context, did federation.DID) ([]federation.BoundName, error)
-	// Seen returns where a DID last signed a step, or [federation.ErrNotFound].
+	// Seen returns the place of a DID's last signed step, or
+	// [federation.ErrNotFound].
 	Seen(ctx context.Context, did federation.DID) (federation.Binding, error)
 	// Participant returns the DID of the participant with a handle of this gateway or a name that it
 	// declared here, or [federation.ErrNotFound].
 	Participant(ctx context.Context, handle string) (federation.DID, error)
 }
 
-// Evidence keeps what steps name: the original bytes behind a rendition, and contexts that are
-// too large for a step. Its methods block on the record and return its errors; after a nil
-// error the bytes are on disk.
+// Evidence stores the objects named by steps: the original bytes behind a rendition, and
+// contexts too large for a step. Its methods block on the record and return its errors; after
+// a nil error the bytes are on disk.
 type Evidence interface {
 	// Keep files the evidence behind a rendition.
 	Keep(ctx context.Context, id federation.HandoffID, evidence federation.Evidence) error
 	// Refer stores the inline context of a step and returns the step with a reference in its
 	// place, the same reference each time for a handoff on record. A reference to a context
-	// that is stored here gets its hash. Any other step is returned unchanged, and so is one
-	// whose context has no room.
+	// stored here gets its hash. Any other step is returned unchanged, and so is one whose
+	// context has no room.
 	Refer(ctx context.Context, ev federation.Event) (federation.Event, error)
 	// Store keeps a context that a participant uploads. It returns [federation.ErrBlobTooLarge]
 	// and [federation.ErrNoBlobRoom].
@@ -163,9 +164,9 @@ func (p Ports) EvidenceOf(ctx context.Context, original signing.Original, venue 
 
 // Presence knows which users are connected to the networks of this gateway.
 type Presence interface {
-	// Left reports whether a DID took its last step on a network whose users are known, and is
-	// not connected there now. It is false while the link to that network is down, and where the
-	// record cannot be read. It blocks on the record and on the owner of the link.
+	// Left reports whether a DID took its last step on a network with known users, and is not
+	// connected there now. It is false while the link to that network is down, or if the record
+	// cannot be read. It blocks on the record and on the owner of the link.
 	Left(ctx context.Context, did federation.DID) bool
 	// Changed notifies the other links at once that a user of a link left, went away or has another
 	// nick. It blocks on their owners.
@@ -174,8 +175,8 @@ type Presence interface {
 
 // Secrets reads secret files.
 type Secrets interface {
-	// Secret returns the secret in a file that the configuration names. It blocks on the disk.
-	// Its error states what is wrong with the file.
+	// Secret returns the secret in a file named by the configuration. It blocks on the disk.
+	// Its error describes the problem with the file.
 	Secret(file string) (string, error)
 }
 
@@ -195,7 +196,7 @@ type LimitSource interface {
 	Current() Limits
 }
 
-// Limits are what a link reads before it looks at a signature. Zero means no limit; each rate
+// Limits bound the input of a link before any signature check. Zero means no limit; each rate
 // is a bucket that starts full with one period's worth. Limits implements [LimitSource] for
 // limits that do not change.
 type Limits struct {
@@ -205,8 +206,8 @@ type Limits struct {
 	ContextBytes int64
 	// MaxDeadline is how far from now the deadline of an offer may be; 0 for any.
 	MaxDeadline time.Duration
-	// Connections that a listener keeps at a time: of one address ([Subnet]), and of all
-	// clients that have not registered yet.
+	// Concurrent connections at a listener: of one address ([Subnet]), and of all
+	// clients not yet registered.
 	ConnectionsPerAddress, UnregisteredConnections int
 }
 

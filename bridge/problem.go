@@ -10,7 +10,7 @@ import (
 	"baton/federation"
 )
 
-// The codes of a problem that are no refusals.
+// Codes of problems other than refusals.
 const (
 	CodeUsage        = "usage"        // the request is malformed
 	CodeNotFound     = "not-found"    // what the request names does not exist
@@ -123,7 +123,7 @@ func statusOf(code federation.RefusalCode) int {
 	return http.StatusBadRequest
 }
 
-// Document is an answer that is served byte for byte, as a signature covers it.
+// Document is an answer served byte for byte, as a signature covers it.
 type Document struct {
 	MediaType string
 	Content   []byte

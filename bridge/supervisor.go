@@ -136,11 +136,12 @@ func (s *Supervisor) ended(_ context.Context, d federation.Delivery, rows int, h
 	}
 }
 
-// OnLoss sets the function that is called each time after the connection of the link has ended.
-// The function must not block. Call OnLoss before Run.
+// OnLoss sets the function called after each loss of the link's connection. The function must
+// not block. Call OnLoss before Run.
 func (s *Supervisor) OnLoss(do func()) { s.onLoss = do }
 
-// Trace sets what records each attempt of a delivery; nil records none. Call Trace before Run.
+// Trace sets the tracer of delivery attempts; nil records none. Call Trace
+// before Run.
 func (s *Supervisor) Trace(t Tracer) { s.tracer = t }
 
 // Up reports whether the link has an authenticated peer now.
@@ -171,7 +172,7 @@ func (s *Supervisor) Dial() {
 	}
 }
 
-// Run keeps the link running until ctx ends, and returns why that was.
+// Run keeps the link running until ctx ends, and returns the reason.
 func (s *Supervisor) Run(ctx context.Context) error {
 	gauge := s.metrics.LinkUp.WithLabelValues(s.link.Network(), s.link.Name())
 	gauge.Set(0)
@@ -227,7 +228,7 @@ func (s *Supervisor) session(ctx context.Context, onUp, onLoss func()) error {
 	}))
 	group.Go(fault.Func(func() error {
 		select {
-		case <-lost: // Run judges what it has read, and then returns
+		case <-lost: // Run judges the steps already read, and then returns
 			lose()
 		case <-delivering.Done():
 		}

@@ -62,8 +62,8 @@ func (g *Gateway) Place(ctx context.Context, from, to federation.DID, channel st
 	return federation.Place{Venue: placers[i].Channels()[0]}, placers[i].Dialect(), nil
 }
 
-// openPlace returns where an offer to anyone is written: in the channel on a link that lists it, else in
-// the first channel of the first link.
+// openPlace returns the place for an offer to anyone: the channel on a link that lists it, else the
+// first channel of the first link.
 func openPlace(placers []bridge.Placer, channel string) (federation.Place, federation.Dialect) {
 	for _, p := range placers {
 		if channel != "" && slices.Contains(p.Channels(), channel) {
@@ -239,8 +239,8 @@ func (g *Gateway) shownOn(ctx context.Context, r route) (route, error) {
 	return r, err
 }
 
-// homeOf returns the outbox of the home with a mailbox, and "" for this home. A DID that is
-// unknown here is searched at other homes while the message waits.
+// homeOf returns the outbox of the home with a mailbox, and "" for this home. A DID unknown
+// here is searched at other homes while the message waits.
 func (g *Gateway) homeOf(ctx context.Context, at federation.MailboxLocation) (outbox string, err error) {
 	switch at.Home {
 	case g.home.Load().ID:
@@ -260,7 +260,8 @@ func (g *Gateway) homeOf(ctx context.Context, at federation.MailboxLocation) (ou
 	return routing.Unrouted, err
 }
 
-// outboxOf returns the outbox of another home, or the one for homes that are no peers now.
+// outboxOf returns the outbox of another home, or the shared one if the home
+// is no peer now.
 func (g *Gateway) outboxOf(home federation.HomeID) string {
 	if g.links.isHome(string(home)) {
 		return string(home)

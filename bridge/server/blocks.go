@@ -18,8 +18,8 @@ const blockPage = 500
 // blockedDetail is the detail of each refusal to a blocked source.
 const blockedDetail = "the operator of this gateway has blocked this source"
 
-// Blocked returns a [*federation.RefusalError] for a source that an operator blocked, and counts it. Any
-// other error says that the record cannot be read now. It reads the record only where a block names a
+// Blocked returns a [*federation.RefusalError] for a source blocked by an operator, and counts it. Any
+// other error means that the record cannot be read now. It reads the record only if a block names a
 // DID, a handle or a host.
 func (g *Gateway) Blocked(ctx context.Context, s federation.Source) error {
 	now := time.Now()
@@ -139,7 +139,7 @@ func (g *Gateway) readBlocks(ctx context.Context) error {
 	return nil
 }
 
-// Purged counts what the purge of a source ended.
+// Purged counts the handoffs and steps ended by the purge of a source.
 type Purged = bridge.Purged
 
 // BlockError is an impossible block or purge.
@@ -253,7 +253,7 @@ func (g *Gateway) purge(ctx context.Context, b federation.Block, dry bool) (Purg
 	return done, nil
 }
 
-// blockedNames returns the DIDs and handles of a blocked source that are on record.
+// blockedNames returns the DIDs and handles of a blocked source on record.
 func (g *Gateway) blockedNames(ctx context.Context, b federation.Block) (federation.Source, error) {
 	var s federation.Source
 	switch b.Kind {
@@ -313,8 +313,8 @@ func (g *Gateway) sendersOf(ctx context.Context, b federation.Block) ([]federati
 	return fit, nil
 }
 
-// endOffersOf ends the handoffs of this home that a DID offered and that are not over, or
-// dry counts them.
+// endOffersOf ends the open handoffs of this home offered by a DID, or with dry counts
+// them.
 func (g *Gateway) endOffersOf(ctx context.Context, offerer federation.DID, dry bool, now time.Time) (int, error) {
 	home := g.home.Load()
 	var open []federation.View

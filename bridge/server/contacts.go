@@ -48,7 +48,7 @@ func (g *Gateway) consenter(ctx context.Context, did, sender federation.DID) (br
 	return nil, nil //nolint:nilnil // the gateway keeps them
 }
 
-// contact returns what a participant decided about a sender. Each participant counts under its
+// contact returns a participant's decision about a sender. Each participant counts under its
 // first DID, so that a block of an agent holds for all DIDs of the agent.
 func (g *Gateway) contact(ctx context.Context, person, sender federation.DID) (c federation.Contact, err error) {
 	if c.Person, err = g.firstDID(ctx, person); err != nil {
@@ -158,7 +158,7 @@ func (g *Gateway) Contacts(ctx context.Context, person federation.DID, after str
 }
 
 // AllowHeld delivers one message of an unverified sender held for its recipient. It returns
-// [federation.ErrNotFound] for one that is not held.
+// [federation.ErrNotFound] for a message not held.
 func (g *Gateway) AllowHeld(ctx context.Context, id int64) error {
 	for registrar := range able[bridge.Registrar](g.links) {
 		if err := registrar.AllowHeld(ctx, id, time.Now()); !errors.Is(err, federation.ErrNotFound) {

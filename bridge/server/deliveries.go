@@ -78,8 +78,8 @@ func (g *Gateway) rerouteOnce(ctx context.Context) error {
 	return errors.Join(err, failed)
 }
 
-// ReviveBlocked schedules the deliveries again that ended because their home was blocked, to the
-// homes that are not blocked any more. It blocks on the record, and returns its error.
+// ReviveBlocked reschedules deliveries that ended because their home was blocked, if it is no
+// longer blocked. It blocks on the record, and returns its error.
 func (g *Gateway) ReviveBlocked(ctx context.Context) error {
 	var before int64
 	for {

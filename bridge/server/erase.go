@@ -23,9 +23,9 @@ import (
 // CodeOpen is the code of the problem of an erasure while handoffs are not over.
 const CodeOpen = "open-handoffs"
 
-// Erase erases the content of what a DID took part in under any of its DIDs and handles, or where
-// dry counts it. Its error may be a [*bridge.ProblemError]: the DID is that of this gateway, or
-// has handoffs that are not over. An erasure that was cut short is resumed by calling Erase again.
+// Erase erases the content of all handoffs and messages of a DID, under any of its DIDs and
+// handles, or with dry counts it. Its error may be a [*bridge.ProblemError]: the DID belongs to
+// this gateway, or has open handoffs. Call Erase again to resume an interrupted erasure.
 func (g *Gateway) Erase(ctx context.Context, did federation.DID, dry bool) (federation.Erasing, error) {
 	if did == g.home.Load().ID.DID() {
 		return federation.Erasing{}, bridge.UsageProblem(string(did) + " is this gateway")
@@ -63,7 +63,7 @@ func (g *Gateway) eraseRecord(ctx context.Context, of federation.ErasureQuery) (
 	return done, g.deps.Record.Compact(ctx)
 }
 
-// eraseJournals erases what links keep of handoffs.
+// eraseJournals erases the links' histories of handoffs.
 func (g *Gateway) eraseJournals(ctx context.Context, ids []federation.HandoffID, dry bool) (erased int, running []string, err error) {
 	for eraser := range able[bridge.Eraser](g.links) {
 		n, left, err := eraser.EraseJournals(ctx, ids, dry)

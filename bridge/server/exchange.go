@@ -63,7 +63,7 @@ func peerFetch(file *configs.File) identity.FetchConfig {
 // clockSkew returns by which the clock of another home may differ.
 func (h *homes) clockSkew() time.Duration { return h.Gateway.Home().Limits.ClockSkew }
 
-// deps returns what the exchange with other homes is wired to.
+// deps returns the dependencies of the exchange with other homes.
 func (h *homes) deps() relay.Deps {
 	return relay.Deps{
 		Home: h.homeID(), Boot: h.boot, Record: h.bound(), Hub: h.hub, Wakes: h.relay, Log: h.log, Poster: relay.HTTPSPoster{Client: h.client},
@@ -86,10 +86,10 @@ func (h *homes) handler() *relay.PeerHandler {
 	return &relay.PeerHandler{Deps: h.deps(), Peer: h.peer, PublicURL: h.publicURL, ClockSkew: h.clockSkew, Documents: h.publicMux}
 }
 
-// peers returns the other homes that are linked now.
+// peers returns the other homes linked now.
 func (h *homes) peers() []*relay.Peer { return peersOf(h.Gateway.Links().Entries()) }
 
-// peer returns another home, nil for a home that is no peer.
+// peer returns another home, nil if it is no peer.
 func (h *homes) peer(home federation.HomeID) *relay.Peer {
 	return peerOf(h.Gateway.Links().Entry(string(home)))
 }
@@ -138,8 +138,8 @@ func (h *homes) posterOf(authorities []byte) (relay.HTTPSPoster, error) {
 	return relay.HTTPSPoster{Client: identity.NewPeerClient(cfg)}, err
 }
 
-// linkSource is what a link was opened from: a table of the configuration, or, for a home that
-// an operator added, the address of that home.
+// linkSource is the origin of a link: a table of the configuration, or the address of a home
+// added by an operator.
 type linkSource struct {
 	table configs.Table
 	url   string

@@ -18,7 +18,8 @@ import (
 // OperatorLink is the name under which the steps of operators come in.
 const OperatorLink = "operator"
 
-// Config is what may change while a gateway runs.
+// Config is the part of the configuration that may change while a gateway
+// runs.
 type Config struct {
 	Home      *home.Home // judges all steps from now on; [Gateway.Configure] sets its Deferral
 	Retention Retention
@@ -39,7 +40,7 @@ type Deps struct {
 	Owners    routing.Owners
 	// Kept returns the key that the gateway keeps for the name of a participant.
 	Kept func(name string) federation.SigningKey
-	// PublicURL is where the gateway serves the originals behind messages.
+	// PublicURL is the base address of the originals behind messages.
 	PublicURL string
 	Wakes     bridge.Wakes
 	// Publish sends a message about a topic to all replicas of the home; nil if there is one.

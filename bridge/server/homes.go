@@ -164,7 +164,7 @@ func (h *homes) GiveUp(ctx context.Context, p federation.Pending, code federatio
 	return h.Gateway.GiveUp(ctx, p, code, detail)
 }
 
-// Place returns where a new offer of another home is written on IRC here.
+// Place returns the place on IRC here for a new offer of another home.
 func (h *homes) Place(ctx context.Context, ev federation.Event) (federation.Place, error) {
 	channel := ev.Venue
 	if federation.Private(channel) {
@@ -216,7 +216,7 @@ func (h *homes) join(ctx context.Context, links []Entry) ([]Entry, error) {
 		return links, err
 	}
 	knows, err := h.locator.KnowsHomes(ctx)
-	if knows && !hasLink(links, routing.Unrouted) { // steps wait for the routes of homes that were peers
+	if knows && !hasLink(links, routing.Unrouted) { // steps wait for the routes of former peers
 		links = append(links, h.openUnrouted())
 	}
 	return links, err
@@ -300,8 +300,7 @@ type endpointed interface {
 	Endpoint() string
 }
 
-// Endpoint returns the endpoint id of the server that is a home, if a link leads to it, else
-// "".
+// Endpoint returns the endpoint ID of a home's server if a link leads to it, else "".
 func (g *Gateway) Endpoint(home federation.HomeID) string {
 	for _, r := range g.links.current.Load().all {
 		if link, ok := r.Link.(endpointed); ok && link.Home() == home {
@@ -319,7 +318,7 @@ type admitter interface {
 }
 
 // admitted ends the wait of a step of this gateway's people that its home would ignore, and
-// returns the refusal. What cannot be told now is left to the link, which tells the signer
+// returns the refusal. Anything not known yet is left to the link, which tells the signer
 // later.
 func (g *Gateway) admitted(ctx context.Context, judged federation.Judgement) error {
 	ev := judged.Entry.Event

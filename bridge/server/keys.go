@@ -74,8 +74,8 @@ func fetchConfig(file *configs.File) identity.FetchConfig {
 	}
 }
 
-// deniedNetworks returns the networks that are never dialled. The loader refuses what is no
-// CIDR.
+// deniedNetworks returns the networks that are never dialled. The loader rejects anything
+// but CIDRs.
 func deniedNetworks(file *configs.File) []netip.Prefix {
 	var denied []netip.Prefix
 	for _, text := range file.Fetch.DeniedNetworks {
@@ -118,14 +118,15 @@ type KeyLookups struct {
 	lookups *identity.Lookups               // of keys that a host has to be asked for
 }
 
-// Await looks up a key that is not at hand, and waits for it: for a second at most, and until ctx ends.
+// Await looks up a missing key, and blocks for at most a second or until ctx
+// ends.
 func (k *KeyLookups) Await(ctx context.Context, q federation.KeyQuery) {
 	if source := k.atHand.Load(); source != nil {
 		source.Await(ctx, q)
 	}
 }
 
-// Seek starts to look up a key that is not at hand. It does not block.
+// Seek starts the lookup of a missing key. It does not block.
 func (k *KeyLookups) Seek(ctx context.Context, q federation.KeyQuery) {
 	if source := k.atHand.Load(); source != nil {
 		source.Seek(ctx, q)

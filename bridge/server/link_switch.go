@@ -124,8 +124,8 @@ func (p *power) connect() {
 	}
 }
 
-// Dial ends the wait of a link that is to dial later. It does not block. It returns
-// [federation.ErrNotFound] for a name that no link has, as Disconnect and Connect do.
+// Dial makes a waiting link dial now. It does not block. It returns
+// [federation.ErrNotFound] for an unknown name, as Disconnect and Connect do.
 func (l *LinkSet) Dial(name string) error {
 	r := l.current.Load().named[name]
 	if r == nil {

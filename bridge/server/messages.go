@@ -17,7 +17,7 @@ import (
 	"baton/federation/signing"
 )
 
-// maxMentions bounds the messages that are shown beside a handoff.
+// maxMentions bounds the messages shown beside a handoff.
 const maxMentions = 200
 
 var _ bridge.Messages = (*Gateway)(nil)
@@ -240,9 +240,9 @@ func (g *Gateway) checkInbox(ctx context.Context, t federation.Text) error {
 	return err
 }
 
-// routeMessage adds to a filing where the message goes: to the home of its recipient, or into the
-// recipient's inbox here, to the link that shows it, and into the tables of networks. A link that
-// brings its users their inbox has the message from there, unless the user has no DID of its own.
+// routeMessage adds the destination of a message to a filing: the home of its recipient, or the
+// recipient's inbox here, the link that shows it, and the tables of networks. A link that shows
+// its users their inbox takes the message from there, unless the user has no own DID.
 func (g *Gateway) routeMessage(ctx context.Context, f *federation.TextFiling, way route) error {
 	if way.home != "" {
 		f.Links, f.Topics = []string{way.home}, []string{bridge.OutboxTopic(way.home)}
@@ -270,8 +270,8 @@ func (g *Gateway) routeMessage(ctx context.Context, f *federation.TextFiling, wa
 	return nil
 }
 
-// checkOutbox refuses a message where as many of its sender wait for its recipient at another home
-// as one sender may have in an inbox.
+// checkOutbox refuses a message if as many messages of its sender wait for the recipient at
+// another home as one sender may have in an inbox.
 func (g *Gateway) checkOutbox(ctx context.Context, t federation.Text, home string) error {
 	has, err := g.deps.Record.HasSpace(ctx, home, t.Order, g.home.Load().Limits.Inbox.EventsPerSender)
 	if err == nil && !has {

@@ -20,8 +20,7 @@ import (
 // scrapeTimeout bounds how long one scrape reads the record.
 const scrapeTimeout = 2 * time.Second
 
-// Collectors returns the metrics of the gateway that are measured at each scrape, until ctx
-// ends.
+// Collectors returns the metrics of the gateway measured at each scrape, until ctx ends.
 func (g *Gateway) Collectors(ctx context.Context) []prometheus.Collector {
 	return []prometheus.Collector{newLinkGauges(ctx, g.links, g.deps.Record.Record), newRecordGauges(ctx, g.links, g.deps.Record.Record), g.growth.growth}
 }

@@ -284,7 +284,7 @@ func policyOf(file *configs.File) admin.Policy {
 	return policy
 }
 
-// lineOf returns where a key is set, and nothing for a default.
+// lineOf returns the file and line that set a key, and nothing for a default.
 func lineOf(file *configs.File, key string) (name string, line int) {
 	if line = file.Line(key); line == 0 {
 		return "", 0

@@ -47,7 +47,7 @@ func (a participants) WithHandle(ctx context.Context, handle string) (Participan
 	return participantOf(a.Agent(ctx, handle))
 }
 
-// WithDID returns the participant that has, or had, a DID.
+// WithDID returns the participant with a present or former DID.
 func (a participants) WithDID(ctx context.Context, did federation.DID) (Participant, error) {
 	return participantOf(a.AgentOf(ctx, did))
 }

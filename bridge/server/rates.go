@@ -26,17 +26,17 @@ func (r Rates) Take(did federation.DID, now time.Time) time.Duration {
 // Charge counts one request of a DID made already.
 func (r Rates) Charge(did federation.DID, now time.Time) { r.Take(did, now) }
 
-// Left returns what a DID has left.
+// Left returns the remaining allowance of a DID.
 func (r Rates) Left(did federation.DID, now time.Time) bridge.Allowance {
 	left, full := r.gateway.deps.DIDs.Left(did, r.perMinute(), now)
 	return bridge.Allowance{Limit: r.perMinute(), Left: left, Full: full}
 }
 
-// maxSeeded bounds the newcomers of before a restart that are counted on.
+// maxSeeded bounds the newcomers from before a restart that still count.
 const maxSeeded = 1 << 16
 
 // Admit asks the home about a DID that comes without a step. It returns an error that wraps
-// a [*federation.StrangerError] for a new DID that has to come later.
+// a [*federation.StrangerError] if a new DID must come back later.
 func (g *Gateway) Admit(ctx context.Context, did federation.DID, now time.Time) error {
 	_, err := g.home.Load().Admit(ctx, did, addressFrom(ctx), now)
 	g.countStranger(err)

@@ -99,7 +99,7 @@ type Retention struct {
 	Chat         time.Duration // lines of chat in the history of the listener
 	Messages     time.Duration // private text that its recipient has not read
 	Undelivered  time.Duration // deliveries, and steps that no participant has read
-	Finished     time.Duration // handoffs that are over
+	Finished     time.Duration // ended handoffs
 	AIRCMessages time.Duration
 	IDs          time.Duration // of deleted steps
 	Dead         time.Duration // dead letters and notices
@@ -115,7 +115,8 @@ const pruneBatch = 32
 // retry.
 const answersKept = 24 * time.Hour
 
-// retain ends waits that are too long and prunes the record: after the start, and then every minute.
+// retain ends overlong waits and prunes the record: after the start, and then
+// every minute.
 func (g *Gateway) retain(ctx context.Context) {
 	tick := time.NewTicker(pruneEvery)
 	defer tick.Stop()
@@ -147,8 +148,8 @@ func (g *Gateway) retainOnce(ctx context.Context, keep Retention, now time.Time)
 // Pruned counts deleted rows.
 type Pruned struct{ Handoffs, Messages, IDs, DeadLetters int }
 
-// Prune deletes from a record, batch by batch, the rows that are older than the retention. After an error
-// the deleted rows stay deleted.
+// Prune deletes from a record, batch by batch, the rows older than the retention. After an error the
+// deleted rows stay deleted.
 func Prune(ctx context.Context, record *registry.Record, keep Retention, now time.Time) (gone Pruned, err error) {
 	if keep.Finished > 0 {
 		gone.Handoffs, err = byCursor(func(after federation.Cursor) (int, federation.Cursor, error) {

@@ -37,7 +37,8 @@ func lookUpTexts(ctx context.Context, name string) ([]string, error) {
 	return texts, nil
 }
 
-// registryDeps returns what the AIRC registry needs beside the ports of each link.
+// registryDeps returns the dependencies of the AIRC registry beside the ports
+// of each link.
 func (s *Server) registryDeps(record registry.Bound) airc.Deps {
 	return airc.Deps{
 		Record: record, Keyring: s.keyring, Mode: s.modes.Mode, Authenticate: s.Gateway.Links().Authenticate,
@@ -134,7 +135,7 @@ type PeerModes struct {
 	current atomic.Pointer[map[string]string]
 }
 
-// NewPeerModes returns modes that are empty until [PeerModes.Read].
+// NewPeerModes returns modes, empty until [PeerModes.Read].
 func NewPeerModes(record *registry.Record) *PeerModes {
 	m := &PeerModes{Record: record}
 	m.current.Store(&map[string]string{})
@@ -287,9 +288,9 @@ func listenerTLS(file *configs.File, certificate *bridge.Certificate) *tls.Confi
 	return config
 }
 
-// newRegistryClient returns the guarded client that asks other registries: that of all
-// strangers, or where registries show each other certificates one that has ours, and
-// takes theirs from the same authorities too.
+// newRegistryClient returns the guarded client for requests to other registries: that
+// of all strangers or, if registries show each other certificates, one that has ours
+// and accepts theirs from the same authorities too.
 func newRegistryClient(file *configs.File, certificate *bridge.Certificate, strangers *identity.Client) (*identity.Client, error) {
 	text := authorities(file)
 	if text == nil {

@@ -65,8 +65,8 @@ func (r *Reloads[T]) Run(ctx context.Context, signals <-chan os.Signal, log *slo
 	}
 }
 
-// Ask has [Reloads.Run] reload, and returns the result. It blocks until the reload is done. It
-// returns [ErrEnding] if the gateway ends before that, and the error of ctx where ctx ends.
+// Ask makes [Reloads.Run] reload, and returns the result. It blocks until the reload is done.
+// It returns [ErrEnding] if the gateway ends before that, and the error of ctx if ctx ends.
 func (r *Reloads[T]) Ask(ctx context.Context, dry bool) (T, error) {
 	var none T
 	answer := make(chan reloadAnswer[T], 1)
@@ -104,9 +104,9 @@ func (s *Server) Reload(ctx context.Context, dry bool) (admin.Reloaded, error) {
 	return done, err
 }
 
-// reload applies what may change while the gateway runs, and names the keys that want a
-// restart; with dry it compares only. Each step that can fail comes before the first change, so
-// that a file with a mistake changes nothing.
+// reload applies the changes possible at run time, and names the keys that need a restart; with
+// dry it only compares. Each step that can fail comes before the first change, so that a file
+// with a mistake changes nothing.
 func (s *Server) reload(ctx context.Context, dry bool) (admin.Reloaded, error) {
 	file, err := s.options.Reread()
 	if err != nil {
@@ -181,9 +181,9 @@ func (s *Server) SetLogLevel(pkg, name string, dry bool) (admin.LogLevels, error
 	return all, nil
 }
 
-// Each replica reads most state of operators from the record with each request: tokens, bindings, holds.
-// After a change at another replica it reads again what it has in memory: the blocks, and the state of
-// the caller of Run, such as added homes and the gateway's own keys.
+// Each replica reads most state of operators from the record with each request: tokens, bindings,
+// holds. After a change at another replica it reloads its state in memory: the blocks, and the state
+// of the caller of Run, such as added homes and the gateway's own keys.
 
 // changedTopic is the topic of changes by operators at any replica of a home.
 const changedTopic = "changed"
@@ -216,8 +216,8 @@ func (g *Gateway) FollowReplicas(ctx context.Context, reread func(ctx context.Co
 // shared reports whether a home may have several gateways.
 func shared(file *configs.File) bool { return file.Store.Driver == configs.Postgres }
 
-// takeUp reads what operators changed at other gateways of the home and is kept in memory
-// here: the gateway's own keys, the homes that were added, and the modes of peers.
+// takeUp reloads state in memory that operators changed at other gateways of the home:
+// the gateway's own keys, the added homes, and the modes of peers.
 func (s *Server) takeUp(ctx context.Context) error {
 	return errors.Join(s.takeUpKeys(ctx), s.homes.peering.TakeUp(ctx), s.takeUpModes(ctx))
 }

@@ -34,10 +34,10 @@ func (g *Gateway) Exclusive(lease string, do func(ctx context.Context)) Task {
 	}
 }
 
-// Run does the jobs of the gateway, and runs tasks beside them, until ctx ends or a task returns an error.
-// Then it stops the links and waits for jobs and tasks, for nine seconds at most. It does not wait for
-// slower ones, which find the record closed. It returns the error of the task, or why ctx ended where a
-// job or task had not ended.
+// Run does the jobs of the gateway, and runs tasks beside them, until ctx ends or a task returns an
+// error. Then it stops the links and waits for jobs and tasks, for at most nine seconds. It does not
+// wait for slower ones, which find the record closed. It returns the error of the task, or the cause
+// of ctx's end if a job or task had not ended.
 func (g *Gateway) Run(ctx context.Context, tasks ...Task) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for name, job := range map[string]func(context.Context){"clock": g.deps.Clock.run, "growth": g.measureGrowth, "reroute": g.reroute} {
@@ -56,7 +56,7 @@ func (g *Gateway) Run(ctx context.Context, tasks ...Task) error {
 	return g.drain(ctx, ended)
 }
 
-// runClock does the jobs that are due by the clock, until ctx ends.
+// runClock does the jobs due by the clock, until ctx ends.
 func (g *Gateway) runClock(ctx context.Context) {
 	var group fault.Group
 	for name, job := range map[string]func(context.Context){"sweep": g.sweep, "retention": g.retain, "deferral": g.judgeAgain, "deliveries": g.checkDeliveries} {
@@ -123,9 +123,8 @@ func (g *Gateway) sweep(ctx context.Context) {
 // readyPoll is how often the start looks whether all is up yet.
 const readyPoll = 100 * time.Millisecond
 
-// Announce returns a task that tells the service manager that the gateway serves, and the log once
-// the gateway is ready. Parts that are still down do not delay the service manager: /readyz names
-// them.
+// Announce returns a task that tells the service manager that the gateway serves, and logs once
+// the gateway is ready. Parts still down do not delay the service manager: /readyz names them.
 func (g *Gateway) Announce(ready func(ctx context.Context) bool) Task {
 	return func(ctx context.Context) error {
 		g.tellManager(ctx, "READY=1")
@@ -152,7 +151,7 @@ func (g *Gateway) tellManager(ctx context.Context, state string) {
 	}
 }
 
-// NotifySystemd sends the state of the start to systemd. It does nothing where systemd did not
+// NotifySystemd sends the state of the start to systemd. It does nothing if systemd did not
 // start the gateway.
 //
 // spec: sd_notify(3)

@@ -45,7 +45,7 @@ type senderMinute struct {
 	senders map[string]map[string]Sender // by kind and name
 }
 
-// Note counts one step that was judged.
+// Note counts one judged step.
 func (t *Senders) Note(ev federation.Event, verdict federation.Verdict, err error, now time.Time) {
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
 	if err != nil && !isRefusal {
@@ -84,7 +84,7 @@ func (t *Senders) NoteBlocked(s federation.Source, now time.Time) {
 	t.count(now, names, func(s *Sender) { s.Blocked++ })
 }
 
-// count changes what is remembered of a sender under its names by kind.
+// count changes the counts of a sender under its names by kind.
 func (t *Senders) count(now time.Time, names map[string]string, change func(*Sender)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

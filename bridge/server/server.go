@@ -1,18 +1,17 @@
-// Package server is the running gateway as a library. [Open] opens it from a configuration and
-// the list of networks of its program, [Server.Run] serves until its context ends,
-// [Server.Reload] applies a changed configuration, and [Server.Close] closes it.
+// Package server is the running gateway as a library. [Open] opens it from a configuration and the
+// list of networks of its program, [Server.Run] serves until its context ends, [Server.Reload]
+// applies a changed configuration, and [Server.Close] closes it.
 //
-// A [Server] has three parts. The record has the durable state. A [Gateway] is called by links
-// (it implements [bridge.Gateway]): it looks up keys, counts the steps of each
-// sender, lets the home judge each step, and wakes the outboxes of the links that a filed step
-// is delivered to. Its [LinkSet] runs the links, each while this replica of the home has the
-// link's lease. [Gateway.Run] does the jobs that are due by the clock: it ends overdue handoffs,
-// judges deferred steps again, ends deliveries that waited for too long, informs signers about
-// their steps, and prunes the record.
+// A [Server] has three parts. The record has the durable state. A [Gateway] is called by links (it
+// implements [bridge.Gateway]): it looks up keys, counts the steps of each sender, lets the home
+// judge each step, and wakes the outboxes of the links that get a filed step. Its [LinkSet] runs the
+// links, each while this replica of the home has the link's lease. [Gateway.Run] does the jobs due
+// by the clock: it ends overdue handoffs, judges deferred steps again, ends overdue deliveries,
+// informs signers about their steps, and prunes the record.
 //
-// A Gateway knows links by the interfaces of package bridge, and takes the record as it is. It opens
-// nothing: the Server passes the open parts to it. All methods may be called concurrently,
-// except [Gateway.Configure] and [LinkSet.Apply], which one goroutine calls at a time.
+// A Gateway knows links by the interfaces of package bridge, and uses the record directly. It opens
+// nothing: the Server passes the open parts to it. All methods may be called concurrently, except
+// [Gateway.Configure] and [LinkSet.Apply], which one goroutine calls at a time.
 package server
 
 import (
@@ -86,7 +85,7 @@ type Server struct {
 	checks         lastChecks // of the overview
 	rates          *home.Rates
 	strangers      *home.Strangers
-	client         *identity.Client // for what must be fetched from strangers
+	client         *identity.Client // for requests to strangers
 	registryClient *identity.Client // for requests to other registries
 	locator        *routing.Locator
 	homes          *homes
@@ -100,20 +99,20 @@ type Server struct {
 	privateAgents  *http.Transport // to external agents with allow_private
 	served         map[string]bool // patterns of the routes of links that a reload may replace
 
-	// What clients of one address did, at all listeners together.
+	// Attempts of the clients of one address, at all listeners together.
 	logins credential.Addresses
 	// guesses counts the wrong login codes of each address.
 	guesses credential.Guesses
 	writes  credential.Addresses // steps and AIRC messages
 
-	// What changes with the configuration, and is asked for by the networks.
+	// Values that networks read and that change with the configuration.
 	limits        atomic.Pointer[configs.Limits]
 	registrations atomic.Int64 // per hour and address
 	contextsOfDID atomic.Int64 // bytes
 	maxHops       atomic.Int64 // of homes that a step comes through
 	linkLimits    bridge.LiveLimits
 	firstContacts atomic.Pointer[federation.InboxLimits]
-	finished      atomic.Int64 // nanoseconds for which what has ended is kept; 0 for ever
+	finished      atomic.Int64 // nanoseconds for which ended handoffs are kept; 0 for ever
 	configured    atomic.Pointer[[]federation.BoundName]
 	modes         *PeerModes
 
@@ -163,7 +162,7 @@ func Open(ctx context.Context, file *configs.File, options Options) (*Server, er
 	s.skippedKeys, s.proofs = identity.NewSkippedKeys(s.Metrics), identity.NewLogins()
 	s.publicAgents = identity.NewTransport(fetchConfig(s.file))
 	s.privateAgents = identity.NewTransport(identity.FetchConfig{AllowPrivate: true, Denied: deniedNetworks(s.file)})
-	s.client = identity.NewClient(fetchConfig(s.file)) // what fetches at addresses that strangers chose
+	s.client = identity.NewClient(fetchConfig(s.file)) // fetches from addresses chosen by strangers
 	var err error
 	if err = s.openCertificate(); err != nil {
 		return nil, err
@@ -246,13 +245,13 @@ func (s *Server) listen(ctx context.Context) error {
 
 func openListener(ctx context.Context, cfg httpd.Config, handler http.Handler, log *slog.Logger) (*httpd.Server, error) {
 	if cfg.Listen == "" {
-		return nil, nil //nolint:nilnil // no listener is what the configuration asks for
+		return nil, nil //nolint:nilnil // the configuration asks for no listener
 	}
 	server := httpd.New(cfg, handler, log) //nolint:contextcheck // each request has its own
 	return server, server.Listen(ctx)
 }
 
-// openRecord opens what is below data_dir.
+// openRecord opens the files below data_dir.
 func (s *Server) openRecord(ctx context.Context) error {
 	if err := os.MkdirAll(s.file.Path("."), 0o700); err != nil {
 		return fmt.Errorf("open data_dir: %w", err)
@@ -476,11 +475,11 @@ func (s *Server) Close() error {
 	return err
 }
 
-// closeTime is how long connections may take to close, which flush what waits in them: the
-// record does not wait for a hub that stopped reading.
+// closeTime is how long connections may take to flush and close: the record does not wait
+// for a hub that stopped reading.
 const closeTime = 500 * time.Millisecond
 
-// disconnect ends what the gateway holds beside its record.
+// disconnect closes everything of the gateway except its record.
 func (s *Server) disconnect() {
 	if s.keyLookups.lookups != nil {
 		s.keyLookups.lookups.Close()

@@ -98,7 +98,7 @@ func (g *Gateway) inTurn(ctx context.Context, ev federation.Event, judge func(*h
 	return judge(g.home.Load())
 }
 
-// seekKey starts the look-up of the key of a step that is not at hand. It does not block.
+// seekKey starts the lookup of a step's missing key. It does not block.
 func (g *Gateway) seekKey(ctx context.Context, ev federation.Event) {
 	if q, ok := signing.Query(ev); ok {
 		g.deps.Keys.Seek(ctx, q)
@@ -120,8 +120,8 @@ func (g *Gateway) filed(ctx context.Context, steps []federation.Judgement) {
 	}
 }
 
-// endUnread has the home end the handoffs of steps that were filed at or before a time and
-// that no participant has read in an inbox.
+// endUnread makes the home end the handoffs of steps filed at or before a time and not
+// read by any participant in an inbox.
 func (g *Gateway) endUnread(ctx context.Context, before, now time.Time) error {
 	for more := true; more && ctx.Err() == nil; {
 		var filed []federation.Judgement

@@ -14,7 +14,7 @@ import (
 	"baton/federation/home"
 )
 
-// judgeEvery is the interval of looks for deferred steps that are due. It bounds how late a key is noticed
+// judgeEvery is the interval of checks for due deferred steps. It bounds how late a key is noticed
 // that arrives without a notification.
 const judgeEvery = time.Second
 
@@ -57,8 +57,8 @@ func (g *Gateway) deferralEnded(ctx context.Context, r home.DeferralEnd) error {
 	return nil
 }
 
-// refusalOf returns the notice to the sender of a deferred step that was refused. An invalid signature
-// proves no sender: then the reader of the notice is the user with the name on the link.
+// refusalOf returns the notice to the sender of a refused deferred step. An invalid signature proves
+// no sender: then the reader of the notice is the user with the name on the link.
 func refusalOf(r home.DeferralEnd, now time.Time) federation.Notice {
 	ev := r.Step.Event
 	if r.Judgement.Verdict != federation.Valid {
@@ -89,9 +89,9 @@ func (g *Gateway) follow(ctx context.Context, judged federation.Judgement, err e
 	}
 }
 
-// Settle files the steps of a remote handoff that waited and can be filed now, and tells the
-// senders of the steps that its home ruled out. A caller may repeat it at any time: it finishes an
-// earlier call that was cut short.
+// Settle files the waiting steps of a remote handoff that can be filed now, and tells the senders
+// of the steps that its home ruled out. A caller may repeat it at any time: it finishes an
+// interrupted earlier call.
 func (g *Gateway) Settle(ctx context.Context, id federation.HandoffID, now time.Time) error {
 	g.settling.Lock()
 	defer g.settling.Unlock()
@@ -139,8 +139,8 @@ func (g *Gateway) tellRefused(ctx context.Context, ev federation.Event, refused 
 }
 
 // EndOrphan ends a remote handoff here whose home has lost it, for an operator with a reason. It
-// returns the handoff as it is then. The error is a [*federation.RefusalError] for a handoff that
-// is over or whose home is this one, and otherwise that of the record.
+// returns the resulting handoff. The error is a [*federation.RefusalError] if the handoff is
+// closed or belongs to this home, and otherwise that of the record.
 func (g *Gateway) EndOrphan(ctx context.Context, id federation.HandoffID, reason string) (federation.View, error) {
 	now := time.Now()
 	view, err := g.deps.Record.View(ctx, id)

@@ -123,7 +123,7 @@ func (s *Server) homeID() federation.HomeID { return federation.HomeID(s.file.Ho
 
 func (s *Server) serverKey() federation.SigningKey { return s.keyring.Server(s.homeID()) }
 
-// tagPrefix precedes the names of tags on every network that has them.
+// tagPrefix precedes the names of tags on all networks with tags.
 const tagPrefix = "+freeq.at/"
 
 func (s *Server) newHome(file *configs.File) *home.Home {
@@ -137,7 +137,7 @@ func (s *Server) newHome(file *configs.File) *home.Home {
 	}
 }
 
-// homeRules returns what the home judges by.
+// homeRules returns the rules by which the home judges.
 func homeRules(id federation.HomeID, file *configs.File, check func(federation.DID) error) home.Rules {
 	return home.Rules{
 		ID: id, Kinds: lifecycle.Shipped(), TagPrefix: tagPrefix, Policy: homePolicy(file, nil), CheckDID: check,
@@ -240,14 +240,14 @@ func (s *Server) httpLimits() *httpd.Limits {
 	}
 }
 
-// The parts of the open files that listeners may use: half for HTTP, and a quarter for IRC
-// clients. The last quarter is for the record, links and what the gateway fetches.
+// The parts of the open files for listeners: half for HTTP, and a quarter for IRC clients.
+// The last quarter is for the record, links and outgoing requests.
 const (
 	httpShare = 2
 	ircShare  = 4
 )
 
-// atMost returns a limit that is no larger than most. 0 is no limit, of both.
+// atMost returns a limit capped at most. For both, 0 means no limit.
 func atMost(limit, most int) int {
 	if limit == 0 || most > 0 && limit > most {
 		return most
@@ -255,8 +255,8 @@ func atMost(limit, most int) int {
 	return limit
 }
 
-// contexts returns the keeper of the contexts and the evidence of steps. It asks admit, if that
-// is not nil, before it keeps a context that a participant uploads.
+// contexts returns the store of the contexts and the evidence of steps. It asks admit, if not
+// nil, before it stores a context uploaded by a participant.
 func (s *Server) contexts(admit func(ctx context.Context, owner federation.DID, now time.Time) error) bridge.Contexts {
 	return bridge.Contexts{
 		Blobs: s.Record, Originals: s.Record, Admit: admit, PublicURL: strings.TrimSuffix(s.publicURL, "/"), Log: s.log,
