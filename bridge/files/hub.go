@@ -28,15 +28,15 @@ const (
 )
 
 // Hub serves the HTTP interface of the voice protocol, for all voice directories of a gateway
-// that have tokens for it. The zero Hub serves no directory. Its methods may be called
+// with tokens for it. The zero Hub serves no directory. Its methods may be called
 // concurrently.
 type Hub struct {
 	links atomic.Pointer[[]*VoiceLink]
 	mux   *http.ServeMux
 }
 
-// Mount registers the routes of the hub. A request that is not for the hub goes to the handler
-// of the API for agents on the same mux.
+// Mount registers the routes of the hub. Any request not for the hub goes to the handler of
+// the API for agents on the same mux.
 func (h *Hub) Mount(mux *http.ServeMux) {
 	h.mux = mux
 	mux.HandleFunc("POST "+hubPrefix+"start", h.serve(h.start))
@@ -67,7 +67,8 @@ func (h *Hub) change(do func([]*VoiceLink) []*VoiceLink) {
 	}
 }
 
-// hubCaller is an agent that has shown its token, with the directory that the token is for.
+// hubCaller is an agent authenticated by a token, with the directory of the
+// token.
 type hubCaller struct {
 	link  *VoiceLink
 	agent string

@@ -21,8 +21,8 @@ func startKey(id string) string { return "hub\x00" + id }
 
 func startedKey(id federation.HandoffID) string { return "started\x00" + id.String() }
 
-// start files the offer of a handoff that an agent sent to the hub. The same handoff again gets
-// the same answer, and another handoff with its handoff_id a conflict. It writes no file: where
+// start files the offer of a handoff sent to the hub by an agent. The same handoff again gets
+// the same answer, and another handoff with its handoff_id a conflict. It writes no file: if
 // the recipient reads the directory, the delivery of the offer does.
 func (l *VoiceLink) start(ctx context.Context, body []byte, sealed voicefile.Sealed) (hubAnswer, error) {
 	file, err := sealed.Trusted(l.secretsOf(sealed))

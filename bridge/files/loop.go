@@ -25,7 +25,7 @@ const (
 	// For how long a notified file has to be quiet before the link reads it. A
 	// program that writes in place sends many notifications.
 	settleWait = 100 * time.Millisecond
-	// How soon a link looks for a directory that is away.
+	// Interval of checks for a missing directory.
 	redialWait = 2 * time.Second
 )
 

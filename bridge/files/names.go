@@ -57,8 +57,8 @@ func (b *base) nativeOf(did federation.DID) string {
 	return b.kept()[did]
 }
 
-// didOf returns the DID of an agent of the directory: that of the configuration, of a binding,
-// or one that is made of the name. It blocks on the record.
+// didOf returns the DID of an agent of the directory: from the configuration, from a binding,
+// or made of the name. It blocks on the record.
 func (b *base) didOf(ctx context.Context, name string) (federation.DID, error) {
 	if did, ok := b.agents[name]; ok {
 		return did, nil
@@ -108,9 +108,8 @@ func asRefusal(d stepbuilder.Draft, err error) error {
 	return err
 }
 
-// asNotNow returns the error of a step as the directory takes it: a step waiting on disk is no
-// error, and one that was one too many for its rate is taken later. A file has no sender that could
-// send it again.
+// asNotNow converts the error of a step for the directory: a step waiting on disk is no error, and
+// one over its rate is retried later, because a file has no sender to send it again.
 func asNotNow(link string, err error) error {
 	refused, ok := errors.AsType[*federation.RefusalError](err)
 	switch {

@@ -41,11 +41,12 @@ var tasksReference string
 // network is the label of both networks in metrics.
 const network = "files"
 
-// Deps is what the links need beside the ports of each link.
+// Deps are the dependencies of the links beside the ports of each link.
 type Deps struct {
 	Record  registry.Bound
 	Placers func() []bridge.Placer // the links on which an offer can be written
-	// Path returns where a path of the configuration is; nil for a check of the configuration.
+	// Path resolves a path of the configuration; nil for a check of the
+	// configuration.
 	Path func(string) string
 	Hub  *Hub // serves the hubs of the voice directories; nil for none
 }
@@ -91,7 +92,8 @@ func Tasks(deps Deps) bridge.Network {
 	}
 }
 
-// base is what both links share. The goroutine in Run owns what changes.
+// base is the common part of both links. The goroutine in Run owns the mutable
+// fields.
 type base struct {
 	name   string
 	agents map[string]federation.DID        // of the configuration
@@ -183,7 +185,7 @@ const (
 	devSecret      = "dev-only-secret"
 )
 
-// mistakes gathers what is wrong with a table.
+// mistakes gathers the mistakes in a table.
 type mistakes []error
 
 func (m *mistakes) add(key, format string, args ...any) {
@@ -238,8 +240,8 @@ type voiceSecrets struct {
 	hub   map[string]string // tokens by the name of the agent
 }
 
-// read checks a table and returns what its files and DIDs say. Its error joins one
-// [*bridge.KeyError] for each mistake.
+// read checks a table and returns its DIDs and the contents of its files. Its
+// error joins one [*bridge.KeyError] for each mistake.
 func (c VoiceConfig) read(secrets bridge.Secrets) (map[string]federation.DID, voiceSecrets, error) {
 	var m mistakes
 	dids := m.place(c.Name, c.Dir, c.Agents)

@@ -50,7 +50,7 @@ func (l *TasksLink) Carries(ctx context.Context, ev federation.Event, after fede
 }
 
 // Deliver implements [bridge.Link]. An offer becomes a record, and any other step changes the
-// record of its handoff. It returns nil after that is on disk.
+// record of its handoff. It returns nil once the change is on disk.
 func (l *TasksLink) Deliver(ctx context.Context, d federation.Delivery) error {
 	return l.ask(ctx, func(ctx context.Context) error {
 		step := translate.Step{Entry: d.Entry, View: d.View}
@@ -67,7 +67,7 @@ func (l *TasksLink) Deliver(ctx context.Context, d federation.Delivery) error {
 	})
 }
 
-// writeStep writes a step into a record. A record that was deleted needs none.
+// writeStep writes a step into a record, unless the record was deleted.
 func (l *TasksLink) writeStep(ctx context.Context, id string, step translate.Step) error {
 	err := l.write(ctx, id, step.View, &step)
 	if gone, ok := errors.AsType[*directory.NotFoundError](err); ok {
@@ -182,7 +182,8 @@ func (l *TasksLink) write(ctx context.Context, id string, view federation.View, 
 	return nil
 }
 
-// keepOffer returns a note with what an earlier one said about the offer.
+// keepOffer returns a note with the statements of an earlier one about the
+// offer.
 func keepOffer(was, is taskfile.Fed) taskfile.Fed {
 	if was.ID == is.ID {
 		is.Context, is.Hash, is.Evidence = was.Context, was.Hash, was.Evidence
@@ -257,8 +258,8 @@ func (l *TasksLink) parties(ctx context.Context, r taskfile.Record) (from, to fe
 	return from, to, l.native(to) == "" && to != from, err
 }
 
-// gone does what is due about a record that is not in its place. It may be claimed: then the
-// record comes back. A deleted offer is taken back, where the directory itself is still there.
+// gone handles a record missing from its place. If it is claimed, the record comes back. A
+// deleted offer is cancelled, if the directory itself still exists.
 func (l *TasksLink) gone(ctx context.Context, name string) error {
 	seen, known := l.found[name]
 	if !known || l.claimed(name) {
@@ -296,7 +297,7 @@ func (l *TasksLink) gone(ctx context.Context, name string) error {
 	return nil
 }
 
-// claimed reports whether a record that is not in its place is being changed.
+// claimed reports whether a missing record is being changed.
 func (l *TasksLink) claimed(name string) bool {
 	id := name[:len(name)-len(filepath.Ext(name))]
 	_, err := l.dir.Find(id)

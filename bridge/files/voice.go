@@ -38,7 +38,7 @@ type VoiceLink struct {
 	moved   chan struct{}                   // closed when a file has come or moved
 }
 
-// sighting is what the link knows of a file that it has read.
+// sighting is the link's memory of a file it has read.
 type sighting struct {
 	stamp   directory.Stamp
 	handoff federation.HandoffID // zero for a file that became no handoff
@@ -193,8 +193,8 @@ type voice struct {
 
 func (v voice) folder() string { return filepath.Base(filepath.Dir(v.path)) }
 
-// judge does what is due about a file. Files to agents that the gateway does not represent stay
-// as they are, except the files that it wrote itself.
+// judge processes a file. Files to agents not represented by the gateway stay unchanged, except
+// the gateway's own files.
 func (l *VoiceLink) judge(ctx context.Context, v voice) error {
 	if _, ours := l.agents[v.sealed.To]; ours {
 		return l.judgeInbound(ctx, v)
@@ -207,7 +207,7 @@ func (l *VoiceLink) judge(ctx context.Context, v voice) error {
 	return l.judgeOutbound(ctx, v, file)
 }
 
-// see notes what a file with a good HMAC is.
+// see remembers a file with a good HMAC.
 func (l *VoiceLink) see(path string, id federation.HandoffID, file voicefile.File) {
 	seen := l.found[path]
 	seen.handoff, seen.to, seen.id = id, file.To, file.ID
@@ -268,7 +268,7 @@ func (l *VoiceLink) Carries(ctx context.Context, ev federation.Event, after fede
 }
 
 // Deliver implements [bridge.Link]. An offer becomes a file, and any other step moves the file of
-// its handoff. It returns nil after that is on disk.
+// its handoff. It returns nil once the change is on disk.
 func (l *VoiceLink) Deliver(ctx context.Context, d federation.Delivery) error {
 	return l.ask(ctx, func(ctx context.Context) error {
 		if d.Entry.Event.Verb == federation.Offer {
@@ -282,7 +282,7 @@ func (l *VoiceLink) Deliver(ctx context.Context, d federation.Delivery) error {
 	})
 }
 
-// follow moves the file of a handoff to where the state of the handoff says. A handoff without a
+// follow moves the file of a handoff to the folder for the handoff's state. A handoff without a
 // file here needs nothing.
 func (l *VoiceLink) follow(ctx context.Context, view federation.View) error {
 	if err := l.keepStarted(ctx, view); err != nil {

@@ -22,7 +22,7 @@ import (
 // defaultLifetime is how long the file of an offer without a deadline is good.
 const defaultLifetime = 24 * time.Hour
 
-// maxNames bounds the names that are tried for a new file.
+// maxNames bounds the names tried for a new file.
 const maxNames = 1000
 
 // writeOffer writes the file of an offer, unless it is there already: an earlier attempt may have
@@ -89,8 +89,8 @@ func (l *VoiceLink) fileOf(ctx context.Context, d federation.Delivery) ([]byte, 
 	return content, file, err
 }
 
-// judgeOutbound does what is due about a file that the gateway wrote: the folder that an agent
-// moved it to is a step of that agent.
+// judgeOutbound processes a file written by the gateway: if an agent moved it, the new folder
+// is a step of that agent.
 func (l *VoiceLink) judgeOutbound(ctx context.Context, v voice, file voicefile.File) error {
 	id, ok, err := l.handoffOf(ctx, file)
 	if err != nil || !ok {
@@ -192,7 +192,7 @@ const clockSkew = 2 * time.Minute
 
 func fileKey(file voicefile.File) string { return "voice\x00" + file.ID + "\x00" + file.Key }
 
-// judgeInbound does what is due about a file to an agent that the gateway represents.
+// judgeInbound processes a file to an agent represented by the gateway.
 func (l *VoiceLink) judgeInbound(ctx context.Context, v voice) error {
 	switch v.folder() {
 	case pendingFolder:
@@ -255,7 +255,7 @@ func (l *VoiceLink) pickUp(ctx context.Context, v voice) error {
 	}
 	s, err := l.reserve(ctx, fileKey(file), sha256.Sum256(v.content), []byte(namedState), file.Expires)
 	if err != nil {
-		return err // it stays where it is until the record can be written
+		return err // leave it in place until the record can be written
 	}
 	view, err := l.view(ctx, s.Event)
 	if err != nil {
@@ -312,9 +312,9 @@ func (l *VoiceLink) again(ctx context.Context, path string, err error) error {
 	return l.fault(ctx, path, err)
 }
 
-// custody does what is due about a file that the gateway claimed: it offers the handoff unless
-// that is on record, and moves the file after the handoff is over. From here on expires_at is
-// the deadline of the handoff.
+// custody processes a file claimed by the gateway: it offers the handoff unless already on
+// record, and moves the file after the handoff is over. From here on expires_at is the
+// deadline of the handoff.
 func (l *VoiceLink) custody(ctx context.Context, v voice, file voicefile.File) error {
 	s, err := l.reserve(ctx, fileKey(file), sha256.Sum256(v.content), []byte(namedState), file.Expires)
 	if err != nil {

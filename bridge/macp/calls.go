@@ -353,7 +353,7 @@ func (l *Link) leave(ctx context.Context, remove func(e *engine)) {
 	})
 }
 
-// drain passes on what an outlet gets, until the outlet or ctx ends.
+// drain sends the output of an outlet, until the outlet or ctx ends.
 func drain[T any](ctx context.Context, o *outlet[T], send func(T) error) error {
 	for {
 		select {
@@ -370,8 +370,8 @@ func drain[T any](ctx context.Context, o *outlet[T], send func(T) error) error {
 	}
 }
 
-// follow replays the stream of a session after a number, and then passes on what is accepted. It
-// returns nil after the envelope that resolved the session.
+// follow replays the stream of a session after a number, and then sends newly accepted
+// envelopes. It returns nil after the envelope that resolved the session.
 func (l *Link) follow(ctx context.Context, from participant, id string, after uint64, send func(numbered) error) error {
 	out, until, over, err := l.subscribe(ctx, from, id)
 	if err != nil {
@@ -395,7 +395,7 @@ func (l *Link) follow(ctx context.Context, from participant, id string, after ui
 }
 
 // subscribe adds a reader to the stream of a session, and returns the number of the newest
-// envelope. The stream of a session that is over is nil, and over is how it ends.
+// envelope. For a closed session the stream is nil, and over is its end.
 func (l *Link) subscribe(ctx context.Context, from participant, id string) (out *stream, until uint64, over, err error) {
 	err = l.read(ctx, from, id, func(t *turn) error {
 		s := t.session

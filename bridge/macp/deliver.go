@@ -19,8 +19,8 @@ import (
 
 func isNotFound(err error) bool { return errors.Is(err, federation.ErrNotFound) }
 
-// Deliver implements [bridge.Link]. It returns nil after what the step says is in the history of
-// the session of its handoff.
+// Deliver implements [bridge.Link]. It returns nil once the content of the step is in the
+// history of the session of its handoff.
 func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	ev := d.Entry.Event
 	found, err := l.index(ctx, ev.Handoff)
@@ -122,7 +122,7 @@ func (l *Link) actor(ctx context.Context, s *live, offer *macpmode.Offer, ev fed
 	return offer.Target
 }
 
-// hold writes a step into a session that is open until the work is over.
+// hold writes a step into a session that stays open until the work is over.
 func (l *Link) hold(t *turn, d federation.Delivery, offer *macpmode.Offer) error {
 	ev, id := d.Entry.Event, d.Entry.Event.ID.String()
 	if l.cfg.Profile != holdOpen || !t.session.Open() || l.participants.has(t.session.Initiator) {

@@ -51,7 +51,7 @@ type call struct {
 	done    chan struct{}
 }
 
-// turn is what a call may do while it is judged.
+// turn gives a call access to its session while it is judged.
 type turn struct {
 	engine  *engine
 	now     time.Time
@@ -59,7 +59,7 @@ type turn struct {
 	batch   *batch
 }
 
-// batch is what the calls of one transaction write.
+// batch is the set of writes of the calls of one transaction.
 type batch struct {
 	touched  []*live
 	writes   map[*live]*federation.JournalWrite
@@ -67,9 +67,9 @@ type batch struct {
 	removed  []string
 	events   []func()            // told after the transaction
 	policies uint64              // entries of the journal of policies
-	claimed  []string            // policies that are registered or removed
+	claimed  []string            // policies to register or remove
 	later    map[*live]time.Time // when a session is looked at again, instead of when it is due
-	gone     []*live             // sessions that are removed
+	gone     []*live             // removed sessions
 }
 
 func newEngine(deps Deps, log *slog.Logger) *engine {
@@ -82,13 +82,13 @@ func newEngine(deps Deps, log *slog.Logger) *engine {
 // errEnded is the cause of a call after the runtime has stopped.
 var errEnded = errors.New("the runtime has stopped")
 
-// unavailable is the error of a call that is to be made again.
+// unavailable is the error of a call to be retried.
 func unavailable(err error) error {
 	return &federation.UnavailableError{What: "the runtime", Err: err}
 }
 
-// on has a call judged, and returns after what it writes is on disk. It blocks on the record.
-// Its error is that of do, or wraps [*federation.UnavailableError].
+// on submits a call to be judged, and returns once its writes are on disk. It blocks on the
+// record. Its error is that of do, or wraps [*federation.UnavailableError].
 func (e *engine) on(ctx context.Context, session string, do func(ctx context.Context, t *turn) error) error {
 	c := &call{session: session, do: do, done: make(chan struct{})}
 	select {
@@ -133,7 +133,8 @@ func (e *engine) gather(first *call) []*call {
 	return all
 }
 
-// commit judges calls, writes what they accepted, tells watchers, and answers.
+// commit judges calls, writes the accepted entries, notifies watchers, and
+// answers.
 func (e *engine) commit(ctx context.Context, calls []*call) {
 	b := &batch{writes: map[*live]*federation.JournalWrite{}, later: map[*live]time.Time{}}
 	now := time.Now()
@@ -209,7 +210,7 @@ func (e *engine) load(ctx context.Context, id string) (*live, error) {
 	return s, nil
 }
 
-// tick makes what the clock has made of the session.
+// tick applies the passage of time to the session.
 func (t *turn) tick() error {
 	for {
 		entry, err := t.session.Due(t.now.UnixMilli())
@@ -251,7 +252,7 @@ func (t *turn) pending() *federation.JournalWrite {
 	return w
 }
 
-// publish plans what streams and watchers are told of an entry.
+// publish plans the notifications of streams and watchers about an entry.
 func (t *turn) publish(entry *historyv1.Entry, before macpv1.SessionState) {
 	e, s := t.engine, t.session
 	if entry.GetSource() == historyv1.Source_SOURCE_NOTE {

@@ -108,7 +108,7 @@ func ended(s *macpmode.Session) (over bool, handoffs []string) {
 	return s.Over() && !waits, handoffs
 }
 
-// allOver reports whether no step can follow in any of some handoffs. An offer that is no handoff
+// allOver reports whether no step can follow in any of these handoffs. An offer without a handoff
 // has none.
 func allOver(ctx context.Context, gateway bridge.Gateway, handoffs []string) (bool, error) {
 	for _, text := range handoffs {

@@ -98,8 +98,8 @@ func (l *Link) open(ctx context.Context, s said, offer macpmode.Offer) (federati
 // errNoHistory is the error of a session removed meanwhile.
 var errNoHistory = errors.New("the session has no history")
 
-// offered returns what the history says about an offer: the offer, what it is as a handoff, and
-// the evidence.
+// offered returns an offer from the history: the offer, its description as a handoff, and the
+// evidence.
 func (l *Link) offered(ctx context.Context, s said) (offer macpmode.Offer, d macpmode.Description, document string, err error) {
 	var p handoffv1.HandoffOfferPayload
 	if err = proto.Unmarshal(s.env.GetPayload(), &p); err != nil {
@@ -236,8 +236,8 @@ func (l *Link) handoffNamed(ctx context.Context, session, offer string) (id fede
 	return id, err
 }
 
-// conclude commits a session that the gateway opened, in the name of its owner. It does nothing
-// in any other session, and in one that is over.
+// conclude commits a session opened by the gateway, in the name of its owner. It does nothing
+// in any other session, or in a closed one.
 func (l *Link) conclude(ctx context.Context, session string, id federation.HandoffID, action, reason string, positive bool) error {
 	return l.engine.on(ctx, session, func(_ context.Context, t *turn) error {
 		offer := t.session.OfferOf(id.String())
@@ -248,8 +248,8 @@ func (l *Link) conclude(ctx context.Context, session string, id federation.Hando
 	})
 }
 
-// say accepts a message that the gateway writes for a party that is not connected here. The event
-// is the step that the message shows.
+// say accepts a message written by the gateway for a party not connected here. The event is the
+// step shown by the message.
 func (t *turn) say(sender, kind, messageID, event string, payload proto.Message) error {
 	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(payload)
 	if err != nil {

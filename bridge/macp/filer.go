@@ -26,12 +26,13 @@ const (
 	freshStep  = time.Minute     // for which a step keeps the ID of its entry, whose time is in it
 )
 
-// filer files what sessions say as steps of handoffs, in the order of each session, and looks at
-// sessions whose time has come. What is left to file is in the histories: a restart goes on.
+// filer files the entries of sessions as steps of handoffs, in the order of each session, and
+// checks sessions at their due times. The pending work is in the histories, so it survives a
+// restart.
 type filer struct {
 	link  *Link
 	mu    sync.Mutex
-	ready map[string]bool // sessions that have something to file
+	ready map[string]bool // sessions with something to file
 	woken chan struct{}
 }
 
@@ -88,7 +89,7 @@ func (f *filer) run(ctx context.Context) error {
 	}
 }
 
-// sweep finds the sessions that are due.
+// sweep finds the due sessions.
 func (f *filer) sweep(ctx context.Context) {
 	due, err := f.link.deps.Journals.DueJournals(ctx, sessionPrefix, time.Now(), sweepLimit)
 	if err != nil {
@@ -102,7 +103,7 @@ func (f *filer) sweep(ctx context.Context) {
 	}
 }
 
-// look makes what the clock has made of a session, and files its steps.
+// look applies the passage of time to a session, and files its steps.
 func (f *filer) look(ctx context.Context, session string) {
 	err := f.file(ctx, session)
 	if err == nil || ctx.Err() != nil {
@@ -121,12 +122,12 @@ func (f *filer) look(ctx context.Context, session string) {
 	}
 }
 
-// snapshot is what the filer reads of a session at one moment.
+// snapshot is the filer's view of a session at one moment.
 type snapshot struct {
 	filed, length uint64
 	waits         bool
 	at            int64
-	ended         int64    // 0 for a session that is not over
+	ended         int64    // 0 for an open session
 	handoffs      []string // of the offers
 }
 
@@ -250,7 +251,7 @@ func sessionJournal(id string) string { return sessionPrefix + id }
 
 func handoffJournal(id federation.HandoffID) string { return handoffPrefix + id.String() }
 
-// membersPrefix returns what the names of the sessions of a participant begin with.
+// membersPrefix returns the prefix of the names of a participant's sessions.
 func membersPrefix(name string) string {
 	digest := sha256.Sum256([]byte(name))
 	return memberPrefix + hex.EncodeToString(digest[:12]) + "/"

@@ -84,7 +84,8 @@ func Runtimes(deps Deps) bridge.Network {
 }
 
 // Foreign is a runtime of another operator, in which the gateway participates for one DID. It
-// follows the sessions of its participant from where it stopped, and keeps a copy of each history.
+// follows the sessions of its participant from its last position, and keeps a copy of each
+// history.
 type Foreign struct {
 	cfg   Runtime
 	did   federation.DID
@@ -121,7 +122,7 @@ func (f *Foreign) Describe() bridge.Description {
 	}}
 }
 
-// prefix is what the names of the journals of the link begin with.
+// prefix is the prefix of the names of the link's journals.
 func (f *Foreign) prefix() string { return network + "/at/" + f.cfg.Name + "/" }
 
 func (f *Foreign) sessionJournal(id string) string { return f.prefix() + "session/" + id }
@@ -285,7 +286,7 @@ func (c *foreignConn) refused(e *macpv1.MACPError) error {
 	return &federation.RefusalError{Code: federation.IllegalStep, Detail: why.Error()}
 }
 
-// resume follows the sessions that were not over when the last connection ended.
+// resume follows the sessions still open when the last connection ended.
 func (c *foreignConn) resume(ctx context.Context) error {
 	prefix := c.prefix() + "session/"
 	after := ""
@@ -325,9 +326,9 @@ func (c *foreignConn) watchSessions(ctx context.Context) error {
 	return fmt.Errorf("watch sessions: %w", orEnded(stream.Err()))
 }
 
-// follows reports whether a session is followed: one of our participant in a mode that is in use. A
-// session of another owner that is over is none. Its copy, if there is one, is on record, and was
-// removed otherwise: a new copy would file its offers again.
+// follows reports whether to follow a session: one of our participant in a mode in use. A closed
+// session of another owner is not followed: its copy is on record or was removed, and a new copy
+// would file its offers again.
 func (c *foreignConn) follows(s *macpv1.SessionMetadata) bool {
 	ours := s.GetInitiator() == c.cfg.Participant
 	switch {

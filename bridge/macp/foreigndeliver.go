@@ -16,8 +16,9 @@ import (
 	"baton/translate/macpmode/macpv1"
 )
 
-// Deliver implements [bridge.Link]. It returns nil after the runtime has accepted what the step
-// says. A message keeps its ID, so that the runtime takes it once however often it is sent.
+// Deliver implements [bridge.Link]. It returns nil after the runtime has accepted the message
+// of the step. A message keeps its ID, so that the runtime accepts it only once, however often
+// it is sent.
 func (f *Foreign) Deliver(ctx context.Context, d federation.Delivery) error {
 	ev, c := d.Entry.Event, f.conn
 	found, err := lastIndex(ctx, f.deps.Journals, f.handoffJournal(ev.Handoff))

@@ -106,7 +106,7 @@ func (e *events) write(kind, id string, data []byte) error {
 	return e.control.Flush()
 }
 
-// end tells why a stream ends, unless that is no error.
+// end sends the reason why a stream ends, if that is an error.
 func (e *events) end(err error) {
 	if err != nil {
 		_ = e.write("error", "", errorJSON(refusalOf(err))) // the client is gone

@@ -54,7 +54,7 @@ type Link struct {
 	engine       *engine
 	filer        *filer
 	rates        map[string]rates
-	bound        atomic.Pointer[string] // where the runtime listens
+	bound        atomic.Pointer[string] // the runtime's listen address
 }
 
 var _ bridge.InboxReader = (*Link)(nil)
@@ -86,9 +86,9 @@ func (l *Link) Run(ctx context.Context, up func()) error {
 	return group.Wait()
 }
 
-// Carries implements [bridge.Link]: an offer to a participant, and each step of a handoff that
-// has a session. A step that a participant took by a signal is in no history: the other
-// participants of its session are told.
+// Carries implements [bridge.Link]: an offer to a participant, and each step of a handoff with
+// a session. A participant's step by a signal is in no history: the other participants of its
+// session are notified.
 func (l *Link) Carries(ctx context.Context, ev federation.Event, after federation.View) (bool, error) {
 	if ev.Arrival.Link == network && !macpmode.BySignal(ev.Verb) { // the session has it
 		return false, nil
@@ -238,7 +238,7 @@ type message[T any] interface {
 	proto.Message
 }
 
-// unary serves a call in both bindings. A call that is closed needs a token.
+// unary serves a call in both bindings. A closed call needs a token.
 func unary[Req, Res any, PReq message[Req], PRes message[Res]](mux *http.ServeMux, l *Link, method string, closed bool, do func(context.Context, participant, PReq) (PRes, error)) {
 	mux.Handle(rpcPath+method, connect.NewUnaryHandler(rpcPath+method, func(ctx context.Context, r *connect.Request[Req]) (*connect.Response[Res], error) {
 		from, err := l.admit(ctx, r.Header(), closed)
@@ -348,7 +348,7 @@ func (l *Link) ended(ctx context.Context, method string, err error) error {
 	return rpcError(err)
 }
 
-// admit returns the participant of a token. A call that is not closed needs none.
+// admit returns the participant of a token, which only closed calls need.
 func (l *Link) admit(ctx context.Context, header http.Header, closed bool) (participant, error) {
 	if !closed {
 		return participant{}, nil

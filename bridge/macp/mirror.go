@@ -34,8 +34,8 @@ func newMirror(c *foreignConn, id string) *mirror {
 	return &mirror{foreignConn: c, id: id, s: &macpmode.Session{}}
 }
 
-// run follows the session until it is over, or ctx ends. Where copied says that there is a copy and
-// none is found, the copy of a task was removed with that of its offer just now: it is not made again.
+// run follows the session until it is over, or ctx ends. If copied is set but no copy is found, the
+// copy of a task was just removed with that of its offer: it is not made again.
 func (m *mirror) run(ctx context.Context, copied bool) error {
 	if err := m.load(ctx); err != nil || copied && !m.s.Exists() {
 		return err
@@ -261,7 +261,7 @@ func (m *mirror) entry(ctx context.Context, number uint64, text []byte) error {
 	return nil
 }
 
-// steps returns what files the steps of senders of the runtime.
+// steps returns the filer of steps of the runtime's senders.
 func (f *Foreign) steps() steps {
 	return steps{ports: f.ports, deps: f.deps, link: f.cfg.Name, log: f.log}
 }
@@ -408,8 +408,8 @@ func (m *mirror) describe(ctx context.Context, step said, offer *macpmode.Offer)
 	return draft, err
 }
 
-// fileAnswer files the answer of a target, and commits a session that we opened. What our own
-// participant answered is filed already, unless another program has its token.
+// fileAnswer files the answer of a target, and commits a session that we opened. The answers
+// of our own participant are filed already, unless another program has its token.
 func (m *mirror) fileAnswer(ctx context.Context, step said) error {
 	name, note, err := answerOf(step.env)
 	if err != nil {
@@ -467,8 +467,8 @@ func (m *mirror) fileCancel(ctx context.Context, step said) error {
 	return err
 }
 
-// say sends a message of our participant. A session that is not open takes none, which is no
-// error of the session.
+// say sends a message of our participant. A closed session accepts none, which is no error
+// of the session.
 func (m *mirror) say(ctx context.Context, kind, id string, payload proto.Message) error {
 	err := m.tellIn(ctx, m.s.Mode, m.id, kind, id, payload)
 	if _, refused := errors.AsType[*federation.RefusalError](err); refused {

@@ -25,7 +25,8 @@ var referenceFile string
 // network is the label of this network, and the name of the link of the runtime.
 const network = "macp"
 
-// The profiles: what the commitment of a session means that the gateway opened.
+// The profiles: the meaning of the commitment of a session opened by the
+// gateway.
 const (
 	transfer = "transfer"  // the responsibility has moved; the work goes on outside the session
 	holdOpen = "hold-open" // the work is over; the session is open as long as it takes
@@ -146,8 +147,8 @@ func (p participants) named(name string) (participant, bool) {
 	return p.all[i], true
 }
 
-// of returns the DID behind a name in a session: that of a participant, or the name itself where
-// it is a DID; "" for any other name.
+// of returns the DID behind a name in a session: that of a participant, or the name itself if it
+// is a DID; "" for any other name.
 func (p participants) of(name string) federation.DID {
 	if known, ok := p.named(name); ok {
 		return known.did

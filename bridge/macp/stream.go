@@ -147,11 +147,11 @@ var (
 	errReread  = errors.New("the session is read again")
 )
 
-// outlet is where the engine leaves what one reader is told. The engine never waits for the
-// reader: an outlet that is full ends.
+// outlet is a queue from the engine to one reader. The engine never waits for the reader: a
+// full outlet ends.
 type outlet[T any] struct {
 	out    chan T
-	why    error // set before out is closed; nil for an end that is no error
+	why    error // set before out is closed; nil for an end without error
 	closed bool  // owned by the engine
 }
 

@@ -64,8 +64,8 @@ func (c *foreignConn) orBySignal(ctx context.Context, id federation.HandoffID, e
 	return nil
 }
 
-// endTask cancels the task of a handoff that our participant offered. The runtime leaves a task
-// that is over as it is.
+// endTask cancels the task of a handoff offered by our participant. The runtime leaves a closed
+// task unchanged.
 func (c *foreignConn) endTask(ctx context.Context, view federation.View, reason string) error {
 	if !c.tasks || c.sender(view.Offeree) == "" {
 		return nil
@@ -126,9 +126,9 @@ func (c *foreignConn) tellTask(ctx context.Context, id federation.HandoffID, ses
 	return err == nil, c.orBySignal(ctx, id, err)
 }
 
-// fileRequest takes the request of a task. A request of our participant belongs to the handoff
-// that it offered. A request to our participant belongs to a handoff that it accepted, and is
-// accepted, too; the steps that were kept for the task follow.
+// fileRequest processes the request of a task. A request of our participant belongs to the
+// handoff that it offered. A request to our participant belongs to a handoff that it accepted,
+// and is accepted, too; the steps kept for the task follow.
 func (m *mirror) fileRequest(ctx context.Context, step said) error {
 	task := m.s.Task
 	if task == nil || step.env.GetSender() != m.s.Initiator {
@@ -226,7 +226,7 @@ func (m *mirror) noteTask(ctx context.Context, task *macpmode.Task, id federatio
 	})
 }
 
-// fileReport files what the assignee of a task says about the work that our participant offered,
+// fileReport files the reports of a task's assignee about the work offered by our participant,
 // and commits the task after its end.
 func (m *mirror) fileReport(ctx context.Context, step said) error {
 	task := m.s.Task
@@ -257,8 +257,8 @@ func (m *mirror) fileReport(ctx context.Context, step said) error {
 	return m.say(ctx, macpmode.TypeCommitment, "commit:"+task.ID, m.s.TaskCommitment(r.Action, r.Note))
 }
 
-// takeReport files a report as a step. A handoff that has ended the same way needs no step: the
-// step was filed before a crash, or the assignee took it elsewhere.
+// takeReport files a report as a step. A handoff with the same end needs no step: the step was
+// filed before a crash, or the assignee took it elsewhere.
 func (m *mirror) takeReport(ctx context.Context, step said, id federation.HandoffID, r macpmode.Report) error {
 	view, err := m.ports.Gateway.View(ctx, id)
 	if err != nil || r.Verb == federation.Complete && view.State == "completed" || r.Verb == federation.Fail && view.State == "failed" {
@@ -277,9 +277,9 @@ func (m *mirror) takeReport(ctx context.Context, step said, id federation.Handof
 	return m.vouchPlanned(ctx, step, draft, view)
 }
 
-// vouchPlanned files a step with the ID of its entry, the same each time, so that a step that was
-// filed before a crash is filed once. An entry that is too old for that gets another ID, which is
-// on disk before the step is filed.
+// vouchPlanned files a step with the ID of its entry, the same each time, so that a step filed
+// before a crash is filed once. An entry too old for that gets another ID, which is on disk
+// before the step is filed.
 func (m *mirror) vouchPlanned(ctx context.Context, step said, draft stepbuilder.Draft, view federation.View) error {
 	var at time.Time
 	draft.ID, at = step.id(time.UnixMilli(step.entry.GetAtUnixMs()))

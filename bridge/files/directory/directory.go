@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OddError is returned by [Read] for what is no file to read. It does not go away by itself:
-// some program has to change the file.
+// OddError is returned by [Read] for anything but a readable file. It is permanent until
+// some program changes the file.
 type OddError struct {
 	Reason string // one word, of a closed set
 	Err    error
@@ -147,10 +147,10 @@ func Replace(path string, content []byte, mode fs.FileMode) error {
 	return syncFolder(filepath.Dir(path))
 }
 
-// tempSuffix ends the name of a file that is being written. Readers pass over such names.
+// tempSuffix ends the name of an unfinished file. Readers skip such names.
 const tempSuffix = ".tmp"
 
-// IsTemp reports whether a name is that of a file that is being written.
+// IsTemp reports whether a name is that of an unfinished file.
 func IsTemp(name string) bool {
 	return strings.HasPrefix(name, ".") && strings.HasSuffix(name, tempSuffix)
 }

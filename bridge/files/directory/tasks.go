@@ -57,9 +57,9 @@ func refused(format string, args ...any) error { return &RefusedError{fmt.Sprint
 //
 // Many programs may use the directory at the same time. A change claims its record first: it
 // renames ID.json to .claim-ID-AGENT, which only one program can do, and puts the changed record
-// back under a name that must be free. The reference implementation claims nothing; what it
-// writes in between wins, and the change is lost with an error. A claim of a program that was
-// killed is undone after ten seconds.
+// back under an unused name. The reference implementation claims nothing; its writes in between
+// win, and the change is lost with an error. A claim of a killed program is undone after ten
+// seconds.
 type Tasks struct{ Path string }
 
 // Task is a record with the bytes of its file.
@@ -69,7 +69,7 @@ type Task struct {
 	Raw []byte
 }
 
-// OddRecord is a file that is no record.
+// OddRecord is an invalid record file.
 type OddRecord struct {
 	Name string
 	Err  error
@@ -100,7 +100,7 @@ func (d Tasks) Read(name string) (Task, error) {
 	return Task{r, raw}, err
 }
 
-// List returns all records in the order of their names, and the files that are no records.
+// List returns all records in the order of their names, and the invalid files.
 func (d Tasks) List() ([]Task, []OddRecord, error) {
 	entries, err := os.ReadDir(d.Path)
 	if err != nil {
@@ -193,7 +193,7 @@ func (d Tasks) Change(id, agent string, change func(taskfile.Record) (taskfile.R
 	return item, d.finish(id, claim, item.Raw)
 }
 
-// absent returns the error for a record that is not in its place.
+// absent returns the error for a missing record.
 func (d Tasks) absent(id string) error {
 	entries, err := os.ReadDir(d.Path)
 	if err != nil {
@@ -241,7 +241,7 @@ func (d Tasks) finish(id, claim string, content []byte) error {
 	return nil
 }
 
-// Recover undoes the claims of programs that were killed.
+// Recover undoes the claims of killed programs.
 func (d Tasks) Recover(now time.Time) error {
 	entries, err := os.ReadDir(d.Path)
 	if err != nil {
