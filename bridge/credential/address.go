@@ -48,11 +48,13 @@ func (a Addresses) most() int {
 	return max(0, a.limit())
 }
 
-// AddressOf returns where a request comes from, as [bridge.SubnetOf] its RemoteAddr.
+// AddressOf returns the origin of a request, as [bridge.SubnetOf] its
+// RemoteAddr.
 func AddressOf(r *http.Request) netip.Prefix { return bridge.SubnetOf(r.RemoteAddr) }
 
-// Take counts one request and reports whether it may be made. What an unknown address
-// asks, the zero Prefix, is not counted: it stands for all clients behind a proxy.
+// Take counts one request and reports whether it may be made. Requests of an unknown
+// address, the zero Prefix, are not counted: it stands for all clients behind a
+// proxy.
 func (a Addresses) Take(from netip.Prefix, now time.Time) bool { return a.Wait(from, now) == 0 }
 
 // Wait is Take that returns how long to wait before the request may be made: zero if
@@ -84,8 +86,8 @@ func (a Addresses) Reserve(from netip.Prefix, now time.Time) (wait time.Duration
 	return wait, undo
 }
 
-// makeRoom drops the buckets that say no more than a new one would, and where that is
-// not enough the fullest of the others.
+// makeRoom drops the buckets equal to new ones and, if that is not enough, the
+// fullest of the others.
 func makeRoom(buckets map[netip.Prefix]*rate.Limiter, now time.Time) {
 	if len(buckets) < maxAddresses {
 		return

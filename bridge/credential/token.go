@@ -72,7 +72,7 @@ type Claims struct {
 	Generation uint64 `json:"gen,omitempty"`
 }
 
-// maxKnown bounds the access tokens that were read before, at some 700 bytes each.
+// maxKnown bounds the cached access tokens, at some 700 bytes each.
 const maxKnown = 4096
 
 // Tokens writes and reads the tokens of one issuer. As long as the key stays, a
@@ -93,7 +93,8 @@ func NewTokens(key []byte, issuer string, audience func(use Use) string) *Tokens
 	})}
 }
 
-// Pair is what the holder of a session is given at its start and with each refresh.
+// Pair is the pair of tokens issued at the start of a session and with each
+// refresh.
 type Pair struct {
 	Access, Refresh string
 	Ends            time.Time // of the access token
@@ -145,7 +146,7 @@ func (t *Tokens) Read(text string, use Use, now time.Time) (Claims, error) {
 	return c, err
 }
 
-// read is Read of a token that was not read before.
+// read is Read of an uncached token.
 func (t *Tokens) read(text string, use Use, now time.Time) (Claims, error) {
 	var c Claims
 	_, err := jwt.ParseWithClaims(text, &c, func(*jwt.Token) (any, error) { return t.key, nil },

@@ -9,18 +9,18 @@ import (
 	"sync"
 )
 
-// Limits bound what clients of a listener hold at a time. The functions may return other
-// values while the server runs; 0 is no limit.
+// Limits bound the connections and requests of a listener's clients. The functions may
+// return other values while the server runs; 0 is no limit.
 type Limits struct {
 	// Connections is of all clients together, and PerAddress of one address. An address
 	// has as many requests in progress at most, over whatever proxy they come.
 	Connections, PerAddress func() int
-	// Network returns what counts as one address.
+	// Network returns the network counted as one address.
 	Network func(netip.Addr) netip.Prefix
 	// Queue returns an empty queue.
 	Queue func() Queue
-	// Closed is told why a connection was closed or not let in, and Refused of each
-	// request that was refused. They must not block.
+	// Closed gets the reason why a connection was closed or rejected, and Refused
+	// that of each refused request. They must not block.
 	Closed  func(why Reason)
 	Refused func()
 }
@@ -105,7 +105,8 @@ func (g gated) Accept() (net.Conn, error) {
 	}
 }
 
-// network returns what an address counts as, the zero Prefix for that of a trusted proxy.
+// network returns the network of an address, the zero Prefix for a trusted
+// proxy.
 func (g *gate) network(addr netip.Addr) netip.Prefix {
 	if contains(g.trusted, addr) {
 		return netip.Prefix{}
@@ -136,8 +137,8 @@ func (g *gate) admit(conn net.Conn) net.Conn {
 	return c
 }
 
-// enter counts a connection, and returns the one that has to go for it. The last result
-// is false if there is no room.
+// enter counts a connection, and returns the one to evict for it. The last result is
+// false if there is no room.
 func (g *gate) enter(c *counted) (evicted net.Conn, why Reason, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -165,8 +166,8 @@ func (g *gate) enter(c *counted) (evicted net.Conn, why Reason, ok bool) {
 	return evicted, why, true
 }
 
-// heaviest returns the connection that makes room for one of an address: one without a
-// request, or, if there is none, one of an address that has more than that.
+// heaviest returns the connection to evict for one of an address: one without a
+// request or, if there is none, one of an address with more connections.
 func (g *gate) heaviest(from netip.Prefix) (net.Conn, bool) {
 	if conn, _, ok := g.idle.Next(); ok {
 		return conn, true
@@ -175,7 +176,7 @@ func (g *gate) heaviest(from netip.Prefix) (net.Conn, bool) {
 	return conn, ok && g.all.Of(of) > g.all.Of(from)+1
 }
 
-// leave is the end of what enter began.
+// leave undoes enter.
 func (g *gate) leave(c *counted) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -233,7 +234,7 @@ func (g *gate) begin(client string) (from netip.Prefix, ok bool) {
 	return from, true
 }
 
-// end is that of what begin counted.
+// end undoes begin.
 func (g *gate) end(from netip.Prefix) {
 	if g == nil {
 		return

@@ -59,8 +59,8 @@ func listenSocket(ctx context.Context, path string) (net.Listener, error) {
 // remadeEvery is the interval between checks of the socket file.
 const remadeEvery = time.Second
 
-// remade is a listener on a unix socket that is recreated if its file is deleted. Otherwise no
-// command could reach the gateway until its next start.
+// remade is a unix socket listener, recreated if its file is deleted. Otherwise no command
+// could reach the gateway until its next start.
 type remade struct {
 	path    string
 	log     *slog.Logger

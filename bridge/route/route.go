@@ -49,9 +49,9 @@ type Spec struct {
 	Description string
 	Public      bool      // needs no token
 	Answers     []Success // nil for status 200; an Out with several chooses one as a [Statused]
-	Media       string    // media type of an answer that is not JSON
+	Media       string    // media type of an answer other than JSON
 	Slow        bool      // may take longer than the timeouts of clients and servers
-	Cached      bool      // an answer has an ETag, and is not sent to a client that has it
+	Cached      bool      // an answer has an ETag, and is not sent again to a client that has it
 }
 
 // Route is one route of an API: In is the request, and Out the answer. It has no methods: the

@@ -19,10 +19,9 @@ type Proof struct {
 	Signature string // as on the wire
 }
 
-// Attest returns a step that its author signed, exactly as it was signed. The step must
-// have the given verb and, unless it is an offer, the given handoff. The home verifies the
-// signature. The channel is where an offer is shown; "" lets the gateway choose. Errors are
-// as for [Builder.Vouch].
+// Attest returns a step exactly as its author signed it. The step must have the given verb
+// and, unless it is an offer, the given handoff. The home verifies the signature. An offer
+// is shown in the channel; "" lets the gateway choose. Errors are as for [Builder.Vouch].
 func (s Builder) Attest(
 	ctx context.Context, p Proof, verb federation.Verb, view federation.View, channel string, now time.Time,
 ) (federation.Event, error) {
@@ -85,8 +84,8 @@ func (s Builder) checkBound(ctx context.Context, did federation.DID) error {
 	return err
 }
 
-// CheckVouched returns a refusal for a DID that the gateway signs no steps for, unless a caller
-// proves it: one that is no agent of the registry here and that no operator bound with vouch.
+// CheckVouched returns a refusal for a DID for which the gateway signs no steps, unless a
+// caller proves it: neither an agent of the registry here nor bound by an operator with vouch.
 func (s Builder) CheckVouched(ctx context.Context, did federation.DID) error {
 	_, err := s.Record.AgentOf(ctx, did)
 	switch {

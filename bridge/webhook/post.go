@@ -27,7 +27,7 @@ const (
 	busyWait = time.Minute // after an answer 429 that names no time
 )
 
-// envelope is what is posted.
+// envelope is the posted body.
 //
 // spec: Standard Webhooks 1.0.0 "Payload structure"
 type envelope struct {
@@ -44,7 +44,7 @@ func ID(h federation.Webhook, p federation.Push) string {
 	switch {
 	case h.Participant != "":
 		owner = h.Participant
-		if p.Content != nil { // nil where the record cannot read it
+		if p.Content != nil { // nil if the record cannot read it
 			place = p.Content.Place()
 		}
 	case p.Notice.Kind != "": // one hook may be disabled several times
@@ -94,7 +94,7 @@ func (h *Hooks) deliver(ctx context.Context, hook federation.Webhook, p federati
 
 var errNoLink = errors.New("no link posts for this agent now")
 
-// posts returns the posts that a push is, signed now where they have the form of Standard
+// posts returns the posts of a push, signed now if they have the form of Standard
 // Webhooks.
 func (h *Hooks) posts(ctx context.Context, pusher bridge.Pusher, hook federation.Webhook, p federation.Push) ([]bridge.Post, error) {
 	if poster, ok := pusher.(bridge.Poster); ok {
@@ -141,7 +141,8 @@ func pause(a identity.Answer, longest time.Duration) time.Duration {
 	return min(a.RetryAfter, longest)
 }
 
-// disable disables a webhook whose address answered 410. The record refuses what waits for it.
+// disable disables a webhook whose address answered 410. The record refuses
+// its waiting deliveries.
 func (h *Hooks) disable(ctx context.Context, hook federation.Webhook) error {
 	const why = "its address answered 410 Gone"
 	if err := h.deps.Record.DisableWebhook(ctx, hook.ID, why, time.Now()); err != nil {
@@ -150,7 +151,7 @@ func (h *Hooks) disable(ctx context.Context, hook federation.Webhook) error {
 	return &federation.RefusalError{Code: codeGone, Detail: why}
 }
 
-// codeGone is the code of a delivery to an address that is gone.
+// codeGone is the code of a delivery to a removed address.
 const codeGone = "gone"
 
 // disableOver disables a webhook at its end and notifies its owner, which may enable it again. It
@@ -179,8 +180,8 @@ func (h *Hooks) networkOf(hook federation.Webhook) string {
 	return inboxNetwork
 }
 
-// told returns what the owner of a hook may know of an attempt that failed: what the
-// network of the gateway looks like from inside is not among it.
+// told returns the part of a failed attempt that the owner of a hook may know,
+// without details of the gateway's internal network.
 func told(err error) error {
 	_, unknown := errors.AsType[*net.DNSError](err)
 	_, stranger := errors.AsType[*tls.CertificateVerificationError](err)
@@ -198,7 +199,7 @@ func told(err error) error {
 	return errors.New("no answer")
 }
 
-// statusError is an answer that is no delivery.
+// statusError is an answer other than a success.
 type statusError struct{ status int }
 
 // Error implements error.

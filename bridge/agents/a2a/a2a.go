@@ -169,8 +169,8 @@ type document struct {
 	Body json.RawMessage `json:"body"`
 }
 
-// origin returns the message that an offer was read from, the zero origin for an offer of another
-// network. The evidence is that of this gateway, which wrote it from what it had parsed.
+// origin returns the message behind an offer, the zero origin for an offer of another network.
+// The evidence was written by this gateway, from its parsed form.
 func (l *Link) origin(ctx context.Context, offer federation.Event) (origin, error) {
 	if offer.Evidence == nil {
 		return origin{}, nil

@@ -119,8 +119,8 @@ func newRPCError(code int, message string) *rpcError {
 	return told
 }
 
-// problemOf returns a problem of the agents' API as an error of A2A: the code says what a client
-// does, and the details why.
+// problemOf returns a problem of the agents' API as an error of A2A: the code tells the client
+// how to react, and the details why.
 func (l *Link) problemOf(p bridge.ProblemError) *rpcError {
 	told := newRPCError(codeOf(p), p.Detail)
 	if told.Code == codeTaskNotFound {

@@ -142,7 +142,8 @@ func titleOf(parts wire.ContentParts) string {
 	return ""
 }
 
-// contextOf returns the context of the offer that a message makes: what the title does not say.
+// contextOf returns the context of the offer made from a message: everything
+// except the title.
 func contextOf(m received, title string) (json.RawMessage, error) {
 	others := slices.Clone(m.Parts)
 	if i := slices.IndexFunc(others, func(p *wire.Part) bool { return p.Text() != "" }); i >= 0 && strings.TrimSpace(others[i].Text()) == title {
@@ -168,7 +169,7 @@ func contextOf(m received, title string) (json.RawMessage, error) {
 	return compact.Bytes(), nil
 }
 
-// dataOf returns the data of the only part that has some, as it was sent.
+// dataOf returns the data of the only part with data, as it was sent.
 func dataOf(parts json.RawMessage) (json.RawMessage, error) {
 	var raw []struct {
 		Data json.RawMessage `json:"data"`

@@ -96,7 +96,7 @@ func (l *Link) keepPush(ctx context.Context, by participant.Caller, v federation
 	return l.configOf(h)
 }
 
-// remove removes a webhook. One that is gone is no error.
+// remove removes a webhook, if it exists.
 func (l *Link) remove(ctx context.Context, id federation.WebhookID) error {
 	if err := l.deps.Record.RemoveWebhook(ctx, id); err != nil && !errors.Is(err, federation.ErrNotFound) {
 		return err

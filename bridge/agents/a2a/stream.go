@@ -21,8 +21,8 @@ import (
 // spec: agent-faces "Streaming"
 const heartbeat = 15 * time.Second
 
-// slowest is how long a client may take to read what is written. A slower one is disconnected,
-// and subscribes again.
+// slowest is how long a client may take to read an update. A slower one is disconnected, and
+// subscribes again.
 const slowest = 30 * time.Second
 
 // follow reads the steps of a handoff as they are filed, and passes their updates to show. It
@@ -59,8 +59,8 @@ func unlessOver(ctx context.Context, err error) error {
 	return err
 }
 
-// catchUp reads the steps that were filed since the last look. While the record is unavailable it
-// reads nothing: the next heartbeat looks again.
+// catchUp reads the steps filed since the last look. While the record is unavailable it reads
+// nothing: the next heartbeat looks again.
 func (l *Link) catchUp(ctx context.Context, f *fold, show func(update) error) error {
 	view, err := l.deps.Gateway.View(ctx, f.view.ID)
 	if err == nil && view.Version > f.last.Version {
@@ -73,7 +73,7 @@ func (l *Link) catchUp(ctx context.Context, f *fold, show func(update) error) er
 	return err
 }
 
-// over reports whether the last step that was read ended the handoff.
+// over reports whether the last read step ended the handoff.
 func (f *fold) over() bool { return f.view.Over && f.last.Version == f.view.Version }
 
 // stream is a task that a client follows as server-sent events.

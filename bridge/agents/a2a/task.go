@@ -25,10 +25,10 @@ type origin struct {
 	message   *wire.Message // as it was sent; nil for an offer of another network
 }
 
-// scene is where tasks are shown.
+// scene is the context in which tasks are shown.
 type scene struct{ publicURL string }
 
-// task is [wire.Task] with a time that has milliseconds always.
+// task is [wire.Task] with a time that always includes milliseconds.
 type task struct {
 	*wire.Task
 
@@ -37,7 +37,7 @@ type task struct {
 	steps []federation.EventID // that it tells
 }
 
-// status is [wire.TaskStatus] with a time that has milliseconds always.
+// status is [wire.TaskStatus] with a time that always includes milliseconds.
 type status struct {
 	Message   *wire.Message  `json:"message,omitempty"`
 	State     wire.TaskState `json:"state"`
@@ -99,8 +99,8 @@ const (
 	bountySubmit    federation.Verb  = "submit"
 )
 
-// fold reads the log of one handoff step by step, and is at each step what the task shows then.
-// One goroutine uses it.
+// fold reads the log of one handoff step by step, and holds the state of the task after each
+// step. One goroutine uses it.
 type fold struct {
 	scene scene
 	view  federation.View
@@ -108,10 +108,10 @@ type fold struct {
 	from  origin
 
 	last     federation.Entry
-	steps    []federation.EventID // that were read
+	steps    []federation.EventID // already read
 	history  []*wire.Message
 	message  *wire.Message  // of the status
-	artifact *wire.Artifact // that was handed over last
+	artifact *wire.Artifact // the latest
 }
 
 func (s scene) newFold(v federation.View, o origin) *fold {
@@ -168,7 +168,7 @@ func (f *fold) task() *task {
 	return shown
 }
 
-// metadata returns what the handoff of a task is, after its last step.
+// metadata returns the state of the handoff of a task, after its last step.
 func (f *fold) metadata() map[string]any {
 	v := f.view
 	m := map[string]any{
@@ -185,7 +185,8 @@ func (f *fold) metadata() map[string]any {
 	return m
 }
 
-// historyOf returns the message of a step, nil for a step that is only in the status.
+// historyOf returns the message of a step, nil for a step shown only in the
+// status.
 func (f *fold) historyOf(e federation.Entry) *wire.Message {
 	switch {
 	case e.Version == 1:
@@ -236,7 +237,7 @@ func (f *fold) statusMessage(ev federation.Event, state wire.TaskState) *wire.Me
 	return f.message
 }
 
-// artifactOf returns what a step hands over, nil for nothing.
+// artifactOf returns the artifact of a step, nil for none.
 func (f *fold) artifactOf(ev federation.Event) *wire.Artifact {
 	if ev.Verb != federation.Complete && ev.Verb != bountySubmit {
 		return nil

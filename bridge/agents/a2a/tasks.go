@@ -36,7 +36,7 @@ func (l *Link) offeredAt(ctx context.Context, req request, v federation.View) bo
 		(req.agent == "" || v.Offeree != "" && l.deps.Gateway.Same(ctx, req.agent, v.Offeree))
 }
 
-// fold returns a fold of a handoff that has read nothing yet.
+// fold returns a fold of a handoff at its start.
 func (l *Link) fold(ctx context.Context, v federation.View) (*fold, error) {
 	for first, err := range l.access.Log(ctx, v.ID, 0) {
 		if err != nil {
@@ -48,8 +48,8 @@ func (l *Link) fold(ctx context.Context, v federation.View) (*fold, error) {
 	return nil, errNoTask() // it was pruned a moment ago
 }
 
-// read reads the steps after the last one that was read, up to the version of the view, and passes
-// each of their updates to show. Its error is that of the log or of show.
+// read reads the steps after the last read one, up to the version of the view, and passes each of
+// their updates to show. Its error is that of the log or of show.
 func (l *Link) read(ctx context.Context, f *fold, show func(update) error) error {
 	for entry, err := range l.access.Log(ctx, f.view.ID, f.last.Version) {
 		if err != nil || entry.Version > f.view.Version {
@@ -64,7 +64,7 @@ func (l *Link) read(ctx context.Context, f *fold, show func(update) error) error
 	return nil
 }
 
-// readTask returns a fold of a handoff that has read all of its log.
+// readTask returns a fold of a handoff that includes all of its log.
 func (l *Link) readTask(ctx context.Context, v federation.View) (*fold, error) {
 	f, err := l.fold(ctx, v)
 	if err != nil {
@@ -185,7 +185,7 @@ type listRequest struct {
 	IncludeArtifacts     bool           `json:"includeArtifacts"`
 }
 
-// check returns what is wrong with the parameters.
+// check returns the first mistake in the parameters.
 func (p listRequest) check() error {
 	if p.PageSize != nil && (*p.PageSize < 1 || *p.PageSize > maxPage) {
 		return badParams(fmt.Sprintf("pageSize: want 1 to %d", maxPage))
@@ -301,10 +301,10 @@ func (l *Link) count(ctx context.Context, req request, p listRequest) (int, erro
 	return total, nil
 }
 
-// noteRead ends the waiting of steps in the inbox of a client that was told them. A client of A2A
-// reads tasks and acknowledges nothing: its inbox would fill, and the gateway would refuse progress
-// of its agents and offers to it. Steps that cannot be noted now are noted when the client reads
-// the task again. The end of a push notes its step by itself.
+// noteRead marks steps shown to a client as read in its inbox. A client of A2A reads tasks and
+// acknowledges nothing: its inbox would fill, and the gateway would refuse progress of its agents
+// and offers to it. If a step cannot be marked now, it is marked when the client reads the task
+// again. The end of a push marks its own step.
 func (l *Link) noteRead(ctx context.Context, client federation.DID, steps ...federation.EventID) {
 	if len(steps) == 0 {
 		return

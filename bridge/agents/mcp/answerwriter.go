@@ -12,8 +12,8 @@ import (
 // slowest is the longest time that a client may take to read an answer. A slower one is disconnected.
 const slowest = 30 * time.Second
 
-// heartbeat is how often something is written to a client that waits. Proxies end connections that
-// are silent for a minute.
+// heartbeat is the interval of writes to a waiting client. Proxies end connections after a minute
+// of silence.
 const heartbeat = 15 * time.Second
 
 // idle is a comment of server-sent events, which clients ignore.
@@ -37,7 +37,7 @@ type answerWriter struct {
 func newAnswerWriter(w http.ResponseWriter, r *http.Request, waits bool) *answerWriter {
 	a := &answerWriter{ResponseWriter: w, control: http.NewResponseController(w), stop: make(chan struct{})}
 	if waits && strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
-		_ = a.control.SetReadDeadline(time.Time{}) // what has no deadline needs no other
+		_ = a.control.SetReadDeadline(time.Time{}) // a connection without a deadline needs no other
 		a.extend()
 		a.stopped.Go(a.beat)
 	}

@@ -261,7 +261,7 @@ func decide(ctx context.Context, s *server, in sendInput) (answer, error) {
 	return answer{decided{c.State, c.DID}, fmt.Sprintf("messages of %s: %s\n", c.DID, c.State)}, nil
 }
 
-// person is one name of a participant. A name that is more than one word is set apart.
+// person is one name of a participant. A name of several words is quoted.
 type person struct {
 	DID       string    `json:"did"`
 	Network   string    `json:"network"`

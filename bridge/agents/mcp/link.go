@@ -26,7 +26,7 @@ const Path = "/mcp"
 // AccountPath is the path below which the command mcp of another machine calls its account.
 const AccountPath = Path + "/account/"
 
-// metadataPath is where a client without a token learns which server issues one.
+// metadataPath tells a client without a token which server issues one.
 //
 // spec: RFC 9728 §3.1
 const metadataPath = "/.well-known/oauth-protected-resource" + Path
@@ -173,7 +173,7 @@ func (l *Link) admit(r *http.Request) (participant.Caller, error) {
 	return caller, err
 }
 
-// note counts and logs a request that is not let in.
+// note counts and logs a rejected request.
 func (l *Link) note(ctx context.Context, p bridge.ProblemError, err error) {
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
 		l.ports.Metrics.Refusals.WithLabelValues(network, refused.Code.Upper()).Inc()

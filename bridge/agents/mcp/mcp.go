@@ -101,7 +101,7 @@ type server struct {
 // deviceName returns the reader of the inbox if a call names none.
 func (s *server) deviceName() string { return cmp.Or(s.device, device) }
 
-// revisions are the revisions of the protocol that are served.
+// revisions returns the supported revisions of the protocol.
 func revisions() []string { return []string{"2026-07-28", "2025-11-25", "2025-06-18"} }
 
 // open makes the MCP server.
@@ -178,8 +178,7 @@ type toolError struct {
 	Candidates []participant.Resolved `json:"candidates,omitzero"`
 }
 
-// toolErrorOf returns an error in the form of a tool. It is the one place where our errors become errors of
-// tools.
+// toolErrorOf converts an error to a tool error. No other function does.
 func toolErrorOf(err error) toolError {
 	p := participant.ProblemOf(err)
 	return toolError{

@@ -77,8 +77,8 @@ func (s *server) contents(ctx context.Context, req *mcp.ReadResourceRequest, str
 	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{content}}, nil
 }
 
-// resourceError returns how an error is told of a resource. A handoff that does not exist, one that
-// the client may not see and a malformed id are resources that are not there.
+// resourceError returns the protocol error for a failed read of a resource. A missing or invisible
+// handoff and a malformed ID are all reported as a missing resource.
 func (s *server) resourceError(ctx context.Context, uri string, err error) error {
 	p := participant.ProblemOf(err)
 	if p.Status == http.StatusNotFound || p.Status == http.StatusBadRequest {
@@ -133,7 +133,7 @@ func (*server) isOld(req mcp.Request) bool {
 	return session.InitializeParams().ProtocolVersion < newestRevision
 }
 
-// errNoResource refuses a resource that is not there.
+// errNoResource returns the error for a missing resource.
 func errNoResource() error {
 	return &bridge.ProblemError{Status: http.StatusNotFound, Code: bridge.CodeNotFound, Detail: "there is no such resource"}
 }

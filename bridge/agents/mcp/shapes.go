@@ -123,7 +123,7 @@ func shapeStep(n participant.Named) step {
 	s.Untrusted.add("name", n.Name)
 	s.Untrusted.add("title", ev.Title)
 	s.Untrusted.add("note", ev.Note)
-	if federation.CapabilityIn(ev.Context) != "" { // a context that was too long for its step is kept at a gateway
+	if federation.CapabilityIn(ev.Context) != "" { // a context too long for its step is kept at a gateway
 		s.Untrusted.add("context_ref", ev.Context)
 	} else {
 		s.Untrusted.add("context", ev.Context)
@@ -209,8 +209,8 @@ func (e entry) text() string {
 	return e.Step.text(start)
 }
 
-// fence is the text of other parties inside its fence of three lines. The opening line names where
-// the text comes from; none of that is text of a party.
+// fence is the text of other parties inside its fence of three lines. The opening line names the
+// source of the text and contains no text of a party.
 type fence struct {
 	handoff, event, from, verdict, provenance string
 	untrusted                                 untrusted
@@ -267,7 +267,8 @@ func escape(text string) string {
 	return b.String()
 }
 
-// escapeOf returns an escape sequence of JSON in its long form if that is a control character.
+// escapeOf returns the long form of a JSON escape sequence for a control
+// character.
 func escapeOf(second byte) string {
 	if i := strings.IndexByte("bfnrt", second); i >= 0 {
 		return fmt.Sprintf(`\u%04x`, "\b\f\n\r\t"[i])

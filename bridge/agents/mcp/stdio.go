@@ -118,8 +118,8 @@ type arrival struct {
 	Meta    map[string]string `json:"meta"`
 }
 
-// wake sends a notification for each entry waiting in the inbox, after what the device has
-// acknowledged, and for each that arrives. It blocks until ctx ends.
+// wake sends a notification for each entry in the inbox not yet acknowledged by the
+// device, and for each new one. It blocks until ctx ends.
 func (s *server) wake(ctx context.Context, w *waker) {
 	select {
 	case <-w.greeted:

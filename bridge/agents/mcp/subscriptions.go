@@ -36,8 +36,8 @@ type subscriptions struct {
 // watch calls updated after each change of a resource, until ctx ends or the client may not go on.
 type watch func(ctx context.Context, updated func())
 
-// subscribe begins to watch a resource for a client. It returns an error for one that the client
-// cannot see. What changes after subscribe has returned is told.
+// subscribe begins to watch a resource for a client. It returns an error for a resource that the
+// client cannot see. Changes after subscribe has returned are reported.
 func (s *server) subscribe(ctx context.Context, req *mcp.SubscribeRequest) error {
 	uri := req.Params.URI
 	run, err := s.watchOf(ctx, uri)
@@ -203,7 +203,7 @@ func (*server) progress(ctx context.Context, req *mcp.CallToolRequest, waited, t
 	if token == nil {
 		return
 	}
-	_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ // a client that has left ends the wait by itself
+	_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ // the wait ends by itself if the client has left
 		ProgressToken: token, Progress: waited.Round(time.Second).Seconds(), Total: total.Seconds(), Message: "waiting",
 	})
 }

@@ -20,7 +20,7 @@ import (
 	"baton/federation/signing"
 )
 
-// assertionType is the type of a client assertion that is a JWT.
+// assertionType is the type of a JWT client assertion.
 //
 // spec: RFC 7523 §2.2
 const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"

@@ -112,7 +112,7 @@ func (s *Server) tokensForCode(r *http.Request, form url.Values, now time.Time) 
 	code := form.Get("code")
 	err := s.codes.Open(code, now, &g)
 	switch {
-	case errors.Is(err, credential.ErrSealExpired): // a client that has used it does not send it again
+	case errors.Is(err, credential.ErrSealExpired): // a client that has used it does not resend it
 		err := s.deps.Record.EndSession(r.Context(), []string{string(g.DID)}, g.Session, now)
 		if err != nil && !errors.Is(err, federation.ErrNotFound) {
 			return nil, err

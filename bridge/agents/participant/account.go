@@ -13,8 +13,8 @@ import (
 	"baton/federation/fault"
 )
 
-// Account is one caller at its gateway. It has what an agent may ask in the form in which a network
-// without rules of its own passes it on.
+// Account is one caller at its gateway. Its methods are the agent requests in the form used by
+// networks without rules of their own.
 type Account struct {
 	Access *Access
 	Caller Caller
@@ -173,8 +173,8 @@ func (a Account) Pair(ctx context.Context) (Pairing, error) {
 	return a.Access.Pair(ctx, a.Caller, time.Now())
 }
 
-// Moved returns the version of a handoff that the caller may see. It blocks until that is another
-// one than the caller knows, the time is over or ctx has ended; it returns no error for that.
+// Moved returns the version of a handoff that the caller may see. It blocks until the version
+// differs from the known one, the time is over or ctx has ended; it returns no error for that.
 func (a Account) Moved(ctx context.Context, id string, known federation.Version, within time.Duration) (federation.Version, error) {
 	view, err := a.Access.Find(ctx, a.Caller, id)
 	if err != nil {

@@ -204,7 +204,7 @@ func (a *Access) EndSession(ctx context.Context, who Caller, id string, now time
 	return nil
 }
 
-// HTTPLink is what links have in common whose participants call the gateway over HTTP. Such a
+// HTTPLink is the common part of links whose participants call the gateway over HTTP. Such a
 // link dials no peer and carries no step: its participants read their inboxes. The name of the
 // link is that of its network.
 type HTTPLink struct {

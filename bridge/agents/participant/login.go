@@ -10,7 +10,8 @@ import (
 	"baton/federation"
 )
 
-// Login returns the session that begins when a DID proved itself with a key. What the key signed names this gateway.
+// Login returns the new session of a DID proved with a key. The signed bytes
+// name this gateway.
 func Login(did federation.DID, key federation.PublicKey, address string, now time.Time) federation.Session {
 	return credential.NewSession(federation.Session{
 		Participant: string(did), Began: federation.BeganDID, Bound: true, Key: federation.KeyID(key.Bytes), Address: address,

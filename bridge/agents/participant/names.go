@@ -292,7 +292,7 @@ func (a *Access) matchNick(ctx context.Context, nick, link string, known bool) (
 	}
 	m := match{Resolved{DID: user.DID, Name: nick, Network: link}, user.Place}
 	if user.DID != a.deps.Messages.Guest(link, nick) {
-		return m, nil // a user that is there now has an account
+		return m, nil // an online user has an account
 	}
 	for _, s := range a.deps.Venues.Statuses() {
 		if messenger, ok := s.Link.(bridge.Messenger); ok && s.Link.Name() == link {
@@ -413,7 +413,7 @@ func (a *Access) Whois(ctx context.Context, who string) ([]Person, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(names) == 0 { // a user that is there now and has never signed a step
+		if len(names) == 0 { // an online user who has never signed a step
 			names = []Person{{DID: m.DID, Network: m.Network, Name: m.Name, Online: true, Caps: []string{}}}
 		}
 		people = append(people, names...)

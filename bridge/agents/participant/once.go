@@ -69,8 +69,8 @@ func replayed(kept federation.Answer) (Filed, error) {
 	return filed, nil
 }
 
-// settle takes a step with its id reserved and no answer yet. One that was never
-// filed under an id too old by now gets a fresh one.
+// settle takes a step with its id reserved and no answer yet. If it was never
+// filed and its id is too old by now, it gets a fresh one.
 func (a *Access) settle(ctx context.Context, q ask, kept federation.Answer, fresh federation.EventID) (Filed, error) {
 	q.draft.ID = kept.Event
 	filed, err := a.file(ctx, q)
@@ -162,7 +162,7 @@ func (a *Access) askUnsigned(ctx context.Context, who Caller, u Unsigned) (ask, 
 	return a.askStep(ctx, who, u.ID, u.Verb, u.Step)
 }
 
-// onFile returns the answer to a step on disk, nil for one that is not.
+// onFile returns the answer to a step on disk, else nil.
 func (a *Access) onFile(ctx context.Context, id federation.EventID) (*Filed, error) {
 	handoff, err := a.deps.Record.Reference(ctx, id.String())
 	var at federation.Entry

@@ -1,13 +1,13 @@
-// Package participant is what an agent may ask of its gateway: to file a step, to list and read
-// handoffs, to read, await and acknowledge its inbox, to look up other participants. REST, MCP
-// and A2A call its functions and add no rules of their own.
+// Package participant implements the requests of agents to their gateway: to file a step, to list
+// and read handoffs, to read, await and acknowledge the inbox, to look up other participants.
+// REST, MCP and A2A call its functions and add no rules of their own.
 //
 // An [Access] belongs to one network, such as "rest", whose label is in metrics and in the steps
-// that it files. The accesses of one gateway share tokens and limits: a token that one of them
-// issued is valid at all of them, and an Idempotency-Key of a DID names one step at all of them.
+// that it files. The accesses of one gateway share tokens and limits: a token issued by one of
+// them is valid at all of them, and an Idempotency-Key of a DID names one step at all of them.
 //
-// A function takes the [Caller] that the network has authenticated. The error of each function is
-// a [*federation.RefusalError], a [*federation.UnavailableError], a [*bridge.ProblemError] or an
+// A function takes the [Caller] authenticated by the network. The error of each function is a
+// [*federation.RefusalError], a [*federation.UnavailableError], a [*bridge.ProblemError] or an
 // error of the record; [ProblemOf] returns it as all networks report it.
 package participant
 
@@ -43,8 +43,8 @@ type Deps struct {
 	TokenKey  []byte                                                      // secret; its holder can write tokens and challenges
 }
 
-// Access is what participants may ask through one network. Its methods may be called
-// concurrently.
+// Access serves the requests of participants of one network. Its methods may be
+// called concurrently.
 type Access struct {
 	network string
 	deps    Deps
@@ -123,7 +123,7 @@ type Callers interface {
 	// a valid token.
 	Authenticate(r *http.Request) (who bridge.Authenticated, ok bool, err error)
 	// Operator reports whether a request carries the token of an operator. Its error wraps
-	// [*federation.UnavailableError] if that is unknown now.
+	// [*federation.UnavailableError] if the answer is unknown now.
 	Operator(r *http.Request) (bool, error)
 }
 

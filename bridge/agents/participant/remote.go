@@ -180,7 +180,7 @@ func (s AccountServer) answer(w http.ResponseWriter, r *http.Request) (any, erro
 	if err != nil {
 		return nil, bridge.UsageProblem("the body: " + err.Error())
 	}
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(maxWait + answerTime)) // what has no deadline needs no other
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(maxWait + answerTime)) // a connection without a deadline needs no other
 	answer, err := asked.run(r.Context(), Account{s.Access, caller}, arguments)
 	if err == nil && asked.changes {
 		s.Changed(r.Context(), operation, caller.DID)
@@ -195,7 +195,7 @@ const maxWait = 10 * time.Minute
 // [Account].
 type Remote struct {
 	// Post sends a call and returns the answer. It blocks on the gateway; its error wraps
-	// [*federation.UnavailableError] if that is away.
+	// [*federation.UnavailableError] if the gateway cannot be reached.
 	Post func(ctx context.Context, operation string, arguments []byte) ([]byte, error)
 }
 
@@ -225,8 +225,8 @@ func invoke[Out any](ctx context.Context, r Remote, operation string, in any) (O
 	return out, federation.DecodeJSON(told.Answer, &out)
 }
 
-// Act returns a refusal if the gateway takes no steps of the DID: one that is blocked, or unless
-// the caller signs them, one that the gateway does not sign for.
+// Act returns a refusal if the gateway accepts no steps of the DID: a blocked DID or, unless the
+// caller signs them, a DID for which the gateway does not sign.
 func (r Remote) Act(ctx context.Context, signed bool) error {
 	_, err := invoke[struct{}](ctx, r, "act", signed)
 	return err

@@ -106,11 +106,11 @@ func markReplayed(h http.Header, replayed bool) {
 // Request is the request behind a step.
 type Request struct {
 	// Key is its Idempotency-Key, "" for none. A request with the key of an earlier one of the
-	// same DID, on any network, is answered as that was.
+	// same DID, on any network, gets the earlier answer.
 	Key string
-	// Path and Body are the request as its network received it, if that is not the body of
-	// REST: the path after the method POST, and what encodes as JSON. They are kept as evidence,
-	// and tell whether two requests with one key are the same.
+	// Path and Body are the request as its network received it, if that differs from the body of
+	// REST: the path after the method POST, and a value that encodes as JSON. They are kept as
+	// evidence, and decide whether two requests with one key are the same.
 	Path string
 	Body any
 }
@@ -125,7 +125,7 @@ type ask struct {
 	proof stepbuilder.Proof
 	draft stepbuilder.Draft
 	bare  bool      // the proof came with nothing that belongs into it
-	named *Resolved // what the recipient was resolved from; nil for none
+	named *Resolved // name that resolved to the recipient; nil for none
 
 	proved bool // the caller has proved to be the DID
 }

@@ -51,8 +51,8 @@ func NewTopics[K comparable, P Page](wakes bridge.Wakes, read func(ctx context.C
 	return &Topics[K, P]{wakes: wakes, read: read, of: map[federation.DID]*topic[K, P]{}}
 }
 
-// topic is the inbox of one DID, for which at least one client waits. Its subscribers share
-// what one of them reads.
+// topic is the inbox of one DID with at least one waiting client. Its subscribers share
+// each read page.
 type topic[K comparable, P Page] struct {
 	subscribers int           // guarded by the mutex of topics
 	empty       chan struct{} // closed when the last subscriber has left
@@ -138,9 +138,10 @@ func (s *Subscriber[K, P]) Listen() {
 	s.Notified = s.topic.changed
 }
 
-// Look reads the inbox at a place, or shares what another subscriber has read since the last
-// notification. It blocks while another subscriber reads. The first look of a subscriber
-// shares an empty page only: its client may have acknowledged an entry of another one.
+// Look reads the inbox at a place, or returns the page that another subscriber has read
+// since the last notification. It blocks while another subscriber reads. The first look of a
+// subscriber shares an empty page only: its client may have acknowledged an entry of another
+// one.
 func (s *Subscriber[K, P]) Look(ctx context.Context, at K) (P, error) {
 	t := s.topic
 	t.mu.Lock()

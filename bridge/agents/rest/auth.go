@@ -66,7 +66,8 @@ func (l *Link) createChallenge(ctx context.Context, req route.Body[contract.Chal
 	return contract.Challenge{Challenge: l.audience() + challenge, ExpiresAt: ends.UTC()}, nil
 }
 
-// audience begins each challenge: the signer can read for which gateway and for what its signature is.
+// audience begins each challenge: the signer can read the gateway and the
+// purpose of its signature.
 func (l *Link) audience() string { return string(l.deps.Home) + "/login/" }
 
 // createToken returns the tokens of a new session. The challenge is used up by a valid and by an

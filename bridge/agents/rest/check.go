@@ -83,7 +83,7 @@ func checkRepeated(r *http.Request, d route.Description) error {
 	return nil
 }
 
-// checkParameter checks the first value of a parameter that is not empty.
+// checkParameter checks the first nonempty value of a parameter.
 func checkParameter(values []string, f route.Field) error {
 	text := values[0]
 	if f.Place == route.InQuery && text == "" {
@@ -182,7 +182,8 @@ func tolerated(text json.RawMessage, t reflect.Type) json.RawMessage {
 	return text
 }
 
-// parseAsk returns what a message of a WebSocket asks for, and which one of its members that is.
+// parseAsk returns the request in a message of a WebSocket, and the name of
+// its member.
 func parseAsk(text []byte) (ask contract.SocketAsk, what string, err error) {
 	if err := federation.ExactJSON(text); err != nil {
 		return ask, "", usage("the message is not acceptable JSON: " + err.Error())
@@ -359,7 +360,7 @@ func matches(pattern, text string) bool {
 	return compiled.(*regexp.Regexp).MatchString(text) //nolint:forcetypeassert,errcheck // nothing else is stored
 }
 
-// methodError is the error of a path that is there under other methods.
+// methodError is the error of a path that exists under other methods.
 type methodError struct {
 	method  string
 	allowed []string

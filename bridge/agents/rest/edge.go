@@ -40,7 +40,7 @@ func (l *Link) tell(w http.ResponseWriter, r *http.Request, err error) {
 	l.fail(r.Context(), w, r.URL.Path, err)
 }
 
-// fail answers with an error what was asked of a path.
+// fail answers a request with an error.
 func (l *Link) fail(ctx context.Context, w http.ResponseWriter, path string, err error) {
 	p := problemOf(err)
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {

@@ -76,8 +76,8 @@ func shapeContact(c participant.Contact) contract.Contact {
 	return contract.Contact{DID: string(c.DID), Name: c.Name, State: string(c.State), Since: moment(c.Since)}
 }
 
-// introduction returns what a recipient is told with the first message of an unknown sender, and
-// the zero Introduction with any other message.
+// introduction returns the introduction for a recipient with the first message of an unknown
+// sender, and the zero Introduction with any other message.
 func introduction(t federation.Text) contract.Introduction {
 	if t.Fields[federation.Introduces] == "" {
 		return contract.Introduction{}

@@ -42,7 +42,7 @@ func serve[In, Made, Out any](r route.Route[In, Out], answer func(l *Link, ctx c
 	}}
 }
 
-// change serves a route with a method that has no answer.
+// change serves a route whose method returns no answer.
 func change[In any](r route.Route[route.Body[In], route.None], answer func(l *Link, ctx context.Context, in In) error) mounted {
 	return serve(r, func(l *Link, ctx context.Context, in route.Body[In]) (route.None, error) {
 		body, err := in.Read()

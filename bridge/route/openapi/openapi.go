@@ -441,7 +441,8 @@ func orNull(schema Object) Object {
 // subject matches the subject at the start of the comment of a type.
 var subject = regexp.MustCompile(`^[A-Z]\w* is `)
 
-// predicate returns the comment of a type without its subject, if it says what the type is.
+// predicate returns the comment of a type without its subject, if it describes
+// the type.
 func predicate(comment string) string {
 	text := subject.ReplaceAllString(comment, "")
 	if text == comment {

@@ -45,7 +45,7 @@ var errOtherTask = errors.New("the agent answered with another task")
 type session struct {
 	*Link
 
-	looks   chan struct{} // has a token for each look that is made now
+	looks   chan struct{} // has a token for each look in progress
 	streams chan struct{} // has a token for each open stream
 }
 

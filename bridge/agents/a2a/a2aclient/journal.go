@@ -86,8 +86,8 @@ func (t *task) look() {
 	}
 }
 
-// inDoubt reports whether the agent may have the message of a task without an answer. A message that
-// was given up is sent again.
+// inDoubt reports whether the agent may have the message of a task without an answer. An abandoned
+// message is sent again.
 func (t *task) inDoubt() bool { return !t.sending.IsZero() && !t.unknown }
 
 // taskPrefix precedes the handoff in the names of the journals of a link.
