@@ -17,12 +17,12 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// MaxFileBytes bounds the configuration file: far above thousands of links, far
-// below what would hurt when --config names something else by mistake.
+// MaxFileBytes bounds the configuration file: far above thousands of links, and
+// low enough to be harmless if --config names another file by mistake.
 const MaxFileBytes = 1 << 20
 
-// File is one configuration file. It gathers the mistakes that were found in it,
-// here and by the owners of its tables.
+// File is one configuration file. It gathers the mistakes found in it, here and
+// by the owners of its tables.
 type File struct {
 	Config // the frame, decoded over [Default]
 
@@ -83,7 +83,7 @@ func (f *File) frame() {
 	f.relay(f.decoded("relay", &f.Relay))
 	f.webhooks(f.decoded("webhooks", &f.Webhooks))
 	f.decoded("agents", &f.Agents)
-	f.claim("policy.rules") // whose owner knows what verbs and DIDs are
+	f.claim("policy.rules") // whose owner knows verbs and DIDs
 	f.policy(f.decoded("policy", &f.Policy))
 	f.limits(f.decoded("limits", &f.Limits))
 	f.retention(f.decoded("retention", &f.Retention))
@@ -192,8 +192,8 @@ func (f *File) Line(path string) int { return f.lines[path] }
 // Name returns the path of the configuration itself, as it was given.
 func (f *File) Name() string { return f.name }
 
-// Path returns where a file that the configuration names is: relative names are
-// below home.data_dir, which is relative to the configuration's own folder.
+// Path resolves a file name of the configuration: relative names are below
+// home.data_dir, which is relative to the configuration's own folder.
 func (f *File) Path(name string) string {
 	if filepath.IsAbs(name) {
 		return name

@@ -70,7 +70,7 @@ func (t Table) inner(key string) Table {
 	return inner
 }
 
-// claim notes that a table has an owner and returns what the file has there.
+// claim notes that a table has an owner and returns its content.
 func (f *File) claim(name string) (any, bool) {
 	f.claimed[name] = true
 	return f.lookup(name)
@@ -119,8 +119,8 @@ func (t Table) Mistake(key, why string) {
 }
 
 // Decode writes the table into the struct that a pointer points to. The tags "toml" of its
-// fields name the keys; keys that the table does not have keep their value. What does not fit
-// is added to the mistakes of the file.
+// fields name the keys; keys missing in the table keep their value. Values of the wrong type
+// are added to the mistakes of the file.
 //
 // Fields are strings, booleans, integers, durations, types that read themselves from text,
 // slices of these, maps from a name to one of these, structs for tables below this one, and
@@ -190,10 +190,10 @@ func kindOf(value any) string {
 	return "a time" // the only other values of TOML
 }
 
-// Mistake is one thing that is wrong with a file.
+// Mistake is one mistake in a file.
 type Mistake struct {
 	File string // as it was named to [Load]
-	Line int    // from 1; where the key stands, else its table's header
+	Line int    // from 1; of the key, else of its table's header
 	Key  string // with its table, as in "home.name"; empty for the file as a whole
 	Why  string
 }
@@ -218,8 +218,8 @@ func (e *InvalidError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// inOrder sorts mistakes by line and keeps the first about each key: what is found
-// later about a value that could not be read is no news.
+// inOrder sorts mistakes by line and keeps the first about each key: later
+// mistakes about an unreadable value are no news.
 func inOrder(mistakes []Mistake) []Mistake {
 	slices.SortStableFunc(mistakes, func(a, b Mistake) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), strings.Compare(a.Key, b.Key))

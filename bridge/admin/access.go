@@ -35,7 +35,7 @@ func errUnauthorized(detail string) error {
 	return &ProblemError{Status: http.StatusUnauthorized, Code: CodeUnauthorized, Detail: detail}
 }
 
-// callerKey is where the context of a request has its [caller].
+// callerKey is the context key of the [caller] of a request.
 type callerKey struct{}
 
 type caller struct {
@@ -78,9 +78,9 @@ const (
 // maxGood bounds the good tokens that an admission remembers; operators have a few.
 const maxGood = 1 << 10
 
-// Bearers admits a caller that shows a token with the needed scope. An address that
-// showed too many wrong tokens is refused until its rate recovers, but for a token that
-// was good here before: a stranger behind the same address does not lock out operators.
+// Bearers admits a caller with a token of the needed scope. An address with too many
+// wrong tokens is refused until its rate recovers, except for a token already accepted
+// here: a stranger behind the same address does not lock out operators.
 //
 // spec: RFC 6750 §2.1, §3.1
 func Bearers(tokens *operators.Operators) Admission { return NewTokenCheck(tokens).Admit }
@@ -92,10 +92,10 @@ type TokenCheck struct {
 	wrong  credential.Addresses // counts wrong tokens
 
 	mu   sync.Mutex
-	good map[[32]byte]bool // digests of tokens that were good since the start
+	good map[[32]byte]bool // digests of the tokens accepted since the start
 }
 
-// NewTokenCheck returns a check that has counted no wrong token.
+// NewTokenCheck returns a check without counted failures.
 func NewTokenCheck(tokens *operators.Operators) *TokenCheck {
 	return &TokenCheck{
 		tokens: tokens,

@@ -79,7 +79,7 @@ type Server interface {
 	CheckRelay(ctx context.Context) []federation.Finding
 }
 
-// Deps is what the operator API works with.
+// Deps are the dependencies of the operator API.
 type Deps struct {
 	Home    federation.HomeID
 	Record  registry.Bound
@@ -164,7 +164,7 @@ const (
 type (
 	// ProblemError is the error document of the API.
 	ProblemError = bridge.ProblemError
-	// Document is an answer that is served byte for byte.
+	// Document is an answer served byte for byte.
 	Document = bridge.Document
 )
 

@@ -12,7 +12,7 @@ import (
 	"baton/federation"
 )
 
-// blocks returns the list of blocks that have not expired, by what they name.
+// blocks returns the list of blocks not yet expired, by kind of source.
 func (o *Operator) blocks(context.Context, Paging) (listing[Block], error) {
 	page := func(ctx context.Context, cursor string, limit int) (Page[Block], error) {
 		found, err := o.deps.Record.BlocksAfter(ctx, cursor, limit)
@@ -91,7 +91,7 @@ func (o *Operator) unblock(ctx context.Context, in Unblocking) (Acted, error) {
 	return o.acted(ctx, "block remove", b.What, ask, 1), nil
 }
 
-// What senders are counted by.
+// The kinds of names by which senders are counted.
 const (
 	senderDID     = "did"
 	senderAddress = "address"

@@ -45,8 +45,7 @@ func (o *Operator) feeds(ctx context.Context, query FeedQuery) (listing[Waiting]
 	return listing[Waiting]{page, watchPage(page)}, nil
 }
 
-// watchPage returns the news of a list whose first page is watched: its items that were not there
-// before, as they are.
+// watchPage returns the news of a list with a watched first page: its new items, unchanged.
 func watchPage[T any](page func(context.Context, string, int) (Page[T], error)) func(context.Context, string, int) func() ([]T, error) {
 	return func(ctx context.Context, cursor string, limit int) func() ([]T, error) {
 		told := map[string]bool{}
@@ -89,8 +88,9 @@ func (o *Operator) waitingFilter(ctx context.Context, query FeedQuery) (f federa
 	return f, nil
 }
 
-// towards reads which destinations a request is about. What another home is owed waits in
-// the feed of a link, so it may be called either; a registry of the same name is a peer.
+// towards returns the destinations of a request. Deliveries to another home wait in the
+// feed of a link, so the home may be named as either; a registry of the same name is a
+// peer.
 func (o *Operator) towards(link, peer string) federation.WaitingFilter {
 	f := federation.WaitingFilter{Link: link, Peer: peer}
 	isHome := func(p Peer) bool { return p.Name == f.Peer && p.PeerHome != nil }
@@ -228,7 +228,7 @@ func (o *Operator) release(ctx context.Context, to string, ask Act) error {
 	return err
 }
 
-// settle has what waits tried now, or given up.
+// settle retries waiting deliveries now, or gives them up.
 func (o *Operator) settle(ctx context.Context, f federation.WaitingFilter, verb string, ask Act) (changed int, err error) {
 	destinations := map[string]bool{}
 	waiting := 0
@@ -451,7 +451,7 @@ func (o *Operator) dead(ctx context.Context, id int64) (federation.DeadLetter, e
 	return d, err
 }
 
-// replay puts a dead letter back, and returns false for one that was put back before.
+// replay requeues a dead letter, and returns false if it was requeued before.
 func (o *Operator) replay(ctx context.Context, id int64, dry bool) (bool, error) {
 	d, err := o.dead(ctx, id)
 	switch {

@@ -469,7 +469,7 @@ func (c Checkup) relay(remedy string) Diagnosis {
 	return fine("relay", "reached, and the hub too")
 }
 
-// diagnoseLink tells whether a link is up, and what it speaks.
+// diagnoseLink tells whether a link is up, and its protocol.
 func diagnoseLink(check string, s bridge.LinkStatus) Diagnosis {
 	words := s.Link.Network() + " " + string(s.Status.State)
 	detail := words

@@ -198,7 +198,7 @@ func (o *Operator) waiting(d federation.Delivered, who string) Next {
 	return next
 }
 
-// waitsFor returns what a delivery waits for: that its link takes it, or a route to the mailbox of
+// waitsFor returns the reason why a delivery waits: for its link, or for a route to the mailbox of
 // its recipient.
 func (o *Operator) waitsFor(d federation.Delivered) string {
 	linked := slices.ContainsFunc(o.deps.Links.Statuses(), func(s bridge.LinkStatus) bool { return s.Link.Name() == d.Link })
@@ -208,8 +208,8 @@ func (o *Operator) waitsFor(d federation.Delivered) string {
 	return "deliver"
 }
 
-// explainDeferred explains an event that is not on file because it cannot be judged
-// yet. For one that does not wait either it answers with the error that it is given.
+// explainDeferred explains an event not yet on file because it cannot be judged now.
+// If it is not deferred either, the given error is returned.
 func (o *Operator) explainDeferred(ctx context.Context, text string, none error) (Explanation, error) {
 	id, err := federation.ParseEventID(text)
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 	"baton/translate"
 )
 
-// lookTime is after how long a page that is not full is answered as it is: the record looks at a
-// bounded number of handoffs at a time, some 100 ms, and the filter may admit none of them. A
-// person waits half a second without noticing.
+// lookTime bounds a search; after it, the partial page is returned. The record reads a bounded
+// number of handoffs at a time, some 100 ms, and the filter may admit none of them. A person
+// waits half a second without noticing.
 const lookTime = 250 * time.Millisecond
 
 type handoffList struct {
@@ -53,8 +53,7 @@ func (o *Operator) handoffs(ctx context.Context, query HandoffQuery) (listing[Ha
 	return listing[Handoff]{l.page, l.news}, err
 }
 
-// search returns the list narrowed to what a text names: a DID, an ID or the end of one, else words of the
-// title.
+// search returns the list narrowed by a text: a DID, an ID or the end of one, else words of the title.
 func (l handoffList) search(ctx context.Context, text string) (handoffList, error) {
 	if text == "" {
 		return l, nil
@@ -111,7 +110,7 @@ func (l handoffList) page(ctx context.Context, cursor string, limit int) (Page[H
 	return page, nil
 }
 
-// read fills one page, for as long as that is worth it.
+// read fills one page, within lookTime.
 func (l handoffList) read(ctx context.Context, f federation.Filter, after federation.Cursor, limit int) ([]federation.View, federation.Cursor, error) {
 	if len(l.found) > 0 {
 		return l.found, "", nil
@@ -129,8 +128,8 @@ func (l handoffList) read(ctx context.Context, f federation.Filter, after federa
 	}
 }
 
-// news returns the handoffs that moved since the newest movement that was told, in
-// the order in which they moved.
+// news returns the handoffs that moved since the newest reported movement, in the
+// order in which they moved.
 func (l handoffList) news(ctx context.Context, cursor string, limit int) func() ([]Handoff, error) {
 	told := map[federation.HandoffID]federation.Version{} // handoffs that changed at the newest reported time
 	filter, after := l.filter, federation.Cursor(cursor)

@@ -265,7 +265,7 @@ func (o *Operator) shapePeers(ctx context.Context) ([]Peer, error) {
 	return all, nil
 }
 
-// peerTrouble adds what went wrong with a peer.
+// peerTrouble adds the errors of a peer.
 func (o *Operator) peerTrouble(ctx context.Context, p Peer) (Peer, error) {
 	dead, err := o.deps.Record.DeadLetters(ctx, federation.DeadFilter{To: p.Name}, 0, MaxLimit)
 	if err != nil {
@@ -361,7 +361,8 @@ func (o *Operator) setPeerMode(ctx context.Context, in PeerMode) (Peer, error) {
 	return p, nil
 }
 
-// shapedPeer returns a peer with what waits for it, the zero value for a name of none.
+// shapedPeer returns a peer with its waiting deliveries, the zero value for an
+// unknown name.
 func (o *Operator) shapedPeer(ctx context.Context, name string) (Peer, error) {
 	all, err := o.shapePeers(ctx)
 	i := slices.IndexFunc(all, func(p Peer) bool { return p.Name == name })
@@ -371,7 +372,7 @@ func (o *Operator) shapedPeer(ctx context.Context, name string) (Peer, error) {
 	return all[i], err
 }
 
-// homeNetwork is the network of the peers that are other homes.
+// homeNetwork is the network of peers that run homes.
 const homeNetwork = "home"
 
 func (o *Operator) addPeer(ctx context.Context, body route.Body[Peering]) (Peered, error) {

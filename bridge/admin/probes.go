@@ -37,15 +37,14 @@ func CheckReadiness(ctx context.Context, parts []Part, down []string) Readiness 
 	return ready
 }
 
-// Probes serves what operators and their probers read about the process: /livez, /readyz,
+// Probes serves the state of the process to operators and their probers: /livez, /readyz,
 // /statusz, profiles and metrics.
 type Probes struct {
 	Ready   func(ctx context.Context) Readiness
 	Metrics http.Handler // nil for none
 	// Standing returns the answer of /statusz.
 	Standing func(ctx context.Context) Standing
-	// HomesDown returns the names of other homes that are not reached, for a /readyz that asks for
-	// them.
+	// HomesDown returns the names of unreachable homes, for a /readyz that asks for them.
 	HomesDown func() []string
 	// Guard wraps the handlers of profiles and metrics, which strangers must not read; nil leaves
 	// them open.
@@ -137,7 +136,7 @@ type LinkStanding struct {
 	LastError string           `json:"last_error,omitempty"`
 }
 
-// NewStanding returns the state of all parts and links: the part "relay", the part "hub" where
+// NewStanding returns the state of all parts and links: the part "relay", the part "hub" if
 // there is one, the links of the gateway, and those to other homes.
 func NewStanding(ctx context.Context, ready Readiness, parts []Part, links []bridge.LinkStatus) Standing {
 	said := Standing{Readiness: ready, Links: []LinkStanding{}, Peers: []LinkStanding{}}

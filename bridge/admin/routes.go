@@ -159,8 +159,8 @@ const watchEvery = time.Second
 type listing[T any] struct {
 	// page returns up to limit items after a cursor.
 	page func(ctx context.Context, cursor string, limit int) (Page[T], error)
-	// news returns a function that returns the items that are new or changed since its last
-	// call. The first call returns the items of page. It is nil for a list that cannot be
+	// news returns a function that returns the items new or changed since its last call.
+	// The first call returns the items of page. It is nil for a list that cannot be
 	// watched.
 	news func(ctx context.Context, cursor string, limit int) func() ([]T, error)
 }
@@ -201,7 +201,7 @@ func watch[T any](ctx context.Context, o *Operator, w http.ResponseWriter, news 
 		return err
 	}
 	out := http.NewResponseController(w)
-	_ = out.SetReadDeadline(time.Time{}) // the answer has no end; what takes no deadline has none
+	_ = out.SetReadDeadline(time.Time{}) // the answer has no end; a connection without deadlines has none to clear
 	_ = out.SetWriteDeadline(time.Time{})
 	w.Header().Set("Content-Type", "application/jsonl")
 	again := time.NewTicker(watchEvery)

@@ -140,7 +140,8 @@ func (o *Operator) enable(ctx context.Context, h federation.Webhook, _ string, d
 	return 1, nil
 }
 
-// redeliver puts one delivery back, or all that were not made, and returns how many.
+// redeliver requeues one delivery, or all undelivered ones, and returns how
+// many.
 func (o *Operator) redeliver(ctx context.Context, h federation.Webhook, ref string, dry bool) (int, error) {
 	if !h.Disabled.IsZero() {
 		return 0, conflict("this webhook is disabled: " + h.Why + "; enable it first (baton webhook enable)")
@@ -160,8 +161,8 @@ func (o *Operator) redeliver(ctx context.Context, h federation.Webhook, ref stri
 	return changed, err
 }
 
-// findWebhook returns the webhook that an id names, or the end of one, of a DID where one
-// is named.
+// findWebhook returns the webhook with an ID, or the end of one, of a DID if one is
+// named.
 func (o *Operator) findWebhook(ctx context.Context, text string, of federation.DID) (federation.Webhook, error) {
 	none := errNone("webhook " + text)
 	if id, err := federation.ParseEventID(text); err == nil {

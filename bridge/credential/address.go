@@ -13,12 +13,12 @@ import (
 	"baton/bridge"
 )
 
-// maxAddresses bounds the addresses that are counted at once, about 200 bytes
-// each. More active ones in a period are a flood of fresh addresses, against which a
-// rate for each does nothing; it must not reset the rate of the others.
+// maxAddresses bounds the addresses counted at once, about 200 bytes each. More
+// active ones in a period are a flood of fresh addresses, against which a rate for
+// each does nothing; it must not reset the rate of the others.
 const maxAddresses = 1 << 14
 
-// keptAddresses is how many buckets stay, the emptiest, where too many are in use: the
+// keptAddresses is how many buckets stay, the emptiest, if too many are in use: the
 // buckets are sorted once for as many new addresses as were dropped.
 const keptAddresses = maxAddresses * 3 / 4
 

@@ -177,7 +177,7 @@ func SessionOf(ctx context.Context, record *participants.Participants, c Claims,
 func NewSession(begins federation.Session, now time.Time) federation.Session {
 	id := make([]byte, sessionIDBytes)
 	_, _ = rand.Read(id)                                     // never fails
-	begins.ID, begins.Generation = hex.EncodeToString(id), 1 // hex: an ID is an argument of commands, where "-" begins a flag
+	begins.ID, begins.Generation = hex.EncodeToString(id), 1 // hex: an ID is an argument of commands, and a leading "-" would begin a flag
 	begins.Created, begins.Used, begins.Expires = now, now, now.Add(LifeOf(begins)).Truncate(time.Second)
 	return begins
 }

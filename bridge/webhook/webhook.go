@@ -85,7 +85,7 @@ func (h *Hooks) Check(ctx context.Context, address string) error {
 		return fmt.Errorf("%w: it has more than %d bytes", bridge.ErrAddress, maxAddressBytes)
 	}
 	err := h.deps.Outside.Callable(ctx, address)
-	if errors.Is(err, identity.ErrNotAllowed) { // the error would reveal the internal address of a name
+	if errors.Is(err, identity.ErrNotAllowed) { // its text would reveal the internal address of a name
 		err = fmt.Errorf("%w: it is to be https, with a public host, nothing before that, and no fragment", bridge.ErrAddress)
 	}
 	return err

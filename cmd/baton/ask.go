@@ -51,7 +51,7 @@ func (c *cli) token() (string, error) {
 	return token, nil
 }
 
-// terminal returns where the command prints, with --json for a machine.
+// terminal returns the output of the command, with --json for a machine.
 func (c *cli) terminal(streams std) render.Terminal {
 	return render.Terminal{Out: streams.out, Err: streams.err, JSON: c.JSON, Command: append([]string{"baton"}, c.args...)}
 }
@@ -70,12 +70,12 @@ func printDocument[T any](c *cli, streams std, document T, write func(out io.Wri
 	return render.Print(c.terminal(streams), document, write)
 }
 
-// printLine is printDocument for a document that is one line.
+// printLine is printDocument for a one-line document.
 func printLine[T any](c *cli, streams std, document T, line string) error {
 	return printDocument(c, streams, document, render.Line(func(T) string { return line }))
 }
 
-// report is show for a document that is one line.
+// report is show for a one-line document.
 func report[In, T any](ctx context.Context, c *cli, streams std, r route.Route[In, T], in In, line func(document T) string) error {
 	return show(ctx, c, streams, r, in, render.Line(line))
 }
@@ -121,7 +121,7 @@ type reasonFlag struct {
 	Reason string `help:"Why, for the audit log." placeholder:"TEXT"`
 }
 
-// changeFlags are the flags of the commands that can also say what they would change.
+// changeFlags are the flags of commands with a dry run.
 type changeFlags struct {
 	reasonFlag
 

@@ -13,7 +13,8 @@ import (
 	"baton/federation/store/backup"
 )
 
-// backupCommand writes a backup: of the gateway that serves, or of the files where none does.
+// backupCommand writes a backup: of the running gateway, or of the files if
+// none runs.
 type backupCommand struct {
 	File string `arg:"" help:"Where the backup is written; nothing may be there."`
 }

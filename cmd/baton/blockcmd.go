@@ -26,7 +26,7 @@ type blockAdd struct {
 	Purge bool          `help:"Also end the handoffs that it offered, and drop everything from it that waits."`
 }
 
-// Run blocks, and prints what was ended and dropped.
+// Run blocks, and prints the ended and dropped items.
 func (cmd blockAdd) Run(ctx context.Context, c *cli, streams std) error {
 	if cmd.Purge {
 		if err := cmd.ask(streams, cmd.DryRun, "end what "+cmd.What+" offered, and drop what waits of it?"); err != nil {

@@ -6,7 +6,7 @@ import (
 	"baton/cmd/baton/reference"
 )
 
-// completion writes what a shell needs to complete command lines.
+// completion writes a shell's completion script.
 type completion struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }

@@ -119,8 +119,8 @@ func (cmd reloadCommand) Run(ctx context.Context, c *cli, streams std) error {
 	})
 }
 
-// configPath returns the file that --config names, else the first of the usual
-// ones that is there.
+// configPath returns the file named by --config, else the first existing one
+// of the usual ones.
 func (c *cli) configPath() string {
 	if c.Config != "" {
 		return c.Config

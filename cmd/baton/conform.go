@@ -14,7 +14,7 @@ import (
 	"baton/federation/identity"
 )
 
-// conformCommand holds a gateway to what its clients rely on.
+// conformCommand runs the conformance suite against a gateway.
 type conformCommand struct {
 	URL     string `arg:"" help:"The server: irc://HOST:PORT, ircs://, ws:// or wss:// for irc, http:// or https:// for rest and airc." name:"url"`
 	Suite   string `enum:"irc,rest,airc" help:"Which cases: irc, rest or airc." required:""`

@@ -10,7 +10,7 @@ import (
 	"baton/bridge/admin/render"
 )
 
-// deadCommands see and settle deliveries that were given up.
+// deadCommands list and settle dead letters.
 type deadCommands struct {
 	List   deadList   `cmd:"" example:"dead list --reason refused" help:"List dead letters, the newest first."`
 	Show   deadShow   `cmd:"" example:"dead show 17" help:"Show one, with its attempts and what may be done."`
@@ -110,7 +110,7 @@ func (cmd deadExport) Run(ctx context.Context, c *cli, streams std) (err error) 
 	return gateway.ExportDeadLetters(ctx, file)
 }
 
-// auditCommands see what operators changed.
+// auditCommands list the changes of operators.
 type auditCommands struct {
 	List auditList `cmd:"" example:"audit list --since 24h" help:"List what operators changed, the newest first."`
 }

@@ -29,7 +29,7 @@ type dirFlag struct {
 	Dir string `default:".handoffs" env:"HANDOFF_DIR" help:"The directory." placeholder:"DIR"`
 }
 
-// open returns the directory, after it has undone the claims of programs that were killed.
+// open returns the directory, after undoing the claims of killed programs.
 func (f dirFlag) open() (directory.Tasks, error) {
 	d := directory.Tasks{Path: f.Dir}
 	return d, d.Recover(time.Now())
@@ -42,7 +42,7 @@ type dirList struct {
 	Status string `enum:",offered,accepted,completed,failed,rejected" default:"" help:"With this status." placeholder:"STATUS"`
 }
 
-// Run prints the list. It names each file that is no task on stderr.
+// Run prints the list, and names each invalid file on stderr.
 func (cmd dirList) Run(c *cli, streams std) error {
 	d, err := cmd.open()
 	if err != nil {

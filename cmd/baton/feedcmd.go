@@ -48,7 +48,7 @@ func (feedShape) Run(ctx context.Context, c *cli, streams std) error {
 	return list(ctx, c, streams, admin.ListFeedShapes, admin.Paging{}, render.Shapes)
 }
 
-// feedSwitch is what the commands about a hold share.
+// feedSwitch is the common part of the commands about a hold.
 type feedSwitch struct {
 	changeFlags
 

@@ -10,7 +10,7 @@ import (
 	"baton/federation"
 )
 
-// inboxCommands look at what reached a DID.
+// inboxCommands show the inbox of a DID.
 type inboxCommands struct {
 	Show inboxShow `cmd:"" example:"inbox show did:key:z6Mk… --watch" help:"Show what reached a DID. Looking changes nothing."`
 	Ack  inboxAck  `cmd:"" example:"inbox ack did:key:z6Mk… AAECAwQFBgcAAAAAAAAAAQ --reason \"the laptop was stolen\"" help:"Note that a DID has read its inbox up to a cursor, for a device that is gone."`
@@ -41,7 +41,7 @@ type inboxAck struct {
 	Device string `help:"That has read it; without one, what waits for all of them ends." placeholder:"NAME"`
 }
 
-// Run acknowledges, and prints up to where.
+// Run acknowledges, and prints the new position.
 func (cmd inboxAck) Run(ctx context.Context, c *cli, streams std) error {
 	ack := admin.Ack{Cursor: federation.Cursor(cmd.Cursor), Device: cmd.Device, Reason: cmd.Reason}
 	return report(ctx, c, streams, admin.AckInbox, admin.InboxAck{DID: cmd.DID, Body: route.JSON(ack)}, func(done admin.Ack) string {

@@ -123,7 +123,7 @@ type keysRotate struct {
 	Overlap string `default:"24h" help:"How long what the old key signed is good." placeholder:"DURATION"`
 }
 
-// Run prints what show prints of the new key.
+// Run prints the output of show for the new key.
 func (cmd keysRotate) Run(ctx context.Context, c *cli, streams std) error {
 	rotation := route.JSON(admin.Rotation{Overlap: cmd.Overlap, Reason: cmd.Reason})
 	return show(ctx, c, streams, admin.RotateKey, admin.KeyRotation{Name: cmd.Name, Body: rotation}, render.WriteKey)

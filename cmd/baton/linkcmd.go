@@ -54,7 +54,7 @@ func (cmd linkShow) Run(ctx context.Context, c *cli, streams std) error {
 	})
 }
 
-// linkChange is what the commands that switch a link share.
+// linkChange is the common part of the commands that switch a link.
 type linkChange struct {
 	changeFlags
 
@@ -96,7 +96,7 @@ func (cmd linkDial) Run(ctx context.Context, c *cli, streams std) error {
 	return cmd.ask(ctx, c, streams, "dial", "dials now")
 }
 
-// linkExplain tells what the other side of a link must set.
+// linkExplain prints the settings needed on the other side of a link.
 type linkExplain struct {
 	Name string `arg:"" help:"The name of the link."`
 }
@@ -120,8 +120,8 @@ func (cmd linkExplain) Run(c *cli, streams std) error {
 	})
 }
 
-// explain returns what the other side of the first chosen link must set, and the network of that
-// link: "" if no chosen link has an other side to configure. It makes no key.
+// explain returns the settings needed on the other side of the first chosen link, and the
+// network of that link: "" if no chosen link has an other side to configure. It makes no key.
 func explain(file *configs.File, chosen func(bridge.Link) bool) (network, told string, err error) {
 	links, err := server.OpenLinks(file, networks, server.Wiring{
 		Ports:    bridge.Ports{PublicURL: file.HTTP.PublicURL},

@@ -1,7 +1,7 @@
 // Command baton is the gateway and everything that runs it.
 //
-// Each command is a struct with a Run method in a file of its own. What they
-// share is here: flags, exit codes, and how an error is told.
+// Each command is a struct with a Run method in a file of its own. The common
+// parts are here: flags, exit codes, and the output of errors.
 package main
 
 import (
@@ -142,7 +142,7 @@ func expected(args []string) []string {
 	return meant
 }
 
-// std is where a command reads and writes.
+// std is the standard input and output of a command.
 type std struct {
 	out, err io.Writer
 }
@@ -283,7 +283,7 @@ func classify(err error) (code int, word string, retryAfter int) {
 	return exitFailed, "failed", 0
 }
 
-// problemExit returns the exit code for what a gateway answered.
+// problemExit returns the exit code for a problem of a gateway.
 func problemExit(code string) int {
 	switch code {
 	case admin.CodeUsage:

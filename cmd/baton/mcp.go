@@ -100,7 +100,7 @@ func stateFolder() (string, error) {
 	return filepath.Join(dir, ".local", "state", "baton"), nil
 }
 
-// agent returns the DID to act as, and its key where that is given.
+// agent returns the DID to act as, and its key if given.
 func (cmd mcpCommand) agent() (federation.DID, *federation.SigningKey, error) {
 	if cmd.KeyFile == "" {
 		if cmd.As == "" {

@@ -38,7 +38,7 @@ Examples:
 	baton migrate --to postgres --dsn-file /etc/baton/dsn`
 }
 
-// Run prints what was done, or would be.
+// Run prints the migrations done, or with a dry run those to do.
 func (cmd migrateCommand) Run(ctx context.Context, c *cli, streams std) error {
 	if (cmd.To == "") != (cmd.DSNFile == "") {
 		return &usageError{errors.New("--to and --dsn-file go together")}

@@ -135,7 +135,7 @@ func failedCheck(checks []admin.Check) error {
 	return nil
 }
 
-// tell prints the result. A canary that is not green is an error.
+// tell prints the result. Any canary but a green one is an error.
 func (peerAdd) tell(c *cli, streams std, done admin.Peered) error {
 	err := printLine(c, streams, done, render.Added(done))
 	if err == nil && !done.Canary.Green {
@@ -144,7 +144,7 @@ func (peerAdd) tell(c *cli, streams std, done admin.Peered) error {
 	return err
 }
 
-// peerRemove ends what peerAdd did.
+// peerRemove undoes peerAdd.
 type peerRemove struct {
 	changeFlags
 	yesFlag
@@ -179,7 +179,7 @@ Example:
 	baton peer compare b.example --reason "restored from the backup of Monday"`
 }
 
-// Run prints the result. It fails where the other home has lost steps for good.
+// Run prints the result. It fails if the other home has lost steps for good.
 func (cmd peerCompare) Run(ctx context.Context, c *cli, streams std) error {
 	gateway, err := c.client()
 	if err != nil {

@@ -34,8 +34,8 @@ func (versionCommand) Run(c *cli, streams std) error {
 //	-ldflags "-X main.linkedVersion=0.1.0 -X main.linkedRevision=1f992cc..."
 var linkedVersion, linkedRevision string
 
-// nextVersion is the version of a build that is no release: the release that this source
-// leads to.
+// nextVersion is the version of an unreleased build: the release prepared by this
+// source.
 const nextVersion = "0.1.0-dev"
 
 // archivedRevision is the commit of a source archive, which "git archive" writes into the

@@ -8,7 +8,7 @@ import (
 	"baton/bridge/admin/render"
 )
 
-// webhookCommands see and repeat what is posted to addresses of agents.
+// webhookCommands list and repeat the posts to webhooks of agents.
 type webhookCommands struct {
 	List      webhookList      `cmd:"" example:"webhook list" help:"List webhooks, and what waits for each."`
 	Show      webhookShow      `cmd:"" example:"webhook show Y6Z0AB" help:"Show one, with what it was given and waits for."`
@@ -38,7 +38,7 @@ func (cmd webhookShow) Run(ctx context.Context, c *cli, streams std) error {
 	return show(ctx, c, streams, admin.GetWebhook, admin.IDPage{ID: cmd.ID}, render.Webhook)
 }
 
-// webhookChange is what every change of a webhook is told.
+// webhookChange holds the common arguments of changes to a webhook.
 type webhookChange struct {
 	changeFlags
 

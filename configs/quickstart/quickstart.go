@@ -25,16 +25,16 @@ func Networks() []string { return []string{"spanningtree", "freeq", "client", "n
 // Starters returns the values of [Setup.For].
 func Starters() []string { return []string{"systemd", "compose", "laptop", "none"} }
 
-// Setup is what a new gateway is configured with. The templates read its fields.
+// Setup is the configuration of a new gateway. The templates read its fields.
 type Setup struct {
 	Home    string // the domain of the gateway; see [CheckHome]
 	Network string // the network that it links first
-	For     string // what starts it
+	For     string // its service manager
 	Dir     string // the folder of all files; see [CheckDir]
 	User    string // of the container, as UID:GID
 }
 
-// CheckHome returns an error for a text that is no domain in lower case.
+// CheckHome returns an error unless a text is a domain in lower case.
 func CheckHome(home string) error {
 	if !regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+$`).MatchString(home) {
 		return fmt.Errorf("want a domain in lower case, not %q", home)
@@ -50,7 +50,7 @@ func CheckDir(dir string) error {
 	return nil
 }
 
-// ExistsError is returned for a file that is there already.
+// ExistsError is returned for an existing file.
 type ExistsError struct{ Path string }
 
 // Error implements [error].

@@ -48,8 +48,8 @@ func (e *AddressError) Error() string {
 	return fmt.Sprintf("want unix:PATH or http(s)://HOST:PORT, not %q", e.Address)
 }
 
-// Open returns a client of the gateway at an address: unix:PATH, or http(s)://HOST:PORT, which is
-// asked with a token unless that is "". It does no I/O. The error is an [*AddressError].
+// Open returns a client of the gateway at an address: unix:PATH, or http(s)://HOST:PORT, with a
+// token for its requests unless that is "". It does no I/O. The error is an [*AddressError].
 func Open(address, token string) (*Client, error) {
 	if socket, ok := strings.CutPrefix(address, "unix:"); ok {
 		return NewSocket(socket), nil

@@ -27,7 +27,7 @@ type Step struct {
 	Handoff string    // its ID, or the end of that; "" for an offer
 	Ask     admin.Ask // without context and proof
 	Context string    // a file, or an https or at address; "" for none
-	// Content is a context that is JSON already; nil for none, and where there is a Context.
+	// Content is a context in JSON; nil for none, or if there is a Context.
 	Content  []byte
 	Replaces federation.HandoffID // of an offer signed here
 	ID       federation.EventID   // of a step signed here; zero for a new one

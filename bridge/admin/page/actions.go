@@ -24,7 +24,7 @@ type action struct {
 	done    string // how the name is afterwards
 }
 
-// form is what the form of an action was asked with.
+// form is the input of an action's form.
 type form struct {
 	verb, name   string
 	link, peer   string   // of one delivery, or of the filter
@@ -94,7 +94,8 @@ func endSession(r request, f form, act admin.Act) (int, error) {
 	return done.Changed, err
 }
 
-// setMode sets the mode of a peer. A dry run without a choice tries the mode that is the most.
+// setMode sets the mode of a peer. A dry run without a choice tries the
+// highest mode.
 func setMode(r request, f form, act admin.Act) (int, error) {
 	if f.choice == "" && act.DryRun {
 		f.choice = "block"
@@ -129,7 +130,7 @@ func formOf(r *http.Request, a action) form {
 	return f
 }
 
-// confirm shows what an action would do, and its form.
+// confirm shows the effect of an action, and its form.
 func (p *Page) confirm(w http.ResponseWriter, r *http.Request, s session) {
 	a, ok := actionOf(r.PathValue("list"), r.PathValue("verb"))
 	if !ok {
@@ -151,7 +152,7 @@ func (p *Page) renderForm(w http.ResponseWriter, r *http.Request, s session, a a
 	p.render(w, r, status, &s, view{Title: shown.Verb + " " + shown.Name, Alert: plain(alert), Confirm: shown})
 }
 
-// confirmation asks the API what an action would do.
+// confirmation asks the API for the effect of an action.
 func confirmation(r request, a action, f form) (*confirmView, error) {
 	changes, err := a.send(r, f, admin.Act{DryRun: true})
 	if err != nil {

@@ -103,8 +103,8 @@ func (f form) deadChanges() ([]admin.DeadChange, error) {
 
 var errNoRow = &bridge.ProblemError{Status: http.StatusUnprocessableEntity, Code: bridge.CodeUsage, Detail: "Select a row first."}
 
-// sum makes each of some changes, and returns how many things changed. A row of many that is gone by then is
-// no error.
+// sum makes each of some changes, and returns how many things changed. One of many rows missing by
+// then is no error.
 func sum[T any](changes []T, err error, one func(T) (int, error)) (int, error) {
 	if err != nil {
 		return 0, err
@@ -138,7 +138,7 @@ func settleDead(r request, f form, act admin.Act) (int, error) {
 	})
 }
 
-// commandsOf returns the commands that do what a form does, without the reason.
+// commandsOf returns the commands equivalent to a form, without the reason.
 func commandsOf(a action, f form) [][]string {
 	start := []string{"baton", a.noun, f.verb}
 	flags := func(pairs ...string) (all []string) {

@@ -20,7 +20,7 @@ import (
 
 type loader func(r request) (view, error)
 
-// lists returns the loaders of the pages that are lists, in the order of the navigation.
+// lists returns the loaders of the list pages, in the order of the navigation.
 func lists() []struct {
 	Name, Title string
 	Load        loader
@@ -228,7 +228,7 @@ func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// answer is a [http.ResponseWriter] that keeps what is written.
+// answer is a [http.ResponseWriter] that stores the answer.
 type answer struct {
 	header http.Header
 	status int
@@ -244,7 +244,7 @@ func (a *answer) WriteHeader(status int) { a.status = status }
 // Write implements [http.ResponseWriter].
 func (a *answer) Write(text []byte) (int, error) { return a.body.Write(text) }
 
-// request is what a page is loaded for.
+// request is the input of a page's loader.
 type request struct {
 	ctx   context.Context //nolint:containedctx // of one HTTP request, which the value belongs to
 	api   *client.Client
@@ -255,7 +255,7 @@ type request struct {
 	now     time.Time
 }
 
-// request returns what a page is loaded with for the token of a session.
+// request returns the input of a loader for the token of a session.
 func (p *Page) request(ctx context.Context, token federation.OperatorToken, page *url.URL) request {
 	return request{
 		ctx: context.WithValue(ctx, tokenKey, token), api: p.api, token: token, query: page.Query(), address: page.RequestURI(), now: time.Now(),

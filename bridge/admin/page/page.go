@@ -1,11 +1,11 @@
 // Package page is the operator page: HTML below /ui/ on the listener of operators, over the operator
-// API. It has no rules of its own: a page shows what the API answers to the token of the session,
-// and an action is a request to the API, first as a dry run.
+// API. It has no rules of its own: a page shows the API's answers to the token of the session, and
+// an action is a request to the API, first as a dry run.
 //
 // An operator logs in with an operator token. The browser keeps a session cookie; the process keeps
-// the digests of the cookie and of the token, in memory. Each request reads the token again, so
-// that a session ends with its token. Everything works without JavaScript; the script
-// replaces the rows of an open page when the page changes.
+// the digests of the cookie and of the token, in memory. Each request reads the token again, so that
+// a session ends with its token. Everything works without JavaScript; the script replaces the rows
+// of an open page when the page changes.
 //
 // The handlers may be called concurrently.
 package page
@@ -40,7 +40,7 @@ const prefix = "/ui/"
 // first is the page that "/" and "/ui/" lead to.
 const first = prefix + "links"
 
-// Deps is what the page works with.
+// Deps are the dependencies of the page.
 type Deps struct {
 	Home federation.HomeID // told in the head of each page
 	// Mount registers the operator API for the callers that an admission admits.
@@ -152,7 +152,7 @@ func readFiles() files {
 	return f
 }
 
-// layout is what the template of every page is given.
+// layout is the input of each page's template.
 type layout struct {
 	view
 
@@ -167,7 +167,7 @@ type layout struct {
 
 type navLink struct {
 	Title, Href, Name string
-	Count             string // of what needs an operator; "" for nothing
+	Count             string // of the items that need an operator; "" for none
 	Current           bool
 }
 
@@ -280,7 +280,7 @@ func (p *Page) stream(r *http.Request, w http.ResponseWriter, out *http.Response
 type watchedPage struct {
 	address *url.URL
 	load    loader
-	last    [sha256.Size]byte // sum of what the API answered for it
+	last    [sha256.Size]byte // sum of the API's last answer for it
 	read    bool
 }
 

@@ -34,7 +34,7 @@ type session struct {
 	csrf  string
 }
 
-// kept is what the process keeps of a session.
+// kept is a session in the memory of the process.
 type kept struct {
 	token  [32]byte // digest
 	csrf   string
@@ -63,7 +63,8 @@ func (s *sessions) begin(token federation.OperatorToken, now time.Time) *http.Co
 	}
 }
 
-// makeRoom drops the sessions that are over, and the oldest one if there are still too many.
+// makeRoom drops the ended sessions, and the oldest one if there are still too
+// many.
 func (s *sessions) makeRoom(now time.Time) {
 	var oldest [32]byte
 	for id, each := range s.all {
@@ -78,7 +79,7 @@ func (s *sessions) makeRoom(now time.Time) {
 	}
 }
 
-// find returns the session of a cookie that is not over, with the digest of its token.
+// find returns the open session of a cookie, with the digest of its token.
 func (s *sessions) find(cookie string, now time.Time) (found session, token [32]byte, ok bool) {
 	id := sha256.Sum256([]byte(cookie))
 	s.mu.Lock()
@@ -192,8 +193,8 @@ func (p *Page) guarded(next http.Handler) http.Handler {
 	})
 }
 
-// foreign returns why a change was asked for by another site, "" if it was not. A client that is
-// no browser sends neither header. A page under Referrer-Policy no-referrer sends its forms with the
+// foreign returns why a change counts as the request of another site, else "". Clients other than
+// browsers send neither header. A page under Referrer-Policy no-referrer sends its forms with the
 // origin "null", as other sites can: then Sec-Fetch-Site decides.
 func foreign(r *http.Request) string {
 	origin, site := r.Header.Get("Origin"), r.Header.Get("Sec-Fetch-Site")
@@ -245,7 +246,7 @@ func (p *Page) changing(serve handler) http.Handler {
 }
 
 // session returns the session of a request. It reads the token from the record, and returns
-// [federation.ErrNotFound] for a request without a session and for one that has ended with its token.
+// [federation.ErrNotFound] without a session or if its token has ended.
 func (p *Page) session(r *http.Request) (session, error) {
 	cookie, err := r.Cookie(cookieName)
 	if err != nil {

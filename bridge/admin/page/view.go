@@ -17,18 +17,18 @@ import (
 	"baton/federation"
 )
 
-// view is what a page shows. Each text in it went through [plain].
+// view is the content of a page. Each text in it went through [plain].
 type view struct {
 	Title    string // the heading, and the first words of the title
 	About    string // after the title, such as the name of a link
 	Alert    string // an error
-	Status   string // what an action did
+	Status   string // result of an action
 	Login    *loginView
 	Search   *searchView
 	Filter   *filterView
 	Sections []section
 	Steps    *timeline
-	Links    []link // to what belongs to the page, such as a passport
+	Links    []link // to related documents, such as a passport
 	Confirm  *confirmView
 	Pair     *pairView
 }

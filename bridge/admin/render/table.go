@@ -149,7 +149,7 @@ func (t Table[T]) Print(out io.Writer, header bool, now time.Time, items ...T) e
 
 func newColumns(out io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(out, 0, 0, 2, ' ', 0) }
 
-// Terminal is where a command prints.
+// Terminal is the output of a command.
 type Terminal struct {
 	Out, Err io.Writer
 	JSON     bool     // for a machine
@@ -171,7 +171,7 @@ func Print[T any](t Terminal, document T, write func(out io.Writer, document T) 
 	return write(t.Out, document)
 }
 
-// Line returns the write of [Print] for a document that is one line.
+// Line returns the write of [Print] for a one-line document.
 func Line[T any](line func(document T) string) func(out io.Writer, document T) error {
 	return func(out io.Writer, document T) error {
 		_, err := fmt.Fprintln(out, line(document))

@@ -462,7 +462,7 @@ func Venue(venue string) string {
 	return venue
 }
 
-// ofHome returns the value of a column that is empty for a registry.
+// ofHome returns the value of a column left empty for a registry.
 func ofHome(value func(h admin.PeerHome) Value) func(p admin.Peer) Value {
 	return func(p admin.Peer) Value {
 		if p.PeerHome == nil {
@@ -486,7 +486,7 @@ func skew(h admin.PeerHome) Value {
 	return v
 }
 
-// written returns a time that is already RFC 3339, or "".
+// written returns a time already in RFC 3339, or "".
 func written(text string) Value {
 	var m admin.Moment
 	if err := m.UnmarshalJSON([]byte(strconv.Quote(text))); err != nil {

@@ -203,8 +203,8 @@ func (l *Link) admit(w http.ResponseWriter, r *http.Request, d route.Description
 	return r
 }
 
-// authPrefix is where callers have shown nothing yet: what they ask is counted for their
-// address.
+// authPrefix is the prefix of paths without authentication: their requests count for the
+// caller's address.
 const authPrefix = Prefix + "auth/"
 
 // count tells the caller how many steps it has left. It limits the requests of callers

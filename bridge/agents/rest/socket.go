@@ -63,8 +63,8 @@ func upgrade(w http.ResponseWriter, r *http.Request) (*websocket.Conn, error) {
 	return conn, nil
 }
 
-// upgrading drops what the library writes to a request that cannot become a WebSocket: the
-// API answers that one as it answers every other problem.
+// upgrading drops the library's answer to a request that cannot become a WebSocket: the
+// API answers it like every other problem.
 type upgrading struct {
 	http.ResponseWriter
 
@@ -90,7 +90,7 @@ type socket struct {
 	*watch
 
 	conn *websocket.Conn
-	due  chan struct{} // holds one token where a ping is due
+	due  chan struct{} // holds one token when a ping is due
 }
 
 // run serves the client until that leaves or the gateway stops, and then returns nil. It
@@ -128,8 +128,8 @@ func (s *socket) listen(ctx context.Context, asked chan<- []byte) error {
 	}
 }
 
-// beat sends the pings that are due, one at a time, and returns an error for a client that does
-// not answer one in time.
+// beat sends the due pings, one at a time, and returns an error if the client does not answer
+// one in time.
 func (s *socket) beat(ctx context.Context) error {
 	for {
 		select {

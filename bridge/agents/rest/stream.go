@@ -53,7 +53,7 @@ func (l *Link) streamInbox(ctx context.Context, out http.ResponseWriter, req con
 	out.Header().Set("Content-Type", "text/event-stream")
 	out.Header().Set("X-Accel-Buffering", "no") // a proxy would keep events until there are many
 	s := &stream{watch: w, out: out, control: http.NewResponseController(out)}
-	_ = s.control.SetReadDeadline(time.Time{}) // what has no deadline needs no other
+	_ = s.control.SetReadDeadline(time.Time{}) // a connection without a deadline needs no other
 	l.logEnd(ctx, s.run(ctx))
 	return nil
 }
@@ -96,7 +96,7 @@ func (s *stream) beat(ctx context.Context, now time.Time) error {
 	return s.send([]byte(idle))
 }
 
-// logEnd logs why the gateway or a client ended a watch, unless that is nil.
+// logEnd logs why the gateway or a client ended a watch, unless why is nil.
 func (l *Link) logEnd(ctx context.Context, why error) {
 	if why != nil {
 		l.deps.Log.LogAttrs(ctx, slog.LevelDebug, "a watched inbox is left", slog.String("network", network),
@@ -117,7 +117,7 @@ func (s *stream) show(_ context.Context, p *page) error {
 func (s *stream) send(text []byte) error {
 	if now := time.Now(); s.until.Sub(now) < slowest/2 { // a new deadline costs half as much as a write
 		s.until = now.Add(slowest)
-		_ = s.control.SetWriteDeadline(s.until) // what takes no deadline has none
+		_ = s.control.SetWriteDeadline(s.until) // a connection without deadlines has none to clear
 	}
 	if _, err := s.out.Write(text); err != nil {
 		return fmt.Errorf("write: %w", err)
@@ -125,8 +125,8 @@ func (s *stream) send(text []byte) error {
 	return s.control.Flush()
 }
 
-// heartbeat is how often the gateway writes to a watcher of an inbox in which nothing
-// arrives, and checks its token. Proxies end connections that are silent for a minute.
+// heartbeat is the interval at which the gateway writes to the watcher of a quiet
+// inbox, and checks its token. Proxies end connections after a minute of silence.
 const heartbeat = 15 * time.Second
 
 // watchPage is how many entries, and how many notices, are read at a time. It bounds the
@@ -134,7 +134,7 @@ const heartbeat = 15 * time.Second
 const watchPage = 50
 
 // slowest is the longest time that a watcher may take to read a write. A slower one is
-// disconnected, and goes on later from where it was.
+// disconnected, and resumes later from its last position.
 const slowest = 30 * time.Second
 
 // watch is a client that watches an inbox. It changes nothing in it.
@@ -143,7 +143,7 @@ type watch struct {
 
 	link *Link
 
-	seen  seen  // what was written last
+	seen  seen  // last written
 	first *page // the page of the start, until it is written
 }
 

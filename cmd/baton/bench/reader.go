@@ -75,7 +75,7 @@ func containsAll(line string, texts []string) bool {
 // Close ends the connection, and waits until no line is read any more.
 func (r *reader) Close() error {
 	err := r.close()
-	for range r.lines { // that were read ahead
+	for range r.lines { // read ahead
 	}
 	return err
 }

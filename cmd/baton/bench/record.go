@@ -18,9 +18,9 @@ const (
 	fillBatch = 4000
 	// A page is how much of a list or an inbox is read at a time.
 	page = 50
-	// The probeTime is the duration of a measurement. While a gateway sends notices for offers that
-	// were not read for five minutes, steps are slower for one second in five. A shorter
-	// measurement might cover only that second, or miss it.
+	// The probeTime is the duration of a measurement. While a gateway sends notices for offers
+	// unread for five minutes, steps are slower for one second in five. A shorter measurement might
+	// cover only that second, or miss it.
 	probeTime = 2 * time.Second
 	// The number replayed is how many steps wait for the agent that comes back.
 	replayed = 1000
@@ -38,8 +38,8 @@ type grown struct {
 	filed   int
 }
 
-// measureRecord measures what a step, a list and an inbox cost in a large record and in a small one,
-// what it takes to read a long inbox, and how long a gateway is away after it was killed.
+// measureRecord measures the cost of a step, a list and an inbox in a large record and in a small
+// one, the time to read a long inbox, and the downtime of a killed gateway.
 func (r *run) measureRecord(ctx context.Context) (err error) {
 	small, err := r.openGrown(ctx, "small record")
 	if err != nil {
@@ -134,7 +134,7 @@ func (r *run) compareRecords(ctx context.Context, small, large *grown) error {
 	return nil
 }
 
-// costNames names what is measured in a record.
+// costNames names the measurements of a record.
 func costNames() []string {
 	return []string{"file one step", fmt.Sprintf("list %d handoffs of a DID", page), fmt.Sprintf("read %d entries of an inbox", page)}
 }
@@ -145,7 +145,7 @@ type cost struct {
 	request func(ctx context.Context) ([]byte, error)
 }
 
-// costs returns what costNames names.
+// costs returns the measurements of costNames.
 func (g *grown) costs() []cost {
 	get := func(c *caller, path string) func(context.Context) ([]byte, error) {
 		return func(ctx context.Context) ([]byte, error) { return c.get(ctx, path) }

@@ -25,7 +25,7 @@ import (
 	"baton/translate/handofftag"
 )
 
-// signers are how many people make the offers that are submitted: a home counts the unfinished ones
+// signers is the number of people who sign the submitted offers: a home counts the unfinished ones
 // of each.
 const signers = 1024
 
@@ -99,7 +99,7 @@ func (r *run) measurePostgres(ctx context.Context) (err error) {
 	return err
 }
 
-// submitByTurns returns how many steps a second a home files, and the mean of a raw rate that is
+// submitByTurns returns how many steps a second a home files, and the mean of a raw rate
 // measured by turns with it.
 func (r *run) submitByTurns(ctx context.Context, h *home.Home, callers int, raw func() float64) (filed, floor float64, err error) {
 	people := make([]federation.SigningKey, signers)

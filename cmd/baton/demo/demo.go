@@ -117,7 +117,7 @@ func (s *Stage) awaitReady(ctx context.Context) error {
 	return poll(ctx, "gateway to be ready", func() (bool, error) { return s.gateway.Ready(ctx), nil })
 }
 
-// ServerAddr returns where the IRC server takes links.
+// ServerAddr returns the address at which the IRC server accepts links.
 func (s *Stage) ServerAddr() string { return s.ircd.addr() }
 
 // Play shows the script and prints a line for each step to out.

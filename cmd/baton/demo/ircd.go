@@ -23,7 +23,7 @@ type ircd struct {
 	received chan ircmsg.Message // TAGMSG of the gateway, oldest first
 	running  sync.WaitGroup
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	conn  net.Conn   // of the linked gateway; nil before
 	uuids map[string]string
 	err   error // why the link ended

@@ -37,8 +37,8 @@ func Completion(w io.Writer, app *kong.Application, shell string) (known bool, e
 	return true, out.Flush()
 }
 
-// followsOf returns what can follow a node and the nodes below it. Flags above a command are
-// flags of the command too.
+// followsOf returns the possible continuations of a node and the nodes below it. Flags above
+// a command are flags of the command too.
 func followsOf(node *kong.Node, above []candidate) []follows {
 	flags := above
 	for _, f := range flagsOf(node) {
@@ -76,8 +76,8 @@ func (f follows) list() string {
 	return strings.Join(words, " ")
 }
 
-// bashCompletion writes a function that finds the command on the line, and takes what follows
-// it from a table. File names are the default.
+// bashCompletion writes a function that finds the command on the line, and completes it from
+// a table. File names are the default.
 func bashCompletion(out io.Writer, name string, all []follows) {
 	fmt.Fprintf(out, "# Completes %[1]s in bash: source <(%[1]s completion bash)\n_%[1]s_next() {\n    case \"$1\" in\n", name)
 	for _, each := range all {

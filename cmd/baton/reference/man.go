@@ -10,7 +10,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Man writes the man pages into a folder, which it creates where it is absent.
+// Man writes the man pages into a folder, which it creates if missing.
 func Man(dir string, app *kong.Application) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // man pages are public
 		return fmt.Errorf("write man pages: %w", err)
@@ -71,7 +71,7 @@ func commandPage(app *kong.Application, node *kong.Node) []byte {
 	return page.Bytes()
 }
 
-// roff is a man page that is being written.
+// roff is an unfinished man page.
 type roff struct{ bytes.Buffer }
 
 // begin returns a page with its title.
