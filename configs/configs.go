@@ -164,7 +164,7 @@ type Keys struct {
 	Signer []string `toml:"signer"` // a program and its arguments, which signs in our place; empty for files
 }
 
-// The databases for the record.
+// The drivers of the record.
 const (
 	SQLite   = "sqlite"
 	Postgres = "postgres"

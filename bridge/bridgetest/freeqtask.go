@@ -46,7 +46,7 @@ func rules(kind string) map[string]rule {
 	}
 }
 
-// moving reports whether the home has to confirm a step: one that is no server's own and
+// moving reports whether the home has to confirm a step: any but a server's own that
 // adds more than a word.
 func moving(verb string) bool {
 	return !slices.Contains([]string{"progress", "bid", "expire", "auto-accept"}, verb)

@@ -116,7 +116,7 @@ func (s *stage) succeed(ctx context.Context, token, method, path string, body an
 	return got, err
 }
 
-// newcomer returns an agent that is not registered.
+// newcomer returns an unregistered agent.
 func (s *stage) newcomer(name string) (*agent, error) {
 	key, err := s.key(name)
 	if err != nil {
@@ -185,7 +185,7 @@ func (s *stage) actor(ctx context.Context, name string) (*agent, error) {
 	return a, nil
 }
 
-// impostor returns the sender, and another agent that is not registered.
+// impostor returns the sender, and another, unregistered agent.
 func (s *stage) impostor(ctx context.Context) (sender, other *agent, err error) {
 	if sender, err = s.actor(ctx, Sender); err != nil {
 		return nil, nil, err

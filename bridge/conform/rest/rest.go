@@ -1,9 +1,9 @@
-// Package rest tests the behaviour of a gateway that callers of its REST API rely on. It needs only the
-// address of the gateway: people of its own prove DIDs, offer each other work and check the
+// Package rest tests the behaviour of a gateway that callers of its REST API rely on. It needs only
+// the address of the gateway: people of its own prove DIDs, offer each other work and check the
 // answers.
 //
-// The cases are in cases.txt, each named by the section that it checks. They want a gateway
-// where each caller may prove a DID, and limits of no less than the usual ones.
+// The cases are in cases.txt, each named by the section that it checks. They need a gateway at which
+// each caller may prove a DID, and limits of no less than the usual ones.
 //
 //	results, err := rest.Run(ctx, rest.Config{URL: "http://127.0.0.1:8080", Key: key}, nil)
 //

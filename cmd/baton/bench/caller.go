@@ -85,7 +85,7 @@ func (c *caller) request(ctx context.Context, method, path string, body any) (*h
 	return request, nil
 }
 
-// call sends one request and reads the answer; one that is not 2xx is an error.
+// call sends one request and reads the answer; any but 2xx is an error.
 func (c *caller) call(ctx context.Context, method, path string, body, answer any) error {
 	request, err := c.request(ctx, method, path, body)
 	if err != nil {

@@ -22,9 +22,9 @@ import (
 const (
 	homeName = "gw.bench.example"
 	channel  = "#bench"
-	// The patience bounds what takes milliseconds on an idle machine.
+	// The patience bounds waits of milliseconds on an idle machine.
 	patience = time.Minute
-	// An event that is awaited is looked for at this interval.
+	// The interval of checks for an awaited event.
 	lookEach = time.Millisecond
 )
 
@@ -129,7 +129,7 @@ const (
 	lastPort  = 32000
 )
 
-// freeAddress returns an address of the loopback that is free now.
+// freeAddress returns a free address of the loopback.
 func freeAddress(ctx context.Context) (string, error) {
 	for {
 		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(firstPort+rand.IntN(lastPort-firstPort))) //nolint:gosec // a port is no secret

@@ -89,7 +89,8 @@ func (r *run) openHomes(ctx context.Context) (here, there *gateway, err error) {
 	return here, there, nil
 }
 
-// learn has a home learn where an agent is: the first step to it asks the other homes.
+// learn makes a home learn the home of an agent: the first step to it asks the
+// other homes.
 func learn(ctx context.Context, here *gateway, from, to *caller) error {
 	request, err := posts(ctx, []*caller{from}, 1, to.key.DID)
 	if err != nil {
@@ -159,7 +160,7 @@ func pending(ctx context.Context, operator *client.Client, to string) (rows int,
 	return rows, err
 }
 
-// barePair is what stands for two homes.
+// barePair stands for two homes.
 type barePair struct{ here, there *bareServer }
 
 // openPair starts a pair. Close it.

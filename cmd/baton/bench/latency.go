@@ -55,7 +55,8 @@ type crossing struct {
 	plot       Plot
 }
 
-// pair is how long a kind of step took, and what stands for it without a gateway.
+// pair is the durations of a kind of step, and of its equivalent without a
+// gateway.
 type pair struct {
 	what, floor string
 	took, bare  []time.Duration
@@ -117,13 +118,13 @@ func (c *crossing) hangUp() error {
 	return errors.Join(c.alice.Close(), c.bob.Close(), c.inbox.Close())
 }
 
-// What stands for the crossings.
+// The equivalents of the crossings.
 const (
 	bareRelay  = "sockets and one write to the disk"
 	privateMsg = "a message that is not filed"
 )
 
-// crossAll sends so many steps of each kind, and as many times what stands for them.
+// crossAll sends this many steps of each kind, and as many of its equivalent.
 func (c *crossing) crossAll(ctx context.Context, times int) error {
 	for i := range times {
 		for _, cross := range []func(context.Context, int) error{c.crossFromIRC, c.crossFromAgent} {
@@ -136,8 +137,8 @@ func (c *crossing) crossAll(ctx context.Context, times int) error {
 	return nil
 }
 
-// crossFromIRC has alice offer something to the agent in the channel, where bob sees it too,
-// and say something there.
+// crossFromIRC makes alice offer something to the agent in the channel, in sight of bob, and
+// say something there.
 func (c *crossing) crossFromIRC(ctx context.Context, n int) error {
 	offer, err := c.alice.offer(ctx, c.scout.DID)
 	if err != nil {
