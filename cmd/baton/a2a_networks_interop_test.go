@@ -38,7 +38,7 @@ func newTaskClient(t *testing.T, c *caller) *taskClient {
 	return &taskClient{driver: drive(t, nil, python, "testdata/clients/tasks.py", c.url, c.token), t: t, did: string(c.did)}
 }
 
-// meet fetches the card of an endpoint, which gets what follows.
+// meet fetches the card of an endpoint, which gets the later requests.
 func (c *taskClient) meet(path string) {
 	c.t.Helper()
 	c.agent = path

@@ -20,8 +20,8 @@ import (
 	"baton/bridge/bridgetest"
 )
 
-// dialect is a set of tags in which steps are signed. As signer_test.go, this file
-// knows the published rules alone and shares no code with the gateway.
+// dialect is a set of tags in which steps are signed. Like signer_test.go, this
+// file uses only the published rules and shares no code with the gateway.
 type dialect string
 
 const (
@@ -39,7 +39,7 @@ func (d dialect) other() dialect {
 	return rfcTags
 }
 
-// tag returns the full name of a tag by what stands after the prefix.
+// tag returns the full name of a tag by its name after the prefix.
 func (d dialect) tag(name string) string { return vendor + string(d) + "-" + name }
 
 // signed is a step as its signer writes it.
@@ -50,8 +50,8 @@ type signed struct {
 	document string
 }
 
-// extras are what a step says beside its signer, by what stands after the prefix of the
-// dialect. A title is "title" in both, and a kind is "kind".
+// extras are the tags of a step beside its signer, by their names after the prefix of
+// the dialect. A title is "title" in both, and a kind is "kind".
 type extras map[string]string
 
 // due returns a deadline as a tag has it.
@@ -80,7 +80,8 @@ func (d dialect) at(when time.Time, p person, venue, verb, handoff string, more 
 	return d.seal(p, venue, event, handoff, d.fields(p, verb, handoff, more))
 }
 
-// fields returns what is signed of a step, by the names of tags without vendor.
+// fields returns the signed fields of a step, by the names of tags without
+// vendor.
 func (d dialect) fields(p person, verb, handoff string, more extras) map[string]string {
 	fields := map[string]string{}
 	for name, value := range more {
@@ -160,7 +161,7 @@ func (d dialect) verify(tags map[string]string, venue string, public ed25519.Pub
 	return nil
 }
 
-// names matches a TAGMSG that is a step of a handoff.
+// names matches a TAGMSG with a step of a handoff.
 func (d dialect) names(verb, handoff string) func(bridgetest.IRCMessage) bool {
 	return func(m bridgetest.IRCMessage) bool {
 		if m.Command != "TAGMSG" {

@@ -263,8 +263,8 @@ func rooms() map[string]room {
 	}
 }
 
-// A panic ends only what its room was doing: it is counted and logged with its stack, and the room does the same
-// again after the peer or the gateway repeats it.
+// A panic ends only the work of its room: it is counted and logged with its stack, and the room does
+// the same again after the peer or the gateway repeats it.
 func TestFaultStaysInItsRoom(t *testing.T) {
 	t.Parallel()
 	for name, room := range rooms() {

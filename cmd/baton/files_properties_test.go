@@ -94,7 +94,7 @@ func TestTheFivePropertiesHoldOnEachNetwork(t *testing.T) {
 	}
 }
 
-// The README has a cross where a network has a verb for a property.
+// The README has a cross for each network with a verb for a property.
 func TestTheTableOfPropertiesIsThatOfTheREADME(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "..", "bridge", "files", "README.md"))

@@ -251,7 +251,7 @@ func (m *freeqMesh) play(t *testing.T, topology string) {
 	m.noPhantoms(t, topology)
 }
 
-// agentClaims has the agent do what a user offers to anyone.
+// agentClaims makes the agent claim and do a user's offer to anyone.
 func (m *freeqMesh) agentClaims(t *testing.T, offerer meshUser) {
 	t.Helper()
 	id, err := offerer.Offer(channel, "", title)

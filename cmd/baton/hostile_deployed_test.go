@@ -157,8 +157,8 @@ func deployedAIRC() entrance {
 	}
 }
 
-// d3Others takes handles, tokens and keys of others. A key that a client only named maps to
-// no DID: the agent that proves it later receives what is addressed to it.
+// d3Others takes handles, tokens and keys of others. A key merely named by a client maps to
+// no DID: the agent that proves it later receives the messages addressed to it.
 func d3Others(t *testing.T, s *stage) []attempt {
 	t.Helper()
 	victim, mallory := s.enrol(t, keyText(newParty(t))), s.enrol(t, "")

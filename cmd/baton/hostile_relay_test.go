@@ -276,7 +276,7 @@ func federatedAIRC() entrance {
 	}
 }
 
-// federatedLookups is the entrance for what registries ask about agents.
+// federatedLookups is the entrance for registries' questions about agents.
 func federatedLookups() entrance {
 	look := func(t *testing.T, s *stage, name, query, want string) attempt {
 		t.Helper()

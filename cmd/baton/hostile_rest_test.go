@@ -247,7 +247,7 @@ func restShown(t *testing.T, s *stage) []attempt {
 	return all
 }
 
-// restPaths puts paths where ids, verbs and DIDs stand.
+// restPaths uses paths as ids, verbs and DIDs.
 func restPaths(t *testing.T, s *stage) []attempt {
 	t.Helper()
 	token := s.restLogin(t, newParty(t))
