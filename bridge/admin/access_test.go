@@ -99,7 +99,7 @@ func newBearer(t *testing.T) bearer {
 	return b
 }
 
-// token makes a token that is good for some time.
+// token makes a token with a lifetime.
 func (b bearer) token(t *testing.T, name string, scope federation.Scope, life time.Duration) string {
 	t.Helper()
 	text, kept, err := federation.NewOperatorToken(strings.NewReader(strings.Repeat(name, 32)))
@@ -148,7 +148,7 @@ func TestEachRouteWantsItsScope(t *testing.T) {
 	}
 	b := newBearer(t)
 	routes := needed()
-	routes["GET nothing"] = federation.ReadScope // what there is, is for operators to know
+	routes["GET nothing"] = federation.ReadScope // only operators may know which routes exist
 	for pattern, needs := range routes {
 		if got := b.admits(t, pattern, ""); got != admin.CodeUnauthorized {
 			t.Errorf("%s without a token: %q", pattern, got)

@@ -51,7 +51,7 @@ func serve(t *testing.T, cfg httpd.Config, handler http.Handler) running {
 	return r
 }
 
-// answer is what a client sees.
+// answer is the client's view of an answer.
 type answer struct {
 	status int
 	header http.Header

@@ -20,7 +20,7 @@ import (
 	"baton/translate/macpmode/macpv1"
 )
 
-// runtimeTable is a table [[macp.runtimes]] that has been read.
+// runtimeTable is a parsed table [[macp.runtimes]].
 type runtimeTable macp.Runtime
 
 // Decode implements [bridge.Table].

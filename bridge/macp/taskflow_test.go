@@ -37,7 +37,7 @@ func playTasks(t *testing.T, runtime runtimeOf) {
 }
 
 // runtimeOf runs a runtime with the task mode and returns its address. Its participants are bob, and
-// baton, which may use the given modes alone; none for all.
+// baton, which may use only the given modes; none for all.
 type runtimeOf func(t *testing.T, modes ...string) string
 
 // taskWorld is a guest with the profile task-follow-on, and bob.
@@ -164,8 +164,8 @@ func (w *taskWorld) last(t *testing.T, id federation.HandoffID, steps int) feder
 	return filed[len(filed)-1]
 }
 
-// foreignAssigneeReports checks that what bob says about a task of the guest is what the offerer reads, however
-// often the gateway starts again in between.
+// foreignAssigneeReports checks that bob's reports about a task of the guest reach the offerer,
+// however often the gateway starts again in between.
 func foreignAssigneeReports(t *testing.T, runtime runtimeOf) {
 	t.Helper()
 	for name, restarts := range map[string]bool{"at once": false, "with restarts": true} {
@@ -279,8 +279,8 @@ func (w *taskWorld) asks(t *testing.T, transfer, task, contextID, id string) {
 	w.says(t, task, macpmode.TypeTaskRequest, "request", &taskv1.TaskRequestPayload{TaskId: id, Title: "Cite three sources", RequestedAssignee: "baton"})
 }
 
-// ourAssigneeReports checks that what the participant of the gateway does for bob is said in the
-// task that bob asks for, with the steps from before the request.
+// ourAssigneeReports checks that the steps of the gateway's participant for bob are said in the
+// task that bob asks for, including those from before the request.
 func ourAssigneeReports(t *testing.T, runtime runtimeOf) {
 	t.Helper()
 	for name, restarts := range map[string]bool{"at once": false, "with restarts": true} {
@@ -319,7 +319,7 @@ func ourAssigneeReports(t *testing.T, runtime runtimeOf) {
 	}
 }
 
-// history returns the messages of a session that is over.
+// history returns the messages of a closed session.
 func (w *taskWorld) history(t *testing.T, session string) string {
 	t.Helper()
 	var all []string

@@ -109,7 +109,7 @@ func TestTheBytesOfTheVectorsOverGRPC(t *testing.T) {
 	}
 }
 
-// answers sends the whole envelope of a vector, and an accept of a participant that is not the
+// answers sends the whole envelope of a vector, and an accept of a participant other than the
 // target. The Acks are the bytes of their vectors, but for the time, the text of the error and the
 // state beside it. It returns the names of these vectors.
 func answers(t *testing.T, w *world, vectors map[string][]byte) []string {

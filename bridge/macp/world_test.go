@@ -31,10 +31,10 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// patience is how long a test waits for what happens by itself.
+// patience is the longest wait of a test for an event.
 const patience = time.Minute
 
-// table is a table that has been read.
+// table is a parsed table.
 type table macp.Config
 
 // Decode implements [bridge.Table].

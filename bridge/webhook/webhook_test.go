@@ -174,7 +174,7 @@ func (w *world) waiting(t *testing.T, of federation.DID) int {
 	return n
 }
 
-// pushes returns what a hook is owed and was, the newest first.
+// pushes returns the pending and past pushes of a hook, the newest first.
 func (w *world) pushes(t *testing.T, h federation.Webhook) []federation.Push {
 	t.Helper()
 	all, err := w.record.Pushes(t.Context(), h.ID, 0, 100)
@@ -507,7 +507,7 @@ func TestAnAddressIsLookedAtBeforeItIsKept(t *testing.T) {
 		"one that is too long":  {"https://bob.example/" + strings.Repeat("x", 2048), bridge.ErrAddress},
 		"one that is there now": {"https://bob.example/hook", federation.ErrTaken},
 	} {
-		if tt.want == federation.ErrTaken { //nolint:errorlint // what the table says
+		if tt.want == federation.ErrTaken { //nolint:errorlint // as in the table
 			w.register(t, bob, tt.address)
 		}
 		_, err := w.hooks.Register(t.Context(), federation.Webhook{DID: bob, URL: tt.address}, time.Now())
@@ -523,8 +523,8 @@ func TestAnAddressIsLookedAtBeforeItIsKept(t *testing.T) {
 	}
 }
 
-// What the owner of a hook is told of a failure says nothing of how the gateway's own
-// network looks.
+// The error shown to the owner of a hook reveals nothing about the gateway's own
+// network.
 func TestAFailureTellsNothingPrivate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, hook := withHook(t, func(context.Context, string) (identity.Answer, error) {

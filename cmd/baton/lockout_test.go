@@ -275,7 +275,7 @@ func TestOneAddressHasOneRateAtAllListeners(t *testing.T) {
 	ada := overConn(dialFrom(t, "127.0.0.1", addr))
 	did := ada.login(t, "ada")
 	ada.says(t, "JOIN #ops")
-	for range 2 { // what is forged counts too
+	for range 2 { // a forged one counts too
 		ada.says(t, forged(did))
 		ada.until(t, "FAIL TAGMSG SIGNATURE_INVALID")
 	}

@@ -148,7 +148,8 @@ func TestTheCommandOfHostsSaysWhyItCannotBegin(t *testing.T) {
 	ends(0, "--key-file", seed)
 }
 
-// Half of all signatures by ECDSA have the higher s of two that are both good: JOSE allows either.
+// Half of all ECDSA signatures have the higher of the two valid values of s:
+// JOSE allows either.
 func TestAClientLogsInWithAKeyOnACurve(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, "[limits]\n"+anyAddress)

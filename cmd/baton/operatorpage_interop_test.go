@@ -17,7 +17,8 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// screenshotsVar names the folder that screenshots of a run are kept in; none are where it is empty.
+// screenshotsVar names the folder for screenshots of a run; if empty, none are
+// kept.
 const screenshotsVar = "BATON_SCREENSHOTS"
 
 // browser is a tab of Debian's Chromium.
@@ -109,7 +110,7 @@ func (b *browser) tabs(t *testing.T, name string) {
 	t.Fatalf("the keyboard does not lead to %q", name)
 }
 
-// types presses keys where the focus is.
+// types presses keys at the focus.
 func (b *browser) types(t *testing.T, keys string) {
 	t.Helper()
 	runs(t, b, chromedp.KeyEvent(keys))

@@ -70,7 +70,7 @@ func newTab(t *testing.T, h *house) *tab {
 	return &tab{"http://" + h.admin, &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 }
 
-// seen is what a tab was answered.
+// seen is the answer to a tab.
 type seen struct {
 	*http.Response
 
@@ -588,8 +588,8 @@ func TestOperatorPageEndsABlockWithAReason(t *testing.T) {
 	}
 }
 
-// An action on many rows says how many there are, asks for a reason, and takes the rows of the filter or the selected
-// ones alone.
+// An action on many rows says how many there are, asks for a reason, and takes only the rows of the
+// filter or the selected ones.
 func TestOperatorPageChangesManyRows(t *testing.T) {
 	t.Parallel()
 	v, _, _ := populated(t)

@@ -139,7 +139,7 @@ type arrived struct {
 	}
 }
 
-// reads returns what comes after a cursor, once there is something.
+// reads returns the entries after a cursor, once there are any.
 func (c *caller) reads(tb testing.TB, cursor string) []arrived {
 	tb.Helper()
 	var page struct{ Items []arrived }

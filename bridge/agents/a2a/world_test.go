@@ -363,7 +363,7 @@ func (venues) Placers() []bridge.Placer                             { return nil
 func (venues) Present(context.Context, string, federation.DID) bool { return false }
 func (venues) Statuses() []bridge.LinkStatus                        { return nil }
 
-// keySource is for a world where every DID is a did:key.
+// keySource is for a world of only did:key DIDs.
 type keySource struct{}
 
 func (keySource) Keys(_ context.Context, q federation.KeyQuery) ([]ed25519.PublicKey, error) {

@@ -17,8 +17,8 @@ import (
 	"baton/federation"
 )
 
-// liar is an account at a gateway whose other parties write hostile text into each member that is
-// theirs to write.
+// liar is an account at a gateway whose other parties write hostile text into each member under
+// their control.
 type liar struct{ mcp.Account }
 
 // party returns the DID of the party.

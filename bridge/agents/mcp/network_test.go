@@ -19,7 +19,7 @@ func TestTheReferenceHasEveryKeyWithItsDefault(t *testing.T) {
 	}
 }
 
-// table is a table that has been read.
+// table is a parsed table.
 type table mcp.Config
 
 // Decode implements [bridge.Table].

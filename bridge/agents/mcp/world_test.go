@@ -168,7 +168,7 @@ func (r result) into(value any) {
 	}
 }
 
-// ok fails the test where the tool refused.
+// ok fails the test if the tool refused.
 func (r result) ok() result {
 	r.tb.Helper()
 	if r.IsError {

@@ -18,7 +18,7 @@ func TestTheReferenceHasEveryKeyWithItsDefault(t *testing.T) {
 	}
 }
 
-// table is a table that has been read.
+// table is a parsed table.
 type table func(cfg *rest.Config)
 
 // Decode implements [bridge.Table].

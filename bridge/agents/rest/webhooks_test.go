@@ -32,7 +32,7 @@ func (w *world) hooks() *webhook.Hooks {
 	return w.webhooks
 }
 
-// push is what was posted: one of the two.
+// push is the posted content: one of the two.
 type push struct {
 	Type   string
 	Data   contract.Entry
@@ -120,7 +120,8 @@ func hooked(t *testing.T) (w *world, eliza, scout *agent, id string) {
 	return w, eliza, scout, scout.hook(t, "https://scout.example/hook").member("id")
 }
 
-// deliveries returns what became of the deliveries to a webhook, the newest first.
+// deliveries returns the outcome of the deliveries to a webhook, the newest
+// first.
 func (a *agent) deliveries(tb testing.TB, hook string) []contract.WebhookDelivery {
 	tb.Helper()
 	var page contract.WebhookDeliveryPage

@@ -122,7 +122,7 @@ func (w *world) ask(tb testing.TB, token, method, path string, body any, header 
 	return answer{got.StatusCode, got.Header, string(text)}
 }
 
-// inContract holds an answer to what the contract says of it.
+// inContract checks an answer against the contract.
 func (w *world) inContract(tb testing.TB, r *http.Request, got *http.Response, text []byte) {
 	tb.Helper()
 	router, err := routes()
@@ -151,7 +151,7 @@ type agent struct {
 	token string
 }
 
-// login returns an agent that has proved its DID.
+// login returns an agent with a proved DID.
 func (w *world) login(tb testing.TB, name string) *agent {
 	tb.Helper()
 	a := &agent{w: w, key: keyOf(name)}
@@ -194,7 +194,7 @@ func (a *agent) offer(tb testing.TB, body map[string]any) string {
 	return got.member("id")
 }
 
-// step takes a step that is to be filed.
+// step takes a step that must be filed.
 func (a *agent) step(tb testing.TB, id, verb string, body map[string]any) {
 	tb.Helper()
 	var sent any

@@ -16,7 +16,7 @@ import (
 	"baton/federation/store/registry"
 )
 
-// table is a table that has been read.
+// table is a parsed table.
 type table jsonlines.Config
 
 // Decode implements [bridge.Table].
