@@ -12,16 +12,16 @@ import (
 // its network. All methods may be called while Run runs. The abilities for private text are in
 // messages.go, and those for the status of a link in status.go.
 
-// Mounted is a [Link] that the public HTTP listener serves. Its routes are registered once: a
-// reload of the configuration neither adds nor removes such a link.
+// Mounted is a [Link] served by the public HTTP listener. Its routes are registered once: a
+// reload neither adds nor removes such a link.
 type Mounted interface {
 	Link
 	// Mount registers the routes of the link. It does not block.
 	Mount(mux *http.ServeMux)
 }
 
-// Served is a [Link] with one route on the public HTTP listener. A reload of the configuration
-// may add, replace or remove the link; the route then leads to the link that runs, or is 404.
+// Served is a [Link] with one route on the public HTTP listener. A reload may add, replace or
+// remove the link; the route then leads to the running link, or is 404.
 type Served interface {
 	Link
 	http.Handler
@@ -29,13 +29,14 @@ type Served interface {
 	Pattern() string
 }
 
-// OnceShower is a [Link] that shows something once at most, such as a line for people. The
-// link knows by [federation.Delivery.Attempt] whether an earlier attempt may have shown it.
-// Each attempt is on disk before Deliver is called, the first one with the step itself. For
-// other links an attempt is counted after it failed.
+// OnceShower is a [Link] that shows something at most once, such as a line for people.
+// [federation.Delivery.Attempt] tells the link whether an earlier attempt may have shown
+// it. Each attempt is on disk before Deliver is called, the first one with the step itself.
+// For other links an attempt is counted after it failed.
 type OnceShower interface {
 	Link
-	// ShowsOnce reports whether this delivery shows something once at most. It does not block.
+	// ShowsOnce reports whether this delivery shows something at most once. It
+	// does not block.
 	ShowsOnce(d federation.Delivery) bool
 }
 
@@ -54,11 +55,11 @@ type Pinned interface {
 	Unpin()
 }
 
-// Paced is a [Link] whose peer says how many deliveries it takes.
+// Paced is a [Link] whose peer limits the rate of deliveries.
 type Paced interface {
 	Link
-	// PerMinute returns how many deliveries a minute the peer takes; 0 is any number. It does
-	// not block.
+	// PerMinute returns the peer's limit of deliveries per minute; 0 means none. It does not
+	// block.
 	PerMinute() int
 }
 
@@ -97,8 +98,8 @@ type Gatherer interface {
 // PresenceLink is a [Link] that shows the users of other links.
 type PresenceLink interface {
 	Link
-	// Follow applies a change of a user of another link. It ignores users that it does not
-	// show. It blocks on the owner of the link.
+	// Follow applies a change of a user of another link. It ignores users not shown here.
+	// It blocks on the owner of the link.
 	Follow(ctx context.Context, c PresenceChange)
 }
 
@@ -109,19 +110,19 @@ type PresenceChange struct {
 
 	Gone bool // it left the network
 	// Name is its new nick, and Now the DID under which its text is relayed from now on: a new
-	// one if the user has no DID of its own. Both are empty unless it changed its nick.
+	// one if the user has no DID of its own. Both are empty unless the nick changed.
 	Name string
 	Now  federation.DID
-	Away string // why it is away; "" while it is not
+	Away string // why it is away; "" if it is not
 
-	// Typing is "active", "paused" or "done" for a user that writes, or stopped, in the channel
-	// Venue of this federation; "" for any other change. Message is the ID of the message that
-	// states it, the same one on each network.
+	// Typing is "active" or "paused" for a user writing in the channel Venue of this
+	// federation, "done" for one that stopped; "" for any other change. Message is the ID of
+	// the message that states it, the same on each network.
 	Typing, Venue, Message string
 }
 
-// Replayer is a [Placer] that delivers the inboxes of its users, and reads from them how far
-// they are. A delivery to a channel ends no waiting in an inbox.
+// Replayer is a [Placer] that delivers the inboxes of its users, and reads their positions
+// from them. A delivery to a channel ends no waiting in an inbox.
 type Replayer interface {
 	Placer
 	// Replays does nothing: it marks the link as a Replayer.
@@ -131,8 +132,8 @@ type Replayer interface {
 // Dismisser is a [Link] whose clients connect to this gateway itself.
 type Dismisser interface {
 	Link
-	// Dismiss closes the connections of the clients that a condition names. It does not wait
-	// until they are closed.
+	// Dismiss closes the connections of the clients that match a condition. It does not wait
+	// for the end of their connections.
 	Dismiss(blocked func(federation.Source) bool)
 }
 
@@ -160,9 +161,8 @@ type Teller interface {
 // later outcome, and its participants about a disabled webhook.
 type Notifier interface {
 	Link
-	// Notify tells the reader of the notice, and returns after the notice is on its way, or
-	// can never be told. Its error means that the reader is away now: Notify is called again
-	// later.
+	// Notify notifies the reader, and returns once the notice is sent, or can never be. An
+	// error means that the reader is away now: Notify is called again later.
 	Notify(ctx context.Context, n federation.Notice) error
 }
 
@@ -175,18 +175,17 @@ type Pusher interface {
 	// Write returns the content to post for a push: its kind, in words with dots between
 	// them, and JSON. It blocks on the record and returns its errors.
 	Write(ctx context.Context, h federation.Webhook, p federation.Push) (kind string, data []byte, err error)
-	// Taken notes that the owner of the webhook has the push. The record is told after that.
-	// It blocks on the record, and its error is that of the record.
+	// Taken notes that the owner of the webhook has received the push, before the record
+	// does. It blocks on the record and returns its errors.
 	Taken(ctx context.Context, h federation.Webhook, p federation.Push) error
 }
 
 // Poster is a [Pusher] whose network has a form of its own for posts. Its Write is not called.
 type Poster interface {
 	Pusher
-	// Posts returns the posts that a push is, in the order in which they are made. The push is
-	// delivered when each of them was taken, and else all of them are made again. It blocks on
-	// the record. Its error is that of the record, or wraps [ErrBroken]: then the push is a dead
-	// letter.
+	// Posts returns the posts of a push, in order. The push is delivered once all are accepted;
+	// otherwise all are made again. It blocks on the record. Its error is that of the record, or
+	// wraps [ErrBroken]: then the push is a dead letter.
 	Posts(ctx context.Context, h federation.Webhook, p federation.Push) ([]Post, error)
 }
 
@@ -196,7 +195,7 @@ type Post struct {
 	Body   []byte
 }
 
-// InboxReader is a [Link] whose participants have no connection: they read their inbox and
+// InboxReader is a [Link] to participants without a connection: they read their inbox and
 // their notices from the record.
 type InboxReader interface {
 	Link
@@ -205,12 +204,12 @@ type InboxReader interface {
 }
 
 // Authenticator is a [Link] that issues tokens to participants for its HTTP requests. Other
-// links that the HTTP listener serves take such a token too.
+// links of the HTTP listener accept such a token too.
 type Authenticator interface {
 	Link
-	// Authenticate returns the participant of the token in a request. It returns false for a
-	// request without a valid token of this link, and for an ended session. It blocks on the record
-	// and returns its errors.
+	// Authenticate returns the participant of the token in a request. It returns false without a
+	// valid token of this link, or if the session has ended. It blocks on the record and returns
+	// its errors.
 	Authenticate(r *http.Request) (who Authenticated, ok bool, err error)
 }
 
@@ -225,11 +224,11 @@ type Registrar interface {
 	Link
 	// Domain returns the domain.
 	Domain() string
-	// HandlesOf returns the handles that stand for a DID of another network. The first name is
-	// the one under which the DID was seen first, "" if the DID was never seen.
+	// HandlesOf returns the handles of a DID of another network. The first name is the
+	// earliest known name of the DID, "" if it was never seen.
 	HandlesOf(did federation.DID, first string) []string
-	// Unverified returns the handle under which the link keeps messages in the name of a handle
-	// whose sender it could not verify.
+	// Unverified returns the handle under which the link stores messages in the name of a
+	// handle with an unverified sender.
 	Unverified(handle string) string
 	// AllowHeld delivers one message held for its recipient's consent, which does not change. It
 	// blocks on the record. It returns [federation.ErrNotFound] for a message not held, and
@@ -238,10 +237,10 @@ type Registrar interface {
 }
 
 // Peered is a [Link] with peers of its own, such as other registries. Deliveries to them wait
-// in the record, in one queue for each peer.
+// in the record, in one queue per peer.
 type Peered interface {
 	Link
-	// Peers returns the peers that the configuration names.
+	// Peers returns the configured peers.
 	Peers() []Peer
 	// CheckPeer returns why a name cannot be that of a peer, nil for a name that can.
 	CheckPeer(name string) error
@@ -256,20 +255,20 @@ type Peer struct {
 	Name    string // unique among the peers of the link
 	URL     string
 	Mode    string // the operator's policy, such as "allow" or "block"
-	Dialect string // that the configuration names; "" for none
+	Dialect string // by the configuration; "" for none
 	// Unsigned is the policy by which unsigned messages count as from the peer; "" for none.
 	Unsigned string
 }
 
-// Introducer is a [Link] with peers whose participants have names there.
+// Introducer is a [Link] with peers whose participants are addressed by name.
 type Introducer interface {
 	Link
 	// Introduce is as [Messages.Introduce] for the peers of the link.
 	Introduce(ctx context.Context, address string) (federation.DID, error)
 }
 
-// OtherPeers is the label of all peers that no configuration names. A remote party can make up
-// such names, and labels come from closed sets.
+// OtherPeers is the label of all unconfigured peers. A remote party can invent such names, and
+// labels come from closed sets.
 const OtherPeers = "others"
 
 // KeyServer is a [Link] to a server that publishes the keys of its users.
@@ -286,12 +285,12 @@ type Homed interface {
 	Home() federation.HomeID
 }
 
-// PeerHome is a [Link] to another gateway of the federation. The mailboxes of the parties of a
-// step decide whether the step is delivered to it; its Carries is not called. An offer to a
-// participant of a PeerHome is private here, and the other home places it.
+// PeerHome is a [Link] to another gateway of the federation. It gets a step if a party of the
+// step has its mailbox there; its Carries is not called. An offer to a participant of a
+// PeerHome is private here, and the other home places it.
 type PeerHome interface {
 	Homed
-	// Houses asks the other home whether the mailbox of a DID is there. It blocks on the
+	// Houses asks the other home whether it has the mailbox of a DID. It blocks on the
 	// network.
 	Houses(ctx context.Context, did federation.DID) (bool, error)
 }

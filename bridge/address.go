@@ -26,7 +26,7 @@ func Subnet(addr netip.Addr) netip.Prefix {
 }
 
 // SubnetOf is [Subnet] of an address as net/http and net.Conn write it, "host:port" or
-// only a host. Text that holds no IP address is the zero Prefix. Limits by address do not
+// only a host. Text without an IP address is the zero Prefix. Limits by address do not
 // apply to it: it stands for all clients of a trusted proxy that names no addresses.
 func SubnetOf(remote string) netip.Prefix {
 	if from, err := netip.ParseAddrPort(remote); err == nil {
@@ -48,7 +48,7 @@ func WithSubnet(ctx context.Context, from netip.Prefix) context.Context {
 }
 
 // SubnetFrom returns the address given to [WithSubnet], or the zero Prefix. Server
-// links and other homes give none: their people's addresses are unknown here.
+// links and other homes set none: their people's addresses are unknown here.
 func SubnetFrom(ctx context.Context) netip.Prefix {
 	from, _ := ctx.Value(subnetKey{}).(netip.Prefix)
 	return from

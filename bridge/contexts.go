@@ -27,8 +27,8 @@ type Contexts struct {
 
 // Originals keeps the evidence behind renditions.
 type Originals interface {
-	// Keep files the evidence behind a rendition. It blocks on the record, and its error is that
-	// of the record. After a nil error the evidence is on disk.
+	// Keep files the evidence behind a rendition. It blocks on the record and returns its
+	// errors. After a nil error the evidence is on disk.
 	Keep(ctx context.Context, id federation.HandoffID, evidence federation.Evidence) error
 }
 
@@ -95,8 +95,8 @@ func (c Contexts) hashed(ctx context.Context, ev federation.Event) (federation.E
 	return ev, nil
 }
 
-// ContextServer serves the contexts that [Contexts] keeps. The holder of a capability may read the
-// context; the gateway does not know its type, so that no browser opens it.
+// ContextServer serves the contexts in [Contexts] to holders of their capabilities. The gateway
+// does not know the type of a context, so that no browser opens it.
 type ContextServer struct {
 	Blobs federation.Blobs
 	Log   *slog.Logger

@@ -19,7 +19,6 @@ type EvictionQueue[T comparable] struct {
 	added   uint64
 }
 
-// queued is one entry of an EvictionQueue.
 type queued[T comparable] struct {
 	item  T
 	of    *holder
@@ -80,7 +79,7 @@ func (q *EvictionQueue[T]) Has(item T) bool { return q.places[item] != nil }
 // Len returns how many items there are.
 func (q *EvictionQueue[T]) Len() int { return len(q.places) }
 
-// Of returns how many items an address holds.
+// Of returns the number of items of an address.
 func (q *EvictionQueue[T]) Of(from netip.Prefix) int {
 	if h := q.holders[from]; h != nil {
 		return h.items.Len()
@@ -113,7 +112,7 @@ func entry[T comparable](place *list.Element) *queued[T] {
 	return q
 }
 
-// heaviest is a heap of addresses: the one that holds the most is first, and of equals the
+// heaviest is a heap of addresses: the one with the most items is first, and of equals the
 // one with the oldest item.
 type heaviest []*holder
 

@@ -11,7 +11,7 @@ import (
 	"baton/federation/fault"
 )
 
-// Metrics are the counters that all networks share. Labels come from closed sets:
+// Metrics are the common counters of all networks. Labels come from closed sets:
 // names of networks, links, verbs and codes, never a DID or an id.
 type Metrics struct {
 	Events     *prometheus.CounterVec   // network verb verdict outcome
@@ -94,9 +94,10 @@ func (m *Metrics) Fault(ctx context.Context, log *slog.Logger, where string, err
 // Tracer traces the steps of a gateway for operators. Its methods do not block, and may be
 // called concurrently. A nil Tracer records nothing.
 type Tracer interface {
-	// Submitted records how a step was judged that a link, an agent or another home submitted.
+	// Submitted records the judgement of a step submitted by a link, an agent or
+	// another home.
 	Submitted(ctx context.Context, j Judged)
-	// Ruled records how a step was taken that its home has ruled on.
+	// Ruled records the judgement of a step after its home's ruling.
 	Ruled(ctx context.Context, j Judged)
 	// Delivering begins to record one attempt of a delivery. The link delivers with the returned
 	// context. The caller calls end with the result of the attempt.

@@ -24,7 +24,7 @@ const (
 type Status struct {
 	State     LinkState
 	NextDial  time.Time // zero unless it waits to dial
-	LastError string    // why the last session ended; "" before the first did
+	LastError string    // why the last session ended; "" before
 }
 
 // Unforwarded counts requests from trusted proxies without a usable client address.
@@ -59,8 +59,8 @@ func (h *Hearing) Heard() time.Time {
 	return time.Time{}
 }
 
-// Loser is a [Link] whose Run goes on after the connection has ended: it judges the steps that
-// it has read.
+// Loser is a [Link] whose Run goes on after the connection has ended, to judge the steps
+// already read.
 type Loser interface {
 	Link
 	// Lost returns a channel that holds a token after the connection of the current Run has
@@ -120,7 +120,7 @@ type AgentDescription struct {
 	Tasks    int      // in progress
 }
 
-// status keeps the [Status] of a link. It may be used concurrently.
+// status is the [Status] of a link. It may be used concurrently.
 type status struct {
 	mu  sync.Mutex
 	now Status
@@ -140,7 +140,7 @@ func (s *status) dialling() {
 	s.set(func(now *Status) { now.State, now.NextDial = LinkDialling, time.Time{} })
 }
 
-// lost notes why a session ended, and when the link is dialled again.
+// lost records the end of a session, and the time of the next dial.
 func (s *status) lost(why error, next time.Time) {
 	s.set(func(now *Status) {
 		now.State, now.NextDial = LinkDialling, next
@@ -170,7 +170,7 @@ type Sender struct {
 	Steps   int   // all judged
 	Refused int   // of these
 	Limited int   // refused because of a rate
-	Blocked int   // steps, logins and connections that an operator's block refused
+	Blocked int   // steps, logins and connections refused because of an operator's block
 	Bytes   int64 // of the documents and evidence of all steps
 }
 
@@ -178,10 +178,10 @@ type Sender struct {
 type Purged struct {
 	federation.Purged
 
-	Handoffs int // that the source had offered here
+	Handoffs int // offered here by the source
 }
 
-// OrphanAfter is how long a home may be silent before the handoffs that it orders count as
+// OrphanAfter is the silence of a home after which the handoffs that it orders count as
 // orphaned.
 const OrphanAfter = 24 * time.Hour
 
@@ -204,10 +204,10 @@ func WhyOrphaned(v federation.View, links []Link, up func(Link) bool, now time.T
 	return ""
 }
 
-// Orphaned reports whether a handoff is open at another home that was silent for [OrphanAfter]:
-// its link read nothing, and no step of the handoff came. No step states that, and the home may
-// come back: work offered again may be done twice. The links are all links of the gateway, and
-// up reports whether a link is up.
+// Orphaned reports whether a handoff is open at another home silent for [OrphanAfter]: its link
+// read nothing, and no step of the handoff came. No step records that, and the home may come
+// back: work offered again may be done twice. The links are all links of the gateway, and up
+// reports whether a link is up.
 //
 // spec: freeq-s2s "State machines"
 func Orphaned(v federation.View, links []Link, up func(Link) bool, now time.Time) bool {

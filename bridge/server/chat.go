@@ -15,8 +15,8 @@ import (
 	"baton/federation/signing"
 )
 
-// chatKey is the name of the key that signs channel text. One key signs all text, so that the
-// record has each ID once.
+// chatKey is the name of the key that signs all channel text, so that the record has each ID
+// once.
 const chatKey = "chat"
 
 // Outcomes of a line of a channel, as labels of the counter.
@@ -52,7 +52,6 @@ type typed struct {
 	ids irc.Recent
 }
 
-// add adds a message ID, and reports whether it is new.
 func (t *typed) add(messageID string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -106,7 +105,7 @@ func (g *Gateway) relays(ctx context.Context, line federation.Text) (to []string
 			to = append(to, name)
 			continue
 		}
-		var why error // told once, until there is space again
+		var why error // only once, until there is space again
 		if g.full.note(name, line.Order, true) {
 			why = line.Refuse(federation.InboxFull, fmt.Sprintf("%d lines wait for link %s, which takes no more until it is up", most, name))
 			full = why

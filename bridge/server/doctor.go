@@ -19,8 +19,8 @@ import (
 	"baton/federation/store/backup"
 )
 
-// ExamineStopped checks all that a gateway with a configuration needs, while none runs. It changes nothing,
-// and blocks on the disk and the network for less than thirty seconds.
+// ExamineStopped checks everything that a gateway needs, while none runs. It changes nothing, and
+// blocks on the disk and the network for less than thirty seconds.
 func ExamineStopped(ctx context.Context, file *configs.File, networks Networks) []admin.Diagnosis {
 	stopped := admin.Stopped{
 		Config:     file.Name(),

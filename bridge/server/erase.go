@@ -63,7 +63,6 @@ func (g *Gateway) eraseRecord(ctx context.Context, of federation.ErasureQuery) (
 	return done, g.deps.Record.Compact(ctx)
 }
 
-// eraseJournals erases the links' histories of handoffs.
 func (g *Gateway) eraseJournals(ctx context.Context, ids []federation.HandoffID, dry bool) (erased int, running []string, err error) {
 	for eraser := range able[bridge.Eraser](g.links) {
 		n, left, err := eraser.EraseJournals(ctx, ids, dry)
@@ -114,8 +113,7 @@ func erasureMarker(file *configs.File, did federation.DID) string {
 	return file.Path(erasurePrefix + hex.EncodeToString(sum[:8]))
 }
 
-// unfinishedErasures returns the DIDs of interrupted erasures. Running an erasure again completes
-// it.
+// unfinishedErasures returns the DIDs of interrupted erasures, to be run again.
 func unfinishedErasures(file *configs.File) ([]string, error) {
 	markers, err := filepath.Glob(file.Path(erasurePrefix + "*"))
 	var dids []string
@@ -130,8 +128,8 @@ func unfinishedErasures(file *configs.File) ([]string, error) {
 	return dids, err
 }
 
-// RecordCopies returns the files that may still have erased text: the copies of the record that a
-// migration, a restore or a backup left below data_dir, and the folder of the batches exchanged between
+// RecordCopies returns the files that may still have erased text: the copies of the record left by a
+// migration, a restore or a backup below data_dir, and the folder of the batches exchanged between
 // homes through this gateway. It blocks on the disk.
 func (s *Server) RecordCopies() ([]string, error) {
 	found, err := backup.Copies(RestoreTarget(s.file))

@@ -26,7 +26,7 @@ type HomeLink interface {
 	// Blocked reports whether an operator blocked the home. It does not block.
 	Blocked() bool
 	// Move asks the home to take over the mailbox of a DID. It blocks on the network. A
-	// [*federation.RefusalError] says why the home does not take it.
+	// [*federation.RefusalError] gives the reason of a refusal.
 	Move(ctx context.Context, did federation.DID) error
 	// ReportOffence notes a claim of the home that this gateway does not believe. It blocks on the
 	// record.
@@ -125,8 +125,8 @@ func (h *homes) Submit(ctx context.Context, ev federation.Event) (federation.Jud
 	return judged, err
 }
 
-// Ruled files a step that its home has ruled on, with the errors of [Gateway.Ruled]. It answers the
-// canary of another home.
+// Ruled files a step after the ruling of its home, with the errors of [Gateway.Ruled]. It answers
+// the canary of another home.
 func (h *homes) Ruled(ctx context.Context, ev federation.Event, r federation.Ruling) (federation.Judgement, error) {
 	var err error
 	if ev.Arrival.Name, err = h.locator.LocalName(ctx, ev.Actor(), ev.Arrival.Name); err != nil {
@@ -142,8 +142,8 @@ func (h *homes) Ruled(ctx context.Context, ev federation.Event, r federation.Rul
 	return judged, err
 }
 
-// Say files the text of a participant of another home, signed again with the text as that home
-// signed it for evidence. The text goes to no third home.
+// Say files the text of a participant of another home, signed again, with the text as signed
+// by that home for evidence. The text goes to no third home.
 func (h *homes) Say(ctx context.Context, t federation.Text) (known bool, err error) {
 	if t.Arrival.Name, err = h.locator.LocalName(ctx, t.Author, t.Arrival.Name); err != nil {
 		return false, err

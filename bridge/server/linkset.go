@@ -26,8 +26,8 @@ type Entry struct {
 	// Source is the origin of the link. A link keeps running if a new set has one with its
 	// name and the same source.
 	Source Source
-	// Added says that an operator added the link while the gateway ran: the configuration
-	// does not name it.
+	// Added reports that an operator added the link at run time: the configuration does
+	// not name it.
 	Added bool
 }
 
@@ -41,13 +41,13 @@ type Source interface {
 // an fsync, and few enough not to delay the steps of other links.
 const judgedAtOnce = 64
 
-// running is a link that its supervisor keeps running.
+// running is a link with its supervisor.
 type running struct {
 	Entry
 	supervisor *bridge.Supervisor
 	lease      lease
 	power      power
-	judging    chan struct{} // has a token for each step of the link judged now
+	judging    chan struct{} // has a token for each step of the link being judged
 	stop       context.CancelFunc
 	done       chan struct{}
 }
@@ -57,7 +57,7 @@ type running struct {
 type LinkSet struct {
 	deps    LinkDeps
 	current atomic.Pointer[snapshot]
-	applied chan struct{} // gets a token each time after other links run
+	applied chan struct{} // gets a token after each change of the running links
 }
 
 // LinkDeps are the dependencies of a [LinkSet].
@@ -70,8 +70,8 @@ type LinkDeps struct {
 	Metrics      *bridge.Metrics
 	Tracer       bridge.Tracer // nil records no traces
 	Log          *slog.Logger
-	// Lost is called with the name of a link whose connection has ended; nil for no call. It
-	// must not block.
+	// Lost is called with the name of a link after the loss of its connection; nil for no
+	// call. It must not block.
 	Lost func(link string)
 }
 
@@ -141,7 +141,6 @@ func (l *LinkSet) start(ctx context.Context, r *running) {
 	}()
 }
 
-// run runs a link until ctx ends.
 func (l *LinkSet) run(ctx context.Context, r *running) {
 	for ctx.Err() == nil {
 		err := fault.Catch(func() error { l.runOnce(ctx, r); return nil })
@@ -162,7 +161,7 @@ func (l *LinkSet) runOnce(ctx context.Context, r *running) {
 	l.deps.Log.LogAttrs(ctx, slog.LevelInfo, "link starts", slog.String("network", r.Link.Network()), slog.String("link", r.Link.Name()))
 	_ = r.supervisor.Run(ctx) // its error is the end of ctx
 	if closer, ok := r.Link.(io.Closer); ok {
-		_ = closer.Close() // a port that it held between two sessions
+		_ = closer.Close() // a port held between two sessions
 	}
 }
 
@@ -194,7 +193,7 @@ func (l *LinkSet) Entry(name string) Entry {
 	return Entry{}
 }
 
-// Mounted returns the links that the HTTP listener serves.
+// Mounted returns the links served by the HTTP listener.
 func (l *LinkSet) Mounted() []Entry {
 	return slices.DeleteFunc(l.Entries(), func(entry Entry) bool {
 		_, mounted := entry.Link.(bridge.Mounted)
@@ -247,8 +246,8 @@ func (l *LinkSet) Pusher(h federation.Webhook) bridge.Pusher { //nolint:ireturn 
 	return nil
 }
 
-// Authenticate returns the participant of the token in a request, and false for a request without a
-// valid token of any link. It blocks on the record and returns its errors.
+// Authenticate returns the participant of the token in a request, and false without a valid token
+// of any link. It blocks on the record and returns its errors.
 func (l *LinkSet) Authenticate(r *http.Request) (who bridge.Authenticated, ok bool, err error) {
 	for issuer := range able[bridge.Authenticator](l) {
 		if who, ok, err = issuer.Authenticate(r); ok || err != nil {
@@ -290,7 +289,7 @@ func able[Ability any](l *LinkSet) iter.Seq[Ability] {
 	}
 }
 
-// expect notes that the first attempts at some links to deliver a step are still to be made.
+// expect notes that the first attempts of some links at a step are pending.
 func (l *LinkSet) expect(id federation.EventID, links []string) {
 	for _, name := range links {
 		if r := l.current.Load().named[name]; r != nil {
@@ -299,8 +298,8 @@ func (l *LinkSet) expect(id federation.EventID, links []string) {
 	}
 }
 
-// enter waits until a step of a link may be judged. The caller calls leave after it was judged. The
-// error is that of ctx.
+// enter waits until a step of a link may be judged. The caller calls leave after that. The error is
+// that of ctx.
 func (l *LinkSet) enter(ctx context.Context, link string) (leave func(), err error) {
 	r := l.current.Load().named[link]
 	if r == nil {
@@ -322,7 +321,7 @@ func (l *LinkSet) probe(link string, did federation.DID) {
 	}
 }
 
-// Routed tries deliveries that wait for a route: those to a DID whose mailbox location is known
+// Routed retries deliveries without a route: those to a DID whose mailbox location is known
 // now, or with "" all of them. It blocks on the disk.
 func (l *LinkSet) Routed(ctx context.Context, did federation.DID) {
 	if did != "" {
@@ -384,13 +383,13 @@ func (l *LinkSet) placerUp(name string) (placer bridge.Placer, up bool) { //noli
 	return placer, ok && r.supervisor.Up() && r.lease.ours.Load()
 }
 
-// readsInbox reports whether the participants of a link read their inbox from the record.
+// readsInbox reports whether the participants of a link read their inbox from
+// the record.
 func (l *LinkSet) readsInbox(name string) bool {
 	_, ok := l.Named(name).(bridge.InboxReader)
 	return ok
 }
 
-// isHome reports whether a name is that of a link to another home.
 func (l *LinkSet) isHome(name string) bool { return l.current.Load().isHome(name) }
 
 // snapshot is the set of running links at one moment, sorted by their use for each step,
@@ -416,7 +415,6 @@ func newSnapshot(all []*running) *snapshot {
 	return s
 }
 
-// isHome reports whether a name is that of a link to another home.
 func (s *snapshot) isHome(name string) bool {
 	r := s.named[name]
 	if r == nil {

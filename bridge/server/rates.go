@@ -9,7 +9,7 @@ import (
 	"baton/federation"
 )
 
-// Rates gives networks the rate limits that the home applies to DIDs.
+// Rates gives networks access to the home's rate limits of DIDs.
 type Rates struct{ gateway *Gateway }
 
 // Rates returns the rates of DIDs.
@@ -17,8 +17,8 @@ func (g *Gateway) Rates() Rates { return Rates{g} }
 
 func (r Rates) perMinute() int { return r.gateway.home.Load().Limits.EventsPerMinute }
 
-// Take counts one request of a DID, and returns how long the DID has to wait before it may
-// make one; 0 if it may now.
+// Take counts one request of a DID, and returns how long the DID must wait before its next
+// one; 0 if it may make one now.
 func (r Rates) Take(did federation.DID, now time.Time) time.Duration {
 	return r.gateway.deps.DIDs.Take(did, r.perMinute(), now)
 }
@@ -43,7 +43,7 @@ func (g *Gateway) Admit(ctx context.Context, did federation.DID, now time.Time) 
 	return err
 }
 
-// Meet notes that the record knows a DID from now on.
+// Meet records a DID as known.
 func (g *Gateway) Meet(ctx context.Context, did federation.DID, now time.Time) error {
 	return g.home.Load().Meet(ctx, did, addressFrom(ctx), now)
 }
@@ -66,8 +66,8 @@ func (g *Gateway) countStranger(err error) bool {
 	return ok
 }
 
-// SeedStrangers counts on from the newcomers of before the start. The record does not know
-// their addresses, and so each address begins with none.
+// SeedStrangers counts on from the newcomers before the start. The record does not have
+// their addresses, so each address begins with none.
 func (g *Gateway) SeedStrangers(ctx context.Context, now time.Time) error {
 	met, err := g.deps.Record.MetSince(ctx, now.Add(-federation.AcquaintanceAge), maxSeeded)
 	for _, each := range met {

@@ -13,11 +13,12 @@ import (
 	"baton/federation/fault"
 )
 
-// sweepEvery is how often the home looks for overdue handoffs: they end at most a few seconds late.
+// sweepEvery is the interval of checks for overdue handoffs: they end at most
+// a few seconds late.
 const sweepEvery = time.Second
 
-// drainTime is how long links, requests and deliveries may take to end. With the time that
-// connections and the last commit take it stays within the ten seconds of the contract.
+// drainTime bounds the end of links, requests and deliveries. With the time for
+// connections and the last commit it stays within the ten seconds of the contract.
 //
 // spec: cli.md "Serving"
 const drainTime = 9 * time.Second
@@ -104,8 +105,7 @@ func (g *Gateway) drain(ctx context.Context, ended <-chan error) error {
 	}
 }
 
-// sweep ends handoffs whose deadline has passed: at once after the start, and then every
-// second.
+// sweep ends overdue handoffs: at once after the start, and then every second.
 func (g *Gateway) sweep(ctx context.Context) {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
@@ -120,7 +120,7 @@ func (g *Gateway) sweep(ctx context.Context) {
 	}
 }
 
-// readyPoll is how often the start looks whether all is up yet.
+// readyPoll is the interval of readiness checks at the start.
 const readyPoll = 100 * time.Millisecond
 
 // Announce returns a task that tells the service manager that the gateway serves, and logs once
@@ -142,7 +142,7 @@ func (g *Gateway) Announce(ready func(ctx context.Context) bool) Task {
 	}
 }
 
-// AnnounceEnd tells the service manager that the gateway ends.
+// AnnounceEnd notifies the service manager of the shutdown.
 func (g *Gateway) AnnounceEnd(ctx context.Context) { g.tellManager(ctx, "STOPPING=1") }
 
 func (g *Gateway) tellManager(ctx context.Context, state string) {

@@ -32,14 +32,13 @@ const unproved = "(unproved)"
 // Sender is the counts of one sender.
 type Sender = bridge.Sender
 
-// Senders counts the steps of each sender in the last hour. In a minute with too many senders it drops the
-// senders with the fewest steps. The zero Senders is empty. It may be used concurrently.
+// Senders counts the steps of each sender in the last hour. In a minute with too many senders it drops
+// those with the fewest steps. The zero Senders is empty. It may be used concurrently.
 type Senders struct {
 	mu      sync.Mutex
 	minutes [senderMinutes]senderMinute
 }
 
-// senderMinute is the counts of one minute.
 type senderMinute struct {
 	number  int64                        // since 1970
 	senders map[string]map[string]Sender // by kind and name

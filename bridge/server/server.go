@@ -91,7 +91,7 @@ type Server struct {
 	homes          *homes
 	traces         *tracing.Tracer // nil if none are recorded
 	hub            *relay.Hub      // nil if none is configured
-	host           *relay.Host     // nil if other homes have no links to this one
+	host           *relay.Host     // nil if other homes do not link to this one
 	hooks          *webhook.Hooks  // nil if the configuration has none
 	voiceHub       files.Hub       // serves the voice directories with tokens
 	a2aHub         a2aclient.Hub   // serves the documents and callbacks of external A2A agents
@@ -135,7 +135,7 @@ type Options struct {
 
 	// Reread reads the configuration again; nil for a server without a configuration file.
 	Reread func() (*configs.File, error)
-	// Hangups has a signal for each reload that the system asks for.
+	// Hangups has a signal for each requested reload.
 	Hangups <-chan os.Signal
 	// Levels is the levels of Log; nil if they cannot change.
 	Levels *configs.LogLevels
@@ -313,7 +313,8 @@ func (s *Server) caughtAt(where string) func(ctx context.Context, err error) {
 	return func(ctx context.Context, err error) { s.counters.Fault(ctx, s.log, where, err) }
 }
 
-// handlerPanicked counts a panic in a request handler. The HTTP server logs it.
+// handlerPanicked counts a panic in a request handler. The HTTP server logs
+// it.
 func (s *Server) handlerPanicked() { s.counters.Faults.WithLabelValues(bridge.RequestFault).Inc() }
 
 // openKeys makes the directory of DIDs and the source of their keys, which include the current
@@ -365,7 +366,8 @@ func (s *Server) Run(ctx context.Context) error {
 	return s.Serve(ctx)
 }
 
-// Start starts the links, which readiness asks from then on. Call it before [Server.Serve].
+// Start starts the links, which count for readiness from then on. Call it
+// before [Server.Serve].
 func (s *Server) Start(ctx context.Context) error {
 	links, err := OpenLinks(s.file, s.options.Networks, s.Wiring())
 	if err != nil {
@@ -389,8 +391,8 @@ func (s *Server) Start(ctx context.Context) error {
 // Serve answers requests and does the work of the gateway until ctx ends, or a listener does.
 func (s *Server) Serve(ctx context.Context) error { return s.Gateway.Run(ctx, s.tasks(ctx)...) }
 
-// apply makes these links the ones that run, and registers the routes of links that a reload may
-// replace, each once.
+// apply runs exactly these links, and registers the routes of links that a reload may replace,
+// each once.
 func (s *Server) apply(ctx context.Context, links []Entry) {
 	for _, o := range links {
 		served, ok := o.Link.(bridge.Served)
@@ -402,7 +404,8 @@ func (s *Server) apply(ctx context.Context, links []Entry) {
 	s.Gateway.Links().Apply(ctx, links)
 }
 
-// tasks returns the tasks beside the gateway: the listeners, and the ones that the configuration turns on.
+// tasks returns the tasks beside the gateway: the listeners, and the
+// configured ones.
 func (s *Server) tasks(ctx context.Context) []Task {
 	tasks := []Task{
 		s.Gateway.Announce(s.Ready), s.end, func(ctx context.Context) error { s.homes.peering.Run(ctx); return nil },

@@ -34,7 +34,6 @@ import (
 	"baton/translate/dialect"
 )
 
-// limit applies the limits of a configuration.
 func (s *Server) limit(file *configs.File) {
 	s.limited = file
 	s.limits.Store(&file.Limits)
@@ -97,7 +96,7 @@ func (s *Server) configure(file *configs.File, links []Entry) {
 	s.configured.Store(&bound)
 }
 
-// names returns the DIDs that names stand for.
+// names returns the DIDs bound to names.
 func (s *Server) names() registry.BoundNames {
 	return registry.BoundNames{Record: s.Record, Configured: func() []federation.BoundName { return *s.configured.Load() }}
 }
@@ -107,12 +106,12 @@ func (s *Server) bindings() Bindings {
 	return Bindings{BoundNames: s.names(), agents: s.bound()}
 }
 
-// bound returns the record with the names that stand for DIDs.
+// bound returns the record with the bound names.
 func (s *Server) bound() registry.Bound {
 	return registry.Bound{Record: s.Record, Names: s.names(), Forget: s.forgetKeys}
 }
 
-// forgetKeys has the keys of a DID read again.
+// forgetKeys drops the cached keys of a DID.
 func (s *Server) forgetKeys(did federation.DID) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -177,7 +176,7 @@ type Wiring struct {
 	A2AAgents    a2aclient.Deps
 
 	homes *homes // nil for a check
-	// mode returns the mode that an operator set for another home, "" for none.
+	// mode returns the mode of another home set by an operator, "" for none.
 	mode func(domain string) string
 }
 
@@ -185,7 +184,7 @@ type Wiring struct {
 func (s *Server) Wiring() Wiring {
 	record := s.bound()
 	keys := identity.CurrentKeys{Source: s.keys.Load, Logins: s.proofs, Proven: func(ctx context.Context, did federation.DID) {
-		s.locator.LearnFromLogin(ctx, did, time.Now()) // a DID that proved itself has its mailbox here
+		s.locator.LearnFromLogin(ctx, did, time.Now()) // a proved DID has its mailbox here
 	}, Refused: func(ctx context.Context, did federation.DID, why error) {
 		s.log.LogAttrs(ctx, slog.LevelInfo, "login refused", slog.String("did", string(did)), slog.Any("err", why))
 	}}
@@ -211,7 +210,6 @@ func (s *Server) Wiring() Wiring {
 	}
 }
 
-// clientDeps returns the parts that the listener for IRC clients needs beside the ports of each link.
 func (s *Server) clientDeps() ircclient.Deps {
 	return ircclient.Deps{
 		Record: s.Record, TokenKey: s.keyring.Token(), Logins: s.logins, MaxClients: httpd.OpenFiles() / ircShare,
@@ -219,12 +217,10 @@ func (s *Server) clientDeps() ircclient.Deps {
 	}
 }
 
-// homeKeys returns the keys with which the home signs.
 func (s *Server) homeKeys() identity.HomeKeys {
 	return identity.HomeKeys{Keyring: s.keyring, Home: s.homeID()}
 }
 
-// publicListener is the label of the public HTTP listener in metrics.
 const publicListener = "http"
 
 // httpLimits returns the limits of the public HTTP listener.
@@ -272,7 +268,6 @@ func (s *Server) agentTransport(allowPrivate bool) *http.Transport {
 	return s.publicAgents
 }
 
-// macpDeps returns the parts that the MACP runtime needs beside the ports of each link.
 func (s *Server) macpDeps(record registry.Bound) macp.Deps {
 	return macp.Deps{Journals: record.Journals, Steps: record, Version: s.options.Version, Bounds: func() macp.Bounds {
 		return macp.Bounds{Finished: time.Duration(s.finished.Load()), ClockSkew: s.limits.Load().ClockSkew}
