@@ -20,8 +20,8 @@ import (
 	"baton/translate/voicefile"
 )
 
-// The paths of the hub. It shares them with the API for agents: "start" and "poll" are words of
-// the hub, and of the other paths those whose ID is a ULID are of the API for agents.
+// The paths of the hub, shared with the API for agents: "start" and "poll" are words of the
+// hub, and all other paths with a ULID as ID belong to the API for agents.
 const (
 	agentsPrefix = "/api/v1/"
 	hubPrefix    = agentsPrefix + "handoffs/"
@@ -44,7 +44,7 @@ func (h *Hub) Mount(mux *http.ServeMux) {
 	mux.HandleFunc("POST "+hubPrefix+"{id}/{verb}", h.serve(h.step))
 }
 
-// leave has the hub no longer serve a directory.
+// leave stops serving a directory.
 func (h *Hub) leave(l *VoiceLink) {
 	if h != nil {
 		h.change(func(links []*VoiceLink) []*VoiceLink {
@@ -75,7 +75,7 @@ type hubCaller struct {
 }
 
 // caller returns the agent behind the token of a request. It compares the token with each one,
-// so that the time tells nothing.
+// so that the time reveals nothing.
 func (h *Hub) caller(r *http.Request) (c hubCaller, ok bool) {
 	links := h.links.Load()
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
@@ -135,7 +135,6 @@ func (a hubAnswer) write(w http.ResponseWriter) {
 	_, _ = w.Write(text) // the client is gone
 }
 
-// start takes a signed handoff.
 func (*Hub) start(ctx context.Context, c hubCaller, r *http.Request) hubAnswer {
 	limit := min(c.link.ports.HTTP.MaxBodyBytes, voicefile.MaxBytes)
 	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
@@ -207,7 +206,7 @@ func (*Hub) poll(ctx context.Context, c hubCaller, r *http.Request) hubAnswer {
 	}
 }
 
-// readWait reads how long a poll waits: seconds, or a duration.
+// readWait reads the wait of a poll: seconds, or a duration.
 func readWait(text string, most time.Duration) (time.Duration, error) {
 	if text == "" {
 		return 0, nil

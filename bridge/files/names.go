@@ -16,7 +16,7 @@ import (
 	"baton/translate/voicefile"
 )
 
-// nativePrefix begins the DIDs of the agents that only a directory knows.
+// nativePrefix begins the DIDs of agents known only to a directory.
 func (b *base) nativePrefix() string {
 	return "did:web:" + strings.ReplaceAll(string(b.ports.Home), ":", "%3A") + ":dir:" + escape(b.name) + ":"
 }
@@ -34,7 +34,8 @@ func escape(name string) string {
 	return out.String()
 }
 
-// native returns the name of an agent that only the directory knows, "" for another DID.
+// native returns the name of an agent known only to the directory, "" for
+// another DID.
 func (b *base) native(did federation.DID) string {
 	part, ok := strings.CutPrefix(string(did), b.nativePrefix())
 	if !ok || strings.Contains(part, ":") {
@@ -47,7 +48,7 @@ func (b *base) native(did federation.DID) string {
 	return name
 }
 
-// nativeOf is native also for the did:key that the gateway keeps for such an agent: a network whose
+// nativeOf is native also for the did:key kept by the gateway for such an agent: a network whose
 // steps name only the signer knows the agent by it. Those keys are known for the names in the
 // configuration.
 func (b *base) nativeOf(did federation.DID) string {
@@ -91,7 +92,7 @@ func (b *base) nameOf(ctx context.Context, did federation.DID) (string, error) {
 	if i := slices.IndexFunc(names, func(n federation.BoundName) bool { return n.Network == b.name }); i >= 0 {
 		return names[i].Name, nil
 	}
-	for name, each := range b.agents { // another DID of an agent of the configuration
+	for name, each := range b.agents { // another DID of a configured agent
 		if did != "" && b.ports.Gateway.Same(ctx, did, each) {
 			return name, nil
 		}
@@ -124,7 +125,7 @@ func asNotNow(link string, err error) error {
 // rejection returns the sidecar code of a refused offer. The contract of the sidecar has no word
 // for most refusals: the detail names the code.
 func rejection(refused *federation.RefusalError) *voicefile.Error {
-	switch refused.Code { //nolint:exhaustive // all other codes are told in the detail
+	switch refused.Code { //nolint:exhaustive // the detail names all other codes
 	case federation.DeadlinePassed:
 		return &voicefile.Error{Code: voicefile.Expired, Detail: refused.Sentence()}
 	case federation.InvalidContext:
@@ -133,7 +134,7 @@ func rejection(refused *federation.RefusalError) *voicefile.Error {
 	return &voicefile.Error{Code: voicefile.Declined, Detail: string(refused.Code) + ": " + refused.Sentence()}
 }
 
-// ending returns the sidecar of a file whose handoff is over without success.
+// ending returns the sidecar of a file whose handoff ended without success.
 func ending(view federation.View, note string) *voicefile.Error {
 	switch view.State {
 	case federation.Declined:
@@ -149,13 +150,13 @@ func ending(view federation.View, note string) *voicefile.Error {
 	return nil
 }
 
-// away is the error of a delivery made again later.
+// away is the error of a delivery to retry later.
 func away(link string, err error) error {
 	return &federation.UnavailableError{What: "link " + link, Err: err}
 }
 
-// denied is the refusal of a step with no place in a directory. The gateway tells the
-// offerer.
+// denied is the refusal of a step with no place in a directory. The gateway notifies
+// the offerer.
 func denied(ev federation.Event, why string) error {
 	return federation.Refuse(ev, federation.PolicyDenied, why)
 }
@@ -179,7 +180,8 @@ type hubAnswer struct {
 	file []byte
 }
 
-// hubError returns the answer to a request that failed. It shows no text of an unknown error.
+// hubError returns the answer to a failed request. It hides the text of an
+// unknown error.
 func hubError(id string, err error) hubAnswer {
 	if invalid, ok := errors.AsType[*voicefile.Error](err); ok {
 		return hubAnswer{HandoffID: id, Status: hubRejected, Reason: invalid.Error(), code: http.StatusUnprocessableEntity}

@@ -1,15 +1,14 @@
-// Package files links directories in which agents hand work over as files: voice directories,
+// Package files links directories in which agents exchange work as files: voice directories,
 // whose files are signed and move from folder to folder, and ".handoffs" directories, whose
 // records change in place. It also serves the hub of the voice protocol.
 //
-// The directory is the peer. A link watches it, and reads all of it again every five seconds
-// and when it starts, so that nothing depends on a notification. The action of a link on a file
-// depends only on the place and the content of the file, and on the state of its
-// handoff. So a gateway killed at any moment goes on by looking again. The record keeps
-// which handoff a file became.
+// The directory is the peer. A link watches it, and reads all of it every five seconds and at
+// the start, so that nothing depends on a notification. The action of a link on a file depends
+// only on the place and the content of the file, and on the state of its handoff. So a gateway
+// killed at any moment goes on by looking again. The record maps files to handoffs.
 //
-// A step read from a directory is vouched for by the gateway, with the bytes of the file
-// as evidence. README.md has the guide.
+// A step read from a directory is vouched for by the gateway, with the bytes of the file as
+// evidence. README.md has the guide.
 package files
 
 import (
@@ -44,7 +43,7 @@ const network = "files"
 // Deps are the dependencies of the links beside the ports of each link.
 type Deps struct {
 	Record  registry.Bound
-	Placers func() []bridge.Placer // the links on which an offer can be written
+	Placers func() []bridge.Placer // the links with a place for offers
 	// Path resolves a path of the configuration; nil for a check of the
 	// configuration.
 	Path func(string) string
@@ -97,7 +96,7 @@ func Tasks(deps Deps) bridge.Network {
 type base struct {
 	name   string
 	agents map[string]federation.DID        // of the configuration
-	kept   func() map[federation.DID]string // the names of agents by the did:keys that the gateway keeps for them
+	kept   func() map[federation.DID]string // names of agents by the did:keys kept for them
 	deps   Deps
 	ports  bridge.Ports
 	log    *slog.Logger
@@ -178,8 +177,8 @@ type TasksConfig struct {
 // DefaultVoiceConfig returns the defaults of the table.
 func DefaultVoiceConfig() VoiceConfig { return VoiceConfig{ResumeWindow: 5 * time.Minute} }
 
-// minSecretBytes is how long a secret is at least, and devSecret is one that every reader of the
-// reference implementation knows.
+// minSecretBytes is the minimum length of a secret, and devSecret is the one known to every
+// reader of the reference implementation.
 const (
 	minSecretBytes = 16
 	devSecret      = "dev-only-secret"

@@ -28,8 +28,8 @@ func (l *TasksLink) claimant() string {
 	return "baton_" + hex.EncodeToString(sum[:4])
 }
 
-// Carries implements [bridge.Link]: an offer to a DID with a name in the directory that did not
-// come from there, and the later steps of handoffs with a party there.
+// Carries implements [bridge.Link]: an offer from outside the directory to a DID with a name in
+// it, and the later steps of handoffs with a party there.
 func (l *TasksLink) Carries(ctx context.Context, ev federation.Event, after federation.View) (bool, error) {
 	if ev.Arrival.Link == l.name || ev.Verb == federation.Confirm {
 		return false, nil
@@ -143,7 +143,7 @@ func (l *TasksLink) writeOffer(ctx context.Context, s translate.Step) error {
 	return l.look(ctx, l.dir.PathOf(r.ID))
 }
 
-// write gives a record the status of its handoff. The step is the one that led there, nil if
+// write gives a record the status of its handoff. The step is the one that led to it, nil if
 // the gateway restores the record.
 func (l *TasksLink) write(ctx context.Context, id string, view federation.View, step *translate.Step) error {
 	assignee, err := l.nameOf(ctx, view.Assignee)
@@ -211,7 +211,7 @@ func (l *TasksLink) offerRecord(ctx context.Context, name string, item directory
 	if err != nil || !leaves {
 		return err
 	}
-	if before.Exists() { // offered again: a new handoff, that names the one before
+	if before.Exists() { // offered again: a new handoff that names the earlier one
 		s.Body = []byte(before.ID.String())
 		if s, err = l.remint(ctx, s); err != nil {
 			return err
@@ -246,7 +246,7 @@ func (l *TasksLink) offerRecord(ctx context.Context, name string, item directory
 }
 
 // parties returns the DIDs of a record, and whether it leaves the directory: an offer to an agent
-// that only the directory knows does not.
+// known only to the directory does not.
 func (l *TasksLink) parties(ctx context.Context, r taskfile.Record) (from, to federation.DID, leaves bool, err error) {
 	if from, err = l.didOf(ctx, r.From); err != nil || r.To == "" {
 		return from, "", err == nil, err
@@ -305,7 +305,8 @@ func (l *TasksLink) claimed(name string) bool {
 	return err == nil || changing
 }
 
-// report files the steps that the status of a record stands for, beyond the state of its handoff.
+// report files the steps behind the status of a record, beyond the state of
+// its handoff.
 func (l *TasksLink) report(ctx context.Context, name string, item directory.Task, view federation.View) error {
 	verbs, legal := taskfile.Verbs(view.State, item.Status)
 	if legal && len(verbs) == 0 && view.State != federation.Assigned {
@@ -366,8 +367,8 @@ func (l *TasksLink) actor(ctx context.Context, r taskfile.Record, view federatio
 	return named, nil
 }
 
-// conflict counts a change that the handoff does not follow, and restores a record that the
-// gateway wrote, or that names another assignee than the first one.
+// conflict counts a change that the handoff does not follow, and restores a record written
+// by the gateway, or with another assignee than the first one.
 func (l *TasksLink) conflict(ctx context.Context, name string, item directory.Task, view federation.View, why string) error {
 	l.refuse(ctx, name, sha256.Sum256(item.Raw), "conflict", errors.New(why))
 	if !l.found[name].ours && view.State != federation.Assigned {

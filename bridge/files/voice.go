@@ -14,7 +14,8 @@ import (
 	"baton/translate/voicefile"
 )
 
-// The folders of a voice directory. The folder that a file is in is the state of its handoff.
+// The folders of a voice directory. The folder of a file is the state of its
+// handoff.
 const (
 	pendingFolder  = "handoff"
 	claimedFolder  = "claimed"
@@ -41,18 +42,19 @@ type VoiceLink struct {
 // sighting is the link's memory of a file it has read.
 type sighting struct {
 	stamp   directory.Stamp
-	handoff federation.HandoffID // zero for a file that became no handoff
-	to      string               // the recipient of a file whose HMAC is good
+	handoff federation.HandoffID // zero for a file without a handoff
+	to      string               // the recipient of a file with a good HMAC
 	id      string               // its handoff_id
 	key     string               // its key, if claimed
-	again   bool                 // the file has to be read again at the next rescan
+	again   bool                 // read the file again at the next rescan
 }
 
 func newVoiceLink(cfg VoiceConfig, secrets voiceSecrets, b *base) *VoiceLink {
 	return &VoiceLink{base: b, cfg: cfg, secrets: secrets, moved: make(chan struct{})}
 }
 
-// Run implements [bridge.Link]. It watches the directory until ctx ends or the directory is away.
+// Run implements [bridge.Link]. It watches the directory until ctx ends or the
+// directory disappears.
 func (l *VoiceLink) Run(ctx context.Context, up func()) error {
 	l.found, l.paths, l.taken = map[string]sighting{}, map[federation.HandoffID]string{}, map[string]string{}
 	defer l.deps.Hub.leave(l)
@@ -106,7 +108,7 @@ func (l *VoiceLink) scan(ctx context.Context) error {
 			path := filepath.Join(folder, name)
 			there[path] = true
 			if was, known := l.found[path]; known && !was.again && (settled || was.stamp == stamp) {
-				return nil // no file of a settled folder changes any more
+				return nil // files of a settled folder do not change any more
 			}
 			return l.look(ctx, path)
 		})
@@ -246,8 +248,8 @@ func (l *VoiceLink) secretsOf(s voicefile.Sealed) []string {
 	return l.secrets.pairs[pairOf(s.From, s.To)]
 }
 
-// Carries implements [bridge.Link]: an offer to an agent that only the directory knows, and the
-// steps of handoffs whose two parties have a name in the directory.
+// Carries implements [bridge.Link]: an offer to an agent known only to the directory, and the
+// steps of handoffs between two parties with a name in the directory.
 func (l *VoiceLink) Carries(ctx context.Context, ev federation.Event, after federation.View) (bool, error) {
 	if after.Offeree == "" || ev.Verb == federation.Confirm {
 		return false, nil // each file has a recipient
@@ -293,7 +295,7 @@ func (l *VoiceLink) follow(ctx context.Context, view federation.View) error {
 		return nil
 	}
 	content, err := directory.Read(path, voicefile.MaxBytes)
-	if errors.Is(err, fs.ErrNotExist) { // another program moves it: the next look finds it
+	if errors.Is(err, fs.ErrNotExist) { // another program is moving it: the next look finds it
 		return away(l.name, err)
 	}
 	if err != nil {

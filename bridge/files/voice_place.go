@@ -98,7 +98,8 @@ func (l *VoiceLink) move(from, folder string, names ...string) (string, error) {
 	return "", err
 }
 
-// carry notes that the link has moved a file, so that the look that follows has nothing to do.
+// carry notes that the link has moved a file, so that the next look has
+// nothing to do.
 func (l *VoiceLink) carry(from, to string) {
 	seen := l.found[from]
 	l.forget(from)
@@ -131,8 +132,8 @@ func (l *VoiceLink) accepted(ctx context.Context, file voicefile.File) error {
 	return l.writeBootstrap(ctx, s, file)
 }
 
-// releaseFile releases the slot of a file whose handoff is over. Until the file expires, the slot
-// shows that it was taken.
+// releaseFile releases the slot of a file after the end of its handoff. Until the file expires,
+// the slot shows that it was taken.
 func (l *VoiceLink) releaseFile(ctx context.Context, file voicefile.File) error {
 	s, err := l.glance(ctx, fileKey(file))
 	if err != nil {
@@ -141,7 +142,8 @@ func (l *VoiceLink) releaseFile(ctx context.Context, file voicefile.File) error 
 	return l.release(ctx, s, file.Expires)
 }
 
-// bootstrapState is the body of the slot of a file whose bootstrap has been decided on.
+// bootstrapState is the body of the slot of a file with a decision about its
+// bootstrap.
 const bootstrapState = "bootstrap"
 
 // writeBootstrap writes the bootstrap of a file accepted by an agent of the gateway: once, and

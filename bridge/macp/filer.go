@@ -21,7 +21,7 @@ import (
 const (
 	sweepEach  = 250 * time.Millisecond
 	sweepLimit = 256
-	filers     = 8               // sessions whose steps are filed at a time
+	filers     = 8               // sessions filed concurrently
 	retryAfter = 2 * time.Second // after a step that could not be filed now
 	freshStep  = time.Minute     // for which a step keeps the ID of its entry, whose time is in it
 )
@@ -40,7 +40,7 @@ func newFiler(l *Link) *filer {
 	return &filer{link: l, ready: map[string]bool{}, woken: make(chan struct{}, 1)}
 }
 
-// wake has a session looked at. It does not block.
+// wake makes the filer look at a session. It does not block.
 func (f *filer) wake(session string) {
 	f.mu.Lock()
 	f.ready[session] = true
@@ -63,7 +63,6 @@ func (f *filer) take() []string {
 	return all
 }
 
-// run looks at sessions until ctx ends.
 func (f *filer) run(ctx context.Context) error {
 	sweep := time.NewTicker(sweepEach)
 	defer sweep.Stop()
@@ -131,7 +130,7 @@ type snapshot struct {
 	handoffs      []string // of the offers
 }
 
-// file files the steps of a session that wait, one after the other.
+// file files the waiting steps of a session, one after the other.
 func (f *filer) file(ctx context.Context, session string) error {
 	var s snapshot
 	err := f.link.engine.on(ctx, session, func(_ context.Context, t *turn) error {
@@ -239,7 +238,7 @@ func (f *filer) retire(ctx context.Context, session string, s snapshot) error {
 }
 
 // The journals of the runtime: the history of each session, an empty journal for each session of
-// a participant, which is found by its name, and the session of each handoff.
+// a participant, found by its name, and the session of each handoff.
 const (
 	sessionPrefix = network + "/session/"
 	memberPrefix  = network + "/of/"

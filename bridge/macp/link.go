@@ -1,18 +1,18 @@
 // Package macp is a runtime of the Multi-Agent Coordination Protocol for sessions of the handoff
 // mode, and a client of runtimes of other operators.
 //
-// A participant of the configuration connects with its token, over gRPC, Connect or JSON. An
-// envelope is answered after it is on disk, in a journal for each session, and the history is the
-// whole truth about a session: a restart restores the same state. One goroutine, the engine,
-// judges all envelopes by the pure functions of translate/macpmode, and writes the entries of
-// calls that wait together in one transaction.
+// A configured participant connects with its token, over gRPC, Connect or JSON. An envelope is
+// answered after it is on disk, in a journal for each session, and this history is the whole
+// truth about a session: a restart restores the same state. One goroutine, the engine, judges all
+// envelopes by the pure functions of translate/macpmode, and writes the entries of all waiting
+// calls in one transaction.
 //
-// Sessions and handoffs show each other. An offer of a session is filed as a handoff, and so are
-// its answers; each of these steps is vouched, with its envelopes as evidence. Steps from other
-// networks become messages of the session, or signals. An offer to a participant opens a session,
-// which the gateway owns in the name of the offerer.
+// Sessions and handoffs mirror each other. An offer of a session is filed as a handoff, and so
+// are its answers; each of these steps is vouched, with its envelopes as evidence. Steps from
+// other networks become messages of the session, or signals. An offer to a participant opens a
+// session, which the gateway owns in the name of the offerer.
 //
-// Package macp serves sessions on one replica of a home at a time: that with the lease of the
+// Package macp serves sessions on one replica of a home at a time: the one with the lease of the
 // link. See README.md for a tour.
 //
 // spec: RFC-MACP-0001, RFC-MACP-0006, RFC-MACP-0010, RFC-MACP-0012
@@ -232,7 +232,6 @@ func options() []connect.HandlerOption {
 	return []connect.HandlerOption{connect.WithReadMaxBytes(maxBodyBytes)}
 }
 
-// message is a pointer to a message of the protocol.
 type message[T any] interface {
 	*T
 	proto.Message
@@ -271,7 +270,7 @@ func unary[Req, Res any, PReq message[Req], PRes message[Res]](mux *http.ServeMu
 	})
 }
 
-// mountSend serves Send, which tells a bad token in its answer on gRPC.
+// mountSend serves Send, which on gRPC reports a bad token in its answer.
 func (l *Link) mountSend(mux *http.ServeMux) {
 	const method = "Send"
 	mux.Handle(rpcPath+method, connect.NewUnaryHandler(rpcPath+method, func(ctx context.Context, r *connect.Request[macpv1.SendRequest]) (*connect.Response[macpv1.SendResponse], error) {

@@ -22,7 +22,7 @@ import (
 )
 
 // mirror is the copy of one session of a runtime. One goroutine owns it. The copy is on disk
-// before a step of it is filed, and its length is the cursor from which the stream is resumed.
+// before its steps are filed, and its length is the cursor for resuming the stream.
 type mirror struct {
 	*foreignConn
 
@@ -71,7 +71,7 @@ func (m *mirror) run(ctx context.Context, copied bool) error {
 			again.Reset(0)
 		case <-again.C:
 			if err := m.file(ctx); errors.Is(err, federation.ErrStale) {
-				return err // a connection before has written: the next one reads the copy again
+				return err // an earlier connection has written: the next one reads the copy again
 			} else if err != nil {
 				m.log.LogAttrs(ctx, slog.LevelWarn, "session not filed", slog.String("session", m.id), slog.Any("err", err))
 				again.Reset(retryAfter)
@@ -179,9 +179,9 @@ func (m *mirror) write(ctx context.Context, entry *historyv1.Entry, more ...fede
 	return m.s.Apply(entry)
 }
 
-// settled asks the runtime for the state of the session, which the stream does not tell when the
+// settled asks the runtime for the state of the session, which is not on the stream if the
 // session is cancelled or expires. It reports whether the runtime has forgotten the session. An
-// error of the stream of an open session breaks the connection, which is made again.
+// error of the stream of an open session breaks the connection, which is then redialled.
 func (m *mirror) settled(ctx context.Context, streamed error) (gone bool, err error) {
 	answer, err := foreignCall[macpv1.GetSessionRequest, macpv1.GetSessionResponse](ctx, m.foreignConn, "GetSession", &macpv1.GetSessionRequest{SessionId: m.id})
 	if connect.CodeOf(err) == connect.CodeNotFound {
@@ -217,7 +217,7 @@ func (m *mirror) end(ctx context.Context, kind, why string) error {
 	return m.write(ctx, entry)
 }
 
-// file files the steps of the session that wait.
+// file files the waiting steps of the session.
 func (m *mirror) file(ctx context.Context) error {
 	for {
 		at, waits := m.s.Pending()
@@ -351,7 +351,7 @@ func (m *mirror) retire(ctx context.Context) error {
 	return m.deps.Journals.RemoveJournals(ctx, gone)
 }
 
-// open writes which handoff an offer is, before the handoff is filed.
+// open writes the handoff ID of an offer before the handoff is filed.
 func (m *mirror) open(ctx context.Context, step said, offer *macpmode.Offer) (federation.HandoffID, time.Time, error) {
 	id, at, opened, err := step.handoff(ctx, m.ports.Gateway, *offer)
 	if err != nil || opened {
@@ -444,7 +444,8 @@ func (m *mirror) fileAnswer(ctx context.Context, step said) error {
 	return err
 }
 
-// fileCancel files that the owner cancelled the session of a pending offer, or the task of its work.
+// fileCancel files the owner's cancellation of the session of a pending offer,
+// or of the task of its work.
 func (m *mirror) fileCancel(ctx context.Context, step said) error {
 	handoff := ""
 	if offer := m.s.Current(); offer != nil && offer.Disposition == macpmode.Offered {

@@ -51,7 +51,7 @@ type Participant struct {
 // DefaultConfig returns the defaults of the table.
 func DefaultConfig() Config { return Config{Profile: transfer} }
 
-// minTokenBytes is the shortest token that cannot be guessed.
+// minTokenBytes is the minimum length of an unguessable token.
 const minTokenBytes = 16
 
 // check returns all mistakes, each a [*bridge.KeyError], joined.
@@ -84,7 +84,8 @@ func (c Config) check(p bridge.Ports) error {
 	return errors.Join(mistakes...)
 }
 
-// Network describes the runtime. Its link serves participants on a listener of its own.
+// Network describes the runtime. Its link serves participants on its own
+// listener.
 func Network(deps Deps) bridge.Network {
 	return bridge.Network{
 		Name: network, Table: "macp", Reference: referenceFile,
@@ -174,14 +175,14 @@ func open(cfg Config, p participants, ports bridge.Ports, deps Deps) *Link {
 
 // Bounds are the limits of the gateway that hold for sessions.
 type Bounds struct {
-	Finished  time.Duration // for which an ended session can be read; 0 for ever
-	ClockSkew time.Duration // that the time of a new session may be off
+	Finished  time.Duration // for which an ended session stays readable; 0 for ever
+	ClockSkew time.Duration // tolerance for the time of a new session
 }
 
-// Deps has the parts of the gateway that the network needs beside [bridge.Ports].
+// Deps are the dependencies of the network beside [bridge.Ports].
 type Deps struct {
 	Journals *journals.Journals // the histories of sessions
 	Steps    registry.Bound
 	Bounds   func() Bounds
-	Version  string // of the program, which clients are told
+	Version  string // of the program, shown to clients
 }

@@ -18,11 +18,11 @@ import (
 	"baton/translate/macpmode/macpv1"
 )
 
-// steps files the steps of participants, which the gateway signs for them.
+// steps files the steps of participants, signed by the gateway.
 type steps struct {
 	ports bridge.Ports
 	deps  Deps
-	link  string // by which the steps come
+	link  string // of the steps
 	log   *slog.Logger
 }
 
@@ -106,7 +106,7 @@ func (t steps) store(ctx context.Context, owner federation.DID, content []byte) 
 	return blob.URL(t.ports.PublicURL), blob.Hash(), nil
 }
 
-// vouch submits a step that the gateway signs for a participant. A step waiting to be judged
+// vouch submits a step signed by the gateway for a participant. A step waiting to be judged
 // is on disk, and no error.
 func (t steps) vouch(ctx context.Context, draft stepbuilder.Draft, view federation.View, now time.Time) error {
 	ev, _, err := stepbuilder.Builder{
@@ -135,14 +135,14 @@ func (f *Foreign) taskKeyJournal(initiator, key string) string {
 }
 
 // workEntry is one entry of the journal about the work of a handoff: the session of its task, or a
-// step that the session which follows is told.
+// step to report to the following session.
 type workEntry struct {
 	Session string `json:"session,omitempty"`
 	Task    string `json:"task,omitempty"`
 	Kept    *kept  `json:"kept,omitempty"`
 }
 
-// kept is a step of our participant as it is kept for a task.
+// kept is a step of our participant stored for a task.
 type kept struct {
 	ID          string          `json:"id"`
 	Verb        federation.Verb `json:"verb"`

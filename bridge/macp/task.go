@@ -15,9 +15,9 @@ import (
 	"baton/translate/macpmode/taskv1"
 )
 
-// openTask asks the target of an accepted offer for its work, in a session of the task mode. Which
-// session it is, is on disk before the runtime knows the session. The runtime answers each message
-// that it has as a duplicate. If it refuses the session, the work is told by signals.
+// openTask asks the target of an accepted offer for its work, in a session of the task mode. The
+// session ID is on disk before the runtime knows the session. The runtime answers repeated
+// messages as duplicates. If it refuses the session, signals report the work.
 func (m *mirror) openTask(ctx context.Context, id federation.HandoffID, offer *macpmode.Offer) error {
 	view, err := m.ports.Gateway.View(ctx, id)
 	if err != nil || view.Over {
@@ -52,7 +52,7 @@ func (m *mirror) openTask(ctx context.Context, id federation.HandoffID, offer *m
 	return m.orBySignal(ctx, id, err)
 }
 
-// orBySignal notes that the runtime refused a message of a task: the step is told by a signal. It
+// orBySignal notes that the runtime refused a message of a task: a signal reports the step. It
 // returns any other error.
 func (c *foreignConn) orBySignal(ctx context.Context, id federation.HandoffID, err error) error {
 	refused, ok := errors.AsType[*federation.RefusalError](err)
@@ -77,8 +77,9 @@ func (c *foreignConn) endTask(ctx context.Context, view federation.View, reason 
 	return c.cancel(ctx, w.session, reason)
 }
 
-// report tells a step of the work. A step of our participant is a message of the task, once the
-// offerer has asked for the task. Until then the step is told by a signal, and kept for the task.
+// report reports a step of the work. A step of our participant is a message of the task, once the
+// offerer has asked for the task. Until then a signal reports the step, which is kept for the
+// task.
 func (c *foreignConn) report(ctx context.Context, d federation.Delivery, session string) error {
 	if !c.tasks {
 		return c.tellStep(ctx, d, session)
@@ -105,7 +106,7 @@ func (c *foreignConn) report(ctx context.Context, d federation.Delivery, session
 		if w.last != step.ID {
 			err = c.writeWork(ctx, d.View.ID, w, workEntry{Kept: &step})
 		}
-		if errors.Is(err, federation.ErrStale) { // the task was asked for meanwhile
+		if errors.Is(err, federation.ErrStale) { // the task was requested meanwhile
 			continue
 		}
 		if err != nil {
@@ -175,7 +176,8 @@ func (m *mirror) fileRequest(ctx context.Context, step said) error {
 	}
 }
 
-// taskHandoff returns the handoff whose work a task to our participant is, or why it is none.
+// taskHandoff returns the handoff whose work a task to our participant is, or
+// why there is none.
 func (m *mirror) taskHandoff(ctx context.Context, task *macpmode.Task) (id federation.HandoffID, why string, err error) {
 	found, err := lastIndex(ctx, m.deps.Journals, m.taskKeyJournal(m.s.Initiator, macpmode.TaskKey(m.s.Start.GetContextId(), task.ID)))
 	if isNotFound(err) {
