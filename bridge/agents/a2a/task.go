@@ -9,8 +9,8 @@ import (
 	"baton/federation"
 )
 
-// maxHistory is how many messages of a task are shown at most, the newest: a log may have
-// thousands of notes.
+// maxHistory bounds the shown messages of a task to the newest: a log may have thousands
+// of notes.
 const maxHistory = 500
 
 // resultName is the name of the artifact of completed work.
@@ -70,8 +70,8 @@ type statusUpdate struct {
 	Status    status      `json:"status"`
 }
 
-// stateOf returns the state of the task of a handoff with a state. The states of bounties
-// are among them, and a state of a later kind is told by whether it is over.
+// stateOf returns the task state of a handoff's state. The states of bounties are
+// included; an unknown state is mapped by whether the handoff is over.
 func stateOf(s federation.State, over bool) wire.TaskState {
 	switch s {
 	case federation.Offered, federation.Open:
@@ -92,7 +92,7 @@ func stateOf(s federation.State, over bool) wire.TaskState {
 	return wire.TaskStateWorking
 }
 
-// The states and the verb that only bounties have.
+// The states and the verb of bounties.
 const (
 	bountyAccepted  federation.State = "accepted"
 	bountyForfeited federation.State = "forfeited"
@@ -122,10 +122,10 @@ func (s scene) newFold(v federation.View, o origin) *fold {
 	return &fold{scene: s, view: v, info: info, from: o}
 }
 
-// unshown is for a reader that wants only the task after the last step.
+// unshown ignores updates, for a reader of only the final task.
 func unshown(update) error { return nil }
 
-// add reads one step, and returns the events of a stream that it is.
+// add reads one step, and returns its events for a stream.
 func (f *fold) add(e federation.Entry) []update {
 	f.last, f.steps = e, append(f.steps, e.Event.ID)
 	if m := f.historyOf(e); m != nil {
@@ -148,7 +148,6 @@ func (f *fold) add(e federation.Entry) []update {
 	return append(updates, update{Status: &statusUpdate{ContextID: f.info.ContextID, TaskID: f.info.TaskID, Status: f.status()}})
 }
 
-// state returns the state after the last step.
 func (f *fold) state() wire.TaskState {
 	return stateOf(f.last.State, f.last.Version == f.view.Version && f.view.Over)
 }
@@ -157,7 +156,6 @@ func (f *fold) status() status {
 	return status{Message: f.message, State: f.state(), Timestamp: stamp(f.last.Filed)}
 }
 
-// task returns the task after the last step.
 func (f *fold) task() *task {
 	shown := &task{Status: f.status(), steps: f.steps, Task: &wire.Task{
 		ID: f.info.TaskID, ContextID: f.info.ContextID, History: f.history, Metadata: map[string]any{"handoff": f.metadata()},

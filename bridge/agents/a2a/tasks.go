@@ -12,7 +12,6 @@ import (
 	"baton/federation"
 )
 
-// find returns a handoff that the caller offered at the endpoint of a request.
 func (l *Link) find(ctx context.Context, req request, id wire.TaskID) (federation.View, error) {
 	if _, err := federation.ParseEventID(string(id)); err != nil {
 		return federation.View{}, errNoTask()
@@ -30,7 +29,6 @@ func (l *Link) find(ctx context.Context, req request, id wire.TaskID) (federatio
 	return view, nil
 }
 
-// offeredAt reports whether the caller offered a handoff at the endpoint of a request.
 func (l *Link) offeredAt(ctx context.Context, req request, v federation.View) bool {
 	return l.deps.Gateway.Same(ctx, req.caller.DID, v.Offerer) &&
 		(req.agent == "" || v.Offeree != "" && l.deps.Gateway.Same(ctx, req.agent, v.Offeree))
@@ -76,13 +74,12 @@ func (l *Link) readTask(ctx context.Context, v federation.View) (*fold, error) {
 	return f, nil
 }
 
-// sent is the answer to a message.
 type sent struct {
 	Task *task `json:"task"`
 }
 
-// sendMessage answers SendMessage: with the task as it is once the offer is on disk, or at its
-// end, or when the longest wait is over.
+// sendMessage answers SendMessage with the task once the offer is on disk, or at its end, or
+// after the longest wait.
 func (l *Link) sendMessage(ctx context.Context, req request) (any, error) {
 	f, config, err := l.send(ctx, req)
 	if err != nil {
@@ -105,7 +102,6 @@ func (l *Link) sendMessage(ctx context.Context, req request) (any, error) {
 	return sent{shown}, nil
 }
 
-// getTask answers GetTask.
 func (l *Link) getTask(ctx context.Context, req request) (any, error) {
 	p, err := params[wire.GetTaskRequest](req)
 	if err == nil {
@@ -134,7 +130,6 @@ func checkLength(length *int) error {
 	return nil
 }
 
-// cancelTask answers CancelTask with the step cancel.
 func (l *Link) cancelTask(ctx context.Context, req request) (any, error) {
 	p, err := params[wire.CancelTaskRequest](req)
 	if err != nil {
@@ -167,8 +162,7 @@ const (
 	maxPage     = 100
 )
 
-// maxCounted bounds how many tasks are counted for one page, and maxRead how many are read at a
-// time for that.
+// maxCounted bounds the tasks counted for one page, and maxRead those read at a time for that.
 const (
 	maxCounted = 10000
 	maxRead    = 500
@@ -198,7 +192,6 @@ func (p listRequest) check() error {
 	return badParams("status: there is no state " + string(p.Status))
 }
 
-// taskList is the answer to ListTasks.
 type taskList struct {
 	Tasks         []*task `json:"tasks"`
 	NextPageToken string  `json:"nextPageToken"`
@@ -208,7 +201,6 @@ type taskList struct {
 	artifacts bool // the tasks have theirs
 }
 
-// listTasks answers ListTasks.
 func (l *Link) listTasks(ctx context.Context, req request) (any, error) {
 	p, err := params[listRequest](req)
 	if err == nil {
@@ -245,8 +237,7 @@ func (l *Link) listTasks(ctx context.Context, req request) (any, error) {
 	return list, err
 }
 
-// listed returns up to limit handoffs that a list asks for after a cursor, and the cursor to go on
-// from.
+// listed returns up to limit handoffs of a list after a cursor, and the next cursor.
 func (l *Link) listed(ctx context.Context, req request, p listRequest, after federation.Cursor, limit int) ([]federation.View, federation.Cursor, error) {
 	var found []federation.View
 	filter := federation.Filter{DID: req.caller.DID, Since: p.StatusTimestampAfter}
@@ -270,7 +261,7 @@ func (l *Link) listed(ctx context.Context, req request, p listRequest, after fed
 	}
 }
 
-// asksFor reports whether a list asks for a handoff.
+// asksFor reports whether a handoff belongs to a list.
 func (l *Link) asksFor(ctx context.Context, req request, p listRequest, v federation.View) (bool, error) {
 	if p.Status != "" && stateOf(v.State, v.Over) != p.Status || !l.offeredAt(ctx, req, v) {
 		return false, nil
@@ -285,7 +276,8 @@ func (l *Link) asksFor(ctx context.Context, req request, p listRequest, v federa
 	return f.info.ContextID == p.ContextID, nil
 }
 
-// count returns how many tasks a list has on all its pages, at most maxCounted.
+// count returns the number of tasks on all pages of a list, at most
+// maxCounted.
 func (l *Link) count(ctx context.Context, req request, p listRequest) (int, error) {
 	total, after := 0, federation.Cursor("")
 	for total < maxCounted {
@@ -315,8 +307,8 @@ func (l *Link) noteRead(ctx context.Context, client federation.DID, steps ...fed
 	}
 }
 
-// stepsIn returns the steps that an answer tells. A task of a list may lack its artifact, and then
-// its result was not told.
+// stepsIn returns the steps shown by an answer. A task of a list may lack its artifact, and then
+// its result was not shown.
 func stepsIn(answer any) []federation.EventID {
 	switch a := answer.(type) {
 	case *task:

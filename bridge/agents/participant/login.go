@@ -40,9 +40,9 @@ func WriteJSON(w http.ResponseWriter, status int, document any) {
 	_, _ = w.Write(append(text, '\n')) // the client is gone
 }
 
-// Denied answers a request without a valid token: 401 with the challenge of its resource, or why
-// the token cannot be checked now. Metadata is the address of the document about the resource, ""
-// for none.
+// Denied answers a request without a valid token: 401 with the challenge of its resource, or the
+// reason why the token cannot be checked now. Metadata is the address of the document about the
+// resource, "" for none.
 //
 // spec: RFC 9728 §5.1
 func Denied(w http.ResponseWriter, err error, metadata string) bridge.ProblemError {

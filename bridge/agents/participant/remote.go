@@ -14,7 +14,7 @@ import (
 // maxCallBytes bounds the body of one call of a [Remote]: a step with a context.
 const maxCallBytes = 1 << 20
 
-// answerTime is how long the caller may take to read an answer that it waited for.
+// answerTime bounds the reading of an answer after a wait.
 const answerTime = time.Minute
 
 // The arguments of calls with several.
@@ -63,7 +63,7 @@ type call struct {
 	run     func(ctx context.Context, a Account, arguments []byte) (any, error)
 }
 
-// calling returns a call whose arguments are an In.
+// calling returns a call with arguments of type In.
 func calling[In, Out any](changes bool, run func(ctx context.Context, a Account, in In) (Out, error)) call {
 	return call{changes, func(ctx context.Context, a Account, arguments []byte) (any, error) {
 		var in In
@@ -74,7 +74,6 @@ func calling[In, Out any](changes bool, run func(ctx context.Context, a Account,
 	}}
 }
 
-// calls returns the operations of an account by their names.
 func calls() map[string]call {
 	return map[string]call{
 		"act": calling(false, func(ctx context.Context, a Account, signed bool) (struct{}, error) {
@@ -199,7 +198,6 @@ type Remote struct {
 	Post func(ctx context.Context, operation string, arguments []byte) ([]byte, error)
 }
 
-// invoke makes a call.
 func invoke[Out any](ctx context.Context, r Remote, operation string, in any) (Out, error) {
 	var out Out
 	arguments, err := json.Marshal(in)
