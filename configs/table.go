@@ -42,7 +42,6 @@ func (f *File) Tables(name string) []Table {
 	return f.list(name, name, value)
 }
 
-// list returns the tables of a list.
 func (f *File) list(path, name string, value any) []Table {
 	items := reflect.ValueOf(value) // []map[string]any from headers, []any from an inline array
 	if items.Kind() != reflect.Slice {

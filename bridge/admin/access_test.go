@@ -99,7 +99,6 @@ func newBearer(t *testing.T) bearer {
 	return b
 }
 
-// token makes a token with a lifetime.
 func (b bearer) token(t *testing.T, name string, scope federation.Scope, life time.Duration) string {
 	t.Helper()
 	text, kept, err := federation.NewOperatorToken(strings.NewReader(strings.Repeat(name, 32)))

@@ -265,7 +265,6 @@ func (o *Operator) shapePeers(ctx context.Context) ([]Peer, error) {
 	return all, nil
 }
 
-// peerTrouble adds the errors of a peer.
 func (o *Operator) peerTrouble(ctx context.Context, p Peer) (Peer, error) {
 	dead, err := o.deps.Record.DeadLetters(ctx, federation.DeadFilter{To: p.Name}, 0, MaxLimit)
 	if err != nil {

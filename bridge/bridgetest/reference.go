@@ -72,7 +72,6 @@ func tableAt(file map[string]any, n bridge.Network) (map[string]any, error) {
 	return table, nil
 }
 
-// decodeTable writes a table into a struct.
 func decodeTable(table map[string]any, into any) error {
 	text, err := toml.Marshal(table)
 	if err != nil {

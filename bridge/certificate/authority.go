@@ -132,7 +132,6 @@ func (a *Authority) Retry() {
 	a.failures, a.retryAt = 0, time.Time{}
 }
 
-// renewal returns when a certificate is renewed.
 func renewal(leaf *x509.Certificate) time.Time {
 	return leaf.NotAfter.Add(-min(leaf.NotAfter.Sub(leaf.NotBefore)/3, renewAtMost))
 }

@@ -70,7 +70,6 @@ type script struct {
 	lines         []string
 }
 
-// scripts reads the scripts of a text.
 func scripts(text string) []script {
 	var all []script
 	for line := range strings.Lines(text) {

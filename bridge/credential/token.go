@@ -146,7 +146,6 @@ func (t *Tokens) Read(text string, use Use, now time.Time) (Claims, error) {
 	return c, err
 }
 
-// read is Read of an uncached token.
 func (t *Tokens) read(text string, use Use, now time.Time) (Claims, error) {
 	var c Claims
 	_, err := jwt.ParseWithClaims(text, &c, func(*jwt.Token) (any, error) { return t.key, nil },

@@ -252,7 +252,6 @@ func (w *taskWorld) signals(t *testing.T, session, verb string) {
 	}
 }
 
-// state returns the state of a session.
 func (w *taskWorld) state(t *testing.T, session string) macpv1.SessionState {
 	t.Helper()
 	answer, err := bridgetest.MACPCall[macpv1.GetSessionRequest, macpv1.GetSessionResponse](t.Context(), w.bob, "GetSession", &macpv1.GetSessionRequest{SessionId: session})

@@ -222,7 +222,6 @@ func call[Req, Res any](tb testing.TB, w *world, as, method string, req *Req) (*
 	return answer.Msg, nil
 }
 
-// send sends an envelope.
 func (w *world) send(tb testing.TB, env *macpv1.Envelope) *macpv1.Ack {
 	tb.Helper()
 	answer, err := call[macpv1.SendRequest, macpv1.SendResponse](tb, w, env.GetSender(), "Send", &macpv1.SendRequest{Envelope: env})
@@ -232,7 +231,6 @@ func (w *world) send(tb testing.TB, env *macpv1.Envelope) *macpv1.Ack {
 	return answer.GetAck()
 }
 
-// envelope returns a message.
 func envelope(tb testing.TB, session, kind, id, sender string, payload proto.Message) *macpv1.Envelope {
 	tb.Helper()
 	text, err := proto.Marshal(payload)

@@ -363,7 +363,6 @@ func (s *Server) tracesBetweenHomes() relay.Traces { //nolint:ireturn // a nil p
 	return s.traces
 }
 
-// homeRecord is the record of the home.
 type homeRecord struct {
 	*registry.Record
 

@@ -13,7 +13,6 @@ import (
 	"baton/federation/store/storetest"
 )
 
-// defaultRetention returns the retention of the default configuration.
 func defaultRetention() server.Retention {
 	keep := configs.Default().Retention
 	return server.Retention{Chat: keep.Chat, Undelivered: keep.Undelivered, Finished: keep.Finished, AIRCMessages: keep.AIRCMessages, IDs: keep.IDs, Dead: keep.Dead}

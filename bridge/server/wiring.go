@@ -96,7 +96,6 @@ func (s *Server) configure(file *configs.File, links []Entry) {
 	s.configured.Store(&bound)
 }
 
-// names returns the DIDs bound to names.
 func (s *Server) names() registry.BoundNames {
 	return registry.BoundNames{Record: s.Record, Configured: func() []federation.BoundName { return *s.configured.Load() }}
 }

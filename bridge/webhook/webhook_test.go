@@ -128,7 +128,6 @@ func withHook(t *testing.T, answer func(context.Context, string) (identity.Answe
 	return w, w.register(t, bob, "https://bob.example/hook")
 }
 
-// register registers an address for a DID.
 func (w *world) register(t *testing.T, of federation.DID, address string) bridge.Registered {
 	t.Helper()
 	made, err := w.hooks.Register(t.Context(), federation.Webhook{DID: of, URL: address}, time.Now())

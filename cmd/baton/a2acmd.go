@@ -34,7 +34,6 @@ type a2aCommands struct {
 	Confirm a2aConfirm `cmd:"" example:"a2a confirm researcher" help:"Accept the changed key of a card, and connect."`
 }
 
-// agentLinks returns the links to external agents.
 func agentLinks(ctx context.Context, gateway *client.Client) ([]admin.Link, error) {
 	page, err := client.Call(ctx, gateway, admin.ListLinks, admin.Watching{})
 	if err != nil {

@@ -35,7 +35,6 @@ type grant struct {
 	ExpiresAt                 int64
 }
 
-// refresh trades a refresh token.
 func refresh(t *testing.T, url, token string) (grant, outcome) {
 	t.Helper()
 	agent := bridgetest.NewAgent(url, "anybody", make([]byte, 32))

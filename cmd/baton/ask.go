@@ -70,7 +70,6 @@ func printDocument[T any](c *cli, streams std, document T, write func(out io.Wri
 	return render.Print(c.terminal(streams), document, write)
 }
 
-// printLine is printDocument for a one-line document.
 func printLine[T any](c *cli, streams std, document T, line string) error {
 	return printDocument(c, streams, document, render.Line(func(T) string { return line }))
 }

@@ -16,7 +16,6 @@ type bindCommands struct {
 	Remove bindRemove `cmd:"" example:"bind remove lab alice --reason \"she left\"" help:"End a binding."`
 }
 
-// bindList lists bindings.
 type bindList struct{ listFlags }
 
 // Run prints the list.

@@ -19,7 +19,6 @@ type deadCommands struct {
 	Export deadExport `cmd:"" example:"dead export -o dead.jsonl" help:"Write all of them as JSON lines."`
 }
 
-// deadList lists dead letters.
 type deadList struct {
 	listFlags
 	watchFlag

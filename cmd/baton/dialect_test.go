@@ -61,7 +61,6 @@ func due(deadline time.Time) string { return strconv.FormatInt(deadline.Unix(), 
 // counts for two minutes more.
 func past(left time.Duration) time.Time { return time.Now().Add(left - 2*time.Minute) }
 
-// offer returns a signed offer.
 func (d dialect) offer(p person, venue string, more extras) signed {
 	return d.at(time.Now(), p, venue, "offer", "", more)
 }
@@ -105,7 +104,6 @@ func (d dialect) fields(p person, verb, handoff string, more extras) map[string]
 	return fields
 }
 
-// seal signs fields.
 func (d dialect) seal(p person, venue, event, handoff string, fields map[string]string) signed {
 	document := canonical(fields, p.did, venue, event)
 	tags := map[string]string{
@@ -121,7 +119,6 @@ func (d dialect) seal(p person, venue, event, handoff string, fields map[string]
 	return signed{tags: tags, handoff: handoff, event: event, document: document}
 }
 
-// public returns the raw key of a person.
 func (p person) public() ed25519.PublicKey { return ed25519.PublicKey(p.key[ed25519.SeedSize:]) }
 
 // proof returns a step as an agent that signs it itself sends it.

@@ -122,7 +122,6 @@ func checkout(t *testing.T, dir string, ports *ports) {
 	}
 }
 
-// logs shows the logs of a document's gateways.
 func (document) logs(t *testing.T, dir string) {
 	t.Helper()
 	logs, _ := filepath.Glob(filepath.Join(dir, "*.log"))
@@ -205,7 +204,6 @@ func (p *ports) quickstarts(script string) string {
 	return quickstarted.ReplaceAllString(script, "$1\nsed -i"+edits.String()+" $2/baton.toml")
 }
 
-// replace returns a text with free ports.
 func (p *ports) replace(text string) string {
 	return portIn.ReplaceAllStringFunc(text, func(found string) string {
 		match := portIn.FindStringSubmatch(found)

@@ -182,7 +182,6 @@ func (e *entrances) revoke(t *testing.T, o owner) {
 	calls(t, a, http.StatusOK, http.MethodPost, "/identity/revoke", o.sign(t, map[string]any{"kid": a.KeyID, "reason": "lost"}))
 }
 
-// knownAs reports whether a handle has a DID.
 func (e *entrances) knownAs(t *testing.T, handle string, did federation.DID) bool {
 	t.Helper()
 	a := bridgetest.NewAgent(e.url(), handle, make([]byte, 32))

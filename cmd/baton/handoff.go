@@ -42,7 +42,6 @@ func newHandoffCommands() handoffCommands {
 	}
 }
 
-// handoffList lists handoffs.
 type handoffList struct {
 	listFlags
 	watchFlag

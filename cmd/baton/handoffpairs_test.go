@@ -189,7 +189,6 @@ func requesterOf(t *testing.T, m message) string {
 	return data.Requester
 }
 
-// isIn reports whether a message brings the step.
 func (s stepLine) isIn(m message) bool {
 	var data struct {
 		Handoff struct{ Event, Title, Note, Notice string }

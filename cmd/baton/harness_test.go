@@ -70,7 +70,6 @@ func newHouse(t *testing.T, tables ...string) *house {
 	return h
 }
 
-// configure writes the configuration.
 func (h *house) configure(t *testing.T, tables ...string) {
 	t.Helper()
 	text := fmt.Sprintf(`[home]

@@ -25,7 +25,6 @@ type httpRequest struct {
 	host         string // "" for that of the listener
 }
 
-// posting returns a request with a body.
 func posting(path, token string, body any) httpRequest {
 	return httpRequest{method: http.MethodPost, path: path, token: token, body: body}
 }

@@ -80,7 +80,6 @@ func (s *stage) signedOffer(t *testing.T, p party, changes map[string]string) ma
 	return map[string]any{"document": documentOf(t, step, p), "signature": step.tags["+freeq.at/sig"]}
 }
 
-// restSteps is the entrance for steps over REST.
 func restSteps() entrance {
 	steps := func(t *testing.T, s *stage, token, name string, body any, want string) attempt {
 		t.Helper()

@@ -191,7 +191,6 @@ func TestImportLawRefuses(t *testing.T) {
 	}
 }
 
-// allowed returns the allowed imports of a folder.
 func allowed(folder string) (may []string, ok bool) {
 	for _, row := range law {
 		if fits(row.folder, folder) {

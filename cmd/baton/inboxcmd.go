@@ -17,7 +17,6 @@ type inboxCommands struct {
 	Move inboxMove `cmd:"" help:"Give a DID and what waits for it to another home."`
 }
 
-// inboxShow shows an inbox.
 type inboxShow struct {
 	DID    string `arg:"" help:"Whose inbox." name:"did"`
 	Limit  int    `default:"50" help:"How many, at most 500." placeholder:"N"`

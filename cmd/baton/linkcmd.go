@@ -31,7 +31,6 @@ type linkCommands struct {
 	Explain linkExplain `cmd:"" example:"link explain freeq" help:"Tell what the other side of a link must set."`
 }
 
-// linkList lists links.
 type linkList struct {
 	listFlags
 	watchFlag
@@ -88,7 +87,6 @@ func (cmd linkUp) Run(ctx context.Context, c *cli, streams std) error {
 	return cmd.ask(ctx, c, streams, "up", "connects")
 }
 
-// linkDial dials a link.
 type linkDial struct{ linkChange }
 
 // Run dials the link.

@@ -38,7 +38,6 @@ func newCommandHost(t *testing.T, h *house, arguments ...string) *commandHost {
 	return connectCommand(t, h.command(t, append([]string{"mcp"}, arguments...)...))
 }
 
-// connectCommand starts a command and connects to it.
 func connectCommand(t *testing.T, cmd *exec.Cmd) *commandHost {
 	t.Helper()
 	session, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(), &sdk.CommandTransport{Command: cmd}, nil)

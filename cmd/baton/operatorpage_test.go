@@ -16,7 +16,6 @@ import (
 	"time"
 )
 
-// operatorToken makes a token of a scope.
 func (h *house) operatorToken(t *testing.T, scope string) string {
 	t.Helper()
 	var made struct{ Token string }
@@ -559,7 +558,6 @@ func TestOperatorPageAllowsAndDropsHeldRelays(t *testing.T) {
 	}
 }
 
-// held returns the numbers of the held messages.
 func (h *house) held(t *testing.T) (numbers []string) {
 	t.Helper()
 	var page struct{ Items []struct{ ID int64 } }

@@ -37,7 +37,6 @@ func (relayCheck) Run(ctx context.Context, c *cli, streams std) error {
 	return failedCheck(page.Items)
 }
 
-// relayAccounts writes accounts.
 type relayAccounts struct {
 	Names    []string `arg:"" name:"name" help:"The homes, each by its home.name."`
 	Out      string   `default:"." help:"Where the files are written; seeds that are there stay as they are." placeholder:"DIR"`

@@ -22,7 +22,6 @@ type sessionCommands struct {
 	End  sessionEnd  `cmd:"" help:"End one session, with its tokens, streams and leases."`
 }
 
-// sessionList lists sessions.
 type sessionList struct {
 	listFlags
 

@@ -239,7 +239,6 @@ func TestOnlyTheOwnerOfADIDRevokesItsKey(t *testing.T) {
 	}
 }
 
-// loginStatus returns the status of a REST login.
 func loginStatus(t *testing.T, h *house, did federation.DID, sign func(challenge string) []byte) int {
 	t.Helper()
 	c := &caller{url: h.url()}

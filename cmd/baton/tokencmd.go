@@ -57,7 +57,6 @@ func (cmd tokenPair) Run(ctx context.Context, c *cli, streams std) error {
 	})
 }
 
-// tokenList lists tokens.
 type tokenList struct{ listFlags }
 
 // Run prints the list.

@@ -16,7 +16,6 @@ type webhookCommands struct {
 	Enable    webhookEnable    `cmd:"" help:"Call a webhook again whose address said that it is gone."`
 }
 
-// webhookList lists webhooks.
 type webhookList struct {
 	listFlags
 
@@ -61,7 +60,6 @@ func (cmd webhookRedeliver) Run(ctx context.Context, c *cli, streams std) error 
 	})
 }
 
-// webhookEnable enables a disabled webhook.
 type webhookEnable struct{ webhookChange }
 
 // Help describes the consequences, with an example.

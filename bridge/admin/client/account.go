@@ -113,7 +113,6 @@ func (a *Account) reserved(ctx context.Context, step *Step, u participant.Unsign
 	return a.sign(ctx, *step, file)
 }
 
-// sign signs a step and files it.
 func (a *Account) sign(ctx context.Context, step Step, file func(admin.Proof) (participant.Filed, error)) (participant.Filed, error) {
 	content, err := contextOf(&step)
 	if err != nil {

@@ -49,7 +49,6 @@ const early = time.Minute
 // errAddress is why an address cannot be that of a gateway.
 var errAddress = errors.New("want https://HOST, or http:// on this machine")
 
-// newPublic returns the public listener at an address.
 func newPublic(address string) (*Public, error) {
 	u, err := url.Parse(strings.TrimSuffix(address, "/"))
 	if err != nil || u.Host == "" || u.Path != "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" ||

@@ -112,7 +112,6 @@ func named(h federation.Webhook, id string) bool {
 	return h.ID.String() == id
 }
 
-// configOf returns the push configuration of a webhook.
 func (l *Link) configOf(h federation.Webhook) (*wire.PushConfig, error) {
 	secrets, err := l.seal.open(h.Sealed)
 	if err != nil {

@@ -139,7 +139,6 @@ type agent struct {
 	caller participant.Caller
 }
 
-// login returns the agent with a name.
 func (w *world) login(tb testing.TB, name string) *agent {
 	tb.Helper()
 	did := bridgetest.SeededKey(name).DID
@@ -179,7 +178,6 @@ func (a *agent) client(tb testing.TB, endpoint string) *a2aclient.Client {
 	return a.clientOver(tb, endpoint, wire.TransportProtocolJSONRPC)
 }
 
-// clientOver is client over a binding.
 func (a *agent) clientOver(tb testing.TB, endpoint string, binding wire.TransportProtocol) *a2aclient.Client {
 	tb.Helper()
 	card, err := (&agentcard.Resolver{Client: http.DefaultClient}).Resolve(tb.Context(), a.w.url+cardsOf(endpoint))

@@ -59,7 +59,6 @@ func (g *gateway) fetch(_ context.Context, address string) ([]byte, time.Duratio
 	return []byte(text), time.Hour, nil
 }
 
-// pair returns a pairing code for a DID.
 func (g *gateway) pair(tb testing.TB, did federation.DID) string {
 	tb.Helper()
 	code, _, err := credential.NewPairing(tb.Context(), g.Record.Participants, did, "k", true, time.Now())

@@ -210,7 +210,6 @@ func TestAssertionClaimsAreReadByTheirExactNames(t *testing.T) {
 	}
 }
 
-// assertionOf signs an assertion with any header and claims.
 func (c *client) assertionOf(header, claims string) string {
 	signed := base64.RawURLEncoding.EncodeToString([]byte(header)) + "." + base64.RawURLEncoding.EncodeToString([]byte(claims))
 	return signed + "." + base64.RawURLEncoding.EncodeToString(ed25519.Sign(c.key, []byte(signed)))

@@ -124,7 +124,7 @@ type ask struct {
 	body  any // as it was sent, for the evidence
 	proof stepbuilder.Proof
 	draft stepbuilder.Draft
-	bare  bool      // the proof came without superfluous members
+	bare  bool      // the request repeats no signed member beside the proof
 	named *Resolved // name that resolved to the recipient; nil for none
 
 	proved bool // the caller has proved to be the DID

@@ -160,7 +160,6 @@ func (l *Link) deleteSession(ctx context.Context, req contract.SessionByID) (rou
 	return route.None{}, l.access.EndSession(ctx, callerOf(ctx).Caller, req.ID, time.Now())
 }
 
-// issue returns the tokens of a session.
 func (l *Link) issue(s federation.Session, now time.Time) (contract.Tokens, error) {
 	pair, err := l.access.Tokens().Pair(s, now)
 	return contract.Tokens{AccessToken: pair.Access, RefreshToken: pair.Refresh, TokenType: "Bearer", ExpiresAt: pair.Ends.UTC()}, err

@@ -20,7 +20,6 @@ import (
 	"baton/translate/dialect"
 )
 
-// decode reads an answer with an expected status.
 func decode[T any](t *testing.T, got answer, status int) T {
 	t.Helper()
 	var into T

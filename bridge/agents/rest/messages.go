@@ -28,7 +28,6 @@ const (
 	typeMessage = "message"
 )
 
-// typeOf returns the type of an entry.
 func typeOf(e federation.Entry) string {
 	if e.Text != nil {
 		return typeMessage

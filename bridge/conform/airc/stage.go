@@ -125,7 +125,6 @@ func (s *stage) newcomer(name string) (*agent, error) {
 	return &agent{handle: name + "_" + strings.ToLower(rand.Text()[:8]), key: key}, nil
 }
 
-// challenge asks for a challenge for a handle.
 func (s *stage) challenge(ctx context.Context, handle string) (string, error) {
 	got, err := s.ask(ctx, "", http.MethodPost, "/register/challenge", map[string]any{"handle": handle})
 	if err != nil {
@@ -169,7 +168,6 @@ func (s *stage) register(ctx context.Context, a *agent) error {
 	return nil
 }
 
-// actor returns the registered agent of a name.
 func (s *stage) actor(ctx context.Context, name string) (*agent, error) {
 	if a := s.agents[name]; a != nil {
 		return a, nil

@@ -84,7 +84,6 @@ func Describe(api API) (Object, error) {
 	return all, d.comments.err
 }
 
-// schemaOf returns the schema of a kind of texts.
 func schemaOf(text route.Text) Object {
 	schema := Object{{"type", "string"}}.described(text.Description)
 	if text.MaxLength > 0 {

@@ -109,15 +109,12 @@ func (c *caller) call(ctx context.Context, method, path string, body, answer any
 	return json.Unmarshal(text, answer)
 }
 
-// newKey returns the key of a new DID.
 func newKey() federation.SigningKey { return identity.NewPerson() }
 
-// newOffer returns a signed offer to a DID.
 func newOffer(ctx context.Context, from federation.SigningKey, to federation.DID, venue string) (federation.Event, error) {
 	return sealOffer(ctx, from, federation.Event{To: to, Venue: venue})
 }
 
-// sealOffer completes and signs an offer.
 func sealOffer(ctx context.Context, from federation.SigningKey, ev federation.Event) (federation.Event, error) {
 	ev.ID = federation.EventID(ulid.Make())
 	ev.Handoff, ev.Kind, ev.Verb, ev.From = ev.ID, federation.Handoff, federation.Offer, from.DID

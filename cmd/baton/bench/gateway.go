@@ -129,7 +129,6 @@ const (
 	lastPort  = 32000
 )
 
-// freeAddress returns a free address of the loopback.
 func freeAddress(ctx context.Context) (string, error) {
 	for {
 		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(firstPort+rand.IntN(lastPort-firstPort))) //nolint:gosec // a port is no secret

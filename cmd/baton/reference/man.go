@@ -29,7 +29,6 @@ func Man(dir string, app *kong.Application) error {
 	return nil
 }
 
-// programPage returns the page of the program.
 func programPage(app *kong.Application) []byte {
 	summary, _, _ := strings.Cut(app.Help, "\n")
 	page := begin(app.Name, summary)

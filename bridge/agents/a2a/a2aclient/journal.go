@@ -196,7 +196,6 @@ func readJournal(ctx context.Context, record *journals.Journals, name string, af
 	}
 }
 
-// apply applies a note.
 func (t *task) apply(n note) error {
 	switch n.Kind {
 	case noteSending:

@@ -53,7 +53,6 @@ func newWorld(t *testing.T, card string) *world {
 	return w
 }
 
-// table is a table of the configuration.
 type table a2aclient.Config
 
 // Decode implements [bridge.Table].
