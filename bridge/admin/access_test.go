@@ -15,7 +15,6 @@ import (
 	"baton/federation"
 )
 
-// needed is the scope that each route needs.
 func needed() map[string]federation.Scope {
 	const read, operate, administer = federation.ReadScope, federation.OperateScope, federation.AdminScope
 	return map[string]federation.Scope{

@@ -16,7 +16,6 @@ import (
 	"baton/federation"
 )
 
-// feeds returns the list of pending deliveries.
 func (o *Operator) feeds(ctx context.Context, query FeedQuery) (listing[Waiting], error) {
 	f, err := o.waitingFilter(ctx, query)
 	if err != nil {
@@ -286,7 +285,6 @@ func (o *Operator) destination(ctx context.Context, name string) (bool, error) {
 	return known || o.linked(name), nil
 }
 
-// wake wakes the worker of a destination.
 func (o *Operator) wake(to string) {
 	switch kind, _ := federation.KindOf(to); {
 	case kind == federation.ToWebhook:
@@ -469,7 +467,6 @@ func (o *Operator) replay(ctx context.Context, id int64, dry bool) (bool, error)
 	return revived, err
 }
 
-// dropDead forgets a dead letter.
 func (o *Operator) dropDead(ctx context.Context, id int64, dry bool) (bool, error) {
 	if _, err := o.dead(ctx, id); err != nil || dry {
 		return err == nil, err

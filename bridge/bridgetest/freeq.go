@@ -432,7 +432,6 @@ func Envelope(key ed25519.PrivateKey, inner []byte) string {
 	return string(text)
 }
 
-// actDocument returns the document of a step.
 func actDocument(tags map[string]string, venue string) (string, error) {
 	fields := map[string]string{}
 	for name, value := range tags {

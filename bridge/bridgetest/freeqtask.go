@@ -205,7 +205,6 @@ func (f *Freeq) target(venue string) string {
 	return venue
 }
 
-// tagsOf returns the tags of a step on file.
 func tagsOf(row freeqRow) map[string]any {
 	var doc map[string]string
 	_ = json.Unmarshal([]byte(row.canonical), &doc)

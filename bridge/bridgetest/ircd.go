@@ -134,7 +134,6 @@ func NewIRCd(cfg IRCdConfig) *IRCd {
 	return d
 }
 
-// mintUser gives a user an id.
 func (d *IRCd) mintUser(nick string) {
 	n := d.minted
 	d.users[nick] = fmt.Sprintf("%sAAAA%c%c", d.cfg.SID, 'A'+n/26, 'A'+n%26)

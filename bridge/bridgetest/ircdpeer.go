@@ -219,7 +219,6 @@ func (p *ircdPeer) sidParam() int {
 	return 2
 }
 
-// server introduces this server.
 func (p *ircdPeer) server() {
 	sid := p.d.cfg.SID
 	if p.d.cfg.Protocol == oldProtocol {

@@ -170,7 +170,6 @@ func (p *Participants) Charge(federation.DID, time.Time) {
 	p.charged++
 }
 
-// proveKeyDID judges signatures of key DIDs.
 func proveKeyDID(_ context.Context, did federation.DID, message, signature []byte) (federation.PublicKey, federation.Verdict, error) {
 	key, err := identity.ParseKeyDID(did)
 	if err == nil && ed25519.Verify(key, message, signature) {
@@ -179,7 +178,6 @@ func proveKeyDID(_ context.Context, did federation.DID, message, signature []byt
 	return federation.PublicKey{}, federation.Invalid, nil
 }
 
-// keyDIDs is the key source of key DIDs.
 type keyDIDs struct{}
 
 // Keys implements the key source of a home.

@@ -122,7 +122,6 @@ func (r *Registry) refuse(w http.ResponseWriter, status int, code string) {
 	r.answer(w, status, map[string]any{"success": false, "error": code})
 }
 
-// identify answers for one handle.
 func (r *Registry) identify(w http.ResponseWriter, handle string) {
 	if !slices.Contains(r.Agents, handle) {
 		r.refuse(w, http.StatusNotFound, "REMOTE_IDENTITY_NOT_FOUND")

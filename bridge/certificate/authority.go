@@ -161,7 +161,6 @@ func (a *Authority) order(ctx context.Context) (*tls.Certificate, error) {
 	return nil, errors.Join(failed...)
 }
 
-// account returns a client with a registered key.
 func (a *Authority) account(ctx context.Context) (*acme.Client, error) {
 	key, err := a.accountKey()
 	if err != nil {

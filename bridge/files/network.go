@@ -184,7 +184,6 @@ const (
 	devSecret      = "dev-only-secret"
 )
 
-// mistakes gathers the mistakes in a table.
 type mistakes []error
 
 func (m *mistakes) add(key, format string, args ...any) {

@@ -69,7 +69,6 @@ func newGate(cfg Config) *gate {
 	}
 }
 
-// counted is a connection that a gate counts.
 type counted struct {
 	net.Conn
 

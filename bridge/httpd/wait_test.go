@@ -147,7 +147,6 @@ func (c *caller) isClosedAfter(within time.Duration) bool {
 	return c.isClosed()
 }
 
-// isClosed reports whether the server has closed a connection.
 func (c *caller) isClosed() bool {
 	_, err := c.lines.ReadByte()
 	return errors.Is(err, io.EOF)

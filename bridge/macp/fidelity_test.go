@@ -81,7 +81,6 @@ func (s told) evident(ev federation.Event, id string) bool {
 	return ev.Evidence != nil && strings.Contains(string(ev.Evidence.Bytes), base64.StdEncoding.EncodeToString(s.sent[id].GetPayload()))
 }
 
-// anywhere reports whether a text is in a step.
 func anywhere(t *testing.T, ev federation.Event, text string) bool {
 	t.Helper()
 	ev.Evidence = nil

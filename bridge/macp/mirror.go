@@ -205,7 +205,6 @@ func (m *mirror) settled(ctx context.Context, streamed error) (gone bool, err er
 	return false, nil
 }
 
-// end notes the end of the session.
 func (m *mirror) end(ctx context.Context, kind, why string) error {
 	if !m.s.Exists() || m.s.Over() {
 		return nil
@@ -266,7 +265,6 @@ func (f *Foreign) steps() steps {
 	return steps{ports: f.ports, deps: f.deps, link: f.cfg.Name, log: f.log}
 }
 
-// fileOffer files an offer to our participant.
 func (m *mirror) fileOffer(ctx context.Context, step said) error {
 	var p handoffv1.HandoffOfferPayload
 	if err := proto.Unmarshal(step.env.GetPayload(), &p); err != nil {

@@ -26,7 +26,6 @@ const (
 // rates are the buckets of a participant.
 type rates struct{ starts, messages *rate.Limiter }
 
-// allow counts a message of a participant.
 func (l *Link) allow(from participant, kind string) error {
 	limits, which := l.rates[from.name], "messages"
 	bucket := limits.messages

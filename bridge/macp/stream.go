@@ -271,7 +271,6 @@ func (w *watchers) session(names []string, ev *macpv1.SessionLifecycleEvent, at 
 	tell(w.sessions, names, ev)
 }
 
-// lifecycle returns the event of a change of state.
 func lifecycle(env *macpv1.Envelope, meta *macpv1.SessionMetadata) *macpv1.SessionLifecycleEvent {
 	ev := &macpv1.SessionLifecycleEvent{Session: meta}
 	switch meta.GetState() {

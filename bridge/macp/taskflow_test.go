@@ -104,7 +104,6 @@ func (w *taskWorld) opened(t *testing.T, mode string, step func()) *macpv1.Sessi
 	return s
 }
 
-// offerToBob returns an offer of the guest.
 func offerToBob(id federation.EventID) federation.Event {
 	return federation.Event{
 		ID: id, Handoff: id, Kind: federation.Handoff, Verb: federation.Offer, From: guestDID, To: bobDID, Title: "Review it", Context: `{"draft":7}`,
@@ -142,7 +141,6 @@ func (w *taskWorld) handedOver(t *testing.T) (federation.HandoffID, string) {
 	return id, task.GetSessionId()
 }
 
-// commitment returns how the guest committed a task.
 func (w *taskWorld) commitment(t *testing.T, session string) string {
 	t.Helper()
 	var p macpv1.CommitmentPayload
@@ -318,7 +316,6 @@ func ourAssigneeReports(t *testing.T, runtime runtimeOf) {
 	}
 }
 
-// history returns the messages of a closed session.
 func (w *taskWorld) history(t *testing.T, session string) string {
 	t.Helper()
 	var all []string

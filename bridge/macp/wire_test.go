@@ -15,7 +15,6 @@ import (
 	"baton/translate/macpmode/macpv1"
 )
 
-// wireVectors reads the vectors of bytes by their names.
 func wireVectors(t *testing.T, dir string) map[string][]byte {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, "macp", "wire-vectors.json"))

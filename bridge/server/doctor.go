@@ -82,7 +82,6 @@ func stoppedCertificate(file *configs.File) (leaf *x509.Certificate, problem, au
 	return pair.Leaf, "", ""
 }
 
-// readRecord returns the state of the record in words.
 func readRecord(ctx context.Context, file *configs.File) (string, error) {
 	if err := backup.CheckRestored(RestoreTarget(file)); err != nil {
 		return "", err

@@ -50,7 +50,6 @@ func (l *fakeLink) Run(ctx context.Context, up func()) error {
 
 func (*fakeLink) Deliver(context.Context, federation.Delivery) error { return nil }
 
-// leases are the leases of a replica.
 type leases []string
 
 // run runs a job that needs a lease.

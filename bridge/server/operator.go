@@ -30,7 +30,6 @@ import (
 	"baton/federation/store/engine"
 )
 
-// mountOperator registers the operator API for the admitted callers.
 func (s *Server) mountOperator(mux *http.ServeMux, admit admin.Admission) *admin.Operator {
 	operator := admin.New(admin.Deps{
 		Home: s.homeID(), Record: s.bound(), Gateway: s.Gateway, Links: s.Gateway.Links(), Server: s, Hooks: s.agentHooks(), Wakes: s.relay,
@@ -51,7 +50,6 @@ func (s *Server) mountOperator(mux *http.ServeMux, admit admin.Admission) *admin
 	return operator
 }
 
-// openOperator opens the socket of the operator API.
 func (s *Server) openOperator(ctx context.Context) error {
 	if s.file.Admin.Socket == "" {
 		return nil
@@ -126,7 +124,6 @@ func (s *Server) readiness(ctx context.Context) admin.Readiness {
 // Ready reports whether the gateway can do its job now.
 func (s *Server) Ready(ctx context.Context) bool { return s.readiness(ctx).Ready }
 
-// parts returns the parts needed for readiness.
 func (s *Server) parts() []admin.Part {
 	parts := []admin.Part{
 		{Name: "record", Check: s.Record.Ready},

@@ -105,12 +105,10 @@ func (s *Server) bindings() Bindings {
 	return Bindings{BoundNames: s.names(), agents: s.bound()}
 }
 
-// bound returns the record with the bound names.
 func (s *Server) bound() registry.Bound {
 	return registry.Bound{Record: s.Record, Names: s.names(), Forget: s.forgetKeys}
 }
 
-// forgetKeys drops the cached keys of a DID.
 func (s *Server) forgetKeys(did federation.DID) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -135,7 +133,6 @@ func (s *Server) newHome(file *configs.File) *home.Home {
 	}
 }
 
-// homeRules returns the rules by which the home judges.
 func homeRules(id federation.HomeID, file *configs.File, check func(federation.DID) error) home.Rules {
 	return home.Rules{
 		ID: id, Kinds: lifecycle.Shipped(), TagPrefix: tagPrefix, Policy: homePolicy(file, nil), CheckDID: check,
@@ -222,7 +219,6 @@ func (s *Server) homeKeys() identity.HomeKeys {
 
 const publicListener = "http"
 
-// httpLimits returns the limits of the public HTTP listener.
 func (s *Server) httpLimits() *httpd.Limits {
 	most := httpd.OpenFiles()
 	return &httpd.Limits{
@@ -259,7 +255,6 @@ func (s *Server) contexts(admit func(ctx context.Context, owner federation.DID, 
 	}
 }
 
-// agentTransport returns the connections to external agents.
 func (s *Server) agentTransport(allowPrivate bool) *http.Transport {
 	if allowPrivate {
 		return s.privateAgents

@@ -75,7 +75,6 @@ func (o *outside) got() []call {
 	return slices.Clone(o.calls)
 }
 
-// always answers with one status.
 func always(status int) func(context.Context, string) (identity.Answer, error) {
 	return func(context.Context, string) (identity.Answer, error) { return identity.Answer{Status: status}, nil }
 }
@@ -137,7 +136,6 @@ func (w *world) register(t *testing.T, of federation.DID, address string) bridge
 	return made
 }
 
-// offer files an offer.
 func (w *world) offer(t *testing.T, to federation.DID) federation.Filing {
 	t.Helper()
 	w.steps++

@@ -56,7 +56,6 @@ func (c *taskClient) offers(text string, handoff map[string]any) string {
 	return id
 }
 
-// is compares a member of an answer.
 func (c *taskClient) is(what string, answer, want any, path ...string) {
 	c.t.Helper()
 	if diff := cmp.Diff(want, member(answer, path...)); diff != "" {

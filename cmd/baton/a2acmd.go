@@ -42,7 +42,6 @@ func agentLinks(ctx context.Context, gateway *client.Client) ([]admin.Link, erro
 	return slices.DeleteFunc(page.Items, func(l admin.Link) bool { return l.Network != a2aclient.Label }), nil
 }
 
-// a2aList lists agents.
 type a2aList struct{}
 
 // Run prints the list.
@@ -110,7 +109,6 @@ func (cmd a2aCheck) Run(ctx context.Context, c *cli, streams std) error {
 	return printDocument(c, streams, found, printAgent)
 }
 
-// printAgent prints a card in short.
 func printAgent(out io.Writer, a a2aclient.Inspection) error {
 	signature := "none"
 	if a.Key != "" {
@@ -183,7 +181,6 @@ func (cmd a2aAdd) Run(ctx context.Context, c *cli, streams std) error {
 	})
 }
 
-// a2aRemove removes an agent.
 type a2aRemove struct {
 	yesFlag
 

@@ -69,7 +69,6 @@ func (r *threeAgents) enlist(t *testing.T, handle string) (*mailbox, string) {
 	return agent, token
 }
 
-// good reports whether a token opens an inbox.
 func good(t *testing.T, agent *mailbox, token string) bool {
 	t.Helper()
 	as := *agent.Agent

@@ -15,7 +15,6 @@ type aircCommands struct {
 	Release aircRelease `cmd:"" example:"airc release scout_7 --reason \"lost its key\"" help:"Release a handle: its keys, sessions and webhooks end, and it may be registered again."`
 }
 
-// aircRelease releases a handle.
 type aircRelease struct {
 	changeFlags
 
@@ -32,7 +31,6 @@ func (cmd aircRelease) Run(ctx context.Context, c *cli, streams std) error {
 	})
 }
 
-// aircHeld lists held messages.
 type aircHeld struct {
 	listFlags
 	watchFlag
@@ -58,7 +56,6 @@ func (h heldIDs) run(ctx context.Context, c *cli, streams std, verb, did string)
 	}, did)
 }
 
-// aircAllow delivers held messages.
 type aircAllow struct{ heldIDs }
 
 // Run delivers them.

@@ -91,7 +91,6 @@ func list[In admin.List, T any](ctx context.Context, c *cli, streams std, r rout
 	return render.List(ctx, c.terminal(streams), gateway, r, in, t)
 }
 
-// printJSON writes one document for a machine.
 func printJSON(streams std, document any) error {
 	return render.Terminal{Out: streams.out}.WriteJSON(document)
 }

@@ -45,7 +45,6 @@ func (cmd backupCommand) Run(ctx context.Context, c *cli, streams std) error {
 	return printLine(c, streams, made, fmt.Sprintf("%s: %s and %d keys of %s", cmd.File, made.Content(), len(made.Files)-1, made.Home))
 }
 
-// fetchBackup asks the gateway for a backup.
 func (c *cli) fetchBackup(ctx context.Context, draft string) (backup.Manifest, error) {
 	gateway, err := c.client()
 	if err != nil {

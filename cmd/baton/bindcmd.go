@@ -23,13 +23,11 @@ func (cmd bindList) Run(ctx context.Context, c *cli, streams std) error {
 	return list(ctx, c, streams, admin.ListBindings, cmd.page(), render.Bindings)
 }
 
-// boundName is the name that a binding is about.
 type boundName struct {
 	Network string `arg:"" help:"The name of a link, or airc."`
 	Name    string `arg:"" help:"An account name, or a handle."`
 }
 
-// bindAdd binds a name.
 type bindAdd struct {
 	changeFlags
 	boundName
@@ -46,7 +44,6 @@ func (cmd bindAdd) Run(ctx context.Context, c *cli, streams std) error {
 	})
 }
 
-// bindRemove ends a binding.
 type bindRemove struct {
 	changeFlags
 	boundName

@@ -23,7 +23,6 @@ type cable struct {
 	wrote bytes.Buffer
 }
 
-// newWire lays a cable to an address.
 func newWire(t *testing.T, to string) *cable {
 	t.Helper()
 	w := &cable{}
@@ -79,7 +78,6 @@ func (w *cable) carry(ctx context.Context, near net.Conn, to string) {
 	copying.Wait()
 }
 
-// set changes the behaviour of the cable.
 func (w *cable) set(what *bool, to bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

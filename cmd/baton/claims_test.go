@@ -129,7 +129,6 @@ func (tw *twin) told(t *testing.T, who user, s signed) string {
 	return m.Params[1]
 }
 
-// agentClaims returns a claimant on AIRC.
 func (tw *twin) agentClaims(t *testing.T, agent *mailbox, handoff string) claimant {
 	t.Helper()
 	take := func(verb string) string {

@@ -102,7 +102,6 @@ func TestWhatAnAgentUploadsIsServedToWhoeverHasItsName(t *testing.T) {
 	}
 }
 
-// uploaded is the answer to an upload.
 type uploaded struct {
 	URL, SHA256, Error string
 	ExpiresAt          int64

@@ -32,7 +32,6 @@ func (cmd deadList) Run(ctx context.Context, c *cli, streams std) error {
 	return list(ctx, c, streams, admin.ListDead, admin.DeadQuery{Reason: cmd.Reason, Peer: cmd.Peer, Watching: cmd.of(cmd.page())}, render.DeadLetters)
 }
 
-// deadShow shows one dead letter.
 type deadShow struct {
 	ID string `arg:"" help:"As in dead list."`
 }
@@ -73,7 +72,6 @@ func (cmd deadReplay) Run(ctx context.Context, c *cli, streams std) error {
 	return cmd.run(ctx, c, streams, "replay", "put back")
 }
 
-// deadDrop forgets dead letters.
 type deadDrop struct {
 	deadIDs
 	yesFlag
@@ -87,7 +85,6 @@ func (cmd deadDrop) Run(ctx context.Context, c *cli, streams std) error {
 	return cmd.run(ctx, c, streams, "drop", "dropped")
 }
 
-// deadExport writes dead letters to a file.
 type deadExport struct {
 	Out string `short:"o" help:"The file; else to standard output." placeholder:"FILE"`
 }
@@ -114,7 +111,6 @@ type auditCommands struct {
 	List auditList `cmd:"" example:"audit list --since 24h" help:"List what operators changed, the newest first."`
 }
 
-// auditList lists changes.
 type auditList struct {
 	listFlags
 	watchFlag

@@ -129,7 +129,6 @@ func (s signed) proof(d dialect, p person) map[string]any {
 	}
 }
 
-// from returns the signer that tags name.
 func (d dialect) from(tags map[string]string) string {
 	if d == actTags {
 		return tags[vendor+"from"]

@@ -35,7 +35,6 @@ func (f dirFlag) open() (directory.Tasks, error) {
 	return d, d.Recover(time.Now())
 }
 
-// dirList lists tasks.
 type dirList struct {
 	dirFlag
 
@@ -118,7 +117,6 @@ func (cmd dirShow) Run(c *cli, streams std) error {
 	return nil
 }
 
-// dirOffer offers a task.
 type dirOffer struct {
 	dirFlag
 
@@ -155,7 +153,6 @@ func (cmd dirOffer) Run(c *cli, streams std) error {
 	return printTask(c, streams, item)
 }
 
-// dirStep is a step on a task.
 type dirStep struct {
 	dirFlag
 
@@ -163,7 +160,6 @@ type dirStep struct {
 	Agent string `help:"The agent that takes the step." placeholder:"AGENT"`
 }
 
-// run takes the step.
 func (cmd dirStep) run(c *cli, streams std, to taskfile.Status) error {
 	d, err := cmd.open()
 	if err != nil {

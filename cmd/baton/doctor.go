@@ -96,12 +96,10 @@ func failedDiagnosis(items []admin.Diagnosis) error {
 	return errors.New("failed: " + strings.Join(failed, ", "))
 }
 
-// policyCommands look at the policy.
 type policyCommands struct {
 	Show policyShow `cmd:"" example:"policy show" help:"Print the rules in the order in which they are tried, and the limits, with the lines that they come from."`
 }
 
-// policyShow prints the policy.
 type policyShow struct{}
 
 // Run prints the rules, then the limits.

@@ -220,7 +220,6 @@ func viaEndpoint(t *testing.T, e *entrances, c claim) admission {
 	return admission{taken: alone}
 }
 
-// viaPassport adds the key to a passport.
 func viaPassport(t *testing.T, _ *entrances, c claim) admission {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "federation", "passport", "testdata", "passport.json"))

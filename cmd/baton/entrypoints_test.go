@@ -166,7 +166,6 @@ func newEntrances(t *testing.T) *entrances {
 	return e
 }
 
-// handle returns a free handle.
 func (e *entrances) handle() string {
 	e.handles++
 	return fmt.Sprintf("agent_%d", e.handles)

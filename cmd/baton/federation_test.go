@@ -26,7 +26,6 @@ url = %q
 `, domain, otherDomain, other.url()))
 }
 
-// resident registers an agent.
 func resident(t *testing.T, h *house, handle string, seed byte) *bridgetest.Agent {
 	t.Helper()
 	key := make([]byte, 32)
@@ -38,7 +37,6 @@ func resident(t *testing.T, h *house, handle string, seed byte) *bridgetest.Agen
 	return a
 }
 
-// texts returns the messages to an agent.
 func texts(t *testing.T, a *bridgetest.Agent) []string {
 	t.Helper()
 	raws, _, err := a.Inbox(t.Context(), "")

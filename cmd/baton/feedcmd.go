@@ -20,7 +20,6 @@ type feedCommands struct {
 	Drop    feedDrop    `cmd:"" help:"Give up, and tell the audit log alone."`
 }
 
-// feedList lists pending deliveries.
 type feedList struct {
 	listFlags
 	watchFlag
@@ -61,7 +60,6 @@ func (f feedSwitch) run(ctx context.Context, c *cli, streams std, verb, line str
 	})
 }
 
-// feedHold holds a destination.
 type feedHold struct{ feedSwitch }
 
 // Run holds it.

@@ -182,7 +182,6 @@ func (f *flooded) serve(t *testing.T, into *figures, address string) {
 	into.deliveries = append(into.deliveries, time.Since(begun))
 }
 
-// logIn logs an honest client in.
 func (f *flooded) logIn(t *testing.T, address string, p party) (client *bridgetest.IRCClient, begun time.Time) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

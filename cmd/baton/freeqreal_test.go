@@ -146,7 +146,6 @@ func readAction(body []byte) (a action) {
 	return a
 }
 
-// document returns the signed document.
 func (e actionEvent) document() (document map[string]string) {
 	_ = json.Unmarshal([]byte(e.Canonical), &document) // a server files no other
 	return document

@@ -82,7 +82,6 @@ func parseSince(since string, now time.Time) (string, error) {
 	return since, nil
 }
 
-// handoffShow shows one handoff.
 type handoffShow struct {
 	ID string `arg:"" help:"The id, or its last six characters or more."`
 }

@@ -245,7 +245,6 @@ func (b *talkative) member(t *testing.T, n *network, nick string) worker {
 	return plainWorker(c, nick+"@"+n.name, did)
 }
 
-// workers returns one worker of each network.
 func (b *talkative) workers(t *testing.T, networks ...*network) []worker {
 	t.Helper()
 	b.bound(t, "fq", string(b.finn.DID), b.finn.DID)
@@ -338,7 +337,6 @@ func (b *talkative) handOff(t *testing.T, offerer, assignee worker) {
 	b.recorded(t, title, offerer.did, assignee.did, federation.Completed, "offer", "accept", "progress", "complete")
 }
 
-// recorded checks the record of a handoff.
 func (b *talkative) recorded(t *testing.T, title string, offerer, offeree federation.DID, state federation.State, verbs ...string) {
 	t.Helper()
 	var page struct {

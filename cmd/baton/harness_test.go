@@ -98,7 +98,6 @@ func (h *house) url() string {
 	return "http://" + h.public
 }
 
-// keep writes a secret file.
 func (h *house) keep(t *testing.T, name, secret string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(h.dir, "data", name), []byte(secret+"\n"), 0o600); err != nil {
@@ -161,7 +160,6 @@ func (h *house) wait(t *testing.T) int {
 	return h.process.ProcessState.ExitCode()
 }
 
-// signal sends the process a signal.
 func (h *house) signal(t *testing.T, sig os.Signal) {
 	t.Helper()
 	if err := h.process.Process.Signal(sig); err != nil {

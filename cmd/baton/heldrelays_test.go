@@ -58,7 +58,6 @@ func (b *talkative) held(t *testing.T) []heldRelay {
 	return page.Items
 }
 
-// heldFor returns the number of a held message.
 func (b *talkative) heldFor(t *testing.T, to, text string) string {
 	t.Helper()
 	all := b.held(t)

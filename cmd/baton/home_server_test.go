@@ -34,7 +34,6 @@ func newHomeServer(t *testing.T, tables ...string) *homeServer {
 	return s
 }
 
-// agentCaps are the capabilities requested by an agent.
 func agentCaps(d ...dialect) []string {
 	caps := []string{"sasl", "message-tags", "batch", "server-time", "account-tag", "labeled-response", "standard-replies"}
 	for _, each := range d {

@@ -237,7 +237,6 @@ func (h *benchHome) queue(b *testing.B, offers int) []federation.Delivery {
 	return rows
 }
 
-// drain delivers rows and returns how long each took.
 func (h *benchHome) drain(b *testing.B, peer *relay.Peer, rows []federation.Delivery) []time.Duration {
 	b.Helper()
 	took := make([]time.Duration, len(rows))

@@ -26,7 +26,6 @@ func (s *stage) airc(t *testing.T, name string, r httpRequest, want string) atte
 	return attempt{r.method + " " + r.path + ": " + name, answer, want}
 }
 
-// newAgent registers an honest agent.
 func (s *stage) newAgent(t *testing.T) *bridgetest.Agent {
 	t.Helper()
 	agent := bridgetest.NewAgent(s.url(), "h"+nextNick(), newParty(t).secret.Seed())

@@ -429,7 +429,6 @@ func (l ircListener) drip(t *testing.T) []attempt {
 	return all
 }
 
-// proxied sends requests of HTTP proxies to the listener.
 func (l ircListener) proxied(t *testing.T) []attempt {
 	t.Helper()
 	var all []attempt

@@ -34,7 +34,6 @@ func (s *stage) enrol(t *testing.T, key string) deployedClient {
 
 func keyText(p party) string { return "ed25519:" + base64.StdEncoding.EncodeToString(p.public) }
 
-// d3Offer files an offer of an honest client.
 func (s *stage) d3Offer(t *testing.T, c deployedClient) {
 	t.Helper()
 	status, text := s.exchange(t, s.public(), posting("/api/messages", c.token, map[string]any{

@@ -44,7 +44,6 @@ func freeqLink() entrance {
 	return e
 }
 
-// freeqKey returns a key of the server.
 func freeqKey(name string) ed25519.PrivateKey {
 	seed := make([]byte, ed25519.SeedSize)
 	copy(seed, name)

@@ -97,7 +97,6 @@ func (s *stage) delivers(t *testing.T, r homeRequest) string {
 	return strings.TrimSpace(fmt.Sprint(status, " ", said.Error))
 }
 
-// homeOffer has c.test deliver an honest offer.
 func (s *stage) homeOffer(t *testing.T) (item map[string]any, step taggedStep, by party) {
 	t.Helper()
 	by = newParty(t)

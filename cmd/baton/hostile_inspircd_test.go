@@ -63,7 +63,6 @@ func (s *stage) newIRCdScene(t *testing.T) ircdScene {
 	return c
 }
 
-// ircdOffer files an offer of alice.
 func (s *stage) ircdOffer(t *testing.T, p party, d federation.Dialect) taggedStep {
 	t.Helper()
 	offer := p.offer(t, d, federation.DID(s.scout.DID), nil)

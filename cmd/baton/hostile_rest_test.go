@@ -13,7 +13,6 @@ import (
 	"baton/federation"
 )
 
-// rest sends a request to the REST API.
 func (s *stage) rest(t *testing.T, name string, r httpRequest, want string) attempt {
 	t.Helper()
 	r.path = "/api/v1/" + r.path

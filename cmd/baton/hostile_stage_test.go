@@ -216,7 +216,6 @@ func badInput(network, link, reason string) string {
 	return fmt.Sprintf("baton_bad_input_total{link=%q,network=%q,reason=%q}", link, network, reason)
 }
 
-// operator reads from the operator API.
 func (s *stage) operator(t *testing.T, path string) []byte {
 	t.Helper()
 	status, text := s.exchange(t, s.socket(), getting(operatorPath+path, ""))
@@ -327,7 +326,6 @@ func (s *stage) checkLinks(t *testing.T) {
 	}
 }
 
-// checkMemory checks the gateway's memory.
 func (s *stage) checkMemory(t *testing.T) {
 	t.Helper()
 	held := memoryKiB(t, s.process.Process.Pid, "VmRSS") >> 10

@@ -10,7 +10,6 @@ import (
 	"baton/federation"
 )
 
-// inboxCommands show the inbox of a DID.
 type inboxCommands struct {
 	Show inboxShow `cmd:"" example:"inbox show did:key:z6Mk… --watch" help:"Show what reached a DID. Looking changes nothing."`
 	Ack  inboxAck  `cmd:"" example:"inbox ack did:key:z6Mk… AAECAwQFBgcAAAAAAAAAAQ --reason \"the laptop was stolen\"" help:"Note that a DID has read its inbox up to a cursor, for a device that is gone."`

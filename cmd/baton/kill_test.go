@@ -318,7 +318,6 @@ func (g *gauntlet) introduce(t *testing.T) {
 	g.live(t, g.points[g.random.IntN(len(g.points))])
 }
 
-// offer returns a signed offer to the agent.
 func (g *gauntlet) offer(t *testing.T) federation.Event {
 	t.Helper()
 	return sealOffer(t, g.alice, federation.DID(g.agent.DID))
@@ -500,7 +499,6 @@ func (g *gauntlet) checkLines(t *testing.T) {
 	}
 }
 
-// checkRecord has the record examined.
 func (g *gauntlet) checkRecord(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

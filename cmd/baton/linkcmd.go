@@ -19,7 +19,6 @@ import (
 	"baton/federation/identity"
 )
 
-// linkCommands look at links.
 type linkCommands struct {
 	List linkList `cmd:"" example:"link list --watch" help:"List links, and how they stand."`
 	Show linkShow `cmd:"" example:"link show lab" help:"Show one link, with what was negotiated."`
@@ -41,7 +40,6 @@ func (cmd linkList) Run(ctx context.Context, c *cli, streams std) error {
 	return list(ctx, c, streams, admin.ListLinks, cmd.of(cmd.page()), render.Links)
 }
 
-// linkShow shows one link.
 type linkShow struct {
 	Name string `arg:"" help:"The name of the link."`
 }
@@ -71,7 +69,6 @@ func (cmd linkChange) ask(ctx context.Context, c *cli, streams std, verb, done s
 	})
 }
 
-// linkDown disconnects a link.
 type linkDown struct{ linkChange }
 
 // Run disconnects the link and waits until it is down.
@@ -79,7 +76,6 @@ func (cmd linkDown) Run(ctx context.Context, c *cli, streams std) error {
 	return cmd.ask(ctx, c, streams, "down", "is disconnected")
 }
 
-// linkUp connects a link.
 type linkUp struct{ linkChange }
 
 // Run connects the link.

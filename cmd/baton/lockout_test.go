@@ -94,7 +94,6 @@ func (c ircLines) until(t *testing.T, text string) string {
 	}
 }
 
-// says sends lines.
 func (c ircLines) says(t *testing.T, lines ...string) {
 	t.Helper()
 	for _, line := range lines {

@@ -26,7 +26,6 @@ type logCommands struct {
 	Level logLevel `cmd:"" example:"log level bridge/irc/freeq debug" help:"Change the level of the log, of all packages or of one, until the next start."`
 }
 
-// logLevel changes a level.
 type logLevel struct {
 	changeFlags
 

@@ -76,7 +76,6 @@ func (h *agentHost) offers(arguments map[string]any) string {
 	return id
 }
 
-// works makes the host do the offered work.
 func (h *agentHost) works(id string) {
 	h.t.Helper()
 	h.awaits(id, "offer")

@@ -46,7 +46,6 @@ func changes() map[string][]change {
 	}
 }
 
-// change is one change of a row.
 type change struct {
 	table string
 	op    int32

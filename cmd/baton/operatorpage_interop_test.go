@@ -54,7 +54,6 @@ func runs[T any](t *testing.T, b *browser, action chromedp.Action[T]) T {
 	return value
 }
 
-// reads evaluates an expression in the page.
 func reads[T any](t *testing.T, b *browser, expression string) T {
 	t.Helper()
 	return runs(t, b, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
@@ -110,7 +109,6 @@ func (b *browser) tabs(t *testing.T, name string) {
 	t.Fatalf("the keyboard does not lead to %q", name)
 }
 
-// types presses keys at the focus.
 func (b *browser) types(t *testing.T, keys string) {
 	t.Helper()
 	runs(t, b, chromedp.KeyEvent(keys))
@@ -136,7 +134,6 @@ func (b *browser) shoots(t *testing.T, name string) {
 	}
 }
 
-// logsIn begins a session with a token.
 func (b *browser) logsIn(t *testing.T, token string) {
 	t.Helper()
 	b.opens(t, "/")
@@ -180,7 +177,6 @@ func TestEachPageIsAccessibleAndFitsIntoANarrowWindow(t *testing.T) {
 	}
 }
 
-// prefers makes the browser ask for a colour scheme.
 func (b *browser) prefers(t *testing.T, scheme string) {
 	t.Helper()
 	runs(t, b, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {

@@ -474,7 +474,6 @@ channels = ["#ops"]
 	}
 }
 
-// posts posts a document to the public listener.
 func (h *house) posts(t *testing.T, path, document string, want int) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.url()+path, strings.NewReader(document))

@@ -28,7 +28,6 @@ type peerCommands struct {
 	Remove peerRemove `cmd:"" example:"peer remove b.example" help:"Forget a home that was added."`
 }
 
-// peerList lists homes and registries.
 type peerList struct{ listFlags }
 
 // Run prints the list.
@@ -63,7 +62,6 @@ func (cmd peerMode) Run(ctx context.Context, c *cli, streams std) error {
 	return report(ctx, c, streams, admin.SetPeerMode, admin.PeerMode{Name: cmd.Name, Body: route.JSON(mode)}, cmd.line)
 }
 
-// line describes the effect of a mode.
 func (cmd peerMode) line(p admin.Peer) string {
 	line := cmd.said(p.Name + ": " + p.Mode)
 	if cmd.DryRun && cmd.Mode == "block" && p.PeerHome != nil && p.Waiting > 0 {
@@ -144,7 +142,6 @@ func (peerAdd) tell(c *cli, streams std, done admin.Peered) error {
 	return err
 }
 
-// peerRemove undoes peerAdd.
 type peerRemove struct {
 	changeFlags
 	yesFlag

@@ -113,7 +113,6 @@ func dashboardQueries(t *testing.T) []string {
 	return queries
 }
 
-// promServer is a running Prometheus of Debian.
 type promServer struct{ address string }
 
 // startPrometheus starts one that scrapes homes each second, with the rules of deploy.
@@ -160,7 +159,6 @@ func startPrometheus(t *testing.T, homes []neighbour) promServer {
 	return p
 }
 
-// ask reads an answer of the API of Prometheus.
 func (p promServer) ask(t *testing.T, path string, into any) {
 	t.Helper()
 	status, body := get(t, "http://"+p.address+path)

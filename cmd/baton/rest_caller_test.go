@@ -32,7 +32,6 @@ func logIn(tb testing.TB, url string) *caller {
 	return logInWith(tb, url, private)
 }
 
-// logInWith proves the DID of a key.
 func logInWith(tb testing.TB, url string, private ed25519.PrivateKey) *caller {
 	tb.Helper()
 	public, _ := private.Public().(ed25519.PublicKey)
@@ -114,7 +113,6 @@ func (c *caller) offer(tb testing.TB, body map[string]any) string {
 	return at.ID
 }
 
-// step takes a step of a handoff.
 func (c *caller) step(tb testing.TB, id, verb string, body map[string]any) {
 	tb.Helper()
 	var sent any

@@ -33,7 +33,6 @@ func (cmd sessionList) Run(ctx context.Context, c *cli, streams std) error {
 	return list(ctx, c, streams, admin.ListSessions, admin.SessionQuery{DID: cmd.DID, Paging: cmd.page()}, render.Sessions)
 }
 
-// sessionEnd ends a session.
 type sessionEnd struct {
 	changeFlags
 

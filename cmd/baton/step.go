@@ -21,7 +21,6 @@ type stepFlags struct {
 	KeyFile string `help:"Sign as the did:key of this seed: 64 hexadecimal characters, mode 0600." name:"key-file" placeholder:"FILE"`
 }
 
-// offerCommand offers a handoff.
 type offerCommand struct {
 	stepFlags
 
@@ -42,7 +41,6 @@ func (cmd offerCommand) Run(ctx context.Context, c *cli, streams std) error {
 	return cmd.take(ctx, c, streams, client.Step{Verb: federation.Offer, Ask: ask}, func(filed admin.Filed) string { return filed.ID.String() })
 }
 
-// stepCommand takes a step in a handoff.
 type stepCommand struct {
 	stepFlags
 

@@ -21,7 +21,6 @@ type tokenCommands struct {
 	Revoke tokenRevoke `cmd:"" example:"token revoke ann@laptop --reason \"lost it\"" help:"Revoke a token at once, or end all sessions of a participant and delete its password with --did."`
 }
 
-// tokenCreate makes a token.
 type tokenCreate struct {
 	reasonFlag
 
@@ -40,7 +39,6 @@ func (cmd tokenCreate) Run(ctx context.Context, c *cli, streams std) error {
 	})
 }
 
-// tokenPair makes a pairing code.
 type tokenPair struct {
 	reasonFlag
 
@@ -64,7 +62,6 @@ func (cmd tokenList) Run(ctx context.Context, c *cli, streams std) error {
 	return list(ctx, c, streams, admin.ListTokens, cmd.page(), render.Tokens)
 }
 
-// tokenRevoke ends a token.
 type tokenRevoke struct {
 	changeFlags
 

@@ -56,7 +56,6 @@ func newTwin(t *testing.T, d dialect, tables ...string) *twin {
 	return tw
 }
 
-// hire registers an agent with skills.
 func (w *world) hire(t *testing.T, handle string, skills ...string) *mailbox {
 	t.Helper()
 	agent := bridgetest.NewAgent(w.url(), handle, newPerson(t).key.Seed())
@@ -127,7 +126,6 @@ type described struct {
 	Proof      *proof `json:"proof"`
 }
 
-// about reads the handoff fields of a message.
 func about(m message) described {
 	var data struct{ Handoff described }
 	_ = json.Unmarshal(m.Payload.Data, &data) // a message about something else has none
@@ -158,7 +156,6 @@ type outcome struct {
 	}
 }
 
-// tell sends a message of an agent.
 func tell(t *testing.T, agent *mailbox, to string, payload any) (got outcome, sent []byte) {
 	t.Helper()
 	sent = write(t, agent.Agent, agent.Envelope(to, "on it", payload))

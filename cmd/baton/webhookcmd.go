@@ -27,7 +27,6 @@ func (cmd webhookList) Run(ctx context.Context, c *cli, streams std) error {
 	return list(ctx, c, streams, admin.ListWebhooks, admin.WebhookQuery{DID: cmd.DID, Paging: cmd.page()}, render.Webhooks)
 }
 
-// webhookShow shows one webhook.
 type webhookShow struct {
 	ID string `arg:"" help:"As in webhook list, or its last six characters or more."`
 }

@@ -59,7 +59,6 @@ func newReceiver(t *testing.T) *receiver {
 	return r
 }
 
-// answer changes the answer.
 func (r *receiver) answer(status int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -349,7 +348,6 @@ type hooked struct {
 	Webhook          struct{ ID, URL, Secret, PublicKey string }
 }
 
-// called registers an agent, and returns the answer.
 func called(t *testing.T, a *bridgetest.Agent) (told hooked) {
 	t.Helper()
 	_, given, err := a.Call(t.Context(), http.MethodPost, "/register/challenge", map[string]any{"handle": a.Handle})

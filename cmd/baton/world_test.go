@@ -123,7 +123,6 @@ func (w *world) populate(t *testing.T) {
 	w.scout = w.register(t, "scout_7")
 }
 
-// register makes an agent.
 func (w *world) register(t *testing.T, handle string) *bridgetest.Agent {
 	t.Helper()
 	agent := bridgetest.NewAgent(w.url(), handle, newPerson(t).key.Seed())
@@ -256,12 +255,10 @@ func write(t *testing.T, agent *bridgetest.Agent, envelope map[string]any) []byt
 	return text
 }
 
-// payload returns the payload of a message.
 func payload(kind string, data map[string]any) map[string]any {
 	return map[string]any{"type": kind, "data": data}
 }
 
-// consent lets a handle write to an agent.
 func consent(t *testing.T, agent *bridgetest.Agent, handle string) {
 	t.Helper()
 	status, answer, err := agent.Consent(t.Context(), handle, "accept")

@@ -56,7 +56,6 @@ type ExistsError struct{ Path string }
 // Error implements [error].
 func (e *ExistsError) Error() string { return e.Path + " is there already, and nothing was written" }
 
-// file is a file to write.
 type file struct {
 	path string
 	text string
@@ -97,7 +96,6 @@ func (s Setup) Write(replace bool) (paths []string, err error) {
 	return paths, nil
 }
 
-// files returns the files to write.
 func (s Setup) files() ([]file, error) {
 	names := []string{"baton.toml"}
 	switch s.For {
@@ -132,7 +130,6 @@ func (s Setup) Next(peer string) (string, error) {
 	}{s, peer})
 }
 
-// fill returns a template with values in it.
 func fill(name string, values any) (string, error) {
 	parsed, err := template.ParseFS(templates, "templates/"+name+".tmpl")
 	if err != nil {

@@ -148,7 +148,6 @@ func unreachable(err error) error {
 	return &federation.UnavailableError{What: "gateway", Err: err}
 }
 
-// problemIn reads the problem that a gateway answered with.
 func problemIn(response *http.Response) error {
 	var p bridge.ProblemError
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswerBytes))

@@ -36,7 +36,6 @@ type Public struct {
 	now tokens
 }
 
-// tokens are the tokens of a session.
 type tokens struct {
 	Access  string    `json:"access_token"`
 	Refresh string    `json:"refresh_token"`
@@ -61,7 +60,6 @@ func newPublic(address string) (*Public, error) {
 	}}, nil
 }
 
-// isOwn reports whether a host is this machine.
 func isOwn(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
@@ -78,7 +76,6 @@ func WithKey(address string, key federation.SigningKey) (*Account, error) {
 	return &Account{Remote: participant.Remote{Post: p.post}, key: &key}, nil
 }
 
-// prove logs in with a key.
 func (p *Public) prove(ctx context.Context, key federation.SigningKey) (tokens, error) {
 	var asked struct {
 		Challenge string `json:"challenge"`

@@ -24,7 +24,6 @@ type action struct {
 	done    string // how the name is afterwards
 }
 
-// form is the input of an action's form.
 type form struct {
 	verb, name   string
 	link, peer   string   // of one delivery, or of the filter

@@ -51,7 +51,6 @@ func (r request) bulk(list string, needs federation.Scope, rows bool, filters []
 	return b
 }
 
-// many reports whether a form is about many rows.
 func (f form) many() bool {
 	switch f.verb {
 	case "retry", "fail", "drop", "replay":

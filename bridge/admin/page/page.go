@@ -276,7 +276,6 @@ func (p *Page) stream(r *http.Request, w http.ResponseWriter, out *http.Response
 	}
 }
 
-// watchedPage is a page of an event stream.
 type watchedPage struct {
 	address *url.URL
 	load    loader

@@ -12,7 +12,6 @@ import (
 // PairPath is the form for a pairing code. The authorize page of agent hosts links to it.
 const PairPath = prefix + "pair"
 
-// pairView is the form for a pairing code.
 type pairView struct{ DID, Reason, Command string }
 
 // askPair shows the form for a pairing code, with which an operator logs in an agent host.

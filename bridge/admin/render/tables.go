@@ -510,7 +510,6 @@ func anyOf(items []string) Value {
 	return Value{Text: strings.Join(items, ", "), Terminal: strings.Join(items, ","), Class: long}
 }
 
-// place returns the line that a key comes from.
 func place(file string, line int) string {
 	if line == 0 {
 		return "default"

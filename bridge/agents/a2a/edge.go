@@ -98,7 +98,6 @@ func (l *Link) errorOf(ctx context.Context, req request, err error) *rpcError {
 	return told
 }
 
-// countFault counts unreadable input.
 func (l *Link) countFault(f *faultError) {
 	switch f.code {
 	case codeParse:

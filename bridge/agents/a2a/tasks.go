@@ -261,7 +261,6 @@ func (l *Link) listed(ctx context.Context, req request, p listRequest, after fed
 	}
 }
 
-// asksFor reports whether a handoff belongs to a list.
 func (l *Link) asksFor(ctx context.Context, req request, p listRequest, v federation.View) (bool, error) {
 	if p.Status != "" && stateOf(v.State, v.Over) != p.Status || !l.offeredAt(ctx, req, v) {
 		return false, nil

@@ -159,7 +159,6 @@ func (a *agent) declares(tb testing.TB, caps ...string) *agent {
 	return a
 }
 
-// takes takes a step of a handoff by REST.
 func (a *agent) takes(tb testing.TB, id wire.TaskID, verb federation.Verb, step participant.StepRequest) string {
 	tb.Helper()
 	filed, err := a.w.access.Take(tb.Context(), a.caller, string(id), verb, step, participant.Request{})
@@ -214,7 +213,6 @@ func (b bearer) Before(ctx context.Context, req *a2aclient.Request) (context.Con
 	return ctx, nil, nil
 }
 
-// answer is the answer to a call.
 type answer struct {
 	Status int
 	Header http.Header
@@ -337,7 +335,6 @@ func (r residents) AgentOf(ctx context.Context, did federation.DID) (agents.Agen
 	return r.Record.AgentOf(ctx, did)
 }
 
-// operators is one operator.
 type operators struct{}
 
 func (operators) Authenticate(*http.Request) (who bridge.Authenticated, ok bool, err error) {

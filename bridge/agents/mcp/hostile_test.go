@@ -21,7 +21,6 @@ import (
 // their control.
 type liar struct{ mcp.Account }
 
-// party returns the DID of the party.
 func party() federation.DID { return bridgetest.SeededKey("party").DID }
 
 func (liar) view() federation.View {
@@ -127,7 +126,6 @@ func TestAChannelFencesWhatOtherPartiesWrote(t *testing.T) {
 	})
 }
 
-// resource reads a resource of one text.
 func resource(t *testing.T, s *sdk.ClientSession, uri string) string {
 	t.Helper()
 	got, err := s.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: uri})

@@ -101,7 +101,6 @@ type server struct {
 
 func (s *server) deviceName() string { return cmp.Or(s.device, device) }
 
-// revisions returns the supported revisions of the protocol.
 func revisions() []string { return []string{"2026-07-28", "2025-11-25", "2025-06-18"} }
 
 func (s *server) open() {

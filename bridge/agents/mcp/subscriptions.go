@@ -145,7 +145,6 @@ func (s *server) watchHandoff(ctx context.Context, id string, known federation.V
 	}
 }
 
-// goesOn reports whether a watch should continue.
 func (s *server) goesOn(ctx context.Context) bool {
 	return ctx.Err() == nil && s.still(time.Now()) == nil
 }

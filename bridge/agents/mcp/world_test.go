@@ -142,7 +142,6 @@ type result struct {
 	Text string
 }
 
-// call calls a tool.
 func call(tb testing.TB, s *sdk.ClientSession, name string, arguments map[string]any) result {
 	tb.Helper()
 	got, err := s.CallTool(tb.Context(), &sdk.CallToolParams{Name: name, Arguments: arguments})

@@ -68,7 +68,6 @@ func (g *gateway) pair(tb testing.TB, did federation.DID) string {
 	return code
 }
 
-// host is an agent host with a browser.
 type host struct {
 	g        *gateway
 	browser  *http.Client
@@ -165,7 +164,6 @@ func (h *host) authorize(tb testing.TB, q url.Values) reply {
 
 var hidden = regexp.MustCompile(`name="form" value="([^"]+)"`)
 
-// formOf returns the hidden field of a page.
 func formOf(tb testing.TB, page reply) string {
 	tb.Helper()
 	found := hidden.FindStringSubmatch(page.text)

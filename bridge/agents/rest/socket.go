@@ -205,7 +205,6 @@ type told struct {
 	Notice json.RawMessage `json:"notice,omitempty"`
 }
 
-// answer returns the answer to a message.
 func (s *socket) answer(ctx context.Context, text []byte) contract.SocketTell {
 	var answer contract.SocketTell
 	ask, what, err := parseAsk(text)

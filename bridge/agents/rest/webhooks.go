@@ -99,7 +99,6 @@ func (l *Link) listWebhooks(ctx context.Context, _ struct{}) (contract.WebhookLi
 	return list, nil
 }
 
-// made is a new webhook.
 type made struct{ contract.Webhook }
 
 // AnswerHeader implements [route.Headed].

@@ -91,7 +91,6 @@ func (o *outside) got() ([]push, []string) {
 	return slices.Clone(o.bodies), slices.Clone(o.ids)
 }
 
-// hook registers an address.
 func (a *agent) hook(tb testing.TB, address string) answer {
 	tb.Helper()
 	made := a.post(tb, "/api/v1/webhooks", map[string]any{"url": address})

@@ -122,7 +122,6 @@ func (w *world) ask(tb testing.TB, token, method, path string, body any, header 
 	return answer{got.StatusCode, got.Header, string(text)}
 }
 
-// inContract checks an answer against the contract.
 func (w *world) inContract(tb testing.TB, r *http.Request, got *http.Response, text []byte) {
 	tb.Helper()
 	router, err := routes()
@@ -151,7 +150,6 @@ type agent struct {
 	token string
 }
 
-// login returns an agent with a proved DID.
 func (w *world) login(tb testing.TB, name string) *agent {
 	tb.Helper()
 	a := &agent{w: w, key: keyOf(name)}
@@ -164,7 +162,6 @@ func (w *world) login(tb testing.TB, name string) *agent {
 	return a
 }
 
-// proof returns the answer to a challenge.
 func (a *agent) proof(tb testing.TB, challenge string) map[string]any {
 	tb.Helper()
 	signature, err := a.key.Sign(tb.Context(), []byte(challenge))

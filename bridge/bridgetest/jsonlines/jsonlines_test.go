@@ -16,7 +16,6 @@ import (
 	"baton/federation/store/registry"
 )
 
-// table is a parsed table.
 type table jsonlines.Config
 
 // Decode implements [bridge.Table].

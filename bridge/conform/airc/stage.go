@@ -35,7 +35,6 @@ type stage struct {
 	agents map[string]*agent // by name
 }
 
-// agent is an agent of the suite.
 type agent struct {
 	handle          string
 	key             federation.SigningKey
@@ -43,7 +42,6 @@ type agent struct {
 	access, refresh string
 }
 
-// answer is the answer to a request.
 type answer struct {
 	status int
 	body   map[string]any
@@ -116,7 +114,6 @@ func (s *stage) succeed(ctx context.Context, token, method, path string, body an
 	return got, err
 }
 
-// newcomer returns an unregistered agent.
 func (s *stage) newcomer(name string) (*agent, error) {
 	key, err := s.key(name)
 	if err != nil {
@@ -192,7 +189,6 @@ func (s *stage) impostor(ctx context.Context) (sender, other *agent, err error) 
 	return sender, other, err
 }
 
-// pair returns two registered agents.
 func (s *stage) pair(ctx context.Context, from, to string) (sender, recipient *agent, err error) {
 	if sender, err = s.actor(ctx, from); err != nil {
 		return nil, nil, err

@@ -126,7 +126,6 @@ func (s *stage) fill(text string) string {
 	return strings.NewReplacer(pairs...).Replace(text)
 }
 
-// say sends a line.
 func (s *stage) say(ctx context.Context, p *actor, line string) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Patience)
 	defer cancel()

@@ -81,7 +81,6 @@ func (c *cast) ask(ctx context.Context, line string) (answer, error) {
 	return c.send(ctx, words[0], words[1], words[2], header, body)
 }
 
-// send sends a request.
 func (c *cast) send(ctx context.Context, who, method, path string, header http.Header, body string) (answer, error) {
 	r, err := http.NewRequestWithContext(ctx, method, c.api+path, strings.NewReader(body))
 	if err != nil {

@@ -55,7 +55,6 @@ func Run(ctx context.Context, cfg Config, tell func(conform.Result)) ([]conform.
 	return conform.Run(ctx, casesText, cast.play, tell)
 }
 
-// play plays one case.
 func (c *cast) play(ctx context.Context, lines []string) error {
 	for i := 0; i+1 < len(lines); i += 2 {
 		got, err := c.ask(ctx, lines[i])

@@ -34,7 +34,6 @@ type API struct {
 	Source  string // the folder of the module, with the sources of its types
 }
 
-// document collects the components of a document.
 type document struct {
 	API
 
@@ -317,7 +316,6 @@ func (d *document) valued(t reflect.Type, tag reflect.StructTag) Object {
 	return schema
 }
 
-// list returns the values of a tag.
 func list(text string) (values []any) {
 	for value := range strings.SplitSeq(text, ",") {
 		values = append(values, value)

@@ -64,7 +64,6 @@ func scalar(text string) string {
 	return strconv.Quote(text) // YAML has the escapes of Go
 }
 
-// flow returns a value in one line.
 func flow(value any) string {
 	switch v := value.(type) {
 	case string:

@@ -264,7 +264,6 @@ func (c *connection) send(request []byte) error {
 // chunked is the length of a body that comes in chunks.
 const chunked = -1
 
-// readHeader returns the length of the body.
 func (c *connection) readHeader() (length int, err error) {
 	for {
 		line, err := c.rw.ReadSlice('\n')

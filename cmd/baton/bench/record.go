@@ -134,7 +134,6 @@ func (r *run) compareRecords(ctx context.Context, small, large *grown) error {
 	return nil
 }
 
-// costNames names the measurements of a record.
 func costNames() []string {
 	return []string{"file one step", fmt.Sprintf("list %d handoffs of a DID", page), fmt.Sprintf("read %d entries of an inbox", page)}
 }
@@ -145,7 +144,6 @@ type cost struct {
 	request func(ctx context.Context) ([]byte, error)
 }
 
-// costs returns the measurements of costNames.
 func (g *grown) costs() []cost {
 	get := func(c *caller, path string) func(context.Context) ([]byte, error) {
 		return func(ctx context.Context) ([]byte, error) { return c.get(ctx, path) }

@@ -58,7 +58,6 @@ func (s *Stage) introduce(ctx context.Context, line *timeline) error {
 	return nil
 }
 
-// newSigner makes the key of a did:key.
 func newSigner() (federation.SigningKey, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {

@@ -126,7 +126,6 @@ func fishCompletion(out io.Writer, name string, all []follows) {
 	}
 }
 
-// fishQuoted returns a text between single quotes.
 func fishQuoted(text string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(text) + "'"
 }
