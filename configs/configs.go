@@ -1,14 +1,14 @@
 // Package configs loads the configuration file.
 //
 // The file is TOML and is read strictly. An unknown key, a value of the wrong type, a
-// missing required key and a value that cannot work are mistakes. Each mistake has its file
-// and line, and [File.Err] returns all of them:
+// missing required key and an unworkable value are mistakes. Each mistake has its file and
+// line, and [File.Err] returns all of them:
 //
 //	baton.toml:7: http.listen: want host:port
 //
-// The package knows the frame, which is all tables except the tables of networks. A network
-// owns the struct of its table, and decodes the table into it ([Table.Decode]). The caller
-// asks [File.Err] last, when every table has been decoded by its owner:
+// The package knows the frame, which is all tables except those of networks. A network owns
+// the struct of its table, and decodes the table into it ([Table.Decode]). The caller asks
+// [File.Err] last, after all owners have decoded their tables:
 //
 //	file, err := configs.Load("baton.toml")
 //	...
@@ -19,12 +19,11 @@
 //	}
 //	if err := file.Err(); err != nil {
 //
-// Secrets and the certificate are files of their own, which the configuration names
-// ([File.Secret], [File.TLSConfig]). [Reference] returns the file with every key and its
-// default.
+// Secrets and the certificate are separate files, named by the configuration ([File.Secret],
+// [File.TLSConfig]). [Reference] returns the file with every key and its default.
 //
-// A File belongs to one goroutine until Err was called. Then it does not change any more and
-// may be shared.
+// A File belongs to one goroutine until Err was called. After that it is immutable and may
+// be shared.
 package configs
 
 import (
@@ -248,7 +247,7 @@ type Limits struct {
 // signer of a step may send it again.
 const MinIDs = 720 * time.Hour
 
-// Retention is the table of how long things last. Zero means for ever.
+// Retention is the table of retention times. Zero means for ever.
 type Retention struct {
 	Unanswered   time.Duration `toml:"unanswered"`    // an offer without a deadline; then it expires
 	Abandoned    time.Duration `toml:"abandoned"`     // an assigned handoff without progress; then it expires
@@ -376,7 +375,7 @@ func Reference(parts ...string) string {
 // and an error for a record or a log named by mistake.
 const MaxSecretBytes = 16 << 10
 
-// Secret reads a file that the configuration names for its content, such as a
+// Secret reads a file named by the configuration for its content, such as a
 // password, as [ReadSecret] does.
 func (f *File) Secret(name string) (string, error) { return ReadSecret(f.Path(name)) }
 

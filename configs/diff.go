@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Change is one key that two readings of a file give different values.
+// Change is one key with different values in two readings of a file.
 type Change struct {
 	Key    string // such as "limits.max_deadline", or "irc.spanningtree[lab].address"
 	Before string // as TOML; "" if the older reading has no such key
@@ -18,8 +18,8 @@ type Change struct {
 	Line   int    // in the newer reading; 0 for a key that it does not have
 }
 
-// Diff returns the keys that an older reading of the file gives other values, in their order.
-// A table of a list is known by its name, else by its position.
+// Diff returns the keys with other values in an older reading of the file, in their order. A
+// table of a list is identified by its name, else by its position.
 func (f *File) Diff(old *File) []Change {
 	before, after := leaves{}, leaves{}
 	before.add("", "", old.tables)

@@ -52,8 +52,8 @@ func Load(path string) (*File, error) {
 	return Parse(path, string(text))
 }
 
-// Parse is [Load] for a text at hand. The name is that of its file: it is told with
-// mistakes, and home.data_dir is relative to its folder.
+// Parse is [Load] for a text. The name is that of its file: mistakes show it, and
+// home.data_dir is relative to its folder.
 func Parse(name, text string) (*File, error) {
 	f := &File{Config: Default(), name: name, claimed: map[string]bool{}}
 	if _, err := toml.Decode(text, &f.tables); err != nil {
@@ -98,8 +98,8 @@ func (f *File) decoded(name string, into any) Table {
 	return t
 }
 
-// Err returns a [*InvalidError] with every mistake so far, or nil. A table that
-// no owner asked for counts as unknown, so ask for all of them first.
+// Err returns a [*InvalidError] with every mistake so far, or nil. A table not
+// requested by an owner counts as unknown, so request all of them first.
 func (f *File) Err() error {
 	mistakes := inOrder(slices.Concat(f.mistakes, f.unclaimed("", f.tables)))
 	if len(mistakes) == 0 {
@@ -155,7 +155,7 @@ func (f *File) mistake(path, key, why string) Mistake {
 	return Mistake{File: f.name, Line: max(1, line), Key: key, Why: why}
 }
 
-// SecretFiles returns the paths of the secret files that the file names: certificates and authorities
+// SecretFiles returns the paths of the secret files named by the file: certificates and authorities
 // are public.
 func (f *File) SecretFiles() []string {
 	var paths []string
@@ -186,10 +186,10 @@ func (f *File) SecretFiles() []string {
 }
 
 // Line returns the line of a key, such as "limits.clock_skew" or "policy.rules[1]", and 0 for
-// one that the file does not have.
+// a missing one.
 func (f *File) Line(path string) int { return f.lines[path] }
 
-// Name returns the path of the configuration itself, as it was given.
+// Name returns the path of the configuration itself, as given.
 func (f *File) Name() string { return f.name }
 
 // Path resolves a file name of the configuration: relative names are below
@@ -206,8 +206,8 @@ func (f *File) Path(name string) string {
 }
 
 // assign writes one TOML value into a field. It is stricter than the TOML library,
-// which takes a bare number for a duration in nanoseconds, and a number or a
-// boolean for any text.
+// which accepts a bare number as a duration in nanoseconds, and a number or a
+// boolean as any text.
 func assign(field reflect.Value, value any) error {
 	if text, ok := reflect.TypeAssert[encoding.TextUnmarshaler](field.Addr()); ok {
 		return assignText(text, value)

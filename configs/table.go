@@ -32,8 +32,8 @@ func (f *File) Table(name string) Table {
 	return t
 }
 
-// Tables returns the tables of a name that may be given any number of times, such
-// as "irc.spanningtree", in the order of the file.
+// Tables returns the tables of a repeatable name, such as "irc.spanningtree", in
+// the order of the file.
 func (f *File) Tables(name string) []Table {
 	value, ok := f.claim(name)
 	if !ok {
@@ -99,10 +99,10 @@ func (f *File) Changed(old *File, names ...string) []string {
 	})
 }
 
-// Path returns the path of a file that the table names, as [File.Path] does.
+// Path returns the path of a file named by the table, as [File.Path] does.
 func (t Table) Path(name string) string { return t.file.Path(name) }
 
-// Equal reports whether two tables say the same.
+// Equal reports whether two tables have the same content.
 func (t Table) Equal(other Table) bool {
 	return t.name == other.name && reflect.DeepEqual(t.values, other.values)
 }
@@ -160,8 +160,8 @@ func (t Table) decodeKey(key string, value any, field reflect.Value) {
 	}
 }
 
-// isTable reports whether a type of a field is that of a table. A struct that reads itself
-// from text, such as a network address, is none.
+// isTable reports whether a type of a field is that of a table. A struct that unmarshals
+// itself from text, such as a network address, is not.
 func isTable(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct && !reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
@@ -197,7 +197,7 @@ type Mistake struct {
 	Why  string
 }
 
-// String returns the line that the operator is shown.
+// String returns the line for the operator.
 func (m Mistake) String() string {
 	if m.Key == "" {
 		return fmt.Sprintf("%s:%d: %s", m.File, m.Line, m.Why)
@@ -228,7 +228,7 @@ func inOrder(mistakes []Mistake) []Mistake {
 	})
 }
 
-// unknown says why a name is a mistake and which one was perhaps meant.
+// unknown returns why a name is a mistake and the name perhaps meant.
 func unknown(what, name string, known []string) string {
 	const typos = 2 // more letters apart, and two names merely look alike
 	best, distance := "", typos+1

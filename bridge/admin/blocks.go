@@ -98,14 +98,15 @@ const (
 	senderLink    = "link"
 )
 
-// topSince is how far back senders are counted if nothing else is asked for, and
-// maxTopSince how far they are remembered.
+// topSince is the default period of the sender counts, and maxTopSince the
+// longest.
 const (
 	topSince    = 10 * time.Minute
 	maxTopSince = time.Hour
 )
 
-// top returns the list of senders, those with the most steps first. It has no second page.
+// top returns the list of senders, those with the most steps first. It has no
+// second page.
 func (o *Operator) top(_ context.Context, query TopQuery) (listing[Sender], error) {
 	by, since := senderDID, topSince
 	if query.By != "" {

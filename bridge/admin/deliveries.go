@@ -67,7 +67,7 @@ func watchPage[T any](page func(context.Context, string, int) (Page[T], error)) 
 	}
 }
 
-// waitingFilter reads which deliveries a request is about.
+// waitingFilter returns the deliveries selected by a request.
 func (o *Operator) waitingFilter(ctx context.Context, query FeedQuery) (f federation.WaitingFilter, err error) {
 	f = o.towards(query.Link, query.Peer)
 	if text := query.Older; text != "" {
@@ -100,7 +100,6 @@ func (o *Operator) towards(link, peer string) federation.WaitingFilter {
 	return f
 }
 
-// held returns the holds by the names of links and peers.
 func (o *Operator) held(ctx context.Context) (map[string]Hold, error) {
 	all, err := o.deps.Record.Holds(ctx)
 	held := map[string]Hold{}
@@ -110,7 +109,8 @@ func (o *Operator) held(ctx context.Context) (map[string]Hold, error) {
 	return held, err
 }
 
-// holdOn returns the hold of a link, and the mode of a home if it keeps deliveries back.
+// holdOn returns the hold of a link, and the mode of a home if it holds
+// deliveries.
 func (o *Operator) holdOn(link string, held map[string]Hold) Hold {
 	hold := held[link]
 	for _, p := range o.deps.Server.Peers() {
@@ -152,7 +152,7 @@ func (o *Operator) shapes(context.Context, Paging) (listing[Shape], error) {
 	return listing[Shape]{page: page}, nil
 }
 
-// everyID stands for all deliveries or dead letters that a request selects.
+// everyID selects all deliveries or dead letters of a request.
 const everyID = "all"
 
 // changeFeed holds or releases a destination, or settles the pending deliveries of an event or a message, or
@@ -200,7 +200,6 @@ func (o *Operator) changeFeed(ctx context.Context, in FeedChange) (Acted, error)
 	return o.acted(ctx, "feed "+verb, subject, ask, changed), nil
 }
 
-// hold keeps everything back from a destination.
 func (o *Operator) hold(ctx context.Context, to string, ask Act) error {
 	if known, err := o.destination(ctx, to); err != nil || !known {
 		return cmp.Or(err, errNone("link or registry "+to))
@@ -264,7 +263,7 @@ func (o *Operator) settle(ctx context.Context, f federation.WaitingFilter, verb 
 	return changed, err
 }
 
-// destination reports whether anything can be delivered to a name.
+// destination reports whether a name is a destination of deliveries.
 func (o *Operator) destination(ctx context.Context, name string) (bool, error) {
 	switch kind, rest := federation.KindOf(name); kind {
 	case federation.ToWebhook:
@@ -320,7 +319,6 @@ func (o *Operator) deadLetters(_ context.Context, query DeadQuery) (listing[Dead
 	return listing[DeadLetter]{page, watchPage(page)}, nil
 }
 
-// checkReason checks a reason of dead letters in a request; "" is any.
 func checkReason(name string, reason federation.DeadReason) error {
 	if reason != "" && !slices.Contains(federation.DeadReasons(), reason) {
 		return usage(fmt.Sprintf("%s: want one of %v", name, federation.DeadReasons()))
@@ -422,7 +420,7 @@ func (o *Operator) settleDead(ctx context.Context, in DeadChange) (Acted, error)
 	return o.acted(ctx, "dead "+verb, subject, ask, changed), nil
 }
 
-// deadIDs returns the dead letters that a request names.
+// deadIDs returns the dead letters named by a request.
 func (o *Operator) deadIDs(ctx context.Context, text string, which federation.DeadFilter) ([]int64, error) {
 	if text != everyID {
 		id, err := parseNumber("id", text)

@@ -27,7 +27,6 @@ type handoffList struct {
 	found  []federation.View // the handoffs that the end of an ID names; with them there is no other
 }
 
-// handoffs reads the filter of a request.
 func (o *Operator) handoffs(ctx context.Context, query HandoffQuery) (listing[Handoff], error) {
 	f := federation.Filter{
 		State: federation.State(query.State), Kind: federation.Kind(query.Kind),
@@ -79,7 +78,7 @@ func (l handoffList) search(ctx context.Context, text string) (handoffList, erro
 	return l, nil
 }
 
-// namedBy returns the handoffs that an ID or the end of one names.
+// namedBy returns the handoffs with an ID, or the end of one.
 func (o *Operator) namedBy(ctx context.Context, text string) ([]federation.HandoffID, error) {
 	if id, err := federation.ParseEventID(text); err == nil {
 		return []federation.HandoffID{id}, nil
@@ -159,7 +158,7 @@ func (l handoffList) news(ctx context.Context, cursor string, limit int) func() 
 	}
 }
 
-// getHandoff answers with as many steps as a page holds.
+// getHandoff answers with one page of steps.
 func (o *Operator) getHandoff(ctx context.Context, in IDPage) (Handoff, error) {
 	var after uint64
 	var err error
@@ -230,7 +229,7 @@ func (o *Operator) steps(ctx context.Context, h *Handoff, view federation.View, 
 	return nil
 }
 
-// endCode returns why a delivery ended otherwise than well.
+// endCode returns why a delivery failed.
 func endCode(d federation.Delivered) string {
 	if d.State == federation.DeliveryWaiting {
 		return ""
@@ -324,7 +323,7 @@ func (o *Operator) addressee(ctx context.Context, d federation.Delivered, view f
 	return strings.Join(names, ",")
 }
 
-// find returns the handoff that an id names, or the end of one.
+// find returns the handoff with an id, or the end of one.
 func (o *Operator) find(ctx context.Context, text string) (federation.View, error) {
 	id, err := federation.ParseEventID(text)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"baton/bridge"
 )
 
-// readyTimeout bounds one check of readiness: a prober that waits longer has given up.
+// readyTimeout bounds one check of readiness: a prober does not wait longer.
 const readyTimeout = 2 * time.Second
 
 // Part is a part of the gateway without which it is not ready.
@@ -102,14 +102,14 @@ func answerProbe(w http.ResponseWriter, status int, document any) {
 	_, _ = w.Write(append(text, '\n')) // the client is gone
 }
 
-// IsLoopback reports whether only programs on this machine reach an address.
+// IsLoopback reports whether an address is reachable only from this machine.
 func IsLoopback(addr net.Addr) bool {
 	tcp, ok := addr.(*net.TCPAddr)
 	return ok && tcp.IP.IsLoopback()
 }
 
-// ListenerHosts returns the names under which requests may address a listener of operators, beside
-// IP addresses and localhost: the name of the home and the host that the listener is bound to.
+// ListenerHosts returns the host names allowed in requests to a listener of operators, beside IP
+// addresses and localhost: the name of the home and the host of the listener.
 func ListenerHosts(home, listen string) []string {
 	names := []string{home}
 	if host, _, err := net.SplitHostPort(listen); err == nil && host != "" {

@@ -40,7 +40,6 @@ func (o *Operator) webhooks(_ context.Context, query WebhookQuery) (listing[Webh
 	return listing[Webhook]{page: page}, nil
 }
 
-// optionalDID reads a DID that need not be named.
 func optionalDID(text string) (federation.DID, error) {
 	if text == "" {
 		return "", nil
@@ -56,7 +55,7 @@ func (o *Operator) shapeWebhook(ctx context.Context, h federation.Webhook) (Webh
 	}, err
 }
 
-// getWebhook answers with as many deliveries as a page holds.
+// getWebhook answers with one page of deliveries.
 func (o *Operator) getWebhook(ctx context.Context, in IDPage) (Webhook, error) {
 	limit := limitOf(in.Paging)
 	before, err := parseNumber("cursor", in.Cursor)
@@ -119,7 +118,7 @@ func (o *Operator) changeWebhook(ctx context.Context, in WebhookChange) (Acted, 
 	return o.acted(ctx, "webhook "+verb, h.ID.String(), ask, changed), nil
 }
 
-// enable has a webhook called again, and returns 1 if it was not.
+// enable enables a webhook, and returns 1 if it was disabled.
 func (o *Operator) enable(ctx context.Context, h federation.Webhook, _ string, dry bool) (int, error) {
 	if o.deps.Hooks == nil {
 		return 0, conflict("this gateway has no webhooks")

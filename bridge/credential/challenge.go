@@ -14,7 +14,6 @@ import (
 	"baton/federation/signing"
 )
 
-// challengeLife is how long a challenge is good.
 const challengeLife = 300 * time.Second
 
 // maxSpent bounds the challenges remembered as used, about 120 bytes each. It is
@@ -30,7 +29,7 @@ const (
 	challengeBytes       = challengeTimeBytes + challengeRandomBytes + challengeMACBytes
 )
 
-// Challenges gives out challenges and takes each once. Make one with
+// Challenges issues challenges and accepts each once. Make one with
 // [NewChallenges]; it may be used concurrently.
 type Challenges struct {
 	key     []byte

@@ -3,8 +3,8 @@
 // authenticates both, and neither is stored, so that a restart invalidates none. Only used
 // challenges are remembered, until they expire.
 //
-// The AIRC registry and the API for agents use it under names of their own. Each refuses
-// the credentials of the other.
+// The AIRC registry and the API for agents use it under different names. Each refuses the
+// credentials of the other.
 package credential
 
 import "errors"
@@ -14,7 +14,7 @@ var (
 	// ErrChallenge is returned for a challenge not issued for this subject, or already
 	// used.
 	ErrChallenge = errors.New("credential: not a challenge for this subject")
-	// ErrChallengeExpired is returned for a challenge whose time is over.
+	// ErrChallengeExpired is returned for an expired challenge.
 	ErrChallengeExpired = errors.New("credential: the challenge has expired")
 	// ErrNoToken is returned for a request without a bearer token.
 	ErrNoToken = errors.New("credential: no bearer token")

@@ -32,7 +32,7 @@ const (
 	PageLife = 12 * time.Hour
 )
 
-// LifeOf returns how long a session lasts without a new token.
+// LifeOf returns the lifetime of a session without a new token.
 func LifeOf(s federation.Session) time.Duration {
 	switch s.Began { //nolint:exhaustive // the others have one life
 	case federation.BeganCode, federation.BeganDevice, federation.BeganPairing:
@@ -53,7 +53,7 @@ const Leeway = time.Minute
 // meet.
 const sessionIDBytes = 16
 
-// Use tells kinds of tokens apart, so that none does another's work.
+// Use separates kinds of tokens, so that none is valid as another.
 type Use string
 
 // The uses that every session has a token for.
@@ -84,8 +84,8 @@ type Tokens struct {
 	known    *otter.Cache[string, Claims] // a polling caller shows one token many times
 }
 
-// NewTokens returns the tokens of an issuer. The function audience returns the audience that
-// a token of a use names.
+// NewTokens returns the tokens of an issuer. The function audience returns the audience of
+// tokens for a use.
 func NewTokens(key []byte, issuer string, audience func(use Use) string) *Tokens {
 	return &Tokens{key: key, issuer: issuer, audience: audience, known: otter.Must(&otter.Options[string, Claims]{
 		MaximumSize: maxKnown,

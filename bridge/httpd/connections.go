@@ -12,8 +12,8 @@ import (
 // Limits bound the connections and requests of a listener's clients. The functions may
 // return other values while the server runs; 0 is no limit.
 type Limits struct {
-	// Connections is of all clients together, and PerAddress of one address. An address
-	// has as many requests in progress at most, over whatever proxy they come.
+	// Connections is of all clients together, and PerAddress of one address. PerAddress
+	// also bounds the requests in progress of an address, over any proxy.
 	Connections, PerAddress func() int
 	// Network returns the network counted as one address.
 	Network func(netip.Addr) netip.Prefix
@@ -37,7 +37,7 @@ type Queue interface {
 	NextOf(from netip.Prefix) (conn net.Conn, ok bool)
 }
 
-// Reason is why a connection was closed or not let in. The set is closed.
+// Reason is why a connection was closed or rejected. The set is closed.
 type Reason string
 
 // The reasons.
@@ -90,8 +90,8 @@ type gated struct {
 	gate *gate
 }
 
-// Accept implements [net.Listener]. It does not wait for room: a connection that cannot
-// come in is closed.
+// Accept implements [net.Listener]. It does not wait for room: a rejected connection is
+// closed.
 func (g gated) Accept() (net.Conn, error) {
 	for {
 		conn, err := g.Listener.Accept()
@@ -187,7 +187,7 @@ func (g *gate) leave(c *counted) {
 	g.idle.Remove(c)
 }
 
-// note keeps track of which connections have a request. The server calls it.
+// note tracks which connections have a request. The server calls it.
 func (g *gate) note(conn net.Conn, state http.ConnState) {
 	c := countedOf(conn)
 	if g == nil || c == nil || !c.from.IsValid() {
@@ -202,7 +202,7 @@ func (g *gate) note(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// countedOf returns the connection below others that a gate counts, nil if none does.
+// countedOf returns the counted connection below others, nil if there is none.
 func countedOf(conn net.Conn) *counted {
 	for {
 		switch c := conn.(type) {

@@ -50,8 +50,8 @@ const writeTimeout = 60 * time.Second
 // idleTimeout is longer than the pause between two polls of a busy agent.
 const idleTimeout = 120 * time.Second
 
-// drainTimeout is how long requests in flight may take once the server stops. The gateway
-// has ten seconds for everything.
+// drainTimeout bounds requests in flight once the server stops. The gateway has ten
+// seconds for everything.
 const drainTimeout = 8 * time.Second
 
 // maxHeaderBytes is room for a token of a few kilobytes and for cookies of
@@ -108,8 +108,7 @@ func New(cfg Config, handler http.Handler, log *slog.Logger) *Server {
 	}}
 }
 
-// Listen opens the port or the socket. The error says in one line which one and why
-// not.
+// Listen opens the port or the socket. The one-line error names it and the reason.
 func (s *Server) Listen(ctx context.Context) error {
 	if s.socket != "" {
 		remade, err := newRemade(ctx, s.socket, s.log)
@@ -179,8 +178,8 @@ func closed(err error) error {
 	return err
 }
 
-// Close gives the port back without serving it. Its error wraps [net.ErrClosed]
-// when [Server.Serve] did already.
+// Close releases the port without serving it. Its error wraps [net.ErrClosed]
+// if [Server.Serve] did already.
 func (s *Server) Close() error {
 	if s.listener == nil {
 		return nil
@@ -191,8 +190,8 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// fromClient returns a request as the handler sees it: RemoteAddr is the client's,
-// not that of a proxy in between. It is empty if a trusted proxy does not name it.
+// fromClient returns a request for the handler: RemoteAddr is the client's, not
+// that of a proxy in between. It is empty if a trusted proxy does not name it.
 func fromClient(c echo.Context, trusted []netip.Prefix) *http.Request {
 	r := c.Request()
 	ip := c.RealIP()
@@ -239,8 +238,8 @@ func recovery(log *slog.Logger, panicked func()) echo.MiddlewareFunc {
 	})
 }
 
-// accessLog logs each request without its query, at debug level: other packages log the steps
-// that they judge.
+// accessLog logs each request without its query, at debug level: other packages log the
+// judged steps.
 func accessLog(log *slog.Logger) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -256,7 +255,7 @@ func accessLog(log *slog.Logger) echo.MiddlewareFunc {
 	}
 }
 
-// addRetryAfter adds the usual wait to each 503 and 429 whose handler names none.
+// addRetryAfter adds the usual wait to each 503 and 429 without one.
 func addRetryAfter(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		answer := c.Response()
@@ -315,7 +314,8 @@ func refuseConnect(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// maxAge is how long a browser may keep an answer about CORS, in seconds.
+// maxAge is the cache lifetime of an answer about CORS in a browser, in
+// seconds.
 const maxAge = 600
 
 // allowOrigins returns the middleware that lets scripts of some origins read answers. If

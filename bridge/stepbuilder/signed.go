@@ -54,8 +54,8 @@ func (s Builder) Attest(
 func errNoStep() error { return bridge.UsageProblem("the signed document is none of a step") }
 
 // voucher returns the key with which the gateway signs for a DID, and the DID that the
-// step acts for when the key has another one: that of an agent registered here, of a DID
-// that an operator bound with vouch, or of a caller that proved its DID.
+// step acts for if the key has another one: that of an agent registered here, of a DID
+// bound by an operator with vouch, or of a caller that proved its DID.
 func (s Builder) voucher(ctx context.Context, d Draft, view federation.View) (federation.SigningKey, federation.DID, error) {
 	agent, err := s.Record.AgentOf(ctx, d.From)
 	switch {
@@ -75,7 +75,7 @@ func (s Builder) voucher(ctx context.Context, d Draft, view federation.View) (fe
 	return key, d.From, nil
 }
 
-// checkBound returns a refusal for a DID that no operator bound with vouch.
+// checkBound returns a refusal for a DID not bound by an operator with vouch.
 func (s Builder) checkBound(ctx context.Context, did federation.DID) error {
 	names, err := s.Bindings.Of(ctx, did)
 	if err == nil && !slices.ContainsFunc(names, func(b federation.BoundName) bool { return b.Vouch }) {
@@ -97,7 +97,7 @@ func (s Builder) CheckVouched(ctx context.Context, did federation.DID) error {
 	return s.checkBound(ctx, did)
 }
 
-// tagged returns a step as the message that it would be on IRC.
+// tagged returns a step in its form on IRC.
 func tagged(ev federation.Event) translate.Tagged {
 	m := translate.Tagged{
 		Command: "TAGMSG", Target: ev.Venue,

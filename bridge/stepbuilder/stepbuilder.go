@@ -1,4 +1,4 @@
-// Package stepbuilder builds steps for networks whose messages are no steps yet: signed by the
+// Package stepbuilder builds steps for networks whose messages are not steps: signed by the
 // sender, or signed by the gateway for it. The operator API and the networks of agents, MACP and
 // files share its rules. The home decides whether a step is filed.
 //
@@ -28,7 +28,8 @@ import (
 type Builder struct {
 	Network string // the label of that network in metrics
 	Link    string // the name of the link; "" for the name of the network
-	// ReadsInbox says that the callers read their inbox, see [federation.Arrival].
+	// ReadsInbox reports that the callers read their inbox, see
+	// [federation.Arrival].
 	ReadsInbox bool
 	Home       federation.HomeID
 	Gateway    bridge.Gateway
@@ -45,14 +46,14 @@ type Builder struct {
 	Seen func(ctx context.Context, did federation.DID) (bool, error)
 }
 
-// Warning says why a filed step may not be delivered.
+// Warning is a reason why a filed step may not be delivered.
 type Warning struct {
 	// `never-seen`: this gateway knows no step, name, login or read inbox of the target DID.
 	Code   string `json:"code"`
 	Detail string `json:"detail"`
 }
 
-// neverSeen is the code of the warning about an offer to a DID of which the gateway knows nothing.
+// neverSeen is the code of the warning about an offer to an unknown DID.
 const neverSeen = "never-seen"
 
 // Warnings returns the warnings about a step, such as an offer to an unknown DID. Call it before the
@@ -73,8 +74,8 @@ type Draft struct {
 	From federation.DID     // whose step it is
 	Name string             // of that DID on the link; "" for a name of the gateway
 	Verb federation.Verb
-	// Proved says that the caller has proved to be From. Otherwise the gateway vouches
-	// only for its own agents and for DIDs that an operator bound with vouch.
+	// Proved reports that the caller has proved to be From. Otherwise the gateway
+	// vouches only for its own agents and for DIDs bound by an operator with vouch.
 	Proved bool
 	// Original is the original request, kept as evidence of the step; "" for none. The
 	// same text from the same DID is the same step.
@@ -105,7 +106,7 @@ func Recipient(text string) (federation.DID, error) {
 	return "", bridge.UsageProblem("to: " + err.Error())
 }
 
-// Vouch returns a step that the gateway signs for a DID, and the members of the draft that
+// Vouch returns a step signed by the gateway for a DID, and the members of the draft that
 // the step cannot carry. The view is that of its handoff, zero for an offer. The error is a
 // [*bridge.ProblemError], a [*federation.RefusalError] or an error of the record.
 func (s Builder) Vouch(ctx context.Context, d Draft, view federation.View, now time.Time) (federation.Event, []federation.Loss, error) {

@@ -48,10 +48,11 @@ import (
 	"baton/federation"
 )
 
-// closeTime is how long the end of a gateway waits for a collector.
+// closeTime bounds the wait for a collector at the end of a gateway.
 const closeTime = time.Second
 
-// complainEach is how often the log says that a collector takes no spans.
+// complainEach is the interval of log lines about a collector that accepts no
+// spans.
 const complainEach = time.Minute
 
 // Tracer exports spans. Open one with [Open]. It implements [bridge.Tracer].
@@ -143,7 +144,8 @@ func (t *Tracer) judged(ctx context.Context, j bridge.Judged, r role) {
 	t.record(wish(ctx, span), "judge", trace.SpanKindServer, j.Start, j.Err, attributes)
 }
 
-// outcomeOf returns the outcome of a judgement as metrics name it, and whether the step is kept.
+// outcomeOf returns the outcome of a judgement for metrics, and whether the
+// step is kept.
 func outcomeOf(j bridge.Judged) (outcome string, kept bool) {
 	refused, isRefusal := errors.AsType[*federation.RefusalError](j.Err)
 	switch {
@@ -237,8 +239,8 @@ const (
 	ruled     role = "ruled"
 )
 
-// rootOf returns the role of the span below which the deliveries of a step are: a home files the
-// steps of its own handoffs itself, and steps of other handoffs by the rulings of their homes.
+// rootOf returns the role of the parent span of a step's deliveries: a home files the steps of
+// its own handoffs itself, and steps of other handoffs by the rulings of their homes.
 func (t *Tracer) rootOf(home federation.HomeID) role {
 	if home == t.home {
 		return submitted
@@ -302,8 +304,7 @@ func (t *Tracer) Parent(ctx context.Context, step federation.EventID) string {
 // arrivedKey is the key of the span that another home named.
 type arrivedKey struct{}
 
-// Join returns ctx with the span that the header traceparent of another home names. A header that cannot be
-// read names none.
+// Join returns ctx with the span in the header traceparent of another home, if the header is valid.
 func (*Tracer) Join(ctx context.Context, parent string) context.Context {
 	named := propagation.TraceContext{}.Extract(context.WithoutCancel(ctx), propagation.MapCarrier{header: parent})
 	return context.WithValue(ctx, arrivedKey{}, trace.SpanContextFromContext(named))

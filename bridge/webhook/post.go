@@ -36,9 +36,8 @@ type envelope struct {
 	Data      json.RawMessage `json:"data"`
 }
 
-// ID returns the id under which something is posted to hooks of one inbox, the same for
-// each attempt. The number of the place in the inbox is in it, since two signers may use
-// one id.
+// ID returns the id of a post to hooks of one inbox, the same for each attempt. It
+// includes the position in the inbox, since two signers may use one id.
 func ID(h federation.Webhook, p federation.Push) string {
 	owner, place := string(h.DID), p.Entry.Number
 	switch {
@@ -54,8 +53,8 @@ func ID(h federation.Webhook, p federation.Push) string {
 	return "msg_" + hex.EncodeToString(sum[:16])
 }
 
-// deliver makes one attempt. The proof of a delivery is a 2xx answer to each of its posts. A host that
-// says when to come again is not asked before that.
+// deliver makes one attempt. The proof of a delivery is a 2xx answer to each of its posts. A host is
+// not called before the end of its requested pause.
 func (h *Hooks) deliver(ctx context.Context, hook federation.Webhook, p federation.Push) error {
 	pusher := h.deps.Pusher(hook)
 	if pusher == nil {
@@ -131,7 +130,7 @@ func (h *Hooks) call(ctx context.Context, address string, posts []bridge.Post) (
 // taken reports whether the address took the post.
 func taken(a identity.Answer) bool { return a.Status >= 200 && a.Status < 300 }
 
-// pause returns how long not to call the address after an answer.
+// pause returns the wait before the next call of the address after an answer.
 //
 // spec: RFC 6585 §4, RFC 9110 §10.2.3
 func pause(a identity.Answer, longest time.Duration) time.Duration {
@@ -155,7 +154,7 @@ func (h *Hooks) disable(ctx context.Context, hook federation.Webhook) error {
 const codeGone = "gone"
 
 // disableOver disables a webhook at its end and notifies its owner, which may enable it again. It
-// returns [federation.ErrNotFound]: nothing is to be delivered.
+// returns [federation.ErrNotFound]: nothing is delivered.
 func (h *Hooks) disableOver(ctx context.Context, hook federation.Webhook) error {
 	const why = "the key with which it was registered has ended"
 	if err := h.deps.Record.DisableWebhook(ctx, hook.ID, why, time.Now()); err != nil {
@@ -169,7 +168,7 @@ func (h *Hooks) disableOver(ctx context.Context, hook federation.Webhook) error 
 // inboxNetwork is the label of the network of DIDs that read their inbox here.
 const inboxNetwork = "rest"
 
-// networkOf returns the label of the network whose people a hook is for.
+// networkOf returns the label of the network of a hook's people.
 func (h *Hooks) networkOf(hook federation.Webhook) string {
 	if pusher := h.deps.Pusher(hook); pusher != nil {
 		return pusher.Network()

@@ -76,7 +76,7 @@ var _ bridge.Webhooks = (*Hooks)(nil)
 // New returns the hooks of a home.
 func New(cfg Config, d Deps) *Hooks { return &Hooks{cfg, d} }
 
-// maxAddressBytes bounds an address: more than servers take in a request.
+// maxAddressBytes bounds an address: more than servers accept in a request.
 const maxAddressBytes = 2048
 
 // Check implements [bridge.Webhooks].

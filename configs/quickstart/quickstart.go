@@ -42,7 +42,8 @@ func CheckHome(home string) error {
 	return nil
 }
 
-// CheckDir returns an error for a path that a unit file or a shell would read as more than a path.
+// CheckDir returns an error for a path with a special meaning in a unit file
+// or a shell.
 func CheckDir(dir string) error {
 	if !regexp.MustCompile(`^[A-Za-z0-9/._-]+$`).MatchString(dir) {
 		return fmt.Errorf("want a path of letters, digits and ._-, not %q: a unit file and a shell read it", dir)
@@ -62,8 +63,8 @@ type file struct {
 	mode fs.FileMode
 }
 
-// Write writes all files and returns their paths. If one is there already it writes none and
-// returns an [*ExistsError]; with replace it keeps each old file as NAME.bak.
+// Write writes all files and returns their paths. If one exists it writes none and returns
+// an [*ExistsError]; with replace it keeps each old file as NAME.bak.
 func (s Setup) Write(replace bool) (paths []string, err error) {
 	files, err := s.files()
 	if err != nil {

@@ -40,7 +40,7 @@ type Client struct {
 	transport http.RoundTripper
 }
 
-// AddressError is returned for an address that no gateway can have.
+// AddressError is returned for an invalid address of a gateway.
 type AddressError struct{ Address string }
 
 // Error implements [error].
@@ -139,8 +139,8 @@ func readAnswer(response *http.Response) ([]byte, error) {
 	return text, nil
 }
 
-// unreachable returns the error for a request that got no answer. It drops the part of the text
-// that names the request, so that the address of the gateway remains.
+// unreachable returns the error for a request without an answer. It drops the part of the text
+// that names the request and keeps the address of the gateway.
 func unreachable(err error) error {
 	if asked, ok := err.(*url.Error); ok { //nolint:errorlint // net/http promises this type
 		err = asked.Err

@@ -11,14 +11,15 @@ import (
 	"baton/federation"
 )
 
-// action is a change that an operator may make.
+// action is a change by an operator.
 type action struct {
 	back  string           // the page with its list, unless the form names another
 	noun  string           // of the command that does the same
 	needs federation.Scope // of its route in the API
-	// send asks the API for the change, and returns how many things it changes.
+	// send requests the change from the API, and returns the number of changed
+	// things.
 	send func(r request, f form, act admin.Act) (int, error)
-	// choices are the values of the field that the form has beside the reason; nil for no field.
+	// choices are the values of the field beside the reason; nil for no field.
 	choices []string
 	effect  string // of the change on a name
 	done    string // how the name is afterwards
@@ -103,7 +104,6 @@ func setMode(r request, f form, act admin.Act) (int, error) {
 	return 1, err
 }
 
-// confirmView is the form of an action.
 type confirmView struct {
 	Verb, Name, Effect, Command string
 	Changes                     int
@@ -140,7 +140,6 @@ func (p *Page) confirm(w http.ResponseWriter, r *http.Request, s session) {
 	p.renderForm(w, r, s, a, f, http.StatusOK, "")
 }
 
-// renderForm shows the form of an action with the result of a dry run.
 func (p *Page) renderForm(w http.ResponseWriter, r *http.Request, s session, a action, f form, status int, alert string) {
 	shown, err := confirmation(p.request(r.Context(), s.token, r.URL), a, f)
 	if err != nil {

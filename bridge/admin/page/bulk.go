@@ -59,7 +59,6 @@ func (f form) many() bool {
 	return false
 }
 
-// feedChanges returns the changes of the API that a form asks for.
 func (f form) feedChanges() ([]admin.FeedChange, error) {
 	if f.name != selectedRows || !f.many() {
 		return []admin.FeedChange{{ID: f.name, Verb: f.verb, Link: f.link, Peer: f.peer, Older: f.older}}, nil
@@ -78,7 +77,6 @@ func (f form) feedChanges() ([]admin.FeedChange, error) {
 	return all, nil
 }
 
-// deadChanges returns the changes of the API that a form asks for.
 func (f form) deadChanges() ([]admin.DeadChange, error) {
 	if f.name != selectedRows {
 		one := admin.DeadChange{ID: f.name, Verb: f.verb}
@@ -182,7 +180,6 @@ func commandsOf(a action, f form) [][]string {
 	return commands
 }
 
-// subject returns the name of the rows of a form.
 func (f form) subject() string {
 	switch {
 	case !f.many():

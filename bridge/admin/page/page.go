@@ -37,7 +37,7 @@ import (
 // prefix is the path of everything but the redirect of "/".
 const prefix = "/ui/"
 
-// first is the page that "/" and "/ui/" lead to.
+// first is the page behind "/" and "/ui/".
 const first = prefix + "links"
 
 // Deps are the dependencies of the page.
@@ -106,7 +106,6 @@ func (p *Page) Mount(mux *http.ServeMux) {
 	mux.Handle(prefix, p.guarded(routes))
 }
 
-// show serves a list or the details of one item.
 func (p *Page) show(w http.ResponseWriter, r *http.Request, s session) {
 	load, ok := loaderOf(r.URL)
 	if !ok {
@@ -131,7 +130,6 @@ type file struct {
 	hashed    string // its name with its hash, which a browser may keep for ever
 }
 
-// files are the embedded files, and the template of every page.
 type files struct {
 	all  map[string]file
 	page *template.Template
@@ -208,13 +206,14 @@ func (p *Page) render(w http.ResponseWriter, r *http.Request, status int, s *ses
 	_, _ = w.Write(text.Bytes()) // the client is gone
 }
 
-// lookEach is how often the pages of an event stream are read again.
+// lookEach is the interval of reading the pages of an event stream.
 const lookEach = time.Second
 
 // maxStreams bounds the open event streams: each reads its page once a second.
 const maxStreams = 64
 
-// aliveEach is how often a stream without events says that it lives: proxies close silent ones.
+// aliveEach is the interval of a quiet stream's heartbeat: proxies close
+// silent ones.
 const aliveEach = 20 * time.Second
 
 // events streams the addresses of pages that changed. The parameter "page", which may be repeated,
@@ -283,11 +282,10 @@ type watchedPage struct {
 	read    bool
 }
 
-// maxWatched bounds the pages of one stream.
 const maxWatched = 16
 
 // watchedPages returns the pages of addresses, or all lists if there is none. It returns false
-// for an address that no page has.
+// for an unknown address.
 func watchedPages(addresses []string) ([]*watchedPage, bool) {
 	if len(addresses) == 0 {
 		for _, each := range lists() {

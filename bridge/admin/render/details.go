@@ -170,8 +170,8 @@ func Handoff(out io.Writer, h admin.Handoff) error {
 	return columns.Flush()
 }
 
-// WriteKey writes the names by which other programs know a key, each on a line. A secret has only
-// a fingerprint.
+// WriteKey writes the names of a key in other programs, each on a line. A secret has only a
+// fingerprint.
 func WriteKey(out io.Writer, key admin.Key) error {
 	lines := []string{key.PublicKey, key.KeyID}
 	switch {
@@ -224,7 +224,6 @@ func Explanation(out io.Writer, e admin.Explanation, now time.Time) error {
 	return d.print(out)
 }
 
-// routeLine returns the place of a mailbox, and the source of that.
 func routeLine(r admin.Route) string {
 	if r.Home == "" {
 		return string(r.DID) + "  nowhere yet: no home is known to have it"
@@ -249,7 +248,6 @@ func identityLine(claim bridge.IdentityClaim) string {
 	return "nobody says who it is"
 }
 
-// nextLine says one thing to come.
 func nextLine(n admin.Next, now time.Time) string {
 	if n.What == admin.Judgement {
 		return fmt.Sprintf("judge it again at %s, in %s, tried %d times, last error: %s", n.Time, Until(n.Time, now), n.Attempts, n.LastError)

@@ -410,7 +410,7 @@ func NumberRules(policy admin.Policy) []Rule {
 	return rules
 }
 
-// aged returns the value of the column of an age, which the page shades.
+// aged returns the value of an age column, shaded on the page.
 func aged(i int) func(s admin.Shape) Value {
 	return func(s admin.Shape) Value {
 		if i >= len(s.Ages) {
@@ -434,7 +434,7 @@ func marked(v Value, condition bool, mark string) Value {
 	return v
 }
 
-// rowsOf returns a number of pending deliveries that leads to them.
+// rowsOf returns a number of pending deliveries, linked to them.
 func rowsOf(n int, filter url.Values) Value {
 	v := Number(n)
 	if n > 0 {
@@ -495,7 +495,6 @@ func written(text string) Value {
 	return Value{Terminal: text, At: m, Class: at}
 }
 
-// left returns the time until the end of a token.
 func left(end admin.Moment, now time.Time) string {
 	if !time.Time(end).After(now) {
 		return "over"

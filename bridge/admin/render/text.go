@@ -55,7 +55,7 @@ func Printable(text string) string {
 	}, text)
 }
 
-// Age returns how long ago a time was, short enough for a column; "" for none.
+// Age returns the age of a time in a short form for a column; "" for none.
 func Age(at admin.Moment, now time.Time) string {
 	if at.IsZero() {
 		return ""
@@ -70,7 +70,7 @@ func Age(at admin.Moment, now time.Time) string {
 	return d.Truncate(time.Second).String()
 }
 
-// Until returns how long it is until a time; "" for none.
+// Until returns the time left until a time; "" for none.
 func Until(at admin.Moment, now time.Time) string {
 	if at.IsZero() {
 		return ""
@@ -132,7 +132,7 @@ func Compared(out io.Writer, home string, done admin.Compared) error {
 	return err
 }
 
-// Added returns that a home was added, with the time that a green canary took.
+// Added reports an added home, with the round-trip time of a green canary.
 func Added(done admin.Peered) string {
 	if done.Canary.Green {
 		return fmt.Sprintf("%s is added. canary: green, offered, accepted and completed in %s", done.Peer.Name, done.Canary.Took)

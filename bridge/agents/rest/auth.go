@@ -17,10 +17,9 @@ import (
 	"baton/federation/signing"
 )
 
-// callerKey is the key of the caller in the context of a request.
 type callerKey struct{}
 
-// caller is the caller of a request, with the connection of the request.
+// caller is the caller of a request, with its connection.
 type caller struct {
 	participant.Caller
 
@@ -39,10 +38,12 @@ func callerOf(ctx context.Context) caller {
 	return who
 }
 
-// person returns the DID of the caller, and refuses an operator, which has none.
+// person returns the DID of the caller, and refuses operators, which have
+// none.
 func person(ctx context.Context) (federation.DID, error) { return callerOf(ctx).Person() }
 
-// reauthenticate returns nil while the caller of a request would still be admitted.
+// reauthenticate returns nil while the caller of a request would still be
+// admitted.
 func (l *Link) reauthenticate(ctx context.Context, now time.Time) error {
 	r := &http.Request{Header: http.Header{"Authorization": {callerOf(ctx).bearer}}}
 	_, err := l.access.Authenticate(r.WithContext(ctx), now)
@@ -124,7 +125,7 @@ func (l *Link) refreshToken(ctx context.Context, req route.Body[contract.Refresh
 	return l.issue(session, now)
 }
 
-// redeemPairing returns the tokens of a new session that a pairing code begins.
+// redeemPairing returns the tokens of the session of a pairing code.
 func (l *Link) redeemPairing(ctx context.Context, req route.Body[contract.PairingRequest]) (contract.Tokens, error) {
 	now := time.Now()
 	b, err := req.Read()

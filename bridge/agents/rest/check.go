@@ -25,7 +25,7 @@ import (
 	"baton/federation"
 )
 
-// check returns the problem of a request that does not follow its route.
+// check returns the mistake in a request to its route.
 func check(r *http.Request, d route.Description) error {
 	fields, query := route.Fields(d.In), r.URL.Query()
 	for _, f := range fields {
@@ -52,8 +52,7 @@ func check(r *http.Request, d route.Description) error {
 	return checkNames(query, fields)
 }
 
-// checkNames refuses a parameter that the route does not have: a misspelt filter must not answer
-// with everything.
+// checkNames refuses an unknown parameter: a misspelt filter must not select everything.
 func checkNames(query url.Values, fields []route.Field) error {
 	var known []string
 	for _, f := range fields {
@@ -144,8 +143,8 @@ func checkBody(r *http.Request, f route.Field) error {
 	return nil
 }
 
-// tolerated returns an object of a type in its strict form: null for an optional member is its absence, and
-// 20.0 is an integer. Any other JSON is returned as it is.
+// tolerated returns an object of a type in its strict form: a null optional member is removed, and
+// 20.0 is an integer. Any other JSON is returned unchanged.
 func tolerated(text json.RawMessage, t reflect.Type) json.RawMessage {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -351,7 +350,6 @@ func conformsObject(object map[string]any, t reflect.Type) error {
 // patterns holds the regular expressions of the contract after their first use.
 var patterns sync.Map //nolint:gochecknoglobals // a cache
 
-// matches reports whether a text matches a regular expression of the contract.
 func matches(pattern, text string) bool {
 	compiled, ok := patterns.Load(pattern)
 	if !ok {

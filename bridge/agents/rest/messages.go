@@ -47,7 +47,7 @@ func (l *Link) shapeMessage(ctx context.Context, t federation.Text, filed time.T
 	return m
 }
 
-// contactsPath is the path below which a caller decides about senders.
+// contactsPath is the prefix of the paths for decisions about senders.
 const contactsPath = Prefix + "contacts/"
 
 func (l *Link) listContacts(ctx context.Context, p contract.Paging) (contract.ContactPage, error) {

@@ -52,7 +52,7 @@ func (l *Link) openInboxSocket(ctx context.Context, out http.ResponseWriter, req
 	return nil
 }
 
-// upgrade makes a request a WebSocket. Web pages of every origin may ask for one: a browser
+// upgrade makes a request a WebSocket. Web pages of every origin may request one: a browser
 // adds no token by itself.
 func upgrade(w http.ResponseWriter, r *http.Request) (*websocket.Conn, error) {
 	held := &upgrading{ResponseWriter: w}
@@ -84,8 +84,8 @@ func (*upgrading) Write(text []byte) (int, error) { return len(text), nil }
 // Unwrap lets the library hijack the connection.
 func (u *upgrading) Unwrap() http.ResponseWriter { return u.ResponseWriter }
 
-// socket is an inbox that a client watches over WebSocket. One goroutine writes, one reads,
-// and one sends pings.
+// socket is an inbox watched over WebSocket. One goroutine writes, one reads, and one sends
+// pings.
 type socket struct {
 	*watch
 
@@ -113,7 +113,7 @@ func (s *socket) run(ctx context.Context) error {
 	return err
 }
 
-// listen passes on the messages of the client, text and binary alike.
+// listen forwards the messages of the client, text and binary alike.
 func (s *socket) listen(ctx context.Context, asked chan<- []byte) error {
 	for {
 		_, text, err := s.conn.Read(ctx)
@@ -146,7 +146,8 @@ func (s *socket) beat(ctx context.Context) error {
 	}
 }
 
-// tell writes entries, notices and answers, and returns why it ended.
+// tell writes entries, notices and answers, and returns the reason for its
+// end.
 func (s *socket) tell(ctx context.Context, asked <-chan []byte) error {
 	again := time.NewTicker(heartbeat)
 	defer again.Stop()
@@ -220,7 +221,7 @@ func (s *socket) answer(ctx context.Context, text []byte) contract.SocketTell {
 	return answer
 }
 
-// do answers a request as the path of the same name does.
+// do answers a request like the path of the same name.
 func (s *socket) do(ctx context.Context, ask contract.SocketAsk, what string) (answer contract.SocketTell, err error) {
 	switch what {
 	case "ack":
@@ -251,7 +252,8 @@ func (s *socket) send(ctx context.Context, m any) error {
 	return nil
 }
 
-// close tells the client why the gateway ends the connection, if the client can react.
+// close sends the client the reason for the end of the connection, if the
+// client can react.
 func (s *socket) close(why error) {
 	switch {
 	case errors.Is(why, errGatewayEnds):

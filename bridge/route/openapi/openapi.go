@@ -91,7 +91,6 @@ func schemaOf(text route.Text) Object {
 	return append(schema, Member{"pattern", text.Pattern})
 }
 
-// headersOf returns the member of a response with headers, if it has any.
 func headersOf(headers []route.Header, kind string) Object {
 	var all Object
 	for _, each := range headers {
@@ -112,7 +111,7 @@ func sorted(all map[string]Object) Object {
 	return object
 }
 
-// addRequest notes the documents that a request may have.
+// addRequest notes the documents in a request.
 func (d *document) addRequest(t reflect.Type) {
 	if t == nil || d.requests[t] {
 		return
@@ -205,7 +204,8 @@ func (d *document) operation(r route.Description) Object {
 	return operation
 }
 
-// responses returns the responses of a route. The receiver of a push has no failure of ours.
+// responses returns the responses of a route. The receiver of a push has no
+// failure of ours.
 func (d *document) responses(r route.Description, watched bool) Object {
 	var responses Object
 	answers := r.Answers
@@ -331,7 +331,7 @@ func oneOrMore(text string) any {
 	return text
 }
 
-// schema returns the schema of a type: that of a struct is a component.
+// schema returns the schema of a type; a struct becomes a component.
 func (d *document) schema(t reflect.Type) Object {
 	switch {
 	case t == reflect.TypeFor[json.RawMessage]():
