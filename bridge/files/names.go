@@ -125,7 +125,7 @@ func asNotNow(link string, err error) error {
 // rejection returns the sidecar code of a refused offer. The contract of the sidecar has no word
 // for most refusals: the detail names the code.
 func rejection(refused *federation.RefusalError) *voicefile.Error {
-	switch refused.Code { //nolint:exhaustive // the detail names all other codes
+	switch refused.Code { //nolint:exhaustive // all other codes are told in the detail
 	case federation.DeadlinePassed:
 		return &voicefile.Error{Code: voicefile.Expired, Detail: refused.Sentence()}
 	case federation.InvalidContext:

@@ -45,7 +45,7 @@ func (g *Gateway) consenter(ctx context.Context, did, sender federation.DID) (br
 			return link, nil
 		}
 	}
-	return nil, nil //nolint:nilnil // the gateway stores them
+	return nil, nil //nolint:nilnil // the gateway keeps them
 }
 
 // contact returns a participant's decision about a sender. Each participant counts under its

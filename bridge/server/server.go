@@ -245,7 +245,7 @@ func (s *Server) listen(ctx context.Context) error {
 
 func openListener(ctx context.Context, cfg httpd.Config, handler http.Handler, log *slog.Logger) (*httpd.Server, error) {
 	if cfg.Listen == "" {
-		return nil, nil //nolint:nilnil // the configuration asks for no listener
+		return nil, nil //nolint:nilnil // no listener is what the configuration asks for
 	}
 	server := httpd.New(cfg, handler, log) //nolint:contextcheck // each request has its own
 	return server, server.Listen(ctx)

@@ -504,7 +504,7 @@ func TestAnAddressIsLookedAtBeforeItIsKept(t *testing.T) {
 		"one that is too long":  {"https://bob.example/" + strings.Repeat("x", 2048), bridge.ErrAddress},
 		"one that is there now": {"https://bob.example/hook", federation.ErrTaken},
 	} {
-		if tt.want == federation.ErrTaken { //nolint:errorlint // as in the table
+		if tt.want == federation.ErrTaken { //nolint:errorlint // what the table says
 			w.register(t, bob, tt.address)
 		}
 		_, err := w.hooks.Register(t.Context(), federation.Webhook{DID: bob, URL: tt.address}, time.Now())

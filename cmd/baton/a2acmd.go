@@ -23,7 +23,7 @@ import (
 	"baton/federation/identity"
 )
 
-// a2aCommands keep external A2A agents.
+// a2aCommands manage external A2A agents.
 type a2aCommands struct {
 	List a2aList `cmd:"" example:"a2a list" help:"List external A2A agents, and the state of their links."`
 	Show a2aShow `cmd:"" example:"a2a show researcher" help:"Show one agent, with its card."`
@@ -63,7 +63,7 @@ func (a2aList) Run(ctx context.Context, c *cli, streams std) error {
 	})
 }
 
-// checkAgent returns an error if no external agent has a name.
+// checkAgent returns an error if no external agent has the name.
 func checkAgent(ctx context.Context, gateway *client.Client, name string) error {
 	links, err := agentLinks(ctx, gateway)
 	if err == nil && !slices.ContainsFunc(links, func(l admin.Link) bool { return l.Name == name }) {
@@ -72,7 +72,6 @@ func checkAgent(ctx context.Context, gateway *client.Client, name string) error 
 	return err
 }
 
-// a2aShow shows one agent.
 type a2aShow struct {
 	Name string `arg:"" help:"The name of the agent."`
 }
@@ -132,7 +131,6 @@ func printAgent(out io.Writer, a a2aclient.Inspection) error {
 	return nil
 }
 
-// a2aAdd adds an agent.
 type a2aAdd struct {
 	a2aCheck
 	yesFlag

@@ -7,7 +7,8 @@ import (
 	"baton/bridge/admin/render"
 )
 
-// aircCommands keep the registry of AIRC agents, and the messages of other registries.
+// aircCommands manage the registry of AIRC agents, and the messages of other
+// registries.
 type aircCommands struct {
 	Held    aircHeld    `cmd:"" example:"airc held" help:"List unsigned messages of other registries that wait for consent, the oldest first."`
 	Allow   aircAllow   `cmd:"" example:"airc allow 17 --reason \"I know her\"" help:"Deliver held messages. Later messages of the same sender are held again."`

@@ -9,7 +9,7 @@ import (
 	"baton/bridge/route"
 )
 
-// bindCommands keep names that stand for DIDs.
+// bindCommands manage names bound to DIDs.
 type bindCommands struct {
 	List   bindList   `cmd:"" example:"bind list --json" help:"List bindings, of the configuration too."`
 	Add    bindAdd    `cmd:"" example:"bind add lab alice did:plc:aaaaaaaaaaaaaaaaaaaaaaaa --vouch --reason \"met her\"" help:"Bind a name on a network to a DID."`

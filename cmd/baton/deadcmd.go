@@ -64,7 +64,6 @@ func (d deadIDs) run(ctx context.Context, c *cli, streams std, verb, did string)
 	}, did)
 }
 
-// deadReplay puts dead letters back.
 type deadReplay struct{ deadIDs }
 
 // Run puts them back.

@@ -17,7 +17,7 @@ import (
 	"baton/configs"
 )
 
-// doctorCommand checks a gateway, or all that it needs if it does not run.
+// doctorCommand checks a gateway, or its requirements if it does not run.
 type doctorCommand struct {
 	Online bool `help:"Offer a canary to each peer too, and wait for it to come back."`
 }
@@ -70,7 +70,7 @@ func (c *cli) sayInvalid(streams std, invalid *configs.InvalidError) error {
 	return errors.Join(printDiagnoses(c, streams, admin.Page[admin.Diagnosis]{Items: []admin.Diagnosis{broken}}), &downError{"the configuration does not name its socket"})
 }
 
-// downError reports that no gateway runs, and why.
+// downError reports that no gateway runs, and the reason.
 type downError struct{ why string }
 
 // Error implements [error].
@@ -82,7 +82,8 @@ func printDiagnoses(c *cli, streams std, page admin.Page[admin.Diagnosis]) error
 	})
 }
 
-// failedDiagnosis returns an error that names the checks that failed, nil if none did.
+// failedDiagnosis returns an error that names the failed checks, nil if none
+// did.
 func failedDiagnosis(items []admin.Diagnosis) error {
 	var failed []string
 	for _, each := range items {

@@ -9,7 +9,7 @@ import (
 	"baton/bridge/admin/render"
 )
 
-// feedCommands see and steer pending deliveries.
+// feedCommands list and steer pending deliveries.
 type feedCommands struct {
 	List    feedList    `cmd:"" example:"feed list --link lab --older 1h" help:"List the pending deliveries to links, other homes, registries, webhooks and readers of notices."`
 	Shape   feedShape   `cmd:"" example:"feed shape" help:"Count that by destination and age."`
@@ -110,7 +110,7 @@ func (cmd feedRetry) Run(ctx context.Context, c *cli, streams std) error {
 	return cmd.run(ctx, c, streams, "retry", "tried now")
 }
 
-// feedFail gives up and tells the sender.
+// feedFail gives up and notifies the sender.
 type feedFail struct{ feedIDs }
 
 // Help describes the consequences, with an example.

@@ -13,7 +13,7 @@ import (
 	"baton/federation"
 )
 
-// handoffCommands look at handoffs and take steps in them.
+// handoffCommands show handoffs and take steps in them.
 type handoffCommands struct {
 	List   handoffList   `cmd:"" example:"handoff list --state assigned --since 24h" help:"List handoffs, the newest movement first."`
 	Show   handoffShow   `cmd:"" example:"handoff show Y6Z0AB" help:"Show one handoff with its steps."`
@@ -99,7 +99,6 @@ func (cmd handoffShow) Run(ctx context.Context, c *cli, streams std) error {
 	return printDocument(c, streams, h, render.Handoff)
 }
 
-// handoffExport writes a passport.
 type handoffExport struct {
 	ID     string `arg:"" help:"The id, or its last six characters or more."`
 	Output string `help:"Where it is written; else to stdout." placeholder:"FILE" short:"o" type:"path"`
@@ -170,7 +169,6 @@ type orphanCommands struct {
 	End orphanEnd `cmd:"" help:"End one here, and tell its parties."`
 }
 
-// orphanEnd ends a handoff whose home has lost it.
 type orphanEnd struct {
 	changeFlags
 	yesFlag

@@ -30,7 +30,6 @@ func (cmd inboxShow) Run(ctx context.Context, c *cli, streams std) error {
 	return list(ctx, c, streams, admin.ListInbox, admin.InboxQuery{DID: cmd.DID, Device: cmd.Device, Watching: cmd.of(page)}, render.Arrivals)
 }
 
-// inboxAck acknowledges.
 type inboxAck struct {
 	reasonFlag
 
@@ -47,7 +46,6 @@ func (cmd inboxAck) Run(ctx context.Context, c *cli, streams std) error {
 	})
 }
 
-// inboxMove moves a mailbox.
 type inboxMove struct {
 	changeFlags
 

@@ -14,7 +14,7 @@ import (
 	"baton/federation/identity"
 )
 
-// keysCommands work on the gateway's own keys.
+// keysCommands manage the gateway's own keys.
 type keysCommands struct {
 	List   keysList   `cmd:"" example:"keys list" help:"List the keys, those that were rotated away among them."`
 	Create keysCreate `cmd:"" help:"Make a key and print its public part."`
@@ -45,14 +45,13 @@ func (keysList) Run(ctx context.Context, c *cli, streams std) error {
 	})
 }
 
-// keysCreate makes a key.
 type keysCreate struct {
 	Name     string `arg:"" help:"server, registry or endpoint; with --force also token or kept."`
 	Force    bool   `help:"Replace the key, at once and for good; the next start accepts it in the place of a lost one."`
 	Smallest bool   `help:"Of an endpoint: try keys until the id starts with 0000, which takes a few seconds."`
 }
 
-// Help says when to replace a key, with an example.
+// Help explains when to replace a key, with an example.
 func (keysCreate) Help() string {
 	return `A start with a record fails where a key is missing that the record was written with. Restore that key from a
 backup; where there is none, --force makes another one that the next start accepts. Signatures by the lost key stay
@@ -97,7 +96,6 @@ func (cmd keysCreate) Run(ctx context.Context, c *cli, streams std) error {
 	return printDocument(c, streams, server.ShowKey(key, file, now), render.WriteKey)
 }
 
-// keysShow shows one key.
 type keysShow struct {
 	Name string `arg:"" help:"server, registry or endpoint."`
 }
@@ -115,7 +113,6 @@ func (cmd keysShow) Run(ctx context.Context, c *cli, streams std) error {
 	return printDocument(c, streams, server.ShowKey(key, file, time.Now()), render.WriteKey)
 }
 
-// keysRotate asks a running gateway for another key.
 type keysRotate struct {
 	reasonFlag
 

@@ -13,7 +13,8 @@ import (
 	"baton/federation/store/registry"
 )
 
-// migrateCommand brings the record forward, as serve does at its start, or copies it.
+// migrateCommand upgrades the record, as serve does at its start, or copies
+// it.
 type migrateCommand struct {
 	DryRun  bool   `help:"Say what would be done, and change nothing."`
 	To      string `help:"Copy the record in the file into an empty database: postgres." enum:"postgres," default:"" placeholder:"postgres"`

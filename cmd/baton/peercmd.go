@@ -15,7 +15,7 @@ import (
 	"baton/federation"
 )
 
-// peerCommands see and steer other registries and homes.
+// peerCommands show and steer other registries and homes.
 type peerCommands struct {
 	List peerList `cmd:"" example:"peer list" help:"List other homes and registries."`
 	Show peerShow `cmd:"" example:"peer show peer.example" help:"Show one."`
@@ -70,7 +70,6 @@ func (cmd peerMode) line(p admin.Peer) string {
 	return line
 }
 
-// peerAdd adds another home.
 type peerAdd struct {
 	changeFlags
 	yesFlag
@@ -124,7 +123,7 @@ func (cmd peerAdd) Run(ctx context.Context, c *cli, streams std) error {
 	return cmd.tell(c, streams, done)
 }
 
-// failedCheck returns the first check that failed as an error.
+// failedCheck returns the first failed check as an error.
 func failedCheck(checks []admin.Check) error {
 	failed := func(each admin.Check) bool { return each.State == string(federation.FindingFail) }
 	if i := slices.IndexFunc(checks, failed); i >= 0 {

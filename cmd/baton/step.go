@@ -12,7 +12,6 @@ import (
 	"baton/federation/identity"
 )
 
-// stepFlags are the flags of every step.
 type stepFlags struct {
 	reasonFlag
 

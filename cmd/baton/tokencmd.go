@@ -13,7 +13,7 @@ import (
 	"baton/federation"
 )
 
-// tokenCommands keep the tokens of operators that do not use the socket.
+// tokenCommands manage the tokens of operators that do not use the socket.
 type tokenCommands struct {
 	Create tokenCreate `cmd:"" example:"token create --scope operate --name ann@laptop > ann.token" help:"Make a token, and print it this once."`
 	Pair   tokenPair   `cmd:"" example:"token pair --did did:key:z6Mk…" help:"Make a code that logs in an agent host as a participant, and print it."`

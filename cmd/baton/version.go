@@ -60,8 +60,8 @@ func buildVersion() version {
 	return v
 }
 
-// stamps returns the version and the revision that the Go tool recorded, and empty strings
-// for those it did not record.
+// stamps returns the version and the revision recorded by the Go tool, and empty strings
+// for missing ones.
 func stamps(build *debug.BuildInfo) (version, revision string) {
 	version = build.Main.Version
 	if version == "(devel)" || strings.HasPrefix(version, "v0.0.0-") { // no tag

@@ -61,7 +61,7 @@ func stampOf(st *unix.Stat_t) Stamp {
 // Each calls do with the name and the stamp of each file of a folder, in no order, until do returns
 // an error. It skips a file that disappears meanwhile. The cost of a file is one system call.
 func Each(path string, do func(name string, stamp Stamp) error) error {
-	folder, err := os.Open(path) //nolint:gosec // the operator names the directory
+	folder, err := os.Open(path) //nolint:gosec // the path is of a directory that the operator names
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func Each(path string, do func(name string, stamp Stamp) error) error {
 // Read returns the content of a regular file of at most a number of bytes. Its error is an
 // [*OddError], or wraps [fs.ErrNotExist].
 func Read(path string, limit int64) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0) //nolint:gosec // the operator names the directory
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0) //nolint:gosec // the path is of a directory that the operator names
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, err
@@ -216,7 +216,7 @@ func moveByLink(from, to string) error {
 }
 
 func syncFolder(path string) error {
-	folder, err := os.Open(path) //nolint:gosec // the operator names the directory
+	folder, err := os.Open(path) //nolint:gosec // the path is of a directory that the operator names
 	if err != nil {
 		return fmt.Errorf("sync folder: %w", err)
 	}

@@ -27,7 +27,7 @@ type Options struct {
 	Begins   func(subject string) // called before each subject
 }
 
-// Sizes say how much is measured of each subject.
+// Sizes are the amounts to measure of each subject.
 type Sizes struct {
 	Quick     bool
 	Callers   []int         // at a time, of the rows and the plot of throughput
@@ -60,7 +60,7 @@ func Quick() Sizes {
 	}
 }
 
-// Reach lets the record grow to so many steps, for as long as that takes.
+// Reach lets the record grow to a number of steps, for as long as that takes.
 func (s Sizes) Reach(steps int) Sizes {
 	var record []int
 	for _, size := range s.Record {

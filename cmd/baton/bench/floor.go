@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// kib is about as long as a signed step.
+// kib is about the size of a signed step.
 const kib = 1024
 
 // measureFloors measures the performance of the machine without a gateway.
@@ -134,7 +134,7 @@ func carry(from io.Reader, file *os.File, to io.Writer) {
 	}
 }
 
-// cross sends a KiB and returns how long it took.
+// cross sends a KiB and returns the time it took.
 func (r *relay) cross() (time.Duration, error) {
 	block, begun := make([]byte, kib), time.Now()
 	if _, err := r.in.Write(block); err != nil {

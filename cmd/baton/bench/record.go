@@ -65,7 +65,7 @@ func (r *run) measureRecord(ctx context.Context) (err error) {
 	return r.measureRestart(ctx, large)
 }
 
-// openGrown starts a gateway with offers that wait for an agent. Close it.
+// openGrown starts a gateway with pending offers to an agent. Close it.
 func (r *run) openGrown(ctx context.Context, folder string) (g *grown, err error) {
 	g = &grown{inbox: min(replayed, r.Record[0])}
 	if g.gateway, err = r.openGateway(ctx, folder); err != nil {
@@ -91,7 +91,7 @@ func (r *run) openGrown(ctx context.Context, folder string) (g *grown, err error
 	return g, err
 }
 
-// growsUntil returns when records stop growing; the zero time is never.
+// growsUntil returns the end of the records' growth; zero for never.
 func (r *run) growsUntil() time.Time {
 	if r.Limit == 0 {
 		return time.Time{}
@@ -138,7 +138,7 @@ func costNames() []string {
 	return []string{"file one step", fmt.Sprintf("list %d handoffs of a DID", page), fmt.Sprintf("read %d entries of an inbox", page)}
 }
 
-// cost is something whose cost is measured at a gateway.
+// cost is a measured operation of a gateway.
 type cost struct {
 	address string
 	request func(ctx context.Context) ([]byte, error)
@@ -158,7 +158,8 @@ func (g *grown) costs() []cost {
 	}
 }
 
-// probe returns how long one request takes at each of two gateways, which are asked by turns.
+// probe returns the time of one request at each of two gateways, asked by
+// turns.
 func (r *run) probe(ctx context.Context, a, b cost) (ofA, ofB time.Duration, err error) {
 	var took [2][]time.Duration
 	var conns [2]*connection
@@ -185,7 +186,7 @@ func (r *run) probe(ctx context.Context, a, b cost) (ofA, ofB time.Duration, err
 	return percentile(took[0], 50), percentile(took[1], 50), nil
 }
 
-// grow files steps until there are so many, or until the time is over.
+// grow files steps until the record has this size, or the time is over.
 func (g *grown) grow(ctx context.Context, size int, until time.Time) error {
 	for g.filed < size && (until.IsZero() || time.Now().Before(until)) {
 		requests, err := posts(ctx, g.callers, min(fillBatch, size-g.filed))
@@ -200,8 +201,8 @@ func (g *grown) grow(ctx context.Context, size int, until time.Time) error {
 	return nil
 }
 
-// measureReplay measures how long it takes to read an inbox to its end, page by page. The floor is
-// the bare server, with as many rows.
+// measureReplay measures the time to read an inbox to its end, page by page. The floor is the bare
+// server, with as many rows.
 func (r *run) measureReplay(ctx context.Context, g *grown) (err error) {
 	server, err := r.openBare(ctx, "bare inbox")
 	if err != nil {
@@ -234,7 +235,7 @@ func (r *run) measureReplay(ctx context.Context, g *grown) (err error) {
 	return nil
 }
 
-// replay reads pages until they had so many items.
+// replay reads pages until they had this many items.
 func replay(ctx context.Context, c *caller, path string, items int) (time.Duration, error) {
 	var read int
 	cursor := ""

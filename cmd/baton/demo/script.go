@@ -129,7 +129,7 @@ func (s *Stage) filed(ctx context.Context, id federation.HandoffID, version fede
 	return found, err
 }
 
-// readOffer polls as the agent does: the first message asks for consent, and the offer
+// readOffer polls like the agent: the first message asks for consent, and the offer
 // comes after that.
 func (s *Stage) readOffer(ctx context.Context) (aircagent.Message, error) {
 	var offer aircagent.Message

@@ -10,7 +10,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// candidate is one word that can follow the words of a command.
+// candidate is one possible next word of a command.
 type candidate struct{ word, help string }
 
 // follows are the words that can follow the words of one command, such as "baton link".
@@ -19,8 +19,8 @@ type follows struct {
 	words []candidate
 }
 
-// Completion writes the script with which a shell completes command lines: bash, zsh or fish. It
-// returns false for any other shell.
+// Completion writes a shell's completion script: bash, zsh or fish. It returns false for any
+// other shell.
 func Completion(w io.Writer, app *kong.Application, shell string) (known bool, err error) {
 	out := bufio.NewWriter(w)
 	all := followsOf(app.Node, nil)
@@ -67,7 +67,6 @@ func followsOf(node *kong.Node, above []candidate) []follows {
 	return append([]follows{own}, below...)
 }
 
-// list returns the words with spaces between them.
 func (f follows) list() string {
 	words := make([]string, len(f.words))
 	for i, each := range f.words {

@@ -95,7 +95,7 @@ func (r *roff) terms(terms []term) {
 
 func (r *roff) term(t term) { fmt.Fprintf(r, ".TP\n.B %s\n%s\n", escape(t.name), escape(t.help)) }
 
-// escape returns a text that roff prints as it is.
+// escape returns a text that roff prints unchanged.
 func escape(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text)
 	lines := strings.Split(text, "\n")

@@ -46,7 +46,7 @@ func table(out io.Writer, title string, terms []term) {
 	}
 }
 
-// cell returns a text that fits into a cell of a table.
+// cell returns a text in the form for a table cell.
 func cell(text string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ").Replace(text)
 }

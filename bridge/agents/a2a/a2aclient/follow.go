@@ -71,7 +71,7 @@ func (s *session) follow(ctx context.Context, t *task) error {
 		if wait = min(2*wait, lastLook); moved {
 			wait = firstLook
 		}
-		timer := time.NewTimer(wait - rand.N(wait/4)) //nolint:gosec // G404: spreads load, and protects no secret
+		timer := time.NewTimer(wait - rand.N(wait/4)) //nolint:gosec // G404: spreads load, and keeps no secret
 		select {
 		case <-timer.C:
 		case <-wake:
