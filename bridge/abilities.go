@@ -8,21 +8,20 @@ import (
 	"baton/federation"
 )
 
-// The interfaces of this file are what a [Link] may be able to do beside the methods of Link.
-// A caller asks a link for an ability, and never for its type or its network. All methods may
-// be called while Run runs. The abilities for private text are in messages.go, and those for the
-// status of a link in status.go.
+// The optional abilities of a [Link]. Callers ask a link for an ability, never for its type or
+// its network. All methods may be called while Run runs. The abilities for private text are in
+// messages.go, and those for the status of a link in status.go.
 
-// Mounted is a [Link] that the public HTTP listener serves. Its routes are registered once: a
-// reload of the configuration neither adds nor removes such a link.
+// Mounted is a [Link] served by the public HTTP listener. Its routes are registered once: a
+// reload neither adds nor removes such a link.
 type Mounted interface {
 	Link
 	// Mount registers the routes of the link. It does not block.
 	Mount(mux *http.ServeMux)
 }
 
-// Served is a [Link] with one route on the public HTTP listener. A reload of the configuration
-// may add, replace or remove the link; the route then leads to the link that runs, or is 404.
+// Served is a [Link] with one route on the public HTTP listener. A reload may add, replace or
+// remove the link; the route then leads to the running link, or is 404.
 type Served interface {
 	Link
 	http.Handler
@@ -30,13 +29,14 @@ type Served interface {
 	Pattern() string
 }
 
-// OnceShower is a [Link] that shows something once at most, such as a line for people. The
-// link knows by [federation.Delivery.Attempt] whether an earlier attempt may have shown it.
-// Each attempt is on disk before Deliver is called, the first one with the step itself. For
-// other links an attempt is counted after it failed.
+// OnceShower is a [Link] that shows something at most once, such as a line for people.
+// [federation.Delivery.Attempt] tells the link whether an earlier attempt may have shown
+// it. Each attempt is on disk before Deliver is called, the first one with the step itself.
+// For other links an attempt is counted after it failed.
 type OnceShower interface {
 	Link
-	// ShowsOnce reports whether this delivery shows something once at most. It does not block.
+	// ShowsOnce reports whether this delivery shows something at most once. It
+	// does not block.
 	ShowsOnce(d federation.Delivery) bool
 }
 
@@ -55,21 +55,21 @@ type Pinned interface {
 	Unpin()
 }
 
-// Paced is a [Link] whose peer says how many deliveries it takes.
+// Paced is a [Link] whose peer limits the rate of deliveries.
 type Paced interface {
 	Link
-	// PerMinute returns how many deliveries a minute the peer takes; 0 is any number. It does
-	// not block.
+	// PerMinute returns the peer's limit of deliveries per minute; 0 means none. It does not
+	// block.
 	PerMinute() int
 }
 
-// Recorder is a [Link] with tables of its own in the record. What it writes there about a step
-// is filed in one transaction with the step, and is not delivered by the outbox.
+// Recorder is a [Link] with its own tables in the record. Its rows about a step are filed in
+// one transaction with the step, and are not delivered by the outbox.
 type Recorder interface {
 	Link
-	// Effects returns what is written to the tables of the link with a step about to be
-	// filed, and the topics to wake after that. It blocks on the record. Its error keeps the
-	// step from being filed now.
+	// Effects returns the rows to write to the link's tables with a step about to be filed,
+	// and the topics to wake after that. It blocks on the record. An error keeps the step
+	// from being filed now.
 	Effects(ctx context.Context, d federation.Delivery) (effects []federation.Effect, topics []string, err error)
 	// TextEffects is Effects for private text.
 	TextEffects(ctx context.Context, t federation.Text) (effects []federation.Effect, topics []string, err error)
@@ -83,7 +83,7 @@ type Placer interface {
 	// Dialect returns the dialect of offers from networks without tags.
 	Dialect() federation.Dialect
 	// Online reports whether the user that last signed as a DID is connected, under any nick.
-	// The binding is what the record knows about that user: only the DID for one that never
+	// The binding is the record's knowledge of that user: only the DID if the user never
 	// signed here, which counts if the network proved that DID.
 	Online(ctx context.Context, b federation.Binding) bool
 }
@@ -98,8 +98,8 @@ type Gatherer interface {
 // PresenceLink is a [Link] that shows the users of other links.
 type PresenceLink interface {
 	Link
-	// Follow applies a change of a user of another link. It ignores users that it does not
-	// show. It blocks on the owner of the link.
+	// Follow applies a change of a user of another link. It ignores users not shown here.
+	// It blocks on the owner of the link.
 	Follow(ctx context.Context, c PresenceChange)
 }
 
@@ -110,19 +110,19 @@ type PresenceChange struct {
 
 	Gone bool // it left the network
 	// Name is its new nick, and Now the DID under which its text is relayed from now on: a new
-	// one if the user has no DID of its own. Both are empty unless it changed its nick.
+	// one if the user has no DID of its own. Both are empty unless the nick changed.
 	Name string
 	Now  federation.DID
-	Away string // why it is away; "" while it is not
+	Away string // why it is away; "" if it is not
 
-	// Typing is "active", "paused" or "done" for a user that writes, or stopped, in the channel
-	// Venue of this federation; "" for any other change. Message is the ID of the message that
-	// states it, the same one on each network.
+	// Typing is "active" or "paused" for a user writing in the channel Venue of this
+	// federation, "done" for one that stopped; "" for any other change. Message is the ID of
+	// the message that states it, the same on each network.
 	Typing, Venue, Message string
 }
 
-// Replayer is a [Placer] that delivers the inboxes of its users, and reads from them how far
-// they are. A delivery to a channel ends no waiting in an inbox.
+// Replayer is a [Placer] that delivers the inboxes of its users, and reads their positions
+// from them. A delivery to a channel ends no waiting in an inbox.
 type Replayer interface {
 	Placer
 	// Replays does nothing: it marks the link as a Replayer.
@@ -132,38 +132,37 @@ type Replayer interface {
 // Dismisser is a [Link] whose clients connect to this gateway itself.
 type Dismisser interface {
 	Link
-	// Dismiss closes the connections of the clients that a condition names. It does not wait
-	// until they are closed.
+	// Dismiss closes the connections of the clients that match a condition. It does not wait
+	// for the end of their connections.
 	Dismiss(blocked func(federation.Source) bool)
 }
 
 // Eraser is a [Link] that keeps text of handoffs in journals.
 type Eraser interface {
 	Link
-	// EraseJournals removes the histories of sessions that are over and had any of some handoffs,
-	// or where dry counts them. It returns the names of the sessions that go on: their histories
-	// stay. It blocks on the record, and its error is that of the record.
+	// EraseJournals removes the histories of ended sessions with any of these handoffs, or with
+	// dry only counts them. It returns the names of the running sessions, which keep their
+	// histories. It blocks on the record and returns its errors.
 	EraseJournals(ctx context.Context, ids []federation.HandoffID, dry bool) (erased int, running []string, err error)
 }
 
-// Teller is a [Link] that can tell a sender on its network about a deferred step that was
-// refused later. A network that sends a step again while the step waits has a [Notifier]
-// instead, so that no sender is told twice.
+// Teller is a [Link] that can notify a sender on its network if a deferred step is
+// refused later. A network that resends a step while it is deferred has a [Notifier]
+// instead, so that no sender is notified twice.
 type Teller interface {
 	Link
-	// Tell says to the sender of a step that it was refused after all. It does not block on
-	// the sender: a sender that is away and has no mailbox is never told. Its error means that
-	// Tell is called again later.
+	// Tell notifies the sender of a step of its late refusal. It does not block on the sender;
+	// one that is away without a mailbox is never notified. After an error, Tell is called
+	// again later.
 	Tell(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error
 }
 
-// Notifier is a [Link] that can tell the signers of steps which came by it what became of
-// those later, and its participants that a webhook is disabled.
+// Notifier is a [Link] that can notify the signers of steps that came by it about their
+// later outcome, and its participants about a disabled webhook.
 type Notifier interface {
 	Link
-	// Notify tells the reader of the notice, and returns after the notice is on its way, or
-	// can never be told. Its error means that the reader is away now: Notify is called again
-	// later.
+	// Notify notifies the reader, and returns once the notice is sent, or can never be. An
+	// error means that the reader is away now: Notify is called again later.
 	Notify(ctx context.Context, n federation.Notice) error
 }
 
@@ -173,21 +172,20 @@ type Pusher interface {
 	// Pushes reports whether the owner of a webhook is a participant of this link. It does not
 	// block.
 	Pushes(h federation.Webhook) bool
-	// Write returns what is posted for a push: its kind, in words with dots between them, and
-	// JSON. It blocks on the record, and its error is that of the record.
+	// Write returns the content to post for a push: its kind, in words with dots between
+	// them, and JSON. It blocks on the record and returns its errors.
 	Write(ctx context.Context, h federation.Webhook, p federation.Push) (kind string, data []byte, err error)
-	// Taken notes that the owner of the webhook has the push. The record is told after that.
-	// It blocks on the record, and its error is that of the record.
+	// Taken notes that the owner of the webhook has received the push, before the record
+	// does. It blocks on the record and returns its errors.
 	Taken(ctx context.Context, h federation.Webhook, p federation.Push) error
 }
 
 // Poster is a [Pusher] whose network has a form of its own for posts. Its Write is not called.
 type Poster interface {
 	Pusher
-	// Posts returns the posts that a push is, in the order in which they are made. The push is
-	// delivered when each of them was taken, and else all of them are made again. It blocks on
-	// the record. Its error is that of the record, or wraps [ErrBroken]: then the push is a dead
-	// letter.
+	// Posts returns the posts of a push, in order. The push is delivered once all are accepted;
+	// otherwise all are made again. It blocks on the record. Its error is that of the record, or
+	// wraps [ErrBroken]: then the push is a dead letter.
 	Posts(ctx context.Context, h federation.Webhook, p federation.Push) ([]Post, error)
 }
 
@@ -197,7 +195,7 @@ type Post struct {
 	Body   []byte
 }
 
-// InboxReader is a [Link] whose participants have no connection: they read their inbox and
+// InboxReader is a [Link] to participants without a connection: they read their inbox and
 // their notices from the record.
 type InboxReader interface {
 	Link
@@ -206,12 +204,12 @@ type InboxReader interface {
 }
 
 // Authenticator is a [Link] that issues tokens to participants for its HTTP requests. Other
-// links that the HTTP listener serves take such a token too.
+// links of the HTTP listener accept such a token too.
 type Authenticator interface {
 	Link
-	// Authenticate returns the participant of the token in a request. It returns false for a
-	// request without a valid token of this link, and for an ended session. It blocks on the record
-	// and returns its errors.
+	// Authenticate returns the participant of the token in a request. It returns false without a
+	// valid token of this link, or if the session has ended. It blocks on the record and returns
+	// its errors.
 	Authenticate(r *http.Request) (who Authenticated, ok bool, err error)
 }
 
@@ -226,29 +224,29 @@ type Registrar interface {
 	Link
 	// Domain returns the domain.
 	Domain() string
-	// HandlesOf returns the handles that stand for a DID of another network. The first name is
-	// the one under which the DID was seen first, "" if the DID was never seen.
+	// HandlesOf returns the handles of a DID of another network. The first name is the
+	// earliest known name of the DID, "" if it was never seen.
 	HandlesOf(did federation.DID, first string) []string
-	// Unverified returns the handle under which the link keeps messages in the name of a handle
-	// whose sender it could not verify.
+	// Unverified returns the handle under which the link stores messages in the name of a
+	// handle with an unverified sender.
 	Unverified(handle string) string
-	// AllowHeld delivers one message of an unverified sender waiting for its recipient's
-	// consent, which stays as it is. It blocks on the record. It returns [federation.ErrNotFound]
-	// for a message that is not held, and otherwise the errors of [Messages.Say].
+	// AllowHeld delivers one message held for its recipient's consent, which does not change. It
+	// blocks on the record. It returns [federation.ErrNotFound] for a message not held, and
+	// otherwise the errors of [Messages.Say].
 	AllowHeld(ctx context.Context, id int64, now time.Time) error
 }
 
 // Peered is a [Link] with peers of its own, such as other registries. Deliveries to them wait
-// in the record, in one queue for each peer.
+// in the record, in one queue per peer.
 type Peered interface {
 	Link
-	// Peers returns the peers that the configuration names.
+	// Peers returns the configured peers.
 	Peers() []Peer
 	// CheckPeer returns why a name cannot be that of a peer, nil for a name that can.
 	CheckPeer(name string) error
-	// Backlogs returns the queue of each peer that the configuration names, also where the
-	// queue is empty, and of all other peers together as [OtherPeers] if there are any. It
-	// blocks on the record, and its error is that of the record.
+	// Backlogs returns the queue of each configured peer, even if empty, and the queues of
+	// all other peers together as [OtherPeers] if there are any. It blocks on the record
+	// and returns its errors.
 	Backlogs(ctx context.Context) ([]federation.PeerBacklog, error)
 }
 
@@ -256,21 +254,21 @@ type Peered interface {
 type Peer struct {
 	Name    string // unique among the peers of the link
 	URL     string
-	Mode    string // what may pass, such as "allow" or "block"
-	Dialect string // that the configuration names; "" for none
+	Mode    string // the operator's policy, such as "allow" or "block"
+	Dialect string // by the configuration; "" for none
 	// Unsigned is the policy by which unsigned messages count as from the peer; "" for none.
 	Unsigned string
 }
 
-// Introducer is a [Link] with peers whose participants have names there.
+// Introducer is a [Link] with peers whose participants are addressed by name.
 type Introducer interface {
 	Link
 	// Introduce is as [Messages.Introduce] for the peers of the link.
 	Introduce(ctx context.Context, address string) (federation.DID, error)
 }
 
-// OtherPeers is the label of all peers that no configuration names. A remote party can make up
-// such names, and labels come from closed sets.
+// OtherPeers is the label of all unconfigured peers. A remote party can invent such names, and
+// labels come from closed sets.
 const OtherPeers = "others"
 
 // KeyServer is a [Link] to a server that publishes the keys of its users.
@@ -280,19 +278,19 @@ type KeyServer interface {
 	KeyServer() string
 }
 
-// Homed is a [Link] to another home, which orders the handoffs that were opened there.
+// Homed is a [Link] to another home, which orders the handoffs opened there.
 type Homed interface {
 	Link
 	// Home returns the other home.
 	Home() federation.HomeID
 }
 
-// PeerHome is a [Link] to another gateway of the federation. The mailboxes of the parties of a
-// step decide whether the step is delivered to it; its Carries is not called. An offer to a
-// participant of a PeerHome is private here, and the other home places it.
+// PeerHome is a [Link] to another gateway of the federation. It gets a step if a party of the
+// step has its mailbox there; its Carries is not called. An offer to a participant of a
+// PeerHome is private here, and the other home places it.
 type PeerHome interface {
 	Homed
-	// Houses asks the other home whether the mailbox of a DID is there. It blocks on the
+	// Houses asks the other home whether it has the mailbox of a DID. It blocks on the
 	// network.
 	Houses(ctx context.Context, did federation.DID) (bool, error)
 }
@@ -306,7 +304,7 @@ type Forgetful interface {
 	LostSteps(id federation.HandoffID) (why string, lost bool)
 }
 
-// Explainer is a [Link] that can tell what the operator of the other side must set.
+// Explainer is a [Link] that can list the settings needed on the other side.
 type Explainer interface {
 	Link
 	// Explain returns that as text to send to the other operator, without a secret in it. It

@@ -10,8 +10,8 @@ import (
 	"baton/federation"
 )
 
-// Subnet returns what limits count as one client: one IPv4 address, or one /64 of IPv6.
-// It returns the zero Prefix for the zero Addr.
+// Subnet returns the unit that limits count as one client: one IPv4 address, or one /64
+// of IPv6. It returns the zero Prefix for the zero Addr.
 func Subnet(addr netip.Addr) netip.Prefix {
 	addr = addr.Unmap().WithZone("")
 	bits := federation.SubnetBits
@@ -26,7 +26,7 @@ func Subnet(addr netip.Addr) netip.Prefix {
 }
 
 // SubnetOf is [Subnet] of an address as net/http and net.Conn write it, "host:port" or
-// only a host. Text that holds no IP address is the zero Prefix. Limits by address do not
+// only a host. Text without an IP address is the zero Prefix. Limits by address do not
 // apply to it: it stands for all clients of a trusted proxy that names no addresses.
 func SubnetOf(remote string) netip.Prefix {
 	if from, err := netip.ParseAddrPort(remote); err == nil {
@@ -41,14 +41,14 @@ func SubnetOf(remote string) netip.Prefix {
 
 type subnetKey struct{}
 
-// WithSubnet returns a context for what the client at an address asks. Steps submitted
-// with it carry the address in their Arrival.
+// WithSubnet returns a context for requests of the client at an address. Steps
+// submitted with it carry the address in their Arrival.
 func WithSubnet(ctx context.Context, from netip.Prefix) context.Context {
 	return context.WithValue(ctx, subnetKey{}, from)
 }
 
 // SubnetFrom returns the address given to [WithSubnet], or the zero Prefix. Server
-// links and other homes give none: their people's addresses are unknown here.
+// links and other homes set none: their people's addresses are unknown here.
 func SubnetFrom(ctx context.Context) netip.Prefix {
 	from, _ := ctx.Value(subnetKey{}).(netip.Prefix)
 	return from

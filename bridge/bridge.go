@@ -1,14 +1,14 @@
-// Package bridge is what all networks share: the description of a network, links and their
+// Package bridge is the base of all networks: the description of a network, links and their
 // abilities, the ports of a link, and the supervisor of a link.
 //
-// A [Network] is a value that the folder of the network returns. It opens a [Link] for each
-// table of the configuration, and gives it [Ports]. A link reads steps from its peer and submits
-// them to its [Gateway]; a [Supervisor] dials the link again after a loss, and delivers the
-// [Outbox] of the link while the link is up. What a link can do beside that is an ability, one
-// small interface such as [Placer] or [Mounted].
+// A [Network] is a value returned by the folder of the network. It opens a [Link] for each table
+// of the configuration, and gives it [Ports]. A link reads steps from its peer and submits them
+// to its [Gateway]; a [Supervisor] dials the link again after a loss, and delivers the [Outbox]
+// of the link while the link is up. Anything else a link can do is an ability, one small
+// interface such as [Placer] or [Mounted].
 //
-// The package knows no network. Each has a folder below this one, with a file edge.go: the one
-// place where errors of the gateway become errors of the network.
+// The package knows no network. Each has a folder below this one with a file edge.go, the only
+// place that turns errors of the gateway into errors of the network.
 package bridge
 
 import (
@@ -24,18 +24,18 @@ type Link interface {
 	Name() string
 	// Network is the label of the network in metrics, such as "spanningtree".
 	Network() string
-	// Carries reports whether a filed step is delivered to this link. The view is that after
-	// the step. The answer does not depend on the connection. Carries may block on the record,
-	// returns its error, and may be called while Run runs.
+	// Carries reports whether a filed step is delivered to this link, whether connected or
+	// not. The view is that after the step. Carries may block on the record, returns its
+	// error, and may be called while Run runs.
 	Carries(ctx context.Context, ev federation.Event, after federation.View) (bool, error)
 	// Run dials or accepts, serves until ctx ends or the connection breaks, and returns why. It
 	// calls up after the peer has authenticated and both bursts are over.
 	Run(ctx context.Context, up func()) error
-	// Deliver makes one delivery. It blocks until the peer has the step, and then returns nil.
-	// After an error that wraps [*federation.UnavailableError], Deliver is called again later, and
-	// before the later deliveries of the handoff unless the error is a delivery.AbsentError. After a
-	// [*federation.RefusalError] it is never called again with this delivery. Deliver may be called
-	// while Run runs, and concurrently for different handoffs.
+	// Deliver makes one delivery. It blocks until the peer has the step, and then returns nil. After
+	// an error that wraps [*federation.UnavailableError], Deliver is called again later, and before
+	// the later deliveries of the handoff unless the error is a delivery.AbsentError. After a
+	// [*federation.RefusalError] this delivery is never repeated. Deliver may be called while Run
+	// runs, and concurrently for different handoffs.
 	Deliver(ctx context.Context, d federation.Delivery) error
 }
 
@@ -74,20 +74,20 @@ type KeyError struct {
 // Error implements error.
 func (e *KeyError) Error() string { return e.Key + ": " + e.Why }
 
-// Network describes a foreign protocol: how its links are configured and opened. A network is
-// a value, which the folder of the network returns; the program has one list of them.
+// Network describes a foreign protocol: how its links are configured and opened. It is a
+// value returned by the folder of the network; the program has one list of them.
 type Network struct {
 	Name  string // the label in metrics, such as "spanningtree"
 	Table string // of the configuration, such as "irc.spanningtree"
-	// Many says that the table may be given any number of times, one for each link.
+	// Many allows any number of tables, one for each link.
 	Many bool
 	// Reference is the part of the reference file: each key of the table with its default and
-	// its purpose. A table that may be given many times is commented out.
+	// its purpose. A repeatable table is commented out.
 	Reference string
-	// Open returns the link that a table describes, or [ErrOff] for a table that turns its
-	// network off. It reads secret files and does no other I/O. Its error joins one [*KeyError]
-	// for each mistake in the table. A check of the configuration calls Open too, and gives it
-	// no interface but Secrets: Open itself calls no other one.
+	// Open returns the link of a table, or [ErrOff] if the table turns its network off. It
+	// reads secret files and does no other I/O. Its error joins one [*KeyError] for each
+	// mistake in the table. A check of the configuration calls Open too, with no interface but
+	// Secrets: Open itself calls no other one.
 	Open func(t Table, p Ports) (Link, error)
 }
 
@@ -97,7 +97,7 @@ var ErrOff = errors.New("turned off")
 // Table is one table of the configuration.
 type Table interface {
 	// Decode writes the table into the struct that a pointer points to. The tags "toml" of its
-	// fields name the keys; keys that the table does not have keep their value. The file gathers
-	// unknown keys and values of the wrong type as mistakes, and so Decode returns none.
+	// fields name the keys; keys missing in the table keep their value. The file gathers unknown
+	// keys and values of the wrong type as mistakes, so Decode returns none.
 	Decode(into any)
 }

@@ -290,7 +290,7 @@ func TestAFirstAttemptThatWasCountedWithTheStepIsMadeOnce(t *testing.T) {
 			}
 			return filing.Event.ID
 		}
-		before := file(1) // by a process that has ended: it may have been shown
+		before := file(1) // by an ended process: it may have been shown
 		h.supervisor.Fresh(federationtest.ID(2))
 		fresh := file(2)
 		stop := h.start(t)

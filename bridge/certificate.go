@@ -10,7 +10,7 @@ import (
 // ErrNoCertificate is the error of a TLS handshake before the first certificate was issued.
 var ErrNoCertificate = errors.New("no certificate has been issued yet: see baton doctor")
 
-// ChallengeProtocol is the protocol that an ACME server names in the handshake of a TLS-ALPN-01
+// ChallengeProtocol is the protocol named by an ACME server in the handshake of a TLS-ALPN-01
 // challenge.
 //
 // spec: RFC 8737 §6.2
@@ -31,14 +31,14 @@ func NewCertificate(first *tls.Certificate, challenge func(hello *tls.ClientHell
 	return c
 }
 
-// Set makes a certificate the current one. Open connections keep the one that they began with.
+// Set makes a certificate the current one. Open connections keep theirs.
 func (c *Certificate) Set(next *tls.Certificate) { c.current.Store(next) }
 
 // Current returns the current certificate, and nil if none has been issued yet.
 func (c *Certificate) Current() *tls.Certificate { return c.current.Load() }
 
-// Config returns the TLS configuration of a listener or a dialler that presents the certificate, with the
-// protocols that a listener accepts. Each call returns a value of its own.
+// Config returns a new TLS configuration of a listener or a dialler that presents the certificate,
+// with the protocols accepted by a listener.
 func (c *Certificate) Config(protocols ...string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12, NextProtos: protocols,

@@ -27,8 +27,8 @@ type Contexts struct {
 
 // Originals keeps the evidence behind renditions.
 type Originals interface {
-	// Keep files the evidence behind a rendition. It blocks on the record, and its error is that
-	// of the record. After a nil error the evidence is on disk.
+	// Keep files the evidence behind a rendition. It blocks on the record and returns its
+	// errors. After a nil error the evidence is on disk.
 	Keep(ctx context.Context, id federation.HandoffID, evidence federation.Evidence) error
 }
 
@@ -77,8 +77,8 @@ func (c Contexts) Refer(ctx context.Context, ev federation.Event) (federation.Ev
 	return ev, nil
 }
 
-// hashed adds the hash of the context that a step refers to, where it is stored here and the
-// step has no hash.
+// hashed adds the hash of the context that a step refers to, if the context is stored here
+// and the step has no hash.
 func (c Contexts) hashed(ctx context.Context, ev federation.Event) (federation.Event, error) {
 	capability := federation.CapabilityIn(ev.Context)
 	if capability == "" || ev.ContextHash != "" || !strings.HasPrefix(ev.Context, c.PublicURL+federation.BlobPath) {
@@ -95,8 +95,8 @@ func (c Contexts) hashed(ctx context.Context, ev federation.Event) (federation.E
 	return ev, nil
 }
 
-// ContextServer serves the contexts that [Contexts] keeps. The holder of a capability may read the
-// context; the gateway does not know its type, so that no browser opens it.
+// ContextServer serves the contexts in [Contexts] to holders of their capabilities. The gateway
+// does not know the type of a context, so that no browser opens it.
 type ContextServer struct {
 	Blobs federation.Blobs
 	Log   *slog.Logger

@@ -6,9 +6,9 @@ import (
 	"net/netip"
 )
 
-// EvictionQueue orders what clients hold at a listener, such as connections, for eviction:
-// the address that holds the most loses its oldest first. A client that opens many
-// connections evicts its own ones, and no connection of another address.
+// EvictionQueue orders the items of clients at a listener, such as connections, for
+// eviction: the address with the most items loses its oldest first. A client that opens
+// many connections evicts only its own.
 //
 // Make one with [NewEvictionQueue]. It is not safe for concurrent use. Each method takes
 // constant time, or grows with the logarithm of the number of addresses.
@@ -19,14 +19,13 @@ type EvictionQueue[T comparable] struct {
 	added   uint64
 }
 
-// queued is one entry of an EvictionQueue.
 type queued[T comparable] struct {
 	item  T
 	of    *holder
 	order uint64 // smaller is older
 }
 
-// holder is an address with what it holds.
+// holder is an address with its items.
 type holder struct {
 	from   netip.Prefix
 	items  *list.List // oldest first
@@ -39,7 +38,7 @@ func NewEvictionQueue[T comparable]() *EvictionQueue[T] {
 	return &EvictionQueue[T]{places: map[T]*list.Element{}, holders: map[netip.Prefix]*holder{}}
 }
 
-// Add appends an item as the newest of an address. An item that is in the queue keeps its
+// Add appends an item as the newest of an address. An item already in the queue keeps its
 // place.
 func (q *EvictionQueue[T]) Add(from netip.Prefix, item T) {
 	if q.places[item] != nil {
@@ -56,7 +55,7 @@ func (q *EvictionQueue[T]) Add(from netip.Prefix, item T) {
 	heap.Fix(&q.order, h.index)
 }
 
-// Remove takes an item out. An item that is not in the queue is no error.
+// Remove removes an item, if it is in the queue.
 func (q *EvictionQueue[T]) Remove(item T) {
 	place := q.places[item]
 	if place == nil {
@@ -80,7 +79,7 @@ func (q *EvictionQueue[T]) Has(item T) bool { return q.places[item] != nil }
 // Len returns how many items there are.
 func (q *EvictionQueue[T]) Len() int { return len(q.places) }
 
-// Of returns how many items an address holds.
+// Of returns the number of items of an address.
 func (q *EvictionQueue[T]) Of(from netip.Prefix) int {
 	if h := q.holders[from]; h != nil {
 		return h.items.Len()
@@ -108,13 +107,12 @@ func (q *EvictionQueue[T]) NextOf(from netip.Prefix) (item T, ok bool) {
 	return entry[T](h.items.Front()).item, true
 }
 
-// entry returns what a list has at an element.
 func entry[T comparable](place *list.Element) *queued[T] {
 	q, _ := place.Value.(*queued[T]) // the lists have no other values
 	return q
 }
 
-// heaviest is a heap of addresses: the one that holds the most is first, and of equals the
+// heaviest is a heap of addresses: the one with the most items is first, and of equals the
 // one with the oldest item.
 type heaviest []*holder
 

@@ -39,7 +39,6 @@ func TestTheHeaviestAddressLosesItsOldestFirst(t *testing.T) {
 	}
 }
 
-// held is one item of the model.
 type held struct{ item, from int }
 
 // evicts is the model of Next: no heap and no index.

@@ -14,7 +14,7 @@ import (
 	"baton/federation"
 )
 
-// thorough is a link that has work left after its connection has ended.
+// thorough is a link with work left after its connection has ended.
 type thorough struct {
 	*link
 	bridge.Losing

@@ -12,43 +12,41 @@ import (
 // Messages carries private text between participants, and text between channels. A message is not a step. Its methods
 // block on the record; their other errors wrap [*federation.UnavailableError].
 type Messages interface {
-	// Say files a message, of which the caller sets ID (zero for a new one), Author, To, Body, About,
-	// Fields and Arrival. The field [federation.Reply] is a message ID as the author knows it. The
-	// Place of the Arrival is that of a [Recipient]. When Say returns nil the message
-	// is on disk. A repeated message, with the ID of an earlier one, is answered as that and changes
-	// nothing. The error is a [*federation.RefusalError] for a refused message, and wraps
-	// [federation.ErrNotFound] if no link reaches the recipient.
+	// Say files a message. The caller sets ID (zero for a new one), Author, To, Body, About, Fields
+	// and Arrival. The field [federation.Reply] is a message ID as the author knows it. The Place of
+	// the Arrival is that of a [Recipient]. When Say returns nil the message is on disk. A message
+	// with the ID of an earlier one gets its answer and changes nothing. The error is a
+	// [*federation.RefusalError] for a refused message, and wraps [federation.ErrNotFound] if no link
+	// reaches the recipient.
 	Say(ctx context.Context, t federation.Text, original signing.Original) (Said, error)
 	// Relay files a line of a channel for the other links that relay the channel. The caller sets ID,
-	// of [federation.ChatID], Author, Venue, Body, About, Fields and Arrival. When Relay
-	// returns nil the line is on disk. A line with the ID of an earlier one changes nothing, so
-	// that text that returns over another gateway ends there. The error is a
-	// [*federation.RefusalError] for a refused line, and for the first of the lines that
-	// a link has no space for: all other links have that line.
+	// of [federation.ChatID], Author, Venue, Body, About, Fields and Arrival. When Relay returns nil
+	// the line is on disk. A line with the ID of an earlier one changes nothing, which stops text
+	// that returns over another gateway. The error is a [*federation.RefusalError] for a refused
+	// line, and for the first line that a link has no space for: all other links have that line.
 	Relay(ctx context.Context, line federation.Text, original signing.Original) error
 	// Addressee returns the recipient that NICK@LINK names. It returns [federation.ErrNotFound]
 	// if there is no such link, or no user of it can have the nick.
 	Addressee(ctx context.Context, address string) (Recipient, error)
-	// Introduce returns the DID of a participant of a peer of a link, such as HANDLE@DOMAIN of
-	// another registry that the operator named, and files a participant that was not known. It
-	// blocks on the peer. It returns [federation.ErrNotFound] if no such peer knows the name, and
-	// wraps [*federation.UnavailableError] if the peer cannot be asked now.
+	// Introduce returns the DID of a participant of a peer of a link, such as HANDLE@DOMAIN of a
+	// configured registry, and files a new participant. It blocks on the peer. It returns
+	// [federation.ErrNotFound] if no such peer knows the name, and wraps
+	// [*federation.UnavailableError] if the peer cannot be asked now.
 	Introduce(ctx context.Context, address string) (federation.DID, error)
-	// Guest returns the DID that the gateway keeps for a user of a link without a DID of its
-	// own: the same DID for a nick in any case. It does not block.
+	// Guest returns the gateway's DID for a user of a link without a DID of its own: the
+	// same DID for a nick in any case. It does not block.
 	Guest(link, nick string) federation.DID
 	// Decide notes whether a participant takes messages of a sender. The decision holds on every
 	// network. Decide returns [federation.ErrTooManyContacts] for one sender too many.
 	Decide(ctx context.Context, person, sender federation.DID, allow bool) error
-	// Contacts returns up to limit senders that wrote to a participant or that it allowed or
-	// blocked, from after a cursor on, and the cursor to go on from: "" after the last.
+	// Contacts returns, after a cursor, up to limit senders that wrote to a participant or
+	// were allowed or blocked, and the next cursor: "" after the last.
 	Contacts(ctx context.Context, person federation.DID, after string, limit int) (found []federation.Contact, next string, err error)
 	// Back makes the pending messages and steps for a DID due now, because the DID came to a link;
 	// "" means all of the link.
 	Back(ctx context.Context, link string, did federation.DID) error
-	// Answered returns the handoff that a message is about which has an ID on its network: that
-	// of the step that it brought, or the one that it names. It returns
-	// [federation.ErrNotFound] if there is none.
+	// Answered returns the handoff of a message with an ID on its network: that of its step, or
+	// the one it names. It returns [federation.ErrNotFound] if there is none.
 	Answered(ctx context.Context, messageID string) (federation.HandoffID, error)
 	// ShownAs returns the message ID that text with the ID of a field [federation.Reply] has on a
 	// link. It returns [federation.ErrNotFound] if no such text is on record.
@@ -57,7 +55,7 @@ type Messages interface {
 	About(ctx context.Context, id federation.HandoffID) ([]federation.Text, error)
 }
 
-// Recipient is where a message goes.
+// Recipient is the destination of a message.
 type Recipient struct {
 	DID federation.DID
 	// Place names the link and the nick of a user without a DID of its own; zero for a DID,
@@ -69,12 +67,12 @@ type Recipient struct {
 type Said struct {
 	Text  federation.Text // on file
 	Known bool            // it was on file before
-	Away  bool            // the message waits: the recipient is not connected, or another home has to take it
+	Away  bool            // the message waits: the recipient is not connected, or another home must accept it
 	// Forwarded is true if another home or registry has to take the message. This gateway does not
 	// know whether the recipient is connected there.
 	Forwarded bool
-	// ToNick is true if a waiting message is for the next user with the nick of the recipient: a
-	// guest has no DID.
+	// ToNick is true if the next user with the recipient's nick gets a waiting message: a guest
+	// has no DID.
 	ToNick bool
 }
 
@@ -95,21 +93,22 @@ type Messenger interface {
 	// can have that nick.
 	Addressee(ctx context.Context, nick string) (did federation.DID, valid bool)
 	// Here reports whether a message can be shown now, to the DID or to the nick in place of a
-	// DID. In place of a DID it returns the [federation.Holder] of the nick, too.
+	// DID. For a nick it also returns its [federation.Holder].
 	Here(ctx context.Context, to Recipient) (holder string, here bool)
 }
 
-// Consenter is a [Link] to agents whose network has rules of consent of its own. It keeps what
-// they decide about the senders of messages, and its Effects judge the messages to them. Its
-// methods block on the record, and return its errors.
+// Consenter is a [Link] to agents whose network has its own rules of consent. It stores their
+// decisions about senders of messages, and its Effects judge the messages to them. Its methods
+// block on the record, and return its errors.
 type Consenter interface {
 	Link
-	// Consents reports whether the network keeps the decisions of a DID about a sender.
+	// Consents reports whether the network stores the decisions of a DID about a
+	// sender.
 	Consents(ctx context.Context, person, sender federation.DID) (bool, error)
-	// Decide notes what such a DID decided about a sender.
+	// Decide stores the decision of such a DID about a sender.
 	Decide(ctx context.Context, c federation.Contact, now time.Time) error
-	// Answer notes that such a DID wrote to another one, whose messages it takes from now on
-	// unless it blocked that one.
+	// Answer notes that such a DID wrote to another one, which allows the messages of the
+	// latter unless blocked.
 	Answer(ctx context.Context, person, to federation.DID, now time.Time) error
 	// Contacts returns the senders that such a DID knows, as [Messages.Contacts] does.
 	Contacts(ctx context.Context, person federation.DID, after string, limit int) (found []federation.Contact, next string, err error)
@@ -123,8 +122,8 @@ type Relayer interface {
 	Relays() []string
 }
 
-// IdentityClaim is what a gateway may state about the identity of a person, given how the
-// person was identified.
+// IdentityClaim is the claim that a gateway may make about the identity of a person,
+// given how the person was identified.
 //
 // spec: freeq identity-claims
 type IdentityClaim string
@@ -156,7 +155,8 @@ const (
 	TimedOut   Lookup = "timedOut"
 )
 
-// Seen is what one message says about its sender, and what is known of the sender now.
+// Seen is the evidence in one message about its sender, and the present
+// knowledge of the sender.
 type Seen struct {
 	Account federation.DID // that the message is marked with; empty for none
 	Origin  string         // the server that relayed it, empty for our own
@@ -166,7 +166,7 @@ type Seen struct {
 }
 
 // ClaimOfMessage returns the claim about the sender of a message. The mark of the message takes
-// precedence over the user with the name now. The DID is empty if none is known.
+// precedence over the present user of the name. The DID is empty if none is known.
 func ClaimOfMessage(s Seen) (IdentityClaim, federation.DID) {
 	switch {
 	case s.Origin != "":
@@ -181,8 +181,8 @@ func ClaimOfMessage(s Seen) (IdentityClaim, federation.DID) {
 	return Unknown, ""
 }
 
-// ClaimOfPerson returns the claim about the person behind a name, where no message proves
-// one: the DID that the name is bound to here, else what a peer states, which may be an
+// ClaimOfPerson returns the claim about the person behind a name if no message proves
+// one: the DID bound to the name here, else the peer's statement, which may be an
 // account.
 func ClaimOfPerson(bound federation.DID, byPeer, account bool, asked Lookup) (IdentityClaim, federation.DID) {
 	switch {
@@ -219,15 +219,15 @@ func answered(asked Lookup) IdentityClaim {
 	return Unknown
 }
 
-// ErrAddress is returned by [Webhooks.Register] for an address that the gateway does not post
-// to.
+// ErrAddress is returned by [Webhooks.Register] for an address to which the gateway does not
+// post.
 var ErrAddress = errors.New("nothing is posted to this address")
 
 // ErrBroken is wrapped by an error of [Poster.Posts] for a push that can never be made.
 var ErrBroken = errors.New("this push can never be made")
 
-// Webhooks registers the webhooks of participants: addresses to which the gateway posts what
-// reaches them.
+// Webhooks registers the webhooks of participants: addresses to which the gateway posts
+// their notifications.
 type Webhooks interface {
 	// Check returns nil for an address that Register accepts now, and otherwise the error of
 	// Register. It blocks on the network.
@@ -238,22 +238,22 @@ type Webhooks interface {
 	// [*federation.UnavailableError] if the address cannot be checked now. Register blocks on the
 	// network and the record.
 	Register(ctx context.Context, h federation.Webhook, now time.Time) (Registered, error)
-	// Follow keeps a webhook that follows a handoff, with the owner, handoff, label, address
-	// and sealed content of h. Its error is as that of Register; a handoff has as many
-	// followers of a DID as a DID has other webhooks.
+	// Follow stores a webhook that follows a handoff, with the owner, handoff, label,
+	// address and sealed content of h. Its error is as that of Register; a handoff has as
+	// many followers of a DID as a DID has other webhooks.
 	Follow(ctx context.Context, h federation.Webhook, now time.Time) (federation.Webhook, error)
 	// Enable enables a disabled webhook with a valid address, for the session in h. Its error is
 	// that of Check, or wraps [federation.ErrNotFound] for a removed webhook.
 	Enable(ctx context.Context, h federation.Webhook) error
-	// PublicKey returns the public key of a webhook, as its owner was told it. It does not
+	// PublicKey returns the public key of a webhook, as shown to its owner. It does not
 	// block.
 	PublicKey(id federation.WebhookID) (string, error)
 }
 
-// Registered is a new webhook, with what its owner is told once.
+// Registered is a new webhook, with the values shown to its owner only once.
 type Registered struct {
 	federation.Webhook
 
 	Secret    string // "whsec_": the key of the signature on each post
-	PublicKey string // "whpk_": the key of the other signature, for receivers that keep no secret
+	PublicKey string // "whpk_": the key of the other signature, for receivers without a secret
 }

@@ -11,7 +11,7 @@ import (
 	"baton/federation/fault"
 )
 
-// Metrics are the counters that all networks share. Labels come from closed sets:
+// Metrics are the common counters of all networks. Labels come from closed sets:
 // names of networks, links, verbs and codes, never a DID or an id.
 type Metrics struct {
 	Events     *prometheus.CounterVec   // network verb verdict outcome
@@ -54,7 +54,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		Resent:     counter("link_resent_total", "Messages written again because the peer had dropped them.", "network", "link"),
 		Deliver: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: "baton", Name: "deliver_seconds", Help: "Time from the filing of a step here until a link had delivered it.",
-			Buckets: prometheus.ExponentialBuckets(0.001, 8, 9), // 1 ms, a link next door, to 4.7 h, a peer that was away
+			Buckets: prometheus.ExponentialBuckets(0.001, 8, 9), // from 1 ms, a link next door, to 4.7 h, an absent peer
 		}, []string{"network"}),
 		Conflicts: prometheus.NewCounter(prometheus.CounterOpts{
 			Namespace: "baton", Name: "home_conflicts_total", Help: "Steps that were judged again because another one was filed first.",
@@ -79,8 +79,8 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 // RequestFault is the place of a fault in an HTTP request.
 const RequestFault = "request"
 
-// Fault logs and counts a contained panic, and reports whether err is one. The label where names
-// the ended connection or job, such as "link lab".
+// Fault logs and counts a contained panic, and reports whether err is one. The label names the
+// ended connection or job, such as "link lab".
 func (m *Metrics) Fault(ctx context.Context, log *slog.Logger, where string, err error) bool {
 	caught := fault.Of(err)
 	if caught == nil {
@@ -91,12 +91,13 @@ func (m *Metrics) Fault(ctx context.Context, log *slog.Logger, where string, err
 	return true
 }
 
-// Tracer records what a gateway does with steps, for the traces of operators. Its methods do not
-// block, and may be called concurrently. A nil Tracer records nothing.
+// Tracer traces the steps of a gateway for operators. Its methods do not block, and may be
+// called concurrently. A nil Tracer records nothing.
 type Tracer interface {
-	// Submitted records how a step was judged that a link, an agent or another home submitted.
+	// Submitted records the judgement of a step submitted by a link, an agent or
+	// another home.
 	Submitted(ctx context.Context, j Judged)
-	// Ruled records how a step was taken that its home has ruled on.
+	// Ruled records the judgement of a step after its home's ruling.
 	Ruled(ctx context.Context, j Judged)
 	// Delivering begins to record one attempt of a delivery. The link delivers with the returned
 	// context. The caller calls end with the result of the attempt.

@@ -48,7 +48,7 @@ func (c *crowd) called(id federation.HandoffID) int {
 // one is stuck.
 const handoffs = 50
 
-// withPeer returns a house whose peer misbehaves for the first handoff alone, with an
+// withPeer returns a house whose peer misbehaves only for the first handoff, with an
 // offer of each, and an answer behind the first.
 func withPeer(t *testing.T, does func(ctx context.Context, call int) error) (*house, *crowd) {
 	t.Helper()
@@ -84,7 +84,8 @@ func supervise(h *house, l bridge.Link) *bridge.Supervisor {
 	return bridge.NewSupervisor(l, h.record.Rows(), h.wakes, h.metrics, slog.New(slog.DiscardHandler))
 }
 
-// state returns what became of the first offer, and what its signer is to be told.
+// state returns the outcome of the first offer, and the notices due to its
+// signer.
 func (h *house) state(t *testing.T) (federation.Delivered, []federation.NoticeKind) {
 	t.Helper()
 	became, err := h.record.Deliveries(t.Context(), federationtest.ID(1), []string{"lab"})

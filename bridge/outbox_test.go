@@ -11,7 +11,7 @@ import (
 )
 
 // A step comes with each DID that is heard: most of the time nothing waits. The record is not asked
-// then, so that a row which waits without the knowledge of the worker is not found.
+// then, so that a waiting row unknown to the worker is not found.
 func TestWhoIsHeardIsLookedUpWhileSomethingWaitsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		away := false

@@ -11,8 +11,8 @@ import (
 	"baton/federation/signing"
 )
 
-// Ports is what every link may use of the gateway. A network that needs more takes it, such as the
-// record, as an argument of its function Network.
+// Ports is the part of the gateway open to every link. A network that needs more, such as the
+// record, takes it as an argument of its function Network.
 type Ports struct {
 	Home      federation.HomeID
 	PublicURL string // of this gateway, without a path and without a slash at the end
@@ -34,14 +34,14 @@ type Ports struct {
 	Presence Presence // nil: no user is known to have left
 	Messages Messages // nil if no private text is carried
 
-	// Resolve returns the participant that a text names: a DID, the name or handle of an agent, a nick,
-	// NICK@LINK or HANDLE@DOMAIN. It blocks on the record and on peers. It returns a [*ProblemError]
-	// for an unknown or ambiguous name, with the candidates in its Detail.
+	// Resolve returns the participant with a DID, the name or handle of an agent, a nick, NICK@LINK or
+	// HANDLE@DOMAIN. It blocks on the record and on peers. It returns a [*ProblemError] for an unknown
+	// or ambiguous name, with the candidates in its Detail.
 	Resolve func(ctx context.Context, text string) (Recipient, error)
 }
 
-// HTTP is what the configuration says about HTTP: the public listener and its clients, and the
-// client of the gateway.
+// HTTP is the configuration of HTTP: the public listener and its clients, and the client of
+// the gateway.
 type HTTP struct {
 	Listen       string         // "" for no listener
 	Origins      []string       // of web pages that may call it
@@ -49,83 +49,84 @@ type HTTP struct {
 	MaxBodyBytes int64          // of a request
 	MaxWait      time.Duration  // for which a request may wait for something new
 	FetchPrivate bool           // the client of the gateway reads private addresses and plain http
-	MaxStreams   int            // that watch an inbox or wait for it at a time, of all callers together
+	MaxStreams   int            // concurrent watchers of an inbox, of all callers together
 }
 
-// Gateway files the steps that a link reads, and answers what a link needs to write steps.
+// Gateway files the steps that a link reads, and answers a link's questions
+// about steps to write.
 type Gateway interface {
-	// Submit judges one inbound step and files it. When Submit returns nil the step is on disk.
-	// A [*federation.RefusalError] is final, except one that Waits: its step is on disk too,
-	// and the gateway judges the step again. Any other error wraps
-	// [*federation.UnavailableError], and the link submits the step again later. Submit writes
-	// the log line and counts the step; the link tells its peer about a refusal.
+	// Submit judges one inbound step and files it. When Submit returns nil the step is on disk. A
+	// [*federation.RefusalError] is final, except one that Waits: its step is on disk too, and the
+	// gateway judges the step again. Any other error wraps [*federation.UnavailableError], and the
+	// link submits the step again later. Submit writes the log line and counts the step; the link
+	// tells its peer about a refusal.
 	//
-	// Submit waits for a key that is not at hand for a second at most; after that the step waits for
-	// it in the record. Many steps of one link may be submitted at a time: the gateway bounds how
-	// many are judged. If ctx ends before the step was judged, nothing is filed, and the error is
-	// that of ctx.
+	// Submit waits at most one second for a missing key; after that the step waits for it in the
+	// record. A link may submit many steps at a time: the gateway bounds how many are judged. If ctx
+	// ends before the step is judged, nothing is filed, and the error is that of ctx.
 	Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error)
-	// View returns a handoff, the zero View for an unknown one. It blocks on the record, and
-	// its error is that of the record.
+	// View returns a handoff, the zero View for an unknown one. It blocks on the record and
+	// returns its errors.
 	View(ctx context.Context, id federation.HandoffID) (federation.View, error)
-	// Name returns the name of a DID that people read: the handle of an agent, the nick of an
-	// IRC user, or else the DID cut short. It blocks on the record.
+	// Name returns the name of a DID for people: the handle of an agent, the nick of an IRC
+	// user, or else the shortened DID. It blocks on the record.
 	Name(ctx context.Context, did federation.DID) string
 	// Same reports whether two DIDs belong to one agent. It blocks on the record.
 	Same(ctx context.Context, a, b federation.DID) bool
-	// Owner returns the DID for which the gateway keeps the key of a did:key, and any other DID
+	// Owner returns the owner of a did:key whose key the gateway keeps, and any other DID
 	// unchanged. Messages to the DID of a kept key go to its owner. It blocks on the record and
 	// returns its errors.
 	Owner(ctx context.Context, did federation.DID) (federation.DID, error)
-	// Place returns where an offer from a network without channels is written on IRC, and in
-	// which dialect. An offer to a user that is online is private to that user; any other offer
-	// is written in a channel of the user's link. An open offer, which has no recipient, is
-	// written in the channel if a link lists that, else in the first channel of the first link.
-	// Place returns the zero Place if no link reaches the recipient. It blocks on the
-	// record, and its error is that of the record.
+	// Place returns the place on IRC for an offer from a network without channels, and its
+	// dialect. An offer to an online user is private to that user; any other offer is written
+	// in a channel of the user's link. An open offer, which has no recipient, is written in the
+	// channel if a link lists that, else in the first channel of the first link. Place returns
+	// the zero Place if no link reaches the recipient. It blocks on the record and returns its
+	// errors.
 	Place(ctx context.Context, from, to federation.DID, channel string) (federation.Place, federation.Dialect, error)
 }
 
 // Signer has the keys with which a gateway signs. Its methods do not block.
 type Signer interface {
-	// Own returns the key with which the home signs its own steps now.
+	// Own returns the key that signs the home's own steps now.
 	Own() federation.SigningKey
-	// Kept returns the key that the gateway keeps for a name, the same key each time. Names are
-	// "airc:" and a handle for an agent, and "person:" and a DID for any other participant.
+	// Kept returns the gateway's key for a name, the same key each time. Names are "airc:" and
+	// a handle for an agent, and "person:" and a DID for any other participant.
 	Kept(name string) federation.SigningKey
 }
 
-// Bindings knows which DID stands behind a name, and which names a DID has. Its methods block
-// on the record and return its errors.
+// Bindings maps names to DIDs, and DIDs to names. Its methods block on the record and return
+// its errors.
 type Bindings interface {
 	// Bound returns the binding of a name on a network, or [federation.ErrNotFound].
 	Bound(ctx context.Context, network, name string) (federation.BoundName, error)
 	// Of returns the bindings of a DID; none is no error.
 	Of(ctx context.Context, did federation.DID) ([]federation.BoundName, error)
-	// Seen returns where a DID last signed a step, or [federation.ErrNotFound].
+	// Seen returns the place of a DID's last signed step, or
+	// [federation.ErrNotFound].
 	Seen(ctx context.Context, did federation.DID) (federation.Binding, error)
-	// Participant returns the DID of the participant with a handle of this gateway or a name that it
+	// Participant returns the DID of the participant with a handle of this gateway or a name
 	// declared here, or [federation.ErrNotFound].
 	Participant(ctx context.Context, handle string) (federation.DID, error)
 }
 
-// Evidence keeps what steps name: the original bytes behind a rendition, and contexts that are
-// too large for a step. Its methods block on the record and return its errors; after a nil
-// error the bytes are on disk.
+// Evidence stores the objects named by steps: the original bytes behind a rendition, and
+// contexts too large for a step. Its methods block on the record and return its errors; after
+// a nil error the bytes are on disk.
 type Evidence interface {
 	// Keep files the evidence behind a rendition.
 	Keep(ctx context.Context, id federation.HandoffID, evidence federation.Evidence) error
 	// Refer stores the inline context of a step and returns the step with a reference in its
 	// place, the same reference each time for a handoff on record. A reference to a context
-	// that is stored here gets its hash. Any other step is returned unchanged, and so is one
-	// whose context has no room.
+	// stored here gets its hash. Any other step is returned unchanged, and so is one whose
+	// context has no room.
 	Refer(ctx context.Context, ev federation.Event) (federation.Event, error)
-	// Store keeps a context that a participant uploads. It returns [federation.ErrBlobTooLarge]
+	// Store stores a context uploaded by a participant. It returns [federation.ErrBlobTooLarge]
 	// and [federation.ErrNoBlobRoom].
 	Store(ctx context.Context, owner federation.DID, content []byte) (federation.Blob, error)
 }
 
-// Keys proves DIDs by the keys in their documents, and keeps which keys they had.
+// Keys proves DIDs by the keys in their documents, and stores their past keys.
 type Keys interface {
 	// Proved verifies that a DID signed a message with a key in its current document, and returns
 	// the key. It blocks on the host of the document. Its error is the reason of a
@@ -134,21 +135,21 @@ type Keys interface {
 	// Learn puts the key of a DID on record. It blocks on the record, and returns an error that
 	// wraps [*federation.UnavailableError] when the record cannot be written now.
 	Learn(ctx context.Context, report federation.KeyReport) error
-	// Revoked reports whether a key was revoked for a DID at a time. It blocks on the record,
-	// and its error is that of the record.
+	// Revoked reports whether a key was revoked for a DID at a time. It blocks on the record
+	// and returns its errors.
 	Revoked(ctx context.Context, did federation.DID, keyID string, at time.Time) (bool, error)
 }
 
 // Blocks knows the sources that operators blocked.
 type Blocks interface {
 	// Blocked returns a [*federation.RefusalError] for a blocked source, and an error that
-	// wraps [*federation.UnavailableError] when the record cannot be read now. It reads the
+	// wraps [*federation.UnavailableError] if the record cannot be read now. It reads the
 	// record only for a source with DIDs or handles, and counts each refusal.
 	Blocked(ctx context.Context, s federation.Source) error
 }
 
-// CheckBlocked returns the error of [Blocks] for a source. Gateway.Submit checks each step by
-// itself. A link checks connections, logins and all other requests, before it looks for a key.
+// CheckBlocked returns the error of [Blocks] for a source. Gateway.Submit checks each step. A
+// link checks connections, logins and all other requests, before it looks for a key.
 func (p Ports) CheckBlocked(ctx context.Context, s federation.Source) error {
 	if p.Blocks == nil {
 		return nil
@@ -163,24 +164,24 @@ func (p Ports) EvidenceOf(ctx context.Context, original signing.Original, venue 
 
 // Presence knows which users are connected to the networks of this gateway.
 type Presence interface {
-	// Left reports whether a DID took its last step on a network whose users are known, and is
-	// not connected there now. It is false while the link to that network is down, and where the
-	// record cannot be read. It blocks on the record and on the owner of the link.
+	// Left reports whether a DID took its last step on a network with known users, and is not
+	// connected there now. It is false while the link to that network is down, or if the record
+	// cannot be read. It blocks on the record and on the owner of the link.
 	Left(ctx context.Context, did federation.DID) bool
-	// Changed notifies the other links at once that a user of a link left, went away or has another
-	// nick. It blocks on their owners.
+	// Changed notifies the other links that a user of a link left, went away or changed its nick.
+	// It blocks on their owners.
 	Changed(ctx context.Context, c PresenceChange)
 }
 
 // Secrets reads secret files.
 type Secrets interface {
-	// Secret returns the secret in a file that the configuration names. It blocks on the disk.
-	// Its error states what is wrong with the file.
+	// Secret returns the secret in a file named by the configuration. It blocks on the disk.
+	// Its error describes the problem with the file.
 	Secret(file string) (string, error)
 }
 
 // Wakes wakes waiters inside one gateway. Nothing durable depends on it: a wake-up may be
-// lost, and each waiter looks again by itself later.
+// lost, and each waiter looks again later.
 type Wakes interface {
 	// Wake wakes all subscribers of the topics. It does not block.
 	Wake(topics ...string)
@@ -195,25 +196,25 @@ type LimitSource interface {
 	Current() Limits
 }
 
-// Limits are what a link reads before it looks at a signature. Zero means no limit; each rate
+// Limits bound the input of a link before any signature check. Zero means no limit; each rate
 // is a bucket that starts full with one period's worth. Limits implements [LimitSource] for
 // limits that do not change.
 type Limits struct {
 	UserEventsPerMinute int // of one user on the other side; more is refused
-	LinkEventsPerSecond int // of the whole link; above it the link reads more slowly, and refuses nothing
+	LinkEventsPerSecond int // of the whole link; above it the link reads more slowly, without refusals
 	// ContextBytes is how large a context may be stored here.
 	ContextBytes int64
-	// MaxDeadline is how far from now the deadline of an offer may be; 0 for any.
+	// MaxDeadline bounds the time to the deadline of an offer; 0 for any.
 	MaxDeadline time.Duration
-	// Connections that a listener keeps at a time: of one address ([Subnet]), and of all
-	// clients that have not registered yet.
+	// Concurrent connections at a listener: of one address ([Subnet]), and of all
+	// clients not yet registered.
 	ConnectionsPerAddress, UnregisteredConnections int
 }
 
 // Current implements [LimitSource].
 func (l Limits) Current() Limits { return l }
 
-// LiveLimits are limits that a new configuration replaces. The zero LiveLimits has no limits.
+// LiveLimits are limits replaced by a new configuration. The zero LiveLimits has no limits.
 // Its methods may be called concurrently.
 type LiveLimits struct{ now atomic.Pointer[Limits] }
 

@@ -10,7 +10,7 @@ import (
 	"baton/federation"
 )
 
-// The codes of a problem that are no refusals.
+// Codes of problems other than refusals.
 const (
 	CodeUsage        = "usage"        // the request is malformed
 	CodeNotFound     = "not-found"    // what the request names does not exist
@@ -47,8 +47,8 @@ func OneLine(err error) string {
 	return strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")
 }
 
-// ProblemOf returns the problem of an error. It does not show the text of an unknown error,
-// which is a bug of the gateway.
+// ProblemOf returns the problem of an error. It hides the text of an unknown error, which
+// is a bug of the gateway.
 func ProblemOf(err error) ProblemError {
 	p := ProblemError{Status: http.StatusInternalServerError, Code: CodeFailed, Detail: "something went wrong here; the log has it"}
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
@@ -85,7 +85,6 @@ func RetryHeader(h http.Header, status, seconds int) {
 	}
 }
 
-// waitOf returns the default wait after a status, 0 for none.
 func waitOf(status int) time.Duration {
 	switch status {
 	case http.StatusServiceUnavailable:
@@ -106,7 +105,7 @@ func statusOf(code federation.RefusalCode) int {
 	switch code {
 	case federation.NeedSignature, federation.SignatureInvalid, federation.AccountRequired:
 		return http.StatusUnauthorized
-	case federation.SignatureUnverifiable: // it could not be deferred: the client has to send it again
+	case federation.SignatureUnverifiable: // it could not be deferred: the client must send it again
 		return http.StatusServiceUnavailable
 	case federation.ActorMismatch, federation.WrongSender, federation.WrongVenue, federation.PolicyDenied, federation.MissingCapability:
 		return http.StatusForbidden
@@ -123,7 +122,7 @@ func statusOf(code federation.RefusalCode) int {
 	return http.StatusBadRequest
 }
 
-// Document is an answer that is served byte for byte, as a signature covers it.
+// Document is an answer served byte for byte, as a signature covers it.
 type Document struct {
 	MediaType string
 	Content   []byte

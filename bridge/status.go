@@ -24,7 +24,7 @@ const (
 type Status struct {
 	State     LinkState
 	NextDial  time.Time // zero unless it waits to dial
-	LastError string    // why the last session ended; "" before the first did
+	LastError string    // why the last session ended; "" before
 }
 
 // Unforwarded counts requests from trusted proxies without a usable client address.
@@ -59,8 +59,8 @@ func (h *Hearing) Heard() time.Time {
 	return time.Time{}
 }
 
-// Loser is a [Link] whose Run goes on after the connection has ended: it judges the steps that
-// it has read.
+// Loser is a [Link] whose Run goes on after the connection has ended, to judge the steps
+// already read.
 type Loser interface {
 	Link
 	// Lost returns a channel that holds a token after the connection of the current Run has
@@ -71,7 +71,7 @@ type Loser interface {
 // Losing makes a [Link] that embeds it a [Loser]. Make one with [NewLosing].
 type Losing struct{ lost chan struct{} }
 
-// NewLosing returns a Losing that has lost nothing.
+// NewLosing returns a Losing without losses.
 func NewLosing() Losing { return Losing{make(chan struct{}, 1)} }
 
 // Lose notes that the connection has ended. It does not block.
@@ -94,20 +94,21 @@ type Describer interface {
 
 // Description is the details of a link beside its status.
 type Description struct {
-	// Negotiated is what both sides agreed on, in terms of the network; empty while the link is
-	// not up.
+	// Negotiated is the outcome of the negotiation, in terms of the network; empty while the
+	// link is not up.
 	Negotiated map[string]string
 	Skew       time.Duration // by which our clock is ahead of the peer's; zero if unknown
 	Channels   []string      // as venues; empty for a network without channels
-	NotCarried []string      // what this link cannot carry of a step, one sentence each
-	// Obstacles is what keeps deliveries or receipts from passing, as far as the configuration
-	// and this host tell: one sentence each, with the remedy.
+	NotCarried []string      // parts of a step that this link cannot carry, one sentence each
+	// Obstacles lists the obstacles to deliveries or receipts known from the configuration and
+	// this host: one sentence each, with the remedy.
 	Obstacles []string
 	// Agent is the external agent behind a link to one agent; nil for other links.
 	Agent *AgentDescription
 }
 
-// AgentDescription is an external agent. What its card has is empty until the link was up.
+// AgentDescription is an external agent. The fields of its card are empty
+// until the link was up.
 type AgentDescription struct {
 	DID      federation.DID
 	Card     string // its address
@@ -119,7 +120,7 @@ type AgentDescription struct {
 	Tasks    int      // in progress
 }
 
-// status keeps the [Status] of a link. It may be used concurrently.
+// status is the [Status] of a link. It may be used concurrently.
 type status struct {
 	mu  sync.Mutex
 	now Status
@@ -139,7 +140,7 @@ func (s *status) dialling() {
 	s.set(func(now *Status) { now.State, now.NextDial = LinkDialling, time.Time{} })
 }
 
-// lost notes why a session ended, and when the link is dialled again.
+// lost records the end of a session, and the time of the next dial.
 func (s *status) lost(why error, next time.Time) {
 	s.set(func(now *Status) {
 		now.State, now.NextDial = LinkDialling, next
@@ -163,24 +164,24 @@ type LinkStatus struct {
 	Status Status
 }
 
-// Sender counts what came from one sender.
+// Sender counts the steps of one sender.
 type Sender struct {
 	Name    string
-	Steps   int   // all that were judged
+	Steps   int   // all judged
 	Refused int   // of these
 	Limited int   // refused because of a rate
-	Blocked int   // steps, logins and connections that an operator's block refused
+	Blocked int   // steps, logins and connections refused because of an operator's block
 	Bytes   int64 // of the documents and evidence of all steps
 }
 
-// Purged counts what the purge of a source ended.
+// Purged counts the handoffs and steps ended by the purge of a source.
 type Purged struct {
 	federation.Purged
 
-	Handoffs int // that the source had offered here
+	Handoffs int // offered here by the source
 }
 
-// OrphanAfter is how long a home may be silent before the handoffs that it orders count as
+// OrphanAfter is the silence of a home after which the handoffs that it orders count as
 // orphaned.
 const OrphanAfter = 24 * time.Hour
 
@@ -203,10 +204,10 @@ func WhyOrphaned(v federation.View, links []Link, up func(Link) bool, now time.T
 	return ""
 }
 
-// Orphaned reports whether a handoff is open at another home that was silent for [OrphanAfter]:
-// its link read nothing, and no step of the handoff came. No step states that, and the home may
-// come back: work offered again may be done twice. The links are all links of the
-// gateway, and up reports whether a link is up.
+// Orphaned reports whether a handoff is open at another home silent for [OrphanAfter]: its link
+// read nothing, and no step of the handoff came. No step records that, and the home may come
+// back: work offered again may be done twice. The links are all links of the gateway, and up
+// reports whether a link is up.
 //
 // spec: freeq-s2s "State machines"
 func Orphaned(v federation.View, links []Link, up func(Link) bool, now time.Time) bool {

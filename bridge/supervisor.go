@@ -26,7 +26,7 @@ const (
 	lastWait  = 30 * time.Second
 )
 
-// Supervisor keeps one link running, and delivers its outbox while the link is up.
+// Supervisor runs one link, and delivers its outbox while the link is up.
 type Supervisor struct {
 	link    Link
 	outbox  *delivery.Worker
@@ -52,7 +52,6 @@ func NewSupervisor(link Link, rows deliveries.Rows, wakes Wakes, m *Metrics, log
 	return s
 }
 
-// destination returns the link as a destination of deliveries.
 func (s *Supervisor) destination() delivery.Destination {
 	to := delivery.Destination{Name: s.link.Name(), Policy: delivery.ToLink(), Pace: delivery.NewPace(perMinute(s.link)), Log: s.log, Deliver: s.attempt, Ended: s.ended}
 	if shower, ok := s.link.(OnceShower); ok {
@@ -127,7 +126,6 @@ func (s *Supervisor) Tell(ctx context.Context) {
 	}
 }
 
-// ended counts finished deliveries.
 func (s *Supervisor) ended(_ context.Context, d federation.Delivery, rows int, how federation.Settlement) {
 	outcome := how.Outcome()
 	s.metrics.Outcomes.WithLabelValues(s.link.Network(), string(outcome)).Add(float64(rows))
@@ -136,11 +134,12 @@ func (s *Supervisor) ended(_ context.Context, d federation.Delivery, rows int, h
 	}
 }
 
-// OnLoss sets the function that is called each time after the connection of the link has ended.
-// The function must not block. Call OnLoss before Run.
+// OnLoss sets the function called after each loss of the link's connection. The function must
+// not block. Call OnLoss before Run.
 func (s *Supervisor) OnLoss(do func()) { s.onLoss = do }
 
-// Trace sets what records each attempt of a delivery; nil records none. Call Trace before Run.
+// Trace sets the tracer of delivery attempts; nil records none. Call Trace
+// before Run.
 func (s *Supervisor) Trace(t Tracer) { s.tracer = t }
 
 // Up reports whether the link has an authenticated peer now.
@@ -156,10 +155,11 @@ func (s *Supervisor) Name() string { return s.link.Name() }
 // any other step counts as made.
 func (s *Supervisor) Fresh(id federation.EventID) { s.outbox.Expect(id) }
 
-// Heard notes that a DID sent a step on the link: a waiting delivery is tried once.
+// Heard notes that a DID sent a step on the link: a waiting delivery is
+// retried once.
 func (s *Supervisor) Heard(did federation.DID) { s.outbox.Probe(did) }
 
-// Dial ends the wait before the next dial, and lets a [Pinned] link use another place. It does not
+// Dial ends the wait before the next dial, and lets a [Pinned] link change its place. It does not
 // block.
 func (s *Supervisor) Dial() {
 	if pinned, ok := s.link.(Pinned); ok {
@@ -171,7 +171,7 @@ func (s *Supervisor) Dial() {
 	}
 }
 
-// Run keeps the link running until ctx ends, and returns why that was.
+// Run keeps the link running until ctx ends, and returns the reason.
 func (s *Supervisor) Run(ctx context.Context) error {
 	gauge := s.metrics.LinkUp.WithLabelValues(s.link.Network(), s.link.Name())
 	gauge.Set(0)
@@ -201,9 +201,8 @@ func (s *Supervisor) contained(ctx context.Context, onUp, onLoss func()) error {
 	return err
 }
 
-// session runs the link once, and delivers its outbox from the moment that the link is up until
-// the connection has ended. It calls onUp and onLoss at these moments, and onLoss at the end in
-// any case.
+// session runs the link once, and delivers its outbox until the connection has ended. It calls
+// onUp when the link is up, and onLoss once, after the connection has ended.
 func (s *Supervisor) session(ctx context.Context, onUp, onLoss func()) error {
 	group, ctx := errgroup.WithContext(ctx)
 	delivering, stop := context.WithCancel(ctx)
@@ -227,7 +226,7 @@ func (s *Supervisor) session(ctx context.Context, onUp, onLoss func()) error {
 	}))
 	group.Go(fault.Func(func() error {
 		select {
-		case <-lost: // Run judges what it has read, and then returns
+		case <-lost: // Run judges the steps already read, and then returns
 			lose()
 		case <-delivering.Done():
 		}
@@ -298,7 +297,7 @@ func (s *Supervisor) waitToDial(ctx context.Context, wait time.Duration) {
 		back = returner.Back()
 	}
 	select {
-	case <-s.dialNow: // of before this wait
+	case <-s.dialNow: // from before this wait
 	default:
 	}
 	timer := time.NewTimer(wait)
@@ -321,7 +320,7 @@ func Sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// perMinute returns how many deliveries a minute the peer of a link takes; 0 is any number.
+// perMinute returns the link's limit of deliveries per minute; 0 means none.
 func perMinute(link Link) int {
 	if paced, ok := link.(Paced); ok {
 		return paced.PerMinute()

@@ -34,7 +34,7 @@ func (f *File) SpeaksTLS() bool { return f.certificate != nil || f.TLS.Mode == A
 // is nil without files.
 func (f *File) Certificate() *tls.Certificate { return f.certificate }
 
-// ACMEDomains returns the names that the certificate of ACME must have.
+// ACMEDomains returns the names required in the certificate of ACME.
 func (f *File) ACMEDomains() []string {
 	if len(f.ACME.Domains) == 0 {
 		return []string{f.Home.Name}
@@ -133,7 +133,8 @@ func ReadPair(certFile, keyFile string) (*tls.Certificate, error) {
 	return pair, errors.Join(certErr, keyErr)
 }
 
-// readPair is [ReadPair] with the errors of each file apart. An error about both is that of the certificate.
+// readPair is [ReadPair] with separate errors for each file. An error about
+// both is that of the certificate.
 func readPair(certFile, keyFile string) (pair *tls.Certificate, certErr, keyErr error) {
 	chain, certErr := readCertificate(certFile)
 	key, keyErr := ReadSecret(keyFile)

@@ -44,7 +44,7 @@ func newPair(t *testing.T) (cert, key []byte) {
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})
 }
 
-// certificates returns a folder with pairs and what looks like one.
+// certificates returns a folder with pairs and a lookalike.
 func certificates(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

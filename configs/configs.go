@@ -1,14 +1,14 @@
 // Package configs loads the configuration file.
 //
 // The file is TOML and is read strictly. An unknown key, a value of the wrong type, a
-// missing required key and a value that cannot work are mistakes. Each mistake has its file
-// and line, and [File.Err] returns all of them:
+// missing required key and an unworkable value are mistakes. Each mistake has its file and
+// line, and [File.Err] returns all of them:
 //
 //	baton.toml:7: http.listen: want host:port
 //
-// The package knows the frame, which is all tables except the tables of networks. A network
-// owns the struct of its table, and decodes the table into it ([Table.Decode]). The caller
-// asks [File.Err] last, when every table has been decoded by its owner:
+// The package knows the frame, which is all tables except those of networks. A network owns
+// the struct of its table, and decodes the table into it ([Table.Decode]). The caller asks
+// [File.Err] last, after all owners have decoded their tables:
 //
 //	file, err := configs.Load("baton.toml")
 //	...
@@ -19,12 +19,11 @@
 //	}
 //	if err := file.Err(); err != nil {
 //
-// Secrets and the certificate are files of their own, which the configuration names
-// ([File.Secret], [File.TLSConfig]). [Reference] returns the file with every key and its
-// default.
+// Secrets and the certificate are separate files, named by the configuration ([File.Secret],
+// [File.TLSConfig]). [Reference] returns the file with every key and its default.
 //
-// A File belongs to one goroutine until Err was called. Then it does not change any more and
-// may be shared.
+// A File belongs to one goroutine until Err was called. After that it is immutable and may
+// be shared.
 package configs
 
 import (
@@ -164,7 +163,7 @@ type Keys struct {
 	Signer []string `toml:"signer"` // a program and its arguments, which signs in our place; empty for files
 }
 
-// Where the record may be.
+// The drivers of the record.
 const (
 	SQLite   = "sqlite"
 	Postgres = "postgres"
@@ -177,7 +176,7 @@ type Store struct {
 	DSNFile string `toml:"dsn_file"` // of the connection string, for Postgres; a secret
 }
 
-// Webhooks is the table of addresses that what arrives is posted to.
+// Webhooks is the table of webhooks.
 type Webhooks struct {
 	Enabled     bool `toml:"enabled"`      // agents may register them
 	MaxPerDID   int  `toml:"max_per_did"`  // of one DID
@@ -189,7 +188,7 @@ type Agents struct {
 	OpenRegistration bool `toml:"open_registration"` // strangers may register an agent on the authorize page
 }
 
-// Policy is the table of what each party may do.
+// Policy is the table of the permissions of each party.
 type Policy struct {
 	Require string `toml:"require"` // the lowest accepted provenance, "signed" or "vouched"
 	// OpenOffers is "members", "agents" or "any": which DIDs may offer in a channel over REST, MCP and A2A.
@@ -207,8 +206,8 @@ type Rule struct {
 	Require    string   `toml:"require"`    // "signed", "vouched", "nothing" or "deny"
 }
 
-// Limits is the table of what is too much. A number of zero means no limit. A rate
-// is a bucket that starts full, with one period's worth.
+// Limits is the table of limits. A number of zero means no limit. A rate is a
+// bucket that starts full, with one period's worth.
 type Limits struct {
 	DIDEventsPerMinute   int           `toml:"did_events_per_minute"`  // steps and AIRC messages of one DID
 	RegistrationsPerHour int           `toml:"registrations_per_hour"` // of AIRC handles, from one address
@@ -244,11 +243,11 @@ type Limits struct {
 	RecordBytesPerHour       int64 `toml:"record_bytes_per_hour"`         // that the record grows by before it takes nothing from new DIDs
 }
 
-// MinIDs is how long the ids of what is gone are kept at least: as long as the
+// MinIDs is the shortest time to keep the IDs of deleted steps: as long as the
 // signer of a step may send it again.
 const MinIDs = 720 * time.Hour
 
-// Retention is the table of how long things last. Zero means for ever.
+// Retention is the table of retention times. Zero means for ever.
 type Retention struct {
 	Unanswered   time.Duration `toml:"unanswered"`    // an offer without a deadline; then it expires
 	Abandoned    time.Duration `toml:"abandoned"`     // an assigned handoff without progress; then it expires
@@ -361,12 +360,13 @@ func Default() Config {
 //go:embed baton.toml
 var frame string
 
-// networksMark is the line of the frame where the tables of the networks stand.
+// networksMark is the line of the frame to replace by the tables of the
+// networks.
 const networksMark = "#%networks\n"
 
-// Reference returns the configuration file with every key, its default and what it is for:
-// the frame, with the parts of the networks in their order. Tables that may be given any
-// number of times are commented out, so that the file is valid as it is.
+// Reference returns the configuration file with every key, its default and its purpose:
+// the frame, with the parts of the networks in their order. Repeatable tables are
+// commented out, so that the file is valid as it is.
 func Reference(parts ...string) string {
 	return strings.Replace(frame, networksMark, strings.Join(parts, "\n"), 1)
 }
@@ -375,13 +375,12 @@ func Reference(parts ...string) string {
 // and an error for a record or a log named by mistake.
 const MaxSecretBytes = 16 << 10
 
-// Secret reads a file that the configuration names for its content, such as a
+// Secret reads a file named by the configuration for its content, such as a
 // password, as [ReadSecret] does.
 func (f *File) Secret(name string) (string, error) { return ReadSecret(f.Path(name)) }
 
-// ReadSecret reads a file whose content is a secret. Only its owner may be able to read
-// it. Line ends after the secret are not part of it. The error is one line that says
-// what to do.
+// ReadSecret reads a file with a secret. Only its owner may be able to read it. Line
+// ends after the secret are not part of it. The error is one line with the remedy.
 func ReadSecret(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -37,8 +37,8 @@ type peer struct {
 	Proxy  netip.Prefix `toml:"proxy"` // it reads itself from text, and is no table
 }
 
-// mistakes reads a text as the whole program would, with one network that is given
-// many times, "irc.test", and one given once, "solo".
+// mistakes reads a text as the whole program would, with one repeatable network,
+// "irc.test", and one single, "solo".
 func mistakes(t *testing.T, text string) []string {
 	t.Helper()
 	file, err := configs.Parse("baton.toml", text)

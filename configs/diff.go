@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Change is one key that two readings of a file give different values.
+// Change is one key with different values in two readings of a file.
 type Change struct {
 	Key    string // such as "limits.max_deadline", or "irc.spanningtree[lab].address"
 	Before string // as TOML; "" if the older reading has no such key
@@ -18,8 +18,8 @@ type Change struct {
 	Line   int    // in the newer reading; 0 for a key that it does not have
 }
 
-// Diff returns the keys that an older reading of the file gives other values, in their order.
-// A table of a list is known by its name, else by its position.
+// Diff returns the keys with other values in an older reading of the file, in their order. A
+// table of a list is identified by its name, else by its position.
 func (f *File) Diff(old *File) []Change {
 	before, after := leaves{}, leaves{}
 	before.add("", "", old.tables)
@@ -48,8 +48,8 @@ type leaf struct {
 // leaves are the values of a document, by the names of their keys.
 type leaves map[string]leaf
 
-// add adds the keys of a table. The name is for people, and the path has positions where the
-// name has names.
+// add adds the keys of a table. The name is for people; the path has positions in place of
+// names.
 func (l leaves) add(name, path string, table map[string]any) {
 	for key, value := range table {
 		name, path := keyPath(name, key), keyPath(path, key)
@@ -85,7 +85,7 @@ func tablesIn(value any) []map[string]any {
 	return tables
 }
 
-// itemName returns the name of a table in a list, or its position where the name is missing or
+// itemName returns the name of a table in a list, or its position if the name is missing or
 // not its own.
 func itemName(items []map[string]any, i int) string {
 	name, named := items[i]["name"].(string)
@@ -142,8 +142,8 @@ func (c Change) Effect() Effect {
 	return Reconnect
 }
 
-// Changes returns what a reading of the file changes in a running gateway, in the order of the
-// lines. A key that needs a restart is compared with the reading that the gateway started with, and
+// Changes returns the changes of a running gateway by a reading of the file, in the order of the
+// lines. A key that needs a restart is compared with the reading at the start of the gateway, and
 // any other key with the last one.
 func (f *File) Changes(started, last *File) []Change {
 	var changes []Change

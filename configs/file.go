@@ -17,12 +17,12 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// MaxFileBytes bounds the configuration file: far above thousands of links, far
-// below what would hurt when --config names something else by mistake.
+// MaxFileBytes bounds the configuration file: far above thousands of links, and
+// low enough to be harmless if --config names another file by mistake.
 const MaxFileBytes = 1 << 20
 
-// File is one configuration file. It gathers the mistakes that were found in it,
-// here and by the owners of its tables.
+// File is one configuration file. It gathers the mistakes found in it, here and
+// by the owners of its tables.
 type File struct {
 	Config // the frame, decoded over [Default]
 
@@ -52,8 +52,8 @@ func Load(path string) (*File, error) {
 	return Parse(path, string(text))
 }
 
-// Parse is [Load] for a text at hand. The name is that of its file: it is told with
-// mistakes, and home.data_dir is relative to its folder.
+// Parse is [Load] for a text. The name is that of its file: mistakes show it, and
+// home.data_dir is relative to its folder.
 func Parse(name, text string) (*File, error) {
 	f := &File{Config: Default(), name: name, claimed: map[string]bool{}}
 	if _, err := toml.Decode(text, &f.tables); err != nil {
@@ -83,7 +83,7 @@ func (f *File) frame() {
 	f.relay(f.decoded("relay", &f.Relay))
 	f.webhooks(f.decoded("webhooks", &f.Webhooks))
 	f.decoded("agents", &f.Agents)
-	f.claim("policy.rules") // whose owner knows what verbs and DIDs are
+	f.claim("policy.rules") // whose owner knows verbs and DIDs
 	f.policy(f.decoded("policy", &f.Policy))
 	f.limits(f.decoded("limits", &f.Limits))
 	f.retention(f.decoded("retention", &f.Retention))
@@ -98,8 +98,8 @@ func (f *File) decoded(name string, into any) Table {
 	return t
 }
 
-// Err returns a [*InvalidError] with every mistake so far, or nil. A table that
-// no owner asked for counts as unknown, so ask for all of them first.
+// Err returns a [*InvalidError] with every mistake so far, or nil. A table not
+// requested by an owner counts as unknown, so request all of them first.
 func (f *File) Err() error {
 	mistakes := inOrder(slices.Concat(f.mistakes, f.unclaimed("", f.tables)))
 	if len(mistakes) == 0 {
@@ -155,7 +155,7 @@ func (f *File) mistake(path, key, why string) Mistake {
 	return Mistake{File: f.name, Line: max(1, line), Key: key, Why: why}
 }
 
-// SecretFiles returns the paths of the secret files that the file names: certificates and authorities
+// SecretFiles returns the paths of the secret files named by the file: certificates and authorities
 // are public.
 func (f *File) SecretFiles() []string {
 	var paths []string
@@ -186,14 +186,14 @@ func (f *File) SecretFiles() []string {
 }
 
 // Line returns the line of a key, such as "limits.clock_skew" or "policy.rules[1]", and 0 for
-// one that the file does not have.
+// a missing one.
 func (f *File) Line(path string) int { return f.lines[path] }
 
-// Name returns the path of the configuration itself, as it was given.
+// Name returns the path of the configuration itself, as given.
 func (f *File) Name() string { return f.name }
 
-// Path returns where a file that the configuration names is: relative names are
-// below home.data_dir, which is relative to the configuration's own folder.
+// Path resolves a file name of the configuration: relative names are below
+// home.data_dir, which is relative to the configuration's own folder.
 func (f *File) Path(name string) string {
 	if filepath.IsAbs(name) {
 		return name
@@ -206,8 +206,8 @@ func (f *File) Path(name string) string {
 }
 
 // assign writes one TOML value into a field. It is stricter than the TOML library,
-// which takes a bare number for a duration in nanoseconds, and a number or a
-// boolean for any text.
+// which accepts a bare number as a duration in nanoseconds, and a number or a
+// boolean as any text.
 func assign(field reflect.Value, value any) error {
 	if text, ok := reflect.TypeAssert[encoding.TextUnmarshaler](field.Addr()); ok {
 		return assignText(text, value)

@@ -7,18 +7,17 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// lineIndex tells at which line of a file each key stands. The TOML library keeps
-// the positions of what it parsed to itself, and a mistake without its line is a
-// search.
+// lineIndex maps each key of a file to its line. The TOML library does not expose
+// positions, and a mistake without its line is a search.
 //
 // Keys are paths as [keyPath] and [itemPath] build them, as in
-// "irc.spanningtree[1].address". A table has the line of its header or, where it
-// has none, of the first key that implies it.
+// "irc.spanningtree[1].address". A table has the line of its header or, without
+// one, of the first key that implies it.
 type lineIndex map[string]int
 
 // keyPath returns the path of a key in a table; the path of the whole file is "".
 func keyPath(table, key string) string {
-	key = toml.Key{key}.String() // quoted where it is no bare key
+	key = toml.Key{key}.String() // quoted unless it is a bare key
 	if table == "" {
 		return key
 	}
@@ -27,8 +26,8 @@ func keyPath(table, key string) string {
 
 func itemPath(array string, i int) string { return array + "[" + strconv.Itoa(i) + "]" }
 
-// indexLines reads the positions from a text that is valid TOML. It does not judge:
-// on any other text it ends with an index that means nothing.
+// indexLines reads the positions from valid TOML. It does not validate: for any
+// other text the index is meaningless.
 func indexLines(text string) lineIndex {
 	for _, mark := range []string{"\ufeff", "\xff\xfe", "\xfe\xff"} { // byte order marks, which the library passes over
 		text = strings.TrimPrefix(text, mark)
@@ -46,7 +45,7 @@ func indexLines(text string) lineIndex {
 }
 
 // scanner walks over a TOML text once. It knows just enough of the grammar to tell
-// a key from what only looks like one, in a string, an array or a comment.
+// a key from a similar text in a string, an array or a comment.
 type scanner struct {
 	text  string
 	pos   int
@@ -72,7 +71,7 @@ func (s *scanner) skip(n int) {
 	s.pos += n
 }
 
-// skipUntil moves to the next byte that is in stop, or to the end.
+// skipUntil moves to the next byte in stop, or to the end.
 func (s *scanner) skipUntil(stop string) {
 	n := strings.IndexAny(s.text[s.pos:], stop)
 	if n < 0 {
@@ -176,7 +175,7 @@ func (s *scanner) key() []string {
 	}
 }
 
-// unquote returns what a quoted key says, by the library's own reading.
+// unquote returns the value of a quoted key, as read by the library.
 func unquote(quoted string) string {
 	var v struct{ K string }
 	if _, err := toml.Decode("K="+quoted, &v); err != nil {
@@ -220,9 +219,9 @@ func (s *scanner) list(end byte, item func(i int)) {
 	}
 }
 
-// quoted moves over a string that opens with quote. Three quotes make one of many
-// lines, which may end in quotes of its own: two by the grammar, and three where the library
-// takes the one after an escaped backslash for escaped.
+// quoted moves over a string that opens with quote. Three quotes begin a multi-line string,
+// which may end in quotes of its own: two by the grammar, and three if the library takes the
+// one after an escaped backslash for escaped.
 func (s *scanner) quoted(quote byte) {
 	one := string(quote)
 	many := strings.Repeat(one, 3)

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Listener is a TCP address that the gateway listens on.
+// Listener is a TCP listen address of the gateway.
 type Listener struct {
 	Key     string // such as "http.listen"
 	Address string // host:port
@@ -53,7 +53,7 @@ func (f *File) Listeners() []Listener {
 	return slices.CompactFunc(all, func(a, b Listener) bool { return a.path == b.path })
 }
 
-// sharedPorts adds a mistake for each listener that needs the port of another one.
+// sharedPorts adds a mistake for each listener that needs another one's port.
 func (f *File) sharedPorts() {
 	all := f.Listeners()
 	for i, second := range all {

@@ -83,7 +83,7 @@ func folderOf(pc uintptr) string {
 	return name[:slash] + last
 }
 
-// All returns the level of all packages, and the levels of folders that have another one.
+// All returns the level of all packages, and the differing levels of folders.
 func (l *LogLevels) All() (general slog.Level, folders map[string]slog.Level) {
 	return l.general.Level(), l.special()
 }

@@ -18,7 +18,6 @@ func uncommented() string {
 	return regexp.MustCompile(`(?m)^#([a-z\[])`).ReplaceAllString(configs.Reference(), "$1")
 }
 
-// keysOf returns the keys of a table's struct.
 func keysOf(table any) []string {
 	var keys []string
 	for field := range reflect.TypeOf(table).Fields() {

@@ -32,8 +32,8 @@ func (f *File) Table(name string) Table {
 	return t
 }
 
-// Tables returns the tables of a name that may be given any number of times, such
-// as "irc.spanningtree", in the order of the file.
+// Tables returns the tables of a repeatable name, such as "irc.spanningtree", in
+// the order of the file.
 func (f *File) Tables(name string) []Table {
 	value, ok := f.claim(name)
 	if !ok {
@@ -42,7 +42,6 @@ func (f *File) Tables(name string) []Table {
 	return f.list(name, name, value)
 }
 
-// list returns the tables of a list.
 func (f *File) list(path, name string, value any) []Table {
 	items := reflect.ValueOf(value) // []map[string]any from headers, []any from an inline array
 	if items.Kind() != reflect.Slice {
@@ -70,7 +69,7 @@ func (t Table) inner(key string) Table {
 	return inner
 }
 
-// claim notes that a table has an owner and returns what the file has there.
+// claim notes that a table has an owner and returns its content.
 func (f *File) claim(name string) (any, bool) {
 	f.claimed[name] = true
 	return f.lookup(name)
@@ -100,10 +99,10 @@ func (f *File) Changed(old *File, names ...string) []string {
 	})
 }
 
-// Path returns the path of a file that the table names, as [File.Path] does.
+// Path returns the path of a file named by the table, as [File.Path] does.
 func (t Table) Path(name string) string { return t.file.Path(name) }
 
-// Equal reports whether two tables say the same.
+// Equal reports whether two tables have the same content.
 func (t Table) Equal(other Table) bool {
 	return t.name == other.name && reflect.DeepEqual(t.values, other.values)
 }
@@ -119,8 +118,8 @@ func (t Table) Mistake(key, why string) {
 }
 
 // Decode writes the table into the struct that a pointer points to. The tags "toml" of its
-// fields name the keys; keys that the table does not have keep their value. What does not fit
-// is added to the mistakes of the file.
+// fields name the keys; keys missing in the table keep their value. Values of the wrong type
+// are added to the mistakes of the file.
 //
 // Fields are strings, booleans, integers, durations, types that read themselves from text,
 // slices of these, maps from a name to one of these, structs for tables below this one, and
@@ -161,8 +160,8 @@ func (t Table) decodeKey(key string, value any, field reflect.Value) {
 	}
 }
 
-// isTable reports whether a type of a field is that of a table. A struct that reads itself
-// from text, such as a network address, is none.
+// isTable reports whether a type of a field is that of a table. A struct that unmarshals
+// itself from text, such as a network address, is not.
 func isTable(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct && !reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
@@ -190,15 +189,15 @@ func kindOf(value any) string {
 	return "a time" // the only other values of TOML
 }
 
-// Mistake is one thing that is wrong with a file.
+// Mistake is one mistake in a file.
 type Mistake struct {
 	File string // as it was named to [Load]
-	Line int    // from 1; where the key stands, else its table's header
+	Line int    // from 1; of the key, else of its table's header
 	Key  string // with its table, as in "home.name"; empty for the file as a whole
 	Why  string
 }
 
-// String returns the line that the operator is shown.
+// String returns the line for the operator.
 func (m Mistake) String() string {
 	if m.Key == "" {
 		return fmt.Sprintf("%s:%d: %s", m.File, m.Line, m.Why)
@@ -218,8 +217,8 @@ func (e *InvalidError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// inOrder sorts mistakes by line and keeps the first about each key: what is found
-// later about a value that could not be read is no news.
+// inOrder sorts mistakes by line and keeps the first about each key: later
+// mistakes about an unreadable value are no news.
 func inOrder(mistakes []Mistake) []Mistake {
 	slices.SortStableFunc(mistakes, func(a, b Mistake) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), strings.Compare(a.Key, b.Key))
@@ -229,7 +228,7 @@ func inOrder(mistakes []Mistake) []Mistake {
 	})
 }
 
-// unknown says why a name is a mistake and which one was perhaps meant.
+// unknown returns why a name is a mistake and the name perhaps meant.
 func unknown(what, name string, known []string) string {
 	const typos = 2 // more letters apart, and two names merely look alike
 	best, distance := "", typos+1

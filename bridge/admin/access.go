@@ -21,21 +21,21 @@ import (
 	"baton/federation/store/operators"
 )
 
-// Admission decides which callers may ask. It returns a name for the audit log, a
+// Admission decides which callers to serve. It returns a name for the audit log, a
 // [*ProblemError] for a refused caller, or an error wrapping
-// [*federation.UnavailableError] when that cannot be decided now. It may be called
-// concurrently, and more than once for a long request.
+// [*federation.UnavailableError] if it cannot decide now. It may be called
+// concurrently, and repeatedly for a long request.
 type Admission func(r *http.Request, needs federation.Scope) (actor string, err error)
 
-// Everybody admits each caller that can connect, under the name that the listener gave it:
-// the permissions of a socket decide which processes can open it.
+// Everybody admits each caller that can connect, under the listener's name for it: the
+// permissions of a socket decide which processes can open it.
 func Everybody(r *http.Request, _ federation.Scope) (string, error) { return r.RemoteAddr, nil }
 
 func errUnauthorized(detail string) error {
 	return &ProblemError{Status: http.StatusUnauthorized, Code: CodeUnauthorized, Detail: detail}
 }
 
-// callerKey is where the context of a request has its [caller].
+// callerKey is the context key of the [caller] of a request.
 type callerKey struct{}
 
 type caller struct {
@@ -48,7 +48,7 @@ func callerOf(ctx context.Context) caller {
 	return c
 }
 
-// Admitted serves the requests that an admission lets in, and answers the others with its
+// Admitted serves the admitted requests, and answers the others with the admission's
 // refusal.
 func (o *Operator) Admitted(admit Admission, needs federation.Scope, serve http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -75,12 +75,13 @@ const (
 	wrongPeriod = time.Minute
 )
 
-// maxGood bounds the good tokens that an admission remembers; operators have a few.
+// maxGood bounds the remembered good tokens of an admission; operators have a
+// few.
 const maxGood = 1 << 10
 
-// Bearers admits a caller that shows a token with the needed scope. An address that
-// showed too many wrong tokens is refused until its rate recovers, but for a token that
-// was good here before: a stranger behind the same address does not lock out operators.
+// Bearers admits a caller with a token of the needed scope. An address with too many
+// wrong tokens is refused until its rate recovers, except for a token already accepted
+// here: a stranger behind the same address does not lock out operators.
 //
 // spec: RFC 6750 §2.1, §3.1
 func Bearers(tokens *operators.Operators) Admission { return NewTokenCheck(tokens).Admit }
@@ -92,10 +93,10 @@ type TokenCheck struct {
 	wrong  credential.Addresses // counts wrong tokens
 
 	mu   sync.Mutex
-	good map[[32]byte]bool // digests of tokens that were good since the start
+	good map[[32]byte]bool // digests of the tokens accepted since the start
 }
 
-// NewTokenCheck returns a check that has counted no wrong token.
+// NewTokenCheck returns a check without counted failures.
 func NewTokenCheck(tokens *operators.Operators) *TokenCheck {
 	return &TokenCheck{
 		tokens: tokens,
@@ -117,8 +118,8 @@ func (b *TokenCheck) Admit(r *http.Request, needs federation.Scope) (string, err
 	return AdmitToken(token, needs)
 }
 
-// Check returns the token that a request shows. It blocks on the record. The error is a
-// [*ProblemError] for a wrong token and for an address that showed too many of them.
+// Check returns the token of a request. It blocks on the record. The error is a
+// [*ProblemError] for a wrong token and for an address with too many of them.
 func (b *TokenCheck) Check(r *http.Request, text string) (federation.OperatorToken, error) {
 	now, from, digest := time.Now(), credential.AddressOf(r), federation.DigestToken(text)
 	if !b.wasGood(digest) && b.wrong.Left(from, now).Left == 0 {
@@ -259,7 +260,7 @@ func (o *Operator) revokeToken(ctx context.Context, in ActOnName) (Acted, error)
 	return o.acted(ctx, "token revoke", name, ask, 1), nil
 }
 
-// hasToken returns [federation.ErrNotFound] for a name that no token has.
+// hasToken returns [federation.ErrNotFound] for an unknown token name.
 func (o *Operator) hasToken(ctx context.Context, name string) error {
 	for after := ""; ; {
 		page, err := o.deps.Record.Tokens(ctx, after, MaxLimit)
@@ -362,7 +363,6 @@ func (o *Operator) endSessions(ctx context.Context, in SessionsEnd) (Acted, erro
 	return o.acted(ctx, "token revoke", string(did), ask, ended), nil
 }
 
-// createPairingCode makes a code that logs in an agent host as a valid DID.
 func (o *Operator) createPairingCode(ctx context.Context, body route.Body[PairAsk]) (PairingCode, error) {
 	ask, err := body.Read()
 	if err != nil {

@@ -15,7 +15,6 @@ import (
 	"baton/federation"
 )
 
-// needed is the scope that each route needs.
 func needed() map[string]federation.Scope {
 	const read, operate, administer = federation.ReadScope, federation.OperateScope, federation.AdminScope
 	return map[string]federation.Scope{
@@ -99,7 +98,6 @@ func newBearer(t *testing.T) bearer {
 	return b
 }
 
-// token makes a token that is good for some time.
 func (b bearer) token(t *testing.T, name string, scope federation.Scope, life time.Duration) string {
 	t.Helper()
 	text, kept, err := federation.NewOperatorToken(strings.NewReader(strings.Repeat(name, 32)))
@@ -148,7 +146,7 @@ func TestEachRouteWantsItsScope(t *testing.T) {
 	}
 	b := newBearer(t)
 	routes := needed()
-	routes["GET nothing"] = federation.ReadScope // what there is, is for operators to know
+	routes["GET nothing"] = federation.ReadScope // only operators may know which routes exist
 	for pattern, needs := range routes {
 		if got := b.admits(t, pattern, ""); got != admin.CodeUnauthorized {
 			t.Errorf("%s without a token: %q", pattern, got)

@@ -24,8 +24,8 @@ import (
 	"baton/federation/store/registry"
 )
 
-// network is the label of operators in metrics and arrivals, and the link that
-// their steps come from.
+// network is the label of operators in metrics and arrivals, and the link of
+// their steps.
 const network = "operator"
 
 // Gateway judges the steps of operators and knows its participants. It is the Gateway of package
@@ -79,7 +79,7 @@ type Server interface {
 	CheckRelay(ctx context.Context) []federation.Finding
 }
 
-// Deps is what the operator API works with.
+// Deps are the dependencies of the operator API.
 type Deps struct {
 	Home    federation.HomeID
 	Record  registry.Bound
@@ -114,8 +114,8 @@ type Operator struct{ deps Deps }
 // New returns the operator API of a gateway.
 func New(d Deps) *Operator { return &Operator{deps: d} }
 
-// act notes a change by an operator in the record and in the log. It follows the change, which
-// it cannot undo: if the record is unavailable, only the log has it.
+// act records a change by an operator in the record and in the log. It follows the change,
+// which it cannot undo: if the record is unavailable, only the log has it.
 func (o *Operator) act(ctx context.Context, what, subject, reason string) {
 	change := federation.Change{At: time.Now(), Actor: callerOf(ctx).actor, What: what, Subject: subject, Reason: reason}
 	if err := o.deps.Record.Note(context.WithoutCancel(ctx), change); err != nil {
@@ -126,7 +126,8 @@ func (o *Operator) act(ctx context.Context, what, subject, reason string) {
 		slog.String("what", what), slog.String("subject", subject), slog.String("actor", change.Actor), slog.String("reason", reason))
 }
 
-// Acted notes a change that a handler beside this API made for an admitted operator.
+// Acted records a change made for an admitted operator by a handler beside
+// this API.
 func (o *Operator) Acted(ctx context.Context, what, subject string) { o.act(ctx, what, subject, "") }
 
 // acted notes a change, unless it was a dry run, and returns the answer to it.
@@ -164,7 +165,7 @@ const (
 type (
 	// ProblemError is the error document of the API.
 	ProblemError = bridge.ProblemError
-	// Document is an answer that is served byte for byte.
+	// Document is an answer served byte for byte.
 	Document = bridge.Document
 )
 

@@ -386,7 +386,7 @@ func TestTheStepsOfAHandoffComeInPages(t *testing.T) {
 	}
 }
 
-// watching is a request that goes on, and what it was answered so far.
+// watching is a request in progress, and its answer so far.
 type watching struct {
 	*httptest.ResponseRecorder
 

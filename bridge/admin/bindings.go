@@ -107,7 +107,7 @@ func (o *Operator) bindName(ctx context.Context, in NameBinding) (Binding, error
 	return shapeBinding(b, FromRecord), nil
 }
 
-// bind keeps a binding, or dry looks whether it could.
+// bind stores a binding, or with dry checks whether it could.
 func (o *Operator) bind(ctx context.Context, b federation.BoundName, dry bool) error {
 	if !dry {
 		return o.deps.Record.BindName(ctx, b)
@@ -122,7 +122,7 @@ func (o *Operator) bind(ctx context.Context, b federation.BoundName, dry bool) e
 	return err
 }
 
-// unbind ends a binding, or dry looks whether there is one.
+// unbind ends a binding, or with dry checks whether it exists.
 func (o *Operator) unbind(ctx context.Context, network, name string, dry bool) error {
 	if !dry {
 		return o.deps.Record.UnbindName(ctx, network, name)
@@ -150,7 +150,7 @@ func (o *Operator) unbindName(ctx context.Context, in NameUnbinding) (Empty, err
 	return Empty{}, nil
 }
 
-// conflict is the problem of a request that something else stands against.
+// conflict is the problem of a request in conflict with the present state.
 func conflict(detail string) error {
 	return &ProblemError{Status: http.StatusConflict, Code: CodeFailed, Detail: detail}
 }

@@ -12,7 +12,7 @@ import (
 	"baton/federation"
 )
 
-// blocks returns the list of blocks that have not expired, by what they name.
+// blocks returns the list of blocks not yet expired, by kind of source.
 func (o *Operator) blocks(context.Context, Paging) (listing[Block], error) {
 	page := func(ctx context.Context, cursor string, limit int) (Page[Block], error) {
 		found, err := o.deps.Record.BlocksAfter(ctx, cursor, limit)
@@ -91,21 +91,22 @@ func (o *Operator) unblock(ctx context.Context, in Unblocking) (Acted, error) {
 	return o.acted(ctx, "block remove", b.What, ask, 1), nil
 }
 
-// What senders are counted by.
+// The kinds of names by which senders are counted.
 const (
 	senderDID     = "did"
 	senderAddress = "address"
 	senderLink    = "link"
 )
 
-// topSince is how far back senders are counted if nothing else is asked for, and
-// maxTopSince how far they are remembered.
+// topSince is the default period of the sender counts, and maxTopSince the
+// longest.
 const (
 	topSince    = 10 * time.Minute
 	maxTopSince = time.Hour
 )
 
-// top returns the list of senders, those with the most steps first. It has no second page.
+// top returns the list of senders, those with the most steps first. It has no
+// second page.
 func (o *Operator) top(_ context.Context, query TopQuery) (listing[Sender], error) {
 	by, since := senderDID, topSince
 	if query.By != "" {

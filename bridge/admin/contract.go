@@ -14,7 +14,7 @@ const (
 	admin   = federation.AdminScope
 )
 
-// The statuses of answers that are not always 200.
+// Statuses of answers other than 200.
 var (
 	made        = []route.Success{{Status: http.StatusCreated, Meaning: "Made."}}
 	madeOrWaits = []route.Success{made[0], {Status: http.StatusAccepted, Meaning: "The step waits for a key or for a ruling of its home."}}

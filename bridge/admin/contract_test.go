@@ -121,7 +121,6 @@ var routes = sync.OnceValues(func() (routers.Router, error) {
 	return gorillamux.NewRouter(spec)
 })
 
-// inContract checks an answer against the contract.
 func inContract(t *testing.T, r *http.Request, status int, header http.Header, text []byte) {
 	t.Helper()
 	router, err := routes()

@@ -16,7 +16,6 @@ import (
 	"baton/federation"
 )
 
-// feeds returns the list of pending deliveries.
 func (o *Operator) feeds(ctx context.Context, query FeedQuery) (listing[Waiting], error) {
 	f, err := o.waitingFilter(ctx, query)
 	if err != nil {
@@ -45,8 +44,7 @@ func (o *Operator) feeds(ctx context.Context, query FeedQuery) (listing[Waiting]
 	return listing[Waiting]{page, watchPage(page)}, nil
 }
 
-// watchPage returns the news of a list whose first page is watched: its items that were not there
-// before, as they are.
+// watchPage returns the news of a list with a watched first page: its new items, unchanged.
 func watchPage[T any](page func(context.Context, string, int) (Page[T], error)) func(context.Context, string, int) func() ([]T, error) {
 	return func(ctx context.Context, cursor string, limit int) func() ([]T, error) {
 		told := map[string]bool{}
@@ -69,7 +67,7 @@ func watchPage[T any](page func(context.Context, string, int) (Page[T], error)) 
 	}
 }
 
-// waitingFilter reads which deliveries a request is about.
+// waitingFilter returns the deliveries selected by a request.
 func (o *Operator) waitingFilter(ctx context.Context, query FeedQuery) (f federation.WaitingFilter, err error) {
 	f = o.towards(query.Link, query.Peer)
 	if text := query.Older; text != "" {
@@ -89,8 +87,9 @@ func (o *Operator) waitingFilter(ctx context.Context, query FeedQuery) (f federa
 	return f, nil
 }
 
-// towards reads which destinations a request is about. What another home is owed waits in
-// the feed of a link, so it may be called either; a registry of the same name is a peer.
+// towards returns the destinations of a request. Deliveries to another home wait in the
+// feed of a link, so the home may be named as either; a registry of the same name is a
+// peer.
 func (o *Operator) towards(link, peer string) federation.WaitingFilter {
 	f := federation.WaitingFilter{Link: link, Peer: peer}
 	isHome := func(p Peer) bool { return p.Name == f.Peer && p.PeerHome != nil }
@@ -101,7 +100,6 @@ func (o *Operator) towards(link, peer string) federation.WaitingFilter {
 	return f
 }
 
-// held returns the holds by the names of links and peers.
 func (o *Operator) held(ctx context.Context) (map[string]Hold, error) {
 	all, err := o.deps.Record.Holds(ctx)
 	held := map[string]Hold{}
@@ -111,7 +109,8 @@ func (o *Operator) held(ctx context.Context) (map[string]Hold, error) {
 	return held, err
 }
 
-// holdOn returns the hold of a link, and the mode of a home if it keeps deliveries back.
+// holdOn returns the hold of a link, and the mode of a home if it holds
+// deliveries.
 func (o *Operator) holdOn(link string, held map[string]Hold) Hold {
 	hold := held[link]
 	for _, p := range o.deps.Server.Peers() {
@@ -153,7 +152,7 @@ func (o *Operator) shapes(context.Context, Paging) (listing[Shape], error) {
 	return listing[Shape]{page: page}, nil
 }
 
-// everyID stands for all deliveries or dead letters that a request selects.
+// everyID selects all deliveries or dead letters of a request.
 const everyID = "all"
 
 // changeFeed holds or releases a destination, or settles the pending deliveries of an event or a message, or
@@ -201,7 +200,6 @@ func (o *Operator) changeFeed(ctx context.Context, in FeedChange) (Acted, error)
 	return o.acted(ctx, "feed "+verb, subject, ask, changed), nil
 }
 
-// hold keeps everything back from a destination.
 func (o *Operator) hold(ctx context.Context, to string, ask Act) error {
 	if known, err := o.destination(ctx, to); err != nil || !known {
 		return cmp.Or(err, errNone("link or registry "+to))
@@ -228,7 +226,7 @@ func (o *Operator) release(ctx context.Context, to string, ask Act) error {
 	return err
 }
 
-// settle has what waits tried now, or given up.
+// settle retries waiting deliveries now, or gives them up.
 func (o *Operator) settle(ctx context.Context, f federation.WaitingFilter, verb string, ask Act) (changed int, err error) {
 	destinations := map[string]bool{}
 	waiting := 0
@@ -265,7 +263,7 @@ func (o *Operator) settle(ctx context.Context, f federation.WaitingFilter, verb 
 	return changed, err
 }
 
-// destination reports whether anything can be delivered to a name.
+// destination reports whether a name is a destination of deliveries.
 func (o *Operator) destination(ctx context.Context, name string) (bool, error) {
 	switch kind, rest := federation.KindOf(name); kind {
 	case federation.ToWebhook:
@@ -286,7 +284,6 @@ func (o *Operator) destination(ctx context.Context, name string) (bool, error) {
 	return known || o.linked(name), nil
 }
 
-// wake wakes the worker of a destination.
 func (o *Operator) wake(to string) {
 	switch kind, _ := federation.KindOf(to); {
 	case kind == federation.ToWebhook:
@@ -322,7 +319,6 @@ func (o *Operator) deadLetters(_ context.Context, query DeadQuery) (listing[Dead
 	return listing[DeadLetter]{page, watchPage(page)}, nil
 }
 
-// checkReason checks a reason of dead letters in a request; "" is any.
 func checkReason(name string, reason federation.DeadReason) error {
 	if reason != "" && !slices.Contains(federation.DeadReasons(), reason) {
 		return usage(fmt.Sprintf("%s: want one of %v", name, federation.DeadReasons()))
@@ -424,7 +420,7 @@ func (o *Operator) settleDead(ctx context.Context, in DeadChange) (Acted, error)
 	return o.acted(ctx, "dead "+verb, subject, ask, changed), nil
 }
 
-// deadIDs returns the dead letters that a request names.
+// deadIDs returns the dead letters named by a request.
 func (o *Operator) deadIDs(ctx context.Context, text string, which federation.DeadFilter) ([]int64, error) {
 	if text != everyID {
 		id, err := parseNumber("id", text)
@@ -451,7 +447,7 @@ func (o *Operator) dead(ctx context.Context, id int64) (federation.DeadLetter, e
 	return d, err
 }
 
-// replay puts a dead letter back, and returns false for one that was put back before.
+// replay requeues a dead letter, and returns false if it was requeued before.
 func (o *Operator) replay(ctx context.Context, id int64, dry bool) (bool, error) {
 	d, err := o.dead(ctx, id)
 	switch {
@@ -469,7 +465,6 @@ func (o *Operator) replay(ctx context.Context, id int64, dry bool) (bool, error)
 	return revived, err
 }
 
-// dropDead forgets a dead letter.
 func (o *Operator) dropDead(ctx context.Context, id int64, dry bool) (bool, error) {
 	if _, err := o.dead(ctx, id); err != nil || dry {
 		return err == nil, err

@@ -84,7 +84,7 @@ type Stopped struct {
 	Listeners  []StoppedListener
 }
 
-// StoppedListener is an address that the gateway will listen on.
+// StoppedListener is a configured listen address.
 type StoppedListener struct{ Key, Address string }
 
 // ExamineStopped makes the checks that need no running gateway.
@@ -227,7 +227,7 @@ func fails(check, detail, remedy string) Diagnosis {
 	return Diagnosis{Check: check, State: DiagnosisFail, Detail: detail, Remedy: remedy}
 }
 
-// diagnoseProxies warns of requests for which a trusted proxy named no client.
+// diagnoseProxies warns of requests without a client named by a trusted proxy.
 func diagnoseProxies(p bridge.Unforwarded) Diagnosis {
 	const check = "proxies"
 	if p.Unreadable == 0 && p.Unnamed == 0 {
@@ -279,7 +279,7 @@ func writeTest(folder string) (err error) {
 	return file.Sync()
 }
 
-// checkFsync measures how long the disk of a folder takes to keep a write.
+// checkFsync measures the time of a durable write in a folder.
 func checkFsync(folder string) Diagnosis {
 	file, err := os.CreateTemp(folder, ".fsync-*")
 	if err != nil {
@@ -304,7 +304,6 @@ func checkFsync(folder string) Diagnosis {
 	return fine("fsync", detail)
 }
 
-// checkDisk measures how much of the disk of a folder is free.
 func checkDisk(folder string) Diagnosis {
 	free, ok := FreeDisk(folder)
 	if !ok {
@@ -317,7 +316,8 @@ func checkDisk(folder string) Diagnosis {
 	return fine("disk", detail)
 }
 
-// FreeDisk returns how many percent of the disk of a folder are free, and false if it cannot be measured.
+// FreeDisk returns the free percentage of the disk of a folder, and false if
+// it cannot be measured.
 func FreeDisk(folder string) (percent int, ok bool) {
 	var disk unix.Statfs_t
 	if err := unix.Statfs(folder, &disk); err != nil || disk.Blocks == 0 {
@@ -383,7 +383,8 @@ func (c Checkup) clock(ctx context.Context) Diagnosis {
 	return fine("clock", detail)
 }
 
-// certificate checks how long the certificate of [tls] is good. Next is the command after a remedy.
+// certificate checks the remaining lifetime of the certificate of [tls]. Next
+// is the command after a remedy.
 func (c Checkup) certificate(now time.Time, next string) Diagnosis {
 	remedy := "replace the files of tls.cert_file and tls.key_file with a valid pair, and run: " + next
 	if c.Authority != "" {
@@ -429,7 +430,6 @@ func (c Checkup) did(ctx context.Context) Diagnosis {
 	return fine("did", string(c.Home.DID())+" has our key "+key)
 }
 
-// wellKnown reads the profile of the home as its peers do.
 func (c Checkup) wellKnown(ctx context.Context) Diagnosis {
 	address, body, err := c.ownDocument(ctx, federation.ProfilePath)
 	remedy := "have it lead to http.listen: curl -v " + address
@@ -443,7 +443,6 @@ func (c Checkup) wellKnown(ctx context.Context) Diagnosis {
 	return fine("well-known", address+" is ours")
 }
 
-// ownDocument fetches a document of this home as its peers do.
 func (c Checkup) ownDocument(ctx context.Context, path federation.URLPath) (address string, body []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, documentTime)
 	defer cancel()
@@ -469,7 +468,7 @@ func (c Checkup) relay(remedy string) Diagnosis {
 	return fine("relay", "reached, and the hub too")
 }
 
-// diagnoseLink tells whether a link is up, and what it speaks.
+// diagnoseLink tells whether a link is up, and its protocol.
 func diagnoseLink(check string, s bridge.LinkStatus) Diagnosis {
 	words := s.Link.Network() + " " + string(s.Status.State)
 	detail := words
@@ -499,7 +498,6 @@ func diagnoseLink(check string, s bridge.LinkStatus) Diagnosis {
 	return fails(check, cause+" ("+words+")", "compare with the other side: baton link explain "+s.Link.Name())
 }
 
-// holds warns of each link and peer that an operator holds.
 func (c Checkup) holds(ctx context.Context, now time.Time) []Diagnosis {
 	held, err := c.Record.Holds(ctx)
 	if err != nil {
@@ -518,7 +516,7 @@ func (c Checkup) holds(ctx context.Context, now time.Time) []Diagnosis {
 	return all
 }
 
-// unsigned warns of each registry with allowed unsigned messages.
+// unsigned warns of each registry allowed to send unsigned messages.
 func (c Checkup) unsigned() []Diagnosis {
 	var all []Diagnosis
 	for _, p := range c.Peers {

@@ -14,7 +14,6 @@ import (
 	"baton/federation/store/storetest"
 )
 
-// reached is a reachable relay.
 func reached() error { return nil }
 
 // nothing is a web without documents.

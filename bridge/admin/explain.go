@@ -112,8 +112,8 @@ func (o *Operator) explainDID(ctx context.Context, in ByDID) (ExplainedDID, erro
 	return e, nil
 }
 
-// findEvent returns the event of an id, or the offer of a handoff that the end of an
-// id names.
+// findEvent returns the event of an id, or the offer of a handoff named by the end
+// of an id.
 func (o *Operator) findEvent(ctx context.Context, text string) (federation.Entry, error) {
 	id, err := federation.ParseEventID(text)
 	if err != nil {
@@ -154,7 +154,6 @@ func (o *Operator) receipt(ctx context.Context, handoff federation.HandoffID, id
 	return federation.Entry{Event: receipts[i], State: step.State, Filed: step.Filed}, nil
 }
 
-// keySource returns the source of the key that verified a step.
 func (o *Operator) keySource(ev federation.Event, history federation.KeyHistory) string {
 	switch {
 	case ev.From.Method() == "key":
@@ -184,7 +183,7 @@ func (o *Operator) follow(ctx context.Context, e *Explanation, ev federation.Eve
 	}
 }
 
-// waiting returns the reason for which a delivery waits.
+// waiting returns the reason why a delivery waits.
 func (o *Operator) waiting(d federation.Delivered, who string) Next {
 	next := Next{What: o.waitsFor(d), Via: d.Link, Who: who, Attempts: d.Attempt, Tried: d.Reason, Time: Moment(d.Next)}
 	for _, s := range o.deps.Links.Statuses() {
@@ -198,7 +197,7 @@ func (o *Operator) waiting(d federation.Delivered, who string) Next {
 	return next
 }
 
-// waitsFor returns what a delivery waits for: that its link takes it, or a route to the mailbox of
+// waitsFor returns the reason why a delivery waits: for its link, or for a route to the mailbox of
 // its recipient.
 func (o *Operator) waitsFor(d federation.Delivered) string {
 	linked := slices.ContainsFunc(o.deps.Links.Statuses(), func(s bridge.LinkStatus) bool { return s.Link.Name() == d.Link })
@@ -208,8 +207,8 @@ func (o *Operator) waitsFor(d federation.Delivered) string {
 	return "deliver"
 }
 
-// explainDeferred explains an event that is not on file because it cannot be judged
-// yet. For one that does not wait either it answers with the error that it is given.
+// explainDeferred explains an event not yet on file because it cannot be judged now.
+// If it is not deferred either, the given error is returned.
 func (o *Operator) explainDeferred(ctx context.Context, text string, none error) (Explanation, error) {
 	id, err := federation.ParseEventID(text)
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 	"baton/translate"
 )
 
-// lookTime is after how long a page that is not full is answered as it is: the record looks at a
-// bounded number of handoffs at a time, some 100 ms, and the filter may admit none of them. A
-// person waits half a second without noticing.
+// lookTime bounds a search; after it, the partial page is returned. The record reads a bounded
+// number of handoffs at a time, some 100 ms, and the filter may admit none of them. A person
+// waits half a second without noticing.
 const lookTime = 250 * time.Millisecond
 
 type handoffList struct {
@@ -27,7 +27,6 @@ type handoffList struct {
 	found  []federation.View // the handoffs that the end of an ID names; with them there is no other
 }
 
-// handoffs reads the filter of a request.
 func (o *Operator) handoffs(ctx context.Context, query HandoffQuery) (listing[Handoff], error) {
 	f := federation.Filter{
 		State: federation.State(query.State), Kind: federation.Kind(query.Kind),
@@ -53,8 +52,7 @@ func (o *Operator) handoffs(ctx context.Context, query HandoffQuery) (listing[Ha
 	return listing[Handoff]{l.page, l.news}, err
 }
 
-// search returns the list narrowed to what a text names: a DID, an ID or the end of one, else words of the
-// title.
+// search returns the list narrowed by a text: a DID, an ID or the end of one, else words of the title.
 func (l handoffList) search(ctx context.Context, text string) (handoffList, error) {
 	if text == "" {
 		return l, nil
@@ -80,7 +78,7 @@ func (l handoffList) search(ctx context.Context, text string) (handoffList, erro
 	return l, nil
 }
 
-// namedBy returns the handoffs that an ID or the end of one names.
+// namedBy returns the handoffs with an ID, or the end of one.
 func (o *Operator) namedBy(ctx context.Context, text string) ([]federation.HandoffID, error) {
 	if id, err := federation.ParseEventID(text); err == nil {
 		return []federation.HandoffID{id}, nil
@@ -111,7 +109,7 @@ func (l handoffList) page(ctx context.Context, cursor string, limit int) (Page[H
 	return page, nil
 }
 
-// read fills one page, for as long as that is worth it.
+// read fills one page, within lookTime.
 func (l handoffList) read(ctx context.Context, f federation.Filter, after federation.Cursor, limit int) ([]federation.View, federation.Cursor, error) {
 	if len(l.found) > 0 {
 		return l.found, "", nil
@@ -129,8 +127,8 @@ func (l handoffList) read(ctx context.Context, f federation.Filter, after federa
 	}
 }
 
-// news returns the handoffs that moved since the newest movement that was told, in
-// the order in which they moved.
+// news returns the handoffs that moved since the newest reported movement, in the
+// order in which they moved.
 func (l handoffList) news(ctx context.Context, cursor string, limit int) func() ([]Handoff, error) {
 	told := map[federation.HandoffID]federation.Version{} // handoffs that changed at the newest reported time
 	filter, after := l.filter, federation.Cursor(cursor)
@@ -160,7 +158,7 @@ func (l handoffList) news(ctx context.Context, cursor string, limit int) func() 
 	}
 }
 
-// getHandoff answers with as many steps as a page holds.
+// getHandoff answers with one page of steps.
 func (o *Operator) getHandoff(ctx context.Context, in IDPage) (Handoff, error) {
 	var after uint64
 	var err error
@@ -231,7 +229,7 @@ func (o *Operator) steps(ctx context.Context, h *Handoff, view federation.View, 
 	return nil
 }
 
-// endCode returns why a delivery ended otherwise than well.
+// endCode returns why a delivery failed.
 func endCode(d federation.Delivered) string {
 	if d.State == federation.DeliveryWaiting {
 		return ""
@@ -325,7 +323,7 @@ func (o *Operator) addressee(ctx context.Context, d federation.Delivered, view f
 	return strings.Join(names, ",")
 }
 
-// find returns the handoff that an id names, or the end of one.
+// find returns the handoff with an id, or the end of one.
 func (o *Operator) find(ctx context.Context, text string) (federation.View, error) {
 	id, err := federation.ParseEventID(text)
 	if err != nil {

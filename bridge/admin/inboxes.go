@@ -16,7 +16,7 @@ import (
 type inboxList struct {
 	o     *Operator
 	did   federation.DID
-	start federation.Cursor // where to begin without a cursor
+	start federation.Cursor // first position without a cursor
 }
 
 func (o *Operator) inbox(ctx context.Context, query InboxQuery) (listing[Arrived], error) {
@@ -75,7 +75,7 @@ func (l inboxList) read(ctx context.Context, after federation.Cursor, limit int)
 	return items, nil
 }
 
-// news reads on from where it stopped.
+// news reads on from the last position.
 func (l inboxList) news(ctx context.Context, cursor string, limit int) func() ([]Arrived, error) {
 	after := federation.Cursor(cursor)
 	return func() ([]Arrived, error) {

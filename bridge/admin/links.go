@@ -44,7 +44,7 @@ func (l linkList) read(ctx context.Context) ([]Link, error) {
 	return links, nil
 }
 
-// news returns the links that changed. That something was heard is no change.
+// news returns the links that changed. A newer time of input is no change.
 func (l linkList) news(ctx context.Context, _ string, _ int) func() ([]Link, error) {
 	told := map[string]Link{}
 	return func() ([]Link, error) {
@@ -65,7 +65,7 @@ func (l linkList) news(ctx context.Context, _ string, _ int) func() ([]Link, err
 	}
 }
 
-// countTroubles reads no rows of the lists that it counts.
+// countTroubles reads no rows of the counted lists.
 func (o *Operator) countTroubles(ctx context.Context, _ route.None) (t Troubles, err error) {
 	held, err := o.held(ctx)
 	if err != nil {
@@ -86,7 +86,6 @@ func (o *Operator) countTroubles(ctx context.Context, _ route.None) (t Troubles,
 	return t, err
 }
 
-// shapeLink returns a link as it stands.
 func (o *Operator) shapeLink(ctx context.Context, s bridge.LinkStatus, held map[string]Hold) (Link, error) {
 	backlog, err := o.deps.Record.Backlog(ctx, s.Link.Name())
 	if err != nil {
@@ -183,7 +182,7 @@ func (o *Operator) changeLink(ctx context.Context, in LinkChange) (Acted, error)
 	return o.acted(ctx, "link "+in.Verb, in.Name, ask, changed), nil
 }
 
-// linkState returns the state of a link, and false for a name of none.
+// linkState returns the state of a link, and false for an unknown name.
 func (o *Operator) linkState(name string) (bridge.LinkState, bool) {
 	for _, s := range o.deps.Links.Statuses() {
 		if s.Link.Name() == name {
@@ -204,7 +203,7 @@ func (o *Operator) linked(name string) bool {
 
 func peerModes() []string { return []string{"allow", "limit", "hold", "block"} }
 
-// peer returns a registry or a home that the configuration or an operator names.
+// peer returns a registry or a home named by the configuration or an operator.
 func (o *Operator) peer(name string) (Peer, bool) {
 	all := o.deps.Server.Peers()
 	i := slices.IndexFunc(all, func(p Peer) bool { return p.Name == name })
@@ -223,7 +222,6 @@ func (o *Operator) peers(context.Context, Paging) (listing[Peer], error) {
 	return listing[Peer]{page: page}, nil
 }
 
-// shapePeers returns the registries and homes as they stand.
 func (o *Operator) shapePeers(ctx context.Context) ([]Peer, error) {
 	all := slices.Clone(o.deps.Server.Peers())
 	shapes, err := o.deps.Record.Shapes(ctx, time.Now())
@@ -265,7 +263,6 @@ func (o *Operator) shapePeers(ctx context.Context) ([]Peer, error) {
 	return all, nil
 }
 
-// peerTrouble adds what went wrong with a peer.
 func (o *Operator) peerTrouble(ctx context.Context, p Peer) (Peer, error) {
 	dead, err := o.deps.Record.DeadLetters(ctx, federation.DeadFilter{To: p.Name}, 0, MaxLimit)
 	if err != nil {
@@ -286,7 +283,8 @@ func (o *Operator) peerTrouble(ctx context.Context, p Peer) (Peer, error) {
 	return o.homeTrouble(ctx, p)
 }
 
-// homeTrouble adds how the link to a home stands, the proofs against it, and the doubts.
+// homeTrouble adds the state of the link to a home, the proofs against it, and
+// the doubts.
 func (o *Operator) homeTrouble(ctx context.Context, p Peer) (Peer, error) {
 	home := *p.PeerHome
 	for _, s := range o.deps.Links.Statuses() {
@@ -361,7 +359,8 @@ func (o *Operator) setPeerMode(ctx context.Context, in PeerMode) (Peer, error) {
 	return p, nil
 }
 
-// shapedPeer returns a peer with what waits for it, the zero value for a name of none.
+// shapedPeer returns a peer with its waiting deliveries, the zero value for an
+// unknown name.
 func (o *Operator) shapedPeer(ctx context.Context, name string) (Peer, error) {
 	all, err := o.shapePeers(ctx)
 	i := slices.IndexFunc(all, func(p Peer) bool { return p.Name == name })
@@ -371,7 +370,7 @@ func (o *Operator) shapedPeer(ctx context.Context, name string) (Peer, error) {
 	return all[i], err
 }
 
-// homeNetwork is the network of the peers that are other homes.
+// homeNetwork is the network of peers that run homes.
 const homeNetwork = "home"
 
 func (o *Operator) addPeer(ctx context.Context, body route.Body[Peering]) (Peered, error) {
@@ -426,7 +425,7 @@ func (o *Operator) comparePeer(ctx context.Context, in ActOnName) (Compared, err
 	return done, nil
 }
 
-// relay returns the checks of the server at which homes meet. It has no second page.
+// relay returns the checks of the homes' meeting point. It has no second page.
 func (o *Operator) relay(context.Context, Paging) (listing[Check], error) {
 	page := func(ctx context.Context, _ string, _ int) (Page[Check], error) {
 		return Page[Check]{Items: shapeChecks(o.deps.Server.CheckRelay(ctx))}, nil

@@ -67,7 +67,7 @@ func (o *Operator) setLogLevel(ctx context.Context, body route.Body[LevelAsk]) (
 	return levels, nil
 }
 
-// defaultOverlap is how long an old key is valid when the operator names no overlap.
+// defaultOverlap is how long an old key stays valid by default.
 const defaultOverlap = 24 * time.Hour
 
 // keys returns the list of keys. It has no second page.
@@ -104,7 +104,7 @@ func (o *Operator) rotateKey(ctx context.Context, in KeyRotation) (Key, error) {
 }
 
 // backup answers with a tar file of the record and the keys. Its holder can sign as the gateway, so
-// that the audit log has each copy. A client that receives less than all finds the archive cut short.
+// the audit log has each copy. A client finds a partial archive cut short.
 func (o *Operator) backup(ctx context.Context, _ struct{}) (route.File, error) {
 	archive, err := o.deps.Server.Backup(ctx)
 	if err != nil {

@@ -52,7 +52,7 @@ type Sample struct {
 // maxFeeds bounds the destinations of an overview.
 const maxFeeds = 10
 
-// status reads no rows of the lists that it counts.
+// status reads no rows of the counted lists.
 func (o *Operator) status(ctx context.Context, _ route.None) (Status, error) {
 	s := o.deps.Server.Status(ctx)
 	now := time.Now()

@@ -13,8 +13,8 @@ import (
 	"baton/federation/federationtest"
 )
 
-// A home and a registry have one name: what each is owed is told apart, and the proofs
-// are those against the home.
+// A home and a registry have one name: their pending deliveries are told apart, and
+// the proofs are those against the home.
 func TestAPeerIsShownWithWhatItIsOwedAndWhatItDid(t *testing.T) {
 	const name = "b.example"
 	h := newHouse(t)

@@ -11,7 +11,7 @@ import (
 	"baton/bridge"
 )
 
-// readyTimeout bounds one check of readiness: a prober that waits longer has given up.
+// readyTimeout bounds one check of readiness: a prober does not wait longer.
 const readyTimeout = 2 * time.Second
 
 // Part is a part of the gateway without which it is not ready.
@@ -37,15 +37,14 @@ func CheckReadiness(ctx context.Context, parts []Part, down []string) Readiness 
 	return ready
 }
 
-// Probes serves what operators and their probers read about the process: /livez, /readyz,
+// Probes serves the state of the process to operators and their probers: /livez, /readyz,
 // /statusz, profiles and metrics.
 type Probes struct {
 	Ready   func(ctx context.Context) Readiness
 	Metrics http.Handler // nil for none
 	// Standing returns the answer of /statusz.
 	Standing func(ctx context.Context) Standing
-	// HomesDown returns the names of other homes that are not reached, for a /readyz that asks for
-	// them.
+	// HomesDown returns the names of unreachable homes, for a /readyz that asks for them.
 	HomesDown func() []string
 	// Guard wraps the handlers of profiles and metrics, which strangers must not read; nil leaves
 	// them open.
@@ -103,14 +102,14 @@ func answerProbe(w http.ResponseWriter, status int, document any) {
 	_, _ = w.Write(append(text, '\n')) // the client is gone
 }
 
-// IsLoopback reports whether only programs on this machine reach an address.
+// IsLoopback reports whether an address is reachable only from this machine.
 func IsLoopback(addr net.Addr) bool {
 	tcp, ok := addr.(*net.TCPAddr)
 	return ok && tcp.IP.IsLoopback()
 }
 
-// ListenerHosts returns the names under which requests may address a listener of operators, beside
-// IP addresses and localhost: the name of the home and the host that the listener is bound to.
+// ListenerHosts returns the host names allowed in requests to a listener of operators, beside IP
+// addresses and localhost: the name of the home and the host of the listener.
 func ListenerHosts(home, listen string) []string {
 	names := []string{home}
 	if host, _, err := net.SplitHostPort(listen); err == nil && host != "" {
@@ -137,7 +136,7 @@ type LinkStanding struct {
 	LastError string           `json:"last_error,omitempty"`
 }
 
-// NewStanding returns the state of all parts and links: the part "relay", the part "hub" where
+// NewStanding returns the state of all parts and links: the part "relay", the part "hub" if
 // there is one, the links of the gateway, and those to other homes.
 func NewStanding(ctx context.Context, ready Readiness, parts []Part, links []bridge.LinkStatus) Standing {
 	said := Standing{Readiness: ready, Links: []LinkStanding{}, Peers: []LinkStanding{}}

@@ -15,7 +15,6 @@ import (
 	"baton/federation"
 )
 
-// mounted is a route and its handler.
 type mounted struct {
 	route.Description
 
@@ -100,7 +99,7 @@ func routes() []mounted {
 	}
 }
 
-// Mount registers the routes, for the callers that an admission admits.
+// Mount registers the routes for the admitted callers.
 func (o *Operator) Mount(mux *http.ServeMux, admit Admission) {
 	for _, each := range routes() {
 		var parameters []string // in the query
@@ -125,9 +124,9 @@ func (o *Operator) Mount(mux *http.ServeMux, admit Admission) {
 	})))
 }
 
-// checkParameters returns an error for a parameter that a route does not have: a misspelt filter must
-// not answer with everything. Changes without parameters ignore all of them, and every route
-// ignores the parameters of lists.
+// checkParameters returns an error for an unknown parameter: a misspelt filter must not select
+// everything. Changes without parameters ignore all of them, and every route ignores the parameters
+// of lists.
 func checkParameters(r *http.Request, names []string) error {
 	if len(names) == 0 && (r.Method == http.MethodPost || r.Method == http.MethodPut) {
 		return nil
@@ -149,18 +148,18 @@ func checkParameters(r *http.Request, names []string) error {
 	return nil
 }
 
-// DefaultLimit is how many items one answer holds.
+// DefaultLimit is the default number of items in an answer.
 const DefaultLimit = 50
 
-// watchEvery is how often a watched list is read again.
+// watchEvery is the interval of reading a watched list.
 const watchEvery = time.Second
 
-// listing is one list as a request asked for it.
+// listing is one requested list.
 type listing[T any] struct {
 	// page returns up to limit items after a cursor.
 	page func(ctx context.Context, cursor string, limit int) (Page[T], error)
-	// news returns a function that returns the items that are new or changed since its last
-	// call. The first call returns the items of page. It is nil for a list that cannot be
+	// news returns a function that returns the items new or changed since its last call.
+	// The first call returns the items of page. It is nil for a list that cannot be
 	// watched.
 	news func(ctx context.Context, cursor string, limit int) func() ([]T, error)
 }
@@ -194,14 +193,14 @@ func limitOf(page Paging) int {
 }
 
 // watch writes a line for each item of the page and then for each new one, until the client
-// leaves or is not admitted any more, or the gateway stops. The error is that of the first page.
+// leaves or loses access, or the gateway stops. The error is that of the first page.
 func watch[T any](ctx context.Context, o *Operator, w http.ResponseWriter, news func() ([]T, error)) error {
 	items, err := news()
 	if err != nil {
 		return err
 	}
 	out := http.NewResponseController(w)
-	_ = out.SetReadDeadline(time.Time{}) // the answer has no end; what takes no deadline has none
+	_ = out.SetReadDeadline(time.Time{}) // the answer has no end; a connection without deadlines has none to clear
 	_ = out.SetWriteDeadline(time.Time{})
 	w.Header().Set("Content-Type", "application/jsonl")
 	again := time.NewTicker(watchEvery)

@@ -82,7 +82,6 @@ func (o *Operator) take(ctx context.Context, body route.Body[Ask], verb federati
 // maxWait bounds how long a request waits for the ruling of another home.
 const maxWait = time.Minute
 
-// waitOf reads how long a request waits for the ruling of another home.
 func waitOf(text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
@@ -95,7 +94,7 @@ func waitOf(text string) (time.Duration, error) {
 }
 
 // awaitRuling waits until the home of a remote handoff has ruled on a step, and adds the ruling
-// to the answer. After the wait the answer says that the step still waits.
+// to the answer. After the wait the answer reports the step as waiting.
 func (o *Operator) awaitRuling(ctx context.Context, f *Filed, judged federation.Judgement, wait time.Duration) error {
 	patient, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -175,7 +174,7 @@ func (o *Operator) getPlace(ctx context.Context, in PlaceQuery) (Place, error) {
 	return Place{Venue: place.Venue, Dialect: tags}, nil
 }
 
-// storeBlob keeps the body as it is, for steps of a DID.
+// storeBlob stores the body unchanged, for steps of a DID.
 func (o *Operator) storeBlob(ctx context.Context, in Blob) (Stored, error) {
 	owner, err := parseDID("owner", in.Owner)
 	if err != nil {

@@ -40,7 +40,6 @@ func (o *Operator) webhooks(_ context.Context, query WebhookQuery) (listing[Webh
 	return listing[Webhook]{page: page}, nil
 }
 
-// optionalDID reads a DID that need not be named.
 func optionalDID(text string) (federation.DID, error) {
 	if text == "" {
 		return "", nil
@@ -56,7 +55,7 @@ func (o *Operator) shapeWebhook(ctx context.Context, h federation.Webhook) (Webh
 	}, err
 }
 
-// getWebhook answers with as many deliveries as a page holds.
+// getWebhook answers with one page of deliveries.
 func (o *Operator) getWebhook(ctx context.Context, in IDPage) (Webhook, error) {
 	limit := limitOf(in.Paging)
 	before, err := parseNumber("cursor", in.Cursor)
@@ -119,7 +118,7 @@ func (o *Operator) changeWebhook(ctx context.Context, in WebhookChange) (Acted, 
 	return o.acted(ctx, "webhook "+verb, h.ID.String(), ask, changed), nil
 }
 
-// enable has a webhook called again, and returns 1 if it was not.
+// enable enables a webhook, and returns 1 if it was disabled.
 func (o *Operator) enable(ctx context.Context, h federation.Webhook, _ string, dry bool) (int, error) {
 	if o.deps.Hooks == nil {
 		return 0, conflict("this gateway has no webhooks")
@@ -140,7 +139,8 @@ func (o *Operator) enable(ctx context.Context, h federation.Webhook, _ string, d
 	return 1, nil
 }
 
-// redeliver puts one delivery back, or all that were not made, and returns how many.
+// redeliver requeues one delivery, or all undelivered ones, and returns how
+// many.
 func (o *Operator) redeliver(ctx context.Context, h federation.Webhook, ref string, dry bool) (int, error) {
 	if !h.Disabled.IsZero() {
 		return 0, conflict("this webhook is disabled: " + h.Why + "; enable it first (baton webhook enable)")
@@ -160,8 +160,8 @@ func (o *Operator) redeliver(ctx context.Context, h federation.Webhook, ref stri
 	return changed, err
 }
 
-// findWebhook returns the webhook that an id names, or the end of one, of a DID where one
-// is named.
+// findWebhook returns the webhook with an ID, or the end of one, of a DID if one is
+// named.
 func (o *Operator) findWebhook(ctx context.Context, text string, of federation.DID) (federation.Webhook, error) {
 	none := errNone("webhook " + text)
 	if id, err := federation.ParseEventID(text); err == nil {

@@ -39,12 +39,12 @@ type Agent struct {
 	// Key signs messages, and KeyID is their "kid".
 	Key   ed25519.PrivateKey
 	KeyID string
-	// Capabilities and Metadata are registered where they are not nil.
+	// Capabilities and Metadata are registered unless nil.
 	Capabilities, Metadata any
 	// Transport carries requests; nil means the one of net/http.
 	Transport http.RoundTripper
 
-	// What registration taught.
+	// Set by the registration.
 	DID, Domain   string
 	Token         string // access token
 	RefreshToken  string
@@ -171,7 +171,7 @@ func (a *Agent) Registration(challenge string) map[string]any {
 	return body
 }
 
-// Envelope returns a message that is not signed yet. A nil payload is left out.
+// Envelope returns an unsigned message. A nil payload is left out.
 func (a *Agent) Envelope(to, body string, payload any) map[string]any {
 	id := make([]byte, 16)
 	_, _ = rand.Read(id) // never fails

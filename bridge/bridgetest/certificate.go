@@ -50,8 +50,8 @@ func NewCertificateUntil(ends time.Time, name string, others ...string) (tls.Cer
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
 }
 
-// Fingerprint returns what names a certificate among IRC servers: the SHA-256 of its
-// DER in lower-case hex.
+// Fingerprint returns the name of a certificate among IRC servers: the SHA-256 of
+// its DER in lower-case hex.
 func Fingerprint(cert tls.Certificate) string {
 	sum := sha256.Sum256(cert.Certificate[0])
 	return hex.EncodeToString(sum[:])

@@ -11,7 +11,7 @@ import (
 	"baton/federation"
 )
 
-// Contacts implements the part of [bridge.Messages] that keeps what participants decide about
+// Contacts implements the part of [bridge.Messages] for decisions of participants about
 // senders. No user has a nick.
 type Contacts struct {
 	bridge.Messages // nil: a test that sends text needs another one

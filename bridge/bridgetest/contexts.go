@@ -25,9 +25,10 @@ func Contexts(record ContextRecord, one, ofDID int64) bridge.Contexts {
 	}
 }
 
-// NameRecord keeps the names that stand for DIDs, and where DIDs signed last.
+// NameRecord stores the names bound to DIDs, and the place of each DID's last
+// signature.
 type NameRecord interface {
-	// Binding returns where a DID last signed a step.
+	// Binding returns the place of a DID's last signed step.
 	Binding(ctx context.Context, did federation.DID) (federation.Binding, error)
 	// NameHolder returns the DID with a declared name.
 	NameHolder(ctx context.Context, name string, now time.Time) (federation.DID, error)

@@ -25,13 +25,13 @@ import (
 // clock. It drops the rest without a word.
 const freeqRate = 100
 
-// FreeqConfig is what a [Freeq] is told about itself and its peer.
+// FreeqConfig is the configuration of a [Freeq] and its peer.
 type FreeqConfig struct {
 	Name     string             // of the server
-	Endpoint ed25519.PrivateKey // what it signs its envelopes with
-	Server   ed25519.PrivateKey // what it signs its receipts with
+	Endpoint ed25519.PrivateKey // signs its envelopes
+	Server   ed25519.PrivateKey // signs its receipts
 	Peer     string             // endpoint id of the one peer that it lets in
-	PeerAPI  string             // where the peer's keys are read; may be set later with SetPeerAPI
+	PeerAPI  string             // address of the peer's keys; may be set later with SetPeerAPI
 	Channels []string           // which exist there, +n
 }
 
@@ -142,7 +142,7 @@ func (f *Freeq) SetPeer(id string) {
 	f.cfg.Peer = id
 }
 
-// Mute makes the server lose what it would say to the peer by a verb.
+// Mute makes the server lose its messages of a verb to the peer.
 func (f *Freeq) Mute(verb federation.Verb, on bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -210,13 +210,14 @@ func (f *Freeq) Await(ctx context.Context, what string, holds func() bool) error
 	}
 }
 
-// AwaitLink blocks until the peer has greeted and asked what it missed.
+// AwaitLink blocks until the peer has greeted and asked for its missed
+// messages.
 func (f *Freeq) AwaitLink(ctx context.Context) error {
 	return f.Await(ctx, "the link", func() bool { return f.conn != nil && f.linked })
 }
 
-// AwaitNext blocks until the peer has said a step on a link after the n-th, and
-// returns which one that is.
+// AwaitNext blocks until the peer has sent a step on a link after the n-th, and
+// returns the number of that link.
 func (f *Freeq) AwaitNext(ctx context.Context, links int) (int, error) {
 	n := links
 	err := f.Await(ctx, "the next link", func() bool {
@@ -350,14 +351,14 @@ func (f *Freeq) AwaitDropped(ctx context.Context) error {
 	return f.Await(ctx, "a dropped message", func() bool { return f.dropped > 0 })
 }
 
-// Unexpected returns what the peer did that no gateway may do.
+// Unexpected returns actions of the peer forbidden to gateways.
 func (f *Freeq) Unexpected() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return append([]string(nil), f.unexpected...)
 }
 
-// oddOf notes what a row shows that no gateway may do, if the gateway sent it.
+// oddOf notes a forbidden action in a row, if the gateway sent it.
 func (f *Freeq) oddOf(row freeqRow, format string, args ...any) {
 	if row.origin == f.cfg.Peer {
 		f.odd(format, args...)
@@ -431,7 +432,6 @@ func Envelope(key ed25519.PrivateKey, inner []byte) string {
 	return string(text)
 }
 
-// actDocument returns the document of a step.
 func actDocument(tags map[string]string, venue string) (string, error) {
 	fields := map[string]string{}
 	for name, value := range tags {

@@ -19,8 +19,7 @@ func reply(w http.ResponseWriter, body map[string]any) {
 	}
 }
 
-// serveActions lists the handoffs in channels that are not over, the newest movement
-// first.
+// serveActions lists the open handoffs in channels, the most recently changed first.
 func (f *Freeq) serveActions(w http.ResponseWriter, _ *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -46,7 +46,7 @@ func (f *Freeq) drop() {
 }
 
 // Listen lets the peer dial an address of this machine until ctx ends, and returns
-// where.
+// the address.
 func (f *Freeq) Listen(ctx context.Context) (string, error) {
 	var lc net.ListenConfig
 	listener, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
@@ -112,9 +112,9 @@ func (f *Freeq) serve(conn net.Conn, dialled bool) {
 	}
 }
 
-// admit lets a connection be the link, and greets. Of two the one stands that the end
-// with the smaller id dialled: a real server turns another one away without a word, and
-// what it remembers of the peer outlives one that is replaced.
+// admit makes a connection the link, and greets. Of two connections, the one dialled by
+// the end with the smaller id stays: a real server silently closes another one, and its
+// memory of the peer outlives a replaced one.
 func (f *Freeq) admit(conn net.Conn, dialled bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -108,7 +108,7 @@ func (f *Freeq) relay(to string, m map[string]any) {
 	}
 }
 
-// relays takes in what other servers relay, until the server is closed.
+// relays reads messages relayed by other servers, until the server is closed.
 func (f *Freeq) relays() {
 	for r := range f.relayed {
 		if r.m == nil {

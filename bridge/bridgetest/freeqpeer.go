@@ -98,7 +98,7 @@ func text(m map[string]any, name string) string {
 	return s
 }
 
-// act does what a server does about a message.
+// act handles a message as a server does.
 func (f *Freeq) act(m map[string]any) {
 	kind := text(m, "type")
 	if !f.linked && kind != "hello" && kind != "hello_ack" && !strings.HasPrefix(kind, "sync_") {
@@ -169,7 +169,7 @@ func (u *FreeqUser) AwaitRead(ctx context.Context, n int) (lines []Line, err err
 	return lines, err
 }
 
-// shows delivers a line to the recipients that are present. Absent users never see it.
+// shows delivers a line to the present recipients. Absent users never see it.
 func (f *Freeq) shows(m map[string]any) {
 	for nick, u := range f.users {
 		if target := text(m, "target"); strings.HasPrefix(target, "#") || target == nick || target == string(u.DID) {
@@ -313,7 +313,7 @@ func (f *Freeq) replay(m map[string]any) {
 	f.say(map[string]any{"type": "catchup_events", "origin": f.id, "events": events, "more": more})
 }
 
-// learn files what the peer tells of its own log.
+// learn files the peer's account of its own log.
 func (f *Freeq) learn(m map[string]any) {
 	rows, _ := m["events"].([]any)
 	for _, each := range rows {
@@ -334,7 +334,7 @@ func (f *Freeq) learn(m map[string]any) {
 	}
 }
 
-// step judges a step that the peer sent. What is refused is so in silence.
+// step judges a step from the peer. Refusals are silent.
 func (f *Freeq) step(m map[string]any, routed bool) {
 	tags := map[string]string{}
 	raw, _ := m["tags"].(map[string]any)
@@ -367,8 +367,8 @@ func (f *Freeq) step(m map[string]any, routed bool) {
 	f.file(row, tags, false, routed)
 }
 
-// venue returns where a step was sent, as it is signed: a private one in the pair of
-// signer and recipient, or for what a server says in that of its handoff.
+// venue returns the signed venue of a step: for a private one the pair of signer and
+// recipient, for one of a server that of its handoff.
 func (f *Freeq) venue(target string, tags map[string]string) string {
 	if !strings.HasPrefix(target, "did:") {
 		return strings.ToLower(target)

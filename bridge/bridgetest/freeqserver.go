@@ -22,8 +22,8 @@ import (
 type FreeqServer struct {
 	ID      string // endpoint id
 	API     string // base address of its web API
-	IRC     string // where its clients connect
-	Address string // UDP, where its peers dial
+	IRC     string // address for its clients
+	Address string // UDP, for its peers
 
 	name, binary, dir     string
 	dials, allowed, peers []string
@@ -131,14 +131,14 @@ func (f *FreeqServer) Stop() {
 
 func (f *FreeqServer) log() string { return filepath.Join(f.dir, "log") }
 
-// Log returns the end of what the server wrote.
+// Log returns the end of the server's output.
 func (f *FreeqServer) Log() string {
 	text, _ := os.ReadFile(f.log())
 	return string(text[max(0, len(text)-8000):])
 }
 
-// Get reads a path of the web API, with the bearer of a session unless that is empty. The
-// status is 0 for no answer.
+// Get reads a path of the web API, with the bearer of a session unless empty. The status
+// is 0 for no answer.
 func (f *FreeqServer) Get(ctx context.Context, path, bearer string) (status int, body []byte) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, f.API+path, nil)
 	if err != nil {

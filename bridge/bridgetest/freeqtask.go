@@ -46,7 +46,7 @@ func rules(kind string) map[string]rule {
 	}
 }
 
-// moving reports whether the home has to confirm a step: one that is no server's own and
+// moving reports whether the home has to confirm a step: any but a server's own that
 // adds more than a word.
 func moving(verb string) bool {
 	return !slices.Contains([]string{"progress", "bid", "expire", "auto-accept"}, verb)
@@ -205,7 +205,6 @@ func (f *Freeq) target(venue string) string {
 	return venue
 }
 
-// tagsOf returns the tags of a step on file.
 func tagsOf(row freeqRow) map[string]any {
 	var doc map[string]string
 	_ = json.Unmarshal([]byte(row.canonical), &doc)

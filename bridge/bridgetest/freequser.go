@@ -11,8 +11,8 @@ import (
 	"baton/federation"
 )
 
-// FreeqUser is a user of a [Freeq] that is logged in and signs steps with a key that the
-// server serves.
+// FreeqUser is a logged-in user of a [Freeq] who signs steps with a key served by the
+// server.
 type FreeqUser struct {
 	Nick string
 	DID  federation.DID
@@ -59,7 +59,7 @@ func (u *FreeqUser) Make(channel string) {
 	}))
 }
 
-// Offer opens a handoff in a channel, or privately where the venue is a DID.
+// Offer opens a handoff in a channel, or privately if the venue is a DID.
 func (u *FreeqUser) Offer(target string, to federation.DID, title string) (federation.HandoffID, error) {
 	tags := map[string]string{"+freeq.at/act-verb": "offer", "+freeq.at/act-title": title}
 	if to != "" {
@@ -87,8 +87,8 @@ func (f *Freeq) TellAs(from, nick, text string) {
 	f.say(f.event(map[string]any{"type": "privmsg", "from": from, "target": nick, "text": text, "tags": map[string]string{}}))
 }
 
-// Say signs a step and says it, as a client of a real server would: the server files
-// it, tells its peer, and routes to its home what that has to rule on.
+// Say signs a step and sends it, as a client of a real server would: the server
+// files it, tells its peer, and routes steps to their home for a ruling.
 func (u *FreeqUser) Say(target string, tags map[string]string) (federation.EventID, error) {
 	id, err := federation.NewEventID(time.Now(), rand.Reader)
 	if err != nil {
@@ -128,7 +128,7 @@ func (u *FreeqUser) Say(target string, tags map[string]string) (federation.Event
 	return id, nil
 }
 
-// seal adds the signature of a step to its tags, and returns what it covers.
+// seal adds the signature of a step to its tags, and returns the signed text.
 func seal(key ed25519.PrivateKey, tags map[string]string, venue string) string {
 	document, err := actDocument(tags, venue)
 	if err != nil {
@@ -201,8 +201,8 @@ func (f *Freeq) Spread(each int) {
 	}
 }
 
-// Relive takes what a user of a real server said, as recorded, for said by one of this
-// one.
+// Relive replays the recorded messages of a real server's user as one of this
+// server's.
 func (f *Freeq) Relive(tags map[string]string, target string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 	"baton/federation/federationtest"
 )
 
-// inspircdPath is where Debian's package puts the server.
+// inspircdPath is the path of the server in Debian's package.
 const inspircdPath = "/usr/sbin/inspircd"
 
 // Bounds of the waits for a real server: it is ready in 30 ms and stops in fewer,
@@ -36,9 +36,9 @@ type InspIRCdConfig struct {
 	LinkName     string   // the gateway's server name
 	Modules      []string // beside the modules of a link
 	Operator     string   // name and password of an operator that may do all; "" for none
-	SendPassword string   // what the server sends
-	RecvPassword string   // what it wants to be sent
-	Gateway      string   // where the gateway listens, for a server that dials; else empty
+	SendPassword string   // sent by the server
+	RecvPassword string   // expected from the peer
+	Gateway      string   // listen address of the gateway, for a server that dials; else empty
 	Services     string   // a second server that may link, with the same passwords; "" for none
 	TLS          *InspIRCdTLS
 }

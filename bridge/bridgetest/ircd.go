@@ -28,24 +28,23 @@ type IRCdConfig struct {
 	Listen       string // "" = a free port on the loopback
 	Name, SID    string
 	LinkName     string        // the gateway's server name
-	SendPassword string        // what this server sends
-	RecvPassword string        // what it wants to be sent
+	SendPassword string        // sent by this server
+	RecvPassword string        // expected from the peer
 	TLS          *tls.Config   // of links in both directions; nil = plain
 	Plaintext    bool          // offer no CHALLENGE
 	Tagless      bool          // load no module for message tags
-	Protocol     int           // 1205, as InspIRCd 3, where it is zero, or 1206, as InspIRCd 4
+	Protocol     int           // 1206, as InspIRCd 4, or 1205, as InspIRCd 3; 0 means 1205
 	Users        []string      // nicks
 	Channels     []string      // with all users in them
 	ChannelModes string        // of all of them; "" = +nt
 	Skew         time.Duration // of the clock of this server, ahead of ours
 }
 
-// IRCd is a small IRC server that a gateway can link to, or that links to one with
-// [IRCd.Dial]: it speaks spanning tree
-// 1205 or 1206 over a socket as InspIRCd 3.15 or 4.11 does, with users and channels of its own and
-// no listener for clients. It ends the link on whatever the real one ends it for,
-// and where that one only loses something, or lets harm be done, it does so too
-// and [IRCd.Err] says it.
+// IRCd is a small IRC server that a gateway can link to, or that links to one with [IRCd.Dial]: it
+// speaks spanning tree 1205 or 1206 over a socket as InspIRCd 3.15 or 4.11 does, with users and
+// channels of its own and no listener for clients. It ends the link whenever the real one does.
+// Mistakes with which the real one only loses something, or lets harm be done, have the same
+// effect here, and [IRCd.Err] reports them.
 type IRCd struct {
 	cfg      IRCdConfig
 	started  int64
@@ -54,7 +53,7 @@ type IRCd struct {
 	received *messages
 
 	mu        sync.Mutex
-	conn      net.Conn          // that is linked
+	conn      net.Conn          // while linked
 	open      map[net.Conn]bool // of peers, also before they are linked
 	closed    bool
 	out       chan string // to the linked server; nil while there is none
@@ -135,7 +134,6 @@ func NewIRCd(cfg IRCdConfig) *IRCd {
 	return d
 }
 
-// mintUser gives a user an id.
 func (d *IRCd) mintUser(nick string) {
 	n := d.minted
 	d.users[nick] = fmt.Sprintf("%sAAAA%c%c", d.cfg.SID, 'A'+n/26, 'A'+n%26)
@@ -157,7 +155,7 @@ func (d *IRCd) Dial(ctx context.Context, addr string) error {
 	return nil
 }
 
-// Addr returns where the server listens for links.
+// Addr returns the server's listen address for links.
 func (d *IRCd) Addr() string { return d.listener.Addr().String() }
 
 // Close ends the server and its link, and waits for both.
@@ -232,9 +230,9 @@ func (d *IRCd) Say(nick, line string) {
 }
 
 // Tagmsg writes a message of tags without text to a channel or a nick of the gateway's, and
-// returns its id. As on the real server, it reaches the gateway only if that has a
-// user there. It waits for the burst of a gateway that is being linked: that gateway may call
-// the link up before this server has read of its users.
+// returns its id. As on the real server, it reaches the gateway only if that has a user
+// there. It waits for the burst of a linking gateway, which may call the link up before this
+// server has read of its users.
 func (d *IRCd) Tagmsg(nick, target string, tags map[string]string) (msgid string) {
 	d.mu.Lock()
 	if linked := d.linked; d.conn != nil {
@@ -349,8 +347,8 @@ func (d *IRCd) members() string {
 	return strings.Join(members, " ")
 }
 
-// Lose has the server lose what comes after so many steps of each connection, without a word.
-// The connection ends with the next question.
+// Lose makes the server silently lose everything after so many steps of each connection. The
+// connection ends with the next question.
 func (d *IRCd) Lose(after int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -491,12 +489,12 @@ func (d *IRCd) serve(conn net.Conn, dialled bool) {
 	}
 	d.unlink(conn)
 	close(out)
-	_ = conn.SetWriteDeadline(time.Now().Add(time.Second)) // a gateway that is gone reads no ERROR
+	_ = conn.SetWriteDeadline(time.Now().Add(time.Second)) // a lost gateway reads no ERROR
 	<-written
 	_ = conn.Close()
 }
 
-// unlink forgets all that was behind a connection.
+// unlink removes everything behind a connection.
 func (d *IRCd) unlink(conn net.Conn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

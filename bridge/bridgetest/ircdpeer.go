@@ -27,7 +27,7 @@ type ircdPeer struct {
 	theirs    string // their challenge
 	sid       string // theirs, once authenticated
 	bursting  bool
-	steps     int // TAGMSG that were read
+	steps     int // TAGMSG messages read
 }
 
 func (p *ircdPeer) say(format string, args ...any) { p.out <- fmt.Sprintf(format, args...) }
@@ -40,7 +40,7 @@ func (p *ircdPeer) fail(format string, args ...any) error {
 	return errSaid
 }
 
-// wrong notes what InspIRCd lets pass and the gateway must not do.
+// wrong notes a mistake of the gateway that InspIRCd lets pass.
 func (p *ircdPeer) wrong(format string, args ...any) {
 	p.d.errs = append(p.d.errs, fmt.Errorf(format, args...))
 }
@@ -104,8 +104,8 @@ func (p *ircdPeer) ping(m ircmsg.Message) error {
 	return nil
 }
 
-// fittingTags returns the tags that reach clients: what is over the limit is left
-// out without a word.
+// fittingTags returns the tags that reach clients: those over the limit are
+// silently left out.
 func fittingTags(m ircmsg.Message) map[string]string {
 	tags, size := map[string]string{}, -1
 	all := m.AllTags()
@@ -211,7 +211,7 @@ func (p *ircdPeer) authenticate(conn net.Conn, m ircmsg.Message) error {
 	return nil
 }
 
-// sidParam is where SERVER has the id: behind a number of hops in 1205.
+// sidParam is the index of the ID in SERVER: behind a number of hops in 1205.
 func (p *ircdPeer) sidParam() int {
 	if p.d.cfg.Protocol == oldProtocol {
 		return 3
@@ -219,7 +219,6 @@ func (p *ircdPeer) sidParam() int {
 	return 2
 }
 
-// server introduces this server.
 func (p *ircdPeer) server() {
 	sid := p.d.cfg.SID
 	if p.d.cfg.Protocol == oldProtocol {
@@ -256,7 +255,7 @@ func nickSyntax() *regexp.Regexp {
 	return regexp.MustCompile("^[A-Za-z\\[\\]\\\\`_^{|}][A-Za-z0-9\\[\\]\\\\`_^{|}-]{0,29}$")
 }
 
-// command holds a command of a linked gateway to what InspIRCd takes.
+// command checks a command of a linked gateway as InspIRCd does.
 func (p *ircdPeer) command(m ircmsg.Message) error {
 	fewest := map[string]int{
 		"BURST": 0, "ENDBURST": 0, "SINFO": 2, "UID": len(strings.Fields(p.d.idents("x"))) + 9, "NICK": 2, "QUIT": 0, "PART": 1, "FJOIN": 4, "FMODE": 3, "NUM": 4,
@@ -300,7 +299,7 @@ func (p *ircdPeer) command(m ircmsg.Message) error {
 }
 
 func (p *ircdPeer) introduce(m ircmsg.Message) error {
-	last := len(m.Params) - 1 // what is behind the user names is read from there
+	last := len(m.Params) - 1 // the parameters behind the user names are read from there
 	uuid, nick, ident, ip, modes := m.Params[0], m.Params[2], m.Params[5], m.Params[last-3], m.Params[last-1]
 	ts, err := strconv.ParseInt(m.Params[1], 10, 64)
 	_, badIP := netip.ParseAddr(ip)
@@ -362,7 +361,8 @@ func (p *ircdPeer) part(m ircmsg.Message) {
 	}
 }
 
-// mode holds a change of a channel's modes to its age: a server drops one that is older.
+// mode checks a change of a channel's modes against its age: a server drops an
+// older one.
 func (p *ircdPeer) mode(m ircmsg.Message) error {
 	ts, err := strconv.ParseInt(m.Params[1], 10, 64)
 	if err != nil {

@@ -31,7 +31,6 @@ func NewMACPClient(address, name, token string) *MACPClient {
 // Close closes the connections.
 func (c *MACPClient) Close() { c.client.CloseIdleConnections() }
 
-// method returns the address of a method.
 func (c *MACPClient) method(name string) string {
 	return "http://" + c.address + "/macp.v1.MACPRuntimeService/" + name
 }

@@ -101,7 +101,7 @@ func (f MACPFixture) Start() *macpv1.SessionStartPayload {
 }
 
 // Message returns the payload of a message. Both dialects of fixtures name the type of the
-// message alike; bytes are plain text, and an outcome that is not there is positive.
+// message alike; bytes are plain text, and a missing outcome is positive.
 func (m MACPMessage) Message() (proto.Message, error) { //nolint:ireturn // each type of message has a type of payload
 	text := func(name string) string { s, _ := m.Payload[name].(string); return s }
 	switch m.Type {

@@ -36,7 +36,7 @@ type Participants struct {
 	Woken  *Topics
 
 	Steps  int // that each DID has left
-	Logins int // what an address may ask for in a minute; 0 for no limit
+	Logins int // limit of requests per minute and address; 0 for no limit
 
 	mu      sync.Mutex
 	members map[string][]federation.DID // by channel
@@ -56,7 +56,7 @@ func NewParticipants(tb testing.TB) *Participants {
 	return p
 }
 
-// Deps returns what a network of agents works with here.
+// Deps returns the dependencies of a network of agents.
 func (p *Participants) Deps() participant.Deps {
 	ports := Ports(p)
 	ports.HTTP, ports.Wakes, ports.Bindings = bridge.HTTP{MaxBodyBytes: 65536, MaxWait: 50 * time.Second, MaxStreams: 2000}, p.Woken, KeptNames{Record: p.Record}
@@ -170,7 +170,6 @@ func (p *Participants) Charge(federation.DID, time.Time) {
 	p.charged++
 }
 
-// proveKeyDID judges signatures of DIDs that are keys.
 func proveKeyDID(_ context.Context, did federation.DID, message, signature []byte) (federation.PublicKey, federation.Verdict, error) {
 	key, err := identity.ParseKeyDID(did)
 	if err == nil && ed25519.Verify(key, message, signature) {
@@ -179,7 +178,6 @@ func proveKeyDID(_ context.Context, did federation.DID, message, signature []byt
 	return federation.PublicKey{}, federation.Invalid, nil
 }
 
-// keyDIDs is the key source of DIDs that are keys.
 type keyDIDs struct{}
 
 // Keys implements the key source of a home.

@@ -56,7 +56,7 @@ func SeededKey(name string) federation.SigningKey {
 	}
 }
 
-// Bindings implements [bridge.Bindings] with what a test writes into it.
+// Bindings implements [bridge.Bindings] with the entries set by a test.
 type Bindings struct {
 	Names   []federation.BoundName
 	Links   map[federation.DID]string // on which DIDs signed last

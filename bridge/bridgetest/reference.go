@@ -16,10 +16,10 @@ import (
 )
 
 // ReferenceDiff returns how the part of a network in the reference file differs from the
-// configuration of the network: keys that one of them lacks, and defaults that the reference
-// shows otherwise. A key whose default is empty may show an example. The defaults are a pointer
-// to a struct. ReferenceDiff returns "" if both agree, and an error for a reference that is
-// not one table of the network.
+// configuration of the network: keys missing in one of them, and different defaults in the
+// reference. A key with an empty default may show an example. The defaults are a pointer to a
+// struct. ReferenceDiff returns "" if both agree, and an error if the reference is anything but
+// one table of the network.
 func ReferenceDiff(n bridge.Network, defaults any) (string, error) {
 	inForce := regexp.MustCompile(`(?m)^#([a-z\[])`).ReplaceAllString(n.Reference, "$1")
 	var file map[string]any
@@ -72,7 +72,6 @@ func tableAt(file map[string]any, n bridge.Network) (map[string]any, error) {
 	return table, nil
 }
 
-// decodeTable writes a table into a struct.
 func decodeTable(table map[string]any, into any) error {
 	text, err := toml.Marshal(table)
 	if err != nil {
@@ -98,7 +97,8 @@ func namedKeys(prefix string, table, keys map[string]any) {
 	}
 }
 
-// foldNames takes the names below a key for the key itself, where the names are free.
+// foldNames replaces the names below a key by the key itself, if the names are
+// free.
 func foldNames(coded, named map[string]any) {
 	for key, value := range coded {
 		if reflect.TypeOf(value).Kind() != reflect.Map {

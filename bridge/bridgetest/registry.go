@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// relaysPerMinute is what a deployed registry takes of one other registry.
+// relaysPerMinute is a deployed registry's limit for one other registry.
 const relaysPerMinute = 10
 
 // Relayed is one message as a [Registry] took it.
@@ -22,10 +22,10 @@ type Relayed struct {
 	Payload                   json.RawMessage
 }
 
-// Registry is a deployed AIRC registry, as far as others relay to it: with what it does
-// that no document says. It marks the id of a message as seen before it judges it, so
-// that an id which was refused is never delivered; it takes ten messages a minute of
-// each registry; it refuses, and drops, what comes before its agent consented. It signs
+// Registry is a deployed AIRC registry, as seen by relaying registries, with its
+// undocumented behaviour. It marks the id of a message as seen before it judges it, so
+// that a refused id is never delivered; it accepts ten messages a minute of each
+// registry; it refuses, and drops, messages from before its agent consented. It signs
 // nothing. Its methods may be called concurrently.
 type Registry struct {
 	// Agents are the registered handles.
@@ -58,7 +58,7 @@ func (r *Registry) Consent(from, to string) {
 	r.consented = append(r.consented, from+" "+to)
 }
 
-// Taken returns what was delivered, in order.
+// Taken returns the delivered messages, in order.
 func (r *Registry) Taken() []Relayed {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -68,8 +68,8 @@ func (r *Registry) Taken() []Relayed {
 // Asked returns how many relays came, taken or not.
 func (r *Registry) Asked() int { r.mu.Lock(); defer r.mu.Unlock(); return r.asked }
 
-// RoundTrip implements [http.RoundTripper]: what the registry answers, without a
-// socket.
+// RoundTrip implements [http.RoundTripper]: it returns the registry's answer,
+// without a socket.
 func (r *Registry) RoundTrip(request *http.Request) (*http.Response, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -122,7 +122,6 @@ func (r *Registry) refuse(w http.ResponseWriter, status int, code string) {
 	r.answer(w, status, map[string]any{"success": false, "error": code})
 }
 
-// identify answers for one handle.
 func (r *Registry) identify(w http.ResponseWriter, handle string) {
 	if !slices.Contains(r.Agents, handle) {
 		r.refuse(w, http.StatusNotFound, "REMOTE_IDENTITY_NOT_FOUND")

@@ -88,8 +88,8 @@ func (c *TraceCollector) Of(step federation.EventID) []Span {
 	return slices.DeleteFunc(slices.Clone(c.spans), func(s Span) bool { return s.Trace != hex.EncodeToString(step[:]) })
 }
 
-// FindSpan returns the first span with a name of a home that has the value of an attribute, the
-// zero value for none.
+// FindSpan returns the first span of a home with this name and value of an attribute, the zero
+// value for none.
 func FindSpan(spans []Span, home, name, key, value string) Span {
 	i := slices.IndexFunc(spans, func(s Span) bool { return s.Home == home && s.Name == name && s.Attributes[key] == value })
 	if i < 0 {

@@ -56,8 +56,8 @@ type AuthorityConfig struct {
 	Challenges []string       // the supported kinds, best first
 }
 
-// Authority orders certificates from an ACME server, and keeps the last one in a folder. It answers
-// the challenges that prove control of the domains. Its methods may be called concurrently.
+// Authority orders certificates from an ACME server, and stores the last one in a folder. It
+// answers the challenges that prove control of the domains. Its methods may be called concurrently.
 type Authority struct {
 	cfg  AuthorityConfig
 	http *http.Client
@@ -97,9 +97,9 @@ func (a *Authority) Kept() (*tls.Certificate, error) {
 	return &kept, nil
 }
 
-// Current is a [Source]. It orders a certificate if a third of the lifetime of the served one, or thirty
-// days, is left, or if it lacks a domain. It blocks for an order, for five minutes at most. After a
-// failed order it returns the error until the next attempt, in a minute to an hour.
+// Current is a [Source]. It orders a certificate once the served one has a third of its lifetime, or
+// thirty days, left, or if it lacks a domain. It blocks for an order, for at most five minutes. After
+// a failed order it returns the error until the next attempt, in a minute to an hour.
 func (a *Authority) Current(ctx context.Context, now time.Time, served *tls.Certificate) (*tls.Certificate, error) {
 	if served != nil && a.covers(served) && now.Before(renewal(served.Leaf)) {
 		return served, nil
@@ -132,7 +132,6 @@ func (a *Authority) Retry() {
 	a.failures, a.retryAt = 0, time.Time{}
 }
 
-// renewal returns when a certificate is renewed.
 func renewal(leaf *x509.Certificate) time.Time {
 	return leaf.NotAfter.Add(-min(leaf.NotAfter.Sub(leaf.NotBefore)/3, renewAtMost))
 }
@@ -162,7 +161,6 @@ func (a *Authority) order(ctx context.Context) (*tls.Certificate, error) {
 	return nil, errors.Join(failed...)
 }
 
-// account returns a client with a registered key.
 func (a *Authority) account(ctx context.Context) (*acme.Client, error) {
 	key, err := a.accountKey()
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package certificate keeps the certificate of [tls] current while the gateway runs: a [Keeper] looks for a
-// newer one, and an [Authority] orders one by ACME.
+// Package certificate keeps the certificate of [tls] current while the gateway runs: a [Keeper] checks
+// for a newer one, and an [Authority] orders one by ACME.
 package certificate
 
 import (
@@ -44,8 +44,8 @@ func NewKeeper(served *bridge.Certificate, source Source, log *slog.Logger) *Kee
 	return &Keeper{served: served, source: source, log: log}
 }
 
-// Run looks for a newer certificate every ten seconds, until ctx ends. It logs a problem after the second
-// look: a certificate and its key are rarely replaced in the same instant.
+// Run checks for a newer certificate every ten seconds, until ctx ends. It logs a problem after the
+// second check: a certificate and its key are rarely replaced in the same instant.
 func (k *Keeper) Run(ctx context.Context) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()

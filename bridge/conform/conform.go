@@ -18,14 +18,15 @@ type Result struct {
 	Err     error // why it failed; nil for one that passed
 }
 
-// Skipped reports whether the case was not played, because the server does not claim what it
-// checks.
+// Skipped reports whether the case was skipped, because the server does not claim the
+// checked feature.
 func (r Result) Skipped() bool {
 	_, unclaimed := errors.AsType[*UnclaimedError](r.Err)
 	return unclaimed
 }
 
-// UnclaimedError says that a server does not claim what a case checks.
+// UnclaimedError means that a server does not claim the feature checked by a
+// case.
 type UnclaimedError struct{ Want string }
 
 // Error implements error.
@@ -69,7 +70,6 @@ type script struct {
 	lines         []string
 }
 
-// scripts reads the scripts of a text.
 func scripts(text string) []script {
 	var all []script
 	for line := range strings.Lines(text) {
@@ -146,7 +146,7 @@ func (t Totals) String() string {
 	return fmt.Sprintf("%d cases: %d passed, %d failed, %d skipped", t.Cases, t.Passed, t.Failed, t.Skipped)
 }
 
-// FailedError is returned for a server that does not do what its clients rely on.
+// FailedError is returned if a server fails cases.
 type FailedError struct{ Failed, Of int }
 
 // Failed returns the failed cases of results as an error, nil for none.

@@ -13,18 +13,18 @@ import (
 	"baton/bridge"
 )
 
-// maxAddresses bounds the addresses that are counted at once, about 200 bytes
-// each. More active ones in a period are a flood of fresh addresses, against which a
-// rate for each does nothing; it must not reset the rate of the others.
+// maxAddresses bounds the addresses counted at once, about 200 bytes each. More
+// active ones in a period are a flood of fresh addresses, against which a rate for
+// each does nothing; it must not reset the rate of the others.
 const maxAddresses = 1 << 14
 
-// keptAddresses is how many buckets stay, the emptiest, where too many are in use: the
+// keptAddresses is how many buckets stay, the emptiest, if too many are in use: the
 // buckets are sorted once for as many new addresses as were dropped.
 const keptAddresses = maxAddresses * 3 / 4
 
-// Addresses limits the requests of each address whose caller has proved nothing yet. Make
-// one with [NewAddresses]; it may be used concurrently, and copies count together. The zero
-// value has no limit.
+// Addresses limits the requests of each address from unauthenticated callers. Make one with
+// [NewAddresses]; it may be used concurrently, and copies count together. The zero value
+// has no limit.
 type Addresses struct {
 	limit  func() int // nil for none
 	period time.Duration
@@ -32,15 +32,14 @@ type Addresses struct {
 	buckets chan map[netip.Prefix]*rate.Limiter
 }
 
-// NewAddresses returns a count of which each address has a limit in each period. The
-// limit may change; 0 is none.
+// NewAddresses returns a count with a limit for each address and period. The limit
+// may change; 0 is none.
 func NewAddresses(limit func() int, period time.Duration) Addresses {
 	a := Addresses{limit: limit, period: period, buckets: make(chan map[netip.Prefix]*rate.Limiter, 1)}
 	a.buckets <- map[netip.Prefix]*rate.Limiter{}
 	return a
 }
 
-// most returns the limit.
 func (a Addresses) most() int {
 	if a.limit == nil {
 		return 0
@@ -48,15 +47,17 @@ func (a Addresses) most() int {
 	return max(0, a.limit())
 }
 
-// AddressOf returns where a request comes from, as [bridge.SubnetOf] its RemoteAddr.
+// AddressOf returns the origin of a request, as [bridge.SubnetOf] its
+// RemoteAddr.
 func AddressOf(r *http.Request) netip.Prefix { return bridge.SubnetOf(r.RemoteAddr) }
 
-// Take counts one request and reports whether it may be made. What an unknown address
-// asks, the zero Prefix, is not counted: it stands for all clients behind a proxy.
+// Take counts one request and reports whether it may be made. Requests of an unknown
+// address, the zero Prefix, are not counted: it stands for all clients behind a
+// proxy.
 func (a Addresses) Take(from netip.Prefix, now time.Time) bool { return a.Wait(from, now) == 0 }
 
-// Wait is Take that returns how long to wait before the request may be made: zero if
-// it was counted, and may be made now.
+// Wait is Take that returns the wait before the request may be made: zero if it was
+// counted, and may be made now.
 func (a Addresses) Wait(from netip.Prefix, now time.Time) time.Duration {
 	wait, _ := a.Reserve(from, now)
 	return wait
@@ -84,8 +85,8 @@ func (a Addresses) Reserve(from netip.Prefix, now time.Time) (wait time.Duration
 	return wait, undo
 }
 
-// makeRoom drops the buckets that say no more than a new one would, and where that is
-// not enough the fullest of the others.
+// makeRoom drops the buckets equal to new ones and, if that is not enough, the
+// fullest of the others.
 func makeRoom(buckets map[netip.Prefix]*rate.Limiter, now time.Time) {
 	if len(buckets) < maxAddresses {
 		return
@@ -102,7 +103,7 @@ func makeRoom(buckets map[netip.Prefix]*rate.Limiter, now time.Time) {
 	}
 }
 
-// Left returns how many requests an address has left.
+// Left returns the remaining requests of an address.
 func (a Addresses) Left(from netip.Prefix, now time.Time) bridge.Allowance {
 	limit := a.most()
 	full := bridge.Allowance{Limit: limit, Left: limit, Full: now}

@@ -14,15 +14,14 @@ import (
 	"baton/federation/signing"
 )
 
-// challengeLife is how long a challenge is good.
 const challengeLife = 300 * time.Second
 
 // maxSpent bounds the challenges remembered as used, about 120 bytes each. It is
 // reached by 50 proofs a second for five minutes.
 const maxSpent = 16384
 
-// A challenge is 32 bytes: when it ends, something random, and a keyed hash of
-// both and the subject. So nothing is kept for one that is never used.
+// A challenge is 32 bytes: its expiry, random bytes, and a keyed hash of both
+// and the subject. So nothing is stored for unused challenges.
 const (
 	challengeTimeBytes   = 8
 	challengeRandomBytes = 8
@@ -30,7 +29,7 @@ const (
 	challengeBytes       = challengeTimeBytes + challengeRandomBytes + challengeMACBytes
 )
 
-// Challenges gives out challenges and takes each once. Make one with
+// Challenges issues challenges and accepts each once. Make one with
 // [NewChallenges]; it may be used concurrently.
 type Challenges struct {
 	key     []byte
@@ -63,7 +62,7 @@ func (c Challenges) mac(head []byte, subject string) []byte {
 	return h.Sum(nil)[:challengeMACBytes]
 }
 
-// Spend takes a challenge for a subject, whatever becomes of what it is for. The error
+// Spend uses up a challenge for a subject, even if the request then fails. The error
 // is [ErrChallenge], [ErrChallengeExpired], or an [*federation.UnavailableError] if
 // too many were used of late.
 func (c Challenges) Spend(challenge, subject string, now time.Time) error {
@@ -94,8 +93,7 @@ func (c Challenges) Spend(challenge, subject string, now time.Time) error {
 	return nil
 }
 
-// Restore makes a challenge that was spent good again: what it was spent for could not
-// be judged.
+// Restore makes a spent challenge valid again, if its request could not be judged.
 func (c Challenges) Restore(challenge string) {
 	spent := <-c.spent
 	delete(spent, challenge)

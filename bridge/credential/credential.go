@@ -3,24 +3,24 @@
 // authenticates both, and neither is stored, so that a restart invalidates none. Only used
 // challenges are remembered, until they expire.
 //
-// The AIRC registry and the API for agents use it under names of their own. Each refuses
-// the credentials of the other.
+// The AIRC registry and the API for agents use it under different names. Each refuses the
+// credentials of the other.
 package credential
 
 import "errors"
 
-// The errors of what a caller shows.
+// Errors of invalid credentials.
 var (
-	// ErrChallenge is returned for a challenge that was not given out for this subject, or
-	// was used before.
+	// ErrChallenge is returned for a challenge not issued for this subject, or already
+	// used.
 	ErrChallenge = errors.New("credential: not a challenge for this subject")
-	// ErrChallengeExpired is returned for a challenge whose time is over.
+	// ErrChallengeExpired is returned for an expired challenge.
 	ErrChallengeExpired = errors.New("credential: the challenge has expired")
 	// ErrNoToken is returned for a request without a bearer token.
 	ErrNoToken = errors.New("credential: no bearer token")
-	// ErrToken is returned for a token that is not good here, or not for this use.
+	// ErrToken is returned for a token not valid here, or not for this use.
 	ErrToken = errors.New("credential: not a good token")
-	// ErrTokenExpired is returned for a token that was good.
+	// ErrTokenExpired is returned for an expired token.
 	ErrTokenExpired = errors.New("credential: the token has expired")
 	// ErrSession is returned for a token of an ended session.
 	ErrSession = errors.New("credential: the session of the token has ended")

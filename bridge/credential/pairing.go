@@ -11,8 +11,8 @@ import (
 	"baton/federation/store/participants"
 )
 
-// NewPairing returns a new pairing code that logs in an agent host for a DID, and its end. The key is that
-// of the session that asks for it, "" for none, and bound says whether that session is.
+// NewPairing returns a new pairing code that logs in an agent host for a DID, and its end. The key is
+// that of the requesting session, "" for none, and bound reports whether that session is.
 func NewPairing(ctx context.Context, record *participants.Participants, did federation.DID, key string, bound bool, now time.Time) (string, time.Time, error) {
 	text, err := federation.NewLoginCode(rand.Reader)
 	if err != nil {
@@ -24,7 +24,7 @@ func NewPairing(ctx context.Context, record *participants.Participants, did fede
 	}, now)
 }
 
-// wrongCodes is the number of wrong codes that an address may try in a minute.
+// wrongCodes bounds the wrong codes per address and minute.
 const wrongCodes = 5
 
 // Guesses limits the wrong login codes of each address. Make one with [NewGuesses]; it may be used
@@ -52,7 +52,7 @@ func (g Guesses) Guess(from netip.Prefix, now time.Time, look func() error) erro
 	return err
 }
 
-// Redeem returns the pairing code that a client sent, which is then used.
+// Redeem returns the pairing code sent by a client, and marks it as used.
 func (g Guesses) Redeem(ctx context.Context, record *participants.Participants, text string, from netip.Prefix, now time.Time) (c federation.LoginCode, err error) {
 	err = g.Guess(from, now, func() error {
 		c, err = record.SpendPairing(ctx, federation.DigestLoginCode(federation.PairingCode, text), now)

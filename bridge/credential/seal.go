@@ -14,8 +14,8 @@ import (
 	"baton/federation/signing"
 )
 
-// Sealer encrypts values that a client keeps, so that the gateway does not store them. It may be
-// used concurrently.
+// Sealer encrypts values stored by a client in place of the gateway. It may be used
+// concurrently.
 type Sealer struct{ aead cipher.AEAD }
 
 // NewSealer returns a sealer for one purpose. The key is secret.
@@ -53,8 +53,8 @@ func (s Sealer) Seal(value any, ends time.Time) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, text, nil)), nil //nolint:gosec // G407: the AEAD makes its own nonce
 }
 
-// Open decodes a sealed text. The error is [ErrSealed], or [ErrSealExpired] for a text that it has
-// decoded all the same.
+// Open decodes a sealed text. The error is [ErrSealed], or [ErrSealExpired] for a text decoded all
+// the same.
 func (s Sealer) Open(text string, now time.Time, into any) error {
 	b, err := signing.DecodeBase64URL(text)
 	if err == nil {

@@ -32,7 +32,7 @@ const (
 	PageLife = 12 * time.Hour
 )
 
-// LifeOf returns how long a session lasts without a new token.
+// LifeOf returns the lifetime of a session without a new token.
 func LifeOf(s federation.Session) time.Duration {
 	switch s.Began { //nolint:exhaustive // the others have one life
 	case federation.BeganCode, federation.BeganDevice, federation.BeganPairing:
@@ -53,7 +53,7 @@ const Leeway = time.Minute
 // meet.
 const sessionIDBytes = 16
 
-// Use tells kinds of tokens apart, so that none does another's work.
+// Use separates kinds of tokens, so that none is valid as another.
 type Use string
 
 // The uses that every session has a token for.
@@ -72,7 +72,7 @@ type Claims struct {
 	Generation uint64 `json:"gen,omitempty"`
 }
 
-// maxKnown bounds the access tokens that were read before, at some 700 bytes each.
+// maxKnown bounds the cached access tokens, at some 700 bytes each.
 const maxKnown = 4096
 
 // Tokens writes and reads the tokens of one issuer. As long as the key stays, a
@@ -84,8 +84,8 @@ type Tokens struct {
 	known    *otter.Cache[string, Claims] // a polling caller shows one token many times
 }
 
-// NewTokens returns the tokens of an issuer. The function audience returns the audience that
-// a token of a use names.
+// NewTokens returns the tokens of an issuer. The function audience returns the audience of
+// tokens for a use.
 func NewTokens(key []byte, issuer string, audience func(use Use) string) *Tokens {
 	return &Tokens{key: key, issuer: issuer, audience: audience, known: otter.Must(&otter.Options[string, Claims]{
 		MaximumSize: maxKnown,
@@ -93,7 +93,8 @@ func NewTokens(key []byte, issuer string, audience func(use Use) string) *Tokens
 	})}
 }
 
-// Pair is what the holder of a session is given at its start and with each refresh.
+// Pair is the pair of tokens issued at the start of a session and with each
+// refresh.
 type Pair struct {
 	Access, Refresh string
 	Ends            time.Time // of the access token
@@ -145,7 +146,6 @@ func (t *Tokens) Read(text string, use Use, now time.Time) (Claims, error) {
 	return c, err
 }
 
-// read is Read of a token that was not read before.
 func (t *Tokens) read(text string, use Use, now time.Time) (Claims, error) {
 	var c Claims
 	_, err := jwt.ParseWithClaims(text, &c, func(*jwt.Token) (any, error) { return t.key, nil },
@@ -176,7 +176,7 @@ func SessionOf(ctx context.Context, record *participants.Participants, c Claims,
 func NewSession(begins federation.Session, now time.Time) federation.Session {
 	id := make([]byte, sessionIDBytes)
 	_, _ = rand.Read(id)                                     // never fails
-	begins.ID, begins.Generation = hex.EncodeToString(id), 1 // hex: an ID is an argument of commands, where "-" begins a flag
+	begins.ID, begins.Generation = hex.EncodeToString(id), 1 // hex: an ID is an argument of commands, and a leading "-" would begin a flag
 	begins.Created, begins.Used, begins.Expires = now, now, now.Add(LifeOf(begins)).Truncate(time.Second)
 	return begins
 }

@@ -11,7 +11,7 @@ import (
 	"baton/bridge/files"
 )
 
-// voice and tasks are tables that have been read.
+// voice and tasks are parsed tables.
 type (
 	voice files.VoiceConfig
 	tasks files.TasksConfig

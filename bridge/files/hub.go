@@ -20,23 +20,23 @@ import (
 	"baton/translate/voicefile"
 )
 
-// The paths of the hub. It shares them with the API for agents: "start" and "poll" are words of
-// the hub, and of the other paths those whose ID is a ULID are of the API for agents.
+// The paths of the hub, shared with the API for agents: "start" and "poll" are words of the
+// hub, and all other paths with a ULID as ID belong to the API for agents.
 const (
 	agentsPrefix = "/api/v1/"
 	hubPrefix    = agentsPrefix + "handoffs/"
 )
 
 // Hub serves the HTTP interface of the voice protocol, for all voice directories of a gateway
-// that have tokens for it. The zero Hub serves no directory. Its methods may be called
+// with tokens for it. The zero Hub serves no directory. Its methods may be called
 // concurrently.
 type Hub struct {
 	links atomic.Pointer[[]*VoiceLink]
 	mux   *http.ServeMux
 }
 
-// Mount registers the routes of the hub. A request that is not for the hub goes to the handler
-// of the API for agents on the same mux.
+// Mount registers the routes of the hub. Any request not for the hub goes to the handler of
+// the API for agents on the same mux.
 func (h *Hub) Mount(mux *http.ServeMux) {
 	h.mux = mux
 	mux.HandleFunc("POST "+hubPrefix+"start", h.serve(h.start))
@@ -44,7 +44,7 @@ func (h *Hub) Mount(mux *http.ServeMux) {
 	mux.HandleFunc("POST "+hubPrefix+"{id}/{verb}", h.serve(h.step))
 }
 
-// leave has the hub no longer serve a directory.
+// leave stops serving a directory.
 func (h *Hub) leave(l *VoiceLink) {
 	if h != nil {
 		h.change(func(links []*VoiceLink) []*VoiceLink {
@@ -67,14 +67,15 @@ func (h *Hub) change(do func([]*VoiceLink) []*VoiceLink) {
 	}
 }
 
-// hubCaller is an agent that has shown its token, with the directory that the token is for.
+// hubCaller is an agent authenticated by a token, with the directory of the
+// token.
 type hubCaller struct {
 	link  *VoiceLink
 	agent string
 }
 
 // caller returns the agent behind the token of a request. It compares the token with each one,
-// so that the time tells nothing.
+// so that the time reveals nothing.
 func (h *Hub) caller(r *http.Request) (c hubCaller, ok bool) {
 	links := h.links.Load()
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
@@ -134,7 +135,6 @@ func (a hubAnswer) write(w http.ResponseWriter) {
 	_, _ = w.Write(text) // the client is gone
 }
 
-// start takes a signed handoff.
 func (*Hub) start(ctx context.Context, c hubCaller, r *http.Request) hubAnswer {
 	limit := min(c.link.ports.HTTP.MaxBodyBytes, voicefile.MaxBytes)
 	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
@@ -206,7 +206,7 @@ func (*Hub) poll(ctx context.Context, c hubCaller, r *http.Request) hubAnswer {
 	}
 }
 
-// readWait reads how long a poll waits: seconds, or a duration.
+// readWait reads the wait of a poll: seconds, or a duration.
 func readWait(text string, most time.Duration) (time.Duration, error) {
 	if text == "" {
 		return 0, nil

@@ -21,8 +21,8 @@ func startKey(id string) string { return "hub\x00" + id }
 
 func startedKey(id federation.HandoffID) string { return "started\x00" + id.String() }
 
-// start files the offer of a handoff that an agent sent to the hub. The same handoff again gets
-// the same answer, and another handoff with its handoff_id a conflict. It writes no file: where
+// start files the offer of a handoff sent to the hub by an agent. The same handoff again gets
+// the same answer, and another handoff with its handoff_id a conflict. It writes no file: if
 // the recipient reads the directory, the delivery of the offer does.
 func (l *VoiceLink) start(ctx context.Context, body []byte, sealed voicefile.Sealed) (hubAnswer, error) {
 	file, err := sealed.Trusted(l.secretsOf(sealed))
@@ -55,7 +55,7 @@ func (l *VoiceLink) start(ctx context.Context, body []byte, sealed voicefile.Sea
 // startHandoff files the offer of the hub under the ID of a slot.
 func (l *VoiceLink) startHandoff(ctx context.Context, s slot, file voicefile.File, body []byte) (err error) {
 	s.Digest, s.Body = sha256.Sum256([]byte(file.Key)), body
-	if !s.fresh { // the ID may be too old, and the body that of an earlier try
+	if !s.fresh { // the ID may be too old, and the body from an earlier try
 		if s, err = l.remint(ctx, s); err != nil {
 			return err
 		}
@@ -98,8 +98,8 @@ func (l *VoiceLink) startedAs(ctx context.Context, file voicefile.File) (federat
 	return s.Event, ours, err
 }
 
-// keepStarted keeps the slots of a handoff that began at the hub while it is worked on, and releases
-// them after it is over. Until the file expires, the slots answer a repeated start.
+// keepStarted keeps the slots of a handoff begun at the hub during its work, and releases them after
+// its end. Until the file expires, the slots answer a repeated start.
 func (l *VoiceLink) keepStarted(ctx context.Context, view federation.View) error {
 	if len(l.secrets.hub) == 0 || !view.Over && view.State != federation.Assigned {
 		return nil
@@ -131,10 +131,11 @@ type waiting struct {
 	voice
 
 	file    voicefile.File
-	handoff federation.HandoffID // zero for a file that became none
+	handoff federation.HandoffID // zero for a file without a handoff
 }
 
-// each calls do with the files to an agent whose HMAC is good, until do returns false.
+// each calls do with the files to an agent with a good HMAC, until do returns
+// false.
 func (l *VoiceLink) each(agent string, do func(waiting) (bool, error)) error {
 	for path, seen := range l.found {
 		if seen.to != agent {
@@ -222,7 +223,7 @@ func (l *VoiceLink) named(agent, id string) ([]waiting, error) {
 	return found, err
 }
 
-// someOther reports whether a handoff_id is that of a file to another agent.
+// someOther reports whether a handoff_id belongs to a file for another agent.
 func (l *VoiceLink) someOther(agent, id string) bool {
 	for _, seen := range l.found {
 		if seen.id == id && seen.to != agent {
@@ -276,8 +277,8 @@ func (l *VoiceLink) stepOf(ctx context.Context, w waiting, verb string, waits bo
 	return true, nil
 }
 
-// moves files the step that a move stands for. It returns false if the home refused the step:
-// then the file has moved on already.
+// moves files the step of a move. It returns false if the home refused the step: then the
+// file has moved on already.
 func (l *VoiceLink) moves(ctx context.Context, path string) (bool, error) {
 	if err := l.look(ctx, path); err != nil {
 		return false, err
@@ -286,7 +287,8 @@ func (l *VoiceLink) moves(ctx context.Context, path string) (bool, error) {
 	return there, nil
 }
 
-// stepOfOurs takes a step of an agent that the gateway represents, on a file in its custody.
+// stepOfOurs takes a step of an agent represented by the gateway, on a file in
+// its custody.
 func (l *VoiceLink) stepOfOurs(ctx context.Context, w waiting, verb, reason string) (bool, error) {
 	view, err := l.view(ctx, w.handoff)
 	if err != nil || !view.Exists() {

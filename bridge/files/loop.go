@@ -22,10 +22,10 @@ const (
 	// How often a link reads the whole directory: a notification may be lost, and
 	// some file systems send none.
 	rescanWait = 5 * time.Second
-	// For how long a notified file has to be quiet before the link reads it. A
+	// Time for which a notified file must be quiet before the link reads it. A
 	// program that writes in place sends many notifications.
 	settleWait = 100 * time.Millisecond
-	// How soon a link looks for a directory that is away.
+	// Interval of checks for a missing directory.
 	redialWait = 2 * time.Second
 )
 
@@ -33,7 +33,7 @@ const (
 // directory.
 const maxChanged = 4096
 
-// call is a function that the goroutine of a link is asked to run.
+// call is a function to run in the goroutine of a link.
 type call struct {
 	ctx  context.Context //nolint:containedctx // it belongs to this one call
 	do   func(ctx context.Context) error
@@ -57,8 +57,8 @@ func (b *base) ask(ctx context.Context, do func(ctx context.Context) error) erro
 	}
 }
 
-// directoryError is an error of the directory itself. It ends the session of the link: the status of
-// the link then shows the reason.
+// directoryError is an error of the directory itself. It ends the session of the link, whose status
+// then shows the reason.
 type directoryError struct{ err error }
 
 // Error implements error.
@@ -138,7 +138,7 @@ type session struct {
 	settle  <-chan time.Time
 }
 
-// serve runs a link until ctx ends or the directory is away.
+// serve runs a link until ctx ends or the directory disappears.
 func (b *base) serve(ctx context.Context, up func(), root string, t tree) error {
 	defer b.unpinned.Store(false) // an operator allows a new directory while the link is down
 	if err := b.pin(root); err != nil {
@@ -169,7 +169,8 @@ func (b *base) serve(ctx context.Context, up func(), root string, t tree) error 
 	return s.run(ctx)
 }
 
-// run serves calls, notifications and rescans until ctx ends or the directory is away.
+// run serves calls, notifications and rescans until ctx ends or the directory
+// disappears.
 func (s *session) run(ctx context.Context) error {
 	rescan := time.NewTicker(rescanWait)
 	defer rescan.Stop()
@@ -269,7 +270,7 @@ func (s *session) rescan(ctx context.Context) error {
 }
 
 // fault returns an error that ends the session: that of the directory, or of ctx. It logs any
-// other one, which is that of the record or of one step, and the file is read again later.
+// other one, of the record or of one step, and the file is read again later.
 func (b *base) fault(ctx context.Context, path string, err error) error {
 	if _, ok := errors.AsType[*directoryError](err); ok || ctx.Err() != nil {
 		return err
@@ -282,7 +283,7 @@ func (b *base) fault(ctx context.Context, path string, err error) error {
 	return nil
 }
 
-// unread counts a file that cannot be read, and logs why.
+// unread counts an unreadable file, and logs the reason.
 func (b *base) unread(ctx context.Context, path, reason string, err error) {
 	b.ports.Metrics.BadInput.WithLabelValues(network, b.name, reason).Inc()
 	b.log.LogAttrs(ctx, slog.LevelWarn, "file not taken", slog.String("file", filepath.Base(path)), slog.String("reason", reason), slog.Any("err", err))

@@ -16,7 +16,7 @@ import (
 	"baton/translate/voicefile"
 )
 
-// nativePrefix begins the DIDs of the agents that only a directory knows.
+// nativePrefix begins the DIDs of agents known only to a directory.
 func (b *base) nativePrefix() string {
 	return "did:web:" + strings.ReplaceAll(string(b.ports.Home), ":", "%3A") + ":dir:" + escape(b.name) + ":"
 }
@@ -34,7 +34,8 @@ func escape(name string) string {
 	return out.String()
 }
 
-// native returns the name of an agent that only the directory knows, "" for another DID.
+// native returns the name of an agent known only to the directory, "" for
+// another DID.
 func (b *base) native(did federation.DID) string {
 	part, ok := strings.CutPrefix(string(did), b.nativePrefix())
 	if !ok || strings.Contains(part, ":") {
@@ -47,7 +48,7 @@ func (b *base) native(did federation.DID) string {
 	return name
 }
 
-// nativeOf is native also for the did:key that the gateway keeps for such an agent: a network whose
+// nativeOf is native also for the did:key kept by the gateway for such an agent: a network whose
 // steps name only the signer knows the agent by it. Those keys are known for the names in the
 // configuration.
 func (b *base) nativeOf(did federation.DID) string {
@@ -57,8 +58,8 @@ func (b *base) nativeOf(did federation.DID) string {
 	return b.kept()[did]
 }
 
-// didOf returns the DID of an agent of the directory: that of the configuration, of a binding,
-// or one that is made of the name. It blocks on the record.
+// didOf returns the DID of an agent of the directory: from the configuration, from a binding,
+// or made of the name. It blocks on the record.
 func (b *base) didOf(ctx context.Context, name string) (federation.DID, error) {
 	if did, ok := b.agents[name]; ok {
 		return did, nil
@@ -91,7 +92,7 @@ func (b *base) nameOf(ctx context.Context, did federation.DID) (string, error) {
 	if i := slices.IndexFunc(names, func(n federation.BoundName) bool { return n.Network == b.name }); i >= 0 {
 		return names[i].Name, nil
 	}
-	for name, each := range b.agents { // another DID of an agent of the configuration
+	for name, each := range b.agents { // another DID of a configured agent
 		if did != "" && b.ports.Gateway.Same(ctx, did, each) {
 			return name, nil
 		}
@@ -108,9 +109,8 @@ func asRefusal(d stepbuilder.Draft, err error) error {
 	return err
 }
 
-// asNotNow returns the error of a step as the directory takes it: a step waiting on disk is no
-// error, and one that was one too many for its rate is taken later. A file has no sender that could
-// send it again.
+// asNotNow converts the error of a step for the directory: a step waiting on disk is no error, and
+// one over its rate is retried later, because a file has no sender to send it again.
 func asNotNow(link string, err error) error {
 	refused, ok := errors.AsType[*federation.RefusalError](err)
 	switch {
@@ -134,7 +134,7 @@ func rejection(refused *federation.RefusalError) *voicefile.Error {
 	return &voicefile.Error{Code: voicefile.Declined, Detail: string(refused.Code) + ": " + refused.Sentence()}
 }
 
-// ending returns the sidecar of a file whose handoff is over without success.
+// ending returns the sidecar of a file whose handoff ended without success.
 func ending(view federation.View, note string) *voicefile.Error {
 	switch view.State {
 	case federation.Declined:
@@ -150,13 +150,13 @@ func ending(view federation.View, note string) *voicefile.Error {
 	return nil
 }
 
-// away is the error of a delivery made again later.
+// away is the error of a delivery to retry later.
 func away(link string, err error) error {
 	return &federation.UnavailableError{What: "link " + link, Err: err}
 }
 
-// denied is the refusal of a step with no place in a directory. The gateway tells the
-// offerer.
+// denied is the refusal of a step with no place in a directory. The gateway notifies
+// the offerer.
 func denied(ev federation.Event, why string) error {
 	return federation.Refuse(ev, federation.PolicyDenied, why)
 }
@@ -180,7 +180,8 @@ type hubAnswer struct {
 	file []byte
 }
 
-// hubError returns the answer to a request that failed. It shows no text of an unknown error.
+// hubError returns the answer to a failed request. It hides the text of an
+// unknown error.
 func hubError(id string, err error) hubAnswer {
 	if invalid, ok := errors.AsType[*voicefile.Error](err); ok {
 		return hubAnswer{HandoffID: id, Status: hubRejected, Reason: invalid.Error(), code: http.StatusUnprocessableEntity}

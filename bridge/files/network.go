@@ -1,15 +1,14 @@
-// Package files links directories in which agents hand work over as files: voice directories,
+// Package files links directories in which agents exchange work as files: voice directories,
 // whose files are signed and move from folder to folder, and ".handoffs" directories, whose
 // records change in place. It also serves the hub of the voice protocol.
 //
-// The directory is the peer. A link watches it, and reads all of it again every five seconds
-// and when it starts, so that nothing depends on a notification. The action of a link on a file
-// depends only on the place and the content of the file, and on the state of its
-// handoff. So a gateway killed at any moment goes on by looking again. The record keeps
-// which handoff a file became.
+// The directory is the peer. A link watches it, and reads all of it every five seconds and at
+// the start, so that nothing depends on a notification. The action of a link on a file depends
+// only on the place and the content of the file, and on the state of its handoff. So a gateway
+// killed at any moment goes on by looking again. The record maps files to handoffs.
 //
-// A step read from a directory is vouched for by the gateway, with the bytes of the file
-// as evidence. README.md has the guide.
+// A step read from a directory is vouched for by the gateway, with the bytes of the file as
+// evidence. README.md has the guide.
 package files
 
 import (
@@ -41,11 +40,12 @@ var tasksReference string
 // network is the label of both networks in metrics.
 const network = "files"
 
-// Deps is what the links need beside the ports of each link.
+// Deps are the dependencies of the links beside the ports of each link.
 type Deps struct {
 	Record  registry.Bound
-	Placers func() []bridge.Placer // the links on which an offer can be written
-	// Path returns where a path of the configuration is; nil for a check of the configuration.
+	Placers func() []bridge.Placer // the links with a place for offers
+	// Path resolves a path of the configuration; nil for a check of the
+	// configuration.
 	Path func(string) string
 	Hub  *Hub // serves the hubs of the voice directories; nil for none
 }
@@ -91,11 +91,12 @@ func Tasks(deps Deps) bridge.Network {
 	}
 }
 
-// base is what both links share. The goroutine in Run owns what changes.
+// base is the common part of both links. The goroutine in Run owns the mutable
+// fields.
 type base struct {
 	name   string
 	agents map[string]federation.DID        // of the configuration
-	kept   func() map[federation.DID]string // the names of agents by the did:keys that the gateway keeps for them
+	kept   func() map[federation.DID]string // names of agents by the did:keys kept for them
 	deps   Deps
 	ports  bridge.Ports
 	log    *slog.Logger
@@ -176,14 +177,13 @@ type TasksConfig struct {
 // DefaultVoiceConfig returns the defaults of the table.
 func DefaultVoiceConfig() VoiceConfig { return VoiceConfig{ResumeWindow: 5 * time.Minute} }
 
-// minSecretBytes is how long a secret is at least, and devSecret is one that every reader of the
-// reference implementation knows.
+// minSecretBytes is the minimum length of a secret, and devSecret is the one known to every
+// reader of the reference implementation.
 const (
 	minSecretBytes = 16
 	devSecret      = "dev-only-secret"
 )
 
-// mistakes gathers what is wrong with a table.
 type mistakes []error
 
 func (m *mistakes) add(key, format string, args ...any) {
@@ -238,8 +238,8 @@ type voiceSecrets struct {
 	hub   map[string]string // tokens by the name of the agent
 }
 
-// read checks a table and returns what its files and DIDs say. Its error joins one
-// [*bridge.KeyError] for each mistake.
+// read checks a table and returns its DIDs and the contents of its files. Its
+// error joins one [*bridge.KeyError] for each mistake.
 func (c VoiceConfig) read(secrets bridge.Secrets) (map[string]federation.DID, voiceSecrets, error) {
 	var m mistakes
 	dids := m.place(c.Name, c.Dir, c.Agents)

@@ -36,7 +36,8 @@ func (b *base) submit(ctx context.Context, d stepbuilder.Draft, view federation.
 	return asNotNow(b.name, err)
 }
 
-// reportLoss logs what a step cannot carry of a file. The evidence of the step has all of it.
+// reportLoss logs the parts of a file that a step cannot carry. The evidence
+// of the step has all of it.
 func (b *base) reportLoss(ctx context.Context, id federation.HandoffID, loss federation.Loss) {
 	b.log.LogAttrs(ctx, slog.LevelInfo, "content does not fit the step", slog.String("handoff_id", id.String()),
 		slog.String("field", loss.Field), slog.String("fate", string(loss.Fate)), slog.String("reason", loss.Why))
@@ -54,16 +55,16 @@ func titled(text string) string {
 // plain returns a text of a file as a note: one line without hidden characters.
 func plain(text string) string { return federation.PlainText(translate.OneLine(text)) }
 
-// slot is what the record keeps of a file: the handoff that it became.
+// slot is the record's note of a file: the handoff that it became.
 type slot struct {
 	federation.Answer
 
 	fresh bool // it was not there before
 }
 
-// kept is how long a slot without an end is kept: the one of a handoff that is being worked on, or of
-// a record, which never expires. The record deletes a slot a day after its time, which is set to
-// an earlier one when the handoff is over.
+// kept is the lifetime of a slot without an end: of a handoff in progress, or of a record, which
+// never expires. The record deletes a slot a day after its time, which is set to an earlier one when
+// the handoff is over.
 const kept = 50 * 365 * 24 * time.Hour
 
 // reserve returns the slot of a key, and mints the ID of its handoff if there is none. The ID
@@ -87,7 +88,7 @@ func (b *base) reserveAs(ctx context.Context, key string, digest [32]byte, id fe
 	return slot{Answer: found, fresh: found.Event == id}, nil
 }
 
-// glance is reserve for a look: a slot that was not there is soon deleted again.
+// glance is reserve for a look: a new slot is soon deleted again.
 func (b *base) glance(ctx context.Context, key string) (slot, error) {
 	now := time.Now()
 	id, err := federation.NewEventID(now, rand.Reader)
@@ -104,7 +105,7 @@ func (b *base) keep(ctx context.Context, s slot) error {
 	return nil
 }
 
-// hold keeps the slot of a handoff that is being worked on: nothing says when that ends.
+// hold keeps the slot of a handoff in progress, which has no known end.
 func (b *base) hold(ctx context.Context, s slot) (slot, error) {
 	if now := time.Now(); s.At.Before(now.Add(kept / 2)) {
 		s.At = now.Add(kept)
@@ -133,7 +134,8 @@ func (b *base) remint(ctx context.Context, s slot) (slot, error) {
 	return s, b.keep(ctx, s)
 }
 
-// offer files the offer of a slot, under a new ID where the reserved one is too old.
+// offer files the offer of a slot, under a new ID if the reserved one is too
+// old.
 func (b *base) offer(ctx context.Context, s slot, d stepbuilder.Draft, name string) (slot, error) {
 	d.Verb, d.ID = federation.Offer, s.Event
 	var cut []federation.Loss

@@ -29,7 +29,7 @@ type TasksLink struct {
 	found map[string]task // by file name; the goroutine in Run owns it
 }
 
-// task is what the link knows of a record that it has read.
+// task is the link's memory of a record it has read.
 type task struct {
 	stamp   directory.Stamp
 	digest  [32]byte
@@ -131,7 +131,7 @@ func reasonOf(err error) string {
 	return "record"
 }
 
-// refuse counts a record that is not taken, once for each content.
+// refuse counts a rejected record, once for each content.
 func (l *TasksLink) refuse(ctx context.Context, name string, digest [32]byte, reason string, err error) {
 	seen := l.found[name]
 	if seen.refused == digest && digest != [32]byte{} {
@@ -142,12 +142,12 @@ func (l *TasksLink) refuse(ctx context.Context, name string, digest [32]byte, re
 	l.unread(ctx, name, reason, err)
 }
 
-// judge does what is due about a record.
+// judge processes a record.
 func (l *TasksLink) judge(ctx context.Context, name string, item directory.Task) error {
 	digest := sha256.Sum256(item.Raw)
 	seen := l.found[name]
 	if seen.digest == digest && !seen.handoff.IsZero() {
-		return nil // this is what the link wrote, or has judged
+		return nil // the link wrote or judged this content already
 	}
 	fed := item.Fed()
 	seen.elsewhere = federation.HandoffID{}
@@ -216,8 +216,8 @@ func (l *TasksLink) claim(ctx context.Context, name string, item directory.Task,
 	return claimed, true, nil
 }
 
-// handoffOf returns the handoff of a record: for one that the gateway wrote, that of its note;
-// for any other, that of its slot. The view is zero for a record that is no handoff yet.
+// handoffOf returns the handoff of a record: from its note if the gateway wrote it, else from
+// its slot. The view is zero for a record without a handoff yet.
 func (l *TasksLink) handoffOf(ctx context.Context, r taskfile.Record) (view federation.View, s slot, ours bool, err error) {
 	if id, notULID := federation.ParseEventID(r.Fed().ID); notULID == nil {
 		if view, err = l.view(ctx, id); err != nil {
@@ -261,7 +261,7 @@ func (l *TasksLink) latest(ctx context.Context, r taskfile.Record, view federati
 // taskKey names a record in the record of the gateway.
 func taskKey(id string) string { return "task\x00" + id }
 
-// slotOf returns the slot of a record. One that is not offered needs none if it has none.
+// slotOf returns the slot of a record. A record not offered needs none.
 func (l *TasksLink) slotOf(ctx context.Context, r taskfile.Record) (slot, error) {
 	if r.Status != taskfile.Offered {
 		return l.glance(ctx, taskKey(r.ID))

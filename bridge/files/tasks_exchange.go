@@ -28,8 +28,8 @@ func (l *TasksLink) claimant() string {
 	return "baton_" + hex.EncodeToString(sum[:4])
 }
 
-// Carries implements [bridge.Link]: an offer to a DID with a name in the directory that did not
-// come from there, and the later steps of handoffs with a party there.
+// Carries implements [bridge.Link]: an offer from outside the directory to a DID with a name in
+// it, and the later steps of handoffs with a party there.
 func (l *TasksLink) Carries(ctx context.Context, ev federation.Event, after federation.View) (bool, error) {
 	if ev.Arrival.Link == l.name || ev.Verb == federation.Confirm {
 		return false, nil
@@ -50,7 +50,7 @@ func (l *TasksLink) Carries(ctx context.Context, ev federation.Event, after fede
 }
 
 // Deliver implements [bridge.Link]. An offer becomes a record, and any other step changes the
-// record of its handoff. It returns nil after that is on disk.
+// record of its handoff. It returns nil once the change is on disk.
 func (l *TasksLink) Deliver(ctx context.Context, d federation.Delivery) error {
 	return l.ask(ctx, func(ctx context.Context) error {
 		step := translate.Step{Entry: d.Entry, View: d.View}
@@ -67,7 +67,7 @@ func (l *TasksLink) Deliver(ctx context.Context, d federation.Delivery) error {
 	})
 }
 
-// writeStep writes a step into a record. A record that was deleted needs none.
+// writeStep writes a step into a record, unless the record was deleted.
 func (l *TasksLink) writeStep(ctx context.Context, id string, step translate.Step) error {
 	err := l.write(ctx, id, step.View, &step)
 	if gone, ok := errors.AsType[*directory.NotFoundError](err); ok {
@@ -143,7 +143,7 @@ func (l *TasksLink) writeOffer(ctx context.Context, s translate.Step) error {
 	return l.look(ctx, l.dir.PathOf(r.ID))
 }
 
-// write gives a record the status of its handoff. The step is the one that led there, nil if
+// write gives a record the status of its handoff. The step is the one that led to it, nil if
 // the gateway restores the record.
 func (l *TasksLink) write(ctx context.Context, id string, view federation.View, step *translate.Step) error {
 	assignee, err := l.nameOf(ctx, view.Assignee)
@@ -182,7 +182,8 @@ func (l *TasksLink) write(ctx context.Context, id string, view federation.View, 
 	return nil
 }
 
-// keepOffer returns a note with what an earlier one said about the offer.
+// keepOffer returns a note with the statements of an earlier one about the
+// offer.
 func keepOffer(was, is taskfile.Fed) taskfile.Fed {
 	if was.ID == is.ID {
 		is.Context, is.Hash, is.Evidence = was.Context, was.Hash, was.Evidence
@@ -210,7 +211,7 @@ func (l *TasksLink) offerRecord(ctx context.Context, name string, item directory
 	if err != nil || !leaves {
 		return err
 	}
-	if before.Exists() { // offered again: a new handoff, that names the one before
+	if before.Exists() { // offered again: a new handoff that names the earlier one
 		s.Body = []byte(before.ID.String())
 		if s, err = l.remint(ctx, s); err != nil {
 			return err
@@ -245,7 +246,7 @@ func (l *TasksLink) offerRecord(ctx context.Context, name string, item directory
 }
 
 // parties returns the DIDs of a record, and whether it leaves the directory: an offer to an agent
-// that only the directory knows does not.
+// known only to the directory does not.
 func (l *TasksLink) parties(ctx context.Context, r taskfile.Record) (from, to federation.DID, leaves bool, err error) {
 	if from, err = l.didOf(ctx, r.From); err != nil || r.To == "" {
 		return from, "", err == nil, err
@@ -257,8 +258,8 @@ func (l *TasksLink) parties(ctx context.Context, r taskfile.Record) (from, to fe
 	return from, to, l.native(to) == "" && to != from, err
 }
 
-// gone does what is due about a record that is not in its place. It may be claimed: then the
-// record comes back. A deleted offer is taken back, where the directory itself is still there.
+// gone handles a record missing from its place. If it is claimed, the record comes back. A
+// deleted offer is cancelled, if the directory itself still exists.
 func (l *TasksLink) gone(ctx context.Context, name string) error {
 	seen, known := l.found[name]
 	if !known || l.claimed(name) {
@@ -296,7 +297,7 @@ func (l *TasksLink) gone(ctx context.Context, name string) error {
 	return nil
 }
 
-// claimed reports whether a record that is not in its place is being changed.
+// claimed reports whether a missing record is being changed.
 func (l *TasksLink) claimed(name string) bool {
 	id := name[:len(name)-len(filepath.Ext(name))]
 	_, err := l.dir.Find(id)
@@ -304,7 +305,8 @@ func (l *TasksLink) claimed(name string) bool {
 	return err == nil || changing
 }
 
-// report files the steps that the status of a record stands for, beyond the state of its handoff.
+// report files the steps behind the status of a record, beyond the state of
+// its handoff.
 func (l *TasksLink) report(ctx context.Context, name string, item directory.Task, view federation.View) error {
 	verbs, legal := taskfile.Verbs(view.State, item.Status)
 	if legal && len(verbs) == 0 && view.State != federation.Assigned {
@@ -365,8 +367,8 @@ func (l *TasksLink) actor(ctx context.Context, r taskfile.Record, view federatio
 	return named, nil
 }
 
-// conflict counts a change that the handoff does not follow, and restores a record that the
-// gateway wrote, or that names another assignee than the first one.
+// conflict counts a change that the handoff does not follow, and restores a record written
+// by the gateway, or with another assignee than the first one.
 func (l *TasksLink) conflict(ctx context.Context, name string, item directory.Task, view federation.View, why string) error {
 	l.refuse(ctx, name, sha256.Sum256(item.Raw), "conflict", errors.New(why))
 	if !l.found[name].ours && view.State != federation.Assigned {

@@ -14,7 +14,8 @@ import (
 	"baton/translate/voicefile"
 )
 
-// The folders of a voice directory. The folder that a file is in is the state of its handoff.
+// The folders of a voice directory. The folder of a file is the state of its
+// handoff.
 const (
 	pendingFolder  = "handoff"
 	claimedFolder  = "claimed"
@@ -38,21 +39,22 @@ type VoiceLink struct {
 	moved   chan struct{}                   // closed when a file has come or moved
 }
 
-// sighting is what the link knows of a file that it has read.
+// sighting is the link's memory of a file it has read.
 type sighting struct {
 	stamp   directory.Stamp
-	handoff federation.HandoffID // zero for a file that became no handoff
-	to      string               // the recipient of a file whose HMAC is good
+	handoff federation.HandoffID // zero for a file without a handoff
+	to      string               // the recipient of a file with a good HMAC
 	id      string               // its handoff_id
 	key     string               // its key, if claimed
-	again   bool                 // the file has to be read again at the next rescan
+	again   bool                 // read the file again at the next rescan
 }
 
 func newVoiceLink(cfg VoiceConfig, secrets voiceSecrets, b *base) *VoiceLink {
 	return &VoiceLink{base: b, cfg: cfg, secrets: secrets, moved: make(chan struct{})}
 }
 
-// Run implements [bridge.Link]. It watches the directory until ctx ends or the directory is away.
+// Run implements [bridge.Link]. It watches the directory until ctx ends or the
+// directory disappears.
 func (l *VoiceLink) Run(ctx context.Context, up func()) error {
 	l.found, l.paths, l.taken = map[string]sighting{}, map[federation.HandoffID]string{}, map[string]string{}
 	defer l.deps.Hub.leave(l)
@@ -106,7 +108,7 @@ func (l *VoiceLink) scan(ctx context.Context) error {
 			path := filepath.Join(folder, name)
 			there[path] = true
 			if was, known := l.found[path]; known && !was.again && (settled || was.stamp == stamp) {
-				return nil // no file of a settled folder changes any more
+				return nil // files of a settled folder do not change any more
 			}
 			return l.look(ctx, path)
 		})
@@ -193,8 +195,8 @@ type voice struct {
 
 func (v voice) folder() string { return filepath.Base(filepath.Dir(v.path)) }
 
-// judge does what is due about a file. Files to agents that the gateway does not represent stay
-// as they are, except the files that it wrote itself.
+// judge processes a file. Files to agents not represented by the gateway stay unchanged, except
+// the gateway's own files.
 func (l *VoiceLink) judge(ctx context.Context, v voice) error {
 	if _, ours := l.agents[v.sealed.To]; ours {
 		return l.judgeInbound(ctx, v)
@@ -207,7 +209,7 @@ func (l *VoiceLink) judge(ctx context.Context, v voice) error {
 	return l.judgeOutbound(ctx, v, file)
 }
 
-// see notes what a file with a good HMAC is.
+// see remembers a file with a good HMAC.
 func (l *VoiceLink) see(path string, id federation.HandoffID, file voicefile.File) {
 	seen := l.found[path]
 	seen.handoff, seen.to, seen.id = id, file.To, file.ID
@@ -246,8 +248,8 @@ func (l *VoiceLink) secretsOf(s voicefile.Sealed) []string {
 	return l.secrets.pairs[pairOf(s.From, s.To)]
 }
 
-// Carries implements [bridge.Link]: an offer to an agent that only the directory knows, and the
-// steps of handoffs whose two parties have a name in the directory.
+// Carries implements [bridge.Link]: an offer to an agent known only to the directory, and the
+// steps of handoffs between two parties with a name in the directory.
 func (l *VoiceLink) Carries(ctx context.Context, ev federation.Event, after federation.View) (bool, error) {
 	if after.Offeree == "" || ev.Verb == federation.Confirm {
 		return false, nil // each file has a recipient
@@ -268,7 +270,7 @@ func (l *VoiceLink) Carries(ctx context.Context, ev federation.Event, after fede
 }
 
 // Deliver implements [bridge.Link]. An offer becomes a file, and any other step moves the file of
-// its handoff. It returns nil after that is on disk.
+// its handoff. It returns nil once the change is on disk.
 func (l *VoiceLink) Deliver(ctx context.Context, d federation.Delivery) error {
 	return l.ask(ctx, func(ctx context.Context) error {
 		if d.Entry.Event.Verb == federation.Offer {
@@ -282,7 +284,7 @@ func (l *VoiceLink) Deliver(ctx context.Context, d federation.Delivery) error {
 	})
 }
 
-// follow moves the file of a handoff to where the state of the handoff says. A handoff without a
+// follow moves the file of a handoff to the folder for the handoff's state. A handoff without a
 // file here needs nothing.
 func (l *VoiceLink) follow(ctx context.Context, view federation.View) error {
 	if err := l.keepStarted(ctx, view); err != nil {
@@ -293,7 +295,7 @@ func (l *VoiceLink) follow(ctx context.Context, view federation.View) error {
 		return nil
 	}
 	content, err := directory.Read(path, voicefile.MaxBytes)
-	if errors.Is(err, fs.ErrNotExist) { // another program moves it: the next look finds it
+	if errors.Is(err, fs.ErrNotExist) { // another program is moving it: the next look finds it
 		return away(l.name, err)
 	}
 	if err != nil {

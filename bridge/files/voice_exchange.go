@@ -19,10 +19,10 @@ import (
 	"baton/translate/voicefile"
 )
 
-// defaultLifetime is how long the file of an offer without a deadline is good.
+// defaultLifetime is the lifetime of the file of an offer without a deadline.
 const defaultLifetime = 24 * time.Hour
 
-// maxNames bounds the names that are tried for a new file.
+// maxNames bounds the names tried for a new file.
 const maxNames = 1000
 
 // writeOffer writes the file of an offer, unless it is there already: an earlier attempt may have
@@ -89,8 +89,8 @@ func (l *VoiceLink) fileOf(ctx context.Context, d federation.Delivery) ([]byte, 
 	return content, file, err
 }
 
-// judgeOutbound does what is due about a file that the gateway wrote: the folder that an agent
-// moved it to is a step of that agent.
+// judgeOutbound processes a file written by the gateway: if an agent moved it, the new folder
+// is a step of that agent.
 func (l *VoiceLink) judgeOutbound(ctx context.Context, v voice, file voicefile.File) error {
 	id, ok, err := l.handoffOf(ctx, file)
 	if err != nil || !ok {
@@ -122,8 +122,7 @@ func (l *VoiceLink) judgeOutbound(ctx context.Context, v voice, file voicefile.F
 	return l.keepStarted(ctx, view)
 }
 
-// voiceVerbs returns the steps that the folder of a file stands for, beyond the state of its
-// handoff.
+// voiceVerbs returns the steps behind the folder of a file, beyond the state of its handoff.
 func voiceVerbs(folder string, view federation.View) []federation.Verb {
 	var due []federation.Verb
 	switch folder {
@@ -146,8 +145,8 @@ func voiceVerbs(folder string, view federation.View) []federation.Verb {
 	return due
 }
 
-// report files a step that an agent took by a move, and returns the handoff after it. A refused
-// step is logged: the handoff as it stands decides about the file.
+// report files a step taken by an agent with a move, and returns the handoff after it. A
+// refused step is logged: the state of the handoff then decides about the file.
 func (l *VoiceLink) report(
 	ctx context.Context, v voice, file voicefile.File, view federation.View, agent federation.DID, verb federation.Verb,
 ) (federation.View, error) {
@@ -173,8 +172,8 @@ func (l *VoiceLink) report(
 	return l.view(ctx, view.ID)
 }
 
-// handoffOf returns the handoff that a file of the gateway carries, and false for a file of
-// another writer.
+// handoffOf returns the handoff of a file of the gateway, and false for a file of another
+// writer.
 func (l *VoiceLink) handoffOf(ctx context.Context, file voicefile.File) (federation.HandoffID, bool, error) {
 	if id, ok, err := l.startedAs(ctx, file); ok || err != nil {
 		return id, ok, err
@@ -187,12 +186,12 @@ func (l *VoiceLink) handoffOf(ctx context.Context, file voicefile.File) (federat
 	return id, true, nil
 }
 
-// clockSkew is how far the clock of the signer of a file may be ahead of ours.
+// clockSkew bounds by how much a signer's clock may be ahead of ours.
 const clockSkew = 2 * time.Minute
 
 func fileKey(file voicefile.File) string { return "voice\x00" + file.ID + "\x00" + file.Key }
 
-// judgeInbound does what is due about a file to an agent that the gateway represents.
+// judgeInbound processes a file to an agent represented by the gateway.
 func (l *VoiceLink) judgeInbound(ctx context.Context, v voice) error {
 	switch v.folder() {
 	case pendingFolder:
@@ -255,7 +254,7 @@ func (l *VoiceLink) pickUp(ctx context.Context, v voice) error {
 	}
 	s, err := l.reserve(ctx, fileKey(file), sha256.Sum256(v.content), []byte(namedState), file.Expires)
 	if err != nil {
-		return err // it stays where it is until the record can be written
+		return err // leave it in place until the record can be written
 	}
 	view, err := l.view(ctx, s.Event)
 	if err != nil {
@@ -300,7 +299,7 @@ func (l *VoiceLink) take(ctx context.Context, v voice, file voicefile.File) erro
 	return nil
 }
 
-// again has a file read again at the next rescan after an error.
+// again schedules a file to be read again at the next rescan after an error.
 func (l *VoiceLink) again(ctx context.Context, path string, err error) error {
 	if err == nil {
 		return nil
@@ -312,9 +311,9 @@ func (l *VoiceLink) again(ctx context.Context, path string, err error) error {
 	return l.fault(ctx, path, err)
 }
 
-// custody does what is due about a file that the gateway claimed: it offers the handoff unless
-// that is on record, and moves the file after the handoff is over. From here on expires_at is
-// the deadline of the handoff.
+// custody processes a file claimed by the gateway: it offers the handoff unless already on
+// record, and moves the file after the handoff is over. From here on expires_at is the
+// deadline of the handoff.
 func (l *VoiceLink) custody(ctx context.Context, v voice, file voicefile.File) error {
 	s, err := l.reserve(ctx, fileKey(file), sha256.Sum256(v.content), []byte(namedState), file.Expires)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"baton/translate/voicefile"
 )
 
-// place moves the file of a handoff that is over. It leaves any other file where it is.
+// place moves the file of a closed handoff. It leaves any other file in place.
 func (l *VoiceLink) place(ctx context.Context, v voice, file voicefile.File, view federation.View) error {
 	folder := v.folder()
 	if !view.Over || folder == archiveFolder || folder == rejectedFolder {
@@ -79,8 +79,8 @@ func (l *VoiceLink) reject(ctx context.Context, v voice, file voicefile.File, wh
 	return nil
 }
 
-// move moves a file to the first of some names that is free, and returns where it is then. It
-// returns "" if another program has moved the file.
+// move moves a file to the first free name, and returns its new path. It returns "" if
+// another program has moved the file.
 func (l *VoiceLink) move(from, folder string, names ...string) (string, error) {
 	var err error
 	for _, name := range names {
@@ -98,7 +98,8 @@ func (l *VoiceLink) move(from, folder string, names ...string) (string, error) {
 	return "", err
 }
 
-// carry notes that the link has moved a file, so that the look that follows has nothing to do.
+// carry notes that the link has moved a file, so that the next look has
+// nothing to do.
 func (l *VoiceLink) carry(from, to string) {
 	seen := l.found[from]
 	l.forget(from)
@@ -118,8 +119,8 @@ func (l *VoiceLink) carry(from, to string) {
 	l.moved = make(chan struct{})
 }
 
-// accepted does what is due about a file that an agent of the gateway accepted: its slot is kept until
-// the work is over, and its bootstrap is written.
+// accepted processes a file accepted by an agent of the gateway: its slot is kept until the work is
+// over, and its bootstrap is written.
 func (l *VoiceLink) accepted(ctx context.Context, file voicefile.File) error {
 	s, err := l.reserve(ctx, fileKey(file), [32]byte{}, nil, file.Expires)
 	if err == nil {
@@ -131,8 +132,8 @@ func (l *VoiceLink) accepted(ctx context.Context, file voicefile.File) error {
 	return l.writeBootstrap(ctx, s, file)
 }
 
-// releaseFile releases the slot of a file whose handoff is over. Until the file expires, the slot
-// shows that it was taken.
+// releaseFile releases the slot of a file after the end of its handoff. Until the file expires,
+// the slot shows that it was taken.
 func (l *VoiceLink) releaseFile(ctx context.Context, file voicefile.File) error {
 	s, err := l.glance(ctx, fileKey(file))
 	if err != nil {
@@ -141,12 +142,13 @@ func (l *VoiceLink) releaseFile(ctx context.Context, file voicefile.File) error 
 	return l.release(ctx, s, file.Expires)
 }
 
-// bootstrapState is the body of the slot of a file whose bootstrap has been decided on.
+// bootstrapState is the body of the slot of a file with a decision about its
+// bootstrap.
 const bootstrapState = "bootstrap"
 
-// writeBootstrap writes the bootstrap of a file that an agent of the gateway accepted: once, and
-// never again, also where the voice server has consumed it. The file is on disk under a hidden
-// name before the record notes it, and gets its name after that.
+// writeBootstrap writes the bootstrap of a file accepted by an agent of the gateway: once, and
+// never again, even if the voice server has consumed it. The file is on disk under a hidden name
+// before the record notes it, and gets its name after that.
 func (l *VoiceLink) writeBootstrap(ctx context.Context, s slot, file voicefile.File) error {
 	folder := filepath.Join(l.cfg.StateDir, "handoffs")
 	hidden, path := filepath.Join(folder, "."+file.ID+".bootstrap"), filepath.Join(folder, file.ID+".json")
@@ -175,7 +177,7 @@ func (l *VoiceLink) writeBootstrap(ctx context.Context, s slot, file voicefile.F
 	}
 }
 
-// sweepBootstraps deletes bootstraps that are too old for every voice server.
+// sweepBootstraps deletes bootstraps too old for every voice server.
 func (l *VoiceLink) sweepBootstraps(folder string) error {
 	entries, err := os.ReadDir(folder)
 	if err != nil {

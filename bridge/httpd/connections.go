@@ -9,18 +9,18 @@ import (
 	"sync"
 )
 
-// Limits bound what clients of a listener hold at a time. The functions may return other
-// values while the server runs; 0 is no limit.
+// Limits bound the connections and requests of a listener's clients. The functions may
+// return other values while the server runs; 0 is no limit.
 type Limits struct {
-	// Connections is of all clients together, and PerAddress of one address. An address
-	// has as many requests in progress at most, over whatever proxy they come.
+	// Connections is of all clients together, and PerAddress of one address. PerAddress
+	// also bounds the requests in progress of an address, over any proxy.
 	Connections, PerAddress func() int
-	// Network returns what counts as one address.
+	// Network returns the network counted as one address.
 	Network func(netip.Addr) netip.Prefix
 	// Queue returns an empty queue.
 	Queue func() Queue
-	// Closed is told why a connection was closed or not let in, and Refused of each
-	// request that was refused. They must not block.
+	// Closed gets the reason why a connection was closed or rejected, and Refused
+	// that of each refused request. They must not block.
 	Closed  func(why Reason)
 	Refused func()
 }
@@ -37,7 +37,7 @@ type Queue interface {
 	NextOf(from netip.Prefix) (conn net.Conn, ok bool)
 }
 
-// Reason is why a connection was closed or not let in. The set is closed.
+// Reason is why a connection was closed or rejected. The set is closed.
 type Reason string
 
 // The reasons.
@@ -69,7 +69,6 @@ func newGate(cfg Config) *gate {
 	}
 }
 
-// counted is a connection that a gate counts.
 type counted struct {
 	net.Conn
 
@@ -91,8 +90,8 @@ type gated struct {
 	gate *gate
 }
 
-// Accept implements [net.Listener]. It does not wait for room: a connection that cannot
-// come in is closed.
+// Accept implements [net.Listener]. It does not wait for room: a rejected connection is
+// closed.
 func (g gated) Accept() (net.Conn, error) {
 	for {
 		conn, err := g.Listener.Accept()
@@ -105,7 +104,8 @@ func (g gated) Accept() (net.Conn, error) {
 	}
 }
 
-// network returns what an address counts as, the zero Prefix for that of a trusted proxy.
+// network returns the network of an address, the zero Prefix for a trusted
+// proxy.
 func (g *gate) network(addr netip.Addr) netip.Prefix {
 	if contains(g.trusted, addr) {
 		return netip.Prefix{}
@@ -136,8 +136,8 @@ func (g *gate) admit(conn net.Conn) net.Conn {
 	return c
 }
 
-// enter counts a connection, and returns the one that has to go for it. The last result
-// is false if there is no room.
+// enter counts a connection, and returns the one to evict for it. The last result is
+// false if there is no room.
 func (g *gate) enter(c *counted) (evicted net.Conn, why Reason, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -165,8 +165,8 @@ func (g *gate) enter(c *counted) (evicted net.Conn, why Reason, ok bool) {
 	return evicted, why, true
 }
 
-// heaviest returns the connection that makes room for one of an address: one without a
-// request, or, if there is none, one of an address that has more than that.
+// heaviest returns the connection to evict for one of an address: one without a
+// request or, if there is none, one of an address with more connections.
 func (g *gate) heaviest(from netip.Prefix) (net.Conn, bool) {
 	if conn, _, ok := g.idle.Next(); ok {
 		return conn, true
@@ -175,7 +175,7 @@ func (g *gate) heaviest(from netip.Prefix) (net.Conn, bool) {
 	return conn, ok && g.all.Of(of) > g.all.Of(from)+1
 }
 
-// leave is the end of what enter began.
+// leave undoes enter.
 func (g *gate) leave(c *counted) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -187,7 +187,7 @@ func (g *gate) leave(c *counted) {
 	g.idle.Remove(c)
 }
 
-// note keeps track of which connections have a request. The server calls it.
+// note tracks which connections have a request. The server calls it.
 func (g *gate) note(conn net.Conn, state http.ConnState) {
 	c := countedOf(conn)
 	if g == nil || c == nil || !c.from.IsValid() {
@@ -202,7 +202,7 @@ func (g *gate) note(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// countedOf returns the connection below others that a gate counts, nil if none does.
+// countedOf returns the counted connection below others, nil if there is none.
 func countedOf(conn net.Conn) *counted {
 	for {
 		switch c := conn.(type) {
@@ -233,7 +233,7 @@ func (g *gate) begin(client string) (from netip.Prefix, ok bool) {
 	return from, true
 }
 
-// end is that of what begin counted.
+// end undoes begin.
 func (g *gate) end(from netip.Prefix) {
 	if g == nil {
 		return

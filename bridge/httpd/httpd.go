@@ -1,8 +1,8 @@
-// Package httpd is the HTTP server of the gateway, once for the public listener,
-// once for the operators' one and once for their socket. It owns what every request
-// has in common: timeouts, limits of connections, the client's address behind proxies,
-// CORS, the access log, and what is answered when a handler panics. It is given one plain [http.Handler] and
-// knows no network; bodies, their limits and all other errors are the handler's.
+// Package httpd is the HTTP server of the gateway, once for the public listener, once for the
+// operators' one and once for their socket. It owns the common part of all requests: timeouts, limits
+// of connections, the client's address behind proxies, CORS, the access log, and the answer after a
+// panic of a handler. It is given one plain [http.Handler] and knows no network; bodies, their limits
+// and all other errors are the handler's.
 //
 // Only this package imports echo, so that leaving echo means changing one package.
 //
@@ -10,9 +10,9 @@
 //	err := server.Listen(ctx) // a taken port is an error here
 //	err = server.Serve(ctx)   // until ctx ends
 //
-// A handler may block. One that does for longer than the timeouts of the server moves the
-// deadlines of its connection with [http.ResponseController]; the context of its request ends
-// when the client leaves.
+// A handler may block. If it blocks for longer than the timeouts of the server, it moves the deadlines
+// of its connection with [http.ResponseController]; the context of its request ends when the client
+// leaves.
 //
 // A [Server] is used by one goroutine; its handler is called by many.
 package httpd
@@ -50,8 +50,8 @@ const writeTimeout = 60 * time.Second
 // idleTimeout is longer than the pause between two polls of a busy agent.
 const idleTimeout = 120 * time.Second
 
-// drainTimeout is how long requests in flight may take once the server stops. The gateway
-// has ten seconds for everything.
+// drainTimeout bounds requests in flight once the server stops. The gateway has ten
+// seconds for everything.
 const drainTimeout = 8 * time.Second
 
 // maxHeaderBytes is room for a token of a few kilobytes and for cookies of
@@ -108,8 +108,7 @@ func New(cfg Config, handler http.Handler, log *slog.Logger) *Server {
 	}}
 }
 
-// Listen opens the port or the socket. The error says in one line which one and why
-// not.
+// Listen opens the port or the socket. The one-line error names it and the reason.
 func (s *Server) Listen(ctx context.Context) error {
 	if s.socket != "" {
 		remade, err := newRemade(ctx, s.socket, s.log)
@@ -139,10 +138,10 @@ func (s *Server) Listen(ctx context.Context) error {
 	return nil
 }
 
-// where names the listener in errors.
 func (s *Server) where() string { return s.listen + s.socket }
 
-// Addr returns the address of the open port: what a configured port of 0 became.
+// Addr returns the address of the open port, for a configured port of 0 the
+// one chosen.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
 // Serve answers requests until ctx ends, gives those in flight eight seconds, cuts off
@@ -171,7 +170,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	return errors.Join(err, closed(<-stopped))
 }
 
-// closed drops the error with which a server ends that was told to.
+// closed drops the error of a server after an ordered end.
 func closed(err error) error {
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
@@ -179,8 +178,8 @@ func closed(err error) error {
 	return err
 }
 
-// Close gives the port back without serving it. Its error wraps [net.ErrClosed]
-// when [Server.Serve] did already.
+// Close releases the port without serving it. Its error wraps [net.ErrClosed]
+// if [Server.Serve] did already.
 func (s *Server) Close() error {
 	if s.listener == nil {
 		return nil
@@ -191,8 +190,8 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// fromClient returns a request as the handler sees it: RemoteAddr is the client's,
-// not that of a proxy in between. It is empty if a trusted proxy does not name it.
+// fromClient returns a request for the handler: RemoteAddr is the client's, not
+// that of a proxy in between. It is empty if a trusted proxy does not name it.
 func fromClient(c echo.Context, trusted []netip.Prefix) *http.Request {
 	r := c.Request()
 	ip := c.RealIP()
@@ -209,7 +208,7 @@ func fromClient(c echo.Context, trusted []netip.Prefix) *http.Request {
 	return r
 }
 
-// answerError ends a request whose handler panicked. What went wrong is in the
+// answerError ends a request whose handler panicked. The details are in the
 // log and not for strangers.
 func answerError(_ error, c echo.Context) {
 	if c.Response().Committed {
@@ -218,7 +217,7 @@ func answerError(_ error, c echo.Context) {
 	_ = c.JSONBlob(http.StatusInternalServerError, []byte(`{"error":"internal","message":"something went wrong here"}`)) // the client is gone
 }
 
-// answerTooMany refuses a request of an address that has too many in progress.
+// answerTooMany refuses a request of an address with too many in progress.
 func answerTooMany(c echo.Context) error {
 	c.Response().Header().Set("Retry-After", "1")
 	return c.JSONBlob(http.StatusTooManyRequests,
@@ -239,8 +238,8 @@ func recovery(log *slog.Logger, panicked func()) echo.MiddlewareFunc {
 	})
 }
 
-// accessLog logs each request without its query, at debug level: other packages log the steps
-// that they judge.
+// accessLog logs each request without its query, at debug level: other packages log the
+// judged steps.
 func accessLog(log *slog.Logger) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -256,7 +255,7 @@ func accessLog(log *slog.Logger) echo.MiddlewareFunc {
 	}
 }
 
-// addRetryAfter adds the usual wait to each 503 and 429 whose handler names none.
+// addRetryAfter adds the usual wait to each 503 and 429 without one.
 func addRetryAfter(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		answer := c.Response()
@@ -269,8 +268,8 @@ func addRetryAfter(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// before returns a middleware that has nothing to do once its handler runs, so that it
-// takes no room on the stack of one that waits.
+// before returns a middleware without work after its handler starts, so that it takes
+// no room on the stack of a waiting one.
 func before(m echo.MiddlewareFunc) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -284,7 +283,7 @@ func before(m echo.MiddlewareFunc) echo.MiddlewareFunc {
 	}
 }
 
-// Config is what the owner of a listener decides about it.
+// Config is the owner's configuration of a listener.
 type Config struct {
 	Listen         string         // "host:port"; or
 	Socket         string         // the path of a unix socket, which only its owner can open
@@ -315,12 +314,13 @@ func refuseConnect(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// maxAge is how long a browser may keep an answer about CORS, in seconds.
+// maxAge is the cache lifetime of an answer about CORS in a browser, in
+// seconds.
 const maxAge = 600
 
-// allowOrigins returns the middleware that lets scripts of some origins read answers.
-// Where any origin may, every answer says so, also one to a request without an Origin: so
-// do the deployed AIRC registries, and caches then keep one answer for all.
+// allowOrigins returns the middleware that lets scripts of some origins read answers. If
+// any origin may, every answer says so, even to a request without an Origin: so do the
+// deployed AIRC registries, and caches then keep one answer for all.
 //
 // spec: airc §11
 func allowOrigins(origins []string) echo.MiddlewareFunc {

@@ -51,7 +51,6 @@ func serve(t *testing.T, cfg httpd.Config, handler http.Handler) running {
 	return r
 }
 
-// answer is what a client sees.
 type answer struct {
 	status int
 	header http.Header

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// OpenFiles returns how many files the system lets this process open, 0 if the system
-// does not report it.
+// OpenFiles returns the limit of open files of this process, 0 if the system does not
+// report it.
 func OpenFiles() int {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

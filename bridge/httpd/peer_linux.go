@@ -7,7 +7,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peerName returns the user at the other end of a socket.
 func peerName(conn *net.UnixConn) string {
 	raw, err := conn.SyscallConn()
 	if err != nil {

@@ -20,12 +20,11 @@ const ownerOnly = 0o600
 // machine answers at once.
 const probeTimeout = time.Second
 
-// maxSocketBytes is how long the path of a socket may be, on the systems that allow
-// the least.
+// maxSocketBytes bounds the path of a socket, by the systems with the lowest limit.
 const maxSocketBytes = 103
 
-// listenSocket opens a unix socket for its owner only. It replaces a socket that a dead
-// process left, and returns an error for one that a process serves.
+// listenSocket opens a unix socket for its owner only. It replaces the socket of a dead
+// process, and returns an error for one in use.
 func listenSocket(ctx context.Context, path string) (net.Listener, error) {
 	if len(path) > maxSocketBytes {
 		return nil, fmt.Errorf("listen %s: a socket's path is at most %d bytes: choose a shorter one", path, maxSocketBytes)
@@ -59,8 +58,8 @@ func listenSocket(ctx context.Context, path string) (net.Listener, error) {
 // remadeEvery is the interval between checks of the socket file.
 const remadeEvery = time.Second
 
-// remade is a listener on a unix socket that is recreated if its file is deleted. Otherwise no
-// command could reach the gateway until its next start.
+// remade is a unix socket listener, recreated if its file is deleted. Otherwise no command
+// could reach the gateway until its next start.
 type remade struct {
 	path    string
 	log     *slog.Logger
@@ -138,7 +137,6 @@ func (r *remade) watch(ctx context.Context) {
 	}
 }
 
-// makeAgain listens on a new socket if the file of the current one is gone.
 func (r *remade) makeAgain(ctx context.Context) (made bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -158,7 +156,7 @@ func (r *remade) makeAgain(ctx context.Context) (made bool, err error) {
 	return true, nil
 }
 
-// clearSocket removes a socket that no process serves.
+// clearSocket removes an unused socket.
 func clearSocket(ctx context.Context, path string) error {
 	info, err := os.Lstat(path)
 	switch {

@@ -28,7 +28,7 @@ type held struct {
 // answer completes it with a text.
 func (h *held) answer(text string) {
 	h.Header().Set("Content-Length", fmt.Sprint(len(text)))
-	_, _ = io.WriteString(h, text) // some tests are about clients that have left
+	_, _ = io.WriteString(h, text) // in some tests the client has left
 	h.end()
 }
 
@@ -116,8 +116,8 @@ func (c *caller) ask(t *testing.T, lines ...string) {
 	}
 }
 
-// hear returns the next answer as text: its status, body, and "closed" or "chunked" where
-// it is that.
+// hear returns the next answer as text: its status, body, and "closed" or "chunked" if
+// so.
 func (c *caller) hear(t *testing.T) string {
 	t.Helper()
 	response, err := http.ReadResponse(c.lines, nil)
@@ -147,7 +147,6 @@ func (c *caller) isClosedAfter(within time.Duration) bool {
 	return c.isClosed()
 }
 
-// isClosed reports whether the server has closed a connection.
 func (c *caller) isClosed() bool {
 	_, err := c.lines.ReadByte()
 	return errors.Is(err, io.EOF)

@@ -38,8 +38,8 @@ func BenchmarkSend(b *testing.B) {
 	send(b, w, sends)
 }
 
-// BenchmarkBareSend is what [BenchmarkSend] is measured against: the same calls to a server that
-// files each envelope as one row.
+// BenchmarkBareSend is the baseline of [BenchmarkSend]: the same calls to a server that files
+// each envelope as one row.
 func BenchmarkBareSend(b *testing.B) {
 	w := newWorld(b, callerNames()...)
 	w.stop()

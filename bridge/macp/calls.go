@@ -224,10 +224,10 @@ func (l *Link) listPolicies(ctx context.Context, _ participant, req *macpv1.List
 	})
 }
 
-// rows of a session that watchers are told at once.
+// rows of a session sent to watchers at once.
 const firstSessions = 1000
 
-// watchSessions tells the caller which of its sessions are not over, and then each change.
+// watchSessions sends the caller its open sessions, and then each change.
 func (l *Link) watchSessions(ctx context.Context, from participant, _ *macpv1.WatchSessionsRequest, begin func() error, send func(*macpv1.WatchSessionsResponse) error) error {
 	var out *outlet[*macpv1.SessionLifecycleEvent]
 	err := l.engine.on(ctx, "", func(_ context.Context, t *turn) (err error) {
@@ -280,7 +280,8 @@ func (l *Link) sessionsOf(ctx context.Context, from participant) ([]*macpv1.Sess
 	}
 }
 
-// watchSignals tells the caller the last state of its handoffs, and then each signal.
+// watchSignals sends the caller the last state of its handoffs, and then each
+// signal.
 func (l *Link) watchSignals(ctx context.Context, from participant, _ *macpv1.WatchSignalsRequest, begin func() error, send func(*macpv1.WatchSignalsResponse) error) error {
 	var out *outlet[*macpv1.WatchSignalsResponse]
 	err := l.engine.on(ctx, "", func(_ context.Context, t *turn) (err error) {
@@ -300,7 +301,8 @@ func (l *Link) watchSignals(ctx context.Context, from participant, _ *macpv1.Wat
 	return drain(ctx, out, send)
 }
 
-// lastSignals tells a participant that connects the last signal of each of its sessions.
+// lastSignals sends a connecting participant the last signal of each of its
+// sessions.
 func (l *Link) lastSignals(ctx context.Context, from participant, send func(*macpv1.WatchSignalsResponse) error) error {
 	known, err := l.sessionsOf(ctx, from)
 	if err != nil {
@@ -326,7 +328,7 @@ func (l *Link) lastSignals(ctx context.Context, from participant, send func(*mac
 	return nil
 }
 
-// watchPolicies tells the caller all policies, now and after each change.
+// watchPolicies sends the caller all policies, now and after each change.
 func (l *Link) watchPolicies(ctx context.Context, from participant, _ *macpv1.WatchPoliciesRequest, begin func() error, send func(*macpv1.WatchPoliciesResponse) error) error {
 	var out *outlet[*macpv1.WatchPoliciesResponse]
 	err := l.engine.on(ctx, "", func(_ context.Context, t *turn) (err error) {
@@ -345,7 +347,7 @@ func (l *Link) watchPolicies(ctx context.Context, from participant, _ *macpv1.Wa
 	return drain(ctx, out, send)
 }
 
-// leave removes a reader, also after its request has ended.
+// leave removes a reader, even after its request has ended.
 func (l *Link) leave(ctx context.Context, remove func(e *engine)) {
 	_ = l.engine.on(context.WithoutCancel(ctx), "", func(_ context.Context, t *turn) error { // an ended engine has no readers
 		remove(t.engine)
@@ -353,7 +355,7 @@ func (l *Link) leave(ctx context.Context, remove func(e *engine)) {
 	})
 }
 
-// drain passes on what an outlet gets, until the outlet or ctx ends.
+// drain sends the output of an outlet, until the outlet or ctx ends.
 func drain[T any](ctx context.Context, o *outlet[T], send func(T) error) error {
 	for {
 		select {
@@ -370,8 +372,8 @@ func drain[T any](ctx context.Context, o *outlet[T], send func(T) error) error {
 	}
 }
 
-// follow replays the stream of a session after a number, and then passes on what is accepted. It
-// returns nil after the envelope that resolved the session.
+// follow replays the stream of a session after a number, and then sends newly accepted
+// envelopes. It returns nil after the envelope that resolved the session.
 func (l *Link) follow(ctx context.Context, from participant, id string, after uint64, send func(numbered) error) error {
 	out, until, over, err := l.subscribe(ctx, from, id)
 	if err != nil {
@@ -395,7 +397,7 @@ func (l *Link) follow(ctx context.Context, from participant, id string, after ui
 }
 
 // subscribe adds a reader to the stream of a session, and returns the number of the newest
-// envelope. The stream of a session that is over is nil, and over is how it ends.
+// envelope. For a closed session the stream is nil, and over is its end.
 func (l *Link) subscribe(ctx context.Context, from participant, id string) (out *stream, until uint64, over, err error) {
 	err = l.read(ctx, from, id, func(t *turn) error {
 		s := t.session
@@ -457,7 +459,6 @@ func (p participants) has(name string) bool {
 	return ok
 }
 
-// readEntry reads an entry of the journal of a session.
 func readEntry(text []byte) (*historyv1.Entry, error) {
 	entry := &historyv1.Entry{}
 	if err := proto.Unmarshal(text, entry); err != nil {

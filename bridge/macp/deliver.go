@@ -19,8 +19,8 @@ import (
 
 func isNotFound(err error) bool { return errors.Is(err, federation.ErrNotFound) }
 
-// Deliver implements [bridge.Link]. It returns nil after what the step says is in the history of
-// the session of its handoff.
+// Deliver implements [bridge.Link]. It returns nil once the content of the step is in the
+// history of the session of its handoff.
 func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	ev := d.Entry.Event
 	found, err := l.index(ctx, ev.Handoff)
@@ -36,7 +36,7 @@ func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	case err != nil:
 		return fmt.Errorf("look up the session of %s: %w", ev.Handoff, err)
 	case ev.Verb == federation.Offer:
-		return nil // the session is the one that the offer came from, or was opened before
+		return nil // the session is the origin of the offer, or was opened before
 	}
 	return l.engine.on(ctx, found.Session, func(_ context.Context, t *turn) error {
 		offer := t.session.Offer(found.Offer)
@@ -62,8 +62,8 @@ func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	})
 }
 
-// showAnswer writes the answer of a target that answered elsewhere. The gateway commits a session
-// that it opened itself.
+// showAnswer writes the answer of a target that answered elsewhere. The gateway commits its own
+// sessions.
 func (l *Link) showAnswer(t *turn, d federation.Delivery, offer *macpmode.Offer) error {
 	ev, id := d.Entry.Event, d.Entry.Event.ID.String()
 	if !t.session.Open() || offer.Disposition != macpmode.Offered {
@@ -84,8 +84,8 @@ func (l *Link) showAnswer(t *turn, d federation.Delivery, offer *macpmode.Offer)
 	return t.say(t.session.Initiator, macpmode.TypeCommitment, "commit:"+offer.ID, id, t.session.Commitment(offer, "handoff.accepted", "transferred to "+offer.Target, true))
 }
 
-// tellStep writes a signal that tells a step. The last one of a session is told again to a
-// participant that connects.
+// tellStep writes a signal about a step. The last one of a session is repeated to a
+// connecting participant.
 func (l *Link) tellStep(ctx context.Context, t *turn, d federation.Delivery, offer *macpmode.Offer) error {
 	ev := d.Entry.Event
 	if last, err := envelopeOf(t.session.Signal); err == nil && last.GetMessageId() == ev.ID.String() {
@@ -122,7 +122,7 @@ func (l *Link) actor(ctx context.Context, s *live, offer *macpmode.Offer, ev fed
 	return offer.Target
 }
 
-// hold writes a step into a session that is open until the work is over.
+// hold writes a step into a session that stays open until the work is over.
 func (l *Link) hold(t *turn, d federation.Delivery, offer *macpmode.Offer) error {
 	ev, id := d.Entry.Event, d.Entry.Event.ID.String()
 	if l.cfg.Profile != holdOpen || !t.session.Open() || l.participants.has(t.session.Initiator) {
@@ -195,7 +195,6 @@ func (l *Link) startOurs(t *turn, id, owner string, handoff federation.HandoffID
 	return l.begin(t, id, entry)
 }
 
-// newSessionID returns a random UUID of version 4.
 func newSessionID() (string, error) {
 	var b [16]byte
 	if _, err := rand.Read(b[:]); err != nil {
@@ -205,8 +204,8 @@ func newSessionID() (string, error) {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]), nil
 }
 
-// reopen opens another session for an offer whose session has expired before its handoff: a
-// session takes a day at most.
+// reopen opens another session for an offer whose session expired before its handoff: a
+// session lasts at most a day.
 func (l *Link) reopen(ctx context.Context, s said) error {
 	var id federation.HandoffID
 	var target string

@@ -20,11 +20,11 @@ const (
 	maxBatch     = 128     // calls whose entries are written in one transaction
 	maxWeight    = 1 << 18 // of the sessions in memory, see [macpmode.Session.Weight]
 	subscription = 256     // envelopes that wait for one reader of a stream
-	pageEntries  = 64      // of a history that one read returns; each may have a mebibyte
+	pageEntries  = 64      // of a history per read; each may have a mebibyte
 )
 
 // engine owns the sessions. One goroutine, in run, judges all calls in their order, writes the
-// entries of the calls that wait at the same time in one transaction, and answers after that.
+// entries of all waiting calls in one transaction, and answers after that.
 type engine struct {
 	deps     Deps
 	log      *slog.Logger
@@ -37,7 +37,6 @@ type engine struct {
 	wake     func(session string) // a session has steps to file
 }
 
-// live is a session in memory.
 type live struct {
 	*macpmode.Session
 
@@ -51,7 +50,7 @@ type call struct {
 	done    chan struct{}
 }
 
-// turn is what a call may do while it is judged.
+// turn gives a call access to its session while it is judged.
 type turn struct {
 	engine  *engine
 	now     time.Time
@@ -59,17 +58,17 @@ type turn struct {
 	batch   *batch
 }
 
-// batch is what the calls of one transaction write.
+// batch is the set of writes of the calls of one transaction.
 type batch struct {
 	touched  []*live
 	writes   map[*live]*federation.JournalWrite
 	more     []federation.JournalWrite // of other journals
 	removed  []string
-	events   []func()            // told after the transaction
+	events   []func()            // to send after the transaction
 	policies uint64              // entries of the journal of policies
-	claimed  []string            // policies that are registered or removed
-	later    map[*live]time.Time // when a session is looked at again, instead of when it is due
-	gone     []*live             // sessions that are removed
+	claimed  []string            // policies to register or remove
+	later    map[*live]time.Time // time of the next look at a session, instead of its due time
+	gone     []*live             // removed sessions
 }
 
 func newEngine(deps Deps, log *slog.Logger) *engine {
@@ -79,16 +78,15 @@ func newEngine(deps Deps, log *slog.Logger) *engine {
 	}
 }
 
-// errEnded is the cause of a call after the runtime has stopped.
 var errEnded = errors.New("the runtime has stopped")
 
-// unavailable is the error of a call that is to be made again.
+// unavailable is the error of a call to be retried.
 func unavailable(err error) error {
 	return &federation.UnavailableError{What: "the runtime", Err: err}
 }
 
-// on has a call judged, and returns after what it writes is on disk. It blocks on the record.
-// Its error is that of do, or wraps [*federation.UnavailableError].
+// on submits a call to be judged, and returns once its writes are on disk. It blocks on the
+// record. Its error is that of do, or wraps [*federation.UnavailableError].
 func (e *engine) on(ctx context.Context, session string, do func(ctx context.Context, t *turn) error) error {
 	c := &call{session: session, do: do, done: make(chan struct{})}
 	select {
@@ -98,7 +96,7 @@ func (e *engine) on(ctx context.Context, session string, do func(ctx context.Con
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	<-c.done // the engine answers each call that it took
+	<-c.done // the engine answers each accepted call
 	return c.err
 }
 
@@ -119,7 +117,7 @@ func (e *engine) run(ctx context.Context) error {
 	}
 }
 
-// gather returns the calls that wait now. It does not wait for more.
+// gather returns the calls waiting now, without blocking.
 func (e *engine) gather(first *call) []*call {
 	all := []*call{first}
 	for len(all) < maxBatch {
@@ -133,13 +131,14 @@ func (e *engine) gather(first *call) []*call {
 	return all
 }
 
-// commit judges calls, writes what they accepted, tells watchers, and answers.
+// commit judges calls, writes the accepted entries, notifies watchers, and
+// answers.
 func (e *engine) commit(ctx context.Context, calls []*call) {
 	b := &batch{writes: map[*live]*federation.JournalWrite{}, later: map[*live]time.Time{}}
 	now := time.Now()
 	for _, c := range calls {
 		c.err = unavailable(errEnded) // until it is processed
-		defer close(c.done)           // also after a panic, which ends the engine
+		defer close(c.done)           // even after a panic, which ends the engine
 	}
 	for _, c := range calls {
 		c.err = e.judge(ctx, c, b, now)
@@ -180,7 +179,7 @@ func (e *engine) judge(ctx context.Context, c *call, b *batch, now time.Time) er
 	return err
 }
 
-// load returns a session: from memory, from its journal, or one that does not exist.
+// load returns a session: from memory, from its journal, or a new one.
 func (e *engine) load(ctx context.Context, id string) (*live, error) {
 	if s := e.sessions[id]; s != nil {
 		return s, nil
@@ -209,7 +208,7 @@ func (e *engine) load(ctx context.Context, id string) (*live, error) {
 	return s, nil
 }
 
-// tick makes what the clock has made of the session.
+// tick applies the passage of time to the session.
 func (t *turn) tick() error {
 	for {
 		entry, err := t.session.Due(t.now.UnixMilli())
@@ -222,7 +221,7 @@ func (t *turn) tick() error {
 	}
 }
 
-// accept makes the change of an entry, which is written with the batch.
+// accept applies an entry, which is written with the batch.
 func (t *turn) accept(entry *historyv1.Entry) error {
 	text, err := proto.Marshal(entry)
 	if err != nil {
@@ -251,7 +250,7 @@ func (t *turn) pending() *federation.JournalWrite {
 	return w
 }
 
-// publish plans what streams and watchers are told of an entry.
+// publish plans the notifications of streams and watchers about an entry.
 func (t *turn) publish(entry *historyv1.Entry, before macpv1.SessionState) {
 	e, s := t.engine, t.session
 	if entry.GetSource() == historyv1.Source_SOURCE_NOTE {
@@ -328,7 +327,7 @@ func (e *engine) dueOf(s *live) time.Time {
 	return time.UnixMilli(due)
 }
 
-// undo forgets the sessions that a failed batch changed: they are read again.
+// undo forgets the sessions changed by a failed batch: they are read again.
 func (e *engine) undo(b *batch) {
 	for _, s := range b.touched {
 		e.forget(s)
@@ -347,7 +346,7 @@ func (e *engine) forget(s *live) {
 	delete(e.sessions, s.ID)
 }
 
-// trim removes sessions without readers from memory while there are too many.
+// trim removes sessions without readers from memory if there are too many.
 func (e *engine) trim(b *batch) {
 	for _, s := range e.sessions {
 		if e.weight <= maxWeight {

@@ -27,7 +27,6 @@ func atOnce(bounds func() Bounds) func() Bounds {
 	}
 }
 
-// sessionsOf returns the sessions that had any of some handoffs, in order.
 func sessionsOf(ctx context.Context, record *journals.Journals, ids []federation.HandoffID, name func(federation.HandoffID) string) ([]string, error) {
 	found := map[string]bool{}
 	for _, id := range ids {
@@ -46,8 +45,8 @@ func sessionsOf(ctx context.Context, record *journals.Journals, ids []federation
 	return slices.Sorted(maps.Keys(found)), nil
 }
 
-// EraseJournals implements [bridge.Eraser]. A session goes on until it is over and its handoffs
-// are.
+// EraseJournals implements [bridge.Eraser]. A session is kept until it and its handoffs are
+// over.
 func (l *Link) EraseJournals(ctx context.Context, ids []federation.HandoffID, dry bool) (erased int, running []string, err error) {
 	sessions, err := sessionsOf(ctx, l.deps.Journals, ids, handoffJournal)
 	if err != nil || len(sessions) == 0 {
@@ -99,7 +98,8 @@ func (f *Foreign) EraseJournals(ctx context.Context, ids []federation.HandoffID,
 	})
 }
 
-// ended reports whether a session is over and filed whole, and returns the handoffs of its offers.
+// ended reports whether a session is over and completely filed, and returns
+// the handoffs of its offers.
 func ended(s *macpmode.Session) (over bool, handoffs []string) {
 	for _, offer := range s.Offers {
 		handoffs = append(handoffs, offer.Handoff)
@@ -108,7 +108,7 @@ func ended(s *macpmode.Session) (over bool, handoffs []string) {
 	return s.Over() && !waits, handoffs
 }
 
-// allOver reports whether no step can follow in any of some handoffs. An offer that is no handoff
+// allOver reports whether no step can follow in any of these handoffs. An offer without a handoff
 // has none.
 func allOver(ctx context.Context, gateway bridge.Gateway, handoffs []string) (bool, error) {
 	for _, text := range handoffs {
@@ -124,7 +124,7 @@ func allOver(ctx context.Context, gateway bridge.Gateway, handoffs []string) (bo
 	return true, nil
 }
 
-// eachSession has sessions removed, and returns how many were, and the names of the others. Remove
+// eachSession removes sessions, and returns how many were, and the names of the others. Remove
 // reports whether a session is over.
 func eachSession(
 	ctx context.Context, record *journals.Journals, sessions []string, name func(string) string, dry bool, remove func(session string) (over bool, err error),

@@ -18,7 +18,7 @@ import (
 	"baton/translate/translatetest"
 )
 
-// told is a session with a text of its own in each member, and what it is filed as.
+// told is a session with a text of its own in each member, and its filed form.
 type told struct {
 	text   func(member string) string
 	sent   map[string]*macpv1.Envelope // by the ID of the message
@@ -81,7 +81,6 @@ func (s told) evident(ev federation.Event, id string) bool {
 	return ev.Evidence != nil && strings.Contains(string(ev.Evidence.Bytes), base64.StdEncoding.EncodeToString(s.sent[id].GetPayload()))
 }
 
-// anywhere reports whether a text is in a step.
 func anywhere(t *testing.T, ev federation.Event, text string) bool {
 	t.Helper()
 	ev.Evidence = nil
@@ -92,8 +91,8 @@ func anywhere(t *testing.T, ev federation.Event, text string) bool {
 	return strings.Contains(string(written), text)
 }
 
-// places returns, for each row of the table from sessions, whether the member is where the row says.
-// A row that a session of this kind does not have is left out.
+// places returns, for each row of the table from sessions, whether the member is in the place named
+// by the row. A row without meaning for a session of this kind is left out.
 func (s told) places(t *testing.T, n int) map[string]bool {
 	t.Helper()
 	offer, reply := s.steps[0], s.steps[1]
@@ -124,7 +123,8 @@ func (s told) places(t *testing.T, n int) map[string]bool {
 	return found
 }
 
-// Each member of a session is where the table says, in the steps that the runtime files.
+// Each member of a session is in its place in the table, in the steps that the
+// runtime files.
 func TestEachMemberOfASessionIsWhereTheTableSays(t *testing.T) {
 	t.Parallel()
 	w, seen := newWorld(t, "owner", "target"), map[string]int{}

@@ -18,7 +18,7 @@ import (
 	"baton/translate/macpmode/macpv1"
 )
 
-// indexed is the session of a handoff, as its journal has it.
+// indexed is the session in the journal of a handoff.
 type indexed struct {
 	Session string `json:"session"`
 	Offer   string `json:"offer"`
@@ -76,7 +76,7 @@ func (l *Link) fileOffer(ctx context.Context, s said) error {
 	return err
 }
 
-// open writes which handoff an offer is, before the handoff is filed: its first step may come at
+// open writes the handoff ID of an offer before the handoff is filed: its first step may come at
 // once.
 func (l *Link) open(ctx context.Context, s said, offer macpmode.Offer) (federation.HandoffID, time.Time, error) {
 	id, at, opened, err := s.handoff(ctx, l.ports.Gateway, offer)
@@ -95,11 +95,10 @@ func (l *Link) open(ctx context.Context, s said, offer macpmode.Offer) (federati
 	})
 }
 
-// errNoHistory is the error of a session removed meanwhile.
 var errNoHistory = errors.New("the session has no history")
 
-// offered returns what the history says about an offer: the offer, what it is as a handoff, and
-// the evidence.
+// offered returns an offer from the history: the offer, its description as a handoff, and the
+// evidence.
 func (l *Link) offered(ctx context.Context, s said) (offer macpmode.Offer, d macpmode.Description, document string, err error) {
 	var p handoffv1.HandoffOfferPayload
 	if err = proto.Unmarshal(s.env.GetPayload(), &p); err != nil {
@@ -167,7 +166,8 @@ func firstContext(ctx context.Context, record *journals.Journals, name string, a
 	return nil, nil, nil
 }
 
-// cancel ends the session. The event is the step that the cancel shows; "" for none.
+// cancel ends the session. The event is the step behind the cancel; "" for
+// none.
 func (t *turn) cancel(reason, event string) error {
 	if t.session.Over() {
 		return nil
@@ -225,7 +225,7 @@ func answerOf(env *macpv1.Envelope) (offer, reason string, err error) {
 	return p.GetHandoffId(), p.GetReason(), err
 }
 
-// handoffNamed returns the handoff that an offer of a session is, zero for none.
+// handoffNamed returns the handoff of an offer in a session, zero for none.
 func (l *Link) handoffNamed(ctx context.Context, session, offer string) (id federation.HandoffID, err error) {
 	err = l.engine.on(ctx, session, func(_ context.Context, t *turn) (err error) {
 		if found := t.session.Offer(offer); found != nil && found.Handoff != "" {
@@ -236,8 +236,8 @@ func (l *Link) handoffNamed(ctx context.Context, session, offer string) (id fede
 	return id, err
 }
 
-// conclude commits a session that the gateway opened, in the name of its owner. It does nothing
-// in any other session, and in one that is over.
+// conclude commits a session opened by the gateway, in the name of its owner. It does nothing
+// in any other session, or in a closed one.
 func (l *Link) conclude(ctx context.Context, session string, id federation.HandoffID, action, reason string, positive bool) error {
 	return l.engine.on(ctx, session, func(_ context.Context, t *turn) error {
 		offer := t.session.OfferOf(id.String())
@@ -248,8 +248,8 @@ func (l *Link) conclude(ctx context.Context, session string, id federation.Hando
 	})
 }
 
-// say accepts a message that the gateway writes for a party that is not connected here. The event
-// is the step that the message shows.
+// say accepts a message written by the gateway for a party not connected here. The event is the
+// step shown by the message.
 func (t *turn) say(sender, kind, messageID, event string, payload proto.Message) error {
 	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(payload)
 	if err != nil {
@@ -266,7 +266,8 @@ func (t *turn) say(sender, kind, messageID, event string, payload proto.Message)
 	return t.accept(entry)
 }
 
-// fileCancel files that a participant cancelled the session of its pending offer.
+// fileCancel files a participant's cancellation of the session of its pending
+// offer.
 func (l *Link) fileCancel(ctx context.Context, s said) error {
 	var from participant
 	var id federation.HandoffID

@@ -21,17 +21,18 @@ import (
 const (
 	sweepEach  = 250 * time.Millisecond
 	sweepLimit = 256
-	filers     = 8               // sessions whose steps are filed at a time
+	filers     = 8               // sessions filed concurrently
 	retryAfter = 2 * time.Second // after a step that could not be filed now
 	freshStep  = time.Minute     // for which a step keeps the ID of its entry, whose time is in it
 )
 
-// filer files what sessions say as steps of handoffs, in the order of each session, and looks at
-// sessions whose time has come. What is left to file is in the histories: a restart goes on.
+// filer files the entries of sessions as steps of handoffs, in the order of each session, and
+// checks sessions at their due times. The pending work is in the histories, so it survives a
+// restart.
 type filer struct {
 	link  *Link
 	mu    sync.Mutex
-	ready map[string]bool // sessions that have something to file
+	ready map[string]bool // sessions with something to file
 	woken chan struct{}
 }
 
@@ -39,7 +40,7 @@ func newFiler(l *Link) *filer {
 	return &filer{link: l, ready: map[string]bool{}, woken: make(chan struct{}, 1)}
 }
 
-// wake has a session looked at. It does not block.
+// wake makes the filer look at a session. It does not block.
 func (f *filer) wake(session string) {
 	f.mu.Lock()
 	f.ready[session] = true
@@ -62,7 +63,6 @@ func (f *filer) take() []string {
 	return all
 }
 
-// run looks at sessions until ctx ends.
 func (f *filer) run(ctx context.Context) error {
 	sweep := time.NewTicker(sweepEach)
 	defer sweep.Stop()
@@ -88,7 +88,7 @@ func (f *filer) run(ctx context.Context) error {
 	}
 }
 
-// sweep finds the sessions that are due.
+// sweep finds the due sessions.
 func (f *filer) sweep(ctx context.Context) {
 	due, err := f.link.deps.Journals.DueJournals(ctx, sessionPrefix, time.Now(), sweepLimit)
 	if err != nil {
@@ -102,7 +102,7 @@ func (f *filer) sweep(ctx context.Context) {
 	}
 }
 
-// look makes what the clock has made of a session, and files its steps.
+// look applies the passage of time to a session, and files its steps.
 func (f *filer) look(ctx context.Context, session string) {
 	err := f.file(ctx, session)
 	if err == nil || ctx.Err() != nil {
@@ -121,16 +121,16 @@ func (f *filer) look(ctx context.Context, session string) {
 	}
 }
 
-// snapshot is what the filer reads of a session at one moment.
+// snapshot is the filer's view of a session at one moment.
 type snapshot struct {
 	filed, length uint64
 	waits         bool
 	at            int64
-	ended         int64    // 0 for a session that is not over
+	ended         int64    // 0 for an open session
 	handoffs      []string // of the offers
 }
 
-// file files the steps of a session that wait, one after the other.
+// file files the waiting steps of a session, one after the other.
 func (f *filer) file(ctx context.Context, session string) error {
 	var s snapshot
 	err := f.link.engine.on(ctx, session, func(_ context.Context, t *turn) error {
@@ -238,7 +238,7 @@ func (f *filer) retire(ctx context.Context, session string, s snapshot) error {
 }
 
 // The journals of the runtime: the history of each session, an empty journal for each session of
-// a participant, which is found by its name, and the session of each handoff.
+// a participant, found by its name, and the session of each handoff.
 const (
 	sessionPrefix = network + "/session/"
 	memberPrefix  = network + "/of/"
@@ -250,7 +250,7 @@ func sessionJournal(id string) string { return sessionPrefix + id }
 
 func handoffJournal(id federation.HandoffID) string { return handoffPrefix + id.String() }
 
-// membersPrefix returns what the names of the sessions of a participant begin with.
+// membersPrefix returns the prefix of the names of a participant's sessions.
 func membersPrefix(name string) string {
 	digest := sha256.Sum256([]byte(name))
 	return memberPrefix + hex.EncodeToString(digest[:12]) + "/"

@@ -55,7 +55,6 @@ func TestTheFixturesOfTheProtocolOverGRPC(t *testing.T) {
 	}
 }
 
-// play sends the messages of a fixture.
 func play(t *testing.T, w *world, id string, f bridgetest.MACPFixture) {
 	t.Helper()
 	if policy := f.Descriptor(); policy != nil {
@@ -117,7 +116,6 @@ func follow(t *testing.T, w *world, as, id string, after uint64) []string {
 	return all
 }
 
-// subscribe follows a session.
 func subscribe(ctx context.Context, tb testing.TB, w *world, as, id string, after uint64) *connect.BidiStreamForClient[macpv1.StreamSessionRequest, macpv1.StreamSessionResponse] {
 	tb.Helper()
 	client := connect.NewClient[macpv1.StreamSessionRequest, macpv1.StreamSessionResponse](

@@ -63,7 +63,7 @@ func (r Runtime) check() error {
 }
 
 // Runtimes describes runtimes of other operators. Each link is a participant there. The reference
-// of the table is with that of [Network], whose table it is below.
+// of the table is in that of [Network], its parent table.
 func Runtimes(deps Deps) bridge.Network {
 	return bridge.Network{
 		Name: network, Table: "macp.runtimes", Many: true,
@@ -84,7 +84,8 @@ func Runtimes(deps Deps) bridge.Network {
 }
 
 // Foreign is a runtime of another operator, in which the gateway participates for one DID. It
-// follows the sessions of its participant from where it stopped, and keeps a copy of each history.
+// follows the sessions of its participant from its last position, and keeps a copy of each
+// history.
 type Foreign struct {
 	cfg   Runtime
 	did   federation.DID
@@ -93,7 +94,8 @@ type Foreign struct {
 	deps  Deps
 	log   *slog.Logger
 	conn  *foreignConn // while Run runs
-	// noTasks says that the profile needs the task mode, and that the runtime does not have it.
+	// noTasks reports that the profile needs the task mode, which the runtime does
+	// not have.
 	noTasks atomic.Bool
 }
 
@@ -121,7 +123,7 @@ func (f *Foreign) Describe() bridge.Description {
 	}}
 }
 
-// prefix is what the names of the journals of the link begin with.
+// prefix is the prefix of the names of the link's journals.
 func (f *Foreign) prefix() string { return network + "/at/" + f.cfg.Name + "/" }
 
 func (f *Foreign) sessionJournal(id string) string { return f.prefix() + "session/" + id }
@@ -202,11 +204,11 @@ type foreignConn struct {
 	client   *http.Client
 	group    *errgroup.Group
 	mu       sync.Mutex
-	followed map[string]bool // sessions that a goroutine follows
+	followed map[string]bool // sessions followed by a goroutine
 	tasks    bool            // work goes on in sessions of the task mode
 }
 
-// maxFollowed bounds the sessions that one link follows at a time.
+// maxFollowed bounds the concurrently followed sessions of one link.
 const maxFollowed = 4096
 
 func newForeignConn(f *Foreign) *foreignConn {
@@ -222,9 +224,9 @@ func newForeignConn(f *Foreign) *foreignConn {
 
 // Times of a connection.
 const (
-	pingEach    = 15 * time.Second // so that a silent runtime is noticed
+	pingEach    = 15 * time.Second // to notice a silent runtime
 	callTimeout = 20 * time.Second
-	lookEach    = 30 * time.Second // at the state of a session, which its stream does not tell
+	lookEach    = 30 * time.Second // at the state of a session, which is not on its stream
 )
 
 func (c *foreignConn) close() { c.client.CloseIdleConnections() }
@@ -250,7 +252,7 @@ func clientOptions() []connect.ClientOption {
 }
 
 // initialize agrees on the version, and refuses a runtime without the handoff mode. A runtime
-// without the task mode is told of work by signals.
+// without the task mode gets signals about work.
 func (c *foreignConn) initialize(ctx context.Context) error {
 	answer, err := foreignCall[macpv1.InitializeRequest, macpv1.InitializeResponse](ctx, c, "Initialize", &macpv1.InitializeRequest{
 		SupportedProtocolVersions: []string{macpmode.Version}, ClientInfo: &macpv1.ClientInfo{Name: "baton", Version: c.deps.Version},
@@ -270,7 +272,7 @@ func (c *foreignConn) initialize(ctx context.Context) error {
 	return nil
 }
 
-// refused returns a refusal of the runtime as an error of the gateway.
+// refused converts a refusal of the runtime to an error of the gateway.
 func (c *foreignConn) refused(e *macpv1.MACPError) error {
 	why := errors.New(e.GetCode() + ": " + e.GetMessage())
 	switch macpmode.Code(e.GetCode()) {
@@ -285,7 +287,7 @@ func (c *foreignConn) refused(e *macpv1.MACPError) error {
 	return &federation.RefusalError{Code: federation.IllegalStep, Detail: why.Error()}
 }
 
-// resume follows the sessions that were not over when the last connection ended.
+// resume follows the sessions still open when the last connection ended.
 func (c *foreignConn) resume(ctx context.Context) error {
 	prefix := c.prefix() + "session/"
 	after := ""
@@ -303,7 +305,8 @@ func (c *foreignConn) resume(ctx context.Context) error {
 	}
 }
 
-// watchSessions follows each session of the participant that the runtime tells of.
+// watchSessions follows each session of the participant announced by the
+// runtime.
 func (c *foreignConn) watchSessions(ctx context.Context) error {
 	request := connect.NewRequest(&macpv1.WatchSessionsRequest{})
 	request.Header().Set("Authorization", "Bearer "+c.token)
@@ -325,9 +328,9 @@ func (c *foreignConn) watchSessions(ctx context.Context) error {
 	return fmt.Errorf("watch sessions: %w", orEnded(stream.Err()))
 }
 
-// follows reports whether a session is followed: one of our participant in a mode that is in use. A
-// session of another owner that is over is none. Its copy, if there is one, is on record, and was
-// removed otherwise: a new copy would file its offers again.
+// follows reports whether to follow a session: one of our participant in a mode in use. A closed
+// session of another owner is not followed: its copy is on record or was removed, and a new copy
+// would file its offers again.
 func (c *foreignConn) follows(s *macpv1.SessionMetadata) bool {
 	ours := s.GetInitiator() == c.cfg.Participant
 	switch {
@@ -348,7 +351,7 @@ func orEnded(err error) error {
 	return err
 }
 
-// watchSignals submits the steps that senders of the runtime ask for.
+// watchSignals submits the steps requested by senders of the runtime.
 func (c *foreignConn) watchSignals(ctx context.Context) error {
 	request := connect.NewRequest(&macpv1.WatchSignalsRequest{})
 	request.Header().Set("Authorization", "Bearer "+c.token)
@@ -369,8 +372,8 @@ func (c *foreignConn) watchSignals(ctx context.Context) error {
 	return fmt.Errorf("watch signals: %w", orEnded(stream.Err()))
 }
 
-// follow starts the goroutine that follows a session, unless one does. Copied says that the session
-// has a copy.
+// follow starts the goroutine that follows a session, unless one runs. Copied means that the
+// session has a copy.
 func (c *foreignConn) follow(ctx context.Context, id string, copied bool) error {
 	if !macpmode.ValidSessionID(id) {
 		return nil

@@ -20,7 +20,6 @@ import (
 	"baton/translate/macpmode/macpv1"
 )
 
-// runtimeTable is a table [[macp.runtimes]] that has been read.
 type runtimeTable macp.Runtime
 
 // Decode implements [bridge.Table].
@@ -51,7 +50,6 @@ func newGuest(t *testing.T, address, token string) *guest {
 	return newGuestWith(t, address, token, "transfer")
 }
 
-// newGuestWith starts a guest with a profile.
 func newGuestWith(t *testing.T, address, token, profile string) *guest {
 	t.Helper()
 	record := storetest.Open(t)

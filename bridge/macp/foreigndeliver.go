@@ -16,8 +16,9 @@ import (
 	"baton/translate/macpmode/macpv1"
 )
 
-// Deliver implements [bridge.Link]. It returns nil after the runtime has accepted what the step
-// says. A message keeps its ID, so that the runtime takes it once however often it is sent.
+// Deliver implements [bridge.Link]. It returns nil after the runtime has accepted the message
+// of the step. A message keeps its ID, so that the runtime accepts it only once, however often
+// it is sent.
 func (f *Foreign) Deliver(ctx context.Context, d federation.Delivery) error {
 	ev, c := d.Entry.Event, f.conn
 	found, err := lastIndex(ctx, f.deps.Journals, f.handoffJournal(ev.Handoff))
@@ -29,7 +30,7 @@ func (f *Foreign) Deliver(ctx context.Context, d federation.Delivery) error {
 	case err != nil:
 		return err
 	case ev.Verb == federation.Offer:
-		return c.sendOffer(ctx, d, found.Session) // an attempt before may have sent a part
+		return c.sendOffer(ctx, d, found.Session) // an earlier attempt may have sent a part
 	}
 	id := ev.ID.String()
 	switch ev.Verb { //nolint:exhaustive // the offer was sent, and no other step is told
@@ -92,7 +93,8 @@ func (c *foreignConn) deliverOffer(ctx context.Context, d federation.Delivery) e
 	return c.sendOffer(ctx, d, session)
 }
 
-// sendOffer sends the messages of an offer. The runtime answers each message that it has as a duplicate.
+// sendOffer sends the messages of an offer. The runtime answers repeated
+// messages as duplicates.
 func (c *foreignConn) sendOffer(ctx context.Context, d federation.Delivery, session string) error {
 	target := c.sender(d.View.Offeree)
 	if target == "" { // the offer came from the runtime
@@ -111,8 +113,8 @@ func (c *foreignConn) sendOffer(ctx context.Context, d federation.Delivery, sess
 	return nil
 }
 
-// cancel cancels the session of our participant. A session of another owner is left to it, and a
-// session that the runtime has forgotten is over.
+// cancel cancels the session of our participant. Sessions of other owners are left to them, and
+// a session forgotten by the runtime is over.
 func (c *foreignConn) cancel(ctx context.Context, session, reason string) error {
 	answer, err := foreignCall[macpv1.CancelSessionRequest, macpv1.CancelSessionResponse](ctx, c, "CancelSession", &macpv1.CancelSessionRequest{SessionId: session, Reason: reason})
 	if connect.CodeOf(err) == connect.CodeNotFound {
@@ -137,7 +139,7 @@ func (c *foreignConn) tellStep(ctx context.Context, d federation.Delivery, sessi
 	})
 }
 
-// signalled submits the step that a sender of the runtime asks for, in a handoff that our
+// signalled submits the step requested by a sender of the runtime, in a handoff that our
 // participant offered to it.
 func (c *foreignConn) signalled(ctx context.Context, env *macpv1.Envelope) error {
 	var p macpv1.SignalPayload
@@ -151,7 +153,7 @@ func (c *foreignConn) signalled(ctx context.Context, env *macpv1.Envelope) error
 	if err != nil {
 		return err
 	}
-	m := newMirror(c, p.GetCorrelationSessionId()) // its own copy: it has no other reader
+	m := newMirror(c, p.GetCorrelationSessionId()) // its own copy, without other readers
 	if err := m.load(ctx); err != nil || !m.s.Exists() {
 		return errors.Join(err, errNoHistory)
 	}

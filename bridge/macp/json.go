@@ -66,19 +66,17 @@ func writeError(w http.ResponseWriter, err error) {
 	_, _ = w.Write(append(errorJSON(refused), '\n')) // the client is gone
 }
 
-// events is a stream of server-sent events.
 type events struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 }
 
-// newEvents begins a stream.
 func newEvents(w http.ResponseWriter) *events {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(http.StatusOK)
 	e := &events{w, http.NewResponseController(w)}
-	_ = e.control.Flush() // the next write tells that the client is gone
+	_ = e.control.Flush() // the next write reveals a lost client
 	return e
 }
 
@@ -106,7 +104,7 @@ func (e *events) write(kind, id string, data []byte) error {
 	return e.control.Flush()
 }
 
-// end tells why a stream ends, unless that is no error.
+// end sends the reason why a stream ends, if that is an error.
 func (e *events) end(err error) {
 	if err != nil {
 		_ = e.write("error", "", errorJSON(refusalOf(err))) // the client is gone
@@ -157,10 +155,10 @@ func (l *Link) wellKnown(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(append(text, '\n')) // the client is gone
 }
 
-// codeHeader is the metadata with the error code.
 const codeHeader = "Macp-Error-Code"
 
-// refusalOf returns an error as clients read it. It does not show the text of an unknown error.
+// refusalOf returns an error in the form for clients. It hides the text of an
+// unknown error.
 func refusalOf(err error) *macpmode.Error {
 	if told, ok := errors.AsType[*macpmode.Error](err); ok {
 		return told
@@ -227,7 +225,7 @@ func statusOf(code macpmode.Code) (int, connect.Code) {
 	return http.StatusBadRequest, connect.CodeInvalidArgument
 }
 
-// rpcError returns an error as gRPC and Connect answer it.
+// rpcError returns an error in the form of gRPC and Connect.
 func rpcError(err error) error {
 	refused := refusalOf(err)
 	status, code := statusOf(refused.Code)

@@ -195,7 +195,7 @@ func TestAWatcherOfPoliciesSeesEachChange(t *testing.T) {
 	expect("policy.default")
 }
 
-// The history of a session that is over is kept for the retention of finished handoffs, and then
+// The history of a closed session is kept for the retention of finished handoffs, and then
 // removed with its name in the lists.
 func TestAnOldSessionIsRemoved(t *testing.T) {
 	t.Parallel()
@@ -235,7 +235,8 @@ func TestAnOldSessionIsRemoved(t *testing.T) {
 	if length, err := w.deps.Journals.JournalLength(t.Context(), "macp/session/"+session(1)); length != 0 || err != nil && !errors.Is(err, federation.ErrNotFound) {
 		t.Errorf("its journal has %d entries, %v", length, err)
 	}
-	// The work of the other session goes on: its history is kept until that is over.
+	// The work of the other session goes on: its history is kept until the end of
+	// the work.
 	w.report(t, session(2), "complete")
 	await(t, "the other session to be removed", func() bool { return len(list()) == 0 })
 }

@@ -1,18 +1,18 @@
 // Package macp is a runtime of the Multi-Agent Coordination Protocol for sessions of the handoff
 // mode, and a client of runtimes of other operators.
 //
-// A participant of the configuration connects with its token, over gRPC, Connect or JSON. An
-// envelope is answered after it is on disk, in a journal for each session, and the history is the
-// whole truth about a session: a restart restores the same state. One goroutine, the engine,
-// judges all envelopes by the pure functions of translate/macpmode, and writes the entries of
-// calls that wait together in one transaction.
+// A configured participant connects with its token, over gRPC, Connect or JSON. An envelope is
+// answered after it is on disk, in a journal for each session, and this history is the whole
+// truth about a session: a restart restores the same state. One goroutine, the engine, judges all
+// envelopes by the pure functions of translate/macpmode, and writes the entries of all waiting
+// calls in one transaction.
 //
-// Sessions and handoffs show each other. An offer of a session is filed as a handoff, and so are
-// its answers; each of these steps is vouched, with its envelopes as evidence. Steps from other
-// networks become messages of the session, or signals. An offer to a participant opens a session,
-// which the gateway owns in the name of the offerer.
+// Sessions and handoffs mirror each other. An offer of a session is filed as a handoff, and so
+// are its answers; each of these steps is vouched, with its envelopes as evidence. Steps from
+// other networks become messages of the session, or signals. An offer to a participant opens a
+// session, which the gateway owns in the name of the offerer.
 //
-// Package macp serves sessions on one replica of a home at a time: that with the lease of the
+// Package macp serves sessions on one replica of a home at a time: the one with the lease of the
 // link. See README.md for a tour.
 //
 // spec: RFC-MACP-0001, RFC-MACP-0006, RFC-MACP-0010, RFC-MACP-0012
@@ -54,7 +54,7 @@ type Link struct {
 	engine       *engine
 	filer        *filer
 	rates        map[string]rates
-	bound        atomic.Pointer[string] // where the runtime listens
+	bound        atomic.Pointer[string] // the runtime's listen address
 }
 
 var _ bridge.InboxReader = (*Link)(nil)
@@ -86,9 +86,9 @@ func (l *Link) Run(ctx context.Context, up func()) error {
 	return group.Wait()
 }
 
-// Carries implements [bridge.Link]: an offer to a participant, and each step of a handoff that
-// has a session. A step that a participant took by a signal is in no history: the other
-// participants of its session are told.
+// Carries implements [bridge.Link]: an offer to a participant, and each step of a handoff with
+// a session. A participant's step by a signal is in no history: the other participants of its
+// session are notified.
 func (l *Link) Carries(ctx context.Context, ev federation.Event, after federation.View) (bool, error) {
 	if ev.Arrival.Link == network && !macpmode.BySignal(ev.Verb) { // the session has it
 		return false, nil
@@ -232,13 +232,12 @@ func options() []connect.HandlerOption {
 	return []connect.HandlerOption{connect.WithReadMaxBytes(maxBodyBytes)}
 }
 
-// message is a pointer to a message of the protocol.
 type message[T any] interface {
 	*T
 	proto.Message
 }
 
-// unary serves a call in both bindings. A call that is closed needs a token.
+// unary serves a call in both bindings. A closed call needs a token.
 func unary[Req, Res any, PReq message[Req], PRes message[Res]](mux *http.ServeMux, l *Link, method string, closed bool, do func(context.Context, participant, PReq) (PRes, error)) {
 	mux.Handle(rpcPath+method, connect.NewUnaryHandler(rpcPath+method, func(ctx context.Context, r *connect.Request[Req]) (*connect.Response[Res], error) {
 		from, err := l.admit(ctx, r.Header(), closed)
@@ -271,7 +270,7 @@ func unary[Req, Res any, PReq message[Req], PRes message[Res]](mux *http.ServeMu
 	})
 }
 
-// mountSend serves Send, which tells a bad token in its answer on gRPC.
+// mountSend serves Send, which on gRPC reports a bad token in its answer.
 func (l *Link) mountSend(mux *http.ServeMux) {
 	const method = "Send"
 	mux.Handle(rpcPath+method, connect.NewUnaryHandler(rpcPath+method, func(ctx context.Context, r *connect.Request[macpv1.SendRequest]) (*connect.Response[macpv1.SendResponse], error) {
@@ -348,7 +347,7 @@ func (l *Link) ended(ctx context.Context, method string, err error) error {
 	return rpcError(err)
 }
 
-// admit returns the participant of a token. A call that is not closed needs none.
+// admit returns the participant of a token, which only closed calls need.
 func (l *Link) admit(ctx context.Context, header http.Header, closed bool) (participant, error) {
 	if !closed {
 		return participant{}, nil

@@ -22,7 +22,7 @@ import (
 )
 
 // mirror is the copy of one session of a runtime. One goroutine owns it. The copy is on disk
-// before a step of it is filed, and its length is the cursor from which the stream is resumed.
+// before its steps are filed, and its length is the cursor for resuming the stream.
 type mirror struct {
 	*foreignConn
 
@@ -34,8 +34,8 @@ func newMirror(c *foreignConn, id string) *mirror {
 	return &mirror{foreignConn: c, id: id, s: &macpmode.Session{}}
 }
 
-// run follows the session until it is over, or ctx ends. Where copied says that there is a copy and
-// none is found, the copy of a task was removed with that of its offer just now: it is not made again.
+// run follows the session until it is over, or ctx ends. If copied is set but no copy is found, the
+// copy of a task was just removed with that of its offer: it is not made again.
 func (m *mirror) run(ctx context.Context, copied bool) error {
 	if err := m.load(ctx); err != nil || copied && !m.s.Exists() {
 		return err
@@ -71,7 +71,7 @@ func (m *mirror) run(ctx context.Context, copied bool) error {
 			again.Reset(0)
 		case <-again.C:
 			if err := m.file(ctx); errors.Is(err, federation.ErrStale) {
-				return err // a connection before has written: the next one reads the copy again
+				return err // an earlier connection has written: the next one reads the copy again
 			} else if err != nil {
 				m.log.LogAttrs(ctx, slog.LevelWarn, "session not filed", slog.String("session", m.id), slog.Any("err", err))
 				again.Reset(retryAfter)
@@ -179,9 +179,9 @@ func (m *mirror) write(ctx context.Context, entry *historyv1.Entry, more ...fede
 	return m.s.Apply(entry)
 }
 
-// settled asks the runtime for the state of the session, which the stream does not tell when the
+// settled asks the runtime for the state of the session, which is not on the stream if the
 // session is cancelled or expires. It reports whether the runtime has forgotten the session. An
-// error of the stream of an open session breaks the connection, which is made again.
+// error of the stream of an open session breaks the connection, which is then redialled.
 func (m *mirror) settled(ctx context.Context, streamed error) (gone bool, err error) {
 	answer, err := foreignCall[macpv1.GetSessionRequest, macpv1.GetSessionResponse](ctx, m.foreignConn, "GetSession", &macpv1.GetSessionRequest{SessionId: m.id})
 	if connect.CodeOf(err) == connect.CodeNotFound {
@@ -205,7 +205,6 @@ func (m *mirror) settled(ctx context.Context, streamed error) (gone bool, err er
 	return false, nil
 }
 
-// end notes the end of the session.
 func (m *mirror) end(ctx context.Context, kind, why string) error {
 	if !m.s.Exists() || m.s.Over() {
 		return nil
@@ -217,7 +216,7 @@ func (m *mirror) end(ctx context.Context, kind, why string) error {
 	return m.write(ctx, entry)
 }
 
-// file files the steps of the session that wait.
+// file files the waiting steps of the session.
 func (m *mirror) file(ctx context.Context) error {
 	for {
 		at, waits := m.s.Pending()
@@ -261,12 +260,11 @@ func (m *mirror) entry(ctx context.Context, number uint64, text []byte) error {
 	return nil
 }
 
-// steps returns what files the steps of senders of the runtime.
+// steps returns the filer of steps of the runtime's senders.
 func (f *Foreign) steps() steps {
 	return steps{ports: f.ports, deps: f.deps, link: f.cfg.Name, log: f.log}
 }
 
-// fileOffer files an offer to our participant.
 func (m *mirror) fileOffer(ctx context.Context, step said) error {
 	var p handoffv1.HandoffOfferPayload
 	if err := proto.Unmarshal(step.env.GetPayload(), &p); err != nil {
@@ -351,7 +349,7 @@ func (m *mirror) retire(ctx context.Context) error {
 	return m.deps.Journals.RemoveJournals(ctx, gone)
 }
 
-// open writes which handoff an offer is, before the handoff is filed.
+// open writes the handoff ID of an offer before the handoff is filed.
 func (m *mirror) open(ctx context.Context, step said, offer *macpmode.Offer) (federation.HandoffID, time.Time, error) {
 	id, at, opened, err := step.handoff(ctx, m.ports.Gateway, *offer)
 	if err != nil || opened {
@@ -408,8 +406,8 @@ func (m *mirror) describe(ctx context.Context, step said, offer *macpmode.Offer)
 	return draft, err
 }
 
-// fileAnswer files the answer of a target, and commits a session that we opened. What our own
-// participant answered is filed already, unless another program has its token.
+// fileAnswer files the answer of a target, and commits a session that we opened. The answers
+// of our own participant are filed already, unless another program has its token.
 func (m *mirror) fileAnswer(ctx context.Context, step said) error {
 	name, note, err := answerOf(step.env)
 	if err != nil {
@@ -444,7 +442,8 @@ func (m *mirror) fileAnswer(ctx context.Context, step said) error {
 	return err
 }
 
-// fileCancel files that the owner cancelled the session of a pending offer, or the task of its work.
+// fileCancel files the owner's cancellation of the session of a pending offer,
+// or of the task of its work.
 func (m *mirror) fileCancel(ctx context.Context, step said) error {
 	handoff := ""
 	if offer := m.s.Current(); offer != nil && offer.Disposition == macpmode.Offered {
@@ -467,8 +466,8 @@ func (m *mirror) fileCancel(ctx context.Context, step said) error {
 	return err
 }
 
-// say sends a message of our participant. A session that is not open takes none, which is no
-// error of the session.
+// say sends a message of our participant. A closed session accepts none, which is no error
+// of the session.
 func (m *mirror) say(ctx context.Context, kind, id string, payload proto.Message) error {
 	err := m.tellIn(ctx, m.s.Mode, m.id, kind, id, payload)
 	if _, refused := errors.AsType[*federation.RefusalError](err); refused {

@@ -25,7 +25,8 @@ var referenceFile string
 // network is the label of this network, and the name of the link of the runtime.
 const network = "macp"
 
-// The profiles: what the commitment of a session means that the gateway opened.
+// The profiles: the meaning of the commitment of a session opened by the
+// gateway.
 const (
 	transfer = "transfer"  // the responsibility has moved; the work goes on outside the session
 	holdOpen = "hold-open" // the work is over; the session is open as long as it takes
@@ -50,7 +51,7 @@ type Participant struct {
 // DefaultConfig returns the defaults of the table.
 func DefaultConfig() Config { return Config{Profile: transfer} }
 
-// minTokenBytes is the shortest token that cannot be guessed.
+// minTokenBytes is the minimum length of an unguessable token.
 const minTokenBytes = 16
 
 // check returns all mistakes, each a [*bridge.KeyError], joined.
@@ -83,7 +84,8 @@ func (c Config) check(p bridge.Ports) error {
 	return errors.Join(mistakes...)
 }
 
-// Network describes the runtime. Its link serves participants on a listener of its own.
+// Network describes the runtime. Its link serves participants on its own
+// listener.
 func Network(deps Deps) bridge.Network {
 	return bridge.Network{
 		Name: network, Table: "macp", Reference: referenceFile,
@@ -146,8 +148,8 @@ func (p participants) named(name string) (participant, bool) {
 	return p.all[i], true
 }
 
-// of returns the DID behind a name in a session: that of a participant, or the name itself where
-// it is a DID; "" for any other name.
+// of returns the DID behind a name in a session: that of a participant, or the name itself if it
+// is a DID; "" for any other name.
 func (p participants) of(name string) federation.DID {
 	if known, ok := p.named(name); ok {
 		return known.did
@@ -173,14 +175,14 @@ func open(cfg Config, p participants, ports bridge.Ports, deps Deps) *Link {
 
 // Bounds are the limits of the gateway that hold for sessions.
 type Bounds struct {
-	Finished  time.Duration // for which an ended session can be read; 0 for ever
-	ClockSkew time.Duration // that the time of a new session may be off
+	Finished  time.Duration // for which an ended session stays readable; 0 for ever
+	ClockSkew time.Duration // tolerance for the time of a new session
 }
 
-// Deps has the parts of the gateway that the network needs beside [bridge.Ports].
+// Deps are the dependencies of the network beside [bridge.Ports].
 type Deps struct {
 	Journals *journals.Journals // the histories of sessions
 	Steps    registry.Bound
 	Bounds   func() Bounds
-	Version  string // of the program, which clients are told
+	Version  string // of the program, shown to clients
 }

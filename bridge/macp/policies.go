@@ -15,7 +15,7 @@ import (
 	"baton/translate/macpmode/macpv1"
 )
 
-// maxPolicies bounds the policies that one participant has registered.
+// maxPolicies bounds the registered policies of one participant.
 const maxPolicies = 100
 
 // policies are the policies of the runtime. The engine owns them.
@@ -24,15 +24,15 @@ type policies struct {
 	length uint64 // of the journal
 }
 
-// registered is a policy with the participant that registered it.
+// registered is a policy with its registering participant.
 type registered struct {
 	*macpv1.PolicyDescriptor
 
 	by string
 }
 
-// readPolicies reads the journal of policies: each entry is a policy, with the participant that
-// registered it in front, or only the ID of a removed policy.
+// readPolicies reads the journal of policies: each entry is a policy, preceded by the
+// participant that registered it, or only the ID of a removed policy.
 func readPolicies(ctx context.Context, record *journals.Journals) (*policies, error) {
 	p := &policies{byID: map[string]registered{macpmode.DefaultPolicy: {PolicyDescriptor: macpmode.BuiltIn()}}}
 	for {
@@ -66,7 +66,7 @@ func (p *policies) apply(entry []byte) error {
 	return nil
 }
 
-// changePolicies plans one entry, and makes its change after it is on disk.
+// changePolicies plans one entry, and applies it after it is on disk.
 func (t *turn) changePolicies(entry []byte) {
 	e := t.engine
 	t.batch.more = append(t.batch.more, federation.JournalWrite{Name: policyJournal, Length: e.policies.length + t.batch.policies, Entries: [][]byte{entry}})

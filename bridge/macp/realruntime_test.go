@@ -24,7 +24,7 @@ func TestWorkGoesOnInATaskOfARealRuntime(t *testing.T) {
 }
 
 // realRuntime runs the runtime and returns its address. The participants are bob, and baton, which
-// may use the given modes alone; none for all.
+// may use only the given modes; none for all.
 func realRuntime(t *testing.T, modes ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -115,7 +115,7 @@ func TestStrangersSeeNothing(t *testing.T) {
 		}
 	}
 	want := map[string]bool{"target session": true, "target signal": true}
-	for len(want) > 0 { // the target sees both; what the stranger sees would be there too
+	for len(want) > 0 { // the target sees both; a message to the stranger would be there too
 		select {
 		case what := <-seen:
 			if !want[what] {

@@ -26,7 +26,6 @@ const (
 // rates are the buckets of a participant.
 type rates struct{ starts, messages *rate.Limiter }
 
-// allow counts a message of a participant.
 func (l *Link) allow(from participant, kind string) error {
 	limits, which := l.rates[from.name], "messages"
 	bucket := limits.messages
@@ -40,8 +39,7 @@ func (l *Link) allow(from participant, kind string) error {
 	return nil
 }
 
-// send judges an envelope and answers it. The answer that accepts an envelope is given after the
-// envelope is on disk.
+// send judges an envelope and answers it. An accepted envelope is on disk before the answer.
 func (l *Link) send(ctx context.Context, from participant, env *macpv1.Envelope) *macpv1.Ack {
 	ack, err := l.submit(ctx, from, env)
 	if err == nil {
@@ -140,7 +138,7 @@ func (l *Link) begin(t *turn, id string, entry *historyv1.Entry) error {
 	return nil
 }
 
-// read returns something of a session that a participant may see.
+// read returns a part of a session visible to a participant.
 func (l *Link) read(ctx context.Context, from participant, id string, look func(t *turn) error) error {
 	return l.engine.on(ctx, id, func(_ context.Context, t *turn) error {
 		switch {
@@ -153,7 +151,6 @@ func (l *Link) read(ctx context.Context, from participant, id string, look func(
 	})
 }
 
-// control cancels, suspends or resumes a session.
 func (l *Link) control(ctx context.Context, from participant, kind, id, reason string) (*macpv1.Ack, error) {
 	ack := &macpv1.Ack{SessionId: id}
 	err := l.read(ctx, from, id, func(t *turn) error {
@@ -165,7 +162,7 @@ func (l *Link) control(ctx context.Context, from participant, kind, id, reason s
 			err = t.accept(entry)
 		}
 		ack.Ok, ack.SessionState, ack.AcceptedAtUnixMs = err == nil, t.session.State, t.now.UnixMilli()
-		if err != nil { // a state that does not allow it is told in the answer
+		if err != nil { // the answer reports a state that does not allow it
 			refused := refusalOf(err)
 			ack.Error = &macpv1.MACPError{Code: string(refused.Code), Message: refused.Message, SessionId: id}
 		}
@@ -174,7 +171,8 @@ func (l *Link) control(ctx context.Context, from participant, kind, id, reason s
 	return ack, err
 }
 
-// mayControl refuses a participant that may not cancel, suspend or resume a session.
+// mayControl refuses a participant without the right to cancel, suspend or
+// resume a session.
 func (*Link) mayControl(s *live, from participant) error {
 	if s.Initiator != from.name && !s.MayCommit(from.name) {
 		return macpmode.Refuse(macpmode.Forbidden, "only the owner and the participants that the policy names do that")
@@ -182,7 +180,7 @@ func (*Link) mayControl(s *live, from participant) error {
 	return nil
 }
 
-// ambient tells watchers an envelope that no history keeps.
+// ambient sends watchers an envelope without recording it.
 func (l *Link) ambient(ctx context.Context, from participant, env *macpv1.Envelope, session string) (*macpv1.Ack, error) {
 	ack := &macpv1.Ack{Ok: true, MessageId: env.GetMessageId(), SessionId: env.GetSessionId()}
 	tellTo := func(t *turn, names []string) {
@@ -201,7 +199,8 @@ func (l *Link) ambient(ctx context.Context, from participant, env *macpv1.Envelo
 	})
 }
 
-// askStep submits the step that a signal asks for. The refusal of the step is that of the signal.
+// askStep submits the step requested by a signal. A refused step refuses the
+// signal.
 func (l *Link) askStep(ctx context.Context, from participant, env *macpv1.Envelope, p *macpv1.SignalPayload) (*macpv1.Ack, error) {
 	asked, err := macpmode.ReadStep(p.GetData())
 	if err != nil {
@@ -229,8 +228,8 @@ func (l *Link) askStep(ctx context.Context, from participant, env *macpv1.Envelo
 	return &macpv1.Ack{Ok: true, MessageId: env.GetMessageId(), AcceptedAtUnixMs: now.UnixMilli()}, nil
 }
 
-// handoffOf returns the handoff of a session that a participant means: the one that it names, or
-// that of the accepted offer.
+// handoffOf returns the handoff of a session meant by a participant: the named one, or that of
+// the accepted offer.
 func (l *Link) handoffOf(ctx context.Context, from participant, session, named string) (federation.HandoffID, error) {
 	if session == "" {
 		return federation.HandoffID{}, macpmode.Refuse(macpmode.InvalidEnvelope, "correlation_session_id is required")
@@ -249,8 +248,8 @@ func (l *Link) handoffOf(ctx context.Context, from participant, session, named s
 	return id, err
 }
 
-// signalTime returns the time of a step that a signal asks for: that of the envelope, so that a
-// signal sent again asks for the same step, or now if the envelope has none.
+// signalTime returns the time of a step requested by a signal: that of the envelope, so that a
+// repeated signal requests the same step, or now if the envelope has none.
 func signalTime(env *macpv1.Envelope, now time.Time, skew time.Duration) time.Time {
 	at := time.UnixMilli(env.GetTimestampUnixMs())
 	if env.GetTimestampUnixMs() <= 0 || at.Before(now.Add(-skew)) || at.After(now.Add(skew)) {
@@ -259,7 +258,7 @@ func signalTime(env *macpv1.Envelope, now time.Time, skew time.Duration) time.Ti
 	return at
 }
 
-// stepID returns the ID of a step that a message is, the same one each time.
+// stepID returns the ID of a message's step, the same one each time.
 func stepID(at time.Time, parts ...string) federation.EventID {
 	hash := sha256.New()
 	for _, part := range parts {
@@ -273,7 +272,6 @@ func stepID(at time.Time, parts ...string) federation.EventID {
 	return id
 }
 
-// byteReader reads fixed bytes.
 type byteReader []byte
 
 // Read implements io.Reader.

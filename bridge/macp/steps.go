@@ -18,11 +18,11 @@ import (
 	"baton/translate/macpmode/macpv1"
 )
 
-// steps files the steps of participants, which the gateway signs for them.
+// steps files the steps of participants, signed by the gateway.
 type steps struct {
 	ports bridge.Ports
 	deps  Deps
-	link  string // by which the steps come
+	link  string // of the steps
 	log   *slog.Logger
 }
 
@@ -49,9 +49,8 @@ func readSaid(session string, number uint64, text []byte) (s said, files bool, e
 	return said{session: session, number: number, entry: entry, env: env}, true, nil
 }
 
-// id returns the ID of the step, and the time at which it is taken. Both are the same each time,
-// so that a step filed before a crash is filed once; an entry that is too old for that
-// gets a new ID.
+// id returns the ID and the time of the step. Both are the same each time, so that a step filed
+// before a crash is filed once; an entry too old for that gets a new ID.
 func (s said) id(now time.Time) (federation.EventID, time.Time) {
 	at := time.UnixMilli(s.entry.GetAtUnixMs())
 	if now.Sub(at) > freshStep {
@@ -60,9 +59,8 @@ func (s said) id(now time.Time) (federation.EventID, time.Time) {
 	return stepID(at, "entry", s.session, fmt.Sprint(s.number)), at
 }
 
-// handoff returns which handoff an offer is and the time at which it opens, and whether that was
-// written. An offer opened before a crash keeps its handoff, unless that was too long
-// ago.
+// handoff returns the handoff of an offer and its opening time, and whether that was written. An
+// offer opened before a crash keeps its handoff, unless that was too long ago.
 func (s said) handoff(ctx context.Context, gateway bridge.Gateway, offer macpmode.Offer) (id federation.HandoffID, at time.Time, opened bool, err error) {
 	id, at = s.id(time.Now())
 	if known, err := federation.ParseEventID(offer.Handoff); err == nil {
@@ -74,8 +72,8 @@ func (s said) handoff(ctx context.Context, gateway bridge.Gateway, offer macpmod
 	return id, at, false, nil
 }
 
-// take files a step of a participant. A handoff that is where the step leads needs no step:
-// the step was filed before a crash, or the participant took it elsewhere.
+// take files a step of a participant. A handoff already in the resulting state needs no
+// step: the step was filed before a crash, or the participant took it elsewhere.
 func (t steps) take(ctx context.Context, s said, from federation.DID, verb federation.Verb, id federation.HandoffID, note string) error {
 	view, err := t.ports.Gateway.View(ctx, id)
 	if err != nil {
@@ -94,8 +92,8 @@ func (t steps) take(ctx context.Context, s said, from federation.DID, verb feder
 	return t.vouch(ctx, stepbuilder.Draft{ID: event, From: from, Verb: verb, Proved: true, Original: document, Note: note}, view, at)
 }
 
-// store keeps a context that is no JSON, and returns where it is. A context with no room is
-// left to the session, and the log says so.
+// store stores a context other than JSON, and returns its URL. If there is no room, the
+// context is left to the session, and the log says so.
 func (t steps) store(ctx context.Context, owner federation.DID, content []byte) (url, hash string, err error) {
 	blob, err := t.ports.Evidence.Store(ctx, owner, content)
 	if errors.Is(err, federation.ErrBlobTooLarge) || errors.Is(err, federation.ErrBlobQuota) {
@@ -108,7 +106,7 @@ func (t steps) store(ctx context.Context, owner federation.DID, content []byte) 
 	return blob.URL(t.ports.PublicURL), blob.Hash(), nil
 }
 
-// vouch submits a step that the gateway signs for a participant. A step waiting to be judged
+// vouch submits a step signed by the gateway for a participant. A step waiting to be judged
 // is on disk, and no error.
 func (t steps) vouch(ctx context.Context, draft stepbuilder.Draft, view federation.View, now time.Time) error {
 	ev, _, err := stepbuilder.Builder{
@@ -137,14 +135,14 @@ func (f *Foreign) taskKeyJournal(initiator, key string) string {
 }
 
 // workEntry is one entry of the journal about the work of a handoff: the session of its task, or a
-// step that the session which follows is told.
+// step to report to the following session.
 type workEntry struct {
 	Session string `json:"session,omitempty"`
 	Task    string `json:"task,omitempty"`
 	Kept    *kept  `json:"kept,omitempty"`
 }
 
-// kept is a step of our participant as it is kept for a task.
+// kept is a step of our participant stored for a task.
 type kept struct {
 	ID          string          `json:"id"`
 	Verb        federation.Verb `json:"verb"`
@@ -157,7 +155,7 @@ func keptStep(ev federation.Event) kept {
 	return kept{ID: ev.ID.String(), Verb: ev.Verb, Note: ev.Note, Context: ev.Context, ContextHash: ev.ContextHash}
 }
 
-// work is what the journal about the work of a handoff says.
+// work is the journal's account of the work of a handoff.
 type work struct {
 	length        uint64
 	session, task string // the newest task; "" for none

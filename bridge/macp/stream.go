@@ -15,9 +15,9 @@ import (
 
 type bidi = connect.BidiStream[macpv1.StreamSessionRequest, macpv1.StreamSessionResponse]
 
-// converse serves a stream bound to one session for its life: the client subscribes to
-// the session, or sends its envelopes. It ends with the session, or when the client has closed
-// its side and follows nothing.
+// converse serves a stream bound to one session for its life: the client subscribes to the
+// session, or sends its envelopes. It ends with the session, or when the client has closed its
+// side and follows nothing.
 func (l *Link) converse(ctx context.Context, from participant, s *bidi) error {
 	ctx, stop := context.WithCancel(ctx)
 	c := &conversation{link: l, from: from, stream: s, followed: make(chan error, 1)}
@@ -44,8 +44,9 @@ func (l *Link) converse(ctx context.Context, from participant, s *bidi) error {
 	}
 }
 
-// receive reads the frames of a client in their order, and then why there are no more. Its
-// goroutine ends after the handler of the stream has returned, which closes the request.
+// receive reads the frames of a client in their order, and then the reason for the end.
+// Its goroutine ends after the handler of the stream has returned, which closes the
+// request.
 func receive(ctx context.Context, s *bidi) (<-chan *macpv1.StreamSessionRequest, <-chan error) {
 	frames, closed := make(chan *macpv1.StreamSessionRequest), make(chan error, 1)
 	go func() {
@@ -74,7 +75,7 @@ func unlessEOF(err error) error {
 	return err
 }
 
-// conversation is one stream with the session that it is bound to.
+// conversation is one stream with its session.
 type conversation struct {
 	link      *Link
 	from      participant
@@ -103,7 +104,8 @@ func (c *conversation) take(ctx context.Context, frame *macpv1.StreamSessionRequ
 	return c.write(ctx, env)
 }
 
-// write sends the envelope of a frame. A refusal is a frame of its own, and the stream goes on.
+// write sends the envelope of a frame. A refusal is a frame too, and the
+// stream goes on.
 func (c *conversation) write(ctx context.Context, env *macpv1.Envelope) error {
 	ack := c.link.send(ctx, c.from, env)
 	if !ack.GetOk() {
@@ -123,7 +125,7 @@ func (c *conversation) write(ctx context.Context, env *macpv1.Envelope) error {
 	return nil
 }
 
-// follow passes the stream of the session on, until ctx or the session ends.
+// follow sends the stream of the session, until ctx or the session ends.
 func (c *conversation) follow(ctx context.Context, after uint64) {
 	c.follows = true
 	c.following.Go(func() {
@@ -147,11 +149,11 @@ var (
 	errReread  = errors.New("the session is read again")
 )
 
-// outlet is where the engine leaves what one reader is told. The engine never waits for the
-// reader: an outlet that is full ends.
+// outlet is a queue from the engine to one reader. The engine never waits for the reader: a
+// full outlet ends.
 type outlet[T any] struct {
 	out    chan T
-	why    error // set before out is closed; nil for an end that is no error
+	why    error // set before out is closed; nil for an end without error
 	closed bool  // owned by the engine
 }
 
@@ -191,8 +193,9 @@ func (s *stream) over(state macpv1.SessionState) { s.end(overError(state)) }
 // lost ends the stream of a session read again.
 func (s *stream) lost() { s.end(errReread) }
 
-// overError returns how a stream of an ended session ends: without an error after the envelope
-// that resolved the session, because a cancelled or expired session has no last envelope.
+// overError returns the end of a stream of an ended session: without an error after the
+// envelope that resolved the session, because a cancelled or expired session has no last
+// envelope.
 func overError(state macpv1.SessionState) error {
 	switch state {
 	case macpv1.SessionState_SESSION_STATE_CANCELLED:
@@ -205,7 +208,7 @@ func overError(state macpv1.SessionState) error {
 	return nil
 }
 
-// maxWatchers bounds the streams of each kind that one participant has open.
+// maxWatchers bounds the open streams of each kind of one participant.
 const maxWatchers = 64
 
 // watchers are the readers of lifecycle events, of signals and of policies, by participant. The
@@ -244,7 +247,7 @@ func unwatch[T any](of map[string]map[*outlet[T]]bool, name string, o *outlet[T]
 	}
 }
 
-// tell leaves a value for the readers with some names, once for each.
+// tell sends a value to the readers with some names, once each.
 func tell[T any](of map[string]map[*outlet[T]]bool, names []string, v T) {
 	told := map[string]bool{}
 	for _, name := range names {
@@ -257,7 +260,8 @@ func tell[T any](of map[string]map[*outlet[T]]bool, names []string, v T) {
 	}
 }
 
-// signal tells a signal, whose sender is authenticated: each caller has a token.
+// signal sends a signal, whose sender is authenticated: each caller has a
+// token.
 func (w *watchers) signal(names []string, env *macpv1.Envelope) {
 	tell(w.signals, names, &macpv1.WatchSignalsResponse{Envelope: env, SenderAuthenticated: true})
 }
@@ -267,7 +271,6 @@ func (w *watchers) session(names []string, ev *macpv1.SessionLifecycleEvent, at 
 	tell(w.sessions, names, ev)
 }
 
-// lifecycle returns the event that a change of state is.
 func lifecycle(env *macpv1.Envelope, meta *macpv1.SessionMetadata) *macpv1.SessionLifecycleEvent {
 	ev := &macpv1.SessionLifecycleEvent{Session: meta}
 	switch meta.GetState() {

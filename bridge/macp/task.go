@@ -15,9 +15,9 @@ import (
 	"baton/translate/macpmode/taskv1"
 )
 
-// openTask asks the target of an accepted offer for its work, in a session of the task mode. Which
-// session it is, is on disk before the runtime knows the session. The runtime answers each message
-// that it has as a duplicate. If it refuses the session, the work is told by signals.
+// openTask asks the target of an accepted offer for its work, in a session of the task mode. The
+// session ID is on disk before the runtime knows the session. The runtime answers repeated
+// messages as duplicates. If it refuses the session, signals report the work.
 func (m *mirror) openTask(ctx context.Context, id federation.HandoffID, offer *macpmode.Offer) error {
 	view, err := m.ports.Gateway.View(ctx, id)
 	if err != nil || view.Over {
@@ -52,7 +52,7 @@ func (m *mirror) openTask(ctx context.Context, id federation.HandoffID, offer *m
 	return m.orBySignal(ctx, id, err)
 }
 
-// orBySignal notes that the runtime refused a message of a task: the step is told by a signal. It
+// orBySignal notes that the runtime refused a message of a task: a signal reports the step. It
 // returns any other error.
 func (c *foreignConn) orBySignal(ctx context.Context, id federation.HandoffID, err error) error {
 	refused, ok := errors.AsType[*federation.RefusalError](err)
@@ -64,8 +64,8 @@ func (c *foreignConn) orBySignal(ctx context.Context, id federation.HandoffID, e
 	return nil
 }
 
-// endTask cancels the task of a handoff that our participant offered. The runtime leaves a task
-// that is over as it is.
+// endTask cancels the task of a handoff offered by our participant. The runtime leaves a closed
+// task unchanged.
 func (c *foreignConn) endTask(ctx context.Context, view federation.View, reason string) error {
 	if !c.tasks || c.sender(view.Offeree) == "" {
 		return nil
@@ -77,8 +77,9 @@ func (c *foreignConn) endTask(ctx context.Context, view federation.View, reason 
 	return c.cancel(ctx, w.session, reason)
 }
 
-// report tells a step of the work. A step of our participant is a message of the task, once the
-// offerer has asked for the task. Until then the step is told by a signal, and kept for the task.
+// report reports a step of the work. A step of our participant is a message of the task, once the
+// offerer has asked for the task. Until then a signal reports the step, which is kept for the
+// task.
 func (c *foreignConn) report(ctx context.Context, d federation.Delivery, session string) error {
 	if !c.tasks {
 		return c.tellStep(ctx, d, session)
@@ -105,7 +106,7 @@ func (c *foreignConn) report(ctx context.Context, d federation.Delivery, session
 		if w.last != step.ID {
 			err = c.writeWork(ctx, d.View.ID, w, workEntry{Kept: &step})
 		}
-		if errors.Is(err, federation.ErrStale) { // the task was asked for meanwhile
+		if errors.Is(err, federation.ErrStale) { // the task was requested meanwhile
 			continue
 		}
 		if err != nil {
@@ -126,9 +127,9 @@ func (c *foreignConn) tellTask(ctx context.Context, id federation.HandoffID, ses
 	return err == nil, c.orBySignal(ctx, id, err)
 }
 
-// fileRequest takes the request of a task. A request of our participant belongs to the handoff
-// that it offered. A request to our participant belongs to a handoff that it accepted, and is
-// accepted, too; the steps that were kept for the task follow.
+// fileRequest processes the request of a task. A request of our participant belongs to the
+// handoff that it offered. A request to our participant belongs to a handoff that it accepted,
+// and is accepted, too; the steps kept for the task follow.
 func (m *mirror) fileRequest(ctx context.Context, step said) error {
 	task := m.s.Task
 	if task == nil || step.env.GetSender() != m.s.Initiator {
@@ -175,7 +176,8 @@ func (m *mirror) fileRequest(ctx context.Context, step said) error {
 	}
 }
 
-// taskHandoff returns the handoff whose work a task to our participant is, or why it is none.
+// taskHandoff returns the handoff whose work a task to our participant is, or
+// why there is none.
 func (m *mirror) taskHandoff(ctx context.Context, task *macpmode.Task) (id federation.HandoffID, why string, err error) {
 	found, err := lastIndex(ctx, m.deps.Journals, m.taskKeyJournal(m.s.Initiator, macpmode.TaskKey(m.s.Start.GetContextId(), task.ID)))
 	if isNotFound(err) {
@@ -226,7 +228,7 @@ func (m *mirror) noteTask(ctx context.Context, task *macpmode.Task, id federatio
 	})
 }
 
-// fileReport files what the assignee of a task says about the work that our participant offered,
+// fileReport files the reports of a task's assignee about the work offered by our participant,
 // and commits the task after its end.
 func (m *mirror) fileReport(ctx context.Context, step said) error {
 	task := m.s.Task
@@ -257,8 +259,8 @@ func (m *mirror) fileReport(ctx context.Context, step said) error {
 	return m.say(ctx, macpmode.TypeCommitment, "commit:"+task.ID, m.s.TaskCommitment(r.Action, r.Note))
 }
 
-// takeReport files a report as a step. A handoff that has ended the same way needs no step: the
-// step was filed before a crash, or the assignee took it elsewhere.
+// takeReport files a report as a step. A handoff with the same end needs no step: the step was
+// filed before a crash, or the assignee took it elsewhere.
 func (m *mirror) takeReport(ctx context.Context, step said, id federation.HandoffID, r macpmode.Report) error {
 	view, err := m.ports.Gateway.View(ctx, id)
 	if err != nil || r.Verb == federation.Complete && view.State == "completed" || r.Verb == federation.Fail && view.State == "failed" {
@@ -277,9 +279,9 @@ func (m *mirror) takeReport(ctx context.Context, step said, id federation.Handof
 	return m.vouchPlanned(ctx, step, draft, view)
 }
 
-// vouchPlanned files a step with the ID of its entry, the same each time, so that a step that was
-// filed before a crash is filed once. An entry that is too old for that gets another ID, which is
-// on disk before the step is filed.
+// vouchPlanned files a step with the ID of its entry, the same each time, so that a step filed
+// before a crash is filed once. An entry too old for that gets another ID, which is on disk
+// before the step is filed.
 func (m *mirror) vouchPlanned(ctx context.Context, step said, draft stepbuilder.Draft, view federation.View) error {
 	var at time.Time
 	draft.ID, at = step.id(time.UnixMilli(step.entry.GetAtUnixMs()))

@@ -55,8 +55,8 @@ func TestWorkIsToldBySignalsWhereTheTaskModeIsAbsent(t *testing.T) {
 	}
 }
 
-// A report that was too old for its own ID is filed once, although the gateway ended before it could
-// note that the report is filed.
+// A report too old for its own ID is filed once, although the gateway ended before it could note the
+// filing.
 func TestALateReportIsFiledOnce(t *testing.T) {
 	t.Parallel()
 	w := newTaskWorld(t, fakeRuntime, false)
@@ -114,7 +114,7 @@ func TestARemovedSessionStaysRemoved(t *testing.T) {
 	w.deps.Bounds = bounds(time.Nanosecond)
 	await(t, "the copies to be removed", func() bool {
 		w.stop()
-		w.start(t) // a copy that is over is removed at the start
+		w.start(t) // a finished copy is removed at the start
 		for end := time.Now().Add(time.Second); len(names()) > 0 && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		}
 		return len(names()) == 0

@@ -37,7 +37,7 @@ func playTasks(t *testing.T, runtime runtimeOf) {
 }
 
 // runtimeOf runs a runtime with the task mode and returns its address. Its participants are bob, and
-// baton, which may use the given modes alone; none for all.
+// baton, which may use only the given modes; none for all.
 type runtimeOf func(t *testing.T, modes ...string) string
 
 // taskWorld is a guest with the profile task-follow-on, and bob.
@@ -104,7 +104,6 @@ func (w *taskWorld) opened(t *testing.T, mode string, step func()) *macpv1.Sessi
 	return s
 }
 
-// offerToBob returns an offer of the guest.
 func offerToBob(id federation.EventID) federation.Event {
 	return federation.Event{
 		ID: id, Handoff: id, Kind: federation.Handoff, Verb: federation.Offer, From: guestDID, To: bobDID, Title: "Review it", Context: `{"draft":7}`,
@@ -142,7 +141,6 @@ func (w *taskWorld) handedOver(t *testing.T) (federation.HandoffID, string) {
 	return id, task.GetSessionId()
 }
 
-// commitment returns how the guest committed a task.
 func (w *taskWorld) commitment(t *testing.T, session string) string {
 	t.Helper()
 	var p macpv1.CommitmentPayload
@@ -164,8 +162,8 @@ func (w *taskWorld) last(t *testing.T, id federation.HandoffID, steps int) feder
 	return filed[len(filed)-1]
 }
 
-// foreignAssigneeReports checks that what bob says about a task of the guest is what the offerer reads, however
-// often the gateway starts again in between.
+// foreignAssigneeReports checks that bob's reports about a task of the guest reach the offerer,
+// however often the gateway starts again in between.
 func foreignAssigneeReports(t *testing.T, runtime runtimeOf) {
 	t.Helper()
 	for name, restarts := range map[string]bool{"at once": false, "with restarts": true} {
@@ -252,7 +250,6 @@ func (w *taskWorld) signals(t *testing.T, session, verb string) {
 	}
 }
 
-// state returns the state of a session.
 func (w *taskWorld) state(t *testing.T, session string) macpv1.SessionState {
 	t.Helper()
 	answer, err := bridgetest.MACPCall[macpv1.GetSessionRequest, macpv1.GetSessionResponse](t.Context(), w.bob, "GetSession", &macpv1.GetSessionRequest{SessionId: session})
@@ -279,8 +276,8 @@ func (w *taskWorld) asks(t *testing.T, transfer, task, contextID, id string) {
 	w.says(t, task, macpmode.TypeTaskRequest, "request", &taskv1.TaskRequestPayload{TaskId: id, Title: "Cite three sources", RequestedAssignee: "baton"})
 }
 
-// ourAssigneeReports checks that what the participant of the gateway does for bob is said in the
-// task that bob asks for, with the steps from before the request.
+// ourAssigneeReports checks that the steps of the gateway's participant for bob are said in the
+// task that bob asks for, including those from before the request.
 func ourAssigneeReports(t *testing.T, runtime runtimeOf) {
 	t.Helper()
 	for name, restarts := range map[string]bool{"at once": false, "with restarts": true} {
@@ -319,7 +316,6 @@ func ourAssigneeReports(t *testing.T, runtime runtimeOf) {
 	}
 }
 
-// history returns the messages of a session that is over.
 func (w *taskWorld) history(t *testing.T, session string) string {
 	t.Helper()
 	var all []string

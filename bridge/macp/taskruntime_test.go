@@ -32,8 +32,8 @@ type taskRuntimeSession struct {
 	said  []*macpv1.Envelope
 }
 
-// fakeRuntime runs a taskRuntime and returns its address. The participant baton may use the given
-// modes alone; none for all.
+// fakeRuntime runs a taskRuntime and returns its address. The participant baton may use only the
+// given modes; none for all.
 func fakeRuntime(t *testing.T, modes ...string) string {
 	t.Helper()
 	r := &taskRuntime{changed: make(chan struct{}), denied: map[string]bool{}}

@@ -15,7 +15,6 @@ import (
 	"baton/translate/macpmode/macpv1"
 )
 
-// wireVectors reads the vectors of bytes by their names.
 func wireVectors(t *testing.T, dir string) map[string][]byte {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, "macp", "wire-vectors.json"))
@@ -109,7 +108,7 @@ func TestTheBytesOfTheVectorsOverGRPC(t *testing.T) {
 	}
 }
 
-// answers sends the whole envelope of a vector, and an accept of a participant that is not the
+// answers sends the whole envelope of a vector, and an accept of a participant other than the
 // target. The Acks are the bytes of their vectors, but for the time, the text of the error and the
 // state beside it. It returns the names of these vectors.
 func answers(t *testing.T, w *world, vectors map[string][]byte) []string {

@@ -31,10 +31,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// patience is how long a test waits for what happens by itself.
+// patience is the longest wait of a test for an event.
 const patience = time.Minute
 
-// table is a table that has been read.
 type table macp.Config
 
 // Decode implements [bridge.Table].
@@ -139,7 +138,6 @@ type world struct {
 	stop    func()
 }
 
-// did returns the DID of a participant.
 func did(name string) federation.DID {
 	if parsed, err := federation.ParseDID(name); err == nil {
 		return parsed
@@ -175,7 +173,6 @@ func newWorldWith(tb testing.TB, change func(w *world), names ...string) *world 
 	return w
 }
 
-// token returns the token of a participant.
 func token(name string) string { return "the token of " + name }
 
 // start runs the runtime.
@@ -205,7 +202,6 @@ func (w *world) start(tb testing.TB) {
 	})
 }
 
-// call makes a unary call.
 func call[Req, Res any](tb testing.TB, w *world, as, method string, req *Req) (*Res, error) {
 	tb.Helper()
 	client := connect.NewClient[Req, Res](w.client, "http://"+w.cfg.Listen+"/macp.v1.MACPRuntimeService/"+method, connect.WithGRPC())
@@ -222,7 +218,6 @@ func call[Req, Res any](tb testing.TB, w *world, as, method string, req *Req) (*
 	return answer.Msg, nil
 }
 
-// send sends an envelope.
 func (w *world) send(tb testing.TB, env *macpv1.Envelope) *macpv1.Ack {
 	tb.Helper()
 	answer, err := call[macpv1.SendRequest, macpv1.SendResponse](tb, w, env.GetSender(), "Send", &macpv1.SendRequest{Envelope: env})
@@ -232,7 +227,6 @@ func (w *world) send(tb testing.TB, env *macpv1.Envelope) *macpv1.Ack {
 	return answer.GetAck()
 }
 
-// envelope returns a message.
 func envelope(tb testing.TB, session, kind, id, sender string, payload proto.Message) *macpv1.Envelope {
 	tb.Helper()
 	text, err := proto.Marshal(payload)

@@ -34,7 +34,7 @@ import (
 	"baton/federation"
 )
 
-// slowAnswer is how long the client of a slow route may take to read the answer.
+// slowAnswer bounds the reading of a slow route's answer.
 const slowAnswer = 10 * time.Second
 
 // Spec is a route without its types.
@@ -49,9 +49,9 @@ type Spec struct {
 	Description string
 	Public      bool      // needs no token
 	Answers     []Success // nil for status 200; an Out with several chooses one as a [Statused]
-	Media       string    // media type of an answer that is not JSON
+	Media       string    // media type of an answer other than JSON
 	Slow        bool      // may take longer than the timeouts of clients and servers
-	Cached      bool      // an answer has an ETag, and is not sent to a client that has it
+	Cached      bool      // an answer has an ETag, and is not sent again to a client that has it
 }
 
 // Route is one route of an API: In is the request, and Out the answer. It has no methods: the
@@ -209,7 +209,7 @@ func matches(ifNoneMatch, tag string) bool {
 	return false
 }
 
-// NameError is the error for a name that the path of a request cannot have.
+// NameError is the error for a name invalid in the path of a request.
 type NameError struct{ err error }
 
 // Error implements error.
@@ -219,7 +219,7 @@ func (e *NameError) Error() string { return e.err.Error() }
 func (e *NameError) Unwrap() error { return e.err }
 
 // Request returns the request of a client to the API at a prefix of a base. The error is a
-// [*NameError] for a name that no path can have.
+// [*NameError] for an invalid name.
 func (s Spec) Request(ctx context.Context, base, prefix string, in any) (*http.Request, error) {
 	value := reflect.ValueOf(in)
 	names, query, header := map[string]string{}, url.Values{}, http.Header{}

@@ -62,8 +62,8 @@ func (g *Gateway) Place(ctx context.Context, from, to federation.DID, channel st
 	return federation.Place{Venue: placers[i].Channels()[0]}, placers[i].Dialect(), nil
 }
 
-// openPlace returns where an offer to anyone is written: in the channel on a link that lists it, else in
-// the first channel of the first link.
+// openPlace returns the place for an offer to anyone: the channel on a link that lists it, else the
+// first channel of the first link.
 func openPlace(placers []bridge.Placer, channel string) (federation.Place, federation.Dialect) {
 	for _, p := range placers {
 		if channel != "" && slices.Contains(p.Channels(), channel) {
@@ -76,9 +76,9 @@ func openPlace(placers []bridge.Placer, channel string) (federation.Place, feder
 	return federation.Place{Venue: placers[0].Channels()[0]}, placers[0].Dialect()
 }
 
-// loggedIn reports whether a DID is logged in elsewhere: on another link but not on the named one,
-// or in a session of an API. It blocks on the owners of the links and on the record, and returns the
-// errors of the record.
+// loggedIn reports whether a DID is logged in elsewhere: on a link other than the named one, or in a
+// session of an API. It blocks on the owners of the links and on the record, and returns the errors
+// of the record.
 func (g *Gateway) loggedIn(ctx context.Context, did federation.DID, link string) (elsewhere bool, err error) {
 	for _, p := range g.links.Placers() {
 		online := p.Online(ctx, federation.Binding{DID: did})
@@ -131,11 +131,11 @@ func (g *Gateway) Seen(ctx context.Context, did federation.DID) (bool, error) {
 	return g.deps.Record.Seen(ctx, owner)
 }
 
-// Member reports whether an offer may be written in its channel. A DID that offers over an API for agents
-// must belong to the channel: it is present there, or on a link that lists the channel it has an account
-// that the operator bound or a step on file. IRC links and other homes check their own users. Operators,
-// and agents of the registry, may offer to anyone (spec: airc-shapes, the list of parties). An offer to
-// one DID that names no channel is written in the place of the recipient.
+// Member reports whether an offer may be written in its channel. A DID that offers over an API for
+// agents must belong to the channel: it is present there, or has, on a link that lists the channel, an
+// account bound by the operator or a step on file. IRC links and other homes check their own users.
+// Operators, and agents of the registry, may offer to anyone (spec: airc-shapes, the list of parties).
+// An offer to one DID without a channel is written in the place of the recipient.
 func (g *Gateway) Member(ctx context.Context, ev federation.Event) (bool, error) {
 	venue := cmp.Or(ev.Arrival.Place.Venue, ev.Venue)
 	if !ev.Arrival.ReadsInbox || ev.Arrival.Link == OperatorLink || federation.Private(venue) {
@@ -164,7 +164,6 @@ func (g *Gateway) Member(ctx context.Context, ev federation.Event) (bool, error)
 	return false, nil
 }
 
-// knownOn reports whether a DID belongs to a channel of a link.
 func (g *Gateway) knownOn(ctx context.Context, link bridge.Placer, venue string, did federation.DID) (bool, error) {
 	if gatherer, ok := link.(bridge.Gatherer); ok && gatherer.Present(ctx, venue, did) {
 		return true, nil
@@ -194,8 +193,8 @@ type route struct {
 	home string
 }
 
-// reach returns the way to a recipient. Its error wraps [federation.ErrNotFound] for a DID that no
-// home is known to have.
+// reach returns the route to a recipient. Its error wraps [federation.ErrNotFound] for a DID of no
+// known home.
 func (g *Gateway) reach(ctx context.Context, to bridge.Recipient) (r route, err error) {
 	if r.to = to; to.Place.Link != "" {
 		return g.shownOn(ctx, r)
@@ -218,7 +217,7 @@ func (g *Gateway) reach(ctx context.Context, to bridge.Recipient) (r route, err 
 	return g.shownOn(ctx, r)
 }
 
-// shownOn returns the way to a recipient on a link, which may be gone.
+// shownOn returns the route to a recipient on a link, which may be gone.
 func (g *Gateway) shownOn(ctx context.Context, r route) (route, error) {
 	link := g.links.Named(r.to.Place.Link)
 	if messenger, ok := link.(bridge.Messenger); ok {
@@ -229,7 +228,7 @@ func (g *Gateway) shownOn(ctx context.Context, r route) (route, error) {
 	if link != nil {
 		return r, nil
 	}
-	at, err := g.deps.Locator.Locate(ctx, r.to.DID) // the home that the link led to may be no peer now
+	at, err := g.deps.Locator.Locate(ctx, r.to.DID) // the link's home may be no peer now
 	if err != nil {
 		return r, err
 	}
@@ -239,8 +238,8 @@ func (g *Gateway) shownOn(ctx context.Context, r route) (route, error) {
 	return r, err
 }
 
-// homeOf returns the outbox of the home with a mailbox, and "" for this home. A DID that is
-// unknown here is searched at other homes while the message waits.
+// homeOf returns the outbox of the home with a mailbox, and "" for this home. A DID unknown
+// here is searched at other homes while the message waits.
 func (g *Gateway) homeOf(ctx context.Context, at federation.MailboxLocation) (outbox string, err error) {
 	switch at.Home {
 	case g.home.Load().ID:
@@ -260,7 +259,8 @@ func (g *Gateway) homeOf(ctx context.Context, at federation.MailboxLocation) (ou
 	return routing.Unrouted, err
 }
 
-// outboxOf returns the outbox of another home, or the one for homes that are no peers now.
+// outboxOf returns the outbox of another home, or the shared one if the home
+// is no peer now.
 func (g *Gateway) outboxOf(home federation.HomeID) string {
 	if g.links.isHome(string(home)) {
 		return string(home)
@@ -268,8 +268,8 @@ func (g *Gateway) outboxOf(home federation.HomeID) string {
 	return routing.Unrouted
 }
 
-// known returns [federation.ErrNotFound] for a DID that the record does not know. A DID with a
-// name that an operator bound is known.
+// known returns [federation.ErrNotFound] for a DID unknown to the record. A DID with a name
+// bound by an operator is known.
 func (g *Gateway) known(ctx context.Context, did federation.DID) error {
 	_, known, err := g.home.Load().Record.Acquainted(ctx, did)
 	if err == nil && !known {

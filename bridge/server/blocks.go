@@ -15,11 +15,10 @@ import (
 // blockPage is how many blocks are read at a time.
 const blockPage = 500
 
-// blockedDetail is the detail of each refusal to a blocked source.
 const blockedDetail = "the operator of this gateway has blocked this source"
 
-// Blocked returns a [*federation.RefusalError] for a source that an operator blocked, and counts it. Any
-// other error says that the record cannot be read now. It reads the record only where a block names a
+// Blocked returns a [*federation.RefusalError] for a source blocked by an operator, and counts it. Any
+// other error means that the record cannot be read now. It reads the record only if a block names a
 // DID, a handle or a host.
 func (g *Gateway) Blocked(ctx context.Context, s federation.Source) error {
 	now := time.Now()
@@ -46,7 +45,7 @@ func (g *Gateway) isBlocked(ctx context.Context, s federation.Source, now time.T
 	return blocked, nil
 }
 
-// identify adds to a source the other DIDs and the handles of the participants that it names.
+// identify adds to a source all DIDs and handles of its participants.
 func (g *Gateway) identify(ctx context.Context, s federation.Source) (federation.Source, error) {
 	var all []Participant
 	for _, did := range s.DIDs {
@@ -76,8 +75,8 @@ func (g *Gateway) identify(ctx context.Context, s federation.Source) (federation
 	return s, nil
 }
 
-// refuseBlocked returns the refusal of a step whose source is blocked. Blocks do not apply to the steps of
-// operators.
+// refuseBlocked returns the refusal of a step from a blocked source. Blocks do not apply to the steps
+// of operators.
 func (g *Gateway) refuseBlocked(ctx context.Context, ev federation.Event) error {
 	dids := []federation.DID{ev.Actor(), ev.From}
 	if ev.For != "" {
@@ -139,7 +138,7 @@ func (g *Gateway) readBlocks(ctx context.Context) error {
 	return nil
 }
 
-// Purged counts what the purge of a source ended.
+// Purged counts the handoffs and steps ended by the purge of a source.
 type Purged = bridge.Purged
 
 // BlockError is an impossible block or purge.
@@ -151,8 +150,8 @@ func (e *BlockError) Error() string { return e.Why }
 // Unwrap returns the error as operators read it.
 func (e *BlockError) Unwrap() error { return bridge.UsageProblem(e.Why) }
 
-// Block adds a block and, with purge, ends the handoffs that its source offered here and drops its waiting
-// steps. With dry it only counts them. It returns the block as it is on record. The error is a
+// Block adds a block and, with purge, ends the handoffs offered here by its source and drops its
+// waiting steps. With dry it only counts them. It returns the block as recorded. The error is a
 // [*BlockError] for an impossible block, and otherwise that of the record.
 func (g *Gateway) Block(ctx context.Context, b federation.Block, purge, dry bool) (federation.Block, Purged, error) {
 	b = g.ownHandle(b)
@@ -186,7 +185,7 @@ func (g *Gateway) Unblock(ctx context.Context, b federation.Block, dry bool) err
 	return nil
 }
 
-// keepBlock changes the blocks on record, and has every replica read them.
+// keepBlock changes the blocks on record, and makes every replica read them.
 func (g *Gateway) keepBlock(ctx context.Context, change func() error) error {
 	g.blocking.Lock()
 	defer g.blocking.Unlock()
@@ -233,8 +232,8 @@ const purgeNote = "the operator of this gateway has blocked the offerer"
 // purgePage is how many rows are read at a time.
 const purgePage = 500
 
-// purge ends the handoffs that a blocked source offered here, and drops its waiting steps; or dry counts
-// both. A second purge finds nothing.
+// purge ends the handoffs offered here by a blocked source, and drops its waiting steps, or with dry
+// counts both. A second purge finds nothing.
 func (g *Gateway) purge(ctx context.Context, b federation.Block, dry bool) (Purged, error) {
 	of, err := g.blockedNames(ctx, b)
 	if err != nil {
@@ -253,7 +252,7 @@ func (g *Gateway) purge(ctx context.Context, b federation.Block, dry bool) (Purg
 	return done, nil
 }
 
-// blockedNames returns the DIDs and handles of a blocked source that are on record.
+// blockedNames returns the DIDs and handles of a blocked source on record.
 func (g *Gateway) blockedNames(ctx context.Context, b federation.Block) (federation.Source, error) {
 	var s federation.Source
 	switch b.Kind {
@@ -292,7 +291,7 @@ func (g *Gateway) blockedNames(ctx context.Context, b federation.Block) (federat
 	return s, nil
 }
 
-// sendersOf returns the senders on record that a block fits.
+// sendersOf returns the senders on record that match a block.
 func (g *Gateway) sendersOf(ctx context.Context, b federation.Block) ([]federation.DID, error) {
 	blocks := federation.NewBlocks([]federation.Block{b})
 	var fit []federation.DID
@@ -313,8 +312,8 @@ func (g *Gateway) sendersOf(ctx context.Context, b federation.Block) ([]federati
 	return fit, nil
 }
 
-// endOffersOf ends the handoffs of this home that a DID offered and that are not over, or
-// dry counts them.
+// endOffersOf ends the open handoffs of this home offered by a DID, or with dry counts
+// them.
 func (g *Gateway) endOffersOf(ctx context.Context, offerer federation.DID, dry bool, now time.Time) (int, error) {
 	home := g.home.Load()
 	var open []federation.View

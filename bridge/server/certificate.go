@@ -98,7 +98,7 @@ func (s *Server) readCertificate(_ context.Context, now time.Time, _ *tls.Certif
 	return pair, nil
 }
 
-// reloadCertificate reads the files of a reloaded configuration, or has the authority try again.
+// reloadCertificate reads the files of a reloaded configuration, or makes the authority try again.
 func (s *Server) reloadCertificate(ctx context.Context, file *configs.File) {
 	if s.authority != nil {
 		s.authority.Retry()
@@ -110,8 +110,8 @@ func (s *Server) reloadCertificate(ctx context.Context, file *configs.File) {
 	}
 }
 
-// newCertificate returns the certificate that a configuration names, to open its links without a running
-// gateway; nil if it names none.
+// newCertificate returns the configured certificate, to open the links without a running gateway; nil
+// if there is none.
 func newCertificate(file *configs.File) *bridge.Certificate {
 	if !file.SpeaksTLS() {
 		return nil
@@ -139,7 +139,8 @@ func (s *Server) openChallengeListener(ctx context.Context) error {
 	return err
 }
 
-// servedLeaf returns the certificate that handshakes present now; nil without one.
+// servedLeaf returns the certificate presented in handshakes now; nil without
+// one.
 func (s *Server) servedLeaf() *x509.Certificate {
 	if now := s.certificate.Current(); now != nil {
 		return now.Leaf

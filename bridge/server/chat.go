@@ -15,8 +15,8 @@ import (
 	"baton/federation/signing"
 )
 
-// chatKey is the name of the key that signs channel text. One key signs all text, so that the
-// record has each ID once.
+// chatKey is the name of the key that signs all channel text, so that the record has each ID
+// once.
 const chatKey = "chat"
 
 // Outcomes of a line of a channel, as labels of the counter.
@@ -27,8 +27,8 @@ const (
 	chatFull      = "full" // a link had no space for it
 )
 
-// fullQueues is the queues of channel text that have no space, by link and order. There are as
-// many as pairs of relayed channels. It may be used concurrently.
+// fullQueues is the set of full queues of channel text, by link and order. There are as many
+// as pairs of relayed channels. It may be used concurrently.
 type fullQueues struct{ m sync.Map }
 
 // note notes whether a queue is full, and reports whether it is full now and was not before.
@@ -42,8 +42,8 @@ func (f *fullQueues) note(link string, order federation.HandoffID, full bool) bo
 	return !was
 }
 
-// maxTyped bounds the typing notifications that are remembered: more than the users of two networks
-// send while one of them travels.
+// maxTyped bounds the remembered typing notifications: more than the users of two networks send
+// while one of them travels.
 const maxTyped = 1024
 
 // typed has the message IDs of the last typing notifications. It may be used concurrently.
@@ -52,7 +52,6 @@ type typed struct {
 	ids irc.Recent
 }
 
-// add adds a message ID, and reports whether it is new.
 func (t *typed) add(messageID string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -88,8 +87,8 @@ func (g *Gateway) Relay(ctx context.Context, line federation.Text, original sign
 	return full
 }
 
-// relays returns the links that a line of a channel goes to. The second result is the refusal
-// by the first of the links that has just run out of space.
+// relays returns the destination links of a channel line. The second result is the refusal by
+// the first of the links that has just run out of space.
 func (g *Gateway) relays(ctx context.Context, line federation.Text) (to []string, full, err error) {
 	most := g.home.Load().Limits.Inbox.Events
 	for link := range able[bridge.Relayer](g.links) {
@@ -106,7 +105,7 @@ func (g *Gateway) relays(ctx context.Context, line federation.Text) (to []string
 			to = append(to, name)
 			continue
 		}
-		var why error // told once, until there is space again
+		var why error // only once, until there is space again
 		if g.full.note(name, line.Order, true) {
 			why = line.Refuse(federation.InboxFull, fmt.Sprintf("%d lines wait for link %s, which takes no more until it is up", most, name))
 			full = why
@@ -116,8 +115,8 @@ func (g *Gateway) relays(ctx context.Context, line federation.Text) (to []string
 	return to, full, nil
 }
 
-// fileChat files a line for some links, and returns what came of it. A known ID is a line that
-// returned over another gateway, or that a link brought again.
+// fileChat files a line for some links, and returns the outcome. A known ID is a line that
+// returned over another gateway, or that a link read again.
 func (g *Gateway) fileChat(ctx context.Context, line federation.Text, original signing.Original, to []string) (outcome string, err error) {
 	if line, err = g.sealText(ctx, line, g.deps.Kept(chatKey), original); err != nil {
 		return "", err
@@ -138,8 +137,8 @@ func (g *Gateway) fileChat(ctx context.Context, line federation.Text, original s
 	return chatRelayed, nil
 }
 
-// noteChat counts a line of a channel, and logs a refused one. A log of all lines would be a log
-// of what people say.
+// noteChat counts a line of a channel, and logs only refused ones, so that the log does not
+// record conversations.
 func (g *Gateway) noteChat(ctx context.Context, line federation.Text, outcome string, err error) {
 	g.deps.Metrics.Chat.WithLabelValues(line.Arrival.Network, line.Arrival.Link, outcome).Inc()
 	if err == nil {

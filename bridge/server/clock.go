@@ -25,9 +25,9 @@ const (
 	clockAgree = 2 * time.Minute
 )
 
-// Clock is the confirmed time: handoffs and keys expire and rows are deleted by it. It follows the
-// wall clock until that jumps against the uptime of the machine, or is more than an hour ahead of
-// the last confirmed time at the start. From then on it advances with the uptime, until another
+// Clock is the confirmed time, by which handoffs and keys expire and rows are deleted. It follows
+// the wall clock until that jumps against the uptime of the machine, or is more than an hour ahead
+// of the last confirmed time at the start. From then on it advances with the uptime, until another
 // home, NTP or an operator confirms the wall clock, or the wall clock returns. Expiry is therefore
 // late, and never early. Its methods may be called concurrently.
 type Clock struct {
@@ -222,8 +222,9 @@ func (l *LinkSet) OtherClocks(since time.Time) []time.Duration {
 	return ahead
 }
 
-// clocks returns by how much the clock here is ahead of the clock of each other home: by the Date of its profile, or
-// by the last comparison through the hub. A home with neither is missing. It blocks on the homes.
+// clocks returns by how much the clock here is ahead of that of each other home: by the Date of its
+// profile, or by the last comparison through the hub. A home with neither is missing. It blocks on the
+// homes.
 func (h *homes) clocks(ctx context.Context) map[string]time.Duration {
 	ctx, cancel := context.WithTimeout(ctx, clockTime)
 	defer cancel()
@@ -248,7 +249,6 @@ func (h *homes) clocks(ctx context.Context) map[string]time.Duration {
 	return ahead
 }
 
-// clockTime bounds the comparison of clocks.
 const clockTime = 5 * time.Second
 
 // askDate returns by how much the clock here is ahead of the Date of a host, which has whole seconds.

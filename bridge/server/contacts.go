@@ -12,8 +12,8 @@ import (
 )
 
 // introduce refuses a message to a participant that blocked its sender. The first message of a
-// sender is marked: the recipient is told with it how to allow and to block the sender. A network
-// with rules of its own judges the messages to its agents itself.
+// sender is marked: it tells the recipient how to allow and to block the sender. A network with
+// its own rules judges the messages to its agents itself.
 func (g *Gateway) introduce(ctx context.Context, t *federation.Text) (federation.Contact, error) {
 	own, err := g.consenter(ctx, t.To, t.Author)
 	if own != nil || err != nil {
@@ -33,8 +33,8 @@ func (g *Gateway) introduce(ctx context.Context, t *federation.Text) (federation
 	return federation.Contact{}, nil
 }
 
-// consenter returns the link that keeps the decisions of a participant about a sender, nil if the
-// gateway keeps them.
+// consenter returns the link that stores the decisions of a participant about a sender, nil if
+// the gateway does.
 func (g *Gateway) consenter(ctx context.Context, did, sender federation.DID) (bridge.Consenter, error) { //nolint:ireturn // links are of many types
 	for link := range able[bridge.Consenter](g.links) {
 		keeps, err := link.Consents(ctx, did, sender)
@@ -48,7 +48,7 @@ func (g *Gateway) consenter(ctx context.Context, did, sender federation.DID) (br
 	return nil, nil //nolint:nilnil // the gateway keeps them
 }
 
-// contact returns what a participant decided about a sender. Each participant counts under its
+// contact returns a participant's decision about a sender. Each participant counts under its
 // first DID, so that a block of an agent holds for all DIDs of the agent.
 func (g *Gateway) contact(ctx context.Context, person, sender federation.DID) (c federation.Contact, err error) {
 	if c.Person, err = g.firstDID(ctx, person); err != nil {
@@ -61,7 +61,7 @@ func (g *Gateway) contact(ctx context.Context, person, sender federation.DID) (c
 	return c, err
 }
 
-// firstDID returns the first DID of the participant with the DID did, or of its owner if the
+// firstDID returns the first DID of the participant with a DID, or of its owner if the
 // gateway keeps that key.
 func (g *Gateway) firstDID(ctx context.Context, did federation.DID) (federation.DID, error) {
 	did, err := g.Owner(ctx, did)
@@ -78,9 +78,9 @@ func (g *Gateway) firstDID(ctx context.Context, did federation.DID) (federation.
 	return did, nil
 }
 
-// answerContact notes that a sender takes messages of the DID that it writes to, unless it blocked
-// that DID. A sender with too many contacts writes all the same, and the other stays unknown. The
-// home of a sender of another home notes that.
+// answerContact notes that a sender allows messages of the DID it writes to, unless it blocked
+// that DID. A sender with too many contacts can still write, but the other stays unknown. For a
+// sender of another home, that home notes it.
 func (g *Gateway) answerContact(ctx context.Context, t federation.Text, now time.Time) error {
 	if t.Arrival.Home != "" {
 		return nil
@@ -148,7 +148,7 @@ func (g *Gateway) Contacts(ctx context.Context, person federation.DID, after str
 		}
 		after = ""
 	}
-	for link := range able[bridge.Consenter](g.links) { // after the decisions that the gateway keeps
+	for link := range able[bridge.Consenter](g.links) { // after the decisions stored by the gateway
 		more, next, err := link.Contacts(ctx, person, after, limit-len(found))
 		if found = append(found, more...); err != nil || next != "" {
 			return found, next, err
@@ -158,7 +158,7 @@ func (g *Gateway) Contacts(ctx context.Context, person federation.DID, after str
 }
 
 // AllowHeld delivers one message of an unverified sender held for its recipient. It returns
-// [federation.ErrNotFound] for one that is not held.
+// [federation.ErrNotFound] for a message not held.
 func (g *Gateway) AllowHeld(ctx context.Context, id int64) error {
 	for registrar := range able[bridge.Registrar](g.links) {
 		if err := registrar.AllowHeld(ctx, id, time.Now()); !errors.Is(err, federation.ErrNotFound) {

@@ -11,18 +11,17 @@ import (
 	"baton/federation/delivery"
 )
 
-// checkDeliveries ends overdue deliveries, until ctx ends.
 func (g *Gateway) checkDeliveries(ctx context.Context) {
 	delivery.RunOverdue(ctx, g.deps.Log, g.deps.Clock.Now, g.overdue()...)
 }
 
-// CheckDeliveries files notices of delayed deliveries, and gives up the deliveries that waited as long as
-// the configuration allows.
+// CheckDeliveries files notices of delayed deliveries, and gives up deliveries older than the
+// configuration allows.
 func (g *Gateway) CheckDeliveries(ctx context.Context, now time.Time) error {
 	return delivery.CheckOverdue(ctx, now, g.overdue()...)
 }
 
-// overdue returns the pending items whose life the configuration bounds: deliveries to links, messages, and
+// overdue returns the pending items with a configured lifetime: deliveries to links, messages, and
 // held relays.
 func (g *Gateway) overdue() []delivery.Overdue {
 	links := func() delivery.Policy {
@@ -45,13 +44,15 @@ func (g *Gateway) overdue() []delivery.Overdue {
 	}
 }
 
-// rerouteAgain is how long after an error of the record deliveries are routed again.
+// rerouteAgain is the wait after an error of the record before deliveries are
+// routed again.
 const rerouteAgain = 5 * time.Second
 
 // revivePage is how many dead letters are read at a time.
 const revivePage = 200
 
-// reroute routes deliveries again each time after other links were applied, until ctx ends.
+// reroute routes deliveries again after each change of the running links,
+// until ctx ends.
 func (g *Gateway) reroute(ctx context.Context) {
 	retry := time.NewTimer(0)
 	defer retry.Stop()
@@ -78,8 +79,8 @@ func (g *Gateway) rerouteOnce(ctx context.Context) error {
 	return errors.Join(err, failed)
 }
 
-// ReviveBlocked schedules the deliveries again that ended because their home was blocked, to the
-// homes that are not blocked any more. It blocks on the record, and returns its error.
+// ReviveBlocked reschedules deliveries that ended because their home was blocked, if it is no
+// longer blocked. It blocks on the record, and returns its error.
 func (g *Gateway) ReviveBlocked(ctx context.Context) error {
 	var before int64
 	for {

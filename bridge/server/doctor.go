@@ -19,8 +19,8 @@ import (
 	"baton/federation/store/backup"
 )
 
-// ExamineStopped checks all that a gateway with a configuration needs, while none runs. It changes nothing,
-// and blocks on the disk and the network for less than thirty seconds.
+// ExamineStopped checks everything that a gateway needs, while none runs. It changes nothing, and
+// blocks on the disk and the network for less than thirty seconds.
 func ExamineStopped(ctx context.Context, file *configs.File, networks Networks) []admin.Diagnosis {
 	stopped := admin.Stopped{
 		Config:     file.Name(),
@@ -82,7 +82,6 @@ func stoppedCertificate(file *configs.File) (leaf *x509.Certificate, problem, au
 	return pair.Leaf, "", ""
 }
 
-// readRecord returns the state of the record in words.
 func readRecord(ctx context.Context, file *configs.File) (string, error) {
 	if err := backup.CheckRestored(RestoreTarget(file)); err != nil {
 		return "", err

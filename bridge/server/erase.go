@@ -23,9 +23,9 @@ import (
 // CodeOpen is the code of the problem of an erasure while handoffs are not over.
 const CodeOpen = "open-handoffs"
 
-// Erase erases the content of what a DID took part in under any of its DIDs and handles, or where
-// dry counts it. Its error may be a [*bridge.ProblemError]: the DID is that of this gateway, or
-// has handoffs that are not over. An erasure that was cut short is resumed by calling Erase again.
+// Erase erases the content of all handoffs and messages of a DID, under any of its DIDs and
+// handles, or with dry counts it. Its error may be a [*bridge.ProblemError]: the DID belongs to
+// this gateway, or has open handoffs. Call Erase again to resume an interrupted erasure.
 func (g *Gateway) Erase(ctx context.Context, did federation.DID, dry bool) (federation.Erasing, error) {
 	if did == g.home.Load().ID.DID() {
 		return federation.Erasing{}, bridge.UsageProblem(string(did) + " is this gateway")
@@ -63,7 +63,6 @@ func (g *Gateway) eraseRecord(ctx context.Context, of federation.ErasureQuery) (
 	return done, g.deps.Record.Compact(ctx)
 }
 
-// eraseJournals erases what links keep of handoffs.
 func (g *Gateway) eraseJournals(ctx context.Context, ids []federation.HandoffID, dry bool) (erased int, running []string, err error) {
 	for eraser := range able[bridge.Eraser](g.links) {
 		n, left, err := eraser.EraseJournals(ctx, ids, dry)
@@ -114,8 +113,7 @@ func erasureMarker(file *configs.File, did federation.DID) string {
 	return file.Path(erasurePrefix + hex.EncodeToString(sum[:8]))
 }
 
-// unfinishedErasures returns the DIDs of interrupted erasures. Running an erasure again completes
-// it.
+// unfinishedErasures returns the DIDs of interrupted erasures, to be run again.
 func unfinishedErasures(file *configs.File) ([]string, error) {
 	markers, err := filepath.Glob(file.Path(erasurePrefix + "*"))
 	var dids []string
@@ -130,8 +128,8 @@ func unfinishedErasures(file *configs.File) ([]string, error) {
 	return dids, err
 }
 
-// RecordCopies returns the files that may still have erased text: the copies of the record that a
-// migration, a restore or a backup left below data_dir, and the folder of the batches exchanged between
+// RecordCopies returns the files that may still have erased text: the copies of the record left by a
+// migration, a restore or a backup below data_dir, and the folder of the batches exchanged between
 // homes through this gateway. It blocks on the disk.
 func (s *Server) RecordCopies() ([]string, error) {
 	found, err := backup.Copies(RestoreTarget(s.file))

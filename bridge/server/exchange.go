@@ -60,10 +60,9 @@ func peerFetch(file *configs.File) identity.FetchConfig {
 	return identity.FetchConfig{AllowPrivate: file.Fetch.AllowPrivate, Denied: deniedNetworks(file)}
 }
 
-// clockSkew returns by which the clock of another home may differ.
+// clockSkew returns the tolerated difference to the clock of another home.
 func (h *homes) clockSkew() time.Duration { return h.Gateway.Home().Limits.ClockSkew }
 
-// deps returns what the exchange with other homes is wired to.
 func (h *homes) deps() relay.Deps {
 	return relay.Deps{
 		Home: h.homeID(), Boot: h.boot, Record: h.bound(), Hub: h.hub, Wakes: h.relay, Log: h.log, Poster: relay.HTTPSPoster{Client: h.client},
@@ -81,20 +80,19 @@ func (h *homes) deps() relay.Deps {
 	}
 }
 
-// handler returns the handler of requests of other homes.
 func (h *homes) handler() *relay.PeerHandler {
 	return &relay.PeerHandler{Deps: h.deps(), Peer: h.peer, PublicURL: h.publicURL, ClockSkew: h.clockSkew, Documents: h.publicMux}
 }
 
-// peers returns the other homes that are linked now.
+// peers returns the other homes linked now.
 func (h *homes) peers() []*relay.Peer { return peersOf(h.Gateway.Links().Entries()) }
 
-// peer returns another home, nil for a home that is no peer.
+// peer returns another home, nil if it is no peer.
 func (h *homes) peer(home federation.HomeID) *relay.Peer {
 	return peerOf(h.Gateway.Links().Entry(string(home)))
 }
 
-// openHome returns the link to a home that an operator added.
+// openHome returns the link to a home added by an operator.
 func (h *homes) openHome(known federation.KnownHome) Entry {
 	peer := relay.NewPeer(relay.PeerConfig{Home: known.Home, URL: known.URL, Path: relay.Path(known.Path), Mode: relay.Allow}, h.deps())
 	peer.SetOperatorMode(relay.Mode(h.modes.Mode(peer.Name())))
@@ -129,8 +127,8 @@ func (s homeSteps) Arrivals(did federation.DID) (wake <-chan struct{}, stop func
 	return s.wakes.Subscribe(bridge.DIDTopic(did))
 }
 
-// posterOf returns the HTTPS client for a home that some authorities, in PEM, certify beside
-// the authorities of the system.
+// posterOf returns the HTTPS client for a home certified by some authorities, in PEM, beside
+// those of the system.
 func (h *homes) posterOf(authorities []byte) (relay.HTTPSPoster, error) {
 	roots, err := identity.WithAuthorities(authorities)
 	cfg := peerFetch(h.file)
@@ -138,8 +136,8 @@ func (h *homes) posterOf(authorities []byte) (relay.HTTPSPoster, error) {
 	return relay.HTTPSPoster{Client: identity.NewPeerClient(cfg)}, err
 }
 
-// linkSource is what a link was opened from: a table of the configuration, or, for a home that
-// an operator added, the address of that home.
+// linkSource is the origin of a link: a table of the configuration, or the address of a home
+// added by an operator.
 type linkSource struct {
 	table configs.Table
 	url   string
@@ -153,13 +151,12 @@ func (s linkSource) Same(other Source) bool {
 	return ok && s.table.Equal(o.table) && s.url == o.url && s.path == o.path
 }
 
-// opened returns a link of the configuration with the table that it was opened from.
+// opened returns a link of the configuration with its table.
 func opened(link bridge.Link, t configs.Table) Entry {
 	return Entry{Link: link, Source: linkSource{table: t}}
 }
 
-// openedPeer returns the link to another home; the table is empty for one that an operator
-// added.
+// openedPeer returns the link to another home; the table is empty if an operator added it.
 func openedPeer(peer *relay.Peer, t configs.Table, added bool) Entry {
 	return Entry{Link: peer, Source: linkSource{table: t, url: peer.URL(), path: peer.Path(), peer: peer}, Added: added}
 }
@@ -185,7 +182,7 @@ func (h *homes) linkedHome(home federation.HomeID) (peering.Linked, bool) {
 	return linked, true
 }
 
-// homeDocument reads a document of another home that this one knows, for the directory.
+// homeDocument reads a document of another, known home, for the directory.
 func (s *Server) homeDocument(ctx context.Context, name string, path federation.URLPath) (body []byte, known bool, err error) {
 	if s.homes == nil {
 		return nil, false, nil
@@ -209,8 +206,8 @@ func readMeeting(file *configs.File) relay.Meeting {
 	}.Parse(file, func(table, key, why string) { file.Table(table).Mistake(key, why) })
 }
 
-// openMeeting opens the server that homes of others link to, if there is to be one,
-// and begins to connect to the one that homes meet at.
+// openMeeting opens the configured server for links of other homes, and begins to
+// connect to the homes' meeting point.
 func (s *Server) openMeeting(ctx context.Context, log *slog.Logger) error {
 	m := readMeeting(s.file)
 	var err error

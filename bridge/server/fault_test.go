@@ -22,7 +22,6 @@ import (
 	"baton/federation/store/storetest"
 )
 
-// fail panics.
 func fail() { panic("a fault") }
 
 // Each job and a task panic: they run again, and the gateway goes on.

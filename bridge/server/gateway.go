@@ -15,10 +15,11 @@ import (
 	"baton/federation/store/registry"
 )
 
-// OperatorLink is the name under which the steps of operators come in.
+// OperatorLink is the link name of operators' steps.
 const OperatorLink = "operator"
 
-// Config is what may change while a gateway runs.
+// Config is the part of the configuration that may change while a gateway
+// runs.
 type Config struct {
 	Home      *home.Home // judges all steps from now on; [Gateway.Configure] sets its Deferral
 	Retention Retention
@@ -37,9 +38,9 @@ type Deps struct {
 	DIDs      *home.Rates
 	Strangers *home.Strangers
 	Owners    routing.Owners
-	// Kept returns the key that the gateway keeps for the name of a participant.
+	// Kept returns the gateway's key for the name of a participant.
 	Kept func(name string) federation.SigningKey
-	// PublicURL is where the gateway serves the originals behind messages.
+	// PublicURL is the base address of the originals behind messages.
 	PublicURL string
 	Wakes     bridge.Wakes
 	// Publish sends a message about a topic to all replicas of the home; nil if there is one.
@@ -63,14 +64,14 @@ type Gateway struct {
 	typed        typed
 	replica      string // distinguishes this process from the other replicas of the home
 
-	// settling is held while steps that wait for other homes are settled: no sender is told
-	// twice.
+	// settling is held while steps waiting for other homes are settled: no sender is
+	// notified twice.
 	settling sync.Mutex
 	refusals refusals // of steps of operators
 
 	blocks   atomic.Pointer[federation.Blocks] // nil if an operator blocked nothing
 	blocking sync.Mutex                        // held while blocks change
-	blocked  []federation.Block                // as they were read last; guarded by blocking
+	blocked  []federation.Block                // as last read; guarded by blocking
 }
 
 var _ bridge.Gateway = (*Gateway)(nil)
@@ -85,7 +86,7 @@ func NewGateway(deps Deps) *Gateway {
 	return g
 }
 
-// Configure makes a configuration the one that holds from now on.
+// Configure replaces the configuration.
 func (g *Gateway) Configure(cfg Config) {
 	cfg.Home.Deferral = g.deferral
 	g.home.Store(cfg.Home)
@@ -98,8 +99,8 @@ func (g *Gateway) Home() *home.Home { return g.home.Load() }
 // Links returns the links of the gateway.
 func (g *Gateway) Links() *LinkSet { return g.links }
 
-// TopSenders returns up to limit senders of a kind, [ByDID], [ByAddress] or [ByLink], that
-// sent the most steps since so long before now, at most an hour.
+// TopSenders returns up to limit senders of a kind, [ByDID], [ByAddress] or [ByLink], with
+// the most steps within a duration before now, at most an hour.
 func (g *Gateway) TopSenders(by string, since time.Duration, limit int, now time.Time) []Sender {
 	return g.senders.Top(by, since, limit, now)
 }

@@ -26,7 +26,7 @@ type HomeLink interface {
 	// Blocked reports whether an operator blocked the home. It does not block.
 	Blocked() bool
 	// Move asks the home to take over the mailbox of a DID. It blocks on the network. A
-	// [*federation.RefusalError] says why the home does not take it.
+	// [*federation.RefusalError] gives the reason of a refusal.
 	Move(ctx context.Context, did federation.DID) error
 	// ReportOffence notes a claim of the home that this gateway does not believe. It blocks on the
 	// record.
@@ -125,8 +125,8 @@ func (h *homes) Submit(ctx context.Context, ev federation.Event) (federation.Jud
 	return judged, err
 }
 
-// Ruled files a step that its home has ruled on, with the errors of [Gateway.Ruled]. It answers the
-// canary of another home.
+// Ruled files a step after the ruling of its home, with the errors of [Gateway.Ruled]. It answers
+// the canary of another home.
 func (h *homes) Ruled(ctx context.Context, ev federation.Event, r federation.Ruling) (federation.Judgement, error) {
 	var err error
 	if ev.Arrival.Name, err = h.locator.LocalName(ctx, ev.Actor(), ev.Arrival.Name); err != nil {
@@ -142,8 +142,8 @@ func (h *homes) Ruled(ctx context.Context, ev federation.Event, r federation.Rul
 	return judged, err
 }
 
-// Say files the text of a participant of another home, signed again with the text as that home
-// signed it for evidence. The text goes to no third home.
+// Say files the text of a participant of another home, signed again, with the text as signed
+// by that home for evidence. The text goes to no third home.
 func (h *homes) Say(ctx context.Context, t federation.Text) (known bool, err error) {
 	if t.Arrival.Name, err = h.locator.LocalName(ctx, t.Author, t.Arrival.Name); err != nil {
 		return false, err
@@ -164,7 +164,7 @@ func (h *homes) GiveUp(ctx context.Context, p federation.Pending, code federatio
 	return h.Gateway.GiveUp(ctx, p, code, detail)
 }
 
-// Place returns where a new offer of another home is written on IRC here.
+// Place returns the place on IRC here for a new offer of another home.
 func (h *homes) Place(ctx context.Context, ev federation.Event) (federation.Place, error) {
 	channel := ev.Venue
 	if federation.Private(channel) {
@@ -216,7 +216,7 @@ func (h *homes) join(ctx context.Context, links []Entry) ([]Entry, error) {
 		return links, err
 	}
 	knows, err := h.locator.KnowsHomes(ctx)
-	if knows && !hasLink(links, routing.Unrouted) { // steps wait for the routes of homes that were peers
+	if knows && !hasLink(links, routing.Unrouted) { // steps wait for the routes of former peers
 		links = append(links, h.openUnrouted())
 	}
 	return links, err
@@ -300,8 +300,7 @@ type endpointed interface {
 	Endpoint() string
 }
 
-// Endpoint returns the endpoint id of the server that is a home, if a link leads to it, else
-// "".
+// Endpoint returns the endpoint ID of a home's server if a link leads to it, else "".
 func (g *Gateway) Endpoint(home federation.HomeID) string {
 	for _, r := range g.links.current.Load().all {
 		if link, ok := r.Link.(endpointed); ok && link.Home() == home {
@@ -319,7 +318,7 @@ type admitter interface {
 }
 
 // admitted ends the wait of a step of this gateway's people that its home would ignore, and
-// returns the refusal. What cannot be told now is left to the link, which tells the signer
+// returns the refusal. Anything not known yet is left to the link, which tells the signer
 // later.
 func (g *Gateway) admitted(ctx context.Context, judged federation.Judgement) error {
 	ev := judged.Entry.Event

@@ -74,8 +74,8 @@ func fetchConfig(file *configs.File) identity.FetchConfig {
 	}
 }
 
-// deniedNetworks returns the networks that are never dialled. The loader refuses what is no
-// CIDR.
+// deniedNetworks returns the networks that are never dialled. The loader rejects anything
+// but CIDRs.
 func deniedNetworks(file *configs.File) []netip.Prefix {
 	var denied []netip.Prefix
 	for _, text := range file.Fetch.DeniedNetworks {
@@ -86,8 +86,8 @@ func deniedNetworks(file *configs.File) []netip.Prefix {
 	return denied
 }
 
-// noteFetched logs why the document of a DID, or a key in it, cannot be used. An outage of its host is no news.
-// It ends the sessions of keys that the document does not list.
+// noteFetched logs why the document of a DID, or a key in it, cannot be used, except for an outage of
+// its host. It ends the sessions of keys missing in the document.
 func (s *Server) noteFetched(ctx context.Context, did federation.DID, document federation.Document, err error) error {
 	_, away := errors.AsType[*federation.UnavailableError](err)
 	switch {
@@ -106,26 +106,26 @@ func (s *Server) noteFetched(ctx context.Context, did federation.DID, document f
 	if err != nil || len(gone) == 0 {
 		return err
 	}
-	context.AfterFunc(ctx, func() { s.relay.Wake(bridge.SessionsTopic(string(did)), bridge.WebhooksTopic) }) // after the document was cached, for waiters that read it
+	context.AfterFunc(ctx, func() { s.relay.Wake(bridge.SessionsTopic(string(did)), bridge.WebhooksTopic) }) // after the document was cached, for its waiters
 	s.log.LogAttrs(ctx, slog.LevelInfo, "keys left the document of a did, and their sessions have ended", slog.String("did", string(did)), slog.Any("keys", gone))
 	return nil
 }
 
-// KeyLookups looks up the keys of steps with the current key source. The zero value has no source and
-// looks up nothing.
+// KeyLookups looks up the keys of steps with the current key source. The zero value looks up nothing.
 type KeyLookups struct {
 	atHand  atomic.Pointer[identity.AtHand] // replaced when a key is rotated
 	lookups *identity.Lookups               // of keys that a host has to be asked for
 }
 
-// Await looks up a key that is not at hand, and waits for it: for a second at most, and until ctx ends.
+// Await looks up a missing key, and blocks for at most a second or until ctx
+// ends.
 func (k *KeyLookups) Await(ctx context.Context, q federation.KeyQuery) {
 	if source := k.atHand.Load(); source != nil {
 		source.Await(ctx, q)
 	}
 }
 
-// Seek starts to look up a key that is not at hand. It does not block.
+// Seek starts the lookup of a missing key. It does not block.
 func (k *KeyLookups) Seek(ctx context.Context, q federation.KeyQuery) {
 	if source := k.atHand.Load(); source != nil {
 		source.Seek(ctx, q)
@@ -139,8 +139,8 @@ func (k *KeyLookups) Cancel(link string) {
 	}
 }
 
-// RotateKey gives the gateway another key, and gives the new keys to each component that signs or
-// verifies with them. The old key verifies for the overlap. Its error may be a [*bridge.ProblemError].
+// RotateKey replaces a key of the gateway in each component that signs or verifies with it. The old
+// key verifies for the overlap. Its error may be a [*bridge.ProblemError].
 func (s *Server) RotateKey(ctx context.Context, text string, overlap time.Duration, now time.Time) (admin.Key, error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -163,8 +163,7 @@ func (s *Server) RotateKey(ctx context.Context, text string, overlap time.Durati
 	return ShowKey(made, s.file, now), nil
 }
 
-// useKeys gives the current keys of the gateway to each component that signs or verifies with
-// them.
+// useKeys gives the current keys of the gateway to each component that uses them.
 func (s *Server) useKeys() {
 	s.openKeys()
 	s.limit(s.limited)

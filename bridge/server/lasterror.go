@@ -12,8 +12,8 @@ import (
 // lastErrorFile is the file below data_dir with the last error in the log.
 const lastErrorFile = "last-error"
 
-// LastError keeps the last error in the log in a file, for baton doctor while no gateway runs. Its methods
-// may be called concurrently.
+// LastError stores the last error in the log in a file, for baton doctor while no gateway runs. Its
+// methods may be called concurrently.
 type LastError struct {
 	path string
 
@@ -24,7 +24,8 @@ type LastError struct {
 // NewLastError returns the last error of a configuration. It does no I/O.
 func NewLastError(file *configs.File) *LastError { return &LastError{path: file.Path(lastErrorFile)} }
 
-// Write implements [io.Writer] for a log handler. It keeps at most one line a second.
+// Write implements [io.Writer] for a log handler. It stores at most one line a
+// second.
 func (l *LastError) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -35,14 +36,14 @@ func (l *LastError) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// Set keeps the error that ended the gateway.
+// Set stores the error that ended the gateway.
 func (l *LastError) Set(text string, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_ = os.WriteFile(l.path, []byte(now.UTC().Format(time.RFC3339)+" "+text+"\n"), 0o600) // it is printed too
 }
 
-// Read returns the kept line, or "" if there is none.
+// Read returns the stored line, or "" if there is none.
 func (l *LastError) Read() string {
 	text, _ := os.ReadFile(l.path) // none
 	return strings.TrimSpace(string(text))

@@ -11,9 +11,9 @@ import (
 	"baton/federation/fault"
 )
 
-// The leases of a home beside the leases of its links. A lease is named after the job that one replica of
-// the home does at a time. The links to other homes share one with
-// the hub: the replica that asks a home must be the one that reads its answer.
+// The leases of a home beside those of its links. A lease is named after a job that one replica of the
+// home does at a time. The links to other homes share one with the hub: the replica that asks a home
+// must be the one that reads its answer.
 const (
 	HomesLease   = "homes"
 	WebhookLease = "webhooks"
@@ -23,11 +23,10 @@ const (
 // LinkLease returns the lease of the link with a name.
 func LinkLease(name string) string { return "link " + name }
 
-// leaseWait is how long a replica that starts waits for the lease of a link before it
+// leaseWait is how long a starting replica waits for the lease of a link before it
 // reports that another replica has it.
 const leaseWait = 3 * time.Second
 
-// leaseOf returns the lease of a link.
 func leaseOf(link bridge.Link) string {
 	if link.Network() == HomeNetwork {
 		return HomesLease
@@ -65,7 +64,7 @@ func (l *LinkSet) supervise(ctx context.Context, r *running) {
 	group.Wait()
 }
 
-// power is whether operators let a link run. The zero value lets it run.
+// power is the operators' switch of a link. The zero value is on.
 type power struct {
 	mu    sync.Mutex
 	off   bool
@@ -114,7 +113,6 @@ func (p *power) disconnect() {
 	}
 }
 
-// connect turns the link on.
 func (p *power) connect() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -124,8 +122,8 @@ func (p *power) connect() {
 	}
 }
 
-// Dial ends the wait of a link that is to dial later. It does not block. It returns
-// [federation.ErrNotFound] for a name that no link has, as Disconnect and Connect do.
+// Dial makes a waiting link dial now. It does not block. It returns
+// [federation.ErrNotFound] for an unknown name, as Disconnect and Connect do.
 func (l *LinkSet) Dial(name string) error {
 	r := l.current.Load().named[name]
 	if r == nil {

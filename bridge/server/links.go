@@ -18,7 +18,7 @@ import (
 type Networks func(w Wiring) []bridge.Network
 
 // OpenLinks opens all links of a configuration. It adds mistakes in their tables to the
-// mistakes of the file, and returns them. The zero wiring is enough to check a configuration.
+// mistakes of the file, and returns them. The zero wiring suffices to check a configuration.
 func OpenLinks(file *configs.File, networks Networks, w Wiring) ([]Entry, error) {
 	w.Ports = filePorts(file, w.Ports)
 	links := &linkOpening{names: map[string]bool{}, whole: true}
@@ -46,7 +46,7 @@ func OpenLinks(file *configs.File, networks Networks, w Wiring) ([]Entry, error)
 	return links.all, file.Err()
 }
 
-// filePorts adds the members that the configuration determines.
+// filePorts adds the members determined by the configuration.
 func filePorts(file *configs.File, p bridge.Ports) bridge.Ports {
 	api := rest.DefaultConfig()
 	file.Table(rest.Table).Decode(&api)
@@ -78,7 +78,6 @@ func SkipLinks(file *configs.File, networks Networks) error {
 	return file.Err()
 }
 
-// tablesOf returns the tables of a network.
 func tablesOf(file *configs.File, n bridge.Network) []configs.Table {
 	if n.Many {
 		return file.Tables(n.Table)
@@ -86,7 +85,7 @@ func tablesOf(file *configs.File, n bridge.Network) []configs.Table {
 	return []configs.Table{file.Table(n.Table)}
 }
 
-// linkOpening is the links of a configuration while they are opened.
+// linkOpening is the state of opening the links of a configuration.
 type linkOpening struct {
 	all   []Entry
 	names map[string]bool
@@ -109,7 +108,6 @@ func (l *linkOpening) add(t configs.Table, entry Entry, err error) {
 	}
 }
 
-// namesOf returns the names of links.
 func namesOf(links []Entry) map[string]bool {
 	names := map[string]bool{}
 	for _, o := range links {
@@ -118,7 +116,7 @@ func namesOf(links []Entry) map[string]bool {
 	return names
 }
 
-// addMistakes adds the mistakes that a network found in its table to the mistakes of the file.
+// addMistakes adds a network's mistakes in its table to those of the file.
 func addMistakes(t configs.Table, err error) {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, each := range joined.Unwrap() {
@@ -161,7 +159,7 @@ func openPeer(t configs.Table, w Wiring) (Entry, error) {
 	return openedPeer(peer, t, false), nil
 }
 
-// shapes returns the other homes as operators see them.
+// shapes returns the other homes in the form for operators.
 func (h *homes) shapes() []admin.Peer {
 	var all []admin.Peer
 	for _, o := range h.Gateway.Links().Entries() {
@@ -216,8 +214,8 @@ func checkKey(t configs.Table, table configs.Peer) string {
 	return federation.KeyID(key)
 }
 
-// checkAuthorities returns the authorities that certify the HTTPS of a home beside the
-// authorities of the system, nil for none.
+// checkAuthorities returns the authorities that certify the HTTPS of a home beside
+// those of the system, nil for none.
 func checkAuthorities(t configs.Table, table configs.Peer) []byte {
 	if table.CAFile == "" {
 		return nil
@@ -241,7 +239,7 @@ func peersOf(links []Entry) []*relay.Peer {
 	return peers
 }
 
-// peerOf returns the other home that a link leads to, nil for any other link.
+// peerOf returns the other home of a link, nil for any other link.
 func peerOf(o Entry) *relay.Peer {
 	source, _ := o.Source.(linkSource)
 	return source.peer

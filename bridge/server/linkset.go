@@ -16,38 +16,38 @@ import (
 	"baton/federation/store/deliveries"
 )
 
-// HomeNetwork is the label of the network of other homes, and of what the home does by
-// itself.
+// HomeNetwork is the label of the network of other homes, and of the home's own
+// actions.
 const HomeNetwork = "home"
 
 // Entry is a link of a [LinkSet].
 type Entry struct {
 	Link bridge.Link
-	// Source is what the link was opened from. A link keeps running where a new set has one
-	// with its name and the same source.
+	// Source is the origin of the link. A link keeps running if a new set has one with its
+	// name and the same source.
 	Source Source
-	// Added says that an operator added the link while the gateway ran: the configuration
-	// does not name it.
+	// Added reports that an operator added the link at run time: the configuration does
+	// not name it.
 	Added bool
 }
 
-// Source is what a link was opened from, such as a table of the configuration.
+// Source is the origin of a link, such as a table of the configuration.
 type Source interface {
 	// Same reports whether a link opened from the other source is the same one.
 	Same(other Source) bool
 }
 
-// judgedAtOnce bounds the steps of one link that are judged at a time: enough for their commits to
-// share an fsync, and so few that the steps of other links do not wait for them.
+// judgedAtOnce bounds the concurrently judged steps of one link: enough for their commits to share
+// an fsync, and few enough not to delay the steps of other links.
 const judgedAtOnce = 64
 
-// running is a link that its supervisor keeps running.
+// running is a link with its supervisor.
 type running struct {
 	Entry
 	supervisor *bridge.Supervisor
 	lease      lease
 	power      power
-	judging    chan struct{} // has a token for each step of the link judged now
+	judging    chan struct{} // has a token for each step of the link being judged
 	stop       context.CancelFunc
 	done       chan struct{}
 }
@@ -57,10 +57,10 @@ type running struct {
 type LinkSet struct {
 	deps    LinkDeps
 	current atomic.Pointer[snapshot]
-	applied chan struct{} // gets a token each time after other links run
+	applied chan struct{} // gets a token after each change of the running links
 }
 
-// LinkDeps is what a [LinkSet] works with.
+// LinkDeps are the dependencies of a [LinkSet].
 type LinkDeps struct {
 	Outbox deliveries.Rows
 	// RunExclusive calls do each time that this replica gets a lease, until ctx ends, and returns why
@@ -70,8 +70,8 @@ type LinkDeps struct {
 	Metrics      *bridge.Metrics
 	Tracer       bridge.Tracer // nil records no traces
 	Log          *slog.Logger
-	// Lost is called with the name of a link whose connection has ended; nil for no call. It
-	// must not block.
+	// Lost is called with the name of a link after the loss of its connection; nil for no
+	// call. It must not block.
 	Lost func(link string)
 }
 
@@ -82,8 +82,8 @@ func NewLinkSet(deps LinkDeps) *LinkSet {
 	return l
 }
 
-// Apply makes these links the ones that run, until ctx ends or [LinkSet.Stop]: it stops
-// the links that are gone or have another source, waits for their end, and starts the new ones.
+// Apply runs exactly these links until ctx ends or [LinkSet.Stop]: it stops removed links and
+// those with another source, waits for their end, and starts the new ones.
 func (l *LinkSet) Apply(ctx context.Context, entries []Entry) {
 	before := map[string]*running{}
 	for _, r := range l.current.Load().all {
@@ -141,7 +141,6 @@ func (l *LinkSet) start(ctx context.Context, r *running) {
 	}()
 }
 
-// run runs a link until ctx ends.
 func (l *LinkSet) run(ctx context.Context, r *running) {
 	for ctx.Err() == nil {
 		err := fault.Catch(func() error { l.runOnce(ctx, r); return nil })
@@ -162,7 +161,7 @@ func (l *LinkSet) runOnce(ctx context.Context, r *running) {
 	l.deps.Log.LogAttrs(ctx, slog.LevelInfo, "link starts", slog.String("network", r.Link.Network()), slog.String("link", r.Link.Name()))
 	_ = r.supervisor.Run(ctx) // its error is the end of ctx
 	if closer, ok := r.Link.(io.Closer); ok {
-		_ = closer.Close() // a port that it held between two sessions
+		_ = closer.Close() // a port held between two sessions
 	}
 }
 
@@ -194,7 +193,7 @@ func (l *LinkSet) Entry(name string) Entry {
 	return Entry{}
 }
 
-// Mounted returns the links that the HTTP listener serves.
+// Mounted returns the links served by the HTTP listener.
 func (l *LinkSet) Mounted() []Entry {
 	return slices.DeleteFunc(l.Entries(), func(entry Entry) bool {
 		_, mounted := entry.Link.(bridge.Mounted)
@@ -236,7 +235,8 @@ func (l *LinkSet) Present(ctx context.Context, venue string, did federation.DID)
 	})
 }
 
-// Pusher returns the link that writes what is posted to a webhook, nil while there is none.
+// Pusher returns the link that writes the posts to a webhook, nil while there
+// is none.
 func (l *LinkSet) Pusher(h federation.Webhook) bridge.Pusher { //nolint:ireturn // links are of many types
 	for pusher := range able[bridge.Pusher](l) {
 		if pusher.Pushes(h) {
@@ -246,8 +246,8 @@ func (l *LinkSet) Pusher(h federation.Webhook) bridge.Pusher { //nolint:ireturn 
 	return nil
 }
 
-// Authenticate returns the participant of the token in a request, and false for a request without a
-// valid token of any link. It blocks on the record and returns its errors.
+// Authenticate returns the participant of the token in a request, and false without a valid token
+// of any link. It blocks on the record and returns its errors.
 func (l *LinkSet) Authenticate(r *http.Request) (who bridge.Authenticated, ok bool, err error) {
 	for issuer := range able[bridge.Authenticator](l) {
 		if who, ok, err = issuer.Authenticate(r); ok || err != nil {
@@ -267,8 +267,7 @@ func (l *LinkSet) KeyServer(link string) (address string, ok bool) {
 	return server.KeyServer(), true
 }
 
-// ServeHTTP serves a route with the running link that has it, and answers 404 where no running
-// link has it.
+// ServeHTTP serves a route with the running link that has it, and answers 404 if none has it.
 func (l *LinkSet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for served := range able[bridge.Served](l) {
 		if served.Pattern() == r.Pattern {
@@ -290,7 +289,7 @@ func able[Ability any](l *LinkSet) iter.Seq[Ability] {
 	}
 }
 
-// expect notes that the first attempts at some links to deliver a step are still to be made.
+// expect notes that the first attempts of some links at a step are pending.
 func (l *LinkSet) expect(id federation.EventID, links []string) {
 	for _, name := range links {
 		if r := l.current.Load().named[name]; r != nil {
@@ -299,8 +298,8 @@ func (l *LinkSet) expect(id federation.EventID, links []string) {
 	}
 }
 
-// enter waits until a step of a link may be judged. The caller calls leave after it was judged. The
-// error is that of ctx.
+// enter waits until a step of a link may be judged. The caller calls leave after that. The error is
+// that of ctx.
 func (l *LinkSet) enter(ctx context.Context, link string) (leave func(), err error) {
 	r := l.current.Load().named[link]
 	if r == nil {
@@ -314,14 +313,15 @@ func (l *LinkSet) enter(ctx context.Context, link string) (leave func(), err err
 	}
 }
 
-// probe has a link try the deliveries of a DID that wait, where some do. It does not block.
+// probe makes a link try the waiting deliveries of a DID, if any. It does not
+// block.
 func (l *LinkSet) probe(link string, did federation.DID) {
 	if r := l.current.Load().named[link]; r != nil {
 		r.supervisor.Heard(did)
 	}
 }
 
-// Routed tries deliveries that wait for a route: those to a DID whose mailbox location is known
+// Routed retries deliveries without a route: those to a DID whose mailbox location is known
 // now, or with "" all of them. It blocks on the disk.
 func (l *LinkSet) Routed(ctx context.Context, did federation.DID) {
 	if did != "" {
@@ -350,9 +350,9 @@ func (l *LinkSet) Statuses() []LinkStatus {
 	return all
 }
 
-// Down returns the names of the gateway's own links that are not up and that no other replica
-// runs, in the order of the configuration. It leaves out the links to other homes, which other
-// operators run: see [LinkSet.HomesDown].
+// Down returns the names of the gateway's own links that are neither up nor run by another
+// replica, in the order of the configuration. It leaves out the links to other homes, which
+// other operators run: see [LinkSet.HomesDown].
 func (l *LinkSet) Down() []string {
 	return l.down(func(link bridge.Link) bool { _, home := link.(bridge.PeerHome); return !home })
 }
@@ -372,7 +372,8 @@ func (l *LinkSet) down(asked func(bridge.Link) bool) []string {
 	return names
 }
 
-// placerUp returns the named link where it is a [bridge.Placer], and whether it is up here.
+// placerUp returns the named link if it is a [bridge.Placer], and whether it
+// is up here.
 func (l *LinkSet) placerUp(name string) (placer bridge.Placer, up bool) { //nolint:ireturn // the link is any network's
 	r := l.current.Load().named[name]
 	if r == nil {
@@ -382,22 +383,22 @@ func (l *LinkSet) placerUp(name string) (placer bridge.Placer, up bool) { //noli
 	return placer, ok && r.supervisor.Up() && r.lease.ours.Load()
 }
 
-// readsInbox reports whether the participants of a link read their inbox from the record.
+// readsInbox reports whether the participants of a link read their inbox from
+// the record.
 func (l *LinkSet) readsInbox(name string) bool {
 	_, ok := l.Named(name).(bridge.InboxReader)
 	return ok
 }
 
-// isHome reports whether a name is that of a link to another home.
 func (l *LinkSet) isHome(name string) bool { return l.current.Load().isHome(name) }
 
-// snapshot is the links that run at one moment, sorted by what each step asks of them: a
-// step costs no more where a thousand homes are known. It does not change once it is made.
+// snapshot is the set of running links at one moment, sorted by their use for each step,
+// so that a thousand known homes do not slow a step down. It is immutable.
 type snapshot struct {
 	all     []*running // in the order of the configuration
 	named   map[string]*running
 	placers []bridge.Placer // on which offers can be written
-	asked   []*running      // whose Carries says what is delivered to them
+	asked   []*running      // whose Carries chooses their deliveries
 }
 
 func newSnapshot(all []*running) *snapshot {
@@ -414,7 +415,6 @@ func newSnapshot(all []*running) *snapshot {
 	return s
 }
 
-// isHome reports whether a name is that of a link to another home.
 func (s *snapshot) isHome(name string) bool {
 	r := s.named[name]
 	if r == nil {

@@ -24,10 +24,11 @@ type version int
 // Same implements [server.Source].
 func (v version) Same(other server.Source) bool { return v == other }
 
-// fakeLink is a [bridge.Link] that is up while it runs, and carries each step.
+// fakeLink is a [bridge.Link] which is up while it runs, and carries each
+// step.
 type fakeLink struct {
 	name string
-	runs atomic.Int32 // sessions that were begun
+	runs atomic.Int32 // started sessions
 	live atomic.Int32 // that run now
 }
 
@@ -49,7 +50,6 @@ func (l *fakeLink) Run(ctx context.Context, up func()) error {
 
 func (*fakeLink) Deliver(context.Context, federation.Delivery) error { return nil }
 
-// leases are the leases of a replica.
 type leases []string
 
 // run runs a job that needs a lease.

@@ -17,7 +17,7 @@ import (
 	"baton/federation/signing"
 )
 
-// maxMentions bounds the messages that are shown beside a handoff.
+// maxMentions bounds the messages shown beside a handoff.
 const maxMentions = 200
 
 var _ bridge.Messages = (*Gateway)(nil)
@@ -38,7 +38,6 @@ func (g *Gateway) Say(ctx context.Context, t federation.Text, original signing.O
 	return said, nil
 }
 
-// say completes and files a message.
 func (g *Gateway) say(ctx context.Context, t *federation.Text, original signing.Original, now time.Time) (said bridge.Said, err error) {
 	if t.To, err = g.Owner(ctx, t.To); err != nil {
 		return said, err
@@ -130,7 +129,6 @@ func (g *Gateway) find(ctx context.Context, t *federation.Text, way route, said 
 	}
 }
 
-// setField sets a signed field of a text.
 func setField(t *federation.Text, name, value string) {
 	if t.Fields = maps.Clone(t.Fields); t.Fields == nil {
 		t.Fields = map[string]string{}
@@ -138,8 +136,8 @@ func setField(t *federation.Text, name, value string) {
 	t.Fields[name] = value
 }
 
-// answer replaces the message ID that a message answers, as its author knows it, by the ID of that
-// message. It drops the ID of a message of other people.
+// answer replaces the ID of the answered message, as its author knows it, by our ID of it. It
+// drops the ID of a message of other people.
 func (g *Gateway) answer(ctx context.Context, t *federation.Text) error {
 	reply := t.Fields[federation.Reply]
 	if reply == "" {
@@ -156,8 +154,8 @@ func (g *Gateway) answer(ctx context.Context, t *federation.Text) error {
 	return err
 }
 
-// saidBefore returns the answer to a message filed before, and notes again the things that its first
-// time may not have noted: that the sender takes an answer.
+// saidBefore returns the answer to a message filed before, and repeats a step that may have failed
+// then: that the sender allows an answer.
 func (g *Gateway) saidBefore(ctx context.Context, t federation.Text) (said bridge.Said, err error) {
 	found, err := g.deps.Record.WithMessageID(ctx, t.ID.String())
 	switch {
@@ -166,7 +164,7 @@ func (g *Gateway) saidBefore(ctx context.Context, t federation.Text) (said bridg
 	case err != nil:
 		return said, err
 	case found.Text == nil || found.Text.Author != t.Author || found.Text.To != t.To || found.Text.Body != t.Body || found.Text.About != t.About:
-		return said, nil // the record refuses an ID that its sender uses again
+		return said, nil // the record refuses an ID used again by its sender
 	}
 	said.Known, said.Text = true, *found.Text
 	return said, g.answerContact(ctx, t, time.Now())
@@ -216,7 +214,8 @@ func (g *Gateway) newcomer(ctx context.Context, t federation.Text, now time.Time
 	return t.Author, nil
 }
 
-// sealText signs a text with a key that the gateway keeps, with the original as evidence.
+// sealText signs a text with a key of the gateway, with the original as
+// evidence.
 func (g *Gateway) sealText(ctx context.Context, t federation.Text, key federation.SigningKey, original signing.Original) (federation.Text, error) {
 	evidence, err := original.Evidence(ctx, g.deps.PublicURL, t.Venue, g.deps.Kept(signing.EvidenceSecret))
 	if err != nil {
@@ -226,8 +225,8 @@ func (g *Gateway) sealText(ctx context.Context, t federation.Text, key federatio
 	return signing.SealText(ctx, key, t)
 }
 
-// checkInbox refuses a message for which the inbox of its recipient, or its sender's share of
-// that, has no space left.
+// checkInbox refuses a message if the inbox of its recipient, or its sender's share of it, is
+// full.
 func (g *Gateway) checkInbox(ctx context.Context, t federation.Text) error {
 	limits := g.home.Load().Limits.Inbox
 	if limits == (federation.InboxLimits{}) {
@@ -240,9 +239,9 @@ func (g *Gateway) checkInbox(ctx context.Context, t federation.Text) error {
 	return err
 }
 
-// routeMessage adds to a filing where the message goes: to the home of its recipient, or into the
-// recipient's inbox here, to the link that shows it, and into the tables of networks. A link that
-// brings its users their inbox has the message from there, unless the user has no DID of its own.
+// routeMessage adds the destination of a message to a filing: the home of its recipient, or the
+// recipient's inbox here, the link that shows it, and the tables of networks. A link that shows
+// its users their inbox takes the message from there, unless the user has no own DID.
 func (g *Gateway) routeMessage(ctx context.Context, f *federation.TextFiling, way route) error {
 	if way.home != "" {
 		f.Links, f.Topics = []string{way.home}, []string{bridge.OutboxTopic(way.home)}
@@ -270,8 +269,8 @@ func (g *Gateway) routeMessage(ctx context.Context, f *federation.TextFiling, wa
 	return nil
 }
 
-// checkOutbox refuses a message where as many of its sender wait for its recipient at another home
-// as one sender may have in an inbox.
+// checkOutbox refuses a message if as many messages of its sender wait for the recipient at
+// another home as one sender may have in an inbox.
 func (g *Gateway) checkOutbox(ctx context.Context, t federation.Text, home string) error {
 	has, err := g.deps.Record.HasSpace(ctx, home, t.Order, g.home.Load().Limits.Inbox.EventsPerSender)
 	if err == nil && !has {
@@ -280,7 +279,6 @@ func (g *Gateway) checkOutbox(ctx context.Context, t federation.Text, home strin
 	return err
 }
 
-// noteMessage counts and logs a message.
 func (g *Gateway) noteMessage(ctx context.Context, t federation.Text, said bridge.Said, err error) {
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
 	outcome, level := "filed", slog.LevelInfo

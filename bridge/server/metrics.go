@@ -17,11 +17,9 @@ import (
 	"baton/federation/store/registry"
 )
 
-// scrapeTimeout bounds how long one scrape reads the record.
 const scrapeTimeout = 2 * time.Second
 
-// Collectors returns the metrics of the gateway that are measured at each scrape, until ctx
-// ends.
+// Collectors returns the metrics of the gateway measured at each scrape, until ctx ends.
 func (g *Gateway) Collectors(ctx context.Context) []prometheus.Collector {
 	return []prometheus.Collector{newLinkGauges(ctx, g.links, g.deps.Record.Record), newRecordGauges(ctx, g.links, g.deps.Record.Record), g.growth.growth}
 }
@@ -71,8 +69,8 @@ func (g *linkGauges) Describe(descs chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements [prometheus.Collector]. A gauge that the record cannot read now is
-// missing.
+// Collect implements [prometheus.Collector]. It omits a gauge that the record cannot
+// read now.
 func (g *linkGauges) Collect(metrics chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(g.ctx, scrapeTimeout)
 	defer cancel()
@@ -108,7 +106,6 @@ func (g *linkGauges) Collect(metrics chan<- prometheus.Metric) {
 	}
 }
 
-// collectPeers measures the queues of the peers of a link.
 func (g *linkGauges) collectPeers(ctx context.Context, d bridge.Peered, metrics chan<- prometheus.Metric, now time.Time) {
 	backlogs, err := d.Backlogs(ctx)
 	if err != nil {
@@ -123,7 +120,6 @@ func (g *linkGauges) collectPeers(ctx context.Context, d bridge.Peered, metrics 
 	}
 }
 
-// secondsSince returns the seconds since a time, 0 since the zero time.
 func secondsSince(of, now time.Time) float64 {
 	if of.IsZero() {
 		return 0
@@ -163,8 +159,8 @@ func (g *recordGauges) Describe(descs chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements [prometheus.Collector]. A gauge that the record cannot read now is
-// missing.
+// Collect implements [prometheus.Collector]. It omits a gauge that the record cannot
+// read now.
 func (g *recordGauges) Collect(metrics chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(g.ctx, scrapeTimeout)
 	defer cancel()
@@ -212,8 +208,8 @@ func (g *recordGauges) Collect(metrics chan<- prometheus.Metric) {
 	}
 }
 
-// machineGauges measure at each scrape the resources of the machine that the gateway needs: room on the disk, a
-// certificate and a clock. It implements [prometheus.Collector].
+// machineGauges measure at each scrape the resources of the machine: room on the disk, a certificate
+// and a clock. It implements [prometheus.Collector].
 type machineGauges struct {
 	folder string
 	links  *LinkSet
@@ -224,8 +220,9 @@ type machineGauges struct {
 	disk, ends, refused, skew *prometheus.Desc
 }
 
-// MachineCollector returns the metrics of the machine: of the disk of a folder, of the current certificate,
-// nil for none, of the reason why there is no newer one, and of the clocks of other homes.
+// MachineCollector returns the metrics of the machine: of the disk of a folder, of the current
+// certificate, nil for none, of the reason for the lack of a newer one, and of the clocks of other
+// homes.
 func (g *Gateway) MachineCollector(folder string, certificate func() *x509.Certificate, problem func() string) prometheus.Collector {
 	return &machineGauges{
 		folder: folder, certificate: certificate, problem: problem, links: g.links,
@@ -275,8 +272,8 @@ type skewed interface {
 	Compared() time.Time
 }
 
-// measureEvery is how often the growth of the record is measured. At the highest measured rate of steps,
-// a record grows by 4 MB between two measurements.
+// measureEvery is the interval of measurements of the record's growth. At the highest measured rate of
+// steps, a record grows by 4 MB in it.
 const measureEvery = 10 * time.Second
 
 // growthWatch compares the growth of the record and the number of newcomers with their
@@ -292,7 +289,6 @@ func newGrowthWatch() *growthWatch {
 	})}
 }
 
-// measureGrowth calls [Gateway.MeasureGrowth] every ten seconds, until ctx ends.
 func (g *Gateway) measureGrowth(ctx context.Context) {
 	tick := time.NewTicker(measureEvery)
 	defer tick.Stop()
@@ -340,7 +336,6 @@ func (g *Gateway) warnOfLimit(ctx context.Context, limit string, value, most int
 	g.growth.warned[limit] = reached
 }
 
-// newMetrics returns the registry of this process.
 func newMetrics(version, revision string) *prometheus.Registry {
 	reg := prometheus.NewRegistry()
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
@@ -368,7 +363,6 @@ func (s *Server) tracesBetweenHomes() relay.Traces { //nolint:ireturn // a nil p
 	return s.traces
 }
 
-// homeRecord is the record of the home.
 type homeRecord struct {
 	*registry.Record
 
@@ -377,7 +371,7 @@ type homeRecord struct {
 	traces *tracing.Tracer // nil records none
 }
 
-// Acquainted implements [home.Record]. A DID that the configuration or an operator binds to a name is
+// Acquainted implements [home.Record]. A DID bound to a name by the configuration or an operator is
 // known.
 func (r homeRecord) Acquainted(ctx context.Context, did federation.DID) (met time.Time, known bool, err error) {
 	bound, err := r.names.Of(ctx, did)
@@ -388,8 +382,8 @@ func (r homeRecord) Acquainted(ctx context.Context, did federation.DID) (met tim
 }
 
 // Append implements [home.Record]. A filing counts the first attempts at the links that show a step
-// at most once. These links learn before it that the attempts are still to be made: they may read
-// their outbox right after it.
+// at most once. These links learn first that the attempts are pending: they may read their outbox
+// right after it.
 func (r homeRecord) Append(ctx context.Context, f federation.Filing) (federation.Entry, error) {
 	start := time.Now()
 	r.links.expect(f.Event.ID, f.Once)

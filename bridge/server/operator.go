@@ -30,7 +30,6 @@ import (
 	"baton/federation/store/engine"
 )
 
-// mountOperator registers the operator API for the callers that an admission admits.
 func (s *Server) mountOperator(mux *http.ServeMux, admit admin.Admission) *admin.Operator {
 	operator := admin.New(admin.Deps{
 		Home: s.homeID(), Record: s.bound(), Gateway: s.Gateway, Links: s.Gateway.Links(), Server: s, Hooks: s.agentHooks(), Wakes: s.relay,
@@ -51,7 +50,6 @@ func (s *Server) mountOperator(mux *http.ServeMux, admit admin.Admission) *admin
 	return operator
 }
 
-// openOperator opens the socket that the operator API is served on.
 func (s *Server) openOperator(ctx context.Context) error {
 	if s.file.Admin.Socket == "" {
 		return nil
@@ -126,7 +124,6 @@ func (s *Server) readiness(ctx context.Context) admin.Readiness {
 // Ready reports whether the gateway can do its job now.
 func (s *Server) Ready(ctx context.Context) bool { return s.readiness(ctx).Ready }
 
-// parts returns the parts without which the gateway is not ready.
 func (s *Server) parts() []admin.Part {
 	parts := []admin.Part{
 		{Name: "record", Check: s.Record.Ready},
@@ -163,8 +160,7 @@ func (s *Server) Examine(ctx context.Context, online bool) []admin.Diagnosis {
 	return c.Examine(ctx, online)
 }
 
-// Ends returns the step with which the home ends an inactive handoff, and its time; "" for a handoff that
-// the home does not end.
+// Ends returns the step with which the home ends an inactive handoff, and its time; "" if it does not.
 func (g *Gateway) Ends(view federation.View) (federation.Verb, time.Time) { return g.Home().Ends(view) }
 
 // Refused counts the refusal of a request of an operator.
@@ -172,10 +168,10 @@ func (g *Gateway) Refused(code federation.RefusalCode) {
 	g.deps.Metrics.Refusals.WithLabelValues(OperatorLink, code.Upper()).Inc()
 }
 
-// AddHome inspects another home, keeps it, and sends it a canary, unless dry asks for the
-// inspection only. A private address is inspected if the operator allows it. AddHome blocks
-// until the canary is back, for at most thirty seconds. Its error may be a [*bridge.ProblemError], as
-// that of RemoveHome and MoveInbox.
+// AddHome inspects another home, stores it, and sends it a canary; with dry it only inspects. A
+// private address is inspected if the operator allows it. AddHome blocks until the canary is back,
+// for at most thirty seconds. Its error may be a [*bridge.ProblemError], as that of RemoveHome and
+// MoveInbox.
 func (s *Server) AddHome(ctx context.Context, url string, allowPrivate, dry bool) (federation.AddedHome, error) {
 	added, err := s.homes.peering.Add(ctx, peering.Request{URL: url, AllowPrivate: allowPrivate, DryRun: dry})
 	return federation.AddedHome{Home: added.Home, Findings: added.Findings, Canary: added.Canary}, problemOf(err)
@@ -199,7 +195,7 @@ func (s *Server) MailboxRoutes(ctx context.Context, v federation.View) ([]federa
 	return s.locator.OfParties(ctx, v)
 }
 
-// problemOf returns an error about other homes as operators read it.
+// problemOf returns an error about other homes in the form for operators.
 func problemOf(err error) error {
 	if unknown, ok := errors.AsType[*routing.PeerError](err); ok {
 		return &bridge.ProblemError{Status: http.StatusNotFound, Code: bridge.CodeNotFound, Detail: unknown.Error()}
@@ -256,7 +252,7 @@ func homePolicy(file *configs.File, links map[string]bool) home.Policy {
 
 // Policy returns the rules and limits that hold now.
 func (s *Server) Policy() admin.Policy {
-	s.changing.Lock() // reading a table notes that it was read
+	s.changing.Lock() // reading a table marks it as read
 	defer s.changing.Unlock()
 	return policyOf(s.limited)
 }
@@ -284,7 +280,7 @@ func policyOf(file *configs.File) admin.Policy {
 	return policy
 }
 
-// lineOf returns where a key is set, and nothing for a default.
+// lineOf returns the file and line that set a key, and nothing for a default.
 func lineOf(file *configs.File, key string) (name string, line int) {
 	if line = file.Line(key); line == 0 {
 		return "", 0
@@ -292,7 +288,7 @@ func lineOf(file *configs.File, key string) (name string, line int) {
 	return file.Name(), line
 }
 
-// ruleOf returns a rule as it is shown: an empty list is no null.
+// ruleOf returns a rule for display: an empty list is no null.
 func ruleOf(table configs.Rule) admin.PolicyRule {
 	list := func(items []string) []string { return append([]string{}, items...) }
 	return admin.PolicyRule{

@@ -14,11 +14,11 @@ import (
 	"baton/federation/fault"
 )
 
-// samplesLease is that of the replica that keeps the samples for charts.
+// samplesLease is the lease of the replica that stores the samples for charts.
 const samplesLease = "samples"
 
-// The checks of an overview are at most this old if it is read. The first reader waits so long
-// for them.
+// Maximum age of the checks of an overview when read. The first reader waits this long for
+// them.
 const (
 	checksAge  = time.Minute
 	checksWait = time.Second
@@ -66,7 +66,7 @@ func (l *lastChecks) last() ([]admin.Diagnosis, time.Time) {
 	return l.items, l.at
 }
 
-// Status returns the part of the overview that the record does not have.
+// Status returns the part of the overview missing in the record.
 func (s *Server) Status(ctx context.Context) admin.Status {
 	checks, at := s.checks.read(ctx, func(ctx context.Context) []admin.Diagnosis { return s.Examine(ctx, false) })
 	disk, _ := admin.FreeDisk(s.file.Path("."))
@@ -76,11 +76,12 @@ func (s *Server) Status(ctx context.Context) admin.Status {
 	}
 }
 
-// startTime bounds how long the links of a gateway take to start, before which a sample would count them as down.
+// startTime bounds the start of a gateway's links, before which a sample would
+// count them as down.
 const startTime = 10 * time.Second
 
-// keepSamples keeps a sample for the charts when the gateway is ready, and one at the start of each five minutes,
-// until ctx ends.
+// keepSamples stores a sample for the charts when the gateway is ready, and one at the start of each
+// five minutes, until ctx ends.
 func (s *Server) keepSamples(ctx context.Context) {
 	for start := time.Now(); !s.Ready(ctx) && time.Since(start) < startTime; {
 		if bridge.Sleep(ctx, readyPoll); ctx.Err() != nil {

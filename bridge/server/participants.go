@@ -33,13 +33,13 @@ import (
 type Participant struct {
 	Handle string
 	DIDs   []federation.DID // that it may act as
-	// Bound is the DID that an operator bound the handle to, "" for none. The participant may
+	// Bound is the DID bound to the handle by an operator, "" for none. The participant may
 	// act as it only if DIDs has it too.
 	Bound federation.DID
 }
 
-// participants knows the people and agents behind DIDs: the agents that registered. Its errors wrap
-// [federation.ErrNotFound] for one that the record does not know.
+// participants are the people and agents behind DIDs: the registered agents. Its errors wrap
+// [federation.ErrNotFound] for an unknown one.
 type participants struct{ registry.Bound }
 
 // WithHandle returns the participant with a handle.
@@ -47,7 +47,7 @@ func (a participants) WithHandle(ctx context.Context, handle string) (Participan
 	return participantOf(a.Agent(ctx, handle))
 }
 
-// WithDID returns the participant that has, or had, a DID.
+// WithDID returns the participant with a present or former DID.
 func (a participants) WithDID(ctx context.Context, did federation.DID) (Participant, error) {
 	return participantOf(a.AgentOf(ctx, did))
 }
@@ -122,7 +122,8 @@ func boundNames(file *configs.File, links map[string]bool) []federation.BoundNam
 	return bound
 }
 
-// participantDeps returns the parts that the networks of agents share, beside the ports of each link.
+// participantDeps returns the common parts of the networks of agents, beside
+// the ports of each link.
 func (s *Server) participantDeps(record registry.Bound) participant.Deps {
 	return participant.Deps{
 		Record: record, Inbox: record,
@@ -138,7 +139,6 @@ func (s *Server) openAccess(network string) *participant.Access {
 	return participant.Open(network, deps)
 }
 
-// oauthDeps returns the parts that the authorization server needs.
 func (s *Server) oauthDeps() oauth.Deps {
 	deps := oauth.Deps{Deps: s.participantDeps(s.bound())}
 	deps.Ports = filePorts(s.file, s.Wiring().Ports)
@@ -155,7 +155,8 @@ func (s *Server) oauthDeps() oauth.Deps {
 	return deps
 }
 
-// enrol registers an agent with a free name, for which the gateway signs, and returns its DID.
+// enrol registers an agent with a free name, for which the gateway signs, and
+// returns its DID.
 func (s *Server) enrol(ctx context.Context, name string, from netip.Prefix, enrolments credential.Addresses) (federation.DID, error) {
 	now, record := time.Now(), s.bound()
 	agent, err := airc.KeptAgent(name, s.homeKeys(), now)
@@ -182,21 +183,20 @@ func (s *Server) admitNew(ctx context.Context, did federation.DID, now time.Time
 	return s.Gateway.Meet(ctx, did, now)
 }
 
-// agentsDeps returns the parts that the REST API for agents needs beside the ports of each link.
 func (s *Server) agentsDeps(record registry.Bound) rest.Deps {
 	return rest.Deps{
 		Deps: s.participantDeps(record), Hooks: s.agentHooks(),
 	}
 }
 
-// callers implements [participant.Callers].
 type callers struct {
 	*LinkSet
 
 	operators admin.Admission
 }
 
-// Operator implements [participant.Callers]: the token is that of an operator that may read.
+// Operator implements [participant.Callers]: the token is that of an operator
+// with read access.
 func (c callers) Operator(r *http.Request) (bool, error) {
 	_, err := c.operators(r, federation.ReadScope)
 	if _, denied := errors.AsType[*admin.ProblemError](err); denied {
@@ -213,7 +213,6 @@ func (s *Server) agentHooks() bridge.Webhooks { //nolint:ireturn // a nil pointe
 	return s.hooks
 }
 
-// a2aDeps returns the parts that the A2A server needs beside the ports of each link.
 func (s *Server) a2aDeps(record registry.Bound) a2a.Deps {
 	return a2a.Deps{
 		Deps: s.participantDeps(record), Agents: residents{record, s}, Hooks: s.agentHooks(),
@@ -221,7 +220,6 @@ func (s *Server) a2aDeps(record registry.Bound) a2a.Deps {
 	}
 }
 
-// residents implements [a2a.Agents].
 type residents struct {
 	registry.Bound
 
@@ -233,7 +231,6 @@ func (r residents) Here(ctx context.Context, did federation.DID) (bool, error) {
 	return r.server.homes.locator.Here(ctx, did)
 }
 
-// serverKeysAt implements [a2a.PublicKeys].
 func (s *Server) serverKeysAt(now time.Time) []ed25519.PublicKey {
 	var keys []ed25519.PublicKey
 	for _, key := range s.keyring.ServerKeys(s.homeID(), now) {
@@ -242,7 +239,7 @@ func (s *Server) serverKeysAt(now time.Time) []ed25519.PublicKey {
 	return keys
 }
 
-// SignsFor reports whether the gateway signs as a DID for an agent. The answer is yes while the record
+// SignsFor reports whether the gateway signs as a DID for an agent. It returns true while the record
 // cannot be read, which gives no other party an advantage.
 func SignsFor(ctx context.Context, record *registry.Record, did federation.DID) bool {
 	agent, err := record.AgentOf(ctx, did)
@@ -276,7 +273,7 @@ func (g *Gateway) Left(ctx context.Context, did federation.DID) bool {
 // Changed implements [bridge.Presence].
 func (g *Gateway) Changed(ctx context.Context, c bridge.PresenceChange) {
 	if c.Typing != "" && !g.typed.add(c.Message) {
-		return // it comes back over another gateway that links the same networks
+		return // it returns over another gateway that links the same networks
 	}
 	g.showChange(ctx, c)
 	if g.deps.Publish == nil {
@@ -296,17 +293,18 @@ func (g *Gateway) showChange(ctx context.Context, c bridge.PresenceChange) {
 	}
 }
 
-// presenceTopic is the topic of changes of users between the replicas of a home.
+// presenceTopic is the topic of changes of users between the replicas of a
+// home.
 const presenceTopic = "presence"
 
-// replicaChange is a change of a user that a replica sends to the others.
+// replicaChange is a change of a user sent to the other replicas.
 type replicaChange struct {
 	Replica string
 	Change  bridge.PresenceChange
 }
 
-// FollowPresence shows the changes of users of links that run at other replicas, until ctx ends. A
-// message may be lost: the next line of the user corrects its nick and whether it is away.
+// FollowPresence shows the changes of users of links at other replicas, until ctx ends. A message
+// may be lost: the next line of the user corrects its nick and away state.
 func (g *Gateway) FollowPresence(ctx context.Context, receive func(ctx context.Context, topic string, take func(message []byte))) {
 	receive(ctx, presenceTopic, func(message []byte) {
 		var c replicaChange

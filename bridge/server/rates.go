@@ -9,7 +9,7 @@ import (
 	"baton/federation"
 )
 
-// Rates gives networks the rate limits that the home applies to DIDs.
+// Rates gives networks access to the home's rate limits of DIDs.
 type Rates struct{ gateway *Gateway }
 
 // Rates returns the rates of DIDs.
@@ -17,8 +17,8 @@ func (g *Gateway) Rates() Rates { return Rates{g} }
 
 func (r Rates) perMinute() int { return r.gateway.home.Load().Limits.EventsPerMinute }
 
-// Take counts one request of a DID, and returns how long the DID has to wait before it may
-// make one; 0 if it may now.
+// Take counts one request of a DID, and returns how long the DID must wait before its next
+// one; 0 if it may make one now.
 func (r Rates) Take(did federation.DID, now time.Time) time.Duration {
 	return r.gateway.deps.DIDs.Take(did, r.perMinute(), now)
 }
@@ -26,24 +26,24 @@ func (r Rates) Take(did federation.DID, now time.Time) time.Duration {
 // Charge counts one request of a DID made already.
 func (r Rates) Charge(did federation.DID, now time.Time) { r.Take(did, now) }
 
-// Left returns what a DID has left.
+// Left returns the remaining allowance of a DID.
 func (r Rates) Left(did federation.DID, now time.Time) bridge.Allowance {
 	left, full := r.gateway.deps.DIDs.Left(did, r.perMinute(), now)
 	return bridge.Allowance{Limit: r.perMinute(), Left: left, Full: full}
 }
 
-// maxSeeded bounds the newcomers of before a restart that are counted on.
+// maxSeeded bounds the newcomers from before a restart that still count.
 const maxSeeded = 1 << 16
 
 // Admit asks the home about a DID that comes without a step. It returns an error that wraps
-// a [*federation.StrangerError] for a new DID that has to come later.
+// a [*federation.StrangerError] if a new DID must come back later.
 func (g *Gateway) Admit(ctx context.Context, did federation.DID, now time.Time) error {
 	_, err := g.home.Load().Admit(ctx, did, addressFrom(ctx), now)
 	g.countStranger(err)
 	return err
 }
 
-// Meet notes that the record knows a DID from now on.
+// Meet records a DID as known.
 func (g *Gateway) Meet(ctx context.Context, did federation.DID, now time.Time) error {
 	return g.home.Load().Meet(ctx, did, addressFrom(ctx), now)
 }
@@ -66,8 +66,8 @@ func (g *Gateway) countStranger(err error) bool {
 	return ok
 }
 
-// SeedStrangers counts on from the newcomers of before the start. The record does not know
-// their addresses, and so each address begins with none.
+// SeedStrangers counts on from the newcomers before the start. The record does not have
+// their addresses, so each address begins with none.
 func (g *Gateway) SeedStrangers(ctx context.Context, now time.Time) error {
 	met, err := g.deps.Record.MetSince(ctx, now.Add(-federation.AcquaintanceAge), maxSeeded)
 	for _, each := range met {

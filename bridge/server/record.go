@@ -30,8 +30,8 @@ func Locate(file *configs.File) (registry.Location, error) {
 	return at, err
 }
 
-// openRecord opens the configured record, and upgrades an older one first. It refuses to create a record in an empty database if
-// there is also a record in a file, because an interrupted copy leaves both.
+// openRecord opens the configured record, after upgrading an older one. It refuses to create a record
+// in an empty database if there is also a record in a file, because an interrupted copy leaves both.
 func openRecord(ctx context.Context, file *configs.File, reg prometheus.Registerer, log *slog.Logger) (*registry.Record, error) {
 	at, err := Locate(file)
 	if err != nil {
@@ -51,8 +51,7 @@ func openRecord(ctx context.Context, file *configs.File, reg prometheus.Register
 	return at.Open(ctx, reg, engine.Upgrading(engine.Lines(write), upgraded))
 }
 
-// recordFiles returns the paths that only the owner may access: data_dir and the files of the
-// record.
+// recordFiles returns the paths reserved to the owner: data_dir and the files of the record.
 func recordFiles(file *configs.File) []string {
 	paths := []string{file.Path(".")}
 	if file.Store.Driver != configs.Postgres {
@@ -80,7 +79,7 @@ func (Examination) VerifyText(t federation.Text) error {
 	return signing.VerifyText(t, identity.ParseKeyDID)
 }
 
-// BackupSource returns the files of a configuration that a backup is made of.
+// BackupSource returns the files of a backup.
 func BackupSource(file *configs.File) backup.Source {
 	s := backup.Source{Home: file.Home.Name, Record: file.Path(file.Store.Path), Config: file.Name(), Keys: KeyFolder(file).Dir}
 	if file.Store.Driver == configs.Postgres {
@@ -94,28 +93,28 @@ func RestoreTarget(file *configs.File) backup.Target {
 	return backup.Target{Source: BackupSource(file), Dir: file.Path("."), Driver: file.Store.Driver}
 }
 
-// Retention is how long the record keeps its rows. Zero keeps them for ever.
+// Retention is the lifetime of rows in the record. Zero keeps them for ever.
 type Retention struct {
 	Chat         time.Duration // lines of chat in the history of the listener
-	Messages     time.Duration // private text that its recipient has not read
-	Undelivered  time.Duration // deliveries, and steps that no participant has read
-	Finished     time.Duration // handoffs that are over
+	Messages     time.Duration // private text not read by its recipient
+	Undelivered  time.Duration // deliveries, and steps not read by any participant
+	Finished     time.Duration // ended handoffs
 	AIRCMessages time.Duration
 	IDs          time.Duration // of deleted steps
 	Dead         time.Duration // dead letters and notices
 }
 
-// pruneEvery is how often the record is pruned.
 const pruneEvery = time.Minute
 
 // pruneBatch bounds the rows that one write deletes: a filing waits for it, for some milliseconds.
 const pruneBatch = 32
 
-// answersKept is how long the answer to a request with an idempotency key is kept: longer than clients
+// answersKept is the lifetime of the answer to a request with an idempotency key: longer than clients
 // retry.
 const answersKept = 24 * time.Hour
 
-// retain ends waits that are too long and prunes the record: after the start, and then every minute.
+// retain ends overlong waits and prunes the record: after the start, and then
+// every minute.
 func (g *Gateway) retain(ctx context.Context) {
 	tick := time.NewTicker(pruneEvery)
 	defer tick.Stop()
@@ -147,8 +146,8 @@ func (g *Gateway) retainOnce(ctx context.Context, keep Retention, now time.Time)
 // Pruned counts deleted rows.
 type Pruned struct{ Handoffs, Messages, IDs, DeadLetters int }
 
-// Prune deletes from a record, batch by batch, the rows that are older than the retention. After an error
-// the deleted rows stay deleted.
+// Prune deletes from a record, batch by batch, the rows older than the retention. After an error the
+// deleted rows stay deleted.
 func Prune(ctx context.Context, record *registry.Record, keep Retention, now time.Time) (gone Pruned, err error) {
 	if keep.Finished > 0 {
 		gone.Handoffs, err = byCursor(func(after federation.Cursor) (int, federation.Cursor, error) {
@@ -189,8 +188,8 @@ func Prune(ctx context.Context, record *registry.Record, keep Retention, now tim
 	return gone, err
 }
 
-// pruneText deletes messages, and before that the lines of channels, which are kept only as long as they
-// may return. It deletes the history of chat, which has copies of both.
+// pruneText deletes messages, and before that the lines of channels, which are kept only as long as
+// they may return. It deletes the history of chat, which has copies of both.
 func pruneText(ctx context.Context, record *registry.Record, keep Retention, now time.Time) error {
 	if keep.Chat > 0 {
 		if _, err := inBatches(func(limit int) (int, error) { return record.PruneLines(ctx, now.Add(-keep.Chat), limit) }); err != nil {
@@ -235,11 +234,10 @@ func byCursor(batch func(after federation.Cursor) (int, federation.Cursor, error
 	}
 }
 
-// maxUnprovedNamed bounds the handles in one log line.
 const maxUnprovedNamed = 20
 
-// LogUnproved warns the operator about agents with keys that they did not prove: the did:keys of
-// such keys reach no agent. After an upgrade these agents lost a DID.
+// LogUnproved warns the operator about agents with unproved keys: the did:keys of such keys
+// reach no agent. After an upgrade these agents lost a DID.
 func LogUnproved(ctx context.Context, record *registry.Record, log *slog.Logger) error {
 	handles, total, err := record.Unproved(ctx, time.Now(), maxUnprovedNamed)
 	if err != nil {

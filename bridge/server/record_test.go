@@ -13,14 +13,13 @@ import (
 	"baton/federation/store/storetest"
 )
 
-// defaultRetention returns the retention of the default configuration.
 func defaultRetention() server.Retention {
 	keep := configs.Default().Retention
 	return server.Retention{Chat: keep.Chat, Undelivered: keep.Undelivered, Finished: keep.Finished, AIRCMessages: keep.AIRCMessages, IDs: keep.IDs, Dead: keep.Dead}
 }
 
-// finishedRecord returns a record of so many handoffs that are over, each with a
-// message to an agent that was handed it, and of a newer one that is not.
+// finishedRecord returns a record of this many closed handoffs, each with a
+// message to its agent, and of a newer open one.
 func finishedRecord(t *testing.T, handoffs int) *registry.Record {
 	t.Helper()
 	record := storetest.Open(t)

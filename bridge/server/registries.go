@@ -37,7 +37,8 @@ func lookUpTexts(ctx context.Context, name string) ([]string, error) {
 	return texts, nil
 }
 
-// registryDeps returns what the AIRC registry needs beside the ports of each link.
+// registryDeps returns the dependencies of the AIRC registry beside the ports
+// of each link.
 func (s *Server) registryDeps(record registry.Bound) airc.Deps {
 	return airc.Deps{
 		Record: record, Keyring: s.keyring, Mode: s.modes.Mode, Authenticate: s.Gateway.Links().Authenticate,
@@ -54,7 +55,8 @@ func (s *Server) registryDeps(record registry.Bound) airc.Deps {
 	}
 }
 
-// Peers returns the registries and homes that the configuration or an operator names. It does not block.
+// Peers returns the registries and homes named by the configuration or an
+// operator. It does not block.
 func (s *Server) Peers() []admin.Peer { return append(s.registries(), s.homes.shapes()...) }
 
 // registries returns the peers of links, such as other registries.
@@ -91,8 +93,8 @@ func (s *Server) SetPeerMode(ctx context.Context, m federation.PeerMode, dry boo
 	return errors.Join(s.readModes(ctx), s.Gateway.ReviveBlocked(ctx))
 }
 
-// readModes reads the modes that operators set, and gives them to the homes. The deliveries to
-// a home with another mode are due now.
+// readModes reads the modes set by operators, and gives them to the homes. The deliveries to a
+// home with another mode are due now.
 func (s *Server) readModes(ctx context.Context) error {
 	if err := s.modes.Read(ctx); err != nil || s.homes == nil {
 		return err
@@ -107,8 +109,8 @@ func (s *Server) readModes(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// ComparePeer compares histories with another home and sends the steps that it lacks; a dry run only
-// checks that there is such a home. It blocks on the network. Its error may be a [*bridge.ProblemError].
+// ComparePeer compares histories with another home and sends its missing steps; a dry run only checks
+// that the home exists. It blocks on the network. Its error may be a [*bridge.ProblemError].
 func (s *Server) ComparePeer(ctx context.Context, home federation.HomeID, dry bool) (admin.Compared, error) {
 	said := admin.Compared{Lost: []admin.Loss{}}
 	peer := s.homes.peer(home)
@@ -134,7 +136,7 @@ type PeerModes struct {
 	current atomic.Pointer[map[string]string]
 }
 
-// NewPeerModes returns modes that are empty until [PeerModes.Read].
+// NewPeerModes returns modes, empty until [PeerModes.Read].
 func NewPeerModes(record *registry.Record) *PeerModes {
 	m := &PeerModes{Record: record}
 	m.current.Store(&map[string]string{})
@@ -164,16 +166,16 @@ type LinkPeer struct {
 	bridge.Peer
 
 	Network string
-	// Set says that an operator set the mode. The configuration may not name the peer then.
+	// Set reports that an operator set the mode. The configuration may not name
+	// the peer then.
 	Set bool
 }
 
-// LinkPeers returns the peers of links in the order of the configuration, and then the other peers for
-// which an operator set a mode, by name. It leaves out peers of the latter kind for which skip is
-// true.
+// LinkPeers returns the peers of links in the order of the configuration, and then the other peers
+// with a mode set by an operator, by name. It leaves out those of the latter for which skip is true.
 func (m *PeerModes) LinkPeers(links *LinkSet, skip func(name string) bool) []LinkPeer {
 	var all []LinkPeer
-	network := agents.Link // of a peer that the configuration does not name
+	network := agents.Link // of an unconfigured peer
 	for link := range able[bridge.Peered](links) {
 		network = link.Network()
 		for _, peer := range link.Peers() {
@@ -195,7 +197,7 @@ func (m *PeerModes) LinkPeers(links *LinkSet, skip func(name string) bool) []Lin
 	return all
 }
 
-// CheckPeer returns why no link can have a peer of a name, nil for a name that a link accepts.
+// CheckPeer returns why no link can have a peer of a name, nil if one can.
 func (l *LinkSet) CheckPeer(name string) error {
 	err := fmt.Errorf("a link that has peers, to know %s", name)
 	for link := range able[bridge.Peered](l) {
@@ -287,9 +289,9 @@ func listenerTLS(file *configs.File, certificate *bridge.Certificate) *tls.Confi
 	return config
 }
 
-// newRegistryClient returns the guarded client that asks other registries: that of all
-// strangers, or where registries show each other certificates one that has ours, and
-// takes theirs from the same authorities too.
+// newRegistryClient returns the guarded client for requests to other registries: that
+// of all strangers or, if registries show each other certificates, one that has ours
+// and accepts theirs from the same authorities too.
 func newRegistryClient(file *configs.File, certificate *bridge.Certificate, strangers *identity.Client) (*identity.Client, error) {
 	text := authorities(file)
 	if text == nil {

@@ -13,7 +13,6 @@ import (
 	"baton/federation/store/storetest"
 )
 
-// peerLink is a link with peers.
 type peerLink struct{ bridge.Link }
 
 func (peerLink) Name() string    { return "airc" }

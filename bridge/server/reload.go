@@ -18,22 +18,20 @@ import (
 // ErrEnding is returned by [Reloads.Ask] of a gateway that ends.
 var ErrEnding = errors.New("the gateway is stopping")
 
-// Reloads reads the configuration of a running gateway again, one time after another. The links
-// that a reload opens end with the gateway, and not with the request that asked for it. Make one
-// with [NewReloads]. Its methods may be called concurrently.
+// Reloads reads the configuration of a running gateway again, one reload after another. The
+// links opened by a reload end with the gateway, not with the request. Make one with
+// [NewReloads]. Its methods may be called concurrently.
 type Reloads[T any] struct {
 	reload func(ctx context.Context, dry bool) (T, error)
 	asked  chan reloadAsk[T]
-	ended  chan struct{} // closed when the gateway begins to end
+	ended  chan struct{} // closed when the shutdown begins
 }
 
-// reloadAsk asks for one reload.
 type reloadAsk[T any] struct {
 	dry    bool
 	answer chan<- reloadAnswer[T] // takes one answer without a reader
 }
 
-// reloadAnswer is the result of a reload.
 type reloadAnswer[T any] struct {
 	done T
 	err  error
@@ -65,8 +63,8 @@ func (r *Reloads[T]) Run(ctx context.Context, signals <-chan os.Signal, log *slo
 	}
 }
 
-// Ask has [Reloads.Run] reload, and returns the result. It blocks until the reload is done. It
-// returns [ErrEnding] if the gateway ends before that, and the error of ctx where ctx ends.
+// Ask makes [Reloads.Run] reload, and returns the result. It blocks until the reload is done.
+// It returns [ErrEnding] if the gateway ends before that, and the error of ctx if ctx ends.
 func (r *Reloads[T]) Ask(ctx context.Context, dry bool) (T, error) {
 	var none T
 	answer := make(chan reloadAnswer[T], 1)
@@ -88,8 +86,8 @@ func (r *Reloads[T]) Ask(ctx context.Context, dry bool) (T, error) {
 }
 
 // Reload reads the configuration again and applies its reloadable keys. With dry it only compares. It
-// blocks until [Server.Serve] has done it, and the links that the change ends are closed. A mistake in
-// the file changes nothing, and is a [*bridge.ProblemError] with its line.
+// blocks until [Server.Serve] has done it, and all removed links are closed. A mistake in the file
+// changes nothing, and is a [*bridge.ProblemError] with its line.
 func (s *Server) Reload(ctx context.Context, dry bool) (admin.Reloaded, error) {
 	if s.reloads == nil {
 		return admin.Reloaded{}, &bridge.ProblemError{Status: http.StatusConflict, Code: bridge.CodeFailed, Detail: "this gateway has no configuration file"}
@@ -104,9 +102,9 @@ func (s *Server) Reload(ctx context.Context, dry bool) (admin.Reloaded, error) {
 	return done, err
 }
 
-// reload applies what may change while the gateway runs, and names the keys that want a
-// restart; with dry it compares only. Each step that can fail comes before the first change, so
-// that a file with a mistake changes nothing.
+// reload applies the changes possible at run time, and names the keys that need a restart; with
+// dry it only compares. Each step that can fail comes before the first change, so that a file
+// with a mistake changes nothing.
 func (s *Server) reload(ctx context.Context, dry bool) (admin.Reloaded, error) {
 	file, err := s.options.Reread()
 	if err != nil {
@@ -135,7 +133,7 @@ func (s *Server) reload(ctx context.Context, dry bool) (admin.Reloaded, error) {
 		_, mounted := o.Link.(bridge.Mounted) // its routes are there for good
 		return mounted
 	})
-	if file.Log != s.limited.Log { // else the level that an operator set stays
+	if file.Log != s.limited.Log { // else the level set by an operator stays
 		s.options.Relevel(file.Log)
 	}
 	s.reloadCertificate(ctx, file)
@@ -155,8 +153,8 @@ func (s *Server) settings(file *configs.File) []admin.Setting {
 	return shown
 }
 
-// SetLogLevel sets the level of a package and of the packages below it, or of all packages for "", and
-// returns the levels after it. A dry run changes none. It does not block. Its error is a
+// SetLogLevel sets the level of a package and of those below it, or of all packages for "", and
+// returns the new levels. A dry run changes none. It does not block. Its error is a
 // [*bridge.ProblemError].
 func (s *Server) SetLogLevel(pkg, name string, dry bool) (admin.LogLevels, error) {
 	if s.options.Levels == nil {
@@ -181,14 +179,15 @@ func (s *Server) SetLogLevel(pkg, name string, dry bool) (admin.LogLevels, error
 	return all, nil
 }
 
-// Each replica reads most state of operators from the record with each request: tokens, bindings, holds.
-// After a change at another replica it reads again what it has in memory: the blocks, and the state of
-// the caller of Run, such as added homes and the gateway's own keys.
+// Each replica reads most state of operators from the record with each request: tokens, bindings,
+// holds. After a change at another replica it reloads its state in memory: the blocks, and the state
+// of the caller of Run, such as added homes and the gateway's own keys.
 
 // changedTopic is the topic of changes by operators at any replica of a home.
 const changedTopic = "changed"
 
-// rereadEvery is how often changes of other replicas are read without a wake-up, which may be lost.
+// rereadEvery is the interval of reading changes of other replicas without a
+// wake-up, which may be lost.
 const rereadEvery = 5 * time.Second
 
 // TellReplicas has the other replicas of the home read changed state again. It does not block.
@@ -216,8 +215,8 @@ func (g *Gateway) FollowReplicas(ctx context.Context, reread func(ctx context.Co
 // shared reports whether a home may have several gateways.
 func shared(file *configs.File) bool { return file.Store.Driver == configs.Postgres }
 
-// takeUp reads what operators changed at other gateways of the home and is kept in memory
-// here: the gateway's own keys, the homes that were added, and the modes of peers.
+// takeUp reloads state in memory that operators changed at other gateways of the home:
+// the gateway's own keys, the added homes, and the modes of peers.
 func (s *Server) takeUp(ctx context.Context) error {
 	return errors.Join(s.takeUpKeys(ctx), s.homes.peering.TakeUp(ctx), s.takeUpModes(ctx))
 }

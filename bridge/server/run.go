@@ -13,11 +13,12 @@ import (
 	"baton/federation/fault"
 )
 
-// sweepEvery is how often the home looks for overdue handoffs: they end at most a few seconds late.
+// sweepEvery is the interval of checks for overdue handoffs: they end at most
+// a few seconds late.
 const sweepEvery = time.Second
 
-// drainTime is how long links, requests and deliveries may take to end. With the time that
-// connections and the last commit take it stays within the ten seconds of the contract.
+// drainTime bounds the end of links, requests and deliveries. With the time for
+// connections and the last commit it stays within the ten seconds of the contract.
 //
 // spec: cli.md "Serving"
 const drainTime = 9 * time.Second
@@ -34,10 +35,10 @@ func (g *Gateway) Exclusive(lease string, do func(ctx context.Context)) Task {
 	}
 }
 
-// Run does the jobs of the gateway, and runs tasks beside them, until ctx ends or a task returns an error.
-// Then it stops the links and waits for jobs and tasks, for nine seconds at most. It does not wait for
-// slower ones, which find the record closed. It returns the error of the task, or why ctx ended where a
-// job or task had not ended.
+// Run does the jobs of the gateway, and runs tasks beside them, until ctx ends or a task returns an
+// error. Then it stops the links and waits for jobs and tasks, for at most nine seconds. It does not
+// wait for slower ones, which find the record closed. It returns the error of the task, or the cause
+// of ctx's end if a job or task had not ended.
 func (g *Gateway) Run(ctx context.Context, tasks ...Task) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for name, job := range map[string]func(context.Context){"clock": g.deps.Clock.run, "growth": g.measureGrowth, "reroute": g.reroute} {
@@ -56,7 +57,7 @@ func (g *Gateway) Run(ctx context.Context, tasks ...Task) error {
 	return g.drain(ctx, ended)
 }
 
-// runClock does the jobs that are due by the clock, until ctx ends.
+// runClock does the jobs due by the clock, until ctx ends.
 func (g *Gateway) runClock(ctx context.Context) {
 	var group fault.Group
 	for name, job := range map[string]func(context.Context){"sweep": g.sweep, "retention": g.retain, "deferral": g.judgeAgain, "deliveries": g.checkDeliveries} {
@@ -104,8 +105,7 @@ func (g *Gateway) drain(ctx context.Context, ended <-chan error) error {
 	}
 }
 
-// sweep ends handoffs whose deadline has passed: at once after the start, and then every
-// second.
+// sweep ends overdue handoffs: at once after the start, and then every second.
 func (g *Gateway) sweep(ctx context.Context) {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
@@ -120,12 +120,11 @@ func (g *Gateway) sweep(ctx context.Context) {
 	}
 }
 
-// readyPoll is how often the start looks whether all is up yet.
+// readyPoll is the interval of readiness checks at the start.
 const readyPoll = 100 * time.Millisecond
 
-// Announce returns a task that tells the service manager that the gateway serves, and the log once
-// the gateway is ready. Parts that are still down do not delay the service manager: /readyz names
-// them.
+// Announce returns a task that tells the service manager that the gateway serves, and logs once
+// the gateway is ready. Parts still down do not delay the service manager: /readyz names them.
 func (g *Gateway) Announce(ready func(ctx context.Context) bool) Task {
 	return func(ctx context.Context) error {
 		g.tellManager(ctx, "READY=1")
@@ -143,7 +142,7 @@ func (g *Gateway) Announce(ready func(ctx context.Context) bool) Task {
 	}
 }
 
-// AnnounceEnd tells the service manager that the gateway ends.
+// AnnounceEnd notifies the service manager of the shutdown.
 func (g *Gateway) AnnounceEnd(ctx context.Context) { g.tellManager(ctx, "STOPPING=1") }
 
 func (g *Gateway) tellManager(ctx context.Context, state string) {
@@ -152,7 +151,7 @@ func (g *Gateway) tellManager(ctx context.Context, state string) {
 	}
 }
 
-// NotifySystemd sends the state of the start to systemd. It does nothing where systemd did not
+// NotifySystemd sends the state of the start to systemd. It does nothing if systemd did not
 // start the gateway.
 //
 // spec: sd_notify(3)

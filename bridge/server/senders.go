@@ -32,20 +32,19 @@ const unproved = "(unproved)"
 // Sender is the counts of one sender.
 type Sender = bridge.Sender
 
-// Senders counts the steps of each sender in the last hour. In a minute with too many senders it drops the
-// senders with the fewest steps. The zero Senders is empty. It may be used concurrently.
+// Senders counts the steps of each sender in the last hour. In a minute with too many senders it drops
+// those with the fewest steps. The zero Senders is empty. It may be used concurrently.
 type Senders struct {
 	mu      sync.Mutex
 	minutes [senderMinutes]senderMinute
 }
 
-// senderMinute is the counts of one minute.
 type senderMinute struct {
 	number  int64                        // since 1970
 	senders map[string]map[string]Sender // by kind and name
 }
 
-// Note counts one step that was judged.
+// Note counts one judged step.
 func (t *Senders) Note(ev federation.Event, verdict federation.Verdict, err error, now time.Time) {
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
 	if err != nil && !isRefusal {
@@ -84,7 +83,7 @@ func (t *Senders) NoteBlocked(s federation.Source, now time.Time) {
 	t.count(now, names, func(s *Sender) { s.Blocked++ })
 }
 
-// count changes what is remembered of a sender under its names by kind.
+// count changes the counts of a sender under its names by kind.
 func (t *Senders) count(now time.Time, names map[string]string, change func(*Sender)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,18 +1,17 @@
-// Package server is the running gateway as a library. [Open] opens it from a configuration and
-// the list of networks of its program, [Server.Run] serves until its context ends,
-// [Server.Reload] applies a changed configuration, and [Server.Close] closes it.
+// Package server is the running gateway as a library. [Open] opens it from a configuration and the
+// list of networks of its program, [Server.Run] serves until its context ends, [Server.Reload]
+// applies a changed configuration, and [Server.Close] closes it.
 //
-// A [Server] has three parts. The record has the durable state. A [Gateway] is called by links
-// (it implements [bridge.Gateway]): it looks up keys, counts the steps of each
-// sender, lets the home judge each step, and wakes the outboxes of the links that a filed step
-// is delivered to. Its [LinkSet] runs the links, each while this replica of the home has the
-// link's lease. [Gateway.Run] does the jobs that are due by the clock: it ends overdue handoffs,
-// judges deferred steps again, ends deliveries that waited for too long, informs signers about
-// their steps, and prunes the record.
+// A [Server] has three parts. The record has the durable state. A [Gateway] is called by links (it
+// implements [bridge.Gateway]): it looks up keys, counts the steps of each sender, lets the home
+// judge each step, and wakes the outboxes of the links that get a filed step. Its [LinkSet] runs the
+// links, each while this replica of the home has the link's lease. [Gateway.Run] does the jobs due
+// by the clock: it ends overdue handoffs, judges deferred steps again, ends overdue deliveries,
+// informs signers about their steps, and prunes the record.
 //
-// A Gateway knows links by the interfaces of package bridge, and takes the record as it is. It opens
-// nothing: the Server passes the open parts to it. All methods may be called concurrently,
-// except [Gateway.Configure] and [LinkSet.Apply], which one goroutine calls at a time.
+// A Gateway knows links by the interfaces of package bridge, and uses the record directly. It opens
+// nothing: the Server passes the open parts to it. All methods may be called concurrently, except
+// [Gateway.Configure] and [LinkSet.Apply], which one goroutine calls at a time.
 package server
 
 import (
@@ -86,13 +85,13 @@ type Server struct {
 	checks         lastChecks // of the overview
 	rates          *home.Rates
 	strangers      *home.Strangers
-	client         *identity.Client // for what must be fetched from strangers
+	client         *identity.Client // for requests to strangers
 	registryClient *identity.Client // for requests to other registries
 	locator        *routing.Locator
 	homes          *homes
 	traces         *tracing.Tracer // nil if none are recorded
 	hub            *relay.Hub      // nil if none is configured
-	host           *relay.Host     // nil if other homes have no links to this one
+	host           *relay.Host     // nil if other homes do not link to this one
 	hooks          *webhook.Hooks  // nil if the configuration has none
 	voiceHub       files.Hub       // serves the voice directories with tokens
 	a2aHub         a2aclient.Hub   // serves the documents and callbacks of external A2A agents
@@ -100,20 +99,20 @@ type Server struct {
 	privateAgents  *http.Transport // to external agents with allow_private
 	served         map[string]bool // patterns of the routes of links that a reload may replace
 
-	// What clients of one address did, at all listeners together.
+	// Attempts of the clients of one address, at all listeners together.
 	logins credential.Addresses
 	// guesses counts the wrong login codes of each address.
 	guesses credential.Guesses
 	writes  credential.Addresses // steps and AIRC messages
 
-	// What changes with the configuration, and is asked for by the networks.
+	// Values that networks read and that change with the configuration.
 	limits        atomic.Pointer[configs.Limits]
 	registrations atomic.Int64 // per hour and address
 	contextsOfDID atomic.Int64 // bytes
 	maxHops       atomic.Int64 // of homes that a step comes through
 	linkLimits    bridge.LiveLimits
 	firstContacts atomic.Pointer[federation.InboxLimits]
-	finished      atomic.Int64 // nanoseconds for which what has ended is kept; 0 for ever
+	finished      atomic.Int64 // nanoseconds for which ended handoffs are kept; 0 for ever
 	configured    atomic.Pointer[[]federation.BoundName]
 	modes         *PeerModes
 
@@ -136,7 +135,7 @@ type Options struct {
 
 	// Reread reads the configuration again; nil for a server without a configuration file.
 	Reread func() (*configs.File, error)
-	// Hangups has a signal for each reload that the system asks for.
+	// Hangups has a signal for each requested reload.
 	Hangups <-chan os.Signal
 	// Levels is the levels of Log; nil if they cannot change.
 	Levels *configs.LogLevels
@@ -163,7 +162,7 @@ func Open(ctx context.Context, file *configs.File, options Options) (*Server, er
 	s.skippedKeys, s.proofs = identity.NewSkippedKeys(s.Metrics), identity.NewLogins()
 	s.publicAgents = identity.NewTransport(fetchConfig(s.file))
 	s.privateAgents = identity.NewTransport(identity.FetchConfig{AllowPrivate: true, Denied: deniedNetworks(s.file)})
-	s.client = identity.NewClient(fetchConfig(s.file)) // what fetches at addresses that strangers chose
+	s.client = identity.NewClient(fetchConfig(s.file)) // fetches from addresses chosen by strangers
 	var err error
 	if err = s.openCertificate(); err != nil {
 		return nil, err
@@ -252,7 +251,7 @@ func openListener(ctx context.Context, cfg httpd.Config, handler http.Handler, l
 	return server, server.Listen(ctx)
 }
 
-// openRecord opens what is below data_dir.
+// openRecord opens the files below data_dir.
 func (s *Server) openRecord(ctx context.Context) error {
 	if err := os.MkdirAll(s.file.Path("."), 0o700); err != nil {
 		return fmt.Errorf("open data_dir: %w", err)
@@ -314,7 +313,8 @@ func (s *Server) caughtAt(where string) func(ctx context.Context, err error) {
 	return func(ctx context.Context, err error) { s.counters.Fault(ctx, s.log, where, err) }
 }
 
-// handlerPanicked counts a panic in a request handler. The HTTP server logs it.
+// handlerPanicked counts a panic in a request handler. The HTTP server logs
+// it.
 func (s *Server) handlerPanicked() { s.counters.Faults.WithLabelValues(bridge.RequestFault).Inc() }
 
 // openKeys makes the directory of DIDs and the source of their keys, which include the current
@@ -366,7 +366,8 @@ func (s *Server) Run(ctx context.Context) error {
 	return s.Serve(ctx)
 }
 
-// Start starts the links, which readiness asks from then on. Call it before [Server.Serve].
+// Start starts the links, which count for readiness from then on. Call it
+// before [Server.Serve].
 func (s *Server) Start(ctx context.Context) error {
 	links, err := OpenLinks(s.file, s.options.Networks, s.Wiring())
 	if err != nil {
@@ -390,8 +391,8 @@ func (s *Server) Start(ctx context.Context) error {
 // Serve answers requests and does the work of the gateway until ctx ends, or a listener does.
 func (s *Server) Serve(ctx context.Context) error { return s.Gateway.Run(ctx, s.tasks(ctx)...) }
 
-// apply makes these links the ones that run, and registers the routes of links that a reload may
-// replace, each once.
+// apply runs exactly these links, and registers the routes of links that a reload may replace,
+// each once.
 func (s *Server) apply(ctx context.Context, links []Entry) {
 	for _, o := range links {
 		served, ok := o.Link.(bridge.Served)
@@ -403,7 +404,8 @@ func (s *Server) apply(ctx context.Context, links []Entry) {
 	s.Gateway.Links().Apply(ctx, links)
 }
 
-// tasks returns the tasks beside the gateway: the listeners, and the ones that the configuration turns on.
+// tasks returns the tasks beside the gateway: the listeners, and the
+// configured ones.
 func (s *Server) tasks(ctx context.Context) []Task {
 	tasks := []Task{
 		s.Gateway.Announce(s.Ready), s.end, func(ctx context.Context) error { s.homes.peering.Run(ctx); return nil },
@@ -476,11 +478,11 @@ func (s *Server) Close() error {
 	return err
 }
 
-// closeTime is how long connections may take to close, which flush what waits in them: the
-// record does not wait for a hub that stopped reading.
+// closeTime is how long connections may take to flush and close: the record does not wait
+// for a hub that stopped reading.
 const closeTime = 500 * time.Millisecond
 
-// disconnect ends what the gateway holds beside its record.
+// disconnect closes everything of the gateway except its record.
 func (s *Server) disconnect() {
 	if s.keyLookups.lookups != nil {
 		s.keyLookups.lookups.Close()

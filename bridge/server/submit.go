@@ -14,8 +14,8 @@ import (
 )
 
 // Submit implements [bridge.Gateway]: admit, key, and then the road of [home.Home.Submit]; the wakes
-// are last. A step counts in the rate of its address before its key is looked up and its signature is
-// verified, so that garbage costs the sender's rate and little else.
+// are last. A step counts in the rate of its address before its key is looked up and its signature
+// verified, so that garbage costs little but the sender's rate.
 func (g *Gateway) Submit(ctx context.Context, ev federation.Event) (judged federation.Judgement, err error) {
 	now, came := time.Now(), ev
 	if g.deps.Tracer != nil {
@@ -48,10 +48,10 @@ func (g *Gateway) Submit(ctx context.Context, ev federation.Event) (judged feder
 }
 
 // Route returns the recipients of a step beside the inboxes of its parties: links to other networks,
-// with the effects of the step there, other homes, and the keys that the gateway keeps for the parties.
-// Of the links that show a step at most once it names the links of this replica, whose first attempt
-// is counted when the step is filed. Another replica counts its first attempt when it makes it. The
-// view is that after the step. Route blocks on the record, and returns its errors.
+// with the effects of the step there, other homes, and the gateway's keys for the parties. Of the
+// links that show a step at most once it names those of this replica, whose first attempt is counted
+// when the step is filed. Another replica counts its first attempt when it makes it. The view is that
+// after the step. Route blocks on the record, and returns its errors.
 func (g *Gateway) Route(ctx context.Context, ev federation.Event, after federation.View) (to federation.Fanout, err error) {
 	entry := federation.Entry{Event: ev, Version: after.Version, State: after.State, Filed: after.Moved}
 	d := federation.Delivery{Entry: entry, View: after}
@@ -84,7 +84,7 @@ func (g *Gateway) Route(ctx context.Context, ev federation.Event, after federati
 	return to, err
 }
 
-// inTurn waits for the key of a step, for a second at most, and then for the turn of the step on its
+// inTurn waits for the key of a step, for at most a second, and then for the turn of the step on its
 // link, in which the home judges it. If ctx ends before, the error is that of ctx.
 func (g *Gateway) inTurn(ctx context.Context, ev federation.Event, judge func(*home.Home) (federation.Judgement, error)) (federation.Judgement, error) {
 	if q, ok := signing.Query(ev); ok {
@@ -98,21 +98,22 @@ func (g *Gateway) inTurn(ctx context.Context, ev federation.Event, judge func(*h
 	return judge(g.home.Load())
 }
 
-// seekKey starts the look-up of the key of a step that is not at hand. It does not block.
+// seekKey starts the lookup of a step's missing key. It does not block.
 func (g *Gateway) seekKey(ctx context.Context, ev federation.Event) {
 	if q, ok := signing.Query(ev); ok {
 		g.deps.Keys.Seek(ctx, q)
 	}
 }
 
-// sweepOnce has the home end the handoffs whose deadline has passed.
+// sweepOnce makes the home end the overdue handoffs.
 func (g *Gateway) sweepOnce(ctx context.Context, now time.Time) error {
 	filed, err := g.home.Load().Sweep(ctx, now)
 	g.filed(ctx, filed)
 	return err
 }
 
-// filed logs steps that the home itself filed, and wakes the outboxes that deliver them.
+// filed logs steps filed by the home itself, and wakes the outboxes that
+// deliver them.
 func (g *Gateway) filed(ctx context.Context, steps []federation.Judgement) {
 	for _, judged := range steps {
 		g.note(ctx, judged.Entry.Event, judged, nil)
@@ -120,8 +121,8 @@ func (g *Gateway) filed(ctx context.Context, steps []federation.Judgement) {
 	}
 }
 
-// endUnread has the home end the handoffs of steps that were filed at or before a time and
-// that no participant has read in an inbox.
+// endUnread makes the home end the handoffs of steps filed at or before a time and not
+// read by any participant in an inbox.
 func (g *Gateway) endUnread(ctx context.Context, before, now time.Time) error {
 	for more := true; more && ctx.Err() == nil; {
 		var filed []federation.Judgement
@@ -135,12 +136,12 @@ func (g *Gateway) endUnread(ctx context.Context, before, now time.Time) error {
 	return nil
 }
 
-// wake wakes the outboxes and inboxes that a step was filed to just now.
+// wake wakes the outboxes and inboxes of a newly filed step.
 func (g *Gateway) wake(judged federation.Judgement, err error) {
 	if err != nil || judged.Duplicate || judged.Awaits {
 		return
 	}
-	g.links.probe(federation.UnroutedLink, judged.Entry.Event.Actor()) // its mailbox may be known by this step
+	g.links.probe(federation.UnroutedLink, judged.Entry.Event.Actor()) // the step may reveal its mailbox
 	g.deps.Wakes.Wake(judged.Fanout.Topics...)
 	for _, did := range judged.View.Others(judged.Entry.Event.Actor()) {
 		g.deps.Wakes.Wake(bridge.DIDTopic(did))

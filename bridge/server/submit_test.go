@@ -80,7 +80,6 @@ func TestALinkHasABoundedNumberOfStepsJudgedAtATime(t *testing.T) {
 	})
 }
 
-// brokenKeys is a source of keys that panics.
 type brokenKeys struct{ federation.KeySource }
 
 func (brokenKeys) Keys(context.Context, federation.KeyQuery) ([]ed25519.PublicKey, error) {

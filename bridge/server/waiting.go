@@ -14,7 +14,7 @@ import (
 	"baton/federation/home"
 )
 
-// judgeEvery is the interval of looks for deferred steps that are due. It bounds how late a key is noticed
+// judgeEvery is the interval of checks for due deferred steps. It bounds how late a key is noticed
 // that arrives without a notification.
 const judgeEvery = time.Second
 
@@ -57,8 +57,8 @@ func (g *Gateway) deferralEnded(ctx context.Context, r home.DeferralEnd) error {
 	return nil
 }
 
-// refusalOf returns the notice to the sender of a deferred step that was refused. An invalid signature
-// proves no sender: then the reader of the notice is the user with the name on the link.
+// refusalOf returns the notice to the sender of a refused deferred step. An invalid signature proves
+// no sender: then the reader of the notice is the user with the name on the link.
 func refusalOf(r home.DeferralEnd, now time.Time) federation.Notice {
 	ev := r.Step.Event
 	if r.Judgement.Verdict != federation.Valid {
@@ -74,8 +74,8 @@ func noticeOf(ev federation.Event, refused *federation.RefusalError, now time.Ti
 	}
 }
 
-// follow acts on a judged step of a remote handoff: its home is asked for a ruling, or the
-// steps that waited for this one are settled.
+// follow acts on a judged step of a remote handoff: it asks the home for a ruling, or
+// settles the steps that waited for this one.
 func (g *Gateway) follow(ctx context.Context, judged federation.Judgement, err error) {
 	switch {
 	case err != nil || !judged.View.Remote:
@@ -89,9 +89,9 @@ func (g *Gateway) follow(ctx context.Context, judged federation.Judgement, err e
 	}
 }
 
-// Settle files the steps of a remote handoff that waited and can be filed now, and tells the
-// senders of the steps that its home ruled out. A caller may repeat it at any time: it finishes an
-// earlier call that was cut short.
+// Settle files the waiting steps of a remote handoff that can be filed now, and notifies the
+// senders of the steps that its home ruled out. It may be repeated at any time, to finish an
+// interrupted earlier call.
 func (g *Gateway) Settle(ctx context.Context, id federation.HandoffID, now time.Time) error {
 	g.settling.Lock()
 	defer g.settling.Unlock()
@@ -108,7 +108,7 @@ func (g *Gateway) Settle(ctx context.Context, id federation.HandoffID, now time.
 	return errors.Join(append(errs, err)...)
 }
 
-// ruledOut tells the sender of a step that its home refused it, and ends the wait of the
+// ruledOut notifies the sender of a step of the home's refusal, and ends the wait of the
 // step.
 func (g *Gateway) ruledOut(ctx context.Context, r home.Ruling) error {
 	g.note(ctx, r.Event, federation.Judgement{Verdict: federation.Valid}, r.Refused)
@@ -124,9 +124,8 @@ func (g *Gateway) ruledOut(ctx context.Context, r home.Ruling) error {
 	return nil
 }
 
-// tellRefused lets the link through which a step came tell its sender that it was refused.
-// A link that tells notices gets one for each step, however often the step comes and is
-// refused.
+// tellRefused makes the link of a refused step notify its sender. A link with notices gets
+// one for each step, however often the step is repeated and refused.
 func (g *Gateway) tellRefused(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error {
 	link := g.links.Named(ev.Arrival.Link)
 	if teller, ok := link.(bridge.Teller); ok {
@@ -139,8 +138,8 @@ func (g *Gateway) tellRefused(ctx context.Context, ev federation.Event, refused 
 }
 
 // EndOrphan ends a remote handoff here whose home has lost it, for an operator with a reason. It
-// returns the handoff as it is then. The error is a [*federation.RefusalError] for a handoff that
-// is over or whose home is this one, and otherwise that of the record.
+// returns the resulting handoff. The error is a [*federation.RefusalError] if the handoff is
+// closed or belongs to this home, and otherwise that of the record.
 func (g *Gateway) EndOrphan(ctx context.Context, id federation.HandoffID, reason string) (federation.View, error) {
 	now := time.Now()
 	view, err := g.deps.Record.View(ctx, id)
@@ -155,8 +154,8 @@ func (g *Gateway) EndOrphan(ctx context.Context, id federation.HandoffID, reason
 	return judged.View, g.Settle(context.WithoutCancel(ctx), id, now)
 }
 
-// GiveUp ends the wait of a step for its home, which refused the step or did not answer for
-// too long. A step settled meanwhile does not change.
+// GiveUp ends the wait of a step for its home, which refused it or did not answer for too
+// long. A step settled meanwhile does not change.
 func (g *Gateway) GiveUp(ctx context.Context, h federation.Pending, code federation.RefusalCode, detail string) error {
 	g.settling.Lock()
 	defer g.settling.Unlock()
@@ -172,7 +171,8 @@ func (g *Gateway) GiveUp(ctx context.Context, h federation.Pending, code federat
 	return g.ruledOut(ctx, home.Ruling{Event: h.Event, Refused: federation.Refuse(h.Event, code, detail)})
 }
 
-// Moves reports whether a step by a verb moves a handoff, so that its home confirms it.
+// Moves reports whether a verb moves a handoff, so that its home confirms the
+// step.
 func (g *Gateway) Moves(v federation.View, verb federation.Verb) bool {
 	return g.home.Load().Moves(v, verb)
 }
@@ -183,21 +183,21 @@ func (g *Gateway) Role(v federation.View, verb federation.Verb) federation.Role 
 	return rule.Who
 }
 
-// Receipt returns the receipt of a filed step, the same one each time. The view says in which
-// dialect and for which venue. It blocks on the record, and its error is that of the record.
+// Receipt returns the receipt of a filed step, the same one each time. The view determines
+// its dialect and venue. It blocks on the record and returns its errors.
 func (g *Gateway) Receipt(ctx context.Context, entry federation.Entry, v federation.View) (federation.Event, error) {
 	return g.home.Load().Receipt(ctx, entry, v)
 }
 
-// rulingPoll is how often a waiter reads the record for a ruling: another replica may have the link to the
-// home of the handoff.
+// rulingPoll is the interval of reading the record for a ruling: another replica may have the link to
+// the home of the handoff.
 const rulingPoll = 50 * time.Millisecond
 
 // maxRefusals bounds the remembered refusals of steps of operators, at some 300 bytes each. A
 // waiter looks within [rulingPoll].
 const maxRefusals = 256
 
-// refusals keeps the refusals of steps of operators by other homes, for the commands that wait for the
+// refusals stores the refusals of operators' steps by other homes, for the commands waiting for the
 // rulings. It may be used concurrently.
 type refusals struct {
 	mu   sync.Mutex
@@ -205,7 +205,6 @@ type refusals struct {
 	keys []refusedStep
 }
 
-// refusedStep names a step of a signer.
 type refusedStep struct {
 	from  federation.DID
 	event federation.EventID
@@ -232,10 +231,10 @@ func (r *refusals) of(ev federation.Event) *federation.RefusalError {
 	return r.kept[i]
 }
 
-// AwaitRuling waits until the home of a remote handoff has ruled on a step of an operator that
-// waits for it, and returns the entry of the step once it is filed. The error is a
-// [*federation.RefusalError] for a step that the home refused, that of ctx while the home has
-// not ruled, and otherwise that of the record.
+// AwaitRuling waits until the home of a remote handoff has ruled on a waiting step of an
+// operator, and returns the entry of the step once it is filed. The error is a
+// [*federation.RefusalError] if the home refused the step, that of ctx if the home has not
+// ruled yet, and otherwise that of the record.
 func (g *Gateway) AwaitRuling(ctx context.Context, ev federation.Event) (federation.Entry, error) {
 	tick := time.NewTicker(rulingPoll)
 	defer tick.Stop()

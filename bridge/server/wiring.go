@@ -34,7 +34,6 @@ import (
 	"baton/translate/dialect"
 )
 
-// limit applies the limits of a configuration.
 func (s *Server) limit(file *configs.File) {
 	s.limited = file
 	s.limits.Store(&file.Limits)
@@ -97,7 +96,6 @@ func (s *Server) configure(file *configs.File, links []Entry) {
 	s.configured.Store(&bound)
 }
 
-// names returns the DIDs that names stand for.
 func (s *Server) names() registry.BoundNames {
 	return registry.BoundNames{Record: s.Record, Configured: func() []federation.BoundName { return *s.configured.Load() }}
 }
@@ -107,12 +105,10 @@ func (s *Server) bindings() Bindings {
 	return Bindings{BoundNames: s.names(), agents: s.bound()}
 }
 
-// bound returns the record with the names that stand for DIDs.
 func (s *Server) bound() registry.Bound {
 	return registry.Bound{Record: s.Record, Names: s.names(), Forget: s.forgetKeys}
 }
 
-// forgetKeys has the keys of a DID read again.
 func (s *Server) forgetKeys(did federation.DID) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -123,7 +119,7 @@ func (s *Server) homeID() federation.HomeID { return federation.HomeID(s.file.Ho
 
 func (s *Server) serverKey() federation.SigningKey { return s.keyring.Server(s.homeID()) }
 
-// tagPrefix precedes the names of tags on every network that has them.
+// tagPrefix precedes the names of tags on all networks with tags.
 const tagPrefix = "+freeq.at/"
 
 func (s *Server) newHome(file *configs.File) *home.Home {
@@ -137,7 +133,6 @@ func (s *Server) newHome(file *configs.File) *home.Home {
 	}
 }
 
-// homeRules returns what the home judges by.
 func homeRules(id federation.HomeID, file *configs.File, check func(federation.DID) error) home.Rules {
 	return home.Rules{
 		ID: id, Kinds: lifecycle.Shipped(), TagPrefix: tagPrefix, Policy: homePolicy(file, nil), CheckDID: check,
@@ -177,7 +172,7 @@ type Wiring struct {
 	A2AAgents    a2aclient.Deps
 
 	homes *homes // nil for a check
-	// mode returns the mode that an operator set for another home, "" for none.
+	// mode returns the mode of another home set by an operator, "" for none.
 	mode func(domain string) string
 }
 
@@ -185,7 +180,7 @@ type Wiring struct {
 func (s *Server) Wiring() Wiring {
 	record := s.bound()
 	keys := identity.CurrentKeys{Source: s.keys.Load, Logins: s.proofs, Proven: func(ctx context.Context, did federation.DID) {
-		s.locator.LearnFromLogin(ctx, did, time.Now()) // a DID that proved itself has its mailbox here
+		s.locator.LearnFromLogin(ctx, did, time.Now()) // a proved DID has its mailbox here
 	}, Refused: func(ctx context.Context, did federation.DID, why error) {
 		s.log.LogAttrs(ctx, slog.LevelInfo, "login refused", slog.String("did", string(did)), slog.Any("err", why))
 	}}
@@ -211,7 +206,6 @@ func (s *Server) Wiring() Wiring {
 	}
 }
 
-// clientDeps returns the parts that the listener for IRC clients needs beside the ports of each link.
 func (s *Server) clientDeps() ircclient.Deps {
 	return ircclient.Deps{
 		Record: s.Record, TokenKey: s.keyring.Token(), Logins: s.logins, MaxClients: httpd.OpenFiles() / ircShare,
@@ -219,15 +213,12 @@ func (s *Server) clientDeps() ircclient.Deps {
 	}
 }
 
-// homeKeys returns the keys with which the home signs.
 func (s *Server) homeKeys() identity.HomeKeys {
 	return identity.HomeKeys{Keyring: s.keyring, Home: s.homeID()}
 }
 
-// publicListener is the label of the public HTTP listener in metrics.
 const publicListener = "http"
 
-// httpLimits returns the limits of the public HTTP listener.
 func (s *Server) httpLimits() *httpd.Limits {
 	most := httpd.OpenFiles()
 	return &httpd.Limits{
@@ -240,14 +231,14 @@ func (s *Server) httpLimits() *httpd.Limits {
 	}
 }
 
-// The parts of the open files that listeners may use: half for HTTP, and a quarter for IRC
-// clients. The last quarter is for the record, links and what the gateway fetches.
+// The parts of the open files for listeners: half for HTTP, and a quarter for IRC clients.
+// The last quarter is for the record, links and outgoing requests.
 const (
 	httpShare = 2
 	ircShare  = 4
 )
 
-// atMost returns a limit that is no larger than most. 0 is no limit, of both.
+// atMost returns a limit capped at most. For both, 0 means no limit.
 func atMost(limit, most int) int {
 	if limit == 0 || most > 0 && limit > most {
 		return most
@@ -255,8 +246,8 @@ func atMost(limit, most int) int {
 	return limit
 }
 
-// contexts returns the keeper of the contexts and the evidence of steps. It asks admit, if that
-// is not nil, before it keeps a context that a participant uploads.
+// contexts returns the store of the contexts and the evidence of steps. It asks admit, if not
+// nil, before it stores a context uploaded by a participant.
 func (s *Server) contexts(admit func(ctx context.Context, owner federation.DID, now time.Time) error) bridge.Contexts {
 	return bridge.Contexts{
 		Blobs: s.Record, Originals: s.Record, Admit: admit, PublicURL: strings.TrimSuffix(s.publicURL, "/"), Log: s.log,
@@ -264,7 +255,6 @@ func (s *Server) contexts(admit func(ctx context.Context, owner federation.DID, 
 	}
 }
 
-// agentTransport returns the connections to external agents.
 func (s *Server) agentTransport(allowPrivate bool) *http.Transport {
 	if allowPrivate {
 		return s.privateAgents
@@ -272,7 +262,6 @@ func (s *Server) agentTransport(allowPrivate bool) *http.Transport {
 	return s.publicAgents
 }
 
-// macpDeps returns the parts that the MACP runtime needs beside the ports of each link.
 func (s *Server) macpDeps(record registry.Bound) macp.Deps {
 	return macp.Deps{Journals: record.Journals, Steps: record, Version: s.options.Version, Bounds: func() macp.Bounds {
 		return macp.Bounds{Finished: time.Duration(s.finished.Load()), ClockSkew: s.limits.Load().ClockSkew}

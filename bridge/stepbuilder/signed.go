@@ -19,10 +19,9 @@ type Proof struct {
 	Signature string // as on the wire
 }
 
-// Attest returns a step that its author signed, exactly as it was signed. The step must
-// have the given verb and, unless it is an offer, the given handoff. The home verifies the
-// signature. The channel is where an offer is shown; "" lets the gateway choose. Errors are
-// as for [Builder.Vouch].
+// Attest returns a step exactly as its author signed it. The step must have the given verb
+// and, unless it is an offer, the given handoff. The home verifies the signature. An offer
+// is shown in the channel; "" lets the gateway choose. Errors are as for [Builder.Vouch].
 func (s Builder) Attest(
 	ctx context.Context, p Proof, verb federation.Verb, view federation.View, channel string, now time.Time,
 ) (federation.Event, error) {
@@ -55,8 +54,8 @@ func (s Builder) Attest(
 func errNoStep() error { return bridge.UsageProblem("the signed document is none of a step") }
 
 // voucher returns the key with which the gateway signs for a DID, and the DID that the
-// step acts for when the key has another one: that of an agent registered here, of a DID
-// that an operator bound with vouch, or of a caller that proved its DID.
+// step acts for if the key has another one: that of an agent registered here, of a DID
+// bound by an operator with vouch, or of a caller that proved its DID.
 func (s Builder) voucher(ctx context.Context, d Draft, view federation.View) (federation.SigningKey, federation.DID, error) {
 	agent, err := s.Record.AgentOf(ctx, d.From)
 	switch {
@@ -76,7 +75,7 @@ func (s Builder) voucher(ctx context.Context, d Draft, view federation.View) (fe
 	return key, d.From, nil
 }
 
-// checkBound returns a refusal for a DID that no operator bound with vouch.
+// checkBound returns a refusal for a DID not bound by an operator with vouch.
 func (s Builder) checkBound(ctx context.Context, did federation.DID) error {
 	names, err := s.Bindings.Of(ctx, did)
 	if err == nil && !slices.ContainsFunc(names, func(b federation.BoundName) bool { return b.Vouch }) {
@@ -85,8 +84,8 @@ func (s Builder) checkBound(ctx context.Context, did federation.DID) error {
 	return err
 }
 
-// CheckVouched returns a refusal for a DID that the gateway signs no steps for, unless a caller
-// proves it: one that is no agent of the registry here and that no operator bound with vouch.
+// CheckVouched returns a refusal for a DID for which the gateway signs no steps, unless a
+// caller proves it: neither an agent of the registry here nor bound by an operator with vouch.
 func (s Builder) CheckVouched(ctx context.Context, did federation.DID) error {
 	_, err := s.Record.AgentOf(ctx, did)
 	switch {
@@ -98,7 +97,7 @@ func (s Builder) CheckVouched(ctx context.Context, did federation.DID) error {
 	return s.checkBound(ctx, did)
 }
 
-// tagged returns a step as the message that it would be on IRC.
+// tagged returns a step in its form on IRC.
 func tagged(ev federation.Event) translate.Tagged {
 	m := translate.Tagged{
 		Command: "TAGMSG", Target: ev.Venue,

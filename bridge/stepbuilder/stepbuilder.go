@@ -1,4 +1,4 @@
-// Package stepbuilder builds steps for networks whose messages are no steps yet: signed by the
+// Package stepbuilder builds steps for networks whose messages are not steps: signed by the
 // sender, or signed by the gateway for it. The operator API and the networks of agents, MACP and
 // files share its rules. The home decides whether a step is filed.
 //
@@ -28,7 +28,8 @@ import (
 type Builder struct {
 	Network string // the label of that network in metrics
 	Link    string // the name of the link; "" for the name of the network
-	// ReadsInbox says that the callers read their inbox, see [federation.Arrival].
+	// ReadsInbox reports that the callers read their inbox, see
+	// [federation.Arrival].
 	ReadsInbox bool
 	Home       federation.HomeID
 	Gateway    bridge.Gateway
@@ -52,7 +53,7 @@ type Warning struct {
 	Detail string `json:"detail"`
 }
 
-// neverSeen is the code of the warning about an offer to a DID of which the gateway knows nothing.
+// neverSeen is the code of the warning about an offer to an unknown DID.
 const neverSeen = "never-seen"
 
 // Warnings returns the warnings about a step, such as an offer to an unknown DID. Call it before the
@@ -69,15 +70,15 @@ func (s Builder) Warnings(ctx context.Context, ev federation.Event) ([]Warning, 
 
 // Draft is an unsigned step.
 type Draft struct {
-	ID   federation.EventID // zero for one that is to be minted
+	ID   federation.EventID // zero to mint one
 	From federation.DID     // whose step it is
 	Name string             // of that DID on the link; "" for a name of the gateway
 	Verb federation.Verb
-	// Proved says that the caller has proved to be From. Otherwise the gateway vouches
-	// only for its own agents and for DIDs that an operator bound with vouch.
+	// Proved reports that the caller has proved to be From. Otherwise the gateway
+	// vouches only for its own agents and for DIDs bound by an operator with vouch.
 	Proved bool
-	// Original is what was asked for, and is kept as evidence of the step; "" for none.
-	// The same text from the same DID is the same step.
+	// Original is the original request, kept as evidence of the step; "" for none. The
+	// same text from the same DID is the same step.
 	Original string
 
 	To          federation.DID // of an offer; "" for anyone
@@ -105,7 +106,7 @@ func Recipient(text string) (federation.DID, error) {
 	return "", bridge.UsageProblem("to: " + err.Error())
 }
 
-// Vouch returns a step that the gateway signs for a DID, and the members of the draft that
+// Vouch returns a step signed by the gateway for a DID, and the members of the draft that
 // the step cannot carry. The view is that of its handoff, zero for an offer. The error is a
 // [*bridge.ProblemError], a [*federation.RefusalError] or an error of the record.
 func (s Builder) Vouch(ctx context.Context, d Draft, view federation.View, now time.Time) (federation.Event, []federation.Loss, error) {
@@ -148,7 +149,7 @@ func (s Builder) Vouch(ctx context.Context, d Draft, view federation.View, now t
 	return ev, append(cut, losses...), err
 }
 
-// begun returns what every step has that the gateway signs.
+// begun returns the common fields of all steps signed by the gateway.
 func (Builder) begun(d Draft, view federation.View, now time.Time) (federation.Event, error) {
 	id := d.ID
 	if id.IsZero() {
@@ -187,9 +188,9 @@ func (s Builder) opened(ctx context.Context, ev federation.Event, d Draft) (fede
 	return ev, nil
 }
 
-// Place returns where an offer is written on IRC, and in which dialect. Nowhere is
-// no error: it waits in the inbox of its recipient. A channel that was asked for and
-// is no link's is one.
+// Place returns the place of an offer on IRC, and its dialect. No place is no error:
+// the offer waits in the inbox of its recipient. A requested channel of no link is
+// an error.
 func (s Builder) Place(ctx context.Context, from, to federation.DID, channel string) (federation.Place, federation.Dialect, error) {
 	if channel == "" {
 		place, tags, err := s.Gateway.Place(ctx, from, to, "")
@@ -210,7 +211,7 @@ func (s Builder) Place(ctx context.Context, from, to federation.DID, channel str
 	return federation.Place{}, "", &federation.RefusalError{Code: federation.InvalidTarget, Detail: "no link lists " + venue}
 }
 
-// Pair returns the venue of an offer that is written nowhere.
+// Pair returns the venue of an offer written nowhere.
 func (s Builder) Pair(from, to federation.DID) string {
 	if to == "" {
 		to = s.Home.DID()
@@ -218,7 +219,7 @@ func (s Builder) Pair(from, to federation.DID) string {
 	return federation.PrivateVenue(from, to)
 }
 
-// arrival returns the place where a step came in. Its author has the given name there. An author
+// arrival returns the place of arrival of a step. Its author has the given name there. An author
 // without a name gets one of the gateway, so that others can write back, unless it has a name on
 // another link.
 func (s Builder) arrival(ctx context.Context, ev federation.Event, name string, now time.Time) (federation.Arrival, error) {

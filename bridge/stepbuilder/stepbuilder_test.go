@@ -98,7 +98,7 @@ func (keys) KeyOwner(context.Context, string) (federation.DID, error) {
 	return "", federation.ErrNotFound
 }
 
-// why returns what a client reads of an error.
+// why returns the client's text of an error.
 func why(err error) string {
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
 	problem, isProblem := errors.AsType[*bridge.ProblemError](err)
@@ -291,7 +291,8 @@ func TestWhatSomebodySignedStaysAsItWasSigned(t *testing.T) {
 	}
 }
 
-// A step that answers is written where its handoff is, in its dialect, about its offer.
+// A step that answers is written in the place of its handoff, in its dialect,
+// about its offer.
 func TestAStepIsWrittenWhereItsHandoffIs(t *testing.T) {
 	t.Parallel()
 	d, view := newDesk(t), offered()

@@ -1,19 +1,19 @@
-// Package tracing exports what a gateway does with steps as OpenTelemetry traces, over OTLP. It is
-// the only package that uses OpenTelemetry.
+// Package tracing exports the steps of a gateway as OpenTelemetry traces, over OTLP. It is the only
+// package that uses OpenTelemetry.
 //
 // Each step is one trace, and the id of the trace is the id of the step: both have 16 bytes, and a
-// step has one id at every home and on every network. So the spans of several homes and replicas,
-// and of attempts after a restart, are one trace without any state. The spans:
+// step has one id at every home and on every network. So the spans of several homes and replicas, and
+// of attempts after a restart, are one trace without any state. The spans:
 //
 //	judge     a step came in: verified, checked and filed, or refused, or kept until its key arrives
 //	file      the record wrote it, with its inboxes and deliveries
 //	inbox     the step is in the inbox of an agent of the registry, or of a DID
 //	deliver   one attempt to deliver it to a link or to another home
 //
-// A span that others are children of has an id derived from the home and the step, so that a
-// delivery that begins hours later, at another replica, names its parent. Between homes the header
-// traceparent carries the span of the delivery. It belongs to the first step of a message; no
-// signature covers it, and it decides nothing.
+// The id of a parent span is derived from the home and the step, so that a delivery that begins hours
+// later, at another replica, names its parent. Between homes the header traceparent carries the span
+// of the delivery. It belongs to the first step of a message; no signature covers it, and it decides
+// nothing.
 //
 // # Configuration
 //
@@ -48,17 +48,18 @@ import (
 	"baton/federation"
 )
 
-// closeTime is how long the end of a gateway waits for a collector.
+// closeTime bounds the wait for a collector at the end of a gateway.
 const closeTime = time.Second
 
-// complainEach is how often the log says that a collector takes no spans.
+// complainEach is the interval of log lines about a collector that accepts no
+// spans.
 const complainEach = time.Minute
 
 // Tracer exports spans. Open one with [Open]. It implements [bridge.Tracer].
 type Tracer struct {
 	home   federation.HomeID
 	tracer trace.Tracer
-	flush  func() // exports what was recorded
+	flush  func() // exports the recorded spans
 }
 
 // Wanted reports whether the environment configures an exporter of traces.
@@ -69,8 +70,8 @@ func Wanted() bool {
 	return os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
 }
 
-// Open returns a tracer that exports as the environment configures. It does no I/O: a collector that
-// is down costs spans and nothing else. The error names a variable with a value that is not supported.
+// Open returns a tracer configured by the environment. It does no I/O: a dead collector costs only
+// spans. The error names a variable with an unsupported value.
 func Open(ctx context.Context, home federation.HomeID, version string, log *slog.Logger) (*Tracer, error) {
 	for name, supported := range map[string]string{
 		"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf",
@@ -101,12 +102,13 @@ func Open(ctx context.Context, home federation.HomeID, version string, log *slog
 	flush := func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime) // the gateway ends
 		defer cancel()
-		_ = provider.Shutdown(ctx) // a collector that is down loses the last spans
+		_ = provider.Shutdown(ctx) // a dead collector loses the last spans
 	}
 	return &Tracer{home: home, tracer: provider.Tracer("baton"), flush: flush}, nil
 }
 
-// Close exports what was recorded, for a second at most. A nil tracer has nothing to close.
+// Close exports the recorded spans, for at most a second. A nil tracer has
+// nothing to close.
 func (t *Tracer) Close() {
 	if t != nil {
 		t.flush()
@@ -121,7 +123,8 @@ func (t *Tracer) Submitted(ctx context.Context, j bridge.Judged) { t.judged(ctx,
 // Ruled implements [bridge.Tracer].
 func (t *Tracer) Ruled(ctx context.Context, j bridge.Judged) { t.judged(ctx, j, ruled) }
 
-// judged records a judgement that is over: a step without an id gets one while it is judged.
+// judged records a finished judgement: a step without an id gets one while it
+// is judged.
 func (t *Tracer) judged(ctx context.Context, j bridge.Judged, r role) {
 	ev := j.Event
 	if filed := j.Judgement.Entry.Event; !filed.ID.IsZero() {
@@ -141,7 +144,8 @@ func (t *Tracer) judged(ctx context.Context, j bridge.Judged, r role) {
 	t.record(wish(ctx, span), "judge", trace.SpanKindServer, j.Start, j.Err, attributes)
 }
 
-// outcomeOf returns the outcome of a judgement as metrics name it, and whether the step is kept.
+// outcomeOf returns the outcome of a judgement for metrics, and whether the
+// step is kept.
 func outcomeOf(j bridge.Judged) (outcome string, kept bool) {
 	refused, isRefusal := errors.AsType[*federation.RefusalError](j.Err)
 	switch {
@@ -157,7 +161,8 @@ func outcomeOf(j bridge.Judged) (outcome string, kept bool) {
 	return "filed", true
 }
 
-// Filed records that the record wrote a step, or could not, and the inboxes that have it now.
+// Filed records that the record wrote a step, or could not, and the inboxes
+// that have it now.
 func (t *Tracer) Filed(ctx context.Context, f federation.Filing, err error, start time.Time) {
 	root := t.derived(f.Event.ID, t.rootOf(f.View.Home))
 	links := attribute.StringSlice("deliveries", f.Links)
@@ -215,7 +220,8 @@ func note(span trace.Span, err error) {
 	}
 }
 
-// stepAttributes returns what each span says of its step, under the names of the log.
+// stepAttributes returns the common attributes of a step's spans, under the
+// names of the log.
 func stepAttributes(ev federation.Event) []attribute.KeyValue {
 	return []attribute.KeyValue{
 		attribute.String("network", ev.Arrival.Network), attribute.String("link", ev.Arrival.Link),
@@ -224,7 +230,7 @@ func stepAttributes(ev federation.Event) []attribute.KeyValue {
 	}
 }
 
-// role is what a span does that others are children of.
+// role is the work of a parent span.
 type role string
 
 // The roles.
@@ -233,8 +239,8 @@ const (
 	ruled     role = "ruled"
 )
 
-// rootOf returns the role of the span below which the deliveries of a step are: a home files the
-// steps of its own handoffs itself, and steps of other handoffs by the rulings of their homes.
+// rootOf returns the role of the parent span of a step's deliveries: a home files the steps of
+// its own handoffs itself, and steps of other handoffs by the rulings of their homes.
 func (t *Tracer) rootOf(home federation.HomeID) role {
 	if home == t.home {
 		return submitted
@@ -257,7 +263,7 @@ func wish(ctx context.Context, span trace.SpanContext) context.Context {
 	return context.WithValue(ctx, wishKey{}, span)
 }
 
-// ids gives spans the ids that were wished, and random ids otherwise. It implements the
+// ids gives spans the requested ids, and random ids otherwise. It implements the
 // IDGenerator of the SDK.
 type ids struct{}
 
@@ -298,8 +304,7 @@ func (t *Tracer) Parent(ctx context.Context, step federation.EventID) string {
 // arrivedKey is the key of the span that another home named.
 type arrivedKey struct{}
 
-// Join returns ctx with the span that the header traceparent of another home names. A header that cannot be
-// read names none.
+// Join returns ctx with the span in the header traceparent of another home, if the header is valid.
 func (*Tracer) Join(ctx context.Context, parent string) context.Context {
 	named := propagation.TraceContext{}.Extract(context.WithoutCancel(ctx), propagation.MapCarrier{header: parent})
 	return context.WithValue(ctx, arrivedKey{}, trace.SpanContextFromContext(named))

@@ -117,8 +117,8 @@ func find(spans []bridgetest.Span, home, name string) bridgetest.Span {
 	return bridgetest.Span{}
 }
 
-// A span id must be unique: a step that comes twice is judged in two spans, and so is one that is
-// refused.
+// A span id must be unique: a step that comes twice is judged in two spans, and so is a refused
+// one.
 func TestAStepThatComesAgainHasASpanOfItsOwn(t *testing.T) {
 	p, f := newPair(t), filing()
 	again := judgedAs(f, nil)

@@ -19,8 +19,8 @@ import (
 // spec: Standard Webhooks 1.0.0 "Signature scheme"
 const secretBytes = 32
 
-// keys are what one hook is signed for with. They are made of one key of the gateway
-// and the id of the hook, so that the record holds no secret.
+// keys are the signing keys of one hook. They are made of one key of the gateway and
+// the id of the hook, so that the record holds no secret.
 type keys struct {
 	secret  []byte
 	private ed25519.PrivateKey
@@ -47,7 +47,7 @@ func (k keys) PublicKey() string {
 	return "whpk_" + base64.StdEncoding.EncodeToString(public)
 }
 
-// header returns what goes with a body at a time.
+// header returns the headers of a body at a time.
 //
 // spec: Standard Webhooks 1.0.0 "Webhook headers"
 func (k keys) header(id string, body []byte, now time.Time) http.Header {

@@ -27,7 +27,7 @@ const (
 	busyWait = time.Minute // after an answer 429 that names no time
 )
 
-// envelope is what is posted.
+// envelope is the posted body.
 //
 // spec: Standard Webhooks 1.0.0 "Payload structure"
 type envelope struct {
@@ -36,15 +36,14 @@ type envelope struct {
 	Data      json.RawMessage `json:"data"`
 }
 
-// ID returns the id under which something is posted to hooks of one inbox, the same for
-// each attempt. The number of the place in the inbox is in it, since two signers may use
-// one id.
+// ID returns the id of a post to hooks of one inbox, the same for each attempt. It
+// includes the position in the inbox, since two signers may use one id.
 func ID(h federation.Webhook, p federation.Push) string {
 	owner, place := string(h.DID), p.Entry.Number
 	switch {
 	case h.Participant != "":
 		owner = h.Participant
-		if p.Content != nil { // nil where the record cannot read it
+		if p.Content != nil { // nil if the record cannot read it
 			place = p.Content.Place()
 		}
 	case p.Notice.Kind != "": // one hook may be disabled several times
@@ -54,8 +53,8 @@ func ID(h federation.Webhook, p federation.Push) string {
 	return "msg_" + hex.EncodeToString(sum[:16])
 }
 
-// deliver makes one attempt. The proof of a delivery is a 2xx answer to each of its posts. A host that
-// says when to come again is not asked before that.
+// deliver makes one attempt. The proof of a delivery is a 2xx answer to each of its posts. A host is
+// not called before the end of its requested pause.
 func (h *Hooks) deliver(ctx context.Context, hook federation.Webhook, p federation.Push) error {
 	pusher := h.deps.Pusher(hook)
 	if pusher == nil {
@@ -94,7 +93,7 @@ func (h *Hooks) deliver(ctx context.Context, hook federation.Webhook, p federati
 
 var errNoLink = errors.New("no link posts for this agent now")
 
-// posts returns the posts that a push is, signed now where they have the form of Standard
+// posts returns the posts of a push, signed now if they have the form of Standard
 // Webhooks.
 func (h *Hooks) posts(ctx context.Context, pusher bridge.Pusher, hook federation.Webhook, p federation.Push) ([]bridge.Post, error) {
 	if poster, ok := pusher.(bridge.Poster); ok {
@@ -131,7 +130,7 @@ func (h *Hooks) call(ctx context.Context, address string, posts []bridge.Post) (
 // taken reports whether the address took the post.
 func taken(a identity.Answer) bool { return a.Status >= 200 && a.Status < 300 }
 
-// pause returns how long not to call the address after an answer.
+// pause returns the wait before the next call of the address after an answer.
 //
 // spec: RFC 6585 §4, RFC 9110 §10.2.3
 func pause(a identity.Answer, longest time.Duration) time.Duration {
@@ -141,7 +140,8 @@ func pause(a identity.Answer, longest time.Duration) time.Duration {
 	return min(a.RetryAfter, longest)
 }
 
-// disable disables a webhook whose address answered 410. The record refuses what waits for it.
+// disable disables a webhook whose address answered 410. The record refuses
+// its waiting deliveries.
 func (h *Hooks) disable(ctx context.Context, hook federation.Webhook) error {
 	const why = "its address answered 410 Gone"
 	if err := h.deps.Record.DisableWebhook(ctx, hook.ID, why, time.Now()); err != nil {
@@ -150,11 +150,11 @@ func (h *Hooks) disable(ctx context.Context, hook federation.Webhook) error {
 	return &federation.RefusalError{Code: codeGone, Detail: why}
 }
 
-// codeGone is the code of a delivery to an address that is gone.
+// codeGone is the code of a delivery to a removed address.
 const codeGone = "gone"
 
 // disableOver disables a webhook at its end and notifies its owner, which may enable it again. It
-// returns [federation.ErrNotFound]: nothing is to be delivered.
+// returns [federation.ErrNotFound]: nothing is delivered.
 func (h *Hooks) disableOver(ctx context.Context, hook federation.Webhook) error {
 	const why = "the key with which it was registered has ended"
 	if err := h.deps.Record.DisableWebhook(ctx, hook.ID, why, time.Now()); err != nil {
@@ -168,7 +168,7 @@ func (h *Hooks) disableOver(ctx context.Context, hook federation.Webhook) error 
 // inboxNetwork is the label of the network of DIDs that read their inbox here.
 const inboxNetwork = "rest"
 
-// networkOf returns the label of the network whose people a hook is for.
+// networkOf returns the label of the network of a hook's people.
 func (h *Hooks) networkOf(hook federation.Webhook) string {
 	if pusher := h.deps.Pusher(hook); pusher != nil {
 		return pusher.Network()
@@ -179,8 +179,8 @@ func (h *Hooks) networkOf(hook federation.Webhook) string {
 	return inboxNetwork
 }
 
-// told returns what the owner of a hook may know of an attempt that failed: what the
-// network of the gateway looks like from inside is not among it.
+// told returns the part of a failed attempt that the owner of a hook may know,
+// without details of the gateway's internal network.
 func told(err error) error {
 	_, unknown := errors.AsType[*net.DNSError](err)
 	_, stranger := errors.AsType[*tls.CertificateVerificationError](err)
@@ -198,7 +198,7 @@ func told(err error) error {
 	return errors.New("no answer")
 }
 
-// statusError is an answer that is no delivery.
+// statusError is an answer other than a success.
 type statusError struct{ status int }
 
 // Error implements error.

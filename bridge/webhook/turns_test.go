@@ -224,7 +224,6 @@ func TestAHostWithoutRoomIsAskedOncePerSecond(t *testing.T) {
 	})
 }
 
-// refsOf returns the references in the bodies of calls.
 func refsOf(t *testing.T, calls []call) (refs []string) {
 	t.Helper()
 	for _, c := range calls {

@@ -51,11 +51,11 @@ type Outside interface {
 	Call(ctx context.Context, address string, header http.Header, body []byte) (identity.Answer, error)
 }
 
-// Deps is what hooks work with.
+// Deps are the dependencies of hooks.
 type Deps struct {
 	Record  *registry.Record
 	Outside Outside
-	Key     []byte // secret; its holder can sign what hooks receive
+	Key     []byte // secret; its holder can sign posts to hooks
 	// Pusher returns the link that writes the posts of a webhook now, or nil: then deliveries wait. It
 	// does not block.
 	Pusher  func(h federation.Webhook) bridge.Pusher
@@ -76,7 +76,7 @@ var _ bridge.Webhooks = (*Hooks)(nil)
 // New returns the hooks of a home.
 func New(cfg Config, d Deps) *Hooks { return &Hooks{cfg, d} }
 
-// maxAddressBytes bounds an address: more than servers take in a request.
+// maxAddressBytes bounds an address: more than servers accept in a request.
 const maxAddressBytes = 2048
 
 // Check implements [bridge.Webhooks].
@@ -85,7 +85,7 @@ func (h *Hooks) Check(ctx context.Context, address string) error {
 		return fmt.Errorf("%w: it has more than %d bytes", bridge.ErrAddress, maxAddressBytes)
 	}
 	err := h.deps.Outside.Callable(ctx, address)
-	if errors.Is(err, identity.ErrNotAllowed) { // which says what a name stands for inside
+	if errors.Is(err, identity.ErrNotAllowed) { // its text would reveal the internal address of a name
 		err = fmt.Errorf("%w: it is to be https, with a public host, nothing before that, and no fragment", bridge.ErrAddress)
 	}
 	return err

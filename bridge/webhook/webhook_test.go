@@ -75,7 +75,6 @@ func (o *outside) got() []call {
 	return slices.Clone(o.calls)
 }
 
-// always answers with one status.
 func always(status int) func(context.Context, string) (identity.Answer, error) {
 	return func(context.Context, string) (identity.Answer, error) { return identity.Answer{Status: status}, nil }
 }
@@ -128,7 +127,6 @@ func withHook(t *testing.T, answer func(context.Context, string) (identity.Answe
 	return w, w.register(t, bob, "https://bob.example/hook")
 }
 
-// register registers an address for a DID.
 func (w *world) register(t *testing.T, of federation.DID, address string) bridge.Registered {
 	t.Helper()
 	made, err := w.hooks.Register(t.Context(), federation.Webhook{DID: of, URL: address}, time.Now())
@@ -138,7 +136,6 @@ func (w *world) register(t *testing.T, of federation.DID, address string) bridge
 	return made
 }
 
-// offer files an offer.
 func (w *world) offer(t *testing.T, to federation.DID) federation.Filing {
 	t.Helper()
 	w.steps++
@@ -174,7 +171,7 @@ func (w *world) waiting(t *testing.T, of federation.DID) int {
 	return n
 }
 
-// pushes returns what a hook is owed and was, the newest first.
+// pushes returns the pending and past pushes of a hook, the newest first.
 func (w *world) pushes(t *testing.T, h federation.Webhook) []federation.Push {
 	t.Helper()
 	all, err := w.record.Pushes(t.Context(), h.ID, 0, 100)
@@ -523,8 +520,8 @@ func TestAnAddressIsLookedAtBeforeItIsKept(t *testing.T) {
 	}
 }
 
-// What the owner of a hook is told of a failure says nothing of how the gateway's own
-// network looks.
+// The error shown to the owner of a hook reveals nothing about the gateway's own
+// network.
 func TestAFailureTellsNothingPrivate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, hook := withHook(t, func(context.Context, string) (identity.Answer, error) {

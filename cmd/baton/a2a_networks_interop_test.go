@@ -38,7 +38,7 @@ func newTaskClient(t *testing.T, c *caller) *taskClient {
 	return &taskClient{driver: drive(t, nil, python, "testdata/clients/tasks.py", c.url, c.token), t: t, did: string(c.did)}
 }
 
-// meet fetches the card of an endpoint, which gets what follows.
+// meet fetches the card of an endpoint, which gets the later requests.
 func (c *taskClient) meet(path string) {
 	c.t.Helper()
 	c.agent = path
@@ -56,7 +56,6 @@ func (c *taskClient) offers(text string, handoff map[string]any) string {
 	return id
 }
 
-// is compares a member of an answer.
 func (c *taskClient) is(what string, answer, want any, path ...string) {
 	c.t.Helper()
 	if diff := cmp.Diff(want, member(answer, path...)); diff != "" {

@@ -20,7 +20,6 @@ import (
 
 const researcher = federation.DID("did:web:gw.test:a2a:researcher")
 
-// agentTable is the table of an external agent.
 func agentTable(a *bridgetest.A2AAgent, more string) string {
 	return fmt.Sprintf("[[a2a.agents]]\nname = \"researcher\"\ncard = %q\nallow_private = true\n%s\n", a.URL, more)
 }

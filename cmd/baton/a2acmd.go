@@ -23,7 +23,7 @@ import (
 	"baton/federation/identity"
 )
 
-// a2aCommands keep external A2A agents.
+// a2aCommands manage external A2A agents.
 type a2aCommands struct {
 	List a2aList `cmd:"" example:"a2a list" help:"List external A2A agents, and the state of their links."`
 	Show a2aShow `cmd:"" example:"a2a show researcher" help:"Show one agent, with its card."`
@@ -34,7 +34,6 @@ type a2aCommands struct {
 	Confirm a2aConfirm `cmd:"" example:"a2a confirm researcher" help:"Accept the changed key of a card, and connect."`
 }
 
-// agentLinks returns the links to external agents.
 func agentLinks(ctx context.Context, gateway *client.Client) ([]admin.Link, error) {
 	page, err := client.Call(ctx, gateway, admin.ListLinks, admin.Watching{})
 	if err != nil {
@@ -43,7 +42,6 @@ func agentLinks(ctx context.Context, gateway *client.Client) ([]admin.Link, erro
 	return slices.DeleteFunc(page.Items, func(l admin.Link) bool { return l.Network != a2aclient.Label }), nil
 }
 
-// a2aList lists agents.
 type a2aList struct{}
 
 // Run prints the list.
@@ -65,7 +63,7 @@ func (a2aList) Run(ctx context.Context, c *cli, streams std) error {
 	})
 }
 
-// checkAgent returns an error if no external agent has a name.
+// checkAgent returns an error if no external agent has the name.
 func checkAgent(ctx context.Context, gateway *client.Client, name string) error {
 	links, err := agentLinks(ctx, gateway)
 	if err == nil && !slices.ContainsFunc(links, func(l admin.Link) bool { return l.Name == name }) {
@@ -74,7 +72,6 @@ func checkAgent(ctx context.Context, gateway *client.Client, name string) error 
 	return err
 }
 
-// a2aShow shows one agent.
 type a2aShow struct {
 	Name string `arg:"" help:"The name of the agent."`
 }
@@ -111,7 +108,6 @@ func (cmd a2aCheck) Run(ctx context.Context, c *cli, streams std) error {
 	return printDocument(c, streams, found, printAgent)
 }
 
-// printAgent prints a card in short.
 func printAgent(out io.Writer, a a2aclient.Inspection) error {
 	signature := "none"
 	if a.Key != "" {
@@ -135,7 +131,6 @@ func printAgent(out io.Writer, a a2aclient.Inspection) error {
 	return nil
 }
 
-// a2aAdd adds an agent.
 type a2aAdd struct {
 	a2aCheck
 	yesFlag
@@ -184,7 +179,6 @@ func (cmd a2aAdd) Run(ctx context.Context, c *cli, streams std) error {
 	})
 }
 
-// a2aRemove removes an agent.
 type a2aRemove struct {
 	yesFlag
 

@@ -137,7 +137,6 @@ func encode(t *testing.T, value any) []byte {
 	return text
 }
 
-// challenge asks for a challenge.
 func (r *threeAgents) challenge(t *testing.T, handle string) string {
 	t.Helper()
 	nobody := bridgetest.NewAgent(r.url(), handle, newPerson(t).key.Seed())

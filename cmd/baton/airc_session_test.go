@@ -19,7 +19,7 @@ import (
 	"baton/bridge/bridgetest"
 )
 
-// oldChallenge returns what the gateway gave out for a handle six minutes ago.
+// oldChallenge returns a challenge given to a handle six minutes ago.
 func (h *house) oldChallenge(t *testing.T, handle string) string {
 	t.Helper()
 	head := binary.BigEndian.AppendUint64(nil, uint64(time.Now().Add(-time.Minute).Unix()))
@@ -29,13 +29,12 @@ func (h *house) oldChallenge(t *testing.T, handle string) string {
 	return base64.RawURLEncoding.EncodeToString(append(head, mac.Sum(nil)[:16]...))
 }
 
-// grant is what a refresh answers.
+// grant is the answer to a refresh.
 type grant struct {
 	AccessToken, RefreshToken string
 	ExpiresAt                 int64
 }
 
-// refresh trades a refresh token.
 func refresh(t *testing.T, url, token string) (grant, outcome) {
 	t.Helper()
 	agent := bridgetest.NewAgent(url, "anybody", make([]byte, 32))
@@ -70,7 +69,6 @@ func (r *threeAgents) enlist(t *testing.T, handle string) (*mailbox, string) {
 	return agent, token
 }
 
-// good reports whether a token opens an inbox.
 func good(t *testing.T, agent *mailbox, token string) bool {
 	t.Helper()
 	as := *agent.Agent
@@ -196,7 +194,7 @@ func TestAnInboxIsWaitedFor(t *testing.T) {
 		text := r.envelope(t, nil)
 		timer := time.AfterFunc(200*time.Millisecond, func() {
 			sent <- time.Now()
-			_, _, _ = r.rita.Post(t.Context(), text) // what is missed is seen below
+			_, _, _ = r.rita.Post(t.Context(), text) // a missed message is seen below
 		})
 		_, messages := r.waits(t, r.sam, cursor, "2")
 		took := time.Since(<-sent)

@@ -7,7 +7,8 @@ import (
 	"baton/bridge/admin/render"
 )
 
-// aircCommands keep the registry of AIRC agents, and the messages of other registries.
+// aircCommands manage the registry of AIRC agents, and the messages of other
+// registries.
 type aircCommands struct {
 	Held    aircHeld    `cmd:"" example:"airc held" help:"List unsigned messages of other registries that wait for consent, the oldest first."`
 	Allow   aircAllow   `cmd:"" example:"airc allow 17 --reason \"I know her\"" help:"Deliver held messages. Later messages of the same sender are held again."`
@@ -15,7 +16,6 @@ type aircCommands struct {
 	Release aircRelease `cmd:"" example:"airc release scout_7 --reason \"lost its key\"" help:"Release a handle: its keys, sessions and webhooks end, and it may be registered again."`
 }
 
-// aircRelease releases a handle.
 type aircRelease struct {
 	changeFlags
 
@@ -32,7 +32,6 @@ func (cmd aircRelease) Run(ctx context.Context, c *cli, streams std) error {
 	})
 }
 
-// aircHeld lists held messages.
 type aircHeld struct {
 	listFlags
 	watchFlag
@@ -58,7 +57,6 @@ func (h heldIDs) run(ctx context.Context, c *cli, streams std, verb, did string)
 	}, did)
 }
 
-// aircAllow delivers held messages.
 type aircAllow struct{ heldIDs }
 
 // Run delivers them.

@@ -15,7 +15,7 @@ import (
 	"baton/configs"
 )
 
-// client returns the client of the gateway that the flags name: --gateway, else the socket of
+// client returns the client of the gateway chosen by the flags: --gateway, else the socket of
 // the configuration.
 func (c *cli) client() (*client.Client, error) {
 	if c.Gateway != "" {
@@ -51,7 +51,7 @@ func (c *cli) token() (string, error) {
 	return token, nil
 }
 
-// terminal returns where the command prints, with --json for a machine.
+// terminal returns the output of the command, with --json for a machine.
 func (c *cli) terminal(streams std) render.Terminal {
 	return render.Terminal{Out: streams.out, Err: streams.err, JSON: c.JSON, Command: append([]string{"baton"}, c.args...)}
 }
@@ -70,12 +70,11 @@ func printDocument[T any](c *cli, streams std, document T, write func(out io.Wri
 	return render.Print(c.terminal(streams), document, write)
 }
 
-// printLine is printDocument for a document that is one line.
 func printLine[T any](c *cli, streams std, document T, line string) error {
 	return printDocument(c, streams, document, render.Line(func(T) string { return line }))
 }
 
-// report is show for a document that is one line.
+// report is show for a one-line document.
 func report[In, T any](ctx context.Context, c *cli, streams std, r route.Route[In, T], in In, line func(document T) string) error {
 	return show(ctx, c, streams, r, in, render.Line(line))
 }
@@ -92,7 +91,6 @@ func list[In admin.List, T any](ctx context.Context, c *cli, streams std, r rout
 	return render.List(ctx, c.terminal(streams), gateway, r, in, t)
 }
 
-// printJSON writes one document for a machine.
 func printJSON(streams std, document any) error {
 	return render.Terminal{Out: streams.out}.WriteJSON(document)
 }
@@ -103,10 +101,10 @@ type listFlags struct {
 	Cursor string `help:"Continue a list from its cursor." placeholder:"C"`
 }
 
-// page returns the flags as a request has them.
+// page returns the flags in a request.
 func (f listFlags) page() admin.Paging { return admin.Paging{Limit: &f.Limit, Cursor: f.Cursor} }
 
-// watchFlag is the flag of the lists that can be watched.
+// watchFlag is the flag of watchable lists.
 type watchFlag struct {
 	Watch bool `help:"Keep printing changes until interrupted."`
 }
@@ -116,19 +114,19 @@ func (f watchFlag) of(page admin.Paging) admin.Watching {
 	return admin.Watching{Paging: page, Watch: f.Watch}
 }
 
-// reasonFlag is the flag of every command that changes something.
+// reasonFlag is the flag of every command with a change.
 type reasonFlag struct {
 	Reason string `help:"Why, for the audit log." placeholder:"TEXT"`
 }
 
-// changeFlags are the flags of the commands that can also say what they would change.
+// changeFlags are the flags of commands with a dry run.
 type changeFlags struct {
 	reasonFlag
 
 	DryRun bool `help:"Print the effect, and change nothing." name:"dry-run"`
 }
 
-// act returns the flags as a request has them.
+// act returns the flags in a request.
 func (f changeFlags) act() admin.Act {
 	return admin.Act{Reason: f.Reason, DryRun: f.DryRun}
 }
@@ -136,7 +134,7 @@ func (f changeFlags) act() admin.Act {
 // body returns the flags as the body of a request.
 func (f changeFlags) body() route.Body[admin.Act] { return route.JSON(f.act()) }
 
-// removal returns the flags as a request without a body has them.
+// removal returns the flags in a request without a body.
 func (f changeFlags) removal() admin.Removal {
 	return admin.Removal{Reason: f.Reason, DryRun: f.DryRun}
 }
@@ -154,7 +152,8 @@ func change[In any](ctx context.Context, c *cli, streams std, f changeFlags, r r
 	return report(ctx, c, streams, r, in, func(done admin.Acted) string { return f.said(line(done.Changed)) })
 }
 
-// changeEach asks for the change of one thing after another, and prints a line about each.
+// changeEach requests the change of one thing after another, and prints a line
+// about each.
 func changeEach[In any](
 	ctx context.Context, c *cli, streams std, f changeFlags, ids []string, r route.Route[In, admin.Acted], in func(id string) In, did string,
 ) error {
@@ -167,12 +166,13 @@ func changeEach[In any](
 	return nil
 }
 
-// yesFlag is the flag of the commands that destroy something.
+// yesFlag is the flag of destructive commands.
 type yesFlag struct {
 	Yes bool `help:"Do not ask first."`
 }
 
-// ask asks on the terminal whether to go on, unless --yes says so or nothing is destroyed.
+// ask asks for confirmation on the terminal, unless --yes is set or nothing is
+// destroyed.
 func (f yesFlag) ask(streams std, dry bool, question string) error {
 	if f.Yes || dry || (render.Terminal{Err: streams.err}).Confirm(os.Stdin, question) {
 		return nil

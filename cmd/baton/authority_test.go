@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Two homes whose certificates a private authority signed link by HTTPS, where each names the
-// authority of the other one. A home that does not name it reads in the error what to set.
+// Two homes with certificates of private authorities link by HTTPS if each names the
+// authority of the other one. Otherwise the error tells the home which key to set.
 func TestHomesOfAPrivateAuthorityLink(t *testing.T) {
 	t.Parallel()
 	all := newNeighbours(t, "a.test", "b.test")

@@ -13,7 +13,8 @@ import (
 	"baton/federation/store/backup"
 )
 
-// backupCommand writes a backup: of the gateway that serves, or of the files where none does.
+// backupCommand writes a backup: of the running gateway, or of the files if
+// none runs.
 type backupCommand struct {
 	File string `arg:"" help:"Path of the backup; it must not exist."`
 }
@@ -44,7 +45,6 @@ func (cmd backupCommand) Run(ctx context.Context, c *cli, streams std) error {
 	return printLine(c, streams, made, fmt.Sprintf("%s: %s and %d keys of %s", cmd.File, made.Content(), len(made.Files)-1, made.Home))
 }
 
-// fetchBackup asks the gateway for a backup.
 func (c *cli) fetchBackup(ctx context.Context, draft string) (backup.Manifest, error) {
 	gateway, err := c.client()
 	if err != nil {

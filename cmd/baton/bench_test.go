@@ -33,7 +33,8 @@ func benchRows() []string {
 	}
 }
 
-// runTinyBench returns what the bench measures with a PostgreSQL server or without.
+// runTinyBench returns the report of a small bench with a PostgreSQL server or
+// without.
 func runTinyBench(t *testing.T, postgres string) *bench.Report {
 	t.Helper()
 	path, err := exec.LookPath(program)
@@ -47,7 +48,7 @@ func runTinyBench(t *testing.T, postgres string) *bench.Report {
 	return report
 }
 
-// checkRows fails the test for a row that is missing or no finite number.
+// checkRows fails the test for a missing row or one without a finite number.
 func checkRows(t *testing.T, report *bench.Report, want []string) {
 	t.Helper()
 	var names []string

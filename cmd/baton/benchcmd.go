@@ -10,7 +10,7 @@ import (
 	"baton/cmd/baton/bench"
 )
 
-// benchCommand measures what a gateway costs on this machine.
+// benchCommand measures the cost of a gateway on this machine.
 type benchCommand struct {
 	Quick   bool   `help:"Measure less, in half a minute instead of three."`
 	Record  int    `help:"Let the large record grow to N steps, for as long as that takes." placeholder:"N"`

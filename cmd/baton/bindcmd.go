@@ -9,14 +9,13 @@ import (
 	"baton/bridge/route"
 )
 
-// bindCommands keep names that stand for DIDs.
+// bindCommands manage names bound to DIDs.
 type bindCommands struct {
 	List   bindList   `cmd:"" example:"bind list --json" help:"List bindings, of the configuration too."`
 	Add    bindAdd    `cmd:"" example:"bind add lab alice did:plc:aaaaaaaaaaaaaaaaaaaaaaaa --vouch --reason \"met her\"" help:"Bind a name on a network to a DID."`
 	Remove bindRemove `cmd:"" example:"bind remove lab alice --reason \"she left\"" help:"End a binding."`
 }
 
-// bindList lists bindings.
 type bindList struct{ listFlags }
 
 // Run prints the list.
@@ -24,13 +23,11 @@ func (cmd bindList) Run(ctx context.Context, c *cli, streams std) error {
 	return list(ctx, c, streams, admin.ListBindings, cmd.page(), render.Bindings)
 }
 
-// boundName is the name that a binding is about.
 type boundName struct {
 	Network string `arg:"" help:"The name of a link, or airc."`
 	Name    string `arg:"" help:"An account name, or a handle."`
 }
 
-// bindAdd binds a name.
 type bindAdd struct {
 	changeFlags
 	boundName
@@ -47,7 +44,6 @@ func (cmd bindAdd) Run(ctx context.Context, c *cli, streams std) error {
 	})
 }
 
-// bindRemove ends a binding.
 type bindRemove struct {
 	changeFlags
 	boundName

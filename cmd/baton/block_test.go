@@ -109,8 +109,8 @@ func (b *besieged) ask(t *testing.T, method, path, token string, body any) strin
 	return fmt.Sprint(response.StatusCode, " ", string(answer))
 }
 
-// connect opens a connection to the listener for IRC clients, says some lines and returns
-// what the server answers until it says one of the last words.
+// connect opens a connection to the listener for IRC clients, sends some lines and
+// returns the server's answers until one has one of the last words.
 func (b *besieged) connect(t *testing.T, lines []string, last ...string) string {
 	t.Helper()
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", b.irc)
@@ -134,7 +134,7 @@ func (b *besieged) connect(t *testing.T, lines []string, last ...string) string 
 	return said
 }
 
-// logIn proves a DID with SASL and returns what the server answers.
+// logIn proves a DID with SASL and returns the server's answer.
 func (b *besieged) logIn(t *testing.T, p person) string {
 	t.Helper()
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", b.irc)
@@ -161,8 +161,8 @@ func (b *besieged) logIn(t *testing.T, p person) string {
 	return ""
 }
 
-// says has a user of the linked network take a step in the channel, and returns what the
-// gateway tells it, or "filed".
+// says makes a user of the linked network take a step in the channel, and returns the
+// gateway's answer, or "filed".
 func (b *besieged) says(t *testing.T, nick string, p person) string {
 	t.Helper()
 	offer := rfcTags.offer(p, channel, extras{"title": "work"})
@@ -204,7 +204,7 @@ func (b *besieged) overFreeq(t *testing.T) string {
 	return answer
 }
 
-// overWebSocket returns what the server says first on a WebSocket.
+// overWebSocket returns the server's first message on a WebSocket.
 func (b *besieged) overWebSocket(t *testing.T) string {
 	t.Helper()
 	ctx := patient(t)

@@ -9,14 +9,13 @@ import (
 	"baton/bridge/route"
 )
 
-// blockCommands keep the sources that nothing is taken from.
+// blockCommands manage blocked sources.
 type blockCommands struct {
 	Add    blockAdd    `cmd:"" example:"block add did:key:z6Mk… --for 24h --purge --reason floods" help:"Refuse everything from a source."`
 	Remove blockRemove `cmd:"" example:"block remove 192.0.2.0/24" help:"End a block."`
 	List   blockList   `cmd:"" example:"block list --json" help:"List blocks."`
 }
 
-// blockAdd blocks a source.
 type blockAdd struct {
 	changeFlags
 	yesFlag
@@ -26,7 +25,7 @@ type blockAdd struct {
 	Purge bool          `help:"Also end the handoffs that it offered, and drop its pending deliveries."`
 }
 
-// Run blocks, and prints what was ended and dropped.
+// Run blocks, and prints the ended and dropped items.
 func (cmd blockAdd) Run(ctx context.Context, c *cli, streams std) error {
 	if cmd.Purge {
 		if err := cmd.ask(streams, cmd.DryRun, "end what "+cmd.What+" offered, and drop what waits of it?"); err != nil {
@@ -42,7 +41,6 @@ func (cmd blockAdd) Run(ctx context.Context, c *cli, streams std) error {
 	})
 }
 
-// blockRemove ends a block.
 type blockRemove struct {
 	changeFlags
 
@@ -56,7 +54,6 @@ func (cmd blockRemove) Run(ctx context.Context, c *cli, streams std) error {
 	})
 }
 
-// blockList lists blocks.
 type blockList struct{ listFlags }
 
 // Run prints the list.

@@ -170,7 +170,7 @@ func TestExplainNamesTheReasonOfARefusedLogin(t *testing.T) {
 	}
 }
 
-// A held webhook and a held registry are named where a link would be.
+// A held webhook and a held registry are named in place of a link.
 func TestHeldWebhookAndRegistryAreNamedWithTheirRemedy(t *testing.T) {
 	t.Parallel()
 	named := func(t *testing.T, n neighbour, to, event string) {

@@ -28,13 +28,11 @@ func bugReports() []bugReport {
 	}
 }
 
-// bugReport is one report.
 type bugReport struct {
 	issues, about string
 	tests         []func(t *testing.T)
 }
 
-// shownBy returns the tests of a report.
 func shownBy(tests ...func(t *testing.T)) []func(t *testing.T) { return tests }
 
 func TestEachBugReportOfOtherBridgesHasItsTest(t *testing.T) {

@@ -11,11 +11,11 @@ import (
 	"testing"
 )
 
-// cable runs between a gateway and a network. It can be cut, and it can be
-// made to carry nothing back: then the gateway never learns what arrived. It keeps
-// what the gateway wrote.
+// cable runs between a gateway and a network. It can be cut, and it can be made to
+// carry nothing back: then the gateway never learns of an arrival. It keeps the
+// lines written by the gateway.
 type cable struct {
-	addr string // where the gateway dials
+	addr string // address dialled by the gateway
 
 	mu    sync.Mutex
 	deaf  bool
@@ -23,7 +23,6 @@ type cable struct {
 	wrote bytes.Buffer
 }
 
-// newWire lays a cable to an address.
 func newWire(t *testing.T, to string) *cable {
 	t.Helper()
 	w := &cable{}
@@ -31,8 +30,8 @@ func newWire(t *testing.T, to string) *cable {
 	return w
 }
 
-// takeCalls listens until the test ends, and returns where. Each call is taken until take
-// returns, which it is to do when its context ends.
+// takeCalls listens until the test ends, and returns the address. Each call lasts until
+// take returns, which must happen when its context ends.
 func takeCalls(t *testing.T, take func(ctx context.Context, call net.Conn)) (addr string) {
 	t.Helper()
 	var lc net.ListenConfig
@@ -79,7 +78,6 @@ func (w *cable) carry(ctx context.Context, near net.Conn, to string) {
 	copying.Wait()
 }
 
-// set changes the behaviour of the cable.
 func (w *cable) set(what *bool, to bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -99,7 +97,7 @@ func (w *cable) said() string {
 	return w.wrote.String()
 }
 
-// listening keeps what passes.
+// listening keeps the lines that pass.
 type listening struct{ *cable }
 
 func (l listening) Write(p []byte) (int, error) {
@@ -108,7 +106,7 @@ func (l listening) Write(p []byte) (int, error) {
 	return l.wrote.Write(p)
 }
 
-// hearing passes on what the gateway may hear.
+// hearing passes on the lines that the gateway may read.
 type hearing struct {
 	*cable
 	near io.Writer

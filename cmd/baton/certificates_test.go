@@ -22,7 +22,8 @@ import (
 	"baton/federation/federationtest"
 )
 
-// certified is a certificate of one or more names, and where its files are.
+// certified is a certificate of one or more names, with the paths of its
+// files.
 type certified struct {
 	certificate       tls.Certificate
 	certFile, keyFile string

@@ -51,7 +51,7 @@ func TestCharacterLimitsCountCodePoints(t *testing.T) {
 				step := entries[len(entries)-1].Step
 				cursor = entries[len(entries)-1].Cursor
 				var context struct{ Description string }
-				if strings.HasPrefix(step.Context, h.url()) { // it exceeds what a step can hold
+				if strings.HasPrefix(step.Context, h.url()) { // too long for a step
 					_, step.Context = get(t, step.Context)
 				}
 				if step.Context != "" {

@@ -88,7 +88,7 @@ func chatIn(all []bridgetest.IRCMessage) (lines []string) {
 	return lines
 }
 
-// freeqChat returns the same of what the gateway said to a freeq server.
+// freeqChat returns the same of the gateway's messages to a freeq server.
 func freeqChat(f *bridgetest.Freeq) (lines []string) {
 	for _, m := range f.Said() {
 		if m["type"] == "privmsg" && m["target"] == channel {
@@ -98,7 +98,7 @@ func freeqChat(f *bridgetest.Freeq) (lines []string) {
 	return lines
 }
 
-// views returns what is read of the channel in each place, by its name.
+// views returns the channel's text at each place, by the name of the place.
 func (b *babel) views() map[string]func() []string {
 	return map[string]func() []string{
 		"lab": func() []string { return chatIn(b.lab.Received()) }, "lib": func() []string { return chatIn(b.lib.Received()) },
@@ -337,7 +337,7 @@ func TestTheLinesOfALinkThatIsDownAreBounded(t *testing.T) {
 	for n := range 8 {
 		text := fmt.Sprintf("line %d", n)
 		b.lab.Say("alice", "PRIVMSG "+channel+" :"+text)
-		b.reads(t, "freeq", text) // a link that is up misses nothing, and has no lines that wait
+		b.reads(t, "freeq", text) // a link that is up misses nothing, and has no waiting lines
 		b.reads(t, "client", text)
 	}
 	told := func() (all []string) {

@@ -96,7 +96,7 @@ func (tw *twin) race(t *testing.T, all []claimant) {
 	}
 }
 
-// userClaims returns a claimant on IRC. What became of its step is a NOTICE, or the
+// userClaims returns a claimant on IRC. The outcome of its step is a NOTICE, or the
 // step on the other network.
 func (tw *twin) userClaims(t *testing.T, d dialect, who user, handoff string) claimant {
 	t.Helper()
@@ -110,7 +110,8 @@ func (tw *twin) userClaims(t *testing.T, d dialect, who user, handoff string) cl
 	return claimant{did: who.did, claim: func() string { return take("claim") }, finish: func() string { return take("complete") }}
 }
 
-// told waits for what becomes of a step of a user: its line for people, or a refusal.
+// told waits for the outcome of a user's step: its line for people, or a
+// refusal.
 func (tw *twin) told(t *testing.T, who user, s signed) string {
 	t.Helper()
 	filed := isLine(s.handoff, who.Nick+" (claims|completes)")
@@ -128,7 +129,6 @@ func (tw *twin) told(t *testing.T, who user, s signed) string {
 	return m.Params[1]
 }
 
-// agentClaims returns a claimant on AIRC.
 func (tw *twin) agentClaims(t *testing.T, agent *mailbox, handoff string) claimant {
 	t.Helper()
 	take := func(verb string) string {

@@ -65,7 +65,7 @@ func drive(t *testing.T, env []string, command ...string) *driver {
 	return d
 }
 
-// call has a client do something and returns what came of it.
+// call makes a client do something and returns the result.
 func (d *driver) call(t *testing.T, what ...any) any {
 	t.Helper()
 	line, err := json.Marshal(what)

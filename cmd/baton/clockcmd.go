@@ -6,12 +6,10 @@ import (
 	"baton/bridge/admin"
 )
 
-// clockCommands confirm the clock of the machine.
 type clockCommands struct {
 	Accept clockAccept `cmd:"" example:"clock accept --reason \"NTP is blocked here\"" help:"Confirm the clock, so that handoffs and keys expire again."`
 }
 
-// clockAccept confirms the clock.
 type clockAccept struct{ changeFlags }
 
 // Help explains when the clock is unconfirmed.

@@ -6,7 +6,6 @@ import (
 	"baton/cmd/baton/reference"
 )
 
-// completion writes what a shell needs to complete command lines.
 type completion struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }

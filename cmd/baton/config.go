@@ -22,12 +22,12 @@ type configCommands struct {
 	Example configExample `cmd:"" example:"config example > baton.toml" help:"Print the reference: every key with its default."`
 }
 
-// configCheck tells every mistake at once.
+// configCheck prints all mistakes at once.
 type configCheck struct {
 	File string `arg:"" help:"Default: the configuration that serve would read." optional:""`
 }
 
-// checkedConfig is the result of a check as machines read it.
+// checkedConfig is the result of a check for machines.
 type checkedConfig struct {
 	File     string       `json:"file"`
 	OK       bool         `json:"ok"`
@@ -100,7 +100,6 @@ func (checked *checkedConfig) check() error {
 	return err
 }
 
-// configExample prints the reference file.
 type configExample struct{}
 
 // Run prints it.
@@ -109,7 +108,7 @@ func (configExample) Run(streams std) error {
 	return err
 }
 
-// reloadCommand has the gateway read its configuration again.
+// reloadCommand makes the gateway read its configuration again.
 type reloadCommand struct{ changeFlags }
 
 // Run prints each changed key with its effect.
@@ -119,8 +118,8 @@ func (cmd reloadCommand) Run(ctx context.Context, c *cli, streams std) error {
 	})
 }
 
-// configPath returns the file that --config names, else the first of the usual
-// ones that is there.
+// configPath returns the file named by --config, else the first existing one
+// of the usual ones.
 func (c *cli) configPath() string {
 	if c.Config != "" {
 		return c.Config

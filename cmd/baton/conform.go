@@ -14,7 +14,7 @@ import (
 	"baton/federation/identity"
 )
 
-// conformCommand holds a gateway to what its clients rely on.
+// conformCommand runs the conformance suite against a gateway.
 type conformCommand struct {
 	URL     string `arg:"" help:"The server: irc://HOST:PORT, ircs://, ws:// or wss:// for irc, http:// or https:// for rest and airc." name:"url"`
 	Suite   string `enum:"irc,rest,airc" help:"Which cases: irc, rest or airc." required:""`
@@ -64,14 +64,13 @@ func (v conformCommand) Run(ctx context.Context, c *cli, streams std) error {
 	return conform.Failed(results)
 }
 
-// conformPage is the results as machines read them.
+// conformPage is the results for machines.
 type conformPage struct {
 	admin.Page[conform.Item]
 
 	Totals conform.Totals `json:"totals"`
 }
 
-// run plays the cases of the suite.
 func (v conformCommand) run(
 	ctx context.Context, key func(name string) (federation.SigningKey, error), tell func(conform.Result),
 ) ([]conform.Result, error) {

@@ -51,7 +51,8 @@ func TestARESTAgentAllowsAndBlocksOnEveryNetworkAndOverAKill(t *testing.T) {
 
 	b.write(t, "finn@fq", "I am here", http.StatusCreated) // which makes the caller known
 
-	// A message sent again is the same one, also where the first time introduced its sender.
+	// A message sent again is the same one, even if the first copy introduced its
+	// sender.
 	for range 2 {
 		r := b.http.request(t, http.MethodPost, "messages", map[string]any{"to": "zoe@client", "text": "once"})
 		r.Header.Set("Idempotency-Key", "one")
@@ -137,7 +138,7 @@ func TestAnAgentOfTheRegistryDecidesAtRESTAsAtTheRegistry(t *testing.T) {
 		t.Errorf("alice, who asked, is %q", got)
 	}
 	decide(t, scout, "alice@lab", "allowed")
-	b.scoutReads(t, "may I ask?") // what was held
+	b.scoutReads(t, "may I ask?") // the held message
 	decide(t, scout, "alice@lab", "blocked")
 	b.tellBaton(t, "say scout_7 hello?", "POLICY_DENIED")
 	b.kill(t)

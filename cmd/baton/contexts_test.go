@@ -24,7 +24,7 @@ type served struct {
 	body   string
 }
 
-// fetch asks for a part of what is stored, or for all of it.
+// fetch asks for a part of a stored context, or for all of it.
 func fetch(t *testing.T, method, address, part string) served {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, address, nil)
@@ -102,7 +102,6 @@ func TestWhatAnAgentUploadsIsServedToWhoeverHasItsName(t *testing.T) {
 	}
 }
 
-// uploaded is the answer to an upload.
 type uploaded struct {
 	URL, SHA256, Error string
 	ExpiresAt          int64

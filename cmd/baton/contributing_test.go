@@ -19,8 +19,8 @@ var (
 	waySize = regexp.MustCompile(`([0-9]+) functions and`)
 )
 
-// CONTRIBUTING.md tells which functions an offer passes, by three ways. A function that was renamed or
-// removed is changed there too.
+// CONTRIBUTING.md names the functions on three ways of an offer. A renamed or removed function is
+// changed there too.
 func TestTheFunctionsOnTheWayOfAnOfferExist(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join(root, "CONTRIBUTING.md"))

@@ -17,7 +17,7 @@ type talker struct {
 	address string // under which participants of other networks write to it first
 
 	begins  func(t *testing.T, address, text string)      // writes to an address of another network
-	reads   func(t *testing.T, text string) (from string) // waits for a text, and returns where an answer goes
+	reads   func(t *testing.T, text string) (from string) // waits for a text, and returns the address for an answer
 	answers func(t *testing.T, from, text string)
 }
 

@@ -59,9 +59,9 @@ func TestAGatewayThatIsKilledBetweenStepsGoesOn(t *testing.T) {
 	checkNothingTwice(t, w, s, seen)
 }
 
-// checkNothingTwice ends the gateway and looks at what everybody has: a step may
-// have been written again, as the same message; its line may not, and a message
-// to the agent may not.
+// checkNothingTwice ends the gateway and checks all recipients: a step may have
+// been written again, as the same message; its line may not, and a message to
+// the agent may not.
 func checkNothingTwice(t *testing.T, w *world, s session, seen map[string]bridgetest.IRCMessage) {
 	t.Helper()
 	messages, _ := inbox(t, w.scout, "")
@@ -101,7 +101,7 @@ func TestWhatWaitedForANetworkIsDeliveredWhenItStarts(t *testing.T) {
 		t.Errorf("exit code %d, want 0", code)
 	}
 	w.net.Stop()
-	cable.set(&cable.cut, true) // until a client is there to see what comes
+	cable.set(&cable.cut, true) // until a client is there to watch
 	w.start(t)
 	if status, body := w.ask(t, "/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(body, `"link lab: down"`) {
 		t.Errorf("/readyz answers %d %s", status, body)
@@ -155,7 +155,7 @@ func TestAStepThatWasNotProvedIsWrittenAgainAsTheSameMessage(t *testing.T) {
 }
 
 // Each round kills the gateway a little later after the agent began to answer, so
-// that the end falls before, between and after what is written to disk. The agent
+// that the end falls before, between and after the writes to disk. The agent
 // repeats its message until it has an answer, as agents do.
 func TestAGatewayThatIsKilledWhileItAnswersLosesNothing(t *testing.T) {
 	t.Parallel()

@@ -250,7 +250,7 @@ func measure(b *testing.B, arrived *arrivals, prepare func(i int) (name string, 
 	b.ReportMetric(0, "ns/op") // it is the pace
 }
 
-// watch notes what a client reads, until it is stopped.
+// watch notes the messages that a client reads, until it is stopped.
 func (r *rig) watch(b *testing.B, client *bridgetest.IRCClient, arrived *arrivals, name func(bridgetest.IRCMessage) string) (stop func()) {
 	b.Helper()
 	ctx, cancel := context.WithCancel(b.Context())
@@ -268,7 +268,7 @@ func (r *rig) watch(b *testing.B, client *bridgetest.IRCClient, arrived *arrival
 	return func() { cancel(); running.Wait() }
 }
 
-// poll lets the agent wait for its inbox again and again, and notes what comes.
+// poll makes the agent poll its inbox again and again, and notes the entries.
 func (r *rig) poll(b *testing.B, arrived *arrivals) (stop func()) {
 	b.Helper()
 	ctx, cancel := context.WithCancel(b.Context())

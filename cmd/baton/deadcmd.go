@@ -10,7 +10,7 @@ import (
 	"baton/bridge/admin/render"
 )
 
-// deadCommands see and settle deliveries that were given up.
+// deadCommands list and settle dead letters.
 type deadCommands struct {
 	List   deadList   `cmd:"" example:"dead list --reason refused" help:"List dead letters, the newest first."`
 	Show   deadShow   `cmd:"" example:"dead show 17" help:"Show one, with its attempts and the possible actions."`
@@ -19,7 +19,6 @@ type deadCommands struct {
 	Export deadExport `cmd:"" example:"dead export -o dead.jsonl" help:"Write all of them as JSON lines."`
 }
 
-// deadList lists dead letters.
 type deadList struct {
 	listFlags
 	watchFlag
@@ -33,7 +32,6 @@ func (cmd deadList) Run(ctx context.Context, c *cli, streams std) error {
 	return list(ctx, c, streams, admin.ListDead, admin.DeadQuery{Reason: cmd.Reason, Peer: cmd.Peer, Watching: cmd.of(cmd.page())}, render.DeadLetters)
 }
 
-// deadShow shows one dead letter.
 type deadShow struct {
 	ID string `arg:"" help:"As in dead list."`
 }
@@ -66,7 +64,6 @@ func (d deadIDs) run(ctx context.Context, c *cli, streams std, verb, did string)
 	}, did)
 }
 
-// deadReplay puts dead letters back.
 type deadReplay struct{ deadIDs }
 
 // Run puts them back.
@@ -74,7 +71,6 @@ func (cmd deadReplay) Run(ctx context.Context, c *cli, streams std) error {
 	return cmd.run(ctx, c, streams, "replay", "put back")
 }
 
-// deadDrop forgets dead letters.
 type deadDrop struct {
 	deadIDs
 	yesFlag
@@ -88,7 +84,6 @@ func (cmd deadDrop) Run(ctx context.Context, c *cli, streams std) error {
 	return cmd.run(ctx, c, streams, "drop", "dropped")
 }
 
-// deadExport writes dead letters to a file.
 type deadExport struct {
 	Out string `short:"o" help:"The file; else to standard output." placeholder:"FILE"`
 }
@@ -110,12 +105,11 @@ func (cmd deadExport) Run(ctx context.Context, c *cli, streams std) (err error) 
 	return gateway.ExportDeadLetters(ctx, file)
 }
 
-// auditCommands see what operators changed.
+// auditCommands list the changes of operators.
 type auditCommands struct {
 	List auditList `cmd:"" example:"audit list --since 24h" help:"List changes by operators, newest first."`
 }
 
-// auditList lists changes.
 type auditList struct {
 	listFlags
 	watchFlag

@@ -11,7 +11,8 @@ import (
 	"baton/bridge/bridgetest"
 )
 
-// An AIRC agent offers work to the declared name of an agent that has signed nothing yet.
+// An AIRC agent offers work to the declared name of an agent without a signed
+// step.
 func TestAIRCAgentsReachDeclaredNames(t *testing.T) {
 	t.Parallel()
 	w := &world{house: newHouse(t, "[limits]\n"+anyAddress)}

@@ -65,7 +65,7 @@ func TestAStepWaitsForAKeyServerThatIsAway(t *testing.T) {
 	await(t, "nothing to wait", func() bool { return tw.counters(t)[series] == 0 })
 }
 
-// explainsWaiting checks what an operator is told of a step that waits.
+// explainsWaiting checks an operator's explanation of a deferred step.
 func (tw *twin) explainsWaiting(t *testing.T, s signed) {
 	t.Helper()
 	var told struct {

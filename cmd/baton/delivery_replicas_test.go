@@ -36,8 +36,8 @@ func newReplica(t *testing.T, n neighbour) neighbour {
 	return twin
 }
 
-// Two replicas deliver to one destination. Each delivery arrives once, by one of them. The replica that
-// has the link is killed, and the other one delivers the rest.
+// Two replicas deliver to one destination. Each delivery arrives once, by one of them. The replica
+// with the link is killed, and the other one delivers the rest.
 func TestReplicasShareTheDeliveriesOfEachKind(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)

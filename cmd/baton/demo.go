@@ -68,7 +68,6 @@ func (cmd demoCommand) folder() (string, error) {
 	return filepath.Abs(cmd.Keep)
 }
 
-// demoGateway is the gateway of a demonstration, running.
 type demoGateway struct {
 	*server.Server
 	stop    context.CancelFunc

@@ -20,8 +20,8 @@ import (
 	"baton/bridge/bridgetest"
 )
 
-// dialect is a set of tags in which steps are signed. As signer_test.go, this file
-// knows the published rules alone and shares no code with the gateway.
+// dialect is a set of tags in which steps are signed. Like signer_test.go, this
+// file uses only the published rules and shares no code with the gateway.
 type dialect string
 
 const (
@@ -39,7 +39,7 @@ func (d dialect) other() dialect {
 	return rfcTags
 }
 
-// tag returns the full name of a tag by what stands after the prefix.
+// tag returns the full name of a tag by its name after the prefix.
 func (d dialect) tag(name string) string { return vendor + string(d) + "-" + name }
 
 // signed is a step as its signer writes it.
@@ -50,8 +50,8 @@ type signed struct {
 	document string
 }
 
-// extras are what a step says beside its signer, by what stands after the prefix of the
-// dialect. A title is "title" in both, and a kind is "kind".
+// extras are the tags of a step beside its signer, by their names after the prefix of
+// the dialect. A title is "title" in both, and a kind is "kind".
 type extras map[string]string
 
 // due returns a deadline as a tag has it.
@@ -61,7 +61,6 @@ func due(deadline time.Time) string { return strconv.FormatInt(deadline.Unix(), 
 // counts for two minutes more.
 func past(left time.Duration) time.Time { return time.Now().Add(left - 2*time.Minute) }
 
-// offer returns a signed offer.
 func (d dialect) offer(p person, venue string, more extras) signed {
 	return d.at(time.Now(), p, venue, "offer", "", more)
 }
@@ -80,7 +79,8 @@ func (d dialect) at(when time.Time, p person, venue, verb, handoff string, more 
 	return d.seal(p, venue, event, handoff, d.fields(p, verb, handoff, more))
 }
 
-// fields returns what is signed of a step, by the names of tags without vendor.
+// fields returns the signed fields of a step, by the names of tags without
+// vendor.
 func (d dialect) fields(p person, verb, handoff string, more extras) map[string]string {
 	fields := map[string]string{}
 	for name, value := range more {
@@ -104,7 +104,6 @@ func (d dialect) fields(p person, verb, handoff string, more extras) map[string]
 	return fields
 }
 
-// seal signs fields.
 func (d dialect) seal(p person, venue, event, handoff string, fields map[string]string) signed {
 	document := canonical(fields, p.did, venue, event)
 	tags := map[string]string{
@@ -120,7 +119,6 @@ func (d dialect) seal(p person, venue, event, handoff string, fields map[string]
 	return signed{tags: tags, handoff: handoff, event: event, document: document}
 }
 
-// public returns the raw key of a person.
 func (p person) public() ed25519.PublicKey { return ed25519.PublicKey(p.key[ed25519.SeedSize:]) }
 
 // proof returns a step as an agent that signs it itself sends it.
@@ -131,7 +129,6 @@ func (s signed) proof(d dialect, p person) map[string]any {
 	}
 }
 
-// from returns the signer that tags name.
 func (d dialect) from(tags map[string]string) string {
 	if d == actTags {
 		return tags[vendor+"from"]
@@ -160,7 +157,7 @@ func (d dialect) verify(tags map[string]string, venue string, public ed25519.Pub
 	return nil
 }
 
-// names matches a TAGMSG that is a step of a handoff.
+// names matches a TAGMSG with a step of a handoff.
 func (d dialect) names(verb, handoff string) func(bridgetest.IRCMessage) bool {
 	return func(m bridgetest.IRCMessage) bool {
 		if m.Command != "TAGMSG" {

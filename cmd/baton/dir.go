@@ -29,20 +29,19 @@ type dirFlag struct {
 	Dir string `default:".handoffs" env:"HANDOFF_DIR" help:"The directory." placeholder:"DIR"`
 }
 
-// open returns the directory, after it has undone the claims of programs that were killed.
+// open returns the directory, after undoing the claims of killed programs.
 func (f dirFlag) open() (directory.Tasks, error) {
 	d := directory.Tasks{Path: f.Dir}
 	return d, d.Recover(time.Now())
 }
 
-// dirList lists tasks.
 type dirList struct {
 	dirFlag
 
 	Status string `enum:",offered,accepted,completed,failed,rejected" default:"" help:"With this status." placeholder:"STATUS"`
 }
 
-// Run prints the list. It names each file that is no task on stderr.
+// Run prints the list, and names each invalid file on stderr.
 func (cmd dirList) Run(c *cli, streams std) error {
 	d, err := cmd.open()
 	if err != nil {
@@ -118,7 +117,6 @@ func (cmd dirShow) Run(c *cli, streams std) error {
 	return nil
 }
 
-// dirOffer offers a task.
 type dirOffer struct {
 	dirFlag
 
@@ -155,7 +153,6 @@ func (cmd dirOffer) Run(c *cli, streams std) error {
 	return printTask(c, streams, item)
 }
 
-// dirStep is a step on a task.
 type dirStep struct {
 	dirFlag
 
@@ -163,7 +160,6 @@ type dirStep struct {
 	Agent string `help:"The agent that takes the step." placeholder:"AGENT"`
 }
 
-// run takes the step.
 func (cmd dirStep) run(c *cli, streams std, to taskfile.Status) error {
 	d, err := cmd.open()
 	if err != nil {
@@ -201,7 +197,7 @@ func (cmd dirComplete) Run(c *cli, streams std) error { return cmd.run(c, stream
 // Run fails a task.
 func (cmd dirFail) Run(c *cli, streams std) error { return cmd.run(c, streams, taskfile.Failed) }
 
-// changeTask changes the one task whose ID begins with a text, and prints it.
+// changeTask changes the only task whose ID has a prefix, and prints it.
 func changeTask(c *cli, streams std, d directory.Tasks, prefix string, change func(id string) (directory.Task, error)) error {
 	id, err := d.Find(prefix)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"baton/configs"
 )
 
-// doctorCommand checks a gateway, or all that it needs if it does not run.
+// doctorCommand checks a gateway, or its requirements if it does not run.
 type doctorCommand struct {
 	Online bool `help:"Offer a canary to each peer too, and wait for it to come back."`
 }
@@ -70,7 +70,7 @@ func (c *cli) sayInvalid(streams std, invalid *configs.InvalidError) error {
 	return errors.Join(printDiagnoses(c, streams, admin.Page[admin.Diagnosis]{Items: []admin.Diagnosis{broken}}), &downError{"the configuration does not name its socket"})
 }
 
-// downError reports that no gateway runs, and why.
+// downError reports that no gateway runs, and the reason.
 type downError struct{ why string }
 
 // Error implements [error].
@@ -82,7 +82,8 @@ func printDiagnoses(c *cli, streams std, page admin.Page[admin.Diagnosis]) error
 	})
 }
 
-// failedDiagnosis returns an error that names the checks that failed, nil if none did.
+// failedDiagnosis returns an error that names the failed checks, nil if none
+// did.
 func failedDiagnosis(items []admin.Diagnosis) error {
 	var failed []string
 	for _, each := range items {
@@ -96,12 +97,10 @@ func failedDiagnosis(items []admin.Diagnosis) error {
 	return errors.New("failed: " + strings.Join(failed, ", "))
 }
 
-// policyCommands look at the policy.
 type policyCommands struct {
 	Show policyShow `cmd:"" example:"policy show" help:"Print the rules in the order in which they are tried, and the limits, with the lines that they come from."`
 }
 
-// policyShow prints the policy.
 type policyShow struct{}
 
 // Run prints the rules, then the limits.

@@ -23,9 +23,9 @@ import (
 const documentPatience = 4 * time.Minute
 
 // Each document is executed in a folder of its own, from its first block to its last: the
-// blocks of language sh run in one shell, except the ones with needs. A block of language
-// text after one of sh is the output of its commands, where "…" stands for any text. Ports
-// are replaced by free ones.
+// blocks of language sh run in one shell, except those with needs. A block of language
+// text after one of sh is the output of its commands, with "…" for any text. Ports are
+// replaced by free ones.
 func TestTheCommandsOfTheDocumentsWork(t *testing.T) {
 	for _, d := range allDocuments(t) {
 		if d.runnable() == "" {
@@ -38,7 +38,7 @@ func TestTheCommandsOfTheDocumentsWork(t *testing.T) {
 	}
 }
 
-// mark precedes what each block prints.
+// mark precedes the output of each block.
 const mark = "\x1e"
 
 // runnable returns the script that the blocks of a document are, "" if none can be run.
@@ -52,7 +52,8 @@ func (d document) runnable() string {
 	return script.String()
 }
 
-// prelude makes the shell find what a checkout has. The program is built already.
+// prelude puts the commands of a checkout within reach of the shell. The
+// program is built already.
 const prelude = `go() {
 	case "$*" in
 	"build ./cmd/baton") ln -sf "$(command -v baton)" baton ;;
@@ -62,7 +63,7 @@ const prelude = `go() {
 }
 `
 
-// run executes a document and compares what it prints.
+// run executes a document and compares the output.
 func (d document) run(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
@@ -78,7 +79,7 @@ func (d document) run(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	cmd.WaitDelay = time.Second
-	// What the document left running ends with the shell.
+	// Background processes of the document end with the shell.
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	err := cmd.Run()
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
@@ -121,7 +122,6 @@ func checkout(t *testing.T, dir string, ports *ports) {
 	}
 }
 
-// logs shows what the gateways of a document wrote.
 func (document) logs(t *testing.T, dir string) {
 	t.Helper()
 	logs, _ := filepath.Glob(filepath.Join(dir, "*.log"))
@@ -133,7 +133,7 @@ func (document) logs(t *testing.T, dir string) {
 	}
 }
 
-// compare compares what the blocks print with what the document says.
+// compare compares the output of the blocks with the document.
 func (d document) compare(t *testing.T, printed string) {
 	t.Helper()
 	got := map[int]string{}
@@ -154,11 +154,12 @@ func (d document) compare(t *testing.T, printed string) {
 	}
 }
 
-// varying matches what differs from run to run: times, ids, the rest of a DID, durations.
+// varying matches texts that differ from run to run: times, ids, the rest of a
+// DID, durations.
 var varying = regexp.MustCompile(`(?:\d{4}-\d\d-\d\dT)?\d\d:\d\d:\d\d\.\d{3}Z?|\b[0-9A-HJKMNP-TV-Z]{26}\b|…[0-9A-HJKMNP-TV-Z]{6}\b|z6Mk\w+…?|\b\d+ ms\b`)
 
-// says reports whether a text is what a document shows. An ellipsis in it stands for any
-// text, and runs of spaces are alike.
+// says reports whether a text matches the document. An ellipsis in the document stands
+// for any text, and runs of spaces are alike.
 func says(shown, printed string) bool {
 	plain := func(text string) string {
 		return strings.TrimSpace(regexp.MustCompile(` +`).ReplaceAllString(varying.ReplaceAllString(text, "~"), " "))
@@ -203,7 +204,6 @@ func (p *ports) quickstarts(script string) string {
 	return quickstarted.ReplaceAllString(script, "$1\nsed -i"+edits.String()+" $2/baton.toml")
 }
 
-// replace returns a text with free ports.
 func (p *ports) replace(text string) string {
 	return portIn.ReplaceAllStringFunc(text, func(found string) string {
 		match := portIn.FindStringSubmatch(found)

@@ -18,7 +18,7 @@ const root = "../.."
 // fence is one block of code of a document.
 type fence struct {
 	language string // such as "sh"; only that one is executed
-	needs    string // what a block needs that a test does not have; "" for nothing
+	needs    string // a need of the block that a test cannot meet; "" for none
 	text     string
 	line     int
 }

@@ -207,7 +207,8 @@ func viaBinding(t *testing.T, e *entrances, c claim) admission {
 	return admission{taken: taken || kept}
 }
 
-// viaEndpoint is a freeq server whose endpoint id is the key, alone and with its ticket.
+// viaEndpoint is a freeq server whose endpoint id is the key, without and with
+// its ticket.
 func viaEndpoint(t *testing.T, e *entrances, c claim) admission {
 	t.Helper()
 	table := "[[irc.freeq]]\nname = \"fq\"\nserver_name = \"irc.freeq.example\"\npeer_api = \"https://irc.freeq.example\"\nchannels = [\"#ops\"]\n"
@@ -219,7 +220,6 @@ func viaEndpoint(t *testing.T, e *entrances, c claim) admission {
 	return admission{taken: alone}
 }
 
-// viaPassport adds the key to a passport.
 func viaPassport(t *testing.T, _ *entrances, c claim) admission {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "federation", "passport", "testdata", "passport.json"))

@@ -28,7 +28,7 @@ import (
 	"baton/federation/identity"
 )
 
-// claim is a key as a party presents it, with what it signs for that.
+// claim is a key as presented by a party, with its signatures.
 type claim struct {
 	did    federation.DID // the did:key
 	public []byte
@@ -58,8 +58,8 @@ func (c claim) document(t *testing.T, document map[string]any) string {
 	return c.signature(text)
 }
 
-// admission is what became of a claim: the entry point took the key, and what is signed with
-// it counts as the DID's.
+// admission is the outcome of a claim: the entry point took the key, and its signatures
+// count as the DID's.
 type admission struct{ taken, counts bool }
 
 // keyLie is one way to present a key. The claims of a lie are made for each entry point.
@@ -73,8 +73,8 @@ func claimOf(o owner, signer ed25519.PrivateKey) claim {
 	return claim{did: o.did, public: o.private[ed25519.SeedSize:], sign: func(m []byte) []byte { return ed25519.Sign(signer, m) }}
 }
 
-// asIdentity returns a key that is the identity of the curve under an encoding. A signature
-// whose R is the identity and whose S is zero verifies under it for each message.
+// asIdentity returns a key that encodes the identity of the curve. A signature with the
+// identity as R and zero as S verifies under it for each message.
 func asIdentity(encoding []byte) claim {
 	r := append([]byte{1}, make([]byte, 63)...)
 	return claim{did: identity.KeyDID(encoding), public: encoding, sign: func([]byte) []byte { return r }, useless: true}
@@ -120,7 +120,7 @@ func keyLies() []keyLie {
 	}
 }
 
-// entry is one place where a key comes in.
+// entry is one entry point for keys.
 type entry struct {
 	name  string
 	names bool // takes a key without a proof, which then counts for no DID
@@ -166,7 +166,6 @@ func newEntrances(t *testing.T) *entrances {
 	return e
 }
 
-// handle returns a free handle.
 func (e *entrances) handle() string {
 	e.handles++
 	return fmt.Sprintf("agent_%d", e.handles)
@@ -182,7 +181,6 @@ func (e *entrances) revoke(t *testing.T, o owner) {
 	calls(t, a, http.StatusOK, http.MethodPost, "/identity/revoke", o.sign(t, map[string]any{"kid": a.KeyID, "reason": "lost"}))
 }
 
-// knownAs reports whether a handle has a DID.
 func (e *entrances) knownAs(t *testing.T, handle string, did federation.DID) bool {
 	t.Helper()
 	a := bridgetest.NewAgent(e.url(), handle, make([]byte, 32))
@@ -355,7 +353,7 @@ func viaSASL(t *testing.T, e *entrances, c claim) admission {
 }
 
 // viaMSGSIG registers the key for a DID of the caller's own. The key counts for its
-// did:key where a login with it succeeds then.
+// did:key if a login with it succeeds then.
 func viaMSGSIG(t *testing.T, e *entrances, c claim) admission {
 	t.Helper()
 	own := newOwner(t)

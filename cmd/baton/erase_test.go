@@ -175,7 +175,8 @@ func (v *village) shownErased(t *testing.T, eliza *caller, ids ...string) {
 	eliza.must(t, http.StatusOK, http.MethodGet, "inbox", nil, nil)
 }
 
-// having returns the files in the folder of the gateway that have a text, but for its log.
+// having returns the files with a text in the folder of the gateway, except
+// its log.
 func (v *village) having(t *testing.T, text string) (found []string) {
 	t.Helper()
 	err := filepath.WalkDir(v.dir, func(path string, entry fs.DirEntry, err error) error {

@@ -13,7 +13,7 @@ import (
 	"baton/bridge/route"
 )
 
-// eraseCommand erases the content of what a person took part in.
+// eraseCommand erases the content of a person's handoffs and messages.
 type eraseCommand struct {
 	changeFlags
 	yesFlag
@@ -43,7 +43,7 @@ Example:
 	baton erase did:plc:eliza --reason "request of 21 November"`
 }
 
-// Run erases, and prints what was erased and what is left to do.
+// Run erases, and prints the erased items and those left to do.
 func (cmd eraseCommand) Run(ctx context.Context, c *cli, streams std) error {
 	if cmd.Reason == "" && !cmd.DryRun {
 		return &usageError{errors.New("--reason is needed: the audit log has it")}

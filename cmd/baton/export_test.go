@@ -19,8 +19,8 @@ import (
 	"baton/federation"
 )
 
-// Run is the program, for the tests that run it as a process: it writes its log and
-// its errors where they say.
+// Run is the program, for the tests that run it as a process: its log and errors go
+// to the places they configure.
 func Run(errs io.Writer) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -53,7 +53,7 @@ func OpenDemo(ctx context.Context, path string) (demo.Gateway, error) { //nolint
 	return openDemoGateway(ctx, &cli{}, path, io.Discard)
 }
 
-// Still is a gateway of which nothing runs: it does what it is told to.
+// Still is a gateway without running jobs: it acts only on calls.
 type Still struct{ *server.Server }
 
 // Assemble returns the gateway of a configuration.
@@ -87,12 +87,13 @@ func (s Still) Watch(ctx context.Context, now time.Time) error {
 	return s.Gateway.CheckDeliveries(ctx, now)
 }
 
-// Untold returns the notices for the people of a link that were not sent yet.
+// Untold returns the unsent notices for the people of a link.
 func (s Still) Untold(ctx context.Context, link string, now time.Time) ([]federation.Notice, error) {
 	return s.Record.Untold(ctx, link, now, 64)
 }
 
-// MetricDescs returns what the metrics of the gateway of a configuration are.
+// MetricDescs returns the descriptions of the metrics of a configuration's
+// gateway.
 func MetricDescs(ctx context.Context, path string) ([]*prometheus.Desc, error) {
 	file, err := configs.Load(path)
 	if err != nil {

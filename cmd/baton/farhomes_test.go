@@ -18,7 +18,7 @@ import (
 
 // farHomes is two homes: one with people on IRC, and one with an agent of REST.
 type farHomes struct {
-	people *talkative // at a.test, with the listener for clients alone
+	people *talkative // at a.test, with only the listener for clients
 	a, b   neighbour
 	agent  *caller // at b.test
 }
@@ -156,8 +156,8 @@ func (f *farHomes) converse(t *testing.T) {
 	f.reads(t, want...)
 }
 
-// conversesWithTheRegistry has zoe ask an agent of the registry of the other home, which holds what
-// strangers write until the agent accepts them.
+// conversesWithTheRegistry makes zoe ask an agent of the registry of the other home, which holds
+// messages of strangers until the agent accepts them.
 func (f *farHomes) conversesWithTheRegistry(t *testing.T, zoe *bridgetest.IRCClient) {
 	t.Helper()
 	b := &talkative{homeServer: &homeServer{house: f.b.house}, seen: map[string]bool{}}

@@ -141,7 +141,6 @@ func acceptsOffer(t *testing.T, a *bridgetest.Agent, title string) {
 	})
 }
 
-// received returns the inbox of an agent.
 func received(t *testing.T, a *bridgetest.Agent) []message {
 	t.Helper()
 	messages, _ := inbox(t, a, "")

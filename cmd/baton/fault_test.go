@@ -32,7 +32,6 @@ import (
 // such a line, in the goroutine that logs it. Production code does not know the variable.
 const panicVar = "BATON_TEST_PANIC"
 
-// panicWriter is a log writer that panics.
 type panicWriter struct {
 	io.Writer
 
@@ -263,8 +262,8 @@ func rooms() map[string]room {
 	}
 }
 
-// A panic ends only what its room was doing: it is counted and logged with its stack, and the room does the same
-// again after the peer or the gateway repeats it.
+// A panic ends only the work of its room: it is counted and logged with its stack, and the room does
+// the same again after the peer or the gateway repeats it.
 func TestFaultStaysInItsRoom(t *testing.T) {
 	t.Parallel()
 	for name, room := range rooms() {
@@ -384,7 +383,6 @@ func checkGoroutines(t *testing.T, path, name string, used map[string]bool) {
 	})
 }
 
-// source returns the source text of a node.
 func source(t *testing.T, path string, n ast.Node, files *token.FileSet) string {
 	t.Helper()
 	text, err := os.ReadFile(path)

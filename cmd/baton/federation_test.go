@@ -26,7 +26,6 @@ url = %q
 `, domain, otherDomain, other.url()))
 }
 
-// resident registers an agent.
 func resident(t *testing.T, h *house, handle string, seed byte) *bridgetest.Agent {
 	t.Helper()
 	key := make([]byte, 32)
@@ -38,7 +37,6 @@ func resident(t *testing.T, h *house, handle string, seed byte) *bridgetest.Agen
 	return a
 }
 
-// texts returns what others wrote to an agent.
 func texts(t *testing.T, a *bridgetest.Agent) []string {
 	t.Helper()
 	raws, _, err := a.Inbox(t.Context(), "")
@@ -73,7 +71,7 @@ func TestTwoGatewaysAreRegistriesToEachOther(t *testing.T) {
 			t.Fatalf("%s: %d %v %v", text, status, answer, err)
 		}
 	}
-	send(amy, "scout_7@a.test", "hello") // and so amy takes what scout writes
+	send(amy, "scout_7@a.test", "hello") // and so amy accepts messages from scout
 	await(t, "first contact", func() bool {
 		raws, _, err := scout.Inbox(t.Context(), "")
 		return err == nil && len(raws) == 1
@@ -103,7 +101,7 @@ func TestTwoGatewaysAreRegistriesToEachOther(t *testing.T) {
 		got := a.counters(t)
 		return got[`baton_relay_rows{peer="b.test"}`] == 3 && got[`baton_relay_oldest_seconds{peer="b.test"}`] > 0
 	})
-	a.kill(t) // restarted with what it owes
+	a.kill(t) // restarted with pending deliveries
 	b.start(t)
 	a.start(t)
 	await(t, "what was sent meanwhile", func() bool { return len(texts(t, amy)) >= len(want) })

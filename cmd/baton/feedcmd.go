@@ -9,7 +9,7 @@ import (
 	"baton/bridge/admin/render"
 )
 
-// feedCommands see and steer pending deliveries.
+// feedCommands list and steer pending deliveries.
 type feedCommands struct {
 	List    feedList    `cmd:"" example:"feed list --link lab --older 1h" help:"List the pending deliveries to links, other homes, registries, webhooks and readers of notices."`
 	Shape   feedShape   `cmd:"" example:"feed shape" help:"Count that by destination and age."`
@@ -20,7 +20,6 @@ type feedCommands struct {
 	Drop    feedDrop    `cmd:"" help:"Give up a delivery without a notice; only the audit log records it."`
 }
 
-// feedList lists pending deliveries.
 type feedList struct {
 	listFlags
 	watchFlag
@@ -48,7 +47,7 @@ func (feedShape) Run(ctx context.Context, c *cli, streams std) error {
 	return list(ctx, c, streams, admin.ListFeedShapes, admin.Paging{}, render.Shapes)
 }
 
-// feedSwitch is what the commands about a hold share.
+// feedSwitch is the common part of the commands about a hold.
 type feedSwitch struct {
 	changeFlags
 
@@ -61,7 +60,6 @@ func (f feedSwitch) run(ctx context.Context, c *cli, streams std, verb, line str
 	})
 }
 
-// feedHold holds a destination.
 type feedHold struct{ feedSwitch }
 
 // Run holds it.
@@ -112,7 +110,7 @@ func (cmd feedRetry) Run(ctx context.Context, c *cli, streams std) error {
 	return cmd.run(ctx, c, streams, "retry", "tried now")
 }
 
-// feedFail gives up and tells the sender.
+// feedFail gives up and notifies the sender.
 type feedFail struct{ feedIDs }
 
 // Help describes the consequences, with an example.

@@ -172,8 +172,8 @@ func TestADirectoryThatVanishesAndComesBackLosesNothing(t *testing.T) {
 	}
 }
 
-// The file of a handoff that was declined while the directory was away is rejected with the reason
-// of the agent.
+// The file of a handoff declined while the directory was away is rejected with the reason of the
+// agent.
 func TestADeclineWhileTheDirectoryIsAwayKeepsItsReason(t *testing.T) {
 	t.Parallel()
 	h := newFilesHouse(t)

@@ -127,7 +127,6 @@ func (s *sharers) awaitOnce(t *testing.T, titles []string) map[string]string {
 	return owner
 }
 
-// claimName returns the name of a claimed voice file.
 func claimName(t *testing.T, content []byte, home string) string {
 	t.Helper()
 	var said struct {

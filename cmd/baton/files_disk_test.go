@@ -58,8 +58,8 @@ func fill(t *testing.T, path string) {
 	}
 }
 
-// On a full disk the link is down and says why. Nothing is lost: deliveries wait, and a file that has to
-// be rejected stays until its reason can be written.
+// On a full disk the link is down and says why. Nothing is lost: deliveries wait, and a file to reject
+// stays until its reason can be written.
 func TestAFullDiskLosesNothing(t *testing.T) {
 	t.Parallel()
 	h := newFilesHouse(t)

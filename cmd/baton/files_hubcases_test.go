@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// hubCases is what the client of the voice protocol sent to a hub, and how it took answers.
+// hubCases are the requests of the voice protocol's client to a hub, and its
+// reactions to answers.
 type hubCases struct {
 	Seen struct {
 		Method, Path, Body string
@@ -47,8 +48,8 @@ func clientTakes(status int, body []byte) (id, raises string) {
 	return fmt.Sprint(found), ""
 }
 
-// The client of the voice protocol takes what the hub answers as the vectors say, and its request is
-// one that the hub reads.
+// The client of the voice protocol reacts to the hub's answers as the vectors say, and the hub can
+// read its request.
 func TestTheHubAnswersAsItsClientExpects(t *testing.T) {
 	t.Parallel()
 	dir := os.Getenv("BATON_VECTORS")

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// What a directory may cost, and how soon a file is offered.
+// Limits on the cost of a directory, and on the time until a file is offered.
 const (
 	idleFiles   = 10_000
 	idlePeriod  = 6 * time.Second // with a rescan in it

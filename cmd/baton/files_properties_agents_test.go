@@ -98,7 +98,6 @@ func (w *propertyWorld) endpoint(t *testing.T) string {
 	return "/a2a/" + string(w.outside.did)
 }
 
-// sendsTask returns the parameters of SendMessage.
 func sendsTask(message, text string, terms map[string]any) map[string]any {
 	return map[string]any{
 		"message": map[string]any{

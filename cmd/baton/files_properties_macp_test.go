@@ -14,7 +14,8 @@ import (
 	"baton/translate/macpmode/macpv1"
 )
 
-// answers sends a message to the runtime and checks its code, "" for one that is accepted.
+// answers sends a message to the runtime and checks the code of its answer, ""
+// if it is accepted.
 func (w *propertyWorld) answers(t *testing.T, c *bridgetest.MACPClient, session, kind, id string, payload proto.Message, code string) {
 	t.Helper()
 	ack, err := c.Send(t.Context(), session, kind, id, payload)

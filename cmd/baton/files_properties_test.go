@@ -94,7 +94,7 @@ func TestTheFivePropertiesHoldOnEachNetwork(t *testing.T) {
 	}
 }
 
-// The README has a cross where a network has a verb for a property.
+// The README has a cross for each network with a verb for a property.
 func TestTheTableOfPropertiesIsThatOfTheREADME(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "..", "bridge", "files", "README.md"))
@@ -239,7 +239,6 @@ func (w *propertyWorld) hubOfOthers(t *testing.T) {
 	w.hubAnswers(t, alicesToken, "POST", "hub-others/reject", nil, http.StatusOK)
 }
 
-// record writes a record to scholar.
 func (w *propertyWorld) record(t *testing.T, id, from string) {
 	t.Helper()
 	drop(t, filepath.Join(w.tasks, id+".json"), fmt.Appendf(nil, `{"task_id":%q,"from_agent":%q,"to_agent":"scholar","status":"offered",

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// The secret of a pair is rotated as the README says: for a time both are good, and at the end the
-// new one alone.
+// The secret of a pair is rotated as the README says: for a time both are good, and at the end
+// only the new one.
 func TestTheSecretOfAPairIsRotatedWithoutARestart(t *testing.T) {
 	t.Parallel()
 	h := newFilesHouse(t)

@@ -24,7 +24,7 @@ func (h *filesHouse) slots(t *testing.T) (kept int) {
 	return kept
 }
 
-// What the record keeps of a file has an end: that of the work, or of the file.
+// The record's note of a file ends with the work, or with the file.
 func TestTheRecordForgetsFilesWhoseHandoffsAreOver(t *testing.T) {
 	t.Parallel()
 	h := newFilesHouse(t)
@@ -44,7 +44,7 @@ func TestTheRecordForgetsFilesWhoseHandoffsAreOver(t *testing.T) {
 	awaitFile(t, filepath.Join(h.voice, "archive"), ".json")
 	expect("no slot of the archived file", 0)
 
-	// Handoffs of the hub: one to an agent of the directory, and one that is forged.
+	// Handoffs of the hub: one to an agent of the directory, and a forged one.
 	body := voicePayload(voiceSecret, "bob", "alice", "slot", time.Minute, map[string]any{"handoff_id": "slot"})
 	for range 2 {
 		if status, answer := h.hub(t, "the hub token of bob", http.MethodPost, "start", body); status != http.StatusCreated {

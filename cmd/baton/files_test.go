@@ -327,7 +327,6 @@ func TestAnOfferToAnAgentOfTheDirectoryBecomesARecord(t *testing.T) {
 	}
 }
 
-// hub sends a request to the hub.
 func (h *filesHouse) hub(t *testing.T, token, method, path string, body []byte) (status int, answer string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, h.url()+"/api/v1/handoffs/"+path, bytes.NewReader(body))

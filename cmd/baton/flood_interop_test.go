@@ -25,8 +25,8 @@ import (
 	"baton/federation/federationtest"
 )
 
-// What an honest client can rely on while strangers flood the gateway with its default
-// limits, and what the gateway holds at most.
+// The guarantees for honest clients while strangers flood the gateway with its default
+// limits, and the bounds of the gateway's memory.
 const (
 	loginWithin   = 2 * time.Second
 	deliverWithin = time.Second
@@ -50,7 +50,7 @@ type flooded struct {
 	*house
 
 	irc    string // address of the listener for IRC clients
-	client string // where honest clients reach it, from an address of their own
+	client string // address for honest clients, who come from an address of their own
 	socket string // the same over WebSocket
 	tries  atomic.Int64
 	passed atomic.Int64 // tries that the gateway accepted
@@ -80,7 +80,7 @@ func newFlooded(t *testing.T, binary string, tables ...string) *flooded {
 	t.Helper()
 	f := &flooded{house: newHouse(t), irc: federationtest.FreeAddr(t)}
 	f.binary = binary
-	f.keep(t, "lab.send", "planted-send") // for the floods that have a link
+	f.keep(t, "lab.send", "planted-send") // for the floods over a link
 	f.keep(t, "lab.recv", "planted-recv")
 	f.configure(t, append([]string{fmt.Sprintf("[irc.client]\nlisten = %q\nwebsocket = true\n", f.irc)}, tables...)...)
 	text, err := os.ReadFile(f.config)
@@ -123,7 +123,7 @@ func (f *flooded) openSocket(ctx context.Context, client string) (*websocket.Con
 	return conn, err
 }
 
-// figures is what honest clients measured.
+// figures are the measurements of honest clients.
 type figures struct {
 	logins, deliveries []time.Duration
 }
@@ -182,7 +182,6 @@ func (f *flooded) serve(t *testing.T, into *figures, address string) {
 	into.deliveries = append(into.deliveries, time.Since(begun))
 }
 
-// logIn logs an honest client in.
 func (f *flooded) logIn(t *testing.T, address string, p party) (client *bridgetest.IRCClient, begun time.Time) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -195,7 +194,7 @@ func (f *flooded) logIn(t *testing.T, address string, p party) (client *bridgete
 	return client, begun
 }
 
-// report holds what was measured to what honest clients can rely on.
+// report checks the measurements against the guarantees for honest clients.
 func (f *flooded) report(t *testing.T, measured figures) {
 	t.Helper()
 	held := memoryKiB(t, f.process.Process.Pid, "VmRSS") >> 10
@@ -324,7 +323,7 @@ func silentHosts(t *testing.T, n int) []federation.DID {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = listener.Close() }) // the backlog holds what is never accepted
+		t.Cleanup(func() { _ = listener.Close() }) // the backlog holds connections never accepted
 		_, port, _ := net.SplitHostPort(listener.Addr().String())
 		all = append(all, federation.DID("did:web:localhost%3A"+port))
 	}
@@ -452,7 +451,7 @@ func floodOfSybils(t *testing.T, binary string) {
 	}
 	f.during(t, attackers, f.client, f.socket)
 	t.Logf("%d DIDs logged in, %d were refused; %d offers of them were filed", dids.Load(), refused.Load(), f.passed.Load())
-	if most := int64(700); f.passed.Load() > most { // address_events_per_minute, and what refills meanwhile
+	if most := int64(700); f.passed.Load() > most { // address_events_per_minute, and the tokens refilled meanwhile
 		t.Errorf("%d offers were filed, want at most %d", f.passed.Load(), most)
 	}
 	f.honest(t, victim)
@@ -479,8 +478,8 @@ func (f *flooded) honest(t *testing.T, victim party) {
 	}
 }
 
-// sybil proves a new DID from the address of the attacker, and returns the token, "" if
-// that is refused.
+// sybil proves a new DID from the address of the attacker, and returns the token, ""
+// after a refusal.
 func (f *flooded) sybil(ctx context.Context, client *http.Client) (token string) {
 	_, secret, err := ed25519.GenerateKey(nil)
 	if err != nil {

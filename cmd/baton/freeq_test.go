@@ -22,7 +22,6 @@ import (
 	"baton/federation/identity"
 )
 
-// seeded returns the key of a name.
 func seeded(name string) ed25519.PrivateKey {
 	seed := sha256.Sum256([]byte(name))
 	return ed25519.NewKeyFromSeed(seed[:])

@@ -19,7 +19,7 @@ type bridged struct {
 	key    person // of bob
 	server *bridgetest.Freeq
 	alice  *bridgetest.FreeqUser
-	there  string // what the server calls the channel
+	there  string // the server's name of the channel
 }
 
 // newBridged starts all of it. The server may call the channel otherwise.
@@ -210,7 +210,7 @@ func TestAPrivateOfferOnInspIRCdIsDoneOnFreeq(t *testing.T) {
 	}
 }
 
-// whisper lets bob send a step to the gateway alone.
+// whisper makes bob send a step only to the gateway.
 func (b *bridged) whisper(t *testing.T, tags map[string]string) {
 	t.Helper()
 	if err := b.bob.Send(tags, "TAGMSG", "Baton"); err != nil {
@@ -237,7 +237,7 @@ func TestAPrivateOfferToNobodyOfThisGatewayIsNotKept(t *testing.T) {
 	}
 }
 
-// A server takes the answer to a directed offer from the DID of the offer alone. The step in
+// A server takes the answer to a directed offer only from the DID of the offer. The step in
 // other tags, which the gateway would write again under its own key, is refused before any
 // user of the server sees it.
 func TestAnAnswerThatFreeqIgnoresIsRefusedAtOnce(t *testing.T) {

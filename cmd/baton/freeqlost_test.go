@@ -10,7 +10,8 @@ import (
 	"baton/federation"
 )
 
-// wordsTo counts what a gateway said to a user of a freeq server about a handoff.
+// wordsTo returns a gateway's lines to a user of a freeq server about a
+// handoff.
 func wordsTo(server *bridgetest.Freeq, nick string, about federation.HandoffID) (words []string) {
 	for _, m := range server.Said() {
 		tags, _ := m["tags"].(map[string]any)
@@ -73,7 +74,7 @@ func TestWhoLosesAClaimOnFreeqIsToldOnce(t *testing.T) {
 		for range 2 {
 			before := refusals()
 			await(t, "another refusal", func() bool {
-				server.Route(claim) // what comes before the last refusal is done with ends by that
+				server.Route(claim) // the last refusal also ends the processing of everything before it
 				return refusals() > before
 			})
 		}

@@ -21,8 +21,8 @@ import (
 	"baton/federation/federationtest"
 )
 
-// realUser is a client of a real freeq-server that is logged in and signs steps. The server
-// takes five of them in two seconds.
+// realUser is a logged-in client of a real freeq-server that signs steps. The server takes
+// five of them in two seconds.
 type realUser struct {
 	*bridgetest.IRCClient
 	person
@@ -73,7 +73,7 @@ func (u *realUser) Step(target string, id federation.HandoffID, verb federation.
 	return u.say(target, actTags.step(u.person, u.venue(target), string(verb), id.String(), extras{"note": note}))
 }
 
-// venue returns what a step to a target is signed for.
+// venue returns the signed venue of a step to a target.
 func (u *realUser) venue(target string) string {
 	if strings.HasPrefix(target, "#") {
 		return target
@@ -129,9 +129,9 @@ func (u *realUser) AwaitState(ctx context.Context, id federation.HandoffID, stat
 	}
 }
 
-// action is what the web API tells of a handoff.
+// action is a handoff in the web API.
 type action struct {
-	Task   *struct{ State string } // nil of one that is over
+	Task   *struct{ State string } // nil if it is over
 	Events []actionEvent
 }
 
@@ -146,13 +146,13 @@ func readAction(body []byte) (a action) {
 	return a
 }
 
-// document returns what the signer signed.
 func (e actionEvent) document() (document map[string]string) {
 	_ = json.Unmarshal([]byte(e.Canonical), &document) // a server files no other
 	return document
 }
 
-// state returns the state of a handoff. Of one that is over the API tells the steps alone.
+// state returns the state of a handoff. The API shows only the steps of a
+// closed one.
 func (a action) state() string {
 	if a.Task != nil {
 		return a.Task.State
@@ -215,7 +215,7 @@ func (u *realUser) Speakers() (nicks []string) {
 }
 
 // newRealMesh is [newFreeqMesh] with the freeq-server whose binary FREEQ_SERVER names, each
-// linked through dumbpipe. It returns nil if that is unset.
+// linked through dumbpipe. It returns nil if the variable is unset.
 func newRealMesh(t *testing.T, topology string, more ...string) *freeqMesh {
 	t.Helper()
 	binary := os.Getenv("FREEQ_SERVER")

@@ -66,7 +66,8 @@ func TestAHandoffBetweenAgentsOverHTTPIsLegalOnARealServer(t *testing.T) {
 	user.shows(t, "declined", id)
 }
 
-// A user that was away during a private offer sees the offer and its line after returning.
+// A user absent during a private offer sees the offer and its line after
+// returning.
 func TestAPrivateOfferWaitsForAUserOfARealServer(t *testing.T) {
 	m, user := newRealPair(t)
 	if m == nil {

@@ -16,7 +16,6 @@ import (
 	"baton/federation"
 )
 
-// meshServer is a freeq server of a mesh.
 type meshServer interface {
 	// AwaitState blocks until a handoff is in a state there.
 	AwaitState(ctx context.Context, id federation.HandoffID, state federation.State) error
@@ -38,7 +37,6 @@ type stepTaker interface {
 	Step(target string, id federation.HandoffID, verb federation.Verb, note string) (federation.EventID, error)
 }
 
-// fakeServer is a [bridgetest.Freeq] of a mesh.
 type fakeServer struct{ *bridgetest.Freeq }
 
 func (f fakeServer) Verbs(id federation.HandoffID) (verbs []string) {
@@ -251,7 +249,7 @@ func (m *freeqMesh) play(t *testing.T, topology string) {
 	m.noPhantoms(t, topology)
 }
 
-// agentClaims has the agent do what a user offers to anyone.
+// agentClaims makes the agent claim and do a user's offer to anyone.
 func (m *freeqMesh) agentClaims(t *testing.T, offerer meshUser) {
 	t.Helper()
 	id, err := offerer.Offer(channel, "", title)

@@ -13,7 +13,7 @@ import (
 	"baton/federation"
 )
 
-// handoffCommands look at handoffs and take steps in them.
+// handoffCommands show handoffs and take steps in them.
 type handoffCommands struct {
 	List   handoffList   `cmd:"" example:"handoff list --state assigned --since 24h" help:"List handoffs, the newest movement first."`
 	Show   handoffShow   `cmd:"" example:"handoff show Y6Z0AB" help:"Show one handoff with its steps."`
@@ -42,7 +42,6 @@ func newHandoffCommands() handoffCommands {
 	}
 }
 
-// handoffList lists handoffs.
 type handoffList struct {
 	listFlags
 	watchFlag
@@ -83,7 +82,6 @@ func parseSince(since string, now time.Time) (string, error) {
 	return since, nil
 }
 
-// handoffShow shows one handoff.
 type handoffShow struct {
 	ID string `arg:"" help:"The id, or its last six characters or more."`
 }
@@ -101,7 +99,6 @@ func (cmd handoffShow) Run(ctx context.Context, c *cli, streams std) error {
 	return printDocument(c, streams, h, render.Handoff)
 }
 
-// handoffExport writes a passport.
 type handoffExport struct {
 	ID     string `arg:"" help:"The id, or its last six characters or more."`
 	Output string `help:"Output file. Default: stdout." placeholder:"FILE" short:"o" type:"path"`
@@ -172,7 +169,6 @@ type orphanCommands struct {
 	End orphanEnd `cmd:"" help:"End one here, and notify its parties."`
 }
 
-// orphanEnd ends a handoff whose home has lost it.
 type orphanEnd struct {
 	changeFlags
 	yesFlag

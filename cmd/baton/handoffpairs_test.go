@@ -33,13 +33,14 @@ type worker struct {
 // A stepLine is a step as a party reads it.
 type stepLine struct{ verb, title, note string }
 
-// clauses are what a line for people says of a step.
+// clauses are the words for a step in a line for people.
 var clauses = map[string]string{
 	"offer": `\S+ offers \S+`, "accept": `\S+ accepts`, "progress": `\S+ reports progress`, "complete": `\S+ completes`,
 	"decline": `\S+ declines`, "fail": `\S+ fails`, "cancel": `\S+ cancels`,
 }
 
-// line matches the private line about a step. A line about an offer ends in what to type.
+// line matches the private line about a step. A line about an offer ends with
+// the command to type.
 func (s stepLine) line() *regexp.Regexp {
 	text := `^\[handoff …(\w{6})\] ` + clauses[s.verb] + `: ` + regexp.QuoteMeta(s.title)
 	if s.note != "" {
@@ -51,7 +52,7 @@ func (s stepLine) line() *regexp.Regexp {
 	return regexp.MustCompile(text + "$")
 }
 
-// typed is what people write to the gateway for a step.
+// typed returns a step's command to the gateway.
 func typed(verb string) string {
 	if verb == "complete" {
 		return "done"
@@ -59,7 +60,7 @@ func typed(verb string) string {
 	return verb
 }
 
-// filedLine matches what the gateway answers to a command that was a step.
+// filedLine matches the gateway's answer to a command that was a step.
 func filedLine(id, verb, state string) *regexp.Regexp {
 	return regexp.MustCompile(`^\[handoff …(` + id + `)\] ` + verb + `: it is ` + state + ` now\.$`)
 }
@@ -188,7 +189,6 @@ func requesterOf(t *testing.T, m message) string {
 	return data.Requester
 }
 
-// isIn reports whether a message brings the step.
 func (s stepLine) isIn(m message) bool {
 	var data struct {
 		Handoff struct{ Event, Title, Note, Notice string }
@@ -245,7 +245,6 @@ func (b *talkative) member(t *testing.T, n *network, nick string) worker {
 	return plainWorker(c, nick+"@"+n.name, did)
 }
 
-// workers returns one worker of each network.
 func (b *talkative) workers(t *testing.T, networks ...*network) []worker {
 	t.Helper()
 	b.bound(t, "fq", string(b.finn.DID), b.finn.DID)
@@ -338,7 +337,6 @@ func (b *talkative) handOff(t *testing.T, offerer, assignee worker) {
 	b.recorded(t, title, offerer.did, assignee.did, federation.Completed, "offer", "accept", "progress", "complete")
 }
 
-// recorded holds the record of a handoff against what has to be there.
 func (b *talkative) recorded(t *testing.T, title string, offerer, offeree federation.DID, state federation.State, verbs ...string) {
 	t.Helper()
 	var page struct {

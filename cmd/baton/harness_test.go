@@ -24,7 +24,7 @@ import (
 // program is the name under which TestMain makes the program known.
 const program = "baton"
 
-// Waits for what happens on its own. A wait that is needed takes a second or two,
+// Waits for events without a trigger. A wait takes a second or two if needed,
 // because an idle InspIRCd wakes once a second; the rest is for a busy machine.
 const (
 	patience = time.Minute
@@ -36,18 +36,18 @@ const (
 const anyAddress = "connections_per_address = 0\nhttp_connections_per_address = 0\nlogins_per_minute = 0\naddress_events_per_minute = 0\n" +
 	"new_dids_per_hour = 0\nnew_dids_per_address_per_hour = 0\nrecord_bytes_per_hour = 0\n"
 
-// house is where one gateway lives: its folder, configuration and addresses stay
-// when the process does not.
+// house is the place of one gateway: its folder, configuration and addresses
+// stay when the process ends.
 type house struct {
 	dir, config   string
 	public, admin string // host:port
-	log           string // path of what the process wrote to stderr, of all its lives
+	log           string // path of the process's stderr, of all its lives
 	process       *exec.Cmd
 	exited        chan struct{}
 	secrets       []string // no output may contain them
-	binary        string   // what is run; [program] where it is empty
-	secure        bool     // it speaks TLS, where [house.configure] is told of a certificate
-	death         string   // where the process is to end itself, see [deathVar]
+	binary        string   // the binary to run; empty for [program]
+	secure        bool     // it speaks TLS, if [house.configure] gets a certificate
+	death         string   // point at which the process is to end itself, see [deathVar]
 	fault         string   // log lines that panic, see [panicVar]
 	operator      *client.Client
 	shared        string // tables of the configuration that replicas share
@@ -70,7 +70,6 @@ func newHouse(t *testing.T, tables ...string) *house {
 	return h
 }
 
-// configure writes the configuration.
 func (h *house) configure(t *testing.T, tables ...string) {
 	t.Helper()
 	text := fmt.Sprintf(`[home]
@@ -99,7 +98,6 @@ func (h *house) url() string {
 	return "http://" + h.public
 }
 
-// keep writes a secret file.
 func (h *house) keep(t *testing.T, name, secret string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(h.dir, "data", name), []byte(secret+"\n"), 0o600); err != nil {
@@ -132,7 +130,7 @@ func (h *house) launch(t *testing.T) {
 	// The test ends the process itself, later than its context ends.
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), cmp.Or(h.binary, program), "serve", "--config", h.config)
 	cmd.Env = append(os.Environ(), deathVar+"="+h.death, panicVar+"="+h.fault)
-	cmd.Stderr = log // a file: what was written before an answer is there when the answer is
+	cmd.Stderr = log // a file: output written before an answer is there with the answer
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -162,7 +160,6 @@ func (h *house) wait(t *testing.T) int {
 	return h.process.ProcessState.ExitCode()
 }
 
-// signal sends the process a signal.
 func (h *house) signal(t *testing.T, sig os.Signal) {
 	t.Helper()
 	if err := h.process.Process.Signal(sig); err != nil {
@@ -247,7 +244,7 @@ func cutLast(s, sep string) (before, after string, found bool) {
 	return s, "", false
 }
 
-// logged returns what the gateway logged at info and above, of all its lives.
+// logged returns the gateway's log at info and above, of all its lives.
 func (h *house) logged(t *testing.T) []map[string]any {
 	t.Helper()
 	var lines []map[string]any
@@ -273,7 +270,7 @@ func (h *house) told(t *testing.T) string {
 	return string(text)
 }
 
-// inspect ends what still runs and looks for what no gateway may ever write.
+// inspect ends the running processes and looks for forbidden output.
 func (h *house) inspect(t *testing.T) {
 	t.Helper()
 	if h.process != nil && !h.gone() {

@@ -8,7 +8,7 @@ import (
 	"baton/federation"
 )
 
-// healthcheck tells whether the gateway is ready.
+// healthcheck reports whether the gateway is ready.
 type healthcheck struct {
 	Peers bool `help:"Check the links to other homes too. Leave it out for a container: their operators start and stop them."`
 }

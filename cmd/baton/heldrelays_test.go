@@ -58,7 +58,6 @@ func (b *talkative) held(t *testing.T) []heldRelay {
 	return page.Items
 }
 
-// heldFor returns the number of a held message.
 func (b *talkative) heldFor(t *testing.T, to, text string) string {
 	t.Helper()
 	all := b.held(t)
@@ -148,7 +147,8 @@ func TestUnsignedRelayIsHeldUntilItsRecipientOrTheOperatorAllowsIt(t *testing.T)
 		t.Errorf("held for the person and the caller: %+v", all)
 	}
 
-	// The recipients allow the sender: what is held comes, and later messages are not held.
+	// The recipients allow the sender: the held messages arrive, and later ones
+	// are not held.
 	if err := zoe.Send(nil, "PRIVMSG", "Baton", "allow ?amy_1@peer.test"); err != nil {
 		t.Fatal(err)
 	}
@@ -240,7 +240,8 @@ func (b *talkative) unverifiedDID(t *testing.T, text string) any {
 	return b.httpReads(t, text)["from"]
 }
 
-// contactStates returns what the REST caller decided, by the names of the senders.
+// contactStates returns the decisions of the REST caller, by the names of the
+// senders.
 func (b *talkative) contactStates(t *testing.T) map[string]string {
 	t.Helper()
 	var page struct {

@@ -43,7 +43,7 @@ func newCrossroads(t *testing.T, tables func(h *house) []string) *crossroads {
 
 // onIRC is a user that signs steps in one dialect, and reads the steps of both.
 func onIRC(u user, d dialect) side {
-	seen := map[string]bridgetest.IRCMessage{} // what was written to it last, by handoff
+	seen := map[string]bridgetest.IRCMessage{} // last message written to it, by handoff
 	return side{
 		did: u.did,
 		offer: func(t *testing.T, to string) string {
@@ -71,7 +71,7 @@ func onIRC(u user, d dialect) side {
 	}
 }
 
-// onFreeq is a user whose server says what it knows.
+// onFreeq is a user with the knowledge of its server.
 func onFreeq(server *bridgetest.Freeq, u *bridgetest.FreeqUser) side {
 	parse := func(t *testing.T, handoff string) federation.HandoffID {
 		t.Helper()

@@ -53,7 +53,7 @@ func TestIrceventLogsInAndIsReplayedItsInboxOnce(t *testing.T) {
 	}
 	s.read(t, "scholar", scholar)
 	live := s.offers(t, voice, eliza, scholar.did, 1)[0]
-	for line := range lines { // the others are of what was said before it came
+	for line := range lines { // the others are from before it joined
 		if isLine(live.handoff, "eliza offers")(line) {
 			break
 		}

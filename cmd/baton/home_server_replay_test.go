@@ -150,7 +150,7 @@ func TestSessionsOfOneDIDAreDevices(t *testing.T) {
 	page(t, laptop, first)
 	s.read(t, "laptop", scholar)
 	phone := s.login(t, "phone", scholar, agentCaps(rfcTags)...)
-	nothing(t, phone) // it is new, and that was read
+	nothing(t, phone) // the phone is new, and those messages were read
 	live := s.offers(t, voice, eliza, scholar.did, 2)
 	page(t, laptop, live)
 	page(t, phone, live)

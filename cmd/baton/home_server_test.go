@@ -34,7 +34,6 @@ func newHomeServer(t *testing.T, tables ...string) *homeServer {
 	return s
 }
 
-// agentCaps are what an agent asks for.
 func agentCaps(d ...dialect) []string {
 	caps := []string{"sasl", "message-tags", "batch", "server-time", "account-tag", "labeled-response", "standard-replies"}
 	for _, each := range d {
@@ -92,7 +91,7 @@ func hasEvent(s signed) func(bridgetest.IRCMessage) bool {
 	}
 }
 
-// sameTags returns why a message has not exactly the tags that were signed.
+// sameTags returns how the tags of a message differ from the signed ones.
 func sameTags(m bridgetest.IRCMessage, s signed) error {
 	for name, value := range s.tags {
 		if m.Tags[name] != value {
@@ -147,7 +146,7 @@ func TestTheWalkthroughOfTheRFC(t *testing.T) {
 	}
 }
 
-// context and replyTo are the tags of a context and of what a step answers.
+// context and replyTo are the tags of a context and of the answered step.
 func (d dialect) context() string { return map[dialect]string{rfcTags: "context", actTags: "ctx"}[d] }
 
 func (d dialect) replyTo() string {
@@ -227,7 +226,7 @@ func isBatch(m bridgetest.IRCMessage) bool {
 	return m.Command == "BATCH" && strings.HasPrefix(m.Params[0], "+")
 }
 
-// settled waits until all that was sent to a client before has arrived.
+// settled waits until all earlier messages to a client have arrived.
 func settled(t *testing.T, client *bridgetest.IRCClient) {
 	t.Helper()
 	if err := client.Send(nil, "PING", "settled"); err != nil {

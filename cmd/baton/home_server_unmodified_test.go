@@ -49,7 +49,7 @@ func (d *driver) read(t *testing.T) (messages, events []string) {
 	return messages, events
 }
 
-// irc-framework is what many clients of the web are made of.
+// irc-framework is the base of many web clients.
 func TestIRCFrameworkIsReplayedItsInboxUntilItHasIt(t *testing.T) {
 	t.Parallel()
 	s := newHomeServer(t)
@@ -87,7 +87,7 @@ func TestIRCFrameworkIsReplayedItsInboxUntilItHasIt(t *testing.T) {
 
 	third := s.framework(t, "scholar2", &scholar)
 	third.call(t, "prove", scholar.did)
-	third.call(t, "join", channel) // by then it would have been sent what waits
+	third.call(t, "join", channel) // by then it would have got the waiting messages
 	if n := third.call(t, "left", "batch"); n != 0.0 {
 		t.Errorf("%v pages come again", n)
 	}
@@ -124,8 +124,8 @@ func utters(nick, text string) func(bridgetest.IRCMessage) bool {
 	}
 }
 
-// weechat is a client for a terminal, without one: it is told what to type through a
-// pipe, and keeps what it shows in files.
+// weechat is a terminal client, without a terminal: it reads commands from a pipe,
+// and writes its output to files.
 type weechat struct {
 	dir  string
 	pipe string

@@ -31,12 +31,12 @@ import (
 // lanes is how many handoffs are under way at a time.
 const lanes = 256
 
-// BenchmarkDrain is how fast what a home owes to another one gets there over HTTP on the
-// same machine, offers of 1 KiB that waited for it: each verified, judged and on the disk of
-// the other one, its receipt verified here, and the row ended on the disk of this one. The
-// metric x_verify is its rate as a multiple of that of bare Ed25519 verifications on all
-// cores of the same run, p50-ms and p99-ms are how long one step takes with 256 of them
-// under way. Ten thousand that waited are
+// BenchmarkDrain measures the delivery of a backlog to another home over HTTP on the same
+// machine, with offers of 1 KiB: each verified, judged and on the disk of the other one, its
+// receipt verified here, and the row ended on the disk of this one. The metric x_verify is
+// its rate as a multiple of that of bare Ed25519 verifications on all cores of the same run,
+// p50-ms and p99-ms are the durations of one step with 256 of them under way. For a backlog
+// of ten thousand:
 //
 //	go test ./cmd/baton -run=^$ -bench=Drain -benchtime=10000x
 func BenchmarkDrain(b *testing.B) {
@@ -217,7 +217,8 @@ func (*benchHome) Post(ctx context.Context, address string, e relay.Envelope) (r
 // Get implements [relay.Poster].
 func (*benchHome) Get(context.Context, string) (relay.Envelope, error) { return relay.Envelope{}, nil }
 
-// queue files offers while the other home is away, and returns what it is owed.
+// queue files offers while the other home is away, and returns its pending
+// deliveries.
 func (h *benchHome) queue(b *testing.B, offers int) []federation.Delivery {
 	b.Helper()
 	submitAll(b, judging(h.Home), signedOffers(b, offers), lanes)
@@ -236,7 +237,6 @@ func (h *benchHome) queue(b *testing.B, offers int) []federation.Delivery {
 	return rows
 }
 
-// drain delivers rows and returns how long each took.
 func (h *benchHome) drain(b *testing.B, peer *relay.Peer, rows []federation.Delivery) []time.Duration {
 	b.Helper()
 	took := make([]time.Duration, len(rows))

@@ -18,7 +18,7 @@ import (
 	"baton/federation/identity"
 )
 
-// neighbour is a house that is a home beside others, with its name.
+// neighbour is a house with the home of a name, beside others.
 type neighbour struct {
 	*house
 	name string
@@ -64,7 +64,7 @@ func (n neighbour) named(t *testing.T, tables ...string) {
 	}
 }
 
-// key writes a seed where the commands read it, and returns the file and the DID.
+// key writes a seed for the commands, and returns the file and the DID.
 func (n neighbour) key(t *testing.T, seed byte) (file, did string) {
 	t.Helper()
 	raw := make([]byte, 32)
@@ -77,8 +77,8 @@ func (n neighbour) key(t *testing.T, seed byte) (file, did string) {
 	return file, string(identity.KeyDID(public))
 }
 
-// baton runs a command against a home and returns what it printed, and whether it
-// ended well.
+// baton runs a command against a home and returns its output, and whether it
+// succeeded.
 func (n neighbour) baton(t *testing.T, args ...string) (string, bool) {
 	t.Helper()
 	var out bytes.Buffer
@@ -86,7 +86,7 @@ func (n neighbour) baton(t *testing.T, args ...string) (string, bool) {
 	return strings.TrimSpace(out.String()), err == nil
 }
 
-// must runs a command that has to end well, and returns its standard output.
+// must runs a command that has to succeed, and returns its standard output.
 func (n neighbour) must(t *testing.T, args ...string) string {
 	t.Helper()
 	var out, warnings bytes.Buffer
@@ -105,7 +105,7 @@ func (n neighbour) runs(t *testing.T, out, warnings io.Writer, args ...string) e
 	return cmd.Run()
 }
 
-// shown is what a home shows of a handoff.
+// shown is a handoff as shown by a home.
 type shown struct {
 	State, Home string
 	Version     int

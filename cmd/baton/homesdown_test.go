@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// exit runs a command against a home, and returns its exit code and what it printed.
+// exit runs a command against a home, and returns its exit code and output.
 func (n neighbour) exit(t *testing.T, args ...string) (code int, out string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)

@@ -26,7 +26,6 @@ func (s *stage) airc(t *testing.T, name string, r httpRequest, want string) atte
 	return attempt{r.method + " " + r.path + ": " + name, answer, want}
 }
 
-// newAgent registers an honest agent.
 func (s *stage) newAgent(t *testing.T) *bridgetest.Agent {
 	t.Helper()
 	agent := bridgetest.NewAgent(s.url(), "h"+nextNick(), newParty(t).secret.Seed())
@@ -83,7 +82,7 @@ func changedMessage(t *testing.T, message []byte, changes map[string]any) map[st
 	return members
 }
 
-// challenge returns what an agent has to sign to register a handle.
+// challenge returns the challenge to sign to register a handle.
 func (s *stage) challenge(t *testing.T, handle string) string {
 	t.Helper()
 	_, body := s.exchange(t, s.public(), posting("/register/challenge", "", map[string]any{"handle": handle}))
@@ -255,7 +254,7 @@ func d1Tampers(t *testing.T, s *stage) []attempt {
 	return append(all, s.airc(t, "another key", posting("/identity/rotate", agent.Token, rotation), "401 invalid_signature"))
 }
 
-// d1Oversize sends what is above a limit in one place.
+// d1Oversize sends messages over a limit in one place.
 func d1Oversize(t *testing.T, s *stage) []attempt {
 	t.Helper()
 	agent := s.newAgent(t)
@@ -271,7 +270,7 @@ func d1Oversize(t *testing.T, s *stage) []attempt {
 	}
 }
 
-// d1Paths puts paths where handles and ids stand.
+// d1Paths uses paths as handles and ids.
 func d1Paths(t *testing.T, s *stage) []attempt {
 	t.Helper()
 	agent := s.newAgent(t)
@@ -293,7 +292,8 @@ func d1Paths(t *testing.T, s *stage) []attempt {
 	)
 }
 
-// d1Misaddressed sends messages that are for another registry, another agent or another time.
+// d1Misaddressed sends messages meant for another registry, another agent or
+// another time.
 func d1Misaddressed(t *testing.T, s *stage) []attempt {
 	t.Helper()
 	agent := s.newAgent(t)

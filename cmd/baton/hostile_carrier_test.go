@@ -45,13 +45,14 @@ func carry(t *testing.T, each func(ctx context.Context, near net.Conn)) (addr st
 	return listener.Addr().String()
 }
 
-// relayBytes carries what comes on either of two connections to the other, until one ends.
+// relayBytes copies bytes between two connections, until one ends.
 func relayBytes(near, far net.Conn) {
 	go func() { _, _ = io.Copy(near, far); _ = near.Close() }()
 	_, _ = io.Copy(far, near)
 }
 
-// overTLS returns where a plain client reaches the listener with TLS.
+// overTLS returns an address at which a plain client reaches the listener with
+// TLS.
 func overTLS(t *testing.T, s *stage) string {
 	t.Helper()
 	return carry(t, func(ctx context.Context, near net.Conn) {
@@ -65,7 +66,8 @@ func overTLS(t *testing.T, s *stage) string {
 	})
 }
 
-// overWebSocket returns where a plain client reaches the listener over WebSocket.
+// overWebSocket returns an address at which a plain client reaches the
+// listener over WebSocket.
 func overWebSocket(t *testing.T, s *stage) string {
 	t.Helper()
 	return carryLines(t, func(ctx context.Context) (*websocket.Conn, error) {

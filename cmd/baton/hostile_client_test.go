@@ -151,7 +151,7 @@ func (l ircListener) says(t *testing.T, client *bridgetest.IRCClient, target str
 	return replyTo(t, client, step.id)
 }
 
-// replyTo returns the first reply that a client gets to what it said.
+// replyTo returns the first reply to a message of a client.
 func replyTo(t *testing.T, client *bridgetest.IRCClient, id string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), answerTime)
@@ -266,7 +266,7 @@ func (l ircListener) weakLogins(t *testing.T) []attempt {
 	return all
 }
 
-// logins answers the challenge of a login with what proves nothing.
+// logins answers the challenge of a login with invalid proofs.
 func (l ircListener) logins(t *testing.T) []attempt {
 	t.Helper()
 	honest, mallory := newParty(t), newParty(t)
@@ -346,7 +346,7 @@ func (l ircListener) longLines(t *testing.T) []attempt {
 	return all
 }
 
-// line sends one line as it is, and notes the counter of what cannot be read.
+// line sends one line as it is, and notes the counter of unreadable input.
 func (l ircListener) line(t *testing.T, client *bridgetest.IRCClient, name, line, want, reason string) attempt {
 	t.Helper()
 	if err := client.SendRaw([]byte(line + "\r\n")); err != nil {
@@ -359,7 +359,7 @@ func (l ircListener) line(t *testing.T, client *bridgetest.IRCClient, name, line
 	return attempt{name, answer, want}
 }
 
-// bytes sends what is no text.
+// bytes sends invalid text.
 func (l ircListener) bytes(t *testing.T) []attempt {
 	t.Helper()
 	client := l.login(t, newParty(t))
@@ -429,7 +429,6 @@ func (l ircListener) drip(t *testing.T) []attempt {
 	return all
 }
 
-// proxied sends requests of HTTP proxies to the listener.
 func (l ircListener) proxied(t *testing.T) []attempt {
 	t.Helper()
 	var all []attempt

@@ -34,7 +34,6 @@ func (s *stage) enrol(t *testing.T, key string) deployedClient {
 
 func keyText(p party) string { return "ed25519:" + base64.StdEncoding.EncodeToString(p.public) }
 
-// d3Offer files an offer of an honest client.
 func (s *stage) d3Offer(t *testing.T, c deployedClient) {
 	t.Helper()
 	status, text := s.exchange(t, s.public(), posting("/api/messages", c.token, map[string]any{
@@ -157,8 +156,8 @@ func deployedAIRC() entrance {
 	}
 }
 
-// d3Others takes handles, tokens and keys of others. A key that a client only named maps to
-// no DID: the agent that proves it later receives what is addressed to it.
+// d3Others takes handles, tokens and keys of others. A key merely named by a client maps to
+// no DID: the agent that proves it later receives the messages addressed to it.
 func d3Others(t *testing.T, s *stage) []attempt {
 	t.Helper()
 	victim, mallory := s.enrol(t, keyText(newParty(t))), s.enrol(t, "")

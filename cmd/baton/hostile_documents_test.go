@@ -71,7 +71,7 @@ func publicDocuments() entrance {
 }
 
 // evidenceOfPrivate files a vouched offer between two parties and returns the path of its
-// evidence, as a digest alone names it.
+// evidence, named only by a digest.
 func (s *stage) evidenceOfPrivate(t *testing.T) string {
 	t.Helper()
 	token := s.restLogin(t, newParty(t))

@@ -44,7 +44,6 @@ func freeqLink() entrance {
 	return e
 }
 
-// freeqKey returns a key of the server.
 func freeqKey(name string) ed25519.PrivateKey {
 	seed := make([]byte, ed25519.SeedSize)
 	copy(seed, name)
@@ -73,7 +72,7 @@ func (s *stage) isFiled(t *testing.T, id string) bool {
 	return s.answer(t, s.socket(), getting(operatorPath+"handoffs/"+id, "")) == "200"
 }
 
-// freeqCounters returns what counts refusals of this network.
+// freeqCounters returns the counters of this network's refusals.
 func (s *stage) freeqCounters(t *testing.T) map[string]float64 {
 	t.Helper()
 	found := map[string]float64{}
@@ -201,8 +200,8 @@ func (s *stage) freeqLines(t *testing.T, l lie) []attempt {
 	return all
 }
 
-// freeqShown files offers whose titles people cannot see whole, and reads what the gateway
-// writes for people on the other network.
+// freeqShown files offers whose titles people cannot see whole, and reads the gateway's
+// lines for people on the other network.
 func (s *stage) freeqShown(t *testing.T) []attempt {
 	t.Helper()
 	var all []attempt

@@ -13,7 +13,7 @@ import (
 	"baton/federation/signing"
 )
 
-// A homeRequest is what another home posts.
+// A homeRequest is a POST of another home.
 type homeRequest struct {
 	body      []byte
 	signature string
@@ -75,7 +75,7 @@ func (s *stage) abroad(t *testing.T, p party, changes map[string]string) taggedS
 	}, changes)
 }
 
-// delivers posts a request and returns the status with the code of the answer, or what became
+// delivers posts a request and returns the status with the code of the answer, or the outcome
 // of its first step.
 func (s *stage) delivers(t *testing.T, r homeRequest) string {
 	t.Helper()
@@ -97,7 +97,6 @@ func (s *stage) delivers(t *testing.T, r homeRequest) string {
 	return strings.TrimSpace(fmt.Sprint(status, " ", said.Error))
 }
 
-// homeOffer has c.test deliver an honest offer.
 func (s *stage) homeOffer(t *testing.T) (item map[string]any, step taggedStep, by party) {
 	t.Helper()
 	by = newParty(t)

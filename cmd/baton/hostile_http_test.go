@@ -25,7 +25,6 @@ type httpRequest struct {
 	host         string // "" for that of the listener
 }
 
-// posting returns a request with a body.
 func posting(path, token string, body any) httpRequest {
 	return httpRequest{method: http.MethodPost, path: path, token: token, body: body}
 }
@@ -42,7 +41,7 @@ type listener struct {
 
 func (s *stage) public() listener { return listener{s.url(), http.DefaultTransport} }
 
-// answer returns the status and the code of what a listener answers.
+// answer returns the status and the code of a listener's answer.
 func (s *stage) answer(t *testing.T, at listener, r httpRequest) string {
 	t.Helper()
 	status, body := s.exchange(t, at, r)
@@ -51,7 +50,8 @@ func (s *stage) answer(t *testing.T, at listener, r httpRequest) string {
 	return strings.TrimSpace(fmt.Sprint(status, " ", cmp.Or(said.Error, said.Code)))
 }
 
-// exchange sends a request and returns the answer. It notes what the access log must have.
+// exchange sends a request and returns the answer. It notes the expected
+// access log.
 func (s *stage) exchange(t *testing.T, at listener, r httpRequest) (status int, body []byte) {
 	t.Helper()
 	var sent io.Reader
@@ -127,8 +127,8 @@ func misshapenBodies(large, deep int) map[string][]byte {
 	}
 }
 
-// misshapes posts each misshapen body. The huge one is above every limit, and below what a
-// listener throws away before it closes the connection.
+// misshapes posts each misshapen body. The huge one is above every limit, but small enough
+// for a listener to discard before it closes the connection.
 func (s *stage) misshapes(t *testing.T, at listener, path, token, malformed, large string) []attempt {
 	t.Helper()
 	var all []attempt

@@ -63,7 +63,6 @@ func (s *stage) newIRCdScene(t *testing.T) ircdScene {
 	return c
 }
 
-// ircdOffer files an offer of alice.
 func (s *stage) ircdOffer(t *testing.T, p party, d federation.Dialect) taggedStep {
 	t.Helper()
 	offer := p.offer(t, d, federation.DID(s.scout.DID), nil)
@@ -100,7 +99,7 @@ func (c ircdScene) tellAll(t *testing.T, l lie, d federation.Dialect) []attempt 
 	var all []attempt
 	for _, step := range (scene{d, c.mallory, c.alice, filed, federation.DID(c.scout.DID)}).lyingSteps(t, l) {
 		if step.target != channelOfStage && step.target != "Baton" {
-			continue // a server hands it to users of that target alone
+			continue // a server sends it only to users of that target
 		}
 		c.ircd.Tagmsg("mallory", step.target, step.step.tags)
 		answer := c.ircdAnswer(t, step.step.id)
@@ -112,7 +111,8 @@ func (c ircdScene) tellAll(t *testing.T, l lie, d federation.Dialect) []attempt 
 	return all
 }
 
-// ircdAnswer returns what mallory is told: the code of a refusal, or that the step is filed.
+// ircdAnswer returns the gateway's answer to mallory: the code of a refusal,
+// or that the step is filed.
 func (s *stage) ircdAnswer(t *testing.T, id string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), answerTime)

@@ -139,7 +139,6 @@ func (s *stage) operatorToken(t *testing.T, scope string) string {
 	return made.Token
 }
 
-// operatorListener is the entrance for operators with a token.
 func operatorListener() entrance {
 	tries := operatorTries(func(_ *testing.T, s *stage) (listener, string) { return s.adminListener(), s.tokens["admin"] })
 	tries[lieConnect] = func(t *testing.T, s *stage) []attempt {

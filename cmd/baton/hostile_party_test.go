@@ -119,7 +119,6 @@ func (p party) offer(t *testing.T, d federation.Dialect, to federation.DID, chan
 	return p.seal(t, d, channelOfStage, func(id string) map[string]string { return offerFields(d, p, id, to, "Cite three sources") }, changes)
 }
 
-// step returns a signed later step.
 func (p party) step(t *testing.T, d federation.Dialect, verb, handoff string) taggedStep {
 	t.Helper()
 	return p.seal(t, d, channelOfStage, func(string) map[string]string { return stepFields(d, p, verb, handoff) }, nil)

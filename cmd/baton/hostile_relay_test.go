@@ -23,7 +23,6 @@ func (s *stage) relays(t *testing.T, name string, changes map[string]any, want s
 	return s.airc(t, name, posting("/federation/relay", "", s.relayTo(t, changes)), want)
 }
 
-// relayTo returns a signed relay to scout.
 func (s *stage) relayTo(t *testing.T, changes map[string]any) []byte {
 	t.Helper()
 	all := map[string]any{"to_address": "@scout_7@gw.test", "message_id": relayID()}
@@ -31,7 +30,6 @@ func (s *stage) relayTo(t *testing.T, changes map[string]any) []byte {
 	return s.registry.relay(t, all)
 }
 
-// relays202 has own.test relay an honest message.
 func (s *stage) relays202(t *testing.T) {
 	t.Helper()
 	if a := s.relays(t, "an honest relay", nil, "202"); a.answer != a.want {
@@ -176,7 +174,6 @@ func relayWeakKeys(t *testing.T, s *stage) []attempt {
 	return all
 }
 
-// relayOthers speaks in the name of others.
 func relayOthers(t *testing.T, s *stage) []attempt {
 	t.Helper()
 	stranger := &liar{name: "stranger", key: newParty(t).secret}
@@ -276,7 +273,7 @@ func federatedAIRC() entrance {
 	}
 }
 
-// federatedLookups is the entrance for what registries ask about agents.
+// federatedLookups is the entrance for registries' questions about agents.
 func federatedLookups() entrance {
 	look := func(t *testing.T, s *stage, name, query, want string) attempt {
 		t.Helper()

@@ -13,7 +13,6 @@ import (
 	"baton/federation"
 )
 
-// rest sends a request to the REST API.
 func (s *stage) rest(t *testing.T, name string, r httpRequest, want string) attempt {
 	t.Helper()
 	r.path = "/api/v1/" + r.path
@@ -80,7 +79,6 @@ func (s *stage) signedOffer(t *testing.T, p party, changes map[string]string) ma
 	return map[string]any{"document": documentOf(t, step, p), "signature": step.tags["+freeq.at/sig"]}
 }
 
-// restSteps is the entrance for steps over REST.
 func restSteps() entrance {
 	steps := func(t *testing.T, s *stage, token, name string, body any, want string) attempt {
 		t.Helper()
@@ -247,7 +245,7 @@ func restShown(t *testing.T, s *stage) []attempt {
 	return all
 }
 
-// restPaths puts paths where ids, verbs and DIDs stand.
+// restPaths uses paths as ids, verbs and DIDs.
 func restPaths(t *testing.T, s *stage) []attempt {
 	t.Helper()
 	token := s.restLogin(t, newParty(t))

@@ -26,7 +26,7 @@ import (
 // channelOfStage is the channel that all networks share.
 const channelOfStage = "#ops"
 
-// stageMiB bounds what the gateway holds after all attacks: some 230 MiB, and 560 with the
+// stageMiB bounds the gateway's memory after all attacks: some 230 MiB, and 560 with the
 // race detector, which the binary of the tests may have.
 const stageMiB = 1024
 
@@ -52,8 +52,8 @@ type stage struct {
 	tokens  map[string]string // of operators, by scope
 }
 
-// unmetered returns a table of limits in which everything is without limit that a client
-// uses up by asking often. What exceeds these limits is the subject of the floods.
+// unmetered returns a table of limits without those that a client uses up by asking
+// often. The floods test these.
 func unmetered(t *testing.T) string {
 	t.Helper()
 	reference, err := os.ReadFile(filepath.Join("..", "..", "configs", "baton.toml"))
@@ -211,12 +211,11 @@ func refusal(network, code string) string {
 	return fmt.Sprintf("baton_refusals_total{code=%q,network=%q}", code, network)
 }
 
-// badInput returns the series that counts what a network could not read.
+// badInput returns the series that counts unreadable input of a network.
 func badInput(network, link, reason string) string {
 	return fmt.Sprintf("baton_bad_input_total{link=%q,network=%q,reason=%q}", link, network, reason)
 }
 
-// operator reads from the operator API.
 func (s *stage) operator(t *testing.T, path string) []byte {
 	t.Helper()
 	status, text := s.exchange(t, s.socket(), getting(operatorPath+path, ""))
@@ -327,7 +326,6 @@ func (s *stage) checkLinks(t *testing.T) {
 	}
 }
 
-// checkMemory checks what the gateway holds.
 func (s *stage) checkMemory(t *testing.T) {
 	t.Helper()
 	held := memoryKiB(t, s.process.Process.Pid, "VmRSS") >> 10

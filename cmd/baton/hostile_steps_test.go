@@ -16,8 +16,8 @@ type lyingStep struct {
 	want   federation.RefusalCode
 }
 
-// A scene is what lying steps refer to: the party that sends them, and an offer that an
-// honest party filed.
+// A scene is the context of lying steps: the party that sends them, and an offer that
+// an honest party filed.
 type scene struct {
 	dialect federation.Dialect
 	liar    party
@@ -201,8 +201,8 @@ func (c scene) forHomes(t *testing.T) []lyingStep {
 	return all
 }
 
-// unseen are titles with characters that people do not see, and that are not control
-// characters: the step is signed over them, so that they are filed, and shown without.
+// unseen are titles with invisible characters other than control characters: they are
+// part of the signed text, so that the step is filed, but shown without.
 func unseen() map[string]string {
 	return map[string]string{
 		"bidi override":       "pay \u202e001 coins",

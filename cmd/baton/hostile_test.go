@@ -100,7 +100,7 @@ func (s *stage) attack(t *testing.T, e entrance) {
 	}
 }
 
-// tell checks what became of the attempts of one lie.
+// tell checks the outcome of the attempts of one lie.
 func (s *stage) tell(t *testing.T, entrance string, l lie, attempts []attempt) {
 	t.Helper()
 	accepted := 0
@@ -119,7 +119,7 @@ func (s *stage) tell(t *testing.T, entrance string, l lie, attempts []attempt) {
 	s.rows = append(s.rows, fmt.Sprintf("%s | %s | %d | %d", l, entrance, len(attempts), accepted))
 }
 
-// judge looks at what the attacks left behind.
+// judge checks the state after the attacks.
 func (s *stage) judge(t *testing.T) {
 	t.Helper()
 	slices.Sort(s.rows)

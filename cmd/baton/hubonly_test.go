@@ -61,8 +61,8 @@ func (n neighbour) behindNAT(t *testing.T, all []neighbour, peer string, tables 
 	n.named(t, append([]string{text.String()}, tables...)...)
 }
 
-// Homes behind NAT have no address that the other one reaches. They link, find each other's
-// users and deliver to them through the hub alone.
+// Homes behind NAT have no address in reach of the other one. They link, find each other's
+// users and deliver to them only through the hub.
 func TestHomesBehindNATLinkThroughAHub(t *testing.T) {
 	t.Parallel()
 	for name, peer := range map[string]string{

@@ -62,7 +62,8 @@ var law = []struct {
 	{"cmd/...", []string{"bridge/...", "cmd/...", "configs/...", "federation/...", "translate/..."}},
 }
 
-// networks is what each network may import; "./..." is its own folder and those below it.
+// networks is the allowed imports of each network; "./..." is its own folder
+// and those below it.
 var networks = []string{
 	"./...", "bridge", "bridge/credential", "bridge/agents/participant", "bridge/route", "bridge/stepbuilder", "bridge/webhook", "federation", "federation/agents", "federation/delivery", "federation/fault", "federation/identity", "federation/signing", "federation/store/...", "translate/...",
 }
@@ -171,7 +172,7 @@ func TestImportLawRefuses(t *testing.T) {
 		"federation/home":         "federation/store",
 		"federation/relay":        "bridge",
 		"bridge/irc/freeq":        "bridge/irc/spanningtree",
-		"bridge/agents/mcp":       "bridge/airc", // a folder that is not there yet
+		"bridge/agents/mcp":       "bridge/airc", // a folder that does not exist yet
 		"bridge/airc":             "federation/home",
 		"bridge/airc/peers":       "bridge/airc",
 		"bridge/airc/wire":        "bridge/airc/peers",
@@ -190,7 +191,6 @@ func TestImportLawRefuses(t *testing.T) {
 	}
 }
 
-// allowed returns what a folder may import.
 func allowed(folder string) (may []string, ok bool) {
 	for _, row := range law {
 		if fits(row.folder, folder) {

@@ -10,14 +10,12 @@ import (
 	"baton/federation"
 )
 
-// inboxCommands look at what reached a DID.
 type inboxCommands struct {
 	Show inboxShow `cmd:"" example:"inbox show did:key:z6Mk… --watch" help:"Show the inbox of a DID, without changing it."`
 	Ack  inboxAck  `cmd:"" example:"inbox ack did:key:z6Mk… AAECAwQFBgcAAAAAAAAAAQ --reason \"the laptop was stolen\"" help:"Mark an inbox as read up to a cursor, for a lost device."`
 	Move inboxMove `cmd:"" help:"Move a DID and its inbox to another home."`
 }
 
-// inboxShow shows an inbox.
 type inboxShow struct {
 	DID    string `arg:"" help:"Whose inbox." name:"did"`
 	Limit  int    `default:"50" help:"How many, at most 500." placeholder:"N"`
@@ -32,7 +30,6 @@ func (cmd inboxShow) Run(ctx context.Context, c *cli, streams std) error {
 	return list(ctx, c, streams, admin.ListInbox, admin.InboxQuery{DID: cmd.DID, Device: cmd.Device, Watching: cmd.of(page)}, render.Arrivals)
 }
 
-// inboxAck acknowledges.
 type inboxAck struct {
 	reasonFlag
 
@@ -41,7 +38,7 @@ type inboxAck struct {
 	Device string `help:"The device. Default: all devices." placeholder:"NAME"`
 }
 
-// Run acknowledges, and prints up to where.
+// Run acknowledges, and prints the new position.
 func (cmd inboxAck) Run(ctx context.Context, c *cli, streams std) error {
 	ack := admin.Ack{Cursor: federation.Cursor(cmd.Cursor), Device: cmd.Device, Reason: cmd.Reason}
 	return report(ctx, c, streams, admin.AckInbox, admin.InboxAck{DID: cmd.DID, Body: route.JSON(ack)}, func(done admin.Ack) string {
@@ -49,7 +46,6 @@ func (cmd inboxAck) Run(ctx context.Context, c *cli, streams std) error {
 	})
 }
 
-// inboxMove moves a mailbox.
 type inboxMove struct {
 	changeFlags
 

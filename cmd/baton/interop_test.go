@@ -104,7 +104,6 @@ func checkKnock(t *testing.T, w *world, m message) {
 	}
 }
 
-// request is the data of a task:request.
 type request struct {
 	Description string          `json:"description"`
 	Deadline    int64           `json:"deadline"`

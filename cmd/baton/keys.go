@@ -14,7 +14,7 @@ import (
 	"baton/federation/identity"
 )
 
-// keysCommands work on the gateway's own keys.
+// keysCommands manage the gateway's own keys.
 type keysCommands struct {
 	List   keysList   `cmd:"" example:"keys list" help:"List the keys, including rotated ones."`
 	Create keysCreate `cmd:"" help:"Make a key and print its public part."`
@@ -45,14 +45,13 @@ func (keysList) Run(ctx context.Context, c *cli, streams std) error {
 	})
 }
 
-// keysCreate makes a key.
 type keysCreate struct {
 	Name     string `arg:"" help:"server, registry or endpoint; with --force also token or kept."`
 	Force    bool   `help:"Replace the key, at once and for good; the next start accepts it in the place of a lost one."`
 	Smallest bool   `help:"Of an endpoint: try keys until the id starts with 0000, which takes a few seconds."`
 }
 
-// Help says when to replace a key, with an example.
+// Help explains when to replace a key, with an example.
 func (keysCreate) Help() string {
 	return `A start fails if a key of the record is missing. Restore that key from a backup. Without a backup, --force
 makes another one for the next start. Signatures by the lost key stay
@@ -97,7 +96,6 @@ func (cmd keysCreate) Run(ctx context.Context, c *cli, streams std) error {
 	return printDocument(c, streams, server.ShowKey(key, file, now), render.WriteKey)
 }
 
-// keysShow shows one key.
 type keysShow struct {
 	Name string `arg:"" help:"server, registry or endpoint."`
 }
@@ -115,7 +113,6 @@ func (cmd keysShow) Run(ctx context.Context, c *cli, streams std) error {
 	return printDocument(c, streams, server.ShowKey(key, file, time.Now()), render.WriteKey)
 }
 
-// keysRotate asks a running gateway for another key.
 type keysRotate struct {
 	reasonFlag
 
@@ -123,7 +120,7 @@ type keysRotate struct {
 	Overlap string `default:"24h" help:"How long signatures by the old key stay valid." placeholder:"DURATION"`
 }
 
-// Run prints what show prints of the new key.
+// Run prints the output of show for the new key.
 func (cmd keysRotate) Run(ctx context.Context, c *cli, streams std) error {
 	rotation := route.JSON(admin.Rotation{Overlap: cmd.Overlap, Reason: cmd.Reason})
 	return show(ctx, c, streams, admin.RotateKey, admin.KeyRotation{Name: cmd.Name, Body: rotation}, render.WriteKey)

@@ -29,7 +29,7 @@ import (
 	"baton/translate/acttag"
 )
 
-// The points outside the program, where a carrier of its messages kills it.
+// The points outside the program, at which a carrier of its messages kills it.
 const (
 	whileDelivering = "delivering" // a step is on the wire to the network, which never gets it
 	whenDelivered   = "delivered"  // the network has it; the gateway does not know
@@ -58,8 +58,8 @@ const (
 	repeatAfter = 20
 )
 
-// Each gateway lives through a part of the kills, each at another point. All that is
-// judged by is what the network and the agent were told.
+// Each gateway lives through a part of the kills, each at another point. The verdict
+// depends only on the messages to the network and the agent.
 func TestAGatewayThatIsKilledAnywhereLosesNothingAndDoesNothingTwice(t *testing.T) {
 	for lane := range killLanes {
 		t.Run(fmt.Sprint(lane), func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestAGatewayThatIsKilledAnywhereLosesNothingAndDoesNothingTwice(t *testing.
 }
 
 // gauntlet is a gateway killed over and over, between a network and an agent that
-// both repeat what got no answer.
+// both repeat unanswered messages.
 type gauntlet struct {
 	*house
 	random  *rand.Rand
@@ -89,8 +89,8 @@ type gauntlet struct {
 	died    map[string]int // kills, by point
 	said    []said
 	points  []string          // all, in turn
-	outside []string          // points where another process kills the gateway
-	mend    func() bool       // where something else than the gateway was killed, sees to that
+	outside []string          // points at which another process kills the gateway
+	mend    func() bool       // restarts a killed process other than the gateway
 	read    map[string]int    // how often the agent's inbox had the offer of a handoff
 	asked   map[string]string // the author of the offer, by handoff
 
@@ -132,7 +132,7 @@ channels = ["#ops"]
 	return g
 }
 
-// newKey returns a key that is its own did:key.
+// newKey returns a key with its own did:key.
 func newKey(t *testing.T) federation.SigningKey {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(nil)
@@ -144,8 +144,8 @@ func newKey(t *testing.T) federation.SigningKey {
 	}}
 }
 
-// cable returns where the gateway reaches the network: each line goes past the point
-// at which the gateway may have to die.
+// cable returns the gateway's address of the network: each line passes the point at
+// which the gateway may have to die.
 func (g *gauntlet) cable(t *testing.T) string {
 	t.Helper()
 	var lc net.ListenConfig
@@ -258,7 +258,7 @@ func (g *gauntlet) live(t *testing.T, point string) {
 	})
 }
 
-// revive starts the gateway again where it was killed, with the next fate.
+// revive restarts a killed gateway, with the next fate.
 func (g *gauntlet) revive(t *testing.T) {
 	t.Helper()
 	if g.mend() {
@@ -318,7 +318,6 @@ func (g *gauntlet) introduce(t *testing.T) {
 	g.live(t, g.points[g.random.IntN(len(g.points))])
 }
 
-// offer returns a signed offer to the agent.
 func (g *gauntlet) offer(t *testing.T) federation.Event {
 	t.Helper()
 	return sealOffer(t, g.alice, federation.DID(g.agent.DID))
@@ -352,7 +351,8 @@ type note struct {
 	}
 }
 
-// inbox returns what is new in the agent's inbox, nothing while the gateway is gone.
+// inbox returns the new entries of the agent's inbox, nothing while the
+// gateway is gone.
 func (g *gauntlet) inbox(t *testing.T) []note {
 	t.Helper()
 	texts, next, err := g.agent.Inbox(t.Context(), g.cursor)
@@ -378,7 +378,7 @@ func (g *gauntlet) carry(t *testing.T) {
 	offer := g.offer(t)
 	id, looked := offer.ID.String(), 0
 	g.insist(t, "the offer at the agent", func() bool {
-		if looked%repeatAfter == 0 { // nothing answers an offer, and a gateway that is not in the channel hears none
+		if looked%repeatAfter == 0 { // an offer gets no answer, and a gateway outside the channel hears none
 			g.ircd.Tagmsg("alice", "#ops", translate.Wire(offer, map[string]string{"from": string(offer.From)}))
 		}
 		looked++
@@ -436,7 +436,7 @@ func (g *gauntlet) answer(t *testing.T, id, verb, state string, payload map[stri
 	})
 }
 
-// seen returns what the network was told of a handoff, by verb.
+// seen returns the messages to the network about a handoff, by verb.
 func (g *gauntlet) seen(id string) map[string][]bridgetest.IRCMessage {
 	found := map[string][]bridgetest.IRCMessage{}
 	for _, m := range g.ircd.Received() {
@@ -448,8 +448,8 @@ func (g *gauntlet) seen(id string) map[string][]bridgetest.IRCMessage {
 	return found
 }
 
-// judge looks at all that was told. A step may have been written to the network
-// again, as the same message; a line for people may not, nor a message to the agent.
+// judge checks all messages. A step may have been written to the network again, as
+// the same message; a line for people may not, nor a message to the agent.
 func (g *gauntlet) judge(t *testing.T) {
 	t.Helper()
 	for _, s := range g.said {
@@ -499,7 +499,6 @@ func (g *gauntlet) checkLines(t *testing.T) {
 	}
 }
 
-// checkRecord has the record examined.
 func (g *gauntlet) checkRecord(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -509,8 +508,8 @@ func (g *gauntlet) checkRecord(t *testing.T) {
 	}
 }
 
-// checkCopies checks that what was written again is the same message. Receipts are of
-// several steps, and each step has one.
+// checkCopies checks that repeated messages are the same. Receipts are of several
+// steps, and each step has one.
 func checkCopies(t *testing.T, copies []bridgetest.IRCMessage) {
 	t.Helper()
 	first := map[string]bridgetest.IRCMessage{}

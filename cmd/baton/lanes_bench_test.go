@@ -30,8 +30,8 @@ func BenchmarkLanes(b *testing.B) {
 	}
 }
 
-// drainLanes makes a record and delivers what is owed from it, so many steps of each
-// handoff. The timer runs for the latter alone.
+// drainLanes makes a record and delivers its backlog, with this many steps of each
+// handoff. The timer runs only for the latter.
 func drainLanes(b *testing.B, lanes, each int) {
 	b.Helper()
 	record, err := store.Open(b.Context(), filepath.Join(b.TempDir(), "baton.db"), nil, prometheus.NewRegistry())

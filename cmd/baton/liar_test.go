@@ -23,11 +23,11 @@ type liar struct {
 	name   string
 	key    ed25519.PrivateKey
 	server *httptest.Server
-	asked  atomic.Int32 // for what it says of itself
+	asked  atomic.Int32 // requests about itself
 	posted atomic.Int32
 }
 
-// answers is what a liar may answer instead of what is asked for.
+// answers are a liar's possible answers.
 func answers(victim string) map[string]http.HandlerFunc {
 	return map[string]http.HandlerFunc{
 		"oversized": func(w http.ResponseWriter, _ *http.Request) {
@@ -54,8 +54,8 @@ func answers(victim string) map[string]http.HandlerFunc {
 	}
 }
 
-// open starts a liar. If it lies about itself it is asked for nothing else; else
-// relay is what it answers to a relay.
+// open starts a liar. If it lies about itself, it gets no other requests; else
+// relay is its answer to a relay.
 func (l *liar) open(t *testing.T, itself, relay http.HandlerFunc) *liar {
 	t.Helper()
 	seed := make([]byte, ed25519.SeedSize)
@@ -137,7 +137,7 @@ func gatewayAmong(t *testing.T, timeout time.Duration, all ...*liar) *house {
 func notUsed(t *testing.T, h *house, registry string) string {
 	t.Helper()
 	reasons, lines := map[string]bool{}, h.logged(t)
-	counters := h.counters(t) // later than the lines: what they tell is counted
+	counters := h.counters(t) // later than the lines, whose counts are included
 	for _, line := range lines {
 		if line["msg"] == "answer of a registry not used" && line["peer"] == registry+".test" {
 			reason, _ := line["reason"].(string)
@@ -154,7 +154,7 @@ func notUsed(t *testing.T, h *house, registry string) string {
 	return strings.Join(all, " ")
 }
 
-// lies are the reasons that are logged and counted for each of [answers].
+// lies are the logged and counted reasons for each of [answers].
 var lies = map[string]string{"oversized": "size", "slow": "slow", "elsewhere": "redirect", "garbled": "json", "doubled": "json"}
 
 func TestARegistryThatLiesAboutItselfIsRefusedRecordedAndAskedSeldom(t *testing.T) {
@@ -181,7 +181,7 @@ func TestARegistryThatLiesAboutItselfIsRefusedRecordedAndAskedSeldom(t *testing.
 		if got := notUsed(t, h, l.name); !strings.Contains(got, lies[l.name]) { // on a busy machine others are slow too
 			t.Errorf("%s is recorded as %q, want %q", l.name, got, lies[l.name])
 		}
-		if n, most := l.asked.Load(), 3+int32(time.Since(began)/time.Second); n > most { // what it said is remembered for 5 s
+		if n, most := l.asked.Load(), 3+int32(time.Since(began)/time.Second); n > most { // its answer is cached for 5 s
 			t.Errorf("%s was asked %d times", l.name, n)
 		}
 		if n := l.posted.Load(); n != 0 {

@@ -39,8 +39,8 @@ func (tw *twin) another(t *testing.T, nick string) (offers func(t *testing.T)) {
 	}
 }
 
-// until makes alice offer something again and again until that is refused, and
-// returns how often it was not.
+// until makes alice repeat an offer until it is refused, and returns the
+// number of filed ones.
 func (tw *twin) until(t *testing.T, code string, offer func() signed) (filed int) {
 	t.Helper()
 	const enough = 50
@@ -70,7 +70,7 @@ func (tw *twin) offerTo(did string) func() signed {
 func TestWhoDoesTooMuchOnIRCIsHeldBackAlone(t *testing.T) {
 	for _, tt := range []struct {
 		name, limit, code string
-		fewest            int // offers that are filed
+		fewest            int // filed offers
 	}{
 		{"steps of one DID", "did_events_per_minute = 5", "RATE_LIMITED", 3}, // two were made before
 		{"steps of one user", "user_events_per_minute = 5", "RATE_LIMITED", 3},

@@ -19,7 +19,6 @@ import (
 	"baton/federation/identity"
 )
 
-// linkCommands look at links.
 type linkCommands struct {
 	List linkList `cmd:"" example:"link list --watch" help:"List links, and how they stand."`
 	Show linkShow `cmd:"" example:"link show lab" help:"Show one link and its negotiated options."`
@@ -31,7 +30,6 @@ type linkCommands struct {
 	Explain linkExplain `cmd:"" example:"link explain freeq" help:"Print the configuration for the other side of a link."`
 }
 
-// linkList lists links.
 type linkList struct {
 	listFlags
 	watchFlag
@@ -42,7 +40,6 @@ func (cmd linkList) Run(ctx context.Context, c *cli, streams std) error {
 	return list(ctx, c, streams, admin.ListLinks, cmd.of(cmd.page()), render.Links)
 }
 
-// linkShow shows one link.
 type linkShow struct {
 	Name string `arg:"" help:"The name of the link."`
 }
@@ -54,7 +51,7 @@ func (cmd linkShow) Run(ctx context.Context, c *cli, streams std) error {
 	})
 }
 
-// linkChange is what the commands that switch a link share.
+// linkChange is the common part of the commands that switch a link.
 type linkChange struct {
 	changeFlags
 
@@ -72,7 +69,6 @@ func (cmd linkChange) ask(ctx context.Context, c *cli, streams std, verb, done s
 	})
 }
 
-// linkDown disconnects a link.
 type linkDown struct{ linkChange }
 
 // Run disconnects the link and waits until it is down.
@@ -80,7 +76,6 @@ func (cmd linkDown) Run(ctx context.Context, c *cli, streams std) error {
 	return cmd.ask(ctx, c, streams, "down", "is disconnected")
 }
 
-// linkUp connects a link.
 type linkUp struct{ linkChange }
 
 // Run connects the link.
@@ -88,7 +83,6 @@ func (cmd linkUp) Run(ctx context.Context, c *cli, streams std) error {
 	return cmd.ask(ctx, c, streams, "up", "connects")
 }
 
-// linkDial dials a link.
 type linkDial struct{ linkChange }
 
 // Run dials the link.
@@ -96,7 +90,7 @@ func (cmd linkDial) Run(ctx context.Context, c *cli, streams std) error {
 	return cmd.ask(ctx, c, streams, "dial", "dials now")
 }
 
-// linkExplain tells what the other side of a link must set.
+// linkExplain prints the settings needed on the other side of a link.
 type linkExplain struct {
 	Name string `arg:"" help:"The name of the link."`
 }
@@ -120,8 +114,8 @@ func (cmd linkExplain) Run(c *cli, streams std) error {
 	})
 }
 
-// explain returns what the other side of the first chosen link must set, and the network of that
-// link: "" if no chosen link has an other side to configure. It makes no key.
+// explain returns the settings needed on the other side of the first chosen link, and the
+// network of that link: "" if no chosen link has an other side to configure. It makes no key.
 func explain(file *configs.File, chosen func(bridge.Link) bool) (network, told string, err error) {
 	links, err := server.OpenLinks(file, networks, server.Wiring{
 		Ports:    bridge.Ports{PublicURL: file.HTTP.PublicURL},

@@ -21,7 +21,7 @@ type wiring struct {
 	wrong   bool // the gateway pins another certificate
 }
 
-// newLink starts an InspIRCd and a gateway that are wired to each other.
+// newLink starts an InspIRCd and a gateway wired to each other.
 func newLink(t *testing.T, wires wiring) *world {
 	t.Helper()
 	h := newHouse(t)
@@ -127,7 +127,7 @@ func TestANetworkWithAnotherCertificateIsRefusedWithOneLine(t *testing.T) {
 	}
 }
 
-// tries counts the lines about a certificate that is not the pinned one.
+// tries counts the lines about a certificate other than the pinned one.
 func (w *world) tries(t *testing.T) (n int) {
 	t.Helper()
 	for _, line := range w.logged(t) {

@@ -94,7 +94,6 @@ func (c ircLines) until(t *testing.T, text string) string {
 	}
 }
 
-// says sends lines.
 func (c ircLines) says(t *testing.T, lines ...string) {
 	t.Helper()
 	for _, line := range lines {
@@ -275,7 +274,7 @@ func TestOneAddressHasOneRateAtAllListeners(t *testing.T) {
 	ada := overConn(dialFrom(t, "127.0.0.1", addr))
 	did := ada.login(t, "ada")
 	ada.says(t, "JOIN #ops")
-	for range 2 { // what is forged counts too
+	for range 2 { // a forged one counts too
 		ada.says(t, forged(did))
 		ada.until(t, "FAIL TAGMSG SIGNATURE_INVALID")
 	}

@@ -21,12 +21,11 @@ func (c *cli) logSettings(table configs.Log) configs.Log {
 	return table
 }
 
-// logCommands change what the gateway logs.
+// logCommands change the log levels of the gateway.
 type logCommands struct {
 	Level logLevel `cmd:"" example:"log level bridge/irc/freeq debug" help:"Change the level of the log, of all packages or of one, until the next start."`
 }
 
-// logLevel changes a level.
 type logLevel struct {
 	changeFlags
 

@@ -9,7 +9,7 @@ import (
 	"baton/federation"
 )
 
-// What a stranger writes reaches the log for people as an attribute.
+// Text of a stranger reaches the log for people as an attribute.
 func TestTheLogForPeopleHasNothingThatActsOnATerminal(t *testing.T) {
 	h := newHouse(t)
 	text, err := os.ReadFile(h.config)

@@ -35,7 +35,7 @@ func TestFreeqUsersWhoseKeysAreAtASilentHostDelayNoOther(t *testing.T) {
 	}
 }
 
-// logged returns what the log says became of the offer of a handoff.
+// logged returns the outcome of a handoff's offer from the log.
 func logged(t *testing.T, h *house, of federation.HandoffID) string {
 	t.Helper()
 	return (&square{house: h}).outcome(t, federation.Event{Handoff: of})

@@ -42,7 +42,7 @@ type stubborn struct {
 	over chan struct{} // closed at the end of the test
 }
 
-// Read passes on what the gateway says to a server that is not stuck.
+// Read passes on the gateway's data to a server, unless it is stuck.
 func (c stubborn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if c.stuck.Load() {
@@ -67,7 +67,8 @@ func newSquare(t *testing.T, users []string, tables ...string) *square {
 	return s
 }
 
-// newLinkedSquare is newSquare for a gateway that has other links, which never come up.
+// newLinkedSquare is newSquare for a gateway with other links, which never
+// come up.
 func newLinkedSquare(t *testing.T, users []string, tables ...string) *square {
 	t.Helper()
 	s := &square{house: newHouse(t)}
@@ -92,7 +93,8 @@ channels = ["#ops"]
 	return s
 }
 
-// door returns where the gateway reaches the IRC server. While that is away, it hangs up.
+// door returns the gateway's address of the IRC server. While the server is
+// away, it hangs up.
 func (s *square) door(t *testing.T) string {
 	t.Helper()
 	var lc net.ListenConfig
@@ -151,7 +153,7 @@ func (s *square) linkState(t *testing.T) string {
 	return ""
 }
 
-// outcome returns what the log says became of a step, "" while it says nothing.
+// outcome returns the outcome of a step from the log, "" while there is none.
 func (s *square) outcome(t *testing.T, of federation.Event) string {
 	t.Helper()
 	for _, line := range s.logged(t) {

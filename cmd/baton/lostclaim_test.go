@@ -98,7 +98,6 @@ func TestLostClaimAtAnotherHomeNamesWinner(t *testing.T) {
 	}
 }
 
-// keyIn returns the key in a file of [newSeed].
 func keyIn(t *testing.T, path string) ed25519.PrivateKey {
 	t.Helper()
 	text, err := os.ReadFile(path)

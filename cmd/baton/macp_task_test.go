@@ -106,8 +106,8 @@ func (w *taskHouse) reads(t *testing.T, id string, count int) []string {
 	return steps
 }
 
-// A gateway that is killed between any two messages of a transfer and of the task that follows it
-// files each report of the assignee once.
+// A gateway killed between any two messages of a transfer and of the following task files each
+// report of the assignee once.
 func TestAKilledGatewayFilesEachReportOfATaskOnce(t *testing.T) {
 	t.Parallel()
 	w := newTaskHouse(t)
@@ -133,8 +133,8 @@ func TestAKilledGatewayFilesEachReportOfATaskOnce(t *testing.T) {
 	}
 }
 
-// A gateway that is killed between any two messages says each step of its assignee once in the
-// task of the offerer.
+// A gateway killed between any two messages says each step of its assignee once in the task of
+// the offerer.
 func TestAKilledGatewaySaysEachStepOfATaskOnce(t *testing.T) {
 	t.Parallel()
 	w := newTaskHouse(t)

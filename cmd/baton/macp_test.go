@@ -30,7 +30,6 @@ const (
 	macpTitle = "Cite three sources on X"
 )
 
-// macpHouse is a gateway with a MACP runtime.
 type macpHouse struct {
 	*house
 
@@ -47,7 +46,6 @@ func newMACPHouse(t *testing.T, tables ...string) *macpHouse {
 	return r
 }
 
-// table returns the tables of the configuration.
 func (r *macpHouse) table() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "[macp]\nlisten = %q\n", r.address)
@@ -57,7 +55,6 @@ func (r *macpHouse) table() string {
 	return text.String()
 }
 
-// participant connects a participant.
 func (r *macpHouse) participant(t *testing.T, name string) *bridgetest.MACPClient {
 	t.Helper()
 	c := bridgetest.NewMACPClient(r.address, name, macpToken+name)

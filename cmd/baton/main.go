@@ -1,7 +1,7 @@
 // Command baton is the gateway and everything that runs it.
 //
-// Each command is a struct with a Run method in a file of its own. What they
-// share is here: flags, exit codes, and how an error is told.
+// Each command is a struct with a Run method in a file of its own. The common
+// parts are here: flags, exit codes, and the output of errors.
 package main
 
 import (
@@ -41,7 +41,6 @@ const (
 	exitUnavailable = 4
 )
 
-// cli is the command line.
 type cli struct {
 	Config      string           `env:"BATON_CONFIG" help:"The configuration. Default: ./baton.toml, else /etc/baton/baton.toml." placeholder:"FILE"`
 	Gateway     string           `env:"BATON_GATEWAY" help:"The running gateway: unix:PATH or http(s)://HOST:PORT. Default: admin.socket of the configuration." placeholder:"URL"`
@@ -104,7 +103,7 @@ Example:
 	baton serve --config /etc/baton/baton.toml
 `
 
-// groups are the groups of commands in the help, in their order.
+// groups are the groups of commands in the help, in order.
 func groups() []kong.Group {
 	return []kong.Group{
 		{Key: "serve", Title: "Run a gateway:"},
@@ -117,8 +116,9 @@ func groups() []kong.Group {
 	}
 }
 
-// expected returns a command line as it is meant: no command asks for the help, and so does "help COMMAND".
-// Each KEY=VALUE after the first one of --context is one more context of "dir offer", as in handoff.py.
+// expected returns a command line with its shorthands resolved: no command asks for the help, and so
+// does "help COMMAND". Each KEY=VALUE after the first one of --context is one more context of "dir
+// offer", as in handoff.py.
 func expected(args []string) []string {
 	switch {
 	case len(args) == 0:
@@ -142,7 +142,7 @@ func expected(args []string) []string {
 	return meant
 }
 
-// std is where a command reads and writes.
+// std is the standard input and output of a command.
 type std struct {
 	out, err io.Writer
 }
@@ -153,9 +153,9 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], std{out: os.Stdout, err: os.Stderr}))
 }
 
-// headroom is how much garbage a gateway may have before it is collected, in addition to as
-// much as it holds in memory. A small gateway would collect all the time, and scan the stacks
-// of thousands of waiting requests each time.
+// headroom is the garbage allowed before a collection, in addition to as much as the gateway
+// holds in memory. A small gateway would collect all the time, and scan the stacks of
+// thousands of waiting requests each time.
 const headroom = 64 << 20
 
 // run executes one command line and returns its exit code.
@@ -194,7 +194,7 @@ func run(ctx context.Context, args []string, streams std) int {
 	return exitDone
 }
 
-// addExamples adds to the help of each command the example in its tag.
+// addExamples adds the example in the tag of each command to its help.
 func addExamples(node *kong.Node) {
 	for _, command := range node.Children {
 		if line := command.Tag.Get("example"); line != "" {
@@ -211,12 +211,12 @@ func commandName(parsed string) string {
 	return strings.Join(slices.DeleteFunc(strings.Fields(parsed), isArgument), " ")
 }
 
-// usageError is a command line that cannot be meant.
+// usageError is an invalid command line.
 type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }
 
-// tell writes one error and returns the exit code for it.
+// tell writes one error and returns its exit code.
 func tell(streams std, asJSON bool, command string, err error) int {
 	code, word, retry := classify(err)
 	if invalid, ok := errors.AsType[*configs.InvalidError](err); ok && !asJSON {
@@ -283,7 +283,7 @@ func classify(err error) (code int, word string, retryAfter int) {
 	return exitFailed, "failed", 0
 }
 
-// problemExit returns the exit code for what a gateway answered.
+// problemExit returns the exit code for a problem of a gateway.
 func problemExit(code string) int {
 	switch code {
 	case admin.CodeUsage:

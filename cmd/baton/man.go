@@ -8,7 +8,6 @@ import (
 
 //go:generate sh -c "go run . man --dir man --markdown >reference.tmp && mv reference.tmp README.md"
 
-// manCommand writes the man pages.
 type manCommand struct {
 	Dir      string `help:"The folder that the pages are written into." placeholder:"DIR" required:""`
 	Markdown bool   `help:"Print the reference as Markdown too." hidden:""`

@@ -30,7 +30,8 @@ func (mcpCommand) Help() string {
 		"\t\"baton\": {\"command\": \"baton\", \"args\": [\"mcp\", \"--gateway\", \"https://gw.example\", \"--key-file\", \"agent.seed\"]}"
 }
 
-// Run serves until standard input ends. It begins only if the gateway can act for the DID.
+// Run serves until standard input ends. It starts only if the gateway can act
+// for the DID.
 func (cmd mcpCommand) Run(ctx context.Context, c *cli, streams std) error {
 	account, signed, err := cmd.account(c)
 	if err != nil {
@@ -100,7 +101,7 @@ func stateFolder() (string, error) {
 	return filepath.Join(dir, ".local", "state", "baton"), nil
 }
 
-// agent returns the DID to act as, and its key where that is given.
+// agent returns the DID to act as, and its key if given.
 func (cmd mcpCommand) agent() (federation.DID, *federation.SigningKey, error) {
 	if cmd.KeyFile == "" {
 		if cmd.As == "" {

@@ -27,7 +27,6 @@ func newClaudeCode(t *testing.T, model string) *claudeCode {
 	}}
 }
 
-// command returns a command of the program.
 func (c *claudeCode) command(name string, arguments ...string) *exec.Cmd {
 	cmd := exec.CommandContext(c.t.Context(), name, arguments...)
 	cmd.Dir, cmd.Env = c.home, append(os.Environ(), append(c.env, "HOME="+c.home)...)

@@ -31,7 +31,6 @@ func newCodex(t *testing.T, model string) *codex {
 	return c
 }
 
-// command returns a command of the program.
 func (c *codex) command(arguments ...string) *exec.Cmd {
 	program := filepath.Join(clients(c.t), "codex", "node_modules", "@openai", "codex", "vendor", "x86_64-unknown-linux-musl", "bin", "codex")
 	cmd := exec.CommandContext(c.t.Context(), program, arguments...)

@@ -75,7 +75,7 @@ func configuredHost(t *testing.T, h *house, dir string, f fence) *commandHost {
 }
 
 // A host configured as the guide says takes the work that alice offers on IRC, and she reads
-// what the guide says that she reads.
+// the text shown in the guide.
 func TestTheGuideOfAgentHostsWorks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

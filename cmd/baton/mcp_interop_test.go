@@ -76,7 +76,6 @@ func (h *agentHost) offers(arguments map[string]any) string {
 	return id
 }
 
-// works has the host do what it was offered.
 func (h *agentHost) works(id string) {
 	h.t.Helper()
 	h.awaits(id, "offer")
@@ -88,7 +87,7 @@ func (h *agentHost) works(id string) {
 	}
 }
 
-// sees has the host wait for the end of what it offered.
+// sees makes the host wait for the end of its offer.
 func (h *agentHost) sees(id string) {
 	h.t.Helper()
 	h.awaits(id, "complete")

@@ -38,7 +38,6 @@ func newCommandHost(t *testing.T, h *house, arguments ...string) *commandHost {
 	return connectCommand(t, h.command(t, append([]string{"mcp"}, arguments...)...))
 }
 
-// connectCommand starts a command and connects to it.
 func connectCommand(t *testing.T, cmd *exec.Cmd) *commandHost {
 	t.Helper()
 	session, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(), &sdk.CommandTransport{Command: cmd}, nil)
@@ -148,7 +147,8 @@ func TestTheCommandOfHostsSaysWhyItCannotBegin(t *testing.T) {
 	ends(0, "--key-file", seed)
 }
 
-// Half of all signatures by ECDSA have the higher s of two that are both good: JOSE allows either.
+// Half of all ECDSA signatures have the higher of the two valid values of s:
+// JOSE allows either.
 func TestAClientLogsInWithAKeyOnACurve(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, "[limits]\n"+anyAddress)

@@ -30,7 +30,7 @@ func newTalkative(t *testing.T, tables ...string) *talkative {
 	return talkativeIn(t, newHouse(t), tables...)
 }
 
-// talkativeIn is newTalkative in a house that has more files already.
+// talkativeIn is newTalkative in a house with more files already.
 func talkativeIn(t *testing.T, h *house, tables ...string) *talkative {
 	t.Helper()
 	b := &talkative{homeServer: &homeServer{house: h, irc: federationtest.FreeAddr(t)}, seen: map[string]bool{}}
@@ -167,7 +167,7 @@ func TestAnAgentAndPeopleOfEachNetworkConverse(t *testing.T) {
 	b := newTalkative(t)
 	zoe := b.guest(t, "zoe")
 
-	// InspIRCd, where alice has no DID.
+	// On InspIRCd alice has no DID.
 	b.send(t, "alice@lab", "which of them?", http.StatusCreated)
 	m := b.labReads(t, "alice", "which of them?")
 	b.lab.Say("alice", "PRIVMSG "+m.Source+" :the second one")
@@ -178,7 +178,7 @@ func TestAnAgentAndPeopleOfEachNetworkConverse(t *testing.T) {
 		t.Errorf("the message has no evidence: %v", got)
 	}
 
-	// freeq, where finn has one.
+	// On freeq finn has one.
 	b.send(t, "finn@fq", "and you?", http.StatusCreated)
 	line := b.freeqReads(t, "and you?")
 	b.finn.Tell(line["from"].(string), "the third")
@@ -369,7 +369,6 @@ func TestMessagesThatNameAHandoffAreShownWithItAndInNoPassport(t *testing.T) {
 	}
 }
 
-// prints returns what a command prints.
 func (h *house) prints(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := h.command(t, args...).CombinedOutput()

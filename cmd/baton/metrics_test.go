@@ -14,7 +14,7 @@ import (
 	main "baton/cmd/baton"
 )
 
-// description matches what a Desc prints of itself.
+// description matches the text of a Desc.
 var description = regexp.MustCompile(`^Desc\{fqName: "(baton_[a-z_]+)", help: "(.*)", unit: ".*", constLabels: \{(.*)\}, variableLabels: \{(.*)\}\}$`)
 
 // metricsFile has each metric of the gateway. Dashboards and alerts of operators depend on the names

@@ -13,7 +13,8 @@ import (
 	"baton/federation/store/registry"
 )
 
-// migrateCommand brings the record forward, as serve does at its start, or copies it.
+// migrateCommand upgrades the record, as serve does at its start, or copies
+// it.
 type migrateCommand struct {
 	DryRun  bool   `help:"Print the effect, and change nothing."`
 	To      string `help:"Copy the record in the file into an empty database: postgres." enum:"postgres," default:"" placeholder:"postgres"`
@@ -38,7 +39,7 @@ Examples:
 	baton migrate --to postgres --dsn-file /etc/baton/dsn`
 }
 
-// Run prints what was done, or would be.
+// Run prints the migrations done, or with a dry run those to do.
 func (cmd migrateCommand) Run(ctx context.Context, c *cli, streams std) error {
 	if (cmd.To == "") != (cmd.DSNFile == "") {
 		return &usageError{errors.New("--to and --dsn-file go together")}

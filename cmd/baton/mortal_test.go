@@ -17,9 +17,9 @@ import (
 	main "baton/cmd/baton"
 )
 
-// deathVar tells a program of this binary where it has to die: the name of a point,
-// a colon, and the how manieth time it gets there. The program itself knows nothing
-// of it: the points are commits, which SQLite's own hooks show, and lines of the log.
+// deathVar tells a program of this binary at which point to die: the name of a point,
+// a colon, and the count of visits to it. The program itself knows nothing of it: the
+// points are commits, which SQLite's own hooks show, and lines of the log.
 const deathVar = "BATON_TEST_DEATH"
 
 // The points inside the program.
@@ -46,7 +46,6 @@ func changes() map[string][]change {
 	}
 }
 
-// change is one change of a row.
 type change struct {
 	table string
 	op    int32
@@ -72,7 +71,7 @@ const (
 	sqliteUpdate = 23
 )
 
-// mortal is the program, which dies where its environment says.
+// mortal is the program, which dies at the point in its environment.
 func mortal() {
 	point, n, _ := strings.Cut(os.Getenv(deathVar), ":")
 	times, err := strconv.Atoi(cmp.Or(n, "1"))

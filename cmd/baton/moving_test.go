@@ -16,7 +16,7 @@ func TestADIDThatMovesTakesItsInboxAlong(t *testing.T) {
 	alice, _ := a.key(t, 1)
 	bob, bobDID := b.key(t, 2)
 	first := b.must(t, "handoff", "offer", "--key-file", bob, "--open", "--title", "Whoever likes")
-	agree(t, first, "offer", all...) // so that a knows where bob is
+	agree(t, first, "offer", all...) // so that a knows bob's home
 	offer := func(title string) string {
 		return a.must(t, "handoff", "offer", "--key-file", alice, "--to", bobDID, "--title", title)
 	}

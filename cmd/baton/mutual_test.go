@@ -49,7 +49,8 @@ func authoritiesOf(t *testing.T, of ...certified) string {
 	return path
 }
 
-// as returns what asks a gateway over TLS, showing a certificate if there is one.
+// as returns a transport to a gateway over TLS, showing a certificate if there
+// is one.
 func as(t *testing.T, gateway certified, shown ...certified) *http.Transport {
 	t.Helper()
 	leaf, err := x509.ParseCertificate(gateway.certificate.Certificate[0])
@@ -76,7 +77,7 @@ func TestRegistriesShowEachOtherCertificates(t *testing.T) {
 	certifiedRegistry(t, b, "b.test", ofB, authorities, a, "a.test")
 	b.start(t)
 
-	// What says to come from a.test, and does not show that it does.
+	// A caller that claims to be a.test without proof.
 	stranger := certify(t, a, "d.test", "localhost")
 	relay := []byte(`{"origin_registry":"a.test","from":"@scout_7@a.test","to":"@amy_1@b.test","message_id":"msg_12345678","body":"hello"}`)
 	for name, transport := range map[string]*http.Transport{

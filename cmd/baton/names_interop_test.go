@@ -105,7 +105,7 @@ func TestANameIsAnsweredAlikeOnEveryNetwork(t *testing.T) {
 			})
 		}
 	}
-	// The DIDs behind a name that is bound on two links.
+	// The DIDs behind a name bound on two links.
 	for to, did := range map[string]string{"mirror@client": first.did, "mirror@lab": second.did} {
 		var filed struct{ Resolved struct{ DID string } }
 		b.http.must(t, http.StatusCreated, http.MethodPost, "handoffs", map[string]any{"to": to, "title": "x"}, &filed)

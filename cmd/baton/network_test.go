@@ -67,7 +67,6 @@ func (p *jsonPeer) write(t *testing.T, text string) {
 	}
 }
 
-// read reads one line.
 func (p *jsonPeer) read(t *testing.T) jsonLine {
 	t.Helper()
 	if !p.lines.Scan() {

@@ -17,7 +17,8 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// screenshotsVar names the folder that screenshots of a run are kept in; none are where it is empty.
+// screenshotsVar names the folder for screenshots of a run; if empty, none are
+// kept.
 const screenshotsVar = "BATON_SCREENSHOTS"
 
 // browser is a tab of Debian's Chromium.
@@ -53,7 +54,6 @@ func runs[T any](t *testing.T, b *browser, action chromedp.Action[T]) T {
 	return value
 }
 
-// reads evaluates an expression in the page.
 func reads[T any](t *testing.T, b *browser, expression string) T {
 	t.Helper()
 	return runs(t, b, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
@@ -109,7 +109,6 @@ func (b *browser) tabs(t *testing.T, name string) {
 	t.Fatalf("the keyboard does not lead to %q", name)
 }
 
-// types presses keys where the focus is.
 func (b *browser) types(t *testing.T, keys string) {
 	t.Helper()
 	runs(t, b, chromedp.KeyEvent(keys))
@@ -135,7 +134,6 @@ func (b *browser) shoots(t *testing.T, name string) {
 	}
 }
 
-// logsIn begins a session with a token.
 func (b *browser) logsIn(t *testing.T, token string) {
 	t.Helper()
 	b.opens(t, "/")
@@ -179,7 +177,6 @@ func TestEachPageIsAccessibleAndFitsIntoANarrowWindow(t *testing.T) {
 	}
 }
 
-// prefers makes the browser ask for a colour scheme.
 func (b *browser) prefers(t *testing.T, scheme string) {
 	t.Helper()
 	runs(t, b, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {

@@ -16,7 +16,6 @@ import (
 	"time"
 )
 
-// operatorToken makes a token of a scope.
 func (h *house) operatorToken(t *testing.T, scope string) string {
 	t.Helper()
 	var made struct{ Token string }
@@ -70,7 +69,7 @@ func newTab(t *testing.T, h *house) *tab {
 	return &tab{"http://" + h.admin, &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 }
 
-// seen is what a tab was answered.
+// seen is the answer to a tab.
 type seen struct {
 	*http.Response
 
@@ -475,7 +474,6 @@ channels = ["#ops"]
 	}
 }
 
-// posts posts a document to the public listener.
 func (h *house) posts(t *testing.T, path, document string, want int) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.url()+path, strings.NewReader(document))
@@ -559,7 +557,6 @@ func TestOperatorPageAllowsAndDropsHeldRelays(t *testing.T) {
 	}
 }
 
-// held returns the numbers of the held messages.
 func (h *house) held(t *testing.T) (numbers []string) {
 	t.Helper()
 	var page struct{ Items []struct{ ID int64 } }
@@ -588,8 +585,8 @@ func TestOperatorPageEndsABlockWithAReason(t *testing.T) {
 	}
 }
 
-// An action on many rows says how many there are, asks for a reason, and takes the rows of the filter or the selected
-// ones alone.
+// An action on many rows says how many there are, asks for a reason, and takes only the rows of the
+// filter or the selected ones.
 func TestOperatorPageChangesManyRows(t *testing.T) {
 	t.Parallel()
 	v, _, _ := populated(t)

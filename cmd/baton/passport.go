@@ -49,8 +49,8 @@ func readPassport(name string) ([]byte, error) {
 	return text, nil
 }
 
-// printReport writes a report: with --json all of it, else what it is worth, and on
-// whose word.
+// printReport writes a report: with --json all of it, else its verdict and the
+// party that vouches for it.
 func printReport(c *cli, streams std, report passport.Report) error {
 	if c.JSON {
 		return printJSON(streams, struct {

@@ -15,7 +15,7 @@ import (
 	"baton/federation"
 )
 
-// peerCommands see and steer other registries and homes.
+// peerCommands show and steer other registries and homes.
 type peerCommands struct {
 	List peerList `cmd:"" example:"peer list" help:"List other homes and registries."`
 	Show peerShow `cmd:"" example:"peer show peer.example" help:"Show one."`
@@ -28,7 +28,6 @@ type peerCommands struct {
 	Remove peerRemove `cmd:"" example:"peer remove b.example" help:"Remove an added home."`
 }
 
-// peerList lists homes and registries.
 type peerList struct{ listFlags }
 
 // Run prints the list.
@@ -63,7 +62,6 @@ func (cmd peerMode) Run(ctx context.Context, c *cli, streams std) error {
 	return report(ctx, c, streams, admin.SetPeerMode, admin.PeerMode{Name: cmd.Name, Body: route.JSON(mode)}, cmd.line)
 }
 
-// line describes the effect of a mode.
 func (cmd peerMode) line(p admin.Peer) string {
 	line := cmd.said(p.Name + ": " + p.Mode)
 	if cmd.DryRun && cmd.Mode == "block" && p.PeerHome != nil && p.Waiting > 0 {
@@ -72,7 +70,6 @@ func (cmd peerMode) line(p admin.Peer) string {
 	return line
 }
 
-// peerAdd adds another home.
 type peerAdd struct {
 	changeFlags
 	yesFlag
@@ -126,7 +123,7 @@ func (cmd peerAdd) Run(ctx context.Context, c *cli, streams std) error {
 	return cmd.tell(c, streams, done)
 }
 
-// failedCheck returns the first check that failed as an error.
+// failedCheck returns the first failed check as an error.
 func failedCheck(checks []admin.Check) error {
 	failed := func(each admin.Check) bool { return each.State == string(federation.FindingFail) }
 	if i := slices.IndexFunc(checks, failed); i >= 0 {
@@ -135,7 +132,7 @@ func failedCheck(checks []admin.Check) error {
 	return nil
 }
 
-// tell prints the result. A canary that is not green is an error.
+// tell prints the result. Any canary but a green one is an error.
 func (peerAdd) tell(c *cli, streams std, done admin.Peered) error {
 	err := printLine(c, streams, done, render.Added(done))
 	if err == nil && !done.Canary.Green {
@@ -144,7 +141,6 @@ func (peerAdd) tell(c *cli, streams std, done admin.Peered) error {
 	return err
 }
 
-// peerRemove ends what peerAdd did.
 type peerRemove struct {
 	changeFlags
 	yesFlag
@@ -179,7 +175,7 @@ Example:
 	baton peer compare b.example --reason "restored from the backup of Monday"`
 }
 
-// Run prints the result. It fails where the other home has lost steps for good.
+// Run prints the result. It fails if the other home has lost steps for good.
 func (cmd peerCompare) Run(ctx context.Context, c *cli, streams std) error {
 	gateway, err := c.client()
 	if err != nil {

@@ -62,7 +62,7 @@ func TestHomesAddEachOtherAndACanaryComesBack(t *testing.T) {
 		t.Errorf("audit list: %s", out)
 	}
 
-	a.stop(t) // what was added is there after a restart
+	a.stop(t) // an added home is there after a restart
 	a.start(t)
 	alice, _ := a.key(t, 1)
 	scout := resident(t, b.house, "scout_7", 2)

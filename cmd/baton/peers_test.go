@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// listedPeer is what peer list shows of a home.
+// listedPeer is a home in the output of peer list.
 type listedPeer struct {
 	Name, Network, Mode, Origin, URL, Path, State string
 	LastHeard                                     string `json:"last_heard"`

@@ -28,8 +28,8 @@ const (
 // postgresKills is how many there are, so that each point has its turn.
 const postgresKills = 39
 
-// The gateway is killed at each point of the path of a step, and so is the server that has
-// its record: by the carrier of the messages between the two.
+// The gateway is killed at each point of the path of a step, and so is the server of its
+// record: by the carrier of the messages between the two.
 func TestAGatewayOnPostgresLosesNothingWhoeverIsKilled(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -48,7 +48,7 @@ func TestAGatewayOnPostgresLosesNothingWhoeverIsKilled(t *testing.T) {
 	g.judge(t)
 }
 
-// line is what a gateway and the server of its record speak over.
+// line is the connection between a gateway and the server of its record.
 type line struct {
 	*gauntlet
 	server *postgrestest.Server
@@ -89,7 +89,7 @@ func (l *line) listen(t *testing.T) string {
 	return folder
 }
 
-// connect takes what one connection of the gateway says to the server, and back.
+// connect carries one connection of the gateway to the server, and back.
 func (l *line) connect(gateway net.Conn) {
 	defer gateway.Close()
 	server, err := net.Dial("unix", filepath.Join(l.server.Folder(), postgrestest.Socket)) //nolint:noctx // it ends with the gateway's
@@ -111,7 +111,7 @@ func (l *line) connect(gateway net.Conn) {
 type talk struct {
 	*line
 
-	queries map[string]string // that were parsed, by name
+	queries map[string]string // parsed queries, by name
 	changes []string          // queries of this transaction, nil outside of one
 
 	mu     sync.Mutex
@@ -151,13 +151,13 @@ func readMessage(from io.Reader, first bool) ([]byte, error) {
 	return slices.Concat(head, rest), err
 }
 
-// hears notes what is asked, and reports whether it may be passed on.
+// hears notes a query, and reports whether to pass it on.
 func (c *talk) hears(message []byte) bool {
 	texts := strings.SplitN(string(message[5:]), "\x00", 3)
 	switch message[0] {
 	case 'P': // parse: a name, and a query
 		c.queries[texts[0]] = texts[1]
-	case 'B': // bind: the name of what is answered, and that of a query
+	case 'B': // bind: the name of the portal, and that of a query
 		switch query := c.queries[texts[1]]; {
 		case query == "BEGIN":
 			c.changes = []string{}
@@ -211,7 +211,7 @@ func began(queries, words []string) bool {
 	return false
 }
 
-// answers passes on what the server says, until it is killed over it.
+// answers passes on the server's answers, until it is killed over one.
 func (c *talk) answers(to io.Writer, from io.Reader) error {
 	said := make([]byte, 64<<10)
 	for {
@@ -240,7 +240,7 @@ func (l *line) shoot() {
 	l.shot = true
 }
 
-// mend starts the server again where it was killed, and sees the gateway go on by
+// mend restarts a killed server, and waits until the gateway works again by
 // itself.
 func (l *line) mend(t *testing.T) bool {
 	t.Helper()

@@ -84,8 +84,8 @@ func TestAMailboxThatTwoHomesClaimIsWhereItsOwnerIsHeard(t *testing.T) {
 	}
 }
 
-// A home that alone says that it has a mailbox is believed until a step of its owner comes
-// from elsewhere.
+// A home that claims a mailbox is believed, if no other does, until a step of its owner
+// comes from elsewhere.
 func TestAHomeThatSaysItHasTheMailboxOfAnotherIsFoundOut(t *testing.T) {
 	t.Parallel()
 	all := newDisputed(t)

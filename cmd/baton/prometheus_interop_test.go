@@ -42,9 +42,9 @@ var silentHere = map[string]string{
 // metricName matches the names of metrics in a query.
 var metricName = regexp.MustCompile(`\b(?:baton|process|go)_[a-z_]+\b|\bup\b`)
 
-// Each query of the dashboard has data in a real Prometheus that scrapes three homes with a handoff between
-// them, or reads a metric that is silent for a reason that silentHere names. Each alert is
-// evaluated there, and none fires.
+// Each query of the dashboard has data in a real Prometheus that scrapes three homes with a handoff
+// between them, or reads a metric silent for a reason named by silentHere. Each alert is evaluated
+// there, and none fires.
 func TestTheDashboardAndTheAlertsHaveDataInPrometheus(t *testing.T) {
 	t.Parallel()
 	tr := newTriple(t)
@@ -113,7 +113,6 @@ func dashboardQueries(t *testing.T) []string {
 	return queries
 }
 
-// promServer is a running Prometheus of Debian.
 type promServer struct{ address string }
 
 // startPrometheus starts one that scrapes homes each second, with the rules of deploy.
@@ -160,7 +159,6 @@ func startPrometheus(t *testing.T, homes []neighbour) promServer {
 	return p
 }
 
-// ask reads an answer of the API of Prometheus.
 func (p promServer) ask(t *testing.T, path string, into any) {
 	t.Helper()
 	status, body := get(t, "http://"+p.address+path)
@@ -193,7 +191,8 @@ func (p promServer) query(t *testing.T, query string) []float64 {
 	return values
 }
 
-// checkRules waits until each alert was evaluated, and checks that it reads what is there and does not fire.
+// checkRules waits until each alert was evaluated, and checks that its metrics
+// exist and that it does not fire.
 func (p promServer) checkRules(t *testing.T) {
 	t.Helper()
 	type rule struct{ Name, Query, State, Health, LastError string }

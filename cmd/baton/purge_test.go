@@ -76,7 +76,7 @@ func TestAPurgeEndsWhatABlockedSourceOfferedAndDropsWhatWaits(t *testing.T) {
 		t.Errorf("blocks are %+v", listed.Items)
 	}
 
-	// It holds after the gateway started again, and is what top counts.
+	// It holds after a restart of the gateway, and top counts it.
 	v.stop(t)
 	v.start(t)
 	v.ready(t)

@@ -43,7 +43,7 @@ func TestAQuickstartIsAGatewayWithoutEdits(t *testing.T) {
 			}
 		}
 		config := filepath.Join(dir, "baton.toml")
-		// What an operator has not installed yet is told on stderr.
+		// Steps left to the operator are listed on stderr.
 		if out, err := exec.CommandContext(t.Context(), program, "config", "check", config).Output(); err != nil || string(out) != config+": ok\n" {
 			t.Errorf("%s: config check says %s, %v", network, out, err)
 		}
@@ -67,7 +67,8 @@ func TestAQuickstartForALaptopLogsInHosts(t *testing.T) {
 	}
 }
 
-// serveQuickstart runs the gateway that a quickstart writes, and returns what the command printed.
+// serveQuickstart runs the gateway of a quickstart, and returns the command's
+// output.
 func serveQuickstart(t *testing.T, arguments ...string) (h *house, said string) {
 	t.Helper()
 	h = &house{dir: filepath.Join(t.TempDir(), "gw")}

@@ -39,7 +39,7 @@ Example:
 	baton quickstart --for laptop --dir baton`
 }
 
-// Run writes the files and prints what comes next.
+// Run writes the files and prints the next steps.
 func (cmd quickstart) Run(c *cli, streams std) error {
 	cmd, err := cmd.ask(streams)
 	if err != nil {
@@ -74,8 +74,8 @@ func (cmd quickstart) Run(c *cli, streams std) error {
 	return err
 }
 
-// ask returns the command with each value that no flag gave, which it asks for on the terminal.
-// Without a terminal that is a mistake of the command line.
+// ask returns the command with each value not given by a flag, read from the terminal. Without
+// a terminal a missing value is a mistake of the command line.
 func (cmd quickstart) ask(streams std) (quickstart, error) {
 	if cmd.For == "laptop" { // no other home reaches it
 		cmd.Home, cmd.Network = cmp.Or(cmd.Home, "baton.localhost"), cmp.Or(cmd.Network, "client")
@@ -108,8 +108,8 @@ func (cmd quickstart) ask(streams std) (quickstart, error) {
 	return cmd, nil
 }
 
-// forPeer returns what the operator of the first peer needs. A link to freeq has a key of its own,
-// which is made here if there is none.
+// forPeer returns the information for the operator of the first peer. A link to freeq has a key of
+// its own, made here if there is none.
 func (cmd quickstart) forPeer() (string, error) {
 	if cmd.Network != "spanningtree" && cmd.Network != "freeq" {
 		return "home " + cmd.Home + ", " + string(federation.HomeID(cmd.Home).DID()) + "\nbaton peer add https://" + cmd.Home, nil

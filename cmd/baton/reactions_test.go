@@ -13,8 +13,8 @@ import (
 	"baton/bridge/bridgetest"
 )
 
-// tagged returns the tag of each message without text in the channel that has the tag, as "nick value
-// of message".
+// tagged returns the tag of each message without text in the channel, if it has the tag, as "nick
+// value of message".
 func tagged(all []bridgetest.IRCMessage, tag string) (found []string) {
 	for _, m := range all {
 		if value := m.Tags[tag]; m.Command == "TAGMSG" && value != "" && strings.EqualFold(m.Params[0], channel) {

@@ -52,8 +52,8 @@ func (h *house) shell(t *testing.T, block string, env ...string) string {
 	return string(out)
 }
 
-// The programs are run as they are, except for the one in TypeScript: Debian's Node reads
-// no TypeScript, so that the compiler makes what a newer Node would run.
+// The programs are run unchanged, except for the one in TypeScript: Debian's Node reads
+// no TypeScript, so the compiler makes the JavaScript that a newer Node would run.
 func TestTheProgramsOverPlainHTTPWork(t *testing.T) {
 	t.Parallel()
 	programs := guideBlock(t, "sh", "rest.py")

@@ -15,7 +15,7 @@ import (
 	"baton/bridge/bridgetest"
 )
 
-// account is what a gateway has counted and logged at one moment.
+// account is the counters and the log of a gateway at one moment.
 type account struct {
 	counters map[string]float64
 	lines    int

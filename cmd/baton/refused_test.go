@@ -80,7 +80,7 @@ func TestTheRestOfWhatIsRefusedOnIRC(t *testing.T) {
 	}
 }
 
-// wrongOffers returns offers that are refused in either dialect.
+// wrongOffers returns offers refused in either dialect.
 func (tw *twin) wrongOffers(d dialect) []wrong {
 	offer := func(more extras) signed {
 		all := extras{"to": tw.finn.DID, "title": title}
@@ -105,8 +105,7 @@ func (tw *twin) wrongOffers(d dialect) []wrong {
 	}
 }
 
-// wrongSteps returns later steps that are refused in either dialect, of handoffs that
-// are fine.
+// wrongSteps returns later steps refused in either dialect, of valid handoffs.
 func (tw *twin) wrongSteps(t *testing.T, d dialect) []wrong {
 	t.Helper()
 	offered := d.offer(tw.key, channel, extras{"to": tw.finn.DID, "title": title})
@@ -135,7 +134,7 @@ func (tw *twin) wrongSteps(t *testing.T, d dialect) []wrong {
 	}
 }
 
-// wrongInOneDialect returns what only one dialect can get wrong.
+// wrongInOneDialect returns mistakes possible in only one dialect.
 func (tw *twin) wrongInOneDialect() []wrong {
 	terms := extras{"to": tw.finn.DID, "title": title}
 	rfc := func() signed { return rfcTags.offer(tw.key, channel, terms) }

@@ -11,13 +11,13 @@ import (
 	"baton/federation/relay"
 )
 
-// relayCommands are about the NATS servers that homes meet at.
+// relayCommands are about the NATS servers of the homes' meeting point.
 type relayCommands struct {
 	Check    relayCheck    `cmd:"" example:"relay check" help:"Examine the server that homes meet at: clock, account, limits, sync, and who lags."`
 	Accounts relayAccounts `cmd:"" example:"relay accounts a.example b.example c.example --out hub" help:"Write the configuration of a server that homes meet at, and an nkey seed for each home."`
 }
 
-// relayCheck examines the server that homes meet at.
+// relayCheck examines the meeting point.
 type relayCheck struct{}
 
 // Run prints one line a check. It fails if one does.
@@ -37,7 +37,6 @@ func (relayCheck) Run(ctx context.Context, c *cli, streams std) error {
 	return failedCheck(page.Items)
 }
 
-// relayAccounts writes accounts.
 type relayAccounts struct {
 	Names    []string `arg:"" name:"name" help:"The homes, each by its home.name."`
 	Out      string   `default:"." help:"Folder for the files; existing seeds are kept." placeholder:"DIR"`

@@ -19,7 +19,6 @@ func hears(t *testing.T, c *bridgetest.IRCClient, nick, command, last string) {
 	}
 }
 
-// issue has a client send a command.
 func issue(t *testing.T, c *bridgetest.IRCClient, command string, params ...string) {
 	t.Helper()
 	if err := c.Send(nil, command, params...); err != nil {

@@ -32,7 +32,7 @@ func (h *house) rewrite(t *testing.T, old, by string) {
 	}
 }
 
-// stream opens the stream of a caller's inbox, and returns what it sends. The channel is closed
+// stream opens the stream of a caller's inbox, and returns its lines. The channel is closed
 // when the stream ends.
 func (c *caller) stream(t *testing.T) <-chan string {
 	t.Helper()

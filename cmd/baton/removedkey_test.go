@@ -188,7 +188,6 @@ func TestLoginWithAReplacedKeyEndsSessionsOfTheOldOne(t *testing.T) {
 	}
 }
 
-// prove answers a challenge of SASL.
 func (o owner) prove(challenge string) (string, error) {
 	document, err := base64.RawURLEncoding.DecodeString(challenge)
 	if err != nil {

@@ -60,7 +60,7 @@ func checkVouched(t *testing.T, d dialect, m bridgetest.IRCMessage, venue string
 }
 
 // checkRendition checks that a step is written again for a person in a dialect, and
-// that its evidence leads to what the person signed.
+// that its evidence leads to the document signed by the person.
 func checkRendition(t *testing.T, d dialect, m bridgetest.IRCMessage, venue string, who person, s signed) {
 	t.Helper()
 	if from := checkVouched(t, d, m, venue); from == who.did || m.Tags[d.tag("for")] != who.did {

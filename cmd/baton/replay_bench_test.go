@@ -146,7 +146,7 @@ func comeBack(b *testing.B, addr string, n int) (net.Conn, *bufio.Reader) {
 	}
 }
 
-// readAll reads what waits, and answers the PING after each page.
+// readAll reads the backlog, and answers the PING after each page.
 func readAll(b *testing.B, conn net.Conn, lines *bufio.Reader) {
 	b.Helper()
 	_ = conn.SetDeadline(time.Now().Add(time.Minute))

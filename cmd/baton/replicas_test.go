@@ -123,7 +123,8 @@ type fellowship struct {
 	offered []string // ids of handoffs that a gateway said are filed
 }
 
-// newFellowship starts gateways that share a record, NATS servers, and what is secret.
+// newFellowship starts gateways with a common record, NATS servers, and common
+// secrets.
 func newFellowship(t *testing.T, dsn string, urls []string) (*fellowship, *network, *bridgehead) {
 	t.Helper()
 	f := &fellowship{t: t, key: filepath.Join(t.TempDir(), "seed"), to: newPerson(t).did}
@@ -154,7 +155,7 @@ func newFellowship(t *testing.T, dsn string, urls []string) (*fellowship, *netwo
 	return f, lab, head
 }
 
-// copyAll copies a file, or a folder with all that is in it.
+// copyAll copies a file, or a folder with its contents.
 func copyAll(t *testing.T, from, to string) {
 	t.Helper()
 	if out, err := exec.CommandContext(t.Context(), "cp", "-a", from, to).CombinedOutput(); err != nil {
@@ -217,9 +218,9 @@ func (f *fellowship) count() int {
 	return len(f.offered)
 }
 
-// Three gateways serve one home, woken by three NATS servers. Under load whichever has the
+// Three gateways serve one home, woken by three NATS servers. Under load the one with the
 // link is killed, and a NATS server with it: another one takes the link, and never two have
-// it; what any of them said is filed gets to the channel.
+// it; every step reported as filed gets to the channel.
 func TestOfThreeGatewaysOneHasTheLinkWhoeverIsKilled(t *testing.T) {
 	t.Parallel()
 	nodes, urls := newCluster(t)

@@ -97,7 +97,7 @@ func BenchmarkWatchers(b *testing.B) {
 			watched(arrived, time.Now()) // the first offer says that each is there
 			settle(b, pid)
 			var held float64
-			for range 4 { // each time a stack that is mostly empty loses half of it
+			for range 4 { // each time a mostly empty stack loses half of it
 				held = (liveKiB(b, admin) - rest) / watchers
 			}
 			var took []time.Duration
@@ -136,8 +136,8 @@ func reportWatched(b *testing.B, took []time.Duration) (p99 time.Duration) {
 	return p99
 }
 
-// plainWrites is how long it takes for a line of the length of an event to arrive that is
-// written to as many connections as there are watchers.
+// plainWrites is the time for a line of the length of an event to arrive when written to
+// as many connections as there are watchers.
 func plainWrites(b *testing.B) (p99 time.Duration) {
 	b.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(b.Context(), "tcp", "127.0.0.1:0")
@@ -187,8 +187,7 @@ func plainWrites(b *testing.B) (p99 time.Duration) {
 // plainBytes is about as long as the event of an offer.
 const plainBytes = 1200
 
-// liveKiB returns what a gateway holds in memory once it has collected its garbage: objects
-// and stacks.
+// liveKiB returns a gateway's memory after garbage collection: objects and stacks.
 func liveKiB(tb testing.TB, admin string) (size float64) {
 	tb.Helper()
 	request, err := http.NewRequestWithContext(tb.Context(), http.MethodGet, admin+"/debug/pprof/heap?gc=1&debug=1", nil)

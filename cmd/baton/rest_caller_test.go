@@ -32,7 +32,6 @@ func logIn(tb testing.TB, url string) *caller {
 	return logInWith(tb, url, private)
 }
 
-// logInWith proves the DID of a key.
 func logInWith(tb testing.TB, url string, private ed25519.PrivateKey) *caller {
 	tb.Helper()
 	public, _ := private.Public().(ed25519.PublicKey)
@@ -114,7 +113,6 @@ func (c *caller) offer(tb testing.TB, body map[string]any) string {
 	return at.ID
 }
 
-// step takes a step of a handoff.
 func (c *caller) step(tb testing.TB, id, verb string, body map[string]any) {
 	tb.Helper()
 	var sent any
@@ -139,7 +137,7 @@ type arrived struct {
 	}
 }
 
-// reads returns what comes after a cursor, once there is something.
+// reads returns the entries after a cursor, once there are any.
 func (c *caller) reads(tb testing.TB, cursor string) []arrived {
 	tb.Helper()
 	var page struct{ Items []arrived }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// memoryKiB returns what a process has of one sort of memory now.
+// memoryKiB returns the present size of one sort of a process's memory.
 func memoryKiB(tb testing.TB, pid int, sort string) (size int) {
 	tb.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

@@ -9,13 +9,14 @@ import (
 	"testing"
 )
 
-// host is where documents of did:webs are, over TLS.
+// host serves documents of did:webs, over TLS.
 type host struct {
 	*httptest.Server
 	did string // of the host itself; agents are below it
 }
 
-// newHost serves documents by their paths. Programs that are started afterwards trust it.
+// newHost serves documents by their paths. Programs started afterwards trust
+// it.
 func newHost(t *testing.T, documents func(of host) map[string]string) host {
 	t.Helper()
 	cert := certify(t, newHouse(t), "localhost")
@@ -36,7 +37,7 @@ func newHost(t *testing.T, documents func(of host) map[string]string) host {
 	return h
 }
 
-// The home of a mailbox is found by the DID alone: its document names it, or the host of
+// The home of a mailbox is found by only the DID: its document names it, or the host of
 // the DID does. The DID was never seen there before.
 func TestADIDSaysWhereItsMailboxIs(t *testing.T) {
 	all := newNeighbours(t, "a.test", "b.test")

@@ -13,7 +13,7 @@ import (
 )
 
 // fuzzed are the checks of schemathesis but one: a request may be in the contract and
-// refused, for a cursor that was never given out.
+// still be refused, for a cursor never given out.
 const fuzzed = "not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance," +
 	"response_schema_conformance,negative_data_rejection,unsupported_method,allow_header_conformance,ignored_auth,nothing_of_others"
 
@@ -72,14 +72,14 @@ func TestEveryAnswerIsInTheContractAndTellsNothingOfOthers(t *testing.T) {
 				args = append(args, "-H", "Authorization: Bearer "+who.token)
 			}
 			cmd := exec.CommandContext(t.Context(), st, args...)
-			cmd.Dir = t.TempDir() // where it keeps what it found
+			cmd.Dir = t.TempDir() // for its findings
 			cmd.Env = append(os.Environ(), "SCHEMATHESIS_HOOKS=nosecrets", "PYTHONPATH="+hooks, "PYTHONDONTWRITEBYTECODE=1",
 				"BATON_HANDOFFS="+string(handoffs), "BATON_PLANTED="+who.planted)
 			out, err := cmd.CombinedOutput()
 			if err != nil || !strings.Contains(string(out), "No issues found") {
 				t.Errorf("%v\n%s", err, out)
 			}
-			t.Log(lastLines(string(out), 6)) // how many requests that were
+			t.Log(lastLines(string(out), 6)) // the number of requests
 		})
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"baton/federation/federationtest"
 )
 
-// TestMain makes this binary the program as well: what the tests start as "baton"
-// is the real main, with the race detector where the tests have it.
+// TestMain makes this binary the program as well: the "baton" started by tests is
+// the real main, with the race detector if the tests have it.
 func TestMain(m *testing.M) {
 	name, value, _ := strings.Cut(quickExit, "=")
 	if err := os.Setenv(name, value); err != nil {
@@ -43,9 +43,9 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// ready waits until the gateway of a script is ready, with the flags of healthcheck
-// that say which one; with "!" until it serves and one thing alone is down, as the other
-// links may be for a moment after the start.
+// ready waits until the gateway of a script is ready, chosen by the flags of
+// healthcheck; with "!" until it serves and only one thing is down, as the other links
+// may be for a moment after the start.
 func ready(ts *testscript.TestScript, neg bool, args []string) {
 	deadline := time.Now().Add(patience)
 	tick := time.NewTicker(lookEach)
@@ -60,7 +60,7 @@ func ready(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Fatalf("waited %s for the gateway: %s", patience, ts.ReadFile("stderr"))
 }
 
-// keep puts what the last command printed into a variable.
+// keep puts the output of the last command into a variable.
 func keep(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: keep NAME")

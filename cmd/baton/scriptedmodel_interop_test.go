@@ -82,7 +82,6 @@ func sendEvents(w io.Writer, events ...event) {
 	}
 }
 
-// messagesRequest is a request of the Messages API.
 type messagesRequest struct {
 	Model    string `json:"model"`
 	Messages []struct {
@@ -139,7 +138,6 @@ func (m *scriptedModel) serveMessages(w http.ResponseWriter, r *http.Request) {
 	)
 }
 
-// responsesRequest is a request of the Responses API.
 type responsesRequest struct {
 	Input []struct {
 		Type   string          `json:"type"`

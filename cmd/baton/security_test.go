@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Each row of SECURITY.md is worth what its test is.
+// Each row of SECURITY.md is worth as much as its test.
 func TestEachTestThatSecurityNamesExists(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "..", "SECURITY.md"))

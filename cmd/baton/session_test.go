@@ -44,7 +44,7 @@ func (w *world) offer(t *testing.T) session {
 	return s
 }
 
-// greet makes scout poll, find the handshake alone, and consent.
+// greet makes scout poll, find only the handshake, and consent.
 func (w *world) greet(t *testing.T) (knock message, cursor string) {
 	t.Helper()
 	messages, cursor := awaitInbox(t, w.scout, "")
@@ -66,10 +66,10 @@ func (w *world) read(t *testing.T, s *session, cursor string) message {
 	return messages[0]
 }
 
-// reply is a message of the agent that is a step.
+// reply is a step in a message of the agent.
 type reply struct {
 	verb, state, line string
-	context           string // what the step carries of the payload beside the note
+	context           string // the part of the payload in the step beside the note
 	payload           map[string]any
 }
 
@@ -97,7 +97,7 @@ func (w *world) answer(t *testing.T, r reply) (text []byte, eventID string) {
 	return text, answer.Handoff.EventID
 }
 
-// fence returns when both clients have all that was written before.
+// fence returns when both clients have all lines written before.
 func (w *world) fence(t *testing.T) {
 	t.Helper()
 	if err := w.alice.Send(nil, "PRIVMSG", channel, "fence"); err != nil {

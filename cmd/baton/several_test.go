@@ -68,7 +68,7 @@ func TestWhatIsChangedAtOneGatewayHoldsAtTheOthers(t *testing.T) {
 	one, two, other := newPair(t)
 	listed := func(n neighbour, args ...string) string { return n.must(t, append(args, "list")...) }
 
-	// Each rotates what the other one has rotated: no key is lost.
+	// Each rotates the other one's rotated keys: no key is lost.
 	for i, n := range []neighbour{one, two, one} {
 		n.must(t, "keys", "rotate", "server")
 		n.must(t, "keys", "rotate", "registry")
@@ -84,7 +84,7 @@ func TestWhatIsChangedAtOneGatewayHoldsAtTheOthers(t *testing.T) {
 		}
 	}
 
-	// A home added at one is told of what is offered at the other.
+	// A home added at one receives the offers made at the other.
 	other.baton(t, "peer", "add", one.url(), "--allow-private", "--yes") // which does not know it yet
 	if out := one.must(t, "peer", "add", other.url(), "--allow-private", "--yes"); !strings.Contains(out, "canary: green") {
 		t.Errorf("canary: %s", out)
@@ -95,7 +95,7 @@ func TestWhatIsChangedAtOneGatewayHoldsAtTheOthers(t *testing.T) {
 	id := two.must(t, "handoff", "offer", "--key-file", alice, "--to", scout.DID, "--title", "Cite three sources on X")
 	agree(t, id, "offer", one, two, other)
 
-	// What it is owed waits while an operator says so, and no longer.
+	// Deliveries to it wait while an operator holds them, and no longer.
 	two.must(t, "peer", "mode", "b.test", "hold")
 	for _, n := range []neighbour{one, two} {
 		await(t, "the mode", func() bool { return strings.Contains(listed(n, "peer"), "hold") })
@@ -120,7 +120,7 @@ func TestWhatIsChangedAtOneGatewayHoldsAtTheOthers(t *testing.T) {
 	two.must(t, "block", "remove", string(mallory.did))
 	await(t, "the end of the block", func() bool { return status() == http.StatusOK })
 
-	// What is read from the record each time holds at once.
+	// State read from the record each time holds at once.
 	two.must(t, "bind", "add", "airc", "ann", "did:plc:annannannannannannannann")
 	if out := listed(one, "bind"); !strings.Contains(out, "did:plc:annannannannannannannann") {
 		t.Errorf("bindings: %s", out)

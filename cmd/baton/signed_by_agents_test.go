@@ -114,7 +114,7 @@ func (tw *twin) offerPrivately(t *testing.T, d dialect, target string) {
 	}
 }
 
-// appear brings the agent onto the network, where its nick comes with its first step.
+// appear makes the agent join the network: its nick comes with its first step.
 func (tw *twin) appear(t *testing.T, d dialect) {
 	t.Helper()
 	offer := d.offer(tw.key, channel, extras{"to": tw.finn.DID, "title": title})

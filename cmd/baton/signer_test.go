@@ -19,7 +19,7 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// This file makes and checks signed steps from the published rules alone. It
+// This file makes and checks signed steps only from the published rules. It
 // shares no code with the gateway, so that each checks the other.
 
 // vendor stands before the name of every tag of the dialect.
@@ -172,7 +172,7 @@ func publicKey(did string) (ed25519.PublicKey, error) {
 	return ed25519.PublicKey(public), nil
 }
 
-// handleOf returns the handle that the registry gives a did:key that is no agent there.
+// handleOf returns the registry's handle for a did:key of no agent there.
 func handleOf(did string) string {
 	sum := sha256.Sum256([]byte(did))
 	method, _, _ := strings.Cut(strings.TrimPrefix(did, "did:"), ":")
@@ -197,7 +197,7 @@ func signedMessage(text, key []byte) error {
 	return nil
 }
 
-// canonicalValue writes what a test's messages are made of: objects, arrays,
+// canonicalValue writes the values in a test's messages: objects, arrays,
 // strings, whole numbers, true and false.
 func canonicalValue(value any) string {
 	switch v := value.(type) {

@@ -105,7 +105,6 @@ func TestABurstOfOffersArrivesWhole(t *testing.T) {
 	}
 }
 
-// handoffOf returns the handoff that a message is about.
 func handoffOf(t *testing.T, m message) string {
 	t.Helper()
 	var data struct {

@@ -90,7 +90,7 @@ func soakBounds() []soakBound {
 	}
 }
 
-// soakSample is what a gateway has at one moment, by the name of its bound.
+// soakSample is a sample of a gateway, by the name of its bound.
 type soakSample map[string]float64
 
 func medianOf(samples []soakSample, name string) float64 {
@@ -245,7 +245,7 @@ func (p *soakPair) watch(t *testing.T) (hangUp func(), err error) {
 	return hangUp, nil
 }
 
-// ask sends a request and reads the answer; one that is not 2xx is an error.
+// ask sends a request and reads the answer; any but 2xx is an error.
 func (p *soakPair) ask(request *http.Request, into any) error {
 	response, err := p.client.Do(request)
 	if err != nil {

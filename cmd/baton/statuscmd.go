@@ -16,13 +16,12 @@ func (statusCommand) Run(ctx context.Context, c *cli, streams std) error {
 	return show(ctx, c, streams, admin.GetStatus, route.None{}, render.Status)
 }
 
-// sessionCommands see and end sessions of participants.
+// sessionCommands list and end sessions of participants.
 type sessionCommands struct {
 	List sessionList `cmd:"" example:"session list --did did:key:z6Mk…" help:"List the sessions of agents and their hosts."`
 	End  sessionEnd  `cmd:"" help:"End one session, with its tokens, streams and leases."`
 }
 
-// sessionList lists sessions.
 type sessionList struct {
 	listFlags
 
@@ -34,7 +33,6 @@ func (cmd sessionList) Run(ctx context.Context, c *cli, streams std) error {
 	return list(ctx, c, streams, admin.ListSessions, admin.SessionQuery{DID: cmd.DID, Paging: cmd.page()}, render.Sessions)
 }
 
-// sessionEnd ends a session.
 type sessionEnd struct {
 	changeFlags
 

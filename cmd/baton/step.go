@@ -12,7 +12,6 @@ import (
 	"baton/federation/identity"
 )
 
-// stepFlags are the flags of every step.
 type stepFlags struct {
 	reasonFlag
 
@@ -21,7 +20,6 @@ type stepFlags struct {
 	KeyFile string `help:"Sign as the did:key of this seed: 64 hexadecimal characters, mode 0600." name:"key-file" placeholder:"FILE"`
 }
 
-// offerCommand offers a handoff.
 type offerCommand struct {
 	stepFlags
 
@@ -42,7 +40,6 @@ func (cmd offerCommand) Run(ctx context.Context, c *cli, streams std) error {
 	return cmd.take(ctx, c, streams, client.Step{Verb: federation.Offer, Ask: ask}, func(filed admin.Filed) string { return filed.ID.String() })
 }
 
-// stepCommand takes a step in a handoff.
 type stepCommand struct {
 	stepFlags
 
@@ -66,7 +63,7 @@ func (cmd stepCommand) Run(ctx context.Context, c *cli, streams std) error {
 	return cmd.take(ctx, c, streams, step, func(filed admin.Filed) string { return fmt.Sprint(filed.ID, " ", filed.State) })
 }
 
-// take asks the gateway for one step, signed here where --key-file names a key, and prints a line
+// take asks the gateway for one step, signed here if --key-file names a key, and prints a line
 // about it.
 func (f stepFlags) take(ctx context.Context, c *cli, streams std, step client.Step, line func(admin.Filed) string) error {
 	gateway, err := c.client()

@@ -118,7 +118,7 @@ func names() map[string]func(t *testing.T, h *house, handle string, victim owner
 }
 
 // An agent that names the key of another party gets nothing of its DID, whichever of the
-// two comes first: neither what is offered to the DID, nor a step in its name.
+// two comes first: neither offers to the DID, nor a step in its name.
 func TestNamingAKeyGivesNothingOfItsDID(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, "[limits]\n"+anyAddress)
@@ -239,7 +239,6 @@ func TestOnlyTheOwnerOfADIDRevokesItsKey(t *testing.T) {
 	}
 }
 
-// loginStatus returns what a REST login is answered.
 func loginStatus(t *testing.T, h *house, did federation.DID, sign func(challenge string) []byte) int {
 	t.Helper()
 	c := &caller{url: h.url()}

@@ -113,7 +113,7 @@ func TestStrangersComeLaterOnceTheRecordGrewTooMuch(t *testing.T) {
 	h.ready(t)
 	await(t, "growth", func() bool { return h.counters(t)["baton_record_growth_bytes"] > 0 })
 	h.wantLater(t, "stranger_1")
-	if status := offerTo(t, rita, "rita_1"); status != http.StatusServiceUnavailable { // a note, of a DID that was met within the hour
+	if status := offerTo(t, rita, "rita_1"); status != http.StatusServiceUnavailable { // a note, of a DID first met within the hour
 		t.Errorf("an agent that came within the hour is answered %d", status)
 	}
 	if n := h.counters(t)[`baton_strangers_refused_total{reason="growth"}`]; n != 2 {

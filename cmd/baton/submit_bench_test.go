@@ -32,9 +32,9 @@ import (
 // good to a few hundredths.
 const rawTime = 500 * time.Millisecond
 
-// BenchmarkSubmit is what a step costs from its tags to the disk: decode, verify,
-// check, append with an inbox and a feed. The metric x_verify is its rate as a multiple
-// of that of bare Ed25519 verifications of 1 KiB on all cores, x_fsync as a multiple of
+// BenchmarkSubmit measures a step from its tags to the disk: decode, verify, check,
+// append with an inbox and a feed. The metric x_verify is its rate as a multiple of
+// that of bare Ed25519 verifications of 1 KiB on all cores, x_fsync as a multiple of
 // that of appends of 1 KiB with fsync, both of the same run and disk.
 func BenchmarkSubmit(b *testing.B) {
 	for _, callers := range []int{1, 64, 256} {
@@ -159,7 +159,8 @@ func signedOffers(tb testing.TB, n int, to ...federation.DID) []translate.Tagged
 	return steps
 }
 
-// signedKiB returns what verifies a good signature of 1 KiB, as much as a step is.
+// signedKiB returns a function that verifies a good signature of 1 KiB, the
+// size of a step.
 func signedKiB(b *testing.B) (verify func() bool) {
 	b.Helper()
 	public, private, err := ed25519.GenerateKey(nil)

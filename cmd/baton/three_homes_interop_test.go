@@ -97,8 +97,8 @@ func (r rival) refusedClaims(t *testing.T) float64 {
 	return r.home.counters(t)[fmt.Sprintf(`baton_events_total{network=%q,outcome="refused",verb="claim",verdict="valid"}`, r.network)]
 }
 
-// settled waits until no home owes another one anything: a row ends with the receipt of
-// its step alone.
+// settled waits until no deliveries between homes are pending: only the receipt of its
+// step ends a row.
 func (tr *triple) settled(t *testing.T) {
 	t.Helper()
 	for _, n := range tr.all {
@@ -200,8 +200,8 @@ func (tr *triple) handOff(t *testing.T) {
 	tr.irc.convinces(t, offer.handoff, tr.alice.did, tr.scout.DID)
 }
 
-// claim goes through an open offer of a home, which IRC has in one dialect, and which is
-// claimed on these networks at once, on all three where none is named.
+// claim tests an open offer of a home, shown on IRC in one dialect, and claimed on these
+// networks at once, on all three if none is named.
 func (tr *triple) claim(t *testing.T, at neighbour, d dialect, on ...string) {
 	t.Helper()
 	key, dora := at.key(t, at.name[0])

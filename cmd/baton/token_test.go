@@ -21,7 +21,7 @@ func (s stranger) flags(args ...string) []string {
 	return append([]string{"--gateway", "http://" + s.admin, "--token-file", s.file}, args...)
 }
 
-// refused runs a command that must end as refused, and returns what it says why.
+// refused runs a command that must end as refused, and returns its reason.
 func (s stranger) refused(t *testing.T, args ...string) string {
 	t.Helper()
 	cmd := s.command(t, s.flags(args...)...)

@@ -13,7 +13,7 @@ import (
 	"baton/federation"
 )
 
-// tokenCommands keep the tokens of operators that do not use the socket.
+// tokenCommands manage the tokens of operators that do not use the socket.
 type tokenCommands struct {
 	Create tokenCreate `cmd:"" example:"token create --scope operate --name ann@laptop > ann.token" help:"Make a token, and print it this once."`
 	Pair   tokenPair   `cmd:"" example:"token pair --did did:key:z6Mk…" help:"Make a code that logs in an agent host as a participant, and print it."`
@@ -21,7 +21,6 @@ type tokenCommands struct {
 	Revoke tokenRevoke `cmd:"" example:"token revoke ann@laptop --reason \"lost it\"" help:"Revoke a token at once, or end all sessions of a participant and delete its password with --did."`
 }
 
-// tokenCreate makes a token.
 type tokenCreate struct {
 	reasonFlag
 
@@ -40,7 +39,6 @@ func (cmd tokenCreate) Run(ctx context.Context, c *cli, streams std) error {
 	})
 }
 
-// tokenPair makes a pairing code.
 type tokenPair struct {
 	reasonFlag
 
@@ -57,7 +55,6 @@ func (cmd tokenPair) Run(ctx context.Context, c *cli, streams std) error {
 	})
 }
 
-// tokenList lists tokens.
 type tokenList struct{ listFlags }
 
 // Run prints the list.
@@ -65,7 +62,6 @@ func (cmd tokenList) Run(ctx context.Context, c *cli, streams std) error {
 	return list(ctx, c, streams, admin.ListTokens, cmd.page(), render.Tokens)
 }
 
-// tokenRevoke ends a token.
 type tokenRevoke struct {
 	changeFlags
 

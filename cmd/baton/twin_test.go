@@ -18,7 +18,7 @@ import (
 // unlimited is a table for tests that do more in a minute than the limits allow.
 const unlimited = "[limits]\ndid_events_per_minute = 0\nregistrations_per_hour = 0\nuser_events_per_minute = 0\n" + anyAddress
 
-// skill is what the agent of a twin can do.
+// skill is the capability of a twin's agent.
 const skill = "web-search"
 
 // twin is a world whose gateway joins two networks by the same channel, with an
@@ -56,7 +56,6 @@ func newTwin(t *testing.T, d dialect, tables ...string) *twin {
 	return tw
 }
 
-// hire registers an agent with skills.
 func (w *world) hire(t *testing.T, handle string, skills ...string) *mailbox {
 	t.Helper()
 	agent := bridgetest.NewAgent(w.url(), handle, newPerson(t).key.Seed())
@@ -69,7 +68,7 @@ func (w *world) hire(t *testing.T, handle string, skills ...string) *mailbox {
 }
 
 // befriend makes an agent accept alice after her first message. It returns the id of a
-// handoff that is over.
+// closed handoff.
 func (w *world) befriend(t *testing.T, agent *mailbox) string {
 	t.Helper()
 	first := rfcTags.offer(w.key, channel, extras{"to": agent.DID, "title": "say hello"})
@@ -111,7 +110,7 @@ func (b *mailbox) next(t *testing.T, what string, match func(message) bool) mess
 // own returns the DID of the key that the agent registered.
 func (b *mailbox) own() person { return person{key: b.Key, did: didKey(b.Key[32:])} }
 
-// described is what each message of a handoff says of it.
+// described is the handoff fields of each message.
 type described struct {
 	ID         string `json:"id"`
 	Event      string `json:"event"`
@@ -127,7 +126,6 @@ type described struct {
 	Proof      *proof `json:"proof"`
 }
 
-// about reads what a message says of a handoff.
 func about(m message) described {
 	var data struct{ Handoff described }
 	_ = json.Unmarshal(m.Payload.Data, &data) // a message about something else has none
@@ -142,7 +140,7 @@ func isAbout(verb, handoff string) func(message) bool {
 	}
 }
 
-// outcome is what the registry answers to a message.
+// outcome is the registry's answer to a message.
 type outcome struct {
 	Status  int `json:"-"` // of HTTP
 	Error   string
@@ -158,7 +156,6 @@ type outcome struct {
 	}
 }
 
-// tell sends a message of an agent.
 func tell(t *testing.T, agent *mailbox, to string, payload any) (got outcome, sent []byte) {
 	t.Helper()
 	sent = write(t, agent.Agent, agent.Envelope(to, "on it", payload))
@@ -203,7 +200,7 @@ func payloadTypes() map[string]string {
 	}
 }
 
-// seenAsSigned checks that a step reaches a client with the tags that were signed.
+// seenAsSigned checks that a step reaches a client with the signed tags.
 func seenAsSigned(t *testing.T, client *bridgetest.IRCClient, d dialect, verb string, s signed) {
 	t.Helper()
 	if diff := cmp.Diff(s.tags, ownTags(d.await(t, client, verb, s.handoff))); diff != "" {

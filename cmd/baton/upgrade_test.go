@@ -71,7 +71,7 @@ func golden(t *testing.T, version string) *house {
 	return h
 }
 
-// says runs a command, which is to end well, and returns what it prints for people.
+// says runs a command, which must succeed, and returns its output for people.
 func (h *house) says(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), program, append([]string{"--config", h.config}, args...)...).CombinedOutput()
@@ -82,7 +82,7 @@ func (h *house) says(t *testing.T, args ...string) string {
 }
 
 // A migration of the data directory of 0.1.0 is killed before it commits, and at many other
-// moments. What is left is a record of the old version or of the new one, and the next start goes
+// moments. The result is a record of the old version or of the new one, and the next start goes
 // on with it.
 func TestADataDirectoryOfTheFirstReleaseIsUpgradedAfterKills(t *testing.T) {
 	t.Parallel()

@@ -14,7 +14,7 @@ import (
 )
 
 // move is one step of a handoff: the steps of its other party that lead to it, and
-// where it leads to.
+// the resulting state.
 type move struct {
 	verb   string
 	by     string // offerer, taker or home
@@ -38,7 +38,7 @@ func moves() []move {
 	}
 }
 
-// states is where a handoff stands after the steps that lead to others.
+// states maps each step that leads to others to the resulting state.
 func (m move) states() map[string]string {
 	return map[string]string{"accept": "assigned", "progress": "assigned", m.verb: m.state}
 }
@@ -90,7 +90,7 @@ func (tw *twin) fromIRC(t *testing.T, d dialect, m move) {
 	}
 }
 
-// byAgent lets the agent answer alice, and checks what both networks see.
+// byAgent lets the agent answer alice, and checks the view of both networks.
 func (tw *twin) byAgent(t *testing.T, d dialect, handoff, verb, state string) {
 	t.Helper()
 	got, sent := tell(t, tw.finn, handleOf(tw.key.did), answerPayload(verb, handoff))
@@ -109,8 +109,8 @@ func (tw *twin) byAgent(t *testing.T, d dialect, handoff, verb, state string) {
 	}
 }
 
-// checkReceipt checks that the home confirms what moved a handoff of act tags, and
-// nothing else.
+// checkReceipt checks that the home confirms only the steps that changed a handoff
+// of act tags.
 func (tw *twin) checkReceipt(t *testing.T, d dialect, client *bridgetest.IRCClient, venue, handoff, event, verb string) {
 	t.Helper()
 	if d == actTags && verb != "offer" && verb != "progress" {
@@ -129,14 +129,14 @@ type user struct {
 	*bridgetest.IRCClient
 }
 
-// place is where people write their steps.
+// place is the place in which people write their steps.
 type place struct {
 	target string // as on the wire
 	venue  string // as it is signed
 }
 
-// byPerson lets a person take a step, and checks what the other network sees, byte for
-// byte, and what the agent reads.
+// byPerson lets a person take a step, and checks it byte for byte on the other
+// network, and in the agent's inbox.
 func (tw *twin) byPerson(t *testing.T, d dialect, who user, at place, handoff, verb, state string) {
 	t.Helper()
 	step := d.step(who.person, at.venue, verb, handoff, extras{"note": "by hand"})
@@ -175,7 +175,7 @@ func (tw *twin) checkRead(t *testing.T, m message, states map[string]string, ver
 	}
 }
 
-// byHome waits for the expiry, and checks what everybody is told.
+// byHome waits for the expiry, and checks all notifications.
 func (tw *twin) byHome(t *testing.T, d dialect, handoff, venue string, clients ...*bridgetest.IRCClient) {
 	t.Helper()
 	for _, client := range clients {
@@ -212,7 +212,8 @@ func (tw *twin) leave(t *testing.T, who user) {
 	tw.settle(t)
 }
 
-// settle returns when the gateway has read what its first link sent before.
+// settle returns when the gateway has read all earlier lines of its first
+// link.
 func (tw *twin) settle(t *testing.T) {
 	t.Helper()
 	fence := rfcTags.offer(tw.key, channel, extras{"title": "a fence"})
@@ -284,7 +285,7 @@ func (tw *twin) fromAIRC(t *testing.T, d dialect, m move, privateOffer bool) {
 	}
 }
 
-// bystander returns the client that sees where an offer was written: the recipient of a
+// bystander returns the client that sees the place of an offer: the recipient of a
 // private one, else a user on the other network.
 func (tw *twin) bystander(who user, privateOffer bool) *bridgetest.IRCClient {
 	if privateOffer {

@@ -27,7 +27,7 @@ Example:
 	baton verify --json`
 }
 
-// Run prints what was examined, or fails with the first damage.
+// Run prints the examined parts, or fails with the first damage.
 func (verifyCommand) Run(ctx context.Context, c *cli, streams std) error {
 	file, err := configs.Load(c.configPath())
 	if err != nil {
@@ -57,7 +57,8 @@ func (verifyCommand) Run(ctx context.Context, c *cli, streams std) error {
 	return report.Err()
 }
 
-// lostKeys returns the keys that a record was written with and that are missing, as damage.
+// lostKeys returns the missing keys among those that wrote a record, as
+// damage.
 func lostKeys(ctx context.Context, file *configs.File, report offline.Report) ([]offline.Damage, error) {
 	folder := server.KeyFolder(file)
 	err := folder.Check(ctx, report.OwnKeys, report.Handoffs > 0)

@@ -34,8 +34,8 @@ func (versionCommand) Run(c *cli, streams std) error {
 //	-ldflags "-X main.linkedVersion=0.1.0 -X main.linkedRevision=1f992cc..."
 var linkedVersion, linkedRevision string
 
-// nextVersion is the version of a build that is no release: the release that this source
-// leads to.
+// nextVersion is the version of an unreleased build: the release prepared by this
+// source.
 const nextVersion = "0.1.0-dev"
 
 // archivedRevision is the commit of a source archive, which "git archive" writes into the
@@ -60,8 +60,8 @@ func buildVersion() version {
 	return v
 }
 
-// stamps returns the version and the revision that the Go tool recorded, and empty strings
-// for those it did not record.
+// stamps returns the version and the revision recorded by the Go tool, and empty strings
+// for missing ones.
 func stamps(build *debug.BuildInfo) (version, revision string) {
 	version = build.Main.Version
 	if version == "(devel)" || strings.HasPrefix(version, "v0.0.0-") { // no tag

@@ -8,7 +8,7 @@ import (
 	"baton/bridge/admin/render"
 )
 
-// webhookCommands see and repeat what is posted to addresses of agents.
+// webhookCommands list and repeat the posts to webhooks of agents.
 type webhookCommands struct {
 	List      webhookList      `cmd:"" example:"webhook list" help:"List webhooks and their pending deliveries."`
 	Show      webhookShow      `cmd:"" example:"webhook show Y6Z0AB" help:"Show one, with its delivered and pending entries."`
@@ -16,7 +16,6 @@ type webhookCommands struct {
 	Enable    webhookEnable    `cmd:"" help:"Call a webhook again whose address said that it is gone."`
 }
 
-// webhookList lists webhooks.
 type webhookList struct {
 	listFlags
 
@@ -28,7 +27,6 @@ func (cmd webhookList) Run(ctx context.Context, c *cli, streams std) error {
 	return list(ctx, c, streams, admin.ListWebhooks, admin.WebhookQuery{DID: cmd.DID, Paging: cmd.page()}, render.Webhooks)
 }
 
-// webhookShow shows one webhook.
 type webhookShow struct {
 	ID string `arg:"" help:"As in webhook list, or its last six characters or more."`
 }
@@ -38,7 +36,7 @@ func (cmd webhookShow) Run(ctx context.Context, c *cli, streams std) error {
 	return show(ctx, c, streams, admin.GetWebhook, admin.IDPage{ID: cmd.ID}, render.Webhook)
 }
 
-// webhookChange is what every change of a webhook is told.
+// webhookChange holds the common arguments of changes to a webhook.
 type webhookChange struct {
 	changeFlags
 
@@ -61,7 +59,6 @@ func (cmd webhookRedeliver) Run(ctx context.Context, c *cli, streams std) error 
 	})
 }
 
-// webhookEnable enables a disabled webhook.
 type webhookEnable struct{ webhookChange }
 
 // Help describes the consequences, with an example.

@@ -59,7 +59,6 @@ func newReceiver(t *testing.T) *receiver {
 	return r
 }
 
-// answer changes what it answers.
 func (r *receiver) answer(status int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -261,7 +260,7 @@ func TestARedirectInsideIsNotFollowed(t *testing.T) {
 	}
 }
 
-// An agent of the registry that is called gets its messages as it would fetch them, and
+// An agent of the registry with a webhook gets its messages in the form of a fetch, and
 // has them then.
 func TestAnAgentOfTheRegistryIsCalled(t *testing.T) {
 	t.Parallel()
@@ -343,13 +342,12 @@ func TestAnAgentOfTheRegistryIsCalled(t *testing.T) {
 	}
 }
 
-// hooked is what an agent is told that registers with a webhook.
+// hooked is the answer to the registration of an agent with a webhook.
 type hooked struct {
 	DID, AccessToken string
 	Webhook          struct{ ID, URL, Secret, PublicKey string }
 }
 
-// called registers an agent, and returns what it was told.
 func called(t *testing.T, a *bridgetest.Agent) (told hooked) {
 	t.Helper()
 	_, given, err := a.Call(t.Context(), http.MethodPost, "/register/challenge", map[string]any{"handle": a.Handle})

@@ -15,7 +15,7 @@ import (
 	"baton/bridge/bridgetest"
 )
 
-// channel is where the tests meet.
+// channel is the channel of the tests.
 const channel = "#ops"
 
 // network is one InspIRCd that the gateway links to.
@@ -123,7 +123,6 @@ func (w *world) populate(t *testing.T) {
 	w.scout = w.register(t, "scout_7")
 }
 
-// register makes an agent.
 func (w *world) register(t *testing.T, handle string) *bridgetest.Agent {
 	t.Helper()
 	agent := bridgetest.NewAgent(w.url(), handle, newPerson(t).key.Seed())
@@ -181,7 +180,7 @@ func lines(client *bridgetest.IRCClient) []string {
 	return texts
 }
 
-// message is what an agent reads.
+// message is an entry of an agent's inbox.
 type message struct {
 	ID, From, To, Body string
 	Seq                int
@@ -192,7 +191,7 @@ type message struct {
 	raw json.RawMessage
 }
 
-// inbox returns what came after a cursor, and the cursor after that.
+// inbox returns the entries after a cursor, and the cursor after them.
 func inbox(t *testing.T, agent *bridgetest.Agent, cursor string) ([]message, string) {
 	t.Helper()
 	raws, after, err := agent.Inbox(t.Context(), cursor)
@@ -220,7 +219,7 @@ func awaitInbox(t *testing.T, agent *bridgetest.Agent, cursor string) (messages 
 	return messages, after
 }
 
-// filed is what the registry says about a step in a message.
+// filed is the registry's answer about a step in a message.
 type filed struct {
 	Status  int `json:"-"` // of HTTP
 	Error   string
@@ -232,7 +231,7 @@ type filed struct {
 	}
 }
 
-// post sends a message as an agent and returns what the registry says.
+// post sends a message as an agent and returns the registry's answer.
 func post(t *testing.T, agent *bridgetest.Agent, text []byte) filed {
 	t.Helper()
 	status, body, err := agent.Do(t.Context(), http.MethodPost, "/messages", text)
@@ -256,12 +255,10 @@ func write(t *testing.T, agent *bridgetest.Agent, envelope map[string]any) []byt
 	return text
 }
 
-// payload returns the payload of a message.
 func payload(kind string, data map[string]any) map[string]any {
 	return map[string]any{"type": kind, "data": data}
 }
 
-// consent lets a handle write to an agent.
 func consent(t *testing.T, agent *bridgetest.Agent, handle string) {
 	t.Helper()
 	status, answer, err := agent.Consent(t.Context(), handle, "accept")

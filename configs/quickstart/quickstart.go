@@ -25,16 +25,16 @@ func Networks() []string { return []string{"spanningtree", "freeq", "client", "n
 // Starters returns the values of [Setup.For].
 func Starters() []string { return []string{"systemd", "compose", "laptop", "none"} }
 
-// Setup is what a new gateway is configured with. The templates read its fields.
+// Setup is the configuration of a new gateway. The templates read its fields.
 type Setup struct {
 	Home    string // the domain of the gateway; see [CheckHome]
 	Network string // the network that it links first
-	For     string // what starts it
+	For     string // its service manager
 	Dir     string // the folder of all files; see [CheckDir]
 	User    string // of the container, as UID:GID
 }
 
-// CheckHome returns an error for a text that is no domain in lower case.
+// CheckHome returns an error unless a text is a domain in lower case.
 func CheckHome(home string) error {
 	if !regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+$`).MatchString(home) {
 		return fmt.Errorf("want a domain in lower case, not %q", home)
@@ -42,7 +42,8 @@ func CheckHome(home string) error {
 	return nil
 }
 
-// CheckDir returns an error for a path that a unit file or a shell would read as more than a path.
+// CheckDir returns an error for a path with a special meaning in a unit file
+// or a shell.
 func CheckDir(dir string) error {
 	if !regexp.MustCompile(`^[A-Za-z0-9/._-]+$`).MatchString(dir) {
 		return fmt.Errorf("want a path of letters, digits and ._-, not %q: a unit file and a shell read it", dir)
@@ -50,21 +51,20 @@ func CheckDir(dir string) error {
 	return nil
 }
 
-// ExistsError is returned for a file that is there already.
+// ExistsError is returned for an existing file.
 type ExistsError struct{ Path string }
 
 // Error implements [error].
 func (e *ExistsError) Error() string { return e.Path + " is there already, and nothing was written" }
 
-// file is a file to write.
 type file struct {
 	path string
 	text string
 	mode fs.FileMode
 }
 
-// Write writes all files and returns their paths. If one is there already it writes none and
-// returns an [*ExistsError]; with replace it keeps each old file as NAME.bak.
+// Write writes all files and returns their paths. If one exists it writes none and returns
+// an [*ExistsError]; with replace it keeps each old file as NAME.bak.
 func (s Setup) Write(replace bool) (paths []string, err error) {
 	files, err := s.files()
 	if err != nil {
@@ -97,7 +97,6 @@ func (s Setup) Write(replace bool) (paths []string, err error) {
 	return paths, nil
 }
 
-// files returns the files to write.
 func (s Setup) files() ([]file, error) {
 	names := []string{"baton.toml"}
 	switch s.For {
@@ -132,7 +131,6 @@ func (s Setup) Next(peer string) (string, error) {
 	}{s, peer})
 }
 
-// fill returns a template with values in it.
 func fill(name string, values any) (string, error) {
 	parsed, err := template.ParseFS(templates, "templates/"+name+".tmpl")
 	if err != nil {

@@ -21,7 +21,7 @@ type Account struct {
 	key *federation.SigningKey // nil if the gateway signs
 }
 
-// Account returns the account of a DID. A key that is not nil is that of the DID.
+// Account returns the account of a DID. The key is that of the DID, or nil.
 func (c *Client) Account(did federation.DID, key *federation.SigningKey) *Account {
 	post := func(ctx context.Context, operation string, arguments []byte) ([]byte, error) {
 		call := admin.ParticipantCall{DID: string(did), Operation: operation, Arguments: route.JSON[json.RawMessage](arguments)}
@@ -77,8 +77,8 @@ func (a *Account) Take(ctx context.Context, id string, verb federation.Verb, s p
 	})
 }
 
-// once signs a step and files it. A step with a key gets the ID that the gateway keeps for the key:
-// a repeated step is the one on disk, also after this process was started again.
+// once signs a step and files it. A step with a key gets the ID reserved by the gateway for the
+// key: a repeated step is the one on disk, even after a restart of this process.
 func (a *Account) once(ctx context.Context, step Step, content json.RawMessage, u participant.Unsigned,
 	file func(admin.Proof) (participant.Filed, error),
 ) (participant.Filed, error) {
@@ -100,7 +100,7 @@ func (a *Account) once(ctx context.Context, step Step, content json.RawMessage, 
 	return filed, err
 }
 
-// reserved files a step under the ID that the gateway keeps for its key.
+// reserved files a step under the ID reserved by the gateway for its key.
 func (a *Account) reserved(ctx context.Context, step *Step, u participant.Unsigned, file func(admin.Proof) (participant.Filed, error)) (participant.Filed, error) {
 	at, err := a.Reserve(ctx, u)
 	switch {
@@ -113,7 +113,6 @@ func (a *Account) reserved(ctx context.Context, step *Step, u participant.Unsign
 	return a.sign(ctx, *step, file)
 }
 
-// sign signs a step and files it.
 func (a *Account) sign(ctx context.Context, step Step, file func(admin.Proof) (participant.Filed, error)) (participant.Filed, error) {
 	content, err := contextOf(&step)
 	if err != nil {
@@ -126,18 +125,15 @@ func (a *Account) sign(ctx context.Context, step Step, file func(admin.Proof) (p
 	return file(*ask.Proof)
 }
 
-// place implements gateway.
 func (a *Account) place(ctx context.Context, _, to, channel string) (string, federation.Dialect, error) {
 	at, err := a.Place(ctx, to, channel)
 	return at.Venue, at.Dialect, err
 }
 
-// handoff implements gateway.
 func (a *Account) handoff(ctx context.Context, id string, verb federation.Verb) (federation.View, error) {
 	return a.CheckStep(ctx, id, verb)
 }
 
-// store implements gateway.
 func (a *Account) store(ctx context.Context, _ string, content []byte) (address, hash string, err error) {
 	kept, err := a.Store(ctx, content)
 	return kept.URL, kept.SHA256, err
@@ -167,8 +163,8 @@ func (a *Account) Moved(ctx context.Context, id string, known federation.Version
 	}
 }
 
-// told returns an error of signing as a caller is told it: a member that does not fit is a mistake
-// of the request.
+// told returns an error of signing in the form for the caller: an invalid member is a mistake of
+// the request.
 func told(err error) error {
 	problem, isProblem := errors.AsType[*bridge.ProblemError](err)
 	away, isAway := errors.AsType[*federation.UnavailableError](err)

@@ -40,7 +40,7 @@ type Client struct {
 	transport http.RoundTripper
 }
 
-// AddressError is returned for an address that no gateway can have.
+// AddressError is returned for an invalid address of a gateway.
 type AddressError struct{ Address string }
 
 // Error implements [error].
@@ -48,8 +48,8 @@ func (e *AddressError) Error() string {
 	return fmt.Sprintf("want unix:PATH or http(s)://HOST:PORT, not %q", e.Address)
 }
 
-// Open returns a client of the gateway at an address: unix:PATH, or http(s)://HOST:PORT, which is
-// asked with a token unless that is "". It does no I/O. The error is an [*AddressError].
+// Open returns a client of the gateway at an address: unix:PATH, or http(s)://HOST:PORT, with a
+// token for its requests unless that is "". It does no I/O. The error is an [*AddressError].
 func Open(address, token string) (*Client, error) {
 	if socket, ok := strings.CutPrefix(address, "unix:"); ok {
 		return NewSocket(socket), nil
@@ -139,8 +139,8 @@ func readAnswer(response *http.Response) ([]byte, error) {
 	return text, nil
 }
 
-// unreachable returns the error for a request that got no answer. It drops the part of the text
-// that names the request, so that the address of the gateway remains.
+// unreachable returns the error for a request without an answer. It drops the part of the text
+// that names the request and keeps the address of the gateway.
 func unreachable(err error) error {
 	if asked, ok := err.(*url.Error); ok { //nolint:errorlint // net/http promises this type
 		err = asked.Err
@@ -148,7 +148,6 @@ func unreachable(err error) error {
 	return &federation.UnavailableError{What: "gateway", Err: err}
 }
 
-// problemIn reads the problem that a gateway answered with.
 func problemIn(response *http.Response) error {
 	var p bridge.ProblemError
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswerBytes))

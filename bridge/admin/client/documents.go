@@ -118,8 +118,8 @@ func (c *Client) Passport(ctx context.Context, id string) ([]byte, error) {
 	return text, nil
 }
 
-// Backup returns a backup of the gateway. It has no timeout. The caller closes it, and finds out
-// from the archive whether the answer was cut short.
+// Backup returns a backup of the gateway. It has no timeout. The caller closes it; the archive
+// itself shows whether the answer was cut short.
 func (c *Client) Backup(ctx context.Context) (io.ReadCloser, error) {
 	response, err := open(ctx, c, admin.Backup, struct{}{})
 	if err != nil {

@@ -98,8 +98,8 @@ func readBounded(in io.Reader) (string, error) {
 	return string(text), nil
 }
 
-// ParsePeerList reads a domain and a mode from each line. Its error names the first line that is
-// neither that nor a comment.
+// ParsePeerList reads a domain and a mode from each line. Its error names the first line with
+// neither these nor a comment.
 func ParsePeerList(text string) ([]PeerLine, error) {
 	var lines []PeerLine
 	seen := map[string]int{}

@@ -23,8 +23,8 @@ import (
 	"baton/federation"
 )
 
-// Public is the public listener of a gateway, for a participant that logged in. It renews its tokens
-// by itself and may be used concurrently.
+// Public is the public listener of a gateway, for a logged-in participant. It renews its tokens and
+// may be used concurrently.
 type Public struct {
 	base *url.URL
 	http *http.Client
@@ -36,20 +36,17 @@ type Public struct {
 	now tokens
 }
 
-// tokens are the tokens of a session.
 type tokens struct {
 	Access  string    `json:"access_token"`
 	Refresh string    `json:"refresh_token"`
 	Ends    time.Time `json:"expires_at"`
 }
 
-// early is how long before its end a token is renewed.
+// early is the remaining lifetime at which a token is renewed.
 const early = time.Minute
 
-// errAddress is why an address cannot be that of a gateway.
 var errAddress = errors.New("want https://HOST, or http:// on this machine")
 
-// newPublic returns the public listener at an address.
 func newPublic(address string) (*Public, error) {
 	u, err := url.Parse(strings.TrimSuffix(address, "/"))
 	if err != nil || u.Host == "" || u.Path != "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" ||
@@ -62,7 +59,6 @@ func newPublic(address string) (*Public, error) {
 	}}, nil
 }
 
-// isOwn reports whether a host is this machine.
 func isOwn(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
@@ -79,7 +75,6 @@ func WithKey(address string, key federation.SigningKey) (*Account, error) {
 	return &Account{Remote: participant.Remote{Post: p.post}, key: &key}, nil
 }
 
-// prove logs in with a key.
 func (p *Public) prove(ctx context.Context, key federation.SigningKey) (tokens, error) {
 	var asked struct {
 		Challenge string `json:"challenge"`
@@ -188,12 +183,13 @@ type kept struct {
 	Refresh string `json:"refresh_token"`
 }
 
-// ErrNotPaired is returned if neither a pairing code nor a kept session leads to a gateway.
+// ErrNotPaired is returned without a pairing code or a stored session for a
+// gateway.
 var ErrNotPaired = errors.New("no session is kept for this gateway: say --pair CODE, or --key-file FILE")
 
-// WithPairing returns the account that a pairing code logs in to. The refresh token is kept in a
-// folder: a later start with the same code, or with the code "", uses it. The gateway signs the
-// steps. It does no I/O on the network.
+// WithPairing returns the account of a pairing code. The refresh token is stored in a folder: a
+// later start with the same code, or with the code "", uses it. The gateway signs the steps. It
+// does no I/O on the network.
 func WithPairing(address, code, folder string) (*Account, error) {
 	p, err := newPublic(address)
 	if err != nil {

@@ -21,13 +21,13 @@ import (
 	"baton/translate/dialect"
 )
 
-// Step is a step that an operator takes.
+// Step is a step of an operator.
 type Step struct {
 	Verb    federation.Verb
 	Handoff string    // its ID, or the end of that; "" for an offer
 	Ask     admin.Ask // without context and proof
 	Context string    // a file, or an https or at address; "" for none
-	// Content is a context that is JSON already; nil for none, and where there is a Context.
+	// Content is a context in JSON; nil for none, or if there is a Context.
 	Content  []byte
 	Replaces federation.HandoffID // of an offer signed here
 	ID       federation.EventID   // of a step signed here; zero for a new one
@@ -78,7 +78,7 @@ type gateway interface {
 }
 
 // sign returns the request for a step as a document signed here. The key stays in this
-// process. The document is made here too: the gateway is only asked for the place of the step.
+// process. The document is made here too: the gateway only chooses the place of the step.
 func sign(ctx context.Context, g gateway, s Step, content stepContext) (admin.Ask, error) {
 	var none admin.Ask
 	var err error
@@ -119,8 +119,8 @@ func sign(ctx context.Context, g gateway, s Step, content stepContext) (admin.As
 	return admin.Ask{Channel: s.Ask.Channel, Proof: &proof, Reason: s.Ask.Reason, Wait: s.Ask.Wait}, nil
 }
 
-// stepContext is the context of a step: a text that the step can hold, "" for none, or a file
-// that the step has to refer to.
+// stepContext is the context of a step: a text within the step, "" for none, or a file to be
+// referenced by the step.
 type stepContext struct {
 	text string
 	file []byte // nil for a text
@@ -166,7 +166,8 @@ func readContext(source string) (stepContext, error) {
 	return shortest(content), nil
 }
 
-// shortest returns JSON that a step can hold in its shortest form, and any other content as it is.
+// shortest returns JSON that fits into a step in its shortest form, and any
+// other content unchanged.
 func shortest(content []byte) stepContext {
 	var short bytes.Buffer
 	if json.Compact(&short, content) == nil && federation.InlineContext(short.String()) && translate.ValidContext(short.String()) {
@@ -184,8 +185,8 @@ func (c *Client) refer(ctx context.Context, content stepContext, owner string) (
 	return storeContext(ctx, c, content, owner)
 }
 
-// storeContext has the gateway keep a context, and returns the reference and its hash. An address
-// stays the reference that it is.
+// storeContext stores a context at the gateway, and returns the reference and its hash. An
+// address is returned as the reference.
 func storeContext(ctx context.Context, g gateway, content stepContext, owner string) (reference, hash string, err error) {
 	text := content.file
 	if text == nil {

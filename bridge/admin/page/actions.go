@@ -11,20 +11,20 @@ import (
 	"baton/federation"
 )
 
-// action is a change that an operator may make.
+// action is a change by an operator.
 type action struct {
 	back  string           // the page with its list, unless the form names another
 	noun  string           // of the command that does the same
 	needs federation.Scope // of its route in the API
-	// send asks the API for the change, and returns how many things it changes.
+	// send requests the change from the API, and returns the number of changed
+	// things.
 	send func(r request, f form, act admin.Act) (int, error)
-	// choices are the values of the field that the form has beside the reason; nil for no field.
+	// choices are the values of the field beside the reason; nil for no field.
 	choices []string
 	effect  string // of the change on a name
 	done    string // how the name is afterwards
 }
 
-// form is what the form of an action was asked with.
 type form struct {
 	verb, name   string
 	link, peer   string   // of one delivery, or of the filter
@@ -94,7 +94,8 @@ func endSession(r request, f form, act admin.Act) (int, error) {
 	return done.Changed, err
 }
 
-// setMode sets the mode of a peer. A dry run without a choice tries the mode that is the most.
+// setMode sets the mode of a peer. A dry run without a choice tries the
+// highest mode.
 func setMode(r request, f form, act admin.Act) (int, error) {
 	if f.choice == "" && act.DryRun {
 		f.choice = "block"
@@ -103,7 +104,6 @@ func setMode(r request, f form, act admin.Act) (int, error) {
 	return 1, err
 }
 
-// confirmView is the form of an action.
 type confirmView struct {
 	Verb, Name, Effect, Command string
 	Changes                     int
@@ -129,7 +129,7 @@ func formOf(r *http.Request, a action) form {
 	return f
 }
 
-// confirm shows what an action would do, and its form.
+// confirm shows the effect of an action, and its form.
 func (p *Page) confirm(w http.ResponseWriter, r *http.Request, s session) {
 	a, ok := actionOf(r.PathValue("list"), r.PathValue("verb"))
 	if !ok {
@@ -140,7 +140,6 @@ func (p *Page) confirm(w http.ResponseWriter, r *http.Request, s session) {
 	p.renderForm(w, r, s, a, f, http.StatusOK, "")
 }
 
-// renderForm shows the form of an action with the result of a dry run.
 func (p *Page) renderForm(w http.ResponseWriter, r *http.Request, s session, a action, f form, status int, alert string) {
 	shown, err := confirmation(p.request(r.Context(), s.token, r.URL), a, f)
 	if err != nil {
@@ -151,7 +150,7 @@ func (p *Page) renderForm(w http.ResponseWriter, r *http.Request, s session, a a
 	p.render(w, r, status, &s, view{Title: shown.Verb + " " + shown.Name, Alert: plain(alert), Confirm: shown})
 }
 
-// confirmation asks the API what an action would do.
+// confirmation asks the API for the effect of an action.
 func confirmation(r request, a action, f form) (*confirmView, error) {
 	changes, err := a.send(r, f, admin.Act{DryRun: true})
 	if err != nil {

@@ -51,7 +51,6 @@ func (r request) bulk(list string, needs federation.Scope, rows bool, filters []
 	return b
 }
 
-// many reports whether a form is about many rows.
 func (f form) many() bool {
 	switch f.verb {
 	case "retry", "fail", "drop", "replay":
@@ -60,7 +59,6 @@ func (f form) many() bool {
 	return false
 }
 
-// feedChanges returns the changes of the API that a form asks for.
 func (f form) feedChanges() ([]admin.FeedChange, error) {
 	if f.name != selectedRows || !f.many() {
 		return []admin.FeedChange{{ID: f.name, Verb: f.verb, Link: f.link, Peer: f.peer, Older: f.older}}, nil
@@ -79,7 +77,6 @@ func (f form) feedChanges() ([]admin.FeedChange, error) {
 	return all, nil
 }
 
-// deadChanges returns the changes of the API that a form asks for.
 func (f form) deadChanges() ([]admin.DeadChange, error) {
 	if f.name != selectedRows {
 		one := admin.DeadChange{ID: f.name, Verb: f.verb}
@@ -103,8 +100,8 @@ func (f form) deadChanges() ([]admin.DeadChange, error) {
 
 var errNoRow = &bridge.ProblemError{Status: http.StatusUnprocessableEntity, Code: bridge.CodeUsage, Detail: "Select a row first."}
 
-// sum makes each of some changes, and returns how many things changed. A row of many that is gone by then is
-// no error.
+// sum makes each of some changes, and returns how many things changed. One of many rows missing by
+// then is no error.
 func sum[T any](changes []T, err error, one func(T) (int, error)) (int, error) {
 	if err != nil {
 		return 0, err
@@ -138,7 +135,7 @@ func settleDead(r request, f form, act admin.Act) (int, error) {
 	})
 }
 
-// commandsOf returns the commands that do what a form does, without the reason.
+// commandsOf returns the commands equivalent to a form, without the reason.
 func commandsOf(a action, f form) [][]string {
 	start := []string{"baton", a.noun, f.verb}
 	flags := func(pairs ...string) (all []string) {
@@ -183,7 +180,6 @@ func commandsOf(a action, f form) [][]string {
 	return commands
 }
 
-// subject returns the name of the rows of a form.
 func (f form) subject() string {
 	switch {
 	case !f.many():

@@ -29,7 +29,8 @@ func readLinks(r request) (admin.Page[admin.Link], error) {
 	return call(r, admin.ListLinks, r.watching())
 }
 
-// loadLink shows what was negotiated on a link, its limits, and what it does not carry.
+// loadLink shows the negotiated options of a link, its limits, and the parts
+// of steps that it does not carry.
 func loadLink(r request, name string) (view, error) {
 	l, err := call(r, admin.GetLink, admin.ByName{Name: name})
 	if err != nil {
@@ -68,7 +69,7 @@ func actsOnLink(r request, l admin.Link) []link {
 	return acts
 }
 
-// limit returns a limit, of which zero is none.
+// limit returns a limit; zero means none.
 func limit(n int) render.Value {
 	if n == 0 {
 		return render.Text("no limit")
@@ -83,7 +84,6 @@ func orWord(s, word string) string {
 	return s
 }
 
-// act returns the link to the form of an action.
 func (r request) act(list, name, verb string, query ...string) link {
 	q := url.Values{}
 	if r.address != prefix+list {
@@ -98,7 +98,6 @@ func (r request) act(list, name, verb string, query ...string) link {
 	return link{Verb: strings.ToUpper(verb[:1]) + verb[1:], Name: plain(name), Href: address.String()}
 }
 
-// loadFeeds shows the pending deliveries.
 func loadFeeds(r request) (view, error) {
 	shapes, err := call(r, admin.ListFeedShapes, admin.Paging{})
 	if err != nil {
@@ -141,10 +140,11 @@ func loadFeeds(r request) (view, error) {
 	return view{Title: "Feeds", Filter: r.filter("link", "Link", "peer", "Peer", "older", "Older than"), Sections: []section{byDestination, rows}}, nil
 }
 
-// maxIdle bounds how many destinations for which nothing waits a page offers to hold.
+// maxIdle bounds the destinations without waiting deliveries that a page
+// offers to hold.
 const maxIdle = 50
 
-// idleHolds returns the actions that hold links for which nothing waits.
+// idleHolds returns the actions that hold links without waiting deliveries.
 func idleHolds(r request, shapes []admin.Shape) ([]link, error) {
 	r.query = nil
 	links, err := readLinks(r)

@@ -20,7 +20,7 @@ import (
 
 type loader func(r request) (view, error)
 
-// lists returns the loaders of the pages that are lists, in the order of the navigation.
+// lists returns the loaders of the list pages, in the order of the navigation.
 func lists() []struct {
 	Name, Title string
 	Load        loader
@@ -96,7 +96,7 @@ func (r request) flag(name string) []string {
 	return nil
 }
 
-// shell returns a command line, with quotes around the words that need them.
+// shell returns a command line, with quotes as needed.
 func shell(words ...string) string {
 	for i, word := range words {
 		if !plainWord(word) {
@@ -106,7 +106,7 @@ func shell(words ...string) string {
 	return strings.Join(words, " ")
 }
 
-// plainWord reports whether a shell reads a word as it stands.
+// plainWord reports whether a shell reads a word unchanged.
 func plainWord(word string) bool {
 	return word != "" && !strings.ContainsFunc(word, func(c rune) bool {
 		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("-_./:=@%+,", c)
@@ -175,7 +175,6 @@ func loadKeys(r request) (view, error) {
 	return view{Title: "Keys", Sections: []section{list[admin.Key]{Table: render.Keys, id: "keys", page: page, cursor: "cursor"}.section(r)}}, err
 }
 
-// loadPolicy shows the rules and limits.
 func loadPolicy(r request) (view, error) {
 	policy, err := call(r, admin.GetPolicy, struct{}{})
 	rules, limits := admin.Page[render.Rule]{Items: render.NumberRules(policy)}, admin.Page[admin.PolicyLimit]{Items: policy.Limits}
@@ -197,7 +196,7 @@ const (
 	sumKey                     // a [hash.Hash] that the answers of the API are added to
 )
 
-// admit is the [admin.Admission] of requests that the page makes for its sessions.
+// admit is the [admin.Admission] of the page's requests for its sessions.
 func admit(r *http.Request, needs federation.Scope) (string, error) {
 	token, ok := r.Context().Value(tokenKey).(federation.OperatorToken)
 	if !ok {
@@ -228,7 +227,7 @@ func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// answer is a [http.ResponseWriter] that keeps what is written.
+// answer is a [http.ResponseWriter] that stores the answer.
 type answer struct {
 	header http.Header
 	status int
@@ -244,7 +243,7 @@ func (a *answer) WriteHeader(status int) { a.status = status }
 // Write implements [http.ResponseWriter].
 func (a *answer) Write(text []byte) (int, error) { return a.body.Write(text) }
 
-// request is what a page is loaded for.
+// request is the input of a page's loader.
 type request struct {
 	ctx   context.Context //nolint:containedctx // of one HTTP request, which the value belongs to
 	api   *client.Client
@@ -255,7 +254,7 @@ type request struct {
 	now     time.Time
 }
 
-// request returns what a page is loaded with for the token of a session.
+// request returns the input of a loader for the token of a session.
 func (p *Page) request(ctx context.Context, token federation.OperatorToken, page *url.URL) request {
 	return request{
 		ctx: context.WithValue(ctx, tokenKey, token), api: p.api, token: token, query: page.Query(), address: page.RequestURI(), now: time.Now(),

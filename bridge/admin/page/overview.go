@@ -44,7 +44,6 @@ const (
 	chartHeight = 48
 )
 
-// chartsOf returns the charts of the samples of an overview.
 func chartsOf(s admin.Status, now time.Time) []chart {
 	series := func(value func(admin.Sample) int) []int {
 		all := make([]int, len(s.Samples))

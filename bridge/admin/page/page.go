@@ -1,11 +1,11 @@
 // Package page is the operator page: HTML below /ui/ on the listener of operators, over the operator
-// API. It has no rules of its own: a page shows what the API answers to the token of the session,
-// and an action is a request to the API, first as a dry run.
+// API. It has no rules of its own: a page shows the API's answers to the token of the session, and
+// an action is a request to the API, first as a dry run.
 //
 // An operator logs in with an operator token. The browser keeps a session cookie; the process keeps
-// the digests of the cookie and of the token, in memory. Each request reads the token again, so
-// that a session ends with its token. Everything works without JavaScript; the script
-// replaces the rows of an open page when the page changes.
+// the digests of the cookie and of the token, in memory. Each request reads the token again, so that
+// a session ends with its token. Everything works without JavaScript; the script replaces the rows
+// of an open page when the page changes.
 //
 // The handlers may be called concurrently.
 package page
@@ -37,10 +37,10 @@ import (
 // prefix is the path of everything but the redirect of "/".
 const prefix = "/ui/"
 
-// first is the page that "/" and "/ui/" lead to.
+// first is the page behind "/" and "/ui/".
 const first = prefix + "links"
 
-// Deps is what the page works with.
+// Deps are the dependencies of the page.
 type Deps struct {
 	Home federation.HomeID // told in the head of each page
 	// Mount registers the operator API for the callers that an admission admits.
@@ -106,7 +106,6 @@ func (p *Page) Mount(mux *http.ServeMux) {
 	mux.Handle(prefix, p.guarded(routes))
 }
 
-// show serves a list or the details of one item.
 func (p *Page) show(w http.ResponseWriter, r *http.Request, s session) {
 	load, ok := loaderOf(r.URL)
 	if !ok {
@@ -131,7 +130,6 @@ type file struct {
 	hashed    string // its name with its hash, which a browser may keep for ever
 }
 
-// files are the embedded files, and the template of every page.
 type files struct {
 	all  map[string]file
 	page *template.Template
@@ -152,7 +150,7 @@ func readFiles() files {
 	return f
 }
 
-// layout is what the template of every page is given.
+// layout is the input of each page's template.
 type layout struct {
 	view
 
@@ -167,7 +165,7 @@ type layout struct {
 
 type navLink struct {
 	Title, Href, Name string
-	Count             string // of what needs an operator; "" for nothing
+	Count             string // of the items that need an operator; "" for none
 	Current           bool
 }
 
@@ -208,13 +206,14 @@ func (p *Page) render(w http.ResponseWriter, r *http.Request, status int, s *ses
 	_, _ = w.Write(text.Bytes()) // the client is gone
 }
 
-// lookEach is how often the pages of an event stream are read again.
+// lookEach is the interval of reading the pages of an event stream.
 const lookEach = time.Second
 
 // maxStreams bounds the open event streams: each reads its page once a second.
 const maxStreams = 64
 
-// aliveEach is how often a stream without events says that it lives: proxies close silent ones.
+// aliveEach is the interval of a quiet stream's heartbeat: proxies close
+// silent ones.
 const aliveEach = 20 * time.Second
 
 // events streams the addresses of pages that changed. The parameter "page", which may be repeated,
@@ -276,19 +275,17 @@ func (p *Page) stream(r *http.Request, w http.ResponseWriter, out *http.Response
 	}
 }
 
-// watchedPage is a page of an event stream.
 type watchedPage struct {
 	address *url.URL
 	load    loader
-	last    [sha256.Size]byte // sum of what the API answered for it
+	last    [sha256.Size]byte // sum of the API's last answer for it
 	read    bool
 }
 
-// maxWatched bounds the pages of one stream.
 const maxWatched = 16
 
 // watchedPages returns the pages of addresses, or all lists if there is none. It returns false
-// for an address that no page has.
+// for an unknown address.
 func watchedPages(addresses []string) ([]*watchedPage, bool) {
 	if len(addresses) == 0 {
 		for _, each := range lists() {

@@ -64,7 +64,6 @@ func answered(t *testing.T, mux http.Handler, method, path string, form url.Valu
 	return w
 }
 
-// loggedIn returns the cookie of a new session.
 func loggedIn(t *testing.T, mux http.Handler, token string) *http.Cookie {
 	t.Helper()
 	login := answered(t, mux, http.MethodPost, "/ui/login", url.Values{"token": {token}})

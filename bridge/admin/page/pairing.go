@@ -12,10 +12,9 @@ import (
 // PairPath is the form for a pairing code. The authorize page of agent hosts links to it.
 const PairPath = prefix + "pair"
 
-// pairView is the form for a pairing code.
 type pairView struct{ DID, Reason, Command string }
 
-// askPair shows the form for a pairing code, with which an operator logs in an agent host.
+// askPair shows the form for a pairing code, which logs in an agent host.
 func (p *Page) askPair(w http.ResponseWriter, r *http.Request, s session) {
 	if !p.request(r.Context(), s.token, r.URL).may(admin.CreatePairingCode.Scope) {
 		p.fail(w, r, &s, http.StatusForbidden, "A pairing code needs a token of the scope admin.")

@@ -17,10 +17,9 @@ import (
 	"baton/federation"
 )
 
-// cookieName is the cookie of a session.
 const cookieName = "baton_session"
 
-// sessionLife is how long a session lasts at most. It ends earlier with its token.
+// sessionLife bounds a session, which may end earlier with its token.
 const sessionLife = 12 * time.Hour
 
 // maxSessions bounds the sessions of a process: operators have a few each. The oldest one ends
@@ -34,7 +33,7 @@ type session struct {
 	csrf  string
 }
 
-// kept is what the process keeps of a session.
+// kept is a session in the memory of the process.
 type kept struct {
 	token  [32]byte // digest
 	csrf   string
@@ -43,7 +42,7 @@ type kept struct {
 	notice string // told with the next page
 }
 
-// sessions are the sessions of the process. They end with it.
+// sessions are the sessions in the memory of the process.
 type sessions struct {
 	mu  sync.Mutex
 	all map[[32]byte]*kept
@@ -63,7 +62,8 @@ func (s *sessions) begin(token federation.OperatorToken, now time.Time) *http.Co
 	}
 }
 
-// makeRoom drops the sessions that are over, and the oldest one if there are still too many.
+// makeRoom drops the ended sessions, and the oldest one if there are still too
+// many.
 func (s *sessions) makeRoom(now time.Time) {
 	var oldest [32]byte
 	for id, each := range s.all {
@@ -78,7 +78,7 @@ func (s *sessions) makeRoom(now time.Time) {
 	}
 }
 
-// find returns the session of a cookie that is not over, with the digest of its token.
+// find returns the open session of a cookie, with the digest of its token.
 func (s *sessions) find(cookie string, now time.Time) (found session, token [32]byte, ok bool) {
 	id := sha256.Sum256([]byte(cookie))
 	s.mu.Lock()
@@ -96,7 +96,7 @@ func (s *sessions) end(id [32]byte) {
 	delete(s.all, id)
 }
 
-// tell keeps a notice for the next page of a session.
+// tell stores a notice for the next page of a session.
 func (s *sessions) tell(id [32]byte, notice string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,7 +126,6 @@ func (p *Page) renderLogin(w http.ResponseWriter, r *http.Request, status int, n
 	p.render(w, r, status, nil, view{Title: "Log in", Alert: plain(alert), Login: &loginView{Next: below(next)}})
 }
 
-// login begins a session for a good token.
 func (p *Page) login(w http.ResponseWriter, r *http.Request) {
 	next := r.PostFormValue("next")
 	token, err := p.deps.Check.Check(r, strings.TrimSpace(r.PostFormValue("token")))
@@ -171,7 +170,8 @@ const maxFormBytes = 16 << 10
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// guarded sets the headers of every answer, and refuses changes that another site asks for.
+// guarded sets the headers of every answer, and refuses changes requested by
+// another site.
 func (p *Page) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -192,8 +192,8 @@ func (p *Page) guarded(next http.Handler) http.Handler {
 	})
 }
 
-// foreign returns why a change was asked for by another site, "" if it was not. A client that is
-// no browser sends neither header. A page under Referrer-Policy no-referrer sends its forms with the
+// foreign returns why a change counts as the request of another site, else "". Clients other than
+// browsers send neither header. A page under Referrer-Policy no-referrer sends its forms with the
 // origin "null", as other sites can: then Sec-Fetch-Site decides.
 func foreign(r *http.Request) string {
 	origin, site := r.Header.Get("Origin"), r.Header.Get("Sec-Fetch-Site")
@@ -212,7 +212,8 @@ func foreign(r *http.Request) string {
 
 type handler func(w http.ResponseWriter, r *http.Request, s session)
 
-// reading serves a page to a session, and leads other browsers to the login.
+// reading serves a page to a session, and redirects other browsers to the
+// login.
 func (p *Page) reading(serve handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s, err := p.session(r)
@@ -227,7 +228,7 @@ func (p *Page) reading(serve handler) http.Handler {
 	})
 }
 
-// changing serves a form of a session, and refuses every other one.
+// changing serves a form to its session, and refuses every other one.
 func (p *Page) changing(serve handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s, err := p.session(r)
@@ -245,7 +246,7 @@ func (p *Page) changing(serve handler) http.Handler {
 }
 
 // session returns the session of a request. It reads the token from the record, and returns
-// [federation.ErrNotFound] for a request without a session and for one that has ended with its token.
+// [federation.ErrNotFound] without a session or if its token has ended.
 func (p *Page) session(r *http.Request) (session, error) {
 	cookie, err := r.Cookie(cookieName)
 	if err != nil {

@@ -17,25 +17,24 @@ import (
 	"baton/federation"
 )
 
-// view is what a page shows. Each text in it went through [plain].
+// view is the content of a page. Each text in it went through [plain].
 type view struct {
 	Title    string // the heading, and the first words of the title
 	About    string // after the title, such as the name of a link
 	Alert    string // an error
-	Status   string // what an action did
+	Status   string // result of an action
 	Login    *loginView
 	Search   *searchView
 	Filter   *filterView
 	Sections []section
 	Steps    *timeline
-	Links    []link // to what belongs to the page, such as a passport
+	Links    []link // to related documents, such as a passport
 	Confirm  *confirmView
 	Pair     *pairView
 }
 
 type loginView struct{ Next string }
 
-// searchView is the form above a list.
 type searchView struct {
 	Text, State string
 	States      []string
@@ -76,7 +75,7 @@ type table struct {
 	Older   string // address of the next page, "" after the last
 }
 
-// heading is that of a column. A narrow window leaves the class "wide" out.
+// heading is a column heading. A narrow window omits the class "wide".
 type heading struct{ Text, Class string }
 
 // row is one line of a table. Its key is that of the same row in a newer page.
@@ -86,7 +85,6 @@ type row struct {
 	Cells []cell
 }
 
-// detail is one line about a thing.
 type detail struct {
 	Name  string
 	Value cell
@@ -105,7 +103,6 @@ type moment struct{ Full, Short, Age string }
 
 type link struct{ Verb, Name, Href string }
 
-// timeline is the steps of a handoff.
 type timeline struct {
 	Steps []step
 	Later string // address of the next steps, "" after the last
@@ -241,7 +238,7 @@ func states() []string {
 	return append(all, "awarded", "accepted", "forfeited")
 }
 
-// loadHandoffs shows handoffs, the newest movement first.
+// loadHandoffs shows handoffs, the most recently changed first.
 func loadHandoffs(r request) (view, error) {
 	search, wanted := r.query.Get("search"), r.query.Get("state")
 	page, err := call(r, admin.ListHandoffs, admin.HandoffQuery{Search: search, State: wanted, Watching: r.watching()})
@@ -327,7 +324,6 @@ func holdText(h admin.Hold) string {
 	return "(held by an operator since " + h.HeldSince.String() + ": " + h.HoldReason + ")"
 }
 
-// passport serves the passport of a handoff as a file.
 func (p *Page) passport(w http.ResponseWriter, r *http.Request, s session) {
 	id, ask := r.PathValue("id"), p.request(r.Context(), s.token, r.URL)
 	document, err := ask.api.Passport(ask.ctx, id) //nolint:contextcheck // it is that of r
@@ -340,7 +336,7 @@ func (p *Page) passport(w http.ResponseWriter, r *http.Request, s session) {
 	_, _ = w.Write(document) // the client is gone
 }
 
-// loadPeers shows the other homes and registries, and the messages of registries that wait for
+// loadPeers shows the other homes and registries, and the registries' messages waiting for
 // consent.
 func loadPeers(r request) (view, error) {
 	page, err := call(r, admin.ListPeers, r.page())

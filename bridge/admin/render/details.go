@@ -47,7 +47,7 @@ func DeadLetter(out io.Writer, letter admin.DeadLetter) error {
 	return d.print(out)
 }
 
-// Link writes a link with what was negotiated on it.
+// Link writes a link with its negotiated options.
 func Link(out io.Writer, l admin.Link, now time.Time) error {
 	var d details
 	for _, c := range Links.Columns {
@@ -126,7 +126,7 @@ func Webhook(out io.Writer, h admin.Webhook) error {
 	return webhookDeliveries.Print(out, true, time.Time{}, h.Deliveries...)
 }
 
-// Handoff writes a handoff: what it is, and a line for each step.
+// Handoff writes a handoff: its fields, and a line for each step.
 func Handoff(out io.Writer, h admin.Handoff) error {
 	columns := newColumns(out)
 	fmt.Fprintf(columns, "%s  %s  %s   home %s   channel %s\n", h.ID, h.Kind, HandoffState(h).Text, h.Home, Cell(Venue(h.Venue)))
@@ -170,8 +170,8 @@ func Handoff(out io.Writer, h admin.Handoff) error {
 	return columns.Flush()
 }
 
-// WriteKey writes the names by which other programs know a key, each on a line. A secret has only
-// a fingerprint.
+// WriteKey writes the names of a key in other programs, each on a line. A secret has only a
+// fingerprint.
 func WriteKey(out io.Writer, key admin.Key) error {
 	lines := []string{key.PublicKey, key.KeyID}
 	switch {
@@ -186,7 +186,7 @@ func WriteKey(out io.Writer, key admin.Key) error {
 	return err
 }
 
-// Explanation writes why an event holds, its way, and what is next.
+// Explanation writes an event's verdict, its route and the next action.
 func Explanation(out io.Writer, e admin.Explanation, now time.Time) error {
 	var d details
 	d.say("event", fmt.Sprintf("%s  %s of %s", e.EventID, e.Verb, e.HandoffID))
@@ -224,7 +224,6 @@ func Explanation(out io.Writer, e admin.Explanation, now time.Time) error {
 	return d.print(out)
 }
 
-// routeLine returns the place of a mailbox, and the source of that.
 func routeLine(r admin.Route) string {
 	if r.Home == "" {
 		return string(r.DID) + "  nowhere yet: no home is known to have it"
@@ -249,7 +248,6 @@ func identityLine(claim bridge.IdentityClaim) string {
 	return "nobody says who it is"
 }
 
-// nextLine says one thing to come.
 func nextLine(n admin.Next, now time.Time) string {
 	if n.What == admin.Judgement {
 		return fmt.Sprintf("judge it again at %s, in %s, tried %d times, last error: %s", n.Time, Until(n.Time, now), n.Attempts, n.LastError)

@@ -28,7 +28,7 @@ type Table[T any] struct {
 	Wide    []string // headings on the page of the columns that a narrow window leaves out
 }
 
-// Column is a column of a list. A column without one of the headings is not shown there.
+// Column is a column of a list. An output without a heading omits it.
 type Column[T any] struct {
 	Page, Terminal string // headings
 	Value          func(item T) Value
@@ -44,7 +44,6 @@ type Value struct {
 	print    func(at admin.Moment, now time.Time) string
 }
 
-// none is an empty value on a terminal.
 const none = "-"
 
 // Classes of the style sheet.
@@ -84,7 +83,7 @@ func Bytes(n int64) Value {
 	return Value{Text: text, Terminal: exact, Class: number}
 }
 
-// State returns a state, whose word the style sheet may colour.
+// State returns a state, which the style sheet may colour.
 func State[T ~string](state T) Value {
 	word := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r == '-' {
@@ -113,10 +112,10 @@ func Time(m admin.Moment) Value {
 	return Value{At: m, Class: at, print: func(m admin.Moment, _ time.Time) string { return m.String() }}
 }
 
-// since returns a time whose age a terminal prints.
+// since returns a time, printed as its age on a terminal.
 func since(m admin.Moment) Value { return Value{At: m, Class: at, print: Age} }
 
-// until returns a time. A terminal prints how long it is until then.
+// until returns a time, printed as the remaining time on a terminal.
 func until(m admin.Moment) Value { return Value{At: m, Class: at, print: Until} }
 
 func (v Value) terminal(now time.Time) string {
@@ -149,7 +148,7 @@ func (t Table[T]) Print(out io.Writer, header bool, now time.Time, items ...T) e
 
 func newColumns(out io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(out, 0, 0, 2, ' ', 0) }
 
-// Terminal is where a command prints.
+// Terminal is the output of a command.
 type Terminal struct {
 	Out, Err io.Writer
 	JSON     bool     // for a machine
@@ -171,7 +170,7 @@ func Print[T any](t Terminal, document T, write func(out io.Writer, document T) 
 	return write(t.Out, document)
 }
 
-// Line returns the write of [Print] for a document that is one line.
+// Line returns the write of [Print] for a one-line document.
 func Line[T any](line func(document T) string) func(out io.Writer, document T) error {
 	return func(out io.Writer, document T) error {
 		_, err := fmt.Fprintln(out, line(document))
@@ -188,7 +187,8 @@ func Show[In, T any](ctx context.Context, t Terminal, gateway *client.Client, r 
 	return Print(t, document, write)
 }
 
-// List asks the gateway for one page of a list and prints it. On Err it says how to get the next page.
+// List asks the gateway for one page of a list and prints it. On Err it prints
+// the command for the next page.
 func List[In, T any](ctx context.Context, t Terminal, gateway *client.Client, r route.Route[In, admin.Page[T]], in In, table Table[T]) error {
 	page, err := client.Call(ctx, gateway, r, in)
 	if err != nil {
@@ -226,7 +226,7 @@ func shellWord(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// Watch prints each line of a watched list as it comes, until ctx or the gateway ends.
+// Watch prints new lines of a watched list, until ctx or the gateway ends.
 func Watch[In, T any](ctx context.Context, t Terminal, gateway *client.Client, r route.Route[In, admin.Page[T]], in In, table Table[T]) error {
 	header := true
 	return client.Watch(ctx, gateway, r, in, func(line []byte) error {

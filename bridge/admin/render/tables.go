@@ -410,7 +410,7 @@ func NumberRules(policy admin.Policy) []Rule {
 	return rules
 }
 
-// aged returns the value of the column of an age, which the page shades.
+// aged returns the value of an age column, shaded on the page.
 func aged(i int) func(s admin.Shape) Value {
 	return func(s admin.Shape) Value {
 		if i >= len(s.Ages) {
@@ -434,7 +434,7 @@ func marked(v Value, condition bool, mark string) Value {
 	return v
 }
 
-// rowsOf returns a number of pending deliveries that leads to them.
+// rowsOf returns a number of pending deliveries, linked to them.
 func rowsOf(n int, filter url.Values) Value {
 	v := Number(n)
 	if n > 0 {
@@ -462,7 +462,7 @@ func Venue(venue string) string {
 	return venue
 }
 
-// ofHome returns the value of a column that is empty for a registry.
+// ofHome returns the value of a column left empty for a registry.
 func ofHome(value func(h admin.PeerHome) Value) func(p admin.Peer) Value {
 	return func(p admin.Peer) Value {
 		if p.PeerHome == nil {
@@ -486,7 +486,7 @@ func skew(h admin.PeerHome) Value {
 	return v
 }
 
-// written returns a time that is already RFC 3339, or "".
+// written returns a time already in RFC 3339, or "".
 func written(text string) Value {
 	var m admin.Moment
 	if err := m.UnmarshalJSON([]byte(strconv.Quote(text))); err != nil {
@@ -495,7 +495,6 @@ func written(text string) Value {
 	return Value{Terminal: text, At: m, Class: at}
 }
 
-// left returns the time until the end of a token.
 func left(end admin.Moment, now time.Time) string {
 	if !time.Time(end).After(now) {
 		return "over"
@@ -510,7 +509,6 @@ func anyOf(items []string) Value {
 	return Value{Text: strings.Join(items, ", "), Terminal: strings.Join(items, ","), Class: long}
 }
 
-// place returns the line that a key comes from.
 func place(file string, line int) string {
 	if line == 0 {
 		return "default"

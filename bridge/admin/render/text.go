@@ -16,7 +16,7 @@ import (
 	"baton/bridge/admin"
 )
 
-// details collects what there is to know of one thing.
+// details collects the details of one thing.
 type details [][2]string
 
 func (d *details) say(name, value string) { *d = append(*d, [2]string{name, value}) }
@@ -55,7 +55,7 @@ func Printable(text string) string {
 	}, text)
 }
 
-// Age returns how long ago a time was, short enough for a column; "" for none.
+// Age returns the age of a time in a short form for a column; "" for none.
 func Age(at admin.Moment, now time.Time) string {
 	if at.IsZero() {
 		return ""
@@ -70,7 +70,7 @@ func Age(at admin.Moment, now time.Time) string {
 	return d.Truncate(time.Second).String()
 }
 
-// Until returns how long it is until a time; "" for none.
+// Until returns the time left until a time; "" for none.
 func Until(at admin.Moment, now time.Time) string {
 	if at.IsZero() {
 		return ""
@@ -89,7 +89,7 @@ func Checks(out io.Writer, checks []admin.Check) error {
 
 // A line about a change does not say whether the change was made: the command marks a dry run.
 
-// Erased returns what was erased, and a line for each thing left to do.
+// Erased returns the erased items, and a line for each thing left to do.
 func Erased(done admin.Erased) []string {
 	lines := []string{fmt.Sprintf("%s: erased %d handoffs with %d documents, %d messages, %d originals, %d contexts; dropped %d that waited, %d notices, answers and webhooks, %d histories",
 		done.DID, done.Handoffs, done.Documents, done.Messages, done.Evidence, done.Contexts, done.Waiting, done.Other, done.Journals)}
@@ -108,7 +108,7 @@ func Erased(done admin.Erased) []string {
 	return lines
 }
 
-// Blocked returns what was blocked, and what was ended and dropped with it.
+// Blocked returns the blocked source, and the items ended and dropped with it.
 func Blocked(done admin.Blocked) string {
 	line := done.What + " is blocked"
 	if !done.Expires.IsZero() {
@@ -132,7 +132,7 @@ func Compared(out io.Writer, home string, done admin.Compared) error {
 	return err
 }
 
-// Added returns that a home was added, with the time that a green canary took.
+// Added reports an added home, with the round-trip time of a green canary.
 func Added(done admin.Peered) string {
 	if done.Canary.Green {
 		return fmt.Sprintf("%s is added. canary: green, offered, accepted and completed in %s", done.Peer.Name, done.Canary.Took)

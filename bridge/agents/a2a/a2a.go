@@ -1,14 +1,14 @@
-// Package a2a is the face of the gateway for clients of A2A 1.0 and 0.3: each agent behind the gateway has
-// a signed card and an endpoint, and a handoff to it is a task.
+// Package a2a is the face of the gateway for clients of A2A 1.0 and 0.3: each agent behind the gateway
+// has a signed card and an endpoint, and a handoff to it is a task.
 //
-// A message to the endpoint of an agent opens a handoff to that agent; a message to the endpoint
-// of the gateway opens one that any agent may claim. The caller is the offerer. Package
-// participant files, finds and shows the handoffs, by the rules of the REST API; this package
-// translates. Steps that other networks take appear in tasks like steps that come by A2A.
+// A message to the endpoint of an agent opens a handoff to that agent; a message to the endpoint of
+// the gateway opens one that any agent may claim. The caller is the offerer. Package participant
+// files, finds and shows the handoffs, by the rules of the REST API; this package translates. Steps of
+// other networks appear in tasks like steps over A2A.
 //
 // The record keeps the message of a task as the evidence of its offer, and the link reads the
-// contextId and the parts from there. A push configuration is a webhook that follows one handoff.
-// The link keeps in memory only which requests wait. Its routes may be called concurrently.
+// contextId and the parts from there. A push configuration is a webhook that follows one handoff. Only
+// the waiting requests are in memory. The routes may be called concurrently.
 //
 // spec: a2a-1.0
 package a2a
@@ -35,7 +35,7 @@ import (
 // network is the label of this network, and the name of its only link.
 const network = "a2a"
 
-// Deps has the parts of the gateway that the link uses.
+// Deps are the dependencies of the link.
 type Deps struct {
 	participant.Deps
 
@@ -99,7 +99,8 @@ func (l *Link) addressee(r *http.Request) (federation.DID, error) {
 	return l.deps.Gateway.Owner(r.Context(), did)
 }
 
-// authenticate returns the caller of a request. An operator has no DID, and so no tasks.
+// authenticate returns the caller of a request. An operator has no DID, and so
+// no tasks.
 func (l *Link) authenticate(r *http.Request) (participant.Caller, error) {
 	if err := l.access.CheckOrigin(r); err != nil {
 		return participant.Caller{}, err
@@ -154,23 +155,22 @@ type Agents interface {
 	Here(ctx context.Context, did federation.DID) (bool, error)
 }
 
-// PublicKeys returns the keys with which signatures of the home verify at a time, the one that
-// signs first. It does not block.
+// PublicKeys returns the keys that verify signatures of the home at a time, the one that signs
+// first. It does not block.
 type PublicKeys func(now time.Time) []ed25519.PublicKey
 
-// evidence is the part of the evidence of an offer that says which message it was.
+// evidence is the part of an offer's evidence that identifies its message.
 type evidence struct {
 	Network  string `json:"network"`
 	Document string `json:"document"`
 }
 
-// document is the request in the evidence of an offer.
 type document struct {
 	Body json.RawMessage `json:"body"`
 }
 
-// origin returns the message that an offer was read from, the zero origin for an offer of another
-// network. The evidence is that of this gateway, which wrote it from what it had parsed.
+// origin returns the message behind an offer, the zero origin for an offer of another network.
+// The evidence was written by this gateway, from its parsed form.
 func (l *Link) origin(ctx context.Context, offer federation.Event) (origin, error) {
 	if offer.Evidence == nil {
 		return origin{}, nil
@@ -197,7 +197,7 @@ func originIn(text []byte) origin {
 	return origin{contextID: m.ContextID, message: &m}
 }
 
-// requestPath is the path that the evidence of an offer names.
+// requestPath is the path in the evidence of an offer.
 func requestPath(agent federation.DID) string {
 	if agent == "" {
 		return gatewayPath

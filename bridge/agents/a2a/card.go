@@ -24,7 +24,7 @@ const (
 	agentPath   = "/a2a/"
 )
 
-// cardAge is for how long a client may keep a card.
+// cardAge is the cache lifetime of a card at clients.
 const cardAge = "public, max-age=300"
 
 // resident is an agent that takes tasks here.
@@ -104,7 +104,6 @@ func serveDocument(w http.ResponseWriter, r *http.Request, text []byte) {
 	http.ServeContent(w, r, "", time.Time{}, strings.NewReader(string(text)))
 }
 
-// signedCard returns the card of an agent with the signature of the home.
 func (l *Link) signedCard(ctx context.Context, of resident) ([]byte, error) {
 	text, err := json.Marshal(l.card(of))
 	if err != nil {
@@ -161,7 +160,6 @@ func (l *Link) endpoint(did federation.DID) string {
 	return l.deps.PublicURL + agentPath + url.PathEscape(string(did))
 }
 
-// describe returns the description of an agent.
 func describe(of resident) string {
 	takes := "Any agent of this gateway that can do the work may claim it."
 	if of.did != "" {

@@ -54,7 +54,7 @@ func reasonOf(code int) string {
 	return ""
 }
 
-// faultError is an error that A2A itself has.
+// faultError is an error defined by A2A.
 type faultError struct {
 	code   int
 	detail string
@@ -67,19 +67,19 @@ func fault(code int, detail string) error { return &faultError{code, detail} }
 
 func badParams(detail string) error { return fault(codeInvalidParams, detail) }
 
-// errNoTask refuses a task that the caller may not see. It does not reveal whether the task
+// errNoTask refuses a task hidden from the caller. It does not reveal whether the task
 // exists.
 func errNoTask() error { return fault(codeTaskNotFound, "there is no such task") }
 
-// rpcError is an error as JSON-RPC has it.
+// rpcError is an error in JSON-RPC.
 type rpcError struct {
 	Code    int                   `json:"code"`
 	Message string                `json:"message"`
 	Data    []*errordetails.Typed `json:"data,omitempty"`
 }
 
-// errorOf returns an error as its caller is told, counts a refusal and logs a failure that the
-// request did not cause.
+// errorOf returns an error in the form for its caller, counts a refusal and logs a failure not
+// caused by the request.
 func (l *Link) errorOf(ctx context.Context, req request, err error) *rpcError {
 	var told *rpcError
 	if own, ok := errors.AsType[*faultError](err); ok {
@@ -98,7 +98,6 @@ func (l *Link) errorOf(ctx context.Context, req request, err error) *rpcError {
 	return told
 }
 
-// countFault counts unreadable input.
 func (l *Link) countFault(f *faultError) {
 	switch f.code {
 	case codeParse:
@@ -110,7 +109,7 @@ func (l *Link) countFault(f *faultError) {
 	}
 }
 
-// newRPCError returns an error with the reason that A2A has for its code.
+// newRPCError returns an error with A2A's reason for its code.
 func newRPCError(code int, message string) *rpcError {
 	told := &rpcError{Code: code, Message: message}
 	if reason := reasonOf(code); reason != "" {
@@ -119,12 +118,12 @@ func newRPCError(code int, message string) *rpcError {
 	return told
 }
 
-// problemOf returns a problem of the agents' API as an error of A2A: the code says what a client
-// does, and the details why.
+// problemOf returns a problem of the agents' API as an error of A2A: the code tells the client
+// how to react, and the details why.
 func (l *Link) problemOf(p bridge.ProblemError) *rpcError {
 	told := newRPCError(codeOf(p), p.Detail)
 	if told.Code == codeTaskNotFound {
-		return told // as for a task that never was
+		return told // as for a task that never existed
 	}
 	var meta map[string]string
 	if p.RetryAfter > 0 {
@@ -135,7 +134,6 @@ func (l *Link) problemOf(p bridge.ProblemError) *rpcError {
 	return told
 }
 
-// codeOf returns the code of a problem.
 func codeOf(p bridge.ProblemError) int {
 	switch {
 	case p.Code == string(federation.UnknownHandoff):

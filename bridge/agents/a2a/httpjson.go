@@ -71,7 +71,6 @@ func restRoutes() []restRoute {
 	}
 }
 
-// membersOf returns the members of the body of a request, as they were sent.
 func membersOf(body json.RawMessage) (map[string]any, error) {
 	params := map[string]any{}
 	if len(body) == 0 {
@@ -106,7 +105,6 @@ func readTask(r *http.Request, body json.RawMessage) (string, map[string]any, er
 	return "", nil, fault(codeMethodNotFound, "there is no action "+action)
 }
 
-// readList reads the query of a list.
 func readList(r *http.Request, _ json.RawMessage) (string, map[string]any, error) {
 	query, params := r.URL.Query(), map[string]any{}
 	for _, name := range []string{"contextId", "status", "pageToken", "statusTimestampAfter"} {
@@ -124,7 +122,6 @@ func readList(r *http.Request, _ json.RawMessage) (string, map[string]any, error
 	return methodList, params, addNumbers(params, query, "pageSize", "historyLength")
 }
 
-// addNumbers adds integers of a query to parameters.
 func addNumbers(params map[string]any, query url.Values, names ...string) error {
 	for _, name := range names {
 		if !query.Has(name) {
@@ -155,7 +152,6 @@ func (l *Link) mountREST(mux *http.ServeMux) {
 	}
 }
 
-// serveREST answers a request of the binding HTTP+JSON.
 func (l *Link) serveREST(w http.ResponseWriter, r *http.Request, route restRoute, agent federation.DID) {
 	caller, ok := l.admit(w, r, agent)
 	if !ok {
@@ -177,7 +173,6 @@ func (l *Link) serveREST(w http.ResponseWriter, r *http.Request, route restRoute
 	}
 }
 
-// readREST reads the parameters of a request.
 func (l *Link) readREST(r *http.Request, route restRoute, req *request) error {
 	body, err := io.ReadAll(io.LimitReader(r.Body, l.deps.HTTP.MaxBodyBytes+1))
 	switch {
@@ -210,7 +205,8 @@ func (l *Link) readREST(r *http.Request, route restRoute, req *request) error {
 	return err
 }
 
-// mediaOf returns the media type of the answer to a request: the one that the client sent or accepts.
+// mediaOf returns the media type of the answer to a request: the sent or
+// accepted one.
 func mediaOf(r *http.Request) string {
 	if strings.HasPrefix(r.Header.Get("Content-Type"), mediaA2A) || strings.Contains(r.Header.Get("Accept"), mediaA2A) {
 		return mediaA2A
@@ -232,7 +228,6 @@ type restStatus struct {
 	Details []*errordetails.Typed `json:"details,omitempty"`
 }
 
-// restErrorOf returns an error in the form of HTTP+JSON, and its status.
 func (l *Link) restErrorOf(ctx context.Context, req request, err error) (restError, int) {
 	told := l.errorOf(ctx, req, err)
 	status, name := http.StatusBadRequest, "FAILED_PRECONDITION"

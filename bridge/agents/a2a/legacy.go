@@ -18,7 +18,7 @@ import (
 	"baton/federation"
 )
 
-// legacyVersion is the version of the protocol of a request that names none.
+// legacyVersion is the protocol version of a request without one.
 const legacyVersion = "0.3"
 
 // isLegacy reports whether a request is one of A2A 0.3: by its version, and by the form of its method.
@@ -64,7 +64,7 @@ func legacyCall[T any](ctx context.Context, h legacy, method string, params any)
 	return result, nil
 }
 
-// told returns the error of the library for an error.
+// told returns the library's error for an error.
 func (h legacy) told(ctx context.Context, err error) error {
 	told := h.link.errorOf(ctx, h.req, err)
 	kind := wire.ErrInternalError
@@ -126,10 +126,8 @@ func (h legacy) SubscribeToTask(ctx context.Context, p *wire.SubscribeToTaskRequ
 	return h.stream(ctx, methodSubscribe, p)
 }
 
-// errLegacyLeft ends a stream whose reader is gone.
 var errLegacyLeft = errors.New("the stream is left")
 
-// stream returns the events of a task.
 func (h legacy) stream(ctx context.Context, method string, params any) iter.Seq2[wire.Event, error] {
 	return func(yield func(wire.Event, error) bool) {
 		text, err := json.Marshal(params)
@@ -154,7 +152,7 @@ func (h legacy) stream(ctx context.Context, method string, params any) iter.Seq2
 	}
 }
 
-// eventOf returns an update as the library has it.
+// eventOf returns an update in the form of the library.
 func eventOf(u update) (wire.Event, error) { //nolint:ireturn // the library has it
 	text, err := json.Marshal(u)
 	if err != nil {

@@ -19,7 +19,6 @@ import (
 	"baton/translate"
 )
 
-// received is a message as a client sent it.
 type received struct {
 	wire.Message
 
@@ -27,8 +26,8 @@ type received struct {
 	parts json.RawMessage // its parts
 }
 
-// parseMessage reads the message of a request. It keeps the text of the parts, so that numbers
-// and unknown members stay as they were sent.
+// parseMessage reads the message of a request. It keeps the text of the parts, to preserve
+// numbers and unknown members.
 func parseMessage(text json.RawMessage) (received, error) {
 	var m received
 	var raw struct {
@@ -80,14 +79,14 @@ func checkParts(parts json.RawMessage) error {
 // maxContextID bounds the contextId of a client, which is on disk with each of its offers.
 const maxContextID = 128
 
-// validContextID reports whether a client may name a context so.
+// validContextID reports whether a client may use a context ID.
 func validContextID(id string) bool {
 	return len(id) <= maxContextID && !strings.ContainsFunc(id, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("._:-", r)
 	})
 }
 
-// wishes are the members of metadata.handoff of a message.
+// wishes are the members of metadata.handoff in a message.
 type wishes struct {
 	Title    string    `json:"title"`
 	Deadline time.Time `json:"deadline"`
@@ -96,7 +95,7 @@ type wishes struct {
 	Replaces string    `json:"replaces"`
 }
 
-// offerOf returns the offer that a message makes to a DID, or with "" to any claimant.
+// offerOf returns the offer of a message to a DID, or with "" to any claimant.
 func offerOf(m received, to federation.DID) (participant.Offer, error) {
 	w, err := wishesOf(m)
 	if err != nil {
@@ -142,7 +141,8 @@ func titleOf(parts wire.ContentParts) string {
 	return ""
 }
 
-// contextOf returns the context of the offer that a message makes: what the title does not say.
+// contextOf returns the context of the offer made from a message: everything
+// except the title.
 func contextOf(m received, title string) (json.RawMessage, error) {
 	others := slices.Clone(m.Parts)
 	if i := slices.IndexFunc(others, func(p *wire.Part) bool { return p.Text() != "" }); i >= 0 && strings.TrimSpace(others[i].Text()) == title {
@@ -168,7 +168,7 @@ func contextOf(m received, title string) (json.RawMessage, error) {
 	return compact.Bytes(), nil
 }
 
-// dataOf returns the data of the only part that has some, as it was sent.
+// dataOf returns the data of the only part with data, as it was sent.
 func dataOf(parts json.RawMessage) (json.RawMessage, error) {
 	var raw []struct {
 		Data json.RawMessage `json:"data"`
@@ -184,13 +184,13 @@ func dataOf(parts json.RawMessage) (json.RawMessage, error) {
 	return nil, nil
 }
 
-// sendRequest is the parameters of SendMessage.
 type sendRequest struct {
 	Message json.RawMessage        `json:"message"`
 	Config  wire.SendMessageConfig `json:"configuration"`
 }
 
-// send files the offer that a message makes, and returns its task and how the client wants it.
+// send files the offer of a message, and returns its task and the client's
+// configuration.
 func (l *Link) send(ctx context.Context, req request) (*fold, wire.SendMessageConfig, error) {
 	p, err := params[sendRequest](req)
 	if err == nil {
@@ -270,7 +270,8 @@ func keyOf(agent federation.DID, messageID string) string {
 	return network + ":" + hex.EncodeToString(sum[:])
 }
 
-// isNoHandoff reports whether an error says that there is no handoff for the caller.
+// isNoHandoff reports whether an error means that there is no handoff for the
+// caller.
 func isNoHandoff(err error) bool {
 	refused, ok := errors.AsType[*federation.RefusalError](err)
 	return ok && refused.Code == federation.UnknownHandoff

@@ -31,13 +31,12 @@ const (
 	maxPushSecret = 4096
 )
 
-// pushSecrets is the part of a push configuration that the record keeps sealed.
+// pushSecrets is the sealed part of a push configuration in the record.
 type pushSecrets struct {
 	Token string             `json:"token,omitempty"`
 	Auth  *wire.PushAuthInfo `json:"authentication,omitempty"`
 }
 
-// pushConfigs is the answer to ListTaskPushNotificationConfigs.
 type pushConfigs struct {
 	Configs []*wire.PushConfig `json:"configs"`
 }
@@ -60,7 +59,6 @@ func (l *Link) checkPush(ctx context.Context, c wire.PushConfig) error {
 	return pushError(l.deps.Hooks.Check(ctx, c.URL))
 }
 
-// pushError returns the error of a webhook in A2A.
 func pushError(err error) error {
 	switch {
 	case errors.Is(err, bridge.ErrAddress):
@@ -71,7 +69,8 @@ func pushError(err error) error {
 	return err
 }
 
-// keepPush keeps a push configuration of a task. One with the same ID is replaced.
+// keepPush stores a push configuration of a task, and replaces one with the
+// same ID.
 func (l *Link) keepPush(ctx context.Context, by participant.Caller, v federation.View, c wire.PushConfig) (*wire.PushConfig, error) {
 	sealed, err := l.seal.seal(pushSecrets{c.Token, c.Auth})
 	if err != nil {
@@ -96,7 +95,7 @@ func (l *Link) keepPush(ctx context.Context, by participant.Caller, v federation
 	return l.configOf(h)
 }
 
-// remove removes a webhook. One that is gone is no error.
+// remove removes a webhook, if it exists.
 func (l *Link) remove(ctx context.Context, id federation.WebhookID) error {
 	if err := l.deps.Record.RemoveWebhook(ctx, id); err != nil && !errors.Is(err, federation.ErrNotFound) {
 		return err
@@ -113,7 +112,6 @@ func named(h federation.Webhook, id string) bool {
 	return h.ID.String() == id
 }
 
-// configOf returns the push configuration that a webhook is.
 func (l *Link) configOf(h federation.Webhook) (*wire.PushConfig, error) {
 	secrets, err := l.seal.open(h.Sealed)
 	if err != nil {
@@ -126,7 +124,6 @@ func (l *Link) configOf(h federation.Webhook) (*wire.PushConfig, error) {
 	return c, nil
 }
 
-// createPush answers CreateTaskPushNotificationConfig.
 func (l *Link) createPush(ctx context.Context, req request) (any, error) {
 	c, err := params[wire.PushConfig](req)
 	if err != nil {
@@ -163,7 +160,6 @@ func (l *Link) followers(ctx context.Context, req request, id wire.TaskID) ([]fe
 	return l.deps.Record.Followers(ctx, req.caller.DID, view.ID)
 }
 
-// getPush answers GetTaskPushNotificationConfig.
 func (l *Link) getPush(ctx context.Context, req request) (any, error) {
 	p, err := params[wire.GetTaskPushConfigRequest](req)
 	if err != nil {
@@ -179,7 +175,8 @@ func (l *Link) getPush(ctx context.Context, req request) (any, error) {
 	return l.configOf(*h)
 }
 
-// listPushes answers ListTaskPushNotificationConfigs. A task has so few that they are one page.
+// listPushes answers ListTaskPushNotificationConfigs. The few of a task fit on
+// one page.
 func (l *Link) listPushes(ctx context.Context, req request) (any, error) {
 	p, err := params[wire.ListTaskPushConfigRequest](req)
 	if err != nil {
@@ -227,7 +224,7 @@ func (*Link) Write(context.Context, federation.Webhook, federation.Push) (kind s
 // Taken implements [bridge.Pusher]: the record notes the end of a push.
 func (*Link) Taken(context.Context, federation.Webhook, federation.Push) error { return nil }
 
-// Posts implements [bridge.Poster]: the events that a stream has for the step.
+// Posts implements [bridge.Poster]: the events of a stream for the step.
 //
 // spec: a2a-1.0 §4.3.3
 func (l *Link) Posts(ctx context.Context, h federation.Webhook, p federation.Push) ([]bridge.Post, error) {
@@ -255,7 +252,6 @@ func (l *Link) Posts(ctx context.Context, h federation.Webhook, p federation.Pus
 	return posts, err
 }
 
-// pushHeader returns the header of the posts of a push configuration.
 func (l *Link) pushHeader(of federation.Webhook) (http.Header, error) {
 	secrets, err := l.seal.open(of.Sealed)
 	if err != nil {
@@ -274,11 +270,9 @@ func (l *Link) pushHeader(of federation.Webhook) (http.Header, error) {
 // sealKeyBytes is the length of a key of AES-256.
 const sealKeyBytes = 32
 
-// sealer seals the secrets of push configurations, so that neither the record nor a copy of it
-// shows them.
+// sealer seals the secrets of push configurations, to hide them in the record and its copies.
 type sealer struct{ aead cipher.AEAD }
 
-// newSealer returns the sealer of a key of the gateway.
 func newSealer(key []byte) (sealer, error) {
 	own, err := hkdf.Key(sha256.New, key, nil, "baton a2a push", sealKeyBytes)
 	if err != nil {
@@ -305,7 +299,7 @@ func (s sealer) open(sealed []byte) (secrets pushSecrets, err error) {
 	if err == nil {
 		err = federation.DecodeJSON(text, &secrets)
 	}
-	if err != nil { // the secret key of the gateway is another one than before
+	if err != nil { // the secret key of the gateway has changed
 		return secrets, fmt.Errorf("%w: open push configuration: %w", bridge.ErrBroken, err)
 	}
 	return secrets, nil

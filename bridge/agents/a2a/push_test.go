@@ -221,7 +221,6 @@ func TestAReceiverThatDiesGetsItsPostsLaterOrNever(t *testing.T) {
 	})
 }
 
-// answer changes what the servers answer.
 func (o *outside) answer(status int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -19,7 +19,6 @@ import (
 	"baton/federation"
 )
 
-// rpcVersion is the version of JSON-RPC.
 const rpcVersion = "2.0"
 
 // The methods.
@@ -47,7 +46,7 @@ type request struct {
 
 	caller participant.Caller
 	bearer string         // the header that proves it
-	agent  federation.DID // whose endpoint it is; "" for that of the gateway
+	agent  federation.DID // of the endpoint; "" for that of the gateway
 	media  string         // of the answer
 	rest   bool           // it came by the binding HTTP+JSON
 	events bool           // the client asked for an event stream
@@ -55,7 +54,6 @@ type request struct {
 	body   []byte         // of a legacy request
 }
 
-// response is the answer to a call.
 type response struct {
 	Version string          `json:"jsonrpc"`
 	ID      json.RawMessage `json:"id"`
@@ -108,7 +106,6 @@ func (l *Link) admit(w http.ResponseWriter, r *http.Request, agent federation.DI
 	return caller, err == nil
 }
 
-// call answers a call of a method without a stream.
 func (l *Link) call(ctx context.Context, req request) (any, error) {
 	switch req.Method {
 	case methodSend:
@@ -193,7 +190,7 @@ func checkType(r *http.Request) error {
 	return nil
 }
 
-// validID reports whether a caller can be answered under an ID.
+// validID reports whether a request ID is valid in an answer.
 func validID(id json.RawMessage) bool {
 	var value any
 	if federation.DecodeJSON(id, &value) != nil {
@@ -206,7 +203,7 @@ func validID(id json.RawMessage) bool {
 	return false
 }
 
-// versionOf returns the version of the protocol that a request names, "" for none.
+// versionOf returns the protocol version named by a request, "" for none.
 func versionOf(r *http.Request) string {
 	return cmp.Or(r.Header.Get(wire.SvcParamVersion), r.URL.Query().Get(wire.SvcParamVersion))
 }
@@ -221,7 +218,6 @@ func checkVersion(r *http.Request) error {
 	return nil
 }
 
-// params reads the parameters of a call.
 func params[T any](req request) (T, error) {
 	var p T
 	if text := bytes.TrimSpace(req.Params); len(text) == 0 || text[0] != '{' {

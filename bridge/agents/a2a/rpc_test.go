@@ -89,7 +89,7 @@ func TestACallerNeedsAToken(t *testing.T) {
 	}
 }
 
-// blocks blocks one DID, and each address where it is told to.
+// blocks blocks one DID, and optionally each address.
 type blocks struct {
 	did       federation.DID
 	addresses bool

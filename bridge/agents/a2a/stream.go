@@ -15,19 +15,19 @@ import (
 	"baton/federation"
 )
 
-// heartbeat is how often the gateway writes to a stream in which nothing happens, and reads its
-// task again: a wake-up may be lost.
+// heartbeat is the interval of writes to a quiet stream and of reads of its task: a wake-up may
+// be lost.
 //
 // spec: agent-faces "Streaming"
 const heartbeat = 15 * time.Second
 
-// slowest is how long a client may take to read what is written. A slower one is disconnected,
-// and subscribes again.
+// slowest is how long a client may take to read an update. A slower one is disconnected, and
+// subscribes again.
 const slowest = 30 * time.Second
 
 // follow reads the steps of a handoff as they are filed, and passes their updates to show. It
-// returns nil when the handoff is over, when ctx ends or when the gateway stops. It calls beat at
-// each heartbeat, and returns the error of show and of beat.
+// returns nil when the handoff is over, ctx ends or the gateway stops. It calls beat at each
+// heartbeat, and returns the error of show and of beat.
 func (l *Link) follow(ctx context.Context, f *fold, show func(update) error, beat func() error) error {
 	wake, stop := l.deps.Wakes.Subscribe(bridge.HandoffTopic(f.view.ID))
 	defer stop()
@@ -51,7 +51,7 @@ func (l *Link) follow(ctx context.Context, f *fold, show func(update) error, bea
 	}
 }
 
-// unlessOver returns an error, nil if ctx has ended: then the error is that of ctx.
+// unlessOver returns err, or nil if ctx has ended.
 func unlessOver(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil //nolint:nilerr // the caller has waited long enough, or is gone
@@ -59,8 +59,8 @@ func unlessOver(ctx context.Context, err error) error {
 	return err
 }
 
-// catchUp reads the steps that were filed since the last look. While the record is unavailable it
-// reads nothing: the next heartbeat looks again.
+// catchUp reads the steps filed since the last look. While the record is unavailable it reads
+// nothing: the next heartbeat looks again.
 func (l *Link) catchUp(ctx context.Context, f *fold, show func(update) error) error {
 	view, err := l.deps.Gateway.View(ctx, f.view.ID)
 	if err == nil && view.Version > f.last.Version {
@@ -73,10 +73,10 @@ func (l *Link) catchUp(ctx context.Context, f *fold, show func(update) error) er
 	return err
 }
 
-// over reports whether the last step that was read ended the handoff.
+// over reports whether the last read step ended the handoff.
 func (f *fold) over() bool { return f.view.Over && f.last.Version == f.view.Version }
 
-// stream is a task that a client follows as server-sent events.
+// stream is a task followed by a client as server-sent events.
 type stream struct {
 	link    *Link
 	request request
@@ -84,11 +84,10 @@ type stream struct {
 	control *http.ResponseController
 }
 
-// eventStream is the media type of a stream.
 const eventStream = "text/event-stream"
 
 // serveStream answers SendStreamingMessage and SubscribeToTask. An error before the first event is
-// an answer by itself. For JSON-RPC it is an event if the client asked for an event stream: such
+// a plain answer. For JSON-RPC it is an event if the client asked for an event stream: such
 // clients may read nothing else.
 func (l *Link) serveStream(ctx context.Context, w http.ResponseWriter, req request) {
 	s := &stream{link: l, request: req, out: w, control: http.NewResponseController(w)}
@@ -111,7 +110,6 @@ func (l *Link) serveStream(ctx context.Context, w http.ResponseWriter, req reque
 	}
 }
 
-// streamed returns the task that a request wants to follow.
 func (l *Link) streamed(ctx context.Context, req request) (*fold, error) {
 	if req.Method == methodStream {
 		f, _, err := l.send(ctx, req)
@@ -138,8 +136,8 @@ func (l *Link) stillAllowed(ctx context.Context, req request) error {
 	return err
 }
 
-// attend passes a task and its updates to show, until the task is over, the client leaves or may not
-// read any more, or the gateway stops. It calls beat at each heartbeat.
+// attend passes a task and its updates to show, until the task is over, the client leaves or loses
+// access, or the gateway stops. It calls beat at each heartbeat.
 func (l *Link) attend(ctx context.Context, req request, f *fold, show func(update) error, beat func() error) error {
 	if !l.deps.Streams.Take(l.deps.HTTP.MaxStreams) {
 		return &federation.UnavailableError{What: "another stream", RetryAfter: heartbeat}
@@ -169,13 +167,13 @@ func (l *Link) attend(ctx context.Context, req request, f *fold, show func(updat
 	return l.left(ctx, err)
 }
 
-// leftError is why a client gets no further events.
+// leftError is the reason why a client gets no further events.
 type leftError struct{ why error }
 
 // Error implements error.
 func (e *leftError) Error() string { return e.why.Error() }
 
-// left returns nil for a client that left.
+// left returns nil if the client left.
 func (l *Link) left(ctx context.Context, err error) error {
 	if gone, ok := errors.AsType[*leftError](err); ok {
 		l.deps.Log.LogAttrs(ctx, slog.LevelDebug, "a stream is left", slog.String("network", network), slog.String("link", network), slog.Any("err", gone.why))
@@ -199,7 +197,6 @@ func (s *stream) show(u update) error {
 	return s.send(response{Version: rpcVersion, ID: s.request.ID, Result: u})
 }
 
-// fail writes an error as an event.
 func (s *stream) fail(ctx context.Context, err error) error {
 	if s.request.rest {
 		told, _ := s.link.restErrorOf(ctx, s.request, err)
@@ -221,9 +218,9 @@ func (s *stream) write(text []byte) error {
 	h := s.out.Header()
 	h.Set("Content-Type", eventStream)
 	h.Set("Cache-Control", "no-cache")
-	h.Set("X-Accel-Buffering", "no")                        // a proxy would keep events until there are many
+	h.Set("X-Accel-Buffering", "no")                        // otherwise a proxy would buffer events
 	_ = s.control.SetReadDeadline(time.Time{})              // a stream without a deadline needs no other
-	_ = s.control.SetWriteDeadline(time.Now().Add(slowest)) // an answer that takes no deadline has none
+	_ = s.control.SetWriteDeadline(time.Now().Add(slowest)) // a connection without deadlines has none to set
 	if _, err := s.out.Write(text); err != nil {
 		return &leftError{err}
 	}

@@ -180,8 +180,8 @@ func (l *lines) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// follows subscribes ada to a task of a world without a listener, and returns what the handler
-// writes until ctx ends.
+// follows subscribes ada to a task of a world without a listener, and returns the handler's
+// output until ctx ends.
 func follows(ctx context.Context, t *testing.T) *lines {
 	t.Helper()
 	w := openWorld(t, "https://gw.example", http.NewServeMux())          //nolint:contextcheck // it ends with the test

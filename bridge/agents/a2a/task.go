@@ -9,8 +9,8 @@ import (
 	"baton/federation"
 )
 
-// maxHistory is how many messages of a task are shown at most, the newest: a log may have
-// thousands of notes.
+// maxHistory bounds the shown messages of a task to the newest: a log may have thousands
+// of notes.
 const maxHistory = 500
 
 // resultName is the name of the artifact of completed work.
@@ -25,10 +25,10 @@ type origin struct {
 	message   *wire.Message // as it was sent; nil for an offer of another network
 }
 
-// scene is where tasks are shown.
+// scene is the context in which tasks are shown.
 type scene struct{ publicURL string }
 
-// task is [wire.Task] with a time that has milliseconds always.
+// task is [wire.Task] with a time that always includes milliseconds.
 type task struct {
 	*wire.Task
 
@@ -37,7 +37,7 @@ type task struct {
 	steps []federation.EventID // that it tells
 }
 
-// status is [wire.TaskStatus] with a time that has milliseconds always.
+// status is [wire.TaskStatus] with a time that always includes milliseconds.
 type status struct {
 	Message   *wire.Message  `json:"message,omitempty"`
 	State     wire.TaskState `json:"state"`
@@ -70,8 +70,8 @@ type statusUpdate struct {
 	Status    status      `json:"status"`
 }
 
-// stateOf returns the state of the task of a handoff with a state. The states of bounties
-// are among them, and a state of a later kind is told by whether it is over.
+// stateOf returns the task state of a handoff's state. The states of bounties are
+// included; an unknown state is mapped by whether the handoff is over.
 func stateOf(s federation.State, over bool) wire.TaskState {
 	switch s {
 	case federation.Offered, federation.Open:
@@ -92,15 +92,15 @@ func stateOf(s federation.State, over bool) wire.TaskState {
 	return wire.TaskStateWorking
 }
 
-// The states and the verb that only bounties have.
+// The states and the verb of bounties.
 const (
 	bountyAccepted  federation.State = "accepted"
 	bountyForfeited federation.State = "forfeited"
 	bountySubmit    federation.Verb  = "submit"
 )
 
-// fold reads the log of one handoff step by step, and is at each step what the task shows then.
-// One goroutine uses it.
+// fold reads the log of one handoff step by step, and holds the state of the task after each
+// step. One goroutine uses it.
 type fold struct {
 	scene scene
 	view  federation.View
@@ -108,10 +108,10 @@ type fold struct {
 	from  origin
 
 	last     federation.Entry
-	steps    []federation.EventID // that were read
+	steps    []federation.EventID // already read
 	history  []*wire.Message
 	message  *wire.Message  // of the status
-	artifact *wire.Artifact // that was handed over last
+	artifact *wire.Artifact // the latest
 }
 
 func (s scene) newFold(v federation.View, o origin) *fold {
@@ -122,10 +122,10 @@ func (s scene) newFold(v federation.View, o origin) *fold {
 	return &fold{scene: s, view: v, info: info, from: o}
 }
 
-// unshown is for a reader that wants only the task after the last step.
+// unshown ignores updates, for a reader of only the final task.
 func unshown(update) error { return nil }
 
-// add reads one step, and returns the events of a stream that it is.
+// add reads one step, and returns its events for a stream.
 func (f *fold) add(e federation.Entry) []update {
 	f.last, f.steps = e, append(f.steps, e.Event.ID)
 	if m := f.historyOf(e); m != nil {
@@ -148,7 +148,6 @@ func (f *fold) add(e federation.Entry) []update {
 	return append(updates, update{Status: &statusUpdate{ContextID: f.info.ContextID, TaskID: f.info.TaskID, Status: f.status()}})
 }
 
-// state returns the state after the last step.
 func (f *fold) state() wire.TaskState {
 	return stateOf(f.last.State, f.last.Version == f.view.Version && f.view.Over)
 }
@@ -157,7 +156,6 @@ func (f *fold) status() status {
 	return status{Message: f.message, State: f.state(), Timestamp: stamp(f.last.Filed)}
 }
 
-// task returns the task after the last step.
 func (f *fold) task() *task {
 	shown := &task{Status: f.status(), steps: f.steps, Task: &wire.Task{
 		ID: f.info.TaskID, ContextID: f.info.ContextID, History: f.history, Metadata: map[string]any{"handoff": f.metadata()},
@@ -168,7 +166,7 @@ func (f *fold) task() *task {
 	return shown
 }
 
-// metadata returns what the handoff of a task is, after its last step.
+// metadata returns the state of the handoff of a task, after its last step.
 func (f *fold) metadata() map[string]any {
 	v := f.view
 	m := map[string]any{
@@ -185,7 +183,8 @@ func (f *fold) metadata() map[string]any {
 	return m
 }
 
-// historyOf returns the message of a step, nil for a step that is only in the status.
+// historyOf returns the message of a step, nil for a step shown only in the
+// status.
 func (f *fold) historyOf(e federation.Entry) *wire.Message {
 	switch {
 	case e.Version == 1:
@@ -236,7 +235,7 @@ func (f *fold) statusMessage(ev federation.Event, state wire.TaskState) *wire.Me
 	return f.message
 }
 
-// artifactOf returns what a step hands over, nil for nothing.
+// artifactOf returns the artifact of a step, nil for none.
 func (f *fold) artifactOf(ev federation.Event) *wire.Artifact {
 	if ev.Verb != federation.Complete && ev.Verb != bountySubmit {
 		return nil

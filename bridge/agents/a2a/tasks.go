@@ -12,7 +12,6 @@ import (
 	"baton/federation"
 )
 
-// find returns a handoff that the caller offered at the endpoint of a request.
 func (l *Link) find(ctx context.Context, req request, id wire.TaskID) (federation.View, error) {
 	if _, err := federation.ParseEventID(string(id)); err != nil {
 		return federation.View{}, errNoTask()
@@ -30,13 +29,12 @@ func (l *Link) find(ctx context.Context, req request, id wire.TaskID) (federatio
 	return view, nil
 }
 
-// offeredAt reports whether the caller offered a handoff at the endpoint of a request.
 func (l *Link) offeredAt(ctx context.Context, req request, v federation.View) bool {
 	return l.deps.Gateway.Same(ctx, req.caller.DID, v.Offerer) &&
 		(req.agent == "" || v.Offeree != "" && l.deps.Gateway.Same(ctx, req.agent, v.Offeree))
 }
 
-// fold returns a fold of a handoff that has read nothing yet.
+// fold returns a fold of a handoff at its start.
 func (l *Link) fold(ctx context.Context, v federation.View) (*fold, error) {
 	for first, err := range l.access.Log(ctx, v.ID, 0) {
 		if err != nil {
@@ -48,8 +46,8 @@ func (l *Link) fold(ctx context.Context, v federation.View) (*fold, error) {
 	return nil, errNoTask() // it was pruned a moment ago
 }
 
-// read reads the steps after the last one that was read, up to the version of the view, and passes
-// each of their updates to show. Its error is that of the log or of show.
+// read reads the steps after the last read one, up to the version of the view, and passes each of
+// their updates to show. Its error is that of the log or of show.
 func (l *Link) read(ctx context.Context, f *fold, show func(update) error) error {
 	for entry, err := range l.access.Log(ctx, f.view.ID, f.last.Version) {
 		if err != nil || entry.Version > f.view.Version {
@@ -64,7 +62,7 @@ func (l *Link) read(ctx context.Context, f *fold, show func(update) error) error
 	return nil
 }
 
-// readTask returns a fold of a handoff that has read all of its log.
+// readTask returns a fold of a handoff that includes all of its log.
 func (l *Link) readTask(ctx context.Context, v federation.View) (*fold, error) {
 	f, err := l.fold(ctx, v)
 	if err != nil {
@@ -76,13 +74,12 @@ func (l *Link) readTask(ctx context.Context, v federation.View) (*fold, error) {
 	return f, nil
 }
 
-// sent is the answer to a message.
 type sent struct {
 	Task *task `json:"task"`
 }
 
-// sendMessage answers SendMessage: with the task as it is once the offer is on disk, or at its
-// end, or when the longest wait is over.
+// sendMessage answers SendMessage with the task once the offer is on disk, or at its end, or
+// after the longest wait.
 func (l *Link) sendMessage(ctx context.Context, req request) (any, error) {
 	f, config, err := l.send(ctx, req)
 	if err != nil {
@@ -105,7 +102,6 @@ func (l *Link) sendMessage(ctx context.Context, req request) (any, error) {
 	return sent{shown}, nil
 }
 
-// getTask answers GetTask.
 func (l *Link) getTask(ctx context.Context, req request) (any, error) {
 	p, err := params[wire.GetTaskRequest](req)
 	if err == nil {
@@ -134,7 +130,6 @@ func checkLength(length *int) error {
 	return nil
 }
 
-// cancelTask answers CancelTask with the step cancel.
 func (l *Link) cancelTask(ctx context.Context, req request) (any, error) {
 	p, err := params[wire.CancelTaskRequest](req)
 	if err != nil {
@@ -167,8 +162,7 @@ const (
 	maxPage     = 100
 )
 
-// maxCounted bounds how many tasks are counted for one page, and maxRead how many are read at a
-// time for that.
+// maxCounted bounds the tasks counted for one page, and maxRead those read at a time for that.
 const (
 	maxCounted = 10000
 	maxRead    = 500
@@ -185,7 +179,7 @@ type listRequest struct {
 	IncludeArtifacts     bool           `json:"includeArtifacts"`
 }
 
-// check returns what is wrong with the parameters.
+// check returns the first mistake in the parameters.
 func (p listRequest) check() error {
 	if p.PageSize != nil && (*p.PageSize < 1 || *p.PageSize > maxPage) {
 		return badParams(fmt.Sprintf("pageSize: want 1 to %d", maxPage))
@@ -198,7 +192,6 @@ func (p listRequest) check() error {
 	return badParams("status: there is no state " + string(p.Status))
 }
 
-// taskList is the answer to ListTasks.
 type taskList struct {
 	Tasks         []*task `json:"tasks"`
 	NextPageToken string  `json:"nextPageToken"`
@@ -208,7 +201,6 @@ type taskList struct {
 	artifacts bool // the tasks have theirs
 }
 
-// listTasks answers ListTasks.
 func (l *Link) listTasks(ctx context.Context, req request) (any, error) {
 	p, err := params[listRequest](req)
 	if err == nil {
@@ -245,8 +237,7 @@ func (l *Link) listTasks(ctx context.Context, req request) (any, error) {
 	return list, err
 }
 
-// listed returns up to limit handoffs that a list asks for after a cursor, and the cursor to go on
-// from.
+// listed returns up to limit handoffs of a list after a cursor, and the next cursor.
 func (l *Link) listed(ctx context.Context, req request, p listRequest, after federation.Cursor, limit int) ([]federation.View, federation.Cursor, error) {
 	var found []federation.View
 	filter := federation.Filter{DID: req.caller.DID, Since: p.StatusTimestampAfter}
@@ -270,7 +261,6 @@ func (l *Link) listed(ctx context.Context, req request, p listRequest, after fed
 	}
 }
 
-// asksFor reports whether a list asks for a handoff.
 func (l *Link) asksFor(ctx context.Context, req request, p listRequest, v federation.View) (bool, error) {
 	if p.Status != "" && stateOf(v.State, v.Over) != p.Status || !l.offeredAt(ctx, req, v) {
 		return false, nil
@@ -285,7 +275,8 @@ func (l *Link) asksFor(ctx context.Context, req request, p listRequest, v federa
 	return f.info.ContextID == p.ContextID, nil
 }
 
-// count returns how many tasks a list has on all its pages, at most maxCounted.
+// count returns the number of tasks on all pages of a list, at most
+// maxCounted.
 func (l *Link) count(ctx context.Context, req request, p listRequest) (int, error) {
 	total, after := 0, federation.Cursor("")
 	for total < maxCounted {
@@ -301,10 +292,10 @@ func (l *Link) count(ctx context.Context, req request, p listRequest) (int, erro
 	return total, nil
 }
 
-// noteRead ends the waiting of steps in the inbox of a client that was told them. A client of A2A
-// reads tasks and acknowledges nothing: its inbox would fill, and the gateway would refuse progress
-// of its agents and offers to it. Steps that cannot be noted now are noted when the client reads
-// the task again. The end of a push notes its step by itself.
+// noteRead marks steps shown to a client as read in its inbox. A client of A2A reads tasks and
+// acknowledges nothing: its inbox would fill, and the gateway would refuse progress of its agents
+// and offers to it. If a step cannot be marked now, it is marked when the client reads the task
+// again. The end of a push marks its own step.
 func (l *Link) noteRead(ctx context.Context, client federation.DID, steps ...federation.EventID) {
 	if len(steps) == 0 {
 		return
@@ -315,8 +306,8 @@ func (l *Link) noteRead(ctx context.Context, client federation.DID, steps ...fed
 	}
 }
 
-// stepsIn returns the steps that an answer tells. A task of a list may lack its artifact, and then
-// its result was not told.
+// stepsIn returns the steps shown by an answer. A task of a list may lack its artifact, and then
+// its result was not shown.
 func stepsIn(answer any) []federation.EventID {
 	switch a := answer.(type) {
 	case *task:

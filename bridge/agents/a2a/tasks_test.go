@@ -30,7 +30,6 @@ func send(tb testing.TB, a *agent, endpoint string, m *wire.Message) *wire.Task 
 	return task
 }
 
-// words is a message of one text part.
 func words(text string) *wire.Message {
 	return wire.NewMessage(wire.MessageRoleUser, wire.NewTextPart(text))
 }

@@ -139,7 +139,6 @@ type agent struct {
 	caller participant.Caller
 }
 
-// login returns the agent with a name.
 func (w *world) login(tb testing.TB, name string) *agent {
 	tb.Helper()
 	did := bridgetest.SeededKey(name).DID
@@ -160,7 +159,6 @@ func (a *agent) declares(tb testing.TB, caps ...string) *agent {
 	return a
 }
 
-// takes takes a step of a handoff by REST.
 func (a *agent) takes(tb testing.TB, id wire.TaskID, verb federation.Verb, step participant.StepRequest) string {
 	tb.Helper()
 	filed, err := a.w.access.Take(tb.Context(), a.caller, string(id), verb, step, participant.Request{})
@@ -179,7 +177,6 @@ func (a *agent) client(tb testing.TB, endpoint string) *a2aclient.Client {
 	return a.clientOver(tb, endpoint, wire.TransportProtocolJSONRPC)
 }
 
-// clientOver is client over a binding.
 func (a *agent) clientOver(tb testing.TB, endpoint string, binding wire.TransportProtocol) *a2aclient.Client {
 	tb.Helper()
 	card, err := (&agentcard.Resolver{Client: http.DefaultClient}).Resolve(tb.Context(), a.w.url+cardsOf(endpoint))
@@ -216,7 +213,6 @@ func (b bearer) Before(ctx context.Context, req *a2aclient.Request) (context.Con
 	return ctx, nil, nil
 }
 
-// answer is the answer to a call.
 type answer struct {
 	Status int
 	Header http.Header
@@ -339,7 +335,6 @@ func (r residents) AgentOf(ctx context.Context, did federation.DID) (agents.Agen
 	return r.Record.AgentOf(ctx, did)
 }
 
-// operators is one operator.
 type operators struct{}
 
 func (operators) Authenticate(*http.Request) (who bridge.Authenticated, ok bool, err error) {
@@ -363,7 +358,7 @@ func (venues) Placers() []bridge.Placer                             { return nil
 func (venues) Present(context.Context, string, federation.DID) bool { return false }
 func (venues) Statuses() []bridge.LinkStatus                        { return nil }
 
-// keySource is for a world where every DID is a did:key.
+// keySource is for a world of only did:key DIDs.
 type keySource struct{}
 
 func (keySource) Keys(_ context.Context, q federation.KeyQuery) ([]ed25519.PublicKey, error) {

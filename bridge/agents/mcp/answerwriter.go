@@ -9,11 +9,12 @@ import (
 	"baton/federation/fault"
 )
 
-// slowest is the longest time that a client may take to read an answer. A slower one is disconnected.
+// slowest is the longest time that a client may take to read an answer. A
+// slower one is disconnected.
 const slowest = 30 * time.Second
 
-// heartbeat is how often something is written to a client that waits. Proxies end connections that
-// are silent for a minute.
+// heartbeat is the interval of writes to a waiting client. Proxies end connections after a minute
+// of silence.
 const heartbeat = 15 * time.Second
 
 // idle is a comment of server-sent events, which clients ignore.
@@ -37,14 +38,13 @@ type answerWriter struct {
 func newAnswerWriter(w http.ResponseWriter, r *http.Request, waits bool) *answerWriter {
 	a := &answerWriter{ResponseWriter: w, control: http.NewResponseController(w), stop: make(chan struct{})}
 	if waits && strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
-		_ = a.control.SetReadDeadline(time.Time{}) // what has no deadline needs no other
+		_ = a.control.SetReadDeadline(time.Time{}) // a connection without a deadline needs no other
 		a.extend()
 		a.stopped.Go(a.beat)
 	}
 	return a
 }
 
-// beat writes comments until the answer is over.
 func (a *answerWriter) beat() {
 	tick := time.NewTicker(heartbeat)
 	defer tick.Stop()
@@ -64,7 +64,7 @@ func (a *answerWriter) comment() {
 	defer a.mu.Unlock()
 	if !a.begun {
 		a.Header().Set("Content-Type", "text/event-stream")
-		a.Header().Set("X-Accel-Buffering", "no") // a proxy would keep events until there are many
+		a.Header().Set("X-Accel-Buffering", "no") // otherwise a proxy would buffer events
 		a.writeHeader(http.StatusOK)
 	}
 	if a.Header().Get("Content-Type") != "text/event-stream" {
@@ -80,13 +80,11 @@ func (a *answerWriter) extend() {
 	_ = a.control.SetWriteDeadline(time.Now().Add(slowest + heartbeat))
 }
 
-// close ends the comments.
 func (a *answerWriter) close() {
 	close(a.stop)
 	a.stopped.Wait()
 }
 
-// writeHeader writes the header once.
 func (a *answerWriter) writeHeader(status int) {
 	if !a.begun {
 		a.begun = true
@@ -117,5 +115,5 @@ func (a *answerWriter) Flush() {
 	_ = a.control.Flush()
 }
 
-// Unwrap gives the SDK the deadlines of the connection.
+// Unwrap gives the SDK access to the deadlines of the connection.
 func (a *answerWriter) Unwrap() http.ResponseWriter { return a.ResponseWriter }

@@ -22,7 +22,6 @@ const (
 	defaultSeconds = 50
 )
 
-// inboxInput has the arguments of inbox_list and inbox_wait.
 type inboxInput struct {
 	Cursor  string `json:"cursor"`
 	Limit   int    `json:"limit"`
@@ -36,7 +35,6 @@ func (in inboxInput) query(s *server) participant.InboxQuery {
 	}
 }
 
-// inboxOutput is entries of an inbox.
 type inboxOutput struct {
 	Items    []entry `json:"items"`
 	Next     string  `json:"next_cursor"`
@@ -51,7 +49,6 @@ func shapeInbox(page participant.InboxPage) inboxOutput {
 	return out
 }
 
-// answer returns the entries as the result of a tool.
 func (o inboxOutput) answer() answer {
 	var text strings.Builder
 	for _, e := range o.Items {
@@ -84,7 +81,6 @@ func waitInbox(ctx context.Context, s *server, req *mcp.CallToolRequest, in inbo
 	return out.answer(), nil
 }
 
-// ackInput has the arguments of inbox_ack.
 type ackInput struct {
 	Cursor string `json:"cursor"`
 	Device string `json:"device"`
@@ -95,7 +91,6 @@ func ackInbox(ctx context.Context, s *server, _ *mcp.CallToolRequest, in ackInpu
 	return answer{map[string]string{"cursor": in.Cursor}, "read up to " + escape(in.Cursor) + "\n"}, err
 }
 
-// listInput has the arguments of handoff_list.
 type listInput struct {
 	State      string `json:"state"`
 	Claimable  *bool  `json:"claimable"`
@@ -131,7 +126,6 @@ func listHandoffs(ctx context.Context, s *server, _ *mcp.CallToolRequest, in lis
 	return answer{out, text.String()}, nil
 }
 
-// idInput names a handoff.
 type idInput struct {
 	ID string `json:"id"`
 }
@@ -153,7 +147,6 @@ func getHandoff(ctx context.Context, s *server, _ *mcp.CallToolRequest, in idInp
 	return answer{h, text.String()}, nil
 }
 
-// offerInput has the arguments of handoff_offer.
 type offerInput struct {
 	To       string          `json:"to"`
 	Open     bool            `json:"open"`
@@ -180,7 +173,6 @@ func offerHandoff(ctx context.Context, s *server, _ *mcp.CallToolRequest, in off
 	return filed(s.account.Offer(ctx, o, in.Key))
 }
 
-// stepInput has the arguments of a step.
 type stepInput struct {
 	ID      string          `json:"id"`
 	Note    string          `json:"note"`
@@ -188,14 +180,13 @@ type stepInput struct {
 	Key     string          `json:"idempotency_key"`
 }
 
-// takeStep returns the call of the tool that takes steps with a verb.
+// takeStep returns the function of the tool for a verb.
 func takeStep(verb federation.Verb) func(ctx context.Context, s *server, req *mcp.CallToolRequest, in stepInput) (answer, error) {
 	return func(ctx context.Context, s *server, _ *mcp.CallToolRequest, in stepInput) (answer, error) {
 		return filed(s.account.Take(ctx, in.ID, verb, participant.StepRequest{Note: in.Note, Context: in.Context}, in.Key))
 	}
 }
 
-// filed returns the answer of a step.
 func filed(f participant.Filed, err error) (answer, error) {
 	if err != nil {
 		return answer{}, err
@@ -216,7 +207,6 @@ func filed(f participant.Filed, err error) (answer, error) {
 	return answer{f, text}, nil
 }
 
-// sendInput has the arguments of message_send.
 type sendInput struct {
 	To      string `json:"to"`
 	Text    string `json:"text"`
@@ -225,7 +215,7 @@ type sendInput struct {
 	Key     string `json:"idempotency_key"`
 }
 
-// decided is the answer of message_send that decided about a sender.
+// decided is the answer of message_send after a decision about a sender.
 type decided struct {
 	Status federation.ContactState `json:"status"`
 	To     federation.DID          `json:"to"`
@@ -245,7 +235,7 @@ func sendMessage(ctx context.Context, s *server, _ *mcp.CallToolRequest, in send
 	return answer{sent, fmt.Sprintf("message %s to %s: %s\n", sent.ID, sent.To, sent.Status)}, nil
 }
 
-// decide notes whether the caller takes messages of a sender.
+// decide records whether the caller allows messages of a sender.
 func decide(ctx context.Context, s *server, in sendInput) (answer, error) {
 	if in.Text != "" || in.Handoff != "" {
 		return answer{}, bridge.UsageProblem("the arguments: consent goes without text and handoff")
@@ -261,7 +251,7 @@ func decide(ctx context.Context, s *server, in sendInput) (answer, error) {
 	return answer{decided{c.State, c.DID}, fmt.Sprintf("messages of %s: %s\n", c.DID, c.State)}, nil
 }
 
-// person is one name of a participant. A name that is more than one word is set apart.
+// person is one name of a participant. A name of several words is quoted.
 type person struct {
 	DID       string    `json:"did"`
 	Network   string    `json:"network"`

@@ -82,7 +82,8 @@ func checkFences(t *testing.T, text string, want int) {
 	}
 }
 
-// outside returns where a text is in a document, but below a member "untrusted".
+// outside returns the path of a text in a document, except below a member
+// "untrusted".
 func outside(at string, value any, text string) string {
 	switch value := value.(type) {
 	case string:

@@ -17,11 +17,10 @@ import (
 	"baton/federation"
 )
 
-// liar is an account at a gateway whose other parties write hostile text into each member that is
-// theirs to write.
+// liar is an account at a gateway whose other parties write hostile text into each member under
+// their control.
 type liar struct{ mcp.Account }
 
-// party returns the DID of the party.
 func party() federation.DID { return bridgetest.SeededKey("party").DID }
 
 func (liar) view() federation.View {
@@ -127,7 +126,6 @@ func TestAChannelFencesWhatOtherPartiesWrote(t *testing.T) {
 	})
 }
 
-// resource reads a resource of one text.
 func resource(t *testing.T, s *sdk.ClientSession, uri string) string {
 	t.Helper()
 	got, err := s.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: uri})

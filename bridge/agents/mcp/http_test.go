@@ -18,7 +18,6 @@ type reply struct {
 	Header     http.Header
 }
 
-// request makes one request.
 func (w *world) request(t *testing.T, method, path, token, body string, header map[string]string) (reply, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, w.server.URL+path, strings.NewReader(body))

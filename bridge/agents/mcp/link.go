@@ -26,14 +26,14 @@ const Path = "/mcp"
 // AccountPath is the path below which the command mcp of another machine calls its account.
 const AccountPath = Path + "/account/"
 
-// metadataPath is where a client without a token learns which server issues one.
+// metadataPath tells a client without a token which server issues one.
 //
 // spec: RFC 9728 §3.1
 const metadataPath = "/.well-known/oauth-protected-resource" + Path
 
 // Link is MCP over HTTP. It implements [bridge.Mounted]. Each request is a server of its own, so
-// that any replica answers any request; only cancellations of revisions with sessions find the
-// request that they name in just one replica.
+// that any replica answers any request; only cancellations of revisions with sessions find their
+// request in just one replica.
 type Link struct {
 	*participant.HTTPLink
 
@@ -51,13 +51,13 @@ var _ bridge.Mounted = (*Link)(nil)
 func Open(d participant.Deps, version string) *Link {
 	l := &Link{
 		HTTPLink: participant.NewHTTPLink(network), ports: d.Ports, access: participant.Open(network, d), version: version,
-		tools: sync.OnceValue(tools), // they take memory, and many gateways get no request
+		tools: sync.OnceValue(tools), // they use memory, and many gateways get no request
 		waits: waits{of: map[waitKey]map[chan struct{}]bool{}},
 	}
 	l.handler = mcp.NewStreamableHTTPHandler(serverOf, &mcp.StreamableHTTPOptions{
 		Stateless: true, PropagateRequestCancellation: true, MaxRequestBodyBytes: d.HTTP.MaxBodyBytes,
-		// A web page cannot add the token that each request needs, and a proxy on this machine
-		// passes on the public name of the gateway.
+		// A web page cannot add the token required in each request, and a proxy on this
+		// machine forwards the public name of the gateway.
 		DisableLocalhostProtection: true,
 	})
 	return l
@@ -79,10 +79,8 @@ func (l *Link) getMetadata(w http.ResponseWriter, _ *http.Request) {
 	})
 }
 
-// serverKey is the key of the server in the context of a request.
 type serverKey struct{}
 
-// serverOf returns the server of a request.
 func serverOf(r *http.Request) *mcp.Server {
 	s, _ := r.Context().Value(serverKey{}).(*mcp.Server) // each request has one
 	return s
@@ -132,7 +130,7 @@ func (l *Link) serve(w http.ResponseWriter, r *http.Request) {
 	l.handler.ServeHTTP(out, r.WithContext(context.WithValue(bridge.WithSubnet(r.Context(), bridge.SubnetOf(r.RemoteAddr)), serverKey{}, s.mcp)))
 }
 
-// serveAccount answers one call of the account of a participant that logged in.
+// serveAccount answers one account call of a logged-in participant.
 func (l *Link) serveAccount(w http.ResponseWriter, r *http.Request) {
 	l.Hear(time.Now())
 	caller, err := l.admit(r)
@@ -158,7 +156,6 @@ func (l *Link) attend(ctx context.Context, caller participant.Caller, m message)
 	return l.access.Attend(ctx, caller)
 }
 
-// admit returns the participant that makes a request.
 func (l *Link) admit(r *http.Request) (participant.Caller, error) {
 	if err := l.access.CheckAddress(r); err != nil {
 		return participant.Caller{}, err
@@ -173,7 +170,7 @@ func (l *Link) admit(r *http.Request) (participant.Caller, error) {
 	return caller, err
 }
 
-// note counts and logs a request that is not let in.
+// note counts and logs a rejected request.
 func (l *Link) note(ctx context.Context, p bridge.ProblemError, err error) {
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
 		l.ports.Metrics.Refusals.WithLabelValues(network, refused.Code.Upper()).Inc()
@@ -184,7 +181,7 @@ func (l *Link) note(ctx context.Context, p bridge.ProblemError, err error) {
 	}
 }
 
-// told counts and logs an error that a tool answers with.
+// told counts and logs a tool's error.
 func (l *Link) told(ctx context.Context, tool string, err error) {
 	if l.ports.Metrics.Fault(ctx, l.ports.Log, "request", err) {
 		return
@@ -198,7 +195,8 @@ func (l *Link) told(ctx context.Context, tool string, err error) {
 		slog.String("path", tool), slog.String("reason", p.Code))
 }
 
-// message has the members of a request that the link needs before the SDK reads it.
+// message has the members of a request needed by the link before the SDK reads
+// it.
 type message struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
@@ -210,8 +208,8 @@ type message struct {
 // waits reports whether a request may take long.
 func (m message) waits() bool { return m.Method == "tools/call" || m.Method == "subscriptions/listen" }
 
-// isUnknown reports whether a request of a revision with sessions has a method that there is not.
-// The SDK has no message for that in those revisions.
+// isUnknown reports whether a request of a revision with sessions has an unknown method. The SDK
+// has no message for that in those revisions.
 func (m message) isUnknown(r *http.Request) bool {
 	if len(m.ID) == 0 || r.Header.Get("Mcp-Protocol-Version") >= newestRevision {
 		return false
@@ -250,15 +248,15 @@ func (l *Link) peek(w http.ResponseWriter, r *http.Request) (m message, err erro
 	return m, nil
 }
 
-// waitKey names a request that may be cancelled by another one.
+// waitKey names a request that another one may cancel.
 type waitKey struct {
 	did federation.DID
 	id  string
 }
 
-// waits are the requests that wait now. A client of a revision with sessions cancels one with a
-// request of its own, which has no session to find it by: two clients of one DID that use one ID
-// at a time are cancelled together.
+// waits are the waiting requests. A client of a revision with sessions cancels one with a
+// separate request, without a session to find it by: if two clients of one DID use one ID at a
+// time, both are cancelled.
 type waits struct {
 	mu sync.Mutex
 	of map[waitKey]map[chan struct{}]bool

@@ -19,7 +19,6 @@ func TestTheReferenceHasEveryKeyWithItsDefault(t *testing.T) {
 	}
 }
 
-// table is a table that has been read.
 type table mcp.Config
 
 // Decode implements [bridge.Table].

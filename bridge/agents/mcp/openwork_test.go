@@ -9,7 +9,8 @@ import (
 	"baton/federation"
 )
 
-// An agent finds each open offer that it may claim, and learns what it lacks for the others.
+// An agent finds each open offer that it may claim, and learns its missing
+// capabilities for the others.
 func TestAnAgentFindsOpenWork(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -64,7 +64,6 @@ func (s *server) readPassport(ctx context.Context, req *mcp.ReadResourceRequest)
 	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{content}}, nil
 }
 
-// contents returns the structured content of a tool as a resource.
 func (s *server) contents(ctx context.Context, req *mcp.ReadResourceRequest, structured any, err error) (*mcp.ReadResourceResult, error) {
 	if err != nil {
 		return nil, s.resourceError(ctx, req.Params.URI, err)
@@ -77,8 +76,8 @@ func (s *server) contents(ctx context.Context, req *mcp.ReadResourceRequest, str
 	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{content}}, nil
 }
 
-// resourceError returns how an error is told of a resource. A handoff that does not exist, one that
-// the client may not see and a malformed id are resources that are not there.
+// resourceError returns the protocol error for a failed read of a resource. A missing or invisible
+// handoff and a malformed ID are all reported as a missing resource.
 func (s *server) resourceError(ctx context.Context, uri string, err error) error {
 	p := participant.ProblemOf(err)
 	if p.Status == http.StatusNotFound || p.Status == http.StatusBadRequest {
@@ -92,7 +91,7 @@ func (s *server) resourceError(ctx context.Context, uri string, err error) error
 	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: p.Code + ": " + p.Detail, Data: data}
 }
 
-// revise answers clients of older revisions as their revision has it.
+// revise adapts answers to clients of older revisions.
 func (s *server) revise(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		subscribes := method == "resources/subscribe" || method == "resources/unsubscribe"
@@ -124,7 +123,6 @@ func withoutSubscribe(c *mcp.ServerCapabilities) *mcp.ServerCapabilities {
 	return &served
 }
 
-// isOld reports whether a request is of a revision with sessions.
 func (*server) isOld(req mcp.Request) bool {
 	session, ok := req.GetSession().(*mcp.ServerSession)
 	if !ok || session.InitializeParams() == nil {
@@ -133,7 +131,7 @@ func (*server) isOld(req mcp.Request) bool {
 	return session.InitializeParams().ProtocolVersion < newestRevision
 }
 
-// errNoResource refuses a resource that is not there.
+// errNoResource returns the error for a missing resource.
 func errNoResource() error {
 	return &bridge.ProblemError{Status: http.StatusNotFound, Code: bridge.CodeNotFound, Detail: "there is no such resource"}
 }

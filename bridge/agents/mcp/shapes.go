@@ -37,13 +37,12 @@ type handoff struct {
 	Steps     []step             `json:"steps,omitempty"`
 }
 
-// evidence is the address of the original of a vouched step.
 type evidence struct {
 	URL    string `json:"url"`
 	SHA256 string `json:"sha256"`
 }
 
-// step is one step, with the text of its author set apart.
+// step is one step, with the text of its author separated.
 type step struct {
 	EventID    string    `json:"event_id"`
 	HandoffID  string    `json:"handoff_id"`
@@ -59,7 +58,6 @@ type step struct {
 	Untrusted  untrusted `json:"untrusted,omitempty"`
 }
 
-// entry is an entry of an inbox.
 type entry struct {
 	Cursor  string       `json:"cursor"`
 	Waits   bool         `json:"waits"`
@@ -68,7 +66,7 @@ type entry struct {
 	Message *privateText `json:"message,omitempty"`
 }
 
-// privateText is a message of another participant, set apart.
+// privateText is a message of another participant, separated.
 type privateText struct {
 	ID       string    `json:"id"`
 	From     string    `json:"from"`
@@ -76,8 +74,7 @@ type privateText struct {
 	Handoff  string    `json:"handoff,omitempty"` // that it is about
 	Time     time.Time `json:"time"`
 	Evidence *evidence `json:"evidence,omitempty"`
-	// Unknown says that it is the first message of an author whose messages the reader has not
-	// decided to take or to refuse.
+	// Unknown marks the first message of an author about whom the reader has not decided.
 	Unknown   bool      `json:"unknown_sender,omitempty"`
 	Untrusted untrusted `json:"untrusted"`
 }
@@ -123,7 +120,7 @@ func shapeStep(n participant.Named) step {
 	s.Untrusted.add("name", n.Name)
 	s.Untrusted.add("title", ev.Title)
 	s.Untrusted.add("note", ev.Note)
-	if federation.CapabilityIn(ev.Context) != "" { // a context that was too long for its step is kept at a gateway
+	if federation.CapabilityIn(ev.Context) != "" { // a context too long for its step is kept at a gateway
 		s.Untrusted.add("context_ref", ev.Context)
 	} else {
 		s.Untrusted.add("context", ev.Context)
@@ -209,8 +206,8 @@ func (e entry) text() string {
 	return e.Step.text(start)
 }
 
-// fence is the text of other parties inside its fence of three lines. The opening line names where
-// the text comes from; none of that is text of a party.
+// fence is the text of other parties inside its fence of three lines. The opening line names the
+// source of the text and contains no text of a party.
 type fence struct {
 	handoff, event, from, verdict, provenance string
 	untrusted                                 untrusted
@@ -219,7 +216,6 @@ type fence struct {
 // untrusted is text of other parties, by its name.
 type untrusted map[string]any
 
-// add adds a text unless it is empty.
 func (u untrusted) add(name, text string) {
 	if text != "" {
 		u[name] = text
@@ -267,7 +263,8 @@ func escape(text string) string {
 	return b.String()
 }
 
-// escapeOf returns an escape sequence of JSON in its long form if that is a control character.
+// escapeOf returns the long form of a JSON escape sequence for a control
+// character.
 func escapeOf(second byte) string {
 	if i := strings.IndexByte("bfnrt", second); i >= 0 {
 		return fmt.Sprintf(`\u%04x`, "\b\f\n\r\t"[i])
@@ -275,7 +272,7 @@ func escapeOf(second byte) string {
 	return `\` + string(rune(second))
 }
 
-// hidden reports whether a character has no place in a fence: it is markup or a control character,
+// hidden reports whether a character is forbidden in a fence: it is markup or a control character,
 // or it reorders or hides text, as bidirectional marks and tags do.
 func hidden(r rune) bool {
 	switch r {
@@ -289,7 +286,7 @@ func hidden(r rune) bool {
 const maxPlain = 64
 
 // plain reports whether a name chosen by another party is only a name: one word of letters, digits
-// and the marks that nicknames have.
+// and the marks used in nicknames.
 func plain(name string) bool {
 	odd := func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("_-./[]\\`^{|}", r)

@@ -28,7 +28,6 @@ type Options struct {
 // channelCapability is the experimental capability of servers that wake their client.
 const channelCapability = "claude/channel"
 
-// channelMethod is the notification that wakes it.
 const channelMethod = "notifications/claude/channel"
 
 // Serve serves one participant on a pair of streams, one message a line. It blocks until in ends or
@@ -58,13 +57,13 @@ func Serve(ctx context.Context, account Account, o Options, in io.ReadCloser, ou
 	return err
 }
 
-// open is a writer that stays open.
+// open is a writer without Close.
 type open struct{ io.Writer }
 
 // Close implements [io.Closer].
 func (open) Close() error { return nil }
 
-// waker is a transport that can send notifications of its own once a client has been answered its
+// waker is a transport that can send its own notifications after the answer to the client's
 // initialize.
 type waker struct {
 	mcp.Transport
@@ -112,14 +111,13 @@ func (g *greeting) Write(ctx context.Context, m jsonrpc.Message) error {
 	return err
 }
 
-// arrival is the notification of one entry.
 type arrival struct {
 	Content string            `json:"content"`
 	Meta    map[string]string `json:"meta"`
 }
 
-// wake sends a notification for each entry waiting in the inbox, after what the device has
-// acknowledged, and for each that arrives. It blocks until ctx ends.
+// wake sends a notification for each entry in the inbox not yet acknowledged by the
+// device, and for each new one. It blocks until ctx ends.
 func (s *server) wake(ctx context.Context, w *waker) {
 	select {
 	case <-w.greeted:
@@ -142,7 +140,6 @@ func (s *server) wake(ctx context.Context, w *waker) {
 	}
 }
 
-// notify sends the notification of an entry.
 func notify(ctx context.Context, conn mcp.Connection, n participant.Named) error {
 	e := shapeEntry(n)
 	params, err := json.Marshal(arrival{e.text(), map[string]string{

@@ -14,20 +14,19 @@ import (
 	"baton/federation/fault"
 )
 
-// watchTime is how long one look at a watched resource waits. After each look the token of the
-// client is checked.
+// watchTime is the duration of one look at a watched resource. After each look the token of
+// the client is checked.
 const watchTime = 15 * time.Second
 
 // updatePause is the time between two notices about one resource.
 const updatePause = time.Second
 
-// maxWatched bounds the resources that one client watches at a time. Each is a stream of its own.
+// maxWatched bounds the concurrently watched resources of one client. Each is
+// a stream of its own.
 const maxWatched = 32
 
-// watchLimit is how many entries a watch reads at a time.
 const watchLimit = 100
 
-// subscriptions are the resources that a client watches.
 type subscriptions struct {
 	mu sync.Mutex
 	of map[string]context.CancelFunc
@@ -36,8 +35,8 @@ type subscriptions struct {
 // watch calls updated after each change of a resource, until ctx ends or the client may not go on.
 type watch func(ctx context.Context, updated func())
 
-// subscribe begins to watch a resource for a client. It returns an error for one that the client
-// cannot see. What changes after subscribe has returned is told.
+// subscribe begins to watch a resource for a client. It returns an error for a resource that the
+// client cannot see. Changes after subscribe has returned are reported.
 func (s *server) subscribe(ctx context.Context, req *mcp.SubscribeRequest) error {
 	uri := req.Params.URI
 	run, err := s.watchOf(ctx, uri)
@@ -55,7 +54,7 @@ func (s *server) subscribe(ctx context.Context, req *mcp.SubscribeRequest) error
 	if len(s.subscriptions.of) >= maxWatched {
 		return s.resourceError(ctx, uri, &federation.UnavailableError{What: "one more subscription"})
 	}
-	watching, cancel := s.until(context.WithoutCancel(ctx)) // an old client subscribes with one request and listens after it
+	watching, cancel := s.until(context.WithoutCancel(ctx)) // an old client subscribes with one request and listens later
 	s.subscriptions.of[uri] = cancel
 	updated := func() {
 		_ = s.mcp.ResourceUpdated(watching, &mcp.ResourceUpdatedNotificationParams{URI: uri}) // it never fails
@@ -83,7 +82,7 @@ func (s *server) watchOf(ctx context.Context, uri string) (watch, error) {
 	return func(ctx context.Context, updated func()) { s.watchHandoff(ctx, id, log.View.Version, updated) }, err
 }
 
-// idOf returns the handoff that a resource is of.
+// idOf returns the handoff of a resource.
 func idOf(uri string) (id string, ok bool) {
 	if id, ok = strings.CutPrefix(uri, handoffScheme); ok {
 		return id, ok
@@ -91,7 +90,6 @@ func idOf(uri string) (id string, ok bool) {
 	return strings.CutPrefix(uri, passportScheme)
 }
 
-// unsubscribe ends the watch of a resource.
 func (s *server) unsubscribe(_ context.Context, req *mcp.UnsubscribeRequest) error {
 	s.subscriptions.mu.Lock()
 	defer s.subscriptions.mu.Unlock()
@@ -102,7 +100,6 @@ func (s *server) unsubscribe(_ context.Context, req *mcp.UnsubscribeRequest) err
 	return nil
 }
 
-// endOfInbox returns the cursor of the newest entry of the inbox.
 func (s *server) endOfInbox(ctx context.Context) (federation.Cursor, error) {
 	q := participant.InboxQuery{Device: s.deviceName(), Limit: watchLimit}
 	for {
@@ -114,7 +111,6 @@ func (s *server) endOfInbox(ctx context.Context) (federation.Cursor, error) {
 	}
 }
 
-// watchInbox is the watch of an inbox after a cursor.
 func (s *server) watchInbox(ctx context.Context, after federation.Cursor, updated func()) {
 	q := participant.InboxQuery{Cursor: after, Limit: watchLimit, Wait: watchTime}
 	for s.goesOn(ctx) {
@@ -149,13 +145,12 @@ func (s *server) watchHandoff(ctx context.Context, id string, known federation.V
 	}
 }
 
-// goesOn reports whether a watch goes on.
 func (s *server) goesOn(ctx context.Context) bool {
 	return ctx.Err() == nil && s.still(time.Now()) == nil
 }
 
-// beat is how often a waiting client is told that it still waits, and its token is checked. The
-// contract has at most ten seconds between two notices.
+// beat is the interval of notices to a waiting client and of checks of its token. The contract
+// has at most ten seconds between two notices.
 const beat = 5 * time.Second
 
 // wait returns entries of the inbox. It blocks until there is one, the time is over, the client has
@@ -197,13 +192,13 @@ func (s *server) wait(ctx context.Context, req *mcp.CallToolRequest, q participa
 	}
 }
 
-// progress tells a client that asked for it how long it waits.
+// progress reports the duration of a wait to a client that asked for it.
 func (*server) progress(ctx context.Context, req *mcp.CallToolRequest, waited, total time.Duration) {
 	token := req.Params.GetProgressToken()
 	if token == nil {
 		return
 	}
-	_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ // a client that has left ends the wait by itself
+	_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ // the wait ends by itself if the client has left
 		ProgressToken: token, Progress: waited.Round(time.Second).Seconds(), Total: total.Seconds(), Message: "waiting",
 	})
 }

@@ -17,14 +17,12 @@ import (
 	"baton/federation"
 )
 
-// tool is one tool: its description and its function.
 type tool struct {
 	definition *mcp.Tool
 	input      *jsonschema.Resolved
 	call       func(ctx context.Context, s *server, req *mcp.CallToolRequest) (answer, error)
 }
 
-// answer is the result of a tool.
 type answer struct {
 	structured any
 	text       string
@@ -33,8 +31,8 @@ type answer struct {
 // hints are the properties of a tool that a host may rely on.
 type hints struct{ readOnly, destructive, idempotent bool }
 
-// Parts of schemas that several tools have. Hosts with the strictest rules take them: each property has one
-// type and a description. A context is declared as text, and decode takes an object or a list too.
+// Common parts of schemas. Hosts with the strictest rules accept them: each property has one type and
+// a description. A context is declared as text, but decode also accepts an object or a list.
 const (
 	cursorIn  = `"cursor":{"type":"string","description":"Go on after it"}`
 	deviceIn  = `"device":{"type":"string","minLength":1,"maxLength":64,"default":"mcp","description":"Reader of the inbox, with a position of its own"}`
@@ -98,8 +96,8 @@ func define[In any](
 	}
 }
 
-// decode reads the arguments of a call. They have one reading and follow the schema. Common variants of models are
-// accepted: null for an argument is its absence, and 20.0 is an integer.
+// decode reads the arguments of a call. They have one reading and follow the schema. Common variants
+// of models are accepted: null counts as absent, and 20.0 is an integer.
 func decode(schema *jsonschema.Resolved, arguments json.RawMessage, into any) error {
 	if text := bytes.TrimSpace(arguments); len(text) == 0 || bytes.Equal(text, []byte("null")) {
 		arguments = json.RawMessage("{}")
@@ -153,7 +151,6 @@ func decode(schema *jsonschema.Resolved, arguments json.RawMessage, into any) er
 	return nil
 }
 
-// kindOf returns the type of a value in JSON Schema.
 func kindOf(value any) string {
 	switch v := value.(type) {
 	case string:
@@ -200,7 +197,6 @@ func (s *server) handler(t tool) mcp.ToolHandler {
 	}
 }
 
-// tools returns all tools.
 func tools() []tool {
 	read := hints{readOnly: true}
 	all := []tool{

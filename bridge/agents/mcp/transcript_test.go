@@ -96,7 +96,7 @@ func follows(t *testing.T, schema, value any) {
 	}
 }
 
-// A model reads what it did wrong, without a type of the server's language.
+// A model reads its mistake, without a type of the server's language.
 func TestArgumentsAreReadAsTheyAreMeant(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -72,7 +72,6 @@ func (l *lines) initialize() map[string]any {
 	return answer
 }
 
-// account returns the account of an agent.
 func (a *agent) account() participant.Account {
 	return participant.Account{Access: a.w.access, Caller: participant.Caller{DID: a.did}}
 }

@@ -142,7 +142,6 @@ type result struct {
 	Text string
 }
 
-// call calls a tool.
 func call(tb testing.TB, s *sdk.ClientSession, name string, arguments map[string]any) result {
 	tb.Helper()
 	got, err := s.CallTool(tb.Context(), &sdk.CallToolParams{Name: name, Arguments: arguments})
@@ -168,7 +167,7 @@ func (r result) into(value any) {
 	}
 }
 
-// ok fails the test where the tool refused.
+// ok fails the test if the tool refused.
 func (r result) ok() result {
 	r.tb.Helper()
 	if r.IsError {

@@ -20,15 +20,14 @@ import (
 	"baton/federation/signing"
 )
 
-// assertionType is the type of a client assertion that is a JWT.
+// assertionType is the type of a JWT client assertion.
 //
 // spec: RFC 7523 §2.2
 const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
-// assertionLife is how far from now an assertion may end.
+// assertionLife bounds the time from now to the end of an assertion.
 const assertionLife = 10 * time.Minute
 
-// assertionAlgorithms returns the algorithms of assertions.
 func assertionAlgorithms() []string { return []string{"EdDSA", "ES256"} }
 
 // fullySpecified is another name for EdDSA with an Ed25519 key.
@@ -145,7 +144,7 @@ func parseAssertion(text string) (assertion, error) {
 	return a, nil
 }
 
-// checkClaims returns the DID in whose name an assertion is.
+// checkClaims returns the DID of an assertion.
 //
 // spec: RFC 7523 §3
 func (s *Server) checkClaims(claims assertion, now time.Time) (federation.DID, error) {
@@ -175,8 +174,8 @@ func (s *Server) checkClaims(claims assertion, now time.Time) (federation.DID, e
 	return did, nil
 }
 
-// spend uses up the jti of an assertion. The record keeps it for a day, which is longer than an
-// assertion lasts, and all replicas share it.
+// spend uses up the jti of an assertion. The record keeps it for a day, longer than the
+// lifetime of an assertion, and all replicas share it.
 func (s *Server) spend(ctx context.Context, did federation.DID, jti string, now time.Time) error {
 	id, err := federation.NewEventID(now, rand.Reader)
 	if err != nil {

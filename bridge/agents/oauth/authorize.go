@@ -20,7 +20,7 @@ import (
 	"baton/federation/signing"
 )
 
-// formLife is how long a person has for a form.
+// formLife is the lifetime of a form.
 const formLife = 10 * time.Minute
 
 // request is a checked request for a login, of a client or of a device.
@@ -41,7 +41,6 @@ type sealedForm struct {
 	Browser string  `json:"b"` // digest of its cookie
 }
 
-// view is the content of a page.
 type view struct {
 	Title, Alert string
 	Back         template.URL // a checked address of the client; "" for none
@@ -50,9 +49,8 @@ type view struct {
 	Path         string
 }
 
-// askView asks a person for a decision.
 type askView struct {
-	Client  string // as it calls itself, "" for a client without a name
+	Client  string // by its own account, "" for a client without a name
 	Address string // of its document; "" for a client that registered itself
 	Unread  bool   // the document could not be fetched
 	// Target receives its tokens: the host or the scheme of its redirect. "" for a device.
@@ -93,8 +91,8 @@ func (s *Server) page(serve func(w http.ResponseWriter, r *http.Request, now tim
 	}
 }
 
-// secure writes the headers of a page. The target is a source that its form may lead to after a
-// redirect, "" for none.
+// secure writes the headers of a page. Its form may be redirected to the target, a source, or
+// "" for none.
 func secure(h http.Header, target string) {
 	h.Set("Content-Security-Policy", strings.TrimSuffix("default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'; form-action 'self' "+target, " "))
 	h.Set("X-Frame-Options", "DENY")
@@ -124,7 +122,7 @@ func (s *Server) showAuthorize(w http.ResponseWriter, r *http.Request, now time.
 	if err != nil {
 		return err
 	}
-	if !c.admits(q.Get("redirect_uri")) { // nothing is sent to an address that the client did not register
+	if !c.admits(q.Get("redirect_uri")) { // nothing is sent to an address not registered by the client
 		return badRequest("redirect_uri: the client has not registered this address")
 	}
 	asked := request{
@@ -137,7 +135,6 @@ func (s *Server) showAuthorize(w http.ResponseWriter, r *http.Request, now time.
 	return s.ask(w, r, asked, http.StatusOK, "", now)
 }
 
-// maxStateBytes bounds the state of a client.
 const maxStateBytes = 1024
 
 // checkRequest returns why a request of a known client is refused, or nil.
@@ -164,7 +161,7 @@ func (s *Server) checkRequest(asked request, q url.Values) error {
 	return s.checkResource(asked.Resource)
 }
 
-// sendError sends a client the reason for a refused request. A registration is free, so its redirect may
+// sendError sends a client the reason for a refused request. Registration is free, so its redirect may
 // lead anywhere: only programs on the machine of the browser are called without a click.
 //
 // spec: RFC 9700 §4.11.2
@@ -208,7 +205,7 @@ func targetOf(redirect string) (shown, source string, here bool) {
 	return u.Host, u.Scheme + "://" + u.Host, isLoopback(u)
 }
 
-// ask shows the form in which a person decides about a request.
+// ask shows the form for a person's decision about a request.
 func (s *Server) ask(w http.ResponseWriter, r *http.Request, asked request, status int, alert string, now time.Time) error {
 	form, err := s.forms.Seal(sealedForm{asked, s.browser(w, r)}, now.Add(formLife))
 	if err != nil {
@@ -241,7 +238,7 @@ const (
 	loginCookie   = "baton_login"   // of a person that logged in on this page
 )
 
-// cookie returns a cookie that no script and no other site reads.
+// cookie returns a cookie unreadable for scripts and other sites.
 func (s *Server) cookie(name, value string, life time.Duration) *http.Cookie {
 	c := &http.Cookie{Name: name, Value: value, Path: "/", MaxAge: int(life / time.Second), HttpOnly: true, SameSite: http.SameSiteLaxMode}
 	if strings.HasPrefix(s.deps.PublicURL, "https://") {
@@ -275,20 +272,19 @@ func digestOf(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// party is the identity of a person that logged in.
+// party is the identity of a logged-in person.
 type party struct {
 	DID   federation.DID
 	Key   string // as in [federation.Session]
 	Bound bool
 }
 
-// login is the content of the cookie of a person.
 type login struct {
 	Session string         `json:"s"`
 	DID     federation.DID `json:"d"`
 }
 
-// loggedIn returns the party that a browser is logged in as, zero for none.
+// loggedIn returns the party logged in with a browser, zero for none.
 func (s *Server) loggedIn(r *http.Request, now time.Time) (party, error) {
 	var in login
 	if s.logins.Open(s.cookieOf(r, loginCookie), now, &in) != nil {
@@ -306,7 +302,6 @@ func (s *Server) loggedIn(r *http.Request, now time.Time) (party, error) {
 	return party{in.DID, session.Key, session.Bound}, nil
 }
 
-// logIn begins a session of the browser for a party.
 func (s *Server) logIn(w http.ResponseWriter, r *http.Request, p party, now time.Time) error {
 	session := credential.NewSession(federation.Session{
 		Participant: string(p.DID), Began: federation.BeganPage, Key: p.Key, Bound: p.Bound, Address: credential.HostOf(r), ClientName: "authorize page",
@@ -322,7 +317,6 @@ func (s *Server) logIn(w http.ResponseWriter, r *http.Request, p party, now time
 	return err
 }
 
-// decide carries out the decision of a person.
 func (s *Server) decide(w http.ResponseWriter, r *http.Request, now time.Time) error {
 	asked, err := s.decided(r, now)
 	if err != nil {
@@ -342,7 +336,7 @@ func (s *Server) decide(w http.ResponseWriter, r *http.Request, now time.Time) e
 	return s.approved(w, r, asked, p, now)
 }
 
-// posted returns a form that a page of this gateway sent.
+// posted returns a form sent by a page of this gateway.
 //
 // spec: RFC 9700 §4.7
 func (s *Server) posted(r *http.Request) (url.Values, error) {
@@ -372,7 +366,6 @@ func (s *Server) decided(r *http.Request, now time.Time) (request, error) {
 	return form.Request, nil
 }
 
-// identify returns the party that a person logs in as.
 func (s *Server) identify(w http.ResponseWriter, r *http.Request, now time.Time) (p party, err error) {
 	from := credential.AddressOf(r)
 	switch r.PostForm.Get("as") {
@@ -420,7 +413,7 @@ func (s *Server) approved(w http.ResponseWriter, r *http.Request, asked request,
 	return err
 }
 
-// denied notifies a client or a device that the person denied its request.
+// denied notifies a client or a device of the person's denial.
 func (s *Server) denied(w http.ResponseWriter, r *http.Request, asked request, now time.Time) error {
 	if asked.Device != "" {
 		err := s.decideDevice(r.Context(), asked, federation.LoginCode{Denied: true}, now)
@@ -446,7 +439,8 @@ func (s *Server) decideDevice(ctx context.Context, asked request, decision feder
 	return err
 }
 
-// showDevice asks for the user code of a device, or if the address has it, for a decision.
+// showDevice asks for the user code of a device or, if the address has it, for
+// a decision.
 //
 // spec: RFC 8628 §3.3
 func (s *Server) showDevice(w http.ResponseWriter, r *http.Request, now time.Time) error {

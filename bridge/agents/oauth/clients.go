@@ -26,7 +26,7 @@ const (
 	registrationLife = 90 * 24 * time.Hour
 	maxRedirects     = 10
 	maxRedirectBytes = 512
-	maxClientBytes   = 2048 // of a client_id: it travels in addresses
+	maxClientBytes   = 2048 // of a client_id, which is sent in addresses
 	maxNameChars     = 64
 )
 
@@ -44,8 +44,8 @@ type client struct {
 // redirects.
 func isAddress(id string) bool { return strings.HasPrefix(id, "https://") }
 
-// clientKey returns the name under which sessions keep a client: the address of its document, or a
-// digest of its registration.
+// clientKey returns the name of a client in sessions: the address of its document, or a digest of
+// its registration.
 func clientKey(id string) string {
 	if isAddress(id) {
 		return id
@@ -97,7 +97,8 @@ func (m metadata) client() (client, error) {
 	return client{Name: plainName(m.ClientName), Redirects: m.RedirectURIs}, nil
 }
 
-// plainName returns a name as it is shown: a short line without invisible characters.
+// plainName returns a name for display: a short line without invisible
+// characters.
 func plainName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) {
@@ -115,7 +116,7 @@ func plainName(name string) string {
 // privateScheme is the form of a scheme that programs may register for themselves.
 var privateScheme = regexp.MustCompile(`^[a-z][a-z0-9+.-]{1,63}$`)
 
-// publicSchemes returns the schemes that a browser or the system handles itself.
+// publicSchemes returns the schemes handled by a browser or the system itself.
 func publicSchemes() []string {
 	return []string{
 		"about", "blob", "chrome", "content", "data", "dav", "facetime", "file", "filesystem", "ftp", "ftps", "geo", "intent", "javascript", "jar", "ldap", "mailto",
@@ -145,7 +146,7 @@ func checkRedirect(text string) error {
 	return nil
 }
 
-// isLoopback reports whether an address is of the machine of the browser.
+// isLoopback reports whether an address is on the machine of the browser.
 func isLoopback(u *url.URL) bool {
 	return u.Scheme == "http" && slices.Contains([]string{"127.0.0.1", "::1", "localhost"}, u.Hostname())
 }
@@ -234,7 +235,7 @@ const (
 	documentBytes = 16 << 10
 )
 
-// document is a fetched document of a client, or why it is refused.
+// document is a fetched document of a client, or the reason for its refusal.
 type document struct {
 	client client
 	err    error
@@ -288,7 +289,7 @@ func (s *Server) clientAt(ctx context.Context, id string, now time.Time) (client
 	return d.client, d.err
 }
 
-// clientOf returns the client that a document at an address describes.
+// clientOf returns the client described by a document at an address.
 func clientOf(id string, text []byte) (client, error) {
 	if len(text) > documentBytes {
 		return client{}, fmt.Errorf("its document has more than %d bytes", documentBytes)

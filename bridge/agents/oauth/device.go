@@ -12,10 +12,9 @@ import (
 	"baton/federation"
 )
 
-// pollInterval is how long a device waits between two polls.
+// pollInterval is the wait of a device between two polls.
 const pollInterval = 5 * time.Second
 
-// device is the content of a device code.
 type device struct {
 	Digest string `json:"d"` // of the user code, in hexadecimal
 	Client string `json:"c"` // as [client.key]

@@ -59,7 +59,6 @@ func (g *gateway) fetch(_ context.Context, address string) ([]byte, time.Duratio
 	return []byte(text), time.Hour, nil
 }
 
-// pair returns a pairing code for a DID.
 func (g *gateway) pair(tb testing.TB, did federation.DID) string {
 	tb.Helper()
 	code, _, err := credential.NewPairing(tb.Context(), g.Record.Participants, did, "k", true, time.Now())
@@ -69,7 +68,6 @@ func (g *gateway) pair(tb testing.TB, did federation.DID) string {
 	return code
 }
 
-// host is an agent host with a browser.
 type host struct {
 	g        *gateway
 	browser  *http.Client
@@ -166,7 +164,6 @@ func (h *host) authorize(tb testing.TB, q url.Values) reply {
 
 var hidden = regexp.MustCompile(`name="form" value="([^"]+)"`)
 
-// formOf returns the hidden field of a page.
 func formOf(tb testing.TB, page reply) string {
 	tb.Helper()
 	found := hidden.FindStringSubmatch(page.text)

@@ -2,7 +2,7 @@
 // (authorization code with PKCE), without one (device flow), or with a key of a DID
 // (client_credentials), and then acts for a party over REST, MCP and A2A.
 //
-// The server keeps no clients: a client is a document at its own address, or its registration is
+// The server stores no clients: a client is a document at its own address, or its registration is
 // sealed in its client_id. Authorization codes and forms are sealed too. The record keeps only the
 // approvals of parties, as sessions and used codes, and, within limits, waiting devices.
 //
@@ -52,11 +52,11 @@ const maxFormBytes = 16 << 10
 type Deps struct {
 	participant.Deps
 
-	// Fetch returns the document at an address that a client chose, and for how long it may be cached;
-	// a negative duration if the answer has no lifetime. It blocks on the network.
+	// Fetch returns the document at an address chosen by a client, and its cache lifetime; a negative
+	// duration if the answer has none. It blocks on the network.
 	Fetch func(ctx context.Context, address string) ([]byte, time.Duration, error)
-	// Enrol registers a new agent with a name for which the gateway signs, and returns its DID. It is
-	// nil unless the configuration lets strangers register.
+	// Enrol registers a new agent, for which the gateway signs, under a name, and returns its DID. It
+	// is nil unless the configuration lets strangers register.
 	Enrol func(ctx context.Context, name string, from netip.Prefix) (federation.DID, error)
 	// OperatorPage is the address of the form on which a logged-in operator makes a pairing code; "" unless
 	// the operator page listens on loopback.
@@ -182,7 +182,7 @@ func (s *Server) endpoint(answer func(w http.ResponseWriter, r *http.Request, no
 	}
 }
 
-// errorOf returns an error as a client reads it.
+// errorOf returns an error in the form for clients.
 func (s *Server) errorOf(ctx context.Context, path string, err error) *oauthError {
 	if e, ok := errors.AsType[*oauthError](err); ok {
 		return e

@@ -41,14 +41,12 @@ func newClient(t *testing.T, d participant.Deps) *client {
 	return &client{t, mux, private, string(identity.KeyDID(public))}
 }
 
-// claims returns the claims of a good assertion.
 func (c *client) claims() jwt.MapClaims {
 	return jwt.MapClaims{
 		"iss": c.did, "sub": c.did, "aud": "https://gw.example", "jti": time.Now().String(), "exp": time.Now().Add(5 * time.Minute).Unix(),
 	}
 }
 
-// assertion signs claims.
 func (c *client) assertion(claims jwt.MapClaims) string {
 	c.t.Helper()
 	text, err := jwt.NewWithClaims(jwt.SigningMethodEdDSA, claims).SignedString(c.key)
@@ -210,7 +208,6 @@ func TestAssertionClaimsAreReadByTheirExactNames(t *testing.T) {
 	}
 }
 
-// assertionOf signs an assertion with any header and claims.
 func (c *client) assertionOf(header, claims string) string {
 	signed := base64.RawURLEncoding.EncodeToString([]byte(header)) + "." + base64.RawURLEncoding.EncodeToString([]byte(claims))
 	return signed + "." + base64.RawURLEncoding.EncodeToString(ed25519.Sign(c.key, []byte(signed)))

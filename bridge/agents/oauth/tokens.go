@@ -28,7 +28,6 @@ type tokenAnswer struct {
 	Scope        string `json:"scope,omitempty"`
 }
 
-// token answers a request for tokens.
 func (s *Server) token(w http.ResponseWriter, r *http.Request, now time.Time) (any, error) {
 	form, err := readForm(r)
 	if err != nil {
@@ -79,7 +78,6 @@ func (s *Server) tokenForAssertion(r *http.Request, form url.Values, now time.Ti
 	return tokenAnswer{AccessToken: token, TokenType: "Bearer", ExpiresIn: int(ends.Sub(now) / time.Second)}, err
 }
 
-// issue returns the tokens of a session.
 func (s *Server) issue(session federation.Session, now time.Time) (any, error) {
 	pair, err := s.access.Tokens().Pair(session, now)
 	return tokenAnswer{
@@ -87,10 +85,9 @@ func (s *Server) issue(session federation.Session, now time.Time) (any, error) {
 	}, err
 }
 
-// codeLife is how long an authorization code is valid.
+// codeLife is the lifetime of an authorization code.
 const codeLife = time.Minute
 
-// grant is the content of an authorization code.
 type grant struct {
 	Session    string         `json:"s"` // ID of the session that it begins
 	DID        federation.DID `json:"d"`
@@ -112,7 +109,7 @@ func (s *Server) tokensForCode(r *http.Request, form url.Values, now time.Time) 
 	code := form.Get("code")
 	err := s.codes.Open(code, now, &g)
 	switch {
-	case errors.Is(err, credential.ErrSealExpired): // a client that has used it does not send it again
+	case errors.Is(err, credential.ErrSealExpired): // a client that has used it does not resend it
 		err := s.deps.Record.EndSession(r.Context(), []string{string(g.DID)}, g.Session, now)
 		if err != nil && !errors.Is(err, federation.ErrNotFound) {
 			return nil, err

@@ -13,8 +13,8 @@ import (
 	"baton/federation/fault"
 )
 
-// Account is one caller at its gateway. It has what an agent may ask in the form in which a network
-// without rules of its own passes it on.
+// Account is one caller at its gateway. Its methods are the agent requests in the form used by
+// networks without rules of their own.
 type Account struct {
 	Access *Access
 	Caller Caller
@@ -78,7 +78,8 @@ type HandoffPage struct {
 	Next  federation.Cursor `json:"next_cursor"` // "" after the last page
 }
 
-// Handoffs returns up to limit handoffs that a query admits and the caller may see.
+// Handoffs returns up to limit handoffs that match a query and are visible to
+// the caller.
 func (a Account) Handoffs(ctx context.Context, q Query, after federation.Cursor, limit int) (HandoffPage, error) {
 	items, next, err := a.Access.List(ctx, a.Caller, q, after, limit)
 	return HandoffPage{items, next}, err
@@ -94,7 +95,7 @@ type HandoffLog struct {
 // maxSteps bounds the steps of one answer: the first ones of a longer log.
 const maxSteps = 500
 
-// Handoff returns a handoff that the caller may see, with its first 500 steps.
+// Handoff returns a visible handoff, with its first 500 steps.
 func (a Account) Handoff(ctx context.Context, id string) (HandoffLog, error) {
 	view, err := a.Access.Find(ctx, a.Caller, id)
 	if err != nil {
@@ -117,7 +118,8 @@ func (a Account) Handoff(ctx context.Context, id string) (HandoffLog, error) {
 	return answer, nil
 }
 
-// CheckStep returns the handoff of a step, or a refusal if the caller may not know of it.
+// CheckStep returns the handoff of a step, or a refusal if it is hidden from
+// the caller.
 func (a Account) CheckStep(ctx context.Context, id string, verb federation.Verb) (federation.View, error) {
 	return a.Access.findFor(ctx, a.Caller, id, verb)
 }
@@ -144,13 +146,13 @@ func (a Account) Place(ctx context.Context, to, channel string) (Place, error) {
 	return Place{cmp.Or(place.Venue, a.Access.Builder().Pair(from, did)), tags}, err
 }
 
-// Stored is a context that the gateway keeps.
+// Stored is a context stored at the gateway.
 type Stored struct {
 	URL    string `json:"url"`
 	SHA256 string `json:"sha256"`
 }
 
-// Store keeps a context for steps of the caller.
+// Store stores a context for steps of the caller.
 func (a Account) Store(ctx context.Context, content []byte) (Stored, error) {
 	owner, err := a.Caller.Person()
 	if err != nil {
@@ -173,8 +175,8 @@ func (a Account) Pair(ctx context.Context) (Pairing, error) {
 	return a.Access.Pair(ctx, a.Caller, time.Now())
 }
 
-// Moved returns the version of a handoff that the caller may see. It blocks until that is another
-// one than the caller knows, the time is over or ctx has ended; it returns no error for that.
+// Moved returns the version of a handoff that the caller may see. It blocks until the version
+// differs from the known one, the time is over or ctx has ended; it returns no error for that.
 func (a Account) Moved(ctx context.Context, id string, known federation.Version, within time.Duration) (federation.Version, error) {
 	view, err := a.Access.Find(ctx, a.Caller, id)
 	if err != nil {
@@ -222,18 +224,19 @@ func (a Account) Take(ctx context.Context, id string, verb federation.Verb, s St
 	return a.Access.Take(ctx, a.Caller, id, verb, s, Request{Key: key})
 }
 
-// Reserve returns the place of a step that the caller signs, as [Access.Reserve] does.
+// Reserve returns the place of a step to be signed by the caller, as
+// [Access.Reserve] does.
 func (a Account) Reserve(ctx context.Context, u Unsigned) (Reservation, error) {
 	return a.Access.Reserve(ctx, a.Caller, u)
 }
 
-// Resolution is the DID that the recipient of an offer stands for.
+// Resolution is the DID of the named recipient of an offer.
 type Resolution struct {
 	DID      federation.DID `json:"did"`
 	Resolved *Resolved      `json:"resolved,omitempty"` // nil for a DID
 }
 
-// Resolve returns the recipient that a text names, as [Access.Resolve] does.
+// Resolve returns the recipient named by a text, as [Access.Resolve] does.
 func (a Account) Resolve(ctx context.Context, to string) (Resolution, error) {
 	did, resolved, err := a.Access.Resolve(ctx, to)
 	return Resolution{did, resolved}, err
@@ -254,7 +257,7 @@ func (a Account) Explain(ctx context.Context, event string) (Explanation, error)
 	return a.Access.Explain(ctx, a.Caller, event)
 }
 
-// Passport returns the passport of a handoff that the caller may see.
+// Passport returns the passport of a visible handoff.
 func (a Account) Passport(ctx context.Context, id string) (bridge.Document, error) {
 	return a.Access.Passport(ctx, a.Caller, id)
 }

@@ -18,7 +18,6 @@ import (
 // Path is the path of REST, which the tokens of participants name as their audience.
 const Path = "/api/v1/"
 
-// newTokens returns the tokens of participants.
 func newTokens(key []byte, home federation.HomeID) *credential.Tokens {
 	return credential.NewTokens(key, string(home), func(credential.Use) string { return string(home) + Path })
 }
@@ -26,9 +25,8 @@ func newTokens(key []byte, home federation.HomeID) *credential.Tokens {
 // Tokens writes and reads the tokens of participants.
 func (a *Access) Tokens() *credential.Tokens { return a.tokens }
 
-// Authenticate returns the caller whose token a request carries: one of this gateway, of the
-// AIRC registry, or of an operator. It refuses a DID that an operator blocked. It blocks on the
-// record.
+// Authenticate returns the caller of a request by its token: one of this gateway, of the AIRC
+// registry, or of an operator. It refuses a blocked DID. It blocks on the record.
 func (a *Access) Authenticate(r *http.Request, now time.Time) (Caller, error) {
 	who, err := a.bearer(r, now)
 	if err == nil && who.DID != "" {
@@ -40,12 +38,12 @@ func (a *Access) Authenticate(r *http.Request, now time.Time) (Caller, error) {
 	return who, nil
 }
 
-// CheckBlocked returns a refusal for a DID that an operator blocked.
+// CheckBlocked returns a refusal for a DID blocked by an operator.
 func (a *Access) CheckBlocked(ctx context.Context, did federation.DID) error {
 	return a.deps.CheckBlocked(ctx, federation.Source{Network: a.network, DIDs: []federation.DID{did}})
 }
 
-// CheckAddress returns a refusal for a request from an address that an operator blocked.
+// CheckAddress returns a refusal for a request from a blocked address.
 func (a *Access) CheckAddress(r *http.Request) error {
 	return a.deps.CheckBlocked(r.Context(), federation.Source{Network: a.network, Address: credential.AddressOf(r)})
 }
@@ -63,7 +61,7 @@ func (a *Access) CheckOrigin(r *http.Request) error {
 }
 
 // TakeLogin counts one login of the address of a request, and returns a refusal for one too many.
-// It writes into the header of the answer how many are left.
+// It writes the remaining number into the header of the answer.
 func (a *Access) TakeLogin(w http.ResponseWriter, r *http.Request, now time.Time) error {
 	from := credential.AddressOf(r)
 	taken, has := a.deps.Logins.Take(from, now), a.deps.Logins.Left(from, now)
@@ -154,7 +152,8 @@ func (a *Access) Pair(ctx context.Context, who Caller, now time.Time) (Pairing, 
 	return Pairing{code, did, ends.UTC()}, err
 }
 
-// Redeem returns the new session that a pairing code begins. The address is that of the client.
+// Redeem returns the new session of a pairing code. The address is that of the
+// client.
 func (a *Access) Redeem(ctx context.Context, code string, from netip.Prefix, address string, now time.Time) (federation.Session, error) {
 	paired, err := a.deps.Guesses.Redeem(ctx, a.deps.Record.Participants, code, from, now)
 	if err == nil {
@@ -204,7 +203,7 @@ func (a *Access) EndSession(ctx context.Context, who Caller, id string, now time
 	return nil
 }
 
-// HTTPLink is what links have in common whose participants call the gateway over HTTP. Such a
+// HTTPLink is the common part of links whose participants call the gateway over HTTP. Such a
 // link dials no peer and carries no step: its participants read their inboxes. The name of the
 // link is that of its network.
 type HTTPLink struct {

@@ -28,7 +28,8 @@ type ContactPage struct {
 	Next  string    `json:"next_cursor"` // "" after the last page
 }
 
-// Contacts returns up to limit senders that wrote to the caller, or that it allowed or blocked.
+// Contacts returns up to limit senders that wrote to the caller, or were
+// allowed or blocked.
 func (a *Access) Contacts(ctx context.Context, who Caller, after string, limit int) (ContactPage, error) {
 	did, err := who.Person()
 	if err != nil || a.deps.Messages == nil {
@@ -42,7 +43,6 @@ func (a *Access) Contacts(ctx context.Context, who Caller, after string, limit i
 	return page, err
 }
 
-// contact returns a contact with its name.
 func (a *Access) contact(ctx context.Context, c federation.Contact) Contact {
 	if c.Sender != "" {
 		c.Name = cmp.Or(c.Name, a.Name(ctx, c.Sender))
@@ -169,8 +169,8 @@ func (a *Access) visible(ctx context.Context, who Caller, v federation.View) boo
 	return !federation.Private(v.Venue) && a.deps.Venues.Present(ctx, v.Venue, who.DID)
 }
 
-// Find returns a handoff that the caller may see. A handoff that the caller may not see is
-// refused like one that does not exist.
+// Find returns a handoff visible to the caller. A hidden handoff is refused like a missing
+// one.
 func (a *Access) Find(ctx context.Context, who Caller, text string) (federation.View, error) {
 	return a.find(ctx, who, text, func(v federation.View) federation.View { return v })
 }
@@ -186,7 +186,8 @@ func (a *Access) findFor(ctx context.Context, who Caller, text string, verb fede
 	})
 }
 
-// find returns a handoff that the caller may see in the state that shown returns.
+// find returns a handoff whose state, as returned by shown, the caller may
+// see.
 func (a *Access) find(ctx context.Context, who Caller, text string, shown func(federation.View) federation.View) (federation.View, error) {
 	id, err := federation.ParseEventID(text)
 	if err != nil {

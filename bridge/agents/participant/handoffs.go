@@ -17,8 +17,8 @@ import (
 // StateOpen is the state of a [Query] for all unfinished handoffs.
 const StateOpen = "open"
 
-// maxLooks bounds how often the record is asked for one page: each time it looks at
-// a bounded number of handoffs, which may all be others than those wanted.
+// maxLooks bounds the reads of the record for one page: each reads a bounded number
+// of handoffs, none of which may match.
 const maxLooks = 32
 
 // Query selects the handoffs of a list. A Query that names no DID and no channel, and asks for no
@@ -36,7 +36,6 @@ type Query struct {
 	Since     time.Time
 }
 
-// filter parses a query. The states are the ones of handoffs.
 func (q Query) filter(caller federation.DID, states []federation.State) (federation.Filter, bool, error) {
 	unfinished := false
 	f := federation.Filter{
@@ -74,7 +73,6 @@ func (q Query) filter(caller federation.DID, states []federation.State) (federat
 	return f, unfinished, nil
 }
 
-// joined returns words with commas between them.
 func joined[Word ~string](words []Word) string {
 	var text []string
 	for _, w := range words {
@@ -91,8 +89,8 @@ type Listed struct {
 	Missing []string `json:"missing_caps"`
 }
 
-// List returns up to limit handoffs that a query admits and the caller may see, the newest
-// movement first, from after a cursor on, and the cursor to go on from: "" after the last.
+// List returns up to limit visible handoffs that match a query after a cursor, the most
+// recently changed first, and the next cursor: "" after the last.
 func (a *Access) List(ctx context.Context, who Caller, q Query, after federation.Cursor, limit int) ([]Listed, federation.Cursor, error) {
 	f, unfinished, err := q.filter(who.DID, a.kinds().States())
 	if err != nil {
@@ -117,7 +115,7 @@ func (a *Access) List(ctx context.Context, who Caller, q Query, after federation
 	return items, next, nil
 }
 
-// Listed returns a handoff as it is shown to a caller that may see it.
+// Listed returns a visible handoff in the form for a caller.
 func (a *Access) Listed(ctx context.Context, who Caller, v federation.View) (Listed, error) {
 	if !isOpen(v) || len(v.Caps) == 0 {
 		return shownTo(who, v, nil), nil
@@ -126,7 +124,7 @@ func (a *Access) Listed(ctx context.Context, who Caller, v federation.View) (Lis
 	return shownTo(who, v, declared), err
 }
 
-// declared returns the capabilities of a caller; none of an operator.
+// declared returns the declared capabilities of a caller; none of an operator.
 func (a *Access) declared(ctx context.Context, who Caller) ([]string, error) {
 	if who.DID == "" {
 		return nil, nil
@@ -138,7 +136,8 @@ func (a *Access) declared(ctx context.Context, who Caller) ([]string, error) {
 	return declared, nil
 }
 
-// shownTo returns a handoff as it is shown to a caller that declared capabilities. An operator misses none.
+// shownTo returns a handoff in the form for a caller with declared
+// capabilities. An operator misses none.
 func shownTo(who Caller, v federation.View, declared []string) Listed {
 	switch {
 	case !isOpen(v):
@@ -187,7 +186,7 @@ func (a *Access) Log(ctx context.Context, id federation.HandoffID, after federat
 	return a.deps.Record.Log(ctx, id, after)
 }
 
-// Passport returns the passport of a handoff that the caller may see, as it was signed.
+// Passport returns the signed passport of a visible handoff.
 func (a *Access) Passport(ctx context.Context, who Caller, id string) (bridge.Document, error) {
 	view, err := a.Find(ctx, who, id)
 	if err != nil {
@@ -213,14 +212,12 @@ type ExplainedDelivery struct {
 	Time  time.Time `json:"time,omitzero"` // when it ended, or is tried next
 }
 
-// viaInbox is the name of deliveries that wait in an inbox of this gateway.
 const viaInbox = "inbox"
 
-// toChannel is the recipient of a delivery to a channel.
 const toChannel = "channel"
 
-// Explain returns the outcome of an event of a handoff that the caller may see. An event of
-// another handoff is refused like one that does not exist. It blocks on the record.
+// Explain returns the outcome of an event of a visible handoff. An event of another handoff
+// is refused like a missing one. It blocks on the record.
 func (a *Access) Explain(ctx context.Context, who Caller, event string) (Explanation, error) {
 	id, err := federation.ParseEventID(event)
 	if err != nil {
@@ -273,7 +270,7 @@ func (a *Access) explainDeferred(ctx context.Context, who Caller, id federation.
 	}, nil
 }
 
-// why returns why a filed event holds.
+// why returns the reason for a filed event's verdict.
 func why(ev federation.Event) string {
 	if ev.Provenance == federation.Signed {
 		return fmt.Sprintf("the signature holds under key %s of %s", federation.KeyID(ev.Signature.Key), ev.From)
@@ -295,7 +292,6 @@ func next(view federation.View) string {
 
 func stamp(t time.Time) string { return t.UTC().Truncate(time.Millisecond).Format(time.RFC3339Nano) }
 
-// deliveries returns the deliveries of one event.
 func (a *Access) deliveries(ctx context.Context, view federation.View, ev federation.Event) ([]ExplainedDelivery, error) {
 	links := []string{federation.UnroutedLink}
 	for _, s := range a.deps.Venues.Statuses() {
@@ -326,7 +322,6 @@ func (a *Access) deliveries(ctx context.Context, view federation.View, ev federa
 	return found, nil
 }
 
-// addressees returns the recipients of a delivery.
 func (a *Access) addressees(ctx context.Context, d federation.Delivered, view federation.View, ev federation.Event) []string {
 	switch {
 	case d.Link == federation.WebhookLink || d.Link == federation.InboxLink:

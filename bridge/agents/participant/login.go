@@ -10,7 +10,8 @@ import (
 	"baton/federation"
 )
 
-// Login returns the session that begins when a DID proved itself with a key. What the key signed names this gateway.
+// Login returns the new session of a DID proved with a key. The signed bytes
+// name this gateway.
 func Login(did federation.DID, key federation.PublicKey, address string, now time.Time) federation.Session {
 	return credential.NewSession(federation.Session{
 		Participant: string(did), Began: federation.BeganDID, Bound: true, Key: federation.KeyID(key.Bytes), Address: address,
@@ -39,9 +40,9 @@ func WriteJSON(w http.ResponseWriter, status int, document any) {
 	_, _ = w.Write(append(text, '\n')) // the client is gone
 }
 
-// Denied answers a request without a valid token: 401 with the challenge of its resource, or why
-// the token cannot be checked now. Metadata is the address of the document about the resource, ""
-// for none.
+// Denied answers a request without a valid token: 401 with the challenge of its resource, or the
+// reason why the token cannot be checked now. Metadata is the address of the document about the
+// resource, "" for none.
 //
 // spec: RFC 9728 §5.1
 func Denied(w http.ResponseWriter, err error, metadata string) bridge.ProblemError {

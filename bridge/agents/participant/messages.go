@@ -36,7 +36,7 @@ type Sent struct {
 	// What a name in the request stood for.
 	Resolved *Resolved `json:"resolved,omitzero"`
 
-	// Replayed says that the message was filed by an earlier request.
+	// Replayed reports that an earlier request filed the message.
 	Replayed bool `json:"-"`
 }
 
@@ -115,8 +115,8 @@ func (a *Access) Say(ctx context.Context, who Caller, m MessageRequest, key stri
 	return sent, nil
 }
 
-// nameIn returns the name under which the record keeps a DID known only by its requests:
-// "" for a DID seen on a link.
+// nameIn returns the recorded name of a DID known only by its requests: "" for a DID
+// seen on a link.
 func (a *Access) nameIn(ctx context.Context, did federation.DID) string {
 	if _, err := a.deps.Bindings.Seen(ctx, did); !errors.Is(err, federation.ErrNotFound) {
 		return ""
@@ -124,7 +124,6 @@ func (a *Access) nameIn(ctx context.Context, did federation.DID) string {
 	return a.Name(ctx, did)
 }
 
-// errUnreached is the problem of an unknown recipient.
 func errUnreached(to string) error {
 	return &bridge.ProblemError{Status: http.StatusNotFound, Code: bridge.CodeNotFound, Detail: "no link of this gateway reaches " + to}
 }
@@ -139,8 +138,8 @@ func (r Remote) Say(ctx context.Context, m MessageRequest, key string) (Sent, er
 	return invoke[Sent](ctx, r, "say", sayCall{m, key})
 }
 
-// Start returns the cursor from which a reader of an inbox goes on: the one that it names, else
-// that of its device. A device that the record does not know starts at the beginning.
+// Start returns the next cursor of an inbox's reader: the one it names, else that of its
+// device. An unknown device starts at the beginning.
 func (a *Access) Start(ctx context.Context, did federation.DID, cursor federation.Cursor, device string) (federation.Cursor, error) {
 	if cursor != "" || device == "" {
 		return cursor, nil
@@ -161,7 +160,8 @@ func (a *Access) Entries(ctx context.Context, did federation.DID, after federati
 	return a.deps.Inbox.Replay(ctx, did, after, limit)
 }
 
-// Acknowledge ends the waiting of all entries up to a cursor, and keeps that for the device.
+// Acknowledge ends the waiting of all entries up to a cursor, and stores the
+// position of the device.
 func (a *Access) Acknowledge(ctx context.Context, did federation.DID, device string, upTo federation.Cursor) error {
 	return a.deps.Inbox.Advance(ctx, did, device, upTo, time.Now())
 }
@@ -175,12 +175,12 @@ type Named struct {
 	Now    federation.State  `json:"now,omitempty"`    // current state of the handoff; inbox only
 }
 
-// named returns a step with the name of its author.
 func (a *Access) named(ctx context.Context, e federation.Entry) Named {
 	return Named{Entry: e, Name: a.Name(ctx, e.Row().Actor()), Cursor: e.Cursor, Waits: e.Waits, Now: e.Now}
 }
 
-// place is a position in an inbox, and how many entries are read from there.
+// place is a position in an inbox, and the number of entries to read from
+// there.
 type place struct {
 	after federation.Cursor
 	limit int
@@ -216,7 +216,7 @@ func (a *Access) readPage(ctx context.Context, did federation.DID, at place) (*p
 	return p, err
 }
 
-// errTooManyStreams returns the problem of one more request that waits than there may be.
+// errTooManyStreams returns the problem of one waiting request too many.
 func errTooManyStreams(limit int) error {
 	return &bridge.ProblemError{
 		Status: http.StatusServiceUnavailable, Code: bridge.CodeUnavailable, RetryAfter: int(lookAgain.Seconds()),
@@ -224,8 +224,8 @@ func errTooManyStreams(limit int) error {
 	}
 }
 
-// poll returns the entries of an inbox after a cursor, as they are shared with other requests. It
-// blocks until there is one, the time is over or ctx has ended; it returns no error for that.
+// poll returns the entries of an inbox after a cursor, as shared with other requests. It blocks
+// until there is one, the time is over or ctx has ended; it returns no error for that.
 func (a *Access) poll(ctx context.Context, did federation.DID, at place, within time.Duration) (*page, error) {
 	limit := a.deps.HTTP.MaxStreams
 	if !a.deps.Streams.Take(limit) {

@@ -18,7 +18,7 @@ import (
 	"baton/federation/agents"
 )
 
-// agentsNetwork is the network of the names that agents declare.
+// agentsNetwork is the network of declared names of agents.
 const agentsNetwork = "agents"
 
 // Agent is a DID with its name and its declaration.
@@ -96,7 +96,7 @@ func (a *Access) Declare(ctx context.Context, who Caller, did federation.DID, u 
 	return a.Agent(ctx, own)
 }
 
-// checkName returns a problem for a name that a DID cannot declare.
+// checkName returns a problem for an invalid declared name.
 func (a *Access) checkName(ctx context.Context, did federation.DID, name string) error {
 	if name == "" {
 		return nil
@@ -161,9 +161,9 @@ type match struct {
 	place federation.Place // of a user without a DID of its own
 }
 
-// Recipient returns the participant that a text names: a DID, the name or handle of an agent, a nick,
-// NICK@LINK or HANDLE@DOMAIN. The Resolved is nil for a DID. It returns a [*NameError] for an unknown
-// or ambiguous name.
+// Recipient returns the participant with a DID, the name or handle of an agent, a nick, NICK@LINK or
+// HANDLE@DOMAIN. The Resolved is nil for a DID. It returns a [*NameError] for an unknown or ambiguous
+// name.
 func (a *Access) Recipient(ctx context.Context, text string) (bridge.Recipient, *Resolved, error) {
 	if strings.HasPrefix(text, "did:") {
 		did, err := federation.ParseDID(text)
@@ -199,7 +199,8 @@ func (a *Access) Recipient(ctx context.Context, text string) (bridge.Recipient, 
 	}, candidates}
 }
 
-// Resolve returns the DID that an offer to a name goes to, and the participant with the name: nil for a DID.
+// Resolve returns the DID of the recipient of an offer to a name, and the
+// participant with the name: nil for a DID.
 func (a *Access) Resolve(ctx context.Context, text string) (federation.DID, *Resolved, error) {
 	if strings.HasPrefix(text, "did:") {
 		did, err := stepbuilder.Recipient(text)
@@ -226,7 +227,7 @@ func listed(text string, names []Resolved) string {
 	return text
 }
 
-// matches returns the participants that a name stands for, each DID once.
+// matches returns the participants with a name, each DID once.
 func (a *Access) matches(ctx context.Context, name string) ([]match, error) {
 	if name == "" {
 		return nil, nil
@@ -267,7 +268,6 @@ func (a *Access) matches(ctx context.Context, name string) ([]match, error) {
 	return found, nil
 }
 
-// matchAgent returns the agent with a handle or a declared name.
 func (a *Access) matchAgent(ctx context.Context, name string) (match, error) {
 	did, err := a.deps.Bindings.Participant(ctx, name)
 	if err != nil {
@@ -292,7 +292,7 @@ func (a *Access) matchNick(ctx context.Context, nick, link string, known bool) (
 	}
 	m := match{Resolved{DID: user.DID, Name: nick, Network: link}, user.Place}
 	if user.DID != a.deps.Messages.Guest(link, nick) {
-		return m, nil // a user that is there now has an account
+		return m, nil // an online user has an account
 	}
 	for _, s := range a.deps.Venues.Statuses() {
 		if messenger, ok := s.Link.(bridge.Messenger); ok && s.Link.Name() == link {
@@ -309,7 +309,7 @@ func (a *Access) matchNick(ctx context.Context, nick, link string, known bool) (
 	return match{}, federation.ErrNotFound
 }
 
-// matchAt returns the participant that NICK@LINK or HANDLE@DOMAIN names.
+// matchAt returns the participant named by NICK@LINK or HANDLE@DOMAIN.
 func (a *Access) matchAt(ctx context.Context, address, name, of string) (match, error) {
 	bound, err := a.deps.Bindings.Bound(ctx, of, name)
 	if errors.Is(err, federation.ErrNotFound) {
@@ -363,7 +363,7 @@ func (a *Access) similar(ctx context.Context, name string) ([]Resolved, error) {
 	for _, b := range handles {
 		add(b.Name, b.DID, b.Network)
 	}
-	if of != "" { // matches has looked for a name without a link on all links
+	if of != "" { // matches has already searched all links for a name without a link
 		for _, s := range a.deps.Venues.Statuses() {
 			if m, err := a.matchNick(ctx, name, s.Link.Name(), false); err == nil {
 				add(m.Name, m.DID, m.Network)
@@ -385,9 +385,9 @@ type Person struct {
 	Caps    []string       `json:"caps"`   // that the DID declared; never nil
 }
 
-// Whois returns the names of the participants that a text names: a DID, the name or handle of an agent
-// with or without the domain of this gateway, a nick, NICK@LINK, or HANDLE@DOMAIN of a registry that the
-// operator named. None found is an empty list.
+// Whois returns the names of the participants with a DID, the name or handle of an agent with or
+// without the domain of this gateway, a nick, NICK@LINK, or HANDLE@DOMAIN of a configured registry.
+// None found is an empty list.
 func (a *Access) Whois(ctx context.Context, who string) ([]Person, error) {
 	who = strings.TrimPrefix(who, "@")
 	if strings.HasPrefix(who, "did:") {
@@ -413,7 +413,7 @@ func (a *Access) Whois(ctx context.Context, who string) ([]Person, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(names) == 0 { // a user that is there now and has never signed a step
+		if len(names) == 0 { // an online user who has never signed a step
 			names = []Person{{DID: m.DID, Network: m.Network, Name: m.Name, Online: true, Caps: []string{}}}
 		}
 		people = append(people, names...)

@@ -30,8 +30,8 @@ func (a *Access) once(ctx context.Context, q ask, key string) (Filed, error) {
 	return a.settle(ctx, q, kept, fresh)
 }
 
-// reserve returns the record of a step under a key, which may have no answer yet, and an ID
-// that no step has.
+// reserve returns the record of a step under a key, possibly without an answer yet, and an
+// unused ID.
 func (a *Access) reserve(ctx context.Context, q ask, key string, now time.Time) (kept federation.Answer, fresh federation.EventID, err error) {
 	if has := a.deps.Rates.Left(q.from, now); has.Limit > 0 && has.Left <= 0 {
 		return kept, fresh, TooMany(has)
@@ -53,7 +53,7 @@ func (a *Access) reserve(ctx context.Context, q ask, key string, now time.Time) 
 	return kept, fresh, err
 }
 
-// replayed returns the answer that a key has.
+// replayed returns the answer stored for a key.
 func replayed(kept federation.Answer) (Filed, error) {
 	if kept.Status >= http.StatusBadRequest {
 		var e ReplayedError
@@ -69,8 +69,8 @@ func replayed(kept federation.Answer) (Filed, error) {
 	return filed, nil
 }
 
-// settle takes a step with its id reserved and no answer yet. One that was never
-// filed under an id too old by now gets a fresh one.
+// settle takes a step with its id reserved and no answer yet. If it was never
+// filed and its id is too old by now, it gets a fresh one.
 func (a *Access) settle(ctx context.Context, q ask, kept federation.Answer, fresh federation.EventID) (Filed, error) {
 	q.draft.ID = kept.Event
 	filed, err := a.file(ctx, q)
@@ -120,7 +120,7 @@ type Unsigned struct {
 	ID    string          `json:"id,omitempty"`    // of the handoff of the step
 	Verb  federation.Verb `json:"verb,omitempty"`
 	Step  StepRequest     `json:"step,omitzero"`
-	// Stale is an ID that the home refused as too old or too new; zero for none.
+	// Stale is an ID refused by the home as too old or too new; zero for none.
 	Stale federation.EventID `json:"stale,omitzero"`
 }
 
@@ -130,7 +130,7 @@ type Reservation struct {
 	Filed *Filed             `json:"filed,omitempty"` // nil for a step that is not on disk
 }
 
-// Reserve returns the ID under which a caller signs a step. The same step with the same key has the
+// Reserve returns the ID with which a caller signs a step. The same step with the same key has the
 // same ID for a day, so that it is filed once however often the caller signs it, and another step
 // with that key is a [*bridge.ProblemError] with [CodeOtherRequest]. A refused step keeps its ID and
 // is judged again.
@@ -162,7 +162,7 @@ func (a *Access) askUnsigned(ctx context.Context, who Caller, u Unsigned) (ask, 
 	return a.askStep(ctx, who, u.ID, u.Verb, u.Step)
 }
 
-// onFile returns the answer to a step on disk, nil for one that is not.
+// onFile returns the answer to a step on disk, else nil.
 func (a *Access) onFile(ctx context.Context, id federation.EventID) (*Filed, error) {
 	handoff, err := a.deps.Record.Reference(ctx, id.String())
 	var at federation.Entry

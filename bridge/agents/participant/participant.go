@@ -1,13 +1,13 @@
-// Package participant is what an agent may ask of its gateway: to file a step, to list and read
-// handoffs, to read, await and acknowledge its inbox, to look up other participants. REST, MCP
-// and A2A call its functions and add no rules of their own.
+// Package participant implements the requests of agents to their gateway: to file a step, to list
+// and read handoffs, to read, await and acknowledge the inbox, to look up other participants.
+// REST, MCP and A2A call its functions and add no rules of their own.
 //
 // An [Access] belongs to one network, such as "rest", whose label is in metrics and in the steps
-// that it files. The accesses of one gateway share tokens and limits: a token that one of them
-// issued is valid at all of them, and an Idempotency-Key of a DID names one step at all of them.
+// that it files. The accesses of one gateway share tokens and limits: a token issued by one of
+// them is valid at all of them, and an Idempotency-Key of a DID names one step at all of them.
 //
-// A function takes the [Caller] that the network has authenticated. The error of each function is
-// a [*federation.RefusalError], a [*federation.UnavailableError], a [*bridge.ProblemError] or an
+// A function takes the [Caller] authenticated by the network. The error of each function is a
+// [*federation.RefusalError], a [*federation.UnavailableError], a [*bridge.ProblemError] or an
 // error of the record; [ProblemOf] returns it as all networks report it.
 package participant
 
@@ -26,7 +26,7 @@ import (
 	"baton/federation/store/registry"
 )
 
-// Deps has the parts of the gateway that an Access uses.
+// Deps are the dependencies of an Access.
 type Deps struct {
 	bridge.Ports
 
@@ -43,8 +43,8 @@ type Deps struct {
 	TokenKey  []byte                                                      // secret; its holder can write tokens and challenges
 }
 
-// Access is what participants may ask through one network. Its methods may be called
-// concurrently.
+// Access serves the requests of participants of one network. Its methods may be
+// called concurrently.
 type Access struct {
 	network string
 	deps    Deps
@@ -66,8 +66,8 @@ type Caller struct {
 	DID      federation.DID
 	Operator bool
 	Session  federation.Session // zero for an operator
-	// Bound says that an operator acts for the DID, which has proved nothing. The gateway then
-	// signs steps only for its own agents and for DIDs bound with vouch.
+	// Bound reports that an operator acts for the DID, which has proved nothing. The gateway
+	// then signs steps only for its own agents and for DIDs bound with vouch.
 	Bound bool
 }
 
@@ -103,16 +103,17 @@ func (a *Access) Builder() stepbuilder.Builder {
 	}
 }
 
-// Inbox reads the inboxes of the record, and keeps how far their devices are.
+// Inbox reads the inboxes of the record, and stores the positions of their
+// devices.
 type Inbox interface {
 	// Replay returns up to limit entries of an inbox after a cursor, oldest first. It returns
 	// a [*federation.CursorError] for a cursor that this inbox never gave out.
 	Replay(ctx context.Context, to federation.DID, after federation.Cursor, limit int) ([]federation.Entry, error)
 	// Devices returns the devices of a DID by name.
 	Devices(ctx context.Context, of federation.DID) ([]federation.Device, error)
-	// Advance ends the waiting of all entries up to a cursor, and keeps that for the device.
-	// It returns [federation.ErrTooManyDevices], or a [*federation.CursorError] for a cursor
-	// that this inbox never gave out.
+	// Advance ends the waiting of all entries up to a cursor, and stores the position of the
+	// device. It returns [federation.ErrTooManyDevices], or a [*federation.CursorError] for
+	// a cursor that this inbox never issued.
 	Advance(ctx context.Context, of federation.DID, device string, upTo federation.Cursor, now time.Time) error
 }
 
@@ -123,7 +124,7 @@ type Callers interface {
 	// a valid token.
 	Authenticate(r *http.Request) (who bridge.Authenticated, ok bool, err error)
 	// Operator reports whether a request carries the token of an operator. Its error wraps
-	// [*federation.UnavailableError] if that is unknown now.
+	// [*federation.UnavailableError] if the answer is unknown now.
 	Operator(r *http.Request) (bool, error)
 }
 
@@ -139,9 +140,9 @@ type Venues interface {
 
 // Rates counts the steps of DIDs, in the buckets of the home. It does not block.
 type Rates interface {
-	// Left returns how many steps a DID has left.
+	// Left returns the remaining steps of a DID.
 	Left(did federation.DID, now time.Time) bridge.Allowance
-	// Charge counts one step that the home never judged.
+	// Charge counts one step not judged by the home.
 	Charge(did federation.DID, now time.Time)
 }
 

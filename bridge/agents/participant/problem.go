@@ -11,7 +11,7 @@ import (
 	"baton/federation"
 )
 
-// The codes of problems that only participants have.
+// Codes of problems of participants.
 const (
 	CodeConflict     = "conflict"
 	CodeOtherRequest = "idempotency-conflict" // the key was used for another request
@@ -71,7 +71,7 @@ func TooMany(has bridge.Allowance) error {
 	return &federation.RefusalError{Code: federation.RateLimited, RetryAfter: time.Minute / time.Duration(has.Limit)}
 }
 
-// errNone refuses a handoff that the caller may not see. It does not reveal whether the
+// errNone refuses a handoff hidden from the caller. It does not reveal whether the
 // handoff exists.
 func errNone() error { return &federation.RefusalError{Code: federation.UnknownHandoff} }
 

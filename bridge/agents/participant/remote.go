@@ -14,7 +14,7 @@ import (
 // maxCallBytes bounds the body of one call of a [Remote]: a step with a context.
 const maxCallBytes = 1 << 20
 
-// answerTime is how long the caller may take to read an answer that it waited for.
+// answerTime bounds the reading of an answer after a wait.
 const answerTime = time.Minute
 
 // The arguments of calls with several.
@@ -63,7 +63,7 @@ type call struct {
 	run     func(ctx context.Context, a Account, arguments []byte) (any, error)
 }
 
-// calling returns a call whose arguments are an In.
+// calling returns a call with arguments of type In.
 func calling[In, Out any](changes bool, run func(ctx context.Context, a Account, in In) (Out, error)) call {
 	return call{changes, func(ctx context.Context, a Account, arguments []byte) (any, error) {
 		var in In
@@ -74,7 +74,6 @@ func calling[In, Out any](changes bool, run func(ctx context.Context, a Account,
 	}}
 }
 
-// calls returns the operations of an account by their names.
 func calls() map[string]call {
 	return map[string]call{
 		"act": calling(false, func(ctx context.Context, a Account, signed bool) (struct{}, error) {
@@ -180,7 +179,7 @@ func (s AccountServer) answer(w http.ResponseWriter, r *http.Request) (any, erro
 	if err != nil {
 		return nil, bridge.UsageProblem("the body: " + err.Error())
 	}
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(maxWait + answerTime)) // what has no deadline needs no other
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(maxWait + answerTime)) // a connection without a deadline needs no other
 	answer, err := asked.run(r.Context(), Account{s.Access, caller}, arguments)
 	if err == nil && asked.changes {
 		s.Changed(r.Context(), operation, caller.DID)
@@ -195,11 +194,10 @@ const maxWait = 10 * time.Minute
 // [Account].
 type Remote struct {
 	// Post sends a call and returns the answer. It blocks on the gateway; its error wraps
-	// [*federation.UnavailableError] if that is away.
+	// [*federation.UnavailableError] if the gateway cannot be reached.
 	Post func(ctx context.Context, operation string, arguments []byte) ([]byte, error)
 }
 
-// invoke makes a call.
 func invoke[Out any](ctx context.Context, r Remote, operation string, in any) (Out, error) {
 	var out Out
 	arguments, err := json.Marshal(in)
@@ -225,8 +223,8 @@ func invoke[Out any](ctx context.Context, r Remote, operation string, in any) (O
 	return out, federation.DecodeJSON(told.Answer, &out)
 }
 
-// Act returns a refusal if the gateway takes no steps of the DID: one that is blocked, or unless
-// the caller signs them, one that the gateway does not sign for.
+// Act returns a refusal if the gateway accepts no steps of the DID: a blocked DID or, unless the
+// caller signs them, a DID for which the gateway does not sign.
 func (r Remote) Act(ctx context.Context, signed bool) error {
 	_, err := invoke[struct{}](ctx, r, "act", signed)
 	return err

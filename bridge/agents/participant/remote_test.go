@@ -49,7 +49,6 @@ func newRemoteWorld(t *testing.T) *remoteWorld {
 	return w
 }
 
-// post posts a call.
 func (w *remoteWorld) post(ctx context.Context, did, operation string, arguments []byte) []byte {
 	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/"+did+"/"+operation, bytes.NewReader(arguments))
 	out := httptest.NewRecorder()
@@ -57,7 +56,6 @@ func (w *remoteWorld) post(ctx context.Context, did, operation string, arguments
 	return out.Body.Bytes()
 }
 
-// as returns the account of a DID.
 func (w *remoteWorld) as(did federation.DID) participant.Remote {
 	return participant.Remote{Post: func(ctx context.Context, operation string, arguments []byte) ([]byte, error) {
 		return w.post(ctx, string(did), operation, arguments), nil

@@ -51,7 +51,7 @@ func TestAStepThatIsOnDiskIsNotSignedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	signed := offer
-	signed.ID = at.Event.String() // the gateway signs here what an author would
+	signed.ID = at.Event.String() // the gateway signs here in place of an author
 	filed, err := author.Offer(ctx, signed, "")
 	if err != nil {
 		t.Fatal(err)

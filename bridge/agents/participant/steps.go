@@ -18,8 +18,8 @@ import (
 )
 
 // The JSON of an [Offer], a [StepRequest] and a [MessageRequest] is the body of the same request at
-// REST, whose document has their comments and tags. It is kept as evidence, and its digest tells whether
-// two requests with one key are the same. The order of the members is therefore fixed.
+// REST, whose document has their comments and tags. It is kept as evidence, and its digest decides
+// whether two requests with one key are the same. The order of the members is therefore fixed.
 
 // Offer is a request to open a handoff. The caller signs it, with `document` and `signature` and no
 // member beside `channel`, or has neither, and the gateway signs for the caller.
@@ -78,7 +78,7 @@ type Filed struct {
 	// Absent if there is none.
 	Warnings []stepbuilder.Warning `json:"warnings,omitempty,omitzero"`
 
-	// Replayed says that the step was filed by an earlier request.
+	// Replayed reports that an earlier request filed the step.
 	Replayed bool `json:"-"`
 }
 
@@ -106,16 +106,16 @@ func markReplayed(h http.Header, replayed bool) {
 // Request is the request behind a step.
 type Request struct {
 	// Key is its Idempotency-Key, "" for none. A request with the key of an earlier one of the
-	// same DID, on any network, is answered as that was.
+	// same DID, on any network, gets the earlier answer.
 	Key string
-	// Path and Body are the request as its network received it, if that is not the body of
-	// REST: the path after the method POST, and what encodes as JSON. They are kept as evidence,
-	// and tell whether two requests with one key are the same.
+	// Path and Body are the request as its network received it, if that differs from the body of
+	// REST: the path after the method POST, and a value that encodes as JSON. They are kept as
+	// evidence, and decide whether two requests with one key are the same.
 	Path string
 	Body any
 }
 
-// ask is a step as it was asked for.
+// ask is a requested step.
 type ask struct {
 	verb  federation.Verb
 	view  federation.View // of its handoff; zero for an offer
@@ -124,15 +124,15 @@ type ask struct {
 	body  any // as it was sent, for the evidence
 	proof stepbuilder.Proof
 	draft stepbuilder.Draft
-	bare  bool      // the proof came with nothing that belongs into it
-	named *Resolved // what the recipient was resolved from; nil for none
+	bare  bool      // the request repeats no signed member beside the proof
+	named *Resolved // name that resolved to the recipient; nil for none
 
 	proved bool // the caller has proved to be the DID
 }
 
-// Offer opens a handoff. When Offer returns nil the offer is on disk. A request with the key of
-// an earlier one returns the answer of that: Filed with Replayed, or a [*ReplayedError]. Its error
-// is a [*bridge.ProblemError] with [CodeOtherRequest] if the earlier request was another one.
+// Offer opens a handoff. When Offer returns nil the offer is on disk. A request with the key of an
+// earlier one returns its answer: Filed with Replayed, or a [*ReplayedError]. Its error is a
+// [*bridge.ProblemError] with [CodeOtherRequest] if the earlier request was different.
 func (a *Access) Offer(ctx context.Context, who Caller, o Offer, r Request) (Filed, error) {
 	q, err := a.askOffer(ctx, who, o)
 	if err != nil {
@@ -141,7 +141,6 @@ func (a *Access) Offer(ctx context.Context, who Caller, o Offer, r Request) (Fil
 	return a.take(ctx, q, o.ID, o.Context, r)
 }
 
-// askOffer reads an offer of a caller.
 func (a *Access) askOffer(ctx context.Context, who Caller, o Offer) (ask, error) {
 	from, err := who.Person()
 	if err != nil {
@@ -174,7 +173,6 @@ func (a *Access) Take(ctx context.Context, who Caller, id string, verb federatio
 	return a.take(ctx, q, s.ID, s.Context, r)
 }
 
-// askStep reads a step of a caller in the handoff of an ID.
 func (a *Access) askStep(ctx context.Context, who Caller, id string, verb federation.Verb, s StepRequest) (ask, error) {
 	from, err := who.Person()
 	if err != nil {
@@ -196,7 +194,6 @@ func (a *Access) askStep(ctx context.Context, who Caller, id string, verb federa
 	return q, nil
 }
 
-// take answers a step, once for each key.
 func (a *Access) take(ctx context.Context, q ask, id string, content json.RawMessage, r Request) (Filed, error) {
 	if r.Path != "" {
 		q.path, q.body = r.Path, r.Body
@@ -214,14 +211,14 @@ func (a *Access) take(ctx context.Context, q ask, id string, content json.RawMes
 			return Filed{}, bridge.UsageProblem("id: " + err.Error())
 		}
 	}
-	if r.Key == "" || signed { // a signed step has an id, or a signature like no other
+	if r.Key == "" || signed { // a signed step has an id, or a unique signature
 		return a.file(ctx, q)
 	}
 	return a.once(ctx, q, r.Key)
 }
 
-// Context reads a context: JSON as it is to be read, the address of one, or plain text, which becomes an
-// object with the member text.
+// Context reads a context: JSON, the address of one, or plain text, which becomes an object with the
+// member text.
 func Context(content json.RawMessage) (string, error) {
 	if len(content) == 0 || string(content) == "null" {
 		return "", nil
@@ -252,7 +249,7 @@ func (e *unwrittenError) Error() string { return e.why.Error() }
 // Unwrap returns why.
 func (e *unwrittenError) Unwrap() error { return e.why }
 
-// file submits one step. A step filed before is answered as it was then.
+// file submits one step. A step filed before gets its earlier answer.
 func (a *Access) file(ctx context.Context, q ask) (Filed, error) {
 	ev, losses, err := a.event(ctx, q, time.Now())
 	if err != nil {
@@ -311,7 +308,7 @@ func (a *Access) event(ctx context.Context, q ask, now time.Time) (federation.Ev
 }
 
 // original returns the evidence of a request. It is the same for the same
-// request of the same id, so that this is one step however often it comes.
+// request of the same id, so that repetitions are one step.
 func original(q ask, id federation.EventID) (string, error) {
 	text, err := json.Marshal(struct {
 		DID     federation.DID     `json:"did"`

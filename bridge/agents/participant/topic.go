@@ -10,19 +10,18 @@ import (
 )
 
 // keepPage is for how long the subscribers of a topic share a page. A notification drops
-// pages earlier, but a notification may be lost.
+// pages earlier, but may be lost.
 const keepPage = time.Second
 
-// keepPages bounds how many pages a topic shares at a time. Most subscribers read at the same
-// place.
+// keepPages bounds the shared pages of a topic. Most subscribers read at the same place.
 const keepPages = 4
 
 // keepBytes bounds the size of a shared page, which stays in memory until the next
 // notification.
 const keepBytes = 8 << 10
 
-// lookAgain is how often a waiting request looks into the inbox without a notification, as
-// one may be lost.
+// lookAgain is the interval of a waiting request's reads of the inbox without a
+// notification, as one may be lost.
 const lookAgain = 15 * time.Second
 
 // Page is the result of one read of an inbox. Several requests may share it; it never changes.
@@ -35,8 +34,8 @@ type Page interface {
 	Size() int
 }
 
-// Topics are the inboxes for which clients of one network wait now. The clients that wait at one
-// place of an inbox share one read. Make them with [NewTopics]; they may be used concurrently.
+// Topics are the inboxes for which clients of one network wait now. The clients at one place of
+// an inbox share one read. Make them with [NewTopics]; they may be used concurrently.
 type Topics[K comparable, P Page] struct {
 	wakes bridge.Wakes
 	read  func(ctx context.Context, did federation.DID, at K) (P, error)
@@ -51,8 +50,8 @@ func NewTopics[K comparable, P Page](wakes bridge.Wakes, read func(ctx context.C
 	return &Topics[K, P]{wakes: wakes, read: read, of: map[federation.DID]*topic[K, P]{}}
 }
 
-// topic is the inbox of one DID, for which at least one client waits. Its subscribers share
-// what one of them reads.
+// topic is the inbox of one DID with at least one waiting client. Its subscribers share
+// each read page.
 type topic[K comparable, P Page] struct {
 	subscribers int           // guarded by the mutex of topics
 	empty       chan struct{} // closed when the last subscriber has left
@@ -82,7 +81,6 @@ func (t *Topics[K, P]) Subscribe(did federation.DID) *Subscriber[K, P] {
 	return s
 }
 
-// join returns the topic of a DID with one more subscriber.
 func (t *Topics[K, P]) join(did federation.DID) *topic[K, P] {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -93,7 +91,7 @@ func (t *Topics[K, P]) join(did federation.DID) *topic[K, P] {
 		wake, stop := t.wakes.Subscribe(bridge.DIDTopic(did))
 		go func() {
 			defer stop()
-			joined.dispatch(wake) // only passes tokens on, and calls no other code
+			joined.dispatch(wake) // only forwards tokens, and calls no other code
 		}()
 	}
 	joined.subscribers++
@@ -110,7 +108,8 @@ func (s *Subscriber[K, P]) Leave() {
 	}
 }
 
-// dispatch notifies all subscribers of each wake-up until the last one has left.
+// dispatch forwards each wake-up to all subscribers until the last one has
+// left.
 func (t *topic[K, P]) dispatch(wake <-chan struct{}) {
 	for {
 		select {
@@ -122,7 +121,7 @@ func (t *topic[K, P]) dispatch(wake <-chan struct{}) {
 	}
 }
 
-// notify drops the shared pages and has every subscriber look again.
+// notify drops the shared pages and makes every subscriber look again.
 func (t *topic[K, P]) notify() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -138,9 +137,10 @@ func (s *Subscriber[K, P]) Listen() {
 	s.Notified = s.topic.changed
 }
 
-// Look reads the inbox at a place, or shares what another subscriber has read since the last
-// notification. It blocks while another subscriber reads. The first look of a subscriber
-// shares an empty page only: its client may have acknowledged an entry of another one.
+// Look reads the inbox at a place, or returns the page that another subscriber has read
+// since the last notification. It blocks while another subscriber reads. The first look of a
+// subscriber shares an empty page only: its client may have acknowledged an entry of another
+// one.
 func (s *Subscriber[K, P]) Look(ctx context.Context, at K) (P, error) {
 	t := s.topic
 	t.mu.Lock()

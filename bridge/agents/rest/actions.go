@@ -8,8 +8,8 @@ import (
 	"baton/federation"
 )
 
-// maxPages bounds how many pages are read for one list of actions: each of them may have all its
-// handoffs with another assignee.
+// maxPages bounds the pages read for one list of actions: all handoffs of a page may have
+// another assignee.
 const maxPages = 32
 
 // listActions lists the open handoffs in the shape of freeq servers.

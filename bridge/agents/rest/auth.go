@@ -17,10 +17,9 @@ import (
 	"baton/federation/signing"
 )
 
-// callerKey is the key of the caller in the context of a request.
 type callerKey struct{}
 
-// caller is the caller of a request, with the connection of the request.
+// caller is the caller of a request, with its connection.
 type caller struct {
 	participant.Caller
 
@@ -39,10 +38,12 @@ func callerOf(ctx context.Context) caller {
 	return who
 }
 
-// person returns the DID of the caller, and refuses an operator, which has none.
+// person returns the DID of the caller, and refuses operators, which have
+// none.
 func person(ctx context.Context) (federation.DID, error) { return callerOf(ctx).Person() }
 
-// reauthenticate returns nil while the caller of a request would still be admitted.
+// reauthenticate returns nil while the caller of a request would still be
+// admitted.
 func (l *Link) reauthenticate(ctx context.Context, now time.Time) error {
 	r := &http.Request{Header: http.Header{"Authorization": {callerOf(ctx).bearer}}}
 	_, err := l.access.Authenticate(r.WithContext(ctx), now)
@@ -66,7 +67,8 @@ func (l *Link) createChallenge(ctx context.Context, req route.Body[contract.Chal
 	return contract.Challenge{Challenge: l.audience() + challenge, ExpiresAt: ends.UTC()}, nil
 }
 
-// audience begins each challenge: the signer can read for which gateway and for what its signature is.
+// audience begins each challenge: the signer can read the gateway and the
+// purpose of its signature.
 func (l *Link) audience() string { return string(l.deps.Home) + "/login/" }
 
 // createToken returns the tokens of a new session. The challenge is used up by a valid and by an
@@ -123,7 +125,7 @@ func (l *Link) refreshToken(ctx context.Context, req route.Body[contract.Refresh
 	return l.issue(session, now)
 }
 
-// redeemPairing returns the tokens of a new session that a pairing code begins.
+// redeemPairing returns the tokens of the session of a pairing code.
 func (l *Link) redeemPairing(ctx context.Context, req route.Body[contract.PairingRequest]) (contract.Tokens, error) {
 	now := time.Now()
 	b, err := req.Read()
@@ -159,7 +161,6 @@ func (l *Link) deleteSession(ctx context.Context, req contract.SessionByID) (rou
 	return route.None{}, l.access.EndSession(ctx, callerOf(ctx).Caller, req.ID, time.Now())
 }
 
-// issue returns the tokens of a session.
 func (l *Link) issue(s federation.Session, now time.Time) (contract.Tokens, error) {
 	pair, err := l.access.Tokens().Pair(s, now)
 	return contract.Tokens{AccessToken: pair.Access, RefreshToken: pair.Refresh, TokenType: "Bearer", ExpiresAt: pair.Ends.UTC()}, err

@@ -11,8 +11,8 @@ import (
 	"baton/bridge/agents/rest/contract"
 )
 
-// Each path and method is called by each sort of caller. A handoff that is not shown to a
-// caller does not exist for it, whatever it tries.
+// Each path and method is called by each sort of caller. A handoff hidden from a caller
+// does not exist for it, whatever it tries.
 func TestWhoMayDoWhat(t *testing.T) {
 	w := newWorld(t)
 	offerer, offeree, stranger := w.login(t, "offerer"), w.login(t, "offeree"), w.login(t, "stranger")
@@ -243,7 +243,7 @@ func TestWhatCanBeReadCanBeAskedForWithoutItsContent(t *testing.T) {
 	}
 	refused(t, head("", path), http.StatusUnauthorized, "unauthorized")
 	refused(t, head(other.token, path), http.StatusNotFound, "unknown-handoff")
-	for _, path := range []string{path + "/accept", "/api/v1/inbox/stream", "/api/v1/inbox/socket"} { // what changes something, or has no end
+	for _, path := range []string{path + "/accept", "/api/v1/inbox/stream", "/api/v1/inbox/socket"} { // changes, and streams without an end
 		refused(t, head(scholar.token, path), http.StatusMethodNotAllowed, "usage")
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// What a request costs that is held to the contract, its caller found and its answer
-// written, on a record in memory.
+// The cost of a request including the check of the contract, the search for its
+// caller and the answer, on a record in memory.
 func BenchmarkAStepThatIsVouchedFor(b *testing.B) {
 	w := newWorld(b)
 	eliza, scholar := w.login(b, "eliza"), w.login(b, "scholar")

@@ -25,7 +25,7 @@ import (
 	"baton/federation"
 )
 
-// check returns the problem of a request that does not follow its route.
+// check returns the mistake in a request to its route.
 func check(r *http.Request, d route.Description) error {
 	fields, query := route.Fields(d.In), r.URL.Query()
 	for _, f := range fields {
@@ -52,8 +52,7 @@ func check(r *http.Request, d route.Description) error {
 	return checkNames(query, fields)
 }
 
-// checkNames refuses a parameter that the route does not have: a misspelt filter must not answer
-// with everything.
+// checkNames refuses an unknown parameter: a misspelt filter must not select everything.
 func checkNames(query url.Values, fields []route.Field) error {
 	var known []string
 	for _, f := range fields {
@@ -83,7 +82,7 @@ func checkRepeated(r *http.Request, d route.Description) error {
 	return nil
 }
 
-// checkParameter checks the first value of a parameter that is not empty.
+// checkParameter checks the first nonempty value of a parameter.
 func checkParameter(values []string, f route.Field) error {
 	text := values[0]
 	if f.Place == route.InQuery && text == "" {
@@ -144,8 +143,8 @@ func checkBody(r *http.Request, f route.Field) error {
 	return nil
 }
 
-// tolerated returns an object of a type in its strict form: null for an optional member is its absence, and
-// 20.0 is an integer. Any other JSON is returned as it is.
+// tolerated returns an object of a type in its strict form: a null optional member is removed, and
+// 20.0 is an integer. Any other JSON is returned unchanged.
 func tolerated(text json.RawMessage, t reflect.Type) json.RawMessage {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -182,7 +181,8 @@ func tolerated(text json.RawMessage, t reflect.Type) json.RawMessage {
 	return text
 }
 
-// parseAsk returns what a message of a WebSocket asks for, and which one of its members that is.
+// parseAsk returns the request in a message of a WebSocket, and the name of
+// its member.
 func parseAsk(text []byte) (ask contract.SocketAsk, what string, err error) {
 	if err := federation.ExactJSON(text); err != nil {
 		return ask, "", usage("the message is not acceptable JSON: " + err.Error())
@@ -350,7 +350,6 @@ func conformsObject(object map[string]any, t reflect.Type) error {
 // patterns holds the regular expressions of the contract after their first use.
 var patterns sync.Map //nolint:gochecknoglobals // a cache
 
-// matches reports whether a text matches a regular expression of the contract.
 func matches(pattern, text string) bool {
 	compiled, ok := patterns.Load(pattern)
 	if !ok {
@@ -359,7 +358,7 @@ func matches(pattern, text string) bool {
 	return compiled.(*regexp.Regexp).MatchString(text) //nolint:forcetypeassert,errcheck // nothing else is stored
 }
 
-// methodError is the error of a path that is there under other methods.
+// methodError is the error of a path that exists under other methods.
 type methodError struct {
 	method  string
 	allowed []string

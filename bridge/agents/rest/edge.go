@@ -18,7 +18,6 @@ func usage(detail string) error {
 	return bridge.UsageProblem(detail)
 }
 
-// problemOf returns how an error is told.
 func problemOf(err error) bridge.ProblemError {
 	other, isOther := errors.AsType[*methodError](err)
 	if isOther {
@@ -27,7 +26,6 @@ func problemOf(err error) bridge.ProblemError {
 	return participant.ProblemOf(err)
 }
 
-// shape returns a problem as the contract has it.
 func shape(p bridge.ProblemError) contract.Problem {
 	return contract.Problem{
 		Type: "about:blank", Title: p.Title, Status: p.Status, Detail: p.Detail, Code: p.Code, RetryAfter: p.RetryAfter,
@@ -40,7 +38,7 @@ func (l *Link) tell(w http.ResponseWriter, r *http.Request, err error) {
 	l.fail(r.Context(), w, r.URL.Path, err)
 }
 
-// fail answers with an error what was asked of a path.
+// fail answers a request with an error.
 func (l *Link) fail(ctx context.Context, w http.ResponseWriter, path string, err error) {
 	p := problemOf(err)
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
@@ -64,7 +62,7 @@ func (l *Link) fail(ctx context.Context, w http.ResponseWriter, path string, err
 	writeProblem(w, told)
 }
 
-// note logs a failure that the request did not cause.
+// note logs a failure not caused by the request.
 func (l *Link) note(ctx context.Context, path string, p bridge.ProblemError, err error) {
 	if p.Status >= http.StatusInternalServerError && ctx.Err() == nil {
 		l.deps.Log.LogAttrs(ctx, slog.LevelError, "request not answered", slog.String("network", network),

@@ -63,7 +63,6 @@ func (l *Link) getHandoff(ctx context.Context, req contract.HandoffByID) (contra
 	return shown, nil
 }
 
-// getPassport serves a passport as it was signed.
 func (l *Link) getPassport(ctx context.Context, w http.ResponseWriter, req contract.ByID) error {
 	document, err := l.access.Passport(ctx, callerOf(ctx).Caller, req.ID)
 	if err != nil {

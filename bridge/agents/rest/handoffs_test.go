@@ -20,7 +20,6 @@ import (
 	"baton/translate/dialect"
 )
 
-// decode reads an answer that is to have a status.
 func decode[T any](t *testing.T, got answer, status int) T {
 	t.Helper()
 	var into T
@@ -224,7 +223,7 @@ func TestTheSameRequestIsAnsweredAsTheFirstTime(t *testing.T) {
 	}
 }
 
-// What a key was used for is kept for a day, whatever became of it.
+// The use of a key is kept for a day, whatever its outcome.
 func TestAKeyCountsAsAStepThatTheHomeNeverSaw(t *testing.T) {
 	w := newWorld(t)
 	eliza, scholar := w.login(t, "eliza"), w.login(t, "scholar")
@@ -290,7 +289,7 @@ func TestARequestThatWasFiledAndNotAnsweredIsFiledOnce(t *testing.T) {
 	if len(page.Items) != 1 {
 		t.Errorf("%d handoffs are filed, want 1", len(page.Items))
 	}
-	// One that was never filed, and whose id is too old by now, gets a fresh one.
+	// One never filed, with an id too old by now, gets a fresh one.
 	kept.Key, kept.Event = "k2", federationtest.ID(1)
 	if err := w.record.Answered(t.Context(), kept); err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 	"baton/federation"
 )
 
-// leaseSeconds is how long a lease lasts for which the client names no time.
+// leaseSeconds is the default duration of a lease.
 const leaseSeconds = 60
 
 // listInbox answers with a page that may be shared with other requests, and so is encoded already.
@@ -69,7 +69,7 @@ func (l *Link) shapeEntry(ctx context.Context, e federation.Entry) contract.Entr
 }
 
 // start returns the position from which a client reads: its cursor or the ID of an event,
-// else that of its device. A device that the record does not know starts at the beginning.
+// else that of its device. An unknown device starts at the beginning.
 func (l *Link) start(ctx context.Context, did federation.DID, cursor, device string) (seen, error) {
 	from := parseSeen(cursor)
 	var err error
@@ -77,7 +77,7 @@ func (l *Link) start(ctx context.Context, did federation.DID, cursor, device str
 	return from, err
 }
 
-// waitOf parses the time that a client wants to wait, and bounds it by the configuration.
+// waitOf parses the requested wait, and bounds it by the configuration.
 func (l *Link) waitOf(text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
@@ -102,7 +102,7 @@ func (l *Link) leaseInbox(ctx context.Context, req contract.LeaseWait) (contract
 }
 
 // lease leases waiting entries to a device. If there is none, it blocks until one arrives
-// or the time to wait is over.
+// or the wait is over.
 func (l *Link) lease(ctx context.Context, did federation.DID, b contract.LeaseRequest, wait string) (contract.Leases, error) {
 	length, err := l.waitOf(wait)
 	if err != nil {
@@ -123,7 +123,6 @@ func (l *Link) lease(ctx context.Context, did federation.DID, b contract.LeaseRe
 	return answer, nil
 }
 
-// leaseWithin is lease with the time to wait.
 func (l *Link) leaseWithin(ctx context.Context, did federation.DID, b contract.LeaseRequest, within time.Duration) ([]federation.Lease, error) {
 	take := func() ([]federation.Lease, error) {
 		now := time.Now()
@@ -198,7 +197,7 @@ func lost(err error) error {
 	return err
 }
 
-// answerTime is how long a client may take to read an answer that it waited for.
+// answerTime bounds the reading of an answer after a wait.
 const answerTime = time.Minute
 
 // await subscribes a request to an inbox, and moves the deadlines of its connection: the

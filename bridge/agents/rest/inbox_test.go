@@ -170,7 +170,7 @@ func TestAStepThatNobodyReadsExpires(t *testing.T) {
 	})
 }
 
-// became holds what became of the first step of a handoff to a state, and to when it ended.
+// became checks the outcome of a handoff's first step, and its time.
 func (w *world) became(t *testing.T, id string, reader *agent, want federation.DeliveryState, ended time.Time) {
 	t.Helper()
 	handoff, err := federation.ParseEventID(id)
@@ -187,7 +187,7 @@ func (w *world) became(t *testing.T, id string, reader *agent, want federation.D
 	}
 }
 
-// told returns what signers are to be told of their steps.
+// told returns the notices due to signers of steps.
 func (w *world) told(t *testing.T) []federation.NoticeKind {
 	t.Helper()
 	notices, err := w.record.Untold(t.Context(), federation.InboxLink, time.Now(), 10)

@@ -28,7 +28,6 @@ const (
 	typeMessage = "message"
 )
 
-// typeOf returns the type of an entry.
 func typeOf(e federation.Entry) string {
 	if e.Text != nil {
 		return typeMessage
@@ -48,7 +47,7 @@ func (l *Link) shapeMessage(ctx context.Context, t federation.Text, filed time.T
 	return m
 }
 
-// contactsPath is the path below which a caller decides about senders.
+// contactsPath is the prefix of the paths for decisions about senders.
 const contactsPath = Prefix + "contacts/"
 
 func (l *Link) listContacts(ctx context.Context, p contract.Paging) (contract.ContactPage, error) {
@@ -76,8 +75,8 @@ func shapeContact(c participant.Contact) contract.Contact {
 	return contract.Contact{DID: string(c.DID), Name: c.Name, State: string(c.State), Since: moment(c.Since)}
 }
 
-// introduction returns what a recipient is told with the first message of an unknown sender, and
-// the zero Introduction with any other message.
+// introduction returns the introduction for a recipient with the first message of an unknown
+// sender, and the zero Introduction with any other message.
 func introduction(t federation.Text) contract.Introduction {
 	if t.Fields[federation.Introduces] == "" {
 		return contract.Introduction{}

@@ -47,7 +47,8 @@ func TestAnAgentIsFoundByItsName(t *testing.T) {
 	}
 }
 
-// What clients write by mistake or by habit is read as they mean it, and a misspelt member is named.
+// Mistakes and habits of clients with one possible meaning are accepted, and a
+// misspelt member is named.
 func TestAFormThatMeansOneThingIsRead(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -18,7 +18,6 @@ func TestTheReferenceHasEveryKeyWithItsDefault(t *testing.T) {
 	}
 }
 
-// table is a table that has been read.
 type table func(cfg *rest.Config)
 
 // Decode implements [bridge.Table].

@@ -16,8 +16,8 @@ import (
 	"baton/federation"
 )
 
-// tell does what the gateway does each second: what has been under way for five minutes is
-// delayed, and what is due is told.
+// tell does the gateway's work of each second: a step under way for five minutes is
+// delayed, and due notices are sent.
 func (w *world) tell(t *testing.T) {
 	t.Helper()
 	now := time.Now()
@@ -48,7 +48,7 @@ func (a *agent) notices(t *testing.T, cursor string) (said []string, next string
 	return said, page.NextCursor
 }
 
-// saidBy returns what a notice says of what.
+// saidBy returns the kind and the subject of a notice.
 func saidBy(n contract.Notice) string { return n.Notice + " " + n.EventID + n.WebhookID }
 
 func TestASignerIsToldWhatBecameOfAStep(t *testing.T) {
@@ -118,7 +118,7 @@ func TestWhatWasWatchedIsReadUpToTheLastEvent(t *testing.T) {
 				t.Errorf("after the event %q %d entries wait, want %d", id, len(desk.Items), waiting)
 			}
 		}
-		ack(0) // of a notice, where no entry came yet
+		ack(0) // of a notice, before the first entry
 		scout.offer(t, map[string]any{"to": eliza.did, "title": "that is watched"})
 		ack(0)
 		scout.offer(t, map[string]any{"to": eliza.did, "title": "that nobody saw"})
@@ -167,8 +167,8 @@ func (w *world) note(t *testing.T, of *agent, n int) {
 	}
 }
 
-// A watcher that is cut off after each event, and comes again with its id, is shown each
-// step and each notice once.
+// A watcher cut off after each event, and reconnecting with its id, is shown each step
+// and each notice once.
 func TestAWatcherThatComesAgainSeesStepsAndNoticesOnce(t *testing.T) {
 	w := newWorld(t)
 	server := httptest.NewServer(w.mux)

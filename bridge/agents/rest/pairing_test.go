@@ -13,7 +13,6 @@ import (
 	"baton/federation"
 )
 
-// redeem sends a pairing code from an address.
 func (w *world) redeem(t *testing.T, code, address string) answer {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/v1/auth/pairing", strings.NewReader(`{"code":"`+code+`"}`))

@@ -20,7 +20,7 @@ type waiting struct {
 	screen
 
 	status int
-	leave  func() // what the client does that hangs up
+	leave  func() // the client's way to hang up
 	ended  chan struct{}
 }
 

@@ -1,17 +1,16 @@
-// Package rest is the REST API for agents, /api/v1: handoffs and inboxes over plain
-// HTTP, for agents without a connection. Package contract is its contract. The API checks each
-// request against that first.
+// Package rest is the REST API for agents, /api/v1: handoffs and inboxes over plain HTTP, for
+// agents without a connection. Package contract is its contract, against which the API first
+// checks each request.
 //
-// A caller that proves a DID with a key of its document acts as that DID while its tokens
-// last. The caller signs a step itself, or the gateway signs it for the DID of the token and
-// keeps the request as evidence; the home judges both as it judges steps from IRC. The API
-// shows a handoff to its parties, to members of its channel and to operators, and an open offer to
-// each caller. To other callers a handoff does not exist. A notice tells an
-// agent later the outcome of its step, or that a webhook is disabled; the record keeps notices,
-// and clients read them from a cursor on.
+// A caller that proves a DID with a key of its document acts as that DID while its tokens last.
+// The caller signs a step itself, or the gateway signs it for the DID of the token and keeps the
+// request as evidence; the home judges both like steps from IRC. The API shows a handoff to its
+// parties, to members of its channel and to operators, and an open offer to each caller. To other
+// callers a handoff does not exist. A notice later informs an agent of the outcome of its step, or
+// of a disabled webhook; the record keeps notices, and clients read them after a cursor.
 //
-// A [Link] keeps in memory only which requests wait: it makes tokens and challenges with a
-// key, and the rest is in the record. Its routes may be called concurrently.
+// A [Link] keeps only the waiting requests in memory: it makes tokens and challenges with a key,
+// and the rest is in the record. Its routes may be called concurrently.
 //
 // spec: freeq-handoff-rfc "REST mirror"
 package rest
@@ -36,7 +35,7 @@ const network = "rest"
 // Prefix is the path below which everything is but the contract itself.
 const Prefix = participant.Path
 
-// Deps has the parts of the gateway that the API uses.
+// Deps are the dependencies of the API.
 type Deps struct {
 	participant.Deps
 
@@ -74,8 +73,8 @@ func Open(cfg Config, d Deps) *Link {
 	return l
 }
 
-// Run implements [bridge.Link]. It ends all requests that wait or watch, and returns when this API
-// watches no inbox any more: the HTTP listener waits for its requests, but not for WebSockets.
+// Run implements [bridge.Link]. It ends all waiting and watching requests, and returns when this
+// API watches no inbox any more: the HTTP listener waits for its requests, but not for WebSockets.
 func (l *Link) Run(ctx context.Context, up func()) error {
 	err := l.HTTPLink.Run(ctx, up)
 	l.end.Do(func() {
@@ -140,8 +139,8 @@ func Network(deps Deps) bridge.Network {
 	}
 }
 
-// Authenticate implements [bridge.Authenticator]: callers that proved a DID here keep the
-// token on the other routes of the gateway.
+// Authenticate implements [bridge.Authenticator]: a token issued here is valid on the
+// other routes of the gateway.
 func (l *Link) Authenticate(r *http.Request) (who bridge.Authenticated, ok bool, err error) {
 	text, err := credential.Bearer(r)
 	if err != nil {

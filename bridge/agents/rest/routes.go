@@ -22,14 +22,12 @@ import (
 // maxLimit is the maximum number of webhooks in their list, which has no pages.
 const maxLimit = 500
 
-// mounted is a route and its handler.
 type mounted struct {
 	route.Description
 
 	answer func(l *Link) route.Answer
 }
 
-// serve serves a route with a method of the API.
 func serve[In, Made, Out any](r route.Route[In, Out], answer func(l *Link, ctx context.Context, in In) (Made, error)) mounted {
 	return mounted{route.Describe(r), func(l *Link) route.Answer {
 		return func(_ http.ResponseWriter, request *http.Request) (any, error) {
@@ -42,7 +40,7 @@ func serve[In, Made, Out any](r route.Route[In, Out], answer func(l *Link, ctx c
 	}}
 }
 
-// change serves a route with a method that has no answer.
+// change serves a route whose method returns no answer.
 func change[In any](r route.Route[route.Body[In], route.None], answer func(l *Link, ctx context.Context, in In) error) mounted {
 	return serve(r, func(l *Link, ctx context.Context, in route.Body[In]) (route.None, error) {
 		body, err := in.Read()
@@ -203,11 +201,11 @@ func (l *Link) admit(w http.ResponseWriter, r *http.Request, d route.Description
 	return r
 }
 
-// authPrefix is where callers have shown nothing yet: what they ask is counted for their
-// address.
+// authPrefix is the prefix of paths without authentication: their requests count for the
+// caller's address.
 const authPrefix = Prefix + "auth/"
 
-// count tells the caller how many steps it has left. It limits the requests of callers
+// count reports the caller's remaining steps. It limits the requests of callers
 // without a DID by their address.
 func (l *Link) count(w http.ResponseWriter, r *http.Request, who caller, now time.Time) error {
 	if !strings.HasPrefix(r.URL.Path, authPrefix) {

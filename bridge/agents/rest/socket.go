@@ -52,7 +52,7 @@ func (l *Link) openInboxSocket(ctx context.Context, out http.ResponseWriter, req
 	return nil
 }
 
-// upgrade makes a request a WebSocket. Web pages of every origin may ask for one: a browser
+// upgrade makes a request a WebSocket. Web pages of every origin may request one: a browser
 // adds no token by itself.
 func upgrade(w http.ResponseWriter, r *http.Request) (*websocket.Conn, error) {
 	held := &upgrading{ResponseWriter: w}
@@ -63,8 +63,8 @@ func upgrade(w http.ResponseWriter, r *http.Request) (*websocket.Conn, error) {
 	return conn, nil
 }
 
-// upgrading drops what the library writes to a request that cannot become a WebSocket: the
-// API answers that one as it answers every other problem.
+// upgrading drops the library's answer to a request that cannot become a WebSocket: the
+// API answers it like every other problem.
 type upgrading struct {
 	http.ResponseWriter
 
@@ -84,13 +84,13 @@ func (*upgrading) Write(text []byte) (int, error) { return len(text), nil }
 // Unwrap lets the library hijack the connection.
 func (u *upgrading) Unwrap() http.ResponseWriter { return u.ResponseWriter }
 
-// socket is an inbox that a client watches over WebSocket. One goroutine writes, one reads,
-// and one sends pings.
+// socket is an inbox watched over WebSocket. One goroutine writes, one reads, and one sends
+// pings.
 type socket struct {
 	*watch
 
 	conn *websocket.Conn
-	due  chan struct{} // holds one token where a ping is due
+	due  chan struct{} // holds one token when a ping is due
 }
 
 // run serves the client until that leaves or the gateway stops, and then returns nil. It
@@ -113,7 +113,7 @@ func (s *socket) run(ctx context.Context) error {
 	return err
 }
 
-// listen passes on the messages of the client, text and binary alike.
+// listen forwards the messages of the client, text and binary alike.
 func (s *socket) listen(ctx context.Context, asked chan<- []byte) error {
 	for {
 		_, text, err := s.conn.Read(ctx)
@@ -128,8 +128,8 @@ func (s *socket) listen(ctx context.Context, asked chan<- []byte) error {
 	}
 }
 
-// beat sends the pings that are due, one at a time, and returns an error for a client that does
-// not answer one in time.
+// beat sends the due pings, one at a time, and returns an error if the client does not answer
+// one in time.
 func (s *socket) beat(ctx context.Context) error {
 	for {
 		select {
@@ -146,7 +146,8 @@ func (s *socket) beat(ctx context.Context) error {
 	}
 }
 
-// tell writes entries, notices and answers, and returns why it ended.
+// tell writes entries, notices and answers, and returns the reason for its
+// end.
 func (s *socket) tell(ctx context.Context, asked <-chan []byte) error {
 	again := time.NewTicker(heartbeat)
 	defer again.Stop()
@@ -205,7 +206,6 @@ type told struct {
 	Notice json.RawMessage `json:"notice,omitempty"`
 }
 
-// answer returns the answer to a message.
 func (s *socket) answer(ctx context.Context, text []byte) contract.SocketTell {
 	var answer contract.SocketTell
 	ask, what, err := parseAsk(text)
@@ -221,7 +221,7 @@ func (s *socket) answer(ctx context.Context, text []byte) contract.SocketTell {
 	return answer
 }
 
-// do answers a request as the path of the same name does.
+// do answers a request like the path of the same name.
 func (s *socket) do(ctx context.Context, ask contract.SocketAsk, what string) (answer contract.SocketTell, err error) {
 	switch what {
 	case "ack":
@@ -252,7 +252,8 @@ func (s *socket) send(ctx context.Context, m any) error {
 	return nil
 }
 
-// close tells the client why the gateway ends the connection, if the client can react.
+// close sends the client the reason for the end of the connection, if the
+// client can react.
 func (s *socket) close(why error) {
 	switch {
 	case errors.Is(why, errGatewayEnds):

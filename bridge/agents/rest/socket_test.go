@@ -23,8 +23,8 @@ import (
 // phone is the far end of a WebSocket.
 type phone struct{ conn *websocket.Conn }
 
-// call connects an agent by an address: its inbox after a cursor, or where a device is.
-// The client is how to get there, nil for the usual way.
+// call connects an agent by an address: its inbox after a cursor, or at the position of
+// a device. The client is the way to get there, nil for the usual one.
 func (a *agent) call(t *testing.T, server, query string, client *http.Client) *phone {
 	t.Helper()
 	conn, response, err := websocket.Dial(t.Context(), server+"/api/v1/inbox/socket"+query, &websocket.DialOptions{
@@ -97,9 +97,9 @@ func (p *phone) over(t *testing.T) websocket.StatusCode {
 	}
 }
 
-// A client that is cut off and comes again with the cursor it saw last sees each entry
-// once, in order, while others go on writing. Half of the time it goes on from what its
-// device acknowledged instead, which is the same place.
+// A client that reconnects with its last cursor sees each entry once, in order, while
+// others go on writing. Half of the time it goes on from its device's acknowledged
+// position instead, which is the same place.
 func TestASocketThatIsCutOffMissesNothingAndRepeatsNothing(t *testing.T) {
 	w := newWorld(t)
 	server := httptest.NewServer(w.mux)
@@ -127,7 +127,7 @@ func TestASocketThatIsCutOffMissesNothingAndRepeatsNothing(t *testing.T) {
 			told := p.hear(t)
 			titles, last = append(titles, told.Entry.Step.Title), told.Entry.Cursor
 		}
-		if acked = random.IntN(2) == 0; acked { // what came meanwhile is cut off, and not acknowledged
+		if acked = random.IntN(2) == 0; acked { // later entries are cut off, and not acknowledged
 			if told, _ := p.ask(t, ackOf("desk", last)); told.ID != "a" || !told.Done {
 				t.Fatalf("an ack is answered %+v", told)
 			}
@@ -138,7 +138,7 @@ func TestASocketThatIsCutOffMissesNothingAndRepeatsNothing(t *testing.T) {
 	scholar.sawAll(t, titles, writers*each)
 }
 
-// pipes is a listener whose connections are in memory, where time is that of the test.
+// pipes is a listener with connections in memory and the time of the test.
 type pipes struct {
 	dialled chan net.Conn
 	ended   chan struct{}
@@ -301,14 +301,14 @@ func TestASocketEndsWithItsTokenAndWithTheGateway(t *testing.T) {
 	})
 }
 
-// A client that does not read, or that is gone, is dropped. It finds the entries that it
-// did not see when it connects again.
+// A client that does not read, or has left, is dropped. It finds its missed entries when
+// it connects again.
 func TestASlowReaderIsDroppedAndLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		client := w.serve(t)
 		eliza, scholar := w.login(t, "eliza"), w.login(t, "scholar")
-		p := scholar.call(t, anywhere, "", client) // a pipe takes nothing that is not read
+		p := scholar.call(t, anywhere, "", client) // a pipe takes nothing without a reader
 		eliza.offer(t, map[string]any{"to": scholar.did, "title": "unseen"})
 		time.Sleep(29 * time.Second)
 		for range 7 {

@@ -24,7 +24,7 @@ const streamPath = Prefix + "inbox/stream"
 // idle is a comment of server-sent events, which clients ignore.
 const idle = ": here\n\n"
 
-// stream is an inbox that a client watches as server-sent events.
+// stream is an inbox watched as server-sent events.
 type stream struct {
 	*watch
 
@@ -33,9 +33,8 @@ type stream struct {
 	until   time.Time // the write deadline
 }
 
-// streamInbox writes the inbox and the notices after a position, and new arrivals. It blocks until
-// the client leaves or may not read any more, or the gateway stops. It returns errors that occur before
-// the first byte.
+// streamInbox writes the inbox and the notices after a position, and new arrivals. It blocks until the
+// client leaves or loses access, or the gateway stops. It returns errors from before the first byte.
 func (l *Link) streamInbox(ctx context.Context, out http.ResponseWriter, req contract.Stream) error {
 	did, err := person(ctx)
 	if err != nil {
@@ -53,7 +52,7 @@ func (l *Link) streamInbox(ctx context.Context, out http.ResponseWriter, req con
 	out.Header().Set("Content-Type", "text/event-stream")
 	out.Header().Set("X-Accel-Buffering", "no") // a proxy would keep events until there are many
 	s := &stream{watch: w, out: out, control: http.NewResponseController(out)}
-	_ = s.control.SetReadDeadline(time.Time{}) // what has no deadline needs no other
+	_ = s.control.SetReadDeadline(time.Time{}) // a connection without a deadline needs no other
 	l.logEnd(ctx, s.run(ctx))
 	return nil
 }
@@ -96,7 +95,7 @@ func (s *stream) beat(ctx context.Context, now time.Time) error {
 	return s.send([]byte(idle))
 }
 
-// logEnd logs why the gateway or a client ended a watch, unless that is nil.
+// logEnd logs why the gateway or a client ended a watch, unless why is nil.
 func (l *Link) logEnd(ctx context.Context, why error) {
 	if why != nil {
 		l.deps.Log.LogAttrs(ctx, slog.LevelDebug, "a watched inbox is left", slog.String("network", network),
@@ -117,7 +116,7 @@ func (s *stream) show(_ context.Context, p *page) error {
 func (s *stream) send(text []byte) error {
 	if now := time.Now(); s.until.Sub(now) < slowest/2 { // a new deadline costs half as much as a write
 		s.until = now.Add(slowest)
-		_ = s.control.SetWriteDeadline(s.until) // what takes no deadline has none
+		_ = s.control.SetWriteDeadline(s.until) // a connection without deadlines has none to clear
 	}
 	if _, err := s.out.Write(text); err != nil {
 		return fmt.Errorf("write: %w", err)
@@ -125,16 +124,16 @@ func (s *stream) send(text []byte) error {
 	return s.control.Flush()
 }
 
-// heartbeat is how often the gateway writes to a watcher of an inbox in which nothing
-// arrives, and checks its token. Proxies end connections that are silent for a minute.
+// heartbeat is the interval at which the gateway writes to the watcher of a quiet
+// inbox, and checks its token. Proxies end connections after a minute of silence.
 const heartbeat = 15 * time.Second
 
-// watchPage is how many entries, and how many notices, are read at a time. It bounds the
-// memory of one watcher.
+// watchPage is the number of entries, and of notices, per read. It bounds the memory of
+// one watcher.
 const watchPage = 50
 
 // slowest is the longest time that a watcher may take to read a write. A slower one is
-// disconnected, and goes on later from where it was.
+// disconnected, and resumes later from its last position.
 const slowest = 30 * time.Second
 
 // watch is a client that watches an inbox. It changes nothing in it.
@@ -143,7 +142,7 @@ type watch struct {
 
 	link *Link
 
-	seen  seen  // what was written last
+	seen  seen  // last written
 	first *page // the page of the start, until it is written
 }
 
@@ -166,7 +165,7 @@ func (l *Link) watch(ctx context.Context, did federation.DID, after seen) (*watc
 	return w, nil
 }
 
-// enter counts one more watched inbox, and reports whether there may be one more.
+// enter counts one more watched inbox, unless the limit is reached.
 func (l *Link) enter() bool {
 	if !l.deps.Streams.Take(l.cfg.MaxStreams) {
 		return false
@@ -180,7 +179,6 @@ func (l *Link) enter() bool {
 	}
 }
 
-// leave ends the subscription.
 func (w *watch) leave() {
 	w.Leave()
 	w.link.deps.Streams.Leave()
@@ -237,7 +235,7 @@ type page struct {
 	listed  func() ([]byte, error) // the entries, if there are any, as the answer to a poll; formatted once
 }
 
-// place is a position in an inbox, and how much is read from there.
+// place is a position in an inbox, and the amount to read from there.
 type place struct {
 	seen
 
@@ -267,7 +265,7 @@ func (p *page) last(after federation.Cursor) federation.Cursor {
 	return p.cursors[len(p.cursors)-1]
 }
 
-// end returns the position after the page, which was read from a position.
+// end returns the position after the page.
 func (p *page) end(after seen) seen {
 	after.entries = p.last(after.entries)
 	if n := len(p.noticed); n > 0 {

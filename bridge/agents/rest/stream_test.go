@@ -93,8 +93,8 @@ func (a *agent) watch(t *testing.T, server, lastID string, each func(e sent) (en
 	}
 }
 
-// write has several agents offer work to a DID at the same time, under titles that are
-// numbers from 0, and returns the group of the writers.
+// write makes several agents offer work to a DID at the same time, under titles
+// numbered from 0, and returns the group of the writers.
 func (w *world) write(t *testing.T, to federation.DID, writers, each int) *sync.WaitGroup {
 	t.Helper()
 	writing := &sync.WaitGroup{}
@@ -109,8 +109,7 @@ func (w *world) write(t *testing.T, to federation.DID, writers, each int) *sync.
 	return writing
 }
 
-// A client that is cut off and comes again sees each event once, in order, while others
-// go on writing.
+// A client that reconnects sees each event once, in order, while others go on writing.
 func TestAStreamThatIsCutOffMissesNothingAndRepeatsNothing(t *testing.T) {
 	w := newWorld(t)
 	server := httptest.NewServer(w.mux)
@@ -156,7 +155,7 @@ func (a *agent) sawAll(t *testing.T, titles []string, all int) {
 	}
 }
 
-// screen is what the watcher of a stream has before it, until it looks away.
+// screen is the text before the watcher of a stream, until it looks away.
 type screen struct {
 	header http.Header
 
@@ -178,7 +177,7 @@ func (s *screen) Write(text []byte) (int, error) {
 	return s.text.Write(text)
 }
 
-// shows returns what was written since it was asked last.
+// shows returns the text written since the last call.
 func (s *screen) shows() string {
 	synctest.Wait()
 	s.mu.Lock()

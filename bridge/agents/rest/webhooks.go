@@ -99,7 +99,6 @@ func (l *Link) listWebhooks(ctx context.Context, _ struct{}) (contract.WebhookLi
 	return list, nil
 }
 
-// made is a webhook that was just made.
 type made struct{ contract.Webhook }
 
 // AnswerHeader implements [route.Headed].

@@ -32,7 +32,7 @@ func (w *world) hooks() *webhook.Hooks {
 	return w.webhooks
 }
 
-// push is what was posted: one of the two.
+// push is the posted content: one of the two.
 type push struct {
 	Type   string
 	Data   contract.Entry
@@ -91,7 +91,6 @@ func (o *outside) got() ([]push, []string) {
 	return slices.Clone(o.bodies), slices.Clone(o.ids)
 }
 
-// hook registers an address.
 func (a *agent) hook(tb testing.TB, address string) answer {
 	tb.Helper()
 	made := a.post(tb, "/api/v1/webhooks", map[string]any{"url": address})
@@ -120,7 +119,8 @@ func hooked(t *testing.T) (w *world, eliza, scout *agent, id string) {
 	return w, eliza, scout, scout.hook(t, "https://scout.example/hook").member("id")
 }
 
-// deliveries returns what became of the deliveries to a webhook, the newest first.
+// deliveries returns the outcome of the deliveries to a webhook, the newest
+// first.
 func (a *agent) deliveries(tb testing.TB, hook string) []contract.WebhookDelivery {
 	tb.Helper()
 	var page contract.WebhookDeliveryPage

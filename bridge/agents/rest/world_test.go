@@ -122,7 +122,6 @@ func (w *world) ask(tb testing.TB, token, method, path string, body any, header 
 	return answer{got.StatusCode, got.Header, string(text)}
 }
 
-// inContract holds an answer to what the contract says of it.
 func (w *world) inContract(tb testing.TB, r *http.Request, got *http.Response, text []byte) {
 	tb.Helper()
 	router, err := routes()
@@ -151,7 +150,6 @@ type agent struct {
 	token string
 }
 
-// login returns an agent that has proved its DID.
 func (w *world) login(tb testing.TB, name string) *agent {
 	tb.Helper()
 	a := &agent{w: w, key: keyOf(name)}
@@ -164,7 +162,6 @@ func (w *world) login(tb testing.TB, name string) *agent {
 	return a
 }
 
-// proof returns the answer to a challenge.
 func (a *agent) proof(tb testing.TB, challenge string) map[string]any {
 	tb.Helper()
 	signature, err := a.key.Sign(tb.Context(), []byte(challenge))
@@ -194,7 +191,7 @@ func (a *agent) offer(tb testing.TB, body map[string]any) string {
 	return got.member("id")
 }
 
-// step takes a step that is to be filed.
+// step takes a step that must be filed.
 func (a *agent) step(tb testing.TB, id, verb string, body map[string]any) {
 	tb.Helper()
 	var sent any

@@ -16,7 +16,6 @@ import (
 	"baton/federation/store/registry"
 )
 
-// table is a table that has been read.
 type table jsonlines.Config
 
 // Decode implements [bridge.Table].

@@ -59,8 +59,7 @@ func (l *Link) Name() string { return l.cfg.Name }
 // Network implements [bridge.Link].
 func (*Link) Network() string { return network }
 
-// Carries implements [bridge.Link]: the steps of handoffs with a party that has a name on the
-// peer.
+// Carries implements [bridge.Link]: the steps of handoffs with a party named on the peer.
 func (l *Link) Carries(ctx context.Context, ev federation.Event, after federation.View) (bool, error) {
 	for _, party := range after.Others(ev.Actor()) {
 		names, err := l.ports.Bindings.Of(ctx, party)
@@ -156,10 +155,10 @@ func (l *Link) serve(ctx context.Context, conn io.Writer, lines <-chan []byte) e
 	}
 }
 
-// errLine is the error of a line that is no message.
+// errLine is the error of an invalid line.
 var errLine = errors.New("the line is no message")
 
-// parse reads a line of the peer, and counts a line that is no message.
+// parse reads a line of the peer, and counts an invalid one.
 func (l *Link) parse(ctx context.Context, text []byte) (message, error) {
 	var m message
 	if err := federation.DecodeJSON(text, &m); err != nil {

@@ -33,7 +33,6 @@ type Config struct {
 // Sender is the name of the agent that writes most messages.
 const Sender = "ada"
 
-// oneCase is a case of the suite.
 type oneCase struct {
 	section, name string
 	play          func(ctx context.Context, s *stage) error

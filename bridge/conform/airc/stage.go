@@ -35,7 +35,6 @@ type stage struct {
 	agents map[string]*agent // by name
 }
 
-// agent is an agent of the suite.
 type agent struct {
 	handle          string
 	key             federation.SigningKey
@@ -43,7 +42,6 @@ type agent struct {
 	access, refresh string
 }
 
-// answer is the answer to a request.
 type answer struct {
 	status int
 	body   map[string]any
@@ -116,7 +114,6 @@ func (s *stage) succeed(ctx context.Context, token, method, path string, body an
 	return got, err
 }
 
-// newcomer returns an agent that is not registered.
 func (s *stage) newcomer(name string) (*agent, error) {
 	key, err := s.key(name)
 	if err != nil {
@@ -125,7 +122,6 @@ func (s *stage) newcomer(name string) (*agent, error) {
 	return &agent{handle: name + "_" + strings.ToLower(rand.Text()[:8]), key: key}, nil
 }
 
-// challenge asks for a challenge for a handle.
 func (s *stage) challenge(ctx context.Context, handle string) (string, error) {
 	got, err := s.ask(ctx, "", http.MethodPost, "/register/challenge", map[string]any{"handle": handle})
 	if err != nil {
@@ -169,7 +165,6 @@ func (s *stage) register(ctx context.Context, a *agent) error {
 	return nil
 }
 
-// actor returns the registered agent of a name.
 func (s *stage) actor(ctx context.Context, name string) (*agent, error) {
 	if a := s.agents[name]; a != nil {
 		return a, nil
@@ -185,7 +180,7 @@ func (s *stage) actor(ctx context.Context, name string) (*agent, error) {
 	return a, nil
 }
 
-// impostor returns the sender, and another agent that is not registered.
+// impostor returns the sender, and another, unregistered agent.
 func (s *stage) impostor(ctx context.Context) (sender, other *agent, err error) {
 	if sender, err = s.actor(ctx, Sender); err != nil {
 		return nil, nil, err
@@ -194,7 +189,6 @@ func (s *stage) impostor(ctx context.Context) (sender, other *agent, err error) 
 	return sender, other, err
 }
 
-// pair returns two registered agents.
 func (s *stage) pair(ctx context.Context, from, to string) (sender, recipient *agent, err error) {
 	if sender, err = s.actor(ctx, from); err != nil {
 		return nil, nil, err

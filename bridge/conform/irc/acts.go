@@ -20,7 +20,7 @@ import (
 	"baton/translate/dialect"
 )
 
-// act is what a line of a scene has a client do.
+// act is the action of a client for a line of a scene.
 type act func(s *stage, ctx context.Context, p *actor, text string) error
 
 // welcomed is the line that ends a registration: that of a message of the day, or that there
@@ -59,7 +59,7 @@ func (s *stage) refute(ctx context.Context, p *actor, text string) error {
 			return err
 		}
 	}
-	if err := s.sync(ctx, p); err != nil { // what the others said since reached it
+	if err := s.sync(ctx, p); err != nil { // the others' lines so far have reached it
 		return err
 	}
 	for _, line := range p.kept {
@@ -127,7 +127,7 @@ func (s *stage) makeOffer(ctx context.Context, p *actor, text string) error {
 	return s.seal(ctx, p, &s.offer, channel)
 }
 
-// takeStep has a client take a step in what was offered last: "VERB CHANNEL".
+// takeStep makes a client take a step in the latest offer: "VERB CHANNEL".
 func (s *stage) takeStep(ctx context.Context, p *actor, text string) error {
 	verb, channel, _ := strings.Cut(text, " ")
 	ev := federation.Event{Verb: federation.Verb(verb), Handoff: s.offer.Handoff}

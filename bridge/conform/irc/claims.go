@@ -13,12 +13,13 @@ import (
 // proofMechanism is the SASL mechanism by which a client proves a DID.
 const proofMechanism = "ATPROTO-CHALLENGE"
 
-// claims are what a server says that it supports: the names of its capabilities, "sasl=" and
-// each of its mechanisms, and the names of its ISUPPORT tokens. Nil claims are not known, and
-// hold the server to all cases.
+// claims are the supported features that a server announces: the names of its capabilities,
+// "sasl=" and each of its mechanisms, and the names of its ISUPPORT tokens. Nil claims are
+// unknown, and hold the server to all cases.
 type claims map[string]bool
 
-// claimsOf asks a server what it supports. It returns nil for a server that does not answer.
+// claimsOf asks a server for its features. It returns nil if the server does
+// not answer.
 func claimsOf(ctx context.Context, cfg Config, dial dial) (claims, error) {
 	s, err := newStage(cfg, dial, nil)
 	if err != nil {
@@ -82,9 +83,9 @@ func (c claims) mechanism() string {
 	return "PLAIN"
 }
 
-// claimed returns a [*conform.UnclaimedError] for a case that needs what the server does not
-// claim: what its lines beginning with "needs" name, the capabilities with which its clients
-// join, and the proof of a DID.
+// claimed returns a [*conform.UnclaimedError] for a case that needs features the server does
+// not claim: those named by its lines beginning with "needs", the capabilities with which
+// its clients join, and the proof of a DID.
 func (c claims) claimed(lines []string) error {
 	if c == nil {
 		return nil

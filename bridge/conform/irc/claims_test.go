@@ -14,7 +14,7 @@ import (
 )
 
 // plainServer is a server that welcomes its clients without a message of the day, answers
-// PING and QUIT, and claims only what is listed.
+// PING and QUIT, and claims only the listed capabilities.
 func plainServer(t *testing.T, capabilities string) (address string) {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

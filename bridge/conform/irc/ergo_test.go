@@ -79,7 +79,7 @@ func TestErgoConformsToWhatItClaims(t *testing.T) {
 		}
 		played++
 	}
-	const claimed = 30 // cases at least, of what Ergo has claimed for years
+	const claimed = 30 // cases at least, for features that Ergo has claimed for years
 	if played < claimed {
 		t.Errorf("%d cases played, want at least %d", played, claimed)
 	}

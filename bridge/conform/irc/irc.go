@@ -41,9 +41,9 @@ type Config struct {
 	Patience time.Duration
 }
 
-// Run plays all cases, one after the other, and returns their results, each also
-// passed to tell if it is not nil. Its error is [*federation.UnavailableError] if
-// no server answers at the address, and any other one where the address cannot be meant.
+// Run plays all cases, one after the other, and returns their results, each also passed
+// to tell unless nil. Its error is [*federation.UnavailableError] if no server answers
+// at the address, and any other one if the address is invalid.
 func Run(ctx context.Context, cfg Config, tell func(conform.Result)) ([]conform.Result, error) {
 	if cfg.Patience == 0 {
 		cfg.Patience = DefaultPatience
@@ -64,8 +64,9 @@ func Run(ctx context.Context, cfg Config, tell func(conform.Result)) ([]conform.
 	return conform.Run(ctx, casesText, func(ctx context.Context, lines []string) error { return play(ctx, cfg, dial, claimed, lines) }, tell)
 }
 
-// play plays one scene. Each line is the name of a client, a word, and what it is about. It
-// returns a [*conform.UnclaimedError] for a scene that needs what the server does not claim.
+// play plays one scene. Each line is the name of a client, a word, and its argument. It
+// returns a [*conform.UnclaimedError] for a scene that needs features the server does not
+// claim.
 func play(ctx context.Context, cfg Config, dial dial, claimed claims, lines []string) error {
 	if err := claimed.claimed(lines); err != nil {
 		return err

@@ -9,8 +9,8 @@ import (
 	"baton/federation"
 )
 
-// pattern is what a line of a server is held to: its command and its first parameters, and
-// its tags and source where a case names them. Servers are free in all else, such as the
+// pattern is the expected form of a server's line: its command and its first parameters,
+// and its tags and source if a case names them. Servers are free in all else, such as the
 // text of numerics and further parameters.
 type pattern struct {
 	tags     map[string]string // globs of their values

@@ -13,7 +13,7 @@ import (
 	"baton/federation"
 )
 
-// stage is where one scene is played.
+// stage is the set of one scene.
 type stage struct {
 	cfg    Config
 	dial   dial
@@ -108,10 +108,10 @@ func (p *actor) read(ctx context.Context) {
 	}
 }
 
-// fill writes what a scene leaves open: {alice} is the nick of a client, {ALICE} the same
-// in capital letters and {did alice} what she proves to be; {room} is a channel without
-// members; {long} is more text than a line holds, {long tag} more than its tags may
-// have, {bytes} is no text, and {mechanism} is a SASL mechanism of the server.
+// fill fills in the placeholders of a scene: {alice} is the nick of a client, {ALICE} the
+// same in capital letters and {did alice} her proven DID; {room} is a channel without
+// members; {long} is more text than a line holds, {long tag} more than its tags may have,
+// {bytes} is no text, and {mechanism} is a SASL mechanism of the server.
 func (s *stage) fill(text string) string {
 	room := "#" + s.suffix + "room"
 	pairs := []string{
@@ -126,14 +126,13 @@ func (s *stage) fill(text string) string {
 	return strings.NewReplacer(pairs...).Replace(text)
 }
 
-// say sends a line.
 func (s *stage) say(ctx context.Context, p *actor, line string) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Patience)
 	defer cancel()
 	return p.wire.write(ctx, line)
 }
 
-// hear waits for a line that is as a pattern says, and passes over others.
+// hear waits for a line that matches a pattern, and skips others.
 func (s *stage) hear(ctx context.Context, p *actor, text string) (string, error) {
 	want, last := parsePattern(text), ""
 	for {
@@ -170,8 +169,8 @@ func (s *stage) next(ctx context.Context, p *actor) (string, error) {
 	}
 }
 
-// sync waits until a client has heard all that was to be heard, which stays to be
-// asked for.
+// sync waits until a client has received all pending lines, which stay available
+// to later lines of the scene.
 func (s *stage) sync(ctx context.Context, p *actor) error {
 	s.synced++
 	token := fmt.Sprintf("synced%d", s.synced)

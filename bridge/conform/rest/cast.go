@@ -15,16 +15,16 @@ import (
 	"baton/federation"
 )
 
-// maxAnswerBytes bounds what is read of an answer: a page of 500 entries.
+// maxAnswerBytes bounds the read part of an answer: a page of 500 entries.
 const maxAnswerBytes = 16 << 20
 
-// cast is the callers of a scene, and what they remember.
+// cast is the set of callers of a scene, with the values they remember.
 type cast struct {
-	api    string // where all paths are below
+	api    string // base of all paths
 	http   *http.Client
 	keys   map[string]federation.SigningKey // of callers that can prove a DID, by name
 	tokens map[string]string                // of callers that proved a DID, by name
-	kept   map[string]string                // what stands for {name} in a line
+	kept   map[string]string                // values of {name} in a line
 }
 
 func newCast(cfg Config) (*cast, error) {
@@ -45,14 +45,14 @@ func newCast(cfg Config) (*cast, error) {
 	return c, nil
 }
 
-// answer is what a caller was told.
+// answer is the answer to a caller.
 type answer struct {
 	status int
 	header http.Header
 	body   any // of JSON; nil for none
 }
 
-// fill puts what is kept in the place of its names.
+// fill replaces names by their remembered values.
 func (c *cast) fill(text string) string {
 	for name, value := range c.kept {
 		text = strings.ReplaceAll(text, "{"+name+"}", value)
@@ -81,7 +81,6 @@ func (c *cast) ask(ctx context.Context, line string) (answer, error) {
 	return c.send(ctx, words[0], words[1], words[2], header, body)
 }
 
-// send sends a request.
 func (c *cast) send(ctx context.Context, who, method, path string, header http.Header, body string) (answer, error) {
 	r, err := http.NewRequestWithContext(ctx, method, c.api+path, strings.NewReader(body))
 	if err != nil {

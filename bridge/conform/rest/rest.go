@@ -1,9 +1,9 @@
-// Package rest tests the behaviour of a gateway that callers of its REST API rely on. It needs only the
-// address of the gateway: people of its own prove DIDs, offer each other work and check the
+// Package rest tests the behaviour of a gateway that callers of its REST API rely on. It needs only
+// the address of the gateway: people of its own prove DIDs, offer each other work and check the
 // answers.
 //
-// The cases are in cases.txt, each named by the section that it checks. They want a gateway
-// where each caller may prove a DID, and limits of no less than the usual ones.
+// The cases are in cases.txt, each named by the section that it checks. They need a gateway at which
+// each caller may prove a DID, and limits of no less than the usual ones.
 //
 //	results, err := rest.Run(ctx, rest.Config{URL: "http://127.0.0.1:8080", Key: key}, nil)
 //
@@ -55,7 +55,6 @@ func Run(ctx context.Context, cfg Config, tell func(conform.Result)) ([]conform.
 	return conform.Run(ctx, casesText, cast.play, tell)
 }
 
-// play plays one case.
 func (c *cast) play(ctx context.Context, lines []string) error {
 	for i := 0; i+1 < len(lines); i += 2 {
 		got, err := c.ask(ctx, lines[i])

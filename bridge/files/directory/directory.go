@@ -1,5 +1,5 @@
-// Package directory reads and changes files in a directory that other programs change at the
-// same time. A file appears whole, moves to one place only, and never replaces another one.
+// Package directory reads and changes files in a directory changed by other programs at the
+// same time. A file appears whole, moves to only one place, and never replaces another one.
 //
 // The directory is not trusted: [Read] follows no symbolic link, opens nothing but regular
 // files, and has a bound.
@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OddError is returned by [Read] for what is no file to read. It does not go away by itself:
-// some program has to change the file.
+// OddError is returned by [Read] for anything but a readable file. It is permanent until
+// some program changes the file.
 type OddError struct {
 	Reason string // one word, of a closed set
 	Err    error
@@ -37,7 +37,7 @@ const (
 	Unreadable = "unreadable" // no permission, or an error of the disk
 )
 
-// Stamp tells whether a file is the one that it was. Two stamps of an unchanged file are equal.
+// Stamp detects changes of a file. Two stamps of an unchanged file are equal.
 type Stamp struct {
 	Inode    uint64
 	Size     int64
@@ -58,9 +58,8 @@ func stampOf(st *unix.Stat_t) Stamp {
 	return Stamp{Inode: st.Ino, Size: st.Size, Modified: st.Mtim.Nano(), Changed: st.Ctim.Nano()}
 }
 
-// Each calls do with the name and the stamp of each file of a folder, in no order, until do
-// returns an error. A file that disappears meanwhile is left out. The cost of a file is one call of
-// the system.
+// Each calls do with the name and the stamp of each file of a folder, in no order, until do returns
+// an error. It skips a file that disappears meanwhile. The cost of a file is one system call.
 func Each(path string, do func(name string, stamp Stamp) error) error {
 	folder, err := os.Open(path) //nolint:gosec // the path is of a directory that the operator names
 	if err != nil {
@@ -147,10 +146,10 @@ func Replace(path string, content []byte, mode fs.FileMode) error {
 	return syncFolder(filepath.Dir(path))
 }
 
-// tempSuffix ends the name of a file that is being written. Readers pass over such names.
+// tempSuffix ends the name of an unfinished file. Readers skip such names.
 const tempSuffix = ".tmp"
 
-// IsTemp reports whether a name is that of a file that is being written.
+// IsTemp reports whether a name is that of an unfinished file.
 func IsTemp(name string) bool {
 	return strings.HasPrefix(name, ".") && strings.HasSuffix(name, tempSuffix)
 }
@@ -190,7 +189,7 @@ func Move(from, to string) error {
 	return syncFolder(filepath.Dir(from))
 }
 
-// Claim moves a file to a name that only the caller uses. If several processes claim one file, on
+// Claim moves a file to a name used only by the caller. If several processes claim one file, on
 // one host or on several, only one succeeds, because a file system renames a name once. A crash
 // leaves the file under one of the two names, never under both. Errors are as for [Move].
 func Claim(from, to string) error {
@@ -203,8 +202,8 @@ func Claim(from, to string) error {
 	return errors.Join(syncFolder(filepath.Dir(to)), syncFolder(filepath.Dir(from)))
 }
 
-// moveByLink is Move for a file system without an exclusive rename. Of several that link the
-// file, the one that removes the old name has moved it.
+// moveByLink is Move for a file system without an exclusive rename. Of several processes
+// that link the file, the one that removes the old name has moved it.
 func moveByLink(from, to string) error {
 	if err := os.Link(from, to); err != nil {
 		return err
@@ -235,8 +234,8 @@ type Folder struct {
 }
 
 // Same reports whether two identities are of one folder. It compares the birth times if both are
-// known: a file system may reuse the inode of a deleted folder. Its device number may change when
-// it is mounted again.
+// known: a file system may reuse the inode of a deleted folder, and its device number may change
+// with another mount.
 func (f Folder) Same(other Folder) bool {
 	if f.born != 0 && other.born != 0 {
 		return f.Inode == other.Inode && f.born == other.born
@@ -244,7 +243,7 @@ func (f Folder) Same(other Folder) bool {
 	return f.Inode == other.Inode && f.Device == other.Device
 }
 
-// FolderAt returns the folder at a path. Its error says that there is none.
+// FolderAt returns the folder at a path, or an error if there is none.
 func FolderAt(path string) (Folder, error) {
 	var st unix.Stat_t
 	if err := unix.Stat(path, &st); err != nil {

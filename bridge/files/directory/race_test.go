@@ -19,7 +19,8 @@ import (
 	"baton/translate/taskfile"
 )
 
-// The environment of a process that claims: which kind of claim, where, and its name.
+// The environment of a claiming process: the kind of claim, the directory, and
+// its name.
 const (
 	claimKind = "BATON_TEST_CLAIM"
 	claimDir  = "BATON_TEST_DIR"
@@ -37,8 +38,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// claimEach is what a claiming process does: it reads the number of a round from stdin, claims
-// the file of the round, and writes "won" or "lost".
+// claimEach is the main function of a claiming process: it reads the number of a round from
+// stdin, claims the file of the round, and writes "won" or "lost".
 func claimEach(kind, dir, agent string) {
 	for scanner := bufio.NewScanner(os.Stdin); scanner.Scan(); {
 		round := scanner.Text()
@@ -86,8 +87,8 @@ func startClaiming(t *testing.T, kind, dir, agent string) *claiming {
 	return &claiming{cmd, in, bufio.NewScanner(out)}
 }
 
-// race has all processes claim the file of a round at once, and kills one of them meanwhile. It
-// returns what each answered, "" for the killed one.
+// race makes all processes claim the file of a round at once, and kills one of them meanwhile.
+// It returns their answers, "" for the killed one.
 func race(t *testing.T, all []*claiming, round string, victim int) []string {
 	t.Helper()
 	answers := make([]string, len(all))
@@ -204,7 +205,7 @@ func TestOneOfManyProcessesAcceptsARecord(t *testing.T) {
 	})
 	left, err := filepath.Glob(filepath.Join(tasks.Path, ".*"))
 	for _, name := range left {
-		if !directory.IsTemp(filepath.Base(name)) { // of a process that was killed while it wrote
+		if !directory.IsTemp(filepath.Base(name)) { // of a process killed while it wrote
 			t.Errorf("%s is left, %v", name, err)
 		}
 	}

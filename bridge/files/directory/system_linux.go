@@ -7,7 +7,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rename renames a file unless the new name is taken.
 func rename(from, to string) error {
 	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
 	switch {
@@ -19,8 +18,8 @@ func rename(from, to string) error {
 	return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
 }
 
-// birth returns the birth time of a folder in Unix nanoseconds, or 0 if the file system does not
-// keep it.
+// birth returns the birth time of a folder in Unix nanoseconds, or 0 if the file system has
+// none.
 func birth(path string) int64 {
 	var st unix.Statx_t
 	if err := unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_BTIME, &st); err != nil || st.Mask&unix.STATX_BTIME == 0 {

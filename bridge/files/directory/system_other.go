@@ -2,7 +2,6 @@
 
 package directory
 
-// rename renames a file unless the new name is taken.
 func rename(from, to string) error { return moveByLink(from, to) }
 
 // birth returns 0: this system does not report birth times.

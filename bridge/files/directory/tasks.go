@@ -13,7 +13,8 @@ import (
 	"baton/translate/taskfile"
 )
 
-// claimAge is after how long a claim is undone: far longer than a change takes.
+// claimAge is the age at which a claim is undone: far longer than a change
+// takes.
 const claimAge = 10 * time.Second
 
 const (
@@ -21,16 +22,16 @@ const (
 	claimPrefix = ".claim-"
 )
 
-// minPrefix is how many characters of a task_id name a record at least.
+// minPrefix is the minimum length of a task_id prefix that names a record.
 const minPrefix = 4
 
-// NotFoundError says that no record has an ID.
+// NotFoundError is returned if no record has an ID.
 type NotFoundError struct{ ID string }
 
 // Error implements error.
 func (e *NotFoundError) Error() string { return fmt.Sprintf("no record begins with %q", e.ID) }
 
-// AmbiguousError says that an ID is too short to name one record.
+// AmbiguousError is returned for an ID too short to name one record.
 type AmbiguousError struct {
 	ID         string
 	Candidates []string
@@ -44,7 +45,7 @@ func (e *AmbiguousError) Error() string {
 	return fmt.Sprintf("%q names several records: %s", e.ID, strings.Join(e.Candidates, ", "))
 }
 
-// RefusedError says why a record was not changed.
+// RefusedError is the reason why a record was not changed.
 type RefusedError struct{ Why string }
 
 // Error implements error.
@@ -57,9 +58,9 @@ func refused(format string, args ...any) error { return &RefusedError{fmt.Sprint
 //
 // Many programs may use the directory at the same time. A change claims its record first: it
 // renames ID.json to .claim-ID-AGENT, which only one program can do, and puts the changed record
-// back under a name that must be free. The reference implementation claims nothing; what it
-// writes in between wins, and the change is lost with an error. A claim of a program that was
-// killed is undone after ten seconds.
+// back under an unused name. The reference implementation claims nothing; its writes in between
+// win, and the change is lost with an error. A claim of a killed program is undone after ten
+// seconds.
 type Tasks struct{ Path string }
 
 // Task is a record with the bytes of its file.
@@ -69,7 +70,7 @@ type Task struct {
 	Raw []byte
 }
 
-// OddRecord is a file that is no record.
+// OddRecord is an invalid record file.
 type OddRecord struct {
 	Name string
 	Err  error
@@ -100,7 +101,7 @@ func (d Tasks) Read(name string) (Task, error) {
 	return Task{r, raw}, err
 }
 
-// List returns all records in the order of their names, and the files that are no records.
+// List returns all records in the order of their names, and the invalid files.
 func (d Tasks) List() ([]Task, []OddRecord, error) {
 	entries, err := os.ReadDir(d.Path)
 	if err != nil {
@@ -124,7 +125,7 @@ func (d Tasks) List() ([]Task, []OddRecord, error) {
 	return items, odd, nil
 }
 
-// Find returns the ID of the one record whose ID begins with a text.
+// Find returns the ID of the only record with a prefix.
 func (d Tasks) Find(prefix string) (string, error) {
 	if len(prefix) < minPrefix {
 		return "", &AmbiguousError{ID: prefix}
@@ -166,9 +167,9 @@ func claimName(id, agent string) string {
 	return claimPrefix + id + "-" + safe[:min(len(safe), 64)]
 }
 
-// Change changes one record for an agent. Of several that change it at the same time each but
-// one gets a [*RefusedError], and so does a change that the record refuses. After a nil error the
-// change is on disk.
+// Change changes one record for an agent. Of several concurrent changes all but one fail with a
+// [*RefusedError], and so does a change refused by the record. After a nil error the change is on
+// disk.
 func (d Tasks) Change(id, agent string, change func(taskfile.Record) (taskfile.Record, error)) (Task, error) {
 	path, claim := d.PathOf(id), filepath.Join(d.Path, claimName(id, agent))
 	switch err := Move(path, claim); {
@@ -193,7 +194,7 @@ func (d Tasks) Change(id, agent string, change func(taskfile.Record) (taskfile.R
 	return item, d.finish(id, claim, item.Raw)
 }
 
-// absent returns the error for a record that is not in its place.
+// absent returns the error for a missing record.
 func (d Tasks) absent(id string) error {
 	entries, err := os.ReadDir(d.Path)
 	if err != nil {
@@ -210,7 +211,8 @@ func (d Tasks) absent(id string) error {
 	return &NotFoundError{id}
 }
 
-// putBack undoes a claim. A record that another program has written in between stays.
+// putBack undoes a claim, unless another program has written the record
+// meanwhile.
 func putBack(claim, path string) error {
 	err := Move(claim, path)
 	if errors.Is(err, fs.ErrExist) {
@@ -241,7 +243,7 @@ func (d Tasks) finish(id, claim string, content []byte) error {
 	return nil
 }
 
-// Recover undoes the claims of programs that were killed.
+// Recover undoes the claims of killed programs.
 func (d Tasks) Recover(now time.Time) error {
 	entries, err := os.ReadDir(d.Path)
 	if err != nil {

@@ -65,7 +65,6 @@ func (c *comments) read(pkg string) error {
 	return nil
 }
 
-// add keeps the comments of the structs of a declaration.
 func (c *comments) add(pkg string, types *ast.GenDecl) {
 	for _, each := range types.Specs {
 		spec, ok := each.(*ast.TypeSpec)

@@ -34,7 +34,6 @@ type API struct {
 	Source  string // the folder of the module, with the sources of its types
 }
 
-// document collects the components of a document.
 type document struct {
 	API
 
@@ -84,7 +83,6 @@ func Describe(api API) (Object, error) {
 	return all, d.comments.err
 }
 
-// schemaOf returns the schema of a kind of texts.
 func schemaOf(text route.Text) Object {
 	schema := Object{{"type", "string"}}.described(text.Description)
 	if text.MaxLength > 0 {
@@ -93,7 +91,6 @@ func schemaOf(text route.Text) Object {
 	return append(schema, Member{"pattern", text.Pattern})
 }
 
-// headersOf returns the member of a response with headers, if it has any.
 func headersOf(headers []route.Header, kind string) Object {
 	var all Object
 	for _, each := range headers {
@@ -114,7 +111,7 @@ func sorted(all map[string]Object) Object {
 	return object
 }
 
-// addRequest notes the documents that a request may have.
+// addRequest notes the documents in a request.
 func (d *document) addRequest(t reflect.Type) {
 	if t == nil || d.requests[t] {
 		return
@@ -207,7 +204,8 @@ func (d *document) operation(r route.Description) Object {
 	return operation
 }
 
-// responses returns the responses of a route. The receiver of a push has no failure of ours.
+// responses returns the responses of a route. The receiver of a push has no
+// failure of ours.
 func (d *document) responses(r route.Description, watched bool) Object {
 	var responses Object
 	answers := r.Answers
@@ -318,7 +316,6 @@ func (d *document) valued(t reflect.Type, tag reflect.StructTag) Object {
 	return schema
 }
 
-// list returns the values of a tag.
 func list(text string) (values []any) {
 	for value := range strings.SplitSeq(text, ",") {
 		values = append(values, value)
@@ -334,7 +331,7 @@ func oneOrMore(text string) any {
 	return text
 }
 
-// schema returns the schema of a type: that of a struct is a component.
+// schema returns the schema of a type; a struct becomes a component.
 func (d *document) schema(t reflect.Type) Object {
 	switch {
 	case t == reflect.TypeFor[json.RawMessage]():
@@ -441,7 +438,8 @@ func orNull(schema Object) Object {
 // subject matches the subject at the start of the comment of a type.
 var subject = regexp.MustCompile(`^[A-Z]\w* is `)
 
-// predicate returns the comment of a type without its subject, if it says what the type is.
+// predicate returns the comment of a type without its subject, if it describes
+// the type.
 func predicate(comment string) string {
 	text := subject.ReplaceAllString(comment, "")
 	if text == comment {

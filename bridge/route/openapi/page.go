@@ -105,7 +105,6 @@ func Page(document Object) (string, error) {
 
 func last(ref string) string { return ref[strings.LastIndexByte(ref, '/')+1:] }
 
-// kind names the type of a schema.
 func kind(s *schema) string {
 	switch {
 	case s == nil:

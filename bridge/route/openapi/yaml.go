@@ -46,7 +46,7 @@ func (o Object) MarshalJSON() ([]byte, error) {
 	return append(text, '}'), nil
 }
 
-// maxFlow is the length up to which an object is written in one line.
+// maxFlow bounds an object written in one line.
 const maxFlow = 150
 
 // plain matches a text that YAML reads as itself without quotes.
@@ -64,7 +64,6 @@ func scalar(text string) string {
 	return strconv.Quote(text) // YAML has the escapes of Go
 }
 
-// flow returns a value in one line.
 func flow(value any) string {
 	switch v := value.(type) {
 	case string:

@@ -1,5 +1,5 @@
 // Package aircagent is a client of an AIRC registry as its users write one, from the specification.
-// `baton demo` shows such an agent, and `baton bench` measures what reaches it.
+// `baton demo` shows such an agent, and `baton bench` measures its deliveries.
 package aircagent
 
 import (
@@ -24,7 +24,7 @@ import (
 	"baton/federation"
 )
 
-// Agent is one agent. Its methods block until the registry answers; an answer that is not 2xx is an
+// Agent is one agent. Its methods block until the registry answers; an answer other than 2xx is an
 // error. They must not be called concurrently with each other, except [Agent.Post].
 //
 // spec: airc-v0.1.1 §5-§7
@@ -199,7 +199,7 @@ func (a *Agent) sign(document []byte) string {
 	return base64.RawURLEncoding.EncodeToString(ed25519.Sign(a.key, document))
 }
 
-// call sends one request and reads the answer; one that is not 2xx is an error.
+// call sends one request and reads the answer; any but 2xx is an error.
 func (a *Agent) call(ctx context.Context, method string, path federation.URLPath, query url.Values, body, answer any) (err error) {
 	address, err := federation.JoinURL(a.url, path, query)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"baton/federation/store/bare"
 )
 
-// bareServer verifies what it is posted and files it as one row, with the HTTP server and the
+// bareServer verifies a posted step and files it as one row, with the HTTP server and the
 // database of a gateway.
 type bareServer struct {
 	address string
@@ -30,7 +30,7 @@ type bareStep struct {
 	Signature string `json:"signature"`
 }
 
-// bareAnswer is about what a gateway answers.
+// bareAnswer is similar to a gateway's answer.
 const bareAnswer = `{"id":"01K0000000000000000000000","event_id":"01K0000000000000000000000","verb":"offer","state":"offered","lost":[]}`
 
 // openBare starts a bare server with a file in a folder of its own. Close it.
@@ -73,7 +73,7 @@ func (s *bareServer) fileOne(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusCreated)
-	_, _ = io.WriteString(w, bareAnswer) // where the caller is gone, it has no use for it
+	_, _ = io.WriteString(w, bareAnswer) // a caller that has left has no use for it
 	return nil
 }
 

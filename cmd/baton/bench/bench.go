@@ -1,7 +1,7 @@
-// Package bench measures what a gateway costs on the machine that it runs on. It starts the
-// program as an operator starts it, with a record of its own and without limits, and calls it
-// over loopback sockets. Each figure is compared with a floor measured by turns in
-// the same run: what the same machine does without a gateway.
+// Package bench measures the cost of a gateway on its machine. It starts the program as an
+// operator starts it, with a record of its own and without limits, and calls it over loopback
+// sockets. Each figure is compared with a floor measured by turns in the same run: the
+// performance of the same machine without a gateway.
 //
 // The floors are bare Ed25519 verifications on all cores, a server that only verifies a step
 // and files it as one row, a pair of such servers, sockets with one write to the disk between
@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// Options say what is measured.
+// Options selects the measurements.
 type Options struct {
 	Program  string               // of the gateway, which is started with the command serve
 	Sizes    Sizes                // how much is measured
@@ -27,12 +27,12 @@ type Options struct {
 	Begins   func(subject string) // called before each subject
 }
 
-// Sizes say how much is measured of each subject.
+// Sizes are the amounts to measure of each subject.
 type Sizes struct {
 	Quick     bool
 	Callers   []int         // at a time, of the rows and the plot of throughput
 	Steps     int           // of so many callers, at most
-	Submits   int           // steps that are submitted without HTTP
+	Submits   int           // steps submitted without HTTP
 	Rounds    int           // of IRC clients and agents
 	Crossings int           // of each kind in a round
 	Relayed   int           // steps from one home to another one
@@ -60,7 +60,7 @@ func Quick() Sizes {
 	}
 }
 
-// Reach lets the record grow to so many steps, for as long as that takes.
+// Reach lets the record grow to a number of steps, for as long as that takes.
 func (s Sizes) Reach(steps int) Sizes {
 	var record []int
 	for _, size := range s.Record {
@@ -85,7 +85,7 @@ type run struct {
 }
 
 // Run measures everything. It blocks for as long as the sizes take, on a busy machine for longer. It
-// leaves no process and no file behind, also where the end of ctx interrupts it.
+// leaves no process and no file behind, even if the end of ctx interrupts it.
 func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	dir, err := os.MkdirTemp("", "baton-bench-")
 	if err != nil {

@@ -52,7 +52,6 @@ func logIn(ctx context.Context, address string) (*caller, error) {
 	return c, err
 }
 
-// logAllIn logs so many agents in.
 func logAllIn(ctx context.Context, address string, n int) ([]*caller, error) {
 	callers := make([]*caller, n)
 	for i := range callers {
@@ -64,7 +63,7 @@ func logAllIn(ctx context.Context, address string, n int) ([]*caller, error) {
 	return callers, nil
 }
 
-// request returns a request below /api/v1. A body of nil is none.
+// request returns a request below /api/v1, without a body if it is nil.
 func (c *caller) request(ctx context.Context, method, path string, body any) (*http.Request, error) {
 	var sent io.Reader
 	if body != nil {
@@ -85,7 +84,7 @@ func (c *caller) request(ctx context.Context, method, path string, body any) (*h
 	return request, nil
 }
 
-// call sends one request and reads the answer; one that is not 2xx is an error.
+// call sends one request and reads the answer; any but 2xx is an error.
 func (c *caller) call(ctx context.Context, method, path string, body, answer any) error {
 	request, err := c.request(ctx, method, path, body)
 	if err != nil {
@@ -109,15 +108,12 @@ func (c *caller) call(ctx context.Context, method, path string, body, answer any
 	return json.Unmarshal(text, answer)
 }
 
-// newKey returns the key of a new DID.
 func newKey() federation.SigningKey { return identity.NewPerson() }
 
-// newOffer returns a signed offer to a DID.
 func newOffer(ctx context.Context, from federation.SigningKey, to federation.DID, venue string) (federation.Event, error) {
 	return sealOffer(ctx, from, federation.Event{To: to, Venue: venue})
 }
 
-// sealOffer completes and signs an offer.
 func sealOffer(ctx context.Context, from federation.SigningKey, ev federation.Event) (federation.Event, error) {
 	ev.ID = federation.EventID(ulid.Make())
 	ev.Handoff, ev.Kind, ev.Verb, ev.From = ev.ID, federation.Handoff, federation.Offer, from.DID
@@ -161,7 +157,8 @@ func written(request *http.Request) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// posts returns so many requests, of each caller in turn to the next one, or all to one agent.
+// posts returns this many requests, of each caller in turn to the next one, or
+// all to one agent.
 func posts(ctx context.Context, callers []*caller, n int, to ...federation.DID) ([][]byte, error) {
 	requests := make([][]byte, n)
 	for i := range requests {
@@ -177,8 +174,8 @@ func posts(ctx context.Context, callers []*caller, n int, to ...federation.DID) 
 	return requests, nil
 }
 
-// sendAll shares requests among so many connections, each of which sends one after the other.
-// It returns how long each took, and all of them.
+// sendAll shares requests among some connections, each of which sends one after the other. It
+// returns the time of each request, and of all.
 func sendAll(ctx context.Context, address string, connections int, requests [][]byte) (each []time.Duration, all time.Duration, err error) {
 	waiting := make(chan []byte, len(requests))
 	for _, request := range requests {
@@ -210,14 +207,14 @@ func sendAll(ctx context.Context, address string, connections int, requests [][]
 }
 
 // connection is a connection for requests. The callers share the cores with the gateway, so
-// that they do no more than they have to.
+// they do as little as possible.
 type connection struct {
 	net.Conn
 	rw   *bufio.ReadWriter
 	body []byte
 }
 
-// maxHeader is how long a line of the header of an answer may be: a list names a page of ids.
+// maxHeader bounds a line of an answer's header: a list names a page of ids.
 const maxHeader = 32 << 10
 
 func dial(ctx context.Context, address string) (*connection, error) {
@@ -264,10 +261,9 @@ func (c *connection) send(request []byte) error {
 	return nil
 }
 
-// chunked is the length of a body that comes in chunks.
+// chunked is the length of a body in chunks.
 const chunked = -1
 
-// readHeader returns the length of the body.
 func (c *connection) readHeader() (length int, err error) {
 	for {
 		line, err := c.rw.ReadSlice('\n')

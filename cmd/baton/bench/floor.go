@@ -15,10 +15,10 @@ import (
 	"time"
 )
 
-// kib is about as long as a signed step.
+// kib is about the size of a signed step.
 const kib = 1024
 
-// measureFloors measures what the machine does without a gateway.
+// measureFloors measures the performance of the machine without a gateway.
 func (r *run) measureFloors(context.Context) error {
 	verify, err := verifier()
 	if err != nil {
@@ -39,8 +39,8 @@ func (r *run) measureFloors(context.Context) error {
 	return file.Close()
 }
 
-// rate returns how often so many goroutines do something in a second. Each does it once at least.
-// What fails is not counted.
+// rate returns how many calls of do succeed per second in this many goroutines. Each calls it at
+// least once.
 func rate(lasts time.Duration, goroutines int, do func() error) float64 {
 	var done atomic.Int64
 	var all sync.WaitGroup
@@ -58,7 +58,7 @@ func rate(lasts time.Duration, goroutines int, do func() error) float64 {
 	return float64(done.Load()) / time.Since(begun).Seconds()
 }
 
-// verifier returns what verifies a good signature of 1 KiB.
+// verifier returns a function that verifies a good signature of 1 KiB.
 func verifier() (func() error, error) {
 	public, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -74,8 +74,8 @@ func verifier() (func() error, error) {
 	}, nil
 }
 
-// relay is what stands for a gateway between two sockets: it reads a KiB from one, appends
-// it to a file, and writes it to the other.
+// relay stands for a gateway between two sockets: it reads a KiB from one, appends it to a
+// file, and writes it to the other.
 type relay struct {
 	in, out  net.Conn // of the two ends
 	running  sync.WaitGroup
@@ -134,7 +134,7 @@ func carry(from io.Reader, file *os.File, to io.Writer) {
 	}
 }
 
-// cross sends a KiB and returns how long it took.
+// cross sends a KiB and returns the time it took.
 func (r *relay) cross() (time.Duration, error) {
 	block, begun := make([]byte, kib), time.Now()
 	if _, err := r.in.Write(block); err != nil {

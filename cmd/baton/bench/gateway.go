@@ -22,13 +22,13 @@ import (
 const (
 	homeName = "gw.bench.example"
 	channel  = "#bench"
-	// The patience bounds what takes milliseconds on an idle machine.
+	// The patience bounds waits of milliseconds on an idle machine.
 	patience = time.Minute
-	// An event that is awaited is looked for at this interval.
+	// The interval of checks for an awaited event.
 	lookEach = time.Millisecond
 )
 
-// unlimited lets each caller do as much as it likes: all of them have one address.
+// unlimited removes the limits of callers: all of them have one address.
 const unlimited = `[limits]
 did_events_per_minute = 0
 user_events_per_minute = 0
@@ -129,7 +129,6 @@ const (
 	lastPort  = 32000
 )
 
-// freeAddress returns an address of the loopback that is free now.
 func freeAddress(ctx context.Context) (string, error) {
 	for {
 		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(firstPort+rand.IntN(lastPort-firstPort))) //nolint:gosec // a port is no secret
@@ -167,7 +166,8 @@ func (g *gateway) hasEnded() bool {
 	}
 }
 
-// awaitReady waits until /readyz says yes. It returns an error at once if the process has ended.
+// awaitReady waits until the gateway is ready. It returns an error at once if
+// the process has ended.
 func (g *gateway) awaitReady(ctx context.Context) error {
 	err := await(ctx, "the gateway to be ready", func() bool {
 		if g.hasEnded() {
@@ -189,7 +189,7 @@ func (g *gateway) awaitReady(ctx context.Context) error {
 	return err
 }
 
-// await looks again and again until the answer is yes.
+// await polls until done returns true.
 func await(ctx context.Context, what string, done func() bool) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -212,7 +212,7 @@ func (g *gateway) kill() error {
 	return err
 }
 
-// worked returns how long the cores worked for the process, which has ended.
+// worked returns the CPU time of the ended process.
 func (g *gateway) worked() time.Duration {
 	return g.process.ProcessState.UserTime() + g.process.ProcessState.SystemTime()
 }
@@ -225,7 +225,8 @@ func (g *gateway) Close() error {
 	return g.kill()
 }
 
-// resident returns the memory of the process in MiB, or false on a system that does not tell.
+// resident returns the memory of the process in MiB, or false if the system
+// does not report it.
 func (g *gateway) resident() (float64, bool) {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(g.process.Process.Pid) + "/status")
 	if err != nil {

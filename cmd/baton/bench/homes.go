@@ -22,9 +22,9 @@ const (
 	countEach = 20 * time.Millisecond
 )
 
-// measureHomes measures how many steps a second get from one home to another one: each is judged
-// and on disk there, and its receipt verified and on disk here. The floor is a pair of servers that
-// only verify and file at both ends.
+// measureHomes measures the steps per second from one home to another: each is judged and on disk
+// there, and its receipt verified and on disk here. The floor is a pair of servers that only verify
+// and file at both ends.
 func (r *run) measureHomes(ctx context.Context) (err error) {
 	here, there, err := r.openHomes(ctx)
 	if err != nil {
@@ -72,7 +72,7 @@ func (r *run) measureHomes(ctx context.Context) (err error) {
 	return nil
 }
 
-// openHomes starts two homes that know each other. Close both.
+// openHomes starts two linked homes. Close both.
 func (r *run) openHomes(ctx context.Context) (here, there *gateway, err error) {
 	if here, err = r.newGateway(ctx, "here", homeName); err != nil {
 		return nil, nil, err
@@ -89,7 +89,8 @@ func (r *run) openHomes(ctx context.Context) (here, there *gateway, err error) {
 	return here, there, nil
 }
 
-// learn has a home learn where an agent is: the first step to it asks the other homes.
+// learn makes a home learn the home of an agent: the first step to it asks the
+// other homes.
 func learn(ctx context.Context, here *gateway, from, to *caller) error {
 	request, err := posts(ctx, []*caller{from}, 1, to.key.DID)
 	if err != nil {
@@ -142,13 +143,12 @@ func (g *gateway) relay(ctx context.Context, to string, requests [][]byte) (time
 	return time.Since(begun), nil
 }
 
-// steer holds or releases deliveries to another home.
 func steer(ctx context.Context, operator *client.Client, to, verb string) error {
 	_, err := client.Call(ctx, operator, admin.ChangeFeed, admin.FeedChange{ID: to, Verb: verb, Body: route.JSON(admin.Act{Reason: "bench"})})
 	return err
 }
 
-// pending returns how many deliveries to another home have no receipt.
+// pending returns the number of deliveries to another home without a receipt.
 func pending(ctx context.Context, operator *client.Client, to string) (rows int, err error) {
 	page, err := client.Call(ctx, operator, admin.ListFeedShapes, admin.Paging{})
 	for _, shape := range page.Items {
@@ -159,7 +159,7 @@ func pending(ctx context.Context, operator *client.Client, to string) (rows int,
 	return rows, err
 }
 
-// barePair is what stands for two homes.
+// barePair stands for two homes.
 type barePair struct{ here, there *bareServer }
 
 // openPair starts a pair. Close it.
@@ -200,7 +200,6 @@ func (p *barePair) relay(ctx context.Context, steps int) (time.Duration, error) 
 	return time.Since(begun), errors.Join(errs[:]...)
 }
 
-// bareSignature is as long as a signature.
 const bareSignature = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 
 // exchange has a batch filed there, and files its receipts here.

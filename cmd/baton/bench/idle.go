@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// idleAfter is how long a gateway that is ready does nothing before its memory is measured.
+// idleAfter is the idle time of a ready gateway before its memory is measured.
 const idleAfter = time.Second
 
 // measureIdle measures the memory of a gateway with no callers yet. The floor is the program

@@ -13,8 +13,8 @@ import (
 // betweenCrossings keeps the steps apart: 50 a second.
 const betweenCrossings = 20 * time.Millisecond
 
-// measureLatency measures how long one step is on its way through a gateway that does nothing
-// else: from the write of its text until its reader has it, which is after it is on disk.
+// measureLatency measures the latency of one step through an otherwise idle gateway: from the
+// write of its text until its reader has it, which is after it is on disk.
 func (r *run) measureLatency(ctx context.Context) (err error) {
 	dir, err := r.folder("relay")
 	if err != nil {
@@ -44,7 +44,8 @@ func (r *run) measureLatency(ctx context.Context) (err error) {
 	return nil
 }
 
-// crossing is an IRC client that offers, one that reads, and an AIRC agent waiting for its inbox.
+// crossing is an IRC client that offers, one that reads, and an AIRC agent
+// waiting for its inbox.
 type crossing struct {
 	bare       *relay
 	alice, bob *ircClient
@@ -55,14 +56,15 @@ type crossing struct {
 	plot       Plot
 }
 
-// pair is how long a kind of step took, and what stands for it without a gateway.
+// pair is the durations of a kind of step, and of its equivalent without a
+// gateway.
 type pair struct {
 	what, floor string
 	took, bare  []time.Duration
 }
 
-// open connects all of them. The server reads so many lines of one client at once and then no
-// faster than people type, so that each round has new clients.
+// open connects all of them. The server reads a burst of lines of one client and then no
+// faster than people type, so each round has new clients.
 func (c *crossing) open(ctx context.Context, g *gateway, round int) (err error) {
 	if c.alice, err = dialIRC(ctx, g.irc, fmt.Sprintf("alice%d", round)); err != nil {
 		return err
@@ -77,8 +79,8 @@ func (c *crossing) open(ctx context.Context, g *gateway, round int) (err error) 
 	return nil
 }
 
-// register registers scout, to which alice makes an offer. Before that one scout is asked whether it
-// takes messages of alice, and it does.
+// register registers scout, to which alice makes an offer. First scout is asked whether it allows
+// messages of alice, and it does.
 func (c *crossing) register(ctx context.Context, g *gateway, round int) (err error) {
 	if c.scout, err = aircagent.New("http://"+g.public, fmt.Sprintf("scout_%d", round)); err != nil {
 		return err
@@ -117,13 +119,13 @@ func (c *crossing) hangUp() error {
 	return errors.Join(c.alice.Close(), c.bob.Close(), c.inbox.Close())
 }
 
-// What stands for the crossings.
+// The equivalents of the crossings.
 const (
 	bareRelay  = "sockets and one write to the disk"
 	privateMsg = "a message that is not filed"
 )
 
-// crossAll sends so many steps of each kind, and as many times what stands for them.
+// crossAll sends this many steps of each kind, and as many of its equivalent.
 func (c *crossing) crossAll(ctx context.Context, times int) error {
 	for i := range times {
 		for _, cross := range []func(context.Context, int) error{c.crossFromIRC, c.crossFromAgent} {
@@ -136,8 +138,8 @@ func (c *crossing) crossAll(ctx context.Context, times int) error {
 	return nil
 }
 
-// crossFromIRC has alice offer something to the agent in the channel, where bob sees it too,
-// and say something there.
+// crossFromIRC makes alice offer something to the agent in the channel, in sight of bob, and
+// say something there.
 func (c *crossing) crossFromIRC(ctx context.Context, n int) error {
 	offer, err := c.alice.offer(ctx, c.scout.DID)
 	if err != nil {
@@ -171,7 +173,7 @@ func (c *crossing) crossFromIRC(ctx context.Context, n int) error {
 	return nil
 }
 
-// crossFromAgent has the agent offer something to alice.
+// crossFromAgent makes the agent offer something to alice.
 func (c *crossing) crossFromAgent(ctx context.Context, n int) error {
 	text := fmt.Sprintf("task%dx", n)
 	message, err := c.scout.Sign(wire.Handle(c.alice.key.DID), text, map[string]any{"type": "task:request", "data": map[string]any{"description": text}})
@@ -189,7 +191,8 @@ func (c *crossing) crossFromAgent(ctx context.Context, n int) error {
 	return c.note("airc-to-irc", "AIRC agent to an IRC client", seen.at.Sub(begun))
 }
 
-// note notes how long a crossing took, and how long bare sockets take at this moment.
+// note records the time of a crossing, and that of bare sockets at this
+// moment.
 func (c *crossing) note(name, what string, took time.Duration) error {
 	bare, err := c.bare.cross()
 	c.add(name, pair{what: what, floor: bareRelay}, took, bare)
@@ -226,7 +229,7 @@ func (c *crossing) summarize(report *Report) {
 	report.Plots = append(report.Plots, c.plot)
 }
 
-// tail returns how long the slowest of n take, for more and more.
+// tail returns the times of the slowest of n, for growing n.
 func tail(name string, took []time.Duration) Series {
 	s := Series{Name: name}
 	for _, n := range []float64{2, 4, 10, 20, 50, 100} {

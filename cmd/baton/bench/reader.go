@@ -11,7 +11,7 @@ import (
 	"baton/cmd/baton/aircagent"
 )
 
-// reader reads lines, and notes when each came.
+// reader reads lines, and notes the time of each.
 type reader struct {
 	lines chan timed
 	close func() error
@@ -22,7 +22,7 @@ type timed struct {
 	at   time.Time
 }
 
-// maxAhead is how many lines a reader reads before they are looked at.
+// maxAhead bounds the lines read ahead.
 const maxAhead = 4096
 
 // read reads lines of a connection until it ends. It answers the PINGs of an IRC server, which
@@ -75,12 +75,12 @@ func containsAll(line string, texts []string) bool {
 // Close ends the connection, and waits until no line is read any more.
 func (r *reader) Close() error {
 	err := r.close()
-	for range r.lines { // that were read ahead
+	for range r.lines { // read ahead
 	}
 	return err
 }
 
-// pollWait is how long an agent waits for its inbox at a time.
+// pollWait is the wait of one poll of an agent.
 const pollWait = 5 * time.Second
 
 // poll waits for the inbox of an agent again and again. Each line is the event of a message.

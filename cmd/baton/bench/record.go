@@ -18,9 +18,9 @@ const (
 	fillBatch = 4000
 	// A page is how much of a list or an inbox is read at a time.
 	page = 50
-	// The probeTime is the duration of a measurement. While a gateway sends notices for offers that
-	// were not read for five minutes, steps are slower for one second in five. A shorter
-	// measurement might cover only that second, or miss it.
+	// The probeTime is the duration of a measurement. While a gateway sends notices for offers
+	// unread for five minutes, steps are slower for one second in five. A shorter measurement might
+	// cover only that second, or miss it.
 	probeTime = 2 * time.Second
 	// The number replayed is how many steps wait for the agent that comes back.
 	replayed = 1000
@@ -38,8 +38,8 @@ type grown struct {
 	filed   int
 }
 
-// measureRecord measures what a step, a list and an inbox cost in a large record and in a small one,
-// what it takes to read a long inbox, and how long a gateway is away after it was killed.
+// measureRecord measures the cost of a step, a list and an inbox in a large record and in a small
+// one, the time to read a long inbox, and the downtime of a killed gateway.
 func (r *run) measureRecord(ctx context.Context) (err error) {
 	small, err := r.openGrown(ctx, "small record")
 	if err != nil {
@@ -65,7 +65,7 @@ func (r *run) measureRecord(ctx context.Context) (err error) {
 	return r.measureRestart(ctx, large)
 }
 
-// openGrown starts a gateway with offers that wait for an agent. Close it.
+// openGrown starts a gateway with pending offers to an agent. Close it.
 func (r *run) openGrown(ctx context.Context, folder string) (g *grown, err error) {
 	g = &grown{inbox: min(replayed, r.Record[0])}
 	if g.gateway, err = r.openGateway(ctx, folder); err != nil {
@@ -91,7 +91,7 @@ func (r *run) openGrown(ctx context.Context, folder string) (g *grown, err error
 	return g, err
 }
 
-// growsUntil returns when records stop growing; the zero time is never.
+// growsUntil returns the end of the records' growth; zero for never.
 func (r *run) growsUntil() time.Time {
 	if r.Limit == 0 {
 		return time.Time{}
@@ -134,18 +134,16 @@ func (r *run) compareRecords(ctx context.Context, small, large *grown) error {
 	return nil
 }
 
-// costNames names what is measured in a record.
 func costNames() []string {
 	return []string{"file one step", fmt.Sprintf("list %d handoffs of a DID", page), fmt.Sprintf("read %d entries of an inbox", page)}
 }
 
-// cost is something whose cost is measured at a gateway.
+// cost is a measured operation of a gateway.
 type cost struct {
 	address string
 	request func(ctx context.Context) ([]byte, error)
 }
 
-// costs returns what costNames names.
 func (g *grown) costs() []cost {
 	get := func(c *caller, path string) func(context.Context) ([]byte, error) {
 		return func(ctx context.Context) ([]byte, error) { return c.get(ctx, path) }
@@ -160,7 +158,8 @@ func (g *grown) costs() []cost {
 	}
 }
 
-// probe returns how long one request takes at each of two gateways, which are asked by turns.
+// probe returns the time of one request at each of two gateways, asked by
+// turns.
 func (r *run) probe(ctx context.Context, a, b cost) (ofA, ofB time.Duration, err error) {
 	var took [2][]time.Duration
 	var conns [2]*connection
@@ -187,7 +186,7 @@ func (r *run) probe(ctx context.Context, a, b cost) (ofA, ofB time.Duration, err
 	return percentile(took[0], 50), percentile(took[1], 50), nil
 }
 
-// grow files steps until there are so many, or until the time is over.
+// grow files steps until the record has this size, or the time is over.
 func (g *grown) grow(ctx context.Context, size int, until time.Time) error {
 	for g.filed < size && (until.IsZero() || time.Now().Before(until)) {
 		requests, err := posts(ctx, g.callers, min(fillBatch, size-g.filed))
@@ -202,8 +201,8 @@ func (g *grown) grow(ctx context.Context, size int, until time.Time) error {
 	return nil
 }
 
-// measureReplay measures how long it takes to read an inbox to its end, page by page. The floor is
-// the bare server, with as many rows.
+// measureReplay measures the time to read an inbox to its end, page by page. The floor is the bare
+// server, with as many rows.
 func (r *run) measureReplay(ctx context.Context, g *grown) (err error) {
 	server, err := r.openBare(ctx, "bare inbox")
 	if err != nil {
@@ -236,7 +235,7 @@ func (r *run) measureReplay(ctx context.Context, g *grown) (err error) {
 	return nil
 }
 
-// replay reads pages until they had so many items.
+// replay reads pages until they had this many items.
 func replay(ctx context.Context, c *caller, path string, items int) (time.Duration, error) {
 	var read int
 	cursor := ""

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Report is what a run measured.
+// Report is the result of a run.
 type Report struct {
 	Measured time.Time `json:"measured_at"`
 	System   string    `json:"system"`

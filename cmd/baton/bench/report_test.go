@@ -10,7 +10,7 @@ import (
 	"baton/cmd/baton/bench"
 )
 
-// report has one row with a floor, one without, one that was not measured, and a plot.
+// report has one row with a floor, one without, one not measured, and a plot.
 func report() *bench.Report {
 	return &bench.Report{
 		System: "linux/amd64", Cores: 2,

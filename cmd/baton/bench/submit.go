@@ -25,11 +25,11 @@ import (
 	"baton/translate/handofftag"
 )
 
-// signers are how many people make the offers that are submitted: a home counts the unfinished ones
+// signers is the number of people who sign the submitted offers: a home counts the unfinished ones
 // of each.
 const signers = 1024
 
-// measureSubmit measures how many steps a second a home files in a record in this process: each is
+// measureSubmit measures the steps per second filed by a home in a record in this process: each is
 // decoded from its tags, verified, judged and on disk, with an inbox and a pending delivery.
 func (r *run) measureSubmit(ctx context.Context) (err error) {
 	dir, err := r.folder("submit")
@@ -57,7 +57,8 @@ func (r *run) measureSubmit(ctx context.Context) (err error) {
 	return nil
 }
 
-// postgresCallers is how many callers submit to a record on PostgreSQL at a time.
+// postgresCallers is the number of concurrent callers of a record on
+// PostgreSQL.
 const postgresCallers = 64
 
 // measurePostgres is measureSubmit with a record on a PostgreSQL server. The floor is commits of one
@@ -99,7 +100,7 @@ func (r *run) measurePostgres(ctx context.Context) (err error) {
 	return err
 }
 
-// submitByTurns returns how many steps a second a home files, and the mean of a raw rate that is
+// submitByTurns returns the steps per second filed by a home, and the mean of a raw rate
 // measured by turns with it.
 func (r *run) submitByTurns(ctx context.Context, h *home.Home, callers int, raw func() float64) (filed, floor float64, err error) {
 	people := make([]federation.SigningKey, signers)
@@ -123,7 +124,7 @@ func (r *run) submitByTurns(ctx context.Context, h *home.Home, callers int, raw 
 	return float64(each*turns) / took.Seconds(), floor, nil
 }
 
-// submitAll shares steps among so many callers.
+// submitAll shares steps among some callers.
 func submitAll(ctx context.Context, h *home.Home, steps []translate.Tagged, callers int) error {
 	var next atomic.Int64
 	errs := make([]error, callers)
@@ -176,7 +177,6 @@ func newHome(record *registry.Record) *home.Home {
 	}
 }
 
-// unbounded is a limit that no measurement reaches.
 const unbounded = 1 << 30
 
 // oneLink makes each step a pending delivery to one link.

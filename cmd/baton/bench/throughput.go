@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// turns is how often a gateway and its floor are measured in turn.
+// turns is the number of alternating measurements of a gateway and its floor.
 const turns = 4
 
-// reported reports whether so many callers have rows of their own.
+// reported reports whether a number of callers has rows of its own.
 func reported(callers int) bool { return callers == 1 || callers == 64 || callers == 256 }
 
-// measureThroughput measures how many signed steps a second are filed over HTTP, by more and
-// more callers, and how long each waits.
+// measureThroughput measures the signed steps per second filed over HTTP, for rising numbers
+// of callers, and the wait of each.
 func (r *run) measureThroughput(ctx context.Context) (err error) {
 	server, err := r.openBare(ctx, "bare")
 	if err != nil {
@@ -78,7 +78,7 @@ func (p *Plot) add(series int, x, y float64) {
 	p.Series[series].Points = append(p.Series[series].Points, [2]float64{x, y})
 }
 
-// throughput is that of one number of callers.
+// throughput is the throughput of one number of callers.
 type throughput struct {
 	gateway, bare float64 // steps a second
 	verifies      float64 // a second, on all cores

@@ -47,7 +47,7 @@ type Gateway interface {
 	Log(ctx context.Context, id federation.HandoffID, after federation.Version) iter.Seq2[federation.Entry, error]
 	// Replay returns the first entries of an inbox.
 	Replay(ctx context.Context, to federation.DID, after federation.Cursor, limit int) ([]federation.Entry, error)
-	// Owed returns deliveries that are pending on a link.
+	// Outbox returns the pending deliveries of a link.
 	Outbox(ctx context.Context, link string, after federation.Delivery, limit int) ([]federation.Delivery, error)
 	// Close ends the gateway and waits for it.
 	Close() error
@@ -83,7 +83,6 @@ func Open(ctx context.Context, dir string, open func(ctx context.Context, path s
 	return s, nil
 }
 
-// configure writes the configuration of the gateway and its secret file.
 func configure(dir, path, secret, address string) error {
 	const secretFile = "demo.secret"
 	return errors.Join(
@@ -117,7 +116,7 @@ func (s *Stage) awaitReady(ctx context.Context) error {
 	return poll(ctx, "gateway to be ready", func() (bool, error) { return s.gateway.Ready(ctx), nil })
 }
 
-// ServerAddr returns where the IRC server takes links.
+// ServerAddr returns the address at which the IRC server accepts links.
 func (s *Stage) ServerAddr() string { return s.ircd.addr() }
 
 // Play shows the script and prints a line for each step to out.
@@ -137,7 +136,7 @@ func (s *Stage) Close() error {
 	return err
 }
 
-// poll asks until the answer is yes.
+// poll polls until the answer is yes.
 func poll(ctx context.Context, what string, done func() (bool, error)) error {
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()

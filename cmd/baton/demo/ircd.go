@@ -13,9 +13,9 @@ import (
 	"github.com/ergochat/irc-go/ircmsg"
 )
 
-// ircd is an IRC server with one user and one channel that a gateway links to. It speaks
-// as much of spanning tree 1205 as the demonstration needs, and authenticates a link by a
-// password that crosses the loopback as it is.
+// ircd is an IRC server for one link, with one user and one channel. It speaks as much of
+// spanning tree 1205 as the demonstration needs, and authenticates a link by a password
+// that crosses the loopback in plain text.
 type ircd struct {
 	listener net.Listener
 	secret   string
@@ -23,7 +23,7 @@ type ircd struct {
 	received chan ircmsg.Message // TAGMSG of the gateway, oldest first
 	running  sync.WaitGroup
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	conn  net.Conn   // of the linked gateway; nil before
 	uuids map[string]string
 	err   error // why the link ended
@@ -70,7 +70,7 @@ func (d *ircd) close() {
 	d.running.Wait()
 }
 
-// end closes the link and lets next return why.
+// end closes the link and makes next return the reason.
 func (d *ircd) end(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -111,7 +111,6 @@ func (d *ircd) tagmsg(target string, tags map[string]string) error {
 	return d.say("%s", strings.TrimSpace(text))
 }
 
-// say writes one line to the gateway.
 func (d *ircd) say(format string, args ...any) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -141,7 +140,7 @@ func (d *ircd) serve(conn net.Conn) error {
 	return lines.Err()
 }
 
-// take acts on one line of the gateway.
+// take handles one line of the gateway.
 func (d *ircd) take(m ircmsg.Message) error {
 	switch {
 	case m.Command == "CAPAB" && m.Params[0] == "START":

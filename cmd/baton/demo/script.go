@@ -58,7 +58,6 @@ func (s *Stage) introduce(ctx context.Context, line *timeline) error {
 	return nil
 }
 
-// newSigner makes the key of a did:key.
 func newSigner() (federation.SigningKey, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -130,7 +129,7 @@ func (s *Stage) filed(ctx context.Context, id federation.HandoffID, version fede
 	return found, err
 }
 
-// readOffer polls as the agent does: the first message asks for consent, and the offer
+// readOffer polls like the agent: the first message asks for consent, and the offer
 // comes after that.
 func (s *Stage) readOffer(ctx context.Context) (aircagent.Message, error) {
 	var offer aircagent.Message

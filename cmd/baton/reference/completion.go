@@ -10,7 +10,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// candidate is one word that can follow the words of a command.
+// candidate is one possible next word of a command.
 type candidate struct{ word, help string }
 
 // follows are the words that can follow the words of one command, such as "baton link".
@@ -19,8 +19,8 @@ type follows struct {
 	words []candidate
 }
 
-// Completion writes the script with which a shell completes command lines: bash, zsh or fish. It
-// returns false for any other shell.
+// Completion writes a shell's completion script: bash, zsh or fish. It returns false for any
+// other shell.
 func Completion(w io.Writer, app *kong.Application, shell string) (known bool, err error) {
 	out := bufio.NewWriter(w)
 	all := followsOf(app.Node, nil)
@@ -37,8 +37,8 @@ func Completion(w io.Writer, app *kong.Application, shell string) (known bool, e
 	return true, out.Flush()
 }
 
-// followsOf returns what can follow a node and the nodes below it. Flags above a command are
-// flags of the command too.
+// followsOf returns the possible continuations of a node and the nodes below it. Flags above
+// a command are flags of the command too.
 func followsOf(node *kong.Node, above []candidate) []follows {
 	flags := above
 	for _, f := range flagsOf(node) {
@@ -67,7 +67,6 @@ func followsOf(node *kong.Node, above []candidate) []follows {
 	return append([]follows{own}, below...)
 }
 
-// list returns the words with spaces between them.
 func (f follows) list() string {
 	words := make([]string, len(f.words))
 	for i, each := range f.words {
@@ -76,8 +75,8 @@ func (f follows) list() string {
 	return strings.Join(words, " ")
 }
 
-// bashCompletion writes a function that finds the command on the line, and takes what follows
-// it from a table. File names are the default.
+// bashCompletion writes a function that finds the command on the line, and completes it from
+// a table. File names are the default.
 func bashCompletion(out io.Writer, name string, all []follows) {
 	fmt.Fprintf(out, "# Completes %[1]s in bash: source <(%[1]s completion bash)\n_%[1]s_next() {\n    case \"$1\" in\n", name)
 	for _, each := range all {
@@ -126,7 +125,6 @@ func fishCompletion(out io.Writer, name string, all []follows) {
 	}
 }
 
-// fishQuoted returns a text between single quotes.
 func fishQuoted(text string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(text) + "'"
 }

@@ -15,7 +15,8 @@ import (
 	"baton/cmd/baton/reference"
 )
 
-// These programs print what a shell offers after the words in its first argument, one a line.
+// These programs print a shell's completions of the words in its first
+// argument, one a line.
 var offers = map[string][]string{
 	"bash": {"-c", `source ../bash; read -ra COMP_WORDS <<<"$1"; COMP_WORDS+=(""); COMP_CWORD=$((${#COMP_WORDS[@]}-1)); _baton; printf '%s\n' "${COMPREPLY[@]}"`, "bash"},
 	"zsh":  {"-f", "-c", `compdef() { }; compadd() { shift; printf '%s\n' "$@" }; _files() { }; source ../zsh; words=(${=1} ""); CURRENT=$#words; _baton`, "zsh"},

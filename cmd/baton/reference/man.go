@@ -10,7 +10,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Man writes the man pages into a folder, which it creates where it is absent.
+// Man writes the man pages into a folder, which it creates if missing.
 func Man(dir string, app *kong.Application) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // man pages are public
 		return fmt.Errorf("write man pages: %w", err)
@@ -29,7 +29,6 @@ func Man(dir string, app *kong.Application) error {
 	return nil
 }
 
-// programPage returns the page of the program.
 func programPage(app *kong.Application) []byte {
 	summary, _, _ := strings.Cut(app.Help, "\n")
 	page := begin(app.Name, summary)
@@ -71,7 +70,7 @@ func commandPage(app *kong.Application, node *kong.Node) []byte {
 	return page.Bytes()
 }
 
-// roff is a man page that is being written.
+// roff is an unfinished man page.
 type roff struct{ bytes.Buffer }
 
 // begin returns a page with its title.
@@ -96,7 +95,7 @@ func (r *roff) terms(terms []term) {
 
 func (r *roff) term(t term) { fmt.Fprintf(r, ".TP\n.B %s\n%s\n", escape(t.name), escape(t.help)) }
 
-// escape returns a text that roff prints as it is.
+// escape returns a text that roff prints unchanged.
 func escape(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text)
 	lines := strings.Split(text, "\n")

@@ -46,10 +46,10 @@ func table(out io.Writer, title string, terms []term) {
 	}
 }
 
-// cell returns a text that fits into a cell of a table.
+// cell returns a text in the form for a table cell.
 func cell(text string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ").Replace(text)
 }
 
-// prose returns a text for a cell that is not code.
+// prose returns a text for a cell without code.
 func prose(text string) string { return strings.ReplaceAll(cell(text), "<", "&lt;") }

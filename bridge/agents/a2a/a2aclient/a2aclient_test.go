@@ -43,7 +43,6 @@ func TestConfigNamesEachMistake(t *testing.T) {
 	}
 }
 
-// keysOf returns the keys of mistakes.
 func keysOf(err error) string {
 	var keys []string
 	joined, ok := err.(interface{ Unwrap() []error })

@@ -31,7 +31,6 @@ const (
 	maxCardAge     = 24 * time.Hour
 )
 
-// card is the card of an agent as it was read.
 type card struct {
 	*wire.AgentCard
 
@@ -114,7 +113,7 @@ func (l *Link) fetchCard(ctx context.Context) (*card, error) {
 	return c, nil
 }
 
-// lifeOf returns for how long a card is used, by the header of its answer.
+// lifeOf returns the lifetime of a card, by the header of its answer.
 func lifeOf(h http.Header) time.Duration {
 	age := identity.Freshness(h)
 	if age < 0 {
@@ -199,7 +198,6 @@ type keySet struct {
 	Keys []jwk `json:"keys"`
 }
 
-// jwk is one public key.
 type jwk struct {
 	Type  string `json:"kty"`
 	Curve string `json:"crv"`
@@ -220,7 +218,7 @@ func (k jwk) thumbprint() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// verify checks one signature of a card, and returns the digest of its key. The key set has to be at
+// verify checks one signature of a card, and returns the digest of its key. The key set must be at
 // the host of the card. The error wraps [errForged] for a wrong signature; any other error means that
 // the signature cannot be verified.
 //
@@ -279,8 +277,8 @@ func (l *Link) verify(ctx context.Context, text []byte, s wire.AgentCardSignatur
 	return "", errForged
 }
 
-// signed reports whether a signature is valid. Its error means that the key or the algorithm is not
-// known here.
+// signed reports whether a signature is valid. Its error means that the key or the algorithm is
+// unknown here.
 //
 // spec: RFC 7518 §3.4, RFC 8037 §3.1
 func (k jwk) signed(algorithm string, text, signature []byte) (bool, error) {

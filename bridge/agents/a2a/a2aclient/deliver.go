@@ -15,8 +15,8 @@ import (
 	"baton/translate/a2atask"
 )
 
-// settleTime is for how long a message without an answer may still become a task. The agent is asked
-// after that.
+// settleTime is for how long a message without an answer may still become a task, before the agent
+// is asked.
 const settleTime = 3 * time.Second
 
 // Deliver implements [bridge.Link]. An offer becomes a task, and the end of a handoff by another
@@ -86,12 +86,10 @@ func (l *Link) offer(ctx context.Context, t *task, d federation.Delivery) error 
 	return err
 }
 
-// passport returns the URL of the passport of a handoff.
 func (l *Link) passport(id federation.HandoffID) string {
 	return l.ports.PublicURL + "/api/v1/handoffs/" + id.String() + "/passport"
 }
 
-// keep notes the answer to a message on disk.
 func (l *Link) keep(ctx context.Context, t *task, answer wire.SendMessageResult) error {
 	switch a := answer.(type) {
 	case *wire.Task:
@@ -110,7 +108,7 @@ func (l *Link) keep(ctx context.Context, t *task, answer wire.SendMessageResult)
 }
 
 // find looks for the task of a message whose answer is unknown. It notes the task, or that the agent
-// has none. If the agent does not list tasks, an operator decides whether the message is sent again.
+// has none. If the agent does not list tasks, an operator decides whether to resend the message.
 func (l *Link) find(ctx context.Context, t *task, ev federation.Event) error {
 	if wait := time.Until(t.sending.Add(settleTime)); wait > 0 {
 		return &federation.UnavailableError{What: "the task of an unanswered message", RetryAfter: wait, Err: errors.New("it may still be made")}
@@ -141,7 +139,6 @@ func (l *Link) find(ctx context.Context, t *task, ev federation.Event) error {
 	return l.write(ctx, t, note{Kind: noteTask, Task: first.ID, Context: first.ContextID})
 }
 
-// close ends the task of a closed handoff. It cancels a task in progress.
 func (l *Link) close(ctx context.Context, t *task, view federation.View) error {
 	if t.length == 0 {
 		return nil
@@ -165,7 +162,6 @@ func (l *Link) close(ctx context.Context, t *task, view federation.View) error {
 	return l.remove(ctx, t)
 }
 
-// cancel cancels a task, unless the task is over or the agent has forgotten it.
 func (l *Link) cancel(ctx context.Context, t *task, view federation.View) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

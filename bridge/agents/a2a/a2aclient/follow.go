@@ -38,14 +38,13 @@ const (
 	questionKey = "question "
 )
 
-// errOtherTask is the error for an answer about another task than the requested one.
 var errOtherTask = errors.New("the agent answered with another task")
 
 // session is the work on one connection to an agent.
 type session struct {
 	*Link
 
-	looks   chan struct{} // has a token for each look that is made now
+	looks   chan struct{} // has a token for each look in progress
 	streams chan struct{} // has a token for each open stream
 }
 
@@ -113,8 +112,8 @@ func (s *session) watch(ctx context.Context, t *task) (stop func()) {
 	return func() { cancel(); leave(); hints.Wait() }
 }
 
-// stream follows the stream of a task, and opens it again after it ended. The events are not read:
-// each one asks for a look.
+// stream follows the stream of a task, and reopens it after its end. The events are not read: each
+// one triggers a look.
 func (s *session) stream(ctx context.Context, t *task, id wire.TaskID) {
 	select {
 	case s.streams <- struct{}{}:
@@ -135,7 +134,6 @@ func (s *session) stream(ctx context.Context, t *task, id wire.TaskID) {
 	}
 }
 
-// subscribe asks for push notifications about a task.
 func (s *session) subscribe(ctx context.Context, id wire.TaskID, token string) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -145,8 +143,8 @@ func (s *session) subscribe(ctx context.Context, id wire.TaskID, token string) {
 	}
 }
 
-// lookAt reads a task and files the steps that it stands for. It reports whether there is nothing
-// more to follow, and whether a step was filed.
+// lookAt reads a task and files its steps. It reports whether there is nothing more to follow,
+// and whether a step was filed.
 func (s *session) lookAt(ctx context.Context, t *task) (over, moved bool, err error) {
 	select {
 	case s.looks <- struct{}{}:
@@ -168,7 +166,7 @@ func (s *session) lookAt(ctx context.Context, t *task) (over, moved bool, err er
 	case t.id == "" && t.answer == nil:
 		return true, false, nil // the outbox sends the message
 	case t.ended:
-		return false, false, nil // the home of the handoff has still to rule
+		return false, false, nil // the home of the handoff has not ruled yet
 	}
 	reading, document, terminal, err := s.read(ctx, t, view.State)
 	if err != nil {
@@ -207,7 +205,8 @@ func (s *session) lookAt(ctx context.Context, t *task) (over, moved bool, err er
 	return false, moved, nil
 }
 
-// block keeps why a task waits for an operator, for the status of the link; "" if it does not.
+// block records why a task waits for an operator, for the status of the link;
+// "" if it does not.
 func (l *Link) block(id federation.HandoffID, why string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -216,8 +215,7 @@ func (l *Link) block(id federation.HandoffID, why string) {
 	}
 }
 
-// read returns the steps that a task stands for, the object of the agent behind them, and whether the
-// task is over.
+// read returns the steps of a task, the agent's object behind them, and whether the task is over.
 func (s *session) read(ctx context.Context, t *task, state federation.State) (r a2atask.Reading, document string, terminal bool, err error) {
 	if t.answer != nil {
 		text, err := encoded(t.answer)
@@ -249,7 +247,7 @@ func (s *session) read(ctx context.Context, t *task, state federation.State) (r 
 	return a2atask.Read(found, state), string(text), found.Status.State.Terminal(), err
 }
 
-// gone returns the steps of a task that gives no result any more.
+// gone returns the steps of a task without a result any more.
 func (s *session) gone(t *task, why string, state federation.State) (a2atask.Reading, string, bool, error) {
 	text, err := json.Marshal(map[string]string{"task": string(t.id), "error": why})
 	return a2atask.Lost(why, state), string(text), true, err
@@ -364,7 +362,6 @@ func (s *session) ask(ctx context.Context, t *task, view federation.View, q a2at
 	return true, nil
 }
 
-// askInStep files a question as progress.
 func (s *session) askInStep(ctx context.Context, t *task, view federation.View, q a2atask.Question, document string) (bool, error) {
 	note := "input required: " + strings.Join(strings.Fields(q.Text), " ")
 	filed, err := s.file(ctx, t, view, a2atask.Step{Verb: federation.Progress, Note: note, Key: questionKey + q.Key}, document)

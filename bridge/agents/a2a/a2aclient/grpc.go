@@ -40,7 +40,6 @@ type grpcConn struct {
 	conn    *grpc.ClientConn
 }
 
-// grpcTransports returns the transports of the binding GRPC, for both versions of the protocol.
 func (l *Link) grpcTransports() []a2aclient.FactoryOption {
 	over := func(transport func(*grpc.ClientConn) a2aclient.Transport) a2aclient.TransportFactory {
 		return a2aclient.TransportFactoryFn(func(_ context.Context, _ *wire.AgentCard, at *wire.AgentInterface) (a2aclient.Transport, error) {
@@ -102,7 +101,6 @@ func (l *Link) connect(address string) (*grpc.ClientConn, error) {
 	return l.grpc.conn, err
 }
 
-// hangUp ends the connection after the session.
 func (l *Link) hangUp() {
 	l.grpc.mu.Lock()
 	defer l.grpc.mu.Unlock()
@@ -118,7 +116,7 @@ func (c *grpcConn) retire() {
 }
 
 // grpcHost returns the host and port of a gRPC interface, and whether it is without TLS. Cards have
-// a URL, or a host and port as gRPC libraries take it. On the loopback the latter is without TLS.
+// a URL, or a host and port as gRPC libraries accept it. On the loopback the latter is without TLS.
 func grpcHost(address string) (host string, plain bool, err error) {
 	bare := !strings.Contains(address, "://")
 	if bare {
@@ -174,7 +172,6 @@ func (l *Link) streamGRPC(ctx context.Context, kind *grpc.StreamDesc, conn *grpc
 	return &boundedStream{ClientStream: stream, cancel: cancel, left: maxStreamBytes}, nil
 }
 
-// boundedStream is a stream that ends after maxStreamBytes.
 type boundedStream struct {
 	grpc.ClientStream
 
@@ -196,7 +193,7 @@ func (s *boundedStream) RecvMsg(m any) error {
 	return err
 }
 
-// authorizeGRPC adds the header fields with which HTTP requests are authorized.
+// authorizeGRPC adds the authorization header fields of HTTP requests.
 func (l *Link) authorizeGRPC(ctx context.Context) (context.Context, error) {
 	r := (&http.Request{URL: &url.URL{}, Header: http.Header{}}).WithContext(ctx)
 	if err := l.authorize(r); err != nil {
@@ -212,8 +209,8 @@ func (l *Link) authorizeGRPC(ctx context.Context) (context.Context, error) {
 	return metadata.AppendToOutgoingContext(ctx, fields...), nil
 }
 
-// grpcError returns the error of a call in the form of the other bindings, for the codes of which the
-// library does not make one. If connected is false, the agent has not got the call.
+// grpcError returns the error of a call in the form of the other bindings, for codes that the library
+// does not convert. If connected is false, the agent has not received the call.
 func grpcError(err error, connected bool) error {
 	s, ok := status.FromError(err)
 	if !ok {

@@ -64,7 +64,6 @@ func (g *grpcAnswers) call(method string, into proto.Message) error {
 	return parseAnswer(recorded.Body.Bytes(), into)
 }
 
-// parseAnswer reads an answer of JSON-RPC.
 func parseAnswer(text []byte, into proto.Message) error {
 	var got struct {
 		Result json.RawMessage `json:"result"`

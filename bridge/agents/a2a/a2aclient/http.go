@@ -26,7 +26,7 @@ import (
 // Bounds of a call to an agent.
 const (
 	maxAnswerBytes = 8 << 20  // of one answer: a task with its artifacts
-	maxStreamBytes = 64 << 20 // of one stream, which is then opened again
+	maxStreamBytes = 64 << 20 // of one stream, which is then reopened
 	maxCardBytes   = 256 << 10
 	sendTimeout    = 2 * time.Minute // less than an attempt of the outbox: an agent may work before it answers
 	callTimeout    = 30 * time.Second
@@ -235,7 +235,8 @@ func (l *Link) token(ctx context.Context) (string, error) {
 	return answer.Token, nil
 }
 
-// get returns a document with the header of its answer. It sends no credentials.
+// get returns a document with the header of its answer. It sends no
+// credentials.
 func (l *Link) get(ctx context.Context, address string) ([]byte, http.Header, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -262,7 +263,7 @@ func (l *Link) get(ctx context.Context, address string) ([]byte, http.Header, er
 	return body, response.Header, nil
 }
 
-// encoded returns a value as JSON that the library reads.
+// encoded returns a value as JSON readable by the library.
 func encoded(value any) ([]byte, error) {
 	text, err := json.Marshal(value)
 	if err != nil {

@@ -19,8 +19,8 @@ const (
 	callbackPath = "/a2a/callback/"
 )
 
-// Hub serves the DID documents of the agents, and takes their push notifications. The zero Hub has
-// no agents. It may be used concurrently.
+// Hub serves the DID documents of the agents, and accepts their push notifications. The zero Hub
+// has no agents. It may be used concurrently.
 type Hub struct {
 	mu        sync.Mutex
 	links     map[string]*Link
@@ -50,7 +50,8 @@ func (h *Hub) leave(l *Link) {
 	}
 }
 
-// expect has a task looked at when a notification with a token comes. It ends with stop.
+// expect triggers a look at a task at each notification with a token, until
+// stop.
 func (h *Hub) expect(token string, t *task) (stop func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -64,7 +65,6 @@ func (h *Hub) expect(token string, t *task) (stop func()) {
 	}
 }
 
-// serveDocument answers with the DID document of an agent.
 func (h *Hub) serveDocument(w http.ResponseWriter, r *http.Request) {
 	h.mu.Lock()
 	l := h.links[r.PathValue("name")]

@@ -31,7 +31,6 @@ const (
 	noteReplied noteKind = "replied" // the agent has that answer
 )
 
-// note is one entry of the journal of a task.
 type note struct {
 	Kind    noteKind        `json:"kind"`
 	At      time.Time       `json:"at"`
@@ -66,10 +65,10 @@ type task struct {
 	steps    map[string]filed
 	reports  int             // steps of progress among them
 	reply    string          // ID of an answer without a confirmation; "" for none
-	done     map[string]bool // steps that this process has filed, by key
+	done     map[string]bool // steps filed by this process, by key
 	asked    bool            // the agent waits for input
 	ended    bool            // the task is over, and its last step was filed
-	lost     time.Time       // since when the agent denies the task; zero if it does not
+	lost     time.Time       // start of the agent's denial of the task; zero for none
 	reported time.Time       // when the last progress was filed
 	followed bool
 }
@@ -78,7 +77,7 @@ func newTask(id federation.HandoffID) *task {
 	return &task{handoff: id, poke: make(chan struct{}, 1), steps: map[string]filed{}, done: map[string]bool{}}
 }
 
-// look asks for a look at the task soon. It does not block.
+// look requests a look at the task soon. It does not block.
 func (t *task) look() {
 	select {
 	case t.poke <- struct{}{}:
@@ -86,11 +85,10 @@ func (t *task) look() {
 	}
 }
 
-// inDoubt reports whether the agent may have the message of a task without an answer. A message that
-// was given up is sent again.
+// inDoubt reports whether the agent may have the message of a task without an answer. An abandoned
+// message is sent again.
 func (t *task) inDoubt() bool { return !t.sending.IsZero() && !t.unknown }
 
-// taskPrefix precedes the handoff in the names of the journals of a link.
 func (l *Link) taskPrefix() string { return network + "/" + l.cfg.Name + "/" }
 
 func (l *Link) journalOf(id federation.HandoffID) string { return l.taskPrefix() + id.String() }
@@ -125,7 +123,8 @@ func (l *Link) count(outcome string) {
 	l.ports.Metrics.Tasks.WithLabelValues(l.cfg.Name, outcome).Inc()
 }
 
-// reserve reports whether an open offer is the one that the agent has, or may get now.
+// reserve reports whether an open offer is at the agent, or may be sent to it
+// now.
 func (l *Link) reserve(id federation.HandoffID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -135,7 +134,6 @@ func (l *Link) reserve(id federation.HandoffID) bool {
 	return l.open == id
 }
 
-// forget drops a task from memory.
 func (l *Link) forget(t *task) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -178,8 +176,8 @@ func (l *Link) load(ctx context.Context, t *task) (err error) {
 	return nil
 }
 
-// readJournal calls take for each entry of a journal after the first ones, and returns how many
-// entries were taken then.
+// readJournal calls take for each entry of a journal after the first ones, and returns the
+// number of entries read.
 func readJournal(ctx context.Context, record *journals.Journals, name string, after uint64, take func(entry []byte) error) (taken uint64, err error) {
 	for taken = after; ; {
 		page, err := record.Journal(ctx, name, taken, federation.MaxJournalPage)
@@ -198,7 +196,6 @@ func readJournal(ctx context.Context, record *journals.Journals, name string, af
 	}
 }
 
-// apply makes the change that a note stands for.
 func (t *task) apply(n note) error {
 	switch n.Kind {
 	case noteSending:
@@ -232,7 +229,7 @@ func (t *task) apply(n note) error {
 	return nil
 }
 
-// write appends a note to the journal, and makes its change.
+// write appends a note to the journal, and applies it.
 func (l *Link) write(ctx context.Context, t *task, n note) error {
 	n.At = time.Now().UTC().Truncate(time.Millisecond)
 	text, err := encoded(n)
@@ -266,7 +263,7 @@ func (l *Link) remove(ctx context.Context, t *task) error {
 }
 
 // stepOf returns the ID of the step with a key. The ID is on disk before the step is filed, so that a
-// step which is filed again has the same ID.
+// step filed again has the same ID.
 func (l *Link) stepOf(ctx context.Context, t *task, key string) (filed, error) {
 	if known, ok := t.steps[key]; ok {
 		return known, nil
@@ -274,7 +271,6 @@ func (l *Link) stepOf(ctx context.Context, t *task, key string) (filed, error) {
 	return l.mint(ctx, t, key)
 }
 
-// mint gives the step with a key a new ID.
 func (l *Link) mint(ctx context.Context, t *task, key string) (filed, error) {
 	id, err := federation.NewEventID(time.Now(), rand.Reader)
 	if err != nil {

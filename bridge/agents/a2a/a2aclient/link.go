@@ -76,11 +76,10 @@ func (l *Link) Unpin() {
 	}
 }
 
-// is reports whether a DID is that of the agent.
 func (l *Link) is(did federation.DID) bool { return did == l.did || did == l.kept().DID }
 
 // Carries implements [bridge.Link]: the offers to the agent, the open offers that it may claim, and
-// each later step of its handoffs that the agent did not take.
+// each later step of its handoffs by others.
 func (l *Link) Carries(_ context.Context, ev federation.Event, after federation.View) (bool, error) {
 	switch {
 	case ev.Arrival.Link == l.cfg.Name || ev.Verb == federation.Confirm:
@@ -156,9 +155,8 @@ const (
 	maxReopened  = 3 // failed streams of a task in a row, after which only the timer looks
 )
 
-// Run implements [bridge.Link]. It reads the card, follows the tasks of the agent, and reads the card
-// again when it is too old. It returns when the agent does not answer a call, or the card cannot be
-// read again.
+// Run implements [bridge.Link]. It reads the card, follows the tasks of the agent, and rereads an
+// expired card. It returns when the agent does not answer a call, or the card cannot be read again.
 func (l *Link) Run(ctx context.Context, up func()) error {
 	l.reset()
 	l.begun = make(chan *task, maxTasks)
@@ -201,7 +199,6 @@ func (l *Link) Run(ctx context.Context, up func()) error {
 	return group.Wait()
 }
 
-// resume follows the tasks left open by the last session.
 func (l *Link) resume(ctx context.Context) error {
 	for after, found := "", 0; found < maxTasks; {
 		names, err := l.deps.Journals.JournalNames(ctx, l.taskPrefix(), after, tasksPage)
@@ -239,7 +236,7 @@ func (l *Link) start(t *task) {
 	select {
 	case l.begun <- t:
 		t.followed = true
-	default: // more tasks than are followed at a time: the next session follows it
+	default: // too many tasks to follow at a time: the next session follows it
 	}
 }
 
@@ -258,7 +255,7 @@ func (l *Link) heard(ctx context.Context, err error) {
 	}
 }
 
-// refresh reads the card again each time that it is too old.
+// refresh rereads the card each time it expires.
 func (l *Link) refresh(ctx context.Context) error {
 	for {
 		bridge.Sleep(ctx, time.Until(l.card.Load().until))
@@ -297,8 +294,8 @@ func (l *Link) readCard(ctx context.Context) error {
 const maxDescription = 1024
 
 // declare records the name of the link, the description and skills of a card, and the configured
-// capabilities for open offers, as the declaration of the agent. Homes may require the capabilities of a
-// claim. An agent whose name is taken is found as NAME@LINK.
+// capabilities for open offers, as the declaration of the agent. Homes may require the capabilities of
+// a claim. An agent with a taken name is found as NAME@LINK.
 func (l *Link) declare(ctx context.Context, c *card) error {
 	known, err := l.deps.Record.Declaration(ctx, l.did)
 	if err != nil {
@@ -322,7 +319,6 @@ func (l *Link) declare(ctx context.Context, c *card) error {
 	return err
 }
 
-// newClient returns a client for the best interface of a card.
 func (l *Link) newClient(ctx context.Context, c *card) (*a2aclient.Client, error) {
 	at, err := c.best()
 	if err != nil {
@@ -337,7 +333,7 @@ func (l *Link) newClient(ctx context.Context, c *card) (*a2aclient.Client, error
 		a2av0.WithJSONRPCTransport(a2av0.JSONRPCTransportConfig{Client: l.http}), a2av0.WithRESTTransport(a2av0.RESTTransportConfig{Client: l.http}))...)
 }
 
-// changedKeyError is the error of a card whose key is not the pinned one.
+// changedKeyError is the error of a card with a key other than the pinned one.
 type changedKeyError struct{ name, was, is string }
 
 // Error implements error.
@@ -373,7 +369,7 @@ func (l *Link) pin(ctx context.Context, c *card) error {
 	return writePin(ctx, l.deps.Journals, l.cfg.Name, length, c.key)
 }
 
-// excludes returns why the configuration does not allow an offer, "" if it does.
+// excludes returns why the configuration forbids an offer, "" if it does not.
 func (l *Link) excludes(ev federation.Event, offer federation.View) string {
 	if len(l.cfg.Accepts) > 0 && !slices.Contains(l.cfg.Accepts, string(ev.Kind)) {
 		return l.cfg.Name + " takes no " + string(ev.Kind)

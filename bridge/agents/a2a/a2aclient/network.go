@@ -1,13 +1,13 @@
 // Package a2aclient gives work to external A2A agents: each agent is a link and a party. An offer
 // to it becomes a task of the agent, and the states of the task become steps.
 //
-// The link keeps a journal of each task in the record. Before it sends a message it notes so,
-// and after an answer it notes the task. If the result of a send is unknown, because the gateway
+// The link keeps a journal of each task in the record. It writes a note before it sends a
+// message, and the task after an answer. If the result of a send is unknown, because the gateway
 // was killed or the connection broke, the link asks the agent for the tasks of the context before
 // it sends again. The journal is removed after the handoff is over.
 //
-// Only GetTask is authoritative about a task. Streams, push notifications and timers only
-// trigger a call of it.
+// Only GetTask is authoritative about a task. Streams, push notifications and timers only trigger
+// a call of it.
 //
 // spec: a2a-1.0, agent-faces §5
 package a2aclient
@@ -33,7 +33,6 @@ import (
 // Label is the label of this network in metrics and lists.
 const Label = "a2a-agent"
 
-// network is the label inside this package.
 const network = Label
 
 // anyone is the word of offer_from for all offerers.
@@ -55,7 +54,7 @@ type Config struct {
 // DefaultConfig returns the defaults of the table.
 func DefaultConfig() Config { return Config{OfferFrom: []string{anyone}} }
 
-// Deps has the parts of the gateway that the network needs beside [bridge.Ports].
+// Deps are the dependencies of the network beside [bridge.Ports].
 type Deps struct {
 	Journals *journals.Journals // of the tasks, and the pinned keys of cards
 	Record   registry.Bound
@@ -81,7 +80,6 @@ func Network(deps Deps) bridge.Network {
 	}
 }
 
-// secrets are the contents of the secret files of a table.
 type secrets struct {
 	credential string             // "" for none
 	clientKey  ed25519.PrivateKey // nil for none

@@ -23,7 +23,7 @@ func (l *Link) Addressee(_ context.Context, nick string) (federation.DID, bool) 
 func (*Link) Here(context.Context, bridge.Recipient) (string, bool) { return "", true }
 
 // DeliverText implements [bridge.TextLink]. A message of an offerer whose task waits for input
-// continues that task. A message that names no task answers the only waiting one.
+// continues that task. A message without a task answers the only waiting one.
 func (l *Link) DeliverText(ctx context.Context, text federation.Text) error {
 	waiting, err := l.waiting(ctx, text)
 	if err != nil {
@@ -107,7 +107,6 @@ func (l *Link) answerTask(ctx context.Context, t *task, text federation.Text) er
 	return fmt.Errorf("answer task %s: %w", t.id, err)
 }
 
-// answered notes that the agent has an answer.
 func (l *Link) answered(ctx context.Context, t *task) error {
 	t.asked = false
 	t.look()

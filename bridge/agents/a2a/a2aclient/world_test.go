@@ -53,7 +53,6 @@ func newWorld(t *testing.T, card string) *world {
 	return w
 }
 
-// table is a table of the configuration.
 type table a2aclient.Config
 
 // Decode implements [bridge.Table].
@@ -141,7 +140,6 @@ func (w *world) awaitNoJournal(t *testing.T) {
 	t.Fatal("the journal of the task stays")
 }
 
-// answer answers a method of JSON-RPC.
 type answer func(w http.ResponseWriter, method string, id any)
 
 // serveCard serves the card of an agent with one interface.
@@ -177,7 +175,6 @@ func liar(t *testing.T, card map[string]any, answer answer) *httptest.Server {
 	return server
 }
 
-// result writes the result of a call.
 func result(w http.ResponseWriter, id, value any) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"jsonrpc": "2.0", "id": id, "result": value}) //nolint:errchkjson // the client may be gone
 }
