@@ -61,8 +61,8 @@ func class(err error) string {
 	return ""
 }
 
-// both does one thing to the record and to its model. which tells do the copies whose cursors it
-// may use.
+// both does one thing to the record and to its model. The argument which of do selects the copies
+// whose cursors it may use.
 func (w *twins) both(what string, do func(record modelled, which int) outcome) {
 	w.t.Helper()
 	got, want := do(w.record, 0), do(w.model, 1)
