@@ -6,7 +6,7 @@
 //
 //	baton.toml:7: http.listen: want host:port
 //
-// The package knows the frame, which is all tables except those of networks. A network owns
+// The package knows the frame, which is all tables except the networks' own. A network owns
 // the struct of its table, and decodes the table into it ([Table.Decode]). The caller asks
 // [File.Err] last, after all owners have decoded their tables:
 //

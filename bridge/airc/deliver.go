@@ -179,7 +179,7 @@ func (l *Link) tell(ctx context.Context, d federation.Delivery, author contact, 
 	return p, nil
 }
 
-// welcomes reports whether an agent accepts the message of a step now. Its errors are those of
+// welcomes reports whether an agent accepts the message of a step now. Its errors are the ones of
 // admits.
 func (l *Link) welcomes(ctx context.Context, d federation.Delivery, guarded string, author contact, to listener) (bool, error) {
 	if _, isRemote := wire.SplitAddress(to.handle); to.loser || isRemote { // its own registry asks for consent

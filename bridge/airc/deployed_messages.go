@@ -314,7 +314,7 @@ func (l *Link) getDeployedMessages(c *call) (answer, error) {
 	return l.answerInbox(c.Context(), agent, messages)
 }
 
-// readNew returns the messages after a time, or those that the caller has not fetched yet. Only a
+// readNew returns the messages after a time, or the ones not fetched by the caller yet. Only a
 // call with neither since nor looks counts them as fetched: a client that lists its conversations
 // reads them again. The registry records that before it answers: otherwise a bot that polls again
 // at once would answer some messages twice. A bot that lost the answer still finds them in the

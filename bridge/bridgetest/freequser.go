@@ -11,7 +11,7 @@ import (
 	"baton/federation"
 )
 
-// FreeqUser is a logged-in user of a [Freeq] who signs steps with a key served by the
+// FreeqUser is a logged-in user of a [Freeq], and signs steps with a key served by the
 // server.
 type FreeqUser struct {
 	Nick string

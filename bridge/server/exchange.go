@@ -128,7 +128,7 @@ func (s homeSteps) Arrivals(did federation.DID) (wake <-chan struct{}, stop func
 }
 
 // posterOf returns the HTTPS client for a home certified by some authorities, in PEM, beside
-// those of the system.
+// the system's.
 func (h *homes) posterOf(authorities []byte) (relay.HTTPSPoster, error) {
 	roots, err := identity.WithAuthorities(authorities)
 	cfg := peerFetch(h.file)

@@ -11,7 +11,7 @@ import (
 	"baton/federation/fault"
 )
 
-// The leases of a home beside those of its links. A lease is named after a job that one replica of the
+// The leases of a home beside the leases of its links. A lease is named after a job that one replica of the
 // home does at a time. The links to other homes share one with the hub: the replica that asks a home
 // must be the one that reads its answer.
 const (

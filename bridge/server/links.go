@@ -116,7 +116,7 @@ func namesOf(links []Entry) map[string]bool {
 	return names
 }
 
-// addMistakes adds a network's mistakes in its table to those of the file.
+// addMistakes adds a network's mistakes in its table to the mistakes of the file.
 func addMistakes(t configs.Table, err error) {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, each := range joined.Unwrap() {
@@ -215,7 +215,7 @@ func checkKey(t configs.Table, table configs.Peer) string {
 }
 
 // checkAuthorities returns the authorities that certify the HTTPS of a home beside
-// those of the system, nil for none.
+// the system's, nil for none.
 func checkAuthorities(t configs.Table, table configs.Peer) []byte {
 	if table.CAFile == "" {
 		return nil

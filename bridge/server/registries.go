@@ -172,7 +172,7 @@ type LinkPeer struct {
 }
 
 // LinkPeers returns the peers of links in the order of the configuration, and then the other peers
-// with a mode set by an operator, by name. It leaves out those of the latter for which skip is true.
+// with a mode set by an operator, by name. It leaves out the latter if skip is true for them.
 func (m *PeerModes) LinkPeers(links *LinkSet, skip func(name string) bool) []LinkPeer {
 	var all []LinkPeer
 	network := agents.Link // of an unconfigured peer

@@ -49,7 +49,7 @@ func (g *Gateway) Submit(ctx context.Context, ev federation.Event) (judged feder
 
 // Route returns the recipients of a step beside the inboxes of its parties: links to other networks,
 // with the effects of the step there, other homes, and the gateway's keys for the parties. Of the
-// links that show a step at most once it names those of this replica, whose first attempt is counted
+// links that show a step at most once it names the ones of this replica, whose first attempt is counted
 // when the step is filed. Another replica counts its first attempt when it makes it. The view is that
 // after the step. Route blocks on the record, and returns its errors.
 func (g *Gateway) Route(ctx context.Context, ev federation.Event, after federation.View) (to federation.Fanout, err error) {

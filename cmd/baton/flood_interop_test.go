@@ -50,7 +50,7 @@ type flooded struct {
 	*house
 
 	irc    string // address of the listener for IRC clients
-	client string // address for honest clients, who come from an address of their own
+	client string // address for honest clients, which have an address of their own
 	socket string // the same over WebSocket
 	tries  atomic.Int64
 	passed atomic.Int64 // tries that the gateway accepted

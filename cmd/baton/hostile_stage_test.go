@@ -52,7 +52,7 @@ type stage struct {
 	tokens  map[string]string // of operators, by scope
 }
 
-// unmetered returns a table of limits without those that a client uses up by asking
+// unmetered returns a table of limits without the ones for requests
 // often. The floods test these.
 func unmetered(t *testing.T) string {
 	t.Helper()

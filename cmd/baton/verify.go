@@ -57,7 +57,7 @@ func (verifyCommand) Run(ctx context.Context, c *cli, streams std) error {
 	return report.Err()
 }
 
-// lostKeys returns the missing keys among those that wrote a record, as
+// lostKeys returns the missing keys of a record, as
 // damage.
 func lostKeys(ctx context.Context, file *configs.File, report offline.Report) ([]offline.Damage, error) {
 	folder := server.KeyFolder(file)

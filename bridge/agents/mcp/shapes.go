@@ -74,7 +74,7 @@ type privateText struct {
 	Handoff  string    `json:"handoff,omitempty"` // that it is about
 	Time     time.Time `json:"time"`
 	Evidence *evidence `json:"evidence,omitempty"`
-	// Unknown marks the first message of an author about whom the reader has not decided.
+	// Unknown marks the first message of an author that the reader has not decided about.
 	Unknown   bool      `json:"unknown_sender,omitempty"`
 	Untrusted untrusted `json:"untrusted"`
 }

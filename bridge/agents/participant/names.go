@@ -413,7 +413,7 @@ func (a *Access) Whois(ctx context.Context, who string) ([]Person, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(names) == 0 { // an online user who has never signed a step
+		if len(names) == 0 { // an online user without a signed step
 			names = []Person{{DID: m.DID, Network: m.Network, Name: m.Name, Online: true, Caps: []string{}}}
 		}
 		people = append(people, names...)

@@ -280,7 +280,7 @@ func (l *Link) offers() []offered {
 }
 
 // listed returns all capabilities, with their values if the version supports them. The mechanisms
-// are those of the connection.
+// belong to the connection.
 func (l *Link) listed(version int, mechanisms []string) []string {
 	var names []string
 	for _, o := range l.offers() {

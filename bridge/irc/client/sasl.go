@@ -147,7 +147,7 @@ func (s *server) beginLogin(ctx context.Context, u *user, mechanism string) {
 }
 
 // newChallenge returns fresh bytes to sign. The session id begins with the gateway's name, so that the signer
-// can see for whom its signature is.
+// can see the purpose of its signature.
 func newChallenge(home string, now time.Time) []byte {
 	var nonce, session [32]byte
 	_, _ = rand.Read(nonce[:]) // never fails

@@ -250,7 +250,7 @@ func (s *server) refuseLine(ctx context.Context, u *user, m ircmsg.Message, why 
 	}
 }
 
-// sweep pings silent clients, drops those that do not answer or never registered, and announces
+// sweep pings silent clients, drops unresponsive and unregistered ones, and announces
 // changed capabilities.
 func (s *server) sweep(now time.Time) {
 	s.tellChanges()

@@ -137,7 +137,7 @@ func signedPart(m map[string]any) map[string]any {
 }
 
 // TestWhatALinkSaysIsWhatWasRecorded gives a link the steps of each recording, with the keys of
-// that, and compares its messages with those of the recording's gateway, which a real server took.
+// that, and compares its messages with the recording's gateway, which a real server took.
 func TestWhatALinkSaysIsWhatWasRecorded(t *testing.T) {
 	compared := 0
 	sessions := recordings(t)

@@ -25,7 +25,7 @@ import (
 	"baton/translate/handofftag"
 )
 
-// signers is the number of people who sign the submitted offers: a home counts the unfinished ones
+// signers is the number of signers of the submitted offers: a home counts the unfinished ones
 // of each.
 const signers = 1024
 
