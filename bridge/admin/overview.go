@@ -70,25 +70,19 @@ func (o *Operator) status(ctx context.Context, _ route.None) (Status, error) {
 		return s, err
 	}
 	for _, f := range feeds.Items {
-		s.Waiting += f.Rows
 		if !f.Oldest.IsZero() && (s.Oldest.IsZero() || time.Time(f.Oldest).Before(time.Time(s.Oldest))) {
 			s.Oldest = f.Oldest
 		}
 	}
 	slices.SortStableFunc(feeds.Items, func(a, b Shape) int { return cmp.Compare(b.Rows, a.Rows) })
 	s.Feeds = feeds.Items[:min(len(feeds.Items), maxFeeds)]
-	dead, err := o.deps.Record.CountDead(ctx)
+	troubles, err := o.countTroubles(ctx, route.None{})
 	if err != nil {
 		return s, err
 	}
-	for _, n := range dead {
-		s.Dead += n
-	}
-	for _, over := range []time.Duration{5 * time.Minute, time.Hour} {
-		rate := Rate{Over: "5m"}
-		if over == time.Hour {
-			rate.Over = "1h"
-		}
+	s.Waiting, s.Dead = troubles.Waiting, troubles.Dead
+	for _, rate := range []Rate{{Over: "5m"}, {Over: "1h"}} {
+		over, _ := time.ParseDuration(rate.Over)
 		for _, sender := range o.deps.Gateway.TopSenders(senderLink, over, MaxLimit, now) {
 			rate.Steps, rate.Refused, rate.Bytes = rate.Steps+sender.Steps, rate.Refused+sender.Refused, rate.Bytes+sender.Bytes
 		}

@@ -112,7 +112,7 @@ func (g *demoGateway) Replay(ctx context.Context, to federation.DID, after feder
 	return g.Record.Replay(ctx, to, after, limit)
 }
 
-// Owed reads the record.
+// Outbox reads the record.
 func (g *demoGateway) Outbox(ctx context.Context, link string, after federation.Delivery, limit int) ([]federation.Delivery, error) {
 	return g.Record.Outbox(ctx, link, after, limit)
 }

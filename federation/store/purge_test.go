@@ -17,7 +17,7 @@ func runPurges(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Run("senders are told by whose steps wait", s.testSenders)
 }
 
-// await has of each kind one thing wait that is ada's, or of handle a, and one that is
+// awaitRuling has of each kind one thing wait that is ada's, or of handle a, and one that is
 // cleo's, or of handle c.
 func awaitRuling(t *testing.T, record *registry.Record) {
 	t.Helper()

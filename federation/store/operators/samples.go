@@ -42,11 +42,3 @@ func (s *Operators) Samples(ctx context.Context, since time.Time) ([]federation.
 	}
 	return found, nil
 }
-
-// NewestStep returns the number of the newest step, 0 for none.
-func (s *Operators) NewestStep(ctx context.Context) (n int64, err error) {
-	if err = s.db.Reads().Row(ctx, `SELECT coalesce(max(seq), 0) FROM event`, nil, &n); err != nil {
-		return 0, fmt.Errorf("read the number of the newest step: %w", err)
-	}
-	return n, nil
-}
