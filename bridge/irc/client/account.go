@@ -79,11 +79,13 @@ func (s *server) newAccount(ctx context.Context, u *user, account, text string) 
 	if err := s.link.deps.Meet(ctx, did, now); err != nil {
 		return "", err
 	}
-	if err := s.link.deps.Record.BindName(ctx, federation.BoundName{Network: s.link.Name(), Name: account, DID: did, Vouch: true, Since: now}); err != nil {
+	if err := s.link.deps.Record.KeepPassword(ctx, kept); err != nil {
 		return "", err
 	}
-	if err := s.link.deps.Record.KeepPassword(ctx, kept); err != nil {
-		return "", errors.Join(err, s.link.deps.Record.UnbindName(ctx, s.link.Name(), account))
+	// The binding is last: after a crash before it, the name is still free.
+	err = s.link.deps.Record.BindName(ctx, federation.BoundName{Network: s.link.Name(), Name: account, DID: did, Vouch: true, Since: now})
+	if err != nil {
+		return "", errors.Join(err, s.link.deps.Record.DropPassword(ctx, did))
 	}
 	return did, nil
 }
