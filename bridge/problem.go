@@ -12,12 +12,14 @@ import (
 
 // Codes of problems other than refusals.
 const (
-	CodeUsage        = "usage"        // the request is malformed
-	CodeNotFound     = "not-found"    // what the request names does not exist
-	CodeUnauthorized = "unauthorized" // the caller is unknown
-	CodeForbidden    = "forbidden"    // the caller may not do this
-	CodeUnavailable  = "unavailable"  // not now
-	CodeFailed       = "failed"       // any other error
+	CodeUsage         = "usage"          // the request is malformed
+	CodeNotFound      = "not-found"      // the named object does not exist
+	CodeUnknownName   = "unknown-name"   // no participant has the name
+	CodeAmbiguousName = "ambiguous-name" // several participants have the name
+	CodeUnauthorized  = "unauthorized"   // the caller is unknown
+	CodeForbidden     = "forbidden"      // the caller may not do this
+	CodeUnavailable   = "unavailable"    // not now
+	CodeFailed        = "failed"         // any other error
 )
 
 // unavailableAfter is the Retry-After for an outage of unknown length.

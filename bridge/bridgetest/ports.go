@@ -28,7 +28,7 @@ func Ports(gateway bridge.Gateway) bridge.Ports {
 		Resolve: func(_ context.Context, text string) (bridge.Recipient, error) { // knows no names
 			did, err := federation.ParseDID(text)
 			if err != nil {
-				err = &bridge.ProblemError{Status: http.StatusNotFound, Code: "unknown-name", Detail: "no participant called " + text + " is known here"}
+				err = &bridge.ProblemError{Status: http.StatusNotFound, Code: bridge.CodeUnknownName, Detail: "no participant called " + text + " is known here"}
 			}
 			return bridge.Recipient{DID: did}, err
 		},

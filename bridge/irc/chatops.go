@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
@@ -529,8 +528,7 @@ func (o ChatOps) participant(ctx context.Context, c Command, name string) (bridg
 		return bridge.Recipient{DID: did}, nil
 	}
 	to, err := o.Ports.Resolve(ctx, name)
-	problem, isProblem := errors.AsType[*bridge.ProblemError](err)
-	if isProblem && problem.Status == http.StatusNotFound && o.Ports.Messages != nil {
+	if problem, ok := errors.AsType[*bridge.ProblemError](err); ok && problem.Code == bridge.CodeUnknownName && o.Ports.Messages != nil {
 		user, absent := o.Ports.Messages.Addressee(ctx, name)
 		if !errors.Is(absent, federation.ErrNotFound) {
 			return user, absent

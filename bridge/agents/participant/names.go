@@ -128,12 +128,6 @@ type Resolved struct {
 	Network string         `json:"network"` // the link that the name is of, "airc", or "agents" for a declared name
 }
 
-// The codes of a [NameError].
-const (
-	CodeUnknownName   = "unknown-name"
-	CodeAmbiguousName = "ambiguous-name"
-)
-
 // NameError is the error for a name that stands for no participant, or for several.
 type NameError struct {
 	Problem    bridge.ProblemError
@@ -186,7 +180,7 @@ func (a *Access) Recipient(ctx context.Context, text string) (bridge.Recipient, 
 			return bridge.Recipient{}, nil, err
 		}
 		return bridge.Recipient{}, nil, &NameError{bridge.ProblemError{
-			Status: http.StatusNotFound, Code: CodeUnknownName, Detail: "no participant called " + name + " is known here" + listed("; similar: ", near),
+			Status: http.StatusNotFound, Code: bridge.CodeUnknownName, Detail: "no participant called " + name + " is known here" + listed("; similar: ", near),
 		}, near}
 	}
 	candidates := make([]Resolved, len(found))
@@ -195,7 +189,7 @@ func (a *Access) Recipient(ctx context.Context, text string) (bridge.Recipient, 
 	}
 	slices.SortFunc(candidates, func(x, y Resolved) int { return strings.Compare(x.Network, y.Network) })
 	return bridge.Recipient{}, nil, &NameError{bridge.ProblemError{
-		Status: http.StatusConflict, Code: CodeAmbiguousName, Detail: name + " stands for several participants; name one by its DID" + listed(": ", candidates),
+		Status: http.StatusConflict, Code: bridge.CodeAmbiguousName, Detail: name + " stands for several participants; name one by its DID" + listed(": ", candidates),
 	}, candidates}
 }
 
