@@ -30,9 +30,9 @@ type Served interface {
 }
 
 // OnceShower is a [Link] that shows something at most once, such as a line for people.
-// [federation.Delivery.Attempt] tells the link whether an earlier attempt may have shown
-// it. Each attempt is on disk before Deliver is called, the first one with the step itself.
-// For other links an attempt is counted after it failed.
+// [federation.Delivery.Attempt] shows the link whether an earlier attempt may have shown it. Each
+// attempt is on disk before Deliver is called, the first one with the step itself. For other links
+// an attempt is counted after it failed.
 type OnceShower interface {
 	Link
 	// ShowsOnce reports whether this delivery shows something at most once. It
@@ -47,8 +47,8 @@ type Returner interface {
 	Back() <-chan struct{}
 }
 
-// Pinned is a [Link] to a place that another one can replace, such as a directory. The link stays
-// down until the original place is back.
+// Pinned is a [Link] to a replaceable place, such as a directory. The link stays down until the
+// original place is back.
 type Pinned interface {
 	Link
 	// Unpin lets the next Run use the current place. It does not block.
@@ -151,14 +151,14 @@ type Eraser interface {
 // instead, so that no sender is notified twice.
 type Teller interface {
 	Link
-	// Tell notifies the sender of a step of its late refusal. It does not block on the sender;
-	// one that is away without a mailbox is never notified. After an error, Tell is called
+	// Tell notifies the sender of a step of its late refusal. It does not block on the sender. A
+	// sender that is away and has no mailbox is never notified. After an error, Tell is called
 	// again later.
 	Tell(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error
 }
 
-// Notifier is a [Link] that can notify the signers of steps that came by it about their
-// later outcome, and its participants about a disabled webhook.
+// Notifier is a [Link] that can notify the signers of its steps about later outcomes, and its
+// participants about a disabled webhook.
 type Notifier interface {
 	Link
 	// Notify notifies the reader, and returns once the notice is sent, or can never be. An
@@ -299,8 +299,8 @@ type PeerHome interface {
 // restore of an older copy of its record.
 type Forgetful interface {
 	Homed
-	// LostSteps returns why a handoff of the other home cannot go on there, and whether it
-	// cannot. It does not block.
+	// LostSteps returns why a handoff of the other home cannot continue there, and whether that is
+	// so. It does not block.
 	LostSteps(id federation.HandoffID) (why string, lost bool)
 }
 

@@ -107,8 +107,8 @@ type Consenter interface {
 	Consents(ctx context.Context, person, sender federation.DID) (bool, error)
 	// Decide stores the decision of such a DID about a sender.
 	Decide(ctx context.Context, c federation.Contact, now time.Time) error
-	// Answer notes that such a DID wrote to another one, which allows the messages of the
-	// latter unless blocked.
+	// Answer records that such a DID wrote to another DID. This allows the messages of the other
+	// DID unless blocked.
 	Answer(ctx context.Context, person, to federation.DID, now time.Time) error
 	// Contacts returns the senders that such a DID knows, as [Messages.Contacts] does.
 	Contacts(ctx context.Context, person federation.DID, after string, limit int) (found []federation.Contact, next string, err error)
@@ -162,7 +162,7 @@ type Seen struct {
 	Origin  string         // the server that relayed it, empty for our own
 	Present bool           // the sender is connected now
 	Live    federation.DID // of the sender now, or as the look-up found it
-	At      time.Time      // of the message; zero if it does not say
+	At      time.Time      // of the message; zero if unknown
 }
 
 // ClaimOfMessage returns the claim about the sender of a message. The mark of the message takes
@@ -238,9 +238,9 @@ type Webhooks interface {
 	// [*federation.UnavailableError] if the address cannot be checked now. Register blocks on the
 	// network and the record.
 	Register(ctx context.Context, h federation.Webhook, now time.Time) (Registered, error)
-	// Follow stores a webhook that follows a handoff, with the owner, handoff, label,
-	// address and sealed content of h. Its error is as that of Register; a handoff has as
-	// many followers of a DID as a DID has other webhooks.
+	// Follow stores a webhook that follows a handoff, with the owner, handoff, label, address and
+	// sealed content of h. It returns the errors of Register. A DID may have as many followers of a
+	// handoff as it may have other webhooks.
 	Follow(ctx context.Context, h federation.Webhook, now time.Time) (federation.Webhook, error)
 	// Enable enables a disabled webhook with a valid address, for the session in h. Its error is
 	// that of Check, or wraps [federation.ErrNotFound] for a removed webhook.

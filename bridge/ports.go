@@ -59,7 +59,7 @@ type Gateway interface {
 	// [*federation.RefusalError] is final, except one that Waits: its step is on disk too, and the
 	// gateway judges the step again. Any other error wraps [*federation.UnavailableError], and the
 	// link submits the step again later. Submit writes the log line and counts the step; the link
-	// tells its peer about a refusal.
+	// reports a refusal to its peer.
 	//
 	// Submit waits at most one second for a missing key; after that the step waits for it in the
 	// record. A link may submit many steps at a time: the gateway bounds how many are judged. If ctx

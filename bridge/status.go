@@ -48,7 +48,7 @@ type Hearer interface {
 // Hearing has read nothing. It may be used concurrently.
 type Hearing struct{ last atomic.Int64 } // unix nanoseconds; 0 before anything was read
 
-// Hear notes that something was read at a time.
+// Hear records the time of a read.
 func (h *Hearing) Hear(now time.Time) { h.last.Store(now.UnixNano()) }
 
 // Heard implements [Hearer].
@@ -59,8 +59,8 @@ func (h *Hearing) Heard() time.Time {
 	return time.Time{}
 }
 
-// Loser is a [Link] whose Run goes on after the connection has ended, to judge the steps
-// already read.
+// Loser is a [Link] whose Run continues after the connection has ended, to judge the steps already
+// read.
 type Loser interface {
 	Link
 	// Lost returns a channel that holds a token after the connection of the current Run has

@@ -211,7 +211,7 @@ type Rule struct {
 type Limits struct {
 	DIDEventsPerMinute   int           `toml:"did_events_per_minute"`  // steps and AIRC messages of one DID
 	RegistrationsPerHour int           `toml:"registrations_per_hour"` // of AIRC handles, from one address
-	UserEventsPerMinute  int           `toml:"user_events_per_minute"` // steps and lines of one IRC user, before any signature is looked at
+	UserEventsPerMinute  int           `toml:"user_events_per_minute"` // steps and lines of one IRC user, even unverified
 	LinkEventsPerSecond  int           `toml:"link_events_per_second"` // from one link; above it reading is slowed
 	InboxEvents          int           `toml:"inbox_events"`           // waiting for one DID
 	InboxBytes           int64         `toml:"inbox_bytes"`            // waiting for one DID
@@ -254,7 +254,7 @@ type Retention struct {
 	Undelivered  time.Duration `toml:"undelivered"`   // a step in an inbox; then it waits no more, and an offer expires
 	Finished     time.Duration `toml:"finished"`      // a handoff that is over, with all that belongs to it
 	IDs          time.Duration `toml:"ids"`           // ids of steps that are gone, at least [MinIDs]
-	Dead         time.Duration `toml:"dead"`          // a dead letter, and what signers were told
+	Dead         time.Duration `toml:"dead"`          // a dead letter, and the notices to signers
 	AIRCMessages time.Duration `toml:"airc_messages"` // a message that its agent was handed
 	Messages     time.Duration `toml:"messages"`      // private text waiting for its recipient or for consent; then it expires
 	Chat         time.Duration `toml:"chat"`          // a line that clients of the listener may read again

@@ -29,7 +29,7 @@ type File struct {
 	name        string
 	tables      map[string]any // the whole document
 	lines       lineIndex
-	claimed     map[string]bool // tables that an owner asked for
+	claimed     map[string]bool // tables requested by an owner
 	mistakes    []Mistake
 	certificate *tls.Certificate // nil without files of one
 }

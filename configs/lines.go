@@ -29,7 +29,7 @@ func itemPath(array string, i int) string { return array + "[" + strconv.Itoa(i)
 // indexLines reads the positions from valid TOML. It does not validate: for any
 // other text the index is meaningless.
 func indexLines(text string) lineIndex {
-	for _, mark := range []string{"\ufeff", "\xff\xfe", "\xfe\xff"} { // byte order marks, which the library passes over
+	for _, mark := range []string{"\ufeff", "\xff\xfe", "\xfe\xff"} { // byte order marks, which the library skips
 		text = strings.TrimPrefix(text, mark)
 	}
 	s := scanner{text: text, line: 1, index: lineIndex{}, items: map[string]int{}}
@@ -44,8 +44,8 @@ func indexLines(text string) lineIndex {
 	return s.index
 }
 
-// scanner walks over a TOML text once. It knows just enough of the grammar to tell
-// a key from a similar text in a string, an array or a comment.
+// scanner walks over a TOML text once. It knows just enough of the grammar to distinguish a key
+// from similar text in a string, an array or a comment.
 type scanner struct {
 	text  string
 	pos   int

@@ -53,7 +53,7 @@ func (f *File) Listeners() []Listener {
 	return slices.CompactFunc(all, func(a, b Listener) bool { return a.path == b.path })
 }
 
-// sharedPorts adds a mistake for each listener that needs another one's port.
+// sharedPorts adds a mistake for each listener that needs the port of another listener.
 func (f *File) sharedPorts() {
 	all := f.Listeners()
 	for i, second := range all {

@@ -69,7 +69,7 @@ func (t Table) inner(key string) Table {
 	return inner
 }
 
-// claim notes that a table has an owner and returns its content.
+// claim records that a table has an owner and returns its content.
 func (f *File) claim(name string) (any, bool) {
 	f.claimed[name] = true
 	return f.lookup(name)

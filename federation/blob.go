@@ -26,8 +26,7 @@ const MaxBlobBytes = 64 << 20
 // ErrBlobTooLarge is returned for content too large for one blob.
 var ErrBlobTooLarge = errors.New("federation: too large for one blob")
 
-// ErrBlobQuota is returned by [Blobs.KeepBlob] when its owner has as much stored as
-// may be.
+// ErrBlobQuota is returned by [Blobs.KeepBlob] when its owner's quota is used up.
 var ErrBlobQuota = errors.New("federation: too much is stored for this DID")
 
 // capabilityBytes of chance are in the name of a blob.

@@ -163,7 +163,7 @@ func parseBlockedHandle(text string) (Block, error) {
 type Source struct {
 	Network      string       // label of metrics, as in [Arrival]
 	Address      netip.Prefix // as in [Arrival]
-	DIDs         []DID        // each one that the source goes by
+	DIDs         []DID        // all DIDs of the source
 	Participants []string     // of participants of links here, and with @domain of peers
 	Link         string       // by which a chat user is connected
 	Name         string       // of a chat user

@@ -77,7 +77,7 @@ type Delivery struct {
 	Push     *Push         // to a webhook
 	Queued   time.Time
 	Attempt  int       // how often it was handed to the destination before
-	Next     time.Time // when the first row of its handoff is tried; zero for at once
+	Next     time.Time // when the first row of its handoff is tried; zero for immediately
 	Reason   string    // why the last attempt failed; "" before one did
 	// Personal marks a delivery that has reached its channel and waits for an absent party. Later
 	// rows of the handoff do not wait for it.
@@ -134,7 +134,7 @@ type Failure struct {
 	Reason string
 	At     time.Time
 	Next   time.Time // when to try again
-	// Counted says that Attempt was called for it before.
+	// Counted is true if Attempt was called for it before.
 	Counted bool
 	// Personal makes the delivery wait for an absent party: see [Delivery].
 	Personal bool
@@ -148,7 +148,7 @@ type Settlement struct {
 	Code  string        // of a refusal
 	Why   string        // for people: the reason of a failed delivery
 	Dead  DeadReason    // of a dead letter; else ""
-	Quiet bool          // the signers are not told
+	Quiet bool          // the signers are not notified
 	Shown bool          // to the people of the link
 	At    time.Time
 }
@@ -161,14 +161,14 @@ func (s Settlement) Outcome() DeliveryState {
 	return s.State
 }
 
-// DeadReason says why a delivery was given up. It is an interface for machines, and a
-// label of metrics.
+// DeadReason is the reason for giving up a delivery. It is an interface for machines, and a label
+// of metrics.
 type DeadReason string
 
 // The reasons.
 const (
 	DeadExpired  DeadReason = "expired"    // it waited longer than it may
-	DeadRefused  DeadReason = "refused"    // a peer said no, for good
+	DeadRefused  DeadReason = "refused"    // a peer refused it for good
 	DeadFailed   DeadReason = "failed"     // each attempt failed, and not because the other side was away
 	DeadBroken   DeadReason = "unreadable" // the record cannot read it
 	DeadOperator DeadReason = "operator"   // an operator gave it up
@@ -272,8 +272,8 @@ func (w Waiting) To() string {
 	return w.Peer
 }
 
-// WaitingFilter selects deliveries. A zero member agrees with all;
-// with a Link there are none to peers, with a Peer none to links.
+// WaitingFilter selects deliveries. A zero member matches all. A filter with a Link excludes
+// deliveries to peers, and a filter with a Peer excludes deliveries to links.
 type WaitingFilter struct {
 	Link    string // or the name of a webhook or of readers of notices
 	Peer    string
@@ -326,7 +326,7 @@ type PeerDelivery struct {
 	Queued   time.Time
 	Attempt  int
 	Next     time.Time // when it is to be tried
-	Delayed  bool      // its sender was told that it takes time
+	Delayed  bool      // its sender was notified of the delay
 	Reason   string    // why the last attempt failed
 	// Unsure is the id of an unanswered attempt: the peer may have it. Empty if the last one was
 	// answered.

@@ -96,7 +96,7 @@ func (d DID) Hash() string {
 
 // Short returns the DID cut for people, as in "did:key:z6Mkqo…".
 func (d DID) Short() string {
-	const keep = 16 // the method and enough of the id to tell two apart in one channel
+	const keep = 16 // the method and enough of the id to distinguish two in one channel
 	if len(d) <= keep {
 		return string(d)
 	}

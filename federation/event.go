@@ -84,8 +84,8 @@ const (
 // Event is one step: the content that its signer signed, and this gateway's notes about its
 // arrival.
 //
-// A signed step has its signed fields verbatim in Fields; a codec filled the members from Title on
-// with them. A step not yet signed by a gateway has only those members until its codec writes the
+// A signed step has its signed fields verbatim in Fields, from which a codec filled the members
+// from Title on. A step to be signed by a gateway has only those members until its codec writes the
 // Fields.
 type Event struct {
 	ID      EventID   `json:"id"`      // zero until minted, if the signer gave none
@@ -113,7 +113,7 @@ type Event struct {
 	Replaces    HandoffID `json:"replaces,omitzero"`     // of an offer: the handoff, over by then, that it revives
 
 	// Fields holds every field covered by the signature under its wire name, known or not. Stamped
-	// says that the signature covers ID as well.
+	// is true if the signature covers ID as well.
 	Fields  map[string]string `json:"fields,omitempty"`
 	Stamped bool              `json:"stamped,omitempty"`
 
@@ -135,10 +135,10 @@ type Arrival struct {
 	// Path lists the homes that brought it here, the last one at the end. It is never sent to one
 	// of them.
 	Path []HomeID `json:"path,omitempty"`
-	// Abroad says that the step was written at a place of Home's own, on a network not linked here:
-	// this gateway cannot compare its venue.
+	// Abroad is true if the step was written at a place of Home's own, on a network not linked
+	// here: this gateway cannot compare its venue.
 	Abroad bool `json:"abroad,omitempty"`
-	// ReadsInbox says that the signer is told nothing on the link: it reads its inbox and its
+	// ReadsInbox is true if the signer is not notified on the link: it reads its inbox and its
 	// notices from the record.
 	ReadsInbox bool      `json:"reads_inbox,omitempty"`
 	Name       string    `json:"name,omitempty"`       // name of the signer there; for display only
@@ -154,11 +154,11 @@ type Arrival struct {
 	// Recipient is the party to which an offer is made, if To is the DID of a key that this gateway
 	// keeps for that party.
 	Recipient DID `json:"recipient,omitempty"`
-	// Command says that a user of the link took the step by a command to the gateway, so its
+	// Command is true if a user of the link took the step by a command to the gateway, so its
 	// network lacks the step.
 	Command bool `json:"command,omitempty"`
-	// Orphaned says that an operator of this home ended a handoff of another home here, which
-	// had lost it.
+	// Orphaned is true if an operator of this home ended a handoff of another home here, which had
+	// lost it.
 	Orphaned bool `json:"orphaned,omitempty"`
 	// Voucher is Home's statement that the step belongs to its signer, if the step depends
 	// on that statement and Home is not the home of the handoff.
@@ -166,9 +166,9 @@ type Arrival struct {
 	// Accepted is the actor of the step that Accepts names, if it is an acceptable step of the same
 	// handoff.
 	Accepted DID `json:"accepted,omitempty"`
-	// Place is the place of a step on a chat network, if its venue does not say it: for a new offer
-	// from elsewhere, and for a step of a channel that its link has under another name. Zero for
-	// all other steps.
+	// Place is the place of a step on a chat network, if its venue does not show it: for a new
+	// offer from elsewhere, and for a step of a channel that its link has under another name. Zero
+	// for all other steps.
 	Place Place `json:"place,omitzero"`
 }
 
@@ -204,7 +204,7 @@ const privatePrefix = "dm:"
 type Signature struct {
 	KeyID    string `json:"key_id,omitempty"` // see signing.KeyID; empty if the signer named none
 	Bytes    []byte `json:"bytes,omitempty"`  // 64 bytes of Ed25519; empty for an unsigned step
-	Text     string `json:"text,omitempty"`   // as it stood on the wire
+	Text     string `json:"text,omitempty"`   // as received on the wire
 	Document string `json:"document,omitempty"`
 	Key      []byte `json:"key,omitempty"` // the raw public key that verified
 }
@@ -250,8 +250,8 @@ func (e Event) WireID() string {
 	return e.ID.String()
 }
 
-// Digest tells whether two arrivals are one step: the signed document, or for a
-// vouched step the foreign message and the verb read from it.
+// Digest identifies the content of a step, to recognise a second arrival of it. It covers the
+// signed document, or for a vouched step the foreign message and the verb read from it.
 func (e Event) Digest() [32]byte {
 	if e.Erased != nil {
 		return e.Erased.Digest
@@ -262,8 +262,8 @@ func (e Event) Digest() [32]byte {
 	return sha256.Sum256([]byte(e.Signature.Document))
 }
 
-// Minted reports whether the digest of the event does not cover its ID: the same step may come
-// again under another one.
+// Minted reports whether the digest of the event does not cover its ID: the same step may arrive
+// again under another ID.
 func (e Event) Minted() bool { return !e.Stamped || e.Evidence != nil || e.Erased != nil }
 
 // Verdict is this gateway's conclusion about a signature. There are three: an outage is no
@@ -272,8 +272,8 @@ type Verdict int
 
 // The verdicts, each with the required action.
 const (
-	Unverifiable Verdict = iota // no key to be had now: judge again when there is one
-	Valid                       // the document verifies: go on to the lifecycle
+	Unverifiable Verdict = iota // no key available now: judge again when there is one
+	Valid                       // the document verifies: continue with the lifecycle
 	Invalid                     // the key is known and the bytes fail: refuse
 )
 

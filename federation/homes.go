@@ -50,8 +50,8 @@ type Fork struct {
 	Found   time.Time
 }
 
-// MailboxLocation says which home has the mailbox of a DID, and from which source this is
-// known. The mailbox home owns delivery to the DID.
+// MailboxLocation is the mailbox home of a DID, with the source of this knowledge. The mailbox home
+// owns delivery to the DID.
 type MailboxLocation struct {
 	DID    DID
 	Home   HomeID
@@ -67,7 +67,7 @@ type LocationSource string
 const (
 	LocatedByName     LocationSource = "name"     // a did:web below the home's own
 	LocatedByDocument LocationSource = "document" // the service entry of its DID document
-	LocatedByAnswer   LocationSource = "answer"   // the home said so when it was asked
+	LocatedByAnswer   LocationSource = "answer"   // the home confirmed it when it was asked
 	LocatedByStep     LocationSource = "step"     // the home brought a step of the DID
 	LocatedByMove     LocationSource = "move"     // an operator moved it
 	LocatedByLogin    LocationSource = "login"    // the DID proved itself to this gateway
@@ -79,14 +79,14 @@ const (
 	LocatedByBinding LocationSource = "binding" // the operator bound it under the name of the home
 )
 
-// MovedMailbox says that an operator moved the mailbox of a DID to another home.
+// MovedMailbox records that an operator moved the mailbox of a DID to another home.
 type MovedMailbox struct {
 	DID  DID    `json:"did"`
 	Home HomeID `json:"home"` // its current home
 }
 
-// GapError is returned for a ruling on a step whose predecessors are missing here. The home
-// sends them when it learns how far the log goes.
+// GapError is returned for a ruling on a step whose predecessors are missing here. The home sends
+// them when it learns the length of the log.
 type GapError struct {
 	Have Version // of the log here; 0 without one
 	Want Version // of the ruling
@@ -139,7 +139,7 @@ type MovedInbox struct {
 
 // Offence is a signed claim that this home does not believe: another home speaks for people or
 // homes of others. The claim is refused. Operators find out whether the home lies, or the two homes
-// know different things.
+// have different knowledge.
 type Offence struct {
 	Home  HomeID
 	Kind  OffenceKind
@@ -155,7 +155,7 @@ type OffenceKind string
 // The kinds of offences.
 const (
 	OffenceVoice   OffenceKind = "voice"   // it vouched for a DID whose mailbox is at another home
-	OffenceMailbox OffenceKind = "mailbox" // it said that it has a mailbox which is elsewhere
+	OffenceMailbox OffenceKind = "mailbox" // it claimed a mailbox which is elsewhere
 	OffenceRuling  OffenceKind = "ruling"  // it sent a ruling that the named home did not sign
 	OffenceStep    OffenceKind = "step"    // it sent a step that the named signer did not sign
 )
@@ -193,7 +193,7 @@ type HomeProfile struct {
 	Sent     time.Time  `json:"sent"` // by its clock
 }
 
-// HomeLimits bounds what a home accepts from another one at once.
+// HomeLimits bounds what a home accepts from another home at once.
 type HomeLimits struct {
 	Steps     int   `json:"steps"`      // of a batch
 	Bytes     int   `json:"bytes"`      // of a batch

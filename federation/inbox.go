@@ -12,8 +12,7 @@ import (
 // meanwhile, the entry was put back, or it no longer waits.
 var ErrLeaseLost = errors.New("federation: lease lost")
 
-// ErrTooManyDevices is returned by the record for a device that would be one more than
-// [MaxDevices].
+// ErrTooManyDevices is returned by the record for a device beyond [MaxDevices].
 var ErrTooManyDevices = errors.New("federation: too many devices")
 
 // MaxDevices bounds the devices that read the inbox of one DID.
@@ -60,12 +59,12 @@ type Lease struct {
 type Device struct {
 	Name   string
 	Cursor Cursor    // it has read the inbox up to here; zero for not at all
-	Since  time.Time // when it was first heard of
+	Since  time.Time // when it was first seen
 	Seen   time.Time // when it last moved
 }
 
-// InboxLimits bounds the entries of one inbox, or of one list of first contacts. A limit of zero is
-// none.
+// InboxLimits bounds the entries of one inbox, or of one list of first contacts. A limit of zero
+// means no limit.
 type InboxLimits struct {
 	Events          int   // of all senders
 	Bytes           int64 // of all senders
@@ -109,9 +108,9 @@ func (f Free) Less(size int64) Free { return Free{Entries: f.Entries - 1, Bytes:
 //
 // No acknowledged entry is dropped to make room, so a full inbox would lock out each new sender.
 // Therefore the share of a sender shrinks while the inbox fills: it is whole while the other
-// senders use at most half of the inbox, and then goes down with the square of the space they leave
-// free. The heaviest senders are refused first. The first entry of a sender needs no share: it fits
-// until the inbox itself is full, which with the default limits takes more than 250 senders.
+// senders use at most half of the inbox, and then falls with the square of the free space they
+// leave. The heaviest senders are refused first. The first entry of a sender needs no share: it
+// fits until the inbox itself is full, which with the default limits takes more than 250 senders.
 func (l InboxLimits) Free(u InboxUse) (whole, share Free) {
 	whole = Free{Entries: math.MaxInt, Bytes: math.MaxInt64}
 	if l.Events > 0 {
@@ -174,7 +173,7 @@ type NoticeKind string
 // The kinds of notices.
 const (
 	NoticeRefused       NoticeKind = "refused"       // by the home that ruled on it, or because no home could
-	NoticeDelayed       NoticeKind = "delayed"       // it did not arrive yet; retries go on
+	NoticeDelayed       NoticeKind = "delayed"       // it did not arrive yet; retries continue
 	NoticeDelivered     NoticeKind = "delivered"     // of a step reported as delayed
 	NoticeUndeliverable NoticeKind = "undeliverable" // it was given up
 	NoticeDisabled      NoticeKind = "disabled"      // a webhook is no longer called
@@ -188,12 +187,12 @@ const DelayNotice = 5 * time.Minute
 type Notice struct {
 	Cursor Cursor     `json:"-"` // the reader's next position; zero until it is filed
 	Kind   NoticeKind `json:"kind"`
-	// Event is the step. Its actor is told, on the link that it came by.
+	// Event is the step. Its actor is notified on the link of the step.
 	Event Event `json:"event,omitzero"`
-	// Text is the subject of the notice instead of a step; nil for none. Its author is told.
+	// Text is the subject of the notice instead of a step; nil for none. Its author is notified.
 	Text *Text `json:"-"`
-	// Webhook is the subject of a [NoticeDisabled], instead of a step. Its owner is told on the
-	// link that it is a participant of, and else on the [InboxLink].
+	// Webhook is the subject of a [NoticeDisabled], instead of a step. Its owner is notified on its
+	// participant link, or else on the [InboxLink].
 	Webhook Webhook `json:"webhook,omitzero"`
 	// To is the link, the peer or the DID of the delivery; empty if the notice is about the step as
 	// a whole.
@@ -229,8 +228,8 @@ func (n Notice) Reader() DID {
 	return n.Row().Actor()
 }
 
-// Link returns the link on which the signer of a step is told: that of the step, or [InboxLink] for
-// a signer that reads its notices from the record.
+// Link returns the link that notifies the signer of a step: that of the step, or [InboxLink] for a
+// signer that reads its notices from the record.
 func (n Notice) Link() string {
 	from := n.Row().Arrival
 	if from.ReadsInbox {

@@ -117,7 +117,7 @@ func exactJSON(text []byte, lossless bool) error {
 		return errors.New("not UTF-8")
 	case !json.Valid(text):
 		var value json.RawMessage
-		return fmt.Errorf("read JSON: %w", json.Unmarshal(text, &value)) // says at which offset
+		return fmt.Errorf("read JSON: %w", json.Unmarshal(text, &value)) // reports the offset
 	}
 	w := exactWalk{text: text, lossless: lossless, seen: map[member]bool{}}
 	for w.at < len(w.text) {
@@ -128,7 +128,7 @@ func exactJSON(text []byte, lossless bool) error {
 	return pairedSurrogates(text)
 }
 
-// exactWalk goes over a text known to be JSON, and looks only at the parts that tell values apart.
+// exactWalk goes over a text known to be JSON, and checks only the parts that distinguish values.
 type exactWalk struct {
 	text     []byte
 	at       int
@@ -176,7 +176,7 @@ func (w *exactWalk) open(object int) error {
 	return nil
 }
 
-// string passes over a string, and judges one that names a member.
+// string skips a string, and checks it if it is the name of a member.
 func (w *exactWalk) string() error {
 	start := w.at
 	for w.at++; w.text[w.at] != '"'; w.at++ {

@@ -29,7 +29,7 @@ type Document struct {
 	DID     DID
 	Keys    []ed25519.PublicKey // that may sign for it
 	Others  []PublicKey         // its keys of other kinds, which sign no steps
-	Mailbox string              // address of the home that it says has its mailbox; "" if it says nothing
+	Mailbox string              // address of the mailbox home named in the document; "" for none
 	Source  string              // where it was read; empty if no fetch was needed
 	Fetched time.Time
 	Skipped []SkippedKey // keys unusable here
@@ -125,7 +125,7 @@ type KeyWindow struct {
 	Origin KeyOrigin         `json:"origin"`
 	Via    string            `json:"via"` // which source: an address, or the name of a link
 	Since  time.Time         `json:"since"`
-	Seen   time.Time         `json:"seen"`           // when the source said so last
+	Seen   time.Time         `json:"seen"`           // when the source last reported it
 	Until  time.Time         `json:"until,omitzero"` // from when it no longer signed; zero for no end
 }
 
@@ -139,7 +139,7 @@ type KeyReport struct {
 	Origin KeyOrigin
 	Via    string
 	Keys   []ReportedKey
-	// Whole says that the source named every key that signs for the DID. Keys named before and
+	// Whole is true if the source named every key that signs for the DID. Keys named before and
 	// missing now end at this time.
 	Whole bool
 	At    time.Time
@@ -293,7 +293,7 @@ type Keys interface {
 	// Learn stores the report of a source (see [KeyReport.Apply]). A report without news changes
 	// nothing. It returns [ErrTooManyKeys] and stores nothing of a report that exceeds the bound.
 	Learn(ctx context.Context, report KeyReport) error
-	// Revoke ends a key of a DID for good. Of two times the earlier counts.
+	// Revoke ends a key of a DID permanently. Of two times the earlier counts.
 	Revoke(ctx context.Context, did DID, keyID string, at time.Time) error
 	// History returns the history of a DID, ordered by the beginning of the windows; empty for an
 	// unknown DID.
@@ -320,8 +320,8 @@ func (k OwnKey) State(now time.Time) string {
 	return "retired"
 }
 
-// KeyMark names a key or a secret of this gateway by a fingerprint, which tells nothing of
-// the secret.
+// KeyMark names a key or a secret of this gateway by a fingerprint, which reveals nothing about the
+// secret.
 type KeyMark struct {
 	Name        string // of its file
 	Fingerprint string

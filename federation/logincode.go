@@ -45,7 +45,7 @@ const (
 	MaxDevicesOfOrigin = 16   // of one address
 )
 
-// loginAlphabet has 32 characters, none of which looks like another one.
+// loginAlphabet has 32 characters that cannot be mistaken for each other.
 const loginAlphabet = "23456789ABCDEFGHJKLMNPQRSTUVWXYZ"
 
 // loginCodeLength is the length of a code without its hyphen: 40 bits.

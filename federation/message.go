@@ -140,7 +140,7 @@ type TextFiling struct {
 	Inboxes  []DID
 	Filed    time.Time
 	Newcomer DID     // that the record meets with the text; "" for none
-	Contact  Contact // from now on; the zero Contact if nothing changes
+	Contact  Contact // to be stored with the text; zero if nothing changes
 }
 
 // MaxContacts bounds the senders that one participant allows or blocks, and the undecided strangers
@@ -156,7 +156,7 @@ type ContactState string
 // The states of a sender.
 const (
 	ContactUnknown    ContactState = ""           // it has not written yet
-	ContactIntroduced ContactState = "introduced" // the recipient was told how to allow and to block it
+	ContactIntroduced ContactState = "introduced" // the recipient was informed how to allow and to block it
 	ContactAllowed    ContactState = "allowed"
 	ContactBlocked    ContactState = "blocked" // its messages are refused, on every network
 )
@@ -169,11 +169,11 @@ type Contact struct {
 	Since          time.Time
 }
 
-// Mark is a position among the steps said at one place: at a step, or between two. The zero Mark is
-// before all.
+// Mark is a position among the steps written at one place: at a step, or between two. The zero Mark
+// is before all.
 type Mark struct {
 	At time.Time // see [Event.Said]
-	N  uint64    // tells steps of one moment apart; 0 is before them
+	N  uint64    // distinguishes steps of one moment; 0 is before them
 }
 
 // Compare orders marks by time, and marks of one moment by their number.
@@ -195,7 +195,7 @@ type Stretch struct {
 	Place  Place
 	After  Mark // zero for the start
 	Before Mark // zero for the end
-	Newest bool // of more steps than are asked for, the newest
+	Newest bool // of more steps than requested, the newest
 	// TextOnly leaves out lines without text, see [Line.IsText].
 	TextOnly bool
 }
@@ -222,8 +222,8 @@ func (l Line) IsText() bool { return l.Command == "PRIVMSG" || l.Command == "NOT
 // MaxMarkers bounds the read markers of a user of the listener for IRC clients.
 const MaxMarkers = 256
 
-// Said returns when a step was said, as all messages tell that carry it: when it first
-// came in.
+// Said returns the time of a step, as shown in all messages that carry it: the time of its first
+// arrival, or else of its ID.
 func (e Event) Said() time.Time {
 	if e.Verb == Confirm || e.Arrival.Received.IsZero() {
 		return e.Time()

@@ -25,9 +25,9 @@ type DeliveryState string
 
 // The states of a delivery, each with the next action.
 const (
-	DeliveryWaiting   DeliveryState = "waiting"   // retries go on; an agent has not fetched it, or has not consented
+	DeliveryWaiting   DeliveryState = "waiting"   // retries continue; an agent has not fetched it, or has not consented
 	DeliveryDelivered DeliveryState = "delivered" // over: the peer has it
-	DeliveryRefused   DeliveryState = "refused"   // over: the link will never take it, as its code says
+	DeliveryRefused   DeliveryState = "refused"   // over: the link will never take it, for the reason in its code
 	DeliveryExpired   DeliveryState = "expired"   // over: its handoff ended before it was shown, or it was not fetched in time
 	DeliveryDead      DeliveryState = "dead"      // over: given up; mostly there is a [DeadLetter]
 )
@@ -151,7 +151,7 @@ type Change struct {
 	Reason  string // why, in the operator's words; may be empty
 }
 
-// ChangeFilter says which changes are asked for. A zero member agrees with all.
+// ChangeFilter selects changes. A zero member matches all.
 type ChangeFilter struct {
 	Since time.Time
 	Actor string
@@ -171,7 +171,7 @@ type Finding struct {
 	Detail string
 }
 
-// FindingState says how urgent a finding is.
+// FindingState is the urgency of a finding.
 type FindingState string
 
 // The states, each with the party with the next move.

@@ -128,9 +128,9 @@ func isRightToLeft(r rune) bool {
 	return unicode.IsLetter(r) && (properties.Class() == bidi.R || properties.Class() == bidi.AL)
 }
 
-// SplitText returns a text in parts of at most so many bytes, for networks with short lines. A line
-// of the text begins a new part; empty lines are left out. A part ends at a space if one is in its
-// second half, and never within a user-perceived character.
+// SplitText returns a text in parts of at most a number of bytes, for networks with short lines. A
+// line of the text begins a new part; empty lines are left out. A part ends at a space if one is in
+// its second half, and never within a user-perceived character.
 func SplitText(text string, maxBytes int) []string {
 	var parts []string
 	for line := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '\n' || r == '\r' }) {
@@ -146,7 +146,7 @@ func SplitText(text string, maxBytes int) []string {
 	return parts
 }
 
-// lineEnd returns at which byte a line of more than so many bytes is divided.
+// lineEnd returns the offset at which a line that is too long is divided.
 func lineEnd(line string, maxBytes int) int {
 	end, rest, state := 0, line, -1
 	for {

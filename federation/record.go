@@ -178,13 +178,13 @@ func (e *Entry) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// Binding says which DID stood behind a name on a network.
+// Binding records which DID stood behind a name on a network.
 type Binding struct {
 	DID     DID
 	Network string // as in [Arrival]
 	Link    string
 	Name    string    // the newest
-	First   string    // the name at first sight, which aliases are made of for good
+	First   string    // the first known name, from which aliases are made permanently
 	Key     []byte    // raw public key that verified last
 	Seen    time.Time // by the newest step, or up to a minute before it
 }
@@ -200,7 +200,7 @@ type Judgement struct {
 	Conflicts int     // how often another step of the handoff was filed first, and this one judged again
 	// Newcomer is the DID of the step if the record never met it before; else "".
 	Newcomer DID
-	// Awaits says that the step is on disk but in no log yet: its home is another one and has not
+	// Awaits is true if the step is on disk but in no log yet: its home is another one and has not
 	// ruled. Entry has the step; View lacks it.
 	Awaits bool
 }
@@ -244,8 +244,8 @@ type Snapshot struct {
 	View View // zero for a handoff without a log
 	// Filed is the same step (see [Event.Digest]) if it was filed before, else nil.
 	Filed *Entry
-	// Used says why the step can never be filed, else nil: its signer used the id for other
-	// bytes ([EventIDInUse]), or the step was filed and pruned ([TerminalHandoff]).
+	// Used is the reason why the step can never be filed, else nil: its signer used the id for
+	// other bytes ([EventIDInUse]), or the step was filed and pruned ([TerminalHandoff]).
 	Used      *RefusalError
 	Named     *Entry    // the step of the same handoff that Step.Accepts names, nil for none
 	Replaced  View      // of the handoff that Step.Replaces names, zero if it has no log
@@ -257,7 +257,7 @@ type Snapshot struct {
 	Inboxes map[DID]InboxUse
 	Head    [32]byte // the [Link] after the newest step of View, zero without a log
 	Chain   [32]byte // the [Link] after the step at the version of the query, zero if there is none
-	// Forked says that the handoff provably has two histories. It is read for a query with a
+	// Forked is true if the handoff provably has two histories. It is read for a query with a
 	// version.
 	Forked bool
 }
@@ -274,8 +274,8 @@ func (e Event) Answers() string {
 	return e.ReplyTo
 }
 
-// ErrDeferralFull is returned by the record when as many steps wait as may: from one
-// origin, or of all.
+// ErrDeferralFull is returned by the record at the limit of deferred steps, from one origin or in
+// total.
 var ErrDeferralFull = errors.New("federation: too many steps wait to be judged")
 
 // Deferred is a step that cannot be judged yet: no key was found for its signature, or it depends
@@ -303,7 +303,7 @@ type JournalWrite struct {
 	Name    string // unique in the record; it begins with the label of the network and a slash
 	Length  uint64 // of the journal before the write; [ErrStale] is returned for any other length
 	Entries [][]byte
-	Due     time.Time // when its owner looks at the journal again; zero for never
+	Due     time.Time // when its owner checks the journal again; zero for never
 }
 
 // MaxJournalPage bounds the entries and the names that one read of journals returns.
@@ -315,12 +315,12 @@ type Filter struct {
 	State      State // as it stands now
 	Kind       Kind
 	Venue      string    // venue of its steps on a chat network
-	Capability string    // one that its offer asks for
+	Capability string    // required by its offer
 	Since      time.Time // moved then or later
 	Title      string    // words that its title has, in any order and case
 }
 
-// Admits reports whether a handoff is asked for.
+// Admits reports whether a handoff matches.
 func (f Filter) Admits(v View) bool {
 	return (f.DID == "" || f.DID == v.Offerer || f.DID == v.Offeree || f.DID == v.Assignee) &&
 		(f.State == "" || f.State == v.State) &&
@@ -346,5 +346,5 @@ func (f Filter) titled(title string) bool {
 // MinSuffix is the minimum number of last characters of an id that name a handoff.
 const MinSuffix = 6
 
-// MaxFound bounds how many handoffs one suffix may be said to name.
+// MaxFound bounds the handoffs reported for one suffix.
 const MaxFound = 16

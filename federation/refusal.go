@@ -129,7 +129,7 @@ type RefusalError struct {
 	View    View      // of the handoff as it stands; zero if there is none
 	// RetryAfter is when a rate-limited step may come again; else zero.
 	RetryAfter time.Duration
-	// Waits says that the step is on disk and will be judged later: this is no answer to it yet.
+	// Waits is true if the step is on disk and will be judged later: this is no answer to it yet.
 	Waits bool
 }
 
@@ -188,7 +188,7 @@ func Loses(losses []Loss, field string) bool {
 	return slices.ContainsFunc(losses, func(l Loss) bool { return l.Field == field })
 }
 
-// Fate says how much of a field travels.
+// Fate describes how much of a field travels.
 type Fate string
 
 // The fates.
@@ -232,7 +232,7 @@ func GrowthSince(samples []SizeSample, since time.Time) (grown int64) {
 	return grown
 }
 
-// StrangerReason says which limit a stranger met. It is a label of metrics.
+// StrangerReason names the limit that a stranger met. It is a label of metrics.
 type StrangerReason string
 
 // The limits for strangers only.
@@ -260,7 +260,7 @@ var errStrangers = errors.New("too many came within the hour")
 // Error implements error.
 func (e *StrangerError) Error() string { return e.Unwrap().Error() + " (" + string(e.Reason) + ")" }
 
-// Unwrap returns the not-now that networks tell.
+// Unwrap returns the error that networks report.
 func (e *StrangerError) Unwrap() error {
 	return &UnavailableError{What: "room for new DIDs", RetryAfter: e.RetryAfter, Err: errStrangers}
 }

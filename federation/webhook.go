@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// ErrTooManyWebhooks is returned by the record for one more webhook than a DID may have.
+// ErrTooManyWebhooks is returned by the record for a webhook beyond the limit of a DID.
 var ErrTooManyWebhooks = errors.New("federation: too many hooks")
 
 // WebhookID names a webhook. It is a ULID, as the id of an event is.
@@ -23,8 +23,8 @@ type Webhook struct {
 	DID         DID       `json:"did"`                   // its owner, and the owner of the inbox
 	Participant string    `json:"participant,omitempty"` // name on a link of the participant that gets its messages there; "" for one that gets the inbox of DID
 	// Handoff is the handoff that the webhook follows: each step filed from Since on is posted,
-	// even by DID itself, and the webhook ends with the handoff. It is zero for a webhook of an
-	// inbox or messages.
+	// even by DID itself, and the webhook ends with the handoff. It is zero for a webhook that
+	// follows an inbox or messages.
 	Handoff HandoffID `json:"handoff,omitzero"`
 	Label   string    `json:"label,omitempty"` // of its owner, for one that follows a handoff
 	Sealed  []byte    `json:"-"`               // data of the posting network; the record cannot read it
@@ -52,7 +52,7 @@ func (h Webhook) In(s Session) Webhook {
 	return h
 }
 
-// Over reports whether a webhook has to be disabled at a time.
+// Over reports whether a webhook must be disabled at a time.
 func (h Webhook) Over(at time.Time) bool { return !h.Ends.IsZero() && !at.Before(h.Ends) }
 
 // Push is one delivery to a webhook, pending or ended: a step, a notice, or content for a
@@ -102,7 +102,7 @@ func (p Push) Handoff() HandoffID {
 type Content interface {
 	// Ref names it among the items of its participant.
 	Ref() string
-	// About returns the handoff that it is about, the zero ID if there is none.
+	// About returns the handoff of the item, the zero ID if there is none.
 	About() HandoffID
 	// Place is its position among the items of its participant, from 1.
 	Place() uint64
@@ -112,5 +112,5 @@ type Content interface {
 type WebhookBacklog struct {
 	Backlog
 
-	Dead int // given up, and not put back
+	Dead int // abandoned, and not requeued
 }

@@ -78,7 +78,7 @@ func OwnTags(tags map[string]string, d federation.Dialect, noStep ...string) (ma
 // Name reads the identifying fields of a step, as far as possible, so that every refusal can name
 // it.
 func Name(own map[string]string, handoff string) federation.Event {
-	id, _ := federation.ParseEventID(own[TagEventID]) // zero if it is none
+	id, _ := federation.ParseEventID(own[TagEventID]) // zero if invalid
 	of, _ := federation.ParseEventID(own[handoff])
 	return federation.Event{ID: id, Handoff: of}
 }

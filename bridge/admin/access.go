@@ -171,7 +171,7 @@ func errThrottled() error {
 	}
 }
 
-// How long tokens are good: as long as is asked for, and never for ever.
+// Lifetime of tokens: as requested, but never unlimited.
 const (
 	defaultTokenLife = 720 * time.Hour
 	maxTokenLife     = 8760 * time.Hour

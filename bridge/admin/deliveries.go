@@ -405,7 +405,7 @@ func (o *Operator) settleDead(ctx context.Context, in DeadChange) (Acted, error)
 	for _, id := range ids {
 		did, err := act(ctx, id, ask.DryRun)
 		if _, told := errors.AsType[*ProblemError](err); told && text == everyID {
-			continue // gone in between, or nothing that can be replayed: the others can
+			continue // deleted meanwhile, or not replayable: the others are
 		}
 		if err != nil && changed > 0 {
 			_ = o.acted(ctx, "dead "+verb, subject, ask, changed)
@@ -471,7 +471,7 @@ func (o *Operator) dropDead(ctx context.Context, id int64, dry bool) (bool, erro
 	}
 	err := o.deps.Record.Discard(ctx, id, time.Now())
 	if isNotFound(err) {
-		return false, nil // another operator did
+		return false, nil // another operator discarded it
 	}
 	return err == nil, err
 }

@@ -186,7 +186,7 @@ func (s Stopped) ports(ctx context.Context) []Diagnosis {
 	return all
 }
 
-// Examine makes each check, and with online the ones that other homes take part in.
+// Examine makes each check, and with online also the checks that involve other homes.
 func (c Checkup) Examine(ctx context.Context, online bool) []Diagnosis {
 	ctx, cancel := context.WithTimeout(ctx, checkupTime)
 	defer cancel()
@@ -468,7 +468,7 @@ func (c Checkup) relay(remedy string) Diagnosis {
 	return fine("relay", "reached, and the hub too")
 }
 
-// diagnoseLink tells whether a link is up, and its protocol.
+// diagnoseLink reports whether a link is up, and its protocol.
 func diagnoseLink(check string, s bridge.LinkStatus) Diagnosis {
 	words := s.Link.Network() + " " + string(s.Status.State)
 	detail := words

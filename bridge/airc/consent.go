@@ -124,7 +124,7 @@ func (l *Link) decide(ctx context.Context, action string, from contact, to strin
 	return edge, nil
 }
 
-// letIn accepts an edge by a decision of to. For an agent that asked for consent, the way back
+// letIn accepts an edge by a decision of to. For an agent that requested consent, the way back
 // opens too, so that it gets an answer. An agent that did not ask keeps its own decision.
 func (l *Link) letIn(ctx context.Context, from contact, to string, now time.Time) (agents.Consent, error) {
 	if from.agent == nil {
@@ -339,8 +339,8 @@ func consentCall(path, action, handle string) string {
 	return fmt.Sprintf(`POST %s {"action":%q,"handle":%q}`, path, action, handle)
 }
 
-// heldNotice tells the sender of a held message how it gets delivered: many client libraries never
-// make the consent call.
+// heldNotice explains to the sender of a held message how it gets delivered: many client libraries
+// never make the consent call.
 func heldNotice(path, from, to string) string {
 	return fmt.Sprintf("the message is held until %s consents: it sends %s, or writes to %s", to, consentCall(path, actionAccept, from), from)
 }

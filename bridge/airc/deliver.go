@@ -122,7 +122,7 @@ func (l *Link) tell(ctx context.Context, d federation.Delivery, author contact, 
 	}
 	admitted, err := l.welcomes(ctx, d, guarded, author, to)
 	if p, ok := errors.AsType[*wire.ProblemError](err); ok && p.Code == wire.CodeConsentBlocked {
-		// The agent does not want to know, and the author is not told: the record keeps
+		// The agent does not want the message, and the author is not notified: the record keeps
 		// that the agent was not shown it, and nothing else.
 		admitted, err = false, nil
 	}
@@ -237,7 +237,7 @@ type listener struct {
 	contact
 
 	stranger bool // it sees an open offer not addressed to it
-	loser    bool // it saw an open offer, and is told of its end
+	loser    bool // it saw an open offer, and is notified of its end
 }
 
 // listeners returns the agents that must receive a step, each once: the parties that are agents

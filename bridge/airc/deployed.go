@@ -27,8 +27,8 @@ const deployedTokenLife = 30 * 24 * time.Hour
 
 func deployed(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, deployedRoot+"/") }
 
-// mountDeployed registers the paths below /api. Several generations of clients have several names
-// for one thing.
+// mountDeployed registers the paths below /api. Generations of clients use different names for the
+// same member.
 func (l *Link) mountDeployed(mux *http.ServeMux) {
 	l.mount(mux, map[string]endpoint{
 		"POST /api/presence":           l.postDeployedPresence,

@@ -203,7 +203,7 @@ func (l *Link) recovered(c *call, agent agents.Agent, body wire.Members, now tim
 }
 
 // postDeployedRevoke answers POST /api/identity/revoke. It ends all keys and sessions of the agent
-// for good.
+// permanently.
 func (l *Link) postDeployedRevoke(c *call) (answer, error) {
 	p, err := l.readKeyProof(c)
 	if err != nil {

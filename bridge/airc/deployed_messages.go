@@ -28,7 +28,7 @@ const (
 	conversationPage = 500
 )
 
-// assuranceToken says that the registry vouches for a message by its access token.
+// assuranceToken means that the registry vouches for a message by its access token.
 const assuranceToken = "token"
 
 // draft is a message below /api before the registry signs it.
@@ -88,8 +88,8 @@ func checkApproved(digest, to, text string) error {
 }
 
 // readPayload takes the text of a message from its payload if it has no other. It rejects a payload
-// without a type if the message has none either (kind). A payload with a text needs none, as the
-// first clients write it.
+// without a type if the message has none either (kind). A payload with a text needs no type,
+// because the first clients send none.
 func (d *draft) readPayload(kind string) error {
 	if d.payload == nil {
 		return nil

@@ -244,7 +244,7 @@ func (l *Link) getAgentDocument(c *call) (answer, error) {
 		return answer{}, fmt.Errorf("look up agent: %w", err)
 	}
 	did := l.deps.Home.DID() + federation.DID(":airc:"+l.domain+":"+agent.Handle)
-	others := slices.Compact([]federation.DID{agent.DID, agent.OwnDID}) // one without a proved key
+	others := slices.Compact([]federation.DID{agent.DID, agent.OwnDID}) // only one if the agent has no proved key
 	document := identity.AgentDocument(did, agent.KeptKey, l.deps.PublicURL, others...)
 	return answer{status: http.StatusOK, body: json.RawMessage(document)}, nil
 }

@@ -106,8 +106,8 @@ func (l *Link) postBlob(c *call) (answer, error) {
 
 // fit writes a step so that its payload is within the recipient's limit: unchanged, else with the
 // context as a reference, else also with evidence in place of the proof. A context that no payload
-// can hold becomes a reference too. It returns the final context of the message. A limit of zero is
-// none; a step that still exceeds the limit is sent anyway.
+// can hold becomes a reference too. It returns the final context of the message. A limit of zero
+// means no limit; a step that still exceeds the limit is sent anyway.
 //
 // spec: airc-shapes "A step as payload"
 func (l *Link) fit(ctx context.Context, step translate.Step, out aircmsg.Out, limit int) (aircmsg.Message, string, error) {

@@ -15,8 +15,8 @@
 // neither tenants nor DPoP.
 //
 // Below /api the same registry serves the clients in use today: they have a token, and sign nothing
-// or sign in ways that prove nothing. The registry signs for them, and the message says so
-// ("assurance").
+// or sign in ways that prove nothing. The registry signs for them, and marks the message
+// accordingly ("assurance").
 //
 // # Other registries
 //

@@ -73,8 +73,8 @@ func (l *Link) postMessage(c *call) (answer, error) {
 }
 
 // take judges a message and files it. The first error determines the code, and only a 2xx uses the
-// id up. The message is filed after its step: if the answer is lost in between, a repeat of the
-// message finds its step filed.
+// id up. The message is filed after its step: if the answer is lost, a repeat of the message finds
+// its step filed.
 func (l *Link) take(c *call, d *delivery) (answer, error) {
 	body, err := l.readBody(c)
 	if err != nil {
@@ -176,7 +176,7 @@ func (l *Link) proveSender(ctx context.Context, d *delivery) error {
 	return nil
 }
 
-// checkUnused refuses an id that the sender used before, and says whether it was for the same
+// checkUnused refuses an id that the sender used before, and reports whether it was for the same
 // message: for a client that repeats a message after a lost answer, this means success.
 func (l *Link) checkUnused(ctx context.Context, d *delivery) error {
 	m, err := l.deps.Record.Sent(ctx, d.from, d.id, d.received.Add(-agents.MessageIDWindow))
@@ -281,7 +281,7 @@ func (l *Link) postToAgent(ctx context.Context, d *delivery) (answer, error) {
 	}
 	if !admitted {
 		p.Held, p.Source = true, d.source(ctx)
-		if step == nil { // else it is on file, and its room was checked before
+		if step == nil { // else it is on file, and its quota was checked before
 			p.FirstContacts = l.deps.Quotas().FirstContacts
 		}
 		p.Handshake, err = l.handshake(ctx, contact{handle: d.from, agent: &d.sender}, d.recipient.handle, d.body, d.received)

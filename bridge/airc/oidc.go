@@ -81,8 +81,8 @@ func (l *Link) bind(ctx context.Context, reg *registration, now time.Time) error
 }
 
 // verify returns the account that a registration proves with an issuer's token. A nonce in the
-// token must be the challenge of the registration; otherwise the token was issued for another one.
-// A token without a nonce registers one agent. Its error is a refusal, or a
+// token must be the challenge of the registration; otherwise the token was issued for another
+// registration. A token without a nonce registers one agent. Its error is a refusal, or a
 // [*federation.UnavailableError] if the issuer's keys cannot be fetched.
 func (a accounts) verify(ctx context.Context, text json.RawMessage, challenge string, now time.Time) (agents.Account, error) {
 	var said account

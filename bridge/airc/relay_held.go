@@ -113,7 +113,7 @@ func (l *Link) checkUnverifiedRoom(ctx context.Context, d *delivery, edge agents
 	return nil
 }
 
-// announce tells a participant of another network that a message of an unverified sender is held
+// announce notifies a participant of another network that a message of an unverified sender is held
 // for it, without the text.
 func (l *Link) announce(ctx context.Context, from string, to contact, now time.Time) error {
 	text := fmt.Sprintf("%s wants to write to you. Nothing proves who that is, so the message is held. To read it, allow %s; to refuse it, block %[2]s."+

@@ -170,7 +170,7 @@ func (l *Link) relayedBefore(ctx context.Context, m relayed, now time.Time) (ans
 	if !m.saidBefore(sent) {
 		return answer{}, wire.Refuse(wire.CodeDuplicateMessage, "this id was used in the last 24 hours, for another message")
 	}
-	if m.assurance == assuranceUnverified && sent.Seq > 0 { // the record may have failed in between
+	if m.assurance == assuranceUnverified && sent.Seq > 0 { // the record may have failed meanwhile
 		if err := l.show(ctx, sent, now); err != nil {
 			return answer{}, unreached(err)
 		}
@@ -182,8 +182,8 @@ func (l *Link) relayedBefore(ctx context.Context, m relayed, now time.Time) (ans
 	return a, nil
 }
 
-// saidBefore reports whether a message on file is the same one. Its attempts differ only in their
-// ids and times.
+// saidBefore reports whether the same message is on file. Its attempts differ only in their ids and
+// times.
 func (m relayed) saidBefore(sent agents.Message) bool {
 	var before struct {
 		To      string          `json:"to"`

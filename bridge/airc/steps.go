@@ -276,7 +276,7 @@ func (l *Link) open(ctx context.Context, d *delivery, s step, ev *federation.Eve
 // place returns the place and dialect of an offer on IRC. Between agents, or without a configured
 // link, there is no place.
 func (l *Link) place(ctx context.Context, d *delivery, s step, from, to federation.DID) (federation.Place, federation.Dialect, error) {
-	channel, _ := translate.Channel(s.Channel) // an invalid channel counts as one that no link has
+	channel, _ := translate.Channel(s.Channel) // an invalid channel counts as a channel of no link
 	place, tags, err := l.deps.Gateway.Place(ctx, from, to, channel)
 	switch {
 	case err != nil:
@@ -362,7 +362,7 @@ func (d *delivery) verify(ctx context.Context, ev federation.Event, p aircmsg.Pr
 	case p.PublicKey != base64.RawURLEncoding.EncodeToString(key.Public):
 		return invalid("publicKey is not that of the sender")
 	}
-	judged, verdict, _ := signing.Verify(ctx, ownKey(key.Public), ev) // one known key: the verdict says it all
+	judged, verdict, _ := signing.Verify(ctx, ownKey(key.Public), ev) // one known key: the verdict is enough
 	if verdict != federation.Valid || judged.Signature.Document != p.Document {
 		return invalid("")
 	}

@@ -220,7 +220,7 @@ func (a *Agent) Inbox(ctx context.Context, cursor string) (messages []json.RawMe
 	return a.Await(ctx, cursor, 0)
 }
 
-// Await is Inbox, but the registry waits some seconds if there is nothing.
+// Await is like Inbox, but the registry waits for a number of seconds if the inbox is empty.
 func (a *Agent) Await(ctx context.Context, cursor string, seconds int) (messages []json.RawMessage, next string, err error) {
 	query := url.Values{"cursor": {cursor}}
 	if seconds > 0 {

@@ -14,10 +14,10 @@ import (
 // Contacts implements the part of [bridge.Messages] for decisions of participants about
 // senders. No user has a nick.
 type Contacts struct {
-	bridge.Messages // nil: a test that sends text needs another one
+	bridge.Messages // nil: a test that sends text must set it
 
 	Decided map[[2]federation.DID]federation.ContactState // by person and sender
-	Most    int                                           // decisions; 0 is any number
+	Most    int                                           // decisions; 0 means no limit
 }
 
 // Addressee implements [bridge.Messages].

@@ -16,8 +16,8 @@ type ContextRecord interface {
 	bridge.Originals
 }
 
-// Contexts keeps evidence and contexts in a record, as the gateway gw.example does: so many
-// bytes of one context, and of all of one owner; 0 of all is no limit.
+// Contexts keeps evidence and contexts in a record, as the gateway gw.example does. It bounds the
+// bytes of one context, and of all contexts of one owner; 0 for all means no limit.
 func Contexts(record ContextRecord, one, ofDID int64) bridge.Contexts {
 	return bridge.Contexts{
 		Blobs: record, Originals: record, PublicURL: "https://gw.example", Log: slog.New(slog.DiscardHandler),

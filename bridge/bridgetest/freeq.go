@@ -35,9 +35,9 @@ type FreeqConfig struct {
 	Channels []string           // which exist there, +n
 }
 
-// Freeq is a freeq server as far as a gateway can tell: one end of freeq/s2s/1, the
-// web API, and users. It holds its peer to the rules that a real server enforces, and
-// remembers whatever the peer does that a gateway must not.
+// Freeq is a freeq server as far as a gateway can see: one end of freeq/s2s/1, the web API, and
+// users. It holds its peer to the rules that a real server enforces, and remembers whatever the
+// peer does that a gateway must not.
 type Freeq struct {
 	cfg  FreeqConfig
 	id   string
@@ -46,7 +46,7 @@ type Freeq struct {
 	mu         sync.Mutex
 	conn       net.Conn // nil while there is no link
 	dialled    bool     // by the server; of conn
-	duplicates int      // connections that it turned away
+	duplicates int      // rejected connections
 	next       uint64   // the last event id
 	highWater  uint64   // of the peer's event ids, on this connection
 	window     int64    // the second of the clock that counts
@@ -59,7 +59,7 @@ type Freeq struct {
 	early      map[string][]freeqRow        // receipts by the step that they confirm, which is not on file
 	linked     bool                         // the peer has greeted
 	links      int                          // how often it has
-	spoke      bool                         // the peer has said a step on this link
+	spoke      bool                         // the peer has sent a step on this link
 	members    map[string]map[string]string // channel to nick to DID, of the peer
 	users      map[string]*FreeqUser        // by nick
 	gone       map[string]bool              // nicks of users that quit, until they join again
@@ -75,7 +75,7 @@ type Freeq struct {
 	lag        time.Duration // of messages between peers
 	relayed    chan relayed
 	shown      []Shown
-	lines      []map[string]any // all that the peer said, unwrapped
+	lines      []map[string]any // all messages of the peer, unwrapped
 	unexpected []string
 	changed    chan struct{} // closed and replaced at each change
 }
@@ -210,8 +210,7 @@ func (f *Freeq) Await(ctx context.Context, what string, holds func() bool) error
 	}
 }
 
-// AwaitLink blocks until the peer has greeted and asked for its missed
-// messages.
+// AwaitLink blocks until the peer has greeted and requested its missed messages.
 func (f *Freeq) AwaitLink(ctx context.Context) error {
 	return f.Await(ctx, "the link", func() bool { return f.conn != nil && f.linked })
 }
@@ -255,7 +254,7 @@ func (f *Freeq) Row(step federation.EventID) string {
 	return ""
 }
 
-// AwaitAnswers blocks until the peer has answered so many questions.
+// AwaitAnswers blocks until the peer has answered n questions.
 func (f *Freeq) AwaitAnswers(ctx context.Context, n int) error {
 	return f.Await(ctx, strconv.Itoa(n)+" answers", func() bool {
 		answers := 0
@@ -298,7 +297,7 @@ func (f *Freeq) AwaitMember(ctx context.Context, channel, nick string) error {
 	})
 }
 
-// AwaitLine blocks until the peer has said something, and returns it.
+// AwaitLine blocks until the peer has sent a message that fits, and returns it.
 func (f *Freeq) AwaitLine(ctx context.Context, what string, fits func(m map[string]any) bool) (found map[string]any, err error) {
 	err = f.Await(ctx, what, func() bool {
 		for _, m := range f.lines {
@@ -312,7 +311,7 @@ func (f *Freeq) AwaitLine(ctx context.Context, what string, fits func(m map[stri
 	return found, err
 }
 
-// AwaitLines blocks until the peer has said so many messages that fit.
+// AwaitLines blocks until the peer has sent n messages that fit.
 func (f *Freeq) AwaitLines(ctx context.Context, n int, fits func(m map[string]any) bool) error {
 	return f.Await(ctx, fmt.Sprintf("%d lines", n), func() bool {
 		count := 0
@@ -325,7 +324,7 @@ func (f *Freeq) AwaitLines(ctx context.Context, n int, fits func(m map[string]an
 	})
 }
 
-// Said returns all that the peer has said, unwrapped.
+// Said returns all messages of the peer, unwrapped.
 func (f *Freeq) Said() []map[string]any {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -339,14 +338,14 @@ func (f *Freeq) Links() int {
 	return f.links
 }
 
-// Dropped returns how many messages came in too fast, or were lost by [Freeq.Lose].
+// Dropped returns how many messages arrived too fast, or were lost by [Freeq.Lose].
 func (f *Freeq) Dropped() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.dropped
 }
 
-// AwaitDropped blocks until a message came in too fast, or was lost.
+// AwaitDropped blocks until a message arrived too fast, or was lost.
 func (f *Freeq) AwaitDropped(ctx context.Context) error {
 	return f.Await(ctx, "a dropped message", func() bool { return f.dropped > 0 })
 }

@@ -141,7 +141,7 @@ func (f *Freeq) AwaitStanding(ctx context.Context, dialled bool) error {
 	return f.Await(ctx, "the connection that stands", func() bool { return f.conn != nil && f.linked && f.dialled == dialled })
 }
 
-// AwaitDuplicates blocks until the server has turned away so many connections.
+// AwaitDuplicates blocks until the server has rejected n connections.
 func (f *Freeq) AwaitDuplicates(ctx context.Context, n int) error {
 	return f.Await(ctx, "a connection turned away", func() bool { return f.duplicates >= n })
 }

@@ -61,7 +61,7 @@ func (f *Freeq) Shown(handoff string) []Shown {
 	return slices.DeleteFunc(slices.Clone(f.shown), func(s Shown) bool { return s.Handoff != handoff || s.Verb == "confirm" })
 }
 
-// show notes that users here are shown a step. A private one is shown only to its two parties.
+// show records that users here were shown a step. A private one is shown only to its two parties.
 // The lock is held.
 func (f *Freeq) show(m map[string]any) {
 	tags := textsOf(m["tags"])

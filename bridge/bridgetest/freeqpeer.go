@@ -160,7 +160,7 @@ func (u *FreeqUser) read() (lines []Line) {
 	return lines
 }
 
-// AwaitRead blocks until the user has read so many lines, and returns all.
+// AwaitRead blocks until the user has read n lines, and returns all.
 func (u *FreeqUser) AwaitRead(ctx context.Context, n int) (lines []Line, err error) {
 	err = u.home.Await(ctx, u.Nick+" to read", func() bool {
 		lines = u.read()
@@ -186,7 +186,7 @@ func (f *Freeq) spoken(m map[string]any) {
 	members, isChannel := f.members[target]
 	_, there := members[from]
 	switch {
-	case isChannel && !there && f.dropped > 0: // its JOIN may be among the dropped
+	case isChannel && !there && f.dropped > 0: // its JOIN may be one of the dropped messages
 	case isChannel && !there:
 		f.odd("%s speaks in %s and is no member", from, target)
 	case isChannel && f.moderated[target]:

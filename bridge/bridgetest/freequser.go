@@ -77,7 +77,7 @@ func (u *FreeqUser) Step(target string, id federation.HandoffID, verb federation
 	return u.Say(target, tags)
 }
 
-// Tell says something in words to one user, in the clear as clients do.
+// Tell sends text to one user, in the clear as clients do.
 func (u *FreeqUser) Tell(nick, text string) { u.home.TellAs(u.Nick, nick, text) }
 
 // TellAs sends a line to one user, from the user with a nick.
@@ -87,8 +87,8 @@ func (f *Freeq) TellAs(from, nick, text string) {
 	f.say(f.event(map[string]any{"type": "privmsg", "from": from, "target": nick, "text": text, "tags": map[string]string{}}))
 }
 
-// Say signs a step and sends it, as a client of a real server would: the server
-// files it, tells its peer, and routes steps to their home for a ruling.
+// Say signs a step and sends it, as a client of a real server would: the server files it, sends it
+// to its peer, and routes steps to their home for a ruling.
 func (u *FreeqUser) Say(target string, tags map[string]string) (federation.EventID, error) {
 	id, err := federation.NewEventID(time.Now(), rand.Reader)
 	if err != nil {
@@ -139,7 +139,7 @@ func seal(key ed25519.PrivateKey, tags map[string]string, venue string) string {
 	return document
 }
 
-// Repeat says a step on file to the peer.
+// Repeat sends a step on file to the peer again.
 func (f *Freeq) Repeat(id federation.EventID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -192,7 +192,7 @@ func (f *Freeq) Venue(id federation.HandoffID, by federation.DID) string {
 	return string(a)
 }
 
-// Spread gives the rows of the log times in the last hour, so many in each second.
+// Spread gives the rows of the log times in the last hour, a fixed number in each second.
 func (f *Freeq) Spread(each int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -218,7 +218,7 @@ func (f *Freeq) Relive(tags map[string]string, target string) error {
 	return nil
 }
 
-// Hear takes one line for said by the peer.
+// Hear handles one line as if the peer had sent it.
 func (f *Freeq) Hear(line string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

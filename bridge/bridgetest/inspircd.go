@@ -142,7 +142,7 @@ func (d *InspIRCd) start(ctx context.Context) error {
 	}
 	d.cmd, d.exited = cmd, make(chan struct{})
 	go func(exited chan<- struct{}) {
-		_ = cmd.Wait() // its exit status says nothing after a signal
+		_ = cmd.Wait() // its exit status means nothing after a signal
 		close(exited)
 	}(d.exited)
 	ctx, cancel := context.WithTimeoutCause(ctx, inspircdStart, errors.New("InspIRCd does not take connections"))
@@ -188,7 +188,7 @@ func (d *InspIRCd) Stop() {
 // Freeze stops the server without closing its connections, until Thaw or Stop.
 func (d *InspIRCd) Freeze() error { return d.cmd.Process.Signal(syscall.SIGSTOP) }
 
-// Thaw lets a frozen server go on.
+// Thaw resumes a frozen server.
 func (d *InspIRCd) Thaw() error { return d.cmd.Process.Signal(syscall.SIGCONT) }
 
 // Restart ends the server and starts it again with the same addresses.

@@ -121,7 +121,7 @@ const (
 	maxClientLineBytes = 8192 + 1024
 )
 
-// connectIRC connects a client that says nothing yet.
+// connectIRC connects a client that sends nothing yet.
 func connectIRC(ctx context.Context, addr, nick string) (*IRCClient, error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", addr)
@@ -230,7 +230,7 @@ func (c *IRCClient) register(ctx context.Context, caps []string) error {
 	return err
 }
 
-// Join brings the client into a channel.
+// Join joins the client to a channel.
 func (c *IRCClient) Join(ctx context.Context, channel string) error {
 	if err := c.Send(nil, "JOIN", channel); err != nil {
 		return err

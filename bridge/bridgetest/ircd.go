@@ -140,8 +140,8 @@ func (d *IRCd) mintUser(nick string) {
 	d.minted++
 }
 
-// Dial links the server to a gateway that listens: it returns once connected, and
-// goes on as [IRCd.Serve] does.
+// Dial links the server to a gateway that listens: it returns once connected, and continues as
+// [IRCd.Serve] does.
 func (d *IRCd) Dial(ctx context.Context, addr string) error {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", addr)
@@ -195,8 +195,8 @@ func (d *IRCd) Linked(ctx context.Context) error {
 	}
 }
 
-// Next waits for a message of the gateway, each of which it returns once at most.
-// PING and PONG are not among them.
+// Next waits for a message of the gateway other than PING and PONG. It returns each message at most
+// once.
 func (d *IRCd) Next(ctx context.Context, match func(IRCMessage) bool) (IRCMessage, error) {
 	m, err := d.received.next(ctx, match)
 	if err != nil {
@@ -301,7 +301,8 @@ func (d *IRCd) Quit(nick string) {
 	}
 }
 
-// Enter brings one of the server's users into a channel, whose operator it is if it makes it.
+// Enter joins one of the server's users to a channel. The user becomes its operator if the channel
+// is new.
 func (d *IRCd) Enter(nick, channel string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -347,7 +348,7 @@ func (d *IRCd) members() string {
 	return strings.Join(members, " ")
 }
 
-// Lose makes the server silently lose everything after so many steps of each connection. The
+// Lose makes the server silently lose everything after a number of steps of each connection. The
 // connection ends with the next question.
 func (d *IRCd) Lose(after int) {
 	d.mu.Lock()
@@ -411,14 +412,14 @@ func (d *IRCd) Age(channel string) int64 {
 	return d.channels[strings.ToLower(channel)].ts
 }
 
-// Modes gives a channel other modes, which the next burst tells.
+// Modes sets the modes of a channel, which the next burst sends.
 func (d *IRCd) Modes(channel, modes string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.channels[strings.ToLower(channel)].modes = modes
 }
 
-// Older says that a channel was made so many seconds earlier, which voids its modes.
+// Older announces that a channel was created a number of seconds earlier, which voids its modes.
 func (d *IRCd) Older(channel string, seconds int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

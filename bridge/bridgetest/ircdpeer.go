@@ -22,7 +22,7 @@ type ircdPeer struct {
 	d         *IRCd
 	out       chan string
 	dialled   bool   // by this server
-	asked     bool   // it said SERVER first
+	asked     bool   // it sent SERVER first
 	challenge string // ours
 	theirs    string // their challenge
 	sid       string // theirs, once authenticated
@@ -227,7 +227,7 @@ func (p *ircdPeer) server() {
 	p.say("SERVER %s %s %s :a test peer", p.d.cfg.Name, p.proof(p.d.cfg.SendPassword, p.theirs), sid)
 }
 
-// ended keeps the last that the gateway says, for tests to look at.
+// ended keeps the last message of the gateway, for tests.
 func (p *ircdPeer) ended(m ircmsg.Message) error {
 	p.d.received.add(IRCMessage{Source: m.Source, Nick: p.d.cfg.LinkName, Command: m.Command, Params: m.Params})
 	return errSaid

@@ -18,8 +18,8 @@ import (
 )
 
 // Ports returns ports on which every link can be opened: a gateway of the home gw.example that
-// counts in a registry of its own, logs nothing, has no limits, keeps nothing, and knows no
-// names. A test replaces the ports that it looks at.
+// counts in a registry of its own, logs nothing, has no limits, keeps nothing, and knows no names.
+// A test replaces the ports that it checks.
 func Ports(gateway bridge.Gateway) bridge.Ports {
 	return bridge.Ports{
 		Home: "gw.example", PublicURL: "https://gw.example", Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
@@ -45,7 +45,7 @@ func (s Signer) Own() federation.SigningKey { return s("server") }
 // Kept implements [bridge.Signer].
 func (s Signer) Kept(name string) federation.SigningKey { return s(name) }
 
-// SeededKey returns the key of a name, the same one each time.
+// SeededKey returns the key of a name, always the same one.
 func SeededKey(name string) federation.SigningKey {
 	seed := sha256.Sum256([]byte(name))
 	key := ed25519.NewKeyFromSeed(seed[:])

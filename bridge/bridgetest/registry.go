@@ -33,8 +33,8 @@ type Registry struct {
 
 	mu        sync.Mutex
 	down      bool     // answers no request
-	garbled   int      // so many answers are no JSON
-	lost      int      // so many messages are taken and not answered
+	garbled   int      // number of answers that are not JSON
+	lost      int      // number of messages accepted without an answer
 	consented []string // "from@registry to"
 	seen      map[string]bool
 	taken     []Relayed

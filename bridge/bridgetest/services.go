@@ -17,8 +17,8 @@ const servicesSID = "8SV"
 // servicesTimeout bounds each wait for the other server.
 const servicesTimeout = 10 * time.Second
 
-// Services is a server that does one thing on its network: it sends which user is logged in
-// to which account. It may be used by one goroutine.
+// Services is a server that only announces which user is logged in to which account. It may be used
+// by one goroutine.
 type Services struct {
 	conn  net.Conn
 	lines *bufio.Scanner
@@ -50,8 +50,8 @@ func LinkServices(ctx context.Context, addr, name, password string) (*Services, 
 	return s, nil
 }
 
-// LogIn says that a user is logged in to an account, "" for a logout, and returns when
-// the server has read that.
+// LogIn announces that a user is logged in to an account, "" for a logout, and returns when the
+// server has read that.
 func (s *Services) LogIn(nick, account string) error {
 	uuid := s.users[nick]
 	if uuid == "" {
@@ -75,8 +75,8 @@ func (s *Services) Order(nick, command string) error {
 	return err
 }
 
-// Introduce brings a number of users of the services' own, user0 and so on, into channels, and
-// returns when the server has read that.
+// Introduce joins a number of the services' own users, user0 and so on, to channels, and returns
+// when the server has read that.
 func (s *Services) Introduce(users int, channels []string) error {
 	now := time.Now().Unix()
 	for i := range users {
@@ -111,7 +111,7 @@ func servicesUUID(user int) string {
 // Close ends the link.
 func (s *Services) Close() { _ = s.conn.Close() }
 
-// say writes lines; that the connection is broken is told by the next read.
+// say writes lines. The next read reports a broken connection.
 func (s *Services) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(s.conn, format+"\r\n", args...)
 }

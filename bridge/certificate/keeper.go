@@ -32,7 +32,7 @@ type Keeper struct {
 	source Source
 	log    *slog.Logger
 
-	looking sync.Mutex // one look at a time
+	looking sync.Mutex // one check at a time
 
 	mu      sync.Mutex
 	failed  string // error of the last look; "" for none

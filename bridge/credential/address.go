@@ -32,8 +32,8 @@ type Addresses struct {
 	buckets chan map[netip.Prefix]*rate.Limiter
 }
 
-// NewAddresses returns a count with a limit for each address and period. The limit
-// may change; 0 is none.
+// NewAddresses returns a count with a limit for each address and period. The limit may change; 0
+// means no limit.
 func NewAddresses(limit func() int, period time.Duration) Addresses {
 	a := Addresses{limit: limit, period: period, buckets: make(chan map[netip.Prefix]*rate.Limiter, 1)}
 	a.buckets <- map[netip.Prefix]*rate.Limiter{}

@@ -16,8 +16,8 @@ import (
 
 const challengeLife = 300 * time.Second
 
-// maxSpent bounds the challenges remembered as used, about 120 bytes each. It is
-// reached by 50 proofs a second for five minutes.
+// maxSpent bounds the challenges remembered as used, about 120 bytes each. It takes 50 proofs per
+// second for five minutes to reach it.
 const maxSpent = 16384
 
 // A challenge is 32 bytes: its expiry, random bytes, and a keyed hash of both

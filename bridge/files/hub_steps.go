@@ -70,7 +70,7 @@ func (l *VoiceLink) startHandoff(ctx context.Context, s slot, file voicefile.Fil
 	return err
 }
 
-// startedFile returns the file of a handoff that began at the hub, nil for another one.
+// startedFile returns the file of a handoff that began at the hub, nil for another handoff.
 func (l *VoiceLink) startedFile(ctx context.Context, id federation.HandoffID) ([]byte, voicefile.File, error) {
 	s, err := l.glance(ctx, startedKey(id))
 	if err != nil || len(s.Body) == 0 {
@@ -246,7 +246,7 @@ func (l *VoiceLink) stepOf(ctx context.Context, w waiting, verb string, waits bo
 	case "accept":
 		to, err := l.move(w.path, claimedFolder, w.file.ClaimName(l.ports.Home))
 		if errors.Is(err, fs.ErrExist) || err == nil && to == "" {
-			return false, nil // another one accepted
+			return false, nil // another agent accepted
 		}
 		if err != nil {
 			return false, err

@@ -91,8 +91,7 @@ type tree interface {
 	look(ctx context.Context, path string) error
 }
 
-// Back implements [bridge.Returner]: a look at the directory is cheap, and so the link looks
-// soon.
+// Back implements [bridge.Returner]: a check of the directory is cheap, so the link checks soon.
 func (*base) Back() <-chan struct{} {
 	back := make(chan struct{}, 1)
 	time.AfterFunc(redialWait, func() { back <- struct{}{} })

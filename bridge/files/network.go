@@ -5,7 +5,7 @@
 // The directory is the peer. A link watches it, and reads all of it every five seconds and at
 // the start, so that nothing depends on a notification. The action of a link on a file depends
 // only on the place and the content of the file, and on the state of its handoff. So a gateway
-// killed at any moment goes on by looking again. The record maps files to handoffs.
+// killed at any moment resumes by checking again. The record maps files to handoffs.
 //
 // A step read from a directory is vouched for by the gateway, with the bytes of the file as
 // evidence. README.md has the guide.
@@ -103,8 +103,8 @@ type base struct {
 	steps  stepbuilder.Builder
 	calls  chan call
 
-	// The directory of all sessions, until an operator allows another one. Only the goroutine in
-	// Run uses both fields.
+	// The directory of all sessions, until an operator allows another directory. Only the goroutine
+	// in Run uses both fields.
 	root     string
 	folder   directory.Folder
 	unpinned atomic.Bool // allow another directory in the next session

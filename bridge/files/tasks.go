@@ -16,8 +16,7 @@ import (
 	"baton/translate/taskfile"
 )
 
-// writingTime is for how long a record that cannot be read may be one that a program writes in
-// place.
+// writingTime is how long an unreadable record may still be one that a program is writing in place.
 const writingTime = time.Second
 
 // TasksLink is one ".handoffs" directory.

@@ -143,8 +143,8 @@ func (l *TasksLink) writeOffer(ctx context.Context, s translate.Step) error {
 	return l.look(ctx, l.dir.PathOf(r.ID))
 }
 
-// write gives a record the status of its handoff. The step is the one that led to it, nil if
-// the gateway restores the record.
+// write gives a record the status of its handoff. The step is the cause of the change, nil if the
+// gateway restores the record.
 func (l *TasksLink) write(ctx context.Context, id string, view federation.View, step *translate.Step) error {
 	assignee, err := l.nameOf(ctx, view.Assignee)
 	if err != nil {

@@ -98,8 +98,7 @@ func (l *VoiceLink) move(from, folder string, names ...string) (string, error) {
 	return "", err
 }
 
-// carry notes that the link has moved a file, so that the next look has
-// nothing to do.
+// carry records that the link has moved a file, so that the next check has nothing to do.
 func (l *VoiceLink) carry(from, to string) {
 	seen := l.found[from]
 	l.forget(from)

@@ -42,8 +42,8 @@ type Reason string
 
 // The reasons.
 const (
-	AddressFull Reason = "address" // its address has as many as it may have
-	ServerFull  Reason = "full"    // there are as many as there may be
+	AddressFull Reason = "address" // its address is at its limit
+	ServerFull  Reason = "full"    // the listener is at its limit
 )
 
 // gate counts the connections of a listener, and closes some to make room for others. A
@@ -120,7 +120,7 @@ func contains(prefixes []netip.Prefix, addr netip.Addr) bool {
 // admit returns a counted connection, or closes it and returns nil. If a limit
 // is reached, another connection is closed in its place.
 func (g *gate) admit(conn net.Conn) net.Conn {
-	remote, _ := netip.ParseAddrPort(conn.RemoteAddr().String()) // the zero Addr if it is none
+	remote, _ := netip.ParseAddrPort(conn.RemoteAddr().String()) // the zero Addr if invalid
 	c := &counted{Conn: conn, gate: g, from: g.network(remote.Addr())}
 	evicted, why, ok := g.enter(c)
 	if why != "" {
@@ -216,13 +216,13 @@ func countedOf(conn net.Conn) *counted {
 	}
 }
 
-// begin counts a request of a client, and reports whether it may go on. Each that may has
-// one end.
+// begin counts a request of a client, and reports whether it may continue. Each that may has one
+// end.
 func (g *gate) begin(client string) (from netip.Prefix, ok bool) {
 	if g == nil {
 		return netip.Prefix{}, true
 	}
-	addr, _ := netip.ParseAddr(client) // the zero Addr if it is none
+	addr, _ := netip.ParseAddr(client) // the zero Addr if invalid
 	from = g.network(addr)
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -318,9 +318,9 @@ func refuseConnect(next echo.HandlerFunc) echo.HandlerFunc {
 // seconds.
 const maxAge = 600
 
-// allowOrigins returns the middleware that lets scripts of some origins read answers. If
-// any origin may, every answer says so, even to a request without an Origin: so do the
-// deployed AIRC registries, and caches then keep one answer for all.
+// allowOrigins returns the middleware that lets scripts of some origins read answers. If any origin
+// may, every answer states that, even to a request without an Origin: so do the deployed AIRC
+// registries, and caches then keep one answer for all.
 //
 // spec: airc §11
 func allowOrigins(origins []string) echo.MiddlewareFunc {

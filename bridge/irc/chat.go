@@ -28,9 +28,9 @@ type Chat struct {
 	Text    string
 	Line    string // the message as it came: the evidence
 	Refs    Refs
-	// Formatting tells whether the link passes on colours and other formatting.
+	// Formatting reports whether the link passes on colours and other formatting.
 	Formatting bool
-	// History tells whether the line may be kept in a history.
+	// History reports whether the line may be kept in a history.
 	History bool
 	Away    string // the author's away reason; "" while not away
 
@@ -196,7 +196,7 @@ func NamedChatLines(t federation.Text, formatting bool) (command string, lines [
 }
 
 // Relayed returns the venues listed in relay_chat, each by its name in this federation. Its error
-// names an entry that is no channel of the link.
+// names an entry that is not a channel of the link.
 func (c Channels) Relayed(entries []string) ([]string, error) {
 	return Relayed(entries, c.here)
 }

@@ -39,13 +39,13 @@ type Command struct {
 	Network string // as in [federation.Arrival]
 	Link    string
 	Nick    string
-	User    string // user name; "" if the network does not say
+	User    string // user name; "" if the network does not report it
 	// Account is the name under which the operator binds the user to a DID; "" for none.
 	Account string
 	// DID is the authenticated one, on a network with authentication. If it is empty, the DID of the
 	// account's binding applies.
 	DID federation.DID
-	// Proved tells whether the user authenticated as the DID to this gateway.
+	// Proved reports whether the user authenticated as the DID to this gateway.
 	Proved bool
 	// Lookup returns the DID of a user by its nick, or "".
 	Lookup func(nick string) federation.DID
@@ -53,7 +53,7 @@ type Command struct {
 	// gateway makes no channels on the network.
 	Room func(view federation.View) (string, error)
 
-	// Secret tells whether the line came over TLS or from the same machine.
+	// Secret reports whether the line came over TLS or from the same machine.
 	Secret bool
 
 	vouch bool // the gateway may sign for the DID

@@ -129,8 +129,8 @@ type Meter struct {
 	told   bool
 }
 
-// Take counts one step. It reports whether the step is allowed and, if not, whether to tell the
-// user: only of the first, and again after the bucket was full. A limit of zero is none.
+// Take counts one step. It reports whether the step is allowed and, if not, whether to notify the
+// user: only of the first, and again after the bucket was full. A limit of zero means no limit.
 func (m *Meter) Take(perMinute int, now time.Time) (ok, tell bool) {
 	if perMinute <= 0 {
 		return true, false

@@ -17,8 +17,8 @@ func QuickAck(conn net.Conn) net.Conn {
 
 type quickConn struct{ *net.TCPConn }
 
-// Read implements [net.Conn]. The system forgets the setting by itself, so that it
-// is made again after each read; one that fails costs a delay and nothing else.
+// Read implements [net.Conn]. The system resets the setting by itself, so it is made again after
+// each read. A failure costs only a delay.
 func (c quickConn) Read(b []byte) (int, error) {
 	n, err := c.TCPConn.Read(b)
 	if err == nil {

@@ -18,8 +18,8 @@ const (
 	lastAsk  = 5 * time.Second
 )
 
-// judgeGrace bounds how long steps already read are still submitted after a link was told to end. A
-// record that takes commits at all needs far less.
+// judgeGrace bounds how long steps already read are still submitted after a link was asked to end.
+// A record that takes commits at all needs far less.
 const judgeGrace = 5 * time.Second
 
 // Outlive returns a context for submitting the steps read before ctx ended: it ends a little later,

@@ -27,8 +27,8 @@ func PrivateSummary(step translate.Step, nick string) string {
 	return summary(step, due(step.Event)+answers(step.Event, nick))
 }
 
-// Named returns the step of a delivery as a line tells of it, with the names of its parties
-// looked up. It blocks on the gateway.
+// Named returns the step of a delivery for a line about it, with the names of its parties looked
+// up. It blocks on the gateway.
 func Named(ctx context.Context, gw bridge.Gateway, d federation.Delivery) translate.Step {
 	names := map[federation.DID]string{}
 	for _, did := range append(d.View.Others(""), d.Entry.Event.Actor(), d.Entry.Event.Offeree()) {
@@ -96,7 +96,7 @@ func clause(step translate.Step) string {
 	case federation.Cancel:
 		return who + " cancels"
 	case federation.Expire:
-		return "expired" // the home says so, and no DID did it
+		return "expired" // declared by the home; no DID did it
 	case federation.Confirm: // has no such line: nothing moved by it
 	}
 	if step.Event.From == step.View.Home.DID() {

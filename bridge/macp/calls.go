@@ -424,7 +424,7 @@ func (l *Link) unsubscribe(ctx context.Context, id string, out *stream) {
 	})
 }
 
-// replay passes on the envelopes of a session from its journal, after a number and up to another.
+// replay sends the envelopes of a session with numbers above after, up to until, from its journal.
 func (l *Link) replay(ctx context.Context, id string, after, until uint64, send func(numbered) error) error {
 	var read, sequence uint64
 	for sequence < until {

@@ -67,7 +67,7 @@ type batch struct {
 	events   []func()            // to send after the transaction
 	policies uint64              // entries of the journal of policies
 	claimed  []string            // policies to register or remove
-	later    map[*live]time.Time // time of the next look at a session, instead of its due time
+	later    map[*live]time.Time // time of the next check of a session, instead of its due time
 	gone     []*live             // removed sessions
 }
 
@@ -309,8 +309,8 @@ func (e *engine) write(ctx context.Context, b *batch) error {
 	return e.deps.Journals.RemoveJournals(ctx, b.removed)
 }
 
-// dueOf returns when a session is looked at again: for its clock, for a step waiting to be
-// filed, or to be removed.
+// dueOf returns when a session is checked again: for its clock, for a step waiting to be filed, or
+// to be removed.
 func (e *engine) dueOf(s *live) time.Time {
 	due := s.NextDue()
 	if s.Over() {

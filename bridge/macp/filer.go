@@ -40,7 +40,7 @@ func newFiler(l *Link) *filer {
 	return &filer{link: l, ready: map[string]bool{}, woken: make(chan struct{}, 1)}
 }
 
-// wake makes the filer look at a session. It does not block.
+// wake makes the filer check a session. It does not block.
 func (f *filer) wake(session string) {
 	f.mu.Lock()
 	f.ready[session] = true
@@ -51,7 +51,7 @@ func (f *filer) wake(session string) {
 	}
 }
 
-// take returns the sessions to look at.
+// take returns the sessions to check.
 func (f *filer) take() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

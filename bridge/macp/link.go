@@ -307,8 +307,8 @@ func (l *Link) mountSend(mux *http.ServeMux) {
 	})
 }
 
-// watching serves a stream of events in both bindings. The header of the answer tells the client that
-// it watches: do calls begin, which sends it, once no later event is missed.
+// watching serves a stream of events in both bindings. The header of the answer confirms the watch
+// to the client: do calls begin, which sends it, once no later event can be missed.
 func watching[Req, Res any, PReq message[Req], PRes message[Res]](mux *http.ServeMux, l *Link, method string, do func(ctx context.Context, from participant, req PReq, begin func() error, send func(PRes) error) error) {
 	mux.Handle(rpcPath+method, connect.NewServerStreamHandler(rpcPath+method, func(ctx context.Context, r *connect.Request[Req], s *connect.ServerStream[Res]) error {
 		from, err := l.admit(ctx, r.Header(), true)

@@ -306,7 +306,7 @@ func (m *mirror) fileOffer(ctx context.Context, step said) error {
 	}
 	draft.ID, draft.From, draft.To, draft.Verb, draft.Proved = id, from, m.did, federation.Offer, true
 	err = m.steps().vouch(ctx, draft, federation.View{}, at)
-	if refused, ok := errors.AsType[*federation.RefusalError](err); ok { // the offerer reads a decline
+	if refused, ok := errors.AsType[*federation.RefusalError](err); ok { // the offerer gets a decline
 		return m.say(ctx, macpmode.TypeDecline, "decline:"+id.String(), &handoffv1.HandoffDeclinePayload{HandoffId: p.GetHandoffId(), DeclinedBy: m.cfg.Participant, Reason: refused.Code.Upper()})
 	}
 	return err

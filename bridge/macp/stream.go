@@ -104,8 +104,7 @@ func (c *conversation) take(ctx context.Context, frame *macpv1.StreamSessionRequ
 	return c.write(ctx, env)
 }
 
-// write sends the envelope of a frame. A refusal is a frame too, and the
-// stream goes on.
+// write sends the envelope of a frame. A refusal is a frame too, and the stream continues.
 func (c *conversation) write(ctx context.Context, env *macpv1.Envelope) error {
 	ack := c.link.send(ctx, c.from, env)
 	if !ack.GetOk() {

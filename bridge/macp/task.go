@@ -52,7 +52,7 @@ func (m *mirror) openTask(ctx context.Context, id federation.HandoffID, offer *m
 	return m.orBySignal(ctx, id, err)
 }
 
-// orBySignal notes that the runtime refused a message of a task: a signal reports the step. It
+// orBySignal records that the runtime refused a message of a task: a signal reports the step. It
 // returns any other error.
 func (c *foreignConn) orBySignal(ctx context.Context, id federation.HandoffID, err error) error {
 	refused, ok := errors.AsType[*federation.RefusalError](err)
@@ -78,8 +78,7 @@ func (c *foreignConn) endTask(ctx context.Context, view federation.View, reason 
 }
 
 // report reports a step of the work. A step of our participant is a message of the task, once the
-// offerer has asked for the task. Until then a signal reports the step, which is kept for the
-// task.
+// offerer has requested the task. Until then a signal reports the step, which is kept for the task.
 func (c *foreignConn) report(ctx context.Context, d federation.Delivery, session string) error {
 	if !c.tasks {
 		return c.tellStep(ctx, d, session)
@@ -127,9 +126,9 @@ func (c *foreignConn) tellTask(ctx context.Context, id federation.HandoffID, ses
 	return err == nil, c.orBySignal(ctx, id, err)
 }
 
-// fileRequest processes the request of a task. A request of our participant belongs to the
-// handoff that it offered. A request to our participant belongs to a handoff that it accepted,
-// and is accepted, too; the steps kept for the task follow.
+// fileRequest processes the request of a task. A request of our participant belongs to the handoff
+// that it offered. A request to our participant belongs to a handoff that it accepted. The request
+// is accepted too, and the steps kept for the task follow.
 func (m *mirror) fileRequest(ctx context.Context, step said) error {
 	task := m.s.Task
 	if task == nil || step.env.GetSender() != m.s.Initiator {
@@ -205,8 +204,8 @@ func (m *mirror) taskHandoff(ctx context.Context, task *macpmode.Task) (id feder
 	return id, "", nil
 }
 
-// ownTask notes the handoff of a task that our participant asked for. A task that another program
-// asked for with the same token is none.
+// ownTask records the handoff of a task requested by our participant. A task requested by another
+// program with the same token does not count.
 func (m *mirror) ownTask(ctx context.Context, task *macpmode.Task) error {
 	id, err := federation.ParseEventID(task.ID)
 	if err != nil {

@@ -87,7 +87,7 @@ func (f Field) Document() reflect.Type {
 // Optional reports whether a request may lack a body.
 func (f Field) Optional() bool { return f.Tag.Get("optional") == "true" }
 
-// read sets a field to its part of a request, whose JSON body has a maximum size.
+// read sets a field from its part of a request. A JSON body may have at most that many bytes.
 func (f Field) read(into reflect.Value, request *http.Request, query url.Values, most int64) error {
 	given := query[f.Name]
 	if f.Place == InHeader {

@@ -8,9 +8,9 @@
 //	header:"Name"      a header, of the same types
 //	body:"media/type"  the body as it is; the field is an [io.Reader]
 //
-// A number may be an *int, to tell 0 from none. A field of type [Body] is the body as JSON, which
-// the tag optional:"true" does not require. An embedded struct adds its fields. The comment of a
-// field describes it in the OpenAPI document.
+// A number may be an *int, to distinguish 0 from none. A field of type [Body] is the body as JSON,
+// which the tag optional:"true" does not require. An embedded struct adds its fields. The comment
+// of a field describes it in the OpenAPI document.
 //
 // More tags limit the values of a field: minimum and maximum a number, minLength, maxLength, pattern
 // and enum a text, and maxItems a list. The tag default has the value for an absent number. The tag

@@ -134,8 +134,8 @@ func (g *Gateway) Seen(ctx context.Context, did federation.DID) (bool, error) {
 // Member reports whether an offer may be written in its channel. A DID that offers over an API for
 // agents must belong to the channel: it is present there, or has, on a link that lists the channel, an
 // account bound by the operator or a step on file. IRC links and other homes check their own users.
-// Operators, and agents of the registry, may offer to anyone (spec: airc-shapes, the list of parties).
-// An offer to one DID without a channel is written in the place of the recipient.
+// Operators, and agents of the registry, may offer to anyone (spec: airc-shapes, the list of
+// parties). An offer to one DID without a channel is written at the place of the recipient.
 func (g *Gateway) Member(ctx context.Context, ev federation.Event) (bool, error) {
 	venue := cmp.Or(ev.Arrival.Place.Venue, ev.Venue)
 	if !ev.Arrival.ReadsInbox || ev.Arrival.Link == OperatorLink || federation.Private(venue) {

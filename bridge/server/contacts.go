@@ -12,8 +12,8 @@ import (
 )
 
 // introduce refuses a message to a participant that blocked its sender. The first message of a
-// sender is marked: it tells the recipient how to allow and to block the sender. A network with
-// its own rules judges the messages to its agents itself.
+// sender is marked: it shows the recipient how to allow and to block the sender. A network with its
+// own rules judges the messages to its agents itself.
 func (g *Gateway) introduce(ctx context.Context, t *federation.Text) (federation.Contact, error) {
 	own, err := g.consenter(ctx, t.To, t.Author)
 	if own != nil || err != nil {
@@ -78,7 +78,7 @@ func (g *Gateway) firstDID(ctx context.Context, did federation.DID) (federation.
 	return did, nil
 }
 
-// answerContact notes that a sender allows messages of the DID it writes to, unless it blocked
+// answerContact records that a sender allows messages of the DID it writes to, unless it blocked
 // that DID. A sender with too many contacts can still write, but the other stays unknown. For a
 // sender of another home, that home notes it.
 func (g *Gateway) answerContact(ctx context.Context, t federation.Text, now time.Time) error {

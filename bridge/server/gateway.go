@@ -43,7 +43,7 @@ type Deps struct {
 	// PublicURL is the base address of the originals behind messages.
 	PublicURL string
 	Wakes     bridge.Wakes
-	// Publish sends a message about a topic to all replicas of the home; nil if there is one.
+	// Publish sends a message about a topic to all replicas of the home; nil if there is only one.
 	Publish func(topic string, message []byte)
 	Metrics *bridge.Metrics
 	Tracer  bridge.Tracer // nil records no traces

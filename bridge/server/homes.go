@@ -317,9 +317,8 @@ type admitter interface {
 	Admits(ctx context.Context, h federation.Pending) error
 }
 
-// admitted ends the wait of a step of this gateway's people that its home would ignore, and
-// returns the refusal. Anything not known yet is left to the link, which tells the signer
-// later.
+// admitted ends the wait of a step of this gateway's people that its home would ignore, and returns
+// the refusal. Anything not known yet is left to the link, which notifies the signer later.
 func (g *Gateway) admitted(ctx context.Context, judged federation.Judgement) error {
 	ev := judged.Entry.Event
 	if ev.Arrival.Home != "" {

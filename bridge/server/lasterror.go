@@ -24,8 +24,7 @@ type LastError struct {
 // NewLastError returns the last error of a configuration. It does no I/O.
 func NewLastError(file *configs.File) *LastError { return &LastError{path: file.Path(lastErrorFile)} }
 
-// Write implements [io.Writer] for a log handler. It stores at most one line a
-// second.
+// Write implements [io.Writer] for a log handler. It stores at most one line per second.
 func (l *LastError) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 )
 
 // The leases of a home beside the leases of its links. A lease is named after a job that one replica of the
-// home does at a time. The links to other homes share one with the hub: the replica that asks a home
-// must be the one that reads its answer.
+// home does at a time. The links to other homes share one with the hub: the replica that asks a
+// home must also read its answer.
 const (
 	HomesLease   = "homes"
 	WebhookLease = "webhooks"
@@ -34,7 +34,7 @@ func leaseOf(link bridge.Link) string {
 	return LinkLease(link.Name())
 }
 
-// lease says whether this replica has the lease of a link.
+// lease records whether this replica has the lease of a link.
 type lease struct {
 	ours  atomic.Bool
 	asked time.Time // set before the link starts

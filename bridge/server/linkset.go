@@ -33,7 +33,7 @@ type Entry struct {
 
 // Source is the origin of a link, such as a table of the configuration.
 type Source interface {
-	// Same reports whether a link opened from the other source is the same one.
+	// Same reports whether a link opened from the other source is the same.
 	Same(other Source) bool
 }
 
@@ -109,7 +109,7 @@ func (l *LinkSet) Apply(ctx context.Context, entries []Entry) {
 	}
 	select {
 	case l.applied <- struct{}{}:
-	default: // one token stands for several changes
+	default: // one token covers several changes
 	}
 }
 
@@ -289,7 +289,7 @@ func able[Ability any](l *LinkSet) iter.Seq[Ability] {
 	}
 }
 
-// expect notes that the first attempts of some links at a step are pending.
+// expect records that the first attempts of some links at a step are pending.
 func (l *LinkSet) expect(id federation.EventID, links []string) {
 	for _, name := range links {
 		if r := l.current.Load().named[name]; r != nil {

@@ -35,8 +35,8 @@ func (r Rates) Left(did federation.DID, now time.Time) bridge.Allowance {
 // maxSeeded bounds the newcomers from before a restart that still count.
 const maxSeeded = 1 << 16
 
-// Admit asks the home about a DID that comes without a step. It returns an error that wraps
-// a [*federation.StrangerError] if a new DID must come back later.
+// Admit asks the home about a DID that comes without a step. It returns an error that wraps a
+// [*federation.StrangerError] if a new DID must retry later.
 func (g *Gateway) Admit(ctx context.Context, did federation.DID, now time.Time) error {
 	_, err := g.home.Load().Admit(ctx, did, addressFrom(ctx), now)
 	g.countStranger(err)
@@ -48,7 +48,7 @@ func (g *Gateway) Meet(ctx context.Context, did federation.DID, now time.Time) e
 	return g.home.Load().Meet(ctx, did, addressFrom(ctx), now)
 }
 
-// addressFrom returns the address of a client as an Arrival has it, "" if it is not known.
+// addressFrom returns the address of a client in the form for an Arrival, "" if unknown.
 func addressFrom(ctx context.Context) string {
 	if from := bridge.SubnetFrom(ctx); from.IsValid() {
 		return from.String()
@@ -56,8 +56,8 @@ func addressFrom(ctx context.Context) string {
 	return ""
 }
 
-// countStranger counts an error that told a stranger to come later, and reports whether it
-// is one.
+// countStranger counts an error that asked a stranger to retry later, and reports whether it is
+// one.
 func (g *Gateway) countStranger(err error) bool {
 	stranger, ok := errors.AsType[*federation.StrangerError](err)
 	if ok {

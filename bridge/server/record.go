@@ -106,7 +106,8 @@ type Retention struct {
 
 const pruneEvery = time.Minute
 
-// pruneBatch bounds the rows that one write deletes: a filing waits for it, for some milliseconds.
+// pruneBatch bounds the rows that one write deletes. Such a write delays a filing by a few
+// milliseconds.
 const pruneBatch = 32
 
 // answersKept is the lifetime of the answer to a request with an idempotency key: longer than clients

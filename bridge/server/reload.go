@@ -130,7 +130,7 @@ func (s *Server) reload(ctx context.Context, dry bool) (admin.Reloaded, error) {
 		}
 	}
 	links = slices.DeleteFunc(links, func(o Entry) bool {
-		_, mounted := o.Link.(bridge.Mounted) // its routes are there for good
+		_, mounted := o.Link.(bridge.Mounted) // its routes are permanent
 		return mounted
 	})
 	if file.Log != s.limited.Log { // else the level set by an operator stays

@@ -123,7 +123,7 @@ func (g *Gateway) sweep(ctx context.Context) {
 // readyPoll is the interval of readiness checks at the start.
 const readyPoll = 100 * time.Millisecond
 
-// Announce returns a task that tells the service manager that the gateway serves, and logs once
+// Announce returns a task that notifies the service manager that the gateway serves, and logs once
 // the gateway is ready. Parts still down do not delay the service manager: /readyz names them.
 func (g *Gateway) Announce(ready func(ctx context.Context) bool) Task {
 	return func(ctx context.Context) error {

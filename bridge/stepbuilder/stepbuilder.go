@@ -23,8 +23,8 @@ import (
 	"baton/translate/dialect"
 )
 
-// Builder writes the steps that come in on one network. Members are required unless
-// their comments say otherwise.
+// Builder writes the steps that come in on one network. Members are required unless their comments
+// state otherwise.
 type Builder struct {
 	Network string // the label of that network in metrics
 	Link    string // the name of the link; "" for the name of the network
@@ -82,7 +82,7 @@ type Draft struct {
 	Original string
 
 	To          federation.DID // of an offer; "" for anyone
-	Channel     string         // of an offer; "" if the gateway is to choose
+	Channel     string         // of an offer; "" lets the gateway choose
 	Title       string
 	Context     string
 	ContextHash string

@@ -152,8 +152,7 @@ func change[In any](ctx context.Context, c *cli, streams std, f changeFlags, r r
 	return report(ctx, c, streams, r, in, func(done admin.Acted) string { return f.said(line(done.Changed)) })
 }
 
-// changeEach requests the change of one thing after another, and prints a line
-// about each.
+// changeEach requests the change of one item after another, and prints a line about each.
 func changeEach[In any](
 	ctx context.Context, c *cli, streams std, f changeFlags, ids []string, r route.Route[In, admin.Acted], in func(id string) In, did string,
 ) error {

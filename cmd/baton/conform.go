@@ -64,7 +64,7 @@ func (v conformCommand) Run(ctx context.Context, c *cli, streams std) error {
 	return conform.Failed(results)
 }
 
-// conformPage is the results for machines.
+// conformPage is the machine-readable results.
 type conformPage struct {
 	admin.Page[conform.Item]
 

@@ -59,7 +59,7 @@ func printReport(c *cli, streams std, report passport.Report) error {
 		}{report.Verdict.String(), report})
 	}
 	if report.Verdict != federation.Valid {
-		return nil // the error says it
+		return nil // the error reports it
 	}
 	fmt.Fprintln(streams.out, report.Sentence())
 	for _, word := range report.Words {

@@ -22,7 +22,7 @@ type serveCommand struct{}
 // error. SIGHUP reads the configuration again.
 func (serveCommand) Run(ctx context.Context, c *cli, streams std) error {
 	hups := make(chan os.Signal, 1)
-	signal.Notify(hups, syscall.SIGHUP) // first of all: one that came during the start would end the program
+	signal.Notify(hups, syscall.SIGHUP) // first of all: a signal during the start would end the program
 	defer signal.Stop(hups)
 	path := c.configPath()
 	file, err := configs.Load(path)

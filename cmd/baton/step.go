@@ -56,7 +56,7 @@ func (cmd stepCommand) Help() string {
 	return fmt.Sprintf("Example:\n\n\tbaton handoff %s Y6Z0AB --from did:key:z6Mk… --note \"as agreed\"", cmd.verb)
 }
 
-// Run takes the step, and prints the state of the handoff after it. Exit code 0 says that the step
+// Run takes the step, and prints the state of the handoff after it. Exit code 0 means that the step
 // is filed, 3 that it is refused, and 4 that the home of the handoff has not ruled yet.
 func (cmd stepCommand) Run(ctx context.Context, c *cli, streams std) error {
 	step := client.Step{Verb: cmd.verb, Handoff: cmd.ID, Ask: admin.Ask{Note: cmd.Note, Wait: cmd.Wait.String()}}

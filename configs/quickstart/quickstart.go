@@ -1,6 +1,6 @@
 // Package quickstart writes the files of a new gateway: its configuration, its data folder, the
 // secrets of its first link, and the unit or compose file that starts it. [Setup.Next] returns the
-// text that tells an operator the next steps.
+// text of the next steps for the operator.
 package quickstart
 
 import (

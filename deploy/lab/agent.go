@@ -160,7 +160,7 @@ func (a *agent) read(response *http.Response, path string, answer any) error {
 		return fmt.Errorf("%s: %s", path, response.Status)
 	case status >= http.StatusBadRequest:
 		var problem struct{ Code, Detail string }
-		_ = json.NewDecoder(response.Body).Decode(&problem) // the status says enough
+		_ = json.NewDecoder(response.Body).Decode(&problem) // the status is enough
 		return &refusedError{path, response.Status + " " + problem.Code + ": " + problem.Detail}
 	}
 	if answer == nil {

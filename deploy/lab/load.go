@@ -49,7 +49,7 @@ func newLoad(ctx context.Context, senders, recipients []string) (*load, error) {
 			return nil, err
 		}
 		l.senders = append(l.senders, offerer)
-		// An open offer reaches all homes and tells them where the mailbox of the offerer is.
+		// An open offer reaches all homes and announces the offerer's mailbox to them.
 		hello := map[string]string{"title": "hello"}
 		if err := worker.insist(ctx, "handoffs", "hello "+worker.did, hello, nil); err != nil {
 			return nil, fmt.Errorf("first step of the agent at %s: %w", home, err)
@@ -188,7 +188,7 @@ func (l *load) drain(ctx context.Context) error {
 			var h handoff
 			err := offerer.insist(ctx, "handoffs/"+id, "", nil, &h)
 			if ctx.Err() != nil {
-				return nil // the audit says which
+				return nil // the audit lists it
 			}
 			if err != nil {
 				return err
@@ -197,7 +197,7 @@ func (l *load) drain(ctx context.Context) error {
 				break
 			}
 			if err := wait(ctx, retryWait); err != nil {
-				return nil // the audit says which
+				return nil // the audit lists it
 			}
 		}
 	}

@@ -1,7 +1,6 @@
-// Package agents holds the types of a registry of agents: an [Agent] with its keys, a
-// [Message], and the [Consent] that a handle gives to another one. The registry itself
-// (bridge/airc) declares the ports that keep them, and federation/store/registry implements
-// these.
+// Package agents holds the types of a registry of agents: an [Agent] with its keys, a [Message],
+// and the [Consent] that a handle gives to another handle. The registry itself (bridge/airc)
+// declares the ports that keep them, and federation/store/registry implements these.
 //
 // It is a leaf: it imports only package federation, so that a network and the record may
 // share it. Its functions are pure. Its values may be used concurrently.
@@ -39,7 +38,7 @@ func ReadHere(handle string) bool {
 	return !strings.Contains(handle, "@") && !ReservedName(Link, handle) && handle != "system" && handle != "anyone"
 }
 
-// Agent is an identity that registered here. Its Keys say which of them it proved.
+// Agent is an identity that registered here. Its Keys record which of them it proved.
 type Agent struct {
 	Handle       string
 	DID          federation.DID  // did:key that this gateway keeps for it; its identity on other networks
@@ -63,7 +62,7 @@ type Agent struct {
 	Bound federation.BoundName
 }
 
-// Account is one at an issuer of OpenID Connect. Only its agent is told of it.
+// Account is an account at an OpenID Connect issuer. It is shown only to its agent.
 //
 // spec: airc-v0.1.1 §11.4
 type Account struct {
@@ -92,8 +91,8 @@ type Shows struct {
 	Context  Visibility // the handoffs it works on; empty for [VisibleNone]
 }
 
-// StandsFor returns the DID by which a handoff knows an agent, if it is not its first one: one of
-// its keys', or the one that its handle is bound to.
+// StandsFor returns the DID by which a handoff knows an agent, if that is not its first DID. It is
+// the DID of one of its keys, or the DID bound to its handle.
 func (a Agent) StandsFor(v federation.View) federation.DID {
 	parties := v.Others("")
 	if slices.Contains(parties, a.DID) {
@@ -129,7 +128,7 @@ func (a Agent) Key(id string) Key {
 	return Key{}
 }
 
-// DIDs returns all DIDs of an agent, the one that the gateway keeps first.
+// DIDs returns all DIDs of an agent. The first is the DID kept by the gateway.
 func (a Agent) DIDs() []federation.DID {
 	dids := []federation.DID{a.DID}
 	if a.OwnDID != a.DID { // an agent without a key has no other
@@ -168,7 +167,7 @@ const (
 	ConsentNone     ConsentState = "none"     // the sender writes first
 	ConsentPending  ConsentState = "pending"  // messages are held; the recipient answers
 	ConsentAccepted ConsentState = "accepted" // messages are delivered
-	ConsentBlocked  ConsentState = "blocked"  // messages are turned away
+	ConsentBlocked  ConsentState = "blocked"  // messages are rejected
 )
 
 // Consent is one directed edge: may From write to To.
@@ -327,7 +326,7 @@ type Posting struct {
 	// Edge is the handle whose consent the message waits for, if it is not its From: the registry's
 	// own messages about an offer wait with the offer.
 	Edge string
-	// Quiet says that From must not learn whether it was blocked: while it is barred, the message
+	// Quiet is true if From must not learn whether it was blocked: while it is barred, the message
 	// is lost instead of refused.
 	Quiet bool
 	// Relay is queued with the message, for the registry of its recipient; nil for a

@@ -9,7 +9,8 @@ import (
 const (
 	// The interval of looks for overdue deliveries.
 	overdueLook = 5 * time.Second
-	// Maximum number of deliveries that one write ends: a filing waits for it, for a millisecond.
+	// Maximum number of deliveries that one write ends. Such a write delays a filing by about a
+	// millisecond.
 	overdueBatch = 16
 )
 
@@ -27,8 +28,8 @@ type Overdue struct {
 	Expired func(ctx context.Context, rows int)
 }
 
-// CheckOverdue files the due notices, and gives up expired deliveries. It stops at the first
-// error of the record.
+// CheckOverdue files the due notices, and abandons expired deliveries. It stops at the first error
+// of the record.
 func CheckOverdue(ctx context.Context, now time.Time, kinds ...Overdue) error {
 	for _, o := range kinds {
 		policy := o.Policy()

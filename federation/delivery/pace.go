@@ -8,7 +8,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// How a [Pace] learns. A rate is of messages a second.
+// How a [Pace] learns. A rate is in messages per second.
 const (
 	learnable  = 10          // the first rate for a peer that named none, after it refused a message as one too many
 	unseeded   = 0.5         // factor of the rate after such a refusal of a peer that named none
@@ -33,7 +33,7 @@ type Pace struct {
 }
 
 // NewPace returns the pace of a destination that takes perMinute messages a minute, in one burst at
-// most; 0 is any number.
+// most; 0 means no limit.
 func NewPace(perMinute int) *Pace {
 	p := &Pace{seed: unlimited, burst: unlimited}
 	if perMinute > 0 {
@@ -77,7 +77,7 @@ func (p *Pace) Wait(now time.Time) time.Duration {
 	return slot.DelayFrom(now)
 }
 
-// Took notes that the destination took a message. The rate may rise.
+// Took records that the destination accepted a message. The rate may rise.
 func (p *Pace) Took(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -94,8 +94,8 @@ func (p *Pace) Took(now time.Time) {
 	}
 }
 
-// TooMuch notes that the destination refused a message as one too many, and when it takes the next
-// one. The rate falls.
+// TooMuch records that the destination refused a message as one too many, and when it accepts the
+// next one. The rate falls.
 func (p *Pace) TooMuch(now time.Time, again time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -10,29 +10,29 @@ import (
 	"baton/federation"
 )
 
-// Policy says how the destinations of one kind are served.
+// Policy controls deliveries to the destinations of one kind.
 type Policy struct {
 	Window int  // lanes that deliver at a time
 	Page   int  // deliveries of one lane, before another lane begins
 	InTurn bool // senders take turns even if the destination takes any number of deliveries
-	// Attempt bounds one attempt: an unanswered delivery is tried again later, and other lanes go
-	// on.
+	// Attempt bounds one attempt: an unanswered delivery is retried later, and other lanes
+	// continue.
 	Attempt time.Duration
 	Look    time.Duration // between two looks without a wake-up, because a wake-up may be lost
 	Retry   Backoff       // of a delivery that failed
 	Pause   Backoff       // of a destination that did not answer
 	// Failures bounds the failures of a delivery at a reachable destination. Then it becomes a dead
-	// letter. 0 is any number.
+	// letter. 0 means no limit.
 	Failures int
-	// Delayed is the age at which the signer of a pending delivery gets a notice, and Expires the age at
-	// which the delivery is given up: see [Overdue]. 0 is never.
+	// Delayed is the age at which the signer of a pending delivery gets a notice, and Expires the
+	// age at which the delivery is given up: see [Overdue]. 0 means never.
 	Delayed, Expires time.Duration
-	// Routine says that a failed attempt is no news for the log: a reader may be away for days.
+	// Routine is true if a failed attempt needs no attention: a reader may be away for days.
 	Routine bool
 }
 
-// ToLink is the policy of links, and of links to other homes. The configuration says when a delivery
-// expires.
+// ToLink is the policy of links, and of links to other homes. The configuration sets the time after
+// which a delivery expires.
 func ToLink() Policy {
 	return Policy{
 		Window: 64, Page: 64, Attempt: 3 * time.Minute /* longer than any link keeps a silent peer */, Look: time.Second, Failures: 12,
@@ -51,7 +51,7 @@ func ToReaders() Policy {
 }
 
 // ToRegistry is the policy of other registries. A registry gets everything within five minutes of
-// its return. The backoff of a delivery is for a missing consent: a registry cannot tell when its
+// its return. The backoff of a delivery is for a missing consent: a registry cannot report when its
 // agent consents.
 func ToRegistry() Policy {
 	return Policy{
@@ -62,7 +62,8 @@ func ToRegistry() Policy {
 	}
 }
 
-// ToWebhook is the policy of webhooks: so many attempts, each of which makes a few calls with a timeout.
+// ToWebhook is the policy of webhooks: a number of attempts, each of which makes a few calls with a
+// timeout.
 func ToWebhook(attempts int, timeout time.Duration) Policy {
 	return Policy{
 		Window: 1, Page: 1, InTurn: true, Attempt: 3 * timeout, Look: 30 * time.Second, Failures: attempts,
@@ -108,8 +109,8 @@ func (b Backoff) After(failures int, age time.Duration) time.Duration {
 //   - a [*federation.RefusalError]: it never takes this delivery.
 //   - a [*federation.GivenUpError]: the delivery is a dead letter at once.
 //   - an [*AbsentError]: only a party is away.
-//   - a [*LaterError]: it is tried again as the error says.
-//   - a [*federation.UnavailableError]: it is tried again, however often. A destination that says when
+//   - a [*LaterError]: it is retried at the time in the error.
+//   - a [*federation.UnavailableError]: it is tried again, however often. A destination that sets a time
 //     to come again takes fewer deliveries from then on.
 //   - any other error: it is tried again, up to [Policy.Failures] times.
 type Destination struct {
@@ -124,9 +125,9 @@ type Destination struct {
 	// ShowsOnce reports whether an attempt is counted before it is made: see bridge.OnceShower. Nil means
 	// never.
 	ShowsOnce func(d federation.Delivery) bool
-	// Counts says that Deliver counts its attempts on record.
+	// Counts is true if Deliver counts its attempts on record.
 	Counts bool
-	// Shown says that people have seen the delivered content.
+	// Shown is true if people have seen the delivered content.
 	Shown bool
 	// Ended is called after the end of a number of deliveries is on record; nil for no call.
 	Ended func(ctx context.Context, d federation.Delivery, rows int, how federation.Settlement)
@@ -152,15 +153,15 @@ type LaterError struct {
 	Wait time.Duration // of this delivery; 0 for the backoff of the policy
 	// Pause is the time during which the destination takes nothing at all.
 	Pause time.Duration
-	// Away says that the destination did not answer. It waits as a whole by [Policy.Pause], and for
-	// Pause at least. The delivery itself stays due.
+	// Away is true if the destination did not answer. It waits as a whole by [Policy.Pause], and
+	// for Pause at least. The delivery itself stays due.
 	Away bool
-	// TooMuch says that the destination refused the delivery as one too many: its pace falls.
+	// TooMuch is true if the destination refused the delivery as one too many: its pace falls.
 	TooMuch bool
-	// TooSoon says that the destination takes deliveries again after Pause. The attempt counts only if
-	// it is the first one after such a pause.
+	// TooSoon is true if the destination takes deliveries again after Pause. The attempt counts
+	// only if it is the first one after such a pause.
 	TooSoon bool
-	// Untried says that no attempt was made.
+	// Untried is true if no attempt was made.
 	Untried bool
 	// Unsure is the ID of an unanswered attempt: the destination may have the delivery.
 	Unsure string

@@ -21,8 +21,8 @@ const (
 	// A lease exceeds the longest turn by this. Afterwards the destinations of a dead gateway are
 	// served again.
 	spare = 10 * time.Second
-	// At most so many destinations are remembered between turns. A forgotten one begins with its first
-	// sender.
+	// Maximum number of destinations remembered between turns. A forgotten one begins with its
+	// first sender.
 	maxKept = 4096
 	// The pause between two looks: a thousand wake-ups a second need fewer looks.
 	breath = 20 * time.Millisecond
@@ -52,7 +52,7 @@ type turns struct {
 	group fault.Group
 
 	mu   sync.Mutex
-	kept map[string]*Worker // of destinations that go on later
+	kept map[string]*Worker // of destinations that continue later
 }
 
 func (t *turns) worker(to Destination, rows deliveries.Rows) *Worker {
@@ -165,5 +165,5 @@ func (p *Pool) serve(ctx context.Context, t *turns, due federation.Destination) 
 	}
 }
 
-// told reports whether an error is logged: the end of the pool is none.
+// told reports whether an error is logged: the end of the pool is no error.
 func told(ctx context.Context, err error) bool { return err != nil && ctx.Err() == nil }

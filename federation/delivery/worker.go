@@ -37,8 +37,8 @@ const headsPage = 256
 const staleProgress = 10 * time.Second
 
 // ErrUnnoted is returned for an attempt if the record could not be read or could not note the
-// result. It says nothing about the delivery. The worker pauses then: the record would return the
-// same deliveries at once.
+// result. It does not count as a failure of the delivery. The worker pauses then: the record would
+// return the same deliveries at once.
 var ErrUnnoted = errors.New("delivery: not noted")
 
 // Worker serves one destination. It delivers many lanes concurrently, so that a failing lane delays
@@ -104,7 +104,7 @@ func (w *Worker) Probe(did federation.DID) {
 	}
 	select {
 	case w.heard <- did:
-	default: // an attempt is already asked for
+	default: // an attempt is already requested
 	}
 }
 
@@ -113,7 +113,7 @@ type running struct {
 	busy  map[string]bool
 	ready []string // due, and not begun
 	done  chan passed
-	end   time.Time // no lane begins after it; zero for no end
+	end   time.Time // no lane begins after this time; zero for no limit
 	more  bool      // something may be due
 }
 
@@ -126,7 +126,7 @@ type passed struct {
 	passing
 }
 
-// Expect notes that a step will be filed with its first attempt counted. The attempt of any other
+// Expect records that a step will be filed with its first attempt counted. The attempt of any other
 // step counts as made.
 func (w *Worker) Expect(id federation.EventID) { w.fresh.add(id) }
 
@@ -136,7 +136,7 @@ func (w *Worker) Run(ctx context.Context, wake <-chan struct{}) error {
 	r := &running{busy: map[string]bool{}, done: make(chan passed)}
 	w.until = time.Time{}
 	w.waits.Reset()
-	w.stuck.Store(true) // until the record says otherwise
+	w.stuck.Store(true) // until a read of the record clears it
 	w.Probe("")         // the peer is back
 	var failed error
 	for ctx.Err() == nil && failed == nil {
@@ -175,7 +175,7 @@ func (w *Worker) rest(ctx context.Context, r *running, looked time.Time) time.Du
 }
 
 // Turn makes the due deliveries, until none is left or the destination has to wait, and begins
-// nothing after end. It reports whether more may be due, and returns when the worker may go on.
+// nothing after end. It reports whether more may be due, and returns when the worker may continue.
 func (w *Worker) Turn(ctx context.Context, end time.Time) (again time.Time, more bool, err error) {
 	r := &running{busy: map[string]bool{}, done: make(chan passed), end: end}
 	for ctx.Err() == nil {
@@ -231,7 +231,7 @@ func (w *Worker) fill(ctx context.Context, r *running) {
 }
 
 // fillInTurn begins as many due lanes as the destination takes deliveries now. Senders take turns,
-// so that none waits behind all deliveries of another one. The rank orders the lanes of each
+// so that none waits behind all deliveries of another sender. The rank orders the lanes of each
 // sender.
 func (w *Worker) fillInTurn(ctx context.Context, r *running) {
 	r.ready = nil
@@ -269,7 +269,7 @@ func (w *Worker) fillInTurn(ctx context.Context, r *running) {
 	}
 }
 
-// unread notes that the record could not be read. A worker whose senders take turns waits then.
+// unread records that the record could not be read. A worker whose senders take turns waits then.
 func (w *Worker) unread(ctx context.Context, err error) {
 	if ctx.Err() == nil {
 		w.to.Log.LogAttrs(ctx, slog.LevelError, "deliveries not read", slog.Any("err", err))
@@ -483,7 +483,7 @@ func (w *Worker) row(ctx context.Context, d federation.Delivery, covered []int64
 // [Policy.Failures].
 func (w *Worker) failed(ctx context.Context, d federation.Delivery, covered []int64, a attempt, err error) error {
 	if ctx.Err() != nil {
-		return err // the connection has ended: the attempt says nothing about the delivery
+		return err // the connection has ended: the attempt does not count against the delivery
 	}
 	now := time.Now()
 	_, absent := errors.AsType[*AbsentError](err)

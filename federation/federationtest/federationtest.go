@@ -2,7 +2,7 @@
 // steps, people and keys, addresses for servers, and the inputs of hostile peers. It opens no
 // record: package storetest does.
 //
-// The steps are not signed: a record stores signed documents and never looks at them.
+// The steps are not signed: a record stores signed documents and never reads them.
 package federationtest
 
 import (
@@ -21,7 +21,7 @@ import (
 	"baton/federation/agents"
 )
 
-// At returns the moment so many seconds into every test.
+// At returns the time a number of seconds into every test.
 func At(seconds int) time.Time {
 	return time.Date(2026, time.November, 21, 12, 0, seconds, 0, time.UTC)
 }
@@ -173,8 +173,8 @@ func stateAfter(ev federation.Event, before federation.State) federation.State {
 	return before
 }
 
-// NewAgent returns an agent with a kept key and one of its own, without
-// capabilities and metadata.
+// NewAgent returns an agent with two keys, one kept by the gateway and one of its own. It has no
+// capabilities and no metadata.
 func NewAgent(handle string) agents.Agent {
 	kept, own := federation.DID("did:key:zKept"+handle), federation.DID("did:key:zOwn"+handle)
 	return agents.Agent{

@@ -98,7 +98,7 @@ func claim(ctx context.Context, addr string) (free bool, err error) {
 	return true, l.Close()
 }
 
-// unlessTaken returns an error, unless it says that the address is in use.
+// unlessTaken returns an error, unless it means that the address is in use.
 func unlessTaken(err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil

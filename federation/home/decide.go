@@ -35,9 +35,9 @@ const (
 // Submission is a step to be judged. Its signature is verified and it has an id.
 type Submission struct {
 	Event federation.Event
-	Since time.Time // when it first came in: a signed id is compared with the clock of then
+	Since time.Time // when it first arrived: a signed id is compared with the clock at that time
 	By    Authority
-	// Resumed says that the step waited for a key: it was admitted when it came in.
+	// Resumed is true if the step waited for a key: it was admitted on arrival.
 	Resumed bool
 	Ruling  *federation.Ruling // of the home of the handoff, if that is another one; else nil
 }
@@ -57,7 +57,7 @@ const (
 // Decision is the home's conclusion about a step.
 type Decision struct {
 	Action  Action
-	Event   federation.Event // the step as it is filed; zero if it was not looked at
+	Event   federation.Event // the step as it is filed; zero if it was not judged
 	Before  federation.View  // the handoff as it stands
 	After   federation.View  // with the step
 	Inboxes []federation.DID // that receive the step
@@ -81,7 +81,7 @@ func (r Rules) Decide(s Snapshot, sub Submission, now time.Time) (Decision, erro
 		return Decision{Action: Repeat, Before: s.View, Entry: *s.Filed}, nil
 	case s.Used != nil:
 		return Decision{}, s.Used
-	case sub.By == Receipt: // its party and the accepted step were set when it came in
+	case sub.By == Receipt: // its party and the accepted step were set on arrival
 		return r.take(s, s.View, sub.Event, now)
 	}
 	if err := r.checkClock(sub.Event, sub.Since); err != nil {
@@ -132,8 +132,8 @@ func (r Rules) resolve(s Snapshot, ev federation.Event) federation.Event {
 	return ev
 }
 
-// take judges a step against a view of its handoff: as that stands, or as it is assumed to
-// be. The first thing wrong names the code.
+// take judges a step against a view of its handoff: as that stands, or as it is assumed to be. The
+// first error found determines the code.
 //
 // spec: handofftag "Lifecycle"
 func (r Rules) take(s Snapshot, before federation.View, ev federation.Event, now time.Time) (Decision, error) {

@@ -49,7 +49,7 @@ type DeferralConfig struct {
 	// Seek starts the lookup of a missing key, and does not block. The caller calls
 	// [Deferral.Learned] when the lookup found a key. Nil if the key source looks keys up itself.
 	Seek func(ctx context.Context, ev federation.Event)
-	// Blocked returns the refusal of a step whose source was blocked since it came in; nil blocks
+	// Blocked returns the refusal of a step whose source was blocked since its arrival; nil blocks
 	// nothing.
 	Blocked func(ctx context.Context, ev federation.Event) error
 	// Ended is called with each step whose wait ended, before the step is forgotten. After an error
@@ -61,7 +61,7 @@ type DeferralConfig struct {
 
 // Deferral is the steps that cannot be judged until a key arrives: the host of a signer's key may
 // not answer. Each such step is on disk, and is judged again after doubling waits, and at once when
-// a key of its signer arrives. After [DeferralTime] it is given up, and the sender is told. The
+// a key of its signer arrives. After [DeferralTime] it is given up, and the sender is notified. The
 // number of steps is bounded for each origin and in total. A step beyond the bound is refused, and
 // may be sent again.
 //
@@ -84,7 +84,7 @@ func NewDeferral(cfg DeferralConfig) *Deferral {
 	return &Deferral{cfg: cfg, busy: map[federation.HandoffID]bool{}, learned: map[federation.DID]bool{}}
 }
 
-// Learned notes that a key of a DID arrived: its steps are judged again with the next
+// Learned records that a key of a DID arrived: its steps are judged again with the next
 // [Home.Retry]. It does not block.
 func (d *Deferral) Learned(did federation.DID) {
 	d.mu.Lock()
@@ -166,9 +166,9 @@ const (
 	retriedAtOnce = 16  // handoffs judged at a time: enough for their commits to share an fsync
 )
 
-// Retry judges the due steps again, with all deferred steps of their handoffs. The result more says
-// that other steps are due. It blocks on the record, and on the network only if the key source
-// does.
+// Retry judges the due steps again, with all deferred steps of their handoffs. The result more
+// reports whether other steps are due. It blocks on the record, and on the network only if the key
+// source does.
 func (h *Home) Retry(ctx context.Context, now time.Time) (more bool, err error) {
 	d := h.Deferral
 	if err := d.hasten(ctx, now); err != nil {
@@ -320,7 +320,7 @@ func (p *retryPass) judgeAgain(ctx context.Context, w federation.Deferred) (fede
 	return p.home.judge(ctx, Submission{Event: w.Event, Since: w.Since, Resumed: true}, p.now)
 }
 
-// wait puts a step off, or gives it up after [DeferralTime].
+// wait postpones a step, or abandons it after [DeferralTime].
 func (p *retryPass) wait(ctx context.Context, w federation.Deferred, why string) (retryOutcome, error) {
 	last := w.Since.Add(DeferralTime)
 	if !p.ends().Before(last) {
@@ -341,7 +341,7 @@ func (p *retryPass) ends() time.Time {
 	return p.cfg.Confirmed()
 }
 
-// waitAfter returns the next wait of a step after so many retries before this one.
+// waitAfter returns the next wait of a step after a number of retries.
 func waitAfter(tried int) time.Duration {
 	wait := firstWait
 	for range tried + 1 {

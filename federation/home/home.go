@@ -3,8 +3,8 @@
 //
 // A [Home] does no I/O of its own; it takes the record, the keys and the routes as ports, and the
 // time as an argument. It judges each step in three parts: it reads a [Snapshot], decides by
-// [Rules.Decide] only from that, and writes the [Decision]. If another step was filed in between,
-// it begins again with a new snapshot.
+// [Rules.Decide] only from that, and writes the [Decision]. If another step was filed meanwhile, it
+// begins again with a new snapshot.
 package home
 
 import (
@@ -19,7 +19,7 @@ import (
 	"baton/federation/signing"
 )
 
-// maxRaces bounds how often a step is judged again because another one was filed in between. So
+// maxRaces bounds how often a step is judged again because another step was filed meanwhile. So
 // many in a row for one handoff are an attack, and the sender may submit the step again.
 const maxRaces = 16
 
@@ -35,8 +35,8 @@ type Limits struct {
 	// Unanswered is the life of an offer without deadline, and Abandoned how long assigned work may
 	// go without a step.
 	Unanswered, Abandoned time.Duration
-	// ClaimCaps says that a DID must have declared all required capabilities to claim an open
-	// offer, or to bid for it.
+	// ClaimCaps requires a DID to have declared all required capabilities to claim an open offer,
+	// or to bid for it.
 	ClaimCaps bool
 }
 
@@ -77,7 +77,7 @@ type Home struct {
 // Submit judges one step and files it with its inboxes and deliveries. A nil error means that it is
 // on disk. A repeated step is answered with its first entry.
 //
-// It returns a [*federation.RefusalError] for a step refused for good, or deferred: a deferral has
+// It returns a [*federation.RefusalError] for a step finally refused, or deferred: a deferral has
 // Waits, and the step is on disk, even if ctx ends meanwhile. It returns an error wrapping
 // [*federation.UnavailableError] if a retry may help. The judgement shows the progress in each
 // case.
@@ -105,7 +105,7 @@ func (h *Home) Submit(ctx context.Context, ev federation.Event, now time.Time) (
 }
 
 // judge processes a step: key, verify, admit, snapshot, decide, route, commit. It decides again
-// with another snapshot if another step was filed in between. A good step is written even if ctx
+// with another snapshot if another step was filed meanwhile. A good step is written even if ctx
 // ends meanwhile.
 func (h *Home) judge(ctx context.Context, sub Submission, now time.Time) (judged federation.Judgement, err error) {
 	address := sub.Event.Arrival.Address
@@ -226,7 +226,7 @@ func (h *Home) commit(ctx context.Context, judged federation.Judgement, d Decisi
 	switch {
 	case err != nil:
 		return judged, fmt.Errorf("file step %s: %w", d.Event.ID, err)
-	case !entry.Filed.Equal(now): // in between, from another side: it is on file now
+	case !entry.Filed.Equal(now): // filed meanwhile by another caller
 		return judged, federation.ErrStale
 	}
 	judged.Entry, judged.View, judged.Fanout = entry, d.After, to

@@ -22,7 +22,7 @@ const sweepBatch = 100
 
 // unseenLife is the life of an offer without a deadline that its recipient was not shown. It is the
 // same whether the recipient has not decided about the offerer, or blocked it: the end of an offer
-// must not tell which.
+// must not reveal which.
 //
 // spec: airc-shapes "First contact"
 const unseenLife = 24 * time.Hour
@@ -163,8 +163,8 @@ func (h *Home) sign(ctx context.Context, view federation.View, ev federation.Eve
 }
 
 // EndOrphan ends a remote handoff here whose home has lost it, with an operator's reason as its
-// note. The step is this home's own: it has no ruling of the other home, and no other home is told.
-// It returns [federation.ErrStale] if the handoff moved since it was read, and a
+// note. The step is this home's own: it has no ruling of the other home, and no other home is
+// notified. It returns [federation.ErrStale] if the handoff moved since it was read, and a
 // [*federation.RefusalError] if it cannot end.
 func (h *Home) EndOrphan(ctx context.Context, view federation.View, reason string, now time.Time) (federation.Judgement, error) {
 	judged := federation.Judgement{Verdict: federation.Valid, View: view}
@@ -187,14 +187,14 @@ func (h *Home) EndOrphan(ctx context.Context, view federation.View, reason strin
 	return h.fileOwn(ctx, judged, d, now)
 }
 
-// undeliveredNote tells the offerer why the home ended a handoff before its time.
+// undeliveredNote explains to the offerer why the home ended a handoff before its time.
 const undeliveredNote = "not picked up in time"
 
 // GiveUp ends the waiting of entries filed at or before a time and still waiting in an inbox, the
-// oldest first. An offer that its offeree never saw expires, and its offerer is told. A later step
-// no longer waits, so that it does not fill an abandoned inbox; it stays there to be read, and in
-// the log. GiveUp returns the steps that it filed, and whether there is more to end: then call it
-// again.
+// oldest first. An offer that its offeree never saw expires, and its offerer is notified. A later
+// step no longer waits, so that it does not fill an abandoned inbox; it stays there to be read, and
+// in the log. GiveUp returns the steps that it filed, and whether there is more to end: then call
+// it again.
 func (h *Home) GiveUp(ctx context.Context, before, now time.Time) (filed []federation.Judgement, more bool, err error) {
 	waiting, err := h.Record.Undelivered(ctx, before, sweepBatch)
 	if err != nil {
@@ -206,7 +206,7 @@ func (h *Home) GiveUp(ctx context.Context, before, now time.Time) (filed []feder
 			switch {
 			case err == nil:
 				filed = append(filed, judged)
-			case !errors.Is(err, federation.ErrStale): // else it was answered in between
+			case !errors.Is(err, federation.ErrStale): // else it was answered meanwhile
 				return filed, false, fmt.Errorf("expire %s: %w", u.View.ID, err)
 			}
 		}

@@ -41,13 +41,13 @@ type Record interface {
 	// Undelivered returns up to limit entries filed at or before a time and waiting in an inbox
 	// since, oldest first.
 	Undelivered(ctx context.Context, before time.Time, limit int) ([]federation.Undelivered, error)
-	// Lapse ends the waiting of entries that a DID was never shown, and tells their signers.
+	// Lapse ends the waiting of entries that a DID was never shown, and notifies their signers.
 	Lapse(ctx context.Context, to federation.DID, events []federation.EventID, now time.Time) error
 
 	// Acquainted reports whether a DID is known. The time is zero for an acquaintance older than
 	// [federation.AcquaintanceAge].
 	Acquainted(ctx context.Context, did federation.DID) (met time.Time, known bool, err error)
-	// Meet notes that a DID is known from now on.
+	// Meet records that a DID is known from now on.
 	Meet(ctx context.Context, did federation.DID, now time.Time) error
 
 	// Deferred steps; the record documents the methods.

@@ -32,8 +32,8 @@ type Rates struct {
 // NewRates returns counters at zero.
 func NewRates() *Rates { return &Rates{buckets: map[federation.DID]*rate.Limiter{}} }
 
-// Take counts one step and returns the wait before it may come; zero for none. A limit of zero is
-// none.
+// Take counts one step and returns the wait before it may come; zero for none. A limit of zero
+// means no limit.
 func (r *Rates) Take(did federation.DID, perMinute int, now time.Time) time.Duration {
 	if perMinute <= 0 {
 		return 0
@@ -58,7 +58,7 @@ func (r *Rates) Take(did federation.DID, perMinute int, now time.Time) time.Dura
 	return wait
 }
 
-// Left returns how many steps a DID has left, and when it has all of them again.
+// Left returns how many steps a DID may still submit now, and when its bucket is full again.
 func (r *Rates) Left(did federation.DID, perMinute int, now time.Time) (left int, full time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -96,7 +96,7 @@ func (r *Rates) makeRoom(now time.Time) {
 // step beyond the rate of its DID, and a stranger that has to come later. It refuses no stranger
 // among the parties of the handoff, nor one whose step was deferred: that was admitted when it
 // came. It does not count the home's own steps, nor steps that another home has admitted by its own
-// limits: their signers would not be told of ours.
+// limits: their signers would not learn about ours.
 //
 // A step signed by the gateway with the key that it keeps for a DID counts for that DID, so that
 // the DID has one rate. Any other signer can name any DID in For, and counts itself.

@@ -96,7 +96,7 @@ func (r Rules) confirmed(s Snapshot, receipt federation.Event) (Decision, error)
 
 // Settle goes over the pending steps of a remote handoff after it has moved. It files the steps
 // that move nothing and can be filed now, and returns them with the steps that can never be filed.
-// The latter stay pending, so that their senders can be told before [Home.Drop].
+// The latter stay pending, so that their senders can be notified before [Home.Drop].
 func (h *Home) Settle(ctx context.Context, id federation.HandoffID, now time.Time) ([]Ruling, error) {
 	pending, err := h.Record.AwaitingIn(ctx, id)
 	if err != nil {

@@ -117,9 +117,9 @@ func (h *Home) readActor(ctx context.Context, s *Snapshot, ev federation.Event) 
 	return nil
 }
 
-// asSent returns a step as it came in here, if it did before its home ruled on it: with the link
-// that is not told again, with the evidence, and with the statements that this home has signed
-// about it since. An offer is filed at the home where it comes in.
+// asSent returns a step as it arrived here, if it arrived before its home ruled on it: with the
+// link not to be notified again, with the evidence, and with the statements that this home has
+// signed about it since. An offer is filed at the home that receives it.
 func (s Snapshot) asSent(sub Submission) federation.Event {
 	ev := sub.Event
 	if sub.Ruling == nil || ev.Verb == federation.Offer {

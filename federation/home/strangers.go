@@ -17,10 +17,10 @@ const maxMet = 1 << 16
 // maxAcquainted bounds the remembered known DIDs, about 100 bytes each.
 const maxAcquainted = 1 << 16
 
-// growthRetry is told to strangers while the record grows too fast.
+// growthRetry is the retry delay sent to strangers while the record grows too fast.
 const growthRetry = 5 * time.Minute
 
-// StrangerLimits bound the actions of DIDs new to the record. A limit of zero is none.
+// StrangerLimits bound the actions of DIDs new to the record. A limit of zero means no limit.
 type StrangerLimits struct {
 	DIDs        int   // that the record meets within an hour
 	PerAddress  int   // of them, from one address
@@ -161,7 +161,7 @@ func (s *Strangers) remember(did federation.DID) {
 }
 
 // check rejects a new DID over a limit. Over the limit of all DIDs, a site with a smaller share
-// than another one is still admitted: with one more DID its share stays below the largest. A DID
+// than another site is still admitted: with one more DID its share stays below the largest. A DID
 // recorded within the hour is rejected only because of the growth of the record, since it was
 // counted before.
 func (s *Strangers) check(met bool, address string, l StrangerLimits, now time.Time) error {
@@ -180,7 +180,7 @@ func (s *Strangers) check(met bool, address string, l StrangerLimits, now time.T
 	return nil
 }
 
-// yields reports whether one more DID from an address displaces another one.
+// yields reports whether one more DID from an address displaces another DID.
 func (s *Strangers) yields(address string) bool {
 	_, yields := federation.Heaviest(s.shares, federation.Site(address))
 	return yields
@@ -218,7 +218,7 @@ func (h *Home) Admit(ctx context.Context, did federation.DID, address string, no
 	return !has, h.Strangers.check(has, address, h.Limits.Strangers, now)
 }
 
-// Meet notes that the record knows a DID from now on that did not come with a step.
+// Meet records that a DID that came without a step is known from now on.
 func (h *Home) Meet(ctx context.Context, did federation.DID, address string, now time.Time) error {
 	if h.Strangers == nil {
 		return nil

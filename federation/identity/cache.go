@@ -60,7 +60,7 @@ func newAnswers(cfg DirectoryConfig, look lookup) *answers {
 	return &answers{cfg: cfg, look: look, flights: map[federation.DID]*flight{}, known: newCache[federation.DID, answer]()}
 }
 
-// newCache returns a cache of so many values as there may be documents.
+// newCache returns a cache of at most maxDocuments values.
 func newCache[K comparable, V any]() *otter.Cache[K, V] {
 	return otter.Must(&otter.Options[K, V]{
 		MaximumSize: maxDocuments,
@@ -119,12 +119,12 @@ func (a *answers) leave(did federation.DID, f *flight) {
 	}
 	f.cancel()
 	if a.flights[did] == f {
-		delete(a.flights, did) // the next caller begins another one
+		delete(a.flights, did) // the next caller begins another lookup
 	}
 }
 
-// fly looks a DID up and caches the answer, unless all callers left: then the error says nothing about
-// the host.
+// fly looks a DID up and caches the answer, unless all callers left: then the error does not count
+// against the host.
 func (a *answers) fly(ctx context.Context, did federation.DID, f *flight, now time.Time) {
 	err := fault.Catch(func() error { f.found = a.judge(ctx, did, now); return nil })
 	if err != nil { // a panic is no verdict on the DID

@@ -30,7 +30,7 @@ import (
 // FetchConfig bounds the requests of a [Client].
 type FetchConfig struct {
 	AllowPrivate bool           // reach private and loopback addresses, and plain http
-	Denied       []netip.Prefix // never dialled, whatever AllowPrivate says
+	Denied       []netip.Prefix // never dialled, even with AllowPrivate
 	Timeout      time.Duration  // of one Get, with the wait for the rate of the host
 	MaxBytes     int64          // of one body
 	PerHost      int            // requests a second to one host
@@ -144,7 +144,8 @@ func (c *Client) Fetch(ctx context.Context, address string) ([]byte, time.Durati
 	return content, Freshness(response.Header), err
 }
 
-// Freshness returns for how long an answer may be cached, a negative duration if it does not say.
+// Freshness returns how long an answer may be cached, or a negative duration if its header sets no
+// limit.
 //
 // spec: RFC 9111 §5.2.2
 func Freshness(h http.Header) time.Duration {
@@ -187,8 +188,8 @@ func (c *Client) body(u *url.URL, body io.Reader) ([]byte, error) {
 	return content, nil
 }
 
-// checkStatus returns nil for status 200. Only 404 and 410 say that there is no document; any other
-// status counts as an outage.
+// checkStatus returns nil for status 200. Only 404 and 410 mean that there is no document; any
+// other status counts as an outage.
 func checkStatus(response *http.Response) error {
 	u := response.Request.URL
 	switch response.StatusCode {

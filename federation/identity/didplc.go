@@ -43,7 +43,7 @@ func (d *Directory) fetchPLC(ctx context.Context, did federation.DID) (federatio
 	if current.kind == plcTombstone {
 		return federation.Document{}, errors.New("its owner has given it up")
 	}
-	// Whichever directory had the log, it says the same of itself.
+	// The source is the same for every directory: the log proves itself.
 	document := federation.Document{DID: did, Source: "did:plc", Mailbox: current.mailbox}
 	for _, name := range slices.Sorted(maps.Keys(current.methods)) {
 		key, err := ParsePublicKeyDID(federation.DID(current.methods[name]))

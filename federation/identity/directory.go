@@ -120,7 +120,7 @@ func (d offlineDirectory) remembered(
 	return known.document, known.err
 }
 
-// errElsewhere says that only a host has the document of a DID.
+// errElsewhere means that only a host has the document of a DID.
 var errElsewhere = errors.New("the document is elsewhere")
 
 // resolveHere resolves a DID without a request, or returns [errElsewhere].

@@ -44,7 +44,7 @@ type MarkRecord interface {
 }
 
 // OpenFor is [KeyFolder.Open] for the gateway of a record, and marks the keys in the record. It
-// never replaces a key used to write the record: see [KeyFolder.Check]. Adopted says that the
+// never replaces a key used to write the record: see [KeyFolder.Check]. Adopted is true if the
 // record was in use without marks. The record is read first: another replica that rotates a key
 // meanwhile writes the key before the record.
 func (f KeyFolder) OpenFor(ctx context.Context, record MarkRecord, now time.Time) (ring *Keyring, adopted bool, err error) {
@@ -154,9 +154,9 @@ var ErrKeyExists = errors.New("identity: there is a key already")
 // that dial each other at once, the one with the smaller id keeps its link.
 const SmallEndpoint = "0000"
 
-// CreateKey makes a key in a folder of keys, and a missing folder. For an existing key it returns
-// [ErrKeyExists], or with replace replaces it without an overlap. It tries keys until the
-// [EndpointID] has the prefix, which takes a few seconds for [SmallEndpoint]. A running gateway
+// CreateKey makes a key in a folder of keys, and the folder if it is missing. For an existing key
+// it returns [ErrKeyExists], or with replace replaces it without an overlap. It tries keys until
+// the [EndpointID] has the prefix, which takes a few seconds for [SmallEndpoint]. A running gateway
 // reads the key at its next start, or with [Keyring.Reread].
 func CreateKey(dir string, name KeyName, replace bool, prefix string, now time.Time) (NamedKey, error) {
 	root, err := openFolder(dir)

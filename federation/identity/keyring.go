@@ -307,7 +307,7 @@ func (k *Keyring) current(name KeyName) federation.SigningKey {
 	return k.own[name].SigningKey
 }
 
-// Kept returns the key that this gateway keeps for a name, always the same one.
+// Kept returns the key that this gateway keeps for a name. It is always the same key.
 //
 // spec: RFC 5869 §2, with SHA-256, no salt and the name in info
 func (k *Keyring) Kept(name string) federation.SigningKey {

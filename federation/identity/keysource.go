@@ -31,7 +31,7 @@ type Refresher interface {
 
 // KeySourceConfig configures a [KeySource].
 type KeySourceConfig struct {
-	Negative time.Duration // how long an unknown key id is not asked for again
+	Negative time.Duration // how long an unknown key id is not requested again
 	Stale    time.Duration // how long a key of a document counts while the document cannot be had
 	// Peer returns the address of the key server behind a link, without a path. Nil if no link has
 	// one.
@@ -39,10 +39,10 @@ type KeySourceConfig struct {
 	// Learned is called with a DID when a source named a new key for it. It must not block. Nil if
 	// no step waits for keys.
 	Learned func(did federation.DID)
-	// Ours reports whether this gateway keeps the key of a DID: no peer is asked for its other
-	// keys. Nil for none.
+	// Ours reports whether this gateway keeps the key of a DID: its other keys are not requested
+	// from peers. Nil for none.
 	Ours func(ctx context.Context, did federation.DID) bool
-	// Shared says that other replicas change the keys on record, without a notification.
+	// Shared is true if other replicas change the keys on record, without a notification.
 	Shared bool
 }
 

@@ -72,7 +72,7 @@ func NewLookups(found func(federation.DID)) *Lookups {
 	}
 }
 
-// Cancel ends the lookups that only steps of one link asked for.
+// Cancel ends the lookups requested only by steps of one link.
 func (l *Lookups) Cancel(link string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -239,13 +239,13 @@ const keyWait = time.Second
 // may be called concurrently.
 type AtHand struct {
 	known   *KeySource // asks no host: steps are judged by it
-	probe   *KeySource // as known: tells which lookups are needed
+	probe   *KeySource // as known: shows which lookups are needed
 	asking  *KeySource
 	lookups *Lookups
 }
 
 // AtHand returns the part of a source that needs no network. The given lookups fetch the rest.
-// Steps are judged by offline: the offline directory of the source, or one that wraps it.
+// Steps are judged by offline: the offline directory of the source, or a wrapper of it.
 func (s *KeySource) AtHand(offline Refresher, lookups *Lookups) *AtHand {
 	return &AtHand{known: s.without(offline), probe: s.without(s.directory.Offline()), asking: s, lookups: lookups}
 }

@@ -41,7 +41,7 @@ func multicodec(kind federation.KeyKind) (prefix string, size int) {
 // cost of decoding base58 grows with the square of its length.
 const maxMultibaseBytes = 50
 
-// errOtherKind says that a key is well-formed and of an unknown kind.
+// errOtherKind means that a key is well-formed and of an unknown kind.
 var errOtherKind = errors.New("a key of another kind")
 
 // writeMultibase writes a key as "z6Mk…", "zDn…" or "zQ3s…".
@@ -210,7 +210,7 @@ func ParsePublicKeyDID(did federation.DID) (federation.PublicKey, error) {
 	return key, nil
 }
 
-// errNotEd25519 says that a key is well formed and of a kind that signs no steps.
+// errNotEd25519 means that a key is well formed and of a kind that signs no steps.
 var errNotEd25519 = errors.New("not an Ed25519 key")
 
 // ParseKeyDID is [ParsePublicKeyDID] for keys that sign steps: only Ed25519 keys do.

@@ -90,7 +90,7 @@ func writeKeyAnswer(w http.ResponseWriter, status int, document any) {
 // find returns the key of a DID with an id, or with "" the first known key; nil for none. The
 // record has each key for ever. The key of a did:key and the gateway's own keys need no record. A
 // key that a freeq server serves for its user is served to the other freeq servers, unless another
-// source has named a key of that DID: a server must not speak for the users of another one. A
+// source has named a key of that DID: a server must not speak for the users of another server. A
 // request never makes this gateway fetch.
 func (p Publisher) find(ctx context.Context, did federation.DID, kid string) (ed25519.PublicKey, error) {
 	fits := func(key ed25519.PublicKey) bool { return len(key) > 0 && (kid == "" || kid == federation.KeyID(key)) }

@@ -194,8 +194,8 @@ func writeRetired(root *os.Root, retired []retiredKey) error {
 	return replaceFile(root, retiredFile, append(text, '\n'))
 }
 
-// replacedFile has, as JSON, the fingerprint of each key that replaced another one on purpose, by the
-// name of the key.
+// replacedFile has, as JSON, the fingerprint of each key that replaced another key on purpose, by
+// the name of the key.
 const replacedFile = "replaced"
 
 // ParseSecretName returns an error for a name of no secret of a keyring.
@@ -223,7 +223,7 @@ func ReplaceSecret(dir string, name KeyName, now time.Time) (federation.KeyMark,
 	return mark, nil
 }
 
-// AcceptKey notes that the current key of a signer replaced another one on purpose.
+// AcceptKey records that the current key of a signer replaced another key on purpose.
 func AcceptKey(ctx context.Context, dir string, signer Signer, name KeyName) (NamedKey, error) {
 	public, err := signer.Public(ctx, name)
 	if err != nil {
@@ -246,7 +246,7 @@ func AcceptKey(ctx context.Context, dir string, signer Signer, name KeyName) (Na
 }
 
 // replaceOnPurpose writes a secret in place of any earlier one. It writes the note first: after a
-// power cut in between, the old secret is still valid.
+// power cut between the two writes, the old secret is still valid.
 func replaceOnPurpose(root *os.Root, name KeyName, fingerprint string, secret []byte) error {
 	unlock, err := lockFolder(root)
 	if err != nil {
@@ -274,7 +274,7 @@ func readReplaced(root *os.Root) (map[KeyName]string, error) {
 	return replaced, nil
 }
 
-// noteReplaced notes that the key with a fingerprint replaced another one on purpose.
+// noteReplaced records that the key with a fingerprint replaced another key on purpose.
 func noteReplaced(root *os.Root, name KeyName, fingerprint string) error {
 	before, err := readReplaced(root)
 	if err != nil {

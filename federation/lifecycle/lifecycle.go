@@ -65,8 +65,8 @@ type Rule struct {
 	By Term `json:"by,omitempty"`
 	// Accepts is the verb of the earlier step that this step must name; empty if it names none.
 	Accepts federation.Verb `json:"accepts,omitempty"`
-	// Assigns says that the actor becomes the assignee, or, with Accepts, the actor of the accepted
-	// step.
+	// Assigns is true if the actor becomes the assignee, or, with Accepts, the actor of the
+	// accepted step.
 	Assigns bool `json:"assigns,omitempty"`
 }
 
@@ -377,7 +377,7 @@ func (k Kinds) Replay(home federation.HomeID, log iter.Seq2[federation.Entry, er
 }
 
 // Follow returns the view after a filed step, by the judgement of the handoff's home. The error
-// says why the step cannot follow.
+// explains why the step cannot follow.
 func (k Kinds) Follow(before federation.View, step federation.Entry, home federation.HomeID) (federation.View, error) {
 	switch exists := before.Exists(); {
 	case exists && step.Event.Verb == federation.Offer:

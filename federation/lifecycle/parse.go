@@ -13,7 +13,7 @@ import (
 //go:embed kinds.json
 var shipped []byte
 
-// fileVersion is the only one that [Parse] reads.
+// fileVersion is the only version that [Parse] reads.
 const fileVersion = 1
 
 type file struct {

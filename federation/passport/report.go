@@ -19,7 +19,7 @@ type Report struct {
 	Words    []Word             `json:"words"` // statements that no signature in it proves
 }
 
-// Claim says which DID took which step, and when.
+// Claim names a step, its DID and its time.
 type Claim struct {
 	Verb  federation.Verb `json:"verb"`
 	Actor federation.DID  `json:"actor"`
@@ -172,7 +172,7 @@ const (
 
 	StateMismatch   Code = "state-mismatch"   // the steps end in another state
 	PartiesMismatch Code = "parties-mismatch" // the steps name other parties
-	SummaryMismatch Code = "summary-mismatch" // the steps say another id, kind, dialect or title
+	SummaryMismatch Code = "summary-mismatch" // the steps have another id, kind, dialect or title
 )
 
 // Finding is one error in a passport, and its place.

@@ -42,7 +42,7 @@ type Steps interface {
 // completes it by itself. It shows whether steps go both ways.
 type Canary struct {
 	Home      federation.HomeID // this home
-	PublicURL string            // of this home, for the operator of the other one
+	PublicURL string            // of this home, for the operator of the other home
 	Key       func() federation.SigningKey
 	// Write returns the members of the document of a step.
 	Write func(ev federation.Event) map[string]string
@@ -98,7 +98,7 @@ func (c *Canary) await(ctx context.Context, id federation.HandoffID, to federati
 }
 
 // Answer accepts and completes a canary offer of another home, and ignores every other step. The
-// error is that of this home; the other one sees that its canary failed.
+// error is that of this home; the other home sees that its canary failed.
 func (c *Canary) Answer(ctx context.Context, offer federation.Event, from federation.HomeID) error {
 	if offer.Verb != federation.Offer || offer.Title != canaryTitle || offer.From != from.DID() || offer.To != c.Home.DID() {
 		return nil

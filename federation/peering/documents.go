@@ -18,7 +18,7 @@ import (
 // connections time out.
 const httpsWait = 2 * time.Second
 
-// httpsTimeout bounds the read of a document by HTTPS if no hub can bring it.
+// httpsTimeout bounds the read of a document by HTTPS if no hub can deliver it.
 const httpsTimeout = 10 * time.Second
 
 // maxDocumentBytes bounds a document. The documents of homes and agents have some 6 KiB.
@@ -91,7 +91,7 @@ func (d *Documents) Read(ctx context.Context, name string, path federation.URLPa
 	return body, true, hubErr
 }
 
-// away reports whether an error says that no answer is available now.
+// away reports whether an error means that no answer is available now.
 func away(err error) bool {
 	_, is := errors.AsType[*federation.UnavailableError](err)
 	return is
@@ -102,8 +102,8 @@ func unavailable(home federation.HomeID, err error) error {
 	return &federation.UnavailableError{What: "home " + string(home), Err: err}
 }
 
-// byHTTPS reads a document at the address of a home. It waits for two seconds if the hub may bring
-// the document, else for ten.
+// byHTTPS reads a document at the address of a home. It waits for two seconds if the hub may
+// deliver the document, else for ten.
 func (d *Documents) byHTTPS(ctx context.Context, home Linked, path federation.URLPath) ([]byte, error) {
 	if home.URL == "" {
 		return nil, unavailable(home.Home, errors.New("it has no url"))

@@ -87,7 +87,7 @@ func New(cfg Config) *Peering {
 	return &Peering{cfg: cfg, relinks: make(chan chan<- error), ended: make(chan struct{})}
 }
 
-// Reason says why a request of an operator is not carried out.
+// Reason is the reason for rejecting an operator's request.
 type Reason string
 
 // The reasons.
@@ -111,8 +111,7 @@ func (e *RequestError) Error() string { return e.Detail }
 // Request asks for a home to be added.
 type Request struct {
 	URL string // without a path
-	// AllowPrivate says that the operator knows that the address is a private one, or
-	// without TLS.
+	// AllowPrivate allows a private address, or one without TLS.
 	AllowPrivate bool
 	// DryRun requests only the inspection.
 	DryRun bool
@@ -285,7 +284,7 @@ func (i Inspection) Failed() (federation.Finding, bool) {
 
 // Inspect fetches the profile of a home and checks it: name, tls, did (the signature), clock,
 // versions, limits, path. It blocks for at most ten seconds. A failed check is no error; a
-// [*RequestError] says why the profile cannot be read.
+// [*RequestError] explains why the profile cannot be read.
 func (p *Peering) Inspect(ctx context.Context, ask Request) (Inspection, error) {
 	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
 	defer cancel()

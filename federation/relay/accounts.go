@@ -88,7 +88,7 @@ func (s HubServer) route() string {
 	return net.JoinHostPort(s.Host, strconv.Itoa(cmp.Or(s.Port, hubPort)+RouteOffset))
 }
 
-// HubLayout says on which servers a hub runs.
+// HubLayout describes the servers of a hub.
 type HubLayout struct {
 	Servers  []HubServer // of a cluster; empty for one server
 	Replicas int         // servers with a copy of each stream; 0 for one
@@ -257,7 +257,7 @@ type AccountFile struct {
 	Home   federation.HomeID `json:"name"`
 	Public string            `json:"public_key"`
 	Seed   string            `json:"seed_file"`
-	Made   bool              `json:"made"` // now; else it existed
+	Made   bool              `json:"made"` // by this call; false if it existed
 }
 
 // AccountFiles are the files of a hub at which homes meet.
@@ -319,7 +319,7 @@ func SaveAccounts(dir string, names []string, layout HubLayout) (AccountFiles, e
 	return files, nil
 }
 
-// Instructions says which home each file is for, and the settings of the homes for the hub.
+// Instructions describes the use of each file, and the hub settings of the homes.
 func (f AccountFiles) Instructions(layout HubLayout) string {
 	var text strings.Builder
 	for _, file := range f.Servers {

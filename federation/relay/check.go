@@ -30,7 +30,7 @@ const globalAccount = "$G"
 
 // Check examines the hub as this home sees it: connection, clock, account, limits, sync, and for
 // each peer the stream from it and whether it answers. It blocks up to five seconds for each
-// missing answer. A nil hub is none.
+// missing answer. A nil hub means no hub.
 func (h *Hub) Check(ctx context.Context, peers []*Peer, now func() time.Time) []federation.Finding {
 	if h == nil {
 		return []federation.Finding{{What: "hub", State: federation.FindingOK, Detail: "none: homes are reached by HTTPS"}}
@@ -190,7 +190,7 @@ func (h *Hub) checkStream(ctx context.Context, from federation.HomeID) federatio
 	return f
 }
 
-// reason returns why JetStream says no, for people.
+// reason explains to people why JetStream refused.
 func reason(err error) string {
 	if told, ok := errors.AsType[jetstream.JetStreamError](err); ok && told.APIError() != nil {
 		return told.APIError().Description

@@ -24,8 +24,8 @@ const (
 	compareBack  = 30 * 24 * time.Hour // older handoffs are left out: the other home may have pruned them
 )
 
-// digest says how far handoffs go here: handoffs of this home of which the other home has steps, or
-// handoffs of the other home.
+// digest lists the latest versions of handoffs here: handoffs of this home of which the other home
+// has steps, or handoffs of the other home.
 type digest struct {
 	heading
 
@@ -60,7 +60,7 @@ type Compared struct {
 	Handoffs int    // compared
 	Sent     int    // of this home: the other home lacked steps, and has them now
 	Restored int    // of the other home: it had lost steps, and has them back
-	Lost     []Loss // of the other home: it has lost steps for good
+	Lost     []Loss // of the other home: it has lost steps permanently
 }
 
 func parseDigest(text []byte, to federation.HomeID) (digest, error) {
@@ -132,14 +132,14 @@ func (p *Peer) CompareNow(ctx context.Context) (Compared, error) {
 // whether there is any.
 func (p *Peer) Lost(id federation.HandoffID) (Loss, bool) { return p.history.lostOf(id) }
 
-// LostSteps returns why a handoff of the other home cannot go on there, according to the last
-// comparison, and whether it cannot.
+// LostSteps returns why a handoff of the other home cannot continue there, according to the last
+// comparison, and whether that is so.
 func (p *Peer) LostSteps(id federation.HandoffID) (why string, lost bool) {
 	l, lost := p.Lost(id)
 	return l.Why, lost
 }
 
-// Compare tells the other home how far the handoffs of both homes go here, and sends the steps that
+// Compare sends the other home the latest versions here of both homes' handoffs, and the steps that
 // it lacks: steps of handoffs of this home, and steps that it ruled on before its record was
 // restored. [Peer.Run] must run. It blocks until all handoffs are compared.
 func (p *Peer) Compare(ctx context.Context) (Compared, error) {
@@ -225,7 +225,7 @@ func (p *Peer) compareTheirs(ctx context.Context, page []federation.HandoffID, d
 	return nil
 }
 
-// erasedDetail says why steps of a handoff are not sent.
+// erasedDetail is the reason for not sending the steps of a handoff.
 const erasedDetail = "an operator erased its content"
 
 // returnSteps sends the steps of a handoff that its home lacks, each with the ruling of that home.
@@ -263,8 +263,8 @@ func (p *Peer) returnSteps(ctx context.Context, ours reach, have federation.Vers
 	return "", nil
 }
 
-// reaches returns how far handoffs of a home go here. It leaves out pruned ones, and ones ended
-// here by an operator after their home lost them.
+// reaches returns the latest version here of each handoff of a home. It leaves out pruned handoffs,
+// and handoffs ended here by an operator after their home lost them.
 func (d Deps) reaches(ctx context.Context, of federation.HomeID, ids []federation.HandoffID) ([]reach, error) {
 	found := []reach{}
 	for _, id := range ids {
@@ -393,12 +393,13 @@ func (p *Peer) lacks(ctx context.Context, d digest) ([]lack, error) {
 // maxBoots bounds how many starts of one home are remembered: more than a home has replicas.
 const maxBoots = 64
 
-// Loss is a handoff whose home lost steps in a restore of its record, and did not take them back.
+// Loss is a handoff whose home lost steps in a restore of its record, and did not accept them
+// again.
 type Loss struct {
 	Handoff federation.HandoffID
 	Version federation.Version // steps that are here
 	Have    federation.Version // steps that the home has
-	Why     string             // why the home does not take them back, for people
+	Why     string             // why the home does not accept them again, for people
 }
 
 // history is the results of comparisons with another home. It is in memory: the first connection

@@ -134,8 +134,8 @@ func (v voucher) ofParty(party federation.DID) federation.HomeID {
 	return v.Home
 }
 
-// needsVoucher reports whether only a home can say that a step is of a party: a gateway signed the
-// step for the party, or the party signed it under another DID.
+// needsVoucher reports whether a step counts as a party's only if a home vouches for it: a gateway
+// signed the step for the party, or the party signed it under another DID.
 func needsVoucher(ev federation.Event, party federation.DID) bool {
 	return ev.Provenance == federation.Vouched && ev.For != "" || party != ""
 }
@@ -197,7 +197,7 @@ func (p *Peer) attributed(ctx context.Context, ev federation.Event, document str
 }
 
 // voucherOf returns the voucher of a home for a step with a document, the zero value without a
-// valid one. The keys of the home when it sent the voucher count. The error says that a key cannot
+// valid one. The keys of the home when it sent the voucher count. The error means that a key cannot
 // be fetched now.
 func (d Deps) voucherOf(ctx context.Context, ev federation.Event, document string, home federation.HomeID) (voucher, error) {
 	var found voucher

@@ -146,7 +146,7 @@ func (p *Peer) request(ctx context.Context, e Envelope) ([]byte, error) {
 }
 
 // carry sends an envelope through the hub, if it leads to the home, and over HTTPS if the hub
-// brings no answer. A message that arrives twice has no further effect.
+// returns no answer. A message that arrives twice has no further effect.
 func (p *Peer) carry(ctx context.Context, e Envelope) (Envelope, error) {
 	now := p.deps.Now().UnixNano()
 	if p.cfg.Path == ByRelay && p.deps.Hub != nil && now >= p.hubPaused.Load() {

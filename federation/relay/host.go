@@ -162,7 +162,7 @@ func (l serverLog) Noticef(format string, v ...any) { l.line(format, v) }
 // Warnf implements server.Logger.
 func (l serverLog) Warnf(format string, v ...any) { l.line(format, v) }
 
-// Fatalf implements server.Logger. The program goes on without a relay.
+// Fatalf implements server.Logger. The program continues without a relay.
 func (l serverLog) Fatalf(format string, v ...any) { l.line(format, v) }
 
 // Errorf implements server.Logger.

@@ -24,9 +24,9 @@ type HubConfig struct {
 	// existing stream is changed to that.
 	Replicas int
 	// MaxBytes is the largest size of a stream to this home, which the server reserves; 0 for 16
-	// MiB. A full stream takes no more, and deliveries wait.
+	// MiB. A full stream accepts no more messages, and deliveries wait.
 	MaxBytes int64
-	// Ours says that the server belongs to this operator: an existing stream is changed to this
+	// Ours is true if the server belongs to this operator: an existing stream is changed to this
 	// configuration. At a server of another operator its size and age stay as they are.
 	Ours bool
 }

@@ -263,7 +263,7 @@ func (h *Hub) answered(e Envelope) {
 	}
 }
 
-// vouches reports whether the hub tells homes apart: it gives each an account of its own.
+// vouches reports whether the hub identifies homes: it gives each an account of its own.
 func (h *Hub) vouches(ctx context.Context) (bool, error) {
 	if err := h.Ready(); err != nil {
 		return false, err

@@ -76,9 +76,9 @@ func parseLookup(text []byte, to federation.HomeID) (lookup, *url.URL, error) {
 	return asked, at, asked.check(typeLookup, to)
 }
 
-// Lookup reads a public document of the other home through the hub. It blocks for ten seconds
-// at most. The error wraps [federation.ErrNotFound] if the other home says that there is
-// none, and [*federation.UnavailableError] if it did not answer.
+// Lookup reads a public document of the other home through the hub. It blocks for ten seconds at
+// most. The error wraps [federation.ErrNotFound] if the other home reports that there is none, and
+// [*federation.UnavailableError] if it did not answer.
 func (p *Peer) Lookup(ctx context.Context, path federation.URLPath) (Document, error) {
 	if !p.ByHub() {
 		return Document{}, p.unavailable(errNoWay)
@@ -112,7 +112,7 @@ func (p *Peer) Lookup(ctx context.Context, path federation.URLPath) (Document, e
 // ByHub reports whether the other home is reached through a hub.
 func (p *Peer) ByHub() bool { return p.cfg.Path == ByRelay && p.deps.Hub != nil }
 
-// read reads a signed document of the other home: through the hub, and by HTTPS if the hub brings
+// read reads a signed document of the other home: through the hub, and by HTTPS if the hub returns
 // no answer. The caller verifies the signature.
 func (p *Peer) read(ctx context.Context, path federation.URLPath) (Envelope, error) {
 	if p.ByHub() {

@@ -38,7 +38,7 @@ func parseMove(text []byte, to federation.HomeID) (move, error) {
 }
 
 // Move gives the mailbox of a DID to the other home. It blocks on the network. A
-// [*federation.RefusalError] says why the other home does not take it.
+// [*federation.RefusalError] explains why the other home refuses it.
 func (p *Peer) Move(ctx context.Context, did federation.DID) error {
 	if p.Mode() == Hold || p.Mode() == Block {
 		return p.unavailable(errHeld)
@@ -65,7 +65,7 @@ func (p *Peer) Move(ctx context.Context, did federation.DID) error {
 	return nil
 }
 
-// takeOver answers a move. The error says why this home cannot decide now.
+// takeOver answers a move. The error explains why this home cannot decide now.
 func (p *Peer) takeOver(ctx context.Context, asked move, body []byte) (moved, error) {
 	answer := moved{answerHeading: p.deps.answers(asked.heading, typeMoved, body)}
 	why, err := p.deps.Mailboxes.TakeOver(ctx, asked.DID, p.cfg.Home, p.deps.Now())

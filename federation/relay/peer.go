@@ -147,7 +147,7 @@ func (p *Peer) unavailable(err error) error {
 	return &federation.UnavailableError{What: "home " + p.Name(), Err: err}
 }
 
-// PeerConfig says how another home is reached.
+// PeerConfig is the configuration of the path to another home.
 type PeerConfig struct {
 	Home federation.HomeID
 	URL  string // without a path; empty for a home reached only through the hub
@@ -158,7 +158,7 @@ type PeerConfig struct {
 	Key string
 }
 
-// Path says how a home is reached.
+// Path is the way to reach a home.
 type Path string
 
 // The paths.
@@ -207,7 +207,7 @@ type Mode string
 const (
 	Allow Mode = "allow" // steps go both ways
 	Limit Mode = "limit" // the same, a few a second
-	Hold  Mode = "hold"  // the home is told to send later, and deliveries to it wait
+	Hold  Mode = "hold"  // the home is asked to send later, and deliveries to it wait
 	Block Mode = "block" // the home is refused, and deliveries to it end as dead letters
 )
 
@@ -296,7 +296,7 @@ func (p *Peer) noteSkew(ctx context.Context, skew time.Duration) {
 }
 
 // watchClock compares the clocks through the hub, now and every ten minutes, until ctx ends. A
-// batch says nothing about a clock there: the hub stores it for any time.
+// batch there does not show the clock: the hub may store it for any time.
 func (p *Peer) watchClock(ctx context.Context) error {
 	for p.ByHub() {
 		if _, err := p.profile(ctx); err != nil && ctx.Err() == nil {
@@ -350,7 +350,7 @@ func (p *Peer) profile(ctx context.Context) (took time.Duration, err error) {
 	return heard.Sub(asked), nil
 }
 
-// checkHome asks another home through the hub, and says whether it answers and its key is known.
+// checkHome asks another home through the hub, and reports whether it answers and its key is known.
 func (p *Peer) checkHome(ctx context.Context) federation.Finding {
 	f := federation.Finding{What: "home " + p.Name(), State: federation.FindingOK}
 	took, err := p.profile(ctx)

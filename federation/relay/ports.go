@@ -47,10 +47,10 @@ type Gateway interface {
 	// restored. Besides refusals and outages its errors are [*federation.GapError] and
 	// [*federation.ForkError].
 	Ruled(ctx context.Context, ev federation.Event, r federation.Ruling) (federation.Judgement, error)
-	// Say files private text for a participant of this home, once: known says that it was on file
-	// before. Its errors are refusals and outages.
+	// Say files private text for a participant of this home, once: known reports whether it was on
+	// file before. Its errors are refusals and outages.
 	Say(ctx context.Context, t federation.Text) (known bool, err error)
-	// GiveUp ends the wait of a step for a home that refused it, and has its sender told.
+	// GiveUp ends the wait of a step for a home that refused it, and has its sender notified.
 	GiveUp(ctx context.Context, p federation.Pending, code federation.RefusalCode, detail string) error
 	// Place returns the place on IRC here for a new offer of another home.
 	Place(ctx context.Context, ev federation.Event) (federation.Place, error)
@@ -66,8 +66,8 @@ type Mailboxes interface {
 	// MovedHere reports whether the mailbox of a DID was at a home until an operator moved
 	// it here.
 	MovedHere(ctx context.Context, did federation.DID, from federation.HomeID) bool
-	// TakeOver moves the mailbox of a DID to this home, which another home gives away. A reason,
-	// for people, says why this home refuses it.
+	// TakeOver moves the mailbox of a DID to this home, which another home gives away. A non-empty
+	// reason, for people, explains why this home refuses it.
 	TakeOver(ctx context.Context, did federation.DID, from federation.HomeID, now time.Time) (reason string, err error)
 	// MovedAway returns the parties of a handoff whose mailboxes were here until they moved.
 	MovedAway(ctx context.Context, v federation.View, now time.Time) []federation.MovedMailbox

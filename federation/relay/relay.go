@@ -41,7 +41,7 @@
 //	{"type": "ruling", "v": 1, "home": HOME, "handoff": ULID, "event": ULID, "version": NUMBER,
 //	 "chain": HEX, "party": DID, "via": HOME, "filed": TIME}
 //
-// A step without a ruling asks the home of its handoff for one, and says in "have" how many steps
+// A step without a ruling asks the home of its handoff for one, and states in "have" how many steps
 // the asking home has. A home may vouch for a step, or know its signer as a party by another DID.
 // It signs that in a voucher, which it sends with the question and which travels with the step. A
 // ruling that names a home in "via" is accepted as far as a voucher of that home goes:
@@ -63,7 +63,7 @@
 //	outcome     the step
 //	stored      is on disk
 //	duplicate   was on disk before
-//	refused     is refused for good; code says why
+//	refused     is refused for good; code is the reason
 //	conflict    contradicts an earlier ruling of its home; both rulings are kept as proof
 //	gap         comes after steps that are missing: send what follows "have"
 //	later       cannot be judged now: send it again
@@ -74,9 +74,9 @@
 // # Comparison of histories
 //
 // Two homes compare histories at the first connection after a start of either one, and at least
-// every day. "boot" in each message changes with each start. The asking home says how far its own
-// handoffs go of which the other home has steps ("handoffs"), and how far the handoffs of the other
-// home go here ("yours"), 256 at a time. The answer lists the steps that the other home lacks of
+// every day. "boot" in each message changes with each start. The asking home lists its latest
+// versions of its own handoffs of which the other home has steps ("handoffs"), and of the other
+// home's handoffs ("yours"), 256 at a time. The answer lists the steps that the other home lacks of
 // the former, and those it lost of its own ("lost"); the asking home sends both again. A home
 // restored from an older backup gets its steps back that way. If a log has other steps, the answer
 // asks for the last one: its ruling is the proof of a fork.
@@ -137,7 +137,7 @@
 //	}
 //
 // Replicas send core NATS messages without a body, on subjects "live.<home>.<hash of the topic>". A
-// nil *Relay wakes no waiter, and [Relay.Ready] says so; the gateway runs on with it.
+// nil *Relay wakes no waiter, and [Relay.Ready] reports that; the gateway runs on with it.
 //
 // All methods may be called concurrently.
 package relay

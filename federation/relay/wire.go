@@ -161,7 +161,7 @@ type result struct {
 	Code    string             `json:"code,omitempty"`   // of a refusal
 	Detail  string             `json:"detail,omitempty"` // for people
 	Have    federation.Version `json:"have,omitempty"`   // of a gap: the version of the log
-	// Steps are the steps that the asking home lacks, up to the one that it asked about.
+	// Steps are the steps that the asking home lacks, up to the step in its question.
 	Steps []item `json:"steps,omitempty"`
 	// Moved is the parties whose mailboxes were moved to other homes: later steps for them go there.
 	Moved []federation.MovedMailbox `json:"moved,omitempty"`
@@ -173,7 +173,7 @@ type outcome string
 const (
 	outcomeStored    outcome = "stored"    // nothing: the step is on disk
 	outcomeDuplicate outcome = "duplicate" // nothing: the step was on disk before
-	outcomeRefused   outcome = "refused"   // nothing: the refusal is final, and Code says why
+	outcomeRefused   outcome = "refused"   // nothing: the refusal is final, and Code is the reason
 	outcomeConflict  outcome = "conflict"  // nothing: the ruling contradicts an earlier one of its home
 	outcomeGap       outcome = "gap"       // the sender sends the steps after Have
 	outcomeLater     outcome = "later"     // the sender sends the step again

@@ -67,8 +67,8 @@ func (l *Locator) movedTo(ctx context.Context, did federation.DID, now time.Time
 	return at.Home
 }
 
-// TakeOver makes this home the mailbox home of a DID that another home gives away. A reason,
-// for people, says that the mailbox is known to be somewhere else.
+// TakeOver makes this home the mailbox home of a DID that another home gives away. A non-empty
+// reason, for people, means that the mailbox is known to be somewhere else.
 func (l *Locator) TakeOver(ctx context.Context, did federation.DID, from federation.HomeID, now time.Time) (reason string, err error) {
 	at, err := l.Locate(ctx, did)
 	switch {

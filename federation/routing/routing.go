@@ -14,7 +14,7 @@
 // At this home a DID is on the link on which it signed last, or to which an operator bound it. A DID
 // that never signed and is no agent is on the link on which it is logged in now.
 //
-// A location at a home that is no peer any more is a lost route: any newer source overrules it.
+// A location at a home that is no longer a peer is a lost route: any newer source overrules it.
 //
 // Steps for a DID without a known location, or with a lost route, wait in the outbox [Unrouted].
 // [Locator.Deliver] empties it: it reads the documents, asks all other homes, and hands the step
@@ -96,7 +96,7 @@ type Peers interface {
 	// Houses asks a home whether it has the mailbox of a DID. It blocks on the network.
 	Houses(ctx context.Context, home federation.HomeID, did federation.DID) (bool, error)
 	// Give asks a home to take over the mailbox of a DID. It blocks on the network. A
-	// [*federation.RefusalError] says why the home does not take it.
+	// [*federation.RefusalError] explains why the home refuses it.
 	Give(ctx context.Context, home federation.HomeID, did federation.DID) error
 	// Deliver sends a step to a home. It blocks until the home has receipted it. A
 	// [*federation.RefusalError] is final.
@@ -175,7 +175,7 @@ var errNoHome = errors.New("no home is known to have its mailbox")
 
 // Deliver sends a step of the outbox [Unrouted] to the mailbox homes of all parties of its handoff.
 // It blocks on the network while it looks for them. The error is a [*federation.UnavailableError]
-// while one is not found. A [*federation.RefusalError] says that the handoff ended before, so the
+// while one is not found. A [*federation.RefusalError] means that the handoff ended before, so the
 // step is dropped.
 func (l *Locator) Deliver(ctx context.Context, d federation.Delivery, now time.Time) error {
 	done := map[federation.HomeID]bool{l.home: true}
@@ -329,8 +329,8 @@ func (l *Locator) hosted(ctx context.Context, did federation.DID) (federation.Ho
 	return home, nil
 }
 
-// ask asks all peers whether they have the mailbox of a DID, and returns the only peer that says
-// yes. If several do, it believes none of them and reports the offence of each. If none does, the
+// ask asks all peers whether they have the mailbox of a DID, and returns the only peer that has it.
+// If several claim it, it believes none of them and reports the offence of each. If none does, the
 // error is that of the peers that did not answer.
 func (l *Locator) ask(ctx context.Context, did federation.DID) (federation.HomeID, error) {
 	var peers []federation.HomeID

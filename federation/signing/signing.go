@@ -233,8 +233,8 @@ func parse(text string) (kid string, sig []byte, ours bool) {
 type Scheme struct {
 	Name string // as a passport names it
 	// Document returns the bytes that the signature of a message covers. The message is JSON with
-	// or without its signature, unless the scheme says otherwise. It returns an error for a message
-	// without such bytes.
+	// or without its signature, unless the scheme defines otherwise. It returns an error for a
+	// message without such bytes.
 	Document func(message []byte) ([]byte, error)
 	Encoding Encoding
 	// KeyID returns the name of a key in the messages of the scheme; nil if messages name
@@ -261,7 +261,7 @@ func (s Scheme) Sign(ctx context.Context, key federation.SigningKey, message []b
 
 // Verify judges the signature of a message under one key. The verdict is [federation.Unverifiable]
 // for a message without a canonical form, and for a signature of another algorithm or naming
-// another key. The error says why a message has no canonical form, and is nil otherwise.
+// another key. The error explains why a message has no canonical form, and is nil otherwise.
 func (s Scheme) Verify(message []byte, signature string, key ed25519.PublicKey) (federation.Verdict, error) {
 	document, err := s.Document(message)
 	if err != nil {
@@ -360,7 +360,7 @@ func receiptDocument(message []byte) ([]byte, error) {
 	return document, err
 }
 
-// errOtherDialect says that a document lacks the tag which names its dialect.
+// errOtherDialect means that a document lacks the tag of its dialect.
 var errOtherDialect = errors.New("it is no step of this dialect")
 
 // stepDocument canonicalises the document of a step in one dialect. It refuses a document rejected

@@ -102,8 +102,8 @@ func unverifiable(ev federation.Event, cause error) error {
 	return errors.Join(federation.Refuse(ev, federation.SignatureUnverifiable, ""), fmt.Errorf("keys of %s: %w", ev.From, cause))
 }
 
-// VerifyEnvelope judges the base64url signature of an AIRC envelope under one
-// key. The error says why the envelope has no canonical form.
+// VerifyEnvelope judges the base64url signature of an AIRC envelope under one key. The error
+// explains why the envelope has no canonical form.
 func VerifyEnvelope(envelope []byte, signature string, key ed25519.PublicKey) (federation.Verdict, error) {
 	return Message().Verify(envelope, signature, key)
 }

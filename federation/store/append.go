@@ -42,7 +42,7 @@ type keyRow struct {
 // actors are the numbers of the DIDs that the rows of a filing name, 0 for one without.
 type actors map[federation.DID]int64
 
-// before is the state of a handoff before a step, read by one question.
+// before is the state of a handoff before a step, read in one query.
 type before struct {
 	engine.Question
 
@@ -51,7 +51,7 @@ type before struct {
 	// orders the steps writes the chain over the signed documents, since no signer knows what
 	// precedes his own.
 	head  []byte
-	known bool // the step, or another one of its signer under its id
+	known bool // the step, or another step of its signer under its id
 	spent bool // its id, or its signed document
 	// Whether the handoff is in unseen, a webhook follows it, and a webhook gets the arrivals of an
 	// inbox of the step. A write that changes webhooks has no question, so it comes after this one.

@@ -39,7 +39,7 @@ import (
 // bound_name, key_owner, key_window, own_key, deferred_count, offence,
 // mailbox_location, known_home, audit, operator_token, block, contact, heartbeat.
 
-// The pages of an erasure: other writes go on between two of them.
+// The pages of an erasure: other writes continue between two of them.
 const (
 	eraseHandoffs = 32
 	eraseMessages = 200

@@ -109,7 +109,7 @@ func (s *Record) LineVenues(ctx context.Context, did federation.DID, since time.
 	return found, nil
 }
 
-// PruneLines deletes up to limit lines said at or before a time, and returns their number.
+// PruneLines deletes up to limit lines sent at or before a time, and returns their number.
 func (s *Record) PruneLines(ctx context.Context, before time.Time, limit int) (int, error) {
 	gone, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (int64, error) {
 		return q.Exec(ctx, `DELETE FROM line WHERE n IN (SELECT n FROM line WHERE at <= ? ORDER BY at`+engine.AtMost+`)`, engine.Stamp(before), max(limit, 0))

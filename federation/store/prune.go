@@ -17,7 +17,7 @@ import (
 	"baton/federation/store/queue"
 )
 
-// finished says of a handoff h that no step can follow.
+// finished is the condition that no step can follow in a handoff h.
 const finished = `h.over = 1`
 
 // Prune examines up to limit handoffs that did not move since a time. It deletes ended ones with

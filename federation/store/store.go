@@ -60,8 +60,8 @@ type Record struct {
 	keyRows engine.Known[keyRow]
 }
 
-// Open opens the record at a path, as [engine.Open] does. The tables belong to a network; nil
-// is none. A record is always opened with the tables that it was made with.
+// Open opens the record at a path, as [engine.Open] does. The tables belong to a network; nil means
+// none. A record is always opened with the tables that it was made with.
 func Open(ctx context.Context, path string, tables engine.Tables, reg prometheus.Registerer, options ...engine.Option) (*Record, error) {
 	db, err := engine.Open(ctx, path, tables, reg, options...)
 	if err != nil {
@@ -69,13 +69,13 @@ func Open(ctx context.Context, path string, tables engine.Tables, reg prometheus
 	}
 	r := record(db)
 	for _, kind := range []federation.DestinationKind{federation.ToPeer, federation.ToWebhook} {
-		_ = r.EndLeases(ctx, kind) // else each ends by itself
+		_ = r.EndLeases(ctx, kind) // after an error, each expires by itself
 	}
 	return r, nil
 }
 
-// OpenPostgres opens the record in a PostgreSQL database, as [engine.OpenPostgres] does. The
-// tables belong to a network; nil is none.
+// OpenPostgres opens the record in a PostgreSQL database, as [engine.OpenPostgres] does. The tables
+// belong to a network; nil means none.
 func OpenPostgres(ctx context.Context, dsn string, tables engine.Tables, reg prometheus.Registerer, options ...engine.Option) (*Record, error) {
 	db, err := engine.OpenPostgres(ctx, dsn, tables, reg, options...)
 	if err != nil {
@@ -143,8 +143,8 @@ func (s *Record) Delay(ctx context.Context, before, now time.Time, limit int) (d
 	return delayed + entries, err
 }
 
-// Expire gives up to limit rows up that were filed at or before a time, of whatever link, and
-// returns how many. The delivery of a step that an agent has not fetched becomes
+// Expire abandons up to limit rows filed at or before a time, of any link, and returns their
+// number. The delivery of a step that an agent has not fetched becomes
 // [federation.DeliveryExpired].
 func (s *Record) Expire(ctx context.Context, before, now time.Time, limit int) (expired int, err error) {
 	expired, err = s.Outboxes.Expire(ctx, before, now, limit)

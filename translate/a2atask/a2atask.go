@@ -103,7 +103,7 @@ type Question struct {
 }
 
 // Read returns the steps that a task stands for. State is that of the handoff. A task in a state
-// that leads nowhere from there, such as one that went back, stands for no step. An open offer is
+// without a next step from there, such as an earlier state, yields no step. An open offer is
 // claimed by work or a result: any other end of its task leaves it to other agents.
 func Read(task *wire.Task, state federation.State) Reading {
 	var r Reading
@@ -238,7 +238,7 @@ func result(last *wire.Message, artifacts []*wire.Artifact) Step {
 	return step
 }
 
-// present returns the parts that a message has; null is none.
+// present returns the parts of a message, without null parts.
 func present(parts wire.ContentParts) wire.ContentParts {
 	return slices.DeleteFunc(slices.Clone(parts), func(p *wire.Part) bool { return p == nil })
 }
@@ -252,7 +252,7 @@ func saidBy(note string, m *wire.Message) bool {
 	return onlyText && textOf(m) == note
 }
 
-// inline returns a value as an inline context, "" for one that cannot be inline.
+// inline returns a value as an inline context, "" if it cannot be inline.
 func inline(value any) string {
 	text, err := json.Marshal(value)
 	if err != nil || !federation.InlineContext(string(text)) {

@@ -7,7 +7,7 @@
 // value of a bounty ("act-price", "act-bid", "act-pay-to", "act-tx") is carried like that, and
 // never read.
 //
-// STATUS says which sections of the sources hold.
+// STATUS lists which sections of the sources hold.
 //
 // spec: freeq-act "Tags"; handofftag "Tags"
 package acttag

@@ -3,9 +3,8 @@
 // of the handoff in data.handoff, and "at.freeq:handoff" for the rest and for
 // agents that ask for it.
 //
-// It knows payloads and bodies. The envelope around them, with its handles, ids
-// and signature, is the registry's. STATUS says which sections of the sources
-// hold.
+// It knows payloads and bodies. The envelope around them, with its handles, ids and signature, is
+// the registry's. STATUS lists which sections of the sources hold.
 //
 // spec: airc-shapes "A step as payload"; airc-v0.1.1 §10
 package aircmsg
@@ -43,7 +42,7 @@ const (
 	statusFailed    = "failed"
 )
 
-// noticeTaken says that an open offer is no longer open.
+// noticeTaken reports that an open offer is no longer open.
 const noticeTaken = "taken"
 
 // Message is the part of an AIRC message that reports a step.
@@ -101,7 +100,7 @@ type Evidence struct {
 // Step is the step requested by a payload.
 type Step struct {
 	Verb federation.Verb
-	// Explicit says that the payload named the verb, so that its type means nothing.
+	// Explicit is true if the payload named the verb, so that its type means nothing.
 	Explicit bool
 	// Handoff and Refs name the handoff, each zero if the payload does not: by
 	// its id, and by the ids of messages about it.

@@ -21,7 +21,7 @@ type Out struct {
 	// OfferMessage is the id of the message of the offer, received or sent by the recipient; if
 	// empty, the handoff is named by its own id.
 	OfferMessage string
-	// Native says that the recipient takes [TypeHandoff].
+	// Native is true if the recipient takes [TypeHandoff].
 	Native bool
 	// Evidence replaces the proof, for a recipient that takes no payload of that size. Nil for
 	// none.
@@ -239,7 +239,7 @@ func sentence(s translate.Step) string {
 		return say("cancels")
 	case federation.Expire:
 		return "expired: " + v.Title
-	case federation.Confirm: // never told so
+	case federation.Confirm: // never sent to an agent
 	}
 	if ev.From == v.Home.DID() {
 		return string(ev.Verb) + ": " + v.Title // an expiry has no author either

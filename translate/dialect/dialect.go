@@ -81,7 +81,7 @@ func Write(ev federation.Event) (map[string]string, []federation.Loss) {
 	return handofftag.Write(ev)
 }
 
-// someNick stands for the user of a private exchange: which one it is, the venue says.
+// someNick stands for the user of a private exchange: the venue shows which one.
 const someNick = "anyone"
 
 // FromDocument returns the step of a canonical document, in the dialect of its members. The caller
@@ -92,12 +92,12 @@ func FromDocument(document string) (federation.Event, error) {
 	return fromDocument(document, Decode)
 }
 
-// Read is [FromDocument], and also reads the receipts of homes.
+// Read is like [FromDocument], but also reads the receipts of homes.
 func Read(document string) (federation.Event, error) {
 	return fromDocument(document, decodeFromHome)
 }
 
-// decodeFromHome is [Decode], and also reads receipts.
+// decodeFromHome is like [Decode], but also reads receipts.
 func decodeFromHome(m translate.Tagged) (federation.Event, error) {
 	ev, err := handofftag.Codec{}.DecodeFromHome(m)
 	if errors.Is(err, translate.ErrNotHandoff) {

@@ -102,8 +102,8 @@ func (s *Session) begin(entry *historyv1.Entry, env *macpv1.Envelope) error {
 // OfferWait bounds the wait of an offer for its context before it is filed, in milliseconds.
 const OfferWait = 1000
 
-// Files reports whether an entry is a step of a handoff. An entry that shows a step is none, nor is
-// an accept by the runtime: the target did not say it.
+// Files reports whether an entry is a step of a handoff. An entry that only shows a step does not
+// count, nor does an accept by the runtime: the target did not send it.
 func Files(entry *historyv1.Entry, env *macpv1.Envelope) bool {
 	if entry.GetEvent() != "" || strings.HasPrefix(env.GetMessageId(), implicitPrefix) {
 		return false

@@ -11,7 +11,7 @@
 // changes; the owner adds context, only the target accepts or declines, and only a Commitment
 // resolves the session. [Describe] returns the handoff of an offer.
 //
-// STATUS says which sections of the sources hold.
+// STATUS lists which sections of the sources hold.
 package macpmode
 
 import (
@@ -140,9 +140,9 @@ func decode(env *macpv1.Envelope, into proto.Message) error {
 // Names used by the two sides.
 const (
 	CarryExtension       = "x-fed.handoff.v1"                     // key of the [Carry] in the extensions of a session
-	CarryType            = "application/vnd.fed.handoff+json;v=1" // of a context that tells a step
+	CarryType            = "application/vnd.fed.handoff+json;v=1" // of a context that describes a step
 	ReferenceType        = "application/vnd.fed.context-ref+json" // of a context stored elsewhere
-	SignalEvent          = "x-fed.handoff.event"                  // type of a signal that tells a step
+	SignalEvent          = "x-fed.handoff.event"                  // type of a signal that describes a step
 	SignalStep           = "x-fed.handoff.step"                   // type of a signal that asks for a step
 	JSONType             = "application/json"
 	Untitled             = "untitled"
@@ -395,7 +395,7 @@ func ReadStep(data []byte) (Asked, error) {
 	return a, nil
 }
 
-// Context returns the result as the context of a step, "" for none. A retryable failure says so
+// Context returns the result as the context of a step, "" for none. A retryable failure is marked
 // there, because a step has no member for it.
 func (a Asked) Context() string {
 	result := bytes.TrimSpace(a.Result)

@@ -220,7 +220,7 @@ func (s *Session) TaskCommitment(action, reason string) *macpv1.CommitmentPayloa
 	return s.commitment(id, scope, action, cmp.Or(reason, action), endsIn(action, "completed"))
 }
 
-// Authority says which participants may commit a session.
+// Authority defines which participants may commit a session.
 type Authority string
 
 // The authorities of RFC-MACP-0012 §4.5.

@@ -3,7 +3,7 @@
 //
 // A handoff file is one JSON object. An HMAC over its canonical form authenticates all members but
 // "hmac" itself, with the secret of the pair of agents. [Open] verifies the HMAC before it looks at
-// any other member, and [Sealed.Check] says with a [Code] why a file is refused.
+// any other member, and [Sealed.Check] reports with a [Code] why a file is refused.
 //
 // The package is stricter than the reference implementation on purpose: a version is the integer 1,
 // a handoff_id is text safe in a path, times have a zone, and a repeated member makes a file
@@ -32,7 +32,7 @@ const MaxBytes = 1 << 20
 // Version is the only protocol version.
 const Version = 1
 
-// Code says why a file is in the folder of rejected files.
+// Code is the reason why a file is in the folder of rejected files.
 type Code string
 
 // The codes of a sidecar.

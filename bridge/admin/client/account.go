@@ -13,8 +13,8 @@ import (
 	"baton/federation"
 )
 
-// Account is a participant at a gateway: one that an operator acts for, or one that logged in. If it
-// has a key, it signs each step in this process. It may be used concurrently.
+// Account is a participant at a gateway, either logged in or represented by an operator. If it has
+// a key, it signs each step in this process. It may be used concurrently.
 type Account struct {
 	participant.Remote
 

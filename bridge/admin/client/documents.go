@@ -119,7 +119,7 @@ func (c *Client) Passport(ctx context.Context, id string) ([]byte, error) {
 }
 
 // Backup returns a backup of the gateway. It has no timeout. The caller closes it; the archive
-// itself shows whether the answer was cut short.
+// itself shows whether the answer was truncated.
 func (c *Client) Backup(ctx context.Context) (io.ReadCloser, error) {
 	response, err := open(ctx, c, admin.Backup, struct{}{})
 	if err != nil {

@@ -34,7 +34,7 @@ type PeerLine struct {
 }
 
 // ImportPeers reads a list of peers from its address or file, checks every line by a dry run, and
-// then sets the modes unless the act is a dry run itself.
+// then sets the modes, unless a dry run was requested.
 func (c *Client) ImportPeers(ctx context.Context, from string, act admin.Act) ([]admin.Peer, error) {
 	text, err := readPeerList(ctx, from)
 	if err != nil {

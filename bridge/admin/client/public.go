@@ -183,8 +183,7 @@ type kept struct {
 	Refresh string `json:"refresh_token"`
 }
 
-// ErrNotPaired is returned without a pairing code or a stored session for a
-// gateway.
+// ErrNotPaired is returned if there is neither a pairing code nor a stored session for a gateway.
 var ErrNotPaired = errors.New("no session is kept for this gateway: say --pair CODE, or --key-file FILE")
 
 // WithPairing returns the account of a pairing code. The refresh token is stored in a folder: a

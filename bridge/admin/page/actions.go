@@ -16,8 +16,7 @@ type action struct {
 	back  string           // the page with its list, unless the form names another
 	noun  string           // of the command that does the same
 	needs federation.Scope // of its route in the API
-	// send requests the change from the API, and returns the number of changed
-	// things.
+	// send requests the change from the API, and returns the number of changed items.
 	send func(r request, f form, act admin.Act) (int, error)
 	// choices are the values of the field beside the reason; nil for no field.
 	choices []string
@@ -174,7 +173,7 @@ func (p *Page) act(w http.ResponseWriter, r *http.Request, s session) {
 	}
 	f, reason := formOf(r, a), strings.TrimSpace(r.PostFormValue("reason"))
 	request := p.request(r.Context(), s.token, r.URL)
-	if !request.may(a.needs) { // before the form is looked at, so that its answer is the same for each
+	if !request.may(a.needs) { // before the form is read, so that its answer is the same for each
 		_, err := a.send(request, f, admin.Act{DryRun: true})
 		p.failWith(w, r, &s, err)
 		return

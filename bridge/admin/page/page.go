@@ -42,7 +42,7 @@ const first = prefix + "links"
 
 // Deps are the dependencies of the page.
 type Deps struct {
-	Home federation.HomeID // told in the head of each page
+	Home federation.HomeID // shown in the head of each page
 	// Mount registers the operator API for the callers that an admission admits.
 	Mount  func(mux *http.ServeMux, admit admin.Admission)
 	Tokens *operators.Operators

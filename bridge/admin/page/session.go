@@ -39,7 +39,7 @@ type kept struct {
 	csrf   string
 	began  time.Time
 	ends   time.Time
-	notice string // told with the next page
+	notice string // shown with the next page
 }
 
 // sessions are the sessions in the memory of the process.

@@ -71,7 +71,7 @@ type table struct {
 	Caption string
 	Columns []heading
 	Rows    []row
-	Empty   string // said if there is no row
+	Empty   string // shown if there is no row
 	Older   string // address of the next page, "" after the last
 }
 

@@ -354,7 +354,7 @@ var (
 	}
 )
 
-// The lists that only a terminal shows.
+// Lists shown only on a terminal.
 var (
 	Arrivals = Table[admin.Arrived]{Columns: []Column[admin.Arrived]{
 		{"Filed", "FILED", func(a admin.Arrived) Value { return Time(a.Filed) }},
@@ -486,7 +486,7 @@ func skew(h admin.PeerHome) Value {
 	return v
 }
 
-// written returns a time already in RFC 3339, or "".
+// written returns the value of a text in RFC 3339. Any other text stays as it is.
 func written(text string) Value {
 	var m admin.Moment
 	if err := m.UnmarshalJSON([]byte(strconv.Quote(text))); err != nil {

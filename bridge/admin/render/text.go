@@ -87,7 +87,7 @@ func Checks(out io.Writer, checks []admin.Check) error {
 	return columns.Flush()
 }
 
-// A line about a change does not say whether the change was made: the command marks a dry run.
+// A line about a change does not state whether the change was made: the command marks a dry run.
 
 // Erased returns the erased items, and a line for each thing left to do.
 func Erased(done admin.Erased) []string {

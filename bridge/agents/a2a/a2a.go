@@ -129,8 +129,8 @@ type Config struct {
 // DefaultConfig returns the defaults of the table.
 func DefaultConfig() Config { return Config{Enabled: true} }
 
-// Network describes the cards and tasks of A2A. Its link gets the ports of each link in the place
-// of those in deps.
+// Network describes the cards and tasks of A2A. Open replaces the ports in deps with the ports of
+// the link.
 func Network(deps Deps) bridge.Network {
 	return bridge.Network{
 		Name: network, Table: Table, Reference: referenceFile,

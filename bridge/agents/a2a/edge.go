@@ -118,8 +118,8 @@ func newRPCError(code int, message string) *rpcError {
 	return told
 }
 
-// problemOf returns a problem of the agents' API as an error of A2A: the code tells the client
-// how to react, and the details why.
+// problemOf returns a problem of the agents' API as an error of A2A: the code shows the client how
+// to react, and the details give the reason.
 func (l *Link) problemOf(p bridge.ProblemError) *rpcError {
 	told := newRPCError(codeOf(p), p.Detail)
 	if told.Code == codeTaskNotFound {

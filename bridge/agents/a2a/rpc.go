@@ -48,8 +48,8 @@ type request struct {
 	bearer string         // the header that proves it
 	agent  federation.DID // of the endpoint; "" for that of the gateway
 	media  string         // of the answer
-	rest   bool           // it came by the binding HTTP+JSON
-	events bool           // the client asked for an event stream
+	rest   bool           // it came over the HTTP+JSON binding
+	events bool           // the client requested an event stream
 	legacy bool           // it is one of A2A 0.3
 	body   []byte         // of a legacy request
 }
@@ -180,7 +180,8 @@ func (l *Link) parse(r *http.Request) (request, error) {
 	return req, err
 }
 
-// checkType refuses a body that does not claim to be JSON. A request that names no type may be.
+// checkType refuses a body with a content type other than JSON. A request without a content type
+// may be JSON.
 func checkType(r *http.Request) error {
 	named := r.Header.Get("Content-Type")
 	media, _, err := mime.ParseMediaType(named)

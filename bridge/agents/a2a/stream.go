@@ -87,8 +87,8 @@ type stream struct {
 const eventStream = "text/event-stream"
 
 // serveStream answers SendStreamingMessage and SubscribeToTask. An error before the first event is
-// a plain answer. For JSON-RPC it is an event if the client asked for an event stream: such
-// clients may read nothing else.
+// a plain answer. For JSON-RPC it is an event if the client requested an event stream: such clients
+// may read nothing else.
 func (l *Link) serveStream(ctx context.Context, w http.ResponseWriter, req request) {
 	s := &stream{link: l, request: req, out: w, control: http.NewResponseController(w)}
 	f, err := l.streamed(ctx, req)

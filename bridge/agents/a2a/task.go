@@ -34,7 +34,7 @@ type task struct {
 
 	Status status `json:"status"`
 
-	steps []federation.EventID // that it tells
+	steps []federation.EventID // that it shows
 }
 
 // status is [wire.TaskStatus] with a time that always includes milliseconds.

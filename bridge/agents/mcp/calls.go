@@ -251,7 +251,7 @@ func decide(ctx context.Context, s *server, in sendInput) (answer, error) {
 	return answer{decided{c.State, c.DID}, fmt.Sprintf("messages of %s: %s\n", c.DID, c.State)}, nil
 }
 
-// person is one name of a participant. A name of several words is quoted.
+// person is a participant under one of its names. A name of several words is quoted.
 type person struct {
 	DID       string    `json:"did"`
 	Network   string    `json:"network"`

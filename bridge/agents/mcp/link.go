@@ -26,7 +26,7 @@ const Path = "/mcp"
 // AccountPath is the path below which the command mcp of another machine calls its account.
 const AccountPath = Path + "/account/"
 
-// metadataPath tells a client without a token which server issues one.
+// metadataPath serves the name of the server that issues tokens, for a client without one.
 //
 // spec: RFC 9728 §3.1
 const metadataPath = "/.well-known/oauth-protected-resource" + Path
@@ -86,7 +86,7 @@ func serverOf(r *http.Request) *mcp.Server {
 	return s
 }
 
-// serve answers one request of a client. It looks at the token before it reads the body.
+// serve answers one request of a client. It checks the token before it reads the body.
 func (l *Link) serve(w http.ResponseWriter, r *http.Request) {
 	l.Hear(time.Now())
 	caller, err := l.admit(r)
@@ -248,7 +248,7 @@ func (l *Link) peek(w http.ResponseWriter, r *http.Request) (m message, err erro
 	return m, nil
 }
 
-// waitKey names a request that another one may cancel.
+// waitKey names a request that another request may cancel.
 type waitKey struct {
 	did federation.DID
 	id  string

@@ -86,7 +86,7 @@ type server struct {
 	tools   []tool
 	// ended are closed when the gateway stops, and when the client has left or cancelled.
 	ended []<-chan struct{}
-	// still returns why the client may not go on, nil while it may.
+	// still returns the reason why the client may not continue, nil while it may.
 	still func(now time.Time) error
 	// told is called with each error answered by a tool.
 	told func(ctx context.Context, tool string, err error)

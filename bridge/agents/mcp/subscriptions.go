@@ -14,8 +14,8 @@ import (
 	"baton/federation/fault"
 )
 
-// watchTime is the duration of one look at a watched resource. After each look the token of
-// the client is checked.
+// watchTime is the duration of one poll of a watched resource. After each look the token of the
+// client is checked.
 const watchTime = 15 * time.Second
 
 // updatePause is the time between two notices about one resource.
@@ -32,7 +32,8 @@ type subscriptions struct {
 	of map[string]context.CancelFunc
 }
 
-// watch calls updated after each change of a resource, until ctx ends or the client may not go on.
+// watch calls updated after each change of a resource, until ctx ends or the client may not
+// continue.
 type watch func(ctx context.Context, updated func())
 
 // subscribe begins to watch a resource for a client. It returns an error for a resource that the
@@ -192,7 +193,7 @@ func (s *server) wait(ctx context.Context, req *mcp.CallToolRequest, q participa
 	}
 }
 
-// progress reports the duration of a wait to a client that asked for it.
+// progress reports the duration of a wait to a client that requested it.
 func (*server) progress(ctx context.Context, req *mcp.CallToolRequest, waited, total time.Duration) {
 	token := req.Params.GetProgressToken()
 	if token == nil {

@@ -53,7 +53,8 @@ type askView struct {
 	Client  string // by its own account, "" for a client without a name
 	Address string // of its document; "" for a client that registered itself
 	Unread  bool   // the document could not be fetched
-	// Target receives its tokens: the host or the scheme of its redirect. "" for a device.
+	// Target is the recipient of its tokens: the host or the scheme of its redirect. "" for a
+	// device.
 	Target    string
 	Here      bool // the target is a program on the machine of the browser
 	Form      string
@@ -91,8 +92,8 @@ func (s *Server) page(serve func(w http.ResponseWriter, r *http.Request, now tim
 	}
 }
 
-// secure writes the headers of a page. Its form may be redirected to the target, a source, or
-// "" for none.
+// secure writes the headers of a page. The target is a source to which its form may redirect; ""
+// for none.
 func secure(h http.Header, target string) {
 	h.Set("Content-Security-Policy", strings.TrimSuffix("default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'; form-action 'self' "+target, " "))
 	h.Set("X-Frame-Options", "DENY")

@@ -32,7 +32,7 @@ type InboxQuery struct {
 // InboxPage is entries of an inbox.
 type InboxPage struct {
 	Items []Named           `json:"items"`
-	Next  federation.Cursor `json:"next_cursor"` // to go on from
+	Next  federation.Cursor `json:"next_cursor"` // to continue from
 }
 
 // Inbox returns entries of the inbox of the caller. It changes nothing. With Wait it blocks until

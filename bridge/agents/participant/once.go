@@ -105,8 +105,8 @@ func (a *Access) settle(ctx context.Context, q ask, kept federation.Answer, fres
 	return filed, err
 }
 
-// refusedFor reports whether a refusal is for good: the same request at another time
-// would be refused too.
+// refusedFor reports whether a refusal is final: the same request at another time would be refused
+// too.
 func refusedFor(err error) (bridge.ProblemError, bool) {
 	p := ProblemOf(err)
 	_, isRefusal := errors.AsType[*federation.RefusalError](err)

@@ -283,8 +283,7 @@ func (a *Access) file(ctx context.Context, q ask) (Filed, error) {
 	return filed, nil
 }
 
-// event returns the step asked for: as the caller signed it, or as the gateway
-// signs it for the caller.
+// event returns the requested step, signed by the caller or by the gateway for the caller.
 func (a *Access) event(ctx context.Context, q ask, now time.Time) (federation.Event, []federation.Loss, error) {
 	if q.proof.Document != "" {
 		ev, err := a.Builder().Attest(ctx, q.proof, q.verb, q.view, q.draft.Channel, now)

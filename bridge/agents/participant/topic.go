@@ -139,8 +139,7 @@ func (s *Subscriber[K, P]) Listen() {
 
 // Look reads the inbox at a place, or returns the page that another subscriber has read
 // since the last notification. It blocks while another subscriber reads. The first look of a
-// subscriber shares an empty page only: its client may have acknowledged an entry of another
-// one.
+// subscriber shares an empty page only: its client may have acknowledged an entry of another page.
 func (s *Subscriber[K, P]) Look(ctx context.Context, at K) (P, error) {
 	t := s.topic
 	t.mu.Lock()

@@ -25,7 +25,7 @@ type caller struct {
 
 	denied error // why the caller is unknown; nil for a known one
 
-	bearer  string // the header that says so
+	bearer  string // the Authorization header of the request
 	address string // of the client, without a port
 	subnet  netip.Prefix
 	control *http.ResponseController

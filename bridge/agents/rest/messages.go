@@ -135,7 +135,7 @@ func shapeNotice(n federation.Notice) contract.Notice {
 // notice.
 type seen struct{ entries, notices federation.Cursor }
 
-// seenDot is between the two in the id of an event. No cursor has it.
+// seenDot is between the two in the id of an event. Cursors do not contain it.
 const seenDot = "."
 
 // parseSeen reads the id of an event, or a cursor that only counts entries.

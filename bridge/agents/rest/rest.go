@@ -119,8 +119,8 @@ func (c Config) check() error {
 	return errors.Join(mistakes...)
 }
 
-// Network describes the REST API for agents. Its link gets the ports of each link in the place
-// of those in deps.
+// Network describes the REST API for agents. Open replaces the ports in deps with the ports of the
+// link.
 func Network(deps Deps) bridge.Network {
 	return bridge.Network{
 		Name: network, Table: Table, Reference: referenceFile,

@@ -312,7 +312,7 @@ func (l *Link) readNotices(ctx context.Context, did federation.DID, at place, p 
 	return nil
 }
 
-// writeEvents returns the page as server-sent events. The IDs go on from a position.
+// writeEvents returns the page as server-sent events. The IDs continue from a position.
 //
 // spec: HTML Living Standard §9.2
 func (p *page) writeEvents(id seen) (text []byte) {
@@ -331,8 +331,8 @@ func appendEvent(text []byte, id seen, kind string, data []byte) []byte {
 	return fmt.Appendf(text, "id: %s\nevent: %s\ndata: %s\n\n", id, kind, data)
 }
 
-// list returns the page as a [contract.InboxPage] for a client that asked for the entries
-// after a cursor.
+// list returns the page as a [contract.InboxPage] for a client that requested the entries after a
+// cursor.
 func (p *page) list(after federation.Cursor) ([]byte, error) {
 	if len(p.entries) > 0 {
 		return p.listed()

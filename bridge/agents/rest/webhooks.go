@@ -35,8 +35,8 @@ func (l *Link) Write(ctx context.Context, _ federation.Webhook, p federation.Pus
 	return string(p.Entry.Event.Kind) + "." + string(p.Entry.Event.Verb), data, err
 }
 
-// Taken implements [bridge.Pusher]. That the entry waits no more is for the record to
-// note, with the end of the push.
+// Taken implements [bridge.Pusher]. The record notes that the entry no longer waits when the push
+// ends.
 func (*Link) Taken(context.Context, federation.Webhook, federation.Push) error { return nil }
 
 // hooked returns the DID of the caller, and refuses if webhooks are disabled.

@@ -115,8 +115,8 @@ func (ps *Registries) delay(ctx context.Context, before, now time.Time, limit in
 	return len(slow), err
 }
 
-// expire gives up at most limit deliveries to each registry: those queued at or before a time, or all to a
-// registry without an exchange of messages. It returns the largest number of one registry.
+// expire abandons at most limit deliveries to each registry: those queued at or before a time, or
+// all to a registry without an exchange of messages. It returns the largest number of one registry.
 func (ps *Registries) expire(ctx context.Context, before, now time.Time, limit int) (most int, err error) {
 	peers, err := ps.deps.Record.PeerOutboxes(ctx)
 	if err != nil {

@@ -74,7 +74,7 @@ const (
 // maxPeers bounds the remembered registries, a few KiB each.
 const maxPeers = 1024
 
-// SignatureMember holds a registry's signature on a document for another one.
+// SignatureMember holds a registry's signature on a document for another registry.
 const SignatureMember = "origin_registry_signature"
 
 // Config is a table [[airc.peers]] of the configuration: one other registry.
@@ -406,7 +406,8 @@ func (ps *Registries) pace(domain string, perMinute int) *delivery.Pace {
 	return known.Pace
 }
 
-// Heard notes that a registry sent something and may accept its queued messages. It does not block.
+// Heard records that a registry sent a message and may accept its queued messages. It does not
+// block.
 func (ps *Registries) Heard(domain string) {
 	select {
 	case ps.heard <- domain:

@@ -199,7 +199,7 @@ func (ps *Registries) noteRelay(ctx context.Context, err error) {
 
 type fate struct {
 	delivered bool
-	dead      bool          // never again; reason says why
+	dead      bool          // never retried; reason has the cause
 	away      bool          // the registry answers no requests now
 	unsure    bool          // it did not answer, and may have accepted the message
 	pause     time.Duration // its requested retry delay

@@ -51,8 +51,8 @@ func (s *stage) expectAll(ctx context.Context, p *actor, text string) error {
 	return nil
 }
 
-// refute holds that no line is like a pattern among the lines that a client heard, and has not
-// been asked for.
+// refute returns an error if a line that the client received, but that no act has matched yet,
+// matches a pattern.
 func (s *stage) refute(ctx context.Context, p *actor, text string) error {
 	for _, other := range s.actors {
 		if err := s.sync(ctx, other); err != nil {
@@ -160,8 +160,7 @@ func (s *stage) seal(ctx context.Context, p *actor, ev *federation.Event, channe
 	return s.say(ctx, p, strings.TrimRight(line, "\r\n"))
 }
 
-// answer answers the next PING that a client hears. No client of a scene answers one by
-// itself.
+// answer answers the next PING that a client receives. No client of a scene answers one by itself.
 func (s *stage) answer(ctx context.Context, p *actor, _ string) error {
 	line, err := s.hear(ctx, p, "PING")
 	if err != nil {

@@ -42,7 +42,7 @@ func parsePattern(text string) pattern {
 	return p
 }
 
-// fits reports whether a line is as the pattern says.
+// fits reports whether a line matches the pattern.
 func (p pattern) fits(line string) bool {
 	m, err := ircmsg.ParseLine(line)
 	if err != nil || !slices.Contains(p.commands, m.Command) || len(m.Params) < len(p.params) {

@@ -38,10 +38,10 @@ type actor struct {
 	wire       *wire
 	heard      chan string // closed at the end of the connection
 	stop       context.CancelFunc
-	kept       []string // heard, and asked for by no line of the scene yet
+	kept       []string // received, but not yet matched by a line of the scene
 }
 
-// heardLines is how many lines may wait for a scene to look at them.
+// heardLines is how many lines may wait for a scene to read them.
 const heardLines = 1024
 
 func newStage(cfg Config, dial dial, claimed claims) (*stage, error) {
@@ -147,7 +147,7 @@ func (s *stage) hear(ctx context.Context, p *actor, text string) (string, error)
 	}
 }
 
-// next returns the next line that a client heard, once.
+// next returns the next line received by a client, once.
 func (s *stage) next(ctx context.Context, p *actor) (string, error) {
 	if len(p.kept) > 0 {
 		line := p.kept[0]

@@ -1,5 +1,5 @@
-// Package directory reads and changes files in a directory changed by other programs at the
-// same time. A file appears whole, moves to only one place, and never replaces another one.
+// Package directory reads and changes files in a directory changed by other programs at the same
+// time. A file appears whole, moves to only one place, and never replaces another file.
 //
 // The directory is not trusted: [Read] follows no symbolic link, opens nothing but regular
 // files, and has a bound.
@@ -116,9 +116,8 @@ func Read(path string, limit int64) ([]byte, error) {
 	return content, nil
 }
 
-// Create writes a new file, with the mode 0600 or another one. A reader sees the whole file or
-// none. After a nil error the file is on disk. The error wraps [fs.ErrExist] if the name is
-// taken.
+// Create writes a new file, with the mode 0600 or another mode. A reader sees the whole file or
+// none. After a nil error the file is on disk. The error wraps [fs.ErrExist] if the name is taken.
 func Create(path string, content []byte, mode fs.FileMode) error {
 	temp, err := writeTemp(path, content, mode)
 	if err != nil {
@@ -176,8 +175,8 @@ func writeTemp(path string, content []byte, mode fs.FileMode) (string, error) {
 	return f.Name(), nil
 }
 
-// Move moves a file and never replaces another one: of many that move one file, one succeeds.
-// Its error wraps [fs.ErrNotExist] if the file is gone and [fs.ErrExist] if the new name
+// Move moves a file and never replaces another file. Of several callers that move one file, one
+// succeeds. Its error wraps [fs.ErrNotExist] if the file is gone and [fs.ErrExist] if the new name
 // is taken. After a nil error the move is on disk.
 func Move(from, to string) error {
 	if err := rename(from, to); err != nil {
@@ -233,9 +232,9 @@ type Folder struct {
 	born          int64 // birth time in Unix nanoseconds; 0 if the file system does not keep it
 }
 
-// Same reports whether two identities are of one folder. It compares the birth times if both are
-// known: a file system may reuse the inode of a deleted folder, and its device number may change
-// with another mount.
+// Same reports whether two identities belong to the same folder. It compares the birth times if
+// both are known: a file system may reuse the inode of a deleted folder, and its device number may
+// change with another mount.
 func (f Folder) Same(other Folder) bool {
 	if f.born != 0 && other.born != 0 {
 		return f.Inode == other.Inode && f.born == other.born

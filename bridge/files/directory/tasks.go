@@ -58,9 +58,9 @@ func refused(format string, args ...any) error { return &RefusedError{fmt.Sprint
 //
 // Many programs may use the directory at the same time. A change claims its record first: it
 // renames ID.json to .claim-ID-AGENT, which only one program can do, and puts the changed record
-// back under an unused name. The reference implementation claims nothing; its writes in between
-// win, and the change is lost with an error. A claim of a killed program is undone after ten
-// seconds.
+// back under an unused name. The reference implementation claims nothing. If it writes meanwhile,
+// its write wins, and the change is lost with an error. A claim of a killed program is undone after
+// ten seconds.
 type Tasks struct{ Path string }
 
 // Task is a record with the bytes of its file.
@@ -257,7 +257,7 @@ func (d Tasks) Recover(now time.Time) error {
 		if err != nil || now.Sub(time.Unix(0, stamp.Changed)) < claimAge {
 			continue
 		}
-		item, _ := d.Read(entry.Name()) // its error says that the name is no task_id
+		item, _ := d.Read(entry.Name()) // an error means that the name is no task_id
 		if item.ID == "" || !strings.HasPrefix(entry.Name(), claimPrefix+item.ID+"-") {
 			continue
 		}

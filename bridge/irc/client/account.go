@@ -90,7 +90,7 @@ func (s *server) newAccount(ctx context.Context, u *user, account, text string) 
 	return did, nil
 }
 
-// unregistered tells a client why its registration failed.
+// unregistered sends a client the reason why its registration failed.
 func (s *server) unregistered(ctx context.Context, refuse func(code, sentence string), err error) {
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
 		refuse("TEMPORARILY_UNAVAILABLE", refused.Sentence())

@@ -103,8 +103,8 @@ func (s *server) evict(ctx context.Context, u *user, why rejection) {
 	s.quit(u, why.sentence())
 }
 
-// turnAway tells a connection why it is rejected, unless that took a handshake, which could
-// overload the server.
+// turnAway sends a connection the reason for its rejection, unless that took a handshake, which
+// could overload the server.
 func (s *server) turnAway(ctx context.Context, u *user, why rejection) {
 	s.link.ports.Metrics.Closed.WithLabelValues(network, string(why)).Inc()
 	s.log.LogAttrs(ctx, slog.LevelInfo, "connection refused", slog.String("reason", why.sentence()))

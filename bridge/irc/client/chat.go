@@ -194,8 +194,8 @@ func (s *server) waited(u *user, answer *answers) {
 	s.close(u)
 }
 
-// toRemote has the client's reader file text to a participant of another network, by its nick. It
-// reports whether the message is such a text.
+// toRemote makes the client's reader file text to a participant of another network, addressed by
+// nick. It reports whether the message is such a text.
 func (s *server) toRemote(ctx context.Context, u *user, m message) bool {
 	nick := m.params[0]
 	if m.command != "PRIVMSG" || u.work != nil && len(u.later) == 0 || s.link.ports.Messages == nil || !irc.ValidNick(nick) {
@@ -264,7 +264,7 @@ func (s *server) spoken(ctx context.Context, u *user, m message, waits string, k
 	}
 }
 
-// unsaid tells a client why its text was refused. A notice gets no answer.
+// unsaid sends a client the reason why its text was refused. A notice gets no answer.
 func (s *server) unsaid(ctx context.Context, u *user, m message, err error) {
 	if reply, has := s.link.replies.To(ctx, err); has && m.command != "NOTICE" {
 		s.fail(u, m.command, reply.Code, reply.Subject, reply.Sentence)

@@ -136,7 +136,7 @@ func (s *server) authors(t federation.Text) []*user {
 	return all
 }
 
-// refuse logs a refusal by this server, and tells the client.
+// refuse logs a refusal by this server, and notifies the client.
 func (s *server) refuse(ctx context.Context, u *user, err error) {
 	s.link.replies.LogRefusal(ctx, err)
 	s.tell(ctx, u, err)

@@ -14,7 +14,7 @@ import (
 
 const maxHistory = 100
 
-// inquiry is a client's request for the past.
+// inquiry is a client's CHATHISTORY request.
 //
 // spec: ircv3 chathistory
 type inquiry struct {
@@ -31,11 +31,10 @@ type inquiry struct {
 type buffer struct {
 	name  string // in messages to the client
 	place federation.Place
-	since time.Time // its creation; messages before that under its name were said elsewhere
+	since time.Time // its creation; messages before that under its name were sent elsewhere
 }
 
-// reference is a point in the past: a moment, or the message with an id. The zero value
-// is none.
+// reference is a point in the history: a time, or the message with an id. The zero value is none.
 type reference struct {
 	at      time.Time
 	message string

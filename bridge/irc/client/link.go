@@ -13,8 +13,8 @@
 // The record keeps text for a while, and clients read it with CHATHISTORY, beside the steps. The times
 // of the messages of a channel increase, so a client that continues from one misses none.
 //
-// Text is UTF-8. Nicks and channels are compared as CASEMAPPING=ascii says. A channel has no
-// capital letters outside of ASCII, on which venues would disagree.
+// Text is UTF-8. Nicks and channels are compared by CASEMAPPING=ascii. A channel has no capital
+// letters outside of ASCII, on which venues would disagree.
 //
 // # Concurrency
 //
@@ -29,8 +29,8 @@
 // All connections, unregistered connections and the connections of one address are bounded. At a bound
 // the server closes the oldest unregistered connection of the address with the most. An address's
 // login attempts are counted over all listeners. Registration and silence have timeouts. A line has
-// 4,096 bytes of tags and 512 of message. A client that sends more than a few lines a second is read
-// more slowly, and one that sends more than limits.user_events_per_minute is refused. The queue of
+// 4,096 bytes of tags and 512 of message. A client that sends more than a few lines per second is
+// read more slowly. Steps and lines beyond limits.user_events_per_minute are refused. The queue of
 // send_queue_bytes bounds the pending output of a client; a slower client is dropped.
 //
 // spec: rfc1459; rfc2812; ircv3 capability-negotiation, message-tags, server-time,
@@ -330,8 +330,8 @@ func (s *server) secure(ctx context.Context, conn net.Conn) error {
 	return nil
 }
 
-// read passes the lines of a client to the owner, one at a time, and does the work that the owner
-// leaves to it in between.
+// read passes the lines of a client to the owner, one at a time, and meanwhile does the work that
+// the owner leaves to it.
 func (s *server) read(ctx context.Context, u *user) {
 	pace := rate.NewLimiter(linesPerSecond, linesBurst)
 	for {

@@ -83,7 +83,7 @@ func (s *server) past(ctx context.Context, q inquiry) ([]told, error) {
 }
 
 // retold writes a step for a client: with its tags if the client plays back events and reads those,
-// else as the line for people, because everything has to be a message.
+// else as the line for people, because every entry must be a message.
 func (s *server) retold(ctx context.Context, q inquiry, said federation.Said, names func(federation.DID) string) told {
 	ev := said.Entry.Event
 	t := told{event: ev, name: names(ev.Actor())}
@@ -120,7 +120,7 @@ func (p position) compare(other position) int {
 	return cmp.Or(p.line.At.Compare(other.line.At), cmp.Compare(p.step.N, other.step.N), cmp.Compare(p.line.N, other.line.N))
 }
 
-// stretch is a part of the past of a place, without its ends.
+// stretch is a range of the history of a place, without its ends.
 type stretch struct {
 	after, before position
 	newest        bool // the newest ones, if there are more than requested
@@ -155,8 +155,8 @@ func (s *server) recall(ctx context.Context, q inquiry) ([]spoken, error) {
 	return s.stretch(ctx, q, part, q.limit)
 }
 
-// stretch reads a part of the past of a place, but nothing from before the buffer began. A client
-// that plays back no events gets only text.
+// stretch reads a range of the history of a place, but nothing from before the buffer began. A
+// client that plays back no events gets only text.
 func (s *server) stretch(ctx context.Context, q inquiry, part stretch, limit int) ([]spoken, error) {
 	begin := federation.Mark{At: q.buffer.since}
 	for _, after := range []*federation.Mark{&part.after.step, &part.after.line} {

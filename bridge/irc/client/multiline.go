@@ -28,7 +28,7 @@ const (
 
 type piece struct {
 	text   string
-	joined bool // it goes on with the line before
+	joined bool // it continues the line before
 }
 
 // multiline is a message of several lines that a client is sending.

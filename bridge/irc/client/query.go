@@ -77,7 +77,7 @@ func (s *server) whoOf(u *user, mask string) []*user {
 	return found
 }
 
-// sees reports whether a client may see another one that it did not name: an invisible client is
+// sees reports whether a client may see another client that it did not name: an invisible client is
 // visible only to clients in one of its channels.
 func (u *user) sees(who *user) bool {
 	if !who.invisible || who == u {
@@ -180,7 +180,7 @@ func claimed(account federation.DID) string {
 	return "is a guest"
 }
 
-// channelsOf returns the channels of a user that a client may know of.
+// channelsOf returns the channels of a user that are visible to a client.
 func (s *server) channelsOf(u, who *user) string {
 	var in []string
 	for _, venue := range sorted(who.channels) {
@@ -191,7 +191,7 @@ func (s *server) channelsOf(u, who *user) string {
 	return strings.Join(in, " ")
 }
 
-// departed is a user that quit, or gave up a nick.
+// departed is a user that quit, or changed its nick.
 type departed struct {
 	nick, ident, host, real string
 	at                      time.Time
@@ -286,8 +286,8 @@ func (s *server) onIson(_ context.Context, u *user, m ircmsg.Message) {
 	s.reply(u, rplIsOn, strings.Join(found, " "))
 }
 
-// asks reports whether a query is for this server, and otherwise tells the client that the server
-// does not exist. The parameter at that index names the server, or a user of it.
+// asks reports whether a query is for this server, and otherwise replies that the server does not
+// exist. The parameter at that index names the server, or a user of it.
 //
 // spec: rfc2812 §3.4
 func (s *server) asks(u *user, m ircmsg.Message, index int) bool {

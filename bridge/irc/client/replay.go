@@ -32,10 +32,10 @@ const afterFailure = time.Second
 // spec: handofftag "The client's side"
 const batchType = "freeq.at/handoff"
 
-// replay brings the inbox of a DID to one client, page by page: first the steps that arrived
-// during its absence, then new ones. A page is delivered when the client answered the PING
-// after it, or named its last step in handoff-ack. Undelivered steps are sent again to the
-// next client of the same device. The user name of a client identifies its device.
+// replay sends the inbox of a DID to one client, page by page: first the steps that arrived during
+// its absence, then new ones. A page is delivered when the client answered the PING after it, or
+// named its last step in handoff-ack. Undelivered steps are sent again to the next client of the
+// same device. The user name of a client identifies its device.
 type replay struct {
 	u      *user
 	of     federation.DID
@@ -189,7 +189,7 @@ func (s *server) begin(ctx context.Context, r *replay, at *reading) error {
 	return nil
 }
 
-// caughtUp notes that the client has everything. A device is known from then on, so it will get
+// caughtUp records that the client has all entries. A device is known from then on, so it will get
 // entries that other devices read meanwhile.
 func (s *server) caughtUp(ctx context.Context, r *replay, at *reading) error {
 	at.live = true

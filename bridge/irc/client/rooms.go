@@ -15,7 +15,7 @@ import (
 // maxTopicBytes bounds topics, and reasons of kicks and parts.
 const maxTopicBytes = 300
 
-// find returns the channel with a name, or tells the client that there is none that it may see.
+// find returns the channel with a name, or replies that there is none visible to the client.
 func (s *server) find(u *user, name string) (venue string, c *channel) {
 	venue, c = s.visible(u, name)
 	if c == nil {
@@ -24,7 +24,7 @@ func (s *server) find(u *user, name string) (venue string, c *channel) {
 	return venue, c
 }
 
-// visible returns the channel with a name, nil if the client may not know of one.
+// visible returns the channel with a name, nil if it is not visible to the client.
 func (s *server) visible(u *user, name string) (venue string, c *channel) {
 	venue, _ = channelName(name)
 	if c = s.channels[venue]; c == nil || !c.seen(u) {

@@ -264,7 +264,7 @@ func decode64(text string) ([]byte, error) {
 	return base64.RawURLEncoding.DecodeString(strings.NewReplacer("+", "-", "/", "_").Replace(strings.TrimRight(text, "=")))
 }
 
-// loggedIn sets the DID of a client, or tells it why the login failed.
+// loggedIn sets the DID of a client, or sends it the reason why the login failed.
 func (s *server) loggedIn(ctx context.Context, u *user, did federation.DID, name string, err error) {
 	if u.over {
 		return
@@ -433,8 +433,9 @@ func (s *server) authenticate(u *user, text string) {
 
 const errWrongPassword = loginError("the account or the password is wrong")
 
-// password returns the password of an account, and its name: of a DID, or of the DID bound to a name. The name of
-// a registered account may have any case. For an account without a password it returns one that no text matches.
+// password returns the password of an account, and its name: of a DID, or of the DID bound to a
+// name. The name of a registered account may have any case. For an account without a password it
+// returns a hash that no text matches.
 func (s *server) password(ctx context.Context, name string) (federation.Password, string, error) {
 	did, err := federation.ParseDID(name)
 	if err != nil {
@@ -517,8 +518,9 @@ func (s *server) byPlain(ctx context.Context, attempt *login) (federation.DID, s
 	return did, name, err
 }
 
-// byToken returns the DID that the operator bound to the name of a token, or [federation.ErrNotFound] for a text
-// that is no token. A client that reads an inbox changes deliveries, for which the token needs the scope.
+// byToken returns the DID that the operator bound to the name of a token, or
+// [federation.ErrNotFound] for a text that is not a token. A client that reads an inbox changes
+// deliveries, for which the token needs the scope.
 func (s *server) byToken(ctx context.Context, name, text string) (federation.DID, error) {
 	token, err := s.link.deps.Record.Token(ctx, federation.DigestToken(text), time.Now())
 	switch {

@@ -106,8 +106,8 @@ func (s *server) spread(m message, to iter.Seq[*user]) {
 // the line.
 const messageBytes = 6 << 10
 
-// atOnce returns how many of some steps are sent to a client at once: its queue has room for them,
-// and for as much of other things.
+// atOnce returns how many steps are sent to a client at once: its queue has room for them, and for
+// as much other output.
 func (l *Link) atOnce(steps int) int { return min(steps, l.cfg.SendQueueBytes/2/messageBytes) }
 
 func (s *server) reply(u *user, numeric string, params ...string) {

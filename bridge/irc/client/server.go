@@ -53,7 +53,7 @@ type server struct {
 
 	departed []departed // users that left, for WHOWAS
 
-	lookups chan struct{} // one token for each inquiry into the past
+	lookups chan struct{} // one token for each history query
 
 	chat chan *chatLine // of channels relayed by links, to be filed in this order
 

@@ -31,7 +31,7 @@ type user struct {
 	account           federation.DID // authenticated; "" for a guest
 	relayed           federation.DID // of its last relayed text; "" for none
 	remote            federation.DID // of a user of another network, which has no connection here; "" for a client
-	holder            string         // distinguishes a guest from later users of its nick; "" until asked for
+	holder            string         // distinguishes a guest from later users of its nick; "" until requested
 
 	away      string // reason; "" while it is not away
 	invisible bool

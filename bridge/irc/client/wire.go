@@ -30,7 +30,7 @@ const maxBodyBytes = 512
 // readBufferBytes is the memory for a silent client: longer lines are assembled from pieces of it.
 const readBufferBytes = 512
 
-// writeTimeout bounds one write: a client that reads nothing for so long is dropped.
+// writeTimeout bounds one write: a client that reads nothing for this long is dropped.
 const writeTimeout = 30 * time.Second
 
 // wire carries lines to and from one client. ReadLine is called by one goroutine,

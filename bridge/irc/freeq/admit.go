@@ -134,7 +134,7 @@ type person struct {
 	in    []string       // channels of this federation that they are in
 	other int            // how many other channels
 	as    federation.DID // of their last relayed text; "" for none
-	id    string         // distinguishes a guest from later users of its nick; "" until asked for
+	id    string         // distinguishes a guest from later users of its nick; "" until requested
 	meter irc.Meter
 }
 

@@ -16,7 +16,7 @@ import (
 	"baton/translate"
 )
 
-// catchupWindow is how far back the first catch-up goes, as among servers.
+// catchupWindow is the period of the first catch-up, as among servers.
 //
 // spec: freeq-s2s "Order on a fresh link"
 const catchupWindow = 24 * time.Hour
@@ -441,8 +441,8 @@ type onDisk struct{ bridge.Evidence }
 // written.
 func (onDisk) Keep(context.Context, federation.HandoffID, federation.Evidence) error { return nil }
 
-// page reads the rows that answer a question. The next question starts at the last second of
-// a page: a page that would end in its first second goes on into the next second.
+// page reads the rows that answer a question. The next question starts at the last second of a
+// page: a page that would end in its first second continues into the next second.
 func (l *Link) page(ctx context.Context, a answer) (given []federation.Given, more bool, err error) {
 	most, limit := maxAnswerRows, answerRows
 	if a.limit > 0 && a.limit < answerRows {

@@ -71,8 +71,8 @@ func (s *session) onChat(ctx context.Context, m *said, here string) {
 	s.Steps.Add(in)
 }
 
-// allowChat counts a text against the rates of the link and of its author. The author is told of
-// the first excess text.
+// allowChat counts a text against the rates of the link and of its author. The author is notified
+// of the first excess text.
 func (s *session) allowChat(ctx context.Context, m *said) bool {
 	now := time.Now()
 	ok, tell := !s.Steps.Full() && s.rate(now), false

@@ -220,7 +220,7 @@ type Rulings interface {
 	// Settle finishes the effects of the rulings on file for a handoff: a crash may have come after a
 	// ruling was filed.
 	Settle(ctx context.Context, id federation.HandoffID, now time.Time) error
-	// GiveUp ends the wait of a step as refused, and tells its signer.
+	// GiveUp ends the wait of a step as refused, and notifies its signer.
 	GiveUp(ctx context.Context, p federation.Pending, code federation.RefusalCode, detail string) error
 	// Ours reports whether a DID belongs to a participant of this gateway other than on a link. It
 	// returns the errors of the record.

@@ -16,9 +16,9 @@ import (
 	"baton/federation/fault"
 )
 
-// closeGrace is how long a child may take to end after its stdin was closed. By then it has told
-// the peer that the stream is over. A killed child cannot: the peer would keep the link for half a
-// minute, and refuse the next one.
+// closeGrace is how long a child may take to end after its stdin was closed. By then it has
+// notified the peer of the end of the stream. A killed child cannot: the peer would keep the link
+// for half a minute, and refuse the next one.
 const closeGrace = time.Second
 
 const maxLogLineBytes = 4096
@@ -169,7 +169,7 @@ func (p *pipe) lastWord() string {
 	return p.word
 }
 
-// Read implements io.Reader. The error at the end says why the child ended.
+// Read implements io.Reader. The error at the end explains why the child ended.
 func (p *pipe) Read(b []byte) (int, error) {
 	n, err := p.out.Read(b)
 	if err == nil {

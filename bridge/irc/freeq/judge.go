@@ -281,9 +281,9 @@ func (s *session) rate(now time.Time) bool {
 	return s.events.AllowN(now, 1)
 }
 
-// maxEarlyReceipts is how many receipts wait for the steps that they confirm. A server may
-// send a receipt before the step, by a fraction of a second, and a step of a user of another
-// server comes over another link.
+// maxEarlyReceipts is how many receipts wait for the steps that they confirm. A server may send a
+// receipt a fraction of a second before the step. A step of a user of another server arrives over
+// another link.
 const maxEarlyReceipts = 256
 
 // maxReceiptWait bounds the wait before a receipt is judged again, which doubles from a second.

@@ -27,7 +27,7 @@
 // intervals, until the receipt arrives or the home is known to have refused: a home does not report
 // refusals.
 //
-// If a step from there is delayed, undeliverable, or refused later, the gateway's own user tells
+// If a step from there is delayed, undeliverable, or refused later, the gateway's own user notifies
 // the signer in a private line: servers relay no NOTICE and have no message for any of these. The
 // line waits until the signer is logged in. An immediate refusal is not shown, as among servers.
 //

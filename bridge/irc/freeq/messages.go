@@ -191,7 +191,8 @@ func (s *session) onState(ctx context.Context, m *syncResponse) {
 	s.yield()
 }
 
-// begin requests the missed steps, after which the link is up, and brings our users in.
+// begin requests the missed steps, after which the link is up, and joins our users to their
+// channels.
 func (s *session) begin() {
 	s.catchUp()
 	for _, p := range s.link.roster.All() {

@@ -176,9 +176,9 @@ var errReplaced = errors.New("another connection with the other server stands in
 // spec: freeq-s2s "Keepalive, idle, reconnect"
 func (l *Link) preferred(c stream) bool { return c.dialled == (l.id < l.cfg.EndpointID) }
 
-// rival decides between the connection of this session and another one. Its error ends the session
-// in favour of the other. A losing connection is kept until the peer has greeted on this one: an
-// attempt may fail if the peer is reachable in one direction only.
+// rival decides between the connection of this session and another connection. Its error ends the
+// session in favour of the other. A losing connection is kept until the peer has greeted on this
+// one: an attempt may fail if the peer is reachable in one direction only.
 func (s *session) rival(ctx context.Context, a arrival) error {
 	r := s.link.reach
 	r.taken(a)

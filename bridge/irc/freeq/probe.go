@@ -13,7 +13,7 @@ import (
 type question struct {
 	tail    bool      // it looks for written messages
 	page    bool      // it belongs to the catch-up
-	written time.Time // zero while it waits to be
+	written time.Time // zero until it is written
 	number  uint64    // of the writing, in the window of the queue
 	row     *row      // of text to a guest, written before it; nil for none
 }
@@ -34,7 +34,7 @@ func (s *session) ask(q question, m *catchupRequest) {
 // probe checks that the peer is alive.
 func (s *session) probe() { s.ask(question{}, &catchupRequest{Since: farFuture, Limit: 1}) }
 
-// wroteQuestion notes that the first waiting question was written: they are written in order.
+// wroteQuestion records that the first waiting question was written: they are written in order.
 func (s *session) wroteQuestion(now time.Time) {
 	for i := range s.asked {
 		if q := &s.asked[i]; q.written.IsZero() {

@@ -45,7 +45,7 @@ type proof struct {
 	looked    chan<- bool // gets whether the log has it, for a lookup; else nil
 
 	number  uint64    // of the last writing, in the window of the queue
-	due     time.Time // of the next look at the log
+	due     time.Time // of the next search of the log
 	absent  int       // looks since the last writing that did not show it
 	written int       // how often it was written
 }
@@ -239,8 +239,8 @@ func (s *session) proved(p *proof) {
 	p.row.proved()
 }
 
-// missing handles a message absent from the log of the peer: it is looked for again, then written
-// again, and then left to a later attempt.
+// missing handles a message absent from the peer's log. It searches again, then writes the message
+// again, and then leaves it to a later attempt.
 func (s *session) missing(ctx context.Context, p *proof, now time.Time) {
 	p.absent++
 	switch {

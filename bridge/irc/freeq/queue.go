@@ -121,7 +121,7 @@ func (w *window) wrote() uint64 {
 	return w.written
 }
 
-// answered notes that the peer has processed all messages up to a number.
+// answered records that the peer has processed all messages up to a number.
 func (w *window) answered(upTo uint64, now time.Time) {
 	if upTo <= w.processed {
 		return

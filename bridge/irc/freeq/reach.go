@@ -156,8 +156,8 @@ const dialTimeout = 10 * time.Second
 
 // transport makes streams, each with the lines of one connection. It is used by one goroutine.
 type transport interface {
-	// connect blocks until there is a stream to the configured endpoint, as far as the transport can
-	// tell. Closing it ends both ways and makes a pending Read and Write return.
+	// connect blocks until there is a stream to the configured endpoint, as far as the transport
+	// knows. Closing it ends both ways and makes a pending Read and Write return.
 	connect(ctx context.Context) (io.ReadWriteCloser, error)
 	// Close releases the resources that a listening transport holds between two streams.
 	Close() error

@@ -44,8 +44,8 @@ func (s *session) speaker(did, shown federation.DID, name, venue string) *irc.Ps
 	return p
 }
 
-// present brings a user into its channels. It gives no user of ours the nick of a user of the
-// server: a server tells the users of its peers apart only by nick.
+// present joins a user to its channels. It gives no user of ours the nick of a user of the server:
+// a server distinguishes the users of its peers only by nick.
 func (s *session) present(p *irc.PseudoClient) {
 	if p.Nick == "" || s.theirs.named(p.Nick) != nil {
 		s.rename(p)
@@ -57,7 +57,7 @@ func (s *session) present(p *irc.PseudoClient) {
 	}
 }
 
-// enter notes that a channel exists, and joins our users to it. A server gives operator status to
+// enter records that a channel exists, and joins our users to it. A server gives operator status to
 // the first user of a channel only if that user creates it.
 func (s *session) enter(channel string) {
 	venue, _ := translate.Channel(channel)

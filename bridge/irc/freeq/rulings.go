@@ -30,12 +30,12 @@ const lookAgain = 100 * time.Millisecond
 // maxRulings is how many steps are in flight at a time. More wait in the record.
 const maxRulings = 1024
 
-// inquireAfter is how often a step is routed before its home is asked for the outcome: by then the
-// home has had enough time.
+// inquireAfter is how often a step is routed before the home is queried for the outcome: by then
+// the home has had enough time.
 const inquireAfter = 2
 
 // maxWait is how long a step waits for a home that does not answer at all. A home ends handoffs
-// without a change for so long.
+// without a change for this long.
 const maxWait = 7 * 24 * time.Hour
 
 type pendingRuling struct {

@@ -36,7 +36,7 @@ func (s *session) entry(p *pseudo, ch *channel) bar {
 	case len(ch.name) > s.net.chanBytes:
 		return longName
 	case ch.ts == 0 || p.memberships[ch.venue].age == ch.ts:
-		return "" // it makes the channel, or comes back from a split as a member
+		return "" // it creates the channel, or returns from a split as a member
 	case r.flags[regInviteMode]:
 		return registered
 	case p.removed[ch.venue]:

@@ -29,7 +29,7 @@ func (s *session) relayedIn(m ircmsg.Message) (here string, relayed bool) {
 }
 
 // onChat queues text in a relayed channel, and reports whether the message is in such a channel.
-// The network brings no text of users of this gateway.
+// The network sends no text of users of this gateway.
 func (s *session) onChat(ctx context.Context, m ircmsg.Message, from *user) bool {
 	here, relayed := s.relayedIn(m)
 	if !relayed {
@@ -90,7 +90,7 @@ func (s *session) relay(in *inbound) error {
 	return err
 }
 
-// relayed tells a user why its text was refused. A notice gets no answer.
+// relayed sends a user the reason why its text was refused. A notice gets no answer.
 func (s *session) relayed(ctx context.Context, in *inbound, err error) {
 	if u := s.net.users[in.user]; u != nil && err == nil && u.nick == in.chat.Arrival.Name {
 		s.relayedAs(u, in.as)

@@ -158,7 +158,7 @@ func (s *session) onQuestion(_ context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// refuse logs a refusal by this link, and tells the user.
+// refuse logs a refusal by this link, and notifies the user.
 func (s *session) refuse(ctx context.Context, user string, err error) {
 	s.link.replies.LogRefusal(ctx, err)
 	s.tell(ctx, user, err)

@@ -317,8 +317,8 @@ func (s *session) reach(r *row) {
 	r.copies = copies
 }
 
-// away returns the error for a row whose recipients are away. A connection does not come back, and
-// other text does not wait for an account.
+// away returns the error for a row whose recipients are away. A closed connection does not return,
+// and other text does not wait for an account.
 func (r *row) away(err error) error {
 	if len(r.to) != 1 || r.to[0].holder == "" {
 		return r.absent(err)
@@ -346,7 +346,7 @@ func (s *session) owed(r *row) []party {
 func (r *row) key(p party) string { return r.event.String() + " " + string(p.did) }
 
 // proved answers a row that the peer has read, or that did not have to be written. The answer is
-// nil if all owed parties have it.
+// nil if all parties that should receive the row have it.
 func (s *session) proved(r *row) {
 	ch := s.net.channels[r.venue]
 	missing := r.open && !r.shown

@@ -28,7 +28,7 @@ const maxSkew = 15 * time.Second
 
 const hashedPassword = "AUTH:"
 
-// errAuthentication does not say which of name and password was wrong.
+// errAuthentication does not reveal which of name and password was wrong.
 var errAuthentication = errors.New("the other server's name or password is wrong: see server_name and recv_password_file")
 
 // meet authenticates the peer on a connection. The returned session is started; call [session.run]
@@ -70,8 +70,8 @@ func (s *session) burst() {
 	}
 }
 
-// negotiate exchanges CAPAB. Of ours only the challenge is sent: each other list would have to
-// match theirs exactly.
+// negotiate exchanges CAPAB. This end sends only the challenge: any other list would have to match
+// the peer's exactly.
 func (s *session) negotiate(ctx context.Context) error {
 	start, err := s.await(ctx, "CAPAB")
 	if err != nil {

@@ -209,7 +209,7 @@ func (s *session) onMessage(ctx context.Context, m ircmsg.Message) error {
 }
 
 // allow counts one step of a user, against its own rate and that of the link. While the link
-// exceeds its rate nothing is read. A limit of zero is none.
+// exceeds its rate nothing is read. A limit of zero means no limit.
 func (s *session) allow(ctx context.Context, uuid string, ev federation.Event) bool {
 	limits := s.link.ports.Limits.Current()
 	if perSecond := limits.LinkEventsPerSecond; perSecond > 0 {

@@ -185,7 +185,7 @@ func (l *Link) dials() bool { return l.cfg.Listen == "" }
 // it returns, for at most five seconds. [bridge.Loser] reports the loss before that.
 //
 // A link that listens keeps its port from the first Run until ctx ends or [Link.Close]: a server
-// that returns in between waits in the system's queue and is not turned away.
+// that returns meanwhile waits in the system's queue and is not rejected.
 func (l *Link) Run(ctx context.Context, up func()) error {
 	if !l.dials() {
 		return l.runListening(ctx, up)

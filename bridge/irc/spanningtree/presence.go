@@ -70,7 +70,7 @@ func (s *session) follow(c bridge.PresenceChange) {
 	}
 }
 
-// showAway writes that a user of ours is away, or back.
+// showAway sends the away status of a user of ours.
 func (s *session) showAway(p *pseudo, why string) {
 	if p.here && p.away != why {
 		p.away = why

@@ -9,7 +9,7 @@ import (
 )
 
 // firstReturn and lastReturn bound the wait before a removed user returns. It doubles each time, so
-// that no operator has to fight us.
+// as not to fight an operator.
 const firstReturn = 5 * time.Second
 
 const lastReturn = 5 * time.Minute
@@ -96,8 +96,8 @@ func newPseudo(ident, realName string) *pseudo {
 	}
 }
 
-// speaker returns the user for a DID's step. It is on the network and, if the venue is a channel,
-// in that channel.
+// speaker returns the user for a DID's step. It is on the network and, if the venue is a channel
+// that it may join, in that channel.
 func (s *session) speaker(did federation.DID, name, venue string) *pseudo {
 	r := s.link.roster
 	did, name = r.Moved(did, name)
@@ -129,7 +129,7 @@ func (s *session) quit(p *pseudo, reason string) {
 	delete(s.displaced, p)
 }
 
-// present brings a user onto the network and into its channels, if it may join them.
+// present introduces a user to the network and joins it to its channels, if it may join them.
 func (s *session) present(p *pseudo) {
 	if !p.here {
 		s.introduce(p)
@@ -139,7 +139,7 @@ func (s *session) present(p *pseudo) {
 	}
 }
 
-// introduce brings a user onto the network: under its previous nick and timestamp, if that nick is
+// introduce announces a user to the network, under its previous nick and timestamp if that nick is
 // still free.
 func (s *session) introduce(p *pseudo) {
 	now := time.Now().Unix()
@@ -211,9 +211,9 @@ func (p *pseudo) best(maxBytes int) string {
 	return ""
 }
 
-// join brings a user into a channel. Its age is the one that the peer told, or now
-// for a new channel: a lower one would take the channel from its members. A user that comes
-// back from a split has the status that it had.
+// join adds a user to a channel. Its age is the one reported by the peer, or now for a new channel:
+// a lower one would take the channel from its members. A user that returns from a split keeps its
+// previous status.
 //
 // spec: InspIRCd spanning tree 1205, "FJOIN"
 func (s *session) join(p *pseudo, ch *channel) {
@@ -248,8 +248,8 @@ func (s *session) occupied(venue string) bool {
 	return false
 }
 
-// thrownOut makes a user come back after a while. It comes back at once when a
-// step of its is to be delivered.
+// thrownOut makes a user rejoin after a while. It rejoins at once when one of its steps is to be
+// delivered.
 func (s *session) thrownOut(p *pseudo) {
 	wait := min(firstReturn<<min(p.losses, 16), lastReturn)
 	p.losses++

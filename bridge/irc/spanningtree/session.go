@@ -60,7 +60,7 @@ type session struct {
 	net         *tree
 	reading     string           // the current line
 	displaced   map[*pseudo]bool // users with a nick other than that of their name
-	memberships int              // count of memberships, to tell a user's stays in a channel apart
+	memberships int              // count of memberships, to distinguish a user's stays in a channel
 	commands    map[string]command
 	challenge   string                   // ours
 	hello       string                   // our SERVER
@@ -241,7 +241,7 @@ const (
 // section is 8 KiB, and no server sends a megabyte.
 const maxLineBytes = 1 << 20
 
-// writeTimeout bounds one write: a peer that reads nothing for so long is as good as gone.
+// writeTimeout bounds one write: a peer that reads nothing for this long counts as gone.
 const writeTimeout = 30 * time.Second
 
 // lastWords is how long the peer's last lines are still read after a failed write: they may give

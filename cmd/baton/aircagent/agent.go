@@ -128,7 +128,7 @@ func (a *Agent) Consent(ctx context.Context, handle string) error {
 	return a.call(ctx, http.MethodPost, "/consent", nil, map[string]any{"handle": handle, "action": "accept"}, nil)
 }
 
-// Message is as much of a message as the agent reads.
+// Message has the members of a message that the agent reads.
 type Message struct {
 	Arrived time.Time `json:"-"` // time at which the agent read it
 	ID      string    `json:"id"`

@@ -1,6 +1,6 @@
 // Package bench measures the cost of a gateway on its machine. It starts the program as an
 // operator starts it, with a record of its own and without limits, and calls it over loopback
-// sockets. Each figure is compared with a floor measured by turns in the same run: the
+// sockets. Each figure is compared with a floor measured alternately in the same run: the
 // performance of the same machine without a gateway.
 //
 // The floors are bare Ed25519 verifications on all cores, a server that only verifies a step
@@ -31,7 +31,7 @@ type Options struct {
 type Sizes struct {
 	Quick     bool
 	Callers   []int         // at a time, of the rows and the plot of throughput
-	Steps     int           // of so many callers, at most
+	Steps     int           // maximum number of callers
 	Submits   int           // steps submitted without HTTP
 	Rounds    int           // of IRC clients and agents
 	Crossings int           // of each kind in a round
@@ -41,7 +41,7 @@ type Sizes struct {
 	ProbeTime time.Duration // period over which the measurements of a cost are spread
 	Starts    int           // after a kill
 	Floor     time.Duration // of each measurement of a bare rate
-	Limit     time.Duration // after which no record grows any more; 0 is none
+	Limit     time.Duration // after which no record grows any more; 0 for no limit
 }
 
 // Full is less than three minutes, unless the machine is very busy.
@@ -111,7 +111,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 		o.Begins(subject.name)
 		err := subject.measure(ctx)
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("measure %s: %w", subject.name, context.Cause(ctx)) // err says that a gateway is gone
+			return nil, fmt.Errorf("measure %s: %w", subject.name, context.Cause(ctx)) // err only means a lost gateway
 		}
 		if err != nil {
 			return nil, fmt.Errorf("measure %s: %w", subject.name, err)

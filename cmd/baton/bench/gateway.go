@@ -142,7 +142,7 @@ func freeAddress(ctx context.Context) (string, error) {
 	}
 }
 
-// start starts the process. The end of ctx ends it.
+// start starts the process, which ends with ctx.
 func (g *gateway) start(ctx context.Context) error {
 	g.process = exec.CommandContext(ctx, g.program, "serve", "--config", g.config()) //nolint:gosec // the program is this one
 	g.process.Stderr = os.Stderr

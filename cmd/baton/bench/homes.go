@@ -16,9 +16,9 @@ import (
 
 const (
 	otherHome = "other.bench.example"
-	// A batch from one home to another one has so many steps, and so many batches are under way.
+	// Number of steps in a batch from one home to another, and number of batches in flight.
 	batchSteps, batches = 256, 2
-	// The outbox is looked at in this interval: each look counts its rows.
+	// The outbox is checked at this interval: each check counts its rows.
 	countEach = 20 * time.Millisecond
 )
 
@@ -174,8 +174,8 @@ func (r *run) openPair(ctx context.Context) (p *barePair, err error) {
 	return p, nil
 }
 
-// relay sends so many steps of about 1 KiB, and returns how long it takes until all their receipts
-// are filed.
+// relay sends a number of steps of about 1 KiB, and returns the time until all their receipts are
+// filed.
 func (p *barePair) relay(ctx context.Context, steps int) (time.Duration, error) {
 	waiting := make(chan []bareStep, steps)
 	for left := steps; left > 0; left -= batchSteps {

@@ -22,7 +22,7 @@ const (
 	// unread for five minutes, steps are slower for one second in five. A shorter measurement might
 	// cover only that second, or miss it.
 	probeTime = 2 * time.Second
-	// The number replayed is how many steps wait for the agent that comes back.
+	// replayed is the number of steps that wait for the returning agent.
 	replayed = 1000
 	// Floor of the rows that need the program and nothing of a gateway.
 	printsVersion = "the program prints its version"
@@ -33,7 +33,7 @@ type grown struct {
 	*gateway
 
 	callers []*caller
-	back    *caller // an agent that comes back after many offers
+	back    *caller // an agent that returns after many offers
 	inbox   int     // offers that wait for it
 	filed   int
 }
@@ -99,7 +99,7 @@ func (r *run) growsUntil() time.Time {
 	return r.began.Add(r.Limit)
 }
 
-// compareRecords measures the costs in both records by turns while the large one grows.
+// compareRecords measures the costs in both records alternately while the large one grows.
 func (r *run) compareRecords(ctx context.Context, small, large *grown) error {
 	plot := Plot{Title: "Cost against the size of the record", X: "steps in the record", Y: "p50 as a multiple of that in a small record, by turns"}
 	costs := costNames()
@@ -158,8 +158,7 @@ func (g *grown) costs() []cost {
 	}
 }
 
-// probe returns the time of one request at each of two gateways, asked by
-// turns.
+// probe returns the time of one request at each of two gateways, measured alternately.
 func (r *run) probe(ctx context.Context, a, b cost) (ofA, ofB time.Duration, err error) {
 	var took [2][]time.Duration
 	var conns [2]*connection

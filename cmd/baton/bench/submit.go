@@ -100,8 +100,8 @@ func (r *run) measurePostgres(ctx context.Context) (err error) {
 	return err
 }
 
-// submitByTurns returns the steps per second filed by a home, and the mean of a raw rate
-// measured by turns with it.
+// submitByTurns returns the steps per second filed by a home, and the mean of a raw rate measured
+// alternately with it.
 func (r *run) submitByTurns(ctx context.Context, h *home.Home, callers int, raw func() float64) (filed, floor float64, err error) {
 	people := make([]federation.SigningKey, signers)
 	for i := range people {

@@ -34,8 +34,8 @@ const (
 // than a second.
 const patience = 30 * time.Second
 
-// Gateway is a running gateway, as the demonstration looks at it. Each method may be
-// called at any time and does not wait.
+// Gateway is a running gateway, as seen by the demonstration. Each method may be called at any time
+// and does not wait.
 type Gateway interface {
 	// Ready reports whether all listeners and links are up.
 	Ready(ctx context.Context) bool

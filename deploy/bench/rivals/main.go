@@ -47,7 +47,7 @@ func main() {
 	}
 }
 
-// run measures each way asked for, and returns what it has when an error ends it.
+// run measures each requested way, and after an error returns the results so far.
 func run(ctx context.Context, folder string, quick bool, only []string) (*report, error) {
 	r := &report{Results: []result{}, NotRun: []notRun{}}
 	chosen, err := choose(only)

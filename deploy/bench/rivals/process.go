@@ -48,7 +48,7 @@ func (p *process) kill() error {
 
 // stop ends a process that may have ended already. Nothing of it is needed any more.
 func (p *process) stop() {
-	_ = p.cmd.Process.Kill() // an error says that it has ended
+	_ = p.cmd.Process.Kill() // an error means that it has ended
 	<-p.ended
 }
 

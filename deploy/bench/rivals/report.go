@@ -15,7 +15,7 @@ type result struct {
 	Rate       int      `json:"rate"`
 	Killed     string   `json:"killed"`
 	Sent       int      `json:"sent"`
-	Unread     int      `json:"unread"` // refused, or said while no bridge was in the channel to read it
+	Unread     int      `json:"unread"` // refused, or sent while no bridge was in the channel to read it
 	Lost       int      `json:"lost"`
 	ReadLost   int      `json:"read_and_lost"` // of the lost: the bridge has read them for certain
 	Repeated   int      `json:"repeated"`

@@ -17,7 +17,7 @@ import (
 //go:embed *.tmpl
 var configurations embed.FS
 
-// channel is where everything is said, on both servers.
+// channel is the channel of all messages, on both servers.
 const channel = "#bench"
 
 // sender writes to the channel of the near side. Each line or offer that this side has accepted,

@@ -41,7 +41,7 @@ func newTally(c trial) *tally {
 	return &tally{kind: c.kind, quiet: c.settle, open: make(chan struct{}), lines: make([]line, c.total), highest: -1}
 }
 
-// sends notes that a number is sent now.
+// sends records the time of sending a number.
 func (t *tally) sends(n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -49,7 +49,7 @@ func (t *tally) sends(n int) {
 	t.lines[n].sent = t.last
 }
 
-// accepted notes that the near side has accepted a number.
+// accepted records that the near side has accepted a number.
 func (t *tally) accepted(n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -58,7 +58,7 @@ func (t *tally) accepted(n int) {
 	}
 }
 
-// bridgeIs notes that the bridge came to the channel of the near side, or left it.
+// bridgeIs records that the bridge joined or left the channel of the near side.
 func (t *tally) bridgeIs(here bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

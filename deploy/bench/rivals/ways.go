@@ -41,7 +41,7 @@ func choose(names []string) ([]way, error) {
 	return chosen, nil
 }
 
-// find returns the paths of the programs of a way by their names, or says which is missing.
+// find returns the paths of the programs of a way by their names, or the name of a missing one.
 func (w way) find() (paths map[string]string, missing string) {
 	paths = map[string]string{}
 	var absent []string

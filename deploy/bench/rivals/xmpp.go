@@ -31,7 +31,8 @@ const (
 	nick      = "ann"
 )
 
-// joinRoom connects to an XMPP server, tells biboumi the port of the IRC server, and joins the room.
+// joinRoom connects to an XMPP server, sets the port of the IRC server in biboumi, and joins the
+// room.
 func joinRoom(ctx context.Context, addr string, port int, t *tally) (*room, error) {
 	conn, err := net.Dial("tcp", addr) //nolint:noctx // the loopback answers at once
 	if err != nil {
@@ -133,8 +134,8 @@ func (r *room) login() error {
 	return r.write("<presence/>")
 }
 
-// configure makes biboumi use the port of the IRC server without TLS, and write lines at once.
-// Unless told so, it writes one a second.
+// configure makes biboumi use the port of the IRC server without TLS, and write lines at once. By
+// default it writes one line per second.
 func (r *room) configure(port int) error {
 	const command = `<iq type="set" id="%s" to="` + ircServer + `"><command xmlns="http://jabber.org/protocol/commands" node="configure" %s</command></iq>`
 	form, err := r.ask("iq", command, "form", `action="execute">`)

@@ -115,7 +115,7 @@ func (r *restoration) there() []string {
 	return found
 }
 
-// checkRoom refuses to touch existing files, unless force says so, or an interrupted restore left
+// checkRoom refuses to touch existing files, unless force is set, or an interrupted restore left
 // them.
 func (r *restoration) checkRoom(force bool) error {
 	_, err := os.Lstat(r.path(restoreMarker))

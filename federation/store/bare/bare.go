@@ -68,7 +68,7 @@ func (f *File) Put(text string) error {
 	return <-r.done
 }
 
-// Page returns the rows after the first so many, in the order in which they were filed.
+// Page returns the rows after an offset, in the order of filing.
 func (f *File) Page(ctx context.Context, after, limit int) (texts []string, err error) {
 	rows, err := f.page.QueryContext(ctx, after, limit)
 	if err != nil {
@@ -186,7 +186,7 @@ type Table struct {
 	insert *sql.Stmt
 }
 
-// OpenTable makes the table of a schema, for so many connections. Close it before the schema.
+// OpenTable creates the table of a schema, for a number of connections. Close it before the schema.
 func (s *Schema) OpenTable(ctx context.Context, connections int) (*Table, error) {
 	db, err := engine.ConnectPostgres(s.DSN)
 	if err != nil {

@@ -305,7 +305,7 @@ const notHeld = `NOT EXISTS (SELECT 1 FROM destination o JOIN destination h ON h
 		AND NOT EXISTS (SELECT 1 FROM destination o JOIN webhook w ON w.id = substr(o.name, 9) WHERE o.n = ?1 AND o.kind = 'webhook' AND w.ends > 0 AND w.ends <= ?2)`
 
 // due reads no more of an outbox than it returns, however many rows are due or wait for their time:
-// untried rows, by rank, and retries due, by their time. The argument chooses rows.
+// untried rows, by rank, and retries due, by their time. The argument is the condition on the rows.
 func due(which string) string {
 	return `SELECT lane FROM (
 		SELECT * FROM (SELECT lane, rank, item FROM delivery WHERE ` + which + ` AND next = 0 ORDER BY rank, item LIMIT 0 + ?3) fresh
@@ -319,7 +319,7 @@ const (
 	ofSender = `destination = ?1 AND sender = ?4`
 )
 
-// nextSender finds the first sender after another one with a due row. Each sender costs two
+// nextSender finds the first sender with a due row after another sender. Each sender costs two
 // searches of an index, however many rows it has.
 const nextSender = `WITH RECURSIVE turn (n) AS (
 		SELECT (SELECT sender FROM delivery WHERE destination = ?1 AND sender > ?3 AND next IS NOT NULL ORDER BY sender LIMIT 1)

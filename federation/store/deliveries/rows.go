@@ -61,8 +61,8 @@ var headsOf, headsOfSender = due(ofLink), due(ofSender)
 // unknownSender stands for the senders without a number. No DID is as short.
 const unknownSender = federation.DID("unknown")
 
-// Turn returns the next sender after another one, in a circle of the senders of a due first row, in
-// the order in which the record met them, with up to limit of its lanes in the order of Heads. A
+// Turn returns the next sender in a round robin, with up to limit of its lanes in the order of
+// Heads. The senders with a due first row take turns, in the order in which the record met them. A
 // held or ended destination has no due rows.
 func (s Rows) Turn(ctx context.Context, to string, after federation.DID, now time.Time, limit int) (Turn, error) {
 	turn, err := s.turn(ctx, to, after, now, limit)

@@ -145,7 +145,7 @@ func (s *Outboxes) Delay(ctx context.Context, before, now time.Time, limit int) 
 	})
 }
 
-// Expire gives up to limit of them up.
+// Expire abandons up to limit of them.
 func (s *Outboxes) Expire(ctx context.Context, before, now time.Time, limit int) (expired int, err error) {
 	how := federation.Settlement{
 		State: federation.DeliveryDead, Dead: federation.DeadExpired, Why: "it waited too long", At: now,

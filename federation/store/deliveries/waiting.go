@@ -54,7 +54,7 @@ func verbOf(e handoffs.EventScan) federation.Verb {
 	return ev.Verb
 }
 
-// waitPlace is the position at which a list of deliveries goes on: at a destination, after a row.
+// waitPlace is the position at which a list of deliveries continues: at a destination, after a row.
 type waitPlace struct {
 	peers       bool
 	name        string // of the link or peer; "" for the first
@@ -168,7 +168,7 @@ func (s *Outboxes) waitingColumns(kind federation.DestinationKind) (tables, id, 
 }
 
 // WaitingFor returns up to limit deliveries that match a filter after a cursor, those to peers
-// last, and the cursor to go on from: "" at the end. The error is [federation.ErrUnknownCursor]
+// last, and the cursor to continue from: "" at the end. The error is [federation.ErrUnknownCursor]
 // for an unknown cursor.
 func (s *Outboxes) WaitingFor(ctx context.Context, f federation.WaitingFilter, after federation.Cursor, limit int) ([]federation.Waiting, federation.Cursor, error) {
 	at, err := parseWaitPlace(after)

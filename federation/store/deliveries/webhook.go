@@ -25,10 +25,10 @@ func scanWebhook(row engine.Scanner) (h federation.Webhook, err error) {
 	return h, errors.Join(h.ID.UnmarshalText([]byte(id)), h.Handoff.UnmarshalText([]byte(handoff)))
 }
 
-// AddWebhook stores a webhook and queues the waiting entries of its inbox. It returns
-// [federation.ErrTooManyWebhooks] if the DID already has that many, and [federation.ErrTaken] if it
-// has one with that address. Webhooks that follow a handoff are counted for each handoff, and may
-// share an address under different labels.
+// AddWebhook stores a webhook and queues the entries that wait for it: the waiting entries of its
+// inbox, unless it follows a handoff. It returns [federation.ErrTooManyWebhooks] if the DID already
+// has that many, and [federation.ErrTaken] if it has one with that address. Webhooks that follow a
+// handoff are counted for each handoff, and may share an address under different labels.
 func (s *Outboxes) AddWebhook(ctx context.Context, h federation.Webhook, most int) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		if err := inboxes.HasSession(ctx, q, h.Session); err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // maxBatch bounds the writes in one transaction, and so how long each caller waits for the others.
-// At this size the fsync is a small part of the cost of a write; larger batches would bring little.
+// At this size the fsync is a small part of the cost of a write; larger batches would save little.
 const maxBatch = 128
 
 // committer applies all writes, on the one connection that may.
@@ -291,7 +291,7 @@ type writer struct {
 	*statements
 
 	conn  *sql.Conn
-	lasts bool // it is the only one that there can be
+	lasts bool // only one can exist
 }
 
 func newWriter(d Dialect, conn *sql.Conn) *writer {
@@ -310,8 +310,8 @@ type transaction struct {
 }
 
 // begin begins a transaction. Until its end no other transaction writes, in this process or
-// another: rows that it reads stay unchanged, and rows are numbered in the order in which readers
-// see them.
+// another. Rows that it reads stay unchanged, and row numbers follow the order in which readers see
+// the rows.
 func (w *writer) begin(ctx context.Context) (transaction, error) {
 	if w.pipeline != nil {
 		return w.pipeline.begin(ctx), nil
@@ -357,15 +357,15 @@ const maxCheckpoints = 6
 
 // Compact rewrites a record in a file, without the bytes of deleted and changed rows, and empties
 // the write-ahead log, which has such bytes too. It blocks until that is on disk, and with it every
-// write; reads go on. It needs twice the size of the record on disk, and its size in the folder for
-// temporary files. After a failure the record is unchanged. The error is a
+// write; reads continue. It needs twice the size of the record on disk, and its size in the folder
+// for temporary files. After a failure the record is unchanged. The error is a
 // [*federation.UnavailableError] if a reader kept the log in use. On a server it does nothing.
 func (s *DB) Compact(ctx context.Context) error {
 	if s.reads.dialect == InPostgres {
 		return nil
 	}
 	err := s.writes.alone(ctx, func(ctx context.Context, conn *sql.Conn) error {
-		s.copies.mu.Lock() // one checkpoint refuses another one
+		s.copies.mu.Lock() // a checkpoint fails while another one runs
 		defer s.copies.mu.Unlock()
 		return compact(ctx, conn)
 	})
@@ -407,7 +407,7 @@ type job struct {
 }
 
 // alone runs do on the connection that writes, between two batches. When ctx ends, it returns at
-// once, and the job goes on.
+// once, and the job continues.
 func (c *committer) alone(ctx context.Context, do func(context.Context, *sql.Conn) error) error {
 	j := &job{do: do, done: make(chan struct{})}
 	select {

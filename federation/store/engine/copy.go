@@ -71,10 +71,10 @@ func (s *ReadSnapshot) plan(ctx context.Context, known []migration) (Upgrade, er
 }
 
 // Copy writes a record, as it is at one moment, into a new file, durably and readable only by the
-// owner. The record does not change, and a process that has it open may go on writing. Copy returns
-// an error wrapping [fs.ErrExist] if the other path exists, one wrapping [fs.ErrNotExist] if there
-// is no record, and a [*federation.UnavailableError] if the disk of either cannot be used now;
-// nothing is left at the other path then.
+// owner. The record does not change, and a process that has it open may continue to write. Copy
+// returns an error wrapping [fs.ErrExist] if the other path exists, one wrapping [fs.ErrNotExist]
+// if there is no record, and a [*federation.UnavailableError] if the disk of either cannot be used
+// now; nothing is left at the other path then.
 func Copy(ctx context.Context, from, to string) error {
 	s, err := OpenReadSnapshot(from)
 	if err == nil {
@@ -154,8 +154,8 @@ func diskError(err error) error {
 	return &federation.UnavailableError{What: "disk", Err: err}
 }
 
-// ReadSnapshot is a record in a file opened only for reading. Another process may go on writing to
-// it.
+// ReadSnapshot is a record in a file opened only for reading. Another process may continue to write
+// to it.
 type ReadSnapshot struct {
 	DB     *sql.DB
 	Ours   bool // no other process has the record open

@@ -21,7 +21,7 @@ var errClosed = errors.New("the record is closed")
 
 // DB is an open database of a record. Everything may be called concurrently.
 type DB struct {
-	// Tables are the tables of a network; nil is none.
+	// Tables are the tables of a network; nil means none.
 	Tables Tables
 	// Parts are the parts of queries for these tables. None is empty.
 	Parts SQL
@@ -73,7 +73,7 @@ func Upgrading(progress Progress, upgraded func(Upgrade)) Option {
 
 // Open opens the record at a path, making a missing file, and brings its schema up to date. Its
 // errors are one line for the operator: the file is no record, is of a newer version, or belongs to
-// another process. The context bounds only the opening. The tables belong to a network; nil is
+// another process. The context bounds only the opening. The tables belong to a network; nil means
 // none. A record is always opened with the tables that it was made with.
 func Open(ctx context.Context, path string, tables Tables, reg prometheus.Registerer, options ...Option) (*DB, error) {
 	s, err := open(ctx, path, tables, reg, chosen(options))
@@ -192,7 +192,7 @@ func (s *DB) Close() error {
 func (s *DB) Reads() Tx { return Tx{s.reads} }
 
 // Written makes one change and returns its answer. It is the only safe way to get an answer out of
-// a change: if the caller leaves, the change goes on and still writes to its variables.
+// a change: if the caller leaves, the change continues and still writes to its variables.
 func Written[T any](ctx context.Context, s *DB, apply func(context.Context, Tx) (T, error)) (T, error) {
 	var answer T
 	err := s.Write(ctx, func(ctx context.Context, q Tx) (err error) {
@@ -243,8 +243,7 @@ func CheckRoom(dir string) error {
 	return nil
 }
 
-// metrics tell whether the disk keeps up: slow commits with full batches mean
-// that it does not.
+// metrics show whether the disk keeps up: slow commits with full batches mean that it does not.
 type metrics struct {
 	commit prometheus.Histogram
 	batch  prometheus.Histogram

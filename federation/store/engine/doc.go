@@ -27,9 +27,9 @@
 //
 // One process at a time has the record in a file open: a lock on the file beside it, ending in
 // ".lock", ends with the process. Several replicas of one home may have the record on a server
-// open. Their batches take turns, by a lock that ends with the transaction: rows that a write read
-// stay unchanged until it is committed, events are seen in the order of their numbers, and no two
-// batches wait for each other. [DB.RunExclusive] gives a job to one replica only.
+// open. Their batches take turns, by a lock that ends with the transaction. Rows read by a write
+// stay unchanged until it is committed, events become visible in the order of their numbers, and
+// batches cannot deadlock. [DB.RunExclusive] gives a job to one replica only.
 //
 // # Two databases
 //

@@ -160,8 +160,8 @@ func NotRecord(err error) error {
 const checkpointEvery = time.Second
 
 // minLogBytes is the size of the log from which there are checkpoints. A shorter log costs nothing,
-// and a checkpoint two fsyncs. The size is read without opening a file: closing one that SQLite has
-// open ends its locks.
+// and a checkpoint two fsyncs. The size is read without opening a file: closing a file that SQLite
+// has open ends its locks.
 //
 // spec: SQLite "How To Corrupt", §2.2
 const minLogBytes = 8 << 20
@@ -173,7 +173,7 @@ type checkpointer struct {
 	of      file
 	on      *sql.DB
 	mu      sync.Mutex    // held during a checkpoint
-	written chan struct{} // a write ended since the last look at the log
+	written chan struct{} // a write ended since the last check of the log
 	closing chan struct{}
 	closed  chan struct{} // closed by run
 }
@@ -259,7 +259,7 @@ var ErrCut = errors.New("store: the write-ahead log is cut short")
 
 // checkWAL compares the write-ahead log with its index, if an unclean exit left both. SQLite writes
 // a commit into the index after it synced the log, so a shorter log has lost acknowledged steps.
-// SQLite itself would go on silently with the rest.
+// SQLite itself would silently continue with the rest.
 //
 // Without the index there is no evidence: a power cut leaves no index, and unfinished writes were
 // never acknowledged then.
@@ -282,7 +282,7 @@ func checkWAL(path string) error {
 	}
 	page := int64(binary.NativeEndian.Uint16(index[indexPageSize:]))
 	if page == 1 {
-		page = 1 << 16 // which 2 bytes cannot say
+		page = 1 << 16 // which 2 bytes cannot hold
 	}
 	if want := walHeader + frames*(frameHeader+page); size < want {
 		return fmt.Errorf("%w: it has %d bytes and had %d; restore a backup, or remove the file %s%s to go on without what is missing",

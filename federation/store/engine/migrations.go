@@ -20,7 +20,7 @@ import (
 //go:embed schema/*.sql schema/postgres/*.sql
 var schema embed.FS
 
-// migration brings a record from the version before it to its own.
+// migration upgrades a record from the previous version to its own.
 type migration struct {
 	version    int
 	name       string
@@ -34,8 +34,8 @@ const (
 	postgresSchema = "schema/postgres"
 )
 
-// migrationsOf returns the migrations in a folder: each changes first the tables of the record, and
-// then the tables of a network; nil is none.
+// migrationsOf returns the migrations in a folder. Each changes first the tables of the record, and
+// then the tables of a network; nil means none.
 func migrationsOf(folder string, tables Tables) ([]migration, error) {
 	known, err := readMigrations(schema, folder)
 	if err != nil || tables == nil {
@@ -166,7 +166,7 @@ const (
 var errDevelopment = errors.New("a development version wrote this record, before the first version of its schema: this program cannot read it; " +
 	"keep it with the program that wrote it, and name an empty record")
 
-// migrate brings the schema of a file to the newest version of this program, in one transaction:
+// migrate upgrades the schema of a file to the newest version of this program, in one transaction:
 // after an interruption the next start begins again. It first copies a record with rows.
 func migrate(ctx context.Context, conn *sql.Conn, f file, known []migration, now time.Time, report Progress) (Upgrade, error) {
 	version, err := schemaVersion(ctx, conn)
@@ -234,7 +234,7 @@ const dropConverted = `DROP TABLE event_before; DROP TABLE dead_before; DROP TAB
 	DROP INDEX webhook_due; ALTER TABLE webhook DROP COLUMN due; ALTER TABLE webhook DROP COLUMN taken;
 	DROP INDEX notice_untold; ALTER TABLE notice DROP COLUMN next; ALTER TABLE notice DROP COLUMN told`
 
-// apply brings a record to the version of a migration. It converts the events of an older record,
+// apply upgrades a record to the version of a migration. It converts the events of an older record,
 // and compares the record before and after.
 func (m migration) apply(ctx context.Context, on executor, d Dialect, report Progress) error {
 	var before census

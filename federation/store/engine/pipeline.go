@@ -26,7 +26,8 @@ func newPipeline(conn *sql.Conn) *pipeline { return &pipeline{conn: conn} }
 const lockWriters = `SELECT pg_advisory_xact_lock(1114926641, hashtext(current_schema()))`
 
 // begin queues the beginning of a transaction that waits for its turn, see [writer.begin]. The
-// commit goes with the statements queued by then: its error is errHalfDone if one of them failed.
+// commit is sent with the statements queued by then. Its error is errHalfDone if one of them
+// failed.
 func (p *pipeline) begin(ctx context.Context) transaction {
 	p.forget() // of the transaction before
 	p.queue("BEGIN", nil)
@@ -116,8 +117,8 @@ type Question struct {
 	answered bool     // dest has the row already
 }
 
-// Answer reads the row, unless it was prefetched. A prefetched row serves once: when the
-// write is repeated, the row may be another one.
+// Answer reads the row, unless it was prefetched. A prefetched row serves once: when the write is
+// repeated, the row may be different.
 func (a *Question) Answer(ctx context.Context, q Tx) error {
 	if a.answered {
 		a.answered = false

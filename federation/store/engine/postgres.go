@@ -38,8 +38,8 @@ const writerSettings = `SET idle_in_transaction_session_timeout = '10s'; SET ena
 // search_path names the schema of the record, which has nothing else in it.
 //
 // Several gateways may have a record open at a time: each write is one transaction, and one at a
-// time is under way. While the server is away every call fails with an
-// [*federation.UnavailableError], and goes on as before when it is back. A write that failed so may
+// time is under way. While the server is away, every call fails with an
+// [*federation.UnavailableError]. Calls succeed again when it is back. A write that failed so may
 // have been committed.
 //
 // Errors of opening are one line for the operator: the schema has something else in it, is of a
@@ -156,7 +156,7 @@ func promise(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// postgresRecord names the record in errors, so that an operator looks at the server of the database.
+// postgresRecord names the record in errors, so that an operator checks the database server.
 const postgresRecord = "record on PostgreSQL"
 
 func postgresFailure(err error) error {
@@ -220,7 +220,7 @@ func onPostgres(dsn, what string, do func(*sql.DB) (Upgrade, error)) (Upgrade, e
 	return done, nil
 }
 
-// migratePostgres brings a schema to the newest version that this program knows, in one
+// migratePostgres upgrades a schema to the newest version that this program knows, in one
 // transaction.
 func migratePostgres(ctx context.Context, db *sql.DB, tables Tables, report Progress) (Upgrade, error) {
 	tx, err := db.BeginTx(ctx, nil)

@@ -127,7 +127,7 @@ func (d *replicaLeases) want(name string) *replicaLease {
 	d.wanted[name].callers++
 	select {
 	case d.first <- struct{}{}:
-	default: // one token says as much as two
+	default: // one token is as good as two
 	}
 	return d.wanted[name]
 }
@@ -266,7 +266,7 @@ func (d *replicaLeases) loseAll() {
 	defer d.mu.Unlock()
 	for name, mine := range d.wanted {
 		if mine.locked.IsZero() {
-			continue // it goes on to be wanted
+			continue // it is still wanted
 		}
 		close(mine.lost)
 		delete(d.wanted, name)

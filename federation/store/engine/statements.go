@@ -199,7 +199,7 @@ func (s *statements) unlessClosed() error {
 	return nil
 }
 
-// Close ends the statements; running ones go on to their end.
+// Close ends the statements; running ones complete.
 func (s *statements) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -32,8 +32,8 @@ type Tables interface {
 	// Content returns the row for a participant's webhook in these tables. An unreadable row is no
 	// error: broken gives the reason.
 	Content(ctx context.Context, q Tx, participant string, item int64) (content federation.Content, broken string, err error)
-	// Notifier returns the link on which a DID is told of its webhooks, "" for a DID that
-	// is no participant.
+	// Notifier returns the link that notifies a DID about its webhooks, "" if the DID is not a
+	// participant.
 	Notifier(ctx context.Context, q Tx, did federation.DID) (link string, err error)
 	// Forget deletes the rows of a pruned handoff.
 	Forget(ctx context.Context, q Tx, handoff string) error
@@ -48,7 +48,7 @@ type Tables interface {
 	// Delay files a [federation.NoticeDelayed] for up to limit steps filed for participants at or
 	// before a time and not fetched yet.
 	Delay(ctx context.Context, before, now time.Time, limit int) (delayed int, err error)
-	// Expire gives up to limit of them up.
+	// Expire abandons up to limit of them.
 	Expire(ctx context.Context, before, now time.Time, limit int) (expired int, err error)
 	// PeerDeliveryEnded notes that a relay was delivered or given up.
 	PeerDeliveryEnded(ctx context.Context, q Tx, r federation.PeerDelivery, how federation.DeliveryState, now time.Time) error
@@ -56,7 +56,7 @@ type Tables interface {
 
 // SQL is the part of a network in the core: its migrations, and parts of queries that the core
 // inserts into its own. An empty part stands for tables without such a row. Parameters are numbered
-// as each part says.
+// as the comment of each part describes.
 type SQL struct {
 	// Schema has the migrations of the tables, one for each version of the record:
 	// schema/NNNN_name.sql for SQLite, and schema/postgres/NNNN_name.sql. Each runs after the
@@ -103,7 +103,7 @@ func (p SQL) filled() SQL {
 	return p
 }
 
-// attach gives a record the tables of a network; nil is none.
+// attach gives a record the tables of a network; nil means none.
 func (s *DB) attach(t Tables) *DB {
 	if t != nil {
 		s.Tables, s.Parts = t, t.SQL()
@@ -180,8 +180,8 @@ func (d Dialect) Tail(text, length string) string {
 // maxRemembered bounds the entries of one cache.
 const maxRemembered = 1 << 14
 
-// Cache caches rows that hardly ever change, and absent ones: several links look at each step and
-// ask for the same few rows. One process has the record open, so only its own writes can change
+// Cache caches rows that hardly ever change, and absent ones: several links read each step and
+// request the same few rows. One process has the record open, so only its own writes can change
 // them. If several processes may open a record, nothing is cached. The zero Cache is empty. It may
 // be used concurrently.
 type Cache[K comparable, V any] struct {

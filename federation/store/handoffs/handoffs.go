@@ -66,7 +66,7 @@ func (s *Logs) Due(ctx context.Context, clock federation.Clock, since time.Time,
 	return due, nil
 }
 
-// ScanHandoffID reads a row of one id.
+// ScanHandoffID scans a row that holds only a handoff ID.
 func ScanHandoffID(row engine.Scanner) (id federation.HandoffID, err error) {
 	var text []byte
 	err = row.Scan(&text)
@@ -143,7 +143,7 @@ func keepsText(ev federation.Event) bool {
 }
 
 // logPage bounds the steps of a log in memory at a time. A page is read as a whole, so that no
-// connection is held while the caller looks at it.
+// connection is held while the caller processes it.
 const logPage = 128
 
 // TextState is the state of an event made by [federation.Text.Row].

@@ -51,10 +51,10 @@ func parseMovement(c federation.Cursor) (movement, error) {
 	return m, nil
 }
 
-// Handoffs returns up to limit handoffs that a filter admits, the newest movement first, after a
-// cursor, and the cursor to go on from: "" at the end. Since one call examines a bounded number of
-// handoffs, a page before the end may be short or even empty. A handoff that moves meanwhile is at
-// the front again, and so may be missing from later pages. The error is
+// Handoffs returns up to limit handoffs that match a filter, most recently changed first, after a
+// cursor. It also returns the cursor to continue from: "" at the end. Since one call examines a
+// bounded number of handoffs, a page before the end may be short or even empty. A handoff that
+// moves meanwhile is at the front again, and so may be missing from later pages. The error is
 // [federation.ErrUnknownCursor] for an unknown cursor. Without an index for the filter, it filters
 // by the views.
 func (s *Logs) Handoffs(ctx context.Context, f federation.Filter, after federation.Cursor, limit int) (views []federation.View, next federation.Cursor, err error) {
@@ -144,8 +144,8 @@ func (s *Logs) states(ctx context.Context, of list, asked federation.State) ([]f
 	}
 }
 
-// moved returns the views of the next so many handoffs of a list after a place, in any of the
-// states. Each state and each role of a DID is in order by itself.
+// moved returns the views of the next handoffs of a list after a position, in any of the states, up
+// to a limit. Each state and each role of a DID is in order by itself.
 func (s *Logs) moved(ctx context.Context, f federation.Filter, of list, states []federation.State, at movement, want int) ([]movedView, error) {
 	scan := func(row engine.Scanner) (m movement, err error) {
 		err = row.Scan(&m.moved, &m.n)
@@ -236,8 +236,8 @@ func (s *Logs) Find(ctx context.Context, suffix string) ([]federation.HandoffID,
 	return found, nil
 }
 
-// Idle returns the next handoffs that did not move since a time, state by state and in each the
-// oldest movement first, and the position to go on from.
+// Idle returns the next handoffs unchanged since a time, and the position to continue from. It
+// lists one state after the other, each with the least recently changed first.
 func (s *Logs) Idle(ctx context.Context, before time.Time, after federation.Cursor, limit int) (ids []federation.HandoffID, next federation.Cursor, err error) {
 	from, at, ok := strings.Cut(string(after), " ")
 	place := movement{moved: -1}

@@ -91,7 +91,7 @@ func PlaceKey(p federation.Place) string {
 	return p.Link + " " + p.Venue
 }
 
-// Spoken returns up to limit steps of a stretch, oldest first. Receipts are none.
+// Spoken returns up to limit steps of a stretch, oldest first. Receipts do not count.
 func (s *Logs) Spoken(ctx context.Context, part federation.Stretch, limit int) ([]federation.Said, error) {
 	scan := func(row engine.Scanner) (said federation.Said, err error) {
 		var e EntryScan

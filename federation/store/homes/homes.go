@@ -36,8 +36,8 @@ func (s *Homes) RulingOn(ctx context.Context, id federation.HandoffID, version f
 	return document, signature, nil
 }
 
-// Chain returns the [federation.Link] after a step of a log, or [federation.ErrNotFound] for a
-// step that the log does not have. An event has the chain before it.
+// Chain returns the [federation.Link] after a step of a log, or [federation.ErrNotFound] for a step
+// that the log does not have. An event row holds the link before the event.
 func (s *Homes) Chain(ctx context.Context, id federation.HandoffID, version federation.Version) (link [32]byte, err error) {
 	var found []byte
 	err = s.db.Reads().Row(ctx, `SELECT coalesce(

@@ -40,7 +40,7 @@ type entry struct {
 	waited bool
 	size   int64 // of its document, if it waited
 	signer int64 // number of the signer
-	slow   bool  // its signer was told that it takes time
+	slow   bool  // its signer was notified of the delay
 }
 
 // entryColumns are the columns of a row of inbox that make an entry.

@@ -183,7 +183,7 @@ func PositionsOf(kind, owner string) Positions {
 	return Positions{owner: owner, tag: [8]byte(sum[:])}
 }
 
-// At returns the position after an entry, which one number tells or several.
+// At returns the position after an entry, which one or more numbers identify.
 func (r Positions) At(entry ...uint64) federation.Cursor {
 	raw := slices.Clone(r.tag[:])
 	for _, n := range entry {
@@ -192,8 +192,8 @@ func (r Positions) At(entry ...uint64) federation.Cursor {
 	return federation.Cursor(base64.RawURLEncoding.EncodeToString(raw))
 }
 
-// Parse reads the numbers that tell the entry before a position into entry, each 0
-// for the start.
+// Parse reads the numbers that identify the entry before a position into entry, each 0 for the
+// start.
 func (r Positions) Parse(c federation.Cursor, entry ...*uint64) error {
 	if c == "" {
 		return nil

@@ -16,7 +16,7 @@ const withdrawn = `EXISTS (SELECT 1 FROM handoff h WHERE h.id = e.id AND h.over 
 const waits = ` FROM inbox i JOIN event e ON e.seq = i.event
 	WHERE i.did = ?1 AND i.event > coalesce((SELECT clear FROM mailbox WHERE did = ?1), 0) AND i.waiting IS NOT NULL`
 
-// Lease gives a device up to limit waiting entries without a lease, oldest first, until a time.
+// Lease leases up to limit waiting entries without a lease to a device, oldest first, until a time.
 // First, regardless of the limit, it expires every waiting offer of a closed handoff, leased or
 // not. A lease ends with its session, "" for none. Lease returns [federation.ErrSessionEnded] for
 // an ended session. Polling an empty inbox costs no write.
@@ -171,8 +171,8 @@ func (s *Inboxes) held(ctx context.Context, to federation.DID, hold federation.H
 	return nil
 }
 
-// clearBatch bounds the entries that stop waiting in one write: a device that comes back after
-// months must not hold up the others.
+// clearBatch bounds the entries that stop waiting in one write: a device that returns after months
+// must not delay the others.
 const clearBatch = 512
 
 // Devices returns the devices of a DID by name.
@@ -252,7 +252,7 @@ func stopWaiting(ctx context.Context, q engine.Tx, owner int64, at inboxPlace, n
 	return changed == clearBatch, err
 }
 
-// Forget deletes a device, or returns [federation.ErrNotFound]. Its leases go on.
+// Forget deletes a device, or returns [federation.ErrNotFound]. Its leases continue.
 func (s *Inboxes) Forget(ctx context.Context, of federation.DID, device string) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		forgotten, err := q.Exec(ctx, `DELETE FROM device WHERE did = ? AND name = ?`, of, device)

@@ -31,12 +31,12 @@ func encodeNotice(n federation.Notice) (string, error) {
 	return string(body), err
 }
 
-// fileNotice files a notice, unless its signer was to be told that before.
+// fileNotice files a notice, unless the same notice is on file.
 func fileNotice(ctx context.Context, q engine.Tx, n federation.Notice, body string) error {
 	return fileNoticeOn(ctx, q, n.Link(), n, body)
 }
 
-// NoteOn files a notice that a link tells, unless its signer was to be told that before.
+// NoteOn files a notice for a link to send, unless the same notice is on file.
 func NoteOn(ctx context.Context, q engine.Tx, link string, n federation.Notice) error {
 	body, err := encodeNotice(n)
 	if err != nil {
@@ -202,8 +202,8 @@ func (s *Inboxes) PruneNotices(ctx context.Context, before time.Time, limit int)
 	return gone, nil
 }
 
-// NoteStep files a notice about a step or a message of the record. Receipts have no signer to tell, and an
-// unreadable step has none either.
+// NoteStep files a notice about a step or a message of the record. Receipts have no signer to
+// notify, and an unreadable step has none either.
 func NoteStep(ctx context.Context, q engine.Tx, row int64, n federation.Notice) error {
 	var e handoffs.EntryScan
 	err := q.Row(ctx, `SELECT `+handoffs.EntryColumns+` FROM event e WHERE e.seq = ? AND (e.version IS NOT NULL OR e.state = 'said')`, []any{row}, e.Dest()...)
@@ -218,7 +218,7 @@ func NoteStep(ctx context.Context, q engine.Tx, row int64, n federation.Notice) 
 		return nil //nolint:nilerr // one bad row stops no other; baton verify reports it
 	}
 	if entry.Text != nil && entry.Text.InChannel() {
-		return nil // a line of a channel has no recipient that its author counts on
+		return nil // a channel line is for no recipient in particular
 	}
 	n.Event, n.Text = entry.Event, entry.Text
 	body, err := encodeNotice(n)

@@ -184,8 +184,8 @@ type unread struct {
 	filed int64
 }
 
-// Delay tells the signers of unread entries. It looks at each entry once, and keeps its
-// position in the record.
+// Delay notifies the signers of unread entries. It checks each entry once, and keeps its position
+// in the record.
 func (s *Inboxes) Delay(ctx context.Context, before, now time.Time, limit int) (delayed int, err error) {
 	for more := true; more && delayed < limit; {
 		var found []unread

@@ -74,7 +74,7 @@ type Report struct {
 }
 
 // Examine reads a whole record, as it is at one moment, and changes nothing. Another process may go
-// on writing. The tables belong to a network; nil is none.
+// on writing. The tables belong to a network; nil means none.
 //
 // The report has the damage. An error means that the record could not be examined: it does not
 // exist, is of an older version, or cannot be read now, which is a [*federation.UnavailableError].

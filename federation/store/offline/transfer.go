@@ -44,7 +44,7 @@ type transfer struct {
 	dry  bool
 	done Transferred
 
-	tables  engine.Tables // of a network; nil is none
+	tables  engine.Tables // of a network; nil means none
 	orphans []string      // as of an examination
 }
 
@@ -149,7 +149,7 @@ func tables(ctx context.Context, tx *sql.Tx) (found []table, err error) {
 }
 
 func (t *transfer) copyTable(ctx context.Context, one table) error {
-	if one.name == "heartbeat" { // says nothing
+	if one.name == "heartbeat" { // has no lasting content
 		return nil
 	}
 	var there int

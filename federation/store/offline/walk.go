@@ -195,7 +195,7 @@ func sameMilli(column int64, t time.Time) bool {
 	return column/nanos == engine.Stamp(t)/nanos
 }
 
-// sameView compares two views: a moment is the same in every time zone. The log does not say
+// sameView compares two views: a moment is the same in every time zone. The log does not show
 // whether the home is another one, nor when it was erased.
 func sameView(a, b federation.View) bool {
 	if b.Remote {

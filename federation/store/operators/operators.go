@@ -124,7 +124,7 @@ func (s *Operators) BlocksAfter(ctx context.Context, what string, limit int) ([]
 	return found, nil
 }
 
-// Meet notes that the record knows a DID from now on; "" is none.
+// Meet records that a DID is known from now on; "" for none.
 func Meet(ctx context.Context, q engine.Tx, did federation.DID, now time.Time) error {
 	if did == "" {
 		return nil
@@ -216,7 +216,7 @@ func (s *Operators) keepSample(ctx context.Context, sample federation.SizeSample
 	})
 }
 
-// size returns how many bytes the record takes: in a file, its used pages.
+// size returns the size of the record in bytes. For a file, it counts only used pages.
 func (s *Operators) size(ctx context.Context) (bytes int64, err error) {
 	query := `SELECT (c.page_count - f.freelist_count) * p.page_size FROM pragma_page_count c, pragma_freelist_count f, pragma_page_size p`
 	if s.db.Reads().Dialect() == engine.InPostgres {

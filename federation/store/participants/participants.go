@@ -80,7 +80,7 @@ func (s *Participants) Answered(ctx context.Context, a federation.Answer) error 
 	return nil
 }
 
-// PruneAnswers forgets up to limit answers of a time or before.
+// PruneAnswers deletes up to limit answers stored at or before a time.
 func (s *Participants) PruneAnswers(ctx context.Context, before time.Time, limit int) (int, error) {
 	gone, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (int64, error) {
 		return q.Exec(ctx, `DELETE FROM answer WHERE (did, key) IN (SELECT did, key FROM answer WHERE at <= ? ORDER BY at`+engine.AtMost+`)`, engine.Stamp(before), max(limit, 0))
@@ -263,8 +263,8 @@ func (s *Participants) HasBinding(b federation.Binding) bool {
 		(len(b.Key) == 0 || bytes.Equal(b.Key, kept.Key)) && b.Seen.Sub(kept.Seen) < bindingAge
 }
 
-// KeepBinding keeps the newest of everything but the first name. A step without a key
-// leaves the one that verified last.
+// KeepBinding keeps the newest of everything but the first name. A step without a key does not
+// change the last verified key.
 func (s *Participants) KeepBinding(ctx context.Context, q engine.Tx, b federation.Binding) error {
 	q.Then(func() { s.bindings.Forget(b.DID) })
 	err := q.Put(ctx, `INSERT INTO binding (did, hash, network, link, name, first, key, seen)

@@ -366,7 +366,7 @@ func EndKey(ctx context.Context, q engine.Tx, participants []string, key string,
 // list: see [EndKey]. It returns the IDs of these keys. A document that lists the key of each
 // session costs no write.
 func (s *Participants) EndUnlisted(ctx context.Context, did federation.DID, listed []string, now time.Time) ([]string, error) {
-	keys, err := json.Marshal(append([]string{}, listed...)) // no keys are [], and not null
+	keys, err := json.Marshal(append([]string{}, listed...)) // no keys must be [], not null
 	if err != nil {
 		return nil, err
 	}

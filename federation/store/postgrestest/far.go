@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Far returns a connection string by which the server of another one is far away: messages to it
-// arrive so much later, and its answers come at once.
+// Far returns a connection string that simulates a distant server: messages to it are delayed, and
+// its answers are not.
 func (s *Server) Far(tb testing.TB, dsn string, later time.Duration) string {
 	tb.Helper()
 	folder := tb.TempDir()

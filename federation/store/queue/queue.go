@@ -28,11 +28,11 @@ const (
 	DocumentBase = `13510798882111488`
 )
 
-// Whether the sender of a delivery is told that it takes time.
+// Whether the sender of a delivery is notified of a delay.
 const (
 	NotTold = 0
 	Told    = 1
-	Nobody  = 2 // there is no one to tell
+	Nobody  = 2 // there is no one to notify
 )
 
 // Personal is the SQL value of [federation.RankPersonal].

@@ -112,8 +112,9 @@ func (Tables) Erase(ctx context.Context, q engine.Tx, handoffs, handles string, 
 		append(of, []byte{}, engine.Stamp(now))...)
 }
 
-// ofThem says that a message m belongs to a purge of DIDs (?1): a message under the handle of a
-// sender with a step of another one, such as the end of a handoff, is not that sender's.
+// ofThem is the condition that a message m belongs to a purge of DIDs (?1): a message under the
+// handle of a sender with a step of another one, such as the end of a handoff, is not that
+// sender's.
 const ofThem = `(m.event IS NULL OR EXISTS (SELECT 1 FROM event e WHERE e.id = m.event AND ` + store.StepOfThem + `))`
 
 // The messages of the handles ?2 dropped by a purge: held messages, and messages not fetched by
@@ -170,14 +171,14 @@ func dropUnread(ctx context.Context, q engine.Tx, m addressed) error {
 	return queue.DropWaitingMessage(ctx, q, m.n)
 }
 
-// notNewest says that newer messages than m follow in its inbox and in its thread, which are both
-// numbered on from the newest one.
+// notNewest is the condition that newer messages than m follow in its inbox and in its thread,
+// which are both numbered on from the newest one.
 const notNewest = `(m.position IS NULL OR
 	m.position < (SELECT max(position) FROM message t WHERE t.recipient = m.recipient) AND
 	m.seq < (SELECT max(seq) FROM message t WHERE t.low = m.low AND t.high = m.high))`
 
-// done says that message m was handed to its recipient, or its recipient has no inbox here, and that
-// m belongs to no open handoff.
+// done is the condition that message m was handed to its recipient, or its recipient has no inbox
+// here, and that m belongs to no open handoff.
 const done = `m.position IS NOT NULL
 	AND (m.deleted > 0 OR m.read IS NOT NULL OR
 		NOT EXISTS (SELECT 1 FROM agent a WHERE a.handle = m.recipient AND a.shown < m.position))
@@ -252,7 +253,7 @@ func (Tables) Content(ctx context.Context, q engine.Tx, handle string, item int6
 	return message, "", nil
 }
 
-// Notifier implements [engine.Tables]. An agent is told by its registry.
+// Notifier implements [engine.Tables]. An agent is notified by its registry.
 func (Tables) Notifier(ctx context.Context, q engine.Tx, did federation.DID) (link string, err error) {
 	var registered bool
 	err = q.Row(ctx, `SELECT EXISTS (SELECT 1 FROM agent WHERE did = ?1 OR own_did = ?1)`, []any{did}, &registered)

@@ -232,7 +232,7 @@ func (s *Registry) OfferMessage(ctx context.Context, handle string, id federatio
 	return m, nil
 }
 
-// unverified says of a message m that it is held and that its sender begins with
+// unverified is the condition that a message m is held and that its sender begins with
 // [agents.Unverified], which would be a parameter here: between ">" and "@" in ASCII.
 const unverified = `m.edge > '>' AND m.edge < '@'`
 
@@ -325,7 +325,7 @@ func (s *Registry) dropHeldRelays(ctx context.Context, now time.Time, which stri
 // The states of the delay report of a step in a message.
 const (
 	slowNot    = 0
-	slowTold   = 1 // its signer was told
+	slowTold   = 1 // its signer was notified
 	slowNobody = 2 // no agent here reads the message: another delivery reports it
 )
 
@@ -407,8 +407,8 @@ func endHandOuts(ctx context.Context, q engine.Tx, found []handOut, how federati
 	return nil
 }
 
-// overHandOuts changes up to limit messages told to their recipients at or before a time, with
-// steps not fetched.
+// overHandOuts applies a change to up to limit messages with steps that were handed to their
+// recipients at or before a time and not fetched since.
 func (s *Registry) overHandOuts(ctx context.Context, slow int, before time.Time, limit int,
 	change func(ctx context.Context, q engine.Tx, found []handOut) error,
 ) (int, error) {
@@ -430,7 +430,7 @@ func (s *Registry) overHandOuts(ctx context.Context, slow int, before time.Time,
 	return changed, nil
 }
 
-// delayHandOuts tells the signers of steps that agents do not fetch.
+// delayHandOuts notifies the signers of steps that agents do not fetch.
 func (s *Registry) delayHandOuts(ctx context.Context, before, now time.Time, limit int) (delayed int, err error) {
 	return s.overHandOuts(ctx, slowNot, before, limit, func(ctx context.Context, q engine.Tx, found []handOut) error {
 		for _, h := range found {

@@ -78,8 +78,7 @@ func (s *Registry) MayAsk(ctx context.Context, from, to, source string, firstCon
 	return nil
 }
 
-// checkRequest refuses a request for consent that the sender of an edge may not make
-// now.
+// checkRequest refuses a consent request that its sender may not make now.
 //
 // spec: airc-v0.1.1 §9.6
 func checkRequest(ctx context.Context, q engine.Tx, c agents.Consent, now time.Time) error {

@@ -22,7 +22,7 @@ func (l *Link) away(err error) error {
 	return &federation.UnavailableError{What: "agent " + l.cfg.Name, RetryAfter: after, Err: err}
 }
 
-// refusals are the errors with which an agent refuses a request for good.
+// refusals are the errors of final refusals by an agent.
 func refusals() []error {
 	return []error{
 		wire.ErrInvalidParams, wire.ErrInvalidRequest, wire.ErrMethodNotFound, wire.ErrParseError, wire.ErrUnsupportedOperation,

@@ -21,7 +21,7 @@ import (
 	"baton/translate/a2atask"
 )
 
-// How often a task is looked at. The wait doubles while nothing changes.
+// How often a task is polled. The wait doubles while nothing changes.
 const (
 	firstLook = 500 * time.Millisecond
 	lastLook  = 30 * time.Second
@@ -48,7 +48,7 @@ type session struct {
 	streams chan struct{} // has a token for each open stream
 }
 
-// follow looks at a task until its handoff is over.
+// follow polls a task until its handoff is over.
 func (s *session) follow(ctx context.Context, t *task) error {
 	defer func() {
 		t.mu.Lock()
@@ -86,7 +86,7 @@ func (s *session) follow(ctx context.Context, t *task) error {
 	return context.Cause(ctx)
 }
 
-// watch triggers a look at a task when the agent reports a change: by a stream, else by a push
+// watch triggers a poll of a task when the agent reports a change: by a stream, else by a push
 // notification, if the agent has them. Both are only hints: the timer looks too.
 func (s *session) watch(ctx context.Context, t *task) (stop func()) {
 	t.mu.Lock()
@@ -247,7 +247,7 @@ func (s *session) read(ctx context.Context, t *task, state federation.State) (r 
 	return a2atask.Read(found, state), string(text), found.Status.State.Terminal(), err
 }
 
-// gone returns the steps of a task without a result any more.
+// gone returns the steps that end a task whose result is lost.
 func (s *session) gone(t *task, why string, state federation.State) (a2atask.Reading, string, bool, error) {
 	text, err := json.Marshal(map[string]string{"task": string(t.id), "error": why})
 	return a2atask.Lost(why, state), string(text), true, err

@@ -50,8 +50,7 @@ func (h *Hub) leave(l *Link) {
 	}
 }
 
-// expect triggers a look at a task at each notification with a token, until
-// stop.
+// expect triggers a poll of a task at each notification with a token, until stop.
 func (h *Hub) expect(token string, t *task) (stop func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

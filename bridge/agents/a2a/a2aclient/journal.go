@@ -23,7 +23,7 @@ type noteKind string
 const (
 	noteSending noteKind = "sending" // a message is about to be sent: the agent may have it
 	noteUnsent  noteKind = "unsent"  // the agent does not have the message
-	noteUnknown noteKind = "unknown" // it was given up, because the agent may have it and cannot tell
+	noteUnknown noteKind = "unknown" // it was given up, because the agent may have it and cannot report that
 	noteTask    noteKind = "task"    // the agent made this task
 	noteMessage noteKind = "message" // the agent answered without a task
 	noteStep    noteKind = "step"    // a step is about to be filed
@@ -77,7 +77,7 @@ func newTask(id federation.HandoffID) *task {
 	return &task{handoff: id, poke: make(chan struct{}, 1), steps: map[string]filed{}, done: map[string]bool{}}
 }
 
-// look requests a look at the task soon. It does not block.
+// look requests a poll of the task soon. It does not block.
 func (t *task) look() {
 	select {
 	case t.poke <- struct{}{}:
@@ -116,7 +116,7 @@ const (
 	taskMade      = "made"
 	taskCanceled  = "canceled"  // by the gateway
 	taskUnclaimed = "unclaimed" // an open offer that the agent did not take
-	taskUnknown   = "unknown"   // the agent may have the message, and cannot tell
+	taskUnknown   = "unknown"   // the agent may have the message, and cannot report that
 )
 
 func (l *Link) count(outcome string) {
