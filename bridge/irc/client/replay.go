@@ -58,8 +58,8 @@ type step struct {
 }
 
 type acked struct {
-	cursor federation.Cursor
-	whole  bool // the whole page is acknowledged
+	steps []step // not acknowledged before
+	whole bool   // the whole page is acknowledged
 }
 
 // startReplay starts the replay of an inbox to a client logged in as a DID: as steps if it reads
@@ -173,7 +173,7 @@ func (s *server) next(ctx context.Context, r *replay, at *reading) (time.Duratio
 		s.readAhead(ctx, r, at, end)
 	}
 	kept.Wait()
-	return 0, s.awaitAcks(ctx, r, at, page, end)
+	return 0, s.awaitAcks(ctx, r, at, end)
 }
 
 func (s *server) begin(ctx context.Context, r *replay, at *reading) error {
@@ -316,20 +316,22 @@ func (s *server) sendText(u *user, e step, ref string) (kept []federation.Line) 
 }
 
 // awaitAcks waits until the client has the page. Acknowledgements of a departing client count. The
-// history gets the messages of the page before the inbox is advanced.
-func (s *server) awaitAcks(ctx context.Context, r *replay, at *reading, page []step, end federation.Cursor) error {
+// history gets the acknowledged messages before the inbox is advanced.
+func (s *server) awaitAcks(ctx context.Context, r *replay, at *reading, end federation.Cursor) error {
+	lasting := context.WithoutCancel(ctx)
 	for {
 		select {
 		case a := <-r.acks:
-			s.keepTexts(ctx, page)
+			s.keepTexts(lasting, a.steps)
 			if at.acknowledged(a, end) {
 				return nil
 			}
 			s.keepPosition(ctx, r, at)
 		case <-ctx.Done():
 			for len(r.acks) > 0 {
-				s.keepTexts(context.WithoutCancel(ctx), page)
-				at.acknowledged(<-r.acks, end)
+				a := <-r.acks
+				s.keepTexts(lasting, a.steps)
+				at.acknowledged(a, end)
 			}
 			return context.Canceled
 		}
@@ -338,10 +340,10 @@ func (s *server) awaitAcks(ctx context.Context, r *replay, at *reading, page []s
 
 // acknowledged records an acknowledgement, and reports whether the client has the whole page.
 func (at *reading) acknowledged(a acked, end federation.Cursor) bool {
-	if a.whole {
-		a.cursor = end
+	if !a.whole {
+		end = a.steps[len(a.steps)-1].entry.Cursor
 	}
-	at.cursor, at.owed = a.cursor, a.cursor
+	at.cursor, at.owed = end, end
 	return a.whole
 }
 
@@ -385,7 +387,7 @@ func (s *server) onPong(_ context.Context, u *user, m ircmsg.Message) {
 }
 
 func (r *replay) ack(last int) {
-	a := acked{cursor: r.page[last].entry.Cursor, whole: last == len(r.page)-1}
+	a := acked{steps: r.page[:last+1], whole: last == len(r.page)-1}
 	r.page = r.page[last+1:]
 	r.acks <- a
 }
