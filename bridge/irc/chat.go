@@ -83,6 +83,12 @@ func Relay(ctx context.Context, p bridge.Ports, c Chat) error {
 	return refused
 }
 
+// Reacts reports whether a message without text is a reaction that [Relay] files.
+func (r Refs) Reacts() bool {
+	emoji, _ := r.reaction()
+	return emoji != ""
+}
+
 // reaction returns the emoji of a reaction, and its manner; "" if there is none.
 func (r Refs) reaction() (emoji, manner string) {
 	emoji, manner = Plain(r.React), federation.React

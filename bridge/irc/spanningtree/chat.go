@@ -47,9 +47,9 @@ func (s *session) onTags(ctx context.Context, m ircmsg.Message, from *user) {
 	if !relayed {
 		return
 	}
-	refs, typing := irc.RefsIn(m.AllTags()), irc.Typing(m.AllTags())
+	typing := irc.Typing(m.AllTags())
 	switch {
-	case refs.React != "" || refs.Unreact != "":
+	case irc.RefsIn(m.AllTags()).Reacts():
 		if s.allow(ctx, m.Source, federation.Event{}) {
 			s.enterChat(m, from, here, "")
 		}
