@@ -293,7 +293,7 @@ func (l *Link) DeliverText(ctx context.Context, t federation.Text) error {
 	if s == nil {
 		return l.unavailable(errNotListening)
 	}
-	t = *s.answering(ctx, t)
+	t = s.answering(ctx, t)
 	name := l.ports.Gateway.Name(ctx, t.Author)
 	return s.show(ctx, func(shown chan<- error) { s.showText(t, name, shown) })
 }

@@ -208,7 +208,8 @@ func (s *server) written(ctx context.Context, r *replay, entries []federation.En
 	for _, e := range entries {
 		each := step{entry: e, name: names(e.Row().Actor())}
 		if e.Text != nil {
-			each.entry.Text = s.answering(ctx, *e.Text)
+			text := s.answering(ctx, *e.Text)
+			each.entry.Text = &text
 			page = append(page, each)
 			continue
 		}
@@ -230,12 +231,12 @@ func (s *server) written(ctx context.Context, r *replay, entries []federation.En
 
 // answering returns a message with the local ID of the message it answers, or without it if the
 // record cannot be read.
-func (s *server) answering(ctx context.Context, t federation.Text) *federation.Text {
+func (s *server) answering(ctx context.Context, t federation.Text) federation.Text {
 	t, err := irc.Answering(ctx, s.link.ports, s.link.Name(), t)
 	if err != nil {
 		s.log.LogAttrs(ctx, slog.LevelWarn, "answered message not looked up", slog.Any("err", err))
 	}
-	return &t
+	return t
 }
 
 // privateLine returns the line for an inbox step, with the commands that answer it.
@@ -376,14 +377,14 @@ func (s *server) advance(ctx context.Context, r *replay, to federation.Cursor) e
 
 // onPong takes the answer to a PING. The answer to a PING after a page acknowledges the page.
 func (s *server) onPong(_ context.Context, u *user, m ircmsg.Message) {
-	if len(m.Params) > 0 {
-		u.proved(m.Params[len(m.Params)-1])
-	}
-	r := u.replay
-	if r == nil || len(r.page) == 0 || len(m.Params) == 0 || m.Params[len(m.Params)-1] != r.token {
+	if len(m.Params) == 0 {
 		return
 	}
-	r.ack(len(r.page) - 1)
+	token := m.Params[len(m.Params)-1]
+	u.proved(token)
+	if r := u.replay; r != nil && len(r.page) > 0 && token == r.token {
+		r.ack(len(r.page) - 1)
+	}
 }
 
 func (r *replay) ack(last int) {
