@@ -93,14 +93,14 @@ func (s *server) fileChat(ctx context.Context) {
 }
 
 // deliverChat writes text of another link to the history, and then to the members of a channel. Nil
-// means that it was written.
+// means that it was written, or is not shown here.
 func (l *Link) deliverChat(ctx context.Context, t federation.Text) error {
 	s := l.live.Load()
 	if s == nil {
 		return l.unavailable(errNotListening)
 	}
 	t, err := irc.Answering(ctx, l.ports, l.Name(), t)
-	if err != nil || irc.IsReaction(t) && t.Answers == "" {
+	if err != nil || !irc.Shows(t) {
 		return err
 	}
 	var m message
