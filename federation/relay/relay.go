@@ -136,10 +136,9 @@
 //		}
 //	}
 //
-// Replicas send core NATS messages, on subjects "live.<home>.<hash of the topic>". Those of a wake-up
-// have no body. A nil *Relay wakes no waiter, and [Relay.Ready] says so; the gateway runs on with it.
-//
-// [Relay.Publish] sends a message with a body to the replicas, which may be lost as well.
+// Replicas send core NATS messages, on subjects "live.<home>.<hash of the topic>". A wake-up has no
+// body. [Relay.Publish] sends a body, and its message may be lost too. A nil *Relay wakes no waiter,
+// and [Relay.Ready] says so; the gateway runs on with it.
 //
 // All methods may be called concurrently.
 package relay

@@ -53,9 +53,8 @@ func TestGatewaysOfOneHomeWakeEachOther(t *testing.T) {
 }
 
 func TestReceiveMissesNoMessageWhileItIsBusy(t *testing.T) {
-	t.Parallel()
 	shared := hubServer(t, t.TempDir(), -1)
-	t.Cleanup(func() { stopHub(shared) })
+	defer stopHub(shared)
 	first, second := join(t, "a.test", shared.ClientURL()), join(t, "a.test", shared.ClientURL())
 	for _, r := range []*relay.Relay{first, second} {
 		await(t, func() bool { return r.Ready() == nil })
