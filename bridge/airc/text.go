@@ -95,13 +95,11 @@ func (l *Link) answers(ctx context.Context, d *delivery, replyTo string) (id str
 		return "", nil
 	}
 	m, err := l.deps.Record.Named(ctx, d.from, replyTo)
-	switch {
-	case errors.Is(err, federation.ErrNotFound):
-		return replyTo, nil
-	case err != nil:
+	if err != nil && !errors.Is(err, federation.ErrNotFound) {
 		return "", fmt.Errorf("look up message: %w", err)
-	case !m.Event.IsZero():
-		return m.Event.String(), nil
+	}
+	if err == nil && !m.Event.IsZero() {
+		replyTo = m.Event.String()
 	}
 	return replyTo, nil
 }

@@ -83,6 +83,12 @@ func Relay(ctx context.Context, p bridge.Ports, c Chat) error {
 	return refused
 }
 
+// Reacts reports whether a message without text is a reaction that [Relay] files.
+func (r Refs) Reacts() bool {
+	emoji, _ := r.reaction()
+	return emoji != ""
+}
+
 // reaction returns the emoji of a reaction, and its manner; "" if there is none.
 func (r Refs) reaction() (emoji, manner string) {
 	emoji, manner = Plain(r.React), federation.React
@@ -95,12 +101,15 @@ func (r Refs) reaction() (emoji, manner string) {
 	return emoji, manner
 }
 
-// IsReaction reports whether channel text is a reaction. A link shows it with [TextRefs] if it has the
-// message reacted to, and else not at all.
+// IsReaction reports whether channel text is a reaction, which a link shows with [TextRefs].
 func IsReaction(t federation.Text) bool {
 	how := t.Fields[federation.Manner]
 	return how == federation.React || how == federation.Unreact
 }
+
+// Shows reports whether a link shows text that [Answering] returned: a reaction only if the link has
+// the message reacted to.
+func Shows(t federation.Text) bool { return !IsReaction(t) || t.Answers != "" }
 
 func originalOf(at federation.Arrival, line string) signing.Original {
 	return signing.Original{Network: at.Network, Received: at.Received, Document: line}

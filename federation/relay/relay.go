@@ -136,8 +136,9 @@
 //		}
 //	}
 //
-// Replicas send core NATS messages without a body, on subjects "live.<home>.<hash of the topic>". A
-// nil *Relay wakes no waiter, and [Relay.Ready] reports that; the gateway runs on with it.
+// Replicas send core NATS messages, on subjects "live.<home>.<hash of the topic>". A wake-up has no
+// body. [Relay.Publish] sends a body, and its message may be lost too. A nil *Relay wakes no waiter,
+// and [Relay.Ready] reports that; the gateway runs on with it.
 //
 // All methods may be called concurrently.
 package relay
@@ -228,7 +229,7 @@ func (r *Relay) Close() {
 	}
 }
 
-// maxPending bounds the waiting messages of a topic: while one becomes tokens, a second one stands
+// maxPending bounds the waiting wake-ups of a topic: while one becomes tokens, a second one stands
 // for all that follow.
 const maxPending = 2
 
@@ -277,7 +278,8 @@ func (r *Relay) Publish(topic string, message []byte) {
 	}
 }
 
-// Receive calls take for each message about a topic, also from this replica, until ctx ends.
+// Receive calls take for each message about a topic, also from this replica, until ctx ends. Messages
+// wait while take is busy: unlike a wake-up, one does not stand for the next.
 func (r *Relay) Receive(ctx context.Context, topic string, take func(message []byte)) {
 	if r == nil || r.conn == nil {
 		return
@@ -286,9 +288,8 @@ func (r *Relay) Receive(ctx context.Context, topic string, take func(message []b
 	if err != nil {
 		return // the relay is closed
 	}
-	_ = subscription.SetPendingLimits(maxPending, -1) // fails for an ended one, as the next does
 	<-ctx.Done()
-	_ = subscription.Unsubscribe()
+	_ = subscription.Unsubscribe() // fails for an ended one
 }
 
 // waiters is the waiters of one topic, which share one subscription at the servers.

@@ -1,6 +1,7 @@
 package relay_test
 
 import (
+	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -49,6 +50,55 @@ func TestGatewaysOfOneHomeWakeEachOther(t *testing.T) {
 	if len(other) > 0 {
 		t.Error("another home at the same server is woken")
 	}
+}
+
+func TestReceiveMissesNoMessageWhileItIsBusy(t *testing.T) {
+	shared := hubServer(t, t.TempDir(), -1)
+	defer stopHub(shared)
+	first, second := join(t, "a.test", shared.ClientURL()), join(t, "a.test", shared.ClientURL())
+	for _, r := range []*relay.Relay{first, second} {
+		await(t, func() bool { return r.Ready() == nil })
+	}
+	const sent, begin = 1000, "begin"
+	busy, begun, got := make(chan struct{}), make(chan struct{}, 1), make(chan string, sent)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		second.Receive(ctx, "presence", func(message []byte) {
+			if string(message) == begin {
+				select {
+				case begun <- struct{}{}:
+				default:
+				}
+				return
+			}
+			<-busy
+			got <- string(message)
+		})
+	}()
+	await(t, func() bool {
+		first.Publish("presence", []byte(begin))
+		return len(begun) > 0
+	})
+	for n := range sent {
+		first.Publish("presence", []byte(strconv.Itoa(n)))
+	}
+	settle(t, first) // the server has the messages
+	settle(t, second)
+	close(busy)
+	for n := range sent {
+		select {
+		case message := <-got:
+			if message != strconv.Itoa(n) {
+				t.Fatalf("message %d is %q", n, message)
+			}
+		case <-time.After(patience):
+			t.Fatalf("message %d is lost", n)
+		}
+	}
+	stop()
+	<-ended
 }
 
 func TestARelayComesUpWhenItsServerDoes(t *testing.T) {

@@ -45,7 +45,7 @@ func (s *server) toLinks(ctx context.Context, u *user, venue string, m message, 
 	}
 	line := &chatLine{filed: make(chan error, 1), kept: kept, chat: irc.Chat{
 		From: u.account, Venue: venue, Command: m.command, Text: text, Away: u.away, Line: evidence(m), Refs: irc.RefsIn(m.tags), Formatting: s.link.cfg.Formatting, History: s.link.cfg.History,
-		Arrival: federation.Arrival{Network: network, Link: s.link.Name(), Name: u.nick, User: u.ident, MessageID: m.msgid, Received: m.at},
+		Arrival: s.arrival(u, m),
 	}}
 	select {
 	case s.chat <- line:
@@ -93,14 +93,14 @@ func (s *server) fileChat(ctx context.Context) {
 }
 
 // deliverChat writes text of another link to the history, and then to the members of a channel. Nil
-// means that it was written.
+// means that it was written, or is not shown here.
 func (l *Link) deliverChat(ctx context.Context, t federation.Text) error {
 	s := l.live.Load()
 	if s == nil {
 		return l.unavailable(errNotListening)
 	}
 	t, err := irc.Answering(ctx, l.ports, l.Name(), t)
-	if err != nil || irc.IsReaction(t) && t.Answers == "" {
+	if err != nil || !irc.Shows(t) {
 		return err
 	}
 	var m message
@@ -204,7 +204,7 @@ func (s *server) toRemote(ctx context.Context, u *user, m message) bool {
 	words := irc.Words{
 		From: u.account, To: s.remoteOf(nick), Text: m.params[1], Refs: irc.RefsIn(m.tags),
 		Line: evidence(m), Formatting: s.link.cfg.Formatting, History: s.link.cfg.History,
-		Arrival: federation.Arrival{Network: network, Link: s.link.Name(), Name: u.nick, User: u.ident, MessageID: m.msgid, Received: m.at},
+		Arrival: s.arrival(u, m),
 	}
 	var known bool
 	var waits string
@@ -220,6 +220,11 @@ func (s *server) toRemote(ctx context.Context, u *user, m message) bool {
 		note: func() { s.spoken(ctx, u, m, waits, known, err) },
 	})
 	return true
+}
+
+// arrival returns the arrival of a client's text.
+func (s *server) arrival(u *user, m message) federation.Arrival {
+	return federation.Arrival{Network: network, Link: s.link.Name(), Name: u.nick, User: u.ident, MessageID: m.msgid, Received: m.at}
 }
 
 func evidence(m message) string {
@@ -293,7 +298,7 @@ func (l *Link) DeliverText(ctx context.Context, t federation.Text) error {
 	if s == nil {
 		return l.unavailable(errNotListening)
 	}
-	t = *s.answering(ctx, t)
+	t = s.answering(ctx, t)
 	name := l.ports.Gateway.Name(ctx, t.Author)
 	return s.show(ctx, func(shown chan<- error) { s.showText(t, name, shown) })
 }

@@ -120,7 +120,7 @@ func (s *server) showNotice(n federation.Notice, reply irc.Reply, shown chan<- e
 	for _, u := range authors {
 		s.put(u, says(s.self(), "NOTICE", u.nick, reply.Text()), "")
 	}
-	s.prove(authors[0], "notice-"+n.About().String(), shown)
+	s.prove(authors[0], "notice-"+string(n.Kind)+"-"+n.About().String(), shown)
 }
 
 func (s *server) authors(t federation.Text) []*user {

@@ -1,9 +1,13 @@
 package client_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"baton/bridge/irc/client"
 	"baton/federation"
 	"baton/federation/federationtest"
 )
@@ -52,4 +56,46 @@ func TestAStepIsDeliveredOnceItsReaderSaysSo(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestAPartOfAPageIsKeptOnceItIsAcknowledged(t *testing.T) {
+	t.Parallel()
+	h := start(t, testConfig(), func(d *client.Deps) { d.Messages = relayed{} })
+	for n := 1; n <= 2; n++ {
+		body := fmt.Sprintf("text %d", n)
+		if _, _, err := h.record.FileText(t.Context(), federation.TextFiling{Inboxes: []federation.DID{ada}, Filed: federationtest.At(n), Text: federation.Text{
+			ID: federationtest.ID(n), Order: federation.Conversation(bob, ada), From: bob, Author: bob, To: ada,
+			Venue: federation.PrivateVenue(bob, ada), Body: body, Signature: federation.Signature{Document: body},
+			Arrival: federation.Arrival{Network: "rest", Link: "rest", Received: federationtest.At(n)},
+		}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := dial(t, h.addr)
+	p.login(t)
+	ping := p.until(t, "PING *")
+	keeps := func(want ...string) {
+		t.Helper()
+		for begun := time.Now(); ; time.Sleep(time.Millisecond) {
+			lines, err := h.record.Lines(t.Context(), federation.Stretch{Place: federation.Place{Venue: federation.PrivateVenue(ada, bob)}}, 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var texts []string
+			for _, l := range lines {
+				texts = append(texts, l.Text)
+			}
+			diff := cmp.Diff(want, texts)
+			if diff == "" {
+				return
+			}
+			if len(texts) >= len(want) || time.Since(begun) > 10*time.Second {
+				t.Fatalf("the history (-want +got):\n%s", diff)
+			}
+		}
+	}
+	p.say(t, "@+freeq.at/handoff-ack="+federationtest.ID(1).String()+" TAGMSG Baton")
+	keeps("text 1")
+	p.say(t, "PONG "+ping[len("PING "):])
+	keeps("text 1", "text 2")
 }

@@ -70,9 +70,9 @@ func (s *server) keepPrivate(ctx context.Context, u, to *user, m message, note f
 	s.keepThen(ctx, u, lineOf(m, federation.Place{Venue: federation.PrivateVenue(author, other)}, author, other), note)
 }
 
-// keepTexts files the acknowledged messages of a page of an inbox.
-func (s *server) keepTexts(ctx context.Context, page []step) {
-	for _, e := range page {
+// keepTexts files the messages among acknowledged steps of an inbox.
+func (s *server) keepTexts(ctx context.Context, steps []step) {
+	for _, e := range steps {
 		for _, l := range e.lines {
 			s.keep(ctx, l)
 		}

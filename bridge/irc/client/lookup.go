@@ -73,10 +73,13 @@ func (s *server) past(ctx context.Context, q inquiry) ([]told, error) {
 	if err != nil {
 		return nil, err
 	}
-	past, names := make([]told, len(found)), s.names(ctx)
-	for i, said := range found {
-		if past[i].text = said.line; said.line == nil {
-			past[i] = s.retold(ctx, q, *said.step, names)
+	var past []told
+	names := s.names(ctx)
+	for _, said := range found {
+		if said.line != nil {
+			past = append(past, told{text: said.line})
+		} else {
+			past = append(past, s.retold(ctx, q, *said.step, names))
 		}
 	}
 	return past, nil
@@ -244,24 +247,22 @@ func (s *server) tellPast(u *user, past []told, q inquiry) {
 	if known := s.nicks[fold(correspondent)]; known != nil {
 		correspondent = known.nick
 	}
+	target := func(author federation.DID) string {
+		if federation.Private(q.buffer.place.Venue) && author != q.account {
+			return u.nick
+		}
+		return correspondent
+	}
 	s.batch(u, []string{"chathistory", q.buffer.name}, func(ref string) {
 		for _, each := range past {
-			target, author := correspondent, each.event.Actor()
+			var m message
 			if each.text != nil {
-				author = each.text.Author
-			}
-			if federation.Private(q.buffer.place.Venue) && author != q.account {
-				target = u.nick
-			}
-			if each.text != nil {
-				m := s.retoldLine(*each.text, target)
-				m.batch = ref
-				s.send(u, m)
-				continue
-			}
-			m := s.stepMessage(each.event, target, each.name)
-			if m.tags = each.tags; m.tags == nil {
-				m = m.inWords(each.event.Handoff, each.line)
+				m = s.retoldLine(*each.text, target(each.text.Author))
+			} else {
+				m = s.stepMessage(each.event, target(each.event.Actor()), each.name)
+				if m.tags = each.tags; m.tags == nil {
+					m = m.inWords(each.event.Handoff, each.line)
+				}
 			}
 			m.batch = ref
 			s.send(u, m)

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -37,13 +38,13 @@ type multiline struct {
 	command     string // of its lines; "" before the first
 	tags        map[string]string
 	pieces      []piece
-	bytes       int
 	answer      *answers // to the BATCH that began it; nil without a label
 }
 
-func (b *multiline) text() string {
+// textOf returns the text of a message of several lines.
+func textOf(pieces []piece) string {
 	var text strings.Builder
-	for i, p := range b.pieces {
+	for i, p := range pieces {
 		if i > 0 && !p.joined {
 			text.WriteByte('\n')
 		}
@@ -91,22 +92,27 @@ func (s *server) addLine(u *user, m ircmsg.Message) bool {
 	if len(m.Params) > 1 {
 		text = m.Params[1]
 	}
+	var pieces []piece
+	if b != nil {
+		pieces = append(b.pieces, piece{text, concat})
+	}
 	switch {
 	case b == nil || ref != b.ref || m.Command == "TAGMSG" || b.command != "" && b.command != m.Command || concat && text == "":
 		s.breakMultiline(u, "MULTILINE_INVALID", "", "The line is not part of that message")
 	case len(m.Params) == 0 || fold(m.Params[0]) != fold(b.target):
 		s.breakMultiline(u, "MULTILINE_INVALID_TARGET", clipParam(b.target), "The line is for another target")
-	case len(b.pieces) >= maxMultilineLines:
+	case len(pieces) > maxMultilineLines:
 		s.breakMultiline(u, "MULTILINE_MAX_LINES", itoa(maxMultilineLines), "Too many lines")
-	case b.bytes+len(text)+1 > maxMultilineBytes+1:
+	case len(textOf(pieces)) > maxMultilineBytes:
 		s.breakMultiline(u, "MULTILINE_MAX_BYTES", itoa(maxMultilineBytes), "Too much text")
-	case !s.allow(u, "BATCH"):
-		u.multiline = nil
 	default:
-		b.command, b.pieces = m.Command, append(b.pieces, piece{text, concat})
-		if b.bytes += len(text); !concat {
-			b.bytes++
+		answer := u.answer
+		if u.answer = cmp.Or(answer, b.answer); !s.allow(u, "BATCH") { // a refusal answers the BATCH
+			u.multiline = nil
+			return true
 		}
+		u.answer = answer
+		b.command, b.pieces = m.Command, pieces
 	}
 	return true
 }
@@ -114,7 +120,7 @@ func (s *server) addLine(u *user, m ircmsg.Message) bool {
 func (s *server) endMultiline(ctx context.Context, u *user) {
 	b := u.multiline
 	u.answer = b.answer
-	text := b.text()
+	text := textOf(b.pieces)
 	if strings.TrimSpace(text) == "" {
 		s.breakMultiline(u, "MULTILINE_INVALID", "", "There is no text")
 		return

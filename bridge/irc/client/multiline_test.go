@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"baton/bridge"
 	"baton/bridge/irc/client"
 )
 
@@ -118,4 +119,15 @@ func TestAWrongMessageOfSeveralLinesIsRefusedWhole(t *testing.T) {
 			play(t, start(t, testConfig()), begins+scene)
 		})
 	}
+}
+
+func TestALimitOnLinesAnswersTheBatch(t *testing.T) {
+	t.Parallel()
+	h := start(t, testConfig(), func(d *client.Deps) { d.Limits = bridge.Limits{UserEventsPerMinute: 2} })
+	play(t, h, joinsForLines+`
+		alice > @label=x BATCH +1 draft/multiline #ops
+		alice > @batch=1 PRIVMSG #ops :one
+		alice > @batch=1 PRIVMSG #ops :two
+		alice > @batch=1 PRIVMSG #ops :three
+		alice < @label=x :gw.example FAIL BATCH RATE_LIMITED * :*`)
 }

@@ -58,8 +58,8 @@ type step struct {
 }
 
 type acked struct {
-	cursor federation.Cursor
-	whole  bool // the whole page is acknowledged
+	steps []step // not acknowledged before
+	whole bool   // the whole page is acknowledged
 }
 
 // startReplay starts the replay of an inbox to a client logged in as a DID: as steps if it reads
@@ -173,7 +173,7 @@ func (s *server) next(ctx context.Context, r *replay, at *reading) (time.Duratio
 		s.readAhead(ctx, r, at, end)
 	}
 	kept.Wait()
-	return 0, s.awaitAcks(ctx, r, at, page, end)
+	return 0, s.awaitAcks(ctx, r, at, end)
 }
 
 func (s *server) begin(ctx context.Context, r *replay, at *reading) error {
@@ -208,7 +208,8 @@ func (s *server) written(ctx context.Context, r *replay, entries []federation.En
 	for _, e := range entries {
 		each := step{entry: e, name: names(e.Row().Actor())}
 		if e.Text != nil {
-			each.entry.Text = s.answering(ctx, *e.Text)
+			text := s.answering(ctx, *e.Text)
+			each.entry.Text = &text
 			page = append(page, each)
 			continue
 		}
@@ -230,12 +231,12 @@ func (s *server) written(ctx context.Context, r *replay, entries []federation.En
 
 // answering returns a message with the local ID of the message it answers, or without it if the
 // record cannot be read.
-func (s *server) answering(ctx context.Context, t federation.Text) *federation.Text {
+func (s *server) answering(ctx context.Context, t federation.Text) federation.Text {
 	t, err := irc.Answering(ctx, s.link.ports, s.link.Name(), t)
 	if err != nil {
 		s.log.LogAttrs(ctx, slog.LevelWarn, "answered message not looked up", slog.Any("err", err))
 	}
-	return &t
+	return t
 }
 
 // privateLine returns the line for an inbox step, with the commands that answer it.
@@ -316,20 +317,22 @@ func (s *server) sendText(u *user, e step, ref string) (kept []federation.Line) 
 }
 
 // awaitAcks waits until the client has the page. Acknowledgements of a departing client count. The
-// history gets the messages of the page before the inbox is advanced.
-func (s *server) awaitAcks(ctx context.Context, r *replay, at *reading, page []step, end federation.Cursor) error {
+// history gets the acknowledged messages before the inbox is advanced.
+func (s *server) awaitAcks(ctx context.Context, r *replay, at *reading, end federation.Cursor) error {
+	lasting := context.WithoutCancel(ctx)
 	for {
 		select {
 		case a := <-r.acks:
-			s.keepTexts(ctx, page)
+			s.keepTexts(lasting, a.steps)
 			if at.acknowledged(a, end) {
 				return nil
 			}
 			s.keepPosition(ctx, r, at)
 		case <-ctx.Done():
 			for len(r.acks) > 0 {
-				s.keepTexts(context.WithoutCancel(ctx), page)
-				at.acknowledged(<-r.acks, end)
+				a := <-r.acks
+				s.keepTexts(lasting, a.steps)
+				at.acknowledged(a, end)
 			}
 			return context.Canceled
 		}
@@ -338,10 +341,10 @@ func (s *server) awaitAcks(ctx context.Context, r *replay, at *reading, page []s
 
 // acknowledged records an acknowledgement, and reports whether the client has the whole page.
 func (at *reading) acknowledged(a acked, end federation.Cursor) bool {
-	if a.whole {
-		a.cursor = end
+	if !a.whole {
+		end = a.steps[len(a.steps)-1].entry.Cursor
 	}
-	at.cursor, at.owed = a.cursor, a.cursor
+	at.cursor, at.owed = end, end
 	return a.whole
 }
 
@@ -374,18 +377,18 @@ func (s *server) advance(ctx context.Context, r *replay, to federation.Cursor) e
 
 // onPong takes the answer to a PING. The answer to a PING after a page acknowledges the page.
 func (s *server) onPong(_ context.Context, u *user, m ircmsg.Message) {
-	if len(m.Params) > 0 {
-		u.proved(m.Params[len(m.Params)-1])
-	}
-	r := u.replay
-	if r == nil || len(r.page) == 0 || len(m.Params) == 0 || m.Params[len(m.Params)-1] != r.token {
+	if len(m.Params) == 0 {
 		return
 	}
-	r.ack(len(r.page) - 1)
+	token := m.Params[len(m.Params)-1]
+	u.proved(token)
+	if r := u.replay; r != nil && len(r.page) > 0 && token == r.token {
+		r.ack(len(r.page) - 1)
+	}
 }
 
 func (r *replay) ack(last int) {
-	a := acked{cursor: r.page[last].entry.Cursor, whole: last == len(r.page)-1}
+	a := acked{steps: r.page[:last+1], whole: last == len(r.page)-1}
 	r.page = r.page[last+1:]
 	r.acks <- a
 }

@@ -138,11 +138,11 @@ func (s *server) sayIn(ctx context.Context, u *user, m message) {
 		line := lineOf(m, s.bufferOf(venue, c).place, s.author(u), "")
 		kept = &line
 	}
-	refs, typing := irc.RefsIn(m.tags), irc.Typing(m.tags)
+	typing := irc.Typing(m.tags)
 	if m.command == "TAGMSG" && typing != "" && slices.Contains(s.link.relayed, venue) {
 		s.changed(u, bridge.PresenceChange{Typing: typing, Venue: venue, Message: m.msgid})
 	}
-	relays := m.command != "TAGMSG" || refs.React != "" || refs.Unreact != ""
+	relays := m.command != "TAGMSG" || irc.RefsIn(m.tags).Reacts()
 	switch {
 	case relays && s.toLinks(ctx, u, venue, m, kept):
 	case kept != nil:

@@ -53,7 +53,7 @@ type user struct {
 	seen      irc.Recent
 	pages     uint64                  // of its inbox sent to it, over all replays
 	replay    *replay                 // of its inbox; nil for none
-	proofs    map[string]chan<- error // of delivered text, by the token of the PING behind it
+	proofs    map[string]chan<- error // of delivered text and notices, by the token of the PING behind it
 
 	login    *login // in progress; nil for none
 	unwatch  func() // ends the watch of its proof; nil without one

@@ -122,7 +122,7 @@ func (s *session) deliverChat(r *row) {
 	if irc.IsReaction(*r.text) {
 		from := s.speaker(r.did, r.shown, r.name, r.venue)
 		s.put(control, &said{Type: typeTagmsg, From: from.Nick, Target: r.venue, MsgID: r.step.String(), Tags: irc.TextTags(*r.text, 0)})
-		s.ask(question{row: r}, &catchupRequest{Since: farFuture, Limit: 1})
+		s.probe(r)
 		return
 	}
 	command, text := irc.ChatLine(*r.text, s.link.cfg.Formatting)
@@ -253,7 +253,7 @@ func (s *session) deliverText(r *row) {
 	}
 	switch {
 	case r.guest != "":
-		s.ask(question{row: r}, &catchupRequest{Since: farFuture, Limit: 1})
+		s.probe(r)
 	case r.unproven == 0:
 		r.answer(nil)
 	}

@@ -92,7 +92,7 @@ func (s *session) deliverNotice(r *row) {
 	s.put(control, &said{
 		Type: typePrivmsg, From: s.self().Nick, Target: reader.nick, Text: r.notice.Text(), Tags: map[string]string{irc.RefTag: r.notice.Ref},
 	})
-	s.ask(question{row: r}, &catchupRequest{Since: farFuture, Limit: 1})
+	s.probe(r)
 }
 
 // vendorPrefix begins the name of each tag known to servers.

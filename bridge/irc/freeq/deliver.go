@@ -81,7 +81,7 @@ func (l *Link) DeliverText(ctx context.Context, t federation.Text) error {
 		return irc.Disconnected(l.cfg.Name)
 	}
 	t, err := irc.Answering(ctx, l.deps.Ports, l.cfg.Name, t)
-	if err != nil || irc.IsReaction(t) && t.Answers == "" {
+	if err != nil || !irc.Shows(t) {
 		return err
 	}
 	row := l.textRow

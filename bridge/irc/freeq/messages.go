@@ -65,9 +65,8 @@ func (s *session) dispatch(ctx context.Context, m any) error {
 	case *said:
 		to := s.addressed(m)
 		here, relayed := s.relayed(m)
-		refs := irc.RefsIn(m.Tags)
 		switch {
-		case relayed && (m.Type == typePrivmsg || refs.React != "" || refs.Unreact != ""):
+		case relayed && (m.Type == typePrivmsg || refsIn(m.Tags).Reacts()):
 			if s.ours(ctx, m.Origin) && s.fresh(ctx, m.EventID, m.Origin) {
 				s.onChat(ctx, m, here)
 			}

@@ -15,7 +15,7 @@ type question struct {
 	page    bool      // it belongs to the catch-up
 	written time.Time // zero until it is written
 	number  uint64    // of the writing, in the window of the queue
-	row     *row      // of text to a guest, written before it; nil for none
+	row     *row      // written before it, and proved by its answer; nil for none
 }
 
 // listenAgain is how often a link restarts a failed attempt to accept its peer.
@@ -31,8 +31,9 @@ func (s *session) ask(q question, m *catchupRequest) {
 	s.put(control, m)
 }
 
-// probe checks that the peer is alive.
-func (s *session) probe() { s.ask(question{}, &catchupRequest{Since: farFuture, Limit: 1}) }
+// probe asks for an empty answer, which proves a row that was written before it, or with none only
+// that the peer is alive.
+func (s *session) probe(r *row) { s.ask(question{row: r}, &catchupRequest{Since: farFuture, Limit: 1}) }
 
 // wroteQuestion records that the first waiting question was written: they are written in order.
 func (s *session) wroteQuestion(now time.Time) {
@@ -79,7 +80,7 @@ func (s *session) watch(now time.Time) error {
 		s.link.reach.try(s.Asking, &s.link.reach.listen) // if the last attempt failed
 	}
 	if s.linked && len(s.asked) == 0 && now.Sub(s.heard) >= probeEvery {
-		s.probe()
+		s.probe(nil)
 	}
 	s.judgeDueReceipts(now)
 	s.recover(now)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/ergochat/irc-go/ircmsg"
 
@@ -47,9 +46,9 @@ func (s *session) onTags(ctx context.Context, m ircmsg.Message, from *user) {
 	if !relayed {
 		return
 	}
-	refs, typing := irc.RefsIn(m.AllTags()), irc.Typing(m.AllTags())
+	typing := irc.Typing(m.AllTags())
 	switch {
-	case refs.React != "" || refs.Unreact != "":
+	case irc.RefsIn(m.AllTags()).Reacts():
 		if s.allow(ctx, m.Source, federation.Event{}) {
 			s.enterChat(m, from, here, "")
 		}
@@ -61,12 +60,9 @@ func (s *session) onTags(ctx context.Context, m ircmsg.Message, from *user) {
 
 // enterChat queues a message in a relayed channel.
 func (s *session) enterChat(m ircmsg.Message, from *user, here, text string) {
-	_, messageID := m.GetTag("msgid")
 	s.enter(&inbound{user: m.Source, account: from.account, chat: &irc.Chat{
 		From: from.signer, Venue: here, Command: m.Command, Text: text, Away: from.away, Line: s.reading, Refs: irc.RefsIn(m.AllTags()), Formatting: s.link.cfg.Formatting, History: s.link.cfg.History,
-		Arrival: federation.Arrival{
-			Network: network, Link: s.link.cfg.Name, Name: from.nick, User: from.ident, MessageID: messageID, Received: time.Now(),
-		},
+		Arrival: s.arrival(m, from),
 	}})
 }
 
@@ -135,10 +131,9 @@ func (r *row) writeChat(formatting bool) {
 var _ bridge.Messenger = (*Link)(nil)
 
 func (s *session) onWords(m ircmsg.Message, from *user, to federation.DID) {
-	_, messageID := m.GetTag("msgid")
 	s.enter(&inbound{user: m.Source, account: from.account, words: &irc.Words{
 		From: from.signer, To: to, Text: m.Params[1], Line: s.reading, Refs: irc.RefsIn(m.AllTags()), Formatting: s.link.cfg.Formatting, History: s.link.cfg.History,
-		Arrival: federation.Arrival{Network: network, Link: s.link.cfg.Name, Name: from.nick, User: from.ident, MessageID: messageID, Received: time.Now()},
+		Arrival: s.arrival(m, from),
 	}})
 }
 

@@ -93,7 +93,7 @@ func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 func (l *Link) DeliverText(ctx context.Context, t federation.Text) error {
 	if t.InChannel() {
 		t, err := irc.Answering(ctx, l.ports, l.cfg.Name, t)
-		if err != nil || irc.IsReaction(t) && t.Answers == "" {
+		if err != nil || !irc.Shows(t) {
 			return err
 		}
 		return l.pass(ctx, l.chatRow(t))

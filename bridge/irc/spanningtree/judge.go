@@ -199,13 +199,16 @@ func (s *session) onMessage(ctx context.Context, m ircmsg.Message) error {
 		s.refuse(ctx, m.Source, err)
 		return nil
 	}
-	_, msgid := m.GetTag("msgid")
-	in.ev.Arrival = federation.Arrival{
-		Network: network, Link: s.link.cfg.Name, Name: from.nick, User: from.ident, MessageID: msgid, Received: time.Now(),
-		Place: s.link.channels.Place(in.ev.Venue),
-	}
+	in.ev.Arrival = s.arrival(m, from)
+	in.ev.Arrival.Place = s.link.channels.Place(in.ev.Venue)
 	s.enter(in)
 	return nil
+}
+
+// arrival returns the arrival of a message of a user.
+func (s *session) arrival(m ircmsg.Message, from *user) federation.Arrival {
+	_, messageID := m.GetTag("msgid")
+	return federation.Arrival{Network: network, Link: s.link.cfg.Name, Name: from.nick, User: from.ident, MessageID: messageID, Received: time.Now()}
 }
 
 // allow counts one step of a user, against its own rate and that of the link. While the link
