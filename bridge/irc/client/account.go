@@ -68,13 +68,16 @@ func (s *server) newAccount(ctx context.Context, u *user, account, text string) 
 		return "", err
 	}
 	now := time.Now()
+	if err := credential.CheckPassword(text); err != nil {
+		return "", err
+	}
+	if s.link.deps.Enrolments.Wait(u.from, now) > 0 {
+		return "", &federation.RefusalError{Code: federation.RateLimited}
+	}
 	did := s.link.ports.Signer.Kept("account:" + rand.Text()).DID
 	kept, err := credential.NewPassword(did, text, now)
-	switch {
-	case err != nil:
+	if err != nil {
 		return "", err
-	case s.link.deps.Enrolments.Wait(u.from, now) > 0:
-		return "", &federation.RefusalError{Code: federation.RateLimited}
 	}
 	if err := s.link.deps.Meet(ctx, did, now); err != nil {
 		return "", err
