@@ -210,7 +210,7 @@ type Rule struct {
 // bucket that starts full, with one period's worth.
 type Limits struct {
 	DIDEventsPerMinute   int           `toml:"did_events_per_minute"`  // steps and AIRC messages of one DID
-	RegistrationsPerHour int           `toml:"registrations_per_hour"` // of AIRC handles, from one address
+	RegistrationsPerHour int           `toml:"registrations_per_hour"` // of AIRC handles, new agents and IRC accounts, from one address
 	UserEventsPerMinute  int           `toml:"user_events_per_minute"` // steps and lines of one IRC user, even unverified
 	LinkEventsPerSecond  int           `toml:"link_events_per_second"` // from one link; above it reading is slowed
 	InboxEvents          int           `toml:"inbox_events"`           // waiting for one DID

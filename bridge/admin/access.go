@@ -320,7 +320,9 @@ func (o *Operator) endSession(ctx context.Context, id string, ask Act) (Acted, e
 	if err != nil {
 		return Acted{}, err
 	}
-	o.deps.Wakes.Wake(bridge.SessionsTopic(session.Participant), bridge.InboxTopic(session.Participant))
+	if !ask.DryRun {
+		o.deps.Wakes.Wake(bridge.SessionsTopic(session.Participant), bridge.InboxTopic(session.Participant))
+	}
 	return o.acted(ctx, "session end", id+" of "+session.Participant, ask, 1), nil
 }
 

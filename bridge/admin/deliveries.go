@@ -100,6 +100,7 @@ func (o *Operator) towards(link, peer string) federation.WaitingFilter {
 	return f
 }
 
+// held returns the destinations that operators hold.
 func (o *Operator) held(ctx context.Context) (map[string]Hold, error) {
 	all, err := o.deps.Record.Holds(ctx)
 	held := map[string]Hold{}
@@ -109,16 +110,17 @@ func (o *Operator) held(ctx context.Context) (map[string]Hold, error) {
 	return held, err
 }
 
-// holdOn returns the hold of a link, and the mode of a home if it holds
-// deliveries.
-func (o *Operator) holdOn(link string, held map[string]Hold) Hold {
-	hold := held[link]
+// holds returns the held destinations, and the homes whose mode holds deliveries.
+func (o *Operator) holds(ctx context.Context) (map[string]Hold, error) {
+	held, err := o.held(ctx)
 	for _, p := range o.deps.Server.Peers() {
-		if p.PeerHome != nil && p.Name == link && p.Mode == "hold" {
+		if p.PeerHome != nil && p.Mode == "hold" {
+			hold := held[p.Name]
 			hold.PeerMode = p.Mode
+			held[p.Name] = hold
 		}
 	}
-	return hold
+	return held, err
 }
 
 // shapes returns a row for each destination with pending deliveries or a hold. It has no second

@@ -32,11 +32,11 @@ func (o *Operator) explainEvent(ctx context.Context, in ByID) (Explanation, erro
 	if err != nil {
 		return Explanation{}, err
 	}
-	became, err := o.deliveries(ctx, view)
+	held, err := o.holds(ctx)
 	if err != nil {
 		return Explanation{}, err
 	}
-	held, err := o.held(ctx)
+	became, err := o.deliveries(ctx, view, held)
 	if err != nil {
 		return Explanation{}, err
 	}
@@ -171,7 +171,7 @@ func (o *Operator) follow(ctx context.Context, e *Explanation, ev federation.Eve
 		if d.State == federation.DeliveryWaiting {
 			next := o.waiting(d, who)
 			next.Via = cmp.Or(d.Queue, d.Link)
-			next.Hold = o.holdOn(next.Via, held)
+			next.Hold = held[next.Via]
 			e.Next = append(e.Next, next)
 			continue
 		}

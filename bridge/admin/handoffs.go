@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -199,11 +200,11 @@ func (o *Operator) whyOrphaned(v federation.View, now time.Time) string {
 
 // steps adds the steps after a version to a handoff, with their outcomes.
 func (o *Operator) steps(ctx context.Context, h *Handoff, view federation.View, after federation.Version, limit int) error {
-	became, err := o.deliveries(ctx, view)
+	held, err := o.holds(ctx)
 	if err != nil {
 		return err
 	}
-	held, err := o.held(ctx)
+	became, err := o.deliveries(ctx, view, held)
 	if err != nil {
 		return err
 	}
@@ -220,7 +221,7 @@ func (o *Operator) steps(ctx context.Context, h *Handoff, view federation.View, 
 			shown := Delivery{To: o.addressee(ctx, d, view, entry.Event), Via: d.Link, State: d.State, Code: endCode(d), Time: Moment(d.Ended)}
 			if d.State == federation.DeliveryWaiting {
 				shown.Via = cmp.Or(d.Queue, d.Link)
-				shown.Hold = o.holdOn(shown.Via, held)
+				shown.Hold = held[shown.Via]
 			}
 			step.Delivered = append(step.Delivered, shown)
 		}
@@ -239,7 +240,7 @@ func endCode(d federation.Delivered) string {
 
 // deliveries returns the deliveries of the steps of a handoff, by their ids. A step waiting for
 // the mailbox of a DID at another home, or for a route to it, is not in an inbox here.
-func (o *Operator) deliveries(ctx context.Context, view federation.View) (map[federation.EventID][]federation.Delivered, error) {
+func (o *Operator) deliveries(ctx context.Context, view federation.View, held map[string]Hold) (map[federation.EventID][]federation.Delivered, error) {
 	names := []string{federation.UnroutedLink}
 	for _, l := range o.deps.Links.Statuses() {
 		names = append(names, l.Link.Name())
@@ -267,22 +268,21 @@ func (o *Operator) deliveries(ctx context.Context, view federation.View) (map[fe
 		}
 		became[d.Event] = append(became[d.Event], d)
 	}
-	return became, o.addHeld(ctx, view.ID, became)
+	return became, o.addHeld(ctx, view.ID, held, became)
 }
 
 // addHeld names the held webhooks and registries to which steps of a handoff wait to be delivered.
-func (o *Operator) addHeld(ctx context.Context, id federation.HandoffID, became map[federation.EventID][]federation.Delivered) error {
-	held, err := o.deps.Record.Holds(ctx)
-	if err != nil {
-		return err
-	}
-	for _, h := range held {
-		which := federation.WaitingFilter{Link: h.To, Handoff: id}
-		if kind, _ := federation.KindOf(h.To); kind == federation.ToLink {
-			if p, known := o.peer(h.To); !known || p.PeerHome != nil {
+func (o *Operator) addHeld(ctx context.Context, id federation.HandoffID, held map[string]Hold, became map[federation.EventID][]federation.Delivered) error {
+	for _, to := range slices.Sorted(maps.Keys(held)) {
+		if held[to].HeldSince.IsZero() {
+			continue // the mode of a home, which is a link
+		}
+		which := federation.WaitingFilter{Link: to, Handoff: id}
+		if kind, _ := federation.KindOf(to); kind == federation.ToLink {
+			if p, known := o.peer(to); !known || p.PeerHome != nil {
 				continue // a link, whose deliveries are named already
 			}
-			which.Link, which.Peer = "", h.To
+			which.Link, which.Peer = "", to
 		}
 		waiting, _, err := o.deps.Record.WaitingFor(ctx, which, "", MaxLimit)
 		if err != nil {
@@ -295,10 +295,10 @@ func (o *Operator) addHeld(ctx context.Context, id federation.HandoffID, became 
 			})
 			if i < 0 {
 				all, i = append(all, federation.Delivered{
-					Event: w.Event, Link: h.To, Participant: h.To, State: federation.DeliveryWaiting, Attempt: w.Attempt, Next: w.Next, Reason: w.Reason,
+					Event: w.Event, Link: to, Participant: to, State: federation.DeliveryWaiting, Attempt: w.Attempt, Next: w.Next, Reason: w.Reason,
 				}), len(all)
 			}
-			all[i].Queue = h.To
+			all[i].Queue = to
 			became[w.Event] = all
 		}
 	}

@@ -29,7 +29,7 @@ func (l linkList) page(ctx context.Context, _ string, _ int) (Page[Link], error)
 }
 
 func (l linkList) read(ctx context.Context) ([]Link, error) {
-	held, err := l.o.held(ctx)
+	held, err := l.o.holds(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func (o *Operator) shapeLink(ctx context.Context, s bridge.LinkStatus, held map[
 	shaped := Link{
 		Name: s.Link.Name(), Network: s.Link.Network(), State: string(s.Status.State),
 		Waiting: backlog.Rows, Oldest: Moment(backlog.Oldest), NextDial: Moment(s.Status.NextDial), LastError: s.Status.LastError,
-		Hold: o.holdOn(s.Link.Name(), held),
+		Hold: held[s.Link.Name()],
 	}
 	if hearer, ok := s.Link.(bridge.Hearer); ok {
 		shaped.LastHeard = Moment(hearer.Heard())
@@ -122,7 +122,7 @@ func shapeAgent(d bridge.Description) LinkAgent {
 
 func (o *Operator) getLink(ctx context.Context, in ByName) (Link, error) {
 	name := in.Name
-	held, err := o.held(ctx)
+	held, err := o.holds(ctx)
 	if err != nil {
 		return Link{}, err
 	}

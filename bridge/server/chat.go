@@ -55,7 +55,6 @@ type typed struct {
 func (t *typed) add(messageID string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.ids.Most = maxTyped
 	return t.ids.Add(federation.ChatID(messageID).String())
 }
 

@@ -79,6 +79,7 @@ var _ bridge.Gateway = (*Gateway)(nil)
 // NewGateway returns a gateway. Call [Gateway.Configure] before anything else.
 func NewGateway(deps Deps) *Gateway {
 	g := &Gateway{deps: deps, participants: participants{deps.Record}, links: deps.Links, growth: newGrowthWatch(), replica: rand.Text()}
+	g.typed.ids.Most = maxTyped
 	g.deferral = home.NewDeferral(home.DeferralConfig{
 		Record: deps.Record, Seek: g.seekKey, Blocked: g.refuseBlocked, Ended: g.deferralEnded, Confirmed: deps.Clock.Now,
 	})

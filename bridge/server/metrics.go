@@ -181,31 +181,39 @@ func (g *recordGauges) Collect(metrics chan<- prometheus.Metric) {
 		set(g.hookRows, float64(hooks.Rows))
 		set(g.hookOldest, secondsSince(hooks.Oldest, time.Now()))
 	}
+	if held, err := g.heldSince(ctx); err == nil {
+		for to, since := range held {
+			set(g.held, secondsSince(since, time.Now()), to)
+		}
+	}
+}
+
+// heldSince returns the start of each hold: by a mode in the configuration or of an operator, or by a
+// command, which counts most.
+func (g *recordGauges) heldSince(ctx context.Context) (map[string]time.Time, error) {
 	held, err := g.record.Holds(ctx)
 	if err != nil {
-		return
+		return nil, err
 	}
 	modes, err := g.record.PeerModes(ctx)
 	if err != nil {
-		return
+		return nil, err
 	}
 	since := map[string]time.Time{}
 	for _, o := range g.links.Entries() {
 		if peer := peerOf(o); peer != nil && peer.Mode() == relay.Hold {
-			since[peer.Name()] = g.started // of a mode in the configuration
-			for _, m := range modes {
-				if m.Domain == peer.Name() && m.Mode == string(relay.Hold) {
-					since[peer.Name()] = m.Since
-				}
-			}
+			since[peer.Name()] = g.started
+		}
+	}
+	for _, m := range modes {
+		if _, isHome := since[m.Domain]; isHome && m.Mode == string(relay.Hold) {
+			since[m.Domain] = m.Since
 		}
 	}
 	for _, h := range held {
 		since[h.To] = h.Since
 	}
-	for to, at := range since {
-		set(g.held, secondsSince(at, time.Now()), to)
-	}
+	return since, nil
 }
 
 // machineGauges measure at each scrape the resources of the machine: room on the disk, a certificate

@@ -17,11 +17,9 @@ import (
 // samplesLease is the lease of the replica that stores the samples for charts.
 const samplesLease = "samples"
 
-// Maximum age of the checks of an overview when read. The first reader waits this long for
-// them.
 const (
-	checksAge  = time.Minute
-	checksWait = time.Second
+	checksAge  = time.Minute // after it, a reader of the overview starts new checks
+	checksWait = time.Second // of a reader for the first checks
 )
 
 // lastChecks are the last results of the doctor. It may be used concurrently.
@@ -34,21 +32,21 @@ type lastChecks struct {
 }
 
 // read returns the last results and their time. It starts new checks if these are old. It waits for the
-// first ones for a second.
-func (l *lastChecks) read(ctx context.Context, examine func(ctx context.Context) []admin.Diagnosis) (items []admin.Diagnosis, at time.Time) {
+// first ones for [checksWait].
+func (l *lastChecks) read(examine func() ([]admin.Diagnosis, error)) (items []admin.Diagnosis, at time.Time) {
 	items, at = l.last()
 	if time.Since(at) < checksAge {
 		return items, at
 	}
-	ctx = context.WithoutCancel(ctx)
 	done := l.running.DoChan("", func() (any, error) {
-		return nil, fault.Catch(func() error {
-			found := examine(ctx)
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			l.at, l.items = time.Now(), found
-			return nil
-		})
+		found, err := examine()
+		if err != nil {
+			return nil, err
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.at, l.items = time.Now(), found
+		return nil, nil //nolint:nilnil // the results are kept
 	})
 	if !at.IsZero() {
 		return items, at
@@ -66,9 +64,14 @@ func (l *lastChecks) last() ([]admin.Diagnosis, time.Time) {
 	return l.items, l.at
 }
 
-// Status returns the part of the overview missing in the record.
+// Status returns the parts of the overview that are not in the record.
 func (s *Server) Status(ctx context.Context) admin.Status {
-	checks, at := s.checks.read(ctx, func(ctx context.Context) []admin.Diagnosis { return s.Examine(ctx, false) })
+	checking := context.WithoutCancel(ctx)
+	checks, at := s.checks.read(func() (found []admin.Diagnosis, err error) {
+		err = fault.Catch(func() error { found = s.Examine(checking, false); return nil })
+		s.counters.Fault(checking, s.log, "doctor", err)
+		return found, err
+	})
 	disk, _ := admin.FreeDisk(s.file.Path("."))
 	return admin.Status{
 		Readiness: s.readiness(ctx), Home: s.homeID(), Version: s.options.Version, Revision: s.options.Revision, Started: admin.Moment(s.started),
@@ -76,8 +79,7 @@ func (s *Server) Status(ctx context.Context) admin.Status {
 	}
 }
 
-// startTime bounds the start of a gateway's links, before which a sample would
-// count them as down.
+// startTime bounds the wait of the first sample for the links, which it would count as down.
 const startTime = 10 * time.Second
 
 // keepSamples stores a sample for the charts when the gateway is ready, and one at the start of each

@@ -21,7 +21,6 @@ import (
 	"baton/bridge/agents/participant"
 	"baton/bridge/agents/rest"
 	"baton/bridge/airc"
-	"baton/bridge/credential"
 	"baton/configs"
 	"baton/federation"
 	"baton/federation/agents"
@@ -147,23 +146,20 @@ func (s *Server) oauthDeps() oauth.Deps {
 		deps.OperatorPage = "http://" + s.file.Admin.Listen + page.PairPath
 	}
 	if s.file.Agents.OpenRegistration {
-		enrolments := credential.NewAddresses(func() int { return int(s.registrations.Load()) }, time.Hour)
-		deps.Enrol = func(ctx context.Context, name string, from netip.Prefix) (federation.DID, error) {
-			return s.enrol(ctx, name, from, enrolments)
-		}
+		deps.Enrol = s.enrol
 	}
 	return deps
 }
 
 // enrol registers an agent with a free name, for which the gateway signs, and
 // returns its DID.
-func (s *Server) enrol(ctx context.Context, name string, from netip.Prefix, enrolments credential.Addresses) (federation.DID, error) {
+func (s *Server) enrol(ctx context.Context, name string, from netip.Prefix) (federation.DID, error) {
 	now, record := time.Now(), s.bound()
 	agent, err := airc.KeptAgent(name, s.homeKeys(), now)
 	if err != nil {
 		return "", err
 	}
-	if wait := enrolments.Wait(from, now); wait > 0 {
+	if wait := s.enrolments.Wait(from, now); wait > 0 {
 		return "", &federation.RefusalError{Code: federation.RateLimited, RetryAfter: wait}
 	}
 	if err = s.admitNew(ctx, agent.DID, now); err == nil {

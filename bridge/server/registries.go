@@ -44,7 +44,7 @@ func (s *Server) registryDeps(record registry.Bound) airc.Deps {
 		Record: record, Keyring: s.keyring, Mode: s.modes.Mode, Authenticate: s.Gateway.Links().Authenticate,
 		Quotas: func() airc.Quotas {
 			return airc.Quotas{
-				Room: s.Gateway.Home().Limits.Inbox, FirstContacts: *s.firstContacts.Load(), RegistrationsPerHour: int(s.registrations.Load()),
+				Room: s.Gateway.Home().Limits.Inbox, FirstContacts: *s.firstContacts.Load(), RegistrationsPerHour: s.limits.Load().RegistrationsPerHour,
 			}
 		},
 		Take: s.Gateway.Rates().Take, Left: s.Gateway.Rates().Left, Admit: s.Gateway.Admit, Meet: s.Gateway.Meet, Hooks: s.agentHooks(),

@@ -104,10 +104,11 @@ type Server struct {
 	// guesses counts the wrong login codes of each address.
 	guesses credential.Guesses
 	writes  credential.Addresses // steps and AIRC messages
+	// enrolments counts the new agents and IRC accounts of each address.
+	enrolments credential.Addresses
 
 	// Values that networks read and that change with the configuration.
 	limits        atomic.Pointer[configs.Limits]
-	registrations atomic.Int64 // per hour and address
 	contextsOfDID atomic.Int64 // bytes
 	maxHops       atomic.Int64 // of homes that a step comes through
 	linkLimits    bridge.LiveLimits
@@ -158,6 +159,7 @@ func Open(ctx context.Context, file *configs.File, options Options) (*Server, er
 	s.guesses = credential.NewGuesses()
 	s.logins = credential.NewAddresses(func() int { return s.limits.Load().LoginsPerMinute }, time.Minute)
 	s.writes = credential.NewAddresses(func() int { return s.limits.Load().AddressEventsPerMinute }, time.Minute)
+	s.enrolments = credential.NewAddresses(func() int { return s.limits.Load().RegistrationsPerHour }, time.Hour)
 	s.counters, s.rates, s.strangers, s.resolving = bridge.NewMetrics(s.Metrics), home.NewRates(), home.NewStrangers(), identity.NewResolveSeconds(s.Metrics)
 	s.skippedKeys, s.proofs = identity.NewSkippedKeys(s.Metrics), identity.NewLogins()
 	s.publicAgents = identity.NewTransport(fetchConfig(s.file))

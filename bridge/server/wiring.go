@@ -17,7 +17,6 @@ import (
 	"baton/bridge/agents/participant"
 	"baton/bridge/agents/rest"
 	"baton/bridge/airc"
-	"baton/bridge/credential"
 	"baton/bridge/files"
 	"baton/bridge/httpd"
 	ircclient "baton/bridge/irc/client"
@@ -41,7 +40,6 @@ func (s *Server) limit(file *configs.File) {
 	s.Gateway.Configure(Config{Home: s.newHome(file), Retention: Retention{
 		Messages: keep.Messages, Chat: keep.Chat, Undelivered: keep.Undelivered, Finished: keep.Finished, AIRCMessages: keep.AIRCMessages, IDs: keep.IDs, Dead: keep.Dead,
 	}})
-	s.registrations.Store(int64(file.Limits.RegistrationsPerHour))
 	s.firstContacts.Store(&federation.InboxLimits{Events: file.Limits.FirstContacts, EventsPerSender: file.Limits.FirstContactsPerSender})
 	s.contextsOfDID.Store(file.Limits.ContextBytesPerDID)
 	s.maxHops.Store(int64(file.Limits.MaxHops))
@@ -209,7 +207,7 @@ func (s *Server) Wiring() Wiring {
 func (s *Server) clientDeps() ircclient.Deps {
 	return ircclient.Deps{
 		Record: s.Record, TokenKey: s.keyring.Token(), Logins: s.logins, MaxClients: httpd.OpenFiles() / ircShare,
-		Enrolments: credential.NewAddresses(func() int { return int(s.registrations.Load()) }, time.Hour), Meet: s.admitNew,
+		Enrolments: s.enrolments, Meet: s.admitNew,
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"baton/bridge/admin"
+	"baton/bridge/admin/render"
 	"baton/bridge/route"
 	"baton/federation"
 )
@@ -157,7 +158,7 @@ func confirmation(r request, a action, f form) (*confirmView, error) {
 	}
 	var commands []string
 	for _, words := range commandsOf(a, f) {
-		commands = append(commands, shell(append(words, "--reason", "…")...))
+		commands = append(commands, render.Shell(append(words, "--reason", "…")...))
 	}
 	return &confirmView{
 		Verb: strings.ToUpper(f.verb[:1]) + f.verb[1:], Name: f.subject(), Effect: a.effect, Changes: changes, Back: f.back, Link: f.link, Peer: f.peer, Older: f.older, Cause: f.cause, Rows: f.rows,

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -150,7 +151,7 @@ func commandsOf(a action, f form) [][]string {
 	case !f.many():
 		words := append(slices.Clone(start), f.name)
 		if a.choices != nil {
-			words = append(words, orWord(f.choice, "MODE"))
+			words = append(words, cmp.Or(f.choice, "MODE"))
 		}
 		return [][]string{append(words, flags("--link", f.link, "--peer", f.peer)...)}
 	case f.name == allRows:

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"maps"
 	"net/url"
 	"slices"
@@ -48,12 +49,12 @@ func loadLink(r request, name string) (view, error) {
 			r.about("Channels", render.Long(strings.Join(l.Channels, " "))),
 			r.about("Steps a minute of one user", limit(l.Limits.UserEventsPerMinute)), r.about("Steps a second", limit(l.Limits.LinkEventsPerSecond)),
 			r.about("Clock ahead by", render.Text(strconv.FormatFloat(l.SkewSeconds, 'f', 3, 64)+" s")),
-			r.about("Not carried", render.Long(orWord(strings.Join(l.NotCarried, "; "), "everything is carried"))))
+			r.about("Not carried", render.Long(cmp.Or(strings.Join(l.NotCarried, "; "), "everything is carried"))))
 		for _, what := range l.Obstacles {
 			d = append(d, r.about("Obstacle", render.Long(what)))
 		}
 	}
-	v := view{Title: "Links", About: plain(name), Sections: []section{{ID: "link", Details: d, Command: shell("baton", "link", "show", name)}}}
+	v := view{Title: "Links", About: plain(name), Sections: []section{{ID: "link", Details: d, Command: render.Shell("baton", "link", "show", name)}}}
 	if r.may(admin.ChangeLink.Scope) {
 		v.Sections[0].Actions = actsOnLink(r, l)
 	}
@@ -75,13 +76,6 @@ func limit(n int) render.Value {
 		return render.Text("no limit")
 	}
 	return render.Number(n)
-}
-
-func orWord(s, word string) string {
-	if s == "" {
-		return word
-	}
-	return s
 }
 
 func (r request) act(list, name, verb string, query ...string) link {
@@ -183,7 +177,7 @@ func loadLetter(r request, id string) (view, error) {
 		details = append(details, r.about("What to do", render.Long(d.Fix)), r.about("Verdict", render.State(d.Verdict)), r.about("Damage", render.Long(d.Broken)),
 			r.about("Raw bytes", render.Raw(d.Raw)), r.about("Signature", render.Raw(d.Signature)))
 	}
-	letter := section{ID: "letter", Details: given(details...), Command: shell("baton", "dead", "show", id)}
+	letter := section{ID: "letter", Details: given(details...), Command: render.Shell("baton", "dead", "show", id)}
 	if r.may(admin.SettleDead.Scope) {
 		letter.Actions = []link{r.act("dead", id, "replay"), r.act("dead", id, "drop")}
 	}

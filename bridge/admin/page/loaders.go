@@ -96,23 +96,6 @@ func (r request) flag(name string) []string {
 	return nil
 }
 
-// shell returns a command line, with quotes as needed.
-func shell(words ...string) string {
-	for i, word := range words {
-		if !plainWord(word) {
-			words[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-		}
-	}
-	return strings.Join(words, " ")
-}
-
-// plainWord reports whether a shell reads a word unchanged.
-func plainWord(word string) bool {
-	return word != "" && !strings.ContainsFunc(word, func(c rune) bool {
-		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("-_./:=@%+,", c)
-	})
-}
-
 func loadWebhooks(r request) (view, error) {
 	page, err := call(r, admin.ListWebhooks, admin.WebhookQuery{Paging: r.page()})
 	l := list[admin.Webhook]{

@@ -206,7 +206,7 @@ func (l list[T]) section(r request) section {
 	if position := r.query.Get(l.cursor); l.cursor != "" && position != "" {
 		words = append(words, "--cursor="+position)
 	}
-	return section{ID: l.id, Table: shown, Command: shell(words...)}
+	return section{ID: l.id, Table: shown, Command: render.Shell(words...)}
 }
 
 // momentOf returns a time with its distance from now, nil for none.

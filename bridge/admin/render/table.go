@@ -210,9 +210,18 @@ func nextPage(command []string, cursor string) string {
 		if word == "--cursor" || strings.HasPrefix(word, "--cursor=") || i > 0 && command[i-1] == "--cursor" {
 			continue
 		}
-		words = append(words, shellWord(word))
+		words = append(words, word)
 	}
-	return strings.Join(append(words, "--cursor="+shellWord(cursor)), " ") // with "=", because a cursor may begin with "-"
+	return Shell(append(words, "--cursor="+cursor)...) // with "=", because a cursor may begin with "-"
+}
+
+// Shell returns a command line, with quotes as needed.
+func Shell(words ...string) string {
+	quoted := make([]string, len(words))
+	for i, word := range words {
+		quoted[i] = shellWord(word)
+	}
+	return strings.Join(quoted, " ")
 }
 
 // shellWord quotes a word if a shell would not read it as it is.

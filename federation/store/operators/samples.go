@@ -10,7 +10,8 @@ import (
 )
 
 // KeepSample keeps a sample with the number of the newest step, one each [federation.ChartEvery], and
-// deletes the samples older than [federation.ChartAge].
+// deletes the samples older than [federation.ChartAge] and later than this one, of a clock that was
+// wrong.
 func (s *Operators) KeepSample(ctx context.Context, sample federation.Sample) error {
 	sample.At = sample.At.Truncate(federation.ChartEvery) // so that restarts keep no more
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {

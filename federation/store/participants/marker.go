@@ -13,22 +13,15 @@ import (
 // time: a marker moves only forwards. A DID keeps its newest [federation.MaxMarkers] markers.
 func (s *Participants) KeepMarker(ctx context.Context, did federation.DID, target string, at time.Time) (time.Time, error) {
 	kept, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (kept int64, err error) {
-		for _, change := range []struct {
-			query string
-			args  []any
-		}{
-			{
-				`INSERT INTO marker (did, target, at) VALUES (?, ?, ?) ON CONFLICT (did, target) DO UPDATE SET at = excluded.at WHERE marker.at < excluded.at`,
-				[]any{did, target, engine.Stamp(at)},
-			},
-			{
-				`DELETE FROM marker WHERE did = ?1 AND target <> ?2 AND target NOT IN (SELECT target FROM marker WHERE did = ?1 ORDER BY at DESC, target LIMIT 0 + ?3)`,
-				[]any{did, target, federation.MaxMarkers},
-			},
-		} {
-			if _, err := q.Exec(ctx, change.query, change.args...); err != nil {
-				return 0, err
-			}
+		err = q.Put(ctx, `INSERT INTO marker (did, target, at) VALUES (?, ?, ?) ON CONFLICT (did, target) DO UPDATE SET at = excluded.at WHERE marker.at < excluded.at`,
+			did, target, engine.Stamp(at))
+		if err != nil {
+			return 0, err
+		}
+		err = q.Put(ctx, `DELETE FROM marker WHERE did = ?1 AND target <> ?2 AND target NOT IN (SELECT target FROM marker WHERE did = ?1 ORDER BY at DESC, target LIMIT 0 + ?3)`,
+			did, target, federation.MaxMarkers)
+		if err != nil {
+			return 0, err
 		}
 		err = q.Row(ctx, `SELECT at FROM marker WHERE did = ? AND target = ?`, []any{did, target}, &kept)
 		return kept, err
