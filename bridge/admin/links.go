@@ -67,7 +67,7 @@ func (l linkList) news(ctx context.Context, _ string, _ int) func() ([]Link, err
 
 // countTroubles reads no rows of the counted lists.
 func (o *Operator) countTroubles(ctx context.Context, _ route.None) (t Troubles, err error) {
-	held, err := o.held(ctx)
+	held, err := o.holds(ctx)
 	if err != nil {
 		return t, err
 	}
