@@ -363,6 +363,11 @@ func TestEachPageHasItsTableAndItsCommand(t *testing.T) {
 	v, finished, waiting := populated(t)
 	b := loggedIn(t, v.house, v.operatorToken(t, "admin"))
 	v.asks(t, &struct{}{}, "block", "add", "192.0.2.0/24", "--reason", "a flood")
+	await(t, "the first checks", func() bool {
+		var status struct{ Checks []struct{} }
+		v.asks(t, &status, "status")
+		return len(status.Checks) > 0
+	})
 	for path, wants := range map[string][]string{
 		"links":     {"Links", `<span class="count" aria-hidden="true" id="n-dead" data-part>1</span>`, `<link rel="icon" href="/ui/baton-`, ">Links</caption>", ">baton link list</code>", `href="/ui/links/lab"`, `Dial<span class="hidden"> lab</span>`},
 		"links/lab": {"Links", "Negotiated", "Not carried", ">baton link show lab</code>"},
@@ -711,9 +716,9 @@ func TestStatusHasTheStateAndTheLastDay(t *testing.T) {
 		Checks  []struct{ Check, State string }
 		Samples []struct{ Disk int }
 	}
-	await(t, "a sample", func() bool {
+	await(t, "a sample and the first checks", func() bool {
 		v.asks(t, &status, "status")
-		return len(status.Samples) > 0
+		return len(status.Samples) > 0 && len(status.Checks) > 0
 	})
 	if !status.Ready || status.Version == "" || len(status.Links) != 5 || status.Dead != 1 || len(status.Rates) != 2 || status.Rates[1].Steps < 5 || len(status.Checks) < 10 {
 		t.Errorf("status: %+v", status)
