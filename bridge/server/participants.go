@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -143,7 +144,7 @@ func (s *Server) oauthDeps() oauth.Deps {
 	deps.Ports = filePorts(s.file, s.Wiring().Ports)
 	deps.Fetch = s.client.Fetch
 	if at, err := netip.ParseAddrPort(s.file.Admin.Listen); err == nil && at.Addr().IsLoopback() {
-		deps.OperatorPage = "http://" + s.file.Admin.Listen + page.PairPath
+		deps.OperatorPage = (&url.URL{Scheme: "http", Host: at.String(), Path: page.PairPath}).String()
 	}
 	if s.file.Agents.OpenRegistration {
 		deps.Enrol = s.enrol
