@@ -22,7 +22,7 @@ const (
 	// unread for five minutes, steps are slower for one second in five. A shorter measurement might
 	// cover only that second, or miss it.
 	probeTime = 2 * time.Second
-	// replayed is the number of steps that wait for the returning agent.
+	// Replayed is the number of steps that wait for the returning agent.
 	replayed = 1000
 	// Floor of the rows that need the program and nothing of a gateway.
 	printsVersion = "the program prints its version"
