@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -150,6 +151,54 @@ func TestTasksCountOnceIfTheSessionEndsAfterAStep(t *testing.T) {
 		t.Errorf("the second session cancelled the task %d times, want 1", canceled)
 	}
 	for outcome, want := range map[string]float64{"made": 1, "complete": 1, "canceled": 0} {
+		if got := testutil.ToFloat64(w.ports.Metrics.Tasks.WithLabelValues("researcher", outcome)); got != want {
+			t.Errorf("%v tasks count as %s, want %v", got, outcome, want)
+		}
+	}
+}
+
+// refusing is a gateway whose home refuses the steps of one verb.
+type refusing struct {
+	bridge.Gateway
+
+	verb    federation.Verb
+	refused atomic.Bool
+	read    chan struct{} // is closed by the first View after a refusal
+	once    sync.Once
+}
+
+// Submit implements [bridge.Gateway].
+func (g *refusing) Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error) {
+	if ev.Verb == g.verb {
+		g.refused.Store(true)
+		return federation.Judgement{}, &federation.RefusalError{Code: federation.PolicyDenied, Event: ev.ID, Handoff: ev.Handoff}
+	}
+	return g.Gateway.Submit(ctx, ev)
+}
+
+// View implements [bridge.Gateway].
+func (g *refusing) View(ctx context.Context, id federation.HandoffID) (federation.View, error) {
+	if g.refused.Load() {
+		g.once.Do(func() { close(g.read) })
+	}
+	return g.Gateway.View(ctx, id)
+}
+
+func TestTasksWithARefusedEndCountAsMadeOnly(t *testing.T) {
+	t.Parallel()
+	agent := bridgetest.NewA2AAgent(t, wire.TransportProtocolJSONRPC, wire.Version, false)
+	w := newWorld(t, agent.URL)
+	gateway := &refusing{Gateway: w.ports.Gateway, verb: federation.Complete, read: make(chan struct{})}
+	w.ports.Gateway = gateway
+	w.link = w.open(t, a2aclient.Config{Name: "researcher", Card: agent.URL, AllowPrivate: true, OfferFrom: []string{"any"}})
+	w.run(t)
+	d := w.offer(t, "Cite three sources")
+	if err := w.link.Deliver(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	agent.Task(0).Say(wire.TaskStateCompleted, "found")
+	<-gateway.read
+	for outcome, want := range map[string]float64{"made": 1, "complete": 0, "canceled": 0} {
 		if got := testutil.ToFloat64(w.ports.Metrics.Tasks.WithLabelValues("researcher", outcome)); got != want {
 			t.Errorf("%v tasks count as %s, want %v", got, outcome, want)
 		}

@@ -288,7 +288,7 @@ func (s *session) file(ctx context.Context, t *task, view federation.View, step 
 		t.reported = time.Now()
 	}
 	ends := step.Verb == federation.Complete || step.Verb == federation.Fail || step.Verb == federation.Decline
-	if ends && !known { // a step filed again after a restart was counted at first
+	if ends && !known && (!ok || refused.Waits) { // a step filed again after a restart was counted at first
 		s.count(string(step.Verb))
 	}
 	return true, nil
