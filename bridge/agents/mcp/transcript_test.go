@@ -109,6 +109,7 @@ func TestArgumentsAreReadAsTheyAreMeant(t *testing.T) {
 		want      string
 	}{
 		{"handoff_offer", map[string]any{"titel": "x", "open": true}, `there is no argument "titel"; did you mean "title"?`},
+		{"whois", map[string]any{"name": "scout"}, `there is no argument "name"; want one of `},
 		{"inbox_list", map[string]any{"limit": "20"}, "limit: want the type integer, not string"},
 		{"inbox_list", map[string]any{"limit": 1.5}, "limit: want the type integer, not number"},
 		{"handoff_offer", map[string]any{"title": map[string]any{"a": 1}, "open": true}, "title: want the type string, not object"},

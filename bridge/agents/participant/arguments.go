@@ -11,17 +11,21 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
-// DidYouMean returns a question to append to the error for an unknown word: which known word was meant. It
-// is "" if none is similar.
+// DidYouMean returns a remedy to append to the error for an unknown word: the known word that is
+// similar, or all known words if none is.
 func DidYouMean(word string, known []string) string {
 	best, least := "", max(maxDistance, utf8.RuneCountInString(word)/2)+1
-	for _, each := range slices.Sorted(slices.Values(known)) {
+	known = slices.Sorted(slices.Values(known))
+	for _, each := range known {
 		if distance := levenshtein.ComputeDistance(strings.ToLower(word), each); distance < least {
 			best, least = each, distance
 		}
 	}
-	if best == "" {
+	switch {
+	case len(known) == 0:
 		return ""
+	case best == "":
+		return "; want one of " + strings.Join(known, ", ")
 	}
 	return fmt.Sprintf("; did you mean %q?", best)
 }
