@@ -23,7 +23,7 @@ func flood(l federation.InboxLimits, size int64) (senders, entries int) {
 	}
 }
 
-func TestAnInboxIsFullOfManySendersOnly(t *testing.T) {
+func TestInboxLimitsFillOnlyByManySenders(t *testing.T) {
 	limits := federation.InboxLimits{Events: 10_000, Bytes: 64 << 20, EventsPerSender: 1000, BytesPerSender: 64 << 20 / 10}
 	for _, tt := range []struct {
 		size             int64 // bytes of each entry
@@ -36,7 +36,7 @@ func TestAnInboxIsFullOfManySendersOnly(t *testing.T) {
 	}
 }
 
-func TestAShare(t *testing.T) {
+func TestInboxLimitsShareOfOneSender(t *testing.T) {
 	limits := federation.InboxLimits{Events: 100, Bytes: 10_000, EventsPerSender: 10, BytesPerSender: 1000}
 	for name, tt := range map[string]struct {
 		limits federation.InboxLimits

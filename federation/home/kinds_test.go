@@ -56,7 +56,7 @@ func (b bench) view(n int) federation.View {
 	return view
 }
 
-func TestABountyFromOfferToAcceptedWork(t *testing.T) {
+func TestBountyRunsFromOfferToAcceptedWork(t *testing.T) {
 	for _, d := range []federation.Dialect{federation.ActTags, federation.HandoffTags} {
 		b := newBench(t)
 		b.file(
@@ -76,7 +76,7 @@ func TestABountyFromOfferToAcceptedWork(t *testing.T) {
 	}
 }
 
-func TestWhatABountyRefuses(t *testing.T) {
+func TestBountyRefusesWithCodes(t *testing.T) {
 	b := newBench(t)
 	until := func(ev *federation.Event) { ev.BidDeadline, ev.Deadline = federationtest.At(10), federationtest.At(5) }
 	b.file(
@@ -116,7 +116,7 @@ func TestWhatABountyRefuses(t *testing.T) {
 	}
 }
 
-func TestTheFirstSignerOfABidKeepsIt(t *testing.T) {
+func TestBountyBidBelongsToItsFirstSigner(t *testing.T) {
 	b := newBench(t)
 	b.file(
 		b.step(1, b.alice, federation.Offer, ofBounty), b.step(2, b.bob, "bid", ofBounty),
@@ -128,7 +128,7 @@ func TestTheFirstSignerOfABidKeepsIt(t *testing.T) {
 	}
 }
 
-func TestAReofferNamesWhatItReplaces(t *testing.T) {
+func TestReofferNamesTheReplacedHandoff(t *testing.T) {
 	b := newBench(t)
 	b.file(b.step(1, b.alice, federation.Offer))
 	if code := b.refusal(b.step(2, b.alice, federation.Offer, replacing(1))); code != federation.ReplacesNotTerminal {
@@ -182,7 +182,7 @@ func (b bench) overTheWire(by person, ev federation.Event) federation.Event {
 	return read
 }
 
-func TestAThirdKindIsATableAndNoCode(t *testing.T) {
+func TestKindNeedsOnlyATable(t *testing.T) {
 	kinds, err := lifecycle.Parse([]byte(approval))
 	if err != nil {
 		t.Fatal(err)

@@ -24,7 +24,7 @@ func due(at time.Time) func(*federation.Event) {
 	return func(ev *federation.Event) { ev.Deadline = at }
 }
 
-func TestAnUnansweredOfferExpiresOnce(t *testing.T) {
+func TestSweepExpiresAnUnansweredOfferOnce(t *testing.T) {
 	for name, test := range map[string]struct {
 		change []func(*federation.Event)
 		early  time.Time // when it has not yet
@@ -69,7 +69,7 @@ func TestAnUnansweredOfferExpiresOnce(t *testing.T) {
 	}
 }
 
-func TestWhatWasAnsweredDoesNotExpire(t *testing.T) {
+func TestSweepKeepsAnsweredOffers(t *testing.T) {
 	b := newBench(t)
 	b.file(b.step(1, b.alice, federation.Offer, due(federationtest.At(100))), b.step(2, b.bob, federation.Accept))
 	if filed, err := b.home.Sweep(t.Context(), federationtest.At(3600)); err != nil || len(filed) != 0 {
@@ -77,7 +77,7 @@ func TestWhatWasAnsweredDoesNotExpire(t *testing.T) {
 	}
 }
 
-func TestManyOverdueAtOnce(t *testing.T) {
+func TestSweepExpiresManyOffers(t *testing.T) {
 	b := newBench(t)
 	const n = 250 // more than two passes
 	b.home.Limits.EventsPerMinute = 10
@@ -101,7 +101,7 @@ func TestManyOverdueAtOnce(t *testing.T) {
 	}
 }
 
-func TestReceiptsInTheActDialect(t *testing.T) {
+func TestReceiptIsWrittenInTheActDialect(t *testing.T) {
 	for d, want := range map[federation.Dialect][]federation.Verb{
 		federation.ActTags:     {federation.Accept, federation.Complete},
 		federation.HandoffTags: nil,
@@ -135,13 +135,13 @@ func TestReceiptsInTheActDialect(t *testing.T) {
 	}
 }
 
-func TestTheActDialectLetsTheOffererCancelAssignedWork(t *testing.T) {
+func TestActDialectOffererCancelsAssignedWork(t *testing.T) {
 	b := newBench(t)
 	act := in(federation.ActTags)
 	b.file(b.step(1, b.alice, federation.Offer, act), b.step(2, b.bob, federation.Accept, act), b.step(3, b.alice, federation.Cancel, act))
 }
 
-func TestAHandoffKeepsTheRulesOfItsOpener(t *testing.T) {
+func TestHandoffKeepsTheRulesOfItsOpener(t *testing.T) {
 	b := newBench(t)
 	b.file(b.step(1, b.alice, federation.Offer), b.step(2, b.bob, federation.Accept))
 	_, err := b.home.Submit(t.Context(), b.step(3, b.alice, federation.Cancel, in(federation.ActTags)), b.now)
@@ -150,7 +150,7 @@ func TestAHandoffKeepsTheRulesOfItsOpener(t *testing.T) {
 	}
 }
 
-func TestAnOfferMayBeWrittenElsewhereThanItWasSignedFor(t *testing.T) {
+func TestOfferIsWrittenAtAnotherPlace(t *testing.T) {
 	b := newBench(t)
 	pair := federation.PrivateVenue(b.alice.did, b.bob.did)
 	b.file(b.step(1, b.alice, federation.Offer, func(ev *federation.Event) {
@@ -166,7 +166,7 @@ func TestAnOfferMayBeWrittenElsewhereThanItWasSignedFor(t *testing.T) {
 	)
 }
 
-func TestAnAgentMayAnswerAsAnyOfItsDIDs(t *testing.T) {
+func TestAgentAnswersAsAnyOfItsDIDs(t *testing.T) {
 	b := newBench(t)
 	own := newPerson("bob:own")
 	known, _ := b.home.Keys.(keys)
@@ -181,7 +181,7 @@ func TestAnAgentMayAnswerAsAnyOfItsDIDs(t *testing.T) {
 	}
 }
 
-func TestLimits(t *testing.T) {
+func TestLimitsBoundStepsAndHandoffs(t *testing.T) {
 	codeOf := func(err error) federation.RefusalCode {
 		refused, _ := errors.AsType[*federation.RefusalError](err)
 		if refused == nil {
@@ -254,7 +254,7 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-func TestRatesLeft(t *testing.T) {
+func TestRatesLeftCountsTokens(t *testing.T) {
 	b := newBench(t)
 	b.home.Limits.EventsPerMinute = 60
 	b.file(b.step(1, b.alice, federation.Offer))
@@ -294,7 +294,7 @@ func (b bench) waits(who person) int {
 	return n
 }
 
-func TestAnUnseenOfferExpiresTowardsItsOfferer(t *testing.T) {
+func TestExpireUndeliveredNotifiesTheOfferer(t *testing.T) {
 	for _, d := range []federation.Dialect{federation.HandoffTags, federation.ActTags} {
 		b := newBench(t)
 		offer := b.step(1, b.alice, federation.Offer, in(d))
@@ -314,7 +314,7 @@ func TestAnUnseenOfferExpiresTowardsItsOfferer(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoUnseenOfferStopsWaitingAndStaysAsItIs(t *testing.T) {
+func TestExpireUndeliveredKeepsOtherSteps(t *testing.T) {
 	const delivered, expired = federation.DeliveryDelivered, federation.DeliveryExpired
 	for name, tt := range map[string]struct {
 		steps  func(b bench) []federation.Event
@@ -373,7 +373,7 @@ func (b bench) became() []federation.DeliveryState {
 	return states
 }
 
-func TestWhatWasReadIsDelivered(t *testing.T) {
+func TestExpireUndeliveredSkipsReadSteps(t *testing.T) {
 	b := newBench(t)
 	offer := b.step(1, b.alice, federation.Offer)
 	b.file(offer)
@@ -388,7 +388,7 @@ func TestWhatWasReadIsDelivered(t *testing.T) {
 	}
 }
 
-func TestAStepOfAPrunedHandoffIsRefused(t *testing.T) {
+func TestSubmitRefusesStepsOfPrunedHandoffs(t *testing.T) {
 	b := newBench(t)
 	offer, decline := b.step(1, b.alice, federation.Offer), b.step(2, b.bob, federation.Decline)
 	b.file(offer, decline, b.step(3, b.alice, federation.Offer))
@@ -412,7 +412,7 @@ func TestAStepOfAPrunedHandoffIsRefused(t *testing.T) {
 	}
 }
 
-func TestManyUnseenOffers(t *testing.T) {
+func TestExpireUndeliveredEndsManyOffers(t *testing.T) {
 	b := newBench(t)
 	const n = 250 // more than two passes
 	for i := range n {
@@ -449,7 +449,7 @@ func (b bench) sweep(now time.Time) int {
 	return len(filed)
 }
 
-func TestAbandonedWorkExpiresOnce(t *testing.T) {
+func TestSweepExpiresAbandonedWorkOnce(t *testing.T) {
 	for _, d := range []federation.Dialect{federation.HandoffTags, federation.ActTags} {
 		b := newBench(t)
 		b.file(b.step(1, b.alice, federation.Offer, in(d), due(federationtest.At(300))), b.step(2, b.bob, federation.Accept, in(d)))
@@ -483,7 +483,7 @@ func TestAbandonedWorkExpiresOnce(t *testing.T) {
 	}
 }
 
-func TestABountysClocks(t *testing.T) {
+func TestSweepFollowsTheClocksOfABounty(t *testing.T) {
 	b := newBench(t)
 	b.file(
 		b.step(1, b.alice, federation.Offer, ofBounty), b.step(2, b.bob, "bid", ofBounty),
@@ -507,7 +507,7 @@ func TestABountysClocks(t *testing.T) {
 	}
 }
 
-func TestForEverIsForEver(t *testing.T) {
+func TestSweepWithoutLimitsExpiresNothing(t *testing.T) {
 	b := newBench(t)
 	b.home.Limits.Unanswered, b.home.Limits.Abandoned = 0, 0
 	b.file(b.step(1, b.alice, federation.Offer), b.step(2, b.alice, federation.Offer), b.step(3, b.bob, federation.Accept, of(2)))
@@ -532,7 +532,7 @@ func (l late) Due(ctx context.Context, clock federation.Clock, since time.Time, 
 	return views, err
 }
 
-func TestASignOfLifeBeatsTheSweepThatDidNotSeeIt(t *testing.T) {
+func TestSweepYieldsToLaterProgress(t *testing.T) {
 	b := newBench(t)
 	b.file(b.step(1, b.alice, federation.Offer), b.step(2, b.bob, federation.Accept))
 	silent := b.now.Add(b.home.Limits.Abandoned)
@@ -558,7 +558,7 @@ func race(one, other func() error) (first, second error) {
 	return first, second
 }
 
-func TestOfTwoThatRaceOneWinsAndStays(t *testing.T) {
+func TestAppendLetsOneOfTwoRivalsWin(t *testing.T) {
 	for name, rival := range map[string]func(bench) error{
 		"expiry": func(b bench) error {
 			filed, err := b.home.Sweep(b.t.Context(), federationtest.At(220))

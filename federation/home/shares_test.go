@@ -17,7 +17,7 @@ func (b bench) wantInboxFull(what string, ev federation.Event) {
 	}
 }
 
-func TestAnInboxHasAShareForEachSender(t *testing.T) {
+func TestInboxQuotaHasAShareForEachSender(t *testing.T) {
 	b := newBench(t)
 	b.home.Limits.Inbox = federation.InboxLimits{Events: 100, EventsPerSender: 2}
 	b.file(b.step(1, b.alice, federation.Offer), b.step(2, b.alice, federation.Offer))
@@ -31,7 +31,7 @@ func TestAnInboxHasAShareForEachSender(t *testing.T) {
 	b.file(b.step(7, b.alice, federation.Offer))
 }
 
-func TestAnInboxHasAShareOfBytesForEachSender(t *testing.T) {
+func TestInboxQuotaHasAShareOfBytesForEachSender(t *testing.T) {
 	b := newBench(t)
 	first := b.step(1, b.alice, federation.Offer)
 	b.home.Limits.Inbox.BytesPerSender = int64(len(first.Signature.Document)) + 1
@@ -40,7 +40,7 @@ func TestAnInboxHasAShareOfBytesForEachSender(t *testing.T) {
 	b.file(b.step(3, b.carol, federation.Offer))
 }
 
-func TestOneHeavySenderLeavesRoomInASmallInbox(t *testing.T) {
+func TestInboxQuotaLeavesRoomBesideAHeavySender(t *testing.T) {
 	b := newBench(t)
 	b.home.Limits.Inbox = federation.InboxLimits{Events: 10, EventsPerSender: 9}
 	for n := 1; n <= 9; n++ {
@@ -50,7 +50,7 @@ func TestOneHeavySenderLeavesRoomInASmallInbox(t *testing.T) {
 	b.file(b.step(11, b.carol, federation.Offer))
 }
 
-func TestReportsOfOneSenderLeaveRoomForOthers(t *testing.T) {
+func TestInboxQuotaLeavesRoomBesideReports(t *testing.T) {
 	b := newBench(t)
 	b.home.Limits.Inbox = federation.InboxLimits{Events: 10, EventsPerSender: 3}
 	b.file(b.step(1, b.alice, federation.Offer), b.step(2, b.bob, federation.Accept))

@@ -44,7 +44,7 @@ func (b bench) interrupt(n int, by func()) {
 // lookups is more often than the record is asked about one step.
 const lookups = 4
 
-func TestAStepThatComesTwiceAtOnceIsNotRefusedForItself(t *testing.T) {
+func TestSubmitAcceptsConcurrentDuplicates(t *testing.T) {
 	for _, verb := range []federation.Verb{federation.Offer, federation.Accept, federation.Complete} {
 		for n := range lookups {
 			t.Run(fmt.Sprintf("%s before %d", verb, n+1), func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestAStepThatComesTwiceAtOnceIsNotRefusedForItself(t *testing.T) {
 	}
 }
 
-func TestAStepThatWaitsIsNotRefusedForBeingFiledMeanwhile(t *testing.T) {
+func TestRetryAcceptsAStepFiledMeanwhile(t *testing.T) {
 	for n := range lookups {
 		t.Run(fmt.Sprintf("before %d", n+1), func(t *testing.T) {
 			b, server, offer := visited(t)

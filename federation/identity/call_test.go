@@ -78,7 +78,7 @@ func (n *names) answer(question []byte) ([]byte, error) {
 	return m.Pack()
 }
 
-func TestANameThatChangesItsMindLeadsNowhereInside(t *testing.T) {
+func TestClientRefusesDNSRebinding(t *testing.T) {
 	var asked atomic.Int32
 	listener := serve(t, func(http.ResponseWriter, *http.Request) { asked.Add(1) })
 	listener.Config.ConnState = func(net.Conn, http.ConnState) { asked.Add(1) }
@@ -109,7 +109,7 @@ func TestANameThatChangesItsMindLeadsNowhereInside(t *testing.T) {
 	}
 }
 
-func TestWhoIsNotCallable(t *testing.T) {
+func TestPeerClientRefusesAddresses(t *testing.T) {
 	config := insideConfig()
 	config.AllowPrivate = false
 	client := identity.NewClient(config)
@@ -149,7 +149,7 @@ func receiver(t *testing.T, answer http.HandlerFunc) (address string, calls *ato
 	return server.URL, calls
 }
 
-func TestTheStatusOfACallIsAllThatCounts(t *testing.T) {
+func TestPeerClientReadsOnlyTheStatus(t *testing.T) {
 	inner, reached := receiver(t, func(http.ResponseWriter, *http.Request) {})
 	for name, tt := range map[string]struct {
 		answer http.HandlerFunc
@@ -189,7 +189,7 @@ func TestTheStatusOfACallIsAllThatCounts(t *testing.T) {
 	}
 }
 
-func TestACallOfSomebodyWhoSaysNothingEnds(t *testing.T) {
+func TestPeerClientTimesOut(t *testing.T) {
 	config := insideConfig()
 	config.Timeout = 50 * time.Millisecond
 	address, _ := receiver(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
@@ -203,7 +203,7 @@ func TestACallOfSomebodyWhoSaysNothingEnds(t *testing.T) {
 	}
 }
 
-func TestAHostIsCalledAtItsRate(t *testing.T) {
+func TestPeerClientLimitsCallsPerHost(t *testing.T) {
 	config := insideConfig()
 	config.PerHost = 2
 	address, calls := receiver(t, func(http.ResponseWriter, *http.Request) {})

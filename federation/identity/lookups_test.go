@@ -104,7 +104,7 @@ func number(n int, host string) federation.DID {
 	return federation.DID(fmt.Sprintf("did:web:%s:u%d", host, n))
 }
 
-func TestKeysAtHandAskNoHost(t *testing.T) {
+func TestCachedKeysAskNoHost(t *testing.T) {
 	atHand(t, func(s *handStand) {
 		q := s.of("alice", alice)
 		if _, err := s.keys.Keys(s.Context(), q); !errors.Is(err, identity.ErrNotAtHand) || s.web.requests() != 0 {
@@ -118,7 +118,7 @@ func TestKeysAtHandAskNoHost(t *testing.T) {
 	})
 }
 
-func TestKeysThatNeedNoHostAreAtHand(t *testing.T) {
+func TestCachedKeysIncludeLocalKeys(t *testing.T) {
 	atHand(t, func(s *handStand) {
 		q := s.of("alice", identity.KeyDID(seededKey('a')))
 		if took := s.awaits(q); took != 0 || s.web.requests() != 0 {
@@ -130,7 +130,7 @@ func TestKeysThatNeedNoHostAreAtHand(t *testing.T) {
 	})
 }
 
-func TestAKeyServerBehindALinkIsAskedByLookupsAlone(t *testing.T) {
+func TestLookupsAskTheKeyServerOfALink(t *testing.T) {
 	atHand(t, func(s *handStand) {
 		q := query(identity.KeyDID(seededKey('a')), seededKey('b'))
 		q.Link = "freeq"
@@ -145,7 +145,7 @@ func TestAKeyServerBehindALinkIsAskedByLookupsAlone(t *testing.T) {
 	})
 }
 
-func TestAStepWaitsForASlowHostOnce(t *testing.T) {
+func TestAwaitWaitsForASlowHostOnce(t *testing.T) {
 	atHand(t, func(s *handStand) {
 		if took := s.awaits(s.of("mallory", "did:web:a.example")); took != identity.KeyWait {
 			s.Errorf("the first step waited %s, want %s", took, identity.KeyWait)
@@ -164,7 +164,7 @@ func TestAStepWaitsForASlowHostOnce(t *testing.T) {
 	})
 }
 
-func TestAWaitForAKeyEndsWithItsContext(t *testing.T) {
+func TestAwaitEndsWithItsContext(t *testing.T) {
 	atHand(t, func(s *handStand) {
 		ctx, cancel := context.WithCancel(s.Context())
 		begun := time.Now()
@@ -180,7 +180,7 @@ func TestAWaitForAKeyEndsWithItsContext(t *testing.T) {
 	})
 }
 
-func TestStepsOfOneDIDMakeOneLookup(t *testing.T) {
+func TestLookupsAreSharedByDID(t *testing.T) {
 	atHand(t, func(s *handStand) {
 		for i := range 60 {
 			s.keys.Seek(s.Context(), s.of(fmt.Sprintf("user%d", i), alice))
@@ -234,7 +234,7 @@ func TestLookupsAreBounded(t *testing.T) {
 	}
 }
 
-func TestLookupsEndWithTheLinkThatAskedForThem(t *testing.T) {
+func TestLookupsEndWithTheirLink(t *testing.T) {
 	atHand(t, func(s *handStand) {
 		other := func(q federation.KeyQuery) federation.KeyQuery { q.Link = "lab"; return q }
 		s.keys.Seek(s.Context(), s.of("alice", alice))
@@ -255,7 +255,7 @@ func TestLookupsEndWithTheLinkThatAskedForThem(t *testing.T) {
 	})
 }
 
-func TestNoLookupOutlivesTheGateway(t *testing.T) {
+func TestLookupsEndWithTheGateway(t *testing.T) {
 	atHand(t, func(s *handStand) {
 		s.keys.Seek(s.Context(), s.of("alice", alice))
 		waited := make(chan time.Duration, 1)
@@ -274,7 +274,7 @@ func TestNoLookupOutlivesTheGateway(t *testing.T) {
 	})
 }
 
-func TestOnlyALookupThatWasAnsweredIsToldOf(t *testing.T) {
+func TestLookupsReportOnlyAnswers(t *testing.T) {
 	atHand(t, func(s *handStand) {
 		close(s.web.release)
 		s.web.down = true
@@ -300,7 +300,7 @@ func TestOnlyALookupThatWasAnsweredIsToldOf(t *testing.T) {
 	})
 }
 
-func TestLoginsAtOneHostAreBounded(t *testing.T) {
+func TestLoginsAreBoundedPerHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &slowWeb{release: make(chan struct{})}
 		logins, source := identity.NewLogins(), newKeySource(newDirectory(w), w, storetest.Open(t))

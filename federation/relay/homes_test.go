@@ -413,7 +413,7 @@ func (g *gate) worksWith(other *gate) federation.Event {
 	return offer
 }
 
-func TestAStepGoesWhereItsPartiesAreAndBack(t *testing.T) {
+func TestDeliverReachesTheHomesOfTheParties(t *testing.T) {
 	all := newGates(t, "a.test", "b.test")
 	a, b := all[0], all[1]
 	a.run(b)
@@ -445,7 +445,7 @@ func TestAStepGoesWhereItsPartiesAreAndBack(t *testing.T) {
 	}
 }
 
-func TestALostAnswerDoublesNothing(t *testing.T) {
+func TestDeliverRepeatsAfterALostAnswer(t *testing.T) {
 	all := newGates(t, "a.test", "b.test")
 	a, b := all[0], all[1]
 	a.run(b)
@@ -473,7 +473,7 @@ func TestALostAnswerDoublesNothing(t *testing.T) {
 	}
 }
 
-func TestWhatAnotherHomeLacksIsSentFirst(t *testing.T) {
+func TestDeliverSendsMissingStepsFirst(t *testing.T) {
 	all := newGates(t, "a.test", "b.test")
 	a, b := all[0], all[1]
 	a.run(b)
@@ -492,7 +492,7 @@ func TestWhatAnotherHomeLacksIsSentFirst(t *testing.T) {
 	}
 }
 
-func TestAnOfferToAnyoneHasOneWinner(t *testing.T) {
+func TestOpenOfferHasOneWinner(t *testing.T) {
 	all := newGates(t, "a.test", "b.test", "c.test")
 	a, b, c := all[0], all[1], all[2]
 	for _, g := range all[1:] {
@@ -539,7 +539,7 @@ func TestAnOfferToAnyoneHasOneWinner(t *testing.T) {
 	}
 }
 
-func TestAHomeSaysWhoItsPeopleAre(t *testing.T) {
+func TestHousesAnswersForLocalMailboxes(t *testing.T) {
 	all := newGates(t, "a.test", "b.test")
 	for name, want := range map[string]bool{"bob": true, "alice": false, "unknown": false} {
 		if got, err := all[0].peers["b.test"].Houses(t.Context(), keyOf(name).DID); err != nil || got != want {
@@ -602,7 +602,7 @@ func plain(ev federation.Event) map[string]any {
 	}}
 }
 
-func TestALiarIsRefused(t *testing.T) {
+func TestPeerHandlerRefusesLies(t *testing.T) {
 	all := newGates(t, "a.test", "b.test", "c.test")
 	a, b, mallory := all[0], all[1], all[2]
 	stranger := newGates(t, "x.test")[0]
@@ -648,7 +648,7 @@ func forged(ev federation.Event) federation.Event {
 	return ev
 }
 
-func TestAHomeThatTellsTwoHistoriesIsFoundOut(t *testing.T) {
+func TestPeerHandlerDetectsForks(t *testing.T) {
 	all := newGates(t, "a.test", "b.test")
 	a, b := all[0], all[1]
 	offer := a.sign("alice", federation.Offer, to("bob"))
@@ -687,7 +687,7 @@ func TestAHomeThatTellsTwoHistoriesIsFoundOut(t *testing.T) {
 	}
 }
 
-func TestAnOperatorsWordOnAHomeHoldsAtOnce(t *testing.T) {
+func TestOperatorModeAppliesAtOnce(t *testing.T) {
 	all := newGates(t, "a.test", "b.test")
 	a, b := all[0], all[1]
 	a.run(b)

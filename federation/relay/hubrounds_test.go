@@ -101,7 +101,7 @@ func (h *hubProcess) wipe() {
 
 // Two homes that reach each other only through a hub work on handoffs while that is killed,
 // swallows everything, and loses its disk.
-func TestAHubThatIsKilledStoppedAndWipedLosesAndDoublesNothing(t *testing.T) {
+func TestHubKilledStoppedAndWipedLosesNothing(t *testing.T) {
 	t.Parallel()
 	by := *seed
 	if by == 0 {

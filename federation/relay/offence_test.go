@@ -64,7 +64,7 @@ func rules(t *testing.T, by *gate, it map[string]any) map[string]any {
 
 // A home's claims about people and homes of others are refused, on record and shown, and cost it
 // nothing else: its true statements are accepted.
-func TestAHomeThatSpeaksForOthersIsNotBelieved(t *testing.T) {
+func TestMisbehaviorOfAHomeIsRecorded(t *testing.T) {
 	all := newGates(t, "a.test", "b.test", "c.test")
 	a, b, mallory := all[0], all[1], all[2]
 	_, open := b.take("bob", federation.Offer, anyone)

@@ -133,7 +133,7 @@ func (s *side) kill() {
 // Two homes work on handoffs while messages are cut off, swallowed and doubled, and homes
 // are stopped and started: nothing is lost, nothing doubled, and each handoff has its
 // order.
-func TestFiftyRoundsOfBadWeatherLoseAndDoubleNothing(t *testing.T) {
+func TestRelayLosesNothingInFiftyRoundsOfFaults(t *testing.T) {
 	t.Parallel()
 	by := *seed
 	if by == 0 {

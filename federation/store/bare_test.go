@@ -37,7 +37,7 @@ func tablesOf(t *testing.T, dir string) []string {
 	return names
 }
 
-func TestTheCoreHasNoTableOfANetwork(t *testing.T) {
+func TestCoreSchemaHasNoNetworkTables(t *testing.T) {
 	t.Parallel()
 	core, whole := t.TempDir(), t.TempDir()
 	for dir, tables := range map[string]engine.Tables{core: nil, whole: registry.Tables{}} {
@@ -55,7 +55,7 @@ func TestTheCoreHasNoTableOfANetwork(t *testing.T) {
 	}
 }
 
-func TestTheCoreFilesStepsWithoutTablesOfANetwork(t *testing.T) {
+func TestAppendWorksWithoutNetworkTables(t *testing.T) {
 	t.Parallel()
 	for _, database := range []string{"sqlite", "postgres"} {
 		t.Run(database, func(t *testing.T) {
@@ -81,7 +81,7 @@ type unmade struct{ registry.Tables }
 
 func (unmade) SQL() engine.SQL { return engine.SQL{Schema: fstest.MapFS{}} }
 
-func TestTablesNeedAMigrationForEachVersionOfTheRecord(t *testing.T) {
+func TestTablesNeedAMigrationPerVersion(t *testing.T) {
 	t.Parallel()
 	_, err := engine.Migrate(t.Context(), at(t.TempDir()), unmade{}, federationtest.At(1), nil)
 	if err == nil || !strings.Contains(err.Error(), "0 migrations") {

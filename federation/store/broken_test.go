@@ -21,7 +21,7 @@ func breakRows(t *testing.T, dir string) {
 	}
 }
 
-func TestAnUnreadableRowStopsNoOtherAndIsSeen(t *testing.T) {
+func TestUnreadableRowStopsNoOther(t *testing.T) {
 	dir, ctx := t.TempDir(), t.Context()
 	record := open(t, dir, prometheus.NewRegistry())
 	for n := 1; n <= 3; n++ {

@@ -212,7 +212,7 @@ func inFiles(t *testing.T, dir string) (found []string) {
 	return found
 }
 
-func TestAnErasedPersonIsNowhereInTheFilesOfTheRecord(t *testing.T) {
+func TestEraseLeavesNoTraceInFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	record := open(t, dir, prometheus.NewRegistry())
@@ -228,7 +228,7 @@ func TestAnErasedPersonIsNowhereInTheFilesOfTheRecord(t *testing.T) {
 	}
 }
 
-func TestNothingIsErasedWhileAHandoffIsNotOver(t *testing.T) {
+func TestEraseRefusesOpenHandoffs(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	record := open(t, dir, prometheus.NewRegistry())

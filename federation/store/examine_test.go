@@ -96,14 +96,14 @@ func full(t *testing.T) (dir string) {
 	return dir
 }
 
-func TestASoundRecordHasNoDamage(t *testing.T) {
+func TestExamineFindsNothingInASoundRecord(t *testing.T) {
 	report := examine(t, full(t))
 	if diff := cmp.Diff(offline.Report{Version: newest(t), Handoffs: 42, Events: 44, Damage: []offline.Damage{}}, report); diff != "" {
 		t.Errorf("report (-want +got):\n%s", diff)
 	}
 }
 
-func TestARecordIsExaminedWhileItIsInUse(t *testing.T) {
+func TestExamineReadsARecordInUse(t *testing.T) {
 	dir := t.TempDir()
 	record := open(t, dir, prometheus.NewRegistry())
 	populate(t, record)
@@ -115,7 +115,7 @@ func TestARecordIsExaminedWhileItIsInUse(t *testing.T) {
 	}
 }
 
-func TestWhatChangedInARecordIsFound(t *testing.T) {
+func TestExamineFindsChangedRows(t *testing.T) {
 	t.Parallel()
 	first, ninth := federationtest.ID(1).String(), federationtest.ID(9).String()
 	tests := []struct {
@@ -173,7 +173,7 @@ func checkFirst(t *testing.T, report offline.Report, kind offline.DamageKind, wh
 	t.Errorf("found %v, want %s at %s", report.Damage, kind, where)
 }
 
-func TestWhatIsWrongWithAFileIsFound(t *testing.T) {
+func TestExamineFindsDamagedFiles(t *testing.T) {
 	t.Parallel()
 	overwrite := func(t *testing.T, dir string, offset int64) {
 		t.Helper()
@@ -239,7 +239,7 @@ func leave(t *testing.T, from string) (dir string) {
 	return dir
 }
 
-func TestAWriteAheadLogThatWasCutShortIsNamedAndNotGoneOnFrom(t *testing.T) {
+func TestOpenRefusesATruncatedWriteAheadLog(t *testing.T) {
 	used := t.TempDir()
 	populate(t, open(t, used, prometheus.NewRegistry()))
 	whole := leave(t, used)
@@ -276,7 +276,7 @@ func TestAWriteAheadLogThatWasCutShortIsNamedAndNotGoneOnFrom(t *testing.T) {
 	open(t, cut, prometheus.NewRegistry()) // as the error said
 }
 
-func TestAFileThatMayNotBeWrittenIsNamedAtTheStart(t *testing.T) {
+func TestOpenNamesAReadOnlyFile(t *testing.T) {
 	dir := full(t)
 	if err := os.Chmod(at(dir), 0o400); err != nil {
 		t.Fatal(err)
@@ -289,7 +289,7 @@ func TestAFileThatMayNotBeWrittenIsNamedAtTheStart(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeExaminedIsNoDamage(t *testing.T) {
+func TestExamineReturnsErrorsApartFromDamage(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := offline.Examine(t.Context(), at(dir), registry.Tables{}, rules{}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no record: %v", err)

@@ -188,7 +188,7 @@ func checkRevocation(t *testing.T, record *registry.Record, now time.Time) {
 	}
 }
 
-func TestARecordOfTheFourthVersionIsUpgraded(t *testing.T) {
+func TestUpgradeFromTheFourthVersion(t *testing.T) {
 	t.Parallel()
 	old, fresh := t.TempDir(), t.TempDir()
 	if _, err := raw(t, old).ExecContext(t.Context(), schemaOf(t, "schema", 4)+fourthRows(t, time.Now(), "x'%s'")+"PRAGMA user_version = 4"); err != nil {
@@ -199,7 +199,7 @@ func TestARecordOfTheFourthVersionIsUpgraded(t *testing.T) {
 	checkDerived(t, raw(t, old))
 }
 
-func TestARecordOfTheFourthVersionInPostgreSQLIsUpgraded(t *testing.T) {
+func TestUpgradeFromTheFourthVersionInPostgreSQL(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
 	old, fresh := server.Schema(t), server.Schema(t)
@@ -227,7 +227,7 @@ func openServer(t *testing.T, dsn string) *registry.Record {
 	return record
 }
 
-func TestEventsOfTheFourthVersionAreUpgraded(t *testing.T) {
+func TestUpgradeConvertsEventsOfTheFourthVersion(t *testing.T) {
 	t.Parallel()
 	dir, events := t.TempDir(), newWholeEvents(t, literals("x'%s'"))
 	if _, err := raw(t, dir).ExecContext(t.Context(), schemaOf(t, "schema", 4)+events.sql.String()+"PRAGMA user_version = 4"); err != nil {
@@ -240,7 +240,7 @@ func TestEventsOfTheFourthVersionAreUpgraded(t *testing.T) {
 	events.check(t, record, func(query string) []string { return rowsOf(t, "sqlite", at(dir), query) }, examine)
 }
 
-func TestEventsOfTheFourthVersionInPostgreSQLAreUpgraded(t *testing.T) {
+func TestUpgradeConvertsEventsOfTheFourthVersionInPostgreSQL(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
 	dsn, events := server.Schema(t), newWholeEvents(t, literals(`'\x%s'`))

@@ -19,7 +19,7 @@ func TestMessages(t *testing.T) {
 }
 
 // A link shows a message after its reader has fetched it: when and how the waiting ended stays.
-func TestAMessageThatWasReadStaysSo(t *testing.T) {
+func TestMessageStaysRead(t *testing.T) {
 	dir := t.TempDir()
 	record := open(t, dir, prometheus.NewRegistry())
 	const amy, ben = federation.DID("did:web:amy.example"), federation.DID("did:web:ben.example")
@@ -47,7 +47,7 @@ func TestAMessageThatWasReadStaysSo(t *testing.T) {
 	}
 }
 
-func TestTextOfChannels(t *testing.T) {
+func TestMessagesOfChannelsAreKept(t *testing.T) {
 	chat(t, open(t, t.TempDir(), prometheus.NewRegistry()))
 }
 

@@ -311,7 +311,7 @@ func (w *twins) Check(t *rapid.T) {
 
 // The contract suites check each method; this test checks that no order of calls makes the record
 // differ from its model, with restarts in between.
-func TestNoOrderOfThingsBringsTheInboxFromItsModel(t *testing.T) {
+func TestInboxFollowsItsModel(t *testing.T) {
 	t.Parallel()
 	empty := emptyRecord(t)
 	rapid.Check(t, func(r *rapid.T) {

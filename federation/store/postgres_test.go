@@ -53,9 +53,9 @@ func keepsMessages(t *testing.T, server *postgrestest.Server) {
 	chat(t, openPostgres(t, server.Record(t)))
 }
 
-// TestPostgres has one server for all tests of a record there. Tests that wait for its disk most of
+// TestRecordInPostgreSQL has one server for all tests of a record there. Tests that wait for its disk most of
 // the time run at the same time, after the tests that stop the server.
-func TestPostgres(t *testing.T) {
+func TestRecordInPostgreSQL(t *testing.T) {
 	server := postgrestest.Start(t)
 	for name, test := range map[string]func(*testing.T, *postgrestest.Server){
 		"it does what every record does":                   doesWhatEveryRecordDoes,

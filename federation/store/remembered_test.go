@@ -17,7 +17,7 @@ import (
 
 // A reader during the write of a step may see the signer as before or after it. Once it is
 // acknowledged, no reader sees the earlier state.
-func TestWhatIsRememberedIsNoOlderThanWhatWasAcknowledged(t *testing.T) {
+func TestCacheIsNoOlderThanAcknowledgedWrites(t *testing.T) {
 	t.Parallel()
 	const steps, lookers = 100, 4
 	record := open(t, t.TempDir(), prometheus.NewRegistry())
@@ -50,7 +50,7 @@ func TestWhatIsRememberedIsNoOlderThanWhatWasAcknowledged(t *testing.T) {
 
 // A caller that changes an agent may cache it too, and forgets it after the call: the call must not
 // end before the change, even if its own caller has left.
-func TestAChangeOfAnAgentIsWaitedForThoughItsCallerLeaves(t *testing.T) {
+func TestCacheAwaitsChangesOfAbsentCallers(t *testing.T) {
 	t.Parallel()
 	const soon = 200 * time.Millisecond
 	dir := t.TempDir()

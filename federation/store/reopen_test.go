@@ -125,7 +125,7 @@ func read(t *testing.T, record *registry.Record) contents {
 	return c
 }
 
-func TestEverythingIsThereAfterReopening(t *testing.T) {
+func TestRecordSurvivesReopening(t *testing.T) {
 	dir := t.TempDir()
 	first := open(t, dir, prometheus.NewRegistry())
 	populate(t, first)
@@ -150,7 +150,7 @@ func TestEverythingIsThereAfterReopening(t *testing.T) {
 }
 
 // A restored backup has fewer entries than its readers have seen.
-func TestACursorOfAnotherHistoryIsUnknown(t *testing.T) {
+func TestCursorOfAnotherHistoryIsUnknown(t *testing.T) {
 	lost, restored := open(t, t.TempDir(), prometheus.NewRegistry()), open(t, t.TempDir(), prometheus.NewRegistry())
 	elsewhere := federationtest.File(federationtest.Offer(1, ada, federationtest.Person("cleo")), federation.View{})
 	for record, filings := range map[*registry.Record][]federation.Filing{
@@ -178,7 +178,7 @@ func TestACursorOfAnotherHistoryIsUnknown(t *testing.T) {
 }
 
 // victimDir names the environment variable that makes this test binary a writer,
-// which TestKilledWriter kills.
+// which TestKilledWriterLosesNothingThatItAcknowledged kills.
 const victimDir = "BATON_STORE_TEST_VICTIM"
 
 // victimCallers are enough for batches to form.

@@ -31,7 +31,7 @@ func bare(t *testing.T, engine string) *store.Record {
 	return record
 }
 
-func TestTheCoreWorksWithoutTablesOfANetwork(t *testing.T) {
+func TestRecordWorksWithoutNetworkTables(t *testing.T) {
 	t.Parallel()
 	for _, engine := range []string{"sqlite", "postgres"} {
 		t.Run(engine, func(t *testing.T) {
@@ -94,7 +94,7 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-func TestAnEffectThatNoTableTakesKeepsTheStepFromBeingFiled(t *testing.T) {
+func TestAppendRefusesUnknownEffects(t *testing.T) {
 	t.Parallel()
 	for name, record := range map[string]*store.Record{
 		"no tables":    bare(t, "sqlite"),

@@ -7,7 +7,7 @@ import (
 	"baton/federation/store/offline"
 )
 
-func TestADamagedRecordIsAnErrorThatNamesTheFirstDamage(t *testing.T) {
+func TestDamageErrorNamesTheFirstDamage(t *testing.T) {
 	t.Parallel()
 	var report offline.Report
 	if err := report.Err(); err != nil {
