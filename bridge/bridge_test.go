@@ -146,7 +146,7 @@ func (h *house) start(t *testing.T) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-func TestPendingDeliveriesAreMadeInOrderOnceTheLinkIsUp(t *testing.T) {
+func TestSupervisorDeliversInOrderOnceTheLinkIsUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, &link{run: staysUp, deliver: func(federation.Delivery) error { return nil }})
 		ids := h.owe(t, 1)
@@ -166,7 +166,7 @@ func TestPendingDeliveriesAreMadeInOrderOnceTheLinkIsUp(t *testing.T) {
 	})
 }
 
-func TestAWakeUpDeliversAtOnceAndALostOneSoon(t *testing.T) {
+func TestSupervisorDeliversAfterAWakeUpAndWithoutIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, &link{run: staysUp, deliver: func(federation.Delivery) error { return nil }})
 		stop := h.start(t)
@@ -187,7 +187,7 @@ func TestAWakeUpDeliversAtOnceAndALostOneSoon(t *testing.T) {
 	})
 }
 
-func TestAStepThatHasToWaitHoldsUpItsHandoffAlone(t *testing.T) {
+func TestSupervisorDelaysOnlyTheHandoffOfAWaitingStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		away := true
 		var stuck federation.HandoffID
@@ -221,7 +221,7 @@ func TestAStepThatHasToWaitHoldsUpItsHandoffAlone(t *testing.T) {
 	})
 }
 
-func TestARefusedRowIsOver(t *testing.T) {
+func TestSupervisorEndsARefusedDelivery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, &link{run: staysUp, deliver: func(d federation.Delivery) error {
 			if d.Entry.Version == 1 {
@@ -244,7 +244,7 @@ func TestARefusedRowIsOver(t *testing.T) {
 	})
 }
 
-func TestAttemptsAreCountedBeforeOrAfter(t *testing.T) {
+func TestSupervisorCountsAttempts(t *testing.T) {
 	for name, once := range map[string]bool{"of what is shown once, before": true, "of anything else, when they failed": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -279,7 +279,7 @@ func TestAttemptsAreCountedBeforeOrAfter(t *testing.T) {
 	}
 }
 
-func TestAFirstAttemptThatWasCountedWithTheStepIsMadeOnce(t *testing.T) {
+func TestSupervisorMakesACountedFirstAttemptOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, &link{run: staysUp, once: true, deliver: func(federation.Delivery) error { return nil }})
 		file := func(n int) federation.EventID {
@@ -306,7 +306,7 @@ func TestAFirstAttemptThatWasCountedWithTheStepIsMadeOnce(t *testing.T) {
 	})
 }
 
-func TestALinkIsRunAgainWithGrowingWaits(t *testing.T) {
+func TestSupervisorRunsALinkAgainWithBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, &link{run: func(context.Context, func()) error { return errors.New("no peer there") }})
 		stop := h.start(t)
@@ -325,7 +325,7 @@ func TestALinkIsRunAgainWithGrowingWaits(t *testing.T) {
 	})
 }
 
-func TestWaitsFallBackOnceThePeerHasAuthenticated(t *testing.T) {
+func TestSupervisorResetsBackoffAfterAuthentication(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var dials int
 		h := newHouse(t, &link{run: func(_ context.Context, up func()) error {

@@ -20,7 +20,7 @@ type thorough struct {
 	bridge.Losing
 }
 
-func TestALostLinkIsDiallingWhileItStillJudgesWhatItHasRead(t *testing.T) {
+func TestDisconnectedLinkIsDiallingWhileItJudges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lost, judged := make(chan struct{}), make(chan struct{})
 		l := thorough{&link{deliver: func(federation.Delivery) error { return nil }}, bridge.NewLosing()}

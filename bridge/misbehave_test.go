@@ -121,7 +121,7 @@ func (h *house) left(t *testing.T) int {
 	return others
 }
 
-func TestWhateverAPeerDoesEachDeliveryEndsAndOthersGoOn(t *testing.T) {
+func TestSupervisorEndsEachDeliveryWhateverThePeerDoes(t *testing.T) {
 	away := func(again time.Duration) error {
 		return &federation.UnavailableError{What: "peer", RetryAfter: again, Err: errors.New("busy")}
 	}
@@ -201,7 +201,7 @@ func TestWhateverAPeerDoesEachDeliveryEndsAndOthersGoOn(t *testing.T) {
 	}
 }
 
-func TestAPeerIsNotFloodedWhileTheRecordCanNoteNothing(t *testing.T) {
+func TestSupervisorFloodsNoPeerWithoutItsRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, c := withPeer(t, func(context.Context, int) error { return nil })
 		h.exec(t, `CREATE TRIGGER full BEFORE UPDATE OF state ON delivery BEGIN SELECT RAISE(ABORT, 'no space left'); END`)
@@ -221,7 +221,7 @@ func TestAPeerIsNotFloodedWhileTheRecordCanNoteNothing(t *testing.T) {
 	})
 }
 
-func TestAWaitOutlivesARestartButForOneProbe(t *testing.T) {
+func TestBackoffSurvivesARestartExceptForOneProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, c := withPeer(t, func(context.Context, int) error {
 			return &federation.UnavailableError{What: "peer", Err: errors.New("down")}
@@ -254,7 +254,7 @@ func TestAWaitOutlivesARestartButForOneProbe(t *testing.T) {
 	})
 }
 
-func TestTheNewestReportOfProgressStandsForOldOnes(t *testing.T) {
+func TestSupervisorDeliversOnlyTheNewestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got []federation.Delivery
 		h := newHouse(t, &link{run: staysUp, deliver: func(d federation.Delivery) error { got = append(got, d); return nil }})
@@ -298,7 +298,7 @@ func TestTheNewestReportOfProgressStandsForOldOnes(t *testing.T) {
 	})
 }
 
-func TestNothingIsDeliveredToALinkThatIsHeld(t *testing.T) {
+func TestSupervisorDeliversNothingToAHeldLink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, c := withPeer(t, func(context.Context, int) error { return nil })
 		if err := h.record.Hold(t.Context(), federation.Withheld{To: "lab", Since: time.Now()}); err != nil {
@@ -323,7 +323,7 @@ func TestNothingIsDeliveredToALinkThatIsHeld(t *testing.T) {
 	})
 }
 
-func TestAPaceFollowsItsPeer(t *testing.T) {
+func TestPaceFollowsItsPeer(t *testing.T) {
 	now := federationtest.At(0)
 	p := delivery.NewPace(60)
 	taken := 0
@@ -358,7 +358,7 @@ func TestAPaceFollowsItsPeer(t *testing.T) {
 	}
 }
 
-func TestARowThatCannotBeReadStopsNoLane(t *testing.T) {
+func TestSupervisorSkipsUnreadableRows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, &link{run: staysUp, deliver: func(federation.Delivery) error { return nil }})
 		first, second := h.owe(t, 1), h.owe(t, 11)

@@ -7,7 +7,7 @@
 // for the rest. The routes may be called concurrently.
 package admin
 
-//go:generate go test . -run ^TestTheContractIsThatOfTheRoutes$ -update
+//go:generate go test . -run ^TestContractMatchesTheRoutes$ -update
 
 import (
 	"context"

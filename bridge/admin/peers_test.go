@@ -15,7 +15,7 @@ import (
 
 // A home and a registry have one name: their pending deliveries are told apart, and
 // the proofs are those against the home.
-func TestAPeerIsShownWithWhatItIsOwedAndWhatItDid(t *testing.T) {
+func TestPeerShowsItsBacklogAndHistory(t *testing.T) {
 	const name = "b.example"
 	h := newHouse(t)
 	h.peers = []admin.Peer{

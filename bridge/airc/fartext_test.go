@@ -35,7 +35,7 @@ func (w *world) write(t *testing.T, to federation.DID, text string) ([]federatio
 	return effects, err
 }
 
-func TestTextToAnAgentOfAnotherRegistryIsQueuedForThatRegistry(t *testing.T) {
+func TestFarTextIsQueuedForItsRegistry(t *testing.T) {
 	w, amy := newFarText(t, peers.FederationOpen)
 	effects, err := w.write(t, amy, strings.Repeat("ü", 2048)) // which the registry of amy asks consent for
 	if err != nil || len(effects) != 1 {
@@ -50,7 +50,7 @@ func TestTextToAnAgentOfAnotherRegistryIsQueuedForThatRegistry(t *testing.T) {
 	}
 }
 
-func TestTextThatAnotherRegistryCannotHaveIsRefused(t *testing.T) {
+func TestFarTextIsRefusedForAnUnsupportedRegistry(t *testing.T) {
 	for _, tt := range []struct {
 		mode, text string
 		want       federation.RefusalCode

@@ -8,7 +8,7 @@ import (
 	"baton/bridge/bridgetest"
 )
 
-func TestTheHandshakeShowsNothingHidden(t *testing.T) {
+func TestHandshakeHidesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scout, planner := w.agent(t, "scout_7", 0x01), w.agent(t, "planner", 0x04)

@@ -22,7 +22,7 @@ func listed(t *testing.T, w *world, path, list, handle string) map[string]any {
 	return nil
 }
 
-func TestPresenceTellsFirstAndLastSeen(t *testing.T) {
+func TestPresenceShowsFirstAndLastSeen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -48,7 +48,7 @@ func TestPresenceTellsFirstAndLastSeen(t *testing.T) {
 	})
 }
 
-func TestRepeatedHeldMessageTellsItsTime(t *testing.T) {
+func TestHeldMessageRepeatedShowsItsTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -67,7 +67,7 @@ func TestRepeatedHeldMessageTellsItsTime(t *testing.T) {
 	})
 }
 
-func TestPresenceTellsPeopleFromAgents(t *testing.T) {
+func TestPresenceDistinguishesPeopleFromAgents(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		register, heartbeat any // nil for none
@@ -105,7 +105,7 @@ func TestPresenceTellsPeopleFromAgents(t *testing.T) {
 	}
 }
 
-func TestRegistrationKeepsThatAPersonIsNoAgent(t *testing.T) {
+func TestRegisterKeepsPeopleApartFromAgents(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

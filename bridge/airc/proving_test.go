@@ -49,7 +49,7 @@ func withNewKeySignature(t *testing.T, old, key ed25519.PrivateKey, public strin
 	return body
 }
 
-func TestAKeyThatWasOnlyNamedRepresentsNoDID(t *testing.T) {
+func TestNamedKeyRepresentsNoDID(t *testing.T) {
 	t.Parallel()
 	bob, public := newKey(0x0b)
 	did := signingKey(0x0b).DID
@@ -106,7 +106,7 @@ func TestAKeyThatWasOnlyNamedRepresentsNoDID(t *testing.T) {
 	}
 }
 
-func TestAKeyIsItsAgentsFromItsProofOn(t *testing.T) {
+func TestProvenKeyBelongsToItsAgent(t *testing.T) {
 	t.Parallel()
 	key, public := newKey(0x0b)
 	did := signingKey(0x0b).DID
@@ -167,7 +167,7 @@ func TestAKeyIsItsAgentsFromItsProofOn(t *testing.T) {
 	}
 }
 
-func TestADIDStaysWithTheAgentThatProvedItFirst(t *testing.T) {
+func TestProvenDIDStaysWithItsFirstAgent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	did := signingKey(0x0b).DID
@@ -187,7 +187,7 @@ func TestADIDStaysWithTheAgentThatProvedItFirst(t *testing.T) {
 	}
 }
 
-func TestAnAgentComesBackWithItsKey(t *testing.T) {
+func TestProvenKeyReadmitsItsAgent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scout := w.agent(t, "scout_7", 0x01, func(a *bridgetest.Agent) { a.Metadata = map[string]any{"bio": "first"} })
@@ -252,7 +252,7 @@ func TestAnAgentComesBackWithItsKey(t *testing.T) {
 	}
 }
 
-func TestARevokedKeyRegistersNoOtherHandle(t *testing.T) {
+func TestRevokedKeyRegistersNoOtherHandle(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scout := w.agent(t, "scout_7", 0x01)
@@ -268,7 +268,7 @@ func TestARevokedKeyRegistersNoOtherHandle(t *testing.T) {
 	}
 }
 
-func TestAKeyThatCannotBeAnIdentityHasACodeOfItsOwn(t *testing.T) {
+func TestUnusableKeyHasItsOwnCode(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scout := w.agent(t, "scout_7", 0x01)

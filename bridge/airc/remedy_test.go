@@ -11,7 +11,7 @@ import (
 )
 
 // A client library that never makes the consent call reads which call delivers its messages.
-func TestAHeldMessageSaysWhichCallDeliversIt(t *testing.T) {
+func TestHeldMessageNamesTheDeliveringCall(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scout := w.agent(t, "scout_7", 0x01)
@@ -45,7 +45,7 @@ func TestAHeldMessageSaysWhichCallDeliversIt(t *testing.T) {
 	}
 }
 
-func TestARefusalForWantOfConsentNamesTheRemedy(t *testing.T) {
+func TestConsentRefusalNamesTheRemedy(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scout := w.agent(t, "scout_7", 0x01)
@@ -68,7 +68,7 @@ func TestARefusalForWantOfConsentNamesTheRemedy(t *testing.T) {
 	}
 }
 
-func TestAPayloadBelowAPINeedsATypeOrAText(t *testing.T) {
+func TestDeployedPayloadNeedsATypeOrText(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	me, alice := w.newcomer(t, "me_me", nil), w.newcomer(t, "alice_1", nil)
@@ -91,7 +91,7 @@ func TestAPayloadBelowAPINeedsATypeOrAText(t *testing.T) {
 }
 
 // spec: RFC 8785 §3.2.2.3
-func TestASignedMessageWithLargeNumbersIsVerified(t *testing.T) {
+func TestSignedMessageWithLargeNumbersIsVerified(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scout, planner := w.agent(t, "scout_7", 0x01), w.agent(t, "planner", 0x04)

@@ -29,7 +29,7 @@ func said(t *testing.T, from *bridgetest.Agent, to string, payload any) string {
 	return fmt.Sprint(status)
 }
 
-func TestAnAgentHasAShareOfItsMessagesForEachSender(t *testing.T) {
+func TestInboxQuotaHasAShareForEachSender(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.room, w.share = 100, 3
@@ -52,7 +52,7 @@ func TestAnAgentHasAShareOfItsMessagesForEachSender(t *testing.T) {
 	}
 }
 
-func TestASenderWithoutConsentHasAShareOfWhatIsHeld(t *testing.T) {
+func TestHeldMessagesHaveAShareForEachSender(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.firstContacts = federation.InboxLimits{Events: 100, EventsPerSender: 3}
@@ -118,7 +118,7 @@ func offersFrom(t *testing.T, a *bridgetest.Agent) (handles []string) {
 	}
 }
 
-func TestAFirstContactOutlivesAFloodOfFreshDIDs(t *testing.T) {
+func TestFirstContactSurvivesAFloodOfFreshDIDs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.firstContacts = federation.InboxLimits{Events: 100, EventsPerSender: 10}
@@ -145,7 +145,7 @@ func TestAFirstContactOutlivesAFloodOfFreshDIDs(t *testing.T) {
 	}
 }
 
-func TestASenderLearnsNothingOfABlockFromItsShare(t *testing.T) {
+func TestInboxQuotaRevealsNoBlock(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.firstContacts = federation.InboxLimits{Events: 100, EventsPerSender: 3}

@@ -20,7 +20,7 @@ func begun(l *irc.Lanes[string, byte]) (steps []string) {
 	return steps
 }
 
-func TestStepsOfALaneAreJudgedOneAfterTheOtherAndLanesSideBySide(t *testing.T) {
+func TestLanesAreJudgedConcurrentlyAndEachInOrder(t *testing.T) {
 	l := irc.NewLanes(4, laneOf)
 	for _, step := range []string{"a1", "a2", "b1"} {
 		l.Add(step)

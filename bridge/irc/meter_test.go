@@ -9,7 +9,7 @@ import (
 	"baton/bridge/irc"
 )
 
-func TestMeter(t *testing.T) {
+func TestMeterLimitsRates(t *testing.T) {
 	// take says several things at once, and returns how many came in and of how many
 	// more the user was told.
 	take := func(m *irc.Meter, n, perMinute int, at time.Duration) (taken, told int) {

@@ -11,7 +11,7 @@ import (
 	"baton/federation"
 )
 
-func TestAStrangerIsToldToComeLaterAndKeepsNothingWaiting(t *testing.T) {
+func TestSubmitWithRetryRefusesStrangersOverTheLimit(t *testing.T) {
 	asked := 0
 	stranger := &federation.StrangerError{Reason: federation.TooManyNewDIDs, RetryAfter: time.Minute}
 	ev := federation.Event{ID: federation.EventID{1}, Handoff: federation.EventID{2}}

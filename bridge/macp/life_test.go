@@ -86,7 +86,7 @@ func (w *world) report(t *testing.T, session, verb string) {
 
 // A session with the profile hold-open stays open until the work is over, and its commitment says
 // how the work ended.
-func TestASessionIsHeldOpenUntilTheWorkIsOver(t *testing.T) {
+func TestSessionStaysOpenUntilTheWorkIsOver(t *testing.T) {
 	t.Parallel()
 	for verb, want := range map[string]string{"complete": "handoff.completed", "fail": "handoff.failed"} {
 		t.Run(verb, func(t *testing.T) {
@@ -129,7 +129,7 @@ func TestASessionIsHeldOpenUntilTheWorkIsOver(t *testing.T) {
 }
 
 // The owner of a session is told the work of the target, which reports by signals.
-func TestTheOwnerIsToldTheWorkOfTheTarget(t *testing.T) {
+func TestSessionShowsTheWorkOfTheTarget(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "owner", "target")
 	w.begin(t, session(1), "owner", "target")
@@ -152,7 +152,7 @@ func TestTheOwnerIsToldTheWorkOfTheTarget(t *testing.T) {
 }
 
 // A watcher of policies gets all of them at once, and again after each change.
-func TestAWatcherOfPoliciesSeesEachChange(t *testing.T) {
+func TestWatchPoliciesSeesEachChange(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "owner", "watcher")
 	watcher := bridgetest.NewMACPClient(w.cfg.Listen, "watcher", token("watcher"))
@@ -197,7 +197,7 @@ func TestAWatcherOfPoliciesSeesEachChange(t *testing.T) {
 
 // The history of a closed session is kept for the retention of finished handoffs, and then
 // removed with its name in the lists.
-func TestAnOldSessionIsRemoved(t *testing.T) {
+func TestSessionIsRemovedIfOld(t *testing.T) {
 	t.Parallel()
 	w := newWorldWith(t, func(w *world) { w.deps.Bounds = bounds(time.Second) }, "owner", "target")
 	for n, end := range map[int]federation.Verb{1: federation.Decline, 2: federation.Accept} {
@@ -242,7 +242,7 @@ func TestAnOldSessionIsRemoved(t *testing.T) {
 }
 
 // A listener with TLS serves gRPC with the certificate of the gateway, and no plain text.
-func TestTheListenerWithTLS(t *testing.T) {
+func TestListenerWithTLS(t *testing.T) {
 	t.Parallel()
 	cert, err := bridgetest.NewCertificate("runtime.example")
 	if err != nil {

@@ -65,7 +65,7 @@ func newGateway(record *registry.Record, change ...func(*server.Deps, *home.Home
 
 var errStopped = errors.New("stopped")
 
-func TestWorkThatDoesNotEndIsLeftBehind(t *testing.T) {
+func TestRunAbandonsTasksThatDoNotEnd(t *testing.T) {
 	const stopWait = 10 * time.Second // at most, from SIGTERM to the end of the process
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancelCause(t.Context())
@@ -82,7 +82,7 @@ func TestWorkThatDoesNotEndIsLeftBehind(t *testing.T) {
 	})
 }
 
-func TestATaskThatFailsEndsTheGateway(t *testing.T) {
+func TestRunEndsWithAFailedTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fails := func(context.Context) error { time.Sleep(time.Minute); return errStopped }
 		if err := newGateway(storetest.Open(t)).Run(t.Context(), fails); !errors.Is(err, errStopped) {

@@ -111,7 +111,7 @@ func why(err error) string {
 	return fmt.Sprint(err)
 }
 
-func TestAStepIsSignedForWhomeverTheGatewayMayVouchFor(t *testing.T) {
+func TestVouchSignsForPermittedDIDs(t *testing.T) {
 	t.Parallel()
 	d, now := newDesk(t), federationtest.At(5)
 	eliza, scholar := keyOf("eliza").DID, keyOf("scholar").DID
@@ -159,7 +159,7 @@ func TestAStepIsSignedForWhomeverTheGatewayMayVouchFor(t *testing.T) {
 	}
 }
 
-func TestAnOfferIsWrittenWhereItCanBe(t *testing.T) {
+func TestPlaceOfAnOffer(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	eliza := keyOf("eliza").DID
@@ -196,7 +196,7 @@ func TestAnOfferIsWrittenWhereItCanBe(t *testing.T) {
 	}
 }
 
-func TestALongContextIsStoredAndReferredTo(t *testing.T) {
+func TestVouchStoresALongContext(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	ev, losses, err := d.Vouch(t.Context(), stepbuilder.Draft{
@@ -207,7 +207,7 @@ func TestALongContextIsStoredAndReferredTo(t *testing.T) {
 	}
 }
 
-func TestAContextThatDoesNotFitIsRefusedWithWhatToDo(t *testing.T) {
+func TestVouchRefusesALargeContextWithARemedy(t *testing.T) {
 	t.Parallel()
 	const is = "invalid-context: a context is JSON of at most 4096 bytes, an https URL or an at URI"
 	for text, want := range map[string]string{
@@ -248,7 +248,7 @@ func signed(t *testing.T, by string, ev federation.Event) stepbuilder.Proof {
 	return stepbuilder.Proof{Document: sealed.Signature.Document, Signature: sealed.Signature.Text}
 }
 
-func TestWhatSomebodySignedStaysAsItWasSigned(t *testing.T) {
+func TestAttestKeepsTheSignedStep(t *testing.T) {
 	t.Parallel()
 	d, now := newDesk(t), federationtest.At(9)
 	view := offered()
@@ -293,7 +293,7 @@ func TestWhatSomebodySignedStaysAsItWasSigned(t *testing.T) {
 
 // A step that answers is written in the place of its handoff, in its dialect,
 // about its offer.
-func TestAStepIsWrittenWhereItsHandoffIs(t *testing.T) {
+func TestPlaceOfAStepIsThatOfItsHandoff(t *testing.T) {
 	t.Parallel()
 	d, view := newDesk(t), offered()
 	view.Dialect = federation.ActTags

@@ -50,7 +50,7 @@ func loginAs(name string, did federation.DID) string {
 			WHO joins`, "WHO", name)
 }
 
-func TestHistory(t *testing.T) {
+func TestHistoryAnswersQueries(t *testing.T) {
 	t.Parallel()
 	const joined = `
 			bob joins draft/chathistory batch message-tags standard-replies
@@ -212,7 +212,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-func TestAChannelHasNotThePastOfOneThatHadItsName(t *testing.T) {
+func TestHistoryExcludesAFormerChannelOfThatName(t *testing.T) {
 	t.Parallel()
 	h := start(t, testConfig())
 	room := federation.Place{Link: "client", Venue: "#room"}
@@ -228,7 +228,7 @@ func TestAChannelHasNotThePastOfOneThatHadItsName(t *testing.T) {
 }
 
 // A client's queue bounds each answer, and the next is not made before it has read the last.
-func TestManyInquiriesAtOnceDropNobody(t *testing.T) {
+func TestHistoryServesManyQueries(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig()
 	cfg.SendQueueBytes = 64 << 10

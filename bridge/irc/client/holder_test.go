@@ -12,7 +12,7 @@ import (
 	"baton/federation/federationtest"
 )
 
-func TestAMessageToANickIsForTheClientThatHadIt(t *testing.T) {
+func TestMessageToANickIsForItsHolder(t *testing.T) {
 	t.Parallel()
 	kept := relayed{lines: make(chan string, 8)}
 	h := start(t, testConfig(), func(d *client.Deps) { d.Messages = kept })
@@ -56,7 +56,7 @@ func TestAMessageToANickIsForTheClientThatHadIt(t *testing.T) {
 }
 
 // A client that leaves before it answers the PING may not have read the notice.
-func TestANoticeCountsOnlyAfterThePong(t *testing.T) {
+func TestNoticeNeedsThePong(t *testing.T) {
 	t.Parallel()
 	kept := relayed{lines: make(chan string, 8)}
 	h := start(t, testConfig(), func(d *client.Deps) { d.Messages = kept })

@@ -149,7 +149,7 @@ func TestHistoryHasReactionsForThoseWhoPlayBackEventsAndNoTyping(t *testing.T) {
 	}
 }
 
-func TestAPageOfTextIsFullBesideEvents(t *testing.T) {
+func TestHistoryPageOfTextSkipsEvents(t *testing.T) {
 	t.Parallel()
 	h := start(t, testConfig())
 	p := historian(t, h, "alice")
@@ -171,7 +171,7 @@ func TestAPageOfTextIsFullBesideEvents(t *testing.T) {
 	}
 }
 
-func TestHistoryOfPrivateLinesIsForTheTwoAccounts(t *testing.T) {
+func TestHistoryOfPrivateLinesIsForItsTwoAccounts(t *testing.T) {
 	t.Parallel()
 	h := start(t, testConfig(), func(d *client.Deps) { d.Messages = relayed{} })
 	scene := login + loginAs("ben", bob) + `
@@ -200,7 +200,7 @@ func TestHistoryOfPrivateLinesIsForTheTwoAccounts(t *testing.T) {
 	play(t, h, scene)
 }
 
-func TestALinkedLineIsInTheHistoryOnceAndAfterTheLinesBeforeIt(t *testing.T) {
+func TestHistoryHasALinkedLineOnceAndInOrder(t *testing.T) {
 	t.Parallel()
 	h, kept, _ := relaying(t)
 	p := historian(t, h, "alice")
@@ -236,7 +236,7 @@ func TestALinkedLineIsInTheHistoryOnceAndAfterTheLinesBeforeIt(t *testing.T) {
 	}
 }
 
-func TestAListenerWithoutHistoryKeepsNoneAndOffersNone(t *testing.T) {
+func TestHistoryCanBeDisabled(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig()
 	cfg.History = false
@@ -262,7 +262,7 @@ func TestAListenerWithoutHistoryKeepsNoneAndOffersNone(t *testing.T) {
 	}
 }
 
-func TestAClientWithoutHistoryIsSentTheLastLinesWhenItJoins(t *testing.T) {
+func TestJoinSendsTheLastLinesToClientsWithoutHistory(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig()
 	cfg.ReplayOnJoin = 2

@@ -36,7 +36,7 @@ func (h *house) lines() (n int) {
 	return n
 }
 
-func TestALineThatAModeratedChannelDropsHoldsUpNoStep(t *testing.T) {
+func TestDeliverSkipsALineDroppedByAModeratedChannel(t *testing.T) {
 	h := newHouse(t)
 	h.run(t)
 	h.server.Moderate(channel, true)
@@ -45,7 +45,7 @@ func TestALineThatAModeratedChannelDropsHoldsUpNoStep(t *testing.T) {
 	h.expectNothingOdd(t)
 }
 
-func TestALineIsWrittenAtMostTwice(t *testing.T) {
+func TestDeliverWritesALineAtMostTwice(t *testing.T) {
 	h := newHouse(t)
 	h.run(t)
 	h.server.Moderate(channel, true)
@@ -69,7 +69,7 @@ func TestALineIsWrittenAtMostTwice(t *testing.T) {
 }
 
 // A server drops a text with a known ID, and logs it only under its first time.
-func TestTextOnFileBeforeARestartIsDelivered(t *testing.T) {
+func TestDeliverTextAfterARestart(t *testing.T) {
 	said := &messages{back: make(chan federation.DID, 10)}
 	h := newHouse(t, func(_ *freeq.Config, d *freeq.Deps) { d.Messages = said })
 	h.run(t)
@@ -93,7 +93,7 @@ func TestTextOnFileBeforeARestartIsDelivered(t *testing.T) {
 }
 
 // A server shows every TAGMSG to its users, even for a step that it already has.
-func TestAStepOnFileIsNotShownAgainAfterARestart(t *testing.T) {
+func TestDeliverShowsNoStepTwiceAfterARestart(t *testing.T) {
 	h := newHouse(t)
 	h.run(t)
 	h.server.Mute(federation.Confirm, true)
@@ -116,7 +116,7 @@ func TestAStepOnFileIsNotShownAgainAfterARestart(t *testing.T) {
 	h.expectNothingOdd(t)
 }
 
-func TestADeadServerIsNoticedWithinThreeSeconds(t *testing.T) {
+func TestPingNoticesADeadServerWithinThreeSeconds(t *testing.T) {
 	for name, pending := range map[string]func(h *house){
 		"while a step waits for its proof": func(h *house) {
 			d := h.offered(t, channel)
@@ -141,7 +141,7 @@ func TestADeadServerIsNoticedWithinThreeSeconds(t *testing.T) {
 }
 
 // After a slow answer the timeout is longer.
-func TestTheTimeoutForAnAnswerFollowsTheMeasuredOnes(t *testing.T) {
+func TestAnswerTimeoutFollowsMeasuredTimes(t *testing.T) {
 	quick := freeq.AnswerTimeout(0, 50*time.Millisecond, 60*time.Millisecond)
 	slow := freeq.AnswerTimeout(0, time.Second, 3*time.Second, time.Second)
 	missed := freeq.AnswerTimeout(2, 50*time.Millisecond)

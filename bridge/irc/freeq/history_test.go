@@ -26,7 +26,7 @@ func given(rows *[]federation.Given) func(*freeq.Config, *freeq.Deps) {
 	}
 }
 
-func TestAServerThatLostWhatItReadIsToldAgain(t *testing.T) {
+func TestHistoryIsSentAgainAfterALoss(t *testing.T) {
 	var rows []federation.Given
 	h := newHouse(t, given(&rows))
 	offer := h.offered(t, channel)
@@ -49,7 +49,7 @@ func TestAServerThatLostWhatItReadIsToldAgain(t *testing.T) {
 	h.expectNothingOdd(t)
 }
 
-func TestAPageOfTheRecord(t *testing.T) {
+func TestHistoryPage(t *testing.T) {
 	t.Parallel()
 	start := time.Unix(1_800_000_000, 0)
 	at := func(second int) int64 { return start.Unix() + int64(second) }
@@ -89,7 +89,7 @@ func TestAPageOfTheRecord(t *testing.T) {
 }
 
 // Questions that wait for the record are answered before later ones.
-func TestAnswersComeInTheOrderOfTheQuestions(t *testing.T) {
+func TestHistoryAnswersInOrder(t *testing.T) {
 	release := make(chan struct{})
 	h := newHouse(t, func(_ *freeq.Config, d *freeq.Deps) {
 		d.Given = func(ctx context.Context, _ string, _ time.Time, limit int) ([]federation.Given, error) {

@@ -8,7 +8,7 @@ import (
 	"baton/federation"
 )
 
-func TestStepsThatWaitForKeysDelayNoOther(t *testing.T) {
+func TestJudgeDelaysNoStepBehindSlowKeys(t *testing.T) {
 	const slowSteps = 20
 	h := newHouse(t)
 	begun, release := make(chan struct{}, slowSteps), make(chan struct{})
@@ -40,7 +40,7 @@ func TestStepsThatWaitForKeysDelayNoOther(t *testing.T) {
 	}
 }
 
-func TestTheEndOfALinkLosesNoStepThatWaitsForItsKey(t *testing.T) {
+func TestJudgeKeepsStepsBehindSlowKeysAtTheEnd(t *testing.T) {
 	h := newHouse(t)
 	begun, release := make(chan struct{}, 1), make(chan struct{})
 	h.gateway.fetch = func(context.Context, federation.Event) {

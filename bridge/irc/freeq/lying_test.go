@@ -178,7 +178,7 @@ func with(m map[string]any, name, value string) map[string]any {
 	return m
 }
 
-func TestALyingPeerGetsNothingIn(t *testing.T) {
+func TestMaliciousPeerGetsNothingFiled(t *testing.T) {
 	for name, lie := range map[string]func(l *liar){
 		"a tag added":                  func(l *liar) { l.say(with(l.step("alice", "x"), "act-x-more", "1")) },
 		"a tag stripped":               func(l *liar) { l.say(with(l.step("alice", "x"), "act-title", "-")) },
@@ -260,7 +260,7 @@ func (l *liar) nest(m map[string]any) {
 	l.say(inner)
 }
 
-func TestAReplayedEnvelopeCountsOnce(t *testing.T) {
+func TestEnvelopeReplayCountsOnce(t *testing.T) {
 	l := newLiar(t)
 	m := l.step("alice", "once")
 	for range 3 {
@@ -275,7 +275,7 @@ func TestAReplayedEnvelopeCountsOnce(t *testing.T) {
 	}
 }
 
-func TestIDsMayStepBack(t *testing.T) {
+func TestEnvelopeIDsMayStepBack(t *testing.T) {
 	l := newLiar(t)
 	first, second := l.step("alice", "first"), l.step("alice", "second")
 	l.say(second)
@@ -285,7 +285,7 @@ func TestIDsMayStepBack(t *testing.T) {
 	}
 }
 
-func TestARestampedOriginIsThePeers(t *testing.T) {
+func TestEnvelopeOriginIsReplacedByThePeer(t *testing.T) {
 	l := newLiar(t)
 	m := l.step("alice", "restamped")
 	m["origin"] = hexOf("a third server")
@@ -307,7 +307,7 @@ func row(l *liar, title, origin string) map[string]any {
 	}
 }
 
-func TestALogIsBelievedOnlyAboutItsOwnServer(t *testing.T) {
+func TestCatchUpBelievesALogOnlyAboutItsServer(t *testing.T) {
 	scribe := &liar{id: hexOf("their endpoint"), n: 100}
 	l := newLiar(t,
 		row(scribe, "claimed as ours", hexOf("our endpoint")),
@@ -320,7 +320,7 @@ func TestALogIsBelievedOnlyAboutItsOwnServer(t *testing.T) {
 	l.lives(t)
 }
 
-func TestAFloodLosesNothingAndCostsLittle(t *testing.T) {
+func TestFloodLosesNoStep(t *testing.T) {
 	const n = 4000
 	l := newLiar(t)
 	before := heap()

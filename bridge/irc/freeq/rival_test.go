@@ -100,7 +100,7 @@ func connect(t *testing.T, address string) net.Conn {
 	}
 }
 
-func TestOfTwoConnectionsTheOneOfTheSmallerIDStands(t *testing.T) {
+func TestDuplicateConnOfTheLargerIDIsClosed(t *testing.T) {
 	eitherOrder(t, func(t *testing.T, h *house, smaller bool, listen string) {
 		t.Helper()
 		h.supervise(t)
@@ -122,7 +122,7 @@ func TestOfTwoConnectionsTheOneOfTheSmallerIDStands(t *testing.T) {
 }
 
 // The server of this test does not see to it itself that one connection is enough.
-func TestASecondConnectionIsClosedOrReplacesTheFirst(t *testing.T) {
+func TestDuplicateConnIsClosedOrReplacesTheFirst(t *testing.T) {
 	eitherOrder(t, func(t *testing.T, h *house, smaller bool, listen string) {
 		t.Helper()
 		h.run(t)
@@ -148,7 +148,7 @@ func TestASecondConnectionIsClosedOrReplacesTheFirst(t *testing.T) {
 	})
 }
 
-func TestADialThatComesToNothingMakesRoomForThePeers(t *testing.T) {
+func TestDuplicateConnYieldsAfterAFailedDial(t *testing.T) {
 	silent := local(t) // takes connections, and says nothing
 	taken := make(chan net.Conn, 1)
 	go func() {
@@ -175,7 +175,7 @@ func TestADialThatComesToNothingMakesRoomForThePeers(t *testing.T) {
 	}
 }
 
-func TestWhoeverLooksAtThePortEndsNoLink(t *testing.T) {
+func TestDuplicateConnOfAPortScanEndsNoLink(t *testing.T) {
 	listen := federationtest.FreeAddr(t)
 	h := newHouse(t, both(ordered(false), listen), func(cfg *freeq.Config, _ *freeq.Deps) { cfg.Address = "" })
 	h.server.SetPeer(hexOf(ordered(false)))
@@ -216,9 +216,9 @@ func (h *house) dialled(t *testing.T, listen string) {
 	}
 }
 
-// TestTwoGatewaysThatDialEachOtherAtOnceKeepOneConnection has both orders in it: one of
+// TestDuplicateConnOfConcurrentDialsLeavesOne has both orders in it: one of
 // the two has the smaller id.
-func TestTwoGatewaysThatDialEachOtherAtOnceKeepOneConnection(t *testing.T) {
+func TestDuplicateConnOfConcurrentDialsLeavesOne(t *testing.T) {
 	left, right := federationtest.FreeAddr(t), federationtest.FreeAddr(t)
 	ends := []*house{twin(t, "left", "right", left, right), twin(t, "right", "left", right, left)}
 	for _, h := range ends {

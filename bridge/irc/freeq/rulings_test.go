@@ -47,7 +47,7 @@ func (h *house) awaits(t *testing.T, d federation.Delivery) federation.Pending {
 	return p
 }
 
-func TestAStepIsSaidAndItsReceiptSubmitted(t *testing.T) {
+func TestRulingsSubmitTheReceiptOfAStep(t *testing.T) {
 	h := newHouse(t)
 	h.run(t)
 	scout, _ := person("scout")
@@ -66,7 +66,7 @@ func TestAStepIsSaidAndItsReceiptSubmitted(t *testing.T) {
 
 // The ruling on an earlier step files the next one, which then has a delivery while its submission is
 // in flight.
-func TestSubmittedStepIsNotWrittenAgainByItsDelivery(t *testing.T) {
+func TestRulingsLeaveNothingToDeliver(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.run(t)
@@ -93,7 +93,7 @@ func TestSubmittedStepIsNotWrittenAgainByItsDelivery(t *testing.T) {
 }
 
 // A step after an accept in flight is judged by the ruling on the accept, which the server may not have yet.
-func TestAdmitsStepBehindAPendingOne(t *testing.T) {
+func TestRulingsAdmitAStepBehindAPendingOne(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.run(t)
@@ -113,7 +113,7 @@ func TestAdmitsStepBehindAPendingOne(t *testing.T) {
 	}
 }
 
-func TestAStepWithoutReceiptIsRoutedUntilItHasOne(t *testing.T) {
+func TestRulingsRouteAStepUntilItsReceipt(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.run(t)
@@ -133,7 +133,7 @@ func TestAStepWithoutReceiptIsRoutedUntilItHasOne(t *testing.T) {
 	h.expectNothingOdd(t)
 }
 
-func TestAStepThatItsHomeRefusesIsGivenUp(t *testing.T) {
+func TestRulingsEndARefusedStep(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.run(t)
@@ -160,7 +160,7 @@ func (h *house) givenUp(t *testing.T, want federation.RefusalCode) {
 }
 
 // A server takes the answer to a directed offer only from the DID of the offer.
-func TestAnAnswerByAnotherDIDThanThatOfTheOfferIsNotWritten(t *testing.T) {
+func TestRulingsRefuseAnswersOfAnotherDID(t *testing.T) {
 	h := newHouse(t)
 	h.run(t)
 	other, _ := person("another agent")
@@ -173,7 +173,7 @@ func TestAnAnswerByAnotherDIDThanThatOfTheOfferIsNotWritten(t *testing.T) {
 	}
 }
 
-func TestAReceiptThatIsAheadOfItsStepWaitsForIt(t *testing.T) {
+func TestRulingsKeepAReceiptAheadOfItsStep(t *testing.T) {
 	h := newHouse(t)
 	known := make(chan struct{})
 	h.gateway.answer = func(ev federation.Event) (federation.Judgement, error) {

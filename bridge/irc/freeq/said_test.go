@@ -136,9 +136,9 @@ func signedPart(m map[string]any) map[string]any {
 	return part
 }
 
-// TestWhatALinkSaysIsWhatWasRecorded gives a link the steps of each recording, with the keys of
+// TestLinkOutputMatchesTheRecording gives a link the steps of each recording, with the keys of
 // that, and compares its messages with the recording's gateway, which a real server took.
-func TestWhatALinkSaysIsWhatWasRecorded(t *testing.T) {
+func TestLinkOutputMatchesTheRecording(t *testing.T) {
 	compared := 0
 	sessions := recordings(t)
 	if sessions == nil {

@@ -26,7 +26,7 @@ func (h *house) toldTo(t *testing.T, nick, words string, handoff federation.Hand
 	}
 }
 
-func TestASignerIsToldWhatBecameOfAStep(t *testing.T) {
+func TestNotifyInformsTheSigner(t *testing.T) {
 	h := newHouse(t)
 	h.run(t)
 	alice := h.alice()
@@ -45,7 +45,7 @@ func TestASignerIsToldWhatBecameOfAStep(t *testing.T) {
 	h.expectNothingOdd(t)
 }
 
-func TestASignerWhoIsNotThereIsToldLater(t *testing.T) {
+func TestNotifyRetriesForAnAbsentSigner(t *testing.T) {
 	h := newHouse(t)
 	d := h.offered(t, channel)
 	notice := federation.Notice{Kind: federation.NoticeUndeliverable, Event: d.Entry.Event}
@@ -69,7 +69,7 @@ func TestASignerWhoIsNotThereIsToldLater(t *testing.T) {
 }
 
 // A connection that ends before the server has answered a probe leaves open whether the line was read.
-func TestANoticeCountsOnlyAfterAnAnswer(t *testing.T) {
+func TestNotifyNeedsAnAnswer(t *testing.T) {
 	h := newHouse(t)
 	h.run(t)
 	alice := h.alice()

@@ -86,7 +86,7 @@ func dialled(t *testing.T, tweak func(*spanningtree.Config, *bridgetest.IRCdConf
 	return h, peer
 }
 
-func TestListening(t *testing.T) {
+func TestListenLinksToDiallingServers(t *testing.T) {
 	t.Run("links to the server that dials, and carries steps both ways", func(t *testing.T) {
 		h, peer := dialled(t, nil)
 		peer.Tagmsg("alice", "#ops", offerTags())

@@ -29,7 +29,7 @@ func unsigned() map[string]string {
 	return tags
 }
 
-func TestAStepOfABoundAccount(t *testing.T) {
+func TestAccountSignsStepsOfItsBinding(t *testing.T) {
 	t.Run("is vouched for, with its line as evidence", func(t *testing.T) {
 		h, peer := linked(t, nil)
 		h.gateway.bind("AliceAcct", person, true)
@@ -102,7 +102,7 @@ func TestAStepOfABoundAccount(t *testing.T) {
 	}
 }
 
-func TestABoundAccountIsOnlineWhileItIsLoggedIn(t *testing.T) {
+func TestAccountIsOnlineWhileLoggedIn(t *testing.T) {
 	h, peer := linked(t, nil)
 	h.gateway.bind("AliceAcct", person, true)
 	account := federation.Binding{DID: person, Name: "bob"}
@@ -132,7 +132,7 @@ func (w woken) Wake(topics ...string) {
 // Subscribe implements [bridge.Wakes].
 func (woken) Subscribe(string) (<-chan struct{}, func()) { return nil, func() {} }
 
-func TestALoginWakesTheDeliveriesThatWaitForIt(t *testing.T) {
+func TestAccountLoginWakesItsDeliveries(t *testing.T) {
 	topics := make(woken, 10)
 	_, peer := linked(t, nil, func(p *bridge.Ports) { p.Wakes = topics })
 	peer.Send(":1AA METADATA " + peer.UUID("bob") + " accountname :al")

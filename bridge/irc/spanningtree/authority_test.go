@@ -44,7 +44,7 @@ func uncarried(h house) string {
 	return strings.Join(found, "\n")
 }
 
-func TestModesOfAChannelApplyToOurUsers(t *testing.T) {
+func TestChannelModesApplyToPseudoClients(t *testing.T) {
 	host := "*!*@gw.example"
 	tests := []struct {
 		name      string
@@ -115,7 +115,7 @@ func TestModesOfAChannelApplyToOurUsers(t *testing.T) {
 	}
 }
 
-func TestAUserWithVoiceSpeaksInAModeratedChannel(t *testing.T) {
+func TestVoiceSpeaksInAModeratedChannel(t *testing.T) {
 	for _, status := range []string{"v", "o"} {
 		h, peer := linked(t, nil)
 		if why := policy(t, h); why != "" {
@@ -134,7 +134,7 @@ func TestAUserWithVoiceSpeaksInAModeratedChannel(t *testing.T) {
 	}
 }
 
-func TestAnInvitationBringsAUserIntoAChannel(t *testing.T) {
+func TestInviteBringsAPseudoClientIntoAChannel(t *testing.T) {
 	tests := map[string]bool{"+ni": true, "+nk secret": true, "+nl 1": true, "+nb *!*@*": false, "+nR": false}
 	for change, speaks := range tests {
 		t.Run(change, func(t *testing.T) {
@@ -155,7 +155,7 @@ func TestAnInvitationBringsAUserIntoAChannel(t *testing.T) {
 }
 
 // A split of a server takes no user out of a channel, whatever its modes since.
-func TestAUserComesBackFromASplitAsTheMemberThatItWas(t *testing.T) {
+func TestMembershipSurvivesASplit(t *testing.T) {
 	h, peer := linked(t, nil)
 	if why := policy(t, h); why != "" {
 		t.Fatal(why)
@@ -174,7 +174,7 @@ func TestAUserComesBackFromASplitAsTheMemberThatItWas(t *testing.T) {
 	}
 }
 
-func TestTheGatewaysUserStaysOutOfAChannelThatItMayNotEnter(t *testing.T) {
+func TestBotStaysOutOfForbiddenChannels(t *testing.T) {
 	h, peer := linked(t, func(_ *spanningtree.Config, peer *bridgetest.IRCdConfig) { peer.ChannelModes = "+ni" })
 	settle(t, peer)
 	if n := countOf(peer, "FJOIN"); n != 0 {
@@ -191,7 +191,7 @@ func TestTheGatewaysUserStaysOutOfAChannelThatItMayNotEnter(t *testing.T) {
 	}
 }
 
-func TestAChannelWithoutTheModesOfAnOlderOneTakesThoseOfTheOlder(t *testing.T) {
+func TestChannelModesOfTheOlderChannelApply(t *testing.T) {
 	h, peer := linked(t, nil)
 	mode(t, peer, "#ops", "+nm")
 	peer.Send(fmt.Sprintf(":1AA FJOIN #ops %d +n :,%s:9", peer.Age("#ops")+5, peer.UUID("bob"))) // younger: its modes lose
@@ -207,7 +207,7 @@ func TestAChannelWithoutTheModesOfAnOlderOneTakesThoseOfTheOlder(t *testing.T) {
 	}
 }
 
-func TestAChannelWithALongerNameThanTheNetworkAllowsIsNotCarried(t *testing.T) {
+func TestChannelNamesBeyondTheLimitAreNotCarried(t *testing.T) {
 	long := "#" + strings.Repeat("x", 62)
 	h, peer := linked(t, func(cfg *spanningtree.Config, peer *bridgetest.IRCdConfig) {
 		cfg.Channels, peer.Protocol = []string{"#ops", long}, 1206
@@ -222,7 +222,7 @@ func TestAChannelWithALongerNameThanTheNetworkAllowsIsNotCarried(t *testing.T) {
 }
 
 // A step from a channel is there already: the line about it is never refused.
-func TestALineAboutAStepOfTheChannelIsLeftOutWhereTheGatewayMayNotSpeak(t *testing.T) {
+func TestSummaryIsLeftOutIfTheGatewayMayNotSpeak(t *testing.T) {
 	h, peer := linked(t, nil)
 	mode(t, peer, "#ops", "+m")
 	d := acceptRow(t)

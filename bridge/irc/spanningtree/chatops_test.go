@@ -62,7 +62,7 @@ func assigned(t *testing.T, h house) federation.View {
 	return view
 }
 
-func TestWhatIsSaidToBatonIsDone(t *testing.T) {
+func TestChatOpsRunsCommands(t *testing.T) {
 	t.Run("for an account that the gateway vouches for, with the line as evidence", func(t *testing.T) {
 		h, peer := visited(t)
 		view := assigned(t, h)
@@ -171,7 +171,7 @@ func TestWhatIsSaidToBatonIsDone(t *testing.T) {
 }
 
 // Clients that read tags see a command of another user as the step that it is.
-func TestACommandIsWrittenToItsChannelAsAStep(t *testing.T) {
+func TestChatOpsWritesItsStepToTheChannel(t *testing.T) {
 	h, peer := linked(t, nil)
 	d := acceptRow(t)
 	d.Entry.Event.Arrival.Link, d.Entry.Event.Arrival.Command = linkName, true
@@ -186,7 +186,7 @@ func TestACommandIsWrittenToItsChannelAsAStep(t *testing.T) {
 	}
 }
 
-func TestBatonAnswersPeopleAlone(t *testing.T) {
+func TestChatOpsAnswersOnlyPeople(t *testing.T) {
 	_, peer := visited(t, bridge.Limits{UserEventsPerMinute: 2})
 	peer.Say("alice", "NOTICE Baton :help")
 	peer.Say("alice", "PRIVMSG #ops :help")
@@ -203,7 +203,7 @@ func TestBatonAnswersPeopleAlone(t *testing.T) {
 	}
 }
 
-func TestBatonOpensARoomForAHandoff(t *testing.T) {
+func TestChatOpsOpensARoom(t *testing.T) {
 	h, peer := visited(t)
 	view := assigned(t, h)
 	room := "#room-" + strings.ToLower(view.ID.Short())

@@ -28,62 +28,62 @@ func shownBy(tests ...func(t *testing.T)) []func(t *testing.T) { return tests }
 func checklist() map[string][]row {
 	return map[string][]row{
 		"link": {
-			{"dials and is dialled, waits for START, answers with the lower version", shownBy(TestHandshake, TestTheProtocol, TestListening)},
-			{"has a codec of SERVER, UID, LMODE, FHOST, FIDENT and names of modules", shownBy(TestTheProtocol)},
+			{"dials and is dialled, waits for START, answers with the lower version", shownBy(TestHandshakeNegotiates, TestProtocolRoundTrips, TestListenLinksToDiallingServers)},
+			{"has a codec of SERVER, UID, LMODE, FHOST, FIDENT and names of modules", shownBy(TestProtocolRoundTrips)},
 			{"proves passwords by CHALLENGE, and is plaintext where the configuration says so", shownBy(TestRunRefuses, TestRunSpeaksPlaintextWhereItMay)},
-			{"pins certificates", shownBy(TestTLS)},
-			{"compares clocks", shownBy(TestTheLogSaysThatClocksDiffer)},
-			{"answers PING, sends PING, and gives a silent peer up", shownBy(TestAnswers, TestEnd)},
-			{"survives unknown and unreadable input", shownBy(TestAnswers, TestBadInput)},
-			{"tells operators of settings that no link shows: tags of clients, and how fast a server reads", shownBy(TestTheDocumentsNameSettingsThatNoLinkShows)},
+			{"pins certificates", shownBy(TestTLSPinsCertificates)},
+			{"compares clocks", shownBy(TestClockDifferenceIsLogged)},
+			{"answers PING, sends PING, and gives a silent peer up", shownBy(TestSessionAnswersQueries, TestSessionEnds)},
+			{"survives unknown and unreadable input", shownBy(TestSessionAnswersQueries, TestInboundBadInput)},
+			{"tells operators of settings that no link shows: tags of clients, and how fast a server reads", shownBy(TestDocumentsNameInvisibleSettings)},
 		},
 		"state": {
-			{"knows servers, users and channels with their ages, modes and members", shownBy(TestBurst, TestModesOfAChannelApplyToOurUsers)},
-			{"keeps a user for each DID, and one in each channel", shownBy(TestDeliver, TestBurst)},
-			{"answers IDLE, which WHOIS waits for, and RESYNC", shownBy(TestAnswers)},
-			{"asks for a channel that it does not know", shownBy(TestAChannelThatIsUnknownIsAskedFor)},
-			{"answers VERSION, ADMIN, TIME, MOTD, STATS and INFO", shownBy(TestQuestionsToThisServerAreAnswered)},
-			{"comes back from KILL and KICK, with another id and another membership", shownBy(TestThrownOut)},
+			{"knows servers, users and channels with their ages, modes and members", shownBy(TestBurstIsReadAndWritten, TestChannelModesApplyToPseudoClients)},
+			{"keeps a user for each DID, and one in each channel", shownBy(TestDeliverWritesSteps, TestBurstIsReadAndWritten)},
+			{"answers IDLE, which WHOIS waits for, and RESYNC", shownBy(TestSessionAnswersQueries)},
+			{"asks for a channel that it does not know", shownBy(TestUnknownChannelIsRequested)},
+			{"answers VERSION, ADMIN, TIME, MOTD, STATS and INFO", shownBy(TestQueriesToThisServerAreAnswered)},
+			{"comes back from KILL and KICK, with another id and another membership", shownBy(TestKilledUserComesBack)},
 			{"leaves on RSQUIT", shownBy(TestRSQUITEndsTheLink)},
-			{"obeys SVSNICK, SVSJOIN, SVSPART, SANICK, SAJOIN and SAPART", shownBy(TestOurUsersObeyServicesAndOperators)},
-			{"takes accounts from the network, and none of its own users", shownBy(TestAStepOfABoundAccount, TestAnswers)},
+			{"obeys SVSNICK, SVSJOIN, SVSPART, SANICK, SAJOIN and SAPART", shownBy(TestServicesControlPseudoClients)},
+			{"takes accounts from the network, and none of its own users", shownBy(TestAccountSignsStepsOfItsBinding, TestSessionAnswersQueries)},
 		},
 		"messages": {
-			{"have an id of their own", shownBy(TestDeliver)},
-			{"pass tags with + and msgid, and no others", shownBy(TestTheProtocol, TestInbound, TestBothDialectsGoOut)},
-			{"have at most 4,094 bytes and 64 tags: a longer one is rendered, or its sender is told", shownBy(TestTagsOfMoreBytesThanAServerCarriesTravelAsARendition, TestDeliverDeclines)},
-			{"fit a line, and are cut between characters", shownBy(TestLongTextFitsLinesAndIsCutBetweenCharacters)},
-			{"are lines where the peer has no tags now, which operators see", shownBy(TestAPeerWithoutTagsGetsReadableLines)},
-			{"have names that the network allows", shownBy(TestTheProtocol)},
+			{"have an id of their own", shownBy(TestDeliverWritesSteps)},
+			{"pass tags with + and msgid, and no others", shownBy(TestProtocolRoundTrips, TestInboundSteps, TestDialectsAreWritten)},
+			{"have at most 4,094 bytes and 64 tags: a longer one is rendered, or its sender is told", shownBy(TestDeliverRendersTagsOverTheLimit, TestDeliverDeclines)},
+			{"fit a line, and are cut between characters", shownBy(TestLongTextIsSplitBetweenCharacters)},
+			{"are lines where the peer has no tags now, which operators see", shownBy(TestTaglessPeerGetsReadableLines)},
+			{"have names that the network allows", shownBy(TestProtocolRoundTrips)},
 		},
 		"collisions": {
-			{"of nicks end with one owner: other user, same user, equal age, newer and older", shownBy(TestEachCollisionOfNicksEndsWithOneOwner)},
-			{"of UID and NICK with a nick of ours: ours yields", shownBy(TestNicks)},
-			{"end: a user gets its nick back", shownBy(TestAUserOfOursGetsItsNickBackOnceItIsFree)},
-			{"of SAVE: only for the nick that the user has", shownBy(TestNicks)},
+			{"of nicks end with one owner: other user, same user, equal age, newer and older", shownBy(TestNickCollisionsEndWithOneOwner)},
+			{"of UID and NICK with a nick of ours: ours yields", shownBy(TestNickCollisions)},
+			{"end: a user gets its nick back", shownBy(TestNickIsRestoredOnceFree)},
+			{"of SAVE: only for the nick that the user has", shownBy(TestNickCollisions)},
 		},
 		"splits": {
-			{"take all that is behind a server, and servers rejoin with the same ids", shownBy(TestASplitTakesAllThatIsBehindAServer)},
-			{"of the peer: users come back with the same ids and ages", shownBy(TestTheGatewayComesBackFromALossWithItsUsersAndTheAgesOfChannels)},
-			{"of the peer: memberships and status come back", shownBy(TestAUserComesBackFromASplitAsTheMemberThatItWas)},
-			{"of the peer: the age of the older channel wins", shownBy(TestAChannelWithoutTheModesOfAnOlderOneTakesThoseOfTheOlder)},
-			{"end a link that is there already, and are told", shownBy(TestHandshake, TestListening)},
-			{"lose no step: a PONG is the proof", shownBy(TestDeliver, TestEachStepArrivesThroughConnectionsThatLoseTheirEnd)},
-			{"by a gateway that stops begin with SQUIT", shownBy(TestEnd)},
+			{"take all that is behind a server, and servers rejoin with the same ids", shownBy(TestSplitRemovesEverythingBehindAServer)},
+			{"of the peer: users come back with the same ids and ages", shownBy(TestSplitOfTheLinkKeepsUsersAndChannelAges)},
+			{"of the peer: memberships and status come back", shownBy(TestMembershipSurvivesASplit)},
+			{"of the peer: the age of the older channel wins", shownBy(TestChannelModesOfTheOlderChannelApply)},
+			{"end a link that is there already, and are told", shownBy(TestHandshakeNegotiates, TestListenLinksToDiallingServers)},
+			{"lose no step: a PONG is the proof", shownBy(TestDeliverWritesSteps, TestDeliverSurvivesConnectionsThatLoseTheirEnd)},
+			{"by a gateway that stops begin with SQUIT", shownBy(TestSessionEnds)},
 		},
 		"authority": {
-			{"is of modes n, m, M, i, k, l, b and R, and of their exceptions", shownBy(TestModesOfAChannelApplyToOurUsers)},
-			{"is of voice", shownBy(TestAUserWithVoiceSpeaksInAModeratedChannel)},
-			{"is of invitations", shownBy(TestAnInvitationBringsAUserIntoAChannel, TestTheGatewaysUserStaysOutOfAChannelThatItMayNotEnter)},
-			{"is of the limits of names", shownBy(TestAChannelWithALongerNameThanTheNetworkAllowsIsNotCarried)},
-			{"is of the operators of a channel that the gateway made", shownBy(TestTheFirstUserOfAChannelThatTheGatewayMadeIsItsOperator, TestAChannelThatTheLastUserLeftIsMadeAnew, TestTheGatewayMakesNoOperatorInAChannelOfTheNetwork)},
-			{"is of floods", shownBy(TestLimits)},
+			{"is of modes n, m, M, i, k, l, b and R, and of their exceptions", shownBy(TestChannelModesApplyToPseudoClients)},
+			{"is of voice", shownBy(TestVoiceSpeaksInAModeratedChannel)},
+			{"is of invitations", shownBy(TestInviteBringsAPseudoClientIntoAChannel, TestBotStaysOutOfForbiddenChannels)},
+			{"is of the limits of names", shownBy(TestChannelNamesBeyondTheLimitAreNotCarried)},
+			{"is of the operators of a channel that the gateway made", shownBy(TestOperatorIsTheFirstUserOfACreatedChannel, TestChannelIsCreatedAgainAfterTheLastUserLeft, TestOperatorIsNotSetInChannelsOfTheNetwork)},
+			{"is of floods", shownBy(TestLimitsOfUsersAndLinks)},
 		},
 	}
 }
 
-// TestEachRowOfTheChecklist runs the tests of each row over each version of the protocol.
-func TestEachRowOfTheChecklist(t *testing.T) {
+// TestChecklistRowsNameTheirTests runs the tests of each row over each version of the protocol.
+func TestChecklistRowsNameTheirTests(t *testing.T) {
 	for section, rows := range checklist() {
 		for _, r := range rows {
 			if len(r.tests) == 0 {
@@ -101,7 +101,7 @@ func TestEachRowOfTheChecklist(t *testing.T) {
 	}
 }
 
-func TestTheLogSaysThatClocksDiffer(t *testing.T) {
+func TestClockDifferenceIsLogged(t *testing.T) {
 	for _, skew := range []time.Duration{0, time.Hour} {
 		h, _ := linked(t, func(_ *spanningtree.Config, peer *bridgetest.IRCdConfig) { peer.Skew = skew })
 		if told := strings.Contains(h.log.String(), "clock differs from the peer's"); told != (skew > 0) {
@@ -111,7 +111,7 @@ func TestTheLogSaysThatClocksDiffer(t *testing.T) {
 }
 
 // A server that sends IJOIN of a channel which is not known here sends the whole channel when it is asked.
-func TestAChannelThatIsUnknownIsAskedFor(t *testing.T) {
+func TestUnknownChannelIsRequested(t *testing.T) {
 	h := newHouse(t, testConfig("pipe.example:1"))
 	lines := []string{uid(t, "1AAAAAAAB", 1795226757, "alice"), ":1AAAAAAAB IJOIN #ops 3", ":1AAAAAAAB IJOIN #other 4"}
 	if got := spanningtree.Read(t.Context(), h.link, protocolOf(t), lines); strings.Count(got, ":9GW RESYNC #ops") != 1 || strings.Count(got, "RESYNC") != 1 {
@@ -132,7 +132,7 @@ func (g guests) Guest(string, string) federation.DID { return g.did }
 func (guests) Back(context.Context, string, federation.DID) error { return nil }
 
 // The longest names leave 328 bytes of a line.
-func TestLongTextFitsLinesAndIsCutBetweenCharacters(t *testing.T) {
+func TestLongTextIsSplitBetweenCharacters(t *testing.T) {
 	const guest = federation.DID("did:example:guest")
 	h, peer := linked(t, nil, func(p *bridge.Ports) { p.Messages = guests{did: guest} })
 	text := strings.Repeat("ž", 1000)
@@ -158,7 +158,7 @@ func TestLongTextFitsLinesAndIsCutBetweenCharacters(t *testing.T) {
 }
 
 // CAPAB is the same with each of these settings, so that the documents name them.
-func TestTheDocumentsNameSettingsThatNoLinkShows(t *testing.T) {
+func TestDocumentsNameInvisibleSettings(t *testing.T) {
 	for file, settings := range map[string][]string{
 		"../README.md":                       {"allowclientonlytags", "clientonlytags", "CLIENTTAGDENY", "netbuffersize"},
 		"../../../deploy/inspircd.link.conf": {"netbuffersize"},

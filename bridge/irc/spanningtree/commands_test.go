@@ -13,7 +13,7 @@ import (
 	"baton/federation"
 )
 
-func TestBurst(t *testing.T) {
+func TestBurstIsReadAndWritten(t *testing.T) {
 	t.Run("introduces the gateway's user after the peer's burst, in the channels, with their age", func(t *testing.T) {
 		_, peer := linked(t, func(cfg *spanningtree.Config, peer *bridgetest.IRCdConfig) {
 			cfg.Channels = []string{"#Ops", "#new"} // the first is there, as #ops
@@ -50,7 +50,7 @@ func TestBurst(t *testing.T) {
 	})
 }
 
-func TestNicks(t *testing.T) {
+func TestNickCollisions(t *testing.T) {
 	// agent is a link on which the scholar has spoken, with the id of its user.
 	agent := func(t *testing.T) (house, *bridgetest.IRCd, string) {
 		t.Helper()
@@ -111,7 +111,7 @@ func TestNicks(t *testing.T) {
 	})
 }
 
-func TestThrownOut(t *testing.T) {
+func TestKilledUserComesBack(t *testing.T) {
 	t.Run("comes back under a new id after a KILL, once the wait is over", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			_, peer, _ := piped(t)
@@ -190,7 +190,7 @@ func TestThrownOut(t *testing.T) {
 	})
 }
 
-func TestAnswers(t *testing.T) {
+func TestSessionAnswersQueries(t *testing.T) {
 	t.Run("PING with PONG, of a server further away too", func(t *testing.T) {
 		_, err := scriptedLink(t, func(s script) {
 			s.say(":1AA PING 9GW")
@@ -231,7 +231,7 @@ func TestAnswers(t *testing.T) {
 	})
 }
 
-func TestEnd(t *testing.T) {
+func TestSessionEnds(t *testing.T) {
 	t.Run("a peer that falls silent is given up, and what was in flight is owed still", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			h, peer, ended := piped(t)

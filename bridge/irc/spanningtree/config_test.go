@@ -31,7 +31,7 @@ func keysOf(err error) []string {
 	return []string{fmt.Sprintf("%v", err)}
 }
 
-func TestOpen(t *testing.T) {
+func TestOpenChecksTheTable(t *testing.T) {
 	tests := []struct {
 		name  string
 		tweak func(*spanningtree.Config)

@@ -53,7 +53,7 @@ func messagesTo(peer *bridgetest.IRCd, target string) (commands []string) {
 	return commands
 }
 
-func TestCopyOfAChannelStep(t *testing.T) {
+func TestCopyOfAChannelStepIsRecognized(t *testing.T) {
 	both := []string{"TAGMSG", "NOTICE"}
 	t.Run("is signed for the place where it is read", func(t *testing.T) {
 		h, peer := offererHere(t, nil)

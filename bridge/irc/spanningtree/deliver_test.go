@@ -13,7 +13,7 @@ import (
 	"baton/federation"
 )
 
-func TestDeliver(t *testing.T) {
+func TestDeliverWritesSteps(t *testing.T) {
 	t.Run("writes the signed tags and one line from the signer's own user", func(t *testing.T) {
 		h, peer := linked(t, nil)
 		if err := h.link.Deliver(waiting(t), acceptRow(t)); err != nil {
@@ -162,7 +162,7 @@ func TestDeliver(t *testing.T) {
 }
 
 // A signed step cannot be cut: it is written again, with the original as evidence.
-func TestTagsOfMoreBytesThanAServerCarriesTravelAsARendition(t *testing.T) {
+func TestDeliverRendersTagsOverTheLimit(t *testing.T) {
 	h, peer := linked(t, nil)
 	d := acceptRow(t)
 	d.Entry.Event.Fields["handoff-context"] = `["` + strings.Repeat("\\n", 2000) + `"]`
@@ -197,7 +197,7 @@ func TestDeliverDeclines(t *testing.T) {
 	})
 }
 
-func TestCarries(t *testing.T) {
+func TestCarriesStepsOfItsChannels(t *testing.T) {
 	private := federation.PrivateVenue(alice, scholar)
 	tests := []struct {
 		name    string

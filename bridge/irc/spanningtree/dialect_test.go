@@ -18,7 +18,7 @@ func actTags() map[string]string {
 	}
 }
 
-func TestBothDialectsComeIn(t *testing.T) {
+func TestDialectsAreRead(t *testing.T) {
 	t.Run("a step in act tags is submitted as it was signed", func(t *testing.T) {
 		h, peer := linked(t, nil)
 		peer.Tagmsg("alice", "#ops", actTags())
@@ -70,7 +70,7 @@ func TestDialectOfOffers(t *testing.T) {
 	}
 }
 
-func TestBothDialectsGoOut(t *testing.T) {
+func TestDialectsAreWritten(t *testing.T) {
 	// signedRow is an accept of bob, a person on another network, signed in a
 	// dialect, of a handoff in another.
 	bob := keptKey("bob")

@@ -16,7 +16,7 @@ func coloured(n byte) federation.Text {
 	}
 }
 
-func TestAChannelThatBlocksColoursIsWrittenNone(t *testing.T) {
+func TestFormattingIsRemovedForAChannelThatBlocksColours(t *testing.T) {
 	h, peer := linked(t, nil)
 	for n, c := range []struct{ change, want string }{
 		{"+n", "\x0304,02red\x03 and \x02bold"},

@@ -94,7 +94,7 @@ func scripted(t *testing.T, play func(s script)) (house, error) {
 	return h, err
 }
 
-func TestHandshake(t *testing.T) {
+func TestHandshakeNegotiates(t *testing.T) {
 	for announced, answered := range map[string]string{"1205": "1205", "1206": "1206", "1207": "1206"} {
 		t.Run("answers a peer that speaks "+announced+" with "+answered+" and sends no list but its challenge", func(t *testing.T) {
 			var heard []string

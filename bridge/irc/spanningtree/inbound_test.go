@@ -18,7 +18,7 @@ import (
 	"baton/federation"
 )
 
-func TestInbound(t *testing.T) {
+func TestInboundSteps(t *testing.T) {
 	t.Run("submits a step with what was signed and where it came from", func(t *testing.T) {
 		h, peer := linked(t, nil)
 		msgid := peer.Tagmsg("alice", "#ops", offerTags())
@@ -119,7 +119,7 @@ func TestInbound(t *testing.T) {
 	})
 }
 
-func TestRefusals(t *testing.T) {
+func TestInboundRefusals(t *testing.T) {
 	without := func(tag string) map[string]string {
 		tags := offerTags()
 		delete(tags, tag)
@@ -174,7 +174,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-func TestTargets(t *testing.T) {
+func TestInboundRefusesTargets(t *testing.T) {
 	for _, target := range []string{"@#ops", "9GWZZZZZZ", "alice", "1AAAAAAAB", "$*", "#elsewhere", "#ops,#other"} {
 		t.Run("refuses a step to "+target, func(t *testing.T) {
 			h, peer := linked(t, nil)
@@ -199,7 +199,7 @@ func tagLine(peer *bridgetest.IRCd, target string, tags map[string]string) strin
 	return fmt.Sprintf("@%s :%s TAGMSG %s", strings.Join(all, ";"), peer.UUID("alice"), target)
 }
 
-func TestBadInput(t *testing.T) {
+func TestInboundBadInput(t *testing.T) {
 	tests := []struct {
 		name   string
 		line   func(peer *bridgetest.IRCd) string

@@ -26,7 +26,7 @@ func eachInspIRCd(t *testing.T, test func(t *testing.T, server func(*setup))) {
 	})
 }
 
-func TestEachInspIRCdSpeaksItsOwnProtocol(t *testing.T) {
+func TestInspIRCdVersionsSpeakTheirProtocol(t *testing.T) {
 	eachInspIRCd(t, func(t *testing.T, server func(*setup)) {
 		t.Helper()
 		r := startReal(t, server)
@@ -46,7 +46,7 @@ func TestEachInspIRCdSpeaksItsOwnProtocol(t *testing.T) {
 	})
 }
 
-func TestUsersOfInspIRCdAskThisServer(t *testing.T) {
+func TestInspIRCdUsersQueryThisServer(t *testing.T) {
 	eachInspIRCd(t, func(t *testing.T, server func(*setup)) {
 		t.Helper()
 		r := startReal(t, server)
@@ -96,7 +96,7 @@ func operated(t *testing.T, server func(*setup)) realServer {
 	return r
 }
 
-func TestOurUsersObeyAnOperatorOfInspIRCd(t *testing.T) {
+func TestInspIRCdOperatorControlsPseudoClients(t *testing.T) {
 	eachInspIRCd(t, func(t *testing.T, server func(*setup)) {
 		t.Helper()
 		r := operated(t, server)
@@ -140,9 +140,9 @@ func TestOurUsersObeyAnOperatorOfInspIRCd(t *testing.T) {
 	})
 }
 
-// TestInspIRCdModesHoldOurUsers has alice, the operator of the channel, set modes that keep clients
+// TestInspIRCdModesApplyToPseudoClients has alice, the operator of the channel, set modes that keep clients
 // from speaking, and awaits the refusal of the step.
-func TestInspIRCdModesHoldOurUsers(t *testing.T) {
+func TestInspIRCdModesApplyToPseudoClients(t *testing.T) {
 	eachInspIRCd(t, func(t *testing.T, server func(*setup)) {
 		t.Helper()
 		r := operated(t, server)

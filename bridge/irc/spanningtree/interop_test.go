@@ -104,8 +104,8 @@ func (r realServer) client(t *testing.T, nick string, caps ...string) *bridgetes
 	return c
 }
 
-// TestInspIRCdGivesTheFirstUserOfAChannelItsOperator links before any client is there.
-func TestInspIRCdGivesTheFirstUserOfAChannelItsOperator(t *testing.T) {
+// TestInspIRCdMakesTheFirstUserAnOperator links before any client is there.
+func TestInspIRCdMakesTheFirstUserAnOperator(t *testing.T) {
 	eachInspIRCd(t, testInspIRCdGivesTheFirstUserOfAChannelItsOperator)
 }
 
@@ -134,7 +134,7 @@ func testInspIRCdGivesTheFirstUserOfAChannelItsOperator(t *testing.T, server fun
 	operator(bob, "bob")
 }
 
-func TestInspIRCd(t *testing.T) { eachInspIRCd(t, testInspIRCd) }
+func TestInspIRCdCarriesHandoffs(t *testing.T) { eachInspIRCd(t, testInspIRCd) }
 
 func testInspIRCd(t *testing.T, server func(*setup)) {
 	t.Helper()

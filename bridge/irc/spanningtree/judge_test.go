@@ -8,7 +8,7 @@ import (
 	"baton/federation"
 )
 
-func TestOneUserWhoseKeyIsFarAwayHoldsUpNobodyElse(t *testing.T) {
+func TestJudgeDelaysOnlyTheUserWithASlowKey(t *testing.T) {
 	h, peer := linked(t, nil)
 	begun, release := make(chan struct{}, 8), make(chan struct{})
 	h.gateway.answer = func(_ context.Context, ev federation.Event) error {
@@ -30,7 +30,7 @@ func TestOneUserWhoseKeyIsFarAwayHoldsUpNobodyElse(t *testing.T) {
 	}
 }
 
-func TestAnAnswerWaitsForTheOfferThatCameJustBeforeIt(t *testing.T) {
+func TestJudgeKeepsAnAnswerBehindItsOffer(t *testing.T) {
 	h, peer := linked(t, nil)
 	begun, release := make(chan struct{}, 1), make(chan struct{})
 	h.gateway.answer = func(_ context.Context, ev federation.Event) error {

@@ -43,7 +43,7 @@ func crowded(t *testing.T, others int) (h house, peer *bridgetest.IRCd, begun ch
 	return h, peer, begun, release
 }
 
-func TestStepsThatWaitForKeysDelayNoOther(t *testing.T) {
+func TestJudgeDelaysNoStepBehindSlowKeys(t *testing.T) {
 	const others = 20
 	h, peer, begun, release := crowded(t, others)
 	for i := range others {
@@ -60,7 +60,7 @@ func TestStepsThatWaitForKeysDelayNoOther(t *testing.T) {
 	}
 }
 
-func TestStepsThatWaitForAnOfferDelayNoOther(t *testing.T) {
+func TestJudgeDelaysNoStepBehindAnOffer(t *testing.T) {
 	const others = 20
 	h, peer, begun, release := crowded(t, others)
 	offer := offerTags()
@@ -84,7 +84,7 @@ func TestStepsThatWaitForAnOfferDelayNoOther(t *testing.T) {
 	}
 }
 
-func TestTheEndOfALinkIsToldBeforeItsStepsAreJudged(t *testing.T) {
+func TestRunReportsTheEndBeforeItsStepsAreJudged(t *testing.T) {
 	peer := listen(t, peerConfig())
 	h := newHouse(t, testConfig(peer.Addr()))
 	begun, release := make(chan string, 8), make(chan struct{})

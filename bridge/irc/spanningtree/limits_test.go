@@ -11,7 +11,7 @@ import (
 	"baton/bridge"
 )
 
-func TestLimits(t *testing.T) {
+func TestLimitsOfUsersAndLinks(t *testing.T) {
 	t.Run("a user that says too much is told once, counted, and heard again later; others are heard", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			h, peer, _ := piped(t, func(p *bridge.Ports) {

@@ -21,7 +21,7 @@ const (
 	loadAtOnce = 16
 )
 
-func TestALinkCarriesFiveThousandStepsInOrder(t *testing.T) {
+func TestLinkCarriesFiveThousandStepsInOrder(t *testing.T) {
 	eachInspIRCd(t, func(t *testing.T, server func(*setup)) {
 		t.Helper()
 		r := startReal(t, server)
@@ -78,8 +78,8 @@ func TestALinkCarriesFiveThousandStepsInOrder(t *testing.T) {
 	})
 }
 
-// TestABurstThroughInspIRCd has services bring 500 users into 50 channels before the gateway links.
-func TestABurstThroughInspIRCd(t *testing.T) {
+// TestLinkCarriesABurstThroughInspIRCd has services bring 500 users into 50 channels before the gateway links.
+func TestLinkCarriesABurstThroughInspIRCd(t *testing.T) {
 	eachInspIRCd(t, func(t *testing.T, server func(*setup)) {
 		t.Helper()
 		const users, channels = 500, 50

@@ -11,7 +11,7 @@ import (
 )
 
 // A connection to InspIRCd loses its end: no message in its middle. PONG proves all before it.
-func TestEachStepArrivesThroughConnectionsThatLoseTheirEnd(t *testing.T) {
+func TestDeliverSurvivesConnectionsThatLoseTheirEnd(t *testing.T) {
 	const offers, taken, lanes = 500, 9, 64 // one in ten is lost at least
 	h, peer := linked(t, nil)
 	peer.Lose(taken)

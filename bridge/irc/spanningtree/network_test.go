@@ -7,7 +7,7 @@ import (
 	"baton/bridge/irc/spanningtree"
 )
 
-func TestTheReferenceHasEveryKeyWithItsDefault(t *testing.T) {
+func TestReferenceHasEveryKeyWithItsDefault(t *testing.T) {
 	defaults := spanningtree.DefaultConfig()
 	diff, err := bridgetest.ReferenceDiff(spanningtree.Network(nil), &defaults)
 	if err != nil || diff != "" {

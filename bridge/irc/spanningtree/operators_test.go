@@ -24,7 +24,7 @@ func synced(t *testing.T, peer *bridgetest.IRCd) {
 	await(t, peer, "IDLE")
 }
 
-func TestTheFirstUserOfAChannelThatTheGatewayMadeIsItsOperator(t *testing.T) {
+func TestOperatorIsTheFirstUserOfACreatedChannel(t *testing.T) {
 	peer := withNew(t)
 	made := await(t, peer, "FJOIN", func(m bridgetest.IRCMessage) bool { return m.Params[0] == "#new" })
 	peer.Enter("alice", "#new")
@@ -39,7 +39,7 @@ func TestTheFirstUserOfAChannelThatTheGatewayMadeIsItsOperator(t *testing.T) {
 	}
 }
 
-func TestAChannelThatTheLastUserLeftIsMadeAnew(t *testing.T) {
+func TestChannelIsCreatedAgainAfterTheLastUserLeft(t *testing.T) {
 	for name, leave := range map[string]func(peer *bridgetest.IRCd){
 		"by PART": func(peer *bridgetest.IRCd) { peer.Leave("alice", "#new") },
 		"by QUIT": func(peer *bridgetest.IRCd) { peer.Quit("alice") },
@@ -63,7 +63,7 @@ func TestAChannelThatTheLastUserLeftIsMadeAnew(t *testing.T) {
 	}
 }
 
-func TestTheGatewayMakesNoOperatorInAChannelOfTheNetwork(t *testing.T) {
+func TestOperatorIsNotSetInChannelsOfTheNetwork(t *testing.T) {
 	peer := withNew(t)
 	peer.Connect("carol")
 	peer.Enter("carol", "#ops")

@@ -46,7 +46,7 @@ func withScholar(t *testing.T) (house, *bridgetest.IRCd) {
 	return h, peer
 }
 
-func TestPrivateStepsComeIn(t *testing.T) {
+func TestPrivateStepsAreRead(t *testing.T) {
 	for _, target := range []string{"Baton", "scholar"} {
 		t.Run("to "+target+", in the venue of signer and recipient", func(t *testing.T) {
 			h, peer := withScholar(t)
@@ -105,7 +105,7 @@ func TestPrivateStepsComeIn(t *testing.T) {
 	})
 }
 
-func TestPrivateStepsGoOut(t *testing.T) {
+func TestPrivateStepsAreWritten(t *testing.T) {
 	t.Run("to the user alone, from the user of whoever took it, with a line beside it and without a channel", func(t *testing.T) {
 		h, peer := linked(t, nil)
 		if err := h.link.Deliver(waiting(t), privateRow(t)); err != nil {
@@ -230,7 +230,7 @@ func TestPrivateStepsGoOut(t *testing.T) {
 	})
 }
 
-func TestThePrivateLineSaysWhatToType(t *testing.T) {
+func TestPrivateLineNamesTheCommand(t *testing.T) {
 	const answers = " — answer: /msg Baton accept 00000H or /msg Baton decline 00000H"
 	for name, retired := range map[string]int{"at first": 0, "after an attempt that reached nobody": 3} {
 		t.Run(name, func(t *testing.T) {
@@ -278,7 +278,7 @@ func TestThePrivateLineSaysWhatToType(t *testing.T) {
 	})
 }
 
-func TestAPrivateStepFromHereWaitsForARecipientOfThisNetwork(t *testing.T) {
+func TestPrivateStepWaitsForItsRecipient(t *testing.T) {
 	for name, here := range map[string]func(h house){
 		"whose account is bound here": func(h house) { h.gateway.bind("al", alice, true) },
 		"that signed here last":       func(h house) { h.gateway.links = map[federation.DID]string{alice: linkName} },
@@ -323,7 +323,7 @@ func awaitOnline(t *testing.T, h house, b federation.Binding, want bool) {
 	}
 }
 
-func TestOnline(t *testing.T) {
+func TestOnlineFollowsConnectedUsers(t *testing.T) {
 	t.Run("nobody is, without a connection", func(t *testing.T) {
 		h := newHouse(t, testConfig("127.0.0.1:1"))
 		if h.link.Online(t.Context(), federation.Binding{DID: alice, Name: "alice"}) {

@@ -47,7 +47,7 @@ func settle(t *testing.T, peer *bridgetest.IRCd) {
 	await(t, peer, "NUM")
 }
 
-func TestTheProtocol(t *testing.T) {
+func TestProtocolRoundTrips(t *testing.T) {
 	protocol := protocolOf(t)
 	newer := protocol == 1206
 	t.Run("link, where the gateway dials", func(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"baton/bridge/bridgetest"
 )
 
-func TestQuestionsToThisServerAreAnswered(t *testing.T) {
+func TestQueriesToThisServerAreAnswered(t *testing.T) {
 	_, peer := linked(t, nil)
 	alice := peer.UUID("alice")
 	for question, want := range map[string]string{
@@ -23,7 +23,7 @@ func TestQuestionsToThisServerAreAnswered(t *testing.T) {
 	}
 }
 
-func TestAUserOfOursGetsItsNickBackOnceItIsFree(t *testing.T) {
+func TestNickIsRestoredOnceFree(t *testing.T) {
 	for name, free := range map[string]func(peer *bridgetest.IRCd){
 		"by QUIT": func(peer *bridgetest.IRCd) { peer.Quit("Baton") },
 		"by NICK": func(peer *bridgetest.IRCd) { peer.Rename("Baton", "other") },

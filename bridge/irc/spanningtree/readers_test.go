@@ -17,7 +17,7 @@ func chatLine(text string) federation.Text {
 	}
 }
 
-func TestTextAndStepsOfAChannelWaitForUsersAfterARestart(t *testing.T) {
+func TestDeliverWaitsForReadersAfterARestart(t *testing.T) {
 	h, peer := linked(t, func(cfg *spanningtree.Config, peer *bridgetest.IRCdConfig) {
 		cfg.RelayChat, peer.Channels = []string{"#ops"}, nil
 	})

@@ -45,7 +45,7 @@ func recorded(t *testing.T, file string) []string {
 	return lines
 }
 
-func TestRecordedLinks(t *testing.T) {
+func TestSessionReplaysRecordedLinks(t *testing.T) {
 	vectors := os.Getenv("BATON_VECTORS")
 	if vectors == "" {
 		t.Log("not run: BATON_VECTORS is unset")

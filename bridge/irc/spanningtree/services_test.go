@@ -27,7 +27,7 @@ func isIn(channel string) func(bridgetest.IRCMessage) bool {
 	return func(m bridgetest.IRCMessage) bool { return m.Params[0] == channel }
 }
 
-func TestOurUsersObeyServicesAndOperators(t *testing.T) {
+func TestServicesControlPseudoClients(t *testing.T) {
 	const age = "1795226999"
 	nicks := []struct{ name, line, nick, age string }{
 		{"SVSNICK", ":1AA ENCAP 9GW SVSNICK %[1]s other " + age, "other", age},

@@ -46,7 +46,7 @@ func online(t *testing.T, h house) string {
 	return strings.Join(there, " ")
 }
 
-func TestASplitTakesAllThatIsBehindAServer(t *testing.T) {
+func TestSplitRemovesEverythingBehindAServer(t *testing.T) {
 	h, peer := linked(t, nil)
 	behind(t, peer)
 	if got := online(t, h); got != "2BB 3CC 4DD" {
@@ -76,7 +76,7 @@ func TestASplitTakesAllThatIsBehindAServer(t *testing.T) {
 	}
 }
 
-func TestTheGatewayComesBackFromALossWithItsUsersAndTheAgesOfChannels(t *testing.T) {
+func TestSplitOfTheLinkKeepsUsersAndChannelAges(t *testing.T) {
 	h, peer := linked(t, nil)
 	if err := h.link.Deliver(waiting(t), acceptRow(t)); err != nil {
 		t.Fatal(err)
@@ -98,7 +98,7 @@ func TestTheGatewayComesBackFromALossWithItsUsersAndTheAgesOfChannels(t *testing
 }
 
 // The recorded collisions: the network says which user loses its nick, and ours give way.
-func TestEachCollisionOfNicksEndsWithOneOwner(t *testing.T) {
+func TestNickCollisionsEndWithOneOwner(t *testing.T) {
 	const theirs = "1AAAAAAAX"
 	newer := ":1AA SAVE %[1]s %[2]s"
 	older := []string{":1AA SAVE " + theirs + " %[3]d", ":" + theirs + " NICK " + theirs + " 100"}
@@ -145,7 +145,7 @@ func TestEachCollisionOfNicksEndsWithOneOwner(t *testing.T) {
 }
 
 // A burst of many users in many channels, both ways, with the bounds of the link.
-func TestABurstOfManyUsersInManyChannels(t *testing.T) {
+func TestBurstOfManyUsersAndChannels(t *testing.T) {
 	eachProtocol(t, func(t *testing.T, protocol int) {
 		t.Helper()
 		const users, channels = 500, 50

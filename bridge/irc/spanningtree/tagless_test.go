@@ -14,7 +14,7 @@ func tagless(cfg *spanningtree.Config, peer *bridgetest.IRCdConfig) {
 	peer.Tagless, cfg.Summaries = true, false
 }
 
-func TestAPeerWithoutTagsGetsReadableLines(t *testing.T) {
+func TestTaglessPeerGetsReadableLines(t *testing.T) {
 	const line = "[handoff …00000H] scholar accepts: Cite the 3 best sources; on X"
 	t.Run("in a channel, with each attempt, and operators read of it", func(t *testing.T) {
 		h, peer := linked(t, tagless)

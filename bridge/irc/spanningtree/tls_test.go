@@ -28,7 +28,7 @@ func serverTLS(cert tls.Certificate) *tls.Config {
 	}
 }
 
-func TestTLS(t *testing.T) {
+func TestTLSPinsCertificates(t *testing.T) {
 	secured := func(cert tls.Certificate, pinned string) func(*spanningtree.Config, *bridgetest.IRCdConfig) {
 		return func(cfg *spanningtree.Config, peer *bridgetest.IRCdConfig) {
 			peer.TLS = serverTLS(cert)
