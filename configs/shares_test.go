@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestFairShares(t *testing.T) {
+func TestLimitsFairShares(t *testing.T) {
 	for _, key := range []string{
 		"inbox_events_per_sender", "inbox_bytes_per_sender", "first_contacts", "first_contacts_per_sender",
 		"new_dids_per_hour", "new_dids_per_address_per_hour", "record_bytes_per_hour",
