@@ -21,7 +21,7 @@ func asksBaton(t *testing.T, client *bridgetest.IRCClient, text string) string {
 	return m.Params[1]
 }
 
-func TestPeopleTakeStepsByWritingToBaton(t *testing.T) {
+func TestChatOpsTakesStepsOfPeople(t *testing.T) {
 	t.Parallel()
 	eliza, scholar, stranger := newPerson(t), newPerson(t), newPerson(t)
 	s := newHomeServer(t, "[[bindings]]\nnetwork = \"client\"\nname = \""+eliza.did+"\"\ndid = \""+eliza.did+"\"\nvouch = true\n",
@@ -79,7 +79,7 @@ func TestPeopleTakeStepsByWritingToBaton(t *testing.T) {
 	holds(asksBaton(t, s.login(t, "stranger", stranger), "offer scholar x"), "NEED_SIGNATURE")
 }
 
-func TestPeopleOfALinkedNetworkTakeStepsByWritingToBaton(t *testing.T) {
+func TestChatOpsTakesStepsOfALinkedNetwork(t *testing.T) {
 	t.Parallel()
 	var lab *network
 	scholar := newPerson(t)

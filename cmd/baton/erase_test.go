@@ -18,7 +18,7 @@ import (
 // zebra is in each text of the erased person.
 const zebra = "zebra-7f3a-quagga"
 
-func TestAnErasedPersonIsNowhereInTheDataDirectory(t *testing.T) {
+func TestEraseLeavesNoTraceInTheDataDirectory(t *testing.T) {
 	t.Parallel()
 	v := newVillage(t)
 	eliza, bob := logIn(t, v.url()), logIn(t, v.url())
@@ -76,7 +76,7 @@ func TestAnErasedPersonIsNowhereInTheDataDirectory(t *testing.T) {
 	}
 }
 
-func TestAnErasureThatWasCutShortGoesOn(t *testing.T) {
+func TestEraseResumesAfterAnInterruption(t *testing.T) {
 	t.Parallel()
 	v := newVillage(t)
 	v.stop(t)

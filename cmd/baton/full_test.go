@@ -11,7 +11,7 @@ import (
 )
 
 // A process whose files may not grow has a full disk.
-func TestAGatewayWhoseDiskIsFullSaysSoAndGoesOnWhenThereIsRoom(t *testing.T) {
+func TestDiskFullIsReportedAndRecovered(t *testing.T) {
 	h := newHouse(t)
 	h.start(t)
 	h.ready(t)

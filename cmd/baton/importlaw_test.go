@@ -131,7 +131,7 @@ func TestImportLaw(t *testing.T) {
 }
 
 // The search for unused functions looks only at packages that the program has.
-func TestEachPackageIsPartOfAProgram(t *testing.T) {
+func TestPackagesArePartOfAProgram(t *testing.T) {
 	t.Parallel()
 	imports, programs := map[string][]string{}, []string{}
 	for _, p := range packages(t) {

@@ -157,7 +157,7 @@ func notUsed(t *testing.T, h *house, registry string) string {
 // lies are the logged and counted reasons for each of [answers].
 var lies = map[string]string{"oversized": "size", "slow": "slow", "elsewhere": "redirect", "garbled": "json", "doubled": "json"}
 
-func TestARegistryThatLiesAboutItselfIsRefusedRecordedAndAskedSeldom(t *testing.T) {
+func TestMaliciousRegistryIsRefusedAndRecorded(t *testing.T) {
 	t.Parallel()
 	var misled atomic.Int32
 	victim := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { misled.Add(1) }))
@@ -196,7 +196,7 @@ func TestARegistryThatLiesAboutItselfIsRefusedRecordedAndAskedSeldom(t *testing.
 	}
 }
 
-func TestARegistryThatAnswersARelayWithALieHasNothing(t *testing.T) {
+func TestMaliciousRegistryAnswerDeliversNothing(t *testing.T) {
 	t.Parallel()
 	var misled atomic.Int32
 	victim := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { misled.Add(1) }))
@@ -235,7 +235,7 @@ func TestARegistryThatAnswersARelayWithALieHasNothing(t *testing.T) {
 	}
 }
 
-func TestARegistrySpeaksForItselfAloneAndSaysAThingOnce(t *testing.T) {
+func TestMaliciousRegistrySpeaksOnlyForItself(t *testing.T) {
 	t.Parallel()
 	other, own := (&liar{name: "other"}).open(t, nil, nil), (&liar{name: "own"}).open(t, nil, nil)
 	h := gatewayAmong(t, patience, own, other)

@@ -56,7 +56,7 @@ func newDisputed(t *testing.T) []neighbour {
 
 // Two homes say that they have a mailbox: neither is believed before a step of its owner
 // comes from one of them, and then the offer that waited goes there.
-func TestAMailboxThatTwoHomesClaimIsWhereItsOwnerIsHeard(t *testing.T) {
+func TestImpersonatedMailboxStaysWithItsOwner(t *testing.T) {
 	t.Parallel()
 	all := newDisputed(t)
 	a, b := all[0], all[1]
@@ -86,7 +86,7 @@ func TestAMailboxThatTwoHomesClaimIsWhereItsOwnerIsHeard(t *testing.T) {
 
 // A home that claims a mailbox is believed, if no other does, until a step of its owner
 // comes from elsewhere.
-func TestAHomeThatSaysItHasTheMailboxOfAnotherIsFoundOut(t *testing.T) {
+func TestImpersonatingHomeIsDetected(t *testing.T) {
 	t.Parallel()
 	all := newDisputed(t)
 	a, b := all[0], all[1]
@@ -108,7 +108,7 @@ func TestAHomeThatSaysItHasTheMailboxOfAnotherIsFoundOut(t *testing.T) {
 	agree(t, again, "offer", all...)
 }
 
-func TestAnOffererIsToldAfterFiveMinutesThatNoHomeIsKnown(t *testing.T) {
+func TestUnroutedOfferIsReportedAfterFiveMinutes(t *testing.T) {
 	gateway := assemble(t, 1)
 	begun := time.Now()
 	ev, err := handofftag.Codec{}.Decode(signedOffers(t, 1)[0])

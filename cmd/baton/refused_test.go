@@ -41,7 +41,7 @@ type wrong struct {
 	subject string            // "" is the event id
 }
 
-func TestTheRestOfWhatIsRefusedOnIRC(t *testing.T) {
+func TestRefusalsOnIRC(t *testing.T) {
 	t.Parallel()
 	tw := newTwin(t, rfcTags, unlimited+"[policy]\nclaim_caps = true\n")
 	tw.appear(t, rfcTags)
@@ -154,7 +154,7 @@ func (tw *twin) wrongInOneDialect() []wrong {
 	}
 }
 
-func TestAStepWhoseKeysCannotBeHadHoldsUpNobody(t *testing.T) {
+func TestRefusalForMissingKeysDelaysNobody(t *testing.T) {
 	t.Parallel()
 	tw := newTwin(t, rfcTags)
 	stranger := person{key: tw.key.key, did: "did:web:nobody.invalid"}
@@ -166,7 +166,7 @@ func TestAStepWhoseKeysCannotBeHadHoldsUpNobody(t *testing.T) {
 	tw.settle(t)
 }
 
-func TestTheRestOfWhatIsRefusedOnAIRC(t *testing.T) {
+func TestRefusalsOnAIRC(t *testing.T) {
 	t.Parallel()
 	tw := newTwin(t, rfcTags, unlimited+"[policy]\nclaim_caps = true\n")
 	addressed := rfcTags.offer(tw.key, channel, extras{"to": tw.finn.DID, "title": title})

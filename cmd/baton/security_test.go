@@ -11,7 +11,7 @@ import (
 )
 
 // Each row of SECURITY.md is worth as much as its test.
-func TestEachTestThatSecurityNamesExists(t *testing.T) {
+func TestDocumentsNameExistingTests(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "..", "SECURITY.md"))
 	if err != nil {

@@ -63,7 +63,7 @@ func keysOf(t *testing.T, n neighbour) (server, registry []string) {
 	return server, registry
 }
 
-func TestWhatIsChangedAtOneGatewayHoldsAtTheOthers(t *testing.T) {
+func TestReplicasShareChanges(t *testing.T) {
 	t.Parallel()
 	one, two, other := newPair(t)
 	listed := func(n neighbour, args ...string) string { return n.must(t, append(args, "list")...) }

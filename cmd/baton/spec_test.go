@@ -12,7 +12,7 @@ import (
 
 // Every reference of a comment to one of the sources of a format stands in a
 // STATUS file, which says how much of that section holds.
-func TestReferencesToSpecificationsStandInSTATUS(t *testing.T) {
+func TestSpecificationReferencesAreInSTATUS(t *testing.T) {
 	status := statusLines(t, "../..")
 	sources := map[string]bool{}
 	for line := range status {

@@ -119,7 +119,7 @@ func names() map[string]func(t *testing.T, h *house, handle string, victim owner
 
 // An agent that names the key of another party gets nothing of its DID, whichever of the
 // two comes first: neither offers to the DID, nor a step in its name.
-func TestNamingAKeyGivesNothingOfItsDID(t *testing.T) {
+func TestStolenKeyNameGivesNothing(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, "[limits]\n"+anyAddress)
 	h.start(t)
@@ -201,7 +201,7 @@ func checkNothing(t *testing.T, a *bridgetest.Agent, from owner, id string) {
 
 // The owner of a key gets its DID back from each that named the key, and ends the key for
 // good; the end that an agent gives to a key that it named says nothing about the DID.
-func TestOnlyTheOwnerOfADIDRevokesItsKey(t *testing.T) {
+func TestStolenKeyIsRevokedOnlyByItsOwner(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, "[limits]\n"+anyAddress)
 	h.start(t)
@@ -257,7 +257,7 @@ func loginStatus(t *testing.T, h *house, did federation.DID, sign func(challenge
 }
 
 // A restart tells the operator which agents named keys without a proof.
-func TestAStartNamesTheAgentsWithoutAProvedKey(t *testing.T) {
+func TestStartNamesAgentsWithoutAProvenKey(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, "[limits]\n"+anyAddress)
 	h.start(t)
