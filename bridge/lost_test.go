@@ -17,13 +17,13 @@ import (
 // thorough is a link with work left after its connection has ended.
 type thorough struct {
 	*link
-	bridge.Losing
+	bridge.DisconnectSignal
 }
 
 func TestDisconnectedLinkIsDiallingWhileItJudges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lost, judged := make(chan struct{}), make(chan struct{})
-		l := thorough{&link{deliver: func(federation.Delivery) error { return nil }}, bridge.NewLosing()}
+		l := thorough{&link{deliver: func(federation.Delivery) error { return nil }}, bridge.NewDisconnectSignal()}
 		l.run = func(ctx context.Context, up func()) error {
 			up()
 			select {
@@ -31,7 +31,7 @@ func TestDisconnectedLinkIsDiallingWhileItJudges(t *testing.T) {
 			case <-ctx.Done():
 				return context.Cause(ctx)
 			}
-			l.Lose()
+			l.SignalDisconnect()
 			<-judged
 			if ctx.Err() != nil {
 				return errors.New("the loss has ended the work too")

@@ -301,7 +301,7 @@ func TestSupervisorDeliversOnlyTheNewestProgress(t *testing.T) {
 func TestSupervisorDeliversNothingToAHeldLink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, c := withPeer(t, func(context.Context, int) error { return nil })
-		if err := h.record.Hold(t.Context(), federation.Withheld{To: "lab", Since: time.Now()}); err != nil {
+		if err := h.record.Hold(t.Context(), federation.PausedQueue{To: "lab", Since: time.Now()}); err != nil {
 			t.Fatal(err)
 		}
 		stop := h.start(t)

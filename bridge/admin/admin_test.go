@@ -64,8 +64,8 @@ func (g *gateway) View(ctx context.Context, id federation.HandoffID) (federation
 
 func (*gateway) Name(_ context.Context, did federation.DID) string { return did.Short() }
 
-func (*gateway) Place(context.Context, federation.DID, federation.DID, string) (federation.Place, federation.Dialect, error) {
-	return federation.Place{}, "", nil
+func (*gateway) Place(context.Context, federation.DID, federation.DID, string) (federation.ChannelRef, federation.Dialect, error) {
+	return federation.ChannelRef{}, "", nil
 }
 
 // house is the operator API of a gateway.

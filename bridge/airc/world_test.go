@@ -150,8 +150,8 @@ func newWorld(tb testing.TB, changes ...func(*airc.Config, *airc.Deps)) *world {
 	cfg := airc.DefaultConfig()
 	w.deps = airc.Deps{
 		Ports: bridge.Ports{
-			Wakes: w.wakes,
-			Home:  "gw.example", Gateway: w.gateway, Metrics: bridge.NewMetrics(w.metrics),
+			PubSub: w.wakes,
+			Home:   "gw.example", Gateway: w.gateway, Metrics: bridge.NewMetrics(w.metrics),
 			Log:       slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 			PublicURL: "https://gw.example", HTTP: bridge.HTTP{MaxBodyBytes: 262144, MaxWait: 50 * time.Second},
 			Signer: bridgetest.Signer(kept), Evidence: &w.contexts, Limits: contextLimits{w}, Keys: bridgetest.Keys{Revoke: w.revoked},
@@ -333,20 +333,20 @@ func (g *gateway) Same(ctx context.Context, a, b federation.DID) bool {
 	return a == b || err == nil && (agent.DID == b || agent.OwnDID == b)
 }
 
-func (g *gateway) Place(ctx context.Context, from, to federation.DID, channel string) (federation.Place, federation.Dialect, error) {
+func (g *gateway) Place(ctx context.Context, from, to federation.DID, channel string) (federation.ChannelRef, federation.Dialect, error) {
 	b, err := g.record.Binding(ctx, to)
 	if err != nil && !errors.Is(err, federation.ErrNotFound) {
-		return federation.Place{}, "", err
+		return federation.ChannelRef{}, "", err
 	}
 	switch {
 	case g.unlink, to != "" && b.Link != "lab":
-		return federation.Place{}, federation.HandoffTags, nil
+		return federation.ChannelRef{}, federation.HandoffTags, nil
 	case to == "" && channel == "#side":
-		return federation.Place{Venue: channel}, g.dialect, nil
+		return federation.ChannelRef{Venue: channel}, g.dialect, nil
 	case to != "" && g.online:
-		return federation.Place{Link: "lab", Venue: federation.PrivateVenue(from, to)}, g.dialect, nil
+		return federation.ChannelRef{Link: "lab", Venue: federation.PrivateVenue(from, to)}, g.dialect, nil
 	}
-	return federation.Place{Venue: "#ops"}, g.dialect, nil
+	return federation.ChannelRef{Venue: "#ops"}, g.dialect, nil
 }
 
 func (g *gateway) Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error) {

@@ -13,7 +13,7 @@ import (
 
 func TestSubmitWithRetryRefusesStrangersOverTheLimit(t *testing.T) {
 	asked := 0
-	stranger := &federation.StrangerError{Reason: federation.TooManyNewDIDs, RetryAfter: time.Minute}
+	stranger := &federation.NewDIDLimitError{Reason: federation.TooManyNewDIDs, RetryAfter: time.Minute}
 	ev := federation.Event{ID: federation.EventID{1}, Handoff: federation.EventID{2}}
 	_, err := irc.SubmitWithRetry(t.Context(), slog.New(slog.DiscardHandler), ev, func(context.Context) (federation.Judgement, error) {
 		asked++

@@ -115,8 +115,8 @@ func (*gateway) Same(_ context.Context, a, b federation.DID) bool { return a == 
 func (*gateway) Name(_ context.Context, did federation.DID) string { return did.Short() }
 
 // Place implements [bridge.Gateway].
-func (*gateway) Place(context.Context, federation.DID, federation.DID, string) (federation.Place, federation.Dialect, error) {
-	return federation.Place{}, federation.HandoffTags, nil
+func (*gateway) Place(context.Context, federation.DID, federation.DID, string) (federation.ChannelRef, federation.Dialect, error) {
+	return federation.ChannelRef{}, federation.HandoffTags, nil
 }
 
 // filed returns the steps so far.

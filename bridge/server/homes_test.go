@@ -40,12 +40,12 @@ func (l *homeLink) Move(_ context.Context, did federation.DID) error {
 	return nil
 }
 
-func (*homeLink) ReportOffence(context.Context, federation.OffenceKind, string) {}
+func (*homeLink) ReportMisbehavior(context.Context, federation.MisbehaviorKind, string) {}
 
 func TestHomesAreThoseWithRunningLinks(t *testing.T) {
 	t.Parallel()
 	links := server.NewLinkSet(server.LinkDeps{
-		RunExclusive: leases{"homes", "link unrouted"}.run, Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler), Wakes: noWakes{},
+		RunExclusive: leases{"homes", "link unrouted"}.run, Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler), PubSub: noWakes{},
 	})
 	ended, end := context.WithCancel(t.Context())
 	end()

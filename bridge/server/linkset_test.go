@@ -65,7 +65,7 @@ func (l leases) run(ctx context.Context, lease string, do func(context.Context))
 func newLinkSet(t *testing.T, ours leases) *server.LinkSet {
 	t.Helper()
 	return server.NewLinkSet(server.LinkDeps{
-		Outbox: storetest.Open(t).Rows(), RunExclusive: ours.run, Wakes: noWakes{},
+		Outbox: storetest.Open(t).Rows(), RunExclusive: ours.run, PubSub: noWakes{},
 		Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
 	})
 }

@@ -41,15 +41,15 @@ type gateway struct{ bridge.Gateway }
 
 func (gateway) Name(_ context.Context, did federation.DID) string { return did.Short() }
 
-func (gateway) Place(_ context.Context, _, to federation.DID, _ string) (federation.Place, federation.Dialect, error) {
+func (gateway) Place(_ context.Context, _, to federation.DID, _ string) (federation.ChannelRef, federation.Dialect, error) {
 	if to == keyOf("dora").DID {
-		return federation.Place{Venue: "#ops"}, federation.ActTags, nil
+		return federation.ChannelRef{Venue: "#ops"}, federation.ActTags, nil
 	}
-	return federation.Place{}, federation.HandoffTags, nil
+	return federation.ChannelRef{}, federation.HandoffTags, nil
 }
 
 // placer is a link with one channel.
-type placer struct{ bridge.Placer }
+type placer struct{ bridge.ChannelLink }
 
 func (placer) Channels() []string          { return []string{"#act"} }
 func (placer) Dialect() federation.Dialect { return federation.ActTags }
@@ -80,7 +80,7 @@ func newDesk(t *testing.T) desk {
 	contexts := bridgetest.Contexts(record, 1<<20, 0)
 	d.Builder = stepbuilder.Builder{
 		Network: "rest", Home: "gw.example", Gateway: gateway{}, Record: storetest.Bound(record), Signer: bridgetest.Signer(kept), Bindings: bridgetest.KeptNames{Record: record},
-		PublicURL: "https://gw.example", Placers: func() []bridge.Placer { return []bridge.Placer{placer{}} },
+		PublicURL: "https://gw.example", ChannelLinks: func() []bridge.ChannelLink { return []bridge.ChannelLink{placer{}} },
 		Evidence: contexts,
 	}
 	return d

@@ -96,7 +96,7 @@ func TestTraceOfAStepSpansTwoHomes(t *testing.T) {
 	end(nil)
 	arrived := p.b.Join(t.Context(), header)
 	p.b.Filed(arrived, f, nil, time.Now())
-	p.b.Ruled(arrived, judgedAs(f, nil))
+	p.b.RecordRuling(arrived, judgedAs(f, nil))
 	p.a.Close()
 	p.b.Close()
 	spans := p.Of(f.Event.ID)
@@ -145,7 +145,7 @@ func TestTraceOfARepeatedStepHasItsOwnSpan(t *testing.T) {
 func TestTraceIgnoresForgedHeaders(t *testing.T) {
 	p, f := newPair(t), filing()
 	for _, header := range []string{"garbage", "00-00000000000000000000000000000000-0000000000000000-01", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"} {
-		p.a.Ruled(p.a.Join(t.Context(), header), judgedAs(f, errors.New("away")))
+		p.a.RecordRuling(p.a.Join(t.Context(), header), judgedAs(f, errors.New("away")))
 	}
 	p.a.Close()
 	spans := p.Of(f.Event.ID)

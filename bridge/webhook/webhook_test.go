@@ -115,7 +115,7 @@ func newWorld(record *registry.Record, answer func(context.Context, string) (ide
 	w := &world{record: record, outside: &outside{answer: answer}, pusher: &pusher{}, metrics: bridge.NewMetrics(prometheus.NewRegistry())}
 	w.hooks = webhook.New(webhook.Config{MaxPerDID: 5, MaxAttempts: 12, Timeout: 5 * time.Second}, webhook.Deps{
 		Record: record, Outside: w.outside, Key: bytes.Repeat([]byte{7}, 32), Pusher: w.Pusher,
-		Wakes: noWakes{}, Metrics: w.metrics, Log: slog.New(slog.DiscardHandler),
+		PubSub: noWakes{}, Metrics: w.metrics, Log: slog.New(slog.DiscardHandler),
 	})
 	return w
 }

@@ -238,7 +238,7 @@ func TestTurnDeliversNothingWhileHeld(t *testing.T) {
 	each(t, nil, func(t *testing.T, k kind) { //nolint:thelper // the body of a test, no helper
 		record := storetest.Open(t)
 		lanes, last := k.fill(t, record, 2)
-		must(t, record.Hold(t.Context(), federation.Withheld{To: k.hold, Since: time.Now()}))
+		must(t, record.Hold(t.Context(), federation.PausedQueue{To: k.hold, Since: time.Now()}))
 		p := &peer{}
 		stop := k.start(t, record, p)
 		time.Sleep(5 * time.Minute)
@@ -259,7 +259,7 @@ func TestDeadLetterIsDeliveredAfterReplay(t *testing.T) {
 		dies := true
 		p := &peer{deliver: func(_ context.Context, d federation.Delivery) error {
 			if dies && d.Ref() == last {
-				return &federation.GivenUpError{Reason: federation.DeadFailed, Why: "no"}
+				return &federation.DeadLetterError{Reason: federation.DeadFailed, Why: "no"}
 			}
 			return nil
 		}}

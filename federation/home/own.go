@@ -41,7 +41,7 @@ func (h *Home) Sweep(ctx context.Context, now time.Time) ([]federation.Judgement
 		if windows[clock] == 0 {
 			continue
 		}
-		due, err := h.Record.Due(ctx, clock, now.Add(-windows[clock]), sweepBatch)
+		due, err := h.Record.ListDue(ctx, clock, now.Add(-windows[clock]), sweepBatch)
 		if err != nil {
 			return filed, fmt.Errorf("look for overdue handoffs: %w", err)
 		}
@@ -190,12 +190,12 @@ func (h *Home) EndOrphan(ctx context.Context, view federation.View, reason strin
 // undeliveredNote explains to the offerer why the home ended a handoff before its time.
 const undeliveredNote = "not picked up in time"
 
-// GiveUp ends the waiting of entries filed at or before a time and still waiting in an inbox, the
+// ExpireUndelivered ends the waiting of entries filed at or before a time and still waiting in an inbox, the
 // oldest first. An offer that its offeree never saw expires, and its offerer is notified. A later
 // step no longer waits, so that it does not fill an abandoned inbox; it stays there to be read, and
-// in the log. GiveUp returns the steps that it filed, and whether there is more to end: then call
+// in the log. It returns the steps that it filed, and whether there is more to end: then call
 // it again.
-func (h *Home) GiveUp(ctx context.Context, before, now time.Time) (filed []federation.Judgement, more bool, err error) {
+func (h *Home) ExpireUndelivered(ctx context.Context, before, now time.Time) (filed []federation.Judgement, more bool, err error) {
 	waiting, err := h.Record.Undelivered(ctx, before, sweepBatch)
 	if err != nil {
 		return nil, false, fmt.Errorf("look for what waits too long: %w", err)
@@ -210,7 +210,7 @@ func (h *Home) GiveUp(ctx context.Context, before, now time.Time) (filed []feder
 				return filed, false, fmt.Errorf("expire %s: %w", u.View.ID, err)
 			}
 		}
-		if err := h.Record.Lapse(ctx, u.To, []federation.EventID{u.Entry.Event.ID}, now); err != nil {
+		if err := h.Record.ExpireUnread(ctx, u.To, []federation.EventID{u.Entry.Event.ID}, now); err != nil {
 			return filed, false, fmt.Errorf("end waiting of %s: %w", u.Entry.Event.ID, err)
 		}
 	}

@@ -154,7 +154,7 @@ func TestOfferIsWrittenAtAnotherPlace(t *testing.T) {
 	b := newBench(t)
 	pair := federation.PrivateVenue(b.alice.did, b.bob.did)
 	b.file(b.step(1, b.alice, federation.Offer, func(ev *federation.Event) {
-		ev.Venue, ev.Arrival.Place = pair, federation.Place{Venue: "#ops"}
+		ev.Venue, ev.Arrival.Place = pair, federation.ChannelRef{Venue: "#ops"}
 	}))
 	view, err := b.record.View(t.Context(), federationtest.ID(1))
 	if err != nil || view.Venue != "#ops" || view.Signed != pair {
@@ -272,7 +272,7 @@ func (b bench) giveUp(before, now int) (expired []federation.HandoffID) {
 	for more := true; more; {
 		var filed []federation.Judgement
 		var err error
-		if filed, more, err = b.home.GiveUp(b.t.Context(), federationtest.At(before), federationtest.At(now)); err != nil {
+		if filed, more, err = b.home.ExpireUndelivered(b.t.Context(), federationtest.At(before), federationtest.At(now)); err != nil {
 			b.t.Fatalf("GiveUp: %v", err)
 		}
 		for _, judged := range filed {
@@ -524,8 +524,8 @@ type late struct {
 	move func()
 }
 
-func (l late) Due(ctx context.Context, clock federation.Clock, since time.Time, limit int) ([]federation.View, error) {
-	views, err := l.Record.Due(ctx, clock, since, limit)
+func (l late) ListDue(ctx context.Context, clock federation.Clock, since time.Time, limit int) ([]federation.View, error) {
+	views, err := l.Record.ListDue(ctx, clock, since, limit)
 	if len(views) > 0 {
 		l.move()
 	}

@@ -72,7 +72,7 @@ func TestSubmitKeepsAStepForItsRemoteHome(t *testing.T) {
 	if got := b.state(); got != federation.Assigned {
 		t.Errorf("state %s, want assigned", got)
 	}
-	if held, err := b.record.AwaitingIn(t.Context(), offer.ID); err != nil || len(held) > 0 {
+	if held, err := b.record.ListPendingIn(t.Context(), offer.ID); err != nil || len(held) > 0 {
 		t.Errorf("%d steps still wait (%v)", len(held), err)
 	}
 	judged, err = b.home.Submit(t.Context(), b.receipt(4, server, accept), b.now)
@@ -170,12 +170,12 @@ type overtaken struct {
 	by *func()
 }
 
-func (o overtaken) Await(ctx context.Context, p federation.Pending, after federation.Version) error {
+func (o overtaken) KeepPending(ctx context.Context, p federation.Pending, after federation.Version) error {
 	if by := *o.by; by != nil {
 		*o.by = nil
 		by()
 	}
-	return o.Record.Await(ctx, p, after)
+	return o.Record.KeepPending(ctx, p, after)
 }
 
 func TestSubmitJudgesAgainAfterARuling(t *testing.T) {
@@ -194,7 +194,7 @@ func TestSubmitJudgesAgainAfterARuling(t *testing.T) {
 	if err != nil || judged.Awaits || judged.Entry.Version != 3 {
 		t.Errorf("the progress: %+v, %v; want it filed", judged, err)
 	}
-	if held, err := b.record.AwaitingIn(t.Context(), offer.ID); err != nil || len(held) > 0 {
+	if held, err := b.record.ListPendingIn(t.Context(), offer.ID); err != nil || len(held) > 0 {
 		t.Errorf("%d steps wait for nothing (%v)", len(held), err)
 	}
 }

@@ -27,10 +27,10 @@ func newStrangersBench(t *testing.T, limits home.StrangerLimits) bench {
 }
 
 // wantStranger submits a step refused until its signer is known longer.
-func (b bench) wantStranger(what string, ev federation.Event, reason federation.StrangerReason, retry time.Duration) {
+func (b bench) wantStranger(what string, ev federation.Event, reason federation.NewDIDLimitReason, retry time.Duration) {
 	b.t.Helper()
 	_, err := b.home.Submit(b.t.Context(), ev, b.now)
-	stranger, ok := errors.AsType[*federation.StrangerError](err)
+	stranger, ok := errors.AsType[*federation.NewDIDLimitError](err)
 	if !ok || stranger.Reason != reason || stranger.RetryAfter != retry {
 		b.t.Errorf("%s: %v (%+v), want %s and to come again after %v", what, err, stranger, reason, retry)
 	}
@@ -152,7 +152,7 @@ func TestStrangersAreCountedInBoundedMemory(t *testing.T) {
 func (b bench) meets(did, address string) bool {
 	b.t.Helper()
 	_, err := b.home.Admit(b.t.Context(), federation.DID(did), address, b.now)
-	if stranger, ok := errors.AsType[*federation.StrangerError](err); ok && stranger.Reason == federation.TooManyNewDIDs {
+	if stranger, ok := errors.AsType[*federation.NewDIDLimitError](err); ok && stranger.Reason == federation.TooManyNewDIDs {
 		return false
 	}
 	if err == nil {

@@ -64,7 +64,7 @@ type handStand struct {
 	*testing.T
 
 	web     *slowWeb
-	keys    *identity.AtHand
+	keys    *identity.CachedKeys
 	lookups *identity.Lookups
 
 	mu    sync.Mutex // lookups end at once
@@ -83,7 +83,7 @@ func atHand(t *testing.T, test func(s *handStand)) {
 		})
 		defer s.lookups.Close()
 		directory := newDirectory(s.web)
-		s.keys = newKeySource(directory, s.web, storetest.Open(t)).AtHand(directory.Offline(), s.lookups)
+		s.keys = newKeySource(directory, s.web, storetest.Open(t)).Cached(directory.Offline(), s.lookups)
 		test(s)
 	})
 }
@@ -107,7 +107,7 @@ func number(n int, host string) federation.DID {
 func TestCachedKeysAskNoHost(t *testing.T) {
 	atHand(t, func(s *handStand) {
 		q := s.of("alice", alice)
-		if _, err := s.keys.Keys(s.Context(), q); !errors.Is(err, identity.ErrNotAtHand) || s.web.requests() != 0 {
+		if _, err := s.keys.Keys(s.Context(), q); !errors.Is(err, identity.ErrNotCached) || s.web.requests() != 0 {
 			s.Errorf("Keys: %v, with %d requests; want that the key is not at hand", err, s.web.requests())
 		}
 		close(s.web.release)
@@ -134,7 +134,7 @@ func TestLookupsAskTheKeyServerOfALink(t *testing.T) {
 	atHand(t, func(s *handStand) {
 		q := query(identity.KeyDID(seededKey('a')), seededKey('b'))
 		q.Link = "freeq"
-		if _, err := s.keys.Keys(s.Context(), q); !errors.Is(err, identity.ErrNotAtHand) || s.web.requests() != 0 {
+		if _, err := s.keys.Keys(s.Context(), q); !errors.Is(err, identity.ErrNotCached) || s.web.requests() != 0 {
 			s.Errorf("Keys: %v, with %d requests; want that the key is not at hand", err, s.web.requests())
 		}
 		close(s.web.release)
@@ -216,7 +216,7 @@ func TestLookupsAreBounded(t *testing.T) {
 				if took := s.awaits(over); took != 0 {
 					s.Errorf("a step above the bound waited %s", took)
 				}
-				if _, err := s.keys.Keys(s.Context(), over); !errors.Is(err, identity.ErrNotAtHand) {
+				if _, err := s.keys.Keys(s.Context(), over); !errors.Is(err, identity.ErrNotCached) {
 					s.Errorf("Keys above the bound: %v, want a not now", err)
 				}
 				for range test.most {
@@ -281,7 +281,7 @@ func TestLookupsReportOnlyAnswers(t *testing.T) {
 		bob := s.of("bob", "did:web:bob.example")
 		s.keys.Await(s.Context(), bob)
 		_, err := s.keys.Keys(s.Context(), bob)
-		if _, away := errors.AsType[*federation.UnavailableError](err); !away || errors.Is(err, identity.ErrNotAtHand) {
+		if _, away := errors.AsType[*federation.UnavailableError](err); !away || errors.Is(err, identity.ErrNotCached) {
 			s.Errorf("Keys of a host that is away: %v, want the error of its lookup", err)
 		}
 		s.web.down = false

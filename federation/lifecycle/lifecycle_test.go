@@ -143,7 +143,7 @@ func TestViewNamesLinksThatLackAStep(t *testing.T) {
 	before := view(federation.HandoffTags, federation.Assigned)
 	before.Partial = []string{"dev"}
 	by := func(verb federation.Verb, command bool) federation.Event {
-		return federation.Event{Verb: verb, From: before.Assignee, Arrival: federation.Arrival{Link: "lab", Command: command}}
+		return federation.Event{Verb: verb, From: before.Assignee, Arrival: federation.Arrival{Link: "lab", ViaCommand: command}}
 	}
 	for _, test := range []struct {
 		step federation.Event

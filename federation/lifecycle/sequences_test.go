@@ -147,7 +147,7 @@ func start(t *testing.T, s sequence, dialect federation.Dialect) federation.View
 // ULID.
 func event(t *testing.T, kind federation.Kind, step sequenceStep) federation.Event {
 	t.Helper()
-	ev := federation.Event{Kind: kind, Verb: step.Verb, From: step.Sender, Arrival: federation.Arrival{Accepted: step.AcceptedBid}}
+	ev := federation.Event{Kind: kind, Verb: step.Verb, From: step.Sender, Arrival: federation.Arrival{AcceptedFrom: step.AcceptedBid}}
 	if step.EventID != "" {
 		ev.ID, ev.Stamped = minted(t, step.EventID), true
 	}

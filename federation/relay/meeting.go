@@ -21,7 +21,7 @@ import (
 	"baton/federation"
 )
 
-// The tables of a configuration that a [MeetingText] comes from.
+// The tables of a configuration that a [NATSText] comes from.
 const (
 	ownTable = "relay"
 	HubTable = "relay.hub"
@@ -36,8 +36,8 @@ func StreamsFolder() string { return hostFile("jetstream") }
 
 func hostFile(name string) string { return filepath.Join(hostFolder, name) }
 
-// MeetingText is a [Meeting] as the operator wrote it in a configuration.
-type MeetingText struct {
+// NATSText is a [NATSConfig] as the operator wrote it in a configuration.
+type NATSText struct {
 	Home     federation.HomeID
 	Own      ServerText // [relay]
 	Listen   string
@@ -48,8 +48,8 @@ type MeetingText struct {
 	HubReplicas int
 }
 
-// Meeting is a home's use of NATS, besides the server inside its process.
-type Meeting struct {
+// NATSConfig is a home's use of NATS, besides the server inside its process.
+type NATSConfig struct {
 	Own  ServerConfig // wakes the waiters of other replicas, if it names a server
 	Host *HostConfig  // listener for homes of other operators; nil for none
 	Hub  HubConfig    // meeting point of homes, if it names a server or there is a host
@@ -58,7 +58,7 @@ type Meeting struct {
 // Parse returns the meeting point of homes: the server of this home if it listens for other homes,
 // else the hub, else the servers shared by the replicas of this home. It calls mistake with the
 // table, the key and the reason of each invalid value.
-func (t MeetingText) Parse(files ConfigFiles, mistake func(table, key, why string)) Meeting {
+func (t NATSText) Parse(files ConfigFiles, mistake func(table, key, why string)) NATSConfig {
 	server := func(table string, text ServerText) ServerConfig {
 		cfg, mistakes := text.Parse(files)
 		for _, m := range mistakes {
@@ -66,7 +66,7 @@ func (t MeetingText) Parse(files ConfigFiles, mistake func(table, key, why strin
 		}
 		return cfg
 	}
-	m := Meeting{Own: server(ownTable, t.Own), Hub: HubConfig{ServerConfig: server(HubTable, t.Hub), Replicas: t.HubReplicas}}
+	m := NATSConfig{Own: server(ownTable, t.Own), Hub: HubConfig{ServerConfig: server(HubTable, t.Hub), Replicas: t.HubReplicas}}
 	switch {
 	case t.Listen != "" && m.Hub.Named():
 		mistake(ownTable, "listen", "homes meet at ["+HubTable+"]: want one of the two")
@@ -80,10 +80,10 @@ func (t MeetingText) Parse(files ConfigFiles, mistake func(table, key, why strin
 }
 
 // seed returns the name of the file with the seed of this home at its own server.
-func (t MeetingText) seed() string { return string(t.Home) + SeedSuffix }
+func (t NATSText) seed() string { return string(t.Home) + SeedSuffix }
 
 // host returns the listener for homes of other operators. Their accounts must exist.
-func (t MeetingText) host(files ConfigFiles, mistake func(table, key, why string)) *HostConfig {
+func (t NATSText) host(files ConfigFiles, mistake func(table, key, why string)) *HostConfig {
 	cfg := &HostConfig{Listen: t.Listen, AccountsFile: files.Path(hostFile(HubFile)), Dir: files.Path(StreamsFolder())}
 	_, err := os.Stat(cfg.AccountsFile)
 	if err == nil {

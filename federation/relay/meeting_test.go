@@ -19,16 +19,16 @@ func TestHubConfigNamesOneServer(t *testing.T) {
 	t.Parallel()
 	servers := relay.ServerText{URLs: []string{"tls://nats.example:4222"}}
 	for name, c := range map[string]struct {
-		text    relay.MeetingText
+		text    relay.NATSText
 		hub     bool   // homes meet at a server outside this process
 		ours    bool   // which the replicas of the home share
 		mistake string // "" for none
 	}{
 		"nothing":               {},
-		"replicas share it":     {text: relay.MeetingText{Own: servers}, hub: true, ours: true},
-		"a hub":                 {text: relay.MeetingText{Own: servers, Hub: servers}, hub: true},
-		"a listener and a hub":  {text: relay.MeetingText{Listen: ":4222", Hub: servers}, hub: true, mistake: "relay.listen"},
-		"no accounts to listen": {text: relay.MeetingText{Listen: ":4222"}, mistake: "relay.listen"},
+		"replicas share it":     {text: relay.NATSText{Own: servers}, hub: true, ours: true},
+		"a hub":                 {text: relay.NATSText{Own: servers, Hub: servers}, hub: true},
+		"a listener and a hub":  {text: relay.NATSText{Listen: ":4222", Hub: servers}, hub: true, mistake: "relay.listen"},
+		"no accounts to listen": {text: relay.NATSText{Listen: ":4222"}, mistake: "relay.listen"},
 	} {
 		var mistakes []string
 		c.text.Home = "a.example"

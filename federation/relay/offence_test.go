@@ -75,14 +75,14 @@ func TestMisbehaviorOfAHomeIsRecorded(t *testing.T) {
 		name string
 		item map[string]any
 		code string
-		kind federation.OffenceKind
+		kind federation.MisbehaviorKind
 	}{
-		{"an offer in the name of a DID at another home", rules(t, mallory, mallory.vouched("alice", federation.Offer, to("bob"))), "wrong-sender", federation.OffenceVoice},
-		{"a claim in the name of a DID at another home", mallory.vouched("alice", federation.Claim, in(open.ID)), "wrong-sender", federation.OffenceVoice},
-		{"a claim in the name of a DID here", mallory.vouched("bob", federation.Claim, in(open.ID)), "wrong-sender", federation.OffenceVoice},
-		{"the ruling of another home", ruled(t, a, "a.test", offer, 1, chain), "wrong-sender", federation.OffenceRuling},
-		{"a ruling that it did not sign itself", ruled(t, a, "c.test", offer, 1, chain), "signature-invalid", federation.OffenceRuling},
-		{"a step that its sender did not sign", ruled(t, mallory, "c.test", forged(stolen), 1, federation.Link([32]byte{}, stolen.Signature.Document)), "signature-invalid", federation.OffenceStep},
+		{"an offer in the name of a DID at another home", rules(t, mallory, mallory.vouched("alice", federation.Offer, to("bob"))), "wrong-sender", federation.MisbehaviorVoice},
+		{"a claim in the name of a DID at another home", mallory.vouched("alice", federation.Claim, in(open.ID)), "wrong-sender", federation.MisbehaviorVoice},
+		{"a claim in the name of a DID here", mallory.vouched("bob", federation.Claim, in(open.ID)), "wrong-sender", federation.MisbehaviorVoice},
+		{"the ruling of another home", ruled(t, a, "a.test", offer, 1, chain), "wrong-sender", federation.MisbehaviorRuling},
+		{"a ruling that it did not sign itself", ruled(t, a, "c.test", offer, 1, chain), "signature-invalid", federation.MisbehaviorRuling},
+		{"a step that its sender did not sign", ruled(t, mallory, "c.test", forged(stolen), 1, federation.Link([32]byte{}, stolen.Signature.Document)), "signature-invalid", federation.MisbehaviorStep},
 		{"the truth", rules(t, mallory, mallory.vouched("carol", federation.Offer, to("bob"))), "", ""},
 	} {
 		before := offences(t, b, "c.test")
@@ -110,13 +110,13 @@ func TestMisbehaviorOfAHomeIsRecorded(t *testing.T) {
 	}
 }
 
-func offences(t *testing.T, at *gate, home federation.HomeID) map[federation.OffenceKind]int {
+func offences(t *testing.T, at *gate, home federation.HomeID) map[federation.MisbehaviorKind]int {
 	t.Helper()
-	all, err := at.record.Offences(t.Context(), home)
+	all, err := at.record.Misbehaviors(t.Context(), home)
 	if err != nil {
 		t.Fatal(err)
 	}
-	times := make(map[federation.OffenceKind]int)
+	times := make(map[federation.MisbehaviorKind]int)
 	for _, d := range all {
 		times[d.Kind] = d.Times
 	}

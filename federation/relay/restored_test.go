@@ -169,7 +169,7 @@ func TestRestoredHomeRefusesForeignRulings(t *testing.T) {
 		t.Errorf("the home has %q now", got)
 	}
 	await(t, func() bool { // of two batches in a second, one writes the offence
-		offences, err := older.record.Offences(t.Context(), "a.test")
-		return err == nil && len(offences) == 1 && offences[0].Kind == federation.OffenceRuling
+		offences, err := older.record.Misbehaviors(t.Context(), "a.test")
+		return err == nil && len(offences) == 1 && offences[0].Kind == federation.MisbehaviorRuling
 	})
 }

@@ -118,7 +118,7 @@ func TestVoucherOfAThirdHomeNeedsItsSignature(t *testing.T) {
 		want := "outcome:stored"
 		if !test.true {
 			want = "wrong-sender"
-			before[federation.OffenceVoice]++
+			before[federation.MisbehaviorVoice]++
 		}
 		if got := fmt.Sprint(answer, err); !strings.Contains(got, want) {
 			t.Errorf("%s: %s, want %s", test.name, got, want)

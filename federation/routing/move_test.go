@@ -14,7 +14,7 @@ func (w *world) fill(entries byte) {
 		id := eventID(n + 1)
 		w.views[id] = federation.View{ID: id, Home: self, Version: 1}
 		w.inbox = append(w.inbox, federation.Lease{
-			Hold: federation.Hold{Cursor: federation.Cursor(id.String())}, Entry: federation.Entry{Event: federation.Event{ID: id, Handoff: id}},
+			LeaseToken: federation.LeaseToken{Cursor: federation.Cursor(id.String())}, Entry: federation.Entry{Event: federation.Event{ID: id, Handoff: id}},
 		})
 	}
 }

@@ -70,7 +70,7 @@ func TestUnreadableRowStopsNoOther(t *testing.T) {
 	if _, err := raw(t, dir).ExecContext(ctx, `UPDATE event SET body = '{' WHERE seq = 1`); err != nil {
 		t.Fatal(err)
 	}
-	done, err := record.Given(ctx, "oftc", federationtest.At(0), 10)
+	done, err := record.ListCompleted(ctx, "oftc", federationtest.At(0), 10)
 	var rows []int64
 	for _, d := range done {
 		rows = append(rows, d.Row)

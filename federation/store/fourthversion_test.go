@@ -71,7 +71,7 @@ func fourthInbox(t *testing.T, bytes string) string {
 			t.Fatal(err)
 		}
 		fmt.Fprintf(&rows, `INSERT INTO event (handoff, version, signer, id, digest, state, filed, body, said) VALUES ('%s', %d, '%s', '%s', `+bytes+`, '%s', %d, '%s', %d);`,
-			f.View.ID, f.View.Version, f.Event.From, f.Event.ID, hex.EncodeToString(digest[:]), f.View.State, f.Filed.UnixNano(), body, f.Event.Said().UnixNano())
+			f.View.ID, f.View.Version, f.Event.From, f.Event.ID, hex.EncodeToString(digest[:]), f.View.State, f.Filed.UnixNano(), body, f.Event.ShownAt().UnixNano())
 		fmt.Fprintf(&rows, `INSERT INTO inbox (did, event, waiting, number) VALUES ('%s', %d, %d, %d);`, bob, n+1, len(f.Event.Signature.Document), n+1)
 	}
 	fmt.Fprintf(&rows, `UPDATE inbox SET waiting = NULL, outcome = 'delivered', ended = 9 WHERE did = '%s' AND event = 4;`, bob)

@@ -12,25 +12,25 @@ func runOffences(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	t.Run("a offence counts, and has the last reason", func(t *testing.T) {
 		record, ctx := open(t), t.Context()
-		for _, d := range []federation.Offence{
-			{Home: "b.example", Kind: federation.OffenceVoice, Last: federationtest.At(1), Why: "of ada"},
-			{Home: "c.example", Kind: federation.OffenceVoice, Last: federationtest.At(2), Why: "of bob"},
-			{Home: "b.example", Kind: federation.OffenceMailbox, Last: federationtest.At(3), Why: "of ada"},
-			{Home: "b.example", Kind: federation.OffenceVoice, Last: federationtest.At(4), Why: "of carol"},
+		for _, d := range []federation.Misbehavior{
+			{Home: "b.example", Kind: federation.MisbehaviorVoice, Last: federationtest.At(1), Why: "of ada"},
+			{Home: "c.example", Kind: federation.MisbehaviorVoice, Last: federationtest.At(2), Why: "of bob"},
+			{Home: "b.example", Kind: federation.MisbehaviorMailbox, Last: federationtest.At(3), Why: "of ada"},
+			{Home: "b.example", Kind: federation.MisbehaviorVoice, Last: federationtest.At(4), Why: "of carol"},
 		} {
-			if err := record.KeepOffence(ctx, d); err != nil {
-				t.Fatalf("KeepOffence: %v", err)
+			if err := record.KeepMisbehavior(ctx, d); err != nil {
+				t.Fatalf("KeepMisbehavior: %v", err)
 			}
 		}
-		offences, err := record.Offences(ctx, "b.example")
-		want := []federation.Offence{
-			{Home: "b.example", Kind: federation.OffenceMailbox, Times: 1, First: federationtest.At(3), Last: federationtest.At(3), Why: "of ada"},
-			{Home: "b.example", Kind: federation.OffenceVoice, Times: 2, First: federationtest.At(1), Last: federationtest.At(4), Why: "of carol"},
+		offences, err := record.Misbehaviors(ctx, "b.example")
+		want := []federation.Misbehavior{
+			{Home: "b.example", Kind: federation.MisbehaviorMailbox, Times: 1, First: federationtest.At(3), Last: federationtest.At(3), Why: "of ada"},
+			{Home: "b.example", Kind: federation.MisbehaviorVoice, Times: 2, First: federationtest.At(1), Last: federationtest.At(4), Why: "of carol"},
 		}
 		if d := diff(want, offences); err != nil || d != "" {
 			t.Errorf("Offences (%v, -want +got):\n%s", err, d)
 		}
-		if offences, err := record.Offences(ctx, "d.example"); err != nil || len(offences) != 0 {
+		if offences, err := record.Misbehaviors(ctx, "d.example"); err != nil || len(offences) != 0 {
 			t.Errorf("Offences of a home without: %v, %v", offences, err)
 		}
 	})

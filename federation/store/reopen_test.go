@@ -108,7 +108,7 @@ func read(t *testing.T, record *registry.Record) contents {
 		edge, err := record.Consent(ctx, from, "judge")
 		c.Edges, errs[11] = append(c.Edges, edge), errors.Join(errs[11], err)
 	}
-	c.Due, errs[12] = record.Due(ctx, federation.AbandonedClock, federationtest.At(10_000), 10)
+	c.Due, errs[12] = record.ListDue(ctx, federation.AbandonedClock, federationtest.At(10_000), 10)
 	c.Waiting, _, errs[13] = record.Waiting(ctx, bob)
 	original, errs[14] = record.Evidence(ctx, sha256.Sum256([]byte("rendition")))
 	c.Kept = string(original)

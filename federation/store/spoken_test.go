@@ -19,9 +19,9 @@ func runSpoken(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Run("a step is marked by its event id, else by the message that carried it", s.testMarks)
 }
 
-func inOps() federation.Place { return federation.Place{Venue: "#ops"} }
+func inOps() federation.ChannelRef { return federation.ChannelRef{Venue: "#ops"} }
 
-func recall(t *testing.T, record *registry.Record, part federation.Stretch, limit int) []int {
+func recall(t *testing.T, record *registry.Record, part federation.TimelineQuery, limit int) []int {
 	t.Helper()
 	found, err := record.Spoken(t.Context(), part, limit)
 	if err != nil || len(found) > max(limit, 0) {
@@ -45,10 +45,10 @@ func (s suite) testSpokenOrder(t *testing.T) {
 	mustAppend(t, record, second)
 	accept := federationtest.File(federationtest.Step(4, first.Event, federation.Accept, bob), first.View)
 	mustAppend(t, record, accept)
-	if d := diff([]int{5, 3, 4}, recall(t, record, federation.Stretch{Place: inOps()}, 10)); d != "" {
+	if d := diff([]int{5, 3, 4}, recall(t, record, federation.TimelineQuery{Place: inOps()}, 10)); d != "" {
 		t.Errorf("steps (-want +got):\n%s", d)
 	}
-	found, err := record.Spoken(t.Context(), federation.Stretch{Place: inOps(), Newest: true}, 1)
+	found, err := record.Spoken(t.Context(), federation.TimelineQuery{Place: inOps(), Newest: true}, 1)
 	if err != nil || len(found) != 1 {
 		t.Fatalf("Spoken = %d steps, %v", len(found), err)
 	}
@@ -56,8 +56,8 @@ func (s suite) testSpokenOrder(t *testing.T) {
 	if d := diff(want, found[0].Entry); d != "" {
 		t.Errorf("entry (-want +got):\n%s", d)
 	}
-	if d := diff(accept.View, found[0].View); d != "" || !found[0].Mark.At.Equal(federationtest.At(4)) {
-		t.Errorf("marked %v, view (-want +got):\n%s", found[0].Mark, d)
+	if d := diff(accept.View, found[0].View); d != "" || !found[0].Position.At.Equal(federationtest.At(4)) {
+		t.Errorf("marked %v, view (-want +got):\n%s", found[0].Position, d)
 	}
 }
 
@@ -68,8 +68,8 @@ func (s suite) testStretch(t *testing.T) {
 		ev.Arrival.Received = federationtest.At((n + 1) / 2) // in pairs
 		mustAppend(t, record, federationtest.File(ev, federation.View{}))
 	}
-	mark := func(n int) federation.Mark {
-		m, err := record.Mark(t.Context(), inOps(), federationtest.ID(n).String())
+	mark := func(n int) federation.Position {
+		m, err := record.PositionOf(t.Context(), inOps(), federationtest.ID(n).String())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,23 +77,23 @@ func (s suite) testStretch(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name  string
-		part  federation.Stretch
+		part  federation.TimelineQuery
 		limit int
 		want  []int
 	}{
-		{"all", federation.Stretch{}, 10, []int{1, 2, 3, 4, 5, 6}},
-		{"the first", federation.Stretch{}, 2, []int{1, 2}},
-		{"the newest", federation.Stretch{Newest: true}, 2, []int{5, 6}},
-		{"after a step", federation.Stretch{After: mark(3)}, 10, []int{4, 5, 6}},
-		{"before a step", federation.Stretch{Before: mark(4)}, 10, []int{1, 2, 3}},
-		{"the newest before a step", federation.Stretch{Before: mark(4), Newest: true}, 2, []int{2, 3}},
-		{"between two", federation.Stretch{After: mark(1), Before: mark(6)}, 3, []int{2, 3, 4}},
-		{"the newest between two", federation.Stretch{After: mark(1), Before: mark(6), Newest: true}, 3, []int{3, 4, 5}},
-		{"from a moment on", federation.Stretch{After: federation.Mark{At: federationtest.At(2)}}, 10, []int{3, 4, 5, 6}},
-		{"before a moment", federation.Stretch{Before: federation.Mark{At: federationtest.At(2)}}, 10, []int{1, 2}},
-		{"between two that are the wrong way round", federation.Stretch{After: mark(4), Before: mark(2)}, 10, nil},
-		{"none", federation.Stretch{}, 0, nil},
-		{"fewer than none", federation.Stretch{}, -1, nil},
+		{"all", federation.TimelineQuery{}, 10, []int{1, 2, 3, 4, 5, 6}},
+		{"the first", federation.TimelineQuery{}, 2, []int{1, 2}},
+		{"the newest", federation.TimelineQuery{Newest: true}, 2, []int{5, 6}},
+		{"after a step", federation.TimelineQuery{After: mark(3)}, 10, []int{4, 5, 6}},
+		{"before a step", federation.TimelineQuery{Before: mark(4)}, 10, []int{1, 2, 3}},
+		{"the newest before a step", federation.TimelineQuery{Before: mark(4), Newest: true}, 2, []int{2, 3}},
+		{"between two", federation.TimelineQuery{After: mark(1), Before: mark(6)}, 3, []int{2, 3, 4}},
+		{"the newest between two", federation.TimelineQuery{After: mark(1), Before: mark(6), Newest: true}, 3, []int{3, 4, 5}},
+		{"from a moment on", federation.TimelineQuery{After: federation.Position{At: federationtest.At(2)}}, 10, []int{3, 4, 5, 6}},
+		{"before a moment", federation.TimelineQuery{Before: federation.Position{At: federationtest.At(2)}}, 10, []int{1, 2}},
+		{"between two that are the wrong way round", federation.TimelineQuery{After: mark(4), Before: mark(2)}, 10, nil},
+		{"none", federation.TimelineQuery{}, 0, nil},
+		{"fewer than none", federation.TimelineQuery{}, -1, nil},
 	} {
 		tt.part.Place = inOps()
 		if d := diff(tt.want, recall(t, record, tt.part, tt.limit)); d != "" {
@@ -105,25 +105,25 @@ func (s suite) testStretch(t *testing.T) {
 func (s suite) testPlaces(t *testing.T) {
 	record := s.open(t)
 	private := federation.PrivateVenue(ada, bob)
-	for n, p := range []federation.Place{inOps(), {Link: "oftc", Venue: "#ops"}, {Venue: "#lab"}, {Link: "oftc", Venue: private}, {Link: "lab", Venue: private}} {
+	for n, p := range []federation.ChannelRef{inOps(), {Link: "oftc", Venue: "#ops"}, {Venue: "#lab"}, {Link: "oftc", Venue: private}, {Link: "lab", Venue: private}} {
 		f := federationtest.File(federationtest.Offer(n+1, ada, bob), federation.View{})
 		f.View.Venue, f.View.Link = p.Venue, p.Link
 		mustAppend(t, record, f)
 	}
 	for _, tt := range []struct {
-		place federation.Place
+		place federation.ChannelRef
 		want  []int
 	}{
 		{inOps(), []int{1}},
-		{federation.Place{Link: "oftc", Venue: "#ops"}, []int{2}},
-		{federation.Place{Link: "lab", Venue: "#ops"}, nil},
-		{federation.Place{Venue: "#lab"}, []int{3}},
-		{federation.Place{Venue: private}, []int{4, 5}},
-		{federation.Place{Link: "lab", Venue: private}, []int{4, 5}},
-		{federation.Place{Venue: federation.PrivateVenue(ada, cleo)}, nil},
-		{federation.Place{}, nil},
+		{federation.ChannelRef{Link: "oftc", Venue: "#ops"}, []int{2}},
+		{federation.ChannelRef{Link: "lab", Venue: "#ops"}, nil},
+		{federation.ChannelRef{Venue: "#lab"}, []int{3}},
+		{federation.ChannelRef{Venue: private}, []int{4, 5}},
+		{federation.ChannelRef{Link: "lab", Venue: private}, []int{4, 5}},
+		{federation.ChannelRef{Venue: federation.PrivateVenue(ada, cleo)}, nil},
+		{federation.ChannelRef{}, nil},
 	} {
-		if d := diff(tt.want, recall(t, record, federation.Stretch{Place: tt.place}, 10)); d != "" {
+		if d := diff(tt.want, recall(t, record, federation.TimelineQuery{Place: tt.place}, 10)); d != "" {
 			t.Errorf("%+v (-want +got):\n%s", tt.place, d)
 		}
 	}
@@ -142,15 +142,15 @@ func (s suite) testMarks(t *testing.T) {
 	again.Arrival.MessageID = "msg-1"
 	mustAppend(t, record, federationtest.File(again, federation.View{}))
 	for id, want := range map[string]time.Time{federationtest.ID(1).String(): federationtest.At(1), "msg-1": federationtest.At(1), federationtest.ID(2).String(): federationtest.At(2), federationtest.ID(3).String(): federationtest.At(3)} {
-		if m, err := record.Mark(t.Context(), inOps(), id); err != nil || !m.At.Equal(want) || m.N == 0 {
+		if m, err := record.PositionOf(t.Context(), inOps(), id); err != nil || !m.At.Equal(want) || m.N == 0 {
 			t.Errorf("Mark(%q) = %+v, %v, want %v", id, m, err, want)
 		}
 	}
 	for _, tt := range []struct {
-		place federation.Place
+		place federation.ChannelRef
 		id    string
-	}{{inOps(), "nothing"}, {inOps(), ""}, {inOps(), federationtest.ID(7).String()}, {federation.Place{Venue: "#lab"}, federationtest.ID(1).String()}, {federation.Place{}, federationtest.ID(7).String()}} {
-		if _, err := record.Mark(t.Context(), tt.place, tt.id); !errors.Is(err, federation.ErrNotFound) {
+	}{{inOps(), "nothing"}, {inOps(), ""}, {inOps(), federationtest.ID(7).String()}, {federation.ChannelRef{Venue: "#lab"}, federationtest.ID(1).String()}, {federation.ChannelRef{}, federationtest.ID(7).String()}} {
+		if _, err := record.PositionOf(t.Context(), tt.place, tt.id); !errors.Is(err, federation.ErrNotFound) {
 			t.Errorf("Mark(%+v, %q): %v, want ErrNotFound", tt.place, tt.id, err)
 		}
 	}

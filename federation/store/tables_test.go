@@ -75,7 +75,7 @@ func TestRecordWorksWithoutNetworkTables(t *testing.T) {
 				},
 				"Prune":        func() error { _, _, err := record.Prune(t.Context(), now, now, "", 10); return err },
 				"Delay":        func() error { _, err := record.Delay(t.Context(), now, now, 10); return err },
-				"Lapse":        func() error { return record.Lapse(t.Context(), bob, []federation.EventID{offer.Event.ID}, now) },
+				"ExpireUnread": func() error { return record.ExpireUnread(t.Context(), bob, []federation.EventID{offer.Event.ID}, now) },
 				"Expire":       func() error { _, err := record.Expire(t.Context(), time.Time{}, now, 10); return err },
 				"StartSession": func() error { return record.StartSession(t.Context(), federation.Session{ID: "s", Participant: "bob"}) },
 			} {

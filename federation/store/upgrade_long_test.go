@@ -78,7 +78,7 @@ func fillFourth(t *testing.T, db *sql.DB, handoffs int) {
 				t.Fatal(err)
 			}
 			digest, document := step.Digest(), step.DocumentDigest()
-			event(view.ID.String(), int64(view.Version), string(step.From), step.ID.String(), digest[:], head, string(view.State), engine.Stamp(filing.Filed), string(body), engine.Stamp(step.Said()))
+			event(view.ID.String(), int64(view.Version), string(step.From), step.ID.String(), digest[:], head, string(view.State), engine.Stamp(filing.Filed), string(body), engine.Stamp(step.ShownAt()))
 			numbers[reader]++
 			inbox(string(reader), seq, len(step.Signature.Document), numbers[reader])
 			if n >= handoffs-handoffs/100 {

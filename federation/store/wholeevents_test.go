@@ -56,7 +56,7 @@ func (w *wholeEvents) insert(t *testing.T, ev federation.Event, version federati
 	}
 	digest := ev.Digest()
 	fmt.Fprintf(&w.sql, "INSERT INTO event (handoff, version, signer, id, digest, prev, message, state, filed, body, said) VALUES ('%s', %s, %s, '%s', %s, %s, %s, '%s', %d, %s, %d);\n",
-		ev.Handoff, position, quoted(string(ev.From)), ev.ID, w.literal(digest[:]), before, orNull(ev.Arrival.MessageID), state, engine.Stamp(federationtest.At(0)), quoted(string(body)), engine.Stamp(ev.Said()))
+		ev.Handoff, position, quoted(string(ev.From)), ev.ID, w.literal(digest[:]), before, orNull(ev.Arrival.MessageID), state, engine.Stamp(federationtest.At(0)), quoted(string(body)), engine.Stamp(ev.ShownAt()))
 	if ev.Evidence != nil && ev.Erased == nil {
 		fmt.Fprintf(&w.sql, "INSERT INTO evidence (digest, bytes, handoff) VALUES (%s, %s, '%s');\n", w.literal(ev.Evidence.Digest[:]), w.literal(ev.Evidence.Bytes), ev.Handoff)
 	}

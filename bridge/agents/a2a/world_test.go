@@ -47,7 +47,7 @@ type deps = a2a.Deps
 // world is the face on a record and a real home, behind a real listener.
 type world struct {
 	link    *a2a.Link
-	access  *participant.Access // of an agent that uses REST
+	access  *participant.Service // of an agent that uses REST
 	record  *registry.Record
 	gateway *gateway
 	mux     *http.ServeMux
@@ -81,11 +81,11 @@ func openWorld(tb testing.TB, url string, mux *http.ServeMux, change ...func(*a2
 	w.gateway.home.Same = w.gateway.Same
 	w.keys = []ed25519.PublicKey{bridgetest.SeededKey("server").Public}
 	w.hooks = webhook.New(webhook.Config{MaxPerDID: 3, MaxAttempts: 2, Timeout: time.Second}, webhook.Deps{
-		Record: w.record, Outside: w.outside, Key: bytes.Repeat([]byte{7}, 32), Pusher: w.Pusher, Wakes: wakes,
+		Record: w.record, Outside: w.outside, Key: bytes.Repeat([]byte{7}, 32), Pusher: w.Pusher, PubSub: wakes,
 		Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
 	})
 	ports := bridgetest.Ports(w.gateway)
-	ports.PublicURL, ports.Wakes, ports.Evidence, ports.Bindings = w.url, wakes, bridgetest.Contexts(w.record, 1<<20, 0), bridgetest.KeptNames{Record: w.record}
+	ports.PublicURL, ports.PubSub, ports.Evidence, ports.Bindings = w.url, wakes, bridgetest.Contexts(w.record, 1<<20, 0), bridgetest.KeptNames{Record: w.record}
 	ports.HTTP = bridge.HTTP{MaxBodyBytes: 65536, MaxWait: 200 * time.Millisecond, MaxStreams: 4}
 	deps := a2a.Deps{
 		Deps: participant.Deps{
@@ -354,7 +354,7 @@ func (passports) Passport(context.Context, federation.View, time.Time) (bridge.D
 
 type venues struct{}
 
-func (venues) Placers() []bridge.Placer                             { return nil }
+func (venues) ChannelLinks() []bridge.ChannelLink                   { return nil }
 func (venues) Present(context.Context, string, federation.DID) bool { return false }
 func (venues) Statuses() []bridge.LinkStatus                        { return nil }
 
@@ -401,6 +401,6 @@ func (*gateway) Same(_ context.Context, a, b federation.DID) bool {
 	return a == b || kept(a) == b || kept(b) == a
 }
 
-func (*gateway) Place(context.Context, federation.DID, federation.DID, string) (federation.Place, federation.Dialect, error) {
-	return federation.Place{}, federation.HandoffTags, nil
+func (*gateway) Place(context.Context, federation.DID, federation.DID, string) (federation.ChannelRef, federation.Dialect, error) {
+	return federation.ChannelRef{}, federation.HandoffTags, nil
 }

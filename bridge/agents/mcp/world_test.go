@@ -28,7 +28,7 @@ type world struct {
 	*bridgetest.Participants
 
 	deps   participant.Deps
-	access *participant.Access
+	access *participant.Service
 	server *httptest.Server
 }
 

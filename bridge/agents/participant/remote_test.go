@@ -25,7 +25,7 @@ import (
 type remoteWorld struct {
 	*bridgetest.Participants
 
-	access  *participant.Access
+	access  *participant.Service
 	mux     *http.ServeMux
 	changed []string // operations that the audit log has
 }

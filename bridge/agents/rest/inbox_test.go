@@ -163,7 +163,7 @@ func TestUnreadStepExpires(t *testing.T) {
 		id := eliza.offer(t, map[string]any{"to": scholar.did, "title": "x"})
 		const keep = 168 * time.Hour
 		time.Sleep(keep)
-		if filed, _, err := w.Home.GiveUp(t.Context(), time.Now().Add(-keep), time.Now()); err != nil || len(filed) != 1 {
+		if filed, _, err := w.Home.ExpireUndelivered(t.Context(), time.Now().Add(-keep), time.Now()); err != nil || len(filed) != 1 {
 			t.Fatalf("%d offers end, %v", len(filed), err)
 		}
 		w.became(t, id, scholar, federation.DeliveryExpired, time.Now())

@@ -27,7 +27,7 @@ func (w *world) hooks() *webhook.Hooks {
 	w.outside = &outside{status: http.StatusOK, inside: "127.0.0.1"}
 	w.webhooks = webhook.New(webhook.Config{MaxPerDID: 2, MaxAttempts: 3, Timeout: 5 * time.Second}, webhook.Deps{
 		Record: w.record, Outside: w.outside, Key: bytes.Repeat([]byte{7}, 32), Pusher: w.Pusher,
-		Wakes: w.Woken, Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
+		PubSub: w.Woken, Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
 	})
 	return w.webhooks
 }

@@ -77,7 +77,7 @@ func TestDeliveredKeepsAcknowledgedParts(t *testing.T) {
 	keeps := func(want ...string) {
 		t.Helper()
 		for begun := time.Now(); ; time.Sleep(time.Millisecond) {
-			lines, err := h.record.Lines(t.Context(), federation.Stretch{Place: federation.Place{Venue: federation.PrivateVenue(ada, bob)}}, 10)
+			lines, err := h.record.Lines(t.Context(), federation.TimelineQuery{Place: federation.ChannelRef{Venue: federation.PrivateVenue(ada, bob)}}, 10)
 			if err != nil {
 				t.Fatal(err)
 			}

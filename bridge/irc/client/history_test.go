@@ -10,7 +10,7 @@ import (
 )
 
 // say files offers as they are written at a place, each a second after the one before.
-func (h *house) say(t *testing.T, p federation.Place, offers ...federation.Event) {
+func (h *house) say(t *testing.T, p federation.ChannelRef, offers ...federation.Event) {
 	t.Helper()
 	for _, ev := range offers {
 		ev.Venue = p.Venue
@@ -204,9 +204,9 @@ func TestHistoryAnswersQueries(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := start(t, testConfig())
-			h.say(t, federation.Place{Venue: "#ops"}, offers(bob, ada, 1, 2, 3, 4)...)
-			h.say(t, federation.Place{Link: "client", Venue: federation.PrivateVenue(ada, bob)}, offers(bob, ada, 5)...)
-			h.say(t, federation.Place{Venue: federation.PrivateVenue(ada, bob)}, offers(ada, bob, 6)...)
+			h.say(t, federation.ChannelRef{Venue: "#ops"}, offers(bob, ada, 1, 2, 3, 4)...)
+			h.say(t, federation.ChannelRef{Link: "client", Venue: federation.PrivateVenue(ada, bob)}, offers(bob, ada, 5)...)
+			h.say(t, federation.ChannelRef{Venue: federation.PrivateVenue(ada, bob)}, offers(ada, bob, 6)...)
 			play(t, h, scene)
 		})
 	}
@@ -215,7 +215,7 @@ func TestHistoryAnswersQueries(t *testing.T) {
 func TestHistoryExcludesAFormerChannelOfThatName(t *testing.T) {
 	t.Parallel()
 	h := start(t, testConfig())
-	room := federation.Place{Link: "client", Venue: "#room"}
+	room := federation.ChannelRef{Link: "client", Venue: "#room"}
 	h.say(t, room, offers(bob, ada, 1)...)
 	peers := play(t, h, "alice joins draft/chathistory\nalice > JOIN #room\nalice < *JOIN*\nalice < *353*\nalice < *366*")
 	since := offers(bob, ada, 2)
@@ -239,7 +239,7 @@ func TestHistoryServesManyQueries(t *testing.T) {
 		ev.Fields["title"] = strings.Repeat("x", 3000)
 		long = append(long, ev)
 	}
-	h.say(t, federation.Place{Venue: "#ops"}, long...)
+	h.say(t, federation.ChannelRef{Venue: "#ops"}, long...)
 	p := dial(t, h.addr)
 	p.say(t, "CAP REQ :draft/chathistory draft/event-playback freeq.at/handoff message-tags", "NICK ada", "USER ada 0 * :x", "CAP END", "JOIN #ops")
 	p.until(t, "*CHATHISTORY=5 *")

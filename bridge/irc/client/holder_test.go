@@ -16,7 +16,7 @@ func TestMessageToANickIsForItsHolder(t *testing.T) {
 	t.Parallel()
 	kept := relayed{lines: make(chan string, 8)}
 	h := start(t, testConfig(), func(d *client.Deps) { d.Messages = kept })
-	guest, place := kept.Guest("client", "bob"), federation.Place{Link: "client", Venue: "bob"}
+	guest, place := kept.Guest("client", "bob"), federation.ChannelRef{Link: "client", Venue: "bob"}
 	if holder, here := h.link.Here(t.Context(), bridge.Recipient{DID: guest, Place: place}); here || holder != "" {
 		t.Fatalf("bob is here as %q before he connects", holder)
 	}

@@ -91,7 +91,7 @@ func TestHistoryIsPagedWithoutALineTwiceOrLost(t *testing.T) {
 		want = append(want, text)
 		p.say(t, "PRIVMSG #ops :"+text)
 	}
-	h.say(t, federation.Place{Venue: "#ops"}, offers(bob, ada, 1)...) // a step, older than the lines
+	h.say(t, federation.ChannelRef{Venue: "#ops"}, offers(bob, ada, 1)...) // a step, older than the lines
 	texts, ids := p.reread(t, "CHATHISTORY LATEST #ops * 10")
 	forward := func(command string) (all []string) {
 		for {
@@ -256,7 +256,7 @@ func TestHistoryCanBeDisabled(t *testing.T) {
 	}
 	p.say(t, "JOIN #ops", "PRIVMSG #ops :hello", everyPage)
 	p.until(t, "*421 alice CHATHISTORY*")
-	lines, err := h.record.Lines(t.Context(), federation.Stretch{Place: federation.Place{Venue: "#ops"}}, 10)
+	lines, err := h.record.Lines(t.Context(), federation.TimelineQuery{Place: federation.ChannelRef{Venue: "#ops"}}, 10)
 	if err != nil || len(lines) > 0 {
 		t.Errorf("on record: %v, %v", lines, err)
 	}

@@ -48,7 +48,7 @@ func (s *server) onTalk(ctx context.Context, u *user, m ircmsg.Message) {
 		return
 	}
 	for _, target := range s.talkTargets(u, m) {
-		s.say(ctx, u, m, target, nil)
+		s.relay(ctx, u, m, target, nil)
 	}
 }
 
@@ -76,9 +76,9 @@ func (s *server) allow(u *user, command string) bool {
 	return ok
 }
 
-// say passes on a message other than a step, without its step tags. Pieces are the lines of a message
+// relay passes on a message other than a step, without its step tags. Pieces are the lines of a message
 // of several lines.
-func (s *server) say(ctx context.Context, u *user, m ircmsg.Message, target string, pieces []piece) {
+func (s *server) relay(ctx context.Context, u *user, m ircmsg.Message, target string, pieces []piece) {
 	out := u.says(m.Command, append([]string{target}, m.Params[1:]...)...)
 	out.tags = maps.Clone(m.ClientOnlyTags())
 	maps.DeleteFunc(out.tags, func(name, _ string) bool { return ofStep(name) })

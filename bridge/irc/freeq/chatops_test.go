@@ -64,7 +64,7 @@ func TestChatOpsShowsCommandsToOtherUsers(t *testing.T) {
 		if private {
 			d = h.aPrivateOffer(t)
 		}
-		d.Entry.Event.Arrival.Link, d.Entry.Event.Arrival.Command, d.View.Partial = linkName, true, []string{linkName}
+		d.Entry.Event.Arrival.Link, d.Entry.Event.Arrival.ViaCommand, d.View.Partial = linkName, true, []string{linkName}
 		h.deliver(t, d)
 		line, err := h.server.AwaitLine(patient(t), "the line", isLine)
 		if err != nil {

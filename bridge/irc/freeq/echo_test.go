@@ -81,7 +81,7 @@ func TestRulingsAreCompletedOnceTheLinkIsUp(t *testing.T) {
 	h := newHouse(t)
 	d := h.step(t, h.offered(t, channel), "scout", federation.Accept, federation.Assigned)
 	p := federation.Pending{Event: d.Entry.Event, Home: theirs, Since: time.Now()}
-	if err := h.record.Await(t.Context(), p, 0); err != nil {
+	if err := h.record.KeepPending(t.Context(), p, 0); err != nil {
 		t.Fatal(err)
 	}
 	h.run(t)

@@ -55,7 +55,7 @@ func TestJudgeKeepsStepsBehindSlowKeysAtTheEnd(t *testing.T) {
 	<-begun
 	h.server.Cut()
 	select {
-	case <-h.link.Lost():
+	case <-h.link.Disconnected():
 	case <-patient(t).Done():
 		t.Fatal("the loss of the connection was not told")
 	}

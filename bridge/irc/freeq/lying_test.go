@@ -295,8 +295,8 @@ func TestEnvelopeOriginIsReplacedByThePeer(t *testing.T) {
 	}
 }
 
-// row returns an offer as a row of a log.
-func row(l *liar, title, origin string) map[string]any {
+// outbound returns an offer as a row of a log.
+func outbound(l *liar, title, origin string) map[string]any {
 	m := l.step("alice", title)
 	tags, _ := m["tags"].(map[string]string)
 	did, key := person("alice")
@@ -310,9 +310,9 @@ func row(l *liar, title, origin string) map[string]any {
 func TestCatchUpBelievesALogOnlyAboutItsServer(t *testing.T) {
 	scribe := &liar{id: hexOf("their endpoint"), n: 100}
 	l := newLiar(t,
-		row(scribe, "claimed as ours", hexOf("our endpoint")),
-		row(scribe, "of a third server", hexOf("a third server")),
-		row(scribe, "of its own", scribe.id),
+		outbound(scribe, "claimed as ours", hexOf("our endpoint")),
+		outbound(scribe, "of a third server", hexOf("a third server")),
+		outbound(scribe, "of its own", scribe.id),
 	)
 	if ev := l.house.gateway.next(t); ev.Title != "of its own" {
 		t.Errorf("filed %q", ev.Title)

@@ -55,7 +55,7 @@ func (h *house) supervise(t *testing.T) {
 		for ctx.Err() == nil {
 			_ = h.link.Run(ctx, func() {})
 			select {
-			case <-h.link.Back():
+			case <-h.link.Reconnected():
 			case <-time.After(10 * time.Millisecond):
 			case <-ctx.Done():
 			}
@@ -141,7 +141,7 @@ func TestDuplicateConnIsClosedOrReplacesTheFirst(t *testing.T) {
 			t.Fatal("the first goes on")
 		}
 		select {
-		case <-h.link.Back():
+		case <-h.link.Reconnected():
 		case <-time.After(patience):
 			t.Fatal("the second does not wait for the next session")
 		}

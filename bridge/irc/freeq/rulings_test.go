@@ -40,7 +40,7 @@ func (h *house) guest(t *testing.T, verb federation.Verb, to federation.DID) fed
 func (h *house) awaits(t *testing.T, d federation.Delivery) federation.Pending {
 	t.Helper()
 	p := federation.Pending{Event: d.Entry.Event, Home: theirs, Since: time.Now()}
-	if err := h.record.Await(t.Context(), p, 0); err != nil {
+	if err := h.record.KeepPending(t.Context(), p, 0); err != nil {
 		t.Fatal(err)
 	}
 	h.wakes.Wake(bridge.RulingTopic(theirs))
@@ -73,7 +73,7 @@ func TestRulingsLeaveNothingToDeliver(t *testing.T) {
 	scout, _ := person("scout")
 	accept := h.guest(t, federation.Accept, scout)
 	h.gateway.next(t) // the receipt
-	if err := h.record.Ruled(t.Context(), accept.Event.Handoff, scout, accept.Event.ID); err != nil {
+	if err := h.record.ResolvePending(t.Context(), accept.Event.Handoff, scout, accept.Event.ID); err != nil {
 		t.Fatal(err)
 	}
 	v, err := h.gateway.View(t.Context(), accept.Event.Handoff)
@@ -105,7 +105,7 @@ func TestRulingsAdmitAStepBehindAPendingOne(t *testing.T) {
 	if err := h.link.Admits(patient(t), progress); err == nil || !strings.Contains(err.Error(), "the server lacks the step that assigned it") {
 		t.Errorf("without an accept: %v, want a refusal", err)
 	}
-	if err := h.record.Await(t.Context(), accept, 0); err != nil { // nothing wakes the link, so that the accept stays in flight
+	if err := h.record.KeepPending(t.Context(), accept, 0); err != nil { // nothing wakes the link, so that the accept stays in flight
 		t.Fatal(err)
 	}
 	if err := h.link.Admits(patient(t), progress); err != nil {
@@ -140,7 +140,7 @@ func TestRulingsEndARefusedStep(t *testing.T) {
 	scout, _ := person("scout")
 	h.guest(t, federation.Complete, scout) // before an accept
 	h.givenUp(t, federation.IllegalStep)
-	if left, err := h.record.Awaiting(t.Context(), theirs, 10); err != nil || len(left) != 0 {
+	if left, err := h.record.ListPending(t.Context(), theirs, 10); err != nil || len(left) != 0 {
 		t.Errorf("%d wait (%v)", len(left), err)
 	}
 	h.expectNothingOdd(t)

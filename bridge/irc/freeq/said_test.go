@@ -227,16 +227,16 @@ func (h *house) give(t *testing.T, v federation.View, step federation.Event) {
 		}
 		return
 	}
-	waiting, err := h.record.AwaitingIn(t.Context(), step.Handoff)
+	waiting, err := h.record.ListPendingIn(t.Context(), step.Handoff)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, earlier := range waiting {
-		if err := h.record.Ruled(t.Context(), step.Handoff, earlier.Event.From, earlier.Event.ID); err != nil {
+		if err := h.record.ResolvePending(t.Context(), step.Handoff, earlier.Event.From, earlier.Event.ID); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := h.record.Await(t.Context(), federation.Pending{Event: step, Home: v.Home, Since: time.Now()}, 0); err != nil {
+	if err := h.record.KeepPending(t.Context(), federation.Pending{Event: step, Home: v.Home, Since: time.Now()}, 0); err != nil {
 		t.Fatal(err)
 	}
 	h.wakes.Wake(bridge.RulingTopic(v.Home))

@@ -122,19 +122,19 @@ func TestAccountIsOnlineWhileLoggedIn(t *testing.T) {
 // woken keeps the woken topics.
 type woken chan string
 
-// Wake implements [bridge.Wakes].
+// Wake implements [bridge.PubSub].
 func (w woken) Wake(topics ...string) {
 	for _, topic := range topics {
 		w <- topic
 	}
 }
 
-// Subscribe implements [bridge.Wakes].
+// Subscribe implements [bridge.PubSub].
 func (woken) Subscribe(string) (<-chan struct{}, func()) { return nil, func() {} }
 
 func TestAccountLoginWakesItsDeliveries(t *testing.T) {
 	topics := make(woken, 10)
-	_, peer := linked(t, nil, func(p *bridge.Ports) { p.Wakes = topics })
+	_, peer := linked(t, nil, func(p *bridge.Ports) { p.PubSub = topics })
 	peer.Send(":1AA METADATA " + peer.UUID("bob") + " accountname :al")
 	select {
 	case got := <-topics:

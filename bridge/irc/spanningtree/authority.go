@@ -192,7 +192,7 @@ func (s *session) admit(p *pseudo, ch *channel) {
 }
 
 // refusal returns the outcome of a step barred from a channel.
-func (b bar) refusal(r *row, link, channel, nick string) error {
+func (b bar) refusal(r *outbound, link, channel, nick string) error {
 	detail := fmt.Sprintf("%s of %s takes no step of %s: %s", channel, link, nick, string(b))
 	return &federation.RefusalError{Code: federation.PolicyDenied, Event: r.event, Handoff: r.ref, Detail: detail}
 }

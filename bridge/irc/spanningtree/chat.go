@@ -60,7 +60,7 @@ func (s *session) onTags(ctx context.Context, m ircmsg.Message, from *user) {
 
 // enterChat queues a message in a relayed channel.
 func (s *session) enterChat(m ircmsg.Message, from *user, here, text string) {
-	s.enter(&inbound{user: m.Source, account: from.account, chat: &irc.Chat{
+	s.enqueue(&inbound{user: m.Source, account: from.account, chat: &irc.Chat{
 		From: from.signer, Venue: here, Command: m.Command, Text: text, Away: from.away, Line: s.reading, Refs: irc.RefsIn(m.AllTags()), Formatting: s.link.cfg.Formatting, History: s.link.cfg.History,
 		Arrival: s.arrival(m, from),
 	}})
@@ -99,8 +99,8 @@ func (s *session) relayed(ctx context.Context, in *inbound, err error) {
 	}
 }
 
-func (l *Link) chatRow(t federation.Text) *row {
-	r := &row{
+func (l *Link) chatRow(t federation.Text) *outbound {
+	r := &outbound{
 		from: t.Author, name: t.Arrival.Name, venue: l.channels.Out(t.Venue), msgid: t.ID.String(), event: t.ID, chat: &t, done: make(chan error, 1),
 	}
 	r.writeChat(l.cfg.Formatting)
@@ -109,7 +109,7 @@ func (l *Link) chatRow(t federation.Text) *row {
 
 // writeChat sets the lines of text in a channel. A reaction has no text for people, and none for a
 // user of another nick.
-func (r *row) writeChat(formatting bool) {
+func (r *outbound) writeChat(formatting bool) {
 	if irc.IsReaction(*r.chat) {
 		r.lines = []ircmsg.Message{ircmsg.MakeMessage(irc.TextTags(*r.chat, 0), "", "TAGMSG", "")}
 		return
@@ -131,7 +131,7 @@ func (r *row) writeChat(formatting bool) {
 var _ bridge.Messenger = (*Link)(nil)
 
 func (s *session) onWords(m ircmsg.Message, from *user, to federation.DID) {
-	s.enter(&inbound{user: m.Source, account: from.account, words: &irc.Words{
+	s.enqueue(&inbound{user: m.Source, account: from.account, words: &irc.Words{
 		From: from.signer, To: to, Text: m.Params[1], Line: s.reading, Refs: irc.RefsIn(m.AllTags()), Formatting: s.link.cfg.Formatting, History: s.link.cfg.History,
 		Arrival: s.arrival(m, from),
 	}})
@@ -159,13 +159,13 @@ func (s *session) heardOut(ctx context.Context, in *inbound, waits string, err e
 	switch {
 	case s.net.users[in.user] == nil:
 	case err != nil:
-		s.tell(ctx, in.user, err)
+		s.notify(ctx, in.user, err)
 	case waits != "":
 		s.notice(ctx, in.user, waits, "")
 	}
 }
 
-func (l *Link) textRow(ctx context.Context, t federation.Text) (*row, error) {
+func (l *Link) textRow(ctx context.Context, t federation.Text) (*outbound, error) {
 	to, err := l.reader(ctx, bridge.Recipient{DID: t.To, Place: t.Arrival.Place})
 	if err == nil {
 		t, err = irc.Answering(ctx, l.ports, l.cfg.Name, t)
@@ -175,7 +175,7 @@ func (l *Link) textRow(ctx context.Context, t federation.Text) (*row, error) {
 	}
 	to.holder = t.Fields[federation.Holder]
 	name := l.ports.Gateway.Name(ctx, t.Author)
-	r := &row{from: t.Author, name: name, to: []party{to}, msgid: t.ID.String(), event: t.ID, done: make(chan error, 1)}
+	r := &outbound{from: t.Author, name: name, to: []party{to}, msgid: t.ID.String(), event: t.ID, done: make(chan error, 1)}
 	for i, text := range irc.TextLines(t, name, l.cfg.Nick, l.cfg.Formatting) {
 		line := ircmsg.MakeMessage(irc.TextTags(t, i), "", "PRIVMSG", "", text)
 		line.ForceTrailing()

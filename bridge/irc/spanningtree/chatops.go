@@ -33,7 +33,7 @@ func (s *session) onText(ctx context.Context, m ircmsg.Message, from *user) {
 		s.onWords(m, from, to)
 		return
 	}
-	s.enter(&inbound{user: m.Source, command: &irc.Command{
+	s.enqueue(&inbound{user: m.Source, command: &irc.Command{
 		Text: m.Params[1], Line: s.reading, Network: network, Link: s.link.cfg.Name,
 		Nick: from.nick, User: from.ident, Account: from.account,
 		Lookup: func(nick string) federation.DID { return s.lookup(s.Submitting, nick) },
@@ -161,10 +161,10 @@ func (s *session) onQuestion(_ context.Context, m ircmsg.Message) error {
 // refuse logs a refusal by this link, and notifies the user.
 func (s *session) refuse(ctx context.Context, user string, err error) {
 	s.link.replies.LogRefusal(ctx, err)
-	s.tell(ctx, user, err)
+	s.notify(ctx, user, err)
 }
 
-func (s *session) tell(ctx context.Context, user string, err error) {
+func (s *session) notify(ctx context.Context, user string, err error) {
 	if reply, has := s.link.replies.To(ctx, err); has {
 		s.notice(ctx, user, reply.Text(), reply.Ref)
 	}
@@ -190,13 +190,13 @@ func noticeLine(from, to, text, ref string) ircmsg.Message {
 }
 
 var (
-	_ bridge.Teller   = (*Link)(nil)
-	_ bridge.Notifier = (*Link)(nil)
+	_ bridge.RefusalNotifier = (*Link)(nil)
+	_ bridge.Notifier        = (*Link)(nil)
 )
 
-// Tell implements [bridge.Teller]: a NOTICE to the user that signed last as the DID,
+// NotifyRefusal implements [bridge.RefusalNotifier]: a NOTICE to the user that signed last as the DID,
 // else to the one with the nick that did.
-func (l *Link) Tell(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error {
+func (l *Link) NotifyRefusal(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error {
 	s := l.live.Load()
 	if s == nil {
 		return nil
@@ -207,7 +207,7 @@ func (l *Link) Tell(ctx context.Context, ev federation.Event, refused *federatio
 	}
 	s.Post(ctx, func() {
 		if user := s.net.find(signer.did, signer.accounts, signer.nick); user != "" {
-			s.tell(ctx, user, refused)
+			s.notify(ctx, user, refused)
 		}
 	})
 	return nil
@@ -224,7 +224,7 @@ func (l *Link) Notify(ctx context.Context, n federation.Notice) error {
 	if err != nil {
 		return err
 	}
-	return l.pass(ctx, &row{
+	return l.pass(ctx, &outbound{
 		from: l.ports.Home.DID(), to: []party{reader}, lines: []ircmsg.Message{noticeLine("", "", reply.Text(), reply.Ref)}, done: make(chan error, 1),
 	})
 }

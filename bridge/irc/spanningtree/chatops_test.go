@@ -174,7 +174,7 @@ func TestChatOpsRunsCommands(t *testing.T) {
 func TestChatOpsWritesItsStepToTheChannel(t *testing.T) {
 	h, peer := linked(t, nil)
 	d := acceptRow(t)
-	d.Entry.Event.Arrival.Link, d.Entry.Event.Arrival.Command = linkName, true
+	d.Entry.Event.Arrival.Link, d.Entry.Event.Arrival.ViaCommand = linkName, true
 	if err := h.link.Deliver(waiting(t), d); err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // A row is a duty of a server link, with its tests.
-type row struct {
+type outbound struct {
 	does  string
 	tests []func(t *testing.T)
 }
@@ -25,8 +25,8 @@ type row struct {
 func shownBy(tests ...func(t *testing.T)) []func(t *testing.T) { return tests }
 
 // checklist has the duties of a server on a link that InspIRCd demands, enforces or leaves to it.
-func checklist() map[string][]row {
-	return map[string][]row{
+func checklist() map[string][]outbound {
+	return map[string][]outbound{
 		"link": {
 			{"dials and is dialled, waits for START, answers with the lower version", shownBy(TestHandshakeNegotiates, TestProtocolRoundTrips, TestListenLinksToDiallingServers)},
 			{"has a codec of SERVER, UID, LMODE, FHOST, FIDENT and names of modules", shownBy(TestProtocolRoundTrips)},
@@ -138,7 +138,7 @@ func TestLongTextIsSplitBetweenCharacters(t *testing.T) {
 	text := strings.Repeat("ž", 1000)
 	err := h.link.DeliverText(waiting(t), federation.Text{
 		ID: mustID(t, acceptID), Author: scholar, To: guest, Body: text,
-		Arrival: federation.Arrival{Network: "airc", Link: "airc", Place: federation.Place{Link: linkName, Venue: "alice"}},
+		Arrival: federation.Arrival{Network: "airc", Link: "airc", Place: federation.ChannelRef{Link: linkName, Venue: "alice"}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -215,7 +215,7 @@ func (s *session) onKill(_ context.Context, m ircmsg.Message) error {
 	if !p.here {
 		return nil
 	}
-	s.doubt(errKilled, func(r *row) bool { return r.uuid == p.uuid })
+	s.doubt(errKilled, func(r *outbound) bool { return r.uuid == p.uuid })
 	s.net.forget(p.uuid, p.Nick)
 	p.here, p.Nick, p.given = false, "", false
 	p.LeaveChannels()

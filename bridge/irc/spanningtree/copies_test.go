@@ -159,7 +159,7 @@ func TestCopyOfAChannelStepIsRecognized(t *testing.T) {
 		tags["+freeq.at/handoff"], tags["+freeq.at/eventid"] = "cancel", acceptID
 		peer.Tagmsg("alice", "scholar", tags)
 		ev := h.gateway.next(t)
-		if want := (federation.Place{Venue: "#ops"}); ev.Arrival.Place != want || ev.Venue != federation.PrivateVenue(alice, scholar) {
+		if want := (federation.ChannelRef{Venue: "#ops"}); ev.Arrival.Place != want || ev.Venue != federation.PrivateVenue(alice, scholar) {
 			t.Errorf("the step is signed for %q and belongs to %+v, want %+v", ev.Venue, ev.Arrival.Place, want)
 		}
 	})

@@ -23,8 +23,8 @@ var (
 	errNoTags = errors.New("the other server has no message tags, so that steps are readable lines alone: load its ircv3_ctctags module")
 )
 
-// row is one delivery in progress.
-type row struct {
+// outbound is one delivery in progress.
+type outbound struct {
 	from  federation.DID // sender
 	name  string         // name of the sender's user if it is new
 	venue string
@@ -105,7 +105,7 @@ func (l *Link) DeliverText(ctx context.Context, t federation.Text) error {
 	return l.pass(ctx, r)
 }
 
-func (l *Link) pass(ctx context.Context, r *row) error {
+func (l *Link) pass(ctx context.Context, r *outbound) error {
 	s := l.live.Load()
 	if s == nil {
 		return irc.Disconnected(l.cfg.Name)
@@ -124,14 +124,14 @@ func (l *Link) unavailable(err error) error {
 
 // row prepares a delivered step without any state of the connection. Its error is a refusal if the
 // step can never be written here.
-func (l *Link) row(ctx context.Context, d federation.Delivery) (*row, error) {
+func (l *Link) row(ctx context.Context, d federation.Delivery) (*outbound, error) {
 	ev, private := d.Entry.Event, federation.Private(d.View.Venue)
 	if written, err := l.writes(ctx, d.View); err != nil || !written {
 		return nil, irc.NoPlace(ev, l.cfg.Name, err)
 	}
 	d.View.Venue = l.channels.Out(d.View.Venue)
 	step := irc.Named(ctx, l.ports.Gateway, d)
-	r := &row{
+	r := &outbound{
 		from: l.ports.Home.DID(), venue: d.View.Venue, heard: ev.Arrival.Link == l.cfg.Name,
 		msgid: ev.WireID(), event: ev.ID, ref: ev.Handoff, personal: d.Personal, done: make(chan error, 1),
 	}
@@ -166,7 +166,7 @@ func (l *Link) row(ctx context.Context, d federation.Delivery) (*row, error) {
 		}
 	}
 	var err error
-	if private || r.open || !r.personal && (!r.heard || ev.Arrival.Command) {
+	if private || r.open || !r.personal && (!r.heard || ev.Arrival.ViaCommand) {
 		if r.tags, err = l.tags(ctx, d); err != nil {
 			return nil, err
 		}
@@ -178,7 +178,7 @@ func (l *Link) row(ctx context.Context, d federation.Delivery) (*row, error) {
 }
 
 // copy renders a channel step for each party on the network but outside the channel.
-func (l *Link) copy(ctx context.Context, d federation.Delivery, r *row) (map[federation.DID]map[string]string, error) {
+func (l *Link) copy(ctx context.Context, d federation.Delivery, r *outbound) (map[federation.DID]map[string]string, error) {
 	s := l.live.Load()
 	if s == nil || len(r.owed) == 0 {
 		return nil, nil
@@ -236,7 +236,7 @@ func (l *Link) tags(ctx context.Context, d federation.Delivery) (map[string]stri
 }
 
 // deliver writes a row. It is answered once the peer has proved that it read it.
-func (s *session) deliver(ctx context.Context, r *row) {
+func (s *session) deliver(ctx context.Context, r *outbound) {
 	if s.readerless(r) {
 		s.unread = append(s.unread, r)
 		return
@@ -297,7 +297,7 @@ func (s *session) deliver(ctx context.Context, r *row) {
 
 // reach records which of the owed parties of a channel step receive it, and how. It drops the
 // copies for parties that joined the channel or left the network.
-func (s *session) reach(r *row) {
+func (s *session) reach(r *outbound) {
 	ch := s.net.channels[r.venue]
 	if ch == nil {
 		return
@@ -319,7 +319,7 @@ func (s *session) reach(r *row) {
 
 // away returns the error for a row whose recipients are away. A closed connection does not return,
 // and other text does not wait for an account.
-func (r *row) away(err error) error {
+func (r *outbound) away(err error) error {
 	if len(r.to) != 1 || r.to[0].holder == "" {
 		return r.absent(err)
 	}
@@ -331,7 +331,7 @@ func (r *row) away(err error) error {
 
 // absent wraps the reason why a row waits. If the channel has the row, later rows do not wait for
 // it.
-func (r *row) absent(err error) error {
+func (r *outbound) absent(err error) error {
 	if r.personal {
 		return &delivery.AbsentError{Err: err}
 	}
@@ -339,15 +339,15 @@ func (r *row) absent(err error) error {
 }
 
 // owed returns the parties that should receive a row and are not known to have it.
-func (s *session) owed(r *row) []party {
+func (s *session) owed(r *outbound) []party {
 	return slices.DeleteFunc(slices.Clone(r.owed), func(p party) bool { return s.link.had.Has(r.key(p)) })
 }
 
-func (r *row) key(p party) string { return r.event.String() + " " + string(p.did) }
+func (r *outbound) key(p party) string { return r.event.String() + " " + string(p.did) }
 
 // proved answers a row that the peer has read, or that did not have to be written. The answer is
 // nil if all parties that should receive the row have it.
-func (s *session) proved(r *row) {
+func (s *session) proved(r *outbound) {
 	ch := s.net.channels[r.venue]
 	missing := r.open && !r.shown
 	if missing {
@@ -373,7 +373,7 @@ func (s *session) proved(r *row) {
 }
 
 // strip reduces a row to its line, for a peer without message tags: a TAGMSG would end the link.
-func (s *session) strip(ctx context.Context, r *row) {
+func (s *session) strip(ctx context.Context, r *outbound) {
 	if !s.tagless {
 		s.log.LogAttrs(ctx, slog.LevelWarn, "peer takes no message tags", slog.Any("err", errNoTags))
 	}
@@ -383,7 +383,7 @@ func (s *session) strip(ctx context.Context, r *row) {
 
 // barred returns the refusal of a step whose user may not speak in the channel. For a step that the
 // channel already has, only its line is dropped.
-func (s *session) barred(from *pseudo, r *row) error {
+func (s *session) barred(from *pseudo, r *outbound) error {
 	ch := s.net.channels[r.venue]
 	if ch == nil {
 		return nil
@@ -401,7 +401,7 @@ func (s *session) barred(from *pseudo, r *row) error {
 
 // targets returns the targets of a row: its channel, or its present parties. A party with a user of
 // ours is found only by its steps: a user of the network with its nick is a different one.
-func (s *session) targets(r *row) []string {
+func (s *session) targets(r *outbound) []string {
 	if ch := s.net.channels[r.venue]; ch != nil {
 		if r.open && len(ch.members) == 0 || r.personal && !r.open {
 			return nil
@@ -432,7 +432,7 @@ func (s *session) find(p party) string {
 	return s.net.find(p.did, p.accounts, p.nick)
 }
 
-func (s *session) putRow(r *row, from *pseudo, targets []string) error {
+func (s *session) putRow(r *outbound, from *pseudo, targets []string) error {
 	r.uuid = from.uuid
 	text := s.text(r)
 	for _, target := range targets {
@@ -458,7 +458,7 @@ func (s *session) putRow(r *row, from *pseudo, targets []string) error {
 }
 
 // putStep queues the tags of a step and its line for people, if not empty.
-func (s *session) putStep(r *row, target string, tags map[string]string, text string) error {
+func (s *session) putStep(r *outbound, target string, tags map[string]string, text string) error {
 	if tags != nil {
 		if err := s.putMessage(ircmsg.MakeMessage(tags, r.uuid, "TAGMSG", target)); err != nil {
 			return err
@@ -473,7 +473,7 @@ func (s *session) putStep(r *row, target string, tags map[string]string, text st
 	return s.putMessage(line)
 }
 
-func (s *session) text(r *row) string {
+func (s *session) text(r *outbound) string {
 	if r.told == nil {
 		return r.line
 	}
@@ -482,8 +482,8 @@ func (s *session) text(r *row) string {
 
 // doubt answers those rows in flight whose PONG would prove nothing: the network silently drops the
 // last messages of a killed user, and messages to a user that left.
-func (s *session) doubt(why error, lost func(*row) bool) {
-	answered := func(r *row) bool {
+func (s *session) doubt(why error, lost func(*outbound) bool) {
+	answered := func(r *outbound) bool {
 		if !lost(r) {
 			return false
 		}
@@ -497,7 +497,7 @@ func (s *session) doubt(why error, lost func(*row) bool) {
 }
 
 func (s *session) doubtAbsent() {
-	s.doubt(errAbsent, func(r *row) bool {
+	s.doubt(errAbsent, func(r *outbound) bool {
 		return slices.ContainsFunc(r.whom, func(uuid string) bool { return s.net.users[uuid] == nil })
 	})
 }
@@ -511,7 +511,7 @@ func (s *session) awaitReaders() { s.readersDue = time.After(readersTime) }
 
 // readerless reports whether a row waits for a user of its channel. The line about a step from the
 // channel does not wait, and nothing waits for users that left.
-func (s *session) readerless(r *row) bool {
+func (s *session) readerless(r *outbound) bool {
 	ch := s.net.channels[r.venue]
 	return s.readersDue != nil && (r.chat != nil || r.tags != nil) && ch != nil && !ch.met
 }

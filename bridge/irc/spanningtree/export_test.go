@@ -37,7 +37,7 @@ func Read(ctx context.Context, l *Link, protocol int, lines []string) string {
 	s.net.peer, s.net.servers["1AA"] = "1AA", ""
 	s.Start()
 	for _, text := range lines {
-		if s.take(ctx, line{text: text}) != nil {
+		if s.handleLine(ctx, line{text: text}) != nil {
 			break
 		}
 	}

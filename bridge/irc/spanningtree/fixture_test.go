@@ -94,8 +94,8 @@ func (g *gateway) Same(_ context.Context, a, b federation.DID) bool {
 	return a == b || g.same[a] == b || g.same[b] == a
 }
 
-func (g *gateway) Place(context.Context, federation.DID, federation.DID, string) (federation.Place, federation.Dialect, error) {
-	return federation.Place{}, "", errors.New("a link places nothing")
+func (g *gateway) Place(context.Context, federation.DID, federation.DID, string) (federation.ChannelRef, federation.Dialect, error) {
+	return federation.ChannelRef{}, "", errors.New("a link places nothing")
 }
 
 func (g *gateway) Name(_ context.Context, did federation.DID) string {
@@ -231,7 +231,7 @@ func newHouseWith(t *testing.T, cfg spanningtree.Config, cert tls.Certificate, t
 		Home: home, Gateway: h.gateway, Metrics: h.metrics, Secrets: secrets(),
 		Log:       slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		PublicURL: "https://gw.example", Signer: bridgetest.Signer(keptKey), Evidence: bridge.Contexts{Originals: h.evidence},
-		Limits: bridge.Limits{}, Wakes: noWakes{}, Bindings: h.gateway, Certificate: bridge.NewCertificate(&cert, nil),
+		Limits: bridge.Limits{}, PubSub: noWakes{}, Bindings: h.gateway, Certificate: bridge.NewCertificate(&cert, nil),
 	}
 	for _, change := range tweak {
 		change(&ports)

@@ -46,7 +46,7 @@ func (in *inbound) lane() string {
 	return in.user
 }
 
-func (s *session) enter(in *inbound) {
+func (s *session) enqueue(in *inbound) {
 	in.done = make(chan struct{})
 	if in.ev.Verb == federation.Offer {
 		in.opens = in.ev.Handoff
@@ -84,7 +84,7 @@ func (s *session) judge(ctx context.Context, in *inbound) (note func()) {
 		}
 		return s.link.ports.Gateway.Submit(ctx, in.ev)
 	})
-	return func() { s.note(ctx, in, answer.Duplicate, err) }
+	return func() { s.record(ctx, in, answer.Duplicate, err) }
 }
 
 // awaitOffer waits for the offer that came just before a step, unless the handoff of the
@@ -100,30 +100,30 @@ func (s *session) awaitOffer(in *inbound) {
 	}
 }
 
-func (s *session) note(ctx context.Context, in *inbound, duplicate bool, err error) {
+func (s *session) record(ctx context.Context, in *inbound, duplicate bool, err error) {
 	switch {
 	case err != nil && !in.whose: // the gateway, which logs what it judges, never saw it
 		s.refuse(ctx, in.user, err)
 	case err != nil:
-		s.tell(ctx, in.user, err)
+		s.notify(ctx, in.user, err)
 	case !duplicate:
 		if u := s.net.users[in.user]; u != nil && u.account == in.account { // else its account has changed by now
 			s.net.signed(in.user, in.ev.Actor())
 			s.meetAgain()
 		}
-		s.link.ports.Wakes.Wake(bridge.OutboxTopic(s.link.cfg.Name)) // a private step may wait for the user
+		s.link.ports.PubSub.Wake(bridge.OutboxTopic(s.link.cfg.Name)) // a private step may wait for the user
 	}
 }
 
 // copyOf returns the channel of a handoff for a private step by a party outside the channel, which
 // receives the channel's steps as private copies. It returns the zero place for any other step.
-func (s *session) copyOf(ctx context.Context, ev federation.Event, user string) (federation.Place, error) {
+func (s *session) copyOf(ctx context.Context, ev federation.Event, user string) (federation.ChannelRef, error) {
 	if ev.Verb == federation.Offer {
-		return federation.Place{}, nil
+		return federation.ChannelRef{}, nil
 	}
 	view, err := s.link.ports.Gateway.View(ctx, ev.Handoff)
 	if err != nil || federation.Private(view.Venue) || !slices.Contains(view.Others(""), ev.From) {
-		return federation.Place{}, err
+		return federation.ChannelRef{}, err
 	}
 	inside := false
 	s.Post(ctx, func() {
@@ -131,9 +131,9 @@ func (s *session) copyOf(ctx context.Context, ev federation.Event, user string) 
 		inside = ch != nil && ch.members[user]
 	})
 	if inside {
-		return federation.Place{}, nil
+		return federation.ChannelRef{}, nil
 	}
-	return federation.Place{Venue: view.Venue}, nil
+	return federation.ChannelRef{Venue: view.Venue}, nil
 }
 
 // attribute determines the author of a step, once, and the venue of a private one. It does not run
@@ -201,7 +201,7 @@ func (s *session) onMessage(ctx context.Context, m ircmsg.Message) error {
 	}
 	in.ev.Arrival = s.arrival(m, from)
 	in.ev.Arrival.Place = s.link.channels.Place(in.ev.Venue)
-	s.enter(in)
+	s.enqueue(in)
 	return nil
 }
 
@@ -322,7 +322,7 @@ func (s *session) onAccount(m ircmsg.Message) {
 	s.net.logIn(m.Params[0], account)
 	s.meetAgain()
 	if s.linked && account != "" {
-		s.link.ports.Wakes.Wake(bridge.OutboxTopic(s.link.cfg.Name)) // a private step may wait for the user
+		s.link.ports.PubSub.Wake(bridge.OutboxTopic(s.link.cfg.Name)) // a private step may wait for the user
 	}
 }
 

@@ -98,7 +98,7 @@ func TestRunReportsTheEndBeforeItsStepsAreJudged(t *testing.T) {
 	<-begun
 	peer.Close()
 	select {
-	case <-h.link.Lost(): // although the step is not judged yet
+	case <-h.link.Disconnected(): // although the step is not judged yet
 	case <-waiting(t).Done():
 		t.Fatal("the loss of the connection was not told")
 	}

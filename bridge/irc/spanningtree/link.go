@@ -86,7 +86,7 @@ type Deps struct {
 // Link is one configured InspIRCd server. Make one with [Open].
 type Link struct {
 	bridge.Hearing
-	bridge.Losing
+	bridge.DisconnectSignal
 
 	cfg       Config
 	ports     bridge.Ports
@@ -110,10 +110,10 @@ type Link struct {
 }
 
 var (
-	_ bridge.Placer    = (*Link)(nil)
-	_ bridge.Hearer    = (*Link)(nil)
-	_ bridge.Loser     = (*Link)(nil)
-	_ bridge.Describer = (*Link)(nil)
+	_ bridge.ChannelLink        = (*Link)(nil)
+	_ bridge.Hearer             = (*Link)(nil)
+	_ bridge.DisconnectNotifier = (*Link)(nil)
+	_ bridge.Describer          = (*Link)(nil)
 )
 
 // Open checks the configuration, reads the two passwords, and returns the link. It neither dials
@@ -136,14 +136,14 @@ func Open(cfg Config, deps Deps) (*Link, error) {
 	dialer := net.Dialer{Timeout: dialTimeout}
 	log := p.Log.With(slog.String("network", network), slog.String("link", cfg.Name))
 	return &Link{
-		Losing:    bridge.NewLosing(),
-		cfg:       cfg,
-		ports:     p,
-		chatops:   irc.ChatOps{Ports: p, Log: log, Record: deps.Record, Guesses: credential.NewGuesses()},
-		replies:   irc.Replies{Metrics: p.Metrics, Log: log, Network: network},
-		log:       log,
-		passwords: secrets,
-		tls:       secure,
+		DisconnectSignal: bridge.NewDisconnectSignal(),
+		cfg:              cfg,
+		ports:            p,
+		chatops:          irc.ChatOps{Ports: p, Log: log, Record: deps.Record, Guesses: credential.NewGuesses()},
+		replies:          irc.Replies{Metrics: p.Metrics, Log: log, Network: network},
+		log:              log,
+		passwords:        secrets,
+		tls:              secure,
 		dial: func(ctx context.Context) (net.Conn, error) {
 			return dialer.DialContext(ctx, "tcp", cfg.Address)
 		},
@@ -162,10 +162,10 @@ func (l *Link) Name() string { return l.cfg.Name }
 // Network implements [bridge.Link].
 func (l *Link) Network() string { return network }
 
-// Channels implements [bridge.Placer].
+// Channels implements [bridge.ChannelLink].
 func (l *Link) Channels() []string { return l.channels.Here() }
 
-// Dialect implements [bridge.Placer].
+// Dialect implements [bridge.ChannelLink].
 func (l *Link) Dialect() federation.Dialect { return l.cfg.Dialect }
 
 // Carries implements [bridge.Link]: the steps of handoffs in this link's channels, and of private
@@ -182,7 +182,7 @@ func (l *Link) writes(ctx context.Context, v federation.View) (bool, error) {
 func (l *Link) dials() bool { return l.cfg.Listen == "" }
 
 // Run implements [bridge.Link]. Steps read before the connection broke are still submitted before
-// it returns, for at most five seconds. [bridge.Loser] reports the loss before that.
+// it returns, for at most five seconds. [bridge.DisconnectNotifier] reports the loss before that.
 //
 // A link that listens keeps its port from the first Run until ctx ends or [Link.Close]: a server
 // that returns meanwhile waits in the system's queue and is not rejected.
@@ -201,7 +201,7 @@ func (l *Link) Run(ctx context.Context, up func()) error {
 	return s.run(ctx, up)
 }
 
-// Online implements [bridge.Placer].
+// Online implements [bridge.ChannelLink].
 func (l *Link) Online(ctx context.Context, b federation.Binding) bool {
 	s := l.live.Load()
 	if s == nil {

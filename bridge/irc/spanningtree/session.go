@@ -46,7 +46,7 @@ type session struct {
 	conn net.Conn
 	log  *slog.Logger
 	up   func() // called once both bursts are over
-	rows chan *row
+	rows chan *outbound
 	// agreed is for operators. It is constant once the session takes rows.
 	agreed *agreement
 
@@ -69,19 +69,19 @@ type session struct {
 	skew        time.Duration            // of our clock, ahead of the peer's
 	tagless     bool                     // the missing message tags were logged
 	buffer      []byte                   // to be written
-	unproven    []*row                   // in buffer
-	pings       [][]*row                 // sent and unanswered, with the rows that each proves
+	unproven    []*outbound              // in buffer
+	pings       [][]*outbound            // sent and unanswered, with the rows that each proves
 	events      *rate.Limiter            // steps of the whole link; nil without a limit
 	rooms       []room                   // opened by our user, in order
 	missed      map[federation.DID]party // absent recipients
 	pause       <-chan time.Time         // no reading until then; nil if not paused
-	unread      []*row                   // text and steps waiting for users of their channel, in order
+	unread      []*outbound              // text and steps waiting for users of their channel, in order
 	readersDue  <-chan time.Time         // end of that wait; nil afterwards
 }
 
 func newSession(l *Link, conn net.Conn) *session {
 	s := &session{
-		link: l, conn: conn, log: l.log, rows: make(chan *row),
+		link: l, conn: conn, log: l.log, rows: make(chan *outbound),
 		net: newTree(l.channels.Spelled()), commands: commands(), displaced: map[*pseudo]bool{}, missed: map[federation.DID]party{},
 	}
 	s.net.left = func(u *user) { s.changedUser(u, bridge.PresenceChange{Gone: true}) }
@@ -103,7 +103,7 @@ func (s *session) run(ctx context.Context, up func()) error {
 	s.burst()
 	err := s.Run(ctx, s.serve, func() {
 		s.link.live.Store(nil)
-		s.link.Lose()
+		s.link.SignalDisconnect()
 	})
 	s.link.roster.leave()
 	return err
@@ -127,7 +127,7 @@ func (s *session) serve(ctx context.Context) error {
 		case l := <-s.readable():
 			silence.Reset(maxSilence)
 			s.link.Hear(time.Now())
-			if err := s.take(ctx, l); err != nil {
+			if err := s.handleLine(ctx, l); err != nil {
 				return err
 			}
 			s.deliverUnread(ctx)
@@ -168,15 +168,15 @@ func (s *session) readable() <-chan line {
 }
 
 // takeRows returns the channel of rows, or none while the buffer is too full.
-func (s *session) takeRows() <-chan *row {
+func (s *session) takeRows() <-chan *outbound {
 	if len(s.buffer) > maxBufferBytes {
 		return nil
 	}
 	return s.rows
 }
 
-// take acts on one line from the peer. Its error ends the link; malformed input never does.
-func (s *session) take(ctx context.Context, l line) error {
+// handleLine acts on one line from the peer. Its error ends the link; malformed input never does.
+func (s *session) handleLine(ctx context.Context, l line) error {
 	s.reading = l.text
 	m, wrong := parse(l)
 	if wrong != "" {
@@ -318,7 +318,7 @@ func (s *session) flush() {
 
 // ping sends a PING that proves rows, or with none only that the peer is alive. The protocol has no
 // cookie: answers come in the order of the questions.
-func (s *session) ping(rows []*row) {
+func (s *session) ping(rows []*outbound) {
 	s.put(":%s PING %s", s.sid(), s.net.peer)
 	s.pings = append(s.pings, rows)
 }
