@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"baton/bridge/admin"
-	"baton/federation/store/offline"
+	"baton/federation/store/fsck"
 )
 
 // zebra is in each text of the erased person.
@@ -136,7 +136,7 @@ func (v *village) crossed(t *testing.T, from *caller) string {
 // verifies checks that the record is sound, and how many events of it are erased.
 func (v *village) verifies(t *testing.T, erased int) {
 	t.Helper()
-	var report offline.Report
+	var report fsck.Report
 	if v.asks(t, &report, "verify"); len(report.Damage) > 0 || report.Erased > erased || erased > 0 && report.Erased == 0 {
 		t.Errorf("the record has %d erased events, want up to %d: %+v", report.Erased, erased, report)
 	}

@@ -16,7 +16,7 @@ import (
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/federation/federationtest"
-	"baton/federation/store/offline"
+	"baton/federation/store/fsck"
 	"baton/federation/store/postgrestest"
 	"baton/federation/store/registry"
 )
@@ -234,8 +234,8 @@ func TestUpgradeConvertsEventsOfTheFourthVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	record := open(t, dir, prometheus.NewRegistry())
-	examine := func(rules offline.Rules) (offline.Report, error) {
-		return offline.Examine(t.Context(), at(dir), registry.Tables{}, rules)
+	examine := func(rules fsck.Rules) (fsck.Report, error) {
+		return fsck.Examine(t.Context(), at(dir), registry.Tables{}, rules)
 	}
 	events.check(t, record, func(query string) []string { return rowsOf(t, "sqlite", at(dir), query) }, examine)
 }
@@ -246,8 +246,8 @@ func TestUpgradeConvertsEventsOfTheFourthVersionInPostgreSQL(t *testing.T) {
 	dsn, events := server.Schema(t), newWholeEvents(t, literals(`'\x%s'`))
 	server.Exec(t, dsn, schemaOf(t, "schema/postgres", 4)+events.sql.String()+fourthServer)
 	record := openServer(t, dsn)
-	examine := func(rules offline.Rules) (offline.Report, error) {
-		return offline.ExaminePostgres(t.Context(), dsn, registry.Tables{}, rules)
+	examine := func(rules fsck.Rules) (fsck.Report, error) {
+		return fsck.ExaminePostgres(t.Context(), dsn, registry.Tables{}, rules)
 	}
 	events.check(t, record, func(query string) []string { return rowsOf(t, "pgx", dsn, query) }, examine)
 }

@@ -12,7 +12,7 @@ import (
 
 	"baton/federation"
 	"baton/federation/federationtest"
-	"baton/federation/store/offline"
+	"baton/federation/store/fsck"
 	"baton/federation/store/registry"
 )
 
@@ -84,7 +84,7 @@ func checkCuts(t *testing.T, d *disk, random *rand.Rand, moments []int) {
 		if err := record.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if report, err := offline.Examine(t.Context(), at(image), registry.Tables{}, rules{}); err != nil || len(report.Damage) > 0 {
+		if report, err := fsck.Examine(t.Context(), at(image), registry.Tables{}, rules{}); err != nil || len(report.Damage) > 0 {
 			t.Errorf("after %d deeds: %v, %v", moment, report.Damage, err)
 		}
 		kept += len(acknowledged)

@@ -18,7 +18,7 @@ import (
 	"baton/federation"
 	"baton/federation/federationtest"
 	"baton/federation/store/engine"
-	"baton/federation/store/offline"
+	"baton/federation/store/fsck"
 	"baton/federation/store/registry"
 )
 
@@ -163,7 +163,7 @@ func TestUpgradeOfALargeRecordFitsItsEstimate(t *testing.T) {
 	if used > plan.Estimate.Needs {
 		t.Errorf("the upgrade took %d bytes of disk, and its estimate is %d", used, plan.Estimate.Needs)
 	}
-	report, err := offline.Examine(t.Context(), at(dir), registry.Tables{}, signedRules{})
+	report, err := fsck.Examine(t.Context(), at(dir), registry.Tables{}, signedRules{})
 	if err != nil || report.Handoffs != largeHandoffs || report.Events != 4*largeHandoffs {
 		t.Errorf("examined %d handoffs and %d events, %v", report.Handoffs, report.Events, err)
 	}

@@ -20,8 +20,8 @@ import (
 	"baton/federation/federationtest"
 	"baton/federation/signing"
 	"baton/federation/store/engine"
+	"baton/federation/store/fsck"
 	"baton/federation/store/handoffs"
-	"baton/federation/store/offline"
 	"baton/federation/store/registry"
 	"baton/translate/dialect"
 )
@@ -168,7 +168,7 @@ func keyOf(did federation.DID) (ed25519.PublicKey, error) { return federationtes
 
 // check checks that each event of an upgraded record is unchanged, that its document is stored
 // once, and that the chain of each log holds.
-func (w *wholeEvents) check(t *testing.T, record *registry.Record, rows func(query string) []string, examine func(offline.Rules) (offline.Report, error)) {
+func (w *wholeEvents) check(t *testing.T, record *registry.Record, rows func(query string) []string, examine func(fsck.Rules) (fsck.Report, error)) {
 	t.Helper()
 	report, err := examine(signedRules{})
 	if err != nil || report.Events != len(w.entries) {
