@@ -40,11 +40,11 @@ type OnceShower interface {
 	ShowsOnce(d federation.Delivery) bool
 }
 
-// Returner is a [Link] that learns before it dials that its peer is back.
-type Returner interface {
+// ReconnectNotifier is a [Link] that learns before it dials that its peer is back.
+type ReconnectNotifier interface {
 	Link
-	// Back returns a channel that holds a token after the peer connected or sent something.
-	Back() <-chan struct{}
+	// Reconnected returns a channel that holds a token after the peer connected or sent something.
+	Reconnected() <-chan struct{}
 }
 
 // Pinned is a [Link] to a replaceable place, such as a directory. The link stays down until the
@@ -75,8 +75,8 @@ type Recorder interface {
 	TextEffects(ctx context.Context, t federation.Text) (effects []federation.Effect, topics []string, err error)
 }
 
-// Placer is a [Link] with channels, in which offers from other networks can be written.
-type Placer interface {
+// ChannelLink is a [Link] with channels, in which offers from other networks can be written.
+type ChannelLink interface {
 	Link
 	// Channels returns the configured channels as venues, the first for offers that name none.
 	Channels() []string
@@ -88,9 +88,9 @@ type Placer interface {
 	Online(ctx context.Context, b federation.Binding) bool
 }
 
-// Gatherer is a [Placer] that knows which users are in its channels.
-type Gatherer interface {
-	Placer
+// MembershipLink is a [ChannelLink] that knows which users are in its channels.
+type MembershipLink interface {
+	ChannelLink
 	// Present reports whether a user that proved a DID is in a channel now.
 	Present(ctx context.Context, venue string, did federation.DID) bool
 }
@@ -121,20 +121,20 @@ type PresenceChange struct {
 	Typing, Venue, Message string
 }
 
-// Replayer is a [Placer] that delivers the inboxes of its users, and reads their positions
+// Replayer is a [ChannelLink] that delivers the inboxes of its users, and reads their positions
 // from them. A delivery to a channel ends no waiting in an inbox.
 type Replayer interface {
-	Placer
+	ChannelLink
 	// Replays does nothing: it marks the link as a Replayer.
 	Replays()
 }
 
-// Dismisser is a [Link] whose clients connect to this gateway itself.
-type Dismisser interface {
+// ClientCloser is a [Link] whose clients connect to this gateway itself.
+type ClientCloser interface {
 	Link
-	// Dismiss closes the connections of the clients that match a condition. It does not wait
+	// CloseClients closes the connections of the clients that match a condition. It does not wait
 	// for the end of their connections.
-	Dismiss(blocked func(federation.Source) bool)
+	CloseClients(blocked func(federation.Source) bool)
 }
 
 // Eraser is a [Link] that keeps text of handoffs in journals.
@@ -146,15 +146,15 @@ type Eraser interface {
 	EraseJournals(ctx context.Context, ids []federation.HandoffID, dry bool) (erased int, running []string, err error)
 }
 
-// Teller is a [Link] that can notify a sender on its network if a deferred step is
+// RefusalNotifier is a [Link] that can notify a sender on its network if a deferred step is
 // refused later. A network that resends a step while it is deferred has a [Notifier]
 // instead, so that no sender is notified twice.
-type Teller interface {
+type RefusalNotifier interface {
 	Link
-	// Tell notifies the sender of a step of its late refusal. It does not block on the sender. A
-	// sender that is away and has no mailbox is never notified. After an error, Tell is called
+	// NotifyRefusal notifies the sender of a step of its late refusal. It does not block on the sender. A
+	// sender that is away and has no mailbox is never notified. After an error, NotifyRefusal is called
 	// again later.
-	Tell(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error
+	NotifyRefusal(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error
 }
 
 // Notifier is a [Link] that can notify the signers of its steps about later outcomes, and its
@@ -295,9 +295,9 @@ type PeerHome interface {
 	Houses(ctx context.Context, did federation.DID) (bool, error)
 }
 
-// Forgetful is a [Homed] that knows which handoffs its home has lost steps of, such as after the
+// LossReporter is a [Homed] that knows which handoffs its home has lost steps of, such as after the
 // restore of an older copy of its record.
-type Forgetful interface {
+type LossReporter interface {
 	Homed
 	// LostSteps returns why a handoff of the other home cannot continue there, and whether that is
 	// so. It does not block.

@@ -7,7 +7,7 @@ import (
 	"baton/bridge"
 )
 
-func TestAClientIsOneIPv4AddressOrOneIPv6Subnet(t *testing.T) {
+func TestSubnetIsOneIPv4AddressOrAnIPv6Slash64(t *testing.T) {
 	t.Parallel()
 	for remote, want := range map[string]string{
 		"192.0.2.7:6667":                "192.0.2.7/32",
@@ -27,7 +27,7 @@ func TestAClientIsOneIPv4AddressOrOneIPv6Subnet(t *testing.T) {
 	}
 }
 
-func TestAContextCarriesTheAddressOfItsClient(t *testing.T) {
+func TestClientAddressTravelsInTheContext(t *testing.T) {
 	t.Parallel()
 	want := netip.MustParsePrefix("192.0.2.7/32")
 	if got := bridge.SubnetFrom(bridge.WithSubnet(t.Context(), want)); got != want {

@@ -5,7 +5,7 @@
 // of the configuration, and gives it [Ports]. A link reads steps from its peer and submits them
 // to its [Gateway]; a [Supervisor] dials the link again after a loss, and delivers the [Outbox]
 // of the link while the link is up. Anything else a link can do is an ability, one small
-// interface such as [Placer] or [Mounted].
+// interface such as [ChannelLink] or [Mounted].
 //
 // The package knows no network. Each has a folder below this one with a file edge.go, the only
 // place that turns errors of the gateway into errors of the network.
@@ -39,7 +39,7 @@ type Link interface {
 	Deliver(ctx context.Context, d federation.Delivery) error
 }
 
-// The topics of [Wakes].
+// The topics of [PubSub].
 const (
 	// RelayTopic is the topic of new deliveries to the peers of a [Peered] link.
 	RelayTopic = "relays"

@@ -11,7 +11,7 @@ import (
 	"baton/federation"
 )
 
-func TestWhatMayBeSaidOfSomebody(t *testing.T) {
+func TestIdentityClaimRefusesFalseClaims(t *testing.T) {
 	const plc, key = federation.DID("did:plc:aaaaaaaaaaaaaaaaaaaaaaaa"), federation.DID("did:key:z6Mk")
 	late, early := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), time.Date(2026, 7, 31, 23, 59, 59, 0, time.UTC)
 	for name, tt := range map[string]struct {
@@ -65,7 +65,7 @@ func (v claimVector) seen() bridge.Seen {
 	return s
 }
 
-func TestTheVectorsOfIdentityClaims(t *testing.T) {
+func TestIdentityClaimMatchesItsVectors(t *testing.T) {
 	folder := os.Getenv("BATON_VECTORS")
 	if folder == "" {
 		t.Log("not run: BATON_VECTORS is unset")

@@ -16,7 +16,7 @@ func address(n int) netip.Prefix {
 	return bridge.Subnet(netip.AddrFrom4([4]byte{192, 0, 2, byte(n)}))
 }
 
-func TestTheHeaviestAddressLosesItsOldestFirst(t *testing.T) {
+func TestEvictionTakesTheOldestOfTheHeaviestAddress(t *testing.T) {
 	t.Parallel()
 	q := bridge.NewEvictionQueue[string]()
 	q.Add(address(1), "a1")
@@ -52,7 +52,7 @@ func evicts(items []held) held {
 	})
 }
 
-func TestTheOrderOfEvictionIsThatOfAListThatIsSearched(t *testing.T) {
+func TestEvictionOrderMatchesALinearSearch(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		q, model := bridge.NewEvictionQueue[int](), []held{}

@@ -60,7 +60,7 @@ type Recipient struct {
 	DID federation.DID
 	// Place names the link and the nick of a user without a DID of its own; zero for a DID,
 	// which the gateway looks up.
-	Place federation.Place
+	Place federation.ChannelRef
 }
 
 // Said is the answer to a message.

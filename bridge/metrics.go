@@ -63,7 +63,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m.Relays = counter("relay_attempts_total", "Attempts to hand something to another registry, by what came of them.", "peer", "outcome")
 	m.Strangers = counter("strangers_refused_total", "Requests of DIDs new to the record that were told to come later, by the limit that they met.", "reason")
 	m.Chat = counter("chat_lines_total", "Lines of channels that a link brought for other links, by what came of them.", "network", "link", "outcome")
-	for _, reason := range federation.StrangerReasons() {
+	for _, reason := range federation.NewDIDLimitReasons() {
 		m.Strangers.WithLabelValues(string(reason)) // there from the start
 	}
 	m.Faults = counter("faults_total", "Contained panics, by the part of the program that they ended.", "where")
@@ -97,8 +97,8 @@ type Tracer interface {
 	// Submitted records the judgement of a step submitted by a link, an agent or
 	// another home.
 	Submitted(ctx context.Context, j Judged)
-	// Ruled records the judgement of a step after its home's ruling.
-	Ruled(ctx context.Context, j Judged)
+	// RecordRuling records the judgement of a step after its home's ruling.
+	RecordRuling(ctx context.Context, j Judged)
 	// Delivering begins to record one attempt of a delivery. The link delivers with the returned
 	// context. The caller calls end with the result of the attempt.
 	Delivering(ctx context.Context, link Link, d federation.Delivery) (delivering context.Context, end func(error))

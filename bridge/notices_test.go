@@ -37,7 +37,7 @@ func (n *notifier) Notify(_ context.Context, notice federation.Notice) error {
 
 // Time passes only by sleep: the commit of a notice wakes the worker, and a notice whose reader was
 // away is tried when it is due.
-func TestANoticeIsToldWithoutATick(t *testing.T) {
+func TestNoticesAreSentAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &notifier{}
 		h := newHouse(t, &n.link)

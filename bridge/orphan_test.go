@@ -25,7 +25,7 @@ func (homed) Carries(context.Context, federation.Event, federation.View) (bool, 
 	return false, nil
 }
 
-func TestAHandoffIsOrphanedWhenItsHomeWasNotHeardForADay(t *testing.T) {
+func TestOrphanedAfterADayWithoutTheHome(t *testing.T) {
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	long, lately := now.Add(-bridge.OrphanAfter), now.Add(time.Second-bridge.OrphanAfter)
 	waiting := federation.View{Home: "fq.test", Remote: true, Moved: long}

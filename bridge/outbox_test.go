@@ -12,7 +12,7 @@ import (
 
 // A step comes with each DID that is heard: most of the time nothing waits. The record is not asked
 // then, so that a waiting row unknown to the worker is not found.
-func TestWhoIsHeardIsLookedUpWhileSomethingWaitsAlone(t *testing.T) {
+func TestOutboxLooksUpReadersOnlyWhileStepsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		away := false
 		h := newHouse(t, &link{run: staysUp, deliver: func(federation.Delivery) error {
@@ -65,7 +65,7 @@ func TestWhoIsHeardIsLookedUpWhileSomethingWaitsAlone(t *testing.T) {
 }
 
 // A step has reached its channel, and its reader returns after some minutes.
-func TestLaterStepsPassAStepWhoseReaderIsAway(t *testing.T) {
+func TestOutboxLetsLaterStepsPassAnAbsentReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		away := true
 		var first federation.EventID

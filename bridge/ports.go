@@ -30,7 +30,7 @@ type Ports struct {
 	Blocks   Blocks // nil blocks nothing; links call [Ports.CheckBlocked]
 	Limits   LimitSource
 	Secrets  Secrets
-	Wakes    Wakes
+	PubSub   PubSub
 	Presence Presence // nil: no user is known to have left
 	Messages Messages // nil if no private text is carried
 
@@ -83,7 +83,7 @@ type Gateway interface {
 	// channel if a link lists that, else in the first channel of the first link. Place returns
 	// the zero Place if no link reaches the recipient. It blocks on the record and returns its
 	// errors.
-	Place(ctx context.Context, from, to federation.DID, channel string) (federation.Place, federation.Dialect, error)
+	Place(ctx context.Context, from, to federation.DID, channel string) (federation.ChannelRef, federation.Dialect, error)
 }
 
 // Signer has the keys with which a gateway signs. Its methods do not block.
@@ -180,9 +180,9 @@ type Secrets interface {
 	Secret(file string) (string, error)
 }
 
-// Wakes wakes waiters inside one gateway. Nothing durable depends on it: a wake-up may be
+// PubSub wakes waiters inside one gateway. Nothing durable depends on it: a wake-up may be
 // lost, and each waiter looks again later.
-type Wakes interface {
+type PubSub interface {
 	// Wake wakes all subscribers of the topics. It does not block.
 	Wake(topics ...string)
 	// Subscribe returns a channel that holds one token after the topic was woken, until stop is

@@ -59,31 +59,32 @@ func (h *Hearing) Heard() time.Time {
 	return time.Time{}
 }
 
-// Loser is a [Link] whose Run continues after the connection has ended, to judge the steps already
-// read.
-type Loser interface {
+// DisconnectNotifier is a [Link] whose Run continues after the connection has ended, to judge the
+// steps already read.
+type DisconnectNotifier interface {
 	Link
-	// Lost returns a channel that holds a token after the connection of the current Run has
+	// Disconnected returns a channel that holds a token after the connection of the current Run has
 	// ended.
-	Lost() <-chan struct{}
+	Disconnected() <-chan struct{}
 }
 
-// Losing makes a [Link] that embeds it a [Loser]. Make one with [NewLosing].
-type Losing struct{ lost chan struct{} }
+// DisconnectSignal makes a [Link] that embeds it a [DisconnectNotifier]. Make one with
+// [NewDisconnectSignal].
+type DisconnectSignal struct{ ended chan struct{} }
 
-// NewLosing returns a Losing without losses.
-func NewLosing() Losing { return Losing{make(chan struct{}, 1)} }
+// NewDisconnectSignal returns a signal for a new link.
+func NewDisconnectSignal() DisconnectSignal { return DisconnectSignal{make(chan struct{}, 1)} }
 
-// Lose notes that the connection has ended. It does not block.
-func (l Losing) Lose() {
+// SignalDisconnect notes that the connection has ended. It does not block.
+func (l DisconnectSignal) SignalDisconnect() {
 	select {
-	case l.lost <- struct{}{}:
+	case l.ended <- struct{}{}:
 	default:
 	}
 }
 
-// Lost implements [Loser].
-func (l Losing) Lost() <-chan struct{} { return l.lost }
+// Disconnected implements [DisconnectNotifier].
+func (l DisconnectSignal) Disconnected() <-chan struct{} { return l.ended }
 
 // Describer is a [Link] with details for operators.
 type Describer interface {
@@ -192,7 +193,7 @@ func WhyOrphaned(v federation.View, links []Link, up func(Link) bool, now time.T
 		return ""
 	}
 	for _, link := range links {
-		if forgetful, ok := link.(Forgetful); ok && forgetful.Home() == v.Home {
+		if forgetful, ok := link.(LossReporter); ok && forgetful.Home() == v.Home {
 			if why, lost := forgetful.LostSteps(v.ID); lost {
 				return "its home " + string(v.Home) + " has lost steps: " + why
 			}

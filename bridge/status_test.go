@@ -10,7 +10,7 @@ import (
 	"baton/bridge"
 )
 
-func TestTheStatusOfALinkSaysWhatIsNext(t *testing.T) {
+func TestLinkStatusNamesTheNextAction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fail := make(chan error)
 		h := newHouse(t, &link{run: func(ctx context.Context, up func()) error {

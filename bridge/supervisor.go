@@ -31,7 +31,7 @@ type Supervisor struct {
 	link    Link
 	outbox  *delivery.Worker
 	notices *delivery.Worker // nil for a link without notices
-	wakes   Wakes
+	wakes   PubSub
 	tracer  Tracer // nil records no traces
 	metrics *Metrics
 	log     *slog.Logger
@@ -42,7 +42,7 @@ type Supervisor struct {
 }
 
 // NewSupervisor returns the supervisor of one link. Nothing runs until Run.
-func NewSupervisor(link Link, rows deliveries.Rows, wakes Wakes, m *Metrics, log *slog.Logger) *Supervisor {
+func NewSupervisor(link Link, rows deliveries.Rows, wakes PubSub, m *Metrics, log *slog.Logger) *Supervisor {
 	log = log.With(slog.String("network", link.Network()), slog.String("link", link.Name()))
 	s := &Supervisor{link: link, wakes: wakes, metrics: m, log: log, status: newStatus(), onLoss: func() {}, dialNow: make(chan struct{}, 1)}
 	s.outbox = delivery.NewWorker(s.destination(), rows)
@@ -57,7 +57,7 @@ func (s *Supervisor) destination() delivery.Destination {
 	if shower, ok := s.link.(OnceShower); ok {
 		to.ShowsOnce = shower.ShowsOnce
 	}
-	_, to.Shown = s.link.(Placer) // users in a channel see the step
+	_, to.Shown = s.link.(ChannelLink) // users in a channel see the step
 	if _, replays := s.link.(Replayer); replays {
 		to.Shown = false // users acknowledge their inbox themselves
 	}
@@ -272,15 +272,15 @@ func (s *Supervisor) deliver(ctx context.Context) error {
 // lost returns the channel that gets a token when the connection has ended, nil for a link
 // whose Run returns then. It removes the token of an earlier session.
 func (s *Supervisor) lost() <-chan struct{} {
-	loser, ok := s.link.(Loser)
+	loser, ok := s.link.(DisconnectNotifier)
 	if !ok {
 		return nil
 	}
 	select {
-	case <-loser.Lost():
+	case <-loser.Disconnected():
 	default:
 	}
-	return loser.Lost()
+	return loser.Disconnected()
 }
 
 func newWaits() *backoff.ExponentialBackOff {
@@ -293,8 +293,8 @@ func newWaits() *backoff.ExponentialBackOff {
 // waitToDial waits before the next dial of the link, or until the peer is back or [Supervisor.Dial].
 func (s *Supervisor) waitToDial(ctx context.Context, wait time.Duration) {
 	var back <-chan struct{} // nil for a link that does not know
-	if returner, ok := s.link.(Returner); ok {
-		back = returner.Back()
+	if returner, ok := s.link.(ReconnectNotifier); ok {
+		back = returner.Reconnected()
 	}
 	select {
 	case <-s.dialNow: // from before this wait

@@ -38,7 +38,7 @@ func (h *house) offers(t *testing.T, from string, first, n int) []federation.Eve
 	return ids
 }
 
-func TestALongQueueOfOneSenderHidesNoOther(t *testing.T) {
+func TestTurnsReachSendersBehindALongQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, &link{run: staysUp, deliver: func(federation.Delivery) error { return nil }})
 		h.supervisor = bridge.NewSupervisor(paced{h.link, 6}, h.record.Rows(), h.wakes, h.metrics, slog.New(slog.DiscardHandler))
@@ -53,7 +53,7 @@ func TestALongQueueOfOneSenderHidesNoOther(t *testing.T) {
 	})
 }
 
-func TestSendersTakeTurnsAtAPacedLink(t *testing.T) {
+func TestTurnsAlternateSendersAtAPacedLink(t *testing.T) {
 	for name, perMinute := range map[string]int{"named rate": 6, "learned rate": 0} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestSendersTakeTurnsAtAPacedLink(t *testing.T) {
 
 // The steps of one handoff, and the messages of one conversation, form one lane, which makes one
 // delivery per turn.
-func TestALaneMakesOneDeliveryATurn(t *testing.T) {
+func TestTurnsMakeOneDeliveryPerLane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, &link{run: staysUp, deliver: func(federation.Delivery) error { return nil }})
 		h.supervisor = bridge.NewSupervisor(paced{h.link, 1}, h.record.Rows(), h.wakes, h.metrics, slog.New(slog.DiscardHandler))

@@ -68,7 +68,7 @@ func certificates(t *testing.T) string {
 	return dir
 }
 
-func TestCertificatesThatAreNotServed(t *testing.T) {
+func TestCertificateRefusesUnusablePairs(t *testing.T) {
 	dir := certificates(t)
 	for name, test := range map[string]struct{ cert, key, want string }{
 		"a certificate that is not there": {"none.crt", "gw.key", "tls.cert_file: read certificate: open " + dir + "/none.crt"},
@@ -95,7 +95,7 @@ func TestCertificatesThatAreNotServed(t *testing.T) {
 	}
 }
 
-func TestWithoutACertificateThereIsNoTLS(t *testing.T) {
+func TestCertificateIsOptional(t *testing.T) {
 	file, err := configs.Parse("baton.toml", home)
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +105,7 @@ func TestWithoutACertificateThereIsNoTLS(t *testing.T) {
 	}
 }
 
-func TestAnExpiredCertificateIsWarnedOf(t *testing.T) {
+func TestCertificateWarnsOfExpiry(t *testing.T) {
 	dir := certificates(t)
 	file, err := configs.Parse(filepath.Join(dir, "baton.toml"), home+"data_dir = '.'\n[tls]\ncert_file = 'gw.crt'\nkey_file = 'gw.key'\n")
 	if err != nil || file.Err() != nil {
@@ -124,7 +124,7 @@ func TestAnExpiredCertificateIsWarnedOf(t *testing.T) {
 	}
 }
 
-func TestTheTableOfACMETurnsItOn(t *testing.T) {
+func TestACMETableEnablesIt(t *testing.T) {
 	for text, want := range map[string]struct {
 		mistake string
 		acme    bool

@@ -13,7 +13,7 @@
 //	file, err := configs.Load("baton.toml")
 //	...
 //	for _, table := range file.Tables("irc.spanningtree") {
-//		cfg := spanningtree.DefaultConfig()
+//		cfg := inspircd.DefaultConfig()
 //		table.Decode(&cfg)
 //		...
 //	}

@@ -66,7 +66,7 @@ func mistakes(t *testing.T, text string) []string {
 
 const home = "[home]\nname = 'gw.example'\n" // two lines
 
-func TestEveryMistakeIsToldWithItsLine(t *testing.T) {
+func TestLoadNamesEachMistakeWithItsLine(t *testing.T) {
 	for name, test := range map[string]struct {
 		text string
 		want []string
@@ -273,7 +273,7 @@ format = 'xml'
 	}
 }
 
-func TestHostNamesOfHomes(t *testing.T) {
+func TestHomeHostNames(t *testing.T) {
 	long := strings.Repeat("a", 63)
 	for name, good := range map[string]bool{
 		"gw.example":                        true,
@@ -300,7 +300,7 @@ func TestHostNamesOfHomes(t *testing.T) {
 	}
 }
 
-func TestTablesAreDecodedOverTheirDefaults(t *testing.T) {
+func TestTableDecodesOverDefaults(t *testing.T) {
 	file, err := configs.Parse("baton.toml", home+`
 [http]
 listen = ""
@@ -350,7 +350,7 @@ wait = "1m30s"
 	}
 }
 
-func TestTablesBelowATableAreDecodedWithIt(t *testing.T) {
+func TestTableDecodesSubtables(t *testing.T) {
 	file, err := configs.Parse("baton.toml", home+`
 [[irc.test]]
 name = "a"
@@ -382,7 +382,7 @@ proxy = "10.0.0.0/8"
 	}
 }
 
-func TestMistakesInTablesBelowATableHaveTheirLines(t *testing.T) {
+func TestTableMistakesHaveTheirLines(t *testing.T) {
 	for name, test := range map[string]struct {
 		text string
 		want []string
@@ -400,7 +400,7 @@ func TestMistakesInTablesBelowATableHaveTheirLines(t *testing.T) {
 	}
 }
 
-func TestWhatChangedBetweenTwoReadings(t *testing.T) {
+func TestChangesBetweenTwoLoads(t *testing.T) {
 	const rest = "[log]\nlevel = 'warn'\n[[irc.test]]\nname = 'a'\n[[irc.test]]\nname = 'b'\n"
 	read := func(text string) *configs.File {
 		file, err := configs.Parse("baton.toml", text)
@@ -509,7 +509,7 @@ func TestLoadReadsAFile(t *testing.T) {
 	}
 }
 
-func TestATableOfNamesIsDecodedIntoAMap(t *testing.T) {
+func TestTableOfNamesDecodesIntoAMap(t *testing.T) {
 	file, err := configs.Parse("baton.toml", home+`
 [[irc.test]]
 agents = { bob = "did:x:b", alice = "did:x:a" }

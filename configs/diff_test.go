@@ -17,7 +17,7 @@ func parsed(t *testing.T, text string) *configs.File {
 	return file
 }
 
-func TestADiffNamesEachChangedKeyWithItsLine(t *testing.T) {
+func TestDiffNamesEachChangedKeyWithItsLine(t *testing.T) {
 	t.Parallel()
 	before := parsed(t, `[home]
 name = "gw.example"

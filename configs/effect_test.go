@@ -8,7 +8,7 @@ import (
 	"baton/configs"
 )
 
-func TestAKeyThatNeedsARestartIsComparedWithTheStart(t *testing.T) {
+func TestEffectComparesRestartKeysWithTheStart(t *testing.T) {
 	t.Parallel()
 	started := parsed(t, "[home]\nname = \"a.example\"\n[limits]\nmax_hops = 2\n")
 	last := parsed(t, "[home]\nname = \"b.example\"\n[limits]\nmax_hops = 3\n[[irc.freeq]]\nname = \"lab\"\n")
@@ -26,7 +26,7 @@ func TestAKeyThatNeedsARestartIsComparedWithTheStart(t *testing.T) {
 	}
 }
 
-func TestTheTableOfALinkConnectsAnew(t *testing.T) {
+func TestEffectOfALinkTableIsAReconnection(t *testing.T) {
 	t.Parallel()
 	for key, want := range map[string]configs.Effect{
 		"irc.freeq[lab].address": configs.Reconnect, "peers[b.example].url": configs.Reconnect,

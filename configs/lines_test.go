@@ -10,7 +10,7 @@ import (
 	"baton/configs"
 )
 
-func TestEachKeyIsFoundAtItsLine(t *testing.T) {
+func TestLinesLocateEachKey(t *testing.T) {
 	for name, test := range map[string]struct {
 		text string
 		want map[string]int

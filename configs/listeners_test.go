@@ -49,7 +49,7 @@ func TestAdminListenerOnAPublicAddressIsAMistake(t *testing.T) {
 	}
 }
 
-func TestTwoListenersOnOnePortAreAMistake(t *testing.T) {
+func TestListenersOnOnePortAreAMistake(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"[http]\nlisten = '127.0.0.1:8081'\n":                                       "http.listen: the port of admin.listen, 127.0.0.1:8081: choose another one",

@@ -28,7 +28,7 @@ func keysOf(table any) []string {
 	return keys
 }
 
-func TestTheReferenceHasTheDefaultOfEveryKey(t *testing.T) {
+func TestReferenceHasEveryDefault(t *testing.T) {
 	file, err := configs.Parse("baton.toml", uncommented())
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func TestTheReferenceHasTheDefaultOfEveryKey(t *testing.T) {
 	}
 }
 
-func TestTheReferenceIsValidAsItStands(t *testing.T) {
+func TestReferenceIsValid(t *testing.T) {
 	file, err := configs.Parse("baton.toml", configs.Reference())
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +88,7 @@ func TestTheReferenceIsValidAsItStands(t *testing.T) {
 	}
 }
 
-func TestTheReferenceHasThePartsOfTheNetworksInTheirOrder(t *testing.T) {
+func TestReferenceHasTheNetworksInOrder(t *testing.T) {
 	text := configs.Reference("[a]\n", "[b]\n")
 	if !strings.Contains(text, "\n\n[a]\n\n[b]\n\n# ") || strings.Contains(text, "#%") {
 		t.Errorf("the reference is\n%s", text)

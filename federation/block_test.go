@@ -8,7 +8,7 @@ import (
 	"baton/federation"
 )
 
-func TestABlockHasOneSpelling(t *testing.T) {
+func TestParseBlockAcceptsOneSpelling(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]federation.Block{
 		"did:plc:aaaaaaaaaaaaaaaaaaaaaaaa": {What: "did:plc:aaaaaaaaaaaaaaaaaaaaaaaa", Kind: federation.BlockDID},
@@ -45,7 +45,7 @@ func TestABlockHasOneSpelling(t *testing.T) {
 	}
 }
 
-func TestABlockFitsItsSourcesAlone(t *testing.T) {
+func TestBlocksMatchOnlyTheirSources(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)
 	did := func(did string) federation.Source {

@@ -116,14 +116,14 @@ func (d Delivery) Handoff() HandoffID {
 	return d.Entry.Row().Handoff
 }
 
-// Given is a delivery that a link has made.
-type Given struct {
+// CompletedDelivery is a delivery that a link has made.
+type CompletedDelivery struct {
 	Delivery
 	At time.Time
 }
 
-// Withheld is an operator's word that nothing is delivered to a link or a peer.
-type Withheld struct {
+// PausedQueue is an operator's word that nothing is delivered to a link or a peer.
+type PausedQueue struct {
 	To     string
 	Since  time.Time
 	Reason string
@@ -199,21 +199,21 @@ func (r DeadReason) Fix() string {
 	return "read the last error"
 }
 
-// GivenUpError is returned for a delivery that becomes a dead letter at once: no attempt can
+// DeadLetterError is returned for a delivery that becomes a dead letter at once: no attempt can
 // succeed until an operator changes something here.
-type GivenUpError struct {
+type DeadLetterError struct {
 	Reason DeadReason
 	Why    string // for people
 }
 
 // Error implements error.
-func (e *GivenUpError) Error() string { return e.Why }
+func (e *DeadLetterError) Error() string { return e.Why }
 
-// MaxTries bounds the remembered attempts on a delivery, the last ones.
-const MaxTries = 16
+// MaxAttempts bounds the remembered attempts on a delivery, the last ones.
+const MaxAttempts = 16
 
-// Try is one attempt that failed.
-type Try struct {
+// Attempt is one attempt that failed.
+type Attempt struct {
 	Number int // from 1
 	At     time.Time
 	Reason string
@@ -237,10 +237,10 @@ type DeadLetter struct {
 
 	// Not in lists.
 
-	Raw       []byte // the signed bytes, or the document of a message
-	Signature string // as it stood on the wire
-	Tries     []Try  // the last of them
-	Broken    string // why its subject cannot be read; else ""
+	Raw       []byte    // the signed bytes, or the document of a message
+	Signature string    // as it stood on the wire
+	Tries     []Attempt // the last of them
+	Broken    string    // why its subject cannot be read; else ""
 }
 
 // DeadFilter selects dead letters. A zero member agrees with all.

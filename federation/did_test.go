@@ -8,7 +8,7 @@ import (
 	"baton/federation"
 )
 
-func TestADIDHasNoSecondSpelling(t *testing.T) {
+func TestParseDIDRefusesOtherSpellings(t *testing.T) {
 	for spelling, other := range map[string]string{
 		"did:web:%61lice.example":       "a letter escaped",
 		"did:web:alice%2Eexample":       "a dot escaped",

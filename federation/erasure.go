@@ -44,8 +44,8 @@ func (e Event) Erase(now time.Time) Event {
 		Provenance: e.Provenance, Signature: Signature{KeyID: e.Signature.KeyID, Key: e.Signature.Key},
 		Erased: &Erasure{At: now, Document: e.DocumentDigest(), Digest: e.Digest()},
 		Arrival: Arrival{
-			Network: from.Network, Link: from.Link, Home: from.Home, Path: from.Path, Abroad: from.Abroad, ReadsInbox: from.ReadsInbox,
-			Received: from.Received, Party: from.Party, Orphaned: from.Orphaned, Accepted: from.Accepted, Place: from.Place,
+			Network: from.Network, Link: from.Link, Home: from.Home, Path: from.Path, RemoteVenue: from.RemoteVenue, ReadsInbox: from.ReadsInbox,
+			Received: from.Received, ActingFor: from.ActingFor, Orphaned: from.Orphaned, AcceptedFrom: from.AcceptedFrom, Place: from.Place,
 		},
 	}
 }

@@ -135,9 +135,9 @@ type Arrival struct {
 	// Path lists the homes that brought it here, the last one at the end. It is never sent to one
 	// of them.
 	Path []HomeID `json:"path,omitempty"`
-	// Abroad is true if the step was written at a place of Home's own, on a network not linked
+	// RemoteVenue is true if the step was written at a place of Home's own, on a network not linked
 	// here: this gateway cannot compare its venue.
-	Abroad bool `json:"abroad,omitempty"`
+	RemoteVenue bool `json:"abroad,omitempty"`
 	// ReadsInbox is true if the signer is not notified on the link: it reads its inbox and its
 	// notices from the record.
 	ReadsInbox bool      `json:"reads_inbox,omitempty"`
@@ -149,31 +149,31 @@ type Arrival struct {
 	// of IPv6. It is empty if this gateway cannot know it, as behind a server link, and is never
 	// stored.
 	Address string `json:"-"`
-	// Party is the party of the handoff that made the step, if it signed as another of its DIDs.
-	Party DID `json:"party,omitempty"`
+	// ActingFor is the party of the handoff that made the step, if it signed as another of its DIDs.
+	ActingFor DID `json:"party,omitempty"`
 	// Recipient is the party to which an offer is made, if To is the DID of a key that this gateway
 	// keeps for that party.
 	Recipient DID `json:"recipient,omitempty"`
-	// Command is true if a user of the link took the step by a command to the gateway, so its
+	// ViaCommand is true if a user of the link took the step by a command to the gateway, so its
 	// network lacks the step.
-	Command bool `json:"command,omitempty"`
+	ViaCommand bool `json:"command,omitempty"`
 	// Orphaned is true if an operator of this home ended a handoff of another home here, which had
 	// lost it.
 	Orphaned bool `json:"orphaned,omitempty"`
 	// Voucher is Home's statement that the step belongs to its signer, if the step depends
 	// on that statement and Home is not the home of the handoff.
 	Voucher *Voucher `json:"voucher,omitempty"`
-	// Accepted is the actor of the step that Accepts names, if it is an acceptable step of the same
+	// AcceptedFrom is the actor of the step that Accepts names, if it is an acceptable step of the same
 	// handoff.
-	Accepted DID `json:"accepted,omitempty"`
+	AcceptedFrom DID `json:"accepted,omitempty"`
 	// Place is the place of a step on a chat network, if its venue does not show it: for a new
 	// offer from elsewhere, and for a step of a channel that its link has under another name. Zero
 	// for all other steps.
-	Place Place `json:"place,omitzero"`
+	Place ChannelRef `json:"place,omitzero"`
 }
 
-// Place is the channel or exchange on a chat network in which the steps of a handoff are written.
-type Place struct {
+// ChannelRef is the channel or exchange on a chat network in which the steps of a handoff are written.
+type ChannelRef struct {
 	Link  string `json:"link"`  // empty for a channel that several links may share
 	Venue string `json:"venue"` // as in [Event]
 }
@@ -220,8 +220,8 @@ type Evidence struct {
 // Actor returns the DID that made the step: the party that the home found its signer to be,
 // the DID that a vouched step stands for, else the signer.
 func (e Event) Actor() DID {
-	if e.Arrival.Party != "" {
-		return e.Arrival.Party
+	if e.Arrival.ActingFor != "" {
+		return e.Arrival.ActingFor
 	}
 	if e.Provenance == Vouched && e.For != "" {
 		return e.For

@@ -10,7 +10,7 @@ import (
 	"baton/federation"
 )
 
-func TestADIDHasOneSpelling(t *testing.T) {
+func TestDIDHasOneSpelling(t *testing.T) {
 	for _, s := range []string{
 		"did:plc:ewvi7nxzyoun6zhxrhs64oiz", "did:web:gw.example", "did:web:gw.example%3A8443:airc:scout_7",
 		"did:key:z6MktULudTtAsAhRegYPiZ6631RV3viv12qd4GQF8z1xB22S", "did:x1:a%2Fb",
@@ -30,13 +30,13 @@ func TestADIDHasOneSpelling(t *testing.T) {
 	}
 }
 
-func TestTheHashOfADIDIsStable(t *testing.T) {
+func TestDIDHashIsStable(t *testing.T) {
 	if got := federation.DID("did:web:freeq.at:bots:factory").Hash(); got != "l57chsxpyrjlo673eggecfxicj" {
 		t.Errorf("hash %s", got)
 	}
 }
 
-func TestAnEventIDHasOneSpelling(t *testing.T) {
+func TestEventIDHasOneSpelling(t *testing.T) {
 	const good = "01K9ZQ0000000000000000000H"
 	id, err := federation.ParseEventID(good)
 	if err != nil || id.String() != good || id.Short() != "00000H" || id.IsZero() {
@@ -52,7 +52,7 @@ func TestAnEventIDHasOneSpelling(t *testing.T) {
 	}
 }
 
-func TestAnEventIDIsAClock(t *testing.T) {
+func TestEventIDHoldsItsTime(t *testing.T) {
 	at := time.UnixMilli(1_790_000_000_123).UTC()
 	id, err := federation.NewEventID(at, bytes.NewReader(make([]byte, 10)))
 	if err != nil || !id.Time().Equal(at) {
@@ -68,7 +68,7 @@ func TestAnEventIDIsAClock(t *testing.T) {
 	}
 }
 
-func TestWhatCanonicalJSONCannotStandFor(t *testing.T) {
+func TestCanonicalJSONRefusesAmbiguousInput(t *testing.T) {
 	for text, ok := range map[string]bool{
 		`{"a":[1,-1.5e3,true,null,"x",{"b":{}}]}`: true, `9007199254740992`: true, `-9007199254740992`: true, `"😀"`: true,
 		`9007199254740993`: true, `1e300`: true, `{"a":[-1E+21]}`: true, `1e-400`: true, `1e400`: false, `[-1e309]`: false, `{"a":1,"a":1}`: false, `[{"a":1,"a":1}]`: false, `[{"\u005f_proto__":1}]`: false, `{"x":{"constructor":1}}`: false, `{"prototype":1}`: false, `"prototype"`: true,
@@ -81,7 +81,7 @@ func TestWhatCanonicalJSONCannotStandFor(t *testing.T) {
 	}
 }
 
-func TestWhatCanonicalJSONWouldRound(t *testing.T) {
+func TestCanonicalJSONRefusesRoundedNumbers(t *testing.T) {
 	for text, ok := range map[string]bool{
 		`[9007199254740992,-9007199254740992,1.5,1e15]`: true, `9007199254740993`: false, `-9007199254740994`: false, `1e300`: false,
 		`{"a":1,"a":1}`: false,
@@ -92,7 +92,7 @@ func TestWhatCanonicalJSONWouldRound(t *testing.T) {
 	}
 }
 
-func TestTheOthersOfAHandoff(t *testing.T) {
+func TestViewOthersReturnsTheOtherParties(t *testing.T) {
 	v := federation.View{Offerer: "did:a:1", Offeree: "did:a:2", Assignee: "did:a:2"}
 	if got := v.Others("did:a:1"); len(got) != 1 || got[0] != "did:a:2" {
 		t.Errorf("others %v", got)
@@ -102,7 +102,7 @@ func TestTheOthersOfAHandoff(t *testing.T) {
 	}
 }
 
-func TestARefusalIsTold(t *testing.T) {
+func TestRefusalErrorHasCodeAndDetail(t *testing.T) {
 	for code := range strings.FieldsSeq("need-signature wrong-sender deadline-passed eventid-clock-skew") {
 		if s := federation.RefusalCode(code).Sentence(); s == "the step was refused" {
 			t.Errorf("%s has no sentence", code)

@@ -137,27 +137,27 @@ type MovedInbox struct {
 	Waiting int    // unread entries left here
 }
 
-// Offence is a signed claim that this home does not believe: another home speaks for people or
+// Misbehavior is a signed claim that this home does not believe: another home speaks for people or
 // homes of others. The claim is refused. Operators find out whether the home lies, or the two homes
 // have different knowledge.
-type Offence struct {
+type Misbehavior struct {
 	Home  HomeID
-	Kind  OffenceKind
+	Kind  MisbehaviorKind
 	Times int // from 1
 	First time.Time
 	Last  time.Time
 	Why   string // the last time, for people
 }
 
-// OffenceKind is the subject of a claim.
-type OffenceKind string
+// MisbehaviorKind is the subject of a claim.
+type MisbehaviorKind string
 
 // The kinds of offences.
 const (
-	OffenceVoice   OffenceKind = "voice"   // it vouched for a DID whose mailbox is at another home
-	OffenceMailbox OffenceKind = "mailbox" // it claimed a mailbox which is elsewhere
-	OffenceRuling  OffenceKind = "ruling"  // it sent a ruling that the named home did not sign
-	OffenceStep    OffenceKind = "step"    // it sent a step that the named signer did not sign
+	MisbehaviorVoice   MisbehaviorKind = "voice"   // it vouched for a DID whose mailbox is at another home
+	MisbehaviorMailbox MisbehaviorKind = "mailbox" // it claimed a mailbox which is elsewhere
+	MisbehaviorRuling  MisbehaviorKind = "ruling"  // it sent a ruling that the named home did not sign
+	MisbehaviorStep    MisbehaviorKind = "step"    // it sent a step that the named signer did not sign
 )
 
 // Pending is a step that the home of its handoff has not ruled on yet. It is in no log and moves

@@ -40,8 +40,8 @@ type Undelivered struct {
 	View  View // of the handoff as it stands now
 }
 
-// Hold names one lease of one entry.
-type Hold struct {
+// LeaseToken names one lease of one entry.
+type LeaseToken struct {
 	Cursor   Cursor // of the entry, in the inbox that it is in
 	Device   string // of the owner
 	Delivery int    // how often the entry was leased, this time included
@@ -49,7 +49,7 @@ type Hold struct {
 
 // Lease is an entry that one device is working on.
 type Lease struct {
-	Hold
+	LeaseToken
 
 	Entry Entry
 	Until time.Time // when another device may get the entry
@@ -86,40 +86,42 @@ func (u InboxUse) Plus(v InboxUse) InboxUse {
 	}
 }
 
-// Free is the space of one inbox left for one sender.
-type Free struct {
+// Remaining is the space of one inbox left for one sender.
+type Remaining struct {
 	Entries int
 	Bytes   int64
 }
 
 // Admits reports whether one more entry of a size fits, for its sender and for the inbox.
 func (l InboxLimits) Admits(u InboxUse, size int64) bool {
-	whole, share := l.Free(u)
+	whole, share := l.Remaining(u)
 	return whole.Admits(size) && share.Admits(size)
 }
 
 // Admits reports whether one more entry of a size fits.
-func (f Free) Admits(size int64) bool { return f.Entries > 0 && f.Bytes >= size }
+func (f Remaining) Admits(size int64) bool { return f.Entries > 0 && f.Bytes >= size }
 
 // Less returns the free space after one more entry of a size.
-func (f Free) Less(size int64) Free { return Free{Entries: f.Entries - 1, Bytes: f.Bytes - size} }
+func (f Remaining) Less(size int64) Remaining {
+	return Remaining{Entries: f.Entries - 1, Bytes: f.Bytes - size}
+}
 
-// Free returns how much more fits into an inbox, and how much of that its sender may use.
+// Remaining returns how much more fits into an inbox, and how much of that its sender may use.
 //
 // No acknowledged entry is dropped to make room, so a full inbox would lock out each new sender.
 // Therefore the share of a sender shrinks while the inbox fills: it is whole while the other
 // senders use at most half of the inbox, and then falls with the square of the free space they
 // leave. The heaviest senders are refused first. The first entry of a sender needs no share: it
 // fits until the inbox itself is full, which with the default limits takes more than 250 senders.
-func (l InboxLimits) Free(u InboxUse) (whole, share Free) {
-	whole = Free{Entries: math.MaxInt, Bytes: math.MaxInt64}
+func (l InboxLimits) Remaining(u InboxUse) (whole, share Remaining) {
+	whole = Remaining{Entries: math.MaxInt, Bytes: math.MaxInt64}
 	if l.Events > 0 {
 		whole.Entries = l.Events - u.Entries
 	}
 	if l.Bytes > 0 {
 		whole.Bytes = l.Bytes - u.Bytes
 	}
-	share = Free{Entries: math.MaxInt, Bytes: math.MaxInt64}
+	share = Remaining{Entries: math.MaxInt, Bytes: math.MaxInt64}
 	if l.EventsPerSender > 0 {
 		others := int64(u.Entries - u.SenderEntries)
 		share.Entries = int(shareOf(int64(l.EventsPerSender), int64(l.Events), others)) - u.SenderEntries
@@ -134,7 +136,7 @@ func (l InboxLimits) Free(u InboxUse) (whole, share Free) {
 // if the recipient's list or the sender's share is full. A full list still admits it if another
 // entry yields its place.
 func (l InboxLimits) CheckFirstContact(held InboxUse, yields bool) error {
-	whole, share := l.Free(held)
+	whole, share := l.Remaining(held)
 	switch {
 	case !whole.Admits(0) && !yields:
 		return &RefusalError{Code: InboxFull, Detail: "it has not answered those that wrote to it first"}

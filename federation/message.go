@@ -169,44 +169,44 @@ type Contact struct {
 	Since          time.Time
 }
 
-// Mark is a position among the steps written at one place: at a step, or between two. The zero Mark
-// is before all.
-type Mark struct {
-	At time.Time // see [Event.Said]
+// Position is a position among the steps written at one place: at a step, or between two. The zero
+// Position is before all.
+type Position struct {
+	At time.Time // see [Event.ShownAt]
 	N  uint64    // distinguishes steps of one moment; 0 is before them
 }
 
-// Compare orders marks by time, and marks of one moment by their number.
-func (m Mark) Compare(other Mark) int {
+// Compare orders positions by time, and positions of one moment by their number.
+func (m Position) Compare(other Position) int {
 	return cmp.Or(m.At.Compare(other.At), cmp.Compare(m.N, other.N))
 }
 
-// Said is a filed step as it stands at its place.
-type Said struct {
-	Entry Entry
-	View  View // of the handoff as it stands now
-	Mark  Mark
+// TimelineEntry is a filed step as it stands at its place.
+type TimelineEntry struct {
+	Entry    Entry
+	View     View // of the handoff as it stands now
+	Position Position
 }
 
-// Stretch is a part of the history of a place, without both of its ends.
-type Stretch struct {
+// TimelineQuery is a part of the history of a place, without both of its ends.
+type TimelineQuery struct {
 	// Place is the place of the handoffs. The link of a private venue is ignored: it is one
 	// exchange wherever it is written.
-	Place  Place
-	After  Mark // zero for the start
-	Before Mark // zero for the end
-	Newest bool // of more steps than requested, the newest
+	Place  ChannelRef
+	After  Position // zero for the start
+	Before Position // zero for the end
+	Newest bool     // of more steps than requested, the newest
 	// TextOnly leaves out lines without text, see [Line.IsText].
 	TextOnly bool
 }
 
 // Line is one message of the history that the listener for IRC clients keeps.
 type Line struct {
-	Mark   Mark // its position at its place
-	ID     string
-	Place  Place
-	Author DID
-	To     DID // of a private line; "" in a channel
+	Position Position // its position at its place
+	ID       string
+	Place    ChannelRef
+	Author   DID
+	To       DID // of a private line; "" in a channel
 
 	Command string            // PRIVMSG, NOTICE, TAGMSG or TOPIC
 	Source  string            // of the message: nick!user@host
@@ -222,9 +222,9 @@ func (l Line) IsText() bool { return l.Command == "PRIVMSG" || l.Command == "NOT
 // MaxMarkers bounds the read markers of a user of the listener for IRC clients.
 const MaxMarkers = 256
 
-// Said returns the time of a step, as shown in all messages that carry it: the time of its first
+// ShownAt returns the time of a step, as shown in all messages that carry it: the time of its first
 // arrival, or else of its ID.
-func (e Event) Said() time.Time {
+func (e Event) ShownAt() time.Time {
 	if e.Verb == Confirm || e.Arrival.Received.IsZero() {
 		return e.Time()
 	}
@@ -233,9 +233,9 @@ func (e Event) Said() time.Time {
 
 // Place returns the place of a handoff's steps. A private exchange has no link: it is wherever its
 // two parties are.
-func (v View) Place() Place {
+func (v View) Place() ChannelRef {
 	if Private(v.Venue) {
-		return Place{Venue: v.Venue}
+		return ChannelRef{Venue: v.Venue}
 	}
-	return Place{Link: v.Link, Venue: v.Venue}
+	return ChannelRef{Link: v.Link, Venue: v.Venue}
 }

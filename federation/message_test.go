@@ -11,7 +11,7 @@ import (
 	"baton/federation"
 )
 
-func TestTextIsSplitWhereNoCharacterIsCut(t *testing.T) {
+func TestSplitTextCutsNoCharacter(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string][]string{
 		"one line":                       {"one line"},
@@ -36,7 +36,7 @@ func TestTextIsSplitWhereNoCharacterIsCut(t *testing.T) {
 }
 
 // Records, triggers and earlier clients of the API read text under "event", in the form of a step.
-func TestTextKeepsTheFormOfAnEventInJSON(t *testing.T) {
+func TestTextJSONHasTheFormOfAnEvent(t *testing.T) {
 	t.Parallel()
 	id, err := federation.ParseEventID("01M84B2QQTTV88PVJ34XV13FQ4")
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"baton/federation"
 )
 
-func TestANoticeTellsTheSignerWhereItsStepIs(t *testing.T) {
+func TestNoticeNamesTheStateOfItsStep(t *testing.T) {
 	t.Parallel()
 	id, err := federation.ParseEventID("01M84B2QQTTV88PVJ34XV13FQ4")
 	if err != nil {

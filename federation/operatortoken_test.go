@@ -9,7 +9,7 @@ import (
 	"baton/federation"
 )
 
-func TestAScopeCoversThoseBeforeIt(t *testing.T) {
+func TestScopeCoversLesserScopes(t *testing.T) {
 	scopes := []federation.Scope{federation.ReadScope, federation.OperateScope, federation.AdminScope}
 	for has, scope := range scopes {
 		for needs, needed := range scopes {
@@ -33,7 +33,7 @@ func TestAScopeCoversThoseBeforeIt(t *testing.T) {
 	}
 }
 
-func TestATokenIsKnownByItsDigestAlone(t *testing.T) {
+func TestOperatorTokenIsKeptAsDigest(t *testing.T) {
 	text, kept, err := federation.NewOperatorToken(bytes.NewReader(bytes.Repeat([]byte{0xfb}, 32)))
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +49,7 @@ func TestATokenIsKnownByItsDigestAlone(t *testing.T) {
 	}
 }
 
-func TestATokenHasANameThatReadsInALog(t *testing.T) {
+func TestOperatorTokenNameIsReadable(t *testing.T) {
 	for text, want := range map[string]bool{
 		"ann": true, "ann@laptop.example": true, "7": true, "a_b-c": true, strings.Repeat("a", 64): true,
 		"": false, strings.Repeat("a", 65): false, "..": false, "-x": false, "a b": false, "a/b": false, "a\n": false, "añn": false,

@@ -71,7 +71,7 @@ func TestPlainTextRemovesTheCharactersOfTheTableAndNoOthers(t *testing.T) {
 	}
 }
 
-func TestTextForPeopleHasNothingHidden(t *testing.T) {
+func TestPlainTextHidesNothing(t *testing.T) {
 	tags := func(text string) string {
 		return strings.Map(func(r rune) rune { return 0xE0000 + r }, text)
 	}
@@ -95,7 +95,7 @@ func TestTextForPeopleHasNothingHidden(t *testing.T) {
 	}
 }
 
-func TestTextForPeopleKeepsWhatIsShown(t *testing.T) {
+func TestPlainTextKeepsVisibleCharacters(t *testing.T) {
 	for _, text := range []string{
 		"", "Cite three sources", "ünïcödé — …", "日本語", "ключ", "שלום", "مرحبا", "हिन्दी", "😀 ❤️", "a\u00A0b", "x²",
 		"  two spaces before, one behind ", "می\u200Cخواهم", "ه\u200D", "क्\u200Dष", "अവന്\u200D", "ক্\u200Cষ", "ᠠ\u180Eᠨ\u180B",

@@ -8,7 +8,7 @@ import (
 	"baton/federation/federationtest"
 )
 
-func TestAProfileIsReadStrictly(t *testing.T) {
+func TestHomeProfileIsParsedStrictly(t *testing.T) {
 	t.Parallel()
 	const good = `{"type":"home","v":1,"home":"b.test","did":"did:web:b.test","url":"https://b.test","versions":[1],` +
 		`"limits":{"steps":256,"bytes":2097152,"hops":8,"clock_skew":60},"sent":"2026-11-23T12:00:00Z"}`

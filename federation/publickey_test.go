@@ -72,7 +72,7 @@ func smallOrder(t *testing.T) map[string]bool {
 	return encodings
 }
 
-func TestAllEncodingsOfSmallOrderAreRefused(t *testing.T) {
+func TestPublicKeyOfSmallOrderIsRefused(t *testing.T) {
 	encodings := smallOrder(t)
 	if len(encodings) != 14 {
 		t.Fatalf("%d encodings of small order, want 14", len(encodings))
@@ -103,7 +103,7 @@ func verifiesWithoutSecret(key ed25519.PublicKey) bool {
 	return false
 }
 
-func TestEachYBeyondTheFieldIsRefused(t *testing.T) {
+func TestPublicKeyBeyondTheFieldIsRefused(t *testing.T) {
 	y, end := fieldPrime(), new(big.Int).Lsh(big.NewInt(1), 255)
 	tried := 0
 	for ; y.Cmp(end) < 0; y.Add(y, big.NewInt(1)) {
@@ -119,7 +119,7 @@ func TestEachYBeyondTheFieldIsRefused(t *testing.T) {
 	}
 }
 
-func TestKeysOfAnotherLengthAreRefused(t *testing.T) {
+func TestPublicKeyOfAnotherLengthIsRefused(t *testing.T) {
 	key, _, _ := ed25519.GenerateKey(nil)
 	for _, raw := range [][]byte{nil, {}, key[:31], append(slices.Clone(key), 0), make([]byte, 64)} {
 		if got, err := federation.ParsePublicKey(raw); !errors.Is(err, federation.ErrKeyEncoding) {
@@ -128,7 +128,7 @@ func TestKeysOfAnotherLengthAreRefused(t *testing.T) {
 	}
 }
 
-func TestBytesThatAreNoPointAreRefused(t *testing.T) {
+func TestPublicKeyOffTheCurveIsRefused(t *testing.T) {
 	// y = 2 and y = 7: (y^2-1)/(d*y^2+1) has no square root.
 	for _, y := range []int64{2, 7} {
 		if key, err := federation.ParsePublicKey(encodeY(big.NewInt(y), 0)); !errors.Is(err, federation.ErrKeyEncoding) {
@@ -137,7 +137,7 @@ func TestBytesThatAreNoPointAreRefused(t *testing.T) {
 	}
 }
 
-func TestOrdinaryKeysAreParsedAndCopied(t *testing.T) {
+func TestPublicKeyIsParsedAndCopied(t *testing.T) {
 	for range 64 {
 		key, _, err := ed25519.GenerateKey(nil)
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// ErrStale is returned by Append and Await of the record if another step was filed first. The
+// ErrStale is returned by Append and KeepPending of the record if another step was filed first. The
 // caller reads the view again and judges again.
 var ErrStale = errors.New("federation: the log moved on")
 

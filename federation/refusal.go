@@ -232,25 +232,25 @@ func GrowthSince(samples []SizeSample, since time.Time) (grown int64) {
 	return grown
 }
 
-// StrangerReason names the limit that a stranger met. It is a label of metrics.
-type StrangerReason string
+// NewDIDLimitReason names the limit that a stranger met. It is a label of metrics.
+type NewDIDLimitReason string
 
 // The limits for strangers only.
 const (
-	TooManyNewDIDs        StrangerReason = "dids"    // that the record met within the hour
-	TooManyFromOneAddress StrangerReason = "address" // of them, from the address of this one
-	TooMuchGrowth         StrangerReason = "growth"  // of the record within the hour
+	TooManyNewDIDs        NewDIDLimitReason = "dids"    // that the record met within the hour
+	TooManyFromOneAddress NewDIDLimitReason = "address" // of them, from the address of this one
+	TooMuchGrowth         NewDIDLimitReason = "growth"  // of the record within the hour
 )
 
-// StrangerReasons returns all reasons.
-func StrangerReasons() []StrangerReason {
-	return []StrangerReason{TooManyNewDIDs, TooManyFromOneAddress, TooMuchGrowth}
+// NewDIDLimitReasons returns all reasons.
+func NewDIDLimitReasons() []NewDIDLimitReason {
+	return []NewDIDLimitReason{TooManyNewDIDs, TooManyFromOneAddress, TooMuchGrowth}
 }
 
-// StrangerError is a not-now to a DID that the record has not known for long. It wraps an
+// NewDIDLimitError is a not-now to a DID that the record has not known for long. It wraps an
 // [*UnavailableError].
-type StrangerError struct {
-	Reason     StrangerReason
+type NewDIDLimitError struct {
+	Reason     NewDIDLimitReason
 	RetryAfter time.Duration
 }
 
@@ -258,9 +258,9 @@ type StrangerError struct {
 var errStrangers = errors.New("too many came within the hour")
 
 // Error implements error.
-func (e *StrangerError) Error() string { return e.Unwrap().Error() + " (" + string(e.Reason) + ")" }
+func (e *NewDIDLimitError) Error() string { return e.Unwrap().Error() + " (" + string(e.Reason) + ")" }
 
 // Unwrap returns the error that networks report.
-func (e *StrangerError) Unwrap() error {
+func (e *NewDIDLimitError) Unwrap() error {
 	return &UnavailableError{What: "room for new DIDs", RetryAfter: e.RetryAfter, Err: errStrangers}
 }

@@ -67,7 +67,7 @@ var addressFormat = regexp.MustCompile(`https?://[^ ]*%|%s://|%[sv]/\.well-known
 var requests = []string{"NewRequest", "NewRequestWithContext", "Get", "Post", "Head", "Look", "Do", "Call", "Fetch"}
 
 // A handle of a caller once became a path at another registry, by concatenation.
-func TestNoCodeBuildsAURLByConcatenation(t *testing.T) {
+func TestURLsAreNotBuiltByConcatenation(t *testing.T) {
 	t.Parallel()
 	var found []string
 	used := map[string]bool{}
@@ -223,7 +223,7 @@ func lastName(e ast.Expr) string {
 	return ""
 }
 
-func TestTheLawOfURLsKnowsWhatItForbids(t *testing.T) {
+func TestURLLawFindsConcatenation(t *testing.T) {
 	t.Parallel()
 	// The parser takes only expressions: an assignment stands in a function.
 	for expression, want := range map[string]bool{

@@ -7,7 +7,7 @@ import (
 	"baton/translate"
 )
 
-func TestADocumentIsReadBackAsTheStepThatWasSigned(t *testing.T) {
+func TestReadDocumentReturnsTheSignedStep(t *testing.T) {
 	for name, document := range map[string]string{
 		"in the tags of the RFC": `{"from":"did:key:z6MkA","handoff":"accept","handoff-id":"01K9ZQ0000000000000000000H","id":"01K9ZQ0000000000000000000E","target":"#ops"}`,
 		"without an id":          `{"from":"did:key:z6MkA","handoff":"accept","handoff-id":"01K9ZQ0000000000000000000H","handoff-note":"a \"b\"","target":"#ops"}`,
@@ -24,7 +24,7 @@ func TestADocumentIsReadBackAsTheStepThatWasSigned(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoDocument(t *testing.T) {
+func TestReadDocumentRefusesOtherText(t *testing.T) {
 	for _, text := range []string{
 		``, `null`, `[]`, `{}`, `{"from":1}`, `{"from":"alice","target":"#ops"}`, `{"from":"did:key:z6MkA"}`, `{"target":"#ops"}`,
 		`{"from":"did:key:z6MkA","target":"#ops","id":"x"}`, `{"from":"did:key:z6MkA","target":"#ops"} {}`,

@@ -58,7 +58,7 @@ func (o *Operator) Admitted(admit Admission, needs federation.Scope, serve http.
 				o.deps.Log.LogAttrs(r.Context(), slog.LevelInfo, "operator turned away", slog.String("network", network),
 					slog.String("path", r.URL.Path), slog.String("actor", r.RemoteAddr), slog.Any("err", err))
 			}
-			o.tell(w, r, err)
+			o.writeProblem(w, r, err)
 			return
 		}
 		still := func() error { _, err := admit(r, needs); return err }
@@ -321,7 +321,7 @@ func (o *Operator) endSession(ctx context.Context, id string, ask Act) (Acted, e
 		return Acted{}, err
 	}
 	if !ask.DryRun {
-		o.deps.Wakes.Wake(bridge.SessionsTopic(session.Participant), bridge.InboxTopic(session.Participant))
+		o.deps.PubSub.Wake(bridge.SessionsTopic(session.Participant), bridge.InboxTopic(session.Participant))
 	}
 	return o.acted(ctx, "session end", id+" of "+session.Participant, ask, 1), nil
 }
@@ -360,7 +360,7 @@ func (o *Operator) endSessions(ctx context.Context, in SessionsEnd) (Acted, erro
 		return Acted{}, err
 	}
 	for _, name := range names {
-		o.deps.Wakes.Wake(bridge.SessionsTopic(name), bridge.InboxTopic(name))
+		o.deps.PubSub.Wake(bridge.SessionsTopic(name), bridge.InboxTopic(name))
 	}
 	return o.acted(ctx, "token revoke", string(did), ask, ended), nil
 }

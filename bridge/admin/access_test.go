@@ -140,7 +140,7 @@ func (b bearer) admits(t *testing.T, pattern, authorization string) string {
 	return p.Code
 }
 
-func TestEachRouteWantsItsScope(t *testing.T) {
+func TestRoutesNeedTheirScope(t *testing.T) {
 	if diff := cmp.Diff(needed(), admin.Routes()); diff != "" {
 		t.Fatalf("routes (-want +got):\n%s", diff)
 	}
@@ -163,7 +163,7 @@ func TestEachRouteWantsItsScope(t *testing.T) {
 	}
 }
 
-func TestATokenThatIsNotGoodAdmitsNobody(t *testing.T) {
+func TestAccessRefusesInvalidTokens(t *testing.T) {
 	b := newBearer(t)
 	token := b.tokens[federation.AdminScope]
 	for name, authorization := range map[string]string{
@@ -186,7 +186,7 @@ func TestATokenThatIsNotGoodAdmitsNobody(t *testing.T) {
 
 func digest(token string) []byte { d := federation.DigestToken(token); return d[:] }
 
-func TestWhileTheRecordIsAwayNobodyIsAdmittedOrTurnedAway(t *testing.T) {
+func TestAccessIsUnavailableWithoutTheRecord(t *testing.T) {
 	b := newBearer(t)
 	if err := b.record.Close(); err != nil {
 		t.Fatal(err)
@@ -200,7 +200,7 @@ func TestWhileTheRecordIsAwayNobodyIsAdmittedOrTurnedAway(t *testing.T) {
 	}
 }
 
-func TestAChangeIsNotedUnderTheNameOfTheToken(t *testing.T) {
+func TestAuditNamesTheToken(t *testing.T) {
 	b := newBearer(t)
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, admin.Prefix+"tokens", strings.NewReader(`{"scope":"read","name":"ben","reason":"new here"}`))
 	r.Header.Set("Authorization", "Bearer "+b.tokens[federation.AdminScope])
@@ -234,7 +234,7 @@ func (b bearer) showFrom(t *testing.T, address, token string) *httptest.Response
 	return w
 }
 
-func TestAnAddressThatGuessesTokensIsThrottled(t *testing.T) {
+func TestAccessIsRateLimitedByAddress(t *testing.T) {
 	b := newBearer(t)
 	const address = "198.51.100.7:1234"
 	reader, fresh := b.tokens[federation.ReadScope], b.tokens[federation.AdminScope]

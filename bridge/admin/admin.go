@@ -7,7 +7,7 @@
 // for the rest. The routes may be called concurrently.
 package admin
 
-//go:generate go test . -run ^TestTheContractIsThatOfTheRoutes$ -update
+//go:generate go test . -run ^TestContractMatchesTheRoutes$ -update
 
 import (
 	"context"
@@ -87,7 +87,7 @@ type Deps struct {
 	Links   Links
 	Server  Server
 	Hooks   bridge.Webhooks // creates webhooks; nil for none
-	Wakes   bridge.Wakes
+	PubSub  bridge.PubSub
 
 	// Signer, Evidence, Names, PublicURL and Limits are as in [bridge.Ports]; Names are its
 	// Bindings.
@@ -171,7 +171,7 @@ type (
 
 func usage(detail string) error { return bridge.UsageProblem(detail) }
 
-func (o *Operator) tell(w http.ResponseWriter, r *http.Request, err error) {
+func (o *Operator) writeProblem(w http.ResponseWriter, r *http.Request, err error) {
 	p := bridge.ProblemOf(err)
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
 		o.deps.Gateway.Refused(refused.Code)

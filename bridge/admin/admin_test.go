@@ -64,8 +64,8 @@ func (g *gateway) View(ctx context.Context, id federation.HandoffID) (federation
 
 func (*gateway) Name(_ context.Context, did federation.DID) string { return did.Short() }
 
-func (*gateway) Place(context.Context, federation.DID, federation.DID, string) (federation.Place, federation.Dialect, error) {
-	return federation.Place{}, "", nil
+func (*gateway) Place(context.Context, federation.DID, federation.DID, string) (federation.ChannelRef, federation.Dialect, error) {
+	return federation.ChannelRef{}, "", nil
 }
 
 // house is the operator API of a gateway.
@@ -218,7 +218,7 @@ func signedOffer() string {
 	return fmt.Sprintf(`{"proof":{"document":%q,"signature":"ed25519:k:s"}}`, document)
 }
 
-func TestAStepThatWaitsForAKeyIsNoProblem(t *testing.T) {
+func TestStepDeferredForAKeyIsNoProblem(t *testing.T) {
 	h := newHouse(t)
 	h.err = &federation.RefusalError{Code: federation.SignatureUnverifiable, Waits: true, Detail: "the step waits for a key"}
 	status, body := h.ask(t, http.MethodPost, "handoffs", signedOffer())
@@ -231,7 +231,7 @@ func TestAStepThatWaitsForAKeyIsNoProblem(t *testing.T) {
 	}
 }
 
-func TestWhatIsHandedInForStepsIsStored(t *testing.T) {
+func TestBlobOfAStepIsStored(t *testing.T) {
 	h := newHouse(t)
 	for _, tt := range []struct {
 		query, content string
@@ -256,7 +256,7 @@ func TestWhatIsHandedInForStepsIsStored(t *testing.T) {
 	}
 }
 
-func TestEachErrorHasItsProblem(t *testing.T) {
+func TestErrorsHaveTheirProblem(t *testing.T) {
 	for name, tt := range map[string]struct {
 		err    error
 		status int
@@ -294,7 +294,7 @@ func TestEachErrorHasItsProblem(t *testing.T) {
 	}
 }
 
-func TestARequestThatCannotBeMeantIsRefused(t *testing.T) {
+func TestRequestsAreValidated(t *testing.T) {
 	h := newHouse(t)
 	id := h.offer(t, 1).Event.ID.String()
 	for request, want := range map[string]int{
@@ -344,7 +344,7 @@ func TestUnblockIsDryForEachValueOfTheParameter(t *testing.T) {
 	}
 }
 
-func TestAnEndOfAnIDThatFitsTwoHandoffsNamesNeither(t *testing.T) {
+func TestHandoffIDSuffixMustBeUnambiguous(t *testing.T) {
 	h := newHouse(t)
 	first, second := h.offer(t, 1).Event.ID, h.offer(t, 10001).Event.ID
 	if first.Short() != second.Short() {
@@ -359,7 +359,7 @@ func TestAnEndOfAnIDThatFitsTwoHandoffsNamesNeither(t *testing.T) {
 	}
 }
 
-func TestTheStepsOfAHandoffComeInPages(t *testing.T) {
+func TestHandoffStepsHavePages(t *testing.T) {
 	h := newHouse(t)
 	f := h.offer(t, 1)
 	for n := 2; n < 5; n++ {
@@ -433,7 +433,7 @@ func (w *watching) ids(t *testing.T) []string {
 	return ids
 }
 
-func TestAListThatIsWatchedTellsWhatMoves(t *testing.T) {
+func TestWatchedListReportsChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t)
 		first := h.offer(t, 1)
@@ -462,7 +462,7 @@ func TestAListThatIsWatchedTellsWhatMoves(t *testing.T) {
 	})
 }
 
-func TestAnInboxThatIsWatchedGoesOnUntilItsReaderGoes(t *testing.T) {
+func TestWatchedInboxEndsWithItsReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t)
 		ctx, gone := context.WithCancel(t.Context())
@@ -483,7 +483,7 @@ func TestAnInboxThatIsWatchedGoesOnUntilItsReaderGoes(t *testing.T) {
 	})
 }
 
-func TestAStepInAnotherNameThanItsDocumentIsRefused(t *testing.T) {
+func TestStepMustBeOfTheSignerOfItsDocument(t *testing.T) {
 	h := newHouse(t)
 	forged := strings.ReplaceAll(signedOffer(), `\"handoff-from\":\"`+string(ann), `\"handoff-from\":\"`+string(ben))
 	if status, body := h.ask(t, http.MethodPost, "handoffs", forged); status != 401 || !strings.Contains(body, "signature-invalid") {

@@ -46,7 +46,7 @@ func info() openapi.Object {
 	}
 }
 
-func TestTheContractIsThatOfTheRoutes(t *testing.T) {
+func TestContractMatchesTheRoutes(t *testing.T) {
 	described, err := openapi.Describe(openapi.API{
 		Prefix: admin.Prefix, Info: info(), Bearer: "An operator token.", Error: reflect.TypeFor[bridge.ProblemError](),
 		Routes: admin.Declared(), Source: filepath.Join("..", ".."),
@@ -79,7 +79,7 @@ func readContract(t *testing.T) *openapi3.T {
 	return spec
 }
 
-func TestTheContractHasEachRouteAndItsScope(t *testing.T) {
+func TestContractHasEachRouteAndScope(t *testing.T) {
 	promised := map[string]federation.Scope{}
 	for path, item := range readContract(t).Paths.Map() {
 		for method, operation := range item.Operations() {
@@ -96,7 +96,7 @@ func TestTheContractHasEachRouteAndItsScope(t *testing.T) {
 	}
 }
 
-func TestTheContractHasTheBodiesThatRoutesTake(t *testing.T) {
+func TestContractHasTheRequestBodies(t *testing.T) {
 	spec := readContract(t)
 	for pattern, members := range admin.Bodies() {
 		method, path, _ := strings.Cut(strings.ReplaceAll(pattern, "...}", "}"), " ")

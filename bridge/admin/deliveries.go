@@ -209,7 +209,7 @@ func (o *Operator) hold(ctx context.Context, to string, ask Act) error {
 	if ask.DryRun {
 		return nil
 	}
-	return o.deps.Record.Hold(ctx, federation.Withheld{To: to, Since: time.Now(), Reason: ask.Reason})
+	return o.deps.Record.Hold(ctx, federation.PausedQueue{To: to, Since: time.Now(), Reason: ask.Reason})
 }
 
 func (o *Operator) release(ctx context.Context, to string, ask Act) error {
@@ -257,7 +257,7 @@ func (o *Operator) settle(ctx context.Context, f federation.WaitingFilter, verb 
 	case verb == "retry":
 		changed, err = o.deps.Record.Retry(ctx, f, time.Now())
 	default:
-		changed, err = o.deps.Record.GiveUp(ctx, f, verb == "drop", ask.Reason, time.Now())
+		changed, err = o.deps.Record.EndWaiting(ctx, f, verb == "drop", ask.Reason, time.Now())
 	}
 	for to := range destinations {
 		o.wake(to)
@@ -289,11 +289,11 @@ func (o *Operator) destination(ctx context.Context, name string) (bool, error) {
 func (o *Operator) wake(to string) {
 	switch kind, _ := federation.KindOf(to); {
 	case kind == federation.ToWebhook:
-		o.deps.Wakes.Wake(bridge.WebhooksTopic)
+		o.deps.PubSub.Wake(bridge.WebhooksTopic)
 	case kind == federation.ToReaders, o.linked(to):
-		o.deps.Wakes.Wake(bridge.OutboxTopic(to))
+		o.deps.PubSub.Wake(bridge.OutboxTopic(to))
 	default:
-		o.deps.Wakes.Wake(bridge.RelayTopic)
+		o.deps.PubSub.Wake(bridge.RelayTopic)
 	}
 }
 

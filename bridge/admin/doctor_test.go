@@ -46,7 +46,7 @@ func TestRecordCheckWritesATestFile(t *testing.T) {
 	}
 }
 
-func TestProxiesThatNameNoClientAreTold(t *testing.T) {
+func TestDoctorReportsProxiesWithoutClientAddress(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
 	for want, proxies := range map[admin.Diagnosis]*bridge.Unforwarded{

@@ -307,7 +307,7 @@ func (o *Operator) homeTrouble(ctx context.Context, p Peer) (Peer, error) {
 	if err != nil {
 		return p, err
 	}
-	doubts, err := o.deps.Record.Offences(ctx, federation.HomeID(p.Name))
+	doubts, err := o.deps.Record.Misbehaviors(ctx, federation.HomeID(p.Name))
 	home.Doubts = make([]Doubt, len(doubts))
 	for i, d := range doubts {
 		home.Doubts[i] = Doubt{Kind: d.Kind, Times: d.Times, First: Moment(d.First), Last: Moment(d.Last), Why: d.Why}

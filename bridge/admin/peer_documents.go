@@ -46,11 +46,11 @@ type PeerHome struct {
 
 // Doubt is what a home said and was not believed in.
 type Doubt struct {
-	Kind  federation.OffenceKind `json:"kind"` // voice, mailbox, ruling or step
-	Times int                    `json:"times"`
-	First Moment                 `json:"first"`
-	Last  Moment                 `json:"last"`
-	Why   string                 `json:"why"` // the last time
+	Kind  federation.MisbehaviorKind `json:"kind"` // voice, mailbox, ruling or step
+	Times int                        `json:"times"`
+	First Moment                     `json:"first"`
+	Last  Moment                     `json:"last"`
+	Why   string                     `json:"why"` // the last time
 }
 
 // Fork is a handoff of which a home tells two histories. Both are kept.

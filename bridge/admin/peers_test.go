@@ -15,7 +15,7 @@ import (
 
 // A home and a registry have one name: their pending deliveries are told apart, and
 // the proofs are those against the home.
-func TestAPeerIsShownWithWhatItIsOwedAndWhatItDid(t *testing.T) {
+func TestPeerShowsItsBacklogAndHistory(t *testing.T) {
 	const name = "b.example"
 	h := newHouse(t)
 	h.peers = []admin.Peer{
@@ -41,8 +41,8 @@ func TestAPeerIsShownWithWhatItIsOwedAndWhatItDid(t *testing.T) {
 	if err := h.record.KeepFork(t.Context(), fork); err != nil {
 		t.Fatal(err)
 	}
-	doubt := federation.Offence{Home: name, Kind: federation.OffenceVoice, Last: federationtest.At(6), Why: "in the name of ann"}
-	if err := h.record.KeepOffence(t.Context(), doubt); err != nil {
+	doubt := federation.Misbehavior{Home: name, Kind: federation.MisbehaviorVoice, Last: federationtest.At(6), Why: "in the name of ann"}
+	if err := h.record.KeepMisbehavior(t.Context(), doubt); err != nil {
 		t.Fatal(err)
 	}
 	want := []admin.Peer{

@@ -26,7 +26,7 @@ func TestCheckReadinessNamesEachPartThatFails(t *testing.T) {
 	}
 }
 
-func TestTheGuardCoversProfilesAndMetricsAlone(t *testing.T) {
+func TestGuardCoversOnlyProfilesAndMetrics(t *testing.T) {
 	t.Parallel()
 	mux := http.NewServeMux()
 	admin.Probes{
@@ -48,7 +48,7 @@ func TestTheGuardCoversProfilesAndMetricsAlone(t *testing.T) {
 	}
 }
 
-func TestAnAddressIsLoopbackOnlyForThisMachine(t *testing.T) {
+func TestLoopbackIsOnlyThisMachine(t *testing.T) {
 	t.Parallel()
 	for ip, want := range map[string]bool{"127.0.0.1": true, "::1": true, "192.0.2.1": false, "0.0.0.0": false} {
 		if got := admin.IsLoopback(&net.TCPAddr{IP: net.ParseIP(ip)}); got != want {

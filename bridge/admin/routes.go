@@ -108,10 +108,10 @@ func (o *Operator) Mount(mux *http.ServeMux, admit Admission) {
 				parameters = append(parameters, field.Name)
 			}
 		}
-		handler := each.Handler(each.answer(o), o.tell)
+		handler := each.Handler(each.answer(o), o.writeProblem)
 		serve := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if err := checkParameters(r, parameters); err != nil {
-				o.tell(w, r, err)
+				o.writeProblem(w, r, err)
 				return
 			}
 			w.Header().Set("Cache-Control", "no-store")
@@ -120,7 +120,7 @@ func (o *Operator) Mount(mux *http.ServeMux, admit Admission) {
 		mux.Handle(each.Method+" "+Prefix+each.Path, o.Admitted(admit, each.Scope, serve))
 	}
 	mux.Handle(Prefix, o.Admitted(admit, federation.ReadScope, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		o.tell(w, r, errNone(fmt.Sprintf("%s %s", r.Method, r.URL.Path)))
+		o.writeProblem(w, r, errNone(fmt.Sprintf("%s %s", r.Method, r.URL.Path)))
 	})))
 }
 

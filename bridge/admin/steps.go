@@ -15,7 +15,7 @@ import (
 )
 
 func (o *Operator) offerHandoff(ctx context.Context, body route.Body[Ask]) (Filed, error) {
-	return o.take(ctx, body, federation.Offer, federation.View{})
+	return o.submitStep(ctx, body, federation.Offer, federation.View{})
 }
 
 func (o *Operator) takeStep(ctx context.Context, in StepOf) (Filed, error) {
@@ -30,11 +30,11 @@ func (o *Operator) takeStep(ctx context.Context, in StepOf) (Filed, error) {
 	if err != nil {
 		return Filed{}, err
 	}
-	return o.take(ctx, in.Body, verb, view)
+	return o.submitStep(ctx, in.Body, verb, view)
 }
 
-// take submits one step, as it was signed or as the gateway vouches for it.
-func (o *Operator) take(ctx context.Context, body route.Body[Ask], verb federation.Verb, view federation.View) (Filed, error) {
+// submitStep submits one step, as it was signed or as the gateway vouches for it.
+func (o *Operator) submitStep(ctx context.Context, body route.Body[Ask], verb federation.Verb, view federation.View) (Filed, error) {
 	ask, err := body.Read()
 	if err != nil {
 		return Filed{}, err
@@ -113,15 +113,15 @@ func (o *Operator) awaitRuling(ctx context.Context, f *Filed, judged federation.
 func (o *Operator) builder() stepbuilder.Builder {
 	return stepbuilder.Builder{
 		Network: network, ReadsInbox: true, Home: o.deps.Home, Gateway: o.deps.Gateway, Record: o.deps.Record, Signer: o.deps.Signer,
-		Evidence: o.deps.Evidence, Bindings: o.deps.Names, PublicURL: o.deps.PublicURL, Placers: o.placers,
+		Evidence: o.deps.Evidence, Bindings: o.deps.Names, PublicURL: o.deps.PublicURL, ChannelLinks: o.placers,
 		Seen: o.deps.Gateway.Seen,
 	}
 }
 
-func (o *Operator) placers() []bridge.Placer {
-	var placers []bridge.Placer
+func (o *Operator) placers() []bridge.ChannelLink {
+	var placers []bridge.ChannelLink
 	for _, s := range o.deps.Links.Statuses() {
-		if placer, ok := s.Link.(bridge.Placer); ok {
+		if placer, ok := s.Link.(bridge.ChannelLink); ok {
 			placers = append(placers, placer)
 		}
 	}

@@ -156,7 +156,7 @@ func (o *Operator) redeliver(ctx context.Context, h federation.Webhook, ref stri
 	if err == nil && changed == 0 && ref != "" {
 		err = errNone("delivery of " + ref + " to this webhook")
 	}
-	o.deps.Wakes.Wake(bridge.WebhooksTopic)
+	o.deps.PubSub.Wake(bridge.WebhooksTopic)
 	return changed, err
 }
 

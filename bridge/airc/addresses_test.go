@@ -20,7 +20,7 @@ func each(limit int) credential.Addresses {
 	return credential.NewAddresses(func() int { return limit }, time.Hour)
 }
 
-func TestAllDoorsOfRegistrationShareOneRate(t *testing.T) {
+func TestRegisterSharesOneRateAcrossEndpoints(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.registrations = 3
@@ -37,7 +37,7 @@ func TestAllDoorsOfRegistrationShareOneRate(t *testing.T) {
 	}
 }
 
-func TestAnAddressLogsInSoOften(t *testing.T) {
+func TestLoginIsRateLimitedByAddress(t *testing.T) {
 	t.Parallel()
 	var metrics *bridge.Metrics
 	w := newWorld(t, func(_ *airc.Config, d *airc.Deps) { d.Logins, metrics = each(3), d.Metrics })
@@ -71,7 +71,7 @@ func TestAnAddressLogsInSoOften(t *testing.T) {
 	}
 }
 
-func TestTheMessagesOfAnAddressShareOneRate(t *testing.T) {
+func TestMessagesShareOneRatePerAddress(t *testing.T) {
 	t.Parallel()
 	writes := each(4)
 	w := newWorld(t, func(_ *airc.Config, d *airc.Deps) { d.Writes = writes })

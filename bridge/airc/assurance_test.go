@@ -65,7 +65,7 @@ func here(t *testing.T, post func(t *testing.T, w *world) func(payload map[strin
 
 // A message may be a step of any verb, or no step, depending on how sure the registry is of
 // its author.
-func TestWhatMayBeAStepByAssuranceAndVerb(t *testing.T) {
+func TestAssuranceLimitsSteps(t *testing.T) {
 	t.Parallel()
 	levels := map[string]struct {
 		open  func(t *testing.T) *stage

@@ -11,7 +11,7 @@ import (
 	"baton/federation"
 )
 
-func TestAgentsBidForABountyAndOneDoesIt(t *testing.T) {
+func TestBountyIsAwardedToOneBidder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.meet(t)

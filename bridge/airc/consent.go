@@ -52,7 +52,7 @@ func (l *Link) handshake(ctx context.Context, requester contact, to, message str
 	}
 	asks := requester.handle + " asks to write to you; to accept, send " + consentCall(consentPath, actionAccept, requester.handle) +
 		" (with a token of " + deployedRoot + ": " + deployedConsentPath + ")"
-	m, err := l.seal(ctx, outgoing{From: systemHandle, To: to, Body: asks + ":\n" + fence(requester.handle, message), Payload: struct {
+	m, err := l.sign(ctx, outgoing{From: systemHandle, To: to, Body: asks + ":\n" + fence(requester.handle, message), Payload: struct {
 		Type string `json:"type"`
 		Data knock  `json:"data"`
 	}{"system:handshake_request", knock{
@@ -184,16 +184,16 @@ func (l *Link) getConsent(c *call) (answer, error) {
 func (l *Link) accept(ctx context.Context, from, to string, now time.Time) (agents.Consent, error) {
 	edge, err := l.deps.Record.Accept(ctx, from, to, now)
 	if err == nil {
-		l.deps.Wakes.Wake(bridge.InboxTopic(from), bridge.InboxTopic(to), bridge.WebhooksTopic)
+		l.deps.PubSub.Wake(bridge.InboxTopic(from), bridge.InboxTopic(to), bridge.WebhooksTopic)
 	}
 	return edge, err
 }
 
-// admits returns whether an agent accepts messages of a handle now. It refuses a sender that the
+// checkConsent returns whether an agent accepts messages of a handle now. It refuses a sender that the
 // agent blocked.
 //
 // spec: airc-v0.1.1 §9.2
-func (l *Link) admits(ctx context.Context, from, to string) (bool, error) {
+func (l *Link) checkConsent(ctx context.Context, from, to string) (bool, error) {
 	if from == to {
 		return true, nil
 	}

@@ -13,7 +13,7 @@ import (
 // answer, how that edge stands then, and the one back.
 //
 // spec: airc-v0.1.1 §9
-func TestConsentByStateActionAndActor(t *testing.T) {
+func TestConsentFollowsStateActionAndActor(t *testing.T) {
 	t.Parallel()
 	states := []struct {
 		name string
@@ -83,7 +83,7 @@ func TestConsentByStateActionAndActor(t *testing.T) {
 
 // An agent receives messages from the senders that it let in or wrote to, and not from a
 // sender because that sender let it in.
-func TestWhoeverWritesIsAnswered(t *testing.T) {
+func TestConsentIsGivenByWriting(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scout, planner := w.agent(t, "scout_7", 0x01), w.agent(t, "planner", 0x04)

@@ -63,7 +63,7 @@ func listOf(size int) string {
 	return `["` + strings.Repeat("; x", size)[:size-4] + `"]`
 }
 
-func TestAContextReachesIRCWholeOrByReference(t *testing.T) {
+func TestContextReachesIRCWholeOrByReference(t *testing.T) {
 	t.Parallel()
 	for _, tags := range []federation.Dialect{federation.HandoffTags, federation.ActTags} {
 		w := newWorld(t)
@@ -101,7 +101,7 @@ func TestAContextReachesIRCWholeOrByReference(t *testing.T) {
 	}
 }
 
-func TestAContextOfAMegabyteIsUploadedAndReferredTo(t *testing.T) {
+func TestContextOfAMegabyteIsUploaded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scout := w.agent(t, "scout_7", 0x01)
@@ -127,7 +127,7 @@ func TestAContextOfAMegabyteIsUploadedAndReferredTo(t *testing.T) {
 	}
 }
 
-func TestUploadsAreBounded(t *testing.T) {
+func TestContextUploadsAreBounded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.contexts.Limits = func() (int64, int64) { return 10, 25 }
@@ -166,7 +166,7 @@ type toldContext struct {
 	}
 }
 
-func TestAnAgentIsSentNoLargerPayloadThanItTakes(t *testing.T) {
+func TestPayloadFitsTheLimitOfItsAgent(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []int{1600, 2500, 4000, 6000, 9000, 0} {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {

@@ -57,7 +57,7 @@ func (l *Link) messages(ctx context.Context, d federation.Delivery) ([]agents.Po
 	}
 	var messages []agents.Posting
 	for _, to := range listeners {
-		message, err := l.tell(ctx, d, author, to)
+		message, err := l.posting(ctx, d, author, to)
 		if err != nil {
 			return nil, fmt.Errorf("tell %s of %s: %w", to.handle, d.Entry.Event.ID, err)
 		}
@@ -107,8 +107,8 @@ func (l *Link) contactOf(ctx context.Context, did federation.DID, key []byte) (c
 	return contact{handle: wire.Handle(did), foreign: federation.Binding{DID: did, Key: key}}, nil
 }
 
-// tell writes the message about a step for one agent, subject to its consent: nil if it wants none.
-func (l *Link) tell(ctx context.Context, d federation.Delivery, author contact, to listener) (*agents.Posting, error) {
+// posting writes the message about a step for one agent, subject to its consent: nil if it wants none.
+func (l *Link) posting(ctx context.Context, d federation.Delivery, author contact, to listener) (*agents.Posting, error) {
 	if reason, unverified := writeInstead(to.handle); unverified {
 		return nil, federation.Refuse(d.Entry.Event, federation.InvalidTarget, reason)
 	}
@@ -120,7 +120,7 @@ func (l *Link) tell(ctx context.Context, d federation.Delivery, author contact, 
 		}
 		guarded = offerer.handle // the end of an offer goes with the offer
 	}
-	admitted, err := l.welcomes(ctx, d, guarded, author, to)
+	admitted, err := l.checkStepConsent(ctx, d, guarded, author, to)
 	if p, ok := errors.AsType[*wire.ProblemError](err); ok && p.Code == wire.CodeConsentBlocked {
 		// The agent does not want the message, and the author is not notified: the record keeps
 		// that the agent was not shown it, and nothing else.
@@ -130,14 +130,14 @@ func (l *Link) tell(ctx context.Context, d federation.Delivery, author contact, 
 		return nil, err
 	}
 	now := time.Now()
-	said, refersTo, err := l.say(ctx, d, to)
+	said, refersTo, err := l.message(ctx, d, to)
 	if err != nil {
 		return nil, err
 	}
 	if to.loser {
 		author = contact{handle: systemHandle}
 	}
-	m, err := l.seal(ctx, outgoing{From: author.handle, To: to.handle, Body: said.Body, Payload: said.Payload}, now)
+	m, err := l.sign(ctx, outgoing{From: author.handle, To: to.handle, Body: said.Body, Payload: said.Payload}, now)
 	if err != nil {
 		return nil, err
 	}
@@ -179,13 +179,13 @@ func (l *Link) tell(ctx context.Context, d federation.Delivery, author contact, 
 	return p, nil
 }
 
-// welcomes reports whether an agent accepts the message of a step now. Its errors are the ones of
+// checkStepConsent reports whether an agent accepts the message of a step now. Its errors are the ones of
 // admits.
-func (l *Link) welcomes(ctx context.Context, d federation.Delivery, guarded string, author contact, to listener) (bool, error) {
+func (l *Link) checkStepConsent(ctx context.Context, d federation.Delivery, guarded string, author contact, to listener) (bool, error) {
 	if _, isRemote := wire.SplitAddress(to.handle); to.loser || isRemote { // its own registry asks for consent
 		return true, nil
 	}
-	admitted, err := l.admits(ctx, guarded, to.handle)
+	admitted, err := l.checkConsent(ctx, guarded, to.handle)
 	switch {
 	case err != nil, to.stranger:
 		return admitted, err
@@ -195,8 +195,8 @@ func (l *Link) welcomes(ctx context.Context, d federation.Delivery, guarded stri
 	return admitted || l.cfg.Offers == OffersDeliver, nil
 }
 
-// say writes a message about a step, and returns its context, which may be a reference by now.
-func (l *Link) say(ctx context.Context, d federation.Delivery, to listener) (said aircmsg.Message, refersTo string, err error) {
+// message writes a message about a step, and returns its context, which may be a reference by now.
+func (l *Link) message(ctx context.Context, d federation.Delivery, to listener) (said aircmsg.Message, refersTo string, err error) {
 	caps, err := parseCapabilities(to.agent.Capabilities)
 	if err != nil {
 		return said, "", err

@@ -19,7 +19,7 @@ import (
 	"baton/federation/agents"
 )
 
-func TestAnOfferReachesAnAgentAsFarAsItConsents(t *testing.T) {
+func TestDeliverFollowsConsent(t *testing.T) {
 	t.Parallel()
 	from := wire.Handle(alice.DID)
 	const knock = "system system:handshake_request"
@@ -52,7 +52,7 @@ func TestAnOfferReachesAnAgentAsFarAsItConsents(t *testing.T) {
 	}
 }
 
-func TestAnAgentThatWritesToADIDHasAcceptedItUnlessItBlockedIt(t *testing.T) {
+func TestConsentIsGivenByWritingUnlessBlocked(t *testing.T) {
 	t.Parallel()
 	from := wire.Handle(alice.DID)
 	for name, test := range map[string]struct {
@@ -91,7 +91,7 @@ func TestAnAgentThatWritesToADIDHasAcceptedItUnlessItBlockedIt(t *testing.T) {
 	}
 }
 
-func TestACancelAndTheNativeType(t *testing.T) {
+func TestDeliverWritesCancelAndNativeTypes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *airc.Config, _ *airc.Deps) { c.Offers = airc.OffersDeliver })
 	scout := w.agent(t, "scout_7", 0x01)
@@ -111,7 +111,7 @@ func TestACancelAndTheNativeType(t *testing.T) {
 	}
 }
 
-func TestWhatAMessageCannotCarryIsLogged(t *testing.T) {
+func TestDeliverLogsLosses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *airc.Config, _ *airc.Deps) { c.Offers = airc.OffersDeliver })
 	scout := w.agent(t, "scout_7", 0x01)
@@ -135,7 +135,7 @@ func TestWhatAMessageCannotCarryIsLogged(t *testing.T) {
 	}
 }
 
-func TestDeliveringAStepAgainFilesNothing(t *testing.T) {
+func TestDeliverIsIdempotent(t *testing.T) {
 	t.Parallel()
 	for _, offers := range []string{airc.OffersHold, airc.OffersDeliver} {
 		w := newWorld(t, func(c *airc.Config, _ *airc.Deps) { c.Offers = offers })
@@ -156,7 +156,7 @@ func TestDeliveringAStepAgainFilesNothing(t *testing.T) {
 	}
 }
 
-func TestAReceiptOfTheHomeIsNotForAgents(t *testing.T) {
+func TestDeliverSkipsReceipts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *airc.Config, _ *airc.Deps) { c.Offers = airc.OffersDeliver })
 	scout := w.agent(t, "scout_7", 0x01)
@@ -174,7 +174,7 @@ func TestAReceiptOfTheHomeIsNotForAgents(t *testing.T) {
 	}
 }
 
-func TestADeliveryThatCannotBeFiledIsAskedForAgain(t *testing.T) {
+func TestDeliverReturnsErrorsOfTheRecord(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	agent := agents.Agent{Handle: "scout_7", DID: kept("scout_7").DID, OwnDID: signingKey(1).DID}
@@ -193,7 +193,7 @@ func TestADeliveryThatCannotBeFiledIsAskedForAgain(t *testing.T) {
 	}
 }
 
-func TestOfWhichStepsAgentsAreTold(t *testing.T) {
+func TestDeliverReachesListeners(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.agent(t, "scout_7", 0x01)
@@ -222,7 +222,7 @@ func TestOfWhichStepsAgentsAreTold(t *testing.T) {
 	}
 }
 
-func TestARegistryIsUpUntilItIsStopped(t *testing.T) {
+func TestRunIsUpUntilStopped(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ctx, stop := context.WithCancel(t.Context())

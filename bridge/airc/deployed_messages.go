@@ -176,7 +176,7 @@ func (l *Link) postDraft(ctx context.Context, agent agents.Agent, m draft, now t
 	if m.id == "" {
 		m.id = wire.NewMessageID("msg_")
 	}
-	sealed, err := l.seal(ctx, outgoing{
+	sealed, err := l.sign(ctx, outgoing{
 		ID: m.id, From: agent.Handle, To: m.to, Body: m.text, Payload: orNone(m.payload), ReplyTo: m.replyTo,
 		Assurance: assuranceToken, Scheme: m.scheme,
 	}, now)
@@ -200,15 +200,15 @@ func (l *Link) postDraft(ctx context.Context, agent agents.Agent, m draft, now t
 
 // sealedDelivery returns the delivery of a message signed by this registry for its sender, with the
 // parsed parties and contents.
-func (l *Link) sealedDelivery(sender agents.Agent, sealed agents.Message, read envelope, now time.Time) *delivery {
+func (l *Link) sealedDelivery(sender agents.Agent, sealed agents.Message, read envelope, now time.Time) *inbound {
 	key := l.deps.Keyring.Registry()
-	d := &delivery{sender: sender, received: now, key: agents.Key{ID: signing.RegistryKeyID(key.Public), Public: key.Public}, envelope: read}
+	d := &inbound{sender: sender, received: now, key: agents.Key{ID: signing.RegistryKeyID(key.Public), Public: key.Public}, envelope: read}
 	d.id, d.kid, d.aud, d.from, d.timestamp, d.raw = sealed.ID, d.key.ID, l.domain, sender.Handle, now, sealed.Envelope
 	return d
 }
 
 // dispatchCharged files a message, which counts in the rate of its sender whatever the outcome.
-func (l *Link) dispatchCharged(ctx context.Context, d *delivery) (status int, done posted, err error) {
+func (l *Link) dispatchCharged(ctx context.Context, d *inbound) (status int, done posted, err error) {
 	a, err := l.dispatch(ctx, d)
 	if !d.charged {
 		_ = l.charge(ctx, d) // it was refused for another reason

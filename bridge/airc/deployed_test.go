@@ -93,7 +93,7 @@ func texts(answer map[string]any, member string) []string {
 	return all
 }
 
-func TestAClientOfTodayRegistersAndIsSeen(t *testing.T) {
+func TestDeployedClientRegisters(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scout := w.newcomer(t, "Scout-7", map[string]any{"mood": "deep"})
@@ -141,7 +141,7 @@ func TestAClientOfTodayRegistersAndIsSeen(t *testing.T) {
 }
 
 // spec: airc-shapes "Requests"
-func TestAHandleIsHadAgainByItsOwnerAlone(t *testing.T) {
+func TestDeployedHandleReturnsOnlyToItsOwner(t *testing.T) {
 	t.Parallel()
 	key, _ := newKey(0x21)
 	other := base64.StdEncoding.EncodeToString(seed(0x22))
@@ -199,7 +199,7 @@ func TestAHandleIsHadAgainByItsOwnerAlone(t *testing.T) {
 	}
 }
 
-func TestATokenBelowAPIIsForNothingElseAndOfOneHandle(t *testing.T) {
+func TestDeployedTokenIsForOneHandle(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -235,7 +235,7 @@ func TestATokenBelowAPIIsForNothingElseAndOfOneHandle(t *testing.T) {
 	})
 }
 
-func TestTheTextOfAMessageHasThreeNamesAndAnswersHaveThemAll(t *testing.T) {
+func TestDeployedMessageTextHasThreeNames(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scout, amy := w.newcomer(t, "scout_7", nil), w.newcomer(t, "amy_1", nil)
@@ -288,7 +288,7 @@ func TestTheTextOfAMessageHasThreeNamesAndAnswersHaveThemAll(t *testing.T) {
 }
 
 // A bot that answers each message that it polls must not answer one for ever.
-func TestWhatWasPolledIsNotPolledAgain(t *testing.T) {
+func TestDeployedPollReturnsAMessageOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scout, amy := w.newcomer(t, "scout_7", nil), w.newcomer(t, "amy_1", nil)
@@ -338,7 +338,7 @@ func TestWhatWasPolledIsNotPolledAgain(t *testing.T) {
 	}
 }
 
-func TestAMessageSentAgainIsAYes(t *testing.T) {
+func TestDeployedMessageIsIdempotent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scout, amy := w.newcomer(t, "scout_7", nil), w.newcomer(t, "amy_1", nil)
@@ -360,7 +360,7 @@ func TestAMessageSentAgainIsAYes(t *testing.T) {
 }
 
 // Each client names the two sides of consent in its own way.
-func TestFiveBodiesOfConsentAreOneRule(t *testing.T) {
+func TestDeployedConsentBodiesAreOneRule(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]map[string]any{
 		"handle":               {"action": "accept", "handle": "alice_1"},
@@ -393,7 +393,7 @@ func TestFiveBodiesOfConsentAreOneRule(t *testing.T) {
 	}
 }
 
-func TestConsentIsAskedForBlockedAndAskedForAgain(t *testing.T) {
+func TestDeployedConsentIsBlockedAndRequestedAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	me, alice := w.newcomer(t, "me_me", nil), w.newcomer(t, "alice_1", nil)
@@ -427,7 +427,7 @@ func TestConsentIsAskedForBlockedAndAskedForAgain(t *testing.T) {
 }
 
 // spec: airc-v0.1.1 §6
-func TestEachEncodingOfAKeyIsTheSameKey(t *testing.T) {
+func TestDeployedKeyEncodingsAreOneKey(t *testing.T) {
 	t.Parallel()
 	key, public := newKey(0x21)
 	raw := []byte(key[ed25519.PublicKeySize:])
@@ -455,7 +455,7 @@ func TestEachEncodingOfAKeyIsTheSameKey(t *testing.T) {
 	}
 }
 
-func TestAHandoffBetweenAClientOfTodayAndAnAgentThatSigns(t *testing.T) {
+func TestDeployedClientHandsOffToASigningAgent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	amy, scout := w.newcomer(t, "amy_1", nil), w.agent(t, "scout_7", 0x01)
@@ -489,7 +489,7 @@ func TestAHandoffBetweenAClientOfTodayAndAnAgentThatSigns(t *testing.T) {
 	}
 }
 
-func TestKeysBelowAPIAreBoundReplacedAndEnded(t *testing.T) {
+func TestDeployedKeysAreBoundReplacedAndEnded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	first, _ := newKey(0x21)

@@ -8,7 +8,7 @@ import (
 	"baton/bridge/airc"
 )
 
-func TestEachDialectHasItsPaths(t *testing.T) {
+func TestDialectsHaveTheirPaths(t *testing.T) {
 	t.Parallel()
 	paths := map[string]string{"d1": "/presence", "d2": "/.well-known/airc", "d3": "/api/presence", "": "/.well-known/airc/registry.json"}
 	for _, spoken := range []string{"d1", "d2", "d3"} {

@@ -55,7 +55,7 @@ func wellKnownOf(federation map[string]any) string {
 }
 
 // spec: airc-shapes "Requests"
-func TestAFederatedLookupAsksTheDiscoveryEndpointAndNothingElse(t *testing.T) {
+func TestFederatedLookupAsksOnlyTheDiscoveryEndpoint(t *testing.T) {
 	t.Parallel()
 	net := newInternet()
 	peer := &scripted{answers: map[string]string{
@@ -99,7 +99,7 @@ func TestAFederatedLookupAsksTheDiscoveryEndpointAndNothingElse(t *testing.T) {
 
 func sorted(texts []string) []string { slices.Sort(texts); return texts }
 
-func TestAnUnknownAgentOfAnotherRegistryIsNeverInvented(t *testing.T) {
+func TestFederatedLookupInventsNoAgent(t *testing.T) {
 	t.Parallel()
 	_, a, _, _, _ := pair(t)
 	caller := tokenlessAt(a)
@@ -114,7 +114,7 @@ func TestAnUnknownAgentOfAnotherRegistryIsNeverInvented(t *testing.T) {
 	}
 }
 
-func TestEndpointsOfAPeerStayAtThePeer(t *testing.T) {
+func TestDiscoveryEndpointsStayAtThePeer(t *testing.T) {
 	t.Parallel()
 	for _, endpoint := range []string{
 		"//evil.test/x", "https://evil.test/x", "/../x", "/a/%2e%2e/x", "/x?y=1", "/x#y", "x", "@evil.test/", "/\\evil.test", ".evil.test/x", ":80/x",
@@ -135,7 +135,7 @@ func TestEndpointsOfAPeerStayAtThePeer(t *testing.T) {
 	}
 }
 
-func TestAnswersOfAPeerThatAreNoIdentity(t *testing.T) {
+func TestFederatedLookupRefusesOtherAnswers(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
 		`{}`, `[]`, `"amy_1"`, `<html>`, `{"handle":"zoe_3"}`, `{"identity":{"handle":"amy_1@evil.test"}}`, `{"identity":null}`,
@@ -153,7 +153,7 @@ func TestAnswersOfAPeerThatAreNoIdentity(t *testing.T) {
 	}
 }
 
-func TestFederatedLookupsAreMeteredByAddress(t *testing.T) {
+func TestFederatedLookupsAreRateLimitedByAddress(t *testing.T) {
 	t.Parallel()
 	_, a, _, _, _ := pair(t)
 	for _, path := range []string{"/federation/identity?registry=b.test&handle=amy_1", "/federation/presence?registry=b.test"} {
@@ -175,7 +175,7 @@ func TestFederatedLookupsAreMeteredByAddress(t *testing.T) {
 }
 
 // The deployed registry has neither /.well-known/airc/identity nor /federation/presence.
-func TestIdentityAndPresenceAtADeployedRegistry(t *testing.T) {
+func TestDeployedRegistryServesIdentityAndPresence(t *testing.T) {
 	t.Parallel()
 	net := newInternet()
 	net.hosts["old.test"] = &bridgetest.Registry{Agents: []string{"amy"}}

@@ -76,7 +76,7 @@ func (b *busyRegistry) took(n int) (tooMany int) {
 	}
 }
 
-func TestWhatWaitsForAReturningRegistryDrainsAtItsOwnPace(t *testing.T) {
+func TestQueueDrainsAtThePaceOfAReturningRegistry(t *testing.T) {
 	const perMinute, lanes = 60, 100
 	rows := *drained
 	t.Parallel()

@@ -18,7 +18,7 @@ import (
 	"baton/federation/signing"
 )
 
-func TestEachRefusalOfAStepHasItsStatusAndCode(t *testing.T) {
+func TestRefusalsHaveStatusAndCode(t *testing.T) {
 	t.Parallel()
 	type edge struct {
 		status int
@@ -104,7 +104,7 @@ func TestEachRefusalOfAStepHasItsStatusAndCode(t *testing.T) {
 	}
 }
 
-func TestEveryOtherPathAndMethodIsAnsweredInJSON(t *testing.T) {
+func TestUnknownPathsAreAnsweredInJSON(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.stranger("scout_7", 0x01)
@@ -137,7 +137,7 @@ func TestEveryOtherPathAndMethodIsAnsweredInJSON(t *testing.T) {
 	}
 }
 
-func TestTheRegistryDocumentNamesItsKey(t *testing.T) {
+func TestRegistryDocumentNamesItsKey(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	status, answer, err := w.stranger("scout_7", 0x01).Call(t.Context(), http.MethodGet, "/.well-known/airc/registry.json", nil)
@@ -156,7 +156,7 @@ func TestTheRegistryDocumentNamesItsKey(t *testing.T) {
 	}
 }
 
-func TestTheRegistrySignsWithTheKeyThatItNamesFirst(t *testing.T) {
+func TestRegistrySignsWithItsFirstKey(t *testing.T) {
 	t.Parallel()
 	before := time.Now()
 	w := newWorld(t)
@@ -192,7 +192,7 @@ func TestTheRegistrySignsWithTheKeyThatItNamesFirst(t *testing.T) {
 	}
 }
 
-func TestNothingPrivateReachesAnswersOrTheLog(t *testing.T) {
+func TestErrorsRevealNothingPrivate(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter2-planted"
 	w := newWorld(t)
@@ -220,7 +220,7 @@ func TestNothingPrivateReachesAnswersOrTheLog(t *testing.T) {
 	}
 }
 
-func TestAStepThatWaitsForAKeyIsHeld(t *testing.T) {
+func TestDeferredStepIsReportedAsHeld(t *testing.T) {
 	w := newWorld(t)
 	scout := w.agent(t, "scout_7", 0x01)
 	id := w.offer(t, alice, scout.DID)

@@ -113,11 +113,11 @@ type outgoing struct {
 	Origin    *origin `json:"origin,omitempty"`    // of a message from another registry
 }
 
-// seal fills in the members common to all messages, and an id if it has none, and signs it with the
+// sign fills in the members common to all messages, and an id if it has none, and signs it with the
 // registry key.
 //
 // spec: airc-v0.1.1 §9.3
-func (l *Link) seal(ctx context.Context, m outgoing, now time.Time) (agents.Message, error) {
+func (l *Link) sign(ctx context.Context, m outgoing, now time.Time) (agents.Message, error) {
 	switch {
 	case m.ID != "":
 	case m.From == systemHandle:

@@ -57,7 +57,7 @@ func (v visit) register(handle, challenge string) reply {
 // waits for consent, and does not refuse it.
 //
 // spec: airc-v0.1.1 §11.5
-func TestEachErrorOfTheSpecificationIsCausedByARequest(t *testing.T) {
+func TestErrorsOfTheSpecificationOccur(t *testing.T) {
 	t.Parallel()
 	asIs := func(map[string]any) {}
 	for _, test := range []struct {

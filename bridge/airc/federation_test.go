@@ -145,7 +145,7 @@ func pair(t *testing.T) (net *internet, a, b *world, scout, amy *bridgetest.Agen
 	return net, a, b, a.resident(t, "a.test", "scout_7", 0x01), b.resident(t, "b.test", "amy_1", 0x05)
 }
 
-func TestAHandoffBetweenTheAgentsOfTwoRegistries(t *testing.T) {
+func TestFederationCarriesAHandoff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, a, b, scout, amy := pair(t)
@@ -189,7 +189,7 @@ func TestAHandoffBetweenTheAgentsOfTwoRegistries(t *testing.T) {
 	})
 }
 
-func TestWhatIsSentWhileARegistryIsAwayArrivesOnceAndInOrder(t *testing.T) {
+func TestFederationDeliversOnceAndInOrderAfterAnOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		net, a, b, scout, amy := pair(t)
@@ -238,7 +238,7 @@ func TestWhatIsSentWhileARegistryIsAwayArrivesOnceAndInOrder(t *testing.T) {
 }
 
 // The other registry behaves as a deployed one.
-func TestNothingIsLostOrDoubledAtADeployedRegistry(t *testing.T) {
+func TestFederationLosesNothingAtADeployedRegistry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		net := newInternet()
@@ -326,7 +326,7 @@ func signed(t *testing.T, key federation.SigningKey, body map[string]any) map[st
 }
 
 // spec: airc-shapes "Rules for all"
-func TestARegistryThatLies(t *testing.T) {
+func TestFederationRefusesALyingRegistry(t *testing.T) {
 	t.Parallel()
 	_, _, b, _, amy := pair(t)
 	own, other := signingKey(0x0a), signingKey(0x0c)
@@ -371,7 +371,7 @@ func orEmpty(value any) string {
 }
 
 // The effect of a relay depends on how sure the registry is of its author.
-func TestWhatARelayMayDoByItsAssurance(t *testing.T) {
+func TestRelayIsLimitedByAssurance(t *testing.T) {
 	t.Parallel()
 	own := signingKey(0x0a)
 	for _, test := range []struct {
@@ -428,7 +428,7 @@ func TestWhatARelayMayDoByItsAssurance(t *testing.T) {
 	}
 }
 
-func TestWhoIsExchangedMessagesWith(t *testing.T) {
+func TestFederationPolicyLimitsPeers(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		federation, mode string
@@ -462,7 +462,7 @@ func TestWhoIsExchangedMessagesWith(t *testing.T) {
 	}
 }
 
-func TestAddressesThatAreNone(t *testing.T) {
+func TestAddressesRefuseOtherForms(t *testing.T) {
 	t.Parallel()
 	w := newInternet().join(t, "b.test", 0x0b, peers.Config{Domain: "a.test"})
 	amy := w.resident(t, "b.test", "amy_1", 0x05)
@@ -479,7 +479,7 @@ func TestAddressesThatAreNone(t *testing.T) {
 	}
 }
 
-func TestTheKeyOfARegistryMustBeInDNSWhereThatIsRequired(t *testing.T) {
+func TestRegistryKeyMustBeInDNSIfRequired(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		texts []string
@@ -504,7 +504,7 @@ func TestTheKeyOfARegistryMustBeInDNSWhereThatIsRequired(t *testing.T) {
 	}
 }
 
-func TestTheDocumentsForOtherRegistries(t *testing.T) {
+func TestRegistryDocumentsForPeers(t *testing.T) {
 	t.Parallel()
 	net, a, _, scout, _ := pair(t)
 	anybody := tokenlessAt(a)
@@ -550,7 +550,7 @@ func TestTheDocumentsForOtherRegistries(t *testing.T) {
 // tokenlessAt is a caller without a token.
 func tokenlessAt(w *world) *client { return &client{world: w} }
 
-func TestARelayThatAnotherRegistrySentAgainAfterAKeyChange(t *testing.T) {
+func TestRelayIsIdempotentAfterAKeyChange(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		net, _, b, _, _ := pair(t)

@@ -14,7 +14,7 @@ import (
 // An agent has a step when it was handed it, by whatever answer, or says so itself.
 //
 // spec: airc-v0.1.1 §7.4
-func TestAStepReachesAnAgentWhenItIsHandedOut(t *testing.T) {
+func TestHandoutDeliversAStep(t *testing.T) {
 	t.Parallel()
 	for name, fetch := range map[string]func(scout *bridgetest.Agent, id string) (int, map[string]any, error){
 		"the inbox": func(scout *bridgetest.Agent, _ string) (int, map[string]any, error) {

@@ -20,10 +20,10 @@ import (
 // contact is the owner of a handle: an agent, a DID of another network that signed a step,
 // or a role, which has no DID.
 type contact struct {
-	handle  string             // for threads and consent
-	agent   *agents.Agent      // nil for a DID of another network
-	foreign federation.Binding // zero for an agent
-	place   federation.Place   // of a user named by its nick on a link
+	handle  string                // for threads and consent
+	agent   *agents.Agent         // nil for a DID of another network
+	foreign federation.Binding    // zero for an agent
+	place   federation.ChannelRef // of a user named by its nick on a link
 }
 
 // did returns the identity of a contact on other networks, "" for a role.

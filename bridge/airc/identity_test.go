@@ -11,7 +11,7 @@ import (
 	"baton/bridge/bridgetest"
 )
 
-func TestAnAgentIsFoundByHandleAndByEitherDID(t *testing.T) {
+func TestIdentityIsFoundByHandleAndDID(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scout := w.agent(t, "scout_7", 0x01, func(a *bridgetest.Agent) {
@@ -40,7 +40,7 @@ func TestAnAgentIsFoundByHandleAndByEitherDID(t *testing.T) {
 	}
 }
 
-func TestADIDOfAnotherNetworkIsFoundOnceItSignedAStep(t *testing.T) {
+func TestIdentityOfAnotherNetworkIsFoundAfterAStep(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scout := w.agent(t, "scout_7", 0x01)

@@ -78,7 +78,7 @@ func (l *Link) await(ctx context.Context, handle string, wait time.Duration, rea
 	if wait == 0 {
 		return read()
 	}
-	wake, stop := l.deps.Wakes.Subscribe(bridge.InboxTopic(handle)) // before the first read, so that no wake-up is missed
+	wake, stop := l.deps.PubSub.Subscribe(bridge.InboxTopic(handle)) // before the first read, so that no wake-up is missed
 	defer stop()
 	end, again := time.NewTimer(wait), time.NewTicker(recheck)
 	defer end.Stop()
@@ -275,7 +275,7 @@ const maxGrants = 1 << 14
 
 // grant is guaranteed free quota: of one agent, or of one sender to it.
 type grant struct {
-	federation.Free
+	federation.Remaining
 
 	until time.Time
 }
@@ -311,14 +311,14 @@ func (g grants) use(to, from string, size int64, now time.Time) bool {
 	return true
 }
 
-func (g grants) give(to, from string, whole, share federation.Free, now time.Time) {
+func (g grants) give(to, from string, whole, share federation.Remaining, now time.Time) {
 	left := <-g.left
 	defer func() { g.left <- left }()
 	if len(left) >= maxGrants {
 		clear(left)
 	}
-	for who, free := range map[pair]federation.Free{{to, ""}: whole, {to, from}: share} {
-		left[who] = grant{federation.Free{Entries: free.Entries / grantedPart, Bytes: free.Bytes / grantedPart}, now.Add(grantedFor)}
+	for who, free := range map[pair]federation.Remaining{{to, ""}: whole, {to, from}: share} {
+		left[who] = grant{federation.Remaining{Entries: free.Entries / grantedPart, Bytes: free.Bytes / grantedPart}, now.Add(grantedFor)}
 	}
 }
 
@@ -326,7 +326,7 @@ func (g grants) give(to, from string, whole, share federation.Free, now time.Tim
 // it. Held messages, messages not handed out yet and steps count.
 //
 // spec: airc-v0.1.1 §11.5
-func (l *Link) checkRoom(ctx context.Context, d *delivery) error {
+func (l *Link) checkRoom(ctx context.Context, d *inbound) error {
 	limits, to, length := l.deps.Quotas().Room, d.recipient.handle, int64(len(d.raw))
 	if limits == (federation.InboxLimits{}) || l.grants.use(to, d.from, length, d.received) {
 		return nil
@@ -339,7 +339,7 @@ func (l *Link) checkRoom(ctx context.Context, d *delivery) error {
 	if err != nil {
 		return fmt.Errorf("count steps: %w", err)
 	}
-	whole, share := limits.Free(messages.Plus(steps))
+	whole, share := limits.Remaining(messages.Plus(steps))
 	switch {
 	case !whole.Admits(length):
 		return wire.Refuse(wire.CodeOverCapacity, "too much waits for this agent")

@@ -66,7 +66,7 @@ func told(status int, answer map[string]any, err error) string {
 }
 
 // spec: airc-v0.1.1 §5.4
-func TestARotatedKeyIsGoodForADayBesideTheNewOne(t *testing.T) {
+func TestRotatedKeyIsValidForADay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -100,7 +100,7 @@ func TestARotatedKeyIsGoodForADayBesideTheNewOne(t *testing.T) {
 	})
 }
 
-func TestARevokedKeyIsJudgedByWhenItsMessageIsReceived(t *testing.T) {
+func TestRevokedKeyIsJudgedAtReceipt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scout := w.agent(t, "scout_7", 0x01)
@@ -131,7 +131,7 @@ func TestARevokedKeyIsJudgedByWhenItsMessageIsReceived(t *testing.T) {
 	}
 }
 
-func TestAnAgentWithoutAKeySignsNothingAndNobodyGetsItsHandle(t *testing.T) {
+func TestRevokedLastKeyKeepsTheHandle(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scout := w.agent(t, "scout_7", 0x01)
@@ -154,7 +154,7 @@ func TestAnAgentWithoutAKeySignsNothingAndNobodyGetsItsHandle(t *testing.T) {
 	}
 }
 
-func TestAChangeOfKeysThatIsNotTheAgentsOwn(t *testing.T) {
+func TestKeyChangeOfAnotherIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scout := w.agent(t, "scout_7", 0x01)
@@ -195,7 +195,7 @@ func TestAChangeOfKeysThatIsNotTheAgentsOwn(t *testing.T) {
 }
 
 // A handoff offered to the key before stays the agent's.
-func TestAnAgentKeepsTheHandoffsOfAKeyThatItReplaced(t *testing.T) {
+func TestKeyChangeKeepsHandoffs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scout := w.agent(t, "scout_7", 0x01)

@@ -31,7 +31,7 @@ func (w *world) ask(t *testing.T, from, method, path, token, body string) *httpt
 	return recorder
 }
 
-func TestTheMessagesAndStepsOfADIDShareOneBucket(t *testing.T) {
+func TestLimitsShareOneBucketPerDID(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *airc.Config, _ *airc.Deps) { c.Offers = airc.OffersDeliver })
@@ -70,7 +70,7 @@ func TestTheMessagesAndStepsOfADIDShareOneBucket(t *testing.T) {
 	})
 }
 
-func TestEveryAnswerTellsWhatIsLeft(t *testing.T) {
+func TestLimitsAreReportedInEveryAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -108,7 +108,7 @@ func TestEveryAnswerTellsWhatIsLeft(t *testing.T) {
 	})
 }
 
-func TestAnAddressRegistersSoManyHandlesAnHour(t *testing.T) {
+func TestRegisterIsLimitedPerAddress(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -156,7 +156,7 @@ func TestAnAddressRegistersSoManyHandlesAnHour(t *testing.T) {
 	})
 }
 
-func TestAFailedRegistrationCountsForNothing(t *testing.T) {
+func TestRegisterCountsNoFailures(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.registrations = 1
@@ -172,7 +172,7 @@ type transport func(*http.Request) (*http.Response, error)
 // RoundTrip implements [http.RoundTripper].
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-func TestARefreshTokenIsGoodOnce(t *testing.T) {
+func TestRefreshTokenIsValidOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -209,7 +209,7 @@ func TestARefreshTokenIsGoodOnce(t *testing.T) {
 	})
 }
 
-func TestASessionOutlivesTheRegistryThatBeganIt(t *testing.T) {
+func TestSessionSurvivesARestart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scout := w.agent(t, "scout_7", 0x01)
@@ -224,7 +224,7 @@ func TestASessionOutlivesTheRegistryThatBeganIt(t *testing.T) {
 	}
 }
 
-func TestAPlainMessageFindsNoRoomWhereTooMuchWaits(t *testing.T) {
+func TestPlainMessageIsRefusedByAFullInbox(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.room = 3 // two held messages, and the registry's question about them

@@ -83,7 +83,7 @@ type Deps struct {
 	Take func(did federation.DID, now time.Time) time.Duration
 	// Left returns how many messages a DID has left.
 	Left func(did federation.DID, now time.Time) bridge.Allowance
-	// Admit returns a [*federation.StrangerError] for a new DID over the limit. The context has the
+	// Admit returns a [*federation.NewDIDLimitError] for a new DID over the limit. The context has the
 	// address of the client, see [bridge.WithSubnet].
 	Admit func(ctx context.Context, did federation.DID, now time.Time) error
 	// Meet records that the DID is known from now on.

@@ -21,7 +21,7 @@ import (
 	"baton/federation/signing"
 )
 
-type delivery struct {
+type inbound struct {
 	envelope
 
 	sender    agents.Agent
@@ -58,11 +58,11 @@ func (l *Link) postMessage(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	d := &delivery{sender: agent, received: time.Now(), session: c.session}
+	d := &inbound{sender: agent, received: time.Now(), session: c.session}
 	if err := l.mayWrite(c.Context(), agent.DID, d.received); err != nil {
 		return answer{}, err
 	}
-	a, err := l.take(c, d)
+	a, err := l.process(c, d)
 	if !d.charged {
 		_ = l.charge(c.Context(), d) // it was refused for another reason
 	}
@@ -72,10 +72,10 @@ func (l *Link) postMessage(c *call) (answer, error) {
 	return a, err
 }
 
-// take judges a message and files it. The first error determines the code, and only a 2xx uses the
+// process judges a message and files it. The first error determines the code, and only a 2xx uses the
 // id up. The message is filed after its step: if the answer is lost, a repeat of the message finds
 // its step filed.
-func (l *Link) take(c *call, d *delivery) (answer, error) {
+func (l *Link) process(c *call, d *inbound) (answer, error) {
 	body, err := l.readBody(c)
 	if err != nil {
 		return answer{}, err
@@ -91,7 +91,7 @@ func (l *Link) take(c *call, d *delivery) (answer, error) {
 }
 
 // dispatch files a message from an authenticated sender.
-func (l *Link) dispatch(ctx context.Context, d *delivery) (answer, error) {
+func (l *Link) dispatch(ctx context.Context, d *inbound) (answer, error) {
 	if d.to == systemHandle && strings.EqualFold(strings.TrimSpace(d.body), pairCommand) {
 		return l.postPair(ctx, d)
 	}
@@ -117,7 +117,7 @@ func (l *Link) dispatch(ctx context.Context, d *delivery) (answer, error) {
 // the key.
 //
 // spec: airc-v0.1.1 §7.3
-func (l *Link) authorize(ctx context.Context, d *delivery) error {
+func (l *Link) authorize(ctx context.Context, d *inbound) error {
 	switch {
 	case d.from != d.sender.Handle:
 		return wire.Refuse(wire.CodeUnauthorized, "from is not the handle of this token")
@@ -156,7 +156,7 @@ func (l *Link) authorize(ctx context.Context, d *delivery) error {
 // signed for another registry.
 //
 // spec: airc-shapes "Who is who", "Sessions and proofs"
-func (l *Link) proveSender(ctx context.Context, d *delivery) error {
+func (l *Link) proveSender(ctx context.Context, d *inbound) error {
 	if d.aud != l.domain {
 		return nil
 	}
@@ -178,7 +178,7 @@ func (l *Link) proveSender(ctx context.Context, d *delivery) error {
 
 // checkUnused refuses an id that the sender used before, and reports whether it was for the same
 // message: for a client that repeats a message after a lost answer, this means success.
-func (l *Link) checkUnused(ctx context.Context, d *delivery) error {
+func (l *Link) checkUnused(ctx context.Context, d *inbound) error {
 	m, err := l.deps.Record.Sent(ctx, d.from, d.id, d.received.Add(-agents.MessageIDWindow))
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
@@ -195,7 +195,7 @@ func (l *Link) checkUnused(ctx context.Context, d *delivery) error {
 // recipient.
 //
 // spec: airc-v0.1.1 §11.5
-func (l *Link) checkPayload(d *delivery) error {
+func (l *Link) checkPayload(d *inbound) error {
 	if d.payload == nil {
 		return nil
 	}
@@ -221,7 +221,7 @@ func (l *Link) checkPayload(d *delivery) error {
 
 // postStep takes a message to a DID of another network, or to anyone: a step, or text to the DID.
 // Such a handle never has to consent; the agent that writes to it thereby consents.
-func (l *Link) postStep(ctx context.Context, d *delivery) (answer, error) {
+func (l *Link) postStep(ctx context.Context, d *inbound) (answer, error) {
 	s, err := l.readStep(ctx, d)
 	if errors.Is(err, errPlain) {
 		return l.postText(ctx, d)
@@ -242,8 +242,8 @@ func (l *Link) postStep(ctx context.Context, d *delivery) (answer, error) {
 }
 
 // postToAgent takes a message from one agent to another, subject to consent.
-func (l *Link) postToAgent(ctx context.Context, d *delivery) (answer, error) {
-	admitted, err := l.admits(ctx, d.from, d.recipient.handle)
+func (l *Link) postToAgent(ctx context.Context, d *inbound) (answer, error) {
+	admitted, err := l.checkConsent(ctx, d.from, d.recipient.handle)
 	if err != nil {
 		return answer{}, err
 	}
@@ -293,14 +293,14 @@ func (l *Link) postToAgent(ctx context.Context, d *delivery) (answer, error) {
 }
 
 // source returns the consent source of the sender of a delivery: see [sourceOf].
-func (d *delivery) source(ctx context.Context) string {
+func (d *inbound) source(ctx context.Context) string {
 	arrival := d.arrival()
 	arrival.Address = bridge.SubnetFrom(ctx).String()
 	return sourceOf(d.from, arrival)
 }
 
 // message returns the filed form of a delivery and its step, which is nil for a plain message.
-func (d *delivery) message(step *filed) agents.Message {
+func (d *inbound) message(step *filed) agents.Message {
 	m := agents.Message{ID: d.id, From: d.from, To: d.recipient.handle, Envelope: d.raw, Received: d.received}
 	if step != nil {
 		m.Event, m.Handoff = step.EventID, step.ID
@@ -335,10 +335,10 @@ func (l *Link) put(ctx context.Context, p agents.Posting) (agents.Message, error
 		return agents.Message{}, fmt.Errorf("file message: %w", err)
 	}
 	if p.Relay != nil {
-		l.deps.Wakes.Wake(bridge.RelayTopic)
+		l.deps.PubSub.Wake(bridge.RelayTopic)
 	}
 	if m.Seq > 0 || p.Handshake != nil {
-		l.deps.Wakes.Wake(bridge.InboxTopic(p.Message.To), bridge.WebhooksTopic)
+		l.deps.PubSub.Wake(bridge.InboxTopic(p.Message.To), bridge.WebhooksTopic)
 	}
 	return m, nil
 }
@@ -395,7 +395,7 @@ func (n nonces) spend(from, nonce string, now time.Time) {
 
 const pairCommand = "pair"
 
-func (l *Link) postPair(ctx context.Context, d *delivery) (answer, error) {
+func (l *Link) postPair(ctx context.Context, d *inbound) (answer, error) {
 	if err := l.charge(ctx, d); err != nil {
 		return answer{}, err
 	}
@@ -403,7 +403,7 @@ func (l *Link) postPair(ctx context.Context, d *delivery) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	m, err := l.seal(ctx, outgoing{
+	m, err := l.sign(ctx, outgoing{
 		From: systemHandle, To: d.sender.Handle, ReplyTo: d.id,
 		Body: "Your pairing code is " + code + ". Type it where your agent host asks who you are; it is valid once, until " + ends.UTC().Format(time.RFC3339) + ".",
 	}, d.received)

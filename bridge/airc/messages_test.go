@@ -17,7 +17,7 @@ import (
 )
 
 // Each case breaks one thing in an otherwise valid message.
-func TestAWrongMessageIsRefusedWithItsCodeAndUsesNoID(t *testing.T) {
+func TestPostMessageRefusalUsesNoID(t *testing.T) {
 	t.Parallel()
 	set := func(name string, value any) func(*bridgetest.Agent, map[string]any) {
 		return func(_ *bridgetest.Agent, e map[string]any) { e[name] = value }
@@ -123,7 +123,7 @@ func TestAWrongMessageIsRefusedWithItsCodeAndUsesNoID(t *testing.T) {
 	}
 }
 
-func TestAnIDIsUsedUpByAMessageThatWasTaken(t *testing.T) {
+func TestPostMessageUsesUpItsID(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scout := w.agent(t, "scout_7", 0x01)
@@ -241,7 +241,7 @@ func TestConsentBetweenAgents(t *testing.T) {
 	}
 }
 
-func TestBetweenAgentsWhatNamesNoHandoffIsAPlainMessage(t *testing.T) {
+func TestPostMessageWithoutHandoffIsPlain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scout, planner := w.agent(t, "scout_7", 0x01), w.agent(t, "planner", 0x04)
@@ -299,7 +299,7 @@ func TestConsentAnswersWithTheEdge(t *testing.T) {
 	}
 }
 
-func TestTheInboxIsReadInPagesAndReadingChangesNothing(t *testing.T) {
+func TestInboxIsReadInPages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scout := w.agent(t, "scout_7", 0x01)
@@ -346,7 +346,7 @@ func TestTheInboxIsReadInPagesAndReadingChangesNothing(t *testing.T) {
 	}
 }
 
-func TestWhatWasSignedIsReadAsItWasSigned(t *testing.T) {
+func TestInboxReturnsMessagesAsSigned(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scout := w.agent(t, "scout_7", 0x01)

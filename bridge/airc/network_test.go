@@ -7,7 +7,7 @@ import (
 	"baton/bridge/bridgetest"
 )
 
-func TestTheReferenceHasEveryKeyWithItsDefault(t *testing.T) {
+func TestReferenceHasEveryKeyWithItsDefault(t *testing.T) {
 	defaults := airc.DefaultConfig()
 	diff, err := bridgetest.ReferenceDiff(airc.Network(airc.Deps{}), &defaults)
 	if err != nil || diff != "" {

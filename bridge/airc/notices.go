@@ -36,7 +36,7 @@ func (l *Link) Notify(ctx context.Context, n federation.Notice) error {
 	}
 	if n.Kind == federation.NoticeDisabled {
 		h := n.Webhook
-		m, err := l.seal(ctx, outgoing{
+		m, err := l.sign(ctx, outgoing{
 			ID: sumID(h.ID.String(), "disabled", strconv.FormatInt(h.Disabled.UnixNano(), 10)), From: systemHandle, To: agent.Handle,
 			Body:    sentenceOf(n),
 			Payload: aircmsg.Payload{Type: "system:webhook_disabled", Data: wire.Members{"webhook": h.ID.String(), "url": h.URL, "reason": h.Why}},
@@ -57,7 +57,7 @@ func (l *Link) Notify(ctx context.Context, n federation.Notice) error {
 	if n.Code != "" {
 		data["code"] = n.Code
 	}
-	m, err := l.seal(ctx, outgoing{
+	m, err := l.sign(ctx, outgoing{
 		ID: sumID(string(row.From), row.ID.String(), string(n.Kind)), From: systemHandle, To: agent.Handle, Body: sentenceOf(n),
 		Payload: aircmsg.Payload{Type: aircmsg.TypeHandoff, Data: data},
 	}, time.Now())
@@ -106,7 +106,7 @@ func (l *Link) notify(ctx context.Context, row federation.PeerDelivery, notice, 
 		data["handoff"] = wire.Members{"id": row.Handoff}
 	}
 	body := fmt.Sprintf("Your message to %s@%s is %s.", to, row.Peer, notice)
-	m, err := l.seal(ctx, outgoing{
+	m, err := l.sign(ctx, outgoing{
 		ID: sumID(row.Sender, row.Message, notice), From: systemHandle, To: row.Sender, Body: body, Payload: aircmsg.Payload{Type: aircmsg.TypeHandoff, Data: data},
 	}, now)
 	if err != nil {
@@ -115,7 +115,7 @@ func (l *Link) notify(ctx context.Context, row federation.PeerDelivery, notice, 
 	return l.putOnce(ctx, m)
 }
 
-var _ bridge.Teller = (*Link)(nil)
+var _ bridge.RefusalNotifier = (*Link)(nil)
 
 // notice is a later outcome of an agent's step, after its 2xx.
 //
@@ -131,9 +131,9 @@ type noticeData struct {
 	Handoff filed                  `json:"handoff"`
 }
 
-// Tell implements [bridge.Teller]: it sends a notice from the registry to a present agent,
+// NotifyRefusal implements [bridge.RefusalNotifier]: it sends a notice from the registry to a present agent,
 // and nothing to a removed one.
-func (l *Link) Tell(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error {
+func (l *Link) NotifyRefusal(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error {
 	agent, err := l.deps.Record.AgentOf(ctx, ev.From)
 	if errors.Is(err, federation.ErrNotFound) {
 		return nil
@@ -150,7 +150,7 @@ func (l *Link) Tell(ctx context.Context, ev federation.Event, refused *federatio
 		state = v.State
 	}
 	body := fmt.Sprintf("Your %s of handoff %s was refused: %s.", ev.Verb, ev.Handoff.Short(), refused.Sentence())
-	m, err := l.seal(ctx, outgoing{From: systemHandle, To: agent.Handle, Body: body, Payload: notice{Type: aircmsg.TypeHandoff, Data: noticeData{
+	m, err := l.sign(ctx, outgoing{From: systemHandle, To: agent.Handle, Body: body, Payload: notice{Type: aircmsg.TypeHandoff, Data: noticeData{
 		Notice: "refused", Code: refused.Code, Handoff: filed{ID: ev.Handoff, Event: ev.Verb, EventID: ev.ID, State: state},
 	}}}, time.Now())
 	if err != nil {

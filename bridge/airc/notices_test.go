@@ -6,7 +6,7 @@ import (
 	"baton/federation"
 )
 
-func TestANoticeIsOneMessageFromTheRegistry(t *testing.T) {
+func TestNoticeIsOneMessageOfTheRegistry(t *testing.T) {
 	w := newWorld(t)
 	scout := w.agent(t, "scout_7", 0x34)
 	id := w.offer(t, alice, scout.DID)

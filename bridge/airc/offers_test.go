@@ -48,7 +48,7 @@ func request(description string, more ...any) map[string]any {
 	return payload("task:request", data)
 }
 
-func TestEachPayloadThatOpensAHandoff(t *testing.T) {
+func TestOfferPayloads(t *testing.T) {
 	t.Parallel()
 	const due = 1900000000
 	type terms struct {
@@ -115,7 +115,7 @@ func TestEachPayloadThatOpensAHandoff(t *testing.T) {
 	}
 }
 
-func TestWhereAnOfferIsWritten(t *testing.T) {
+func TestOfferPlace(t *testing.T) {
 	t.Parallel()
 	from := kept("scout_7").DID
 	for name, test := range map[string]struct {
@@ -158,7 +158,7 @@ func TestWhereAnOfferIsWritten(t *testing.T) {
 	}
 }
 
-func TestAnOfferToSomebodyWhomNoLinkReachesWaits(t *testing.T) {
+func TestOfferToAnUnreachablePartyWaits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scout := w.agent(t, "scout_7", 0x01)
@@ -175,7 +175,7 @@ func TestAnOfferToSomebodyWhomNoLinkReachesWaits(t *testing.T) {
 	}
 }
 
-func TestWhatAnOfferCannotCarryIsNamedInTheAnswer(t *testing.T) {
+func TestOfferAnswerNamesLosses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scout := w.agent(t, "scout_7", 0x01)
@@ -198,7 +198,7 @@ func TestWhatAnOfferCannotCarryIsNamedInTheAnswer(t *testing.T) {
 	}
 }
 
-func TestAnOfferRepeatedAfterALostAnswerOpensOneHandoff(t *testing.T) {
+func TestOfferIsIdempotent(t *testing.T) {
 	t.Parallel()
 	for _, to := range []string{wire.Handle(alice.DID), "planner", "anyone"} {
 		w := newWorld(t)
@@ -231,7 +231,7 @@ func TestAnOfferRepeatedAfterALostAnswerOpensOneHandoff(t *testing.T) {
 
 // Each answer of an IRC user reaches the agent that offered, although the agent consented to
 // no sender.
-func TestTheAnswersToAnAgentsOfferReachItWithoutAHandshake(t *testing.T) {
+func TestOfferAnswersNeedNoHandshake(t *testing.T) {
 	t.Parallel()
 	from := wire.Handle(alice.DID)
 	for name, test := range map[string]struct {
@@ -295,7 +295,7 @@ func (w *world) sweep(t *testing.T, now time.Time) {
 	}
 }
 
-func TestAnAgentCancelsItsOffer(t *testing.T) {
+func TestOfferIsCancelled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scout := w.agent(t, "scout_7", 0x01)
@@ -312,7 +312,7 @@ func TestAnAgentCancelsItsOffer(t *testing.T) {
 	}
 }
 
-func TestTheEndOfAHeldOfferIsHeldWithIt(t *testing.T) {
+func TestOfferHeldKeepsItsEnd(t *testing.T) {
 	t.Parallel()
 	from := wire.Handle(alice.DID)
 	for name, test := range map[string]struct {
@@ -342,7 +342,7 @@ func TestTheEndOfAHeldOfferIsHeldWithIt(t *testing.T) {
 	}
 }
 
-func TestTwoAgentsHandOffToEachOtherInTheirOwnWords(t *testing.T) {
+func TestOfferKeepsTheWordsOfItsAgents(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scout, planner := w.agent(t, "scout_7", 0x01), w.agent(t, "planner", 0x04)
@@ -389,7 +389,7 @@ func TestTwoAgentsHandOffToEachOtherInTheirOwnWords(t *testing.T) {
 	}
 }
 
-func TestOffersAreCountedAgainstTheLimitsOfTheHome(t *testing.T) {
+func TestOfferCountsAgainstTheLimitsOfTheHome(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scout, planner := w.agent(t, "scout_7", 0x01), w.agent(t, "planner", 0x04)

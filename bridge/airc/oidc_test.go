@@ -108,7 +108,7 @@ func (l *login) register(t *testing.T, account func(challenge string) any) (outc
 func always(account any) func(string) any { return func(string) any { return account } }
 
 // spec: airc-v0.1.1 §11.4
-func TestAnAgentRegistersByItsAccount(t *testing.T) {
+func TestOIDCRegistersAnAgent(t *testing.T) {
 	t.Parallel()
 	l := newLogin(t)
 	status, answer, body := l.register(t, func(challenge string) any { return l.token("nonce", `"`+challenge+`"`) })
@@ -129,7 +129,7 @@ func TestAnAgentRegistersByItsAccount(t *testing.T) {
 }
 
 // spec: airc-v0.1.1 §11.4
-func TestOnlyATokenOfTheIssuerForThisRegistryProvesAnAccount(t *testing.T) {
+func TestOIDCAcceptsOnlyItsIssuerAndAudience(t *testing.T) {
 	t.Parallel()
 	l := newLogin(t)
 	other := ecKey(t)
@@ -164,7 +164,7 @@ func TestOnlyATokenOfTheIssuerForThisRegistryProvesAnAccount(t *testing.T) {
 	}
 }
 
-func TestWhileTheIssuerIsAwayARegistrationWaits(t *testing.T) {
+func TestOIDCReturnsUnavailableWithoutItsIssuer(t *testing.T) {
 	t.Parallel()
 	for name, away := range map[string]func(l *login, away bool){
 		"unreachable":     func(l *login, away bool) { l.net.set("login.test", away) },
@@ -191,7 +191,7 @@ func TestWhileTheIssuerIsAwayARegistrationWaits(t *testing.T) {
 	}
 }
 
-func TestARegistryWithoutAnIssuerBindsNoAccount(t *testing.T) {
+func TestOIDCNeedsAnIssuer(t *testing.T) {
 	t.Parallel()
 	l := newLogin(t)
 	l.world = newWorld(t)

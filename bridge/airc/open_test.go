@@ -28,7 +28,7 @@ func befriend(t *testing.T, from string, agents ...*bridgetest.Agent) {
 	}
 }
 
-func TestAnOpenOfferReachesThoseWhoCanAndLetItsAuthorWriteToThem(t *testing.T) {
+func TestOpenOfferReachesCapableAgents(t *testing.T) {
 	t.Parallel()
 	for _, author := range []string{wire.Handle(alice.DID), "planner"} {
 		t.Run("from "+author, func(t *testing.T) {
@@ -65,7 +65,7 @@ func TestAnOpenOfferReachesThoseWhoCanAndLetItsAuthorWriteToThem(t *testing.T) {
 }
 
 // Each case starts from an open offer that two agents were shown.
-func TestAClaimAndWhoIsToldOfIt(t *testing.T) {
+func TestClaimReachesItsListeners(t *testing.T) {
 	t.Parallel()
 	from := wire.Handle(alice.DID)
 	type args struct{ message, handoff string }
@@ -136,7 +136,7 @@ func native(id, event string) map[string]any {
 	return payload("at.freeq:handoff", map[string]any{"event": event, "handoff": map[string]any{"id": id}})
 }
 
-func TestAClaimFromIRCIsToldToThoseWhoWereShownTheOffer(t *testing.T) {
+func TestClaimFromIRCReachesReadersOfTheOffer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	planner, scout := w.agent(t, "planner", 0x09), w.able(t, "scout_7", 0x01, "go")
@@ -156,7 +156,7 @@ func TestAClaimFromIRCIsToldToThoseWhoWereShownTheOffer(t *testing.T) {
 	}
 }
 
-func TestAnAgentMayClaimTheOpenOfferOfAnother(t *testing.T) {
+func TestClaimOfAnotherAgentsOpenOffer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	planner, scout := w.agent(t, "planner", 0x09), w.able(t, "scout_7", 0x01, "go")
@@ -177,7 +177,7 @@ func TestAnAgentMayClaimTheOpenOfferOfAnother(t *testing.T) {
 	}
 }
 
-func TestAClaimIsHeldToWhatItsAgentDeclared(t *testing.T) {
+func TestClaimNeedsTheDeclaredCapabilities(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.gateway.home.Limits.ClaimCaps = true
@@ -190,7 +190,7 @@ func TestAClaimIsHeldToWhatItsAgentDeclared(t *testing.T) {
 	}
 }
 
-func TestNobodyIsCalledAnyone(t *testing.T) {
+func TestHandleAnyoneIsReserved(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scout := w.agent(t, "scout_7", 0x01)

@@ -38,7 +38,7 @@ func sees(t *testing.T, a *bridgetest.Agent) []string {
 }
 
 // spec: airc-v0.1.1 §8.3
-func TestWhoSeesWhichPartOfAPresence(t *testing.T) {
+func TestPresenceVisibility(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scout, friend, half, stranger := w.agent(t, "scout_7", 0x01), w.agent(t, "friend", 0x02), w.agent(t, "half_way", 0x03), w.agent(t, "stranger", 0x04)
@@ -79,7 +79,7 @@ func TestWhoSeesWhichPartOfAPresence(t *testing.T) {
 	}
 }
 
-func TestAPresenceEndsEightySecondsAfterItsHeartbeat(t *testing.T) {
+func TestPresenceEndsAfterEightySeconds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -108,7 +108,7 @@ func TestAPresenceEndsEightySecondsAfterItsHeartbeat(t *testing.T) {
 	})
 }
 
-func TestAHeartbeatThatCannotBeRead(t *testing.T) {
+func TestHeartbeatRefusesUnreadableBodies(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scout := w.agent(t, "scout_7", 0x01)

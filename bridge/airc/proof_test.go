@@ -42,7 +42,7 @@ func proof(t *testing.T, key federation.SigningKey, ev federation.Event) map[str
 	}
 }
 
-func TestAStepThatItsAgentSignedIsFiledAsItWasSigned(t *testing.T) {
+func TestProofOfAStepIsFiledAsSigned(t *testing.T) {
 	t.Parallel()
 	for _, tags := range []federation.Dialect{federation.HandoffTags, federation.ActTags} {
 		t.Run(string(tags), func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestAStepThatItsAgentSignedIsFiledAsItWasSigned(t *testing.T) {
 	}
 }
 
-func TestAnOfferThatItsAgentSignedIsForThePairOfThem(t *testing.T) {
+func TestProofOfAnOfferIsForItsPair(t *testing.T) {
 	t.Parallel()
 	own := signingKey(0x01)
 	for name, test := range map[string]struct {
@@ -114,7 +114,7 @@ func TestAnOfferThatItsAgentSignedIsForThePairOfThem(t *testing.T) {
 	}
 }
 
-func TestAProofThatProvesNothing(t *testing.T) {
+func TestProofRefuses(t *testing.T) {
 	t.Parallel()
 	own, thief := signingKey(0x01), signingKey(0x55)
 	pair := federation.PrivateVenue(own.DID, alice.DID)

@@ -47,7 +47,7 @@ func (h *trace) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // A decision waits for the other registry as messages do, also over a restart, and
 // arrives between those before and those after it.
-func TestADecisionReachesARegistryThatWasAway(t *testing.T) {
+func TestQueueDeliversADecisionAfterAnOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		net, a, b, scout, amy := pair(t)
@@ -97,7 +97,7 @@ func TestADecisionReachesARegistryThatWasAway(t *testing.T) {
 }
 
 // A pause requested by a registry survives a restart.
-func TestARegistryThatAsksToWaitIsLeftAloneOverARestart(t *testing.T) {
+func TestQueueKeepsRetryAfterOverARestart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		net := newInternet()
@@ -143,7 +143,7 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 
 // The name of a registry is a label only if the configuration has it: senders can invent
 // any other name.
-func TestQueuesOfRegistriesThatNobodyConfiguredAreOne(t *testing.T) {
+func TestQueueIsSharedByUnconfiguredRegistries(t *testing.T) {
 	t.Parallel()
 	w := newInternet().join(t, "a.test", 0x0a, peers.Config{Domain: "b.test"})
 	now := time.Now()
@@ -165,7 +165,7 @@ func TestQueuesOfRegistriesThatNobodyConfiguredAreOne(t *testing.T) {
 
 // A registry accepts nine messages a minute. Each agent gets its turn, without waiting behind all
 // messages of another one.
-func TestSendersTakeTurnsAtARegistry(t *testing.T) {
+func TestQueueAlternatesSenders(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		net := newInternet()

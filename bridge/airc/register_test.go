@@ -18,7 +18,7 @@ import (
 	"baton/federation/store/storetest"
 )
 
-func TestRegistrationAnswersWithTheDIDThatTheGatewayKeeps(t *testing.T) {
+func TestRegisterReturnsTheKeptDID(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.stranger("scout_7", 0x01)
@@ -51,7 +51,7 @@ func TestRegistrationAnswersWithTheDIDThatTheGatewayKeeps(t *testing.T) {
 	}
 }
 
-func TestAWrongRegistrationIsRefusedWithItsCode(t *testing.T) {
+func TestRegisterRefusesWithCodes(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		body   func(w *world, a *bridgetest.Agent, challenge string) map[string]any
@@ -127,7 +127,7 @@ func TestAWrongRegistrationIsRefusedWithItsCode(t *testing.T) {
 	}
 }
 
-func TestHandlesThatNobodyMayRegister(t *testing.T) {
+func TestRegisterRefusesReservedHandles(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scout, keyless := w.agent(t, "scout_7", 0x01), w.stranger("keyless", 0x02)
@@ -148,7 +148,7 @@ func TestHandlesThatNobodyMayRegister(t *testing.T) {
 	}
 }
 
-func TestAChallengeIsGoodOnceAndForFiveMinutes(t *testing.T) {
+func TestChallengeIsValidOnceForFiveMinutes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -189,7 +189,7 @@ func TestAChallengeIsGoodOnceAndForFiveMinutes(t *testing.T) {
 	})
 }
 
-func TestTokens(t *testing.T) {
+func TestTokensAuthenticate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -236,7 +236,7 @@ func TestTokens(t *testing.T) {
 	})
 }
 
-func TestARefreshTokenIsNoAccessToken(t *testing.T) {
+func TestRefreshTokenIsNoAccessToken(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.stranger("scout_7", 0x01)

@@ -52,7 +52,7 @@ func refilled(perMinute int, start time.Time) int {
 	return 1 + int(time.Since(start)*time.Duration(perMinute)/time.Minute)
 }
 
-func TestARelayWithoutAValidSignatureNeverConsumesTheRateOfItsRegistry(t *testing.T) {
+func TestRelayWithoutSignatureConsumesNoRateOfItsRegistry(t *testing.T) {
 	t.Parallel()
 	for name, key := range map[string]federation.SigningKey{"unsigned": {}, "signed with another key": signingKey(0x0c)} {
 		t.Run(name, func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestARelayWithoutAValidSignatureNeverConsumesTheRateOfItsRegistry(t *testin
 	}
 }
 
-func TestUnsignedConsentNeverConsumesTheRateOfItsRegistry(t *testing.T) {
+func TestUnsignedConsentConsumesNoRateOfItsRegistry(t *testing.T) {
 	t.Parallel()
 	_, _, b, _, _ := pair(t)
 	for range 200 {
@@ -96,7 +96,7 @@ func TestUnsignedConsentNeverConsumesTheRateOfItsRegistry(t *testing.T) {
 	}
 }
 
-func TestUnsignedRelaysAreMeteredByAddress(t *testing.T) {
+func TestUnsignedRelayIsRateLimitedByAddress(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for unsigned, most := range map[string]int{peers.ModeHold: 10, peers.ModeAllow: 60} {
@@ -163,7 +163,7 @@ func TestInventedOriginsFileNothing(t *testing.T) {
 	}
 }
 
-func TestAnUnsignedRelayInOpenFederationNeedsASenderThatItsRegistryHas(t *testing.T) {
+func TestUnsignedRelayNeedsAKnownSender(t *testing.T) {
 	t.Parallel()
 	net := newInternet()
 	net.hosts["old.test"] = &bridgetest.Registry{Agents: []string{"amy"}}
@@ -176,7 +176,7 @@ func TestAnUnsignedRelayInOpenFederationNeedsASenderThatItsRegistryHas(t *testin
 	}
 }
 
-func TestLookUpsForUnverifiedCallersAreMeteredByAddress(t *testing.T) {
+func TestLookUpsForUnverifiedCallersAreRateLimitedByAddress(t *testing.T) {
 	t.Parallel()
 	for name, key := range map[string]federation.SigningKey{"unsigned": {}, "signed": signingKey(0x0c)} {
 		net := newInternet()
@@ -196,7 +196,7 @@ func TestLookUpsForUnverifiedCallersAreMeteredByAddress(t *testing.T) {
 }
 
 // The owner of a domain can run a registry under each name below it.
-func TestRegistriesThatNoOperatorNamedShareTheRateOfTheirAddress(t *testing.T) {
+func TestUnconfiguredRegistriesShareTheRateOfTheirAddress(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		net := newInternet()
@@ -258,7 +258,7 @@ func TestUnverifiedSendersDoNotPushOutTheRequestsOfVerifiedOnes(t *testing.T) {
 }
 
 // spec: airc-v0.1.1 §7
-func TestARelayWhoseEnvelopeIsForAnotherAgentIsRefused(t *testing.T) {
+func TestRelayEnvelopeMustNameItsRecipient(t *testing.T) {
 	t.Parallel()
 	_, a, b, scout, _ := pair(t)
 	b.resident(t, "b.test", "zoe_3", 0x06)
@@ -302,7 +302,7 @@ func TestARelayWhoseEnvelopeIsForAnotherAgentIsRefused(t *testing.T) {
 	}
 }
 
-func TestTheSameRelayIDWithOtherBytesIsAConflict(t *testing.T) {
+func TestRelayIDWithOtherBytesIsAConflict(t *testing.T) {
 	t.Parallel()
 	own := signingKey(0x0a)
 	for name, key := range map[string]federation.SigningKey{"signed": own, "unsigned": {}} {

@@ -39,7 +39,7 @@ func (l *Link) holdUnverified(ctx context.Context, m relayed, now time.Time) (an
 	if err != nil {
 		return answer{}, err
 	}
-	d := &delivery{envelope: envelope{raw: sealed.Envelope, from: m.sender(), payload: m.payload}, recipient: to, received: now}
+	d := &inbound{envelope: envelope{raw: sealed.Envelope, from: m.sender(), payload: m.payload}, recipient: to, received: now}
 	if err := l.checkPayload(d); err != nil {
 		return answer{}, err
 	}
@@ -84,7 +84,7 @@ func (l *Link) holdUnverified(ctx context.Context, m relayed, now time.Time) (an
 // checkUnverifiedRoom refuses a message if too many unverified senders wait for its recipient, or
 // the recipient has no room for it. An invented sender costs nothing, so without this bound
 // unverified senders would leave no room for the requests of verified ones.
-func (l *Link) checkUnverifiedRoom(ctx context.Context, d *delivery, edge agents.Consent, sealed agents.Message) error {
+func (l *Link) checkUnverifiedRoom(ctx context.Context, d *inbound, edge agents.Consent, sealed agents.Message) error {
 	limits := l.deps.Quotas().FirstContacts
 	if err := l.deps.Record.MayAsk(ctx, d.from, d.recipient.handle, sourceOf(d.from, federation.Arrival{}), limits, d.received); err != nil {
 		return err
@@ -193,7 +193,7 @@ func (l *Link) allow(ctx context.Context, held agents.Held, now time.Time) error
 	if errors.Is(err, federation.ErrNotFound) { // by a concurrent request
 		return nil
 	}
-	l.deps.Wakes.Wake(bridge.InboxTopic(held.To), bridge.WebhooksTopic)
+	l.deps.PubSub.Wake(bridge.InboxTopic(held.To), bridge.WebhooksTopic)
 	return err
 }
 

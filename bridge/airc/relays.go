@@ -224,7 +224,7 @@ type origin struct {
 // sealRelayed returns a relayed message for its recipient: signed by this registry, with the
 // agent's signed envelope inside.
 func (l *Link) sealRelayed(ctx context.Context, m relayed, now time.Time) (agents.Message, error) {
-	return l.seal(ctx, outgoing{
+	return l.sign(ctx, outgoing{
 		ID: m.id, From: m.sender(), To: m.to, Body: m.body, Payload: m.payload, Assurance: m.assurance,
 		Origin: &origin{m.origin, m.messageID, m.envelope},
 	}, now)
@@ -442,7 +442,7 @@ const statusQueued = "queued"
 // postToRemote files a message to an agent of another registry and queues it for that registry,
 // which applies the consent of the agent. The sender thereby accepts the agent, as with a DID of
 // another network, and gets a notice of the outcome.
-func (l *Link) postToRemote(ctx context.Context, d *delivery, domain string) (answer, error) {
+func (l *Link) postToRemote(ctx context.Context, d *inbound, domain string) (answer, error) {
 	if reason, unverified := writeInstead(d.recipient.handle); unverified {
 		return answer{}, wire.Refuse(wire.CodeIdentityNotFound, reason)
 	}

@@ -30,7 +30,7 @@ func edge(t *testing.T, a *bridgetest.Agent, handle string) string {
 }
 
 // spec: airc-v0.1.1 §9
-func TestTheStateOfConsentFollowsMessagesAndDecisions(t *testing.T) {
+func TestConsentStateFollowsMessagesAndDecisions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	planner, scout := w.agent(t, "planner", 0x04), w.agent(t, "scout_7", 0x01)
@@ -67,7 +67,7 @@ func TestTheStateOfConsentFollowsMessagesAndDecisions(t *testing.T) {
 }
 
 // A step refused for want of consent must not be filed.
-func TestOneRequestTooManyFilesNothing(t *testing.T) {
+func TestConsentRequestOverTheLimitFilesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	planner := w.agent(t, "planner", 0x04)
@@ -89,7 +89,7 @@ func TestOneRequestTooManyFilesNothing(t *testing.T) {
 
 // The outcome of an offer that its agent never saw must not reveal whether the agent blocked its
 // sender.
-func TestAnUnseenOfferEndsAfterADayWhateverItsAgentDecided(t *testing.T) {
+func TestUnseenOfferExpiresAfterADay(t *testing.T) {
 	t.Parallel()
 	for name, decide := range map[string]func(t *testing.T, scout *bridgetest.Agent, offer func()){
 		"not decided": func(_ *testing.T, _ *bridgetest.Agent, offer func()) { offer() },
@@ -138,7 +138,7 @@ func TestAnUnseenOfferEndsAfterADayWhateverItsAgentDecided(t *testing.T) {
 	}
 }
 
-func TestTheHandshakeFencesWhatAStrangerWrote(t *testing.T) {
+func TestHandshakeFencesUntrustedText(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	planner, scout := w.agent(t, "planner", 0x04), w.agent(t, "scout_7", 0x01)
@@ -153,7 +153,7 @@ func TestTheHandshakeFencesWhatAStrangerWrote(t *testing.T) {
 }
 
 // spec: airc-v0.1.1 "Appendix B"
-func TestAMessageInTheFormOfAppendixB(t *testing.T) {
+func TestAppendixBMessageIsAccepted(t *testing.T) {
 	t.Parallel()
 	message := func(t *testing.T, a *bridgetest.Agent, nonce string) []byte {
 		t.Helper()

@@ -141,7 +141,7 @@ func (l *Link) serve(route string, e endpoint) http.Handler {
 			if deployed(r) {
 				f.Success = new(false)
 			}
-			l.note(r.Context(), route, f, err)
+			l.logRejected(r.Context(), route, f, err)
 			f.WriteHeader(w.Header())
 			a = answer{status: f.Status, body: f}
 			text, _ = a.text() // strings and times cannot fail
@@ -224,7 +224,7 @@ func (l *Link) mayWrite(ctx context.Context, did federation.DID, now time.Time) 
 
 // charge counts a message other than a step, for its sender and its address; the gateway counts
 // steps.
-func (l *Link) charge(ctx context.Context, d *delivery) error {
+func (l *Link) charge(ctx context.Context, d *inbound) error {
 	d.charged = true
 	if wait := l.deps.Writes.Wait(bridge.SubnetFrom(ctx), d.received); wait > 0 {
 		return wire.TooMany(wait)
@@ -270,10 +270,10 @@ type judgedError struct{ error }
 // Unwrap returns the refusal.
 func (e judgedError) Unwrap() error { return e.error }
 
-// note counts a rejected request and writes its one log line: with the client's message for errors
+// logRejected counts a rejected request and writes its one log line: with the client's message for errors
 // that a client can cause at will, else with the cause. A step that the gateway judged has its line
 // already.
-func (l *Link) note(ctx context.Context, route string, f wire.Failure, err error) {
+func (l *Link) logRejected(ctx context.Context, route string, f wire.Failure, err error) {
 	if f.Status < http.StatusInternalServerError {
 		l.deps.Metrics.Refusals.WithLabelValues(wire.Network, string(f.Code)).Inc()
 	}

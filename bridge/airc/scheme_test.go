@@ -12,7 +12,7 @@ import (
 
 // The registry notes the scheme of each request. The token, and no scheme, identifies the
 // sender.
-func TestHowARequestWasSignedIsNoted(t *testing.T) {
+func TestSigningSchemeIsRecorded(t *testing.T) {
 	t.Parallel()
 	key, public := newKey(0x21)
 	sign := func(document string) string {

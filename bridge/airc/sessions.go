@@ -91,7 +91,7 @@ func (l *Link) wakeEnded(agent agents.Agent) {
 	for _, name := range participantsOf(agent) {
 		topics = append(topics, bridge.SessionsTopic(name))
 	}
-	l.deps.Wakes.Wake(topics...)
+	l.deps.PubSub.Wake(topics...)
 }
 
 // endUnbound ends the unbound sessions of an agent except one.

@@ -211,7 +211,7 @@ func TestSessionsAreListedAndEnded(t *testing.T) {
 	}
 }
 
-func TestSessionsOfATokenBelowAPIEnd(t *testing.T) {
+func TestDeployedSessionsEnd(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scout, owner := w.newcomer(t, "scout_7", nil), w.stranger("scout_7", 0x01)
@@ -506,7 +506,7 @@ func TestRecoveryKeyReplacesAndRevokesKeys(t *testing.T) {
 }
 
 // Tokens from before version 5 of the record name no session, or one whose key is unknown.
-func TestTokensFromBeforeAnUpgradeGoOn(t *testing.T) {
+func TestTokensSurviveAnUpgrade(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scout, now := w.agent(t, "scout_7", 0x01), time.Now()

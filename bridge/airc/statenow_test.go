@@ -119,7 +119,7 @@ func TestInboxLeavesMessagesOfAgentsAsSigned(t *testing.T) {
 	}
 }
 
-func TestListsBelowAPIShowTheCurrentStateOfAHandoff(t *testing.T) {
+func TestDeployedListsShowTheCurrentState(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *airc.Config, _ *airc.Deps) { c.Offers = airc.OffersDeliver })
 	amy := w.newcomer(t, "amy_1", nil)

@@ -35,7 +35,7 @@ type step struct {
 // no handoff. It rejects any other payload that opens or names a handoff but is not a valid step.
 //
 // spec: airc-shapes "Sessions and proofs"
-func (l *Link) readStep(ctx context.Context, d *delivery) (step, error) {
+func (l *Link) readStep(ctx context.Context, d *inbound) (step, error) {
 	if d.payload == nil {
 		return step{}, errPlain
 	}
@@ -83,7 +83,7 @@ func (l *Link) readStep(ctx context.Context, d *delivery) (step, error) {
 
 // refuseNamed returns the refusal of an unreadable step, or [errPlain] if the message names no
 // handoff: between agents its type may mean anything.
-func (l *Link) refuseNamed(ctx context.Context, d *delivery, s step, refusal error) error {
+func (l *Link) refuseNamed(ctx context.Context, d *inbound, s step, refusal error) error {
 	if err := l.locate(ctx, d, &s); err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (s step) implied() federation.Verb {
 
 // locate finds the handoff that a step names, by its id or by the ids of messages
 // about it, and leaves the view zero if none is known.
-func (l *Link) locate(ctx context.Context, d *delivery, s *step) error {
+func (l *Link) locate(ctx context.Context, d *inbound, s *step) error {
 	id := s.Handoff
 	for _, ref := range s.Refs {
 		m, err := l.deps.Record.Named(ctx, d.from, ref)
@@ -176,7 +176,7 @@ func (s step) lost(losses []federation.Loss) []string {
 // submit has the home file the step of a message. If the payload has a proof, the step is as an
 // agent of this registry signed it. Otherwise the gateway vouches for it and first submits the
 // implied step. The answer is about the last step.
-func (l *Link) submit(ctx context.Context, d *delivery, s step) (*filed, error) {
+func (l *Link) submit(ctx context.Context, d *inbound, s step) (*filed, error) {
 	// The registry of a remote sender vouches for it: no key of that sender is known here.
 	if _, isRemote := wire.SplitAddress(d.from); s.Proof != nil && !isRemote {
 		ev, err := l.attest(ctx, d, s)
@@ -209,7 +209,7 @@ func taken(v federation.View, err error) bool {
 	return ok && v.Remote && refused.Code == federation.IllegalStep
 }
 
-func (l *Link) file(ctx context.Context, d *delivery, ev federation.Event, lost []string) (*filed, error) {
+func (l *Link) file(ctx context.Context, d *inbound, ev federation.Event, lost []string) (*filed, error) {
 	d.charged = d.charged || ev.From == d.sender.DID
 	judged, err := l.deps.Gateway.Submit(ctx, ev)
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
@@ -225,7 +225,7 @@ func (l *Link) file(ctx context.Context, d *delivery, ev federation.Event, lost 
 
 // vouch returns a step signed by the gateway for the agent, with the message as evidence. The
 // agent's own signature covers the message, and could never stand for the step.
-func (l *Link) vouch(ctx context.Context, d *delivery, s step) (federation.Event, []federation.Loss, error) {
+func (l *Link) vouch(ctx context.Context, d *inbound, s step) (federation.Event, []federation.Loss, error) {
 	id, err := federation.NewEventID(d.received, rand.Reader)
 	if err != nil {
 		return federation.Event{}, nil, err
@@ -255,11 +255,11 @@ func (l *Link) vouch(ctx context.Context, d *delivery, s step) (federation.Event
 	return ev, losses, nil
 }
 
-func (d *delivery) arrival() federation.Arrival {
+func (d *inbound) arrival() federation.Arrival {
 	return federation.Arrival{Network: wire.Network, Link: wire.Network, Name: d.sender.Handle, Received: d.received}
 }
 
-func (l *Link) open(ctx context.Context, d *delivery, s step, ev *federation.Event) error {
+func (l *Link) open(ctx context.Context, d *inbound, s step, ev *federation.Event) error {
 	ev.Handoff, ev.Kind, ev.To = ev.ID, federation.Handoff, d.recipient.did()
 	ev.Title, ev.Caps, ev.Deadline, ev.Priority, ev.Replaces = s.Title, s.Caps, s.Deadline, s.Priority, s.Replaces
 	place, tags, err := l.place(ctx, d, s, ev.From, ev.To)
@@ -275,12 +275,12 @@ func (l *Link) open(ctx context.Context, d *delivery, s step, ev *federation.Eve
 
 // place returns the place and dialect of an offer on IRC. Between agents, or without a configured
 // link, there is no place.
-func (l *Link) place(ctx context.Context, d *delivery, s step, from, to federation.DID) (federation.Place, federation.Dialect, error) {
+func (l *Link) place(ctx context.Context, d *inbound, s step, from, to federation.DID) (federation.ChannelRef, federation.Dialect, error) {
 	channel, _ := translate.Channel(s.Channel) // an invalid channel counts as a channel of no link
 	place, tags, err := l.deps.Gateway.Place(ctx, from, to, channel)
 	switch {
 	case err != nil:
-		return federation.Place{}, "", fmt.Errorf("find a place for an offer to %s: %w", d.recipient.handle, err)
+		return federation.ChannelRef{}, "", fmt.Errorf("find a place for an offer to %s: %w", d.recipient.handle, err)
 	case place.Venue != "":
 		return place, tags, nil
 	case d.recipient.agent == nil && to != "":
@@ -289,7 +289,7 @@ func (l *Link) place(ctx context.Context, d *delivery, s step, from, to federati
 			err = &federation.UnavailableError{What: "network of " + d.recipient.handle, Err: errNoLink}
 		}
 		if err != nil {
-			return federation.Place{}, "", err
+			return federation.ChannelRef{}, "", err
 		}
 	}
 	return place, federation.HandoffTags, nil
@@ -309,7 +309,7 @@ func (l *Link) pair(from, to federation.DID) string {
 // attest returns the step exactly as an agent signed it. The payload around it must match.
 //
 // spec: airc-shapes "A step as payload"
-func (l *Link) attest(ctx context.Context, d *delivery, s step) (federation.Event, error) {
+func (l *Link) attest(ctx context.Context, d *inbound, s step) (federation.Event, error) {
 	ev, err := readProof(*s.Proof)
 	if err != nil {
 		return federation.Event{}, err
@@ -348,7 +348,7 @@ func readProof(p aircmsg.Proof) (federation.Event, error) {
 
 // verify rejects a step not signed with its sender's own key, or whose signature covers bytes other
 // than the document.
-func (d *delivery) verify(ctx context.Context, ev federation.Event, p aircmsg.Proof) error {
+func (d *inbound) verify(ctx context.Context, ev federation.Event, p aircmsg.Proof) error {
 	invalid := func(detail string) error { return federation.Refuse(ev, federation.SignatureInvalid, detail) }
 	var key agents.Key
 	for _, own := range d.sender.Keys {
@@ -371,7 +371,7 @@ func (d *delivery) verify(ctx context.Context, ev federation.Event, p aircmsg.Pr
 
 // checkOffer checks a signed offer against the payload around it, and finds its place: it was
 // signed for an exchange of two parties.
-func (l *Link) checkOffer(ctx context.Context, d *delivery, s step, ev federation.Event) (federation.Event, error) {
+func (l *Link) checkOffer(ctx context.Context, d *inbound, s step, ev federation.Event) (federation.Event, error) {
 	switch {
 	case ev.Verb != federation.Offer, !s.Handoff.IsZero() && s.Handoff != ev.Handoff:
 		return federation.Event{}, errOtherStep()

@@ -20,7 +20,7 @@ import (
 	"baton/federation/signing"
 )
 
-func TestAnAgentAnswersAnOfferFromIRCFromHandshakeToCompletion(t *testing.T) {
+func TestAgentCompletesAnOfferFromIRC(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scout := w.agent(t, "scout_7", 0x01)
@@ -105,7 +105,7 @@ func TestAnAgentAnswersAnOfferFromIRCFromHandshakeToCompletion(t *testing.T) {
 }
 
 // Each case starts from an accepted offer whose message has an id.
-func TestWhatCountsAsWhichStep(t *testing.T) {
+func TestPostMessageRecognizesSteps(t *testing.T) {
 	t.Parallel()
 	type args struct {
 		message string // id of the offer's message
@@ -173,7 +173,7 @@ func TestWhatCountsAsWhichStep(t *testing.T) {
 	}
 }
 
-func TestAMessageRepeatedAfterItsStepWasFiledAndItWasNotIsAnsweredAsNew(t *testing.T) {
+func TestPostMessageIsIdempotentAfterAHalfFiledStep(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		payload func(offer string) map[string]any
@@ -221,7 +221,7 @@ func TestAMessageRepeatedAfterItsStepWasFiledAndItWasNotIsAnsweredAsNew(t *testi
 	}
 }
 
-func TestAStepThatIsNoneOrOfNoHandoffIsRefused(t *testing.T) {
+func TestPostMessageRefusesUnknownSteps(t *testing.T) {
 	t.Parallel()
 	type args struct{ offer, other, ackID string }
 	for name, test := range map[string]struct {
@@ -290,7 +290,7 @@ func TestAStepThatIsNoneOrOfNoHandoffIsRefused(t *testing.T) {
 	}
 }
 
-func TestAnAcceptByTheWrongAgentIsRefusedWithTheStateOfTheHandoff(t *testing.T) {
+func TestAcceptByAnotherAgentIsRefusedWithTheState(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scout, mallory := w.agent(t, "scout_7", 0x01), w.agent(t, "mallory", 0x09)
@@ -307,7 +307,7 @@ func TestAnAcceptByTheWrongAgentIsRefusedWithTheStateOfTheHandoff(t *testing.T) 
 	}
 }
 
-func TestAnOfferToTheAgentsOwnDIDIsAnsweredForThatDID(t *testing.T) {
+func TestOfferToTheOwnDIDOfAnAgentIsAnswered(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *airc.Config, _ *airc.Deps) { c.Offers = airc.OffersDeliver })
 	scout := w.agent(t, "scout_7", 0x01)
@@ -322,7 +322,7 @@ func TestAnOfferToTheAgentsOwnDIDIsAnsweredForThatDID(t *testing.T) {
 	}
 }
 
-func TestWhatAStepCannotCarryIsNamedInTheAnswer(t *testing.T) {
+func TestPostMessageAnswerNamesLosses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *airc.Config, _ *airc.Deps) { c.Offers = airc.OffersDeliver })
 	scout := w.agent(t, "scout_7", 0x01)
@@ -339,7 +339,7 @@ func TestWhatAStepCannotCarryIsNamedInTheAnswer(t *testing.T) {
 	}
 }
 
-func TestAContextForWhichThereIsNoRoomIsNamedInTheAnswer(t *testing.T) {
+func TestPostMessageAnswerNamesAContextWithoutRoom(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *airc.Config, _ *airc.Deps) { c.Offers = airc.OffersDeliver })
 	w.contexts.Limits = func() (int64, int64) { return 100, 0 }
@@ -353,7 +353,7 @@ func TestAContextForWhichThereIsNoRoomIsNamedInTheAnswer(t *testing.T) {
 	}
 }
 
-func TestASecondAgentReadsTheStepsOfTheOfferingAgent(t *testing.T) {
+func TestSecondAgentReadsTheStepsOfTheOfferer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *airc.Config, _ *airc.Deps) { c.Offers = airc.OffersDeliver })
 	scout := w.agent(t, "scout_7", 0x01)

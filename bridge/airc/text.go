@@ -31,7 +31,7 @@ func errNoText() error {
 // accepts the recipient: the gateway calls [Link.Answer].
 //
 // spec: airc-shapes "First contact"
-func (l *Link) postText(ctx context.Context, d *delivery) (answer, error) {
+func (l *Link) postText(ctx context.Context, d *inbound) (answer, error) {
 	if d.recipient.did() == "" || l.deps.Messages == nil {
 		return answer{}, errNoText()
 	}
@@ -90,7 +90,7 @@ func unreached(err error) error {
 
 // answers returns the ID on record of the message that a text answers, from the sender's ID of that
 // message; "" for none.
-func (l *Link) answers(ctx context.Context, d *delivery, replyTo string) (id string, err error) {
+func (l *Link) answers(ctx context.Context, d *inbound, replyTo string) (id string, err error) {
 	if replyTo == "" {
 		return "", nil
 	}
@@ -104,7 +104,7 @@ func (l *Link) answers(ctx context.Context, d *delivery, replyTo string) (id str
 	return replyTo, nil
 }
 
-func arrivalOf(d *delivery) federation.Arrival {
+func arrivalOf(d *inbound) federation.Arrival {
 	a := d.arrival()
 	a.MessageID = d.id
 	return a
@@ -112,7 +112,7 @@ func arrivalOf(d *delivery) federation.Arrival {
 
 // textID returns the ID of a message: the same one if the sender repeats it after a lost
 // answer.
-func textID(d *delivery) (federation.EventID, error) {
+func textID(d *inbound) (federation.EventID, error) {
 	sum := sha256.Sum256([]byte("airc " + d.from + " " + d.id))
 	return federation.NewEventID(d.timestamp, bytes.NewReader(sum[:]))
 }
@@ -135,7 +135,7 @@ func (l *Link) text(ctx context.Context, t federation.Text) ([]agents.Posting, e
 	if _, isRemote := wire.SplitAddress(agent.Handle); isRemote {
 		return l.remoteText(ctx, t, author.handle, agent.Handle)
 	}
-	admitted, err := l.admits(ctx, author.handle, agent.Handle)
+	admitted, err := l.checkConsent(ctx, author.handle, agent.Handle)
 	if p, ok := errors.AsType[*wire.ProblemError](err); ok && p.Code == wire.CodeConsentBlocked {
 		return nil, t.Refuse(federation.PolicyDenied, "the recipient takes no messages from you")
 	}
@@ -185,7 +185,7 @@ func (l *Link) sealText(ctx context.Context, t federation.Text, from, to string,
 	if err != nil {
 		return agents.Message{}, err
 	}
-	m, err := l.seal(ctx, outgoing{
+	m, err := l.sign(ctx, outgoing{
 		From: from, To: to, Body: t.Body, Payload: orNone(mention(t)), ReplyTo: replyTo,
 		Evidence: &proofOfText{URL: t.Evidence.URL, SHA256: hex.EncodeToString(t.Evidence.Digest[:])},
 	}, now)

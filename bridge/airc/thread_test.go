@@ -39,7 +39,7 @@ func thread(t *testing.T, a *bridgetest.Agent, query string) (bodies []string, m
 	return bodies, answer["hasMore"].(bool)
 }
 
-func TestAThreadIsReadInTheOrderOfItsSeqs(t *testing.T) {
+func TestThreadIsReadInOrder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scout, planner, third := w.agent(t, "scout_7", 0x01), w.agent(t, "planner", 0x04), w.agent(t, "third", 0x05)
@@ -69,7 +69,7 @@ func TestAThreadIsReadInTheOrderOfItsSeqs(t *testing.T) {
 	}
 }
 
-func TestAThreadWithADIDOfAnotherNetworkHasItsAliasToo(t *testing.T) {
+func TestThreadOfAnotherNetworkHasAnAlias(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *airc.Config, _ *airc.Deps) { c.Offers = airc.OffersDeliver })
 	scout := w.agent(t, "scout_7", 0x01)
@@ -81,7 +81,7 @@ func TestAThreadWithADIDOfAnotherNetworkHasItsAliasToo(t *testing.T) {
 	}
 }
 
-func TestAMessageIsAcknowledgedAndDeletedByItsRecipientAlone(t *testing.T) {
+func TestMessageIsAcknowledgedOnlyByItsRecipient(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scout, planner := w.agent(t, "scout_7", 0x01), w.agent(t, "planner", 0x04)
@@ -119,7 +119,7 @@ func TestAMessageIsAcknowledgedAndDeletedByItsRecipientAlone(t *testing.T) {
 	}
 }
 
-func TestWaitingAtTheInbox(t *testing.T) {
+func TestInboxWaits(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		seconds int
@@ -161,7 +161,7 @@ func TestWaitingAtTheInbox(t *testing.T) {
 	}
 }
 
-func TestWhatIsThereIsReadAtOnceAndWaitedForAfterIt(t *testing.T) {
+func TestInboxReturnsAtOnceOrWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -187,7 +187,7 @@ func TestWhatIsThereIsReadAtOnceAndWaitedForAfterIt(t *testing.T) {
 	})
 }
 
-func TestNobodyWaitsAtARegistryThatEnds(t *testing.T) {
+func TestInboxWaitEndsAtShutdown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -204,7 +204,7 @@ func TestNobodyWaitsAtARegistryThatEnds(t *testing.T) {
 	})
 }
 
-func TestConsentWakesWhoeverWaitsForWhatWasHeld(t *testing.T) {
+func TestConsentWakesInboxReaders(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -56,7 +56,7 @@ func readVector(t *testing.T, name string, into any) bool {
 	return true
 }
 
-func TestTheVectorsOfAHandoff(t *testing.T) {
+func TestVectorsOfAHandoff(t *testing.T) {
 	t.Parallel()
 	var v handoffVector
 	if !readVector(t, "handoff-messages.json", &v) {
@@ -176,7 +176,7 @@ func (r *replaying) Append(ctx context.Context, f federation.Filing) (federation
 	return r.Record.Append(ctx, f)
 }
 
-func TestTheVectorsOfEnvelopesAndChallenges(t *testing.T) {
+func TestVectorsOfEnvelopesAndChallenges(t *testing.T) {
 	t.Parallel()
 	var v struct {
 		Agent struct {
@@ -218,7 +218,7 @@ func TestTheVectorsOfEnvelopesAndChallenges(t *testing.T) {
 	}
 }
 
-func TestAChallengeMayBeSignedAsTheBytesThatItStandsFor(t *testing.T) {
+func TestChallengeMayBeSignedAsBytes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.stranger("scout_7", 0x01)
@@ -240,7 +240,7 @@ func TestAChallengeMayBeSignedAsTheBytesThatItStandsFor(t *testing.T) {
 
 // A vector of our own, which always runs: the evidence of a known message, received at a known
 // time.
-func TestTheEvidenceOfAKnownMessage(t *testing.T) {
+func TestEvidenceOfAKnownMessage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *airc.Config, _ *airc.Deps) { c.Offers = airc.OffersDeliver })

@@ -11,7 +11,7 @@ import (
 	"baton/federation/identity"
 )
 
-func TestAnAgentHasADocumentUnderItsDIDWeb(t *testing.T) {
+func TestDIDWebDocumentOfAnAgent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scout := w.agent(t, "scout_7", 0x01)
@@ -32,7 +32,7 @@ func TestAnAgentHasADocumentUnderItsDIDWeb(t *testing.T) {
 	}
 }
 
-func TestNobodyElseHasADocument(t *testing.T) {
+func TestDIDWebDocumentIsOnlyOfAgents(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scout := w.agent(t, "scout_7", 0x01)

@@ -59,7 +59,7 @@ func NewParticipants(tb testing.TB) *Participants {
 // Deps returns the dependencies of a network of agents.
 func (p *Participants) Deps() participant.Deps {
 	ports := Ports(p)
-	ports.HTTP, ports.Wakes, ports.Bindings = bridge.HTTP{MaxBodyBytes: 65536, MaxWait: 50 * time.Second, MaxStreams: 2000}, p.Woken, KeptNames{Record: p.Record}
+	ports.HTTP, ports.PubSub, ports.Bindings = bridge.HTTP{MaxBodyBytes: 65536, MaxWait: 50 * time.Second, MaxStreams: 2000}, p.Woken, KeptNames{Record: p.Record}
 	ports.Evidence, ports.Keys, ports.Log = Contexts(p.Record, 1<<20, 0), Keys{Prove: proveKeyDID}, slog.New(slog.DiscardHandler)
 	ports.Metrics = bridge.NewMetrics(prometheus.NewRegistry())
 	return participant.Deps{
@@ -141,12 +141,12 @@ func (k keptKeys) Route(_ context.Context, _ federation.Event, after federation.
 }
 
 // Place implements [bridge.Gateway].
-func (*Participants) Place(context.Context, federation.DID, federation.DID, string) (federation.Place, federation.Dialect, error) {
-	return federation.Place{}, federation.HandoffTags, nil
+func (*Participants) Place(context.Context, federation.DID, federation.DID, string) (federation.ChannelRef, federation.Dialect, error) {
+	return federation.ChannelRef{}, federation.HandoffTags, nil
 }
 
-// Placers implements [participant.Venues].
-func (*Participants) Placers() []bridge.Placer { return []bridge.Placer{placer{}} }
+// ChannelLinks implements [participant.Venues].
+func (*Participants) ChannelLinks() []bridge.ChannelLink { return []bridge.ChannelLink{placer{}} }
 
 // Present implements [participant.Venues].
 func (p *Participants) Present(_ context.Context, venue string, did federation.DID) bool {
@@ -214,21 +214,21 @@ func (passports) Passport(context.Context, federation.View, time.Time) (bridge.D
 }
 
 // placer is a link with one channel.
-type placer struct{ bridge.Placer }
+type placer struct{ bridge.ChannelLink }
 
-// Channels implements [bridge.Placer].
+// Channels implements [bridge.ChannelLink].
 func (placer) Channels() []string { return []string{"#ops"} }
 
-// Dialect implements [bridge.Placer].
+// Dialect implements [bridge.ChannelLink].
 func (placer) Dialect() federation.Dialect { return federation.HandoffTags }
 
-// Topics implements [bridge.Wakes] in memory.
+// Topics implements [bridge.PubSub] in memory.
 type Topics struct {
 	mu      sync.Mutex
 	waiting map[string]map[chan struct{}]bool
 }
 
-// Wake implements [bridge.Wakes].
+// Wake implements [bridge.PubSub].
 func (w *Topics) Wake(topics ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -262,7 +262,7 @@ func (w *Topics) WaitingFor(topic string) int {
 	return len(w.waiting[topic])
 }
 
-// Subscribe implements [bridge.Wakes].
+// Subscribe implements [bridge.PubSub].
 func (w *Topics) Subscribe(topic string) (<-chan struct{}, func()) {
 	wake := make(chan struct{}, 1)
 	w.mu.Lock()

@@ -24,7 +24,7 @@ func Ports(gateway bridge.Gateway) bridge.Ports {
 	return bridge.Ports{
 		Home: "gw.example", PublicURL: "https://gw.example", Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
 		Gateway: gateway, Signer: Signer(SeededKey), Bindings: Bindings{}, Evidence: Contexts(nil, 0, 0), Keys: Keys{}, Limits: bridge.Limits{},
-		Secrets: Secrets{}, Wakes: NoWakes{},
+		Secrets: Secrets{}, PubSub: NoWakes{},
 		Resolve: func(_ context.Context, text string) (bridge.Recipient, error) { // knows no names
 			did, err := federation.ParseDID(text)
 			if err != nil {
@@ -146,13 +146,13 @@ func (s Secrets) Secret(file string) (string, error) {
 	return "", errors.New("no such file")
 }
 
-// NoWakes implements [bridge.Wakes]. It loses every wake-up.
+// NoWakes implements [bridge.PubSub]. It loses every wake-up.
 type NoWakes struct{}
 
-// Wake implements [bridge.Wakes].
+// Wake implements [bridge.PubSub].
 func (NoWakes) Wake(...string) {}
 
-// Subscribe implements [bridge.Wakes].
+// Subscribe implements [bridge.PubSub].
 func (NoWakes) Subscribe(string) (wake <-chan struct{}, stop func()) {
 	return make(chan struct{}), func() {}
 }

@@ -150,7 +150,7 @@ func TestAuthorityKeepsTheCertificateOverARestart(t *testing.T) {
 	}
 }
 
-func TestAuthorityThatFailsKeepsTheCertificateAndIsAskedAgain(t *testing.T) {
+func TestAuthorityFailureKeepsTheCertificate(t *testing.T) {
 	a := newAuthority(t, []string{certificate.HTTP01}, certificate.HTTP01)
 	var log strings.Builder
 	keeper := certificate.NewKeeper(a.served, a.Current, slog.New(slog.NewTextHandler(&log, nil)))

@@ -69,7 +69,7 @@ func (k *Keeper) look(ctx context.Context, now time.Time, certain bool) {
 	if ctx.Err() != nil {
 		return
 	}
-	k.note(ctx, err, certain)
+	k.logProblem(ctx, err, certain)
 	if err != nil || next == nil || served != nil && slices.EqualFunc(next.Certificate, served.Certificate, bytes.Equal) {
 		return
 	}
@@ -79,8 +79,8 @@ func (k *Keeper) look(ctx context.Context, now time.Time, certain bool) {
 		slog.Time("until", next.Leaf.NotAfter), slog.String("sha256", hex.EncodeToString(sum[:])))
 }
 
-// note logs each change of the problem once.
-func (k *Keeper) note(ctx context.Context, err error, certain bool) {
+// logProblem logs each change of the problem once.
+func (k *Keeper) logProblem(ctx context.Context, err error, certain bool) {
 	now := ""
 	if err != nil {
 		now = bridge.OneLine(err)

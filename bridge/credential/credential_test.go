@@ -24,7 +24,7 @@ func now() time.Time { return time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) }
 
 func secret(b byte) []byte { return bytes.Repeat([]byte{b}, 32) }
 
-func TestAChallengeIsGoodOnceForOneSubjectAndPurpose(t *testing.T) {
+func TestChallengeIsValidOnceForOneSubjectAndPurpose(t *testing.T) {
 	t.Parallel()
 	c := credential.NewChallenges(secret(1), "rest")
 	challenge, ends := c.Issue("did:key:eliza", now())
@@ -63,7 +63,7 @@ func TestAChallengeIsGoodOnceForOneSubjectAndPurpose(t *testing.T) {
 	}
 }
 
-func TestChallengesThatWereUsedAreForgottenWhenTheyHaveEnded(t *testing.T) {
+func TestChallengesForgetExpiredOnes(t *testing.T) {
 	t.Parallel()
 	c := credential.NewChallenges(secret(1), "rest")
 	spend := func(at time.Time) error {
@@ -88,7 +88,7 @@ func tokens(key []byte, issuer string) *credential.Tokens {
 	return credential.NewTokens(key, issuer, func(u credential.Use) string { return issuer + "/" + string(u) })
 }
 
-func TestATokenIsGoodForItsUseHereAndNow(t *testing.T) {
+func TestTokenIsValidForItsUseAndTime(t *testing.T) {
 	t.Parallel()
 	ours := tokens(secret(1), "gw.example")
 	session := credential.NewSession(federation.Session{Participant: "did:key:eliza"}, now())
@@ -132,7 +132,7 @@ func TestATokenIsGoodForItsUseHereAndNow(t *testing.T) {
 	}
 }
 
-func TestTheBearerOfARequestIsRead(t *testing.T) {
+func TestBearerIsReadFromARequest(t *testing.T) {
 	t.Parallel()
 	for header, want := range map[string]string{
 		"Bearer abc": "abc", "bearer  abc ": "abc", "": "none", "Bearer": "none", "Bearer ": "none", "Basic abc": "none",
@@ -149,7 +149,7 @@ func TestTheBearerOfARequestIsRead(t *testing.T) {
 	}
 }
 
-func TestAnAddressIsCountedHoweverItIsWritten(t *testing.T) {
+func TestAddressesCountEachSpelling(t *testing.T) {
 	t.Parallel()
 	limit := 2
 	a := credential.NewAddresses(func() int { return limit }, time.Minute)
@@ -191,7 +191,7 @@ func TestAnAddressIsCountedHoweverItIsWritten(t *testing.T) {
 	}
 }
 
-func TestAFloodOfFreshAddressesResetsNoBucket(t *testing.T) {
+func TestAddressesSurviveAFloodOfFreshOnes(t *testing.T) {
 	t.Parallel()
 	a := credential.NewAddresses(func() int { return 2 }, time.Hour)
 	heavy := bridge.SubnetOf("192.0.2.1")

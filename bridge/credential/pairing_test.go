@@ -27,7 +27,7 @@ func TestPairingCodeIsRedeemedOnce(t *testing.T) {
 	}
 }
 
-func TestWrongCodesOfOneAddressAreLimited(t *testing.T) {
+func TestPairingCodeGuessesAreLimitedPerAddress(t *testing.T) {
 	t.Parallel()
 	guesses, from, other := credential.NewGuesses(), netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("192.0.2.2/32")
 	right, wrong := func() error { return nil }, func() error { return federation.ErrNotFound }

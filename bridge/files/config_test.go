@@ -31,7 +31,7 @@ func (c tasks) Decode(into any) {
 	}
 }
 
-func TestTheReferenceHasEveryKey(t *testing.T) {
+func TestReferenceHasEveryKey(t *testing.T) {
 	t.Parallel()
 	cfg := files.DefaultVoiceConfig()
 	if diff, err := bridgetest.ReferenceDiff(files.Voice(files.Deps{}), &cfg); err != nil || diff != "" {

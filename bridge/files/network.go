@@ -42,8 +42,8 @@ const network = "files"
 
 // Deps are the dependencies of the links beside the ports of each link.
 type Deps struct {
-	Record  registry.Bound
-	Placers func() []bridge.Placer // the links with a place for offers
+	Record       registry.Bound
+	ChannelLinks func() []bridge.ChannelLink // the links with a place for offers
 	// Path resolves a path of the configuration; nil for a check of the
 	// configuration.
 	Path func(string) string
@@ -116,7 +116,7 @@ func newBase(name string, agents map[string]federation.DID, named []string, deps
 		log: p.Log.With(slog.String("network", network), slog.String("link", name)),
 		steps: stepbuilder.Builder{
 			Network: network, Link: name, Home: p.Home, Gateway: p.Gateway, Record: deps.Record, Signer: p.Signer, Evidence: p.Evidence,
-			Bindings: p.Bindings, PublicURL: p.PublicURL, Placers: deps.Placers,
+			Bindings: p.Bindings, PublicURL: p.PublicURL, ChannelLinks: deps.ChannelLinks,
 		},
 	}
 	b.kept = sync.OnceValue(func() map[federation.DID]string {

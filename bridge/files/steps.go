@@ -169,7 +169,7 @@ func (b *base) lapse(ctx context.Context, d federation.Delivery, agents ...feder
 		if b.nativeOf(did) == "" {
 			continue
 		}
-		if err := b.deps.Record.Lapse(ctx, did, []federation.EventID{d.Entry.Event.ID}, time.Now()); err != nil {
+		if err := b.deps.Record.ExpireUnread(ctx, did, []federation.EventID{d.Entry.Event.ID}, time.Now()); err != nil {
 			return fmt.Errorf("end the waiting in an inbox: %w", err)
 		}
 	}

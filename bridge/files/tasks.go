@@ -114,7 +114,7 @@ func (l *TasksLink) look(ctx context.Context, path string) error {
 		l.refuse(ctx, name, sha256.Sum256(item.Raw), reasonOf(err), err)
 		return nil
 	}
-	if err := l.judge(ctx, name, item); err != nil {
+	if err := l.process(ctx, name, item); err != nil {
 		was = l.found[name]
 		was.again = true
 		l.found[name] = was
@@ -141,8 +141,8 @@ func (l *TasksLink) refuse(ctx context.Context, name string, digest [32]byte, re
 	l.unread(ctx, name, reason, err)
 }
 
-// judge processes a record.
-func (l *TasksLink) judge(ctx context.Context, name string, item directory.Task) error {
+// process processes a record.
+func (l *TasksLink) process(ctx context.Context, name string, item directory.Task) error {
 	digest := sha256.Sum256(item.Raw)
 	seen := l.found[name]
 	if seen.digest == digest && !seen.handoff.IsZero() {

@@ -173,7 +173,7 @@ func (l *VoiceLink) look(ctx context.Context, path string) error {
 		l.unread(ctx, path, "json", err)
 		return nil
 	}
-	if err := l.judge(ctx, voice{path: path, content: content, sealed: sealed}); err != nil {
+	if err := l.process(ctx, voice{path: path, content: content, sealed: sealed}); err != nil {
 		if seen, still := l.found[path]; still {
 			seen.again = true
 			l.found[path] = seen
@@ -195,9 +195,9 @@ type voice struct {
 
 func (v voice) folder() string { return filepath.Base(filepath.Dir(v.path)) }
 
-// judge processes a file. Files to agents not represented by the gateway stay unchanged, except
+// process processes a file. Files to agents not represented by the gateway stay unchanged, except
 // the gateway's own files.
-func (l *VoiceLink) judge(ctx context.Context, v voice) error {
+func (l *VoiceLink) process(ctx context.Context, v voice) error {
 	if _, ours := l.agents[v.sealed.To]; ours {
 		return l.judgeInbound(ctx, v)
 	}

@@ -279,13 +279,13 @@ func (l *VoiceLink) pickUp(ctx context.Context, v voice) error {
 	}
 	l.see(v.path, federation.HandoffID{}, file)
 	l.carry(v.path, claimed)
-	return l.take(ctx, voice{claimed, v.content, v.sealed}, file)
+	return l.offerClaimed(ctx, voice{claimed, v.content, v.sealed}, file)
 }
 
-// take offers a newly claimed file. It puts the file back if another program changed it before the
+// offerClaimed offers a newly claimed file. It puts the file back if another program changed it before the
 // claim, or if another gateway claimed a copy. If two gateways claim copies, the later one sees the
 // earlier claim.
-func (l *VoiceLink) take(ctx context.Context, v voice, file voicefile.File) error {
+func (l *VoiceLink) offerClaimed(ctx context.Context, v voice, file voicefile.File) error {
 	content, err := directory.Read(v.path, voicefile.MaxBytes)
 	taken, unread := l.wasTaken(file)
 	if err == nil && unread == nil && !taken && bytes.Equal(content, v.content) {

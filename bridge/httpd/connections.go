@@ -122,7 +122,7 @@ func contains(prefixes []netip.Prefix, addr netip.Addr) bool {
 func (g *gate) admit(conn net.Conn) net.Conn {
 	remote, _ := netip.ParseAddrPort(conn.RemoteAddr().String()) // the zero Addr if invalid
 	c := &counted{Conn: conn, gate: g, from: g.network(remote.Addr())}
-	evicted, why, ok := g.enter(c)
+	evicted, why, ok := g.reserve(c)
 	if why != "" {
 		g.Closed(why)
 	}
@@ -136,9 +136,9 @@ func (g *gate) admit(conn net.Conn) net.Conn {
 	return c
 }
 
-// enter counts a connection, and returns the one to evict for it. The last result is
+// reserve counts a connection, and returns the one to evict for it. The last result is
 // false if there is no room.
-func (g *gate) enter(c *counted) (evicted net.Conn, why Reason, ok bool) {
+func (g *gate) reserve(c *counted) (evicted net.Conn, why Reason, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	ok = true
@@ -187,8 +187,8 @@ func (g *gate) leave(c *counted) {
 	g.idle.Remove(c)
 }
 
-// note tracks which connections have a request. The server calls it.
-func (g *gate) note(conn net.Conn, state http.ConnState) {
+// track tracks which connections have a request. The server calls it.
+func (g *gate) track(conn net.Conn, state http.ConnState) {
 	c := countedOf(conn)
 	if g == nil || c == nil || !c.from.IsValid() {
 		return

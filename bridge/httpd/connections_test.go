@@ -163,7 +163,7 @@ func (c *client) answered(t *testing.T) int {
 	return response.StatusCode
 }
 
-func TestConnectionsWithoutARequestMakeRoom(t *testing.T) {
+func TestConnectionsWithoutRequestAreEvicted(t *testing.T) {
 	t.Parallel()
 	for name, first := range map[string]string{
 		"silent":             "",
@@ -202,7 +202,7 @@ func TestConnectionsWithoutARequestMakeRoom(t *testing.T) {
 	}
 }
 
-func TestAnAddressHasItsShareOfConnections(t *testing.T) {
+func TestConnectionsAreBoundedPerAddress(t *testing.T) {
 	t.Parallel()
 	b := serveBounded(t, 0, 2)
 	busy, idle := b.connect(t, "127.0.0.2"), b.connect(t, "127.0.0.2")
@@ -233,7 +233,7 @@ func TestAnAddressHasItsShareOfConnections(t *testing.T) {
 	}
 }
 
-func TestWhereAllAreBusyTheHeaviestAddressLosesAConnection(t *testing.T) {
+func TestConnectionsOfTheHeaviestAddressAreEvictedIfAllAreBusy(t *testing.T) {
 	t.Parallel()
 	b := serveBounded(t, 4, 0)
 	var busy []*client
@@ -262,7 +262,7 @@ func TestWhereAllAreBusyTheHeaviestAddressLosesAConnection(t *testing.T) {
 	}
 }
 
-func TestClientsBehindATrustedProxyAreToldApart(t *testing.T) {
+func TestConnectionsBehindATrustedProxyAreDistinguished(t *testing.T) {
 	t.Parallel()
 	b := serveBounded(t, 0, 2, "127.0.0.0/8")
 	ask := func(client string) *client {
@@ -304,7 +304,7 @@ func TestClientsBehindATrustedProxyAreToldApart(t *testing.T) {
 	}
 }
 
-func TestAProxyThatNamesNoClientLeavesTheAddressEmpty(t *testing.T) {
+func TestForwardedAddressIsEmptyWithoutClient(t *testing.T) {
 	t.Parallel()
 	b := serveBounded(t, 0, 1, "127.0.0.0/8")
 	seen, err := get(t.Context(), http.MethodGet, b.url)
@@ -313,7 +313,7 @@ func TestAProxyThatNamesNoClientLeavesTheAddressEmpty(t *testing.T) {
 	}
 }
 
-func TestAHandlerThatBlocksIsARequestInProgress(t *testing.T) {
+func TestConnectionsWithBlockedHandlersAreBusy(t *testing.T) {
 	t.Parallel()
 	b, g := newBounded(), &blocking{requests: make(chan *held)}
 	b.running = serve(t, httpd.Config{Limits: b.limits(2, 0)}, g)
@@ -350,7 +350,7 @@ func TestAHandlerThatBlocksIsARequestInProgress(t *testing.T) {
 	}
 }
 
-func TestHandshakesMakeRoom(t *testing.T) {
+func TestConnectionsInHandshakeAreEvicted(t *testing.T) {
 	t.Parallel()
 	own := httptest.NewTLSServer(http.NotFoundHandler()) // for its certificate, and a client that trusts it
 	defer own.Close()

@@ -35,7 +35,7 @@ func exchange(t *testing.T, url, request string) (answer, error) {
 	return answer{response.StatusCode, response.Header, string(body)}, err
 }
 
-func TestConnectIsNotAllowed(t *testing.T) {
+func TestGuardRefusesCONNECT(t *testing.T) {
 	t.Parallel()
 	r := serve(t, httpd.Config{CORSOrigins: []string{"*"}}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusTeapot)
@@ -51,7 +51,7 @@ func TestConnectIsNotAllowed(t *testing.T) {
 	}
 }
 
-func TestAForeignHostIsRefusedWhereNamesAreGiven(t *testing.T) {
+func TestGuardRefusesForeignHosts(t *testing.T) {
 	t.Parallel()
 	answered := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "secret") })
 	guarded, open := serve(t, httpd.Config{Hosts: []string{"gw.example"}}, answered), serve(t, httpd.Config{}, answered)
@@ -87,7 +87,7 @@ func TestAForeignHostIsRefusedWhereNamesAreGiven(t *testing.T) {
 	}
 }
 
-func TestWhereAnyOriginMayReadEveryAnswerSaysSo(t *testing.T) {
+func TestGuardAllowsAnyOriginOnEveryAnswer(t *testing.T) {
 	t.Parallel()
 	r := serve(t, httpd.Config{CORSOrigins: []string{"*"}}, http.NotFoundHandler())
 	restricted := serve(t, httpd.Config{CORSOrigins: []string{"https://app.example"}}, http.NotFoundHandler())

@@ -96,7 +96,7 @@ func New(cfg Config, handler http.Handler, log *slog.Logger) *Server {
 		return nil
 	})
 	return &Server{listen: cfg.Listen, socket: cfg.Socket, tls: cfg.TLS, log: log, gate: limits, forwarding: forwarding, http: &http.Server{
-		ConnState:         limits.note,
+		ConnState:         limits.track,
 		Handler:           e,
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       readTimeout,

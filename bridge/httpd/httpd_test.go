@@ -92,7 +92,7 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-func TestATakenPortIsAnErrorAtOnceInOneLine(t *testing.T) {
+func TestListenReturnsOneLineForATakenPort(t *testing.T) {
 	t.Parallel()
 	var lc net.ListenConfig
 	taken, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -111,7 +111,7 @@ func TestATakenPortIsAnErrorAtOnceInOneLine(t *testing.T) {
 	}
 }
 
-func TestAServerThatNeverServedGivesItsPortBack(t *testing.T) {
+func TestCloseReleasesThePort(t *testing.T) {
 	t.Parallel()
 	server := httpd.New(httpd.Config{Listen: "127.0.0.1:0"}, http.NotFoundHandler(), slog.New(slog.DiscardHandler))
 	if err := server.Listen(t.Context()); err != nil {
@@ -125,7 +125,7 @@ func TestAServerThatNeverServedGivesItsPortBack(t *testing.T) {
 	}
 }
 
-func TestEveryRequestReachesTheHandlerUntouched(t *testing.T) {
+func TestServePassesRequestsUnchanged(t *testing.T) {
 	t.Parallel()
 	r := serve(t, httpd.Config{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusTeapot)
@@ -141,7 +141,7 @@ func TestEveryRequestReachesTheHandlerUntouched(t *testing.T) {
 	}
 }
 
-func TestAPanicIsAnsweredWithoutItsTextAndLoggedWithIt(t *testing.T) {
+func TestServeHidesThePanicOfAHandler(t *testing.T) {
 	t.Parallel()
 	r := serve(t, httpd.Config{}, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("hunter2") }))
 	got, err := get(t.Context(), http.MethodGet, r.url)
@@ -157,7 +157,7 @@ func TestAPanicIsAnsweredWithoutItsTextAndLoggedWithIt(t *testing.T) {
 	}
 }
 
-func TestOriginsAreAllowedAsConfiguredAndNeverWithCredentials(t *testing.T) {
+func TestOriginsAreAllowedWithoutCredentials(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		allowed []string
@@ -184,7 +184,7 @@ func TestOriginsAreAllowedAsConfiguredAndNeverWithCredentials(t *testing.T) {
 	}
 }
 
-func TestAForwardedAddressIsBelievedFromTrustedProxiesAlone(t *testing.T) {
+func TestForwardedAddressNeedsATrustedProxy(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		trusted []netip.Prefix
@@ -215,7 +215,7 @@ func TestAForwardedAddressIsBelievedFromTrustedProxiesAlone(t *testing.T) {
 	}
 }
 
-func TestAServerThatStopsFinishesWhatItBegan(t *testing.T) {
+func TestShutdownCompletesRequests(t *testing.T) {
 	t.Parallel()
 	began, finish := make(chan struct{}), make(chan struct{})
 	r := serve(t, httpd.Config{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -246,7 +246,7 @@ func TestAServerThatStopsFinishesWhatItBegan(t *testing.T) {
 	}
 }
 
-func TestAListenerWithACertificateSpeaksTLS(t *testing.T) {
+func TestServeSpeaksTLSWithACertificate(t *testing.T) {
 	t.Parallel()
 	own := httptest.NewTLSServer(http.NotFoundHandler()) // for its certificate, and a client that trusts it
 	defer own.Close()
@@ -279,7 +279,7 @@ func TestAListenerWithACertificateSpeaksTLS(t *testing.T) {
 	}
 }
 
-func TestEach503And429SaysWhenToComeAgain(t *testing.T) {
+func TestRetryAfterIsOnEach503And429(t *testing.T) {
 	r := serve(t, httpd.Config{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		status, _ := strconv.Atoi(r.URL.Query().Get("status"))
 		if wait := r.URL.Query().Get("wait"); wait != "" {

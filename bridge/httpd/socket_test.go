@@ -55,7 +55,7 @@ func dialSocket(t *testing.T, path string) bool {
 	return err == nil && conn.Close() == nil
 }
 
-func TestASocketIsItsOwnersAloneAndTellsWhoAsks(t *testing.T) {
+func TestSocketIsPrivateAndNamesItsCaller(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	server := socketServer(path)
 	if err := server.Listen(t.Context()); err != nil {
@@ -80,7 +80,7 @@ func TestASocketIsItsOwnersAloneAndTellsWhoAsks(t *testing.T) {
 	}
 }
 
-func TestASocketThatADeadProcessLeftIsReplaced(t *testing.T) {
+func TestSocketOfADeadProcessIsReplaced(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	left, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", path)
 	if err != nil {
@@ -97,7 +97,7 @@ func TestASocketThatADeadProcessLeftIsReplaced(t *testing.T) {
 	}
 }
 
-func TestASocketThatSomebodyServesIsATakenAddress(t *testing.T) {
+func TestSocketInUseIsATakenAddress(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	first := socketServer(path)
 	if err := first.Listen(t.Context()); err != nil {
@@ -109,7 +109,7 @@ func TestASocketThatSomebodyServesIsATakenAddress(t *testing.T) {
 	}
 }
 
-func TestAFileIsNotTakenForASocket(t *testing.T) {
+func TestSocketRefusesAFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "s")
 	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {

@@ -152,7 +152,7 @@ func (c *caller) isClosed() bool {
 	return errors.Is(err, io.EOF)
 }
 
-func TestAHandlerThatBlocksAnswersLate(t *testing.T) {
+func TestWaitLetsAHandlerAnswerLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newBlocking(t)
 		c := g.dial()
@@ -189,7 +189,7 @@ func TestAHandlerThatBlocksAnswersLate(t *testing.T) {
 	})
 }
 
-func TestARequestThatCameEarlyIsAnsweredAfterTheOneBefore(t *testing.T) {
+func TestWaitAnswersPipelinedRequestsInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newBlocking(t)
 		c := g.dial()
@@ -212,7 +212,7 @@ func TestARequestThatCameEarlyIsAnsweredAfterTheOneBefore(t *testing.T) {
 	})
 }
 
-func TestTheContextOfARequestEndsWhenItsClientLeaves(t *testing.T) {
+func TestWaitEndsWithItsClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newBlocking(t)
 		c := g.dial()
@@ -231,7 +231,7 @@ func TestTheContextOfARequestEndsWhenItsClientLeaves(t *testing.T) {
 	})
 }
 
-func TestAConnectionEndsWithAnAnswerThatSaysSo(t *testing.T) {
+func TestConnectionCloseEndsTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newBlocking(t)
 		for _, request := range []string{"GET /last HTTP/1.1", "GET /asked HTTP/1.1\r\nConnection: close"} {
@@ -249,7 +249,7 @@ func TestAConnectionEndsWithAnAnswerThatSaysSo(t *testing.T) {
 	})
 }
 
-func TestAClientThatReadsNothingIsCutOff(t *testing.T) {
+func TestWriteTimesOutForASlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newBlocking(t)
 		c := g.dial()
@@ -264,7 +264,7 @@ func TestAClientThatReadsNothingIsCutOff(t *testing.T) {
 	})
 }
 
-func TestAConnectionWithoutANextRequestIsClosed(t *testing.T) {
+func TestIdleConnectionIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newBlocking(t)
 		c := g.dial()
@@ -282,7 +282,7 @@ func TestAConnectionWithoutANextRequestIsClosed(t *testing.T) {
 	})
 }
 
-func TestAServerThatStopsWaitsForHandlersThatBlock(t *testing.T) {
+func TestShutdownWaitsForBlockedHandlers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newBlocking(t)
 		waits, idle, never := g.dial(), g.dial(), g.dial()

@@ -76,11 +76,11 @@ func (c Channels) Out(here string) (there string) {
 
 // Place returns the place of a step signed for a venue on the network: the zero Place if the venue
 // has the same name here.
-func (c Channels) Place(there string) federation.Place {
+func (c Channels) Place(there string) federation.ChannelRef {
 	if here, ok := c.In(there); ok && here != there {
-		return federation.Place{Venue: here}
+		return federation.ChannelRef{Venue: here}
 	}
-	return federation.Place{}
+	return federation.ChannelRef{}
 }
 
 // In translates a venue on the network to one of this federation. It returns false if it is no

@@ -9,7 +9,7 @@ import (
 	"baton/bridge/irc"
 )
 
-func TestAChannelMayHaveTwoNames(t *testing.T) {
+func TestChannelsMapsNamesBothWays(t *testing.T) {
 	c, err := irc.ParseChannels([]string{"#Ops", "#dev as #Agents"}, 64)
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +35,7 @@ func TestAChannelMayHaveTwoNames(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoChannel(t *testing.T) {
+func TestChannelsRefusesOtherNames(t *testing.T) {
 	long := "#" + strings.Repeat("x", 64)
 	for _, entries := range [][]string{
 		nil,

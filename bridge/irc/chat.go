@@ -231,7 +231,7 @@ func Relayed(entries, channels []string) ([]string, error) {
 type Words struct {
 	From federation.DID // "" for an unauthenticated user
 	To   federation.DID
-	At   federation.Place // place of a user without a DID; zero for a DID
+	At   federation.ChannelRef // place of a user without a DID; zero for a DID
 	Text string
 	Line string // the message as it came: the evidence
 	Refs Refs

@@ -45,7 +45,7 @@ func said(command, text, messageID string) irc.Chat {
 	return irc.Chat{Venue: "#ops", Command: command, Text: text, Arrival: federation.Arrival{Network: "spanningtree", Link: "lab", Name: "alice", MessageID: messageID}}
 }
 
-func TestALineIsRelayedAsItWasSaid(t *testing.T) {
+func TestRelayChatKeepsALine(t *testing.T) {
 	t.Parallel()
 	type line struct{ Manner, Text, Formatted string }
 	for text, c := range map[string]struct {
@@ -80,7 +80,7 @@ func TestALineIsRelayedAsItWasSaid(t *testing.T) {
 	}
 }
 
-func TestEachPartOfALineHasAnIDThatEveryGatewayGivesIt(t *testing.T) {
+func TestRelayChatDerivesStableIDsOfParts(t *testing.T) {
 	t.Parallel()
 	var h heard
 	if err := irc.Relay(t.Context(), bridge.Ports{Messages: &h}, said("PRIVMSG", "one\ntwo", "1LA~1")); err != nil {
@@ -99,7 +99,7 @@ func TestEachPartOfALineHasAnIDThatEveryGatewayGivesIt(t *testing.T) {
 	}
 }
 
-func TestALineWithoutAMessageIDAndALineBesideAStepAreNotRelayed(t *testing.T) {
+func TestRelayChatSkipsLinesWithoutIDAndLinesOfSteps(t *testing.T) {
 	t.Parallel()
 	var h heard
 	if err := irc.Relay(t.Context(), bridge.Ports{Messages: &h}, said("PRIVMSG", "hello", "")); !errors.Is(err, irc.ErrNoMessageID) {
@@ -113,7 +113,7 @@ func TestALineWithoutAMessageIDAndALineBesideAStepAreNotRelayed(t *testing.T) {
 	}
 }
 
-func TestAllPartsOfALineAreRelayedWhereALinkIsFull(t *testing.T) {
+func TestRelayChatSendsAllPartsToAFullLink(t *testing.T) {
 	t.Parallel()
 	h := heard{refusal: &federation.RefusalError{Code: federation.InboxFull}}
 	err := irc.Relay(t.Context(), bridge.Ports{Messages: &h}, said("PRIVMSG", "one\ntwo", "1LA~1"))
@@ -122,7 +122,7 @@ func TestAllPartsOfALineAreRelayedWhereALinkIsFull(t *testing.T) {
 	}
 }
 
-func TestALineNamesTheHandoffOfTheMessageThatItAnswers(t *testing.T) {
+func TestRelayChatNamesTheHandoffOfAReply(t *testing.T) {
 	t.Parallel()
 	id, err := federation.ParseEventID("01K0A3V9M7Q2X5R8T1W4Y6Z0AB")
 	if err != nil {
@@ -151,7 +151,7 @@ func TestALineNamesTheHandoffOfTheMessageThatItAnswers(t *testing.T) {
 	}
 }
 
-func TestALineInThePlaceOfItsAuthorFitsALine(t *testing.T) {
+func TestRelayChatFitsTheAuthorIntoALine(t *testing.T) {
 	t.Parallel()
 	line := federation.Text{Body: "waves", Arrival: federation.Arrival{Name: "alice", Link: "lab"}, Fields: map[string]string{federation.Manner: federation.Action}}
 	if command, texts := irc.NamedChatLines(line, true); command != "PRIVMSG" || !slices.Equal(texts, []string{"\x01ACTION <alice@lab> waves\x01"}) {

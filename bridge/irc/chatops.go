@@ -445,7 +445,7 @@ func (o ChatOps) password(ctx context.Context, c Command, text string, now time.
 func (o ChatOps) submit(ctx context.Context, c Command, ev federation.Event, now time.Time) ([]string, error) {
 	ev.From = c.DID
 	ev.Arrival.Network, ev.Arrival.Link, ev.Arrival.Name, ev.Arrival.Received = c.Network, c.Link, c.Nick, now
-	ev.Arrival.User, ev.Arrival.Command = c.User, true
+	ev.Arrival.User, ev.Arrival.ViaCommand = c.User, true
 	if ev.Verb == federation.Offer {
 		id, err := federation.NewEventID(now, rand.Reader)
 		if err != nil {

@@ -67,7 +67,7 @@ func FuzzSplitFormatted(f *testing.F) {
 	})
 }
 
-func TestFormattingAroundAnotherTextThanTheBodyIsPassedOver(t *testing.T) {
+func TestFormattedIgnoresFormattingOfOtherText(t *testing.T) {
 	t.Parallel()
 	for formatted, want := range map[string]string{
 		"\x0304hello": "\x0304hello", "\x0304goodbye": "hello", "": "hello", strings.Repeat("\x02", 1<<20) + "hello": "hello", "\x02hello\x1b": "hello",

@@ -133,7 +133,7 @@ func TestPrivateSummary(t *testing.T) {
 	}
 }
 
-func TestNicks(t *testing.T) {
+func TestNickCollisions(t *testing.T) {
 	hash := scholar.Hash()
 	tests := []struct {
 		name, given, suffix string
@@ -190,7 +190,7 @@ func TestCheckTags(t *testing.T) {
 	}
 }
 
-func TestADIDWithoutANameHasAReadableNick(t *testing.T) {
+func TestNickOfADIDWithoutANameIsReadable(t *testing.T) {
 	t.Parallel()
 	key := federation.DID("did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK")
 	for did, want := range map[federation.DID]string{

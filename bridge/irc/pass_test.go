@@ -9,7 +9,7 @@ import (
 	"baton/federation"
 )
 
-func TestPass(t *testing.T) {
+func TestPassOrdersSteps(t *testing.T) {
 	refused := federation.Refuse(federation.Event{}, federation.InvalidTarget, "")
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -76,7 +76,7 @@ func TestPrivateVenue(t *testing.T) {
 	})
 }
 
-func TestAPrivateHandoffIsWrittenWhereItsPartiesAre(t *testing.T) {
+func TestPrivateHandoffIsWrittenOnLinksOfItsParties(t *testing.T) {
 	const (
 		alice = federation.DID("did:plc:alice")
 		bob   = federation.DID("did:plc:bob")

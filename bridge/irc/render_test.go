@@ -200,7 +200,7 @@ func checkSigned(t *testing.T, rendered federation.Event, d federation.Delivery)
 	}
 }
 
-func TestRenderOfWhatAnotherVouchesFor(t *testing.T) {
+func TestRenderKeepsTheVouchingOfAnother(t *testing.T) {
 	var kept archive
 	d := delivery(t, federation.HandoffTags, "#ops")
 	d.Entry.Event.Provenance, d.Entry.Event.For = federation.Vouched, eliza
@@ -211,7 +211,7 @@ func TestRenderOfWhatAnotherVouchesFor(t *testing.T) {
 	}
 }
 
-func TestRenderTellsWhatOnlyTheEvidenceHas(t *testing.T) {
+func TestRenderReportsContentOnlyInTheEvidence(t *testing.T) {
 	var kept archive
 	d := delivery(t, federation.HandoffTags, "#ops")
 	d.Entry.Event.Context = `["` + strings.Repeat("x", 4000) + `"]`
@@ -232,7 +232,7 @@ func TestRenderFailsWithoutEvidence(t *testing.T) {
 	}
 }
 
-func TestWhatTheHomeDidIsTheHomesEverywhere(t *testing.T) {
+func TestRenderShowsStepsOfTheHomeAsItsOwn(t *testing.T) {
 	server := key("server")
 	server.DID = home.DID()
 	var kept archive
@@ -255,7 +255,7 @@ func TestWhatTheHomeDidIsTheHomesEverywhere(t *testing.T) {
 
 // A rendition has a context whole or by reference, whatever its size and in either dialect, and is
 // the same each time.
-func TestARenditionRefersToAContextForWhichItHasNoRoom(t *testing.T) {
+func TestRenderRefersToALargeContext(t *testing.T) {
 	for _, tags := range []federation.Dialect{federation.HandoffTags, federation.ActTags} {
 		references := 0
 		for size := 5; size < 4000; size += 97 {

@@ -12,7 +12,7 @@ import (
 	"baton/federation"
 )
 
-func TestTheQuietestPseudoClientLeavesForOneTooMany(t *testing.T) {
+func TestRosterEvictsTheQuietestPseudoClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := irc.NewRoster(&irc.PseudoClient{Name: "Baton"}, []string{"#ops"})
 		var retired []federation.DID
@@ -37,7 +37,7 @@ func TestTheQuietestPseudoClientLeavesForOneTooMany(t *testing.T) {
 	})
 }
 
-func TestAPseudoClientBelongsInTheChannelsWhereItSpeaks(t *testing.T) {
+func TestRosterKeepsPseudoClientsInTheirChannels(t *testing.T) {
 	r := irc.NewRoster(&irc.PseudoClient{Name: "Baton"}, []string{"#ops", "#dev"})
 	if diff := cmp.Diff([]string{"#dev", "#ops"}, r.Self.Missing()); diff != "" {
 		t.Errorf("missing (-want +got):\n%s", diff)

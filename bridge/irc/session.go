@@ -94,7 +94,7 @@ func (s *Session[Line, Step, Lane]) Start() {
 func (s *Session[Line, Step, Lane]) Run(ctx context.Context, serve func(ctx context.Context) error, lost func()) error {
 	asking, stopAsking := context.WithCancel(ctx)
 	defer stopAsking()
-	submitting, stopSubmitting := Outlive(asking)
+	submitting, stopSubmitting := WithGrace(asking)
 	defer stopSubmitting()
 	s.Asking, s.Submitting = asking, submitting
 	err := fault.Catch(func() error { return serve(ctx) })

@@ -31,7 +31,7 @@ func newTextSession() (*textSession, net.Conn) {
 	return irc.NewSession(slog.New(slog.DiscardHandler), wire, 0, irc.NewLanes(4, laneOf)), theirs
 }
 
-func TestASessionCarriesLinesBothWays(t *testing.T) {
+func TestSessionCarriesLinesBothWays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, peer := newTextSession()
 		s.Start()
@@ -59,7 +59,7 @@ func TestASessionCarriesLinesBothWays(t *testing.T) {
 	})
 }
 
-func TestStepsThatWereReadAreJudgedAfterTheConnectionWithoutNotes(t *testing.T) {
+func TestSessionJudgesReadStepsAfterTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newTextSession()
 		var order, noted []string
@@ -93,7 +93,7 @@ func TestStepsThatWereReadAreJudgedAfterTheConnectionWithoutNotes(t *testing.T) 
 	})
 }
 
-func TestAPostIsRefusedOnceTheSessionLeaves(t *testing.T) {
+func TestSessionRefusesPostsOnceItLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newTextSession()
 		posted := make(chan bool)

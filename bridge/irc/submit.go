@@ -22,9 +22,9 @@ const (
 // A record that takes commits at all needs far less.
 const judgeGrace = 5 * time.Second
 
-// Outlive returns a context for submitting the steps read before ctx ended: it ends a little later,
+// WithGrace returns a context for submitting the steps read before ctx ended: it ends a little later,
 // or when the caller cancels it.
-func Outlive(ctx context.Context) (submitting context.Context, cancel context.CancelFunc) {
+func WithGrace(ctx context.Context) (submitting context.Context, cancel context.CancelFunc) {
 	submitting, end := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(judgeGrace, end) })
 	return submitting, func() {
@@ -33,9 +33,9 @@ func Outlive(ctx context.Context) (submitting context.Context, cancel context.Ca
 	}
 }
 
-// comeLater returns the answer to a stranger over the limit of new DIDs. Were its step kept here,
+// rateLimited returns the answer to a stranger over the limit of new DIDs. Were its step kept here,
 // the steps of known users behind it would wait as long.
-func comeLater(ev federation.Event, stranger *federation.StrangerError) *federation.RefusalError {
+func rateLimited(ev federation.Event, stranger *federation.NewDIDLimitError) *federation.RefusalError {
 	refused := federation.Refuse(ev, federation.RateLimited, "too many DIDs are new to this gateway; come later")
 	refused.RetryAfter = stranger.RetryAfter
 	return refused
@@ -53,8 +53,8 @@ func SubmitWithRetry(
 	once := func() (federation.Judgement, error) {
 		answer, err := ask(ctx)
 		_, notNow := errors.AsType[*federation.UnavailableError](err)
-		if stranger, ok := errors.AsType[*federation.StrangerError](err); ok {
-			err = comeLater(ev, stranger)
+		if stranger, ok := errors.AsType[*federation.NewDIDLimitError](err); ok {
+			err = rateLimited(ev, stranger)
 		}
 		if _, refused := errors.AsType[*federation.RefusalError](err); err != nil && (refused || !notNow) {
 			return answer, backoff.Permanent(err)

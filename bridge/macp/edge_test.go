@@ -13,7 +13,7 @@ import (
 	"baton/translate/macpmode"
 )
 
-func TestRetryAfterIsOnEachAnswerThatComesTooEarly(t *testing.T) {
+func TestRetryAfterIsOnEachUnavailableAnswer(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		err       error

@@ -15,7 +15,7 @@ import (
 )
 
 // An erasure removes the history of an ended session, and leaves and names one whose work goes on.
-func TestAnErasureRemovesTheHistoriesOfEndedSessions(t *testing.T) {
+func TestErasureRemovesEndedSessions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "owner", "target")
 	for n, verb := range []federation.Verb{federation.Decline, federation.Accept} {
@@ -72,7 +72,7 @@ func TestAnErasureRemovesTheHistoriesOfEndedSessions(t *testing.T) {
 }
 
 // The copy of a session on another runtime goes, with its names, once its handoff is over.
-func TestAnErasureRemovesTheCopyOfASessionElsewhere(t *testing.T) {
+func TestErasureRemovesTheCopyOfAForeignSession(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "bob", "baton")
 	bob := bridgetest.NewMACPClient(w.cfg.Listen, "bob", token("bob"))

@@ -125,7 +125,7 @@ func (s told) places(t *testing.T, n int) map[string]bool {
 
 // Each member of a session is in its place in the table, in the steps that the
 // runtime files.
-func TestEachMemberOfASessionIsWhereTheTableSays(t *testing.T) {
+func TestFidelityTableCoversEachMember(t *testing.T) {
 	t.Parallel()
 	w, seen := newWorld(t, "owner", "target"), map[string]int{}
 	const sessions = 12

@@ -51,8 +51,8 @@ func (f *filer) wake(session string) {
 	}
 }
 
-// take returns the sessions to check.
-func (f *filer) take() []string {
+// drain returns the sessions to check.
+func (f *filer) drain() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var all []string
@@ -76,7 +76,7 @@ func (f *filer) run(ctx context.Context) error {
 		}
 		var group errgroup.Group
 		group.SetLimit(filers)
-		for _, session := range f.take() {
+		for _, session := range f.drain() {
 			group.Go(fault.Func(func() error {
 				f.look(ctx, session) // look logs its error
 				return nil

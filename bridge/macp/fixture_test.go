@@ -18,7 +18,7 @@ import (
 	"baton/translate/macpmode/macpv1"
 )
 
-func TestTheFixturesOfTheProtocolOverGRPC(t *testing.T) {
+func TestRuntimeFollowsTheProtocolFixtures(t *testing.T) {
 	t.Parallel()
 	dir := os.Getenv("BATON_VECTORS")
 	if dir == "" {

@@ -134,7 +134,7 @@ func (g *guest) steps(id federation.HandoffID) []string {
 	return all
 }
 
-func TestAGuestOfAnotherRuntime(t *testing.T) {
+func TestForeignRuntimeGuest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "bob", "baton", "stranger")
 	takesPart(t, w.cfg.Listen, token)

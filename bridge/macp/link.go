@@ -363,8 +363,8 @@ func (l *Link) admit(ctx context.Context, header http.Header, closed bool) (part
 	return from, l.ports.CheckBlocked(ctx, federation.Source{DIDs: []federation.DID{from.did}})
 }
 
-// note logs and counts a refused envelope.
-func (l *Link) note(ctx context.Context, env *macpv1.Envelope, err error) {
+// logRefused logs and counts a refused envelope.
+func (l *Link) logRefused(ctx context.Context, env *macpv1.Envelope, err error) {
 	refused := refusalOf(err)
 	l.ports.Metrics.Refusals.WithLabelValues(network, string(refused.Code)).Inc()
 	if refused.Code == macpmode.InvalidEnvelope {

@@ -54,7 +54,7 @@ func (m *mirror) run(ctx context.Context, copied bool) error {
 	for !m.s.Over() {
 		select {
 		case env := <-received:
-			if err := m.take(ctx, env, historyv1.Source_SOURCE_PARTICIPANT); err != nil {
+			if err := m.handleEnvelope(ctx, env, historyv1.Source_SOURCE_PARTICIPANT); err != nil {
 				return err
 			}
 			again.Reset(0)
@@ -148,8 +148,8 @@ func (m *mirror) read(ctx context.Context, after uint64, received chan<- *macpv1
 	}
 }
 
-// take copies an envelope. The first one of a session is its start.
-func (m *mirror) take(ctx context.Context, env *macpv1.Envelope, source historyv1.Source) error {
+// handleEnvelope copies an envelope. The first one of a session is its start.
+func (m *mirror) handleEnvelope(ctx context.Context, env *macpv1.Envelope, source historyv1.Source) error {
 	if _, seen := m.s.AcceptedAt(env.GetMessageId()); seen && source == historyv1.Source_SOURCE_PARTICIPANT {
 		return nil
 	}
@@ -307,7 +307,7 @@ func (m *mirror) fileOffer(ctx context.Context, step said) error {
 	draft.ID, draft.From, draft.To, draft.Verb, draft.Proved = id, from, m.did, federation.Offer, true
 	err = m.steps().vouch(ctx, draft, federation.View{}, at)
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok { // the offerer gets a decline
-		return m.say(ctx, macpmode.TypeDecline, "decline:"+id.String(), &handoffv1.HandoffDeclinePayload{HandoffId: p.GetHandoffId(), DeclinedBy: m.cfg.Participant, Reason: refused.Code.Upper()})
+		return m.send(ctx, macpmode.TypeDecline, "decline:"+id.String(), &handoffv1.HandoffDeclinePayload{HandoffId: p.GetHandoffId(), DeclinedBy: m.cfg.Participant, Reason: refused.Code.Upper()})
 	}
 	return err
 }
@@ -434,7 +434,7 @@ func (m *mirror) fileAnswer(ctx context.Context, step said) error {
 		return err
 	}
 	if !m.s.Over() {
-		err = m.say(ctx, macpmode.TypeCommitment, "commit:"+offer.ID, m.s.Commitment(offer, action, cmp.Or(note, string(verb)), positive))
+		err = m.send(ctx, macpmode.TypeCommitment, "commit:"+offer.ID, m.s.Commitment(offer, action, cmp.Or(note, string(verb)), positive))
 	}
 	if err == nil && positive && m.tasks {
 		err = m.openTask(ctx, id, offer)
@@ -466,9 +466,9 @@ func (m *mirror) fileCancel(ctx context.Context, step said) error {
 	return err
 }
 
-// say sends a message of our participant. A closed session accepts none, which is no error
+// send sends a message of our participant. A closed session accepts none, which is no error
 // of the session.
-func (m *mirror) say(ctx context.Context, kind, id string, payload proto.Message) error {
+func (m *mirror) send(ctx context.Context, kind, id string, payload proto.Message) error {
 	err := m.tellIn(ctx, m.s.Mode, m.id, kind, id, payload)
 	if _, refused := errors.AsType[*federation.RefusalError](err); refused {
 		m.log.LogAttrs(ctx, slog.LevelWarn, "message refused", slog.String("session", m.id), slog.String("verb", kind), slog.Any("err", err))

@@ -11,7 +11,7 @@ import (
 	"baton/bridge/macp"
 )
 
-func TestTheReferenceHasEveryKey(t *testing.T) {
+func TestReferenceHasEveryKey(t *testing.T) {
 	t.Parallel()
 	cfg := macp.DefaultConfig()
 	if diff, err := bridgetest.ReferenceDiff(macp.Network(macp.Deps{}), &cfg); err != nil || diff != "" {

@@ -10,15 +10,15 @@ import (
 	"baton/federation/federationtest"
 )
 
-// TestAGuestOfARealRuntime plays against the runtime of the authors of the protocol, which
+// TestRealRuntimeGuest plays against the runtime of the authors of the protocol, which
 // .ci/run installs.
-func TestAGuestOfARealRuntime(t *testing.T) {
+func TestRealRuntimeGuest(t *testing.T) {
 	t.Parallel()
 	takesPart(t, realRuntime(t), token)
 }
 
-// TestWorkGoesOnInATaskOfARealRuntime plays tasks on that runtime.
-func TestWorkGoesOnInATaskOfARealRuntime(t *testing.T) {
+// TestRealRuntimeTaskCarriesTheWork plays tasks on that runtime.
+func TestRealRuntimeTaskCarriesTheWork(t *testing.T) {
 	t.Parallel()
 	playTasks(t, realRuntime)
 }

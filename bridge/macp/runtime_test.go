@@ -21,7 +21,7 @@ func offerTo(target string) *handoffv1.HandoffOfferPayload {
 	return &handoffv1.HandoffOfferPayload{HandoffId: "h1", TargetParticipant: target, Scope: "research"}
 }
 
-func TestOfFiftyParticipantsThatAcceptAtOnceOneDoes(t *testing.T) {
+func TestAcceptIsWonByOneParticipant(t *testing.T) {
 	t.Parallel()
 	names := []string{"owner"}
 	for i := range 50 {
@@ -54,7 +54,7 @@ func TestOfFiftyParticipantsThatAcceptAtOnceOneDoes(t *testing.T) {
 }
 
 // One target that sends many accepts at once accepts once.
-func TestOfManyAcceptsOfOneTargetOneIsAccepted(t *testing.T) {
+func TestAcceptOfOneTargetCountsOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "owner", "target")
 	w.begin(t, session(1), "owner", "target")
@@ -78,7 +78,7 @@ func TestOfManyAcceptsOfOneTargetOneIsAccepted(t *testing.T) {
 	}
 }
 
-func TestStrangersSeeNothing(t *testing.T) {
+func TestSessionIsHiddenFromStrangers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "owner", "target", "stranger")
 	stranger, target := bridgetest.NewMACPClient(w.cfg.Listen, "stranger", token("stranger")), bridgetest.NewMACPClient(w.cfg.Listen, "target", token("target"))
@@ -147,7 +147,7 @@ func TestStrangersSeeNothing(t *testing.T) {
 
 // The runtime accepts for a silent target once the policy says so. The handoff stays offered: the
 // target has said nothing.
-func TestAnImplicitAccept(t *testing.T) {
+func TestImplicitAcceptIsNotFiled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "owner", "target")
 	policy := &macpv1.PolicyDescriptor{PolicyId: "policy.test.quick", Mode: macpmode.Mode, SchemaVersion: 1, Rules: `{"acceptance":{"implicit_accept_timeout_ms":300}}`}
@@ -188,7 +188,7 @@ func TestAnImplicitAccept(t *testing.T) {
 }
 
 // An outage of the record refuses nothing: the step is filed when the record is back.
-func TestAStepWaitsForTheGateway(t *testing.T) {
+func TestSendWaitsForTheGateway(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "owner", "target")
 	w.gateway.mu.Lock()
@@ -209,7 +209,7 @@ func TestAStepWaitsForTheGateway(t *testing.T) {
 	})
 }
 
-func TestCallsThatAreRefused(t *testing.T) {
+func TestSendRefuses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "owner", "target")
 	env := envelope(t, session(1), macpmode.TypeSessionStart, "m", "owner", &macpv1.SessionStartPayload{

@@ -45,7 +45,7 @@ func (l *Link) send(ctx context.Context, from participant, env *macpv1.Envelope)
 	if err == nil {
 		return ack
 	}
-	l.note(ctx, env, err)
+	l.logRefused(ctx, env, err)
 	return refusedAck(env, ack.GetSessionState(), err)
 }
 

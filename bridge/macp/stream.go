@@ -30,7 +30,7 @@ func (l *Link) converse(ctx context.Context, from participant, s *bidi) error {
 	for {
 		select {
 		case frame := <-frames:
-			if err := c.take(ctx, frame); err != nil {
+			if err := c.handleFrame(ctx, frame); err != nil {
 				return err
 			}
 		case err := <-c.followed:
@@ -87,7 +87,7 @@ type conversation struct {
 	writing   sync.Mutex // the follower and the reader write
 }
 
-func (c *conversation) take(ctx context.Context, frame *macpv1.StreamSessionRequest) error {
+func (c *conversation) handleFrame(ctx context.Context, frame *macpv1.StreamSessionRequest) error {
 	env, subscribed := frame.GetEnvelope(), frame.GetSubscribeSessionId()
 	switch {
 	case env != nil && subscribed != "", env == nil && subscribed == "":

@@ -149,13 +149,13 @@ func (m *mirror) fileRequest(ctx context.Context, step said) error {
 		if task.Assignee == "" { // another participant may accept it
 			return nil
 		}
-		return m.say(ctx, macpmode.TypeTaskReject, "reject:"+task.ID, &taskv1.TaskRejectPayload{TaskId: task.ID, Assignee: m.cfg.Participant, Reason: why})
+		return m.send(ctx, macpmode.TypeTaskReject, "reject:"+task.ID, &taskv1.TaskRejectPayload{TaskId: task.ID, Assignee: m.cfg.Participant, Reason: why})
 	}
 	if err := m.noteTask(ctx, task, id); err != nil {
 		return err
 	}
 	accept := &taskv1.TaskAcceptPayload{TaskId: task.ID, Assignee: m.cfg.Participant, Reason: "the handoff was accepted"}
-	if err := m.say(ctx, macpmode.TypeTaskAccept, "accept:"+task.ID, accept); err != nil {
+	if err := m.send(ctx, macpmode.TypeTaskAccept, "accept:"+task.ID, accept); err != nil {
 		return err
 	}
 	for {
@@ -255,7 +255,7 @@ func (m *mirror) fileReport(ctx context.Context, step said) error {
 	if err != nil || r.Action == "" || m.s.Over() {
 		return err
 	}
-	return m.say(ctx, macpmode.TypeCommitment, "commit:"+task.ID, m.s.TaskCommitment(r.Action, r.Note))
+	return m.send(ctx, macpmode.TypeCommitment, "commit:"+task.ID, m.s.TaskCommitment(r.Action, r.Note))
 }
 
 // takeReport files a report as a step. A handoff with the same end needs no step: the step was

@@ -20,7 +20,7 @@ import (
 )
 
 // A runtime without the task mode is told of work by signals, and operators read why.
-func TestWorkIsToldBySignalsWhereTheTaskModeIsAbsent(t *testing.T) {
+func TestTaskModeFallsBackToSignals(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "bob", "baton", "stranger")
 	bob := bridgetest.NewMACPClient(w.cfg.Listen, "bob", token("bob"))
@@ -57,7 +57,7 @@ func TestWorkIsToldBySignalsWhereTheTaskModeIsAbsent(t *testing.T) {
 
 // A report too old for its own ID is filed once, although the gateway ended before it could note the
 // filing.
-func TestALateReportIsFiledOnce(t *testing.T) {
+func TestTaskReportIsFiledOnceIfLate(t *testing.T) {
 	t.Parallel()
 	w := newTaskWorld(t, fakeRuntime, false)
 	w.stop()
@@ -94,7 +94,7 @@ func TestALateReportIsFiledOnce(t *testing.T) {
 
 // A session that ended, and whose copy was removed, is not copied again: its offer would become
 // another handoff.
-func TestARemovedSessionStaysRemoved(t *testing.T) {
+func TestTaskSessionStaysRemoved(t *testing.T) {
 	t.Parallel()
 	w := newTaskWorld(t, fakeRuntime, false)
 	transfer, task := bobOffers(t, w.bob, 1), session(9)

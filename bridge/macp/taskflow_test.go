@@ -18,7 +18,7 @@ import (
 
 // The work of a handoff goes on in a task, both ways. The runtime judges no message; that of the
 // authors of the protocol plays the same in the long tests.
-func TestWorkGoesOnInATask(t *testing.T) {
+func TestTaskCarriesTheWork(t *testing.T) {
 	t.Parallel()
 	playTasks(t, fakeRuntime)
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // A caller takes the header of an answer for the start of its stream.
-func TestWatchAnswersOnceItMissesNothing(t *testing.T) {
+func TestWatchAnswersOnceSubscribed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "owner")
 	for _, method := range []string{"WatchSessions", "WatchSignals", "WatchPolicies"} {

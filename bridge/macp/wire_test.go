@@ -47,7 +47,7 @@ type vectorMessage struct {
 
 // The runtime takes the bytes of each vector over gRPC and gives them back on the stream of the
 // session.
-func TestTheBytesOfTheVectorsOverGRPC(t *testing.T) {
+func TestWireBytesMatchTheVectors(t *testing.T) {
 	t.Parallel()
 	dir := os.Getenv("BATON_VECTORS")
 	if dir == "" {

@@ -31,56 +31,56 @@ func (g *Gateway) Owner(ctx context.Context, did federation.DID) (federation.DID
 // Place implements [bridge.Gateway].
 //
 // spec: handofftag "Rule of dialects"
-func (g *Gateway) Place(ctx context.Context, from, to federation.DID, channel string) (federation.Place, federation.Dialect, error) {
-	placers := g.links.Placers()
+func (g *Gateway) Place(ctx context.Context, from, to federation.DID, channel string) (federation.ChannelRef, federation.Dialect, error) {
+	placers := g.links.ChannelLinks()
 	if to == "" {
 		place, dialect := openPlace(placers, channel)
 		return place, dialect, nil
 	}
 	at, err := g.deps.Locator.Resolve(ctx, to)
 	if err != nil {
-		return federation.Place{}, "", err
+		return federation.ChannelRef{}, "", err
 	}
 	binding := at.Binding
 	if binding.Link == "" {
 		binding = federation.Binding{DID: at.DID, Link: at.Link}
 	}
 	if binding.Link == "" {
-		return federation.Place{}, federation.HandoffTags, nil
+		return federation.ChannelRef{}, federation.HandoffTags, nil
 	}
-	i := slices.IndexFunc(placers, func(p bridge.Placer) bool { return p.Name() == binding.Link })
+	i := slices.IndexFunc(placers, func(p bridge.ChannelLink) bool { return p.Name() == binding.Link })
 	// Another home places the offer itself, and agents that read their inbox need no channel.
 	if i < 0 && (g.links.isHome(binding.Link) || g.links.readsInbox(binding.Link)) {
-		return federation.Place{Link: binding.Link, Venue: federation.PrivateVenue(from, to)}, federation.HandoffTags, nil
+		return federation.ChannelRef{Link: binding.Link, Venue: federation.PrivateVenue(from, to)}, federation.HandoffTags, nil
 	}
 	if i < 0 {
-		return federation.Place{}, federation.HandoffTags, nil
+		return federation.ChannelRef{}, federation.HandoffTags, nil
 	}
 	if placers[i].Online(ctx, binding) {
-		return federation.Place{Link: binding.Link, Venue: federation.PrivateVenue(from, to)}, placers[i].Dialect(), nil
+		return federation.ChannelRef{Link: binding.Link, Venue: federation.PrivateVenue(from, to)}, placers[i].Dialect(), nil
 	}
-	return federation.Place{Venue: placers[i].Channels()[0]}, placers[i].Dialect(), nil
+	return federation.ChannelRef{Venue: placers[i].Channels()[0]}, placers[i].Dialect(), nil
 }
 
 // openPlace returns the place for an offer to anyone: the channel on a link that lists it, else the
 // first channel of the first link.
-func openPlace(placers []bridge.Placer, channel string) (federation.Place, federation.Dialect) {
+func openPlace(placers []bridge.ChannelLink, channel string) (federation.ChannelRef, federation.Dialect) {
 	for _, p := range placers {
 		if channel != "" && slices.Contains(p.Channels(), channel) {
-			return federation.Place{Venue: channel}, p.Dialect()
+			return federation.ChannelRef{Venue: channel}, p.Dialect()
 		}
 	}
 	if len(placers) == 0 {
-		return federation.Place{}, federation.HandoffTags
+		return federation.ChannelRef{}, federation.HandoffTags
 	}
-	return federation.Place{Venue: placers[0].Channels()[0]}, placers[0].Dialect()
+	return federation.ChannelRef{Venue: placers[0].Channels()[0]}, placers[0].Dialect()
 }
 
 // loggedIn reports whether a DID is logged in elsewhere: on a link other than the named one, or in a
 // session of an API. It blocks on the owners of the links and on the record, and returns the errors
 // of the record.
 func (g *Gateway) loggedIn(ctx context.Context, did federation.DID, link string) (elsewhere bool, err error) {
-	for _, p := range g.links.Placers() {
+	for _, p := range g.links.ChannelLinks() {
 		online := p.Online(ctx, federation.Binding{DID: did})
 		if online && p.Name() == link {
 			return false, nil
@@ -151,7 +151,7 @@ func (g *Gateway) Member(ctx context.Context, ev federation.Event) (bool, error)
 	if err != nil {
 		return false, err
 	}
-	for _, placer := range g.links.Placers() {
+	for _, placer := range g.links.ChannelLinks() {
 		if !slices.Contains(placer.Channels(), venue) {
 			continue
 		}
@@ -164,8 +164,8 @@ func (g *Gateway) Member(ctx context.Context, ev federation.Event) (bool, error)
 	return false, nil
 }
 
-func (g *Gateway) knownOn(ctx context.Context, link bridge.Placer, venue string, did federation.DID) (bool, error) {
-	if gatherer, ok := link.(bridge.Gatherer); ok && gatherer.Present(ctx, venue, did) {
+func (g *Gateway) knownOn(ctx context.Context, link bridge.ChannelLink, venue string, did federation.DID) (bool, error) {
+	if gatherer, ok := link.(bridge.MembershipLink); ok && gatherer.Present(ctx, venue, did) {
 		return true, nil
 	}
 	bound, err := g.deps.Record.Names.Of(ctx, did)
@@ -213,7 +213,7 @@ func (g *Gateway) reach(ctx context.Context, to bridge.Recipient) (r route, err 
 		r.home, err = g.homeOf(ctx, at.MailboxLocation)
 		return r, err
 	}
-	r.to.Place = federation.Place{Link: at.Link, Venue: at.Binding.Name}
+	r.to.Place = federation.ChannelRef{Link: at.Link, Venue: at.Binding.Name}
 	return g.shownOn(ctx, r)
 }
 
@@ -224,7 +224,7 @@ func (g *Gateway) shownOn(ctx context.Context, r route) (route, error) {
 		r.messenger = messenger
 		return r, nil
 	}
-	r.to.Place = federation.Place{}
+	r.to.Place = federation.ChannelRef{}
 	if link != nil {
 		return r, nil
 	}
@@ -298,7 +298,7 @@ func (g *Gateway) Addressee(ctx context.Context, address string) (bridge.Recipie
 	if !valid {
 		return bridge.Recipient{}, federation.ErrNotFound
 	}
-	return bridge.Recipient{DID: cmp.Or(did, g.Guest(link, nick)), Place: federation.Place{Link: link, Venue: nick}}, nil
+	return bridge.Recipient{DID: cmp.Or(did, g.Guest(link, nick)), Place: federation.ChannelRef{Link: link, Venue: nick}}, nil
 }
 
 // Introduce implements [bridge.Messages].

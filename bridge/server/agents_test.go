@@ -21,7 +21,7 @@ func (*channelLink) Channels() []string                                { return 
 func (*channelLink) Dialect() federation.Dialect                       { return federation.HandoffTags }
 func (l *channelLink) Online(context.Context, federation.Binding) bool { return l.online.Load() }
 
-func TestAUserHasLeftOnlyWhereItsLinkIsUp(t *testing.T) {
+func TestLeftIsKnownOnlyWhileTheLinkIsUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		record := storetest.Open(t)
 		if err := record.BindName(t.Context(), federation.BoundName{Network: "lab", Name: "bob", DID: "did:key:bob"}); err != nil {

@@ -131,8 +131,8 @@ func (g *Gateway) readBlocks(ctx context.Context) error {
 	blocks := federation.NewBlocks(all)
 	g.blocks.Store(blocks)
 	for _, entry := range g.links.Entries() {
-		if crowd, ok := entry.Link.(bridge.Dismisser); ok {
-			crowd.Dismiss(func(s federation.Source) bool { _, blocked := blocks.Match(s, time.Now()); return blocked })
+		if crowd, ok := entry.Link.(bridge.ClientCloser); ok {
+			crowd.CloseClients(func(s federation.Source) bool { _, blocked := blocks.Match(s, time.Now()); return blocked })
 		}
 	}
 	return nil

@@ -60,7 +60,7 @@ func (t *typed) add(messageID string) bool {
 
 // Relay implements [bridge.Messages].
 func (g *Gateway) Relay(ctx context.Context, line federation.Text, original signing.Original) error {
-	leave, err := g.links.enter(ctx, line.Arrival.Link)
+	leave, err := g.links.acquire(ctx, line.Arrival.Link)
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (g *Gateway) fileChat(ctx context.Context, line federation.Text, original s
 		return chatDuplicate, nil
 	}
 	for _, link := range to {
-		g.deps.Wakes.Wake(bridge.OutboxTopic(link))
+		g.deps.PubSub.Wake(bridge.OutboxTopic(link))
 	}
 	return chatRelayed, nil
 }

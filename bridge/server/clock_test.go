@@ -49,7 +49,7 @@ func (m *machine) clock(newest time.Time) *server.Clock {
 
 const jump = 400 * 24 * time.Hour
 
-func TestClockGoesOnByTheUptimeWhileItIsInDoubt(t *testing.T) {
+func TestClockFollowsTheUptimeWhileInDoubt(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	c := m.clock(time.Time{})

@@ -99,7 +99,7 @@ func (g *Gateway) ReviveBlocked(ctx context.Context) error {
 				return err
 			}
 			if revived {
-				g.deps.Wakes.Wake(bridge.OutboxTopic(dead.To))
+				g.deps.PubSub.Wake(bridge.OutboxTopic(dead.To))
 			}
 		}
 	}

@@ -65,7 +65,7 @@ func (h *homes) clockSkew() time.Duration { return h.Gateway.Home().Limits.Clock
 
 func (h *homes) deps() relay.Deps {
 	return relay.Deps{
-		Home: h.homeID(), Boot: h.boot, Record: h.bound(), Hub: h.hub, Wakes: h.relay, Log: h.log, Poster: relay.HTTPSPoster{Client: h.client},
+		Home: h.homeID(), Boot: h.boot, Record: h.bound(), Hub: h.hub, PubSub: h.relay, Log: h.log, Poster: relay.HTTPSPoster{Client: h.client},
 		Gateway: h,
 		Signer:  signing.HomeSigner{Key: h.serverKey, Keys: func() federation.KeySource { return h.keys.Load() }},
 		Read:    dialect.FromDocument, Topic: bridge.RulingTopic, Mailboxes: h.locator, Now: time.Now, Linked: h.locator.Linked, Traces: h.tracesBetweenHomes(),
@@ -114,7 +114,7 @@ func (s *Server) CheckRelay(ctx context.Context) []federation.Finding {
 type homeSteps struct {
 	registry.Bound
 	gateway *Gateway
-	wakes   bridge.Wakes
+	wakes   bridge.PubSub
 }
 
 // Submit implements [peering.Steps].
@@ -162,8 +162,8 @@ func openedPeer(peer *relay.Peer, t configs.Table, added bool) Entry {
 }
 
 var (
-	_ HomeLink         = (*relay.Peer)(nil)
-	_ bridge.Forgetful = (*relay.Peer)(nil)
+	_ HomeLink            = (*relay.Peer)(nil)
+	_ bridge.LossReporter = (*relay.Peer)(nil)
 )
 
 // linkedHome returns another home as its documents are read.
@@ -191,14 +191,14 @@ func (s *Server) homeDocument(ctx context.Context, name string, path federation.
 }
 
 // readMeeting reads how NATS is used. It adds mistakes to the mistakes of the file.
-func readMeeting(file *configs.File) relay.Meeting {
+func readMeeting(file *configs.File) relay.NATSConfig {
 	var hub configs.Hub
 	file.Table(relay.HubTable).Decode(&hub)
 	if hub.Replicas < 0 || hub.Replicas > configs.MaxReplicas {
 		file.Table(relay.HubTable).Mistake("replicas", "want 0 to "+strconv.Itoa(configs.MaxReplicas))
 	}
 	own := file.Relay
-	return relay.MeetingText{
+	return relay.NATSText{
 		Home: federation.HomeID(file.Home.Name), Listen: own.Listen, Replicas: own.Replicas, MaxBytes: own.MaxBytes,
 		Own:         relay.ServerText{URLs: own.URLs, CredsFile: own.CredsFile, NKeyFile: own.NKeyFile, CAFile: own.CAFile},
 		Hub:         relay.ServerText{URLs: hub.URLs, CredsFile: hub.CredsFile, NKeyFile: hub.NKeyFile, CAFile: hub.CAFile},

@@ -37,7 +37,7 @@ func TestRunContainsFaultsOfJobsAndTasks(t *testing.T) {
 		}, slog.New(slog.DiscardHandler))
 		g := newGateway(record, func(d *server.Deps, _ *home.Home) {
 			d.Clock, d.Metrics, d.Log = clock, metrics, slog.New(slog.NewTextHandler(log, nil))
-			d.Links = server.NewLinkSet(server.LinkDeps{Outbox: record.Rows(), RunExclusive: opened.RunExclusive, Wakes: d.Wakes, Metrics: d.Metrics, Log: d.Log})
+			d.Links = server.NewLinkSet(server.LinkDeps{Outbox: record.Rows(), RunExclusive: opened.RunExclusive, PubSub: d.PubSub, Metrics: d.Metrics, Log: d.Log})
 			d.Locator = routing.New(routing.Config{Peers: server.HomeLinks{Links: d.Links}, Outboxes: struct{ routing.Outboxes }{}}) // a call panics
 		})
 		ctx, stop := context.WithCancel(t.Context())

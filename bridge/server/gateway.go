@@ -42,7 +42,7 @@ type Deps struct {
 	Kept func(name string) federation.SigningKey
 	// PublicURL is the base address of the originals behind messages.
 	PublicURL string
-	Wakes     bridge.Wakes
+	PubSub    bridge.PubSub
 	// Publish sends a message about a topic to all replicas of the home; nil if there is only one.
 	Publish func(topic string, message []byte)
 	Metrics *bridge.Metrics

@@ -28,9 +28,9 @@ type HomeLink interface {
 	// Move asks the home to take over the mailbox of a DID. It blocks on the network. A
 	// [*federation.RefusalError] gives the reason of a refusal.
 	Move(ctx context.Context, did federation.DID) error
-	// ReportOffence notes a claim of the home that this gateway does not believe. It blocks on the
+	// ReportMisbehavior notes a claim of the home that this gateway does not believe. It blocks on the
 	// record.
-	ReportOffence(ctx context.Context, kind federation.OffenceKind, why string)
+	ReportMisbehavior(ctx context.Context, kind federation.MisbehaviorKind, why string)
 }
 
 // HomeLinks is the links to other homes in a [LinkSet]. It implements [routing.Peers].
@@ -104,10 +104,10 @@ func (h HomeLinks) DeliverText(ctx context.Context, home federation.HomeID, t fe
 	return link.DeliverText(ctx, t)
 }
 
-// ReportOffence implements [routing.Peers].
-func (h HomeLinks) ReportOffence(ctx context.Context, home federation.HomeID, kind federation.OffenceKind, why string) {
+// ReportMisbehavior implements [routing.Peers].
+func (h HomeLinks) ReportMisbehavior(ctx context.Context, home federation.HomeID, kind federation.MisbehaviorKind, why string) {
 	if link, err := h.linked(home); err == nil {
-		link.ReportOffence(ctx, kind, why)
+		link.ReportMisbehavior(ctx, kind, why)
 	}
 }
 
@@ -125,14 +125,14 @@ func (h *homes) Submit(ctx context.Context, ev federation.Event) (federation.Jud
 	return judged, err
 }
 
-// Ruled files a step after the ruling of its home, with the errors of [Gateway.Ruled]. It answers
+// FileRuled files a step after the ruling of its home, with the errors of [Gateway.FileRuled]. It answers
 // the canary of another home.
-func (h *homes) Ruled(ctx context.Context, ev federation.Event, r federation.Ruling) (federation.Judgement, error) {
+func (h *homes) FileRuled(ctx context.Context, ev federation.Event, r federation.Ruling) (federation.Judgement, error) {
 	var err error
 	if ev.Arrival.Name, err = h.locator.LocalName(ctx, ev.Actor(), ev.Arrival.Name); err != nil {
 		return federation.Judgement{}, err
 	}
-	judged, err := h.Gateway.Ruled(ctx, ev, r)
+	judged, err := h.Gateway.FileRuled(ctx, ev, r)
 	if err == nil && !judged.Duplicate && ev.Verb == federation.Offer && r.Home != h.homeID() {
 		h.locator.LearnFromStep(ctx, ev.Actor(), ev.Provenance, r.Home, time.Now())
 		if err := h.canary.Answer(ctx, ev, r.Home); err != nil {
@@ -159,13 +159,13 @@ func (h *homes) Say(ctx context.Context, t federation.Text) (known bool, err err
 	return said.Known, err
 }
 
-// GiveUp ends the wait of a step for its home, as [Gateway.GiveUp] does.
-func (h *homes) GiveUp(ctx context.Context, p federation.Pending, code federation.RefusalCode, detail string) error {
-	return h.Gateway.GiveUp(ctx, p, code, detail)
+// RejectPending ends the wait of a step for its home, as [Gateway.RejectPending] does.
+func (h *homes) RejectPending(ctx context.Context, p federation.Pending, code federation.RefusalCode, detail string) error {
+	return h.Gateway.RejectPending(ctx, p, code, detail)
 }
 
 // Place returns the place on IRC here for a new offer of another home.
-func (h *homes) Place(ctx context.Context, ev federation.Event) (federation.Place, error) {
+func (h *homes) Place(ctx context.Context, ev federation.Event) (federation.ChannelRef, error) {
 	channel := ev.Venue
 	if federation.Private(channel) {
 		channel = ""

@@ -40,12 +40,12 @@ func (l *homeLink) Move(_ context.Context, did federation.DID) error {
 	return nil
 }
 
-func (*homeLink) ReportOffence(context.Context, federation.OffenceKind, string) {}
+func (*homeLink) ReportMisbehavior(context.Context, federation.MisbehaviorKind, string) {}
 
-func TestTheHomesAreThoseWhoseLinksRun(t *testing.T) {
+func TestHomesAreThoseWithRunningLinks(t *testing.T) {
 	t.Parallel()
 	links := server.NewLinkSet(server.LinkDeps{
-		RunExclusive: leases{"homes", "link unrouted"}.run, Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler), Wakes: noWakes{},
+		RunExclusive: leases{"homes", "link unrouted"}.run, Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler), PubSub: noWakes{},
 	})
 	ended, end := context.WithCancel(t.Context())
 	end()
@@ -66,7 +66,7 @@ func TestTheHomesAreThoseWhoseLinksRun(t *testing.T) {
 	}
 }
 
-func TestABlockThatCannotBeIsAProblemOfTheOperator(t *testing.T) {
+func TestBlockErrorIsReturnedToTheOperator(t *testing.T) {
 	t.Parallel()
 	problem := bridge.ProblemOf(&server.BlockError{Why: "it is the home itself"})
 	if problem.Status != http.StatusBadRequest || problem.Code != bridge.CodeUsage || problem.Detail != "it is the home itself" {
@@ -74,7 +74,7 @@ func TestABlockThatCannotBeIsAProblemOfTheOperator(t *testing.T) {
 	}
 }
 
-func TestAModeHoldsForALinkThatAReloadKept(t *testing.T) {
+func TestPeerModeSurvivesAReload(t *testing.T) {
 	t.Parallel()
 	file, err := configs.Parse(filepath.Join(t.TempDir(), "baton.toml"), `[home]
 name = 'gw.test'

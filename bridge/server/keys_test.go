@@ -65,7 +65,7 @@ func keysFound(t *testing.T, gateway *server.Rotating) (serverKeys, registry []s
 	return serverKeys, registry
 }
 
-func TestARotatedKeyIsPublishedBesideTheOldOne(t *testing.T) {
+func TestRotateKeyPublishesBothKeys(t *testing.T) {
 	dir := t.TempDir()
 	gateway := rotating(t, dir)
 	oldServer, oldRegistry := keysFound(t, gateway)
@@ -99,7 +99,7 @@ func TestARotatedKeyIsPublishedBesideTheOldOne(t *testing.T) {
 	}
 }
 
-func TestAKeyThatCannotBeRotatedIsRefused(t *testing.T) {
+func TestRotateKeyRefusesOtherKeys(t *testing.T) {
 	gateway := rotating(t, t.TempDir())
 	for path, want := range map[string]struct {
 		body   string

@@ -66,7 +66,7 @@ type LinkDeps struct {
 	// RunExclusive calls do each time that this replica gets a lease, until ctx ends, and returns why
 	// ctx ended: see [registry.Record.RunExclusive].
 	RunExclusive func(ctx context.Context, lease string, do func(ctx context.Context)) error
-	Wakes        bridge.Wakes
+	PubSub       bridge.PubSub
 	Metrics      *bridge.Metrics
 	Tracer       bridge.Tracer // nil records no traces
 	Log          *slog.Logger
@@ -123,7 +123,7 @@ func (r *running) same(entry Entry) bool {
 
 func (l *LinkSet) open(entry Entry) *running {
 	r := &running{
-		Entry: entry, supervisor: bridge.NewSupervisor(entry.Link, l.deps.Outbox, l.deps.Wakes, l.deps.Metrics, l.deps.Log),
+		Entry: entry, supervisor: bridge.NewSupervisor(entry.Link, l.deps.Outbox, l.deps.PubSub, l.deps.Metrics, l.deps.Log),
 		lease: lease{asked: time.Now()}, judging: make(chan struct{}, judgedAtOnce), done: make(chan struct{}),
 	}
 	r.supervisor.Trace(l.deps.Tracer)
@@ -212,14 +212,14 @@ func (l *LinkSet) Named(name string) bridge.Link { //nolint:ireturn // links are
 	return nil
 }
 
-// Placers returns the links on which offers from other networks can be written, in the
+// ChannelLinks returns the links on which offers from other networks can be written, in the
 // order of the configuration.
-func (l *LinkSet) Placers() []bridge.Placer { return l.current.Load().placers }
+func (l *LinkSet) ChannelLinks() []bridge.ChannelLink { return l.current.Load().placers }
 
 // loggedInto returns the first link on which a user is logged in as a DID, "" for none. It blocks on
 // the owners of the links.
 func (l *LinkSet) loggedInto(ctx context.Context, did federation.DID) string {
-	for _, p := range l.Placers() {
+	for _, p := range l.ChannelLinks() {
 		if p.Online(ctx, federation.Binding{DID: did}) {
 			return p.Name()
 		}
@@ -229,8 +229,8 @@ func (l *LinkSet) loggedInto(ctx context.Context, did federation.DID) string {
 
 // Present reports whether a user with a proved DID is in a channel now, on any link.
 func (l *LinkSet) Present(ctx context.Context, venue string, did federation.DID) bool {
-	return slices.ContainsFunc(l.Placers(), func(p bridge.Placer) bool {
-		gatherer, ok := p.(bridge.Gatherer)
+	return slices.ContainsFunc(l.ChannelLinks(), func(p bridge.ChannelLink) bool {
+		gatherer, ok := p.(bridge.MembershipLink)
 		return ok && gatherer.Present(ctx, venue, did)
 	})
 }
@@ -298,9 +298,9 @@ func (l *LinkSet) expect(id federation.EventID, links []string) {
 	}
 }
 
-// enter waits until a step of a link may be judged. The caller calls leave after that. The error is
+// acquire waits until a step of a link may be judged. The caller calls leave after that. The error is
 // that of ctx.
-func (l *LinkSet) enter(ctx context.Context, link string) (leave func(), err error) {
+func (l *LinkSet) acquire(ctx context.Context, link string) (leave func(), err error) {
 	r := l.current.Load().named[link]
 	if r == nil {
 		return func() {}, nil
@@ -331,7 +331,7 @@ func (l *LinkSet) Routed(ctx context.Context, did federation.DID) {
 	if err := l.deps.Outbox.Hurry(ctx, federation.UnroutedLink); err != nil && ctx.Err() == nil {
 		l.deps.Log.LogAttrs(ctx, slog.LevelError, "unrouted steps not tried again", slog.Any("err", err))
 	}
-	l.deps.Wakes.Wake(bridge.OutboxTopic(federation.UnroutedLink))
+	l.deps.PubSub.Wake(bridge.OutboxTopic(federation.UnroutedLink))
 }
 
 // LinkStatus is a link with its status.
@@ -372,14 +372,14 @@ func (l *LinkSet) down(asked func(bridge.Link) bool) []string {
 	return names
 }
 
-// placerUp returns the named link if it is a [bridge.Placer], and whether it
+// channelLinkUp returns the named link if it is a [bridge.ChannelLink], and whether it
 // is up here.
-func (l *LinkSet) placerUp(name string) (placer bridge.Placer, up bool) { //nolint:ireturn // the link is any network's
+func (l *LinkSet) channelLinkUp(name string) (placer bridge.ChannelLink, up bool) { //nolint:ireturn // the link is any network's
 	r := l.current.Load().named[name]
 	if r == nil {
 		return nil, false
 	}
-	placer, ok := r.Link.(bridge.Placer)
+	placer, ok := r.Link.(bridge.ChannelLink)
 	return placer, ok && r.supervisor.Up() && r.lease.ours.Load()
 }
 
@@ -397,15 +397,15 @@ func (l *LinkSet) isHome(name string) bool { return l.current.Load().isHome(name
 type snapshot struct {
 	all     []*running // in the order of the configuration
 	named   map[string]*running
-	placers []bridge.Placer // on which offers can be written
-	asked   []*running      // whose Carries chooses their deliveries
+	placers []bridge.ChannelLink // on which offers can be written
+	asked   []*running           // whose Carries chooses their deliveries
 }
 
 func newSnapshot(all []*running) *snapshot {
 	s := &snapshot{all: all, named: make(map[string]*running, len(all))}
 	for _, r := range all {
 		s.named[r.Link.Name()] = r
-		if placer, ok := r.Link.(bridge.Placer); ok {
+		if placer, ok := r.Link.(bridge.ChannelLink); ok {
 			s.placers = append(s.placers, placer)
 		}
 		if _, ok := r.Link.(bridge.PeerHome); !ok {

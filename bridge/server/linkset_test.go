@@ -65,12 +65,12 @@ func (l leases) run(ctx context.Context, lease string, do func(context.Context))
 func newLinkSet(t *testing.T, ours leases) *server.LinkSet {
 	t.Helper()
 	return server.NewLinkSet(server.LinkDeps{
-		Outbox: storetest.Open(t).Rows(), RunExclusive: ours.run, Wakes: noWakes{},
+		Outbox: storetest.Open(t).Rows(), RunExclusive: ours.run, PubSub: noWakes{},
 		Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
 	})
 }
 
-func TestALinkRunsOnThroughAReloadUnlessItsSourceChanged(t *testing.T) {
+func TestLinkSetKeepsUnchangedLinksAtAReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set := newLinkSet(t, leases{"link kept", "link changed", "link gone", "link fresh"})
 		kept, changed, gone := &fakeLink{name: "kept"}, &fakeLink{name: "changed"}, &fakeLink{name: "gone"}
@@ -100,7 +100,7 @@ func TestALinkRunsOnThroughAReloadUnlessItsSourceChanged(t *testing.T) {
 	})
 }
 
-func TestALinkOfAnotherReplicaIsOnStandby(t *testing.T) {
+func TestLinkSetShowsLinksOfReplicasAsStandby(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set := newLinkSet(t, nil)
 		lab := &fakeLink{name: "lab"}
@@ -120,7 +120,7 @@ func TestALinkOfAnotherReplicaIsOnStandby(t *testing.T) {
 	})
 }
 
-func TestStepsGoToHomesByTheirMailboxesAndToLinksThatCarryThem(t *testing.T) {
+func TestLinkSetRoutesStepsToHomesAndLinks(t *testing.T) {
 	t.Parallel()
 	const alice, bob = federation.DID("did:key:alice"), federation.DID("did:plc:aaaaaaaaaaaaaaaaaaaaaaaa")
 	record := storetest.Open(t)

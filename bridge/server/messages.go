@@ -24,21 +24,21 @@ var _ bridge.Messages = (*Gateway)(nil)
 
 // Say implements [bridge.Messages].
 func (g *Gateway) Say(ctx context.Context, t federation.Text, original signing.Original) (bridge.Said, error) {
-	leave, err := g.links.enter(ctx, t.Arrival.Link)
+	leave, err := g.links.acquire(ctx, t.Arrival.Link)
 	if err != nil {
 		return bridge.Said{}, err
 	}
 	defer leave()
-	said, err := g.say(ctx, &t, original, time.Now())
+	said, err := g.send(ctx, &t, original, time.Now())
 	g.noteMessage(ctx, t, said, err)
 	if err != nil || said.Known {
 		return said, err
 	}
-	g.deps.Wakes.Wake(bridge.DIDTopic(t.To), bridge.WebhooksTopic)
+	g.deps.PubSub.Wake(bridge.DIDTopic(t.To), bridge.WebhooksTopic)
 	return said, nil
 }
 
-func (g *Gateway) say(ctx context.Context, t *federation.Text, original signing.Original, now time.Time) (said bridge.Said, err error) {
+func (g *Gateway) send(ctx context.Context, t *federation.Text, original signing.Original, now time.Time) (said bridge.Said, err error) {
 	if t.To, err = g.Owner(ctx, t.To); err != nil {
 		return said, err
 	}
@@ -109,7 +109,7 @@ func (g *Gateway) say(ctx context.Context, t *federation.Text, original signing.
 	}
 	said.Forwarded = said.Forwarded || slices.Contains(f.Topics, bridge.RelayTopic)
 	said.Away = said.Away || said.Forwarded
-	g.deps.Wakes.Wake(f.Topics...)
+	g.deps.PubSub.Wake(f.Topics...)
 	return said, g.answerContact(ctx, *t, now)
 }
 
@@ -304,7 +304,7 @@ func (g *Gateway) noteMessage(ctx context.Context, t federation.Text, said bridg
 func (g *Gateway) Back(ctx context.Context, link string, did federation.DID) error {
 	n, err := g.deps.Record.HurryMessages(ctx, link, did)
 	if n > 0 {
-		g.deps.Wakes.Wake(bridge.OutboxTopic(link))
+		g.deps.PubSub.Wake(bridge.OutboxTopic(link))
 	}
 	return err
 }

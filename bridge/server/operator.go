@@ -32,7 +32,7 @@ import (
 
 func (s *Server) mountOperator(mux *http.ServeMux, admit admin.Admission) *admin.Operator {
 	operator := admin.New(admin.Deps{
-		Home: s.homeID(), Record: s.bound(), Gateway: s.Gateway, Links: s.Gateway.Links(), Server: s, Hooks: s.agentHooks(), Wakes: s.relay,
+		Home: s.homeID(), Record: s.bound(), Gateway: s.Gateway, Links: s.Gateway.Links(), Server: s, Hooks: s.agentHooks(), PubSub: s.relay,
 		Signer: s.homeKeys(), Evidence: s.contexts(nil), Names: s.bindings(), PublicURL: s.publicURL, Limits: &s.linkLimits,
 		CheckDID: identity.CheckDID,
 		Document: func(ctx context.Context, did federation.DID) (federation.Document, error) {

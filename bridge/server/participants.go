@@ -133,7 +133,7 @@ func (s *Server) participantDeps(record registry.Bound) participant.Deps {
 }
 
 // openAccess returns the operations of participants through a network of this server.
-func (s *Server) openAccess(network string) *participant.Access {
+func (s *Server) openAccess(network string) *participant.Service {
 	deps := s.participantDeps(s.bound())
 	deps.Ports = filePorts(s.file, s.Wiring().Ports)
 	return participant.Open(network, deps)
@@ -254,12 +254,12 @@ func (g *Gateway) Left(ctx context.Context, did federation.DID) bool {
 	if err != nil {
 		return false
 	}
-	placer, up := g.links.placerUp(binding.Link)
+	placer, up := g.links.channelLinkUp(binding.Link)
 	if !up || placer.Online(ctx, binding) {
 		return false
 	}
 	if messenger, ok := placer.(bridge.Messenger); ok && did == g.Guest(binding.Link, binding.Name) { // it has no account
-		if _, here := messenger.Here(ctx, bridge.Recipient{DID: did, Place: federation.Place{Link: binding.Link, Venue: binding.Name}}); here {
+		if _, here := messenger.Here(ctx, bridge.Recipient{DID: did, Place: federation.ChannelRef{Link: binding.Link, Venue: binding.Name}}); here {
 			return false
 		}
 	}

@@ -36,7 +36,7 @@ func (r Rates) Left(did federation.DID, now time.Time) bridge.Allowance {
 const maxSeeded = 1 << 16
 
 // Admit asks the home about a DID that comes without a step. It returns an error that wraps a
-// [*federation.StrangerError] if a new DID must retry later.
+// [*federation.NewDIDLimitError] if a new DID must retry later.
 func (g *Gateway) Admit(ctx context.Context, did federation.DID, now time.Time) error {
 	_, err := g.home.Load().Admit(ctx, did, addressFrom(ctx), now)
 	g.countStranger(err)
@@ -59,7 +59,7 @@ func addressFrom(ctx context.Context) string {
 // countStranger counts an error that asked a stranger to retry later, and reports whether it is
 // one.
 func (g *Gateway) countStranger(err error) bool {
-	stranger, ok := errors.AsType[*federation.StrangerError](err)
+	stranger, ok := errors.AsType[*federation.NewDIDLimitError](err)
 	if ok {
 		g.deps.Metrics.Strangers.WithLabelValues(string(stranger.Reason)).Inc()
 	}

@@ -61,20 +61,20 @@ func recordFiles(file *configs.File) []string {
 	return paths
 }
 
-// Examination is the rules by which the commands examine a record. It implements [offline.Rules].
+// Examination is the rules by which the commands examine a record. It implements [fsck.Rules].
 type Examination struct{}
 
-// Replay implements [offline.Rules].
+// Replay implements [fsck.Rules].
 func (Examination) Replay(before federation.View, step federation.Entry, home federation.HomeID) (federation.View, error) {
 	return lifecycle.Shipped().Follow(before, step, home)
 }
 
-// Verify implements [offline.Rules].
+// Verify implements [fsck.Rules].
 func (Examination) Verify(ctx context.Context, ev federation.Event) error {
 	return signing.VerifyAgain(ctx, ev, identity.ParseKeyDID)
 }
 
-// VerifyText implements [offline.Rules].
+// VerifyText implements [fsck.Rules].
 func (Examination) VerifyText(t federation.Text) error {
 	return signing.VerifyText(t, identity.ParseKeyDID)
 }

@@ -44,7 +44,7 @@ func finishedRecord(t *testing.T, handoffs int) *registry.Record {
 	return record
 }
 
-func TestTheRecordIsPrunedAsConfigured(t *testing.T) {
+func TestPruneFollowsTheConfiguration(t *testing.T) {
 	const handoffs, day = 100, 24 * time.Hour // more than a few batches
 	now := federationtest.At(2 * handoffs)
 	for _, tt := range []struct {
@@ -73,7 +73,7 @@ func TestTheRecordIsPrunedAsConfigured(t *testing.T) {
 	}
 }
 
-func TestIdsAreForgottenLongAfterTheirHandoffs(t *testing.T) {
+func TestPruneKeepsIDsLongerThanHandoffs(t *testing.T) {
 	const handoffs, day = 50, 24 * time.Hour
 	record, keep := finishedRecord(t, handoffs), defaultRetention()
 	pruned := federationtest.At(0).Add(91 * day)

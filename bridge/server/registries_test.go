@@ -36,7 +36,7 @@ func (peerLink) CheckPeer(name string) error {
 
 func (peerLink) Backlogs(context.Context) ([]federation.PeerBacklog, error) { return nil, nil }
 
-func TestTheModeOfAnOperatorTakesPrecedenceOverTheConfiguration(t *testing.T) {
+func TestPeerModeOfTheOperatorTakesPrecedence(t *testing.T) {
 	record := storetest.Open(t)
 	modes := server.NewPeerModes(record)
 	for name, mode := range map[string]string{"a.example": "hold", "b.example": "block", "home.example": "limit"} {

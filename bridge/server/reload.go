@@ -191,12 +191,12 @@ const changedTopic = "changed"
 const rereadEvery = 5 * time.Second
 
 // TellReplicas has the other replicas of the home read changed state again. It does not block.
-func (g *Gateway) TellReplicas() { g.deps.Wakes.Wake(changedTopic) }
+func (g *Gateway) TellReplicas() { g.deps.PubSub.Wake(changedTopic) }
 
 // FollowReplicas reads changes by operators at other replicas of the home, until ctx ends. It calls reread
 // for the state of the caller.
 func (g *Gateway) FollowReplicas(ctx context.Context, reread func(ctx context.Context) error) {
-	wake, stop := g.deps.Wakes.Subscribe(changedTopic)
+	wake, stop := g.deps.PubSub.Subscribe(changedTopic)
 	defer stop()
 	tick := time.NewTicker(rereadEvery)
 	defer tick.Stop()

@@ -11,7 +11,7 @@ import (
 	"baton/bridge/server"
 )
 
-func TestReloadsAnswerTheRequestThatAsked(t *testing.T) {
+func TestReloadAnswersItsRequest(t *testing.T) {
 	t.Parallel()
 	ctx, end := context.WithCancel(t.Context())
 	broken := errors.New("line 3")
@@ -36,7 +36,7 @@ func TestReloadsAnswerTheRequestThatAsked(t *testing.T) {
 	}
 }
 
-func TestASignalReloads(t *testing.T) {
+func TestReloadBySignal(t *testing.T) {
 	t.Parallel()
 	ctx, end := context.WithCancel(t.Context())
 	signals := make(chan os.Signal, 1)

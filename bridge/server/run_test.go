@@ -25,7 +25,7 @@ import (
 	"baton/translate/dialect"
 )
 
-// noWakes implements [bridge.Wakes] and wakes no subscriber.
+// noWakes implements [bridge.PubSub] and wakes no subscriber.
 type noWakes struct{}
 
 func (noWakes) Wake(...string) {}
@@ -39,7 +39,7 @@ func newGateway(record *registry.Record, change ...func(*server.Deps, *home.Home
 		Record: record, DIDKey: identity.ParseKeyDID,
 		Kept: func(name string) federation.SigningKey { return federationtest.Signer(federation.DID(name)) },
 	}
-	links := server.NewLinkSet(server.LinkDeps{Outbox: record.Rows(), RunExclusive: record.RunExclusive, Wakes: noWakes{}, Metrics: metrics, Log: log})
+	links := server.NewLinkSet(server.LinkDeps{Outbox: record.Rows(), RunExclusive: record.RunExclusive, PubSub: noWakes{}, Metrics: metrics, Log: log})
 	deps := server.Deps{
 		Record: storetest.Bound(record), Links: links, Owners: owners,
 		Locator: routing.New(routing.Config{
@@ -47,7 +47,7 @@ func newGateway(record *registry.Record, change ...func(*server.Deps, *home.Home
 		}),
 		Keys: &server.KeyLookups{}, Addresses: credential.NewAddresses(func() int { return 0 }, time.Minute),
 		DIDs: home.NewRates(), Strangers: home.NewStrangers(),
-		Wakes: noWakes{}, Metrics: metrics, Log: log,
+		PubSub: noWakes{}, Metrics: metrics, Log: log,
 	}
 	judges := &home.Home{
 		Rules: home.Rules{ID: "gw.test", Kinds: lifecycle.Shipped()}, Key: federationtest.Signer("did:web:gw.test"),
@@ -65,7 +65,7 @@ func newGateway(record *registry.Record, change ...func(*server.Deps, *home.Home
 
 var errStopped = errors.New("stopped")
 
-func TestWorkThatDoesNotEndIsLeftBehind(t *testing.T) {
+func TestRunAbandonsTasksThatDoNotEnd(t *testing.T) {
 	const stopWait = 10 * time.Second // at most, from SIGTERM to the end of the process
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancelCause(t.Context())
@@ -82,7 +82,7 @@ func TestWorkThatDoesNotEndIsLeftBehind(t *testing.T) {
 	})
 }
 
-func TestATaskThatFailsEndsTheGateway(t *testing.T) {
+func TestRunEndsWithAFailedTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fails := func(context.Context) error { time.Sleep(time.Minute); return errStopped }
 		if err := newGateway(storetest.Open(t)).Run(t.Context(), fails); !errors.Is(err, errStopped) {

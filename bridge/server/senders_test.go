@@ -18,7 +18,7 @@ func counted(did, address, link string, size int) federation.Event {
 	}
 }
 
-func TestTopListsTheSendersWithTheMostSteps(t *testing.T) {
+func TestTopSendersListsTheMostSteps(t *testing.T) {
 	t.Parallel()
 	var senders server.Senders
 	now := time.Unix(60*1000, 0)
@@ -52,7 +52,7 @@ func TestTopListsTheSendersWithTheMostSteps(t *testing.T) {
 	}
 }
 
-func TestTopRemembersTheHeavySendersOfAFlood(t *testing.T) {
+func TestTopSendersSurvivesAFlood(t *testing.T) {
 	t.Parallel()
 	var senders server.Senders
 	now := time.Unix(60*1000, 0)

@@ -332,9 +332,9 @@ func (s *Server) openKeys() {
 		Negative: settings.NegativeTTL, Stale: settings.StaleTTL, Peer: s.Gateway.Links().KeyServer, Learned: s.Gateway.Learned,
 		Ours:   func(ctx context.Context, did federation.DID) bool { return SignsFor(ctx, s.Record, did) },
 		Shared: shared(s.file),
-	}, identity.NewTimed(directory, s.resolving), s.client, s.Record)
+	}, identity.NewInstrumented(directory, s.resolving), s.client, s.Record)
 	s.keys.Store(source)
-	s.keyLookups.atHand.Store(source.AtHand(identity.NewTimed(directory.Offline(), s.resolving), s.keyLookups.lookups))
+	s.keyLookups.atHand.Store(source.Cached(identity.NewInstrumented(directory.Offline(), s.resolving), s.keyLookups.lookups))
 }
 
 // openRelay begins to connect to the servers that wake waiters in all replicas; a home of

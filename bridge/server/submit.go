@@ -24,7 +24,7 @@ func (g *Gateway) Submit(ctx context.Context, ev federation.Event) (judged feder
 		}()
 	}
 	if err := g.refuseBlocked(ctx, ev); err != nil { // before its key is looked for
-		g.note(ctx, ev, federation.Judgement{}, err)
+		g.record(ctx, ev, federation.Judgement{}, err)
 		return federation.Judgement{}, err
 	}
 	ev.Arrival.Address = addressFrom(ctx)
@@ -32,7 +32,7 @@ func (g *Gateway) Submit(ctx context.Context, ev federation.Event) (judged feder
 		refused := federation.Refuse(ev, federation.RateLimited, "")
 		refused.RetryAfter = wait
 		g.senders.Note(ev, federation.Unverifiable, refused, now)
-		g.note(ctx, ev, federation.Judgement{}, refused)
+		g.record(ctx, ev, federation.Judgement{}, refused)
 		return federation.Judgement{}, refused
 	}
 	g.links.probe(ev.Arrival.Link, ev.Actor()) // its peer is there
@@ -41,7 +41,7 @@ func (g *Gateway) Submit(ctx context.Context, ev federation.Event) (judged feder
 		err = g.admitted(ctx, judged)
 	}
 	g.senders.Note(ev, judged.Verdict, err, now)
-	g.note(ctx, ev, judged, err)
+	g.record(ctx, ev, judged, err)
 	g.wake(judged, err)
 	g.follow(ctx, judged, err)
 	return judged, err
@@ -90,7 +90,7 @@ func (g *Gateway) inTurn(ctx context.Context, ev federation.Event, judge func(*h
 	if q, ok := signing.Query(ev); ok {
 		g.deps.Keys.Await(ctx, q)
 	}
-	leave, err := g.links.enter(ctx, ev.Arrival.Link)
+	leave, err := g.links.acquire(ctx, ev.Arrival.Link)
 	if err != nil {
 		return federation.Judgement{}, err
 	}
@@ -116,7 +116,7 @@ func (g *Gateway) sweepOnce(ctx context.Context, now time.Time) error {
 // deliver them.
 func (g *Gateway) filed(ctx context.Context, steps []federation.Judgement) {
 	for _, judged := range steps {
-		g.note(ctx, judged.Entry.Event, judged, nil)
+		g.record(ctx, judged.Entry.Event, judged, nil)
 		g.wake(judged, nil)
 	}
 }
@@ -127,7 +127,7 @@ func (g *Gateway) endUnread(ctx context.Context, before, now time.Time) error {
 	for more := true; more && ctx.Err() == nil; {
 		var filed []federation.Judgement
 		var err error
-		filed, more, err = g.home.Load().GiveUp(ctx, before, now)
+		filed, more, err = g.home.Load().ExpireUndelivered(ctx, before, now)
 		g.filed(ctx, filed)
 		if err != nil {
 			return err
@@ -142,18 +142,18 @@ func (g *Gateway) wake(judged federation.Judgement, err error) {
 		return
 	}
 	g.links.probe(federation.UnroutedLink, judged.Entry.Event.Actor()) // the step may reveal its mailbox
-	g.deps.Wakes.Wake(judged.Fanout.Topics...)
+	g.deps.PubSub.Wake(judged.Fanout.Topics...)
 	for _, did := range judged.View.Others(judged.Entry.Event.Actor()) {
-		g.deps.Wakes.Wake(bridge.DIDTopic(did))
+		g.deps.PubSub.Wake(bridge.DIDTopic(did))
 	}
-	g.deps.Wakes.Wake(bridge.WebhooksTopic, bridge.HandoffTopic(judged.View.ID))
+	g.deps.PubSub.Wake(bridge.WebhooksTopic, bridge.HandoffTopic(judged.View.ID))
 	for _, link := range judged.Fanout.Links {
-		g.deps.Wakes.Wake(bridge.OutboxTopic(link))
+		g.deps.PubSub.Wake(bridge.OutboxTopic(link))
 	}
 }
 
-// note counts and logs one judged step.
-func (g *Gateway) note(ctx context.Context, ev federation.Event, judged federation.Judgement, err error) {
+// record counts and logs one judged step.
+func (g *Gateway) record(ctx context.Context, ev federation.Event, judged federation.Judgement, err error) {
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
 	outcome, level, reason := "filed", slog.LevelInfo, ""
 	switch {
@@ -231,23 +231,23 @@ func (g *Gateway) Name(ctx context.Context, did federation.DID) string {
 	return did.Short()
 }
 
-// Ruled files a step that another home has ruled on, as Submit does. A gap is not noted as a
+// FileRuled files a step that another home has ruled on, as Submit does. A gap is not noted as a
 // judgement: the home sends the missing steps.
-func (g *Gateway) Ruled(ctx context.Context, ev federation.Event, r federation.Ruling) (judged federation.Judgement, err error) {
+func (g *Gateway) FileRuled(ctx context.Context, ev federation.Event, r federation.Ruling) (judged federation.Judgement, err error) {
 	if g.deps.Tracer != nil {
 		defer func(start time.Time) {
 			if _, gap := errors.AsType[*federation.GapError](err); !gap {
-				g.deps.Tracer.Ruled(ctx, bridge.Judged{Event: ev, Judgement: judged, Err: err, Start: start})
+				g.deps.Tracer.RecordRuling(ctx, bridge.Judged{Event: ev, Judgement: judged, Err: err, Start: start})
 			}
 		}(time.Now())
 	}
 	if ev.Verb == federation.Offer { // a later step is in the log of its home, and would be missing in ours
 		if err := g.refuseBlocked(ctx, ev); err != nil {
-			g.note(ctx, ev, federation.Judgement{}, err)
+			g.record(ctx, ev, federation.Judgement{}, err)
 			return federation.Judgement{}, err
 		}
 	}
-	judged, err = g.inTurn(ctx, ev, func(h *home.Home) (federation.Judgement, error) { return h.Ruled(ctx, ev, r, time.Now()) })
+	judged, err = g.inTurn(ctx, ev, func(h *home.Home) (federation.Judgement, error) { return h.FileRuled(ctx, ev, r, time.Now()) })
 	_, gap := errors.AsType[*federation.GapError](err)
 	fork, forked := errors.AsType[*federation.ForkError](err)
 	switch {
@@ -258,7 +258,7 @@ func (g *Gateway) Ruled(ctx context.Context, ev federation.Event, r federation.R
 		return judged, err
 	}
 	g.senders.Note(ev, judged.Verdict, err, time.Now())
-	g.note(ctx, ev, judged, err)
+	g.record(ctx, ev, judged, err)
 	g.wake(judged, err)
 	g.follow(ctx, judged, err)
 	return judged, err

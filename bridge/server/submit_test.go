@@ -42,7 +42,7 @@ func unverified(link string) federation.Event {
 	return ev
 }
 
-func TestALinkHasABoundedNumberOfStepsJudgedAtATime(t *testing.T) {
+func TestSubmitBoundsConcurrentStepsPerLink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const bound, steps = 64, 100
 		keys := &slowKeys{release: make(chan struct{})}
@@ -87,7 +87,7 @@ func (brokenKeys) Keys(context.Context, federation.KeyQuery) ([]ed25519.PublicKe
 }
 
 // Links contain the panics of their steps: a turn that such a step kept would be lost for good.
-func TestAStepWhoseJudgementPanicsEndsItsTurn(t *testing.T) {
+func TestSubmitEndsTheTurnAfterAPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const bound = 64
 		g := newGateway(storetest.Open(t), func(_ *server.Deps, h *home.Home) { h.Keys = brokenKeys{} })

@@ -51,7 +51,7 @@ func (g *Gateway) deferralEnded(ctx context.Context, r home.DeferralEnd) error {
 	if r.Expired {
 		g.deps.Metrics.Outcomes.WithLabelValues(r.Step.Event.Arrival.Network, "expired").Inc()
 	}
-	g.note(ctx, r.Step.Event, r.Judgement, err)
+	g.record(ctx, r.Step.Event, r.Judgement, err)
 	g.wake(r.Judgement, err)
 	g.follow(ctx, r.Judgement, err)
 	return nil
@@ -80,12 +80,12 @@ func (g *Gateway) follow(ctx context.Context, judged federation.Judgement, err e
 	switch {
 	case err != nil || !judged.View.Remote:
 	case judged.Awaits:
-		g.deps.Wakes.Wake(bridge.RulingTopic(judged.View.Home))
+		g.deps.PubSub.Wake(bridge.RulingTopic(judged.View.Home))
 	case !judged.Duplicate:
 		if err := g.Settle(context.WithoutCancel(ctx), judged.View.ID, time.Now()); err != nil {
 			g.deps.Log.LogAttrs(ctx, slog.LevelError, "waiting steps not settled", slog.String("handoff_id", judged.View.ID.String()), slog.Any("err", err))
 		}
-		g.deps.Wakes.Wake(bridge.RulingTopic(judged.View.Home))
+		g.deps.PubSub.Wake(bridge.RulingTopic(judged.View.Home))
 	}
 }
 
@@ -102,7 +102,7 @@ func (g *Gateway) Settle(ctx context.Context, id federation.HandoffID, now time.
 			errs = append(errs, g.ruledOut(ctx, r))
 			continue
 		}
-		g.note(ctx, r.Event, r.Judgement, nil)
+		g.record(ctx, r.Event, r.Judgement, nil)
 		g.wake(r.Judgement, nil)
 	}
 	return errors.Join(append(errs, err)...)
@@ -111,7 +111,7 @@ func (g *Gateway) Settle(ctx context.Context, id federation.HandoffID, now time.
 // ruledOut notifies the sender of a step of the home's refusal, and ends the wait of the
 // step.
 func (g *Gateway) ruledOut(ctx context.Context, r home.Ruling) error {
-	g.note(ctx, r.Event, federation.Judgement{Verdict: federation.Valid}, r.Refused)
+	g.record(ctx, r.Event, federation.Judgement{Verdict: federation.Valid}, r.Refused)
 	if r.Event.Arrival.Link == OperatorLink {
 		g.refusals.add(r.Event, r.Refused)
 	}
@@ -128,8 +128,8 @@ func (g *Gateway) ruledOut(ctx context.Context, r home.Ruling) error {
 // one for each step, however often the step is repeated and refused.
 func (g *Gateway) tellRefused(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error {
 	link := g.links.Named(ev.Arrival.Link)
-	if teller, ok := link.(bridge.Teller); ok {
-		return teller.Tell(ctx, ev, refused)
+	if teller, ok := link.(bridge.RefusalNotifier); ok {
+		return teller.NotifyRefusal(ctx, ev, refused)
 	}
 	if _, ok := link.(bridge.Notifier); !ok {
 		return nil
@@ -154,12 +154,12 @@ func (g *Gateway) EndOrphan(ctx context.Context, id federation.HandoffID, reason
 	return judged.View, g.Settle(context.WithoutCancel(ctx), id, now)
 }
 
-// GiveUp ends the wait of a step for its home, which refused it or did not answer for too
+// RejectPending ends the wait of a step for its home, which refused it or did not answer for too
 // long. A step settled meanwhile does not change.
-func (g *Gateway) GiveUp(ctx context.Context, h federation.Pending, code federation.RefusalCode, detail string) error {
+func (g *Gateway) RejectPending(ctx context.Context, h federation.Pending, code federation.RefusalCode, detail string) error {
 	g.settling.Lock()
 	defer g.settling.Unlock()
-	held, err := g.deps.Record.AwaitingIn(ctx, h.Event.Handoff)
+	held, err := g.deps.Record.ListPendingIn(ctx, h.Event.Handoff)
 	if err != nil {
 		return fmt.Errorf("read what waits in %s: %w", h.Event.Handoff, err)
 	}
@@ -256,7 +256,7 @@ func (g *Gateway) AwaitRuling(ctx context.Context, ev federation.Event) (federat
 
 // awaitsRuling reports whether a step waits for the ruling of its home.
 func (g *Gateway) awaitsRuling(ctx context.Context, ev federation.Event) (bool, error) {
-	held, err := g.deps.Record.AwaitingIn(ctx, ev.Handoff)
+	held, err := g.deps.Record.ListPendingIn(ctx, ev.Handoff)
 	if err != nil {
 		return false, fmt.Errorf("read what waits in %s: %w", ev.Handoff, err)
 	}

@@ -65,7 +65,7 @@ func (s *Server) owners() routing.Owners {
 // newGateway returns the gateway on the record and the relay of the server.
 func (s *Server) newGateway() *Gateway {
 	links := NewLinkSet(LinkDeps{
-		Outbox: s.Record.Rows(), RunExclusive: s.Record.RunExclusive, Wakes: s.relay, Metrics: s.counters, Tracer: s.tracer(), Log: s.log, Lost: s.keyLookups.Cancel,
+		Outbox: s.Record.Rows(), RunExclusive: s.Record.RunExclusive, PubSub: s.relay, Metrics: s.counters, Tracer: s.tracer(), Log: s.log, Lost: s.keyLookups.Cancel,
 	})
 	s.locator = routing.New(routing.Config{
 		Home: s.homeID(), Record: s.bound(), Owners: s.owners(), Outboxes: s.Record, Peers: HomeLinks{Links: links},
@@ -79,7 +79,7 @@ func (s *Server) newGateway() *Gateway {
 		Publish: publish,
 		Record:  s.bound(), Links: links, Locator: s.locator, Clock: s.clock, PublicURL: strings.TrimSuffix(s.publicURL, "/"),
 		Keys: &s.keyLookups, Addresses: s.writes, DIDs: s.rates, Strangers: s.strangers,
-		Owners: s.owners(), Kept: s.keyring.Kept, Wakes: s.relay, Metrics: s.counters, Tracer: s.tracer(), Log: s.log,
+		Owners: s.owners(), Kept: s.keyring.Kept, PubSub: s.relay, Metrics: s.counters, Tracer: s.tracer(), Log: s.log,
 	})
 }
 
@@ -182,25 +182,25 @@ func (s *Server) Wiring() Wiring {
 	}, Refused: func(ctx context.Context, did federation.DID, why error) {
 		s.log.LogAttrs(ctx, slog.LevelInfo, "login refused", slog.String("did", string(did)), slog.Any("err", why))
 	}}
-	names := sync.OnceValue(func() *participant.Access { return s.openAccess("irc") })
+	names := sync.OnceValue(func() *participant.Service { return s.openAccess("irc") })
 	return Wiring{
 		Version: s.options.Version,
 		Ports: bridge.Ports{
 			PublicURL: strings.TrimSuffix(s.publicURL, "/"), Certificate: s.certificate, Metrics: s.counters, Log: s.log, Gateway: s.Gateway, Signer: s.homeKeys(),
-			Bindings: s.bindings(), Evidence: s.contexts(s.Gateway.Admit), Keys: keys, Blocks: s.Gateway, Limits: &s.linkLimits, Wakes: s.relay, Presence: s.Gateway, Messages: s.Gateway,
+			Bindings: s.bindings(), Evidence: s.contexts(s.Gateway.Admit), Keys: keys, Blocks: s.Gateway, Limits: &s.linkLimits, PubSub: s.relay, Presence: s.Gateway, Messages: s.Gateway,
 			Resolve: func(ctx context.Context, text string) (bridge.Recipient, error) {
 				to, _, err := names().Recipient(ctx, text)
 				return to, err
 			},
 		},
 		Record: s.Record, homes: s.homes, mode: s.modes.Mode,
-		Freeq:    freeq.Deps{Record: s.Record, Given: s.Record.Given, Rulings: s.Gateway, Fetch: s.registryClient.Get},
+		Freeq:    freeq.Deps{Record: s.Record, Given: s.Record.ListCompleted, Rulings: s.Gateway, Fetch: s.registryClient.Get},
 		Endpoint: func() (federation.SigningKey, string, error) { return identity.OpenEndpoint(KeyFolder(s.file).Dir) },
 		Clients:  s.clientDeps(),
 		Registry: s.registryDeps(record), Agents: s.agentsDeps(record), Participants: s.participantDeps(record), A2A: s.a2aDeps(record),
 		MACP:      s.macpDeps(record),
 		A2AAgents: a2aclient.Deps{Journals: record.Journals, Record: record, Transport: s.agentTransport, Hub: &s.a2aHub},
-		Files:     files.Deps{Record: record, Placers: s.Gateway.Links().Placers, Path: s.file.Path, Hub: &s.voiceHub},
+		Files:     files.Deps{Record: record, ChannelLinks: s.Gateway.Links().ChannelLinks, Path: s.file.Path, Hub: &s.voiceHub},
 	}
 }
 
@@ -276,6 +276,6 @@ func (s *Server) newHooks() *webhook.Hooks {
 		MaxPerDID: s.file.Webhooks.MaxPerDID, MaxAttempts: s.file.Webhooks.MaxAttempts, Timeout: s.file.Fetch.Timeout,
 	}, webhook.Deps{
 		Record: s.Record, Outside: s.client, Key: s.keyring.Token(), Pusher: s.Gateway.Links().Pusher,
-		Wakes: s.relay, Metrics: s.counters, Log: s.log,
+		PubSub: s.relay, Metrics: s.counters, Log: s.log,
 	})
 }

@@ -39,9 +39,9 @@ type Builder struct {
 	Evidence  bridge.Evidence
 	Bindings  bridge.Bindings
 	PublicURL string
-	// Placers returns the current links on which offers can be written. It is needed only for offers
+	// ChannelLinks returns the current links on which offers can be written. It is needed only for offers
 	// that name a channel.
-	Placers func() []bridge.Placer
+	ChannelLinks func() []bridge.ChannelLink
 	// Seen reports whether the gateway knows a DID. It is needed only by [Builder.Warnings].
 	Seen func(ctx context.Context, did federation.DID) (bool, error)
 }
@@ -191,7 +191,7 @@ func (s Builder) opened(ctx context.Context, ev federation.Event, d Draft) (fede
 // Place returns the place of an offer on IRC, and its dialect. No place is no error:
 // the offer waits in the inbox of its recipient. A requested channel of no link is
 // an error.
-func (s Builder) Place(ctx context.Context, from, to federation.DID, channel string) (federation.Place, federation.Dialect, error) {
+func (s Builder) Place(ctx context.Context, from, to federation.DID, channel string) (federation.ChannelRef, federation.Dialect, error) {
 	if channel == "" {
 		place, tags, err := s.Gateway.Place(ctx, from, to, "")
 		if place.Venue == "" {
@@ -201,14 +201,14 @@ func (s Builder) Place(ctx context.Context, from, to federation.DID, channel str
 	}
 	venue, ok := translate.Channel(channel)
 	if !ok {
-		return federation.Place{}, "", bridge.UsageProblem(fmt.Sprintf("channel: %q is none", channel))
+		return federation.ChannelRef{}, "", bridge.UsageProblem(fmt.Sprintf("channel: %q is none", channel))
 	}
-	for _, placer := range s.Placers() {
+	for _, placer := range s.ChannelLinks() {
 		if slices.Contains(placer.Channels(), venue) {
-			return federation.Place{Venue: venue}, placer.Dialect(), nil
+			return federation.ChannelRef{Venue: venue}, placer.Dialect(), nil
 		}
 	}
-	return federation.Place{}, "", &federation.RefusalError{Code: federation.InvalidTarget, Detail: "no link lists " + venue}
+	return federation.ChannelRef{}, "", &federation.RefusalError{Code: federation.InvalidTarget, Detail: "no link lists " + venue}
 }
 
 // Pair returns the venue of an offer written nowhere.

@@ -41,15 +41,15 @@ type gateway struct{ bridge.Gateway }
 
 func (gateway) Name(_ context.Context, did federation.DID) string { return did.Short() }
 
-func (gateway) Place(_ context.Context, _, to federation.DID, _ string) (federation.Place, federation.Dialect, error) {
+func (gateway) Place(_ context.Context, _, to federation.DID, _ string) (federation.ChannelRef, federation.Dialect, error) {
 	if to == keyOf("dora").DID {
-		return federation.Place{Venue: "#ops"}, federation.ActTags, nil
+		return federation.ChannelRef{Venue: "#ops"}, federation.ActTags, nil
 	}
-	return federation.Place{}, federation.HandoffTags, nil
+	return federation.ChannelRef{}, federation.HandoffTags, nil
 }
 
 // placer is a link with one channel.
-type placer struct{ bridge.Placer }
+type placer struct{ bridge.ChannelLink }
 
 func (placer) Channels() []string          { return []string{"#act"} }
 func (placer) Dialect() federation.Dialect { return federation.ActTags }
@@ -80,7 +80,7 @@ func newDesk(t *testing.T) desk {
 	contexts := bridgetest.Contexts(record, 1<<20, 0)
 	d.Builder = stepbuilder.Builder{
 		Network: "rest", Home: "gw.example", Gateway: gateway{}, Record: storetest.Bound(record), Signer: bridgetest.Signer(kept), Bindings: bridgetest.KeptNames{Record: record},
-		PublicURL: "https://gw.example", Placers: func() []bridge.Placer { return []bridge.Placer{placer{}} },
+		PublicURL: "https://gw.example", ChannelLinks: func() []bridge.ChannelLink { return []bridge.ChannelLink{placer{}} },
 		Evidence: contexts,
 	}
 	return d
@@ -111,7 +111,7 @@ func why(err error) string {
 	return fmt.Sprint(err)
 }
 
-func TestAStepIsSignedForWhomeverTheGatewayMayVouchFor(t *testing.T) {
+func TestVouchSignsForPermittedDIDs(t *testing.T) {
 	t.Parallel()
 	d, now := newDesk(t), federationtest.At(5)
 	eliza, scholar := keyOf("eliza").DID, keyOf("scholar").DID
@@ -159,7 +159,7 @@ func TestAStepIsSignedForWhomeverTheGatewayMayVouchFor(t *testing.T) {
 	}
 }
 
-func TestAnOfferIsWrittenWhereItCanBe(t *testing.T) {
+func TestPlaceOfAnOffer(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	eliza := keyOf("eliza").DID
@@ -196,7 +196,7 @@ func TestAnOfferIsWrittenWhereItCanBe(t *testing.T) {
 	}
 }
 
-func TestALongContextIsStoredAndReferredTo(t *testing.T) {
+func TestVouchStoresALongContext(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	ev, losses, err := d.Vouch(t.Context(), stepbuilder.Draft{
@@ -207,7 +207,7 @@ func TestALongContextIsStoredAndReferredTo(t *testing.T) {
 	}
 }
 
-func TestAContextThatDoesNotFitIsRefusedWithWhatToDo(t *testing.T) {
+func TestVouchRefusesALargeContextWithARemedy(t *testing.T) {
 	t.Parallel()
 	const is = "invalid-context: a context is JSON of at most 4096 bytes, an https URL or an at URI"
 	for text, want := range map[string]string{
@@ -248,7 +248,7 @@ func signed(t *testing.T, by string, ev federation.Event) stepbuilder.Proof {
 	return stepbuilder.Proof{Document: sealed.Signature.Document, Signature: sealed.Signature.Text}
 }
 
-func TestWhatSomebodySignedStaysAsItWasSigned(t *testing.T) {
+func TestAttestKeepsTheSignedStep(t *testing.T) {
 	t.Parallel()
 	d, now := newDesk(t), federationtest.At(9)
 	view := offered()
@@ -293,7 +293,7 @@ func TestWhatSomebodySignedStaysAsItWasSigned(t *testing.T) {
 
 // A step that answers is written in the place of its handoff, in its dialect,
 // about its offer.
-func TestAStepIsWrittenWhereItsHandoffIs(t *testing.T) {
+func TestPlaceOfAStepIsThatOfItsHandoff(t *testing.T) {
 	t.Parallel()
 	d, view := newDesk(t), offered()
 	view.Dialect = federation.ActTags

@@ -120,8 +120,8 @@ var _ bridge.Tracer = (*Tracer)(nil)
 // Submitted implements [bridge.Tracer].
 func (t *Tracer) Submitted(ctx context.Context, j bridge.Judged) { t.judged(ctx, j, submitted) }
 
-// Ruled implements [bridge.Tracer].
-func (t *Tracer) Ruled(ctx context.Context, j bridge.Judged) { t.judged(ctx, j, ruled) }
+// RecordRuling implements [bridge.Tracer].
+func (t *Tracer) RecordRuling(ctx context.Context, j bridge.Judged) { t.judged(ctx, j, ruled) }
 
 // judged records a finished judgement: a step without an id gets one while it
 // is judged.

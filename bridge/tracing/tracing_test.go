@@ -14,7 +14,7 @@ import (
 	"baton/federation/federationtest"
 )
 
-func TestNothingIsRecordedUnlessTheEnvironmentNamesACollector(t *testing.T) {
+func TestTracerNeedsACollector(t *testing.T) {
 	for name, c := range map[string]struct {
 		environment map[string]string
 		want        bool
@@ -37,7 +37,7 @@ func TestNothingIsRecordedUnlessTheEnvironmentNamesACollector(t *testing.T) {
 	}
 }
 
-func TestAProtocolThatIsNotSupportedIsNamed(t *testing.T) {
+func TestTracerNamesAnUnsupportedProtocol(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
 	_, err := tracing.Open(t.Context(), "a.test", "1", slog.New(slog.DiscardHandler))
 	if want := `OTEL_EXPORTER_OTLP_PROTOCOL is "grpc": want "http/protobuf" or no value`; err == nil || err.Error() != want {
@@ -87,7 +87,7 @@ func judgedAs(f federation.Filing, err error) bridge.Judged {
 	return bridge.Judged{Event: f.Event, Judgement: federation.Judgement{Entry: federation.Entry{Event: f.Event}}, Err: err, Start: time.Now()}
 }
 
-func TestAStepIsOneTraceAtTwoHomes(t *testing.T) {
+func TestTraceOfAStepSpansTwoHomes(t *testing.T) {
 	p, f := newPair(t), filing()
 	p.a.Filed(t.Context(), f, nil, time.Now())
 	p.a.Submitted(t.Context(), judgedAs(f, nil))
@@ -96,7 +96,7 @@ func TestAStepIsOneTraceAtTwoHomes(t *testing.T) {
 	end(nil)
 	arrived := p.b.Join(t.Context(), header)
 	p.b.Filed(arrived, f, nil, time.Now())
-	p.b.Ruled(arrived, judgedAs(f, nil))
+	p.b.RecordRuling(arrived, judgedAs(f, nil))
 	p.a.Close()
 	p.b.Close()
 	spans := p.Of(f.Event.ID)
@@ -119,7 +119,7 @@ func find(spans []bridgetest.Span, home, name string) bridgetest.Span {
 
 // A span id must be unique: a step that comes twice is judged in two spans, and so is a refused
 // one.
-func TestAStepThatComesAgainHasASpanOfItsOwn(t *testing.T) {
+func TestTraceOfARepeatedStepHasItsOwnSpan(t *testing.T) {
 	p, f := newPair(t), filing()
 	again := judgedAs(f, nil)
 	again.Judgement.Duplicate = true
@@ -142,10 +142,10 @@ func TestAStepThatComesAgainHasASpanOfItsOwn(t *testing.T) {
 }
 
 // A header of another home decides nothing: one that cannot be read, or is of another step, is no parent.
-func TestAForgedHeaderIsNoParent(t *testing.T) {
+func TestTraceIgnoresForgedHeaders(t *testing.T) {
 	p, f := newPair(t), filing()
 	for _, header := range []string{"garbage", "00-00000000000000000000000000000000-0000000000000000-01", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"} {
-		p.a.Ruled(p.a.Join(t.Context(), header), judgedAs(f, errors.New("away")))
+		p.a.RecordRuling(p.a.Join(t.Context(), header), judgedAs(f, errors.New("away")))
 	}
 	p.a.Close()
 	spans := p.Of(f.Event.ID)
@@ -159,7 +159,7 @@ func TestAForgedHeaderIsNoParent(t *testing.T) {
 	}
 }
 
-func TestACollectorThatIsDownDoesNotDelayTheEnd(t *testing.T) {
+func TestTracerShutdownIgnoresADeadCollector(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://"+federationtest.FreeAddr(t))
 	tracer := open(t, "a.test")
 	tracer.Submitted(context.Background(), judgedAs(filing(), nil))

@@ -62,7 +62,7 @@ func (h *Hooks) deliver(ctx context.Context, hook federation.Webhook, p federati
 	}
 	posts, err := h.posts(ctx, pusher, hook, p)
 	if errors.Is(err, bridge.ErrBroken) {
-		return &federation.GivenUpError{Reason: federation.DeadBroken, Why: err.Error()}
+		return &federation.DeadLetterError{Reason: federation.DeadBroken, Why: err.Error()}
 	}
 	if err != nil {
 		return fmt.Errorf("%w: write for hook: %w", delivery.ErrUnnoted, err)

@@ -15,7 +15,7 @@ import (
 // Run calls hooks as something is due to them, until ctx ends, and returns when all
 // calls have.
 func (h *Hooks) Run(ctx context.Context) {
-	wake, stop := h.deps.Wakes.Subscribe(bridge.WebhooksTopic)
+	wake, stop := h.deps.PubSub.Subscribe(bridge.WebhooksTopic)
 	defer stop()
 	pool := delivery.Pool{
 		Kind: federation.ToWebhook, Policy: h.policy(), Rows: h.deps.Record.Rows(), Open: h.open, Log: h.deps.Log,

@@ -114,7 +114,7 @@ func (w *world) delivered(t *testing.T, h federation.Webhook) (refs []string) {
 	return refs
 }
 
-func TestSendersTakeTurnsAtAPacedWebhook(t *testing.T) {
+func TestTurnsShareAPacedWebhook(t *testing.T) {
 	for name, receiver := range receivers() {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -135,7 +135,7 @@ func TestSendersTakeTurnsAtAPacedWebhook(t *testing.T) {
 	}
 }
 
-func TestSendersAlternateAtAPacedWebhook(t *testing.T) {
+func TestTurnsAlternateAtAPacedWebhook(t *testing.T) {
 	for _, name := range []string{"rate of the host", "slow"} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -160,7 +160,7 @@ func TestSendersAlternateAtAPacedWebhook(t *testing.T) {
 }
 
 // A postponed step is due together with the steps before it.
-func TestAHandoffKeepsItsOrderWhileSendersTakeTurns(t *testing.T) {
+func TestTurnsKeepTheOrderOfAHandoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &receiver{takes: time.Second}
 		w, hook := withHook(t, r.answer)
@@ -180,7 +180,7 @@ func TestAHandoffKeepsItsOrderWhileSendersTakeTurns(t *testing.T) {
 	})
 }
 
-func TestSendersTakeTurnsAfterARestart(t *testing.T) {
+func TestTurnsSurviveARestart(t *testing.T) {
 	for _, name := range []string{"rate of the host", "429 and a time"} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -212,7 +212,7 @@ func TestSendersTakeTurnsAfterARestart(t *testing.T) {
 }
 
 // A host without capacity is called once a second, regardless of the queue.
-func TestAHostWithoutRoomIsAskedOncePerSecond(t *testing.T) {
+func TestTurnsAskABusyHostOncePerSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := withHook(t, func(context.Context, string) (identity.Answer, error) { return identity.Answer{}, identity.ErrTurn })
 		w.offers(t, ada, 30)
@@ -237,7 +237,7 @@ func refsOf(t *testing.T, calls []call) (refs []string) {
 }
 
 // After an early post the sender keeps its turn.
-func TestAPostThatCameTooSoonIsNoTurn(t *testing.T) {
+func TestTurnsIgnoreAPostThatWasTooEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turn := false
 		w, _ := withHook(t, func(context.Context, string) (identity.Answer, error) {

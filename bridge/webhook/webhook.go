@@ -59,7 +59,7 @@ type Deps struct {
 	// Pusher returns the link that writes the posts of a webhook now, or nil: then deliveries wait. It
 	// does not block.
 	Pusher  func(h federation.Webhook) bridge.Pusher
-	Wakes   bridge.Wakes
+	PubSub  bridge.PubSub
 	Metrics *bridge.Metrics
 	Log     *slog.Logger
 }
@@ -114,7 +114,7 @@ func (h *Hooks) add(ctx context.Context, made federation.Webhook, now time.Time)
 	if err := h.deps.Record.AddWebhook(ctx, made, h.cfg.MaxPerDID); err != nil {
 		return federation.Webhook{}, err
 	}
-	h.deps.Wakes.Wake(bridge.WebhooksTopic) // something may have waited for it
+	h.deps.PubSub.Wake(bridge.WebhooksTopic) // something may have waited for it
 	return made, nil
 }
 
@@ -134,7 +134,7 @@ func (h *Hooks) Enable(ctx context.Context, disabled federation.Webhook) error {
 	if err := h.deps.Record.EnableWebhook(ctx, disabled); err != nil {
 		return err
 	}
-	h.deps.Wakes.Wake(bridge.WebhooksTopic)
+	h.deps.PubSub.Wake(bridge.WebhooksTopic)
 	return nil
 }
 

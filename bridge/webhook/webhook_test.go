@@ -115,7 +115,7 @@ func newWorld(record *registry.Record, answer func(context.Context, string) (ide
 	w := &world{record: record, outside: &outside{answer: answer}, pusher: &pusher{}, metrics: bridge.NewMetrics(prometheus.NewRegistry())}
 	w.hooks = webhook.New(webhook.Config{MaxPerDID: 5, MaxAttempts: 12, Timeout: 5 * time.Second}, webhook.Deps{
 		Record: record, Outside: w.outside, Key: bytes.Repeat([]byte{7}, 32), Pusher: w.Pusher,
-		Wakes: noWakes{}, Metrics: w.metrics, Log: slog.New(slog.DiscardHandler),
+		PubSub: noWakes{}, Metrics: w.metrics, Log: slog.New(slog.DiscardHandler),
 	})
 	return w
 }
@@ -193,7 +193,7 @@ func made(calls []call) []int {
 	return minutes
 }
 
-func TestADeliveryIsTriedForAsLongAsTheScheduleSays(t *testing.T) {
+func TestScheduleBoundsRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, hook := withHook(t, always(http.StatusInternalServerError))
 		offer := w.offer(t, bob)
@@ -218,7 +218,7 @@ func TestADeliveryIsTriedForAsLongAsTheScheduleSays(t *testing.T) {
 	})
 }
 
-func TestTheScheduleGoesOnAfterARestart(t *testing.T) {
+func TestScheduleSurvivesARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := storetest.TempDir(t)
 		open := func() *registry.Record { return storetest.OpenIn(t, dir) }
@@ -245,7 +245,7 @@ func TestTheScheduleGoesOnAfterARestart(t *testing.T) {
 	})
 }
 
-func TestWhatWasDueWhileTheGatewayWasAwayIsMadeAtOnce(t *testing.T) {
+func TestScheduleMakesOverduePostsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := withHook(t, always(http.StatusBadGateway))
 		w.offer(t, bob)
@@ -263,7 +263,7 @@ func TestWhatWasDueWhileTheGatewayWasAwayIsMadeAtOnce(t *testing.T) {
 	})
 }
 
-func TestEachAttemptIsSignedAnewUnderOneID(t *testing.T) {
+func TestAttemptIsSignedUnderOneID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, hook := withHook(t, always(http.StatusServiceUnavailable))
 		offer := w.offer(t, bob)
@@ -316,7 +316,7 @@ func TestEachAttemptIsSignedAnewUnderOneID(t *testing.T) {
 	})
 }
 
-func TestWhatIsTakenWaitsNoMore(t *testing.T) {
+func TestAcceptedPostIsDelivered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(storetest.Open(t), always(http.StatusAccepted))
 		before := w.offer(t, bob)
@@ -346,7 +346,7 @@ func TestWhatIsTakenWaitsNoMore(t *testing.T) {
 	})
 }
 
-func TestAReceiverThatSaysThatItIsGoneIsCalledNoMore(t *testing.T) {
+func TestGoneReceiverIsDisabled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, hook := withHook(t, always(http.StatusGone))
 		w.offer(t, bob)
@@ -372,7 +372,7 @@ func TestAReceiverThatSaysThatItIsGoneIsCalledNoMore(t *testing.T) {
 	})
 }
 
-func TestSlowReceiversHoldUpThemselvesAlone(t *testing.T) {
+func TestSlowReceiverDelaysOnlyItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := func(ctx context.Context, url string) (identity.Answer, error) {
 			if !strings.Contains(url, "slow") {
@@ -409,7 +409,7 @@ func TestSlowReceiversHoldUpThemselvesAlone(t *testing.T) {
 	})
 }
 
-func TestAHookIsCalledOnceAtATime(t *testing.T) {
+func TestHookIsCalledOnceAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		busy, most := 0, 0
@@ -441,7 +441,7 @@ func TestAHookIsCalledOnceAtATime(t *testing.T) {
 	})
 }
 
-func TestAHostIsLeftAloneForAsLongAsItAsks(t *testing.T) {
+func TestRetryAfterOfAHostIsRespected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := withHook(t, func(context.Context, string) (identity.Answer, error) {
 			return identity.Answer{Status: http.StatusTooManyRequests, RetryAfter: 10 * time.Minute}, nil
@@ -455,7 +455,7 @@ func TestAHostIsLeftAloneForAsLongAsItAsks(t *testing.T) {
 	})
 }
 
-func TestWhatIsPutOffIsNotCounted(t *testing.T) {
+func TestDeferredPostCountsNoAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, hook := withHook(t, func(context.Context, string) (identity.Answer, error) {
 			return identity.Answer{}, identity.ErrTurn
@@ -472,7 +472,7 @@ func TestWhatIsPutOffIsNotCounted(t *testing.T) {
 	})
 }
 
-func TestACallThatTheEndOfTheGatewayCutsIsMadeAgain(t *testing.T) {
+func TestPostInterruptedByShutdownIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, hook := withHook(t, func(ctx context.Context, _ string) (identity.Answer, error) {
 			<-ctx.Done()
@@ -494,7 +494,7 @@ func TestACallThatTheEndOfTheGatewayCutsIsMadeAgain(t *testing.T) {
 	})
 }
 
-func TestAnAddressIsLookedAtBeforeItIsKept(t *testing.T) {
+func TestCheckAddressRefusesPrivateAddresses(t *testing.T) {
 	w := newWorld(storetest.Open(t), always(http.StatusOK))
 	for name, tt := range map[string]struct {
 		address string
@@ -522,7 +522,7 @@ func TestAnAddressIsLookedAtBeforeItIsKept(t *testing.T) {
 
 // The error shown to the owner of a hook reveals nothing about the gateway's own
 // network.
-func TestAFailureTellsNothingPrivate(t *testing.T) {
+func TestFailureRevealsNothingPrivate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, hook := withHook(t, func(context.Context, string) (identity.Answer, error) {
 			return identity.Answer{}, &federation.UnavailableError{What: "bob.example", Err: errors.New("lookup bob.example on 10.9.8.7:53")}

@@ -13,7 +13,7 @@ import (
 
 // The client comes from its registry, in the version that .ci/run pins. The agent behind the card
 // uses REST.
-func TestTheOfficialPythonClientOfA2AFollowsItsTasks(t *testing.T) {
+func TestA2APythonClientFollowsItsTasks(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, "[limits]\n"+anyAddress)
 	h.start(t)

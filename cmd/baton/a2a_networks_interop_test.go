@@ -76,7 +76,7 @@ func (c *taskClient) ends(note, result string) {
 }
 
 // A person on IRC and an agent of the registry do, decline and lose the tasks of a client of A2A.
-func TestTasksAreDoneOnIRCAndByAgentsOfTheRegistry(t *testing.T) {
+func TestA2ATasksAreDoneOnIRCAndByRegistryAgents(t *testing.T) {
 	t.Parallel()
 	w := &world{house: newHouse(t), key: newPerson(t)}
 	w.net = newNetwork(t, w.house, "lab", "1LA")
@@ -233,7 +233,7 @@ func (r *taker) got() (words []string) {
 
 // The process of a receiver is killed, and then the gateway. After both are back, the receiver has
 // each event once, in order.
-func TestPushesWaitForAReceiverThatDied(t *testing.T) {
+func TestA2APushesWaitForADeadReceiver(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, "[fetch]\nallow_private = true\n", "[limits]\n"+anyAddress)
 	h.start(t)

@@ -58,7 +58,7 @@ func (c *caller) a2a(tb testing.TB, endpoint, method string, params any) any {
 
 // A client that reads its tasks and acknowledges nothing has all its work done, though its inbox
 // has space for the steps of one task of the worker.
-func TestAClientOfA2AThatOnlyPollsNeverFillsItsInbox(t *testing.T) {
+func TestA2APollingNeverFillsTheInbox(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, "[limits]\ninbox_events_per_sender = 4\n"+anyAddress)
 	h.start(t)

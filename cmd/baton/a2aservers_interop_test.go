@@ -49,7 +49,7 @@ func agentServer(t *testing.T, program ...string) (address string) {
 // The servers come from their registries, in the versions that .ci/run pins. A participant of each
 // network offers work to each of them. The gateway is killed before it sends the work, while it sends it,
 // after it sent all of it, and before the results; the servers count their tasks.
-func TestServersOfOtherA2ASDKsTakeWork(t *testing.T) {
+func TestA2AServersOfOtherSDKsTakeWork(t *testing.T) {
 	t.Parallel()
 	python := func(environment string) string { return filepath.Join(clients(t), environment, "bin", "python") }
 	servers := map[string]string{

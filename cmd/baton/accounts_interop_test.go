@@ -33,7 +33,7 @@ func bindingTable(vouch string) string {
 	return "[[bindings]]\nnetwork = \"lab\"\nname = \"ElizaAcct\"\ndid = \"" + eliza + "\"\nvouch = " + vouch + "\n"
 }
 
-func TestWhoeverIsLoggedInToABoundAccountNeedsNoSignature(t *testing.T) {
+func TestAccountLoginNeedsNoSignature(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.reread(t, bindingTable("true"), w.net.table)
@@ -95,7 +95,7 @@ func unsignedOffer(to string) map[string]string {
 	}
 }
 
-func TestABoundAccountIsReachedByItsDID(t *testing.T) {
+func TestAccountIsReachedByItsDID(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.reread(t, bindingTable("true"), w.net.table)

@@ -30,7 +30,7 @@ func (h *house) asksAdmin(t *testing.T, path, host, token string) (int, http.Hea
 	return response.StatusCode, response.Header
 }
 
-func TestBeyondLoopbackProfilesAndMetricsNeedAToken(t *testing.T) {
+func TestAdminListenerNeedsATokenBeyondLoopback(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	_, port, err := net.SplitHostPort(h.admin)
@@ -88,7 +88,7 @@ func TestAdminDebugTokenGuardsProfilesOnLoopback(t *testing.T) {
 	}
 }
 
-func TestTheAdminListenerRefusesForeignHosts(t *testing.T) {
+func TestAdminListenerRefusesForeignHosts(t *testing.T) {
 	h := newHouse(t)
 	h.start(t)
 	_, port, err := net.SplitHostPort(h.admin)
@@ -109,7 +109,7 @@ func TestTheAdminListenerRefusesForeignHosts(t *testing.T) {
 	}
 }
 
-func TestConnectIsNotAllowedOnAnyListener(t *testing.T) {
+func TestListenersRefuseCONNECT(t *testing.T) {
 	h := newHouse(t)
 	h.start(t)
 	for _, address := range []string{h.public, h.admin} {

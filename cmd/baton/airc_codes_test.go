@@ -72,7 +72,7 @@ func (r *threeAgents) envelope(t *testing.T, changes map[string]any) []byte {
 }
 
 // spec: airc-v0.1.1 §11.5
-func TestEachCodeOfTheSpecificationHasItsStatus(t *testing.T) {
+func TestAIRCErrorCodesHaveTheirStatus(t *testing.T) {
 	t.Parallel()
 	r := newThreeAgents(t, "[limits]\nregistrations_per_hour = 5\ninbox_events = 2\n")
 	nobody := &mailbox{Agent: bridgetest.NewAgent(r.url(), "nobody_4", newPerson(t).key.Seed())}
@@ -196,7 +196,7 @@ func (r *threeAgents) fill(t *testing.T) {
 	t.Error("five messages wait, want at most two")
 }
 
-func TestWhatIsNotThereIsAnsweredInJSONToo(t *testing.T) {
+func TestAIRCUnknownPathsAreAnsweredInJSON(t *testing.T) {
 	t.Parallel()
 	r := newThreeAgents(t)
 	for _, tt := range []struct {

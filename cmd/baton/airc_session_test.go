@@ -80,7 +80,7 @@ func good(t *testing.T, agent *mailbox, token string) bool {
 	return status == http.StatusOK
 }
 
-func TestARefreshTokenIsGoodOnceAndItsReuseEndsTheFamily(t *testing.T) {
+func TestAIRCRefreshTokenReuseEndsTheFamily(t *testing.T) {
 	t.Parallel()
 	r := newThreeAgents(t)
 	agent, first := r.enlist(t, "tess_9")
@@ -111,7 +111,7 @@ func TestARefreshTokenIsGoodOnceAndItsReuseEndsTheFamily(t *testing.T) {
 	r.secrets = append(r.secrets, second.AccessToken, second.RefreshToken, third.AccessToken, third.RefreshToken)
 }
 
-func TestTokensExpire(t *testing.T) {
+func TestAIRCTokensExpire(t *testing.T) {
 	t.Parallel()
 	r := newThreeAgents(t)
 	agent, token := r.enlist(t, "tess_9")
@@ -127,7 +127,7 @@ func TestTokensExpire(t *testing.T) {
 	}
 }
 
-func TestAThreadIsReadInOrderAndItsMessagesAckedAndDeleted(t *testing.T) {
+func TestAIRCThreadIsReadAckedAndDeleted(t *testing.T) {
 	t.Parallel()
 	r := newThreeAgents(t)
 	var ids []string
@@ -182,7 +182,7 @@ func TestAThreadIsReadInOrderAndItsMessagesAckedAndDeleted(t *testing.T) {
 	}
 }
 
-func TestAnInboxIsWaitedFor(t *testing.T) {
+func TestAIRCInboxWaits(t *testing.T) {
 	t.Parallel()
 	r := newThreeAgents(t, "[rest]\nmax_wait = \"2s\"\n")
 	_, cursor := inbox(t, r.sam.Agent, "")

@@ -8,7 +8,7 @@ import (
 
 // Two homes with certificates of private authorities link by HTTPS if each names the
 // authority of the other one. Otherwise the error tells the home which key to set.
-func TestHomesOfAPrivateAuthorityLink(t *testing.T) {
+func TestAuthorityOfHomesMayBePrivate(t *testing.T) {
 	t.Parallel()
 	all := newNeighbours(t, "a.test", "b.test")
 	certificates := map[string]certified{}
@@ -49,7 +49,7 @@ func TestHomesOfAPrivateAuthorityLink(t *testing.T) {
 	agree(t, id, "offer", a, b)
 }
 
-func TestAnAuthorityThatCannotBeReadIsAMistake(t *testing.T) {
+func TestAuthorityThatIsUnreadableIsAMistake(t *testing.T) {
 	t.Parallel()
 	all := newNeighbours(t, "a.test", "b.test")
 	all[0].behindNAT(t, all, "url = \"https://b.test\"\nca_file = \"nowhere.pem\"")
@@ -67,7 +67,7 @@ func TestAnAuthorityThatCannotBeReadIsAMistake(t *testing.T) {
 	}
 }
 
-func TestAddingAHomeAtAPrivateAddressNamesTheFlag(t *testing.T) {
+func TestPeerAddNamesTheFlagForPrivateAddresses(t *testing.T) {
 	t.Parallel()
 	all := newStrangers(t, "a.test")
 	all[0].start(t)

@@ -9,7 +9,7 @@ import (
 	"baton/federation/store/postgrestest"
 )
 
-func TestTheBenchMeasuresANamedPostgresAndLeavesNoSchemaThere(t *testing.T) {
+func TestBenchLeavesNoSchemaInPostgres(t *testing.T) {
 	t.Parallel()
 	dsn := postgrestest.Start(t).Schema(t)
 	report := runTinyBench(t, dsn)

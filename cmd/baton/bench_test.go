@@ -84,7 +84,7 @@ func checkRows(t *testing.T, report *bench.Report, want []string) {
 func isFigure(v float64) bool { return v > 0 && !math.IsInf(v, 0) }
 
 // The machine of a test is busy: the test looks at which figures there are, not at their size.
-func TestTheBenchMeasuresEachRow(t *testing.T) {
+func TestBenchMeasuresEachRow(t *testing.T) {
 	t.Parallel()
 	report := runTinyBench(t, "")
 	checkRows(t, report, benchRows())
@@ -95,7 +95,7 @@ func TestTheBenchMeasuresEachRow(t *testing.T) {
 	}
 }
 
-func TestABenchThatIsInterruptedLeavesNoFileBehind(t *testing.T) {
+func TestBenchInterruptedLeavesNoFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	var said bytes.Buffer

@@ -2,7 +2,7 @@ package main_test
 
 import "testing"
 
-func TestAHomeRefusesTheStepsOfABlockedDIDOfAnother(t *testing.T) {
+func TestBlockAppliesToDIDsOfOtherHomes(t *testing.T) {
 	t.Parallel()
 	all := newNeighbours(t, "a.test", "b.test")
 	a, b := all[0], all[1]

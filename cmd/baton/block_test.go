@@ -236,7 +236,7 @@ func (b *besieged) relay(t *testing.T, from string) string {
 	})
 }
 
-func TestABlockedSourceIsRefusedAtEveryEntryPoint(t *testing.T) {
+func TestBlockAppliesAtEveryEntryPoint(t *testing.T) {
 	t.Parallel()
 	b := newBesieged(t)
 	greeting := func(nick string) func() string {
@@ -349,7 +349,7 @@ func refreshed(t *testing.T, agent *bridgetest.Agent) string {
 	return fmt.Sprint(status, answer, err)
 }
 
-func TestABlockEndsTheConnectionsOfItsSource(t *testing.T) {
+func TestBlockEndsConnections(t *testing.T) {
 	t.Parallel()
 	b := newBesieged(t)
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", b.irc)

@@ -36,7 +36,7 @@ func (v *village) identify(t *testing.T, name string) (identified, int) {
 	return who, status
 }
 
-func TestAHandleStandsForTheDIDThatItIsBoundTo(t *testing.T) {
+func TestBindingOfAHandleStandsForItsDID(t *testing.T) {
 	t.Parallel()
 	v := newVillage(t)
 	if _, status := v.identify(t, eliza); status != http.StatusNotFound {
@@ -78,7 +78,7 @@ func TestAHandleStandsForTheDIDThatItIsBoundTo(t *testing.T) {
 	}
 }
 
-func TestANameStandsForOneDID(t *testing.T) {
+func TestBindingOfANameIsUnique(t *testing.T) {
 	t.Parallel()
 	v := newVillage(t)
 	v.asks(t, &struct{}{}, "bind", "add", "airc", "scout_7", eliza)

@@ -19,7 +19,7 @@ func (d dialect) ofBounty(by person, verb, handoff string, more extras) signed {
 }
 
 // A bounty of alice is bid for on both networks, and goes to the agent.
-func TestABountyCrossesInEachDialect(t *testing.T) {
+func TestBountyCrossesInEachDialect(t *testing.T) {
 	for _, d := range dialects() {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
@@ -76,7 +76,7 @@ func (tw *twin) takes(t *testing.T, d dialect, verb, handoff, state string) stri
 	return got.Handoff.EventID
 }
 
-func TestAReofferNamesTheHandoffThatItRevives(t *testing.T) {
+func TestReofferNamesTheRevivedHandoff(t *testing.T) {
 	for _, d := range dialects() {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()

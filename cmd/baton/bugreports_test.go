@@ -15,16 +15,16 @@ import (
 // value here.
 func bugReports() []bugReport {
 	return []bugReport{
-		{"42wim/matterbridge#33, #465", "the digits of colours are shown, or digits of the text are lost", shownBy(TestColoursPassBetweenNetworksInBothDirections)},
-		{"matrix-org/matrix-appservice-irc#735, #1776", "both nicks of a user stay", shownBy(TestANickChangeIsANickChangeOnTheOtherNetworks)},
-		{"matrix-org/matrix-appservice-irc#348", "private text waits for a nick, and another user reads it", shownBy(TestAMessageToSomeoneWhoLeftIsNotReadByTheNextUserOfTheNick, TestTheSenderOfAWaitingMessageIsToldAtOnceOnEveryNetwork)},
-		{"matrix-org/matrix-appservice-irc#448", "a channel with +j lets no more authors in, and their lines are lost", shownBy(TestAJoinThrottleOfAChannelKeepsNoAuthorOut)},
-		{"42wim/matterbridge#55, #2190", "a restart repeats old lines", shownBy(TestLinesOfAChannelSurviveALinkThatIsDownAndAKilledGateway, TestHistoryHasEachLineOnceOverKillsAndLinksThatAreDown)},
-		{"matrix-org/matrix-appservice-irc#567", "a link with a bad certificate takes lines for ever, and a renewed one needs a restart", shownBy(TestANetworkWithAnotherCertificateIsRefusedWithOneLine, TestReplacedCertificateIsServedByEveryListenerAndLink)},
-		{"Throne3d/node-irc#13", "text in Latin-1 arrives damaged", shownBy(TestTextOfPeopleIsNotDamaged)},
-		{"RP-Kit/RPKit#157", "two gateways in one channel repeat each other for ever", shownBy(TestTwoGatewaysBetweenTheSameNetworksEndTheLoop, TestNoLineGoesRoundBetweenTwoRealGateways)},
-		{"divinevideo/divine-mobile#7324", "the second of two equal lines is taken for a repeat", shownBy(TestTwoEqualLinesInASecondAppearTwice)},
-		{"42wim/matterbridge#757, #1743", "a server that hangs stops the bridge, and its lines are lost", shownBy(TestAFrozenServerDelaysNoOtherAndGetsEachLineOnce)},
+		{"42wim/matterbridge#33, #465", "the digits of colours are shown, or digits of the text are lost", shownBy(TestFormattingPassesBetweenNetworks)},
+		{"matrix-org/matrix-appservice-irc#735, #1776", "both nicks of a user stay", shownBy(TestRelayedUserChangesItsNick)},
+		{"matrix-org/matrix-appservice-irc#348", "private text waits for a nick, and another user reads it", shownBy(TestMessageIsNotReadByTheNextUserOfTheNick, TestWaitingMessageNoticeReachesItsSender)},
+		{"matrix-org/matrix-appservice-irc#448", "a channel with +j lets no more authors in, and their lines are lost", shownBy(TestChatJoinThrottleKeepsNoAuthorOut)},
+		{"42wim/matterbridge#55, #2190", "a restart repeats old lines", shownBy(TestChatLinesSurviveOutagesAndKills, TestChatHistoryHasEachLineOnceOverKills)},
+		{"matrix-org/matrix-appservice-irc#567", "a link with a bad certificate takes lines for ever, and a renewed one needs a restart", shownBy(TestLinkRefusesAnotherCertificate, TestReplacedCertificateIsServedByEveryListenerAndLink)},
+		{"Throne3d/node-irc#13", "text in Latin-1 arrives damaged", shownBy(TestChatTextIsNotDamaged)},
+		{"RP-Kit/RPKit#157", "two gateways in one channel repeat each other for ever", shownBy(TestChatLoopOfTwoGatewaysEnds, TestChatLoopOfTwoRealGatewaysEnds)},
+		{"divinevideo/divine-mobile#7324", "the second of two equal lines is taken for a repeat", shownBy(TestChatEqualLinesAppearTwice)},
+		{"42wim/matterbridge#757, #1743", "a server that hangs stops the bridge, and its lines are lost", shownBy(TestChatFrozenServerDelaysNoOther)},
 	}
 }
 
@@ -35,7 +35,7 @@ type bugReport struct {
 
 func shownBy(tests ...func(t *testing.T)) []func(t *testing.T) { return tests }
 
-func TestEachBugReportOfOtherBridgesHasItsTest(t *testing.T) {
+func TestBugReportsOfOtherBridgesHaveTests(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
 	for _, r := range bugReports() {
@@ -49,7 +49,7 @@ func TestEachBugReportOfOtherBridgesHasItsTest(t *testing.T) {
 	}
 }
 
-func TestAJoinThrottleOfAChannelKeepsNoAuthorOut(t *testing.T) {
+func TestChatJoinThrottleKeepsNoAuthorOut(t *testing.T) {
 	t.Parallel()
 	n := newTwoNetworks(t)
 	if err := n.ann.Send(nil, "MODE", channel, "+j", "1:60"); err != nil { // she is its operator
@@ -68,7 +68,7 @@ func TestAJoinThrottleOfAChannelKeepsNoAuthorOut(t *testing.T) {
 	}
 }
 
-func TestAFrozenServerDelaysNoOtherAndGetsEachLineOnce(t *testing.T) {
+func TestChatFrozenServerDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	n := newTwoNetworks(t)
 	if err := n.lib.Freeze(); err != nil {

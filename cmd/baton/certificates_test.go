@@ -247,7 +247,7 @@ func TestReplacedCertificateIsServedByEveryListenerAndLink(t *testing.T) {
 	asks()
 }
 
-func TestUnusableCertificateFilesKeepTheCurrentOne(t *testing.T) {
+func TestCertificateFilesThatAreUnusableKeepTheCurrentOne(t *testing.T) {
 	t.Parallel()
 	h := newTLSHouse(t)
 	for name, test := range map[string]struct {

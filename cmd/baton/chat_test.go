@@ -115,7 +115,7 @@ func (b *babel) reads(t *testing.T, place, end string) {
 	})
 }
 
-func TestALineOfAChannelAppearsOnceInEachOtherPlace(t *testing.T) {
+func TestChatLineAppearsOnceInEachPlace(t *testing.T) {
 	t.Parallel()
 	b := newBabel(t)
 	b.lab.Say("alice", "PRIVMSG "+channel+" :from lab")
@@ -212,7 +212,7 @@ func numbered(t *testing.T, d *bridgetest.IRCd) (texts []string, repeats int) {
 	return texts, repeats
 }
 
-func TestLinesOfAChannelSurviveALinkThatIsDownAndAKilledGateway(t *testing.T) {
+func TestChatLinesSurviveOutagesAndKills(t *testing.T) {
 	t.Parallel()
 	const lines = 200
 	b := newBabel(t)
@@ -242,7 +242,7 @@ func TestLinesOfAChannelSurviveALinkThatIsDownAndAKilledGateway(t *testing.T) {
 	t.Logf("%d lines before the kill, %d repeated under its message ID", len(before), repeats)
 }
 
-func TestTwoGatewaysBetweenTheSameNetworksEndTheLoop(t *testing.T) {
+func TestChatLoopOfTwoGatewaysEnds(t *testing.T) {
 	t.Parallel()
 	b := newBabel(t)
 	// The other gateway brings the line of lab to lib too, as that line is shown there.
@@ -267,7 +267,7 @@ func TestTwoGatewaysBetweenTheSameNetworksEndTheLoop(t *testing.T) {
 	}
 }
 
-func TestAnAuthorOfTooManyLinesIsToldOnce(t *testing.T) {
+func TestChatRateLimitIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	b := newBabel(t, "[limits]\nuser_events_per_minute = 3\n")
 	for n := range 10 {
@@ -291,7 +291,7 @@ func TestAnAuthorOfTooManyLinesIsToldOnce(t *testing.T) {
 	}
 }
 
-func TestPeopleOfTwoRealNetworksTalk(t *testing.T) {
+func TestChatBetweenRealNetworks(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	lab, lib := newNetwork(t, h, "lab", "1LA"), newNetwork(t, h, "lib", "2LI")
@@ -330,7 +330,7 @@ func TestPeopleOfTwoRealNetworksTalk(t *testing.T) {
 	}
 }
 
-func TestTheLinesOfALinkThatIsDownAreBounded(t *testing.T) {
+func TestChatQueueIsBounded(t *testing.T) {
 	t.Parallel()
 	b := newBabel(t, "[limits]\ninbox_events = 5\n")
 	b.prints(t, "link", "down", "lib")
@@ -363,7 +363,7 @@ func TestTheLinesOfALinkThatIsDownAreBounded(t *testing.T) {
 	}
 }
 
-func TestTheGatewaySpeaksForAuthorsInAModeratedChannel(t *testing.T) {
+func TestChatSpeaksInAModeratedChannel(t *testing.T) {
 	t.Parallel()
 	b := newBabel(t)
 	b.lib.Send(fmt.Sprintf(":2LI FMODE %s %d +m", channel, b.lib.Age(channel)))
@@ -383,7 +383,7 @@ func TestTheGatewaySpeaksForAuthorsInAModeratedChannel(t *testing.T) {
 	}
 }
 
-func TestNoLineGoesRoundBetweenTwoRealGateways(t *testing.T) {
+func TestChatLoopOfTwoRealGatewaysEnds(t *testing.T) {
 	t.Parallel()
 	first, second := newHouse(t), newHouse(t)
 	lab, lib := newNetwork(t, first, "lab", "1LA"), newNetwork(t, first, "lib", "2LI")
@@ -442,7 +442,7 @@ func TestNoLineGoesRoundBetweenTwoRealGateways(t *testing.T) {
 	}
 }
 
-func TestAnswersToMessagesOfAHandoffAreAboutTheHandoff(t *testing.T) {
+func TestChatReplyNamesItsHandoff(t *testing.T) {
 	t.Parallel()
 	b := newTalkative(t, offersOverREST)
 	id := b.http.offer(t, map[string]any{"to": b.scout.DID, "title": "cite three sources", "channel": channel})
@@ -534,7 +534,7 @@ func history(t *testing.T, c *bridgetest.IRCClient) (texts []string) {
 	}
 }
 
-func TestHistoryHasEachLineOnceOverKillsAndLinksThatAreDown(t *testing.T) {
+func TestChatHistoryHasEachLineOnceOverKills(t *testing.T) {
 	t.Parallel()
 	const lines = 60
 	b := newBabel(t)
@@ -582,7 +582,7 @@ func TestHistoryHasEachLineOnceOverKillsAndLinksThatAreDown(t *testing.T) {
 	}
 }
 
-func TestAnswersNameTheMessageByItsIDInEachPlace(t *testing.T) {
+func TestChatReplyNamesItsMessage(t *testing.T) {
 	t.Parallel()
 	b := newBabel(t)
 	say := func(d *bridgetest.IRCd, tags, text string) {

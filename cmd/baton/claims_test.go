@@ -22,7 +22,7 @@ type claimant struct {
 	claim, finish func() string
 }
 
-func TestOfFiftyClaimsOneIsFiledAndTheOthersLearnWhoWon(t *testing.T) {
+func TestClaimIsWonByOneOfFifty(t *testing.T) {
 	const each = 25
 	for _, d := range dialects() {
 		t.Run(string(d), func(t *testing.T) {

@@ -109,7 +109,7 @@ func with(list any, name string, value any) any {
 }
 
 // The clients come from their registries, in the versions that .ci/run pins.
-func TestTheClientsOfOthersWorkUnchanged(t *testing.T) {
+func TestClientsOfOthersWorkUnchanged(t *testing.T) {
 	t.Parallel()
 	dir := clients(t)
 	h := newHouse(t)

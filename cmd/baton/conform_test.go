@@ -10,7 +10,7 @@ import (
 	"baton/federation/federationtest"
 )
 
-func TestTheGatewayConformsOverEachTransport(t *testing.T) {
+func TestConformPassesOverEachTransport(t *testing.T) {
 	t.Parallel()
 	irc := federationtest.FreeAddr(t)
 	h := newHouse(t, fmt.Sprintf("[irc.client]\nlisten = %q\nwebsocket = true\n", irc), offersOverREST)
@@ -51,7 +51,7 @@ func TestTheGatewayConformsOverEachTransport(t *testing.T) {
 	}
 }
 
-func TestAServerThatIsNotThereEndsWithFour(t *testing.T) {
+func TestConformExitsWithFourWithoutServer(t *testing.T) {
 	t.Parallel()
 	for suite, scheme := range map[string]string{"irc": "irc://", "rest": "http://", "airc": "http://"} {
 		cmd := exec.CommandContext(t.Context(), program, "conform", scheme+federationtest.FreeAddr(t), "--suite", suite)

@@ -43,7 +43,7 @@ func contacts(t *testing.T, who *caller) map[string]string {
 	}
 }
 
-func TestARESTAgentAllowsAndBlocksOnEveryNetworkAndOverAKill(t *testing.T) {
+func TestConsentOfARESTAgentSurvivesAKill(t *testing.T) {
 	t.Parallel()
 	b := newTalkative(t)
 	zoe := b.guest(t, "zoe")
@@ -128,7 +128,7 @@ func TestARESTAgentAllowsAndBlocksOnEveryNetworkAndOverAKill(t *testing.T) {
 	b.httpReads(t, "at last")
 }
 
-func TestAnAgentOfTheRegistryDecidesAtRESTAsAtTheRegistry(t *testing.T) {
+func TestConsentOverRESTEqualsTheRegistry(t *testing.T) {
 	t.Parallel()
 	b := newTalkative(t)
 	scout := &caller{url: b.url(), token: b.scout.Token}

@@ -46,7 +46,7 @@ func fetch(t *testing.T, method, address, part string) served {
 	return served{response.StatusCode, response.Header, response.ContentLength, string(text)}
 }
 
-func TestWhatAnAgentUploadsIsServedToWhoeverHasItsName(t *testing.T) {
+func TestContextIsServedByItsName(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, "[limits]\ncontext_bytes = 1000\ncontext_bytes_per_did = 1500\n")
 	h.start(t)
@@ -120,7 +120,7 @@ func upload(t *testing.T, agent *bridgetest.Agent, content string) (status int, 
 	return status, answer
 }
 
-func TestAnOperatorsContextIsAsLargeAsAFile(t *testing.T) {
+func TestContextOfAnOperatorIsAFile(t *testing.T) {
 	t.Parallel()
 	v := newVillage(t)
 	for name, content := range map[string]string{

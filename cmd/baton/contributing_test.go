@@ -21,7 +21,7 @@ var (
 
 // CONTRIBUTING.md names the functions on three ways of an offer. A renamed or removed function is
 // changed there too.
-func TestTheFunctionsOnTheWayOfAnOfferExist(t *testing.T) {
+func TestContributingNamesExistingFunctions(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join(root, "CONTRIBUTING.md"))
 	if err != nil {

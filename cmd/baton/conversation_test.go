@@ -85,7 +85,7 @@ func (b *talkative) restTalker() talker {
 
 // Two participants of any two networks talk, whichever of them begins: two InspIRCd servers, freeq,
 // our own listener, AIRC and REST. Each text is answered, and the answer is answered.
-func TestEachPairOfNetworksConverses(t *testing.T) {
+func TestConversationBetweenEachPairOfNetworks(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	networks, tables := everyNetwork(t, h)

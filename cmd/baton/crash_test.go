@@ -22,7 +22,7 @@ func (w *world) crash(t *testing.T) {
 	w.ready(t)
 }
 
-func TestAGatewayThatIsKilledBetweenStepsGoesOn(t *testing.T) {
+func TestCrashBetweenStepsLosesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	s := w.offer(t)
@@ -91,7 +91,7 @@ func checkNothingTwice(t *testing.T, w *world, s session, seen map[string]bridge
 	}
 }
 
-func TestWhatWaitedForANetworkIsDeliveredWhenItStarts(t *testing.T) {
+func TestCrashKeepsPendingDeliveries(t *testing.T) {
 	t.Parallel()
 	w, cable := newWiredWorld(t)
 	s := w.offer(t)
@@ -123,7 +123,7 @@ func TestWhatWaitedForANetworkIsDeliveredWhenItStarts(t *testing.T) {
 	w.ready(t)
 }
 
-func TestAStepThatWasNotProvedIsWrittenAgainAsTheSameMessage(t *testing.T) {
+func TestCrashRepeatsAnUnprovenStepWithItsID(t *testing.T) {
 	t.Parallel()
 	w, cable := newWiredWorld(t)
 	s := w.offer(t)
@@ -157,7 +157,7 @@ func TestAStepThatWasNotProvedIsWrittenAgainAsTheSameMessage(t *testing.T) {
 // Each round kills the gateway a little later after the agent began to answer, so
 // that the end falls before, between and after the writes to disk. The agent
 // repeats its message until it has an answer, as agents do.
-func TestAGatewayThatIsKilledWhileItAnswersLosesNothing(t *testing.T) {
+func TestCrashWhileAnsweringLosesNothing(t *testing.T) {
 	t.Parallel()
 	const rounds, later = 10, 5 * time.Millisecond
 	w := newWorld(t)

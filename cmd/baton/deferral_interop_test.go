@@ -13,9 +13,9 @@ import (
 	"baton/bridge/bridgetest"
 )
 
-// TestAStepWaitsForAKeyServerThatIsAway offers and cancels as a person whose directory is
+// TestDeferralWaitsForAKeyServer offers and cancels as a person whose directory is
 // down, ends the gateway by force in between, and lets the directory come back.
-func TestAStepWaitsForAKeyServerThatIsAway(t *testing.T) {
+func TestDeferralWaitsForAKeyServer(t *testing.T) {
 	t.Parallel()
 	var away atomic.Bool
 	away.Store(true)

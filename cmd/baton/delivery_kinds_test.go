@@ -156,7 +156,7 @@ func (h *house) waits(t *testing.T, to string) bool {
 }
 
 // The gateway dies by kill -9 while it commits the proof of a delivery.
-func TestAGatewayKilledBetweenAttemptAndProofDeliversAgain(t *testing.T) {
+func TestDeliveryIsRepeatedAfterAKill(t *testing.T) {
 	t.Parallel()
 	for name, begin := range destinations() {
 		t.Run(name, func(t *testing.T) {

@@ -38,7 +38,7 @@ func newReplica(t *testing.T, n neighbour) neighbour {
 
 // Two replicas deliver to one destination. Each delivery arrives once, by one of them. The replica
 // with the link is killed, and the other one delivers the rest.
-func TestReplicasShareTheDeliveriesOfEachKind(t *testing.T) {
+func TestDeliveryIsSharedByReplicas(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
 	for name, begin := range destinations() {

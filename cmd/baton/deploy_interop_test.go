@@ -17,7 +17,7 @@ import (
 )
 
 // The files in deploy run unchanged, except for ports.
-func TestTheTopologiesInDeployRun(t *testing.T) {
+func TestDeployTopologiesRun(t *testing.T) {
 	for name, variable := range map[string]struct {
 		name  string
 		ports int

@@ -7,7 +7,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-func TestTheServersOfTheClusterReadTheirFile(t *testing.T) {
+func TestDeployClusterServersReadTheirFile(t *testing.T) {
 	t.Setenv("NODE", "nats-2")
 	got, err := server.ProcessConfigFile(filepath.Join("..", "..", "deploy", "cluster", "nats.conf"))
 	if err != nil {

@@ -34,7 +34,7 @@ func (h *house) examined(t *testing.T, args ...string) (lines map[string]string,
 	return lines, code
 }
 
-func TestTheDoctorSaysWhatIsWrongAndWhatToDo(t *testing.T) {
+func TestDoctorNamesCausesAndRemedies(t *testing.T) {
 	t.Parallel()
 	v := newVillage(t)
 	found, code := v.examined(t, "--online")

@@ -26,7 +26,7 @@ const documentPatience = 4 * time.Minute
 // blocks of language sh run in one shell, except those with needs. A block of language
 // text after one of sh is the output of its commands, with "…" for any text. Ports are
 // replaced by free ones.
-func TestTheCommandsOfTheDocumentsWork(t *testing.T) {
+func TestCommandsInDocumentsWork(t *testing.T) {
 	for _, d := range allDocuments(t) {
 		if d.runnable() == "" {
 			continue

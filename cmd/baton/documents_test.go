@@ -110,7 +110,7 @@ func (d document) anchors() (all []string) {
 	return all
 }
 
-func TestLinksBetweenDocumentsLeadSomewhere(t *testing.T) {
+func TestLinksBetweenDocumentsExist(t *testing.T) {
 	t.Parallel()
 	anchors := map[string][]string{}
 	for _, d := range allDocuments(t) {
@@ -138,7 +138,7 @@ func TestLinksBetweenDocumentsLeadSomewhere(t *testing.T) {
 }
 
 // The README is a tour. The guide to a subject is in the folder of the subject.
-func TestTheReadmeIsShort(t *testing.T) {
+func TestReadmeIsShort(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join(root, "README.md"))
 	if err != nil {
@@ -150,7 +150,7 @@ func TestTheReadmeIsShort(t *testing.T) {
 }
 
 // The table of support has the folder of each network.
-func TestTheReadmeHasEachNetwork(t *testing.T) {
+func TestReadmeHasEachNetwork(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join(root, "README.md"))
 	if err != nil {

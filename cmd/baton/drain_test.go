@@ -51,7 +51,7 @@ func (c *caller) watch(t *testing.T) {
 	}
 }
 
-func TestSIGTERMCompletesInTenSecondsAlthoughEveryPeerIsSilent(t *testing.T) {
+func TestShutdownTakesTenSecondsWithSilentPeers(t *testing.T) {
 	t.Parallel()
 	p := silentParties{newSilent(t), newSilent(t), newSilent(t), newSilent(t), newSilent(t)}
 	s := newLinkedSquare(t, []string{"alice", "mallory"}, p.tables())

@@ -233,7 +233,7 @@ func entryPoints() []entry {
 
 // Each entry point takes no key that cannot be an identity, and gives no DID without a
 // proof of its key.
-func TestNoEntryPointGivesADIDWithoutAProof(t *testing.T) {
+func TestEntryPointsNeedAProofOfADID(t *testing.T) {
 	t.Parallel()
 	e := newEntrances(t)
 	for _, entry := range entryPoints() {
@@ -254,7 +254,7 @@ func TestNoEntryPointGivesADIDWithoutAProof(t *testing.T) {
 }
 
 // Each file that parses a key from outside belongs to an entry point with a row above.
-func TestEachParserOfKeysHasARow(t *testing.T) {
+func TestEntryPointsCoverEachKeyParser(t *testing.T) {
 	t.Parallel()
 	listed := map[string]bool{}
 	for _, entry := range entryPoints() {

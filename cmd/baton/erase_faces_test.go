@@ -14,7 +14,7 @@ import (
 
 // The faces for agents and the page of the operator show an erased handoff as over, and none of its
 // text.
-func TestEachFaceShowsAnErasedHandoffWithoutItsText(t *testing.T) {
+func TestEraseHidesTextOnEachInterface(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, "[limits]\n"+anyAddress)
 	h.start(t)

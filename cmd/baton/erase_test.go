@@ -12,13 +12,13 @@ import (
 	"testing"
 
 	"baton/bridge/admin"
-	"baton/federation/store/offline"
+	"baton/federation/store/fsck"
 )
 
 // zebra is in each text of the erased person.
 const zebra = "zebra-7f3a-quagga"
 
-func TestAnErasedPersonIsNowhereInTheDataDirectory(t *testing.T) {
+func TestEraseLeavesNoTraceInTheDataDirectory(t *testing.T) {
 	t.Parallel()
 	v := newVillage(t)
 	eliza, bob := logIn(t, v.url()), logIn(t, v.url())
@@ -76,7 +76,7 @@ func TestAnErasedPersonIsNowhereInTheDataDirectory(t *testing.T) {
 	}
 }
 
-func TestAnErasureThatWasCutShortGoesOn(t *testing.T) {
+func TestEraseResumesAfterAnInterruption(t *testing.T) {
 	t.Parallel()
 	v := newVillage(t)
 	v.stop(t)
@@ -136,7 +136,7 @@ func (v *village) crossed(t *testing.T, from *caller) string {
 // verifies checks that the record is sound, and how many events of it are erased.
 func (v *village) verifies(t *testing.T, erased int) {
 	t.Helper()
-	var report offline.Report
+	var report fsck.Report
 	if v.asks(t, &report, "verify"); len(report.Damage) > 0 || report.Erased > erased || erased > 0 && report.Erased == 0 {
 		t.Errorf("the record has %d erased events, want up to %d: %+v", report.Erased, erased, report)
 	}

@@ -50,7 +50,7 @@ func (tw *twin) checkOnce(t *testing.T, d dialect, handoff string) {
 	}
 }
 
-func TestAnOfferThatNobodyAnswersExpiresOnce(t *testing.T) {
+func TestExpiryOfAnUnansweredOfferHappensOnce(t *testing.T) {
 	t.Parallel()
 	tw := newTwin(t, rfcTags)
 	for _, d := range dialects() {
@@ -83,7 +83,7 @@ func (w *world) refused(t *testing.T, client *bridgetest.IRCClient, code, subjec
 
 // The clock of an answer is that of its event id, which may be ahead: so an answer
 // is too late while its handoff is still open.
-func TestAnAnswerAfterTheDeadlineIsRefused(t *testing.T) {
+func TestExpiryRefusesLaterAnswers(t *testing.T) {
 	t.Parallel()
 	tw := newTwin(t, rfcTags)
 	for _, d := range dialects() {
@@ -103,7 +103,7 @@ func TestAnAnswerAfterTheDeadlineIsRefused(t *testing.T) {
 	}
 }
 
-func TestWhatExpiresWhileTheGatewayIsDeadExpiresOnceItLives(t *testing.T) {
+func TestExpiryHappensOnceAfterARestart(t *testing.T) {
 	t.Parallel()
 	tw := newTwin(t, actTags)
 	first, _ := tw.overdue(t, rfcTags, 2*time.Second)

@@ -90,7 +90,7 @@ func waiting(t *testing.T, n neighbour, peer string) float64 {
 	return n.counters(t)[fmt.Sprintf(`baton_feed_rows{link=%q,network="home"}`, peer)]
 }
 
-func TestAPersonAndAnAgentOfAnotherHomeConverseOverKills(t *testing.T) {
+func TestFarHomeConversationSurvivesKills(t *testing.T) {
 	t.Parallel()
 	for name, byHub := range map[string]bool{"https": false, "hub": true} {
 		t.Run(name, func(t *testing.T) {

@@ -31,7 +31,7 @@ func besideRegistry(t *testing.T) (b *talkative, far *house) {
 	return b, far
 }
 
-func TestAPersonAndAnAgentOfAnotherRegistryConverse(t *testing.T) {
+func TestFarRegistryConversation(t *testing.T) {
 	t.Parallel()
 	b, far := besideRegistry(t)
 	amy := resident(t, far, "amy_1", 9)
@@ -75,7 +75,7 @@ func TestAPersonAndAnAgentOfAnotherRegistryConverse(t *testing.T) {
 }
 
 // No agent of the other registry has written here before.
-func TestPeopleAndCallersAreTheFirstToWriteToAnAgentOfAnotherRegistry(t *testing.T) {
+func TestFarRegistryFirstContact(t *testing.T) {
 	t.Parallel()
 	b, far := besideRegistry(t)
 	amy, ben := resident(t, far, "amy_1", 9), resident(t, far, "ben_1", 10)

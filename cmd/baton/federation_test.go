@@ -56,7 +56,7 @@ func texts(t *testing.T, a *bridgetest.Agent) []string {
 	return all
 }
 
-func TestTwoGatewaysAreRegistriesToEachOther(t *testing.T) {
+func TestFederationOfTwoGatewaysAsRegistries(t *testing.T) {
 	t.Parallel()
 	a, b := newHouse(t), newHouse(t)
 	registryOf(t, a, "a.test", b, "b.test")

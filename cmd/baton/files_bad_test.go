@@ -30,7 +30,7 @@ func (h *filesHouse) reasonOf(t *testing.T, name string) string {
 	return reason.Code
 }
 
-func TestABadVoiceFileGoesToItsPlaceWithItsReason(t *testing.T) {
+func TestFilesRejectABadVoiceFileWithItsReason(t *testing.T) {
 	t.Parallel()
 	h := newFilesHouse(t)
 	var cursor string
@@ -138,7 +138,7 @@ func (h *filesHouse) leavesAlone(t *testing.T, good func(string, map[string]any)
 	}
 }
 
-func TestADirectoryThatVanishesAndComesBackLosesNothing(t *testing.T) {
+func TestFilesSurviveAVanishedDirectory(t *testing.T) {
 	t.Parallel()
 	h := newFilesHouse(t)
 	var cursor string
@@ -174,7 +174,7 @@ func TestADirectoryThatVanishesAndComesBackLosesNothing(t *testing.T) {
 
 // The file of a handoff declined while the directory was away is rejected with the reason of the
 // agent.
-func TestADeclineWhileTheDirectoryIsAwayKeepsItsReason(t *testing.T) {
+func TestFilesKeepTheReasonOfADecline(t *testing.T) {
 	t.Parallel()
 	h := newFilesHouse(t)
 	drop(t, filepath.Join(h.voice, "handoff", "x.json"), voicePayload(voiceSecret, "alice", "bob", "away", time.Minute, nil))
@@ -201,7 +201,7 @@ func TestADeclineWhileTheDirectoryIsAwayKeepsItsReason(t *testing.T) {
 	}
 }
 
-func TestABadRecordStaysAsItIs(t *testing.T) {
+func TestFilesLeaveABadRecord(t *testing.T) {
 	t.Parallel()
 	h := newFilesHouse(t)
 	record := func(id, from, to, status string) string {

@@ -60,7 +60,7 @@ func fill(t *testing.T, path string) {
 
 // On a full disk the link is down and says why. Nothing is lost: deliveries wait, and a file to reject
 // stays until its reason can be written.
-func TestAFullDiskLosesNothing(t *testing.T) {
+func TestFilesLoseNothingOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	h := newFilesHouse(t)
 	if code := h.stop(t); code != 0 {

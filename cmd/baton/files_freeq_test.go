@@ -42,7 +42,7 @@ trusted = ["scanner"]
 	return server, w
 }
 
-func TestHandoffsCrossBetweenDirectoriesAndFreeq(t *testing.T) {
+func TestFilesCrossToFreeq(t *testing.T) {
 	t.Parallel()
 	server, w := newFilesOnFreeq(t)
 	for _, d := range directories() {

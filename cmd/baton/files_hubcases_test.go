@@ -50,7 +50,7 @@ func clientTakes(status int, body []byte) (id, raises string) {
 
 // The client of the voice protocol reacts to the hub's answers as the vectors say, and the hub can
 // read its request.
-func TestTheHubAnswersAsItsClientExpects(t *testing.T) {
+func TestFilesHubMatchesItsClient(t *testing.T) {
 	t.Parallel()
 	dir := os.Getenv("BATON_VECTORS")
 	if dir == "" {

@@ -26,7 +26,7 @@ const (
 	burstFiles  = 300
 )
 
-func TestIdleFilesAreNotReadAgain(t *testing.T) {
+func TestFilesAreNotReadWhileIdle(t *testing.T) {
 	for name, fill := range map[string]func(h *filesHouse, i int) (path string, content []byte){
 		"voice": func(h *filesHouse, i int) (string, []byte) {
 			return filepath.Join(h.voice, "handoff", fmt.Sprintf("%d.json", i)), voicePayload(voiceSecret, "bob", "alice", fmt.Sprint(i), time.Hour, nil)
@@ -71,7 +71,7 @@ func (h *filesHouse) reads(t *testing.T) (calls int) {
 	return calls
 }
 
-func TestANewFileIsOfferedSoon(t *testing.T) {
+func TestFilesAreOfferedSoon(t *testing.T) {
 	h := newFilesHouse(t)
 	var cursor string
 	var took []time.Duration
@@ -98,7 +98,7 @@ func TestANewFileIsOfferedSoon(t *testing.T) {
 }
 
 // Fifty processes of the program accept one record. The directory is tested with a hundred rounds.
-func TestOneOfManyProgramsAcceptsARecord(t *testing.T) {
+func TestFilesRecordIsAcceptedByOneProgram(t *testing.T) {
 	dir := t.TempDir()
 	run := func(args ...string) (string, error) {
 		cmd := exec.CommandContext(t.Context(), program, append([]string{"dir"}, args...)...)

@@ -157,7 +157,7 @@ func workTask(t *testing.T, w *filesWorld, told func(verb string)) {
 	}
 }
 
-func TestHandoffsCrossBetweenDirectoriesIRCAndARegistry(t *testing.T) {
+func TestFilesCrossToIRCAndARegistry(t *testing.T) {
 	t.Parallel()
 	w := newFilesWorld(t)
 	for _, d := range directories() {
@@ -220,7 +220,7 @@ func (w *filesWorld) crossAIRC(t *testing.T, d born) {
 }
 
 // A record to anyone is an open offer in the channel, which an IRC user claims.
-func TestAnIRCUserClaimsARecordToAnyone(t *testing.T) {
+func TestFilesRecordIsClaimedByAnIRCUser(t *testing.T) {
 	t.Parallel()
 	w := newFilesWorld(t)
 	path := filepath.Join(w.tasks, "task-for-anyone.json")

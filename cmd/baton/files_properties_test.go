@@ -77,7 +77,7 @@ func properties() []propertyRow {
 	}
 }
 
-func TestTheFivePropertiesHoldOnEachNetwork(t *testing.T) {
+func TestFilesPropertiesHoldOnEachNetwork(t *testing.T) {
 	t.Parallel()
 	lab := newFilesWorld(t)
 	agent := bridgetest.NewA2AAgent(t, wire.TransportProtocolJSONRPC, wire.Version, true)
@@ -95,7 +95,7 @@ func TestTheFivePropertiesHoldOnEachNetwork(t *testing.T) {
 }
 
 // The README has a cross for each network with a verb for a property.
-func TestTheTableOfPropertiesIsThatOfTheREADME(t *testing.T) {
+func TestFilesPropertiesMatchTheReadme(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "..", "bridge", "files", "README.md"))
 	if err != nil {

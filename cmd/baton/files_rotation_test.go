@@ -11,7 +11,7 @@ import (
 
 // The secret of a pair is rotated as the README says: for a time both are good, and at the end
 // only the new one.
-func TestTheSecretOfAPairIsRotatedWithoutARestart(t *testing.T) {
+func TestFilesPairSecretIsRotatedWithoutRestart(t *testing.T) {
 	t.Parallel()
 	h := newFilesHouse(t)
 	const next = "the next secret of bob and alice"

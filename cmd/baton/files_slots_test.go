@@ -25,7 +25,7 @@ func (h *filesHouse) slots(t *testing.T) (kept int) {
 }
 
 // The record's note of a file ends with the work, or with the file.
-func TestTheRecordForgetsFilesWhoseHandoffsAreOver(t *testing.T) {
+func TestFilesOfClosedHandoffsAreForgotten(t *testing.T) {
 	t.Parallel()
 	h := newFilesHouse(t)
 	var cursor string

@@ -161,7 +161,7 @@ func native(link, name string) federation.DID {
 	return federation.DID("did:web:gw.test:dir:" + link + ":" + name)
 }
 
-func TestAVoiceHandoffGoesToAnAgentAndItsFileFollows(t *testing.T) {
+func TestFilesVoiceHandoffGoesToAnAgent(t *testing.T) {
 	t.Parallel()
 	h := newFilesHouse(t)
 	var cursor string
@@ -211,7 +211,7 @@ func TestAVoiceHandoffGoesToAnAgentAndItsFileFollows(t *testing.T) {
 	}
 }
 
-func TestAnOfferToAVoiceAgentBecomesAFileAndItsMovesAreSteps(t *testing.T) {
+func TestFilesOfferToAVoiceAgentBecomesAFile(t *testing.T) {
 	t.Parallel()
 	h := newFilesHouse(t)
 	var cursor string
@@ -253,7 +253,7 @@ func TestAnOfferToAVoiceAgentBecomesAFileAndItsMovesAreSteps(t *testing.T) {
 	}
 }
 
-func TestARecordGoesToAnAgentAndFollows(t *testing.T) {
+func TestFilesRecordGoesToAnAgent(t *testing.T) {
 	t.Parallel()
 	h := newFilesHouse(t)
 	var cursor string
@@ -307,7 +307,7 @@ func TestARecordGoesToAnAgentAndFollows(t *testing.T) {
 	await(t, "the record to be completed", func() bool { return record().Status == "completed" })
 }
 
-func TestAnOfferToAnAgentOfTheDirectoryBecomesARecord(t *testing.T) {
+func TestFilesOfferToADirectoryAgentBecomesARecord(t *testing.T) {
 	t.Parallel()
 	h := newFilesHouse(t)
 	var cursor string
@@ -347,7 +347,7 @@ func (h *filesHouse) hub(t *testing.T, token, method, path string, body []byte) 
 	return response.StatusCode, string(text)
 }
 
-func TestTheHubTakesAndGivesHandoffs(t *testing.T) {
+func TestFilesHubExchangesHandoffs(t *testing.T) {
 	t.Parallel()
 	h := newFilesHouse(t)
 	const bob, alice = "the hub token of bob", "the hub token of alice"

@@ -39,7 +39,7 @@ func (h *house) servesAs(t *testing.T, user int) {
 }
 
 // A file that the gateway may not read stays, is counted once, and is taken after its mode allows it.
-func TestAFileWithoutPermissionStaysUntilItCanBeRead(t *testing.T) {
+func TestFilesWithoutPermissionStay(t *testing.T) {
 	t.Parallel()
 	h := newFilesHouse(t)
 	if code := h.stop(t); code != 0 {

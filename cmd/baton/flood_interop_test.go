@@ -57,7 +57,7 @@ type flooded struct {
 }
 
 // The floods run against one build, one after the other.
-func TestNoFloodLocksHonestClientsOut(t *testing.T) {
+func TestFloodsLockOutNoHonestClient(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "baton")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)

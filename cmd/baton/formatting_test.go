@@ -57,7 +57,7 @@ func utter(t *testing.T, c *bridgetest.IRCClient, target, text string) {
 
 // Reports: 42wim/matterbridge#33, whose readers saw the digits of colours, and #465, which lost digits
 // behind other codes.
-func TestColoursPassBetweenNetworksInBothDirections(t *testing.T) {
+func TestFormattingPassesBetweenNetworks(t *testing.T) {
 	t.Parallel()
 	n := newTwoNetworks(t)
 	long := "\x0304" + strings.TrimSpace(strings.Repeat("word ", 80))
@@ -84,7 +84,7 @@ func TestColoursPassBetweenNetworksInBothDirections(t *testing.T) {
 	clientReads(t, n.ann, "\x0303in private")
 }
 
-func TestALinkWithoutFormattingTakesAndGivesPlainText(t *testing.T) {
+func TestFormattingIsRemovedForPlainLinks(t *testing.T) {
 	t.Parallel()
 	n := newTwoNetworks(t, "", "formatting = false\n")
 	utter(t, n.ann, channel, "\x0304,02red\x03 5 \x02bold")
@@ -96,7 +96,7 @@ func TestALinkWithoutFormattingTakesAndGivesPlainText(t *testing.T) {
 }
 
 // Report: Throne3d/node-irc#13: umlauts in Latin-1 arrived damaged.
-func TestTextOfPeopleIsNotDamaged(t *testing.T) {
+func TestChatTextIsNotDamaged(t *testing.T) {
 	t.Parallel()
 	n := newTwoNetworks(t)
 	for text, want := range map[string]string{
@@ -114,7 +114,7 @@ func TestTextOfPeopleIsNotDamaged(t *testing.T) {
 }
 
 // Report: divinevideo/divine-mobile#7324: the second of two equal messages was taken for a repeat.
-func TestTwoEqualLinesInASecondAppearTwice(t *testing.T) {
+func TestChatEqualLinesAppearTwice(t *testing.T) {
 	t.Parallel()
 	n := newTwoNetworks(t)
 	for range 2 {

@@ -147,7 +147,7 @@ func patient(t *testing.T) context.Context {
 	return ctx
 }
 
-func TestAnAgentDoesWhatAFreeqUserOffers(t *testing.T) {
+func TestFreeqOfferIsDoneByAnAgent(t *testing.T) {
 	t.Parallel()
 	w := newFreeqWorld(t)
 	offer := w.offer(t, w.finn.DID, title)
@@ -161,7 +161,7 @@ func TestAnAgentDoesWhatAFreeqUserOffers(t *testing.T) {
 	}
 }
 
-func TestAFreeqUserDoesWhatAnAgentOffers(t *testing.T) {
+func TestFreeqUserDoesAnAgentsOffer(t *testing.T) {
 	t.Parallel()
 	w := newFreeqWorld(t)
 	got, _ := tell(t, w.finn, handleOf(string(w.alice.DID)), payload("at.freeq:handoff", map[string]any{
@@ -185,7 +185,7 @@ func TestAFreeqUserDoesWhatAnAgentOffers(t *testing.T) {
 	}
 }
 
-func TestKeysAreServedUnderTheirDIDs(t *testing.T) {
+func TestFreeqKeysAreServedUnderTheirDIDs(t *testing.T) {
 	t.Parallel()
 	w := newFreeqWorld(t)
 	keys := w.url() + "/api/v1/signing-keys/"
@@ -213,7 +213,7 @@ func TestKeysAreServedUnderTheirDIDs(t *testing.T) {
 	}
 }
 
-func TestAnAgentIsToldWhatTheHomeOfAHandoffRefused(t *testing.T) {
+func TestFreeqRefusalReachesTheAgent(t *testing.T) {
 	t.Parallel()
 	w := newFreeqWorld(t)
 	offer := w.offer(t, w.finn.DID, title)

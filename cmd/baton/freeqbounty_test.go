@@ -27,7 +27,7 @@ func (w *freeqWorld) bounty(t *testing.T, verb, of string, more extras) federati
 	return id
 }
 
-func TestAnAgentWinsABountyOfAFreeqUser(t *testing.T) {
+func TestFreeqBountyIsWonByAnAgent(t *testing.T) {
 	t.Parallel()
 	w := newFreeqWorld(t)
 	id := w.bounty(t, "offer", "", extras{"title": title, "price": "10 EUR", "caps": skill})

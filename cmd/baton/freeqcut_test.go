@@ -11,9 +11,9 @@ import (
 // cuts is how often the link breaks while handoffs go on over it.
 const cuts = 50
 
-// TestNothingIsLostWhileALinkToFreeqBreaksFiftyTimes breaks the link while handoffs of
+// TestFreeqLinkLosesNothingOverFiftyBreaks breaks the link while handoffs of
 // both homes are worked on, each step as soon as the last one is known.
-func TestNothingIsLostWhileALinkToFreeqBreaksFiftyTimes(t *testing.T) {
+func TestFreeqLinkLosesNothingOverFiftyBreaks(t *testing.T) {
 	t.Parallel()
 	w := newFreeqWorld(t)
 	over, links := make(chan struct{}), 0

@@ -52,7 +52,7 @@ func (b *bridged) stands(t *testing.T, id federation.HandoffID, state federation
 	}
 }
 
-func TestWhoLosesARaceOnFreeqIsToldOnInspIRCd(t *testing.T) {
+func TestFreeqRaceLoserIsNotifiedOnInspIRCd(t *testing.T) {
 	t.Parallel()
 	b := newBridged(t, channel)
 	id, err := b.alice.Offer(channel, "", title)
@@ -85,7 +85,7 @@ func eachWay(t *testing.T, run func(t *testing.T, d dialect, b *bridged)) {
 	}
 }
 
-func TestAnOfferOnInspIRCdIsDoneOnFreeq(t *testing.T) {
+func TestFreeqDoesAnOfferOfInspIRCd(t *testing.T) {
 	t.Parallel()
 	eachWay(t, func(t *testing.T, d dialect, b *bridged) {
 		t.Helper()
@@ -109,7 +109,7 @@ func TestAnOfferOnInspIRCdIsDoneOnFreeq(t *testing.T) {
 	})
 }
 
-func TestAnOfferOnFreeqIsDoneOnInspIRCd(t *testing.T) {
+func TestFreeqOfferIsDoneOnInspIRCd(t *testing.T) {
 	t.Parallel()
 	eachWay(t, func(t *testing.T, d dialect, b *bridged) {
 		t.Helper()
@@ -128,7 +128,7 @@ func TestAnOfferOnFreeqIsDoneOnInspIRCd(t *testing.T) {
 	})
 }
 
-func TestAnOfferThatExpiresHereExpiresOnFreeq(t *testing.T) {
+func TestFreeqShowsTheExpiryOfAnOffer(t *testing.T) {
 	t.Parallel()
 	eachWay(t, func(t *testing.T, d dialect, b *bridged) {
 		t.Helper()
@@ -161,7 +161,7 @@ func (b *bridged) met(t *testing.T, d dialect) {
 
 // A server believes no other server about the recipient of an offer: bob signs in the tags
 // of the offer.
-func TestAPrivateOfferOnFreeqIsDoneOnInspIRCd(t *testing.T) {
+func TestFreeqPrivateOfferIsDoneOnInspIRCd(t *testing.T) {
 	t.Parallel()
 	b := newBridged(t, channel)
 	b.met(t, actTags)
@@ -181,7 +181,7 @@ func TestAPrivateOfferOnFreeqIsDoneOnInspIRCd(t *testing.T) {
 	}
 }
 
-func TestAPrivateOfferOnInspIRCdIsDoneOnFreeq(t *testing.T) {
+func TestFreeqDoesAPrivateOfferOfInspIRCd(t *testing.T) {
 	t.Parallel()
 	for _, d := range dialects() {
 		t.Run(string(d)+" tags", func(t *testing.T) {
@@ -219,7 +219,7 @@ func (b *bridged) whisper(t *testing.T, tags map[string]string) {
 }
 
 // A server sends every private message to all its peers.
-func TestAPrivateOfferToNobodyOfThisGatewayIsNotKept(t *testing.T) {
+func TestFreeqPrivateOfferToOthersIsNotKept(t *testing.T) {
 	t.Parallel()
 	b := newBridged(t, channel)
 	carol := didOf(seeded("carol"))
@@ -240,7 +240,7 @@ func TestAPrivateOfferToNobodyOfThisGatewayIsNotKept(t *testing.T) {
 // A server takes the answer to a directed offer only from the DID of the offer. The step in
 // other tags, which the gateway would write again under its own key, is refused before any
 // user of the server sees it.
-func TestAnAnswerThatFreeqIgnoresIsRefusedAtOnce(t *testing.T) {
+func TestFreeqIgnoredAnswerIsRefused(t *testing.T) {
 	t.Parallel()
 	b := newBridged(t, channel)
 	b.met(t, rfcTags)

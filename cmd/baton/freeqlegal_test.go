@@ -45,7 +45,7 @@ func followed(t *testing.T, server *bridgetest.Freeq, handoff, takes string, ste
 }
 
 // A server accepts an accept only from the DID named by the offer, which has to be the signing key.
-func TestAHandoffBetweenAgentsOverHTTPIsLegalOnFreeq(t *testing.T) {
+func TestFreeqAcceptsAHandoffBetweenHTTPAgents(t *testing.T) {
 	t.Parallel()
 	for _, takes := range []string{"accept", "decline"} {
 		t.Run(takes, func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestAHandoffBetweenAgentsOverHTTPIsLegalOnFreeq(t *testing.T) {
 	}
 }
 
-func TestAHandoffInTheTagsOfTheRFCIsLegalOnFreeq(t *testing.T) {
+func TestFreeqAcceptsAHandoffInRFCTags(t *testing.T) {
 	t.Parallel()
 	var server *bridgetest.Freeq
 	c := newCrossroads(t, func(h *house) []string {
@@ -97,7 +97,7 @@ func TestAHandoffInTheTagsOfTheRFCIsLegalOnFreeq(t *testing.T) {
 
 // A server takes an answer only from the DID that the offer names. The gateway has no key of the own
 // DID of an agent over HTTP: the agent is told to sign the step, and then the server takes it.
-func TestAnAnswerToAnOfferToAnOwnDIDIsSignedByTheAgent(t *testing.T) {
+func TestFreeqAnswerToAnOwnDIDIsSignedByTheAgent(t *testing.T) {
 	t.Parallel()
 	for verb, state := range map[string]federation.State{"decline": federation.Declined, "accept": federation.Assigned} {
 		t.Run(verb, func(t *testing.T) {

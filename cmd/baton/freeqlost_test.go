@@ -26,7 +26,7 @@ func wordsTo(server *bridgetest.Freeq, nick string, about federation.HandoffID) 
 // A user of a freeq server claims a handoff that a party at another home has claimed
 // already, before this gateway knows that. The server repeats the claim, and each time the
 // other home refuses it.
-func TestWhoLosesAClaimOnFreeqIsToldOnce(t *testing.T) {
+func TestFreeqClaimLoserIsNotifiedOnce(t *testing.T) {
 	t.Parallel()
 	all := newNeighbours(t, "a.test", "b.test")
 	a, b := all[0], all[1]

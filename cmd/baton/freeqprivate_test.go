@@ -10,7 +10,7 @@ import (
 
 // A caller over plain HTTP is no user of the server: the gateway signs its steps with a key that it
 // keeps, and a private handoff is one of that key.
-func TestACallerOverHTTPAndAFreeqUserWorkInPrivate(t *testing.T) {
+func TestFreeqPrivateHandoffWithAnHTTPCaller(t *testing.T) {
 	t.Parallel()
 	w := newFreeqWorld(t)
 	desk := logIn(t, w.url())

@@ -275,7 +275,7 @@ func newRealMesh(t *testing.T, topology string, more ...string) *freeqMesh {
 }
 
 // Servers with the same letter are peers.
-func TestEachRealFreeqServerGetsEachStepOnce(t *testing.T) {
+func TestFreeqRealServersGetEachStepOnce(t *testing.T) {
 	for _, topology := range []string{"a", "ab", "aa", "abc", "aab", "aaa"} {
 		t.Run(topology, func(t *testing.T) {
 			if m := newRealMesh(t, topology); m != nil {
@@ -297,7 +297,7 @@ func newRealPair(t *testing.T, more ...string) (*freeqMesh, *realUser) {
 	return m, user
 }
 
-func TestTheFirstUserOfAChannelOfARealServerIsItsOperator(t *testing.T) {
+func TestFreeqRealServerMakesTheFirstUserAnOperator(t *testing.T) {
 	m, user := newRealPair(t)
 	if m == nil {
 		return
@@ -311,7 +311,7 @@ func TestTheFirstUserOfAChannelOfARealServerIsItsOperator(t *testing.T) {
 	})
 }
 
-func TestAnAgentOverHTTPWorksForUsersOfARealServer(t *testing.T) {
+func TestFreeqRealServerUsersGetWorkDoneByAnHTTPAgent(t *testing.T) {
 	m, user := newRealPair(t)
 	if m == nil {
 		return
@@ -352,7 +352,7 @@ func TestAnAgentOverHTTPWorksForUsersOfARealServer(t *testing.T) {
 	m.once(t, directed, "offer") // no client has seen the refused step
 }
 
-func TestAPlainClientOfARealServerAnswersAPrivateOffer(t *testing.T) {
+func TestFreeqRealServerPlainClientAnswersAPrivateOffer(t *testing.T) {
 	m, user := newRealPair(t)
 	if m == nil {
 		return
@@ -398,7 +398,7 @@ func TestAPlainClientOfARealServerAnswersAPrivateOffer(t *testing.T) {
 }
 
 // The log of the server is read to its end, although the rate of the link is lower.
-func TestAGatewayReadsWhatARealServerLoggedWhileItWasDown(t *testing.T) {
+func TestFreeqRealServerLogIsReadAfterAnOutage(t *testing.T) {
 	m, user := newRealPair(t, "[limits]\nlink_events_per_second = 50\n")
 	if m == nil {
 		return
@@ -440,7 +440,7 @@ func TestAGatewayReadsWhatARealServerLoggedWhileItWasDown(t *testing.T) {
 	}
 }
 
-func TestAnAgentAndAUserOfARealServerConverse(t *testing.T) {
+func TestFreeqRealServerConversation(t *testing.T) {
 	m, user := newRealPair(t)
 	if m == nil {
 		return

@@ -33,7 +33,7 @@ func (u *realUser) shows(t *testing.T, when string, id federation.HandoffID) {
 	t.Logf("%s: /api/v1/actions/%s: state %q, events %q", when, id, a.state(), steps)
 }
 
-func TestAHandoffBetweenAgentsOverHTTPIsLegalOnARealServer(t *testing.T) {
+func TestFreeqRealServerAcceptsAHandoffBetweenHTTPAgents(t *testing.T) {
 	m, user := newRealPair(t)
 	if m == nil {
 		return
@@ -68,7 +68,7 @@ func TestAHandoffBetweenAgentsOverHTTPIsLegalOnARealServer(t *testing.T) {
 
 // A user absent during a private offer sees the offer and its line after
 // returning.
-func TestAPrivateOfferWaitsForAUserOfARealServer(t *testing.T) {
+func TestFreeqRealServerPrivateOfferWaitsForItsUser(t *testing.T) {
 	m, user := newRealPair(t)
 	if m == nil {
 		return
@@ -116,7 +116,7 @@ func TestAPrivateOfferWaitsForAUserOfARealServer(t *testing.T) {
 }
 
 // A killed server is noticed while a step waits for its proof.
-func TestTheDeathOfARealServerIsNoticed(t *testing.T) {
+func TestFreeqRealServerDeathIsNoticed(t *testing.T) {
 	m, user := newRealPair(t)
 	if m == nil {
 		return
@@ -144,7 +144,7 @@ func TestTheDeathOfARealServerIsNoticed(t *testing.T) {
 }
 
 // A user offers to the DID shown by the server for an agent, which is the kept key of the agent.
-func TestAUserOfARealServerOffersToAKeptDID(t *testing.T) {
+func TestFreeqRealServerUserOffersToAKeptDID(t *testing.T) {
 	m, user := newRealPair(t)
 	if m == nil {
 		return
@@ -178,7 +178,7 @@ func TestAUserOfARealServerOffersToAKeptDID(t *testing.T) {
 
 // Two servers are peers of each other, and are started again without their peering while the gateway
 // is linked to both.
-func TestRealServersThatPartGetEachStep(t *testing.T) {
+func TestFreeqRealServersGetEachStepAfterASplit(t *testing.T) {
 	m := newRealMesh(t, "aa")
 	if m == nil {
 		return

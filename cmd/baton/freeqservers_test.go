@@ -175,7 +175,7 @@ func (m *freeqMesh) works(t *testing.T, id federation.HandoffID, takes federatio
 }
 
 // Servers with the same letter are peers.
-func TestEachFreeqServerGetsEachStepOnce(t *testing.T) {
+func TestFreeqServersGetEachStepOnce(t *testing.T) {
 	t.Parallel()
 	for _, topology := range []string{"a", "ab", "aa", "abc", "aab", "aaa"} {
 		t.Run(topology, func(t *testing.T) {
@@ -187,7 +187,7 @@ func TestEachFreeqServerGetsEachStepOnce(t *testing.T) {
 
 // Servers fetch the key of a signer from each other before they file a step. The gateway does not
 // take them for servers without peers meanwhile.
-func TestServersThatAreSlowAmongEachOtherGetEachStepOnce(t *testing.T) {
+func TestFreeqServersWithSlowPeeringGetEachStepOnce(t *testing.T) {
 	t.Parallel()
 	m := newFreeqMesh(t, "aa", 2*time.Second)
 	id, err := m.users[0].Offer(channel, "", title)

@@ -282,7 +282,7 @@ func everyNetwork(t *testing.T, h *house) (networks []*network, tables []string)
 
 // Participants of any two networks hand work to each other, whichever of them offers it. Each of them
 // reads each step of the other on its own network: people by lines, to which they answer by commands.
-func TestEachPairOfNetworksHandsOff(t *testing.T) {
+func TestHandoffBetweenEachPairOfNetworks(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	networks, tables := everyNetwork(t, h)

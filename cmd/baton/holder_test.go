@@ -22,7 +22,7 @@ func (b *talkative) labTold(t *testing.T, part string) {
 	}
 }
 
-func TestTheSenderOfAWaitingMessageIsToldAtOnceOnEveryNetwork(t *testing.T) {
+func TestWaitingMessageNoticeReachesItsSender(t *testing.T) {
 	t.Parallel()
 	b := newTalkative(t)
 	zoe := b.guest(t, "zoe")
@@ -82,7 +82,7 @@ func TestTheSenderOfAWaitingMessageIsToldAtOnceOnEveryNetwork(t *testing.T) {
 }
 
 // Report: matrix-org/matrix-appservice-irc#692, whose senders do not learn that the recipient left.
-func TestAMessageToSomeoneWhoLeftIsNotReadByTheNextUserOfTheNick(t *testing.T) {
+func TestMessageIsNotReadByTheNextUserOfTheNick(t *testing.T) {
 	t.Parallel()
 	b := newTalkative(t)
 	b.lab.HoldPongs(true) // the delivery to alice is not proved before she leaves

@@ -131,7 +131,7 @@ func onAIRC(agent *mailbox, other string) side {
 	}
 }
 
-func TestAClientHereWorksWithInspIRCdAndAIRCBothWays(t *testing.T) {
+func TestListenerClientWorksWithInspIRCdAndAIRC(t *testing.T) {
 	t.Parallel()
 	var lab *network
 	c := newCrossroads(t, func(h *house) []string {
@@ -150,7 +150,7 @@ func TestAClientHereWorksWithInspIRCdAndAIRCBothWays(t *testing.T) {
 	}
 }
 
-func TestAClientHereWorksWithFreeqBothWays(t *testing.T) {
+func TestListenerClientWorksWithFreeq(t *testing.T) {
 	t.Parallel()
 	var server *bridgetest.Freeq
 	c := newCrossroads(t, func(h *house) []string {

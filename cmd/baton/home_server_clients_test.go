@@ -33,7 +33,7 @@ func proves(t *testing.T, p person, challenge string) string {
 }
 
 // ircevent is a client library of others, unchanged.
-func TestIrceventLogsInAndIsReplayedItsInboxOnce(t *testing.T) {
+func TestListenerReplaysTheInboxToIrceventOnce(t *testing.T) {
 	t.Parallel()
 	s := newHomeServer(t)
 	eliza, scholar := newPerson(t), newPerson(t)

@@ -57,7 +57,7 @@ func nothing(t *testing.T, client *bridgetest.IRCClient) {
 
 func isPing(m bridgetest.IRCMessage) bool { return m.Command == "PING" }
 
-func TestAPageComesAgainUntilItIsAcknowledged(t *testing.T) {
+func TestReplayRepeatsAPageUntilItIsAcknowledged(t *testing.T) {
 	t.Parallel()
 	s := newHomeServer(t, anyRate)
 	eliza, scholar := newPerson(t), newPerson(t)
@@ -116,7 +116,7 @@ func (s *homeServer) read(t *testing.T, device string, p person) {
 	})
 }
 
-func TestAnAckNamesTheStepUpToWhichAllArrived(t *testing.T) {
+func TestReplayAckNamesTheLastStep(t *testing.T) {
 	t.Parallel()
 	s := newHomeServer(t)
 	eliza, scholar := newPerson(t), newPerson(t)
@@ -139,7 +139,7 @@ func TestAnAckNamesTheStepUpToWhichAllArrived(t *testing.T) {
 	nothing(t, agent)
 }
 
-func TestSessionsOfOneDIDAreDevices(t *testing.T) {
+func TestReplayTreatsSessionsAsDevices(t *testing.T) {
 	t.Parallel()
 	s := newHomeServer(t)
 	eliza, scholar := newPerson(t), newPerson(t)
@@ -167,7 +167,7 @@ func TestSessionsOfOneDIDAreDevices(t *testing.T) {
 	}
 }
 
-func TestWhoTakesOneDialectIsSentTheOtherWrittenAgain(t *testing.T) {
+func TestReplayRendersTheOtherDialect(t *testing.T) {
 	t.Parallel()
 	for _, d := range dialects() {
 		t.Run(string(d), func(t *testing.T) {
@@ -188,7 +188,7 @@ func TestWhoTakesOneDialectIsSentTheOtherWrittenAgain(t *testing.T) {
 	}
 }
 
-func TestARefusalHasTheLabelOfItsStep(t *testing.T) {
+func TestRefusalHasTheLabelOfItsStep(t *testing.T) {
 	t.Parallel()
 	s := newHomeServer(t)
 	eliza, other := newPerson(t), newPerson(t)

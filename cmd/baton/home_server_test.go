@@ -121,7 +121,7 @@ type walkthrough struct {
 // The walkthrough of the RFC, word for word, and in the other tags too.
 //
 // spec: freeq-handoff-rfc "Lifecycle walkthrough"
-func TestTheWalkthroughOfTheRFC(t *testing.T) {
+func TestListenerFollowsTheWalkthroughOfTheRFC(t *testing.T) {
 	t.Parallel()
 	for _, d := range dialects() {
 		t.Run(string(d), func(t *testing.T) {

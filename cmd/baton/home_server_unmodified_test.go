@@ -50,7 +50,7 @@ func (d *driver) read(t *testing.T) (messages, events []string) {
 }
 
 // irc-framework is the base of many web clients.
-func TestIRCFrameworkIsReplayedItsInboxUntilItHasIt(t *testing.T) {
+func TestListenerReplaysTheInboxToIRCFramework(t *testing.T) {
 	t.Parallel()
 	s := newHomeServer(t)
 	eliza, scholar := newPerson(t), newPerson(t)
@@ -93,7 +93,7 @@ func TestIRCFrameworkIsReplayedItsInboxUntilItHasIt(t *testing.T) {
 	}
 }
 
-func TestIRCFrameworkTalksAndSeesTheLinesForPeople(t *testing.T) {
+func TestListenerServesIRCFramework(t *testing.T) {
 	t.Parallel()
 	s := newHomeServer(t)
 	eliza := newPerson(t)
@@ -173,7 +173,7 @@ func (w *weechat) shows(t *testing.T, text string) {
 	})
 }
 
-func TestWeeChatTalksAndSeesTheLinesForPeople(t *testing.T) {
+func TestListenerServesWeeChat(t *testing.T) {
 	t.Parallel()
 	s := newHomeServer(t)
 	eliza := newPerson(t)

@@ -95,7 +95,7 @@ func newBenchHome(b *testing.B, id federation.HomeID) *benchHome {
 		Write: documents.Write, Read: documents.Read,
 	}
 	h.deps = relay.Deps{
-		Home: id, Record: record, Gateway: h, Mailboxes: h, Signer: h, Poster: h, Wakes: (*relay.Relay)(nil), Log: slog.New(slog.DiscardHandler),
+		Home: id, Record: record, Gateway: h, Mailboxes: h, Signer: h, Poster: h, PubSub: (*relay.Relay)(nil), Log: slog.New(slog.DiscardHandler),
 		Read: documents.FromDocument, Now: time.Now, Topic: func(federation.HomeID) string { return "" }, MaxHops: func() int { return 8 },
 	}
 	mux := http.NewServeMux()
@@ -146,22 +146,22 @@ func (h *benchHome) Submit(ctx context.Context, ev federation.Event) (federation
 	return h.Home.Submit(ctx, ev, time.Now())
 }
 
-// Ruled implements [relay.Gateway].
-func (h *benchHome) Ruled(ctx context.Context, ev federation.Event, r federation.Ruling) (federation.Judgement, error) {
-	return h.Home.Ruled(ctx, ev, r, time.Now())
+// FileRuled implements [relay.Gateway].
+func (h *benchHome) FileRuled(ctx context.Context, ev federation.Event, r federation.Ruling) (federation.Judgement, error) {
+	return h.Home.FileRuled(ctx, ev, r, time.Now())
 }
 
 // Say implements relay.Gateway.
 func (*benchHome) Say(context.Context, federation.Text) (bool, error) { return false, nil }
 
-// GiveUp implements [relay.Gateway].
-func (*benchHome) GiveUp(context.Context, federation.Pending, federation.RefusalCode, string) error {
+// RejectPending implements [relay.Gateway].
+func (*benchHome) RejectPending(context.Context, federation.Pending, federation.RefusalCode, string) error {
 	return nil
 }
 
 // Place implements [relay.Gateway].
-func (*benchHome) Place(context.Context, federation.Event) (federation.Place, error) {
-	return federation.Place{}, nil
+func (*benchHome) Place(context.Context, federation.Event) (federation.ChannelRef, error) {
+	return federation.ChannelRef{}, nil
 }
 
 // MaySpeakFor implements [relay.Mailboxes].

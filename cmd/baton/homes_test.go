@@ -159,7 +159,7 @@ func agree(t *testing.T, id, verbs string, homes ...neighbour) {
 	}
 }
 
-func TestAHandoffIsOfferedAtOneHomeAndDoneAtAnother(t *testing.T) {
+func TestHomesCompleteAHandoff(t *testing.T) {
 	t.Parallel()
 	all := newNeighbours(t, "a.test", "b.test")
 	a, b := all[0], all[1]
@@ -192,7 +192,7 @@ func TestAHandoffIsOfferedAtOneHomeAndDoneAtAnother(t *testing.T) {
 	}
 }
 
-func TestAnOfferToAnyoneIsClaimedAtOneOfThreeHomes(t *testing.T) {
+func TestHomesLetOneOfThreeClaim(t *testing.T) {
 	t.Parallel()
 	all := newNeighbours(t, "a.test", "b.test", "c.test")
 	for _, n := range all {
@@ -214,7 +214,7 @@ func TestAnOfferToAnyoneIsClaimedAtOneOfThreeHomes(t *testing.T) {
 
 // Steps go on while the home of the handoff, and then the other one, is away, and go
 // through once it is back.
-func TestNothingIsLostOrDoubledWhenHomesAreKilled(t *testing.T) {
+func TestHomesKilledLoseNothing(t *testing.T) {
 	t.Parallel()
 	all := newNeighbours(t, "a.test", "b.test")
 	a, b := all[0], all[1]
@@ -263,7 +263,7 @@ func TestNothingIsLostOrDoubledWhenHomesAreKilled(t *testing.T) {
 	}
 }
 
-func TestAPeerWithAMistakeIsTold(t *testing.T) {
+func TestHomesConfigurationNamesMistakes(t *testing.T) {
 	h := newHouse(t, "[[peers]]\nname = 'gw.test'\ndid = 'did:web:c.test'\nurl = 'c.test'\nmode = 'maybe'\n[[peers]]\n")
 	n := neighbour{h, "gw.test"}
 	out, ok := n.baton(t, "config", "check", h.config)

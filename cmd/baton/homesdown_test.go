@@ -27,7 +27,7 @@ func (n neighbour) exit(t *testing.T, args ...string) (code int, out string) {
 	return code, strings.TrimSpace(string(text))
 }
 
-func TestAHomeOfAnotherOperatorIsNoReasonNotToBeReady(t *testing.T) {
+func TestReadyWithoutOtherHomes(t *testing.T) {
 	t.Parallel()
 	all := newNeighbours(t, "a.test", "b.test")
 	a, b := all[0], all[1]
@@ -47,7 +47,7 @@ func TestAHomeOfAnotherOperatorIsNoReasonNotToBeReady(t *testing.T) {
 	await(t, "the link", func() bool { _, ok := a.baton(t, "healthcheck", "--peers"); return ok })
 }
 
-func TestAStepInAHandoffOfAnotherHomeEndsWithTheRulingOfThatHome(t *testing.T) {
+func TestPendingStepEndsWithTheRulingOfItsHome(t *testing.T) {
 	t.Parallel()
 	all := newNeighbours(t, "a.test", "b.test", "c.test")
 	for _, n := range all {
@@ -81,7 +81,7 @@ func TestAStepInAHandoffOfAnotherHomeEndsWithTheRulingOfThatHome(t *testing.T) {
 }
 
 // b is restored to a backup from before a handoff that it ordered.
-func TestAHomeThatWasRestoredIsMadeWholeByThoseWhoRemember(t *testing.T) {
+func TestRestoredHomeIsCompletedByItsPeers(t *testing.T) {
 	t.Parallel()
 	all := newNeighbours(t, "a.test", "b.test")
 	a, b := all[0], all[1]
@@ -128,7 +128,7 @@ func TestAHomeThatWasRestoredIsMadeWholeByThoseWhoRemember(t *testing.T) {
 }
 
 // b is restored, and goes on otherwise before a is back.
-func TestAHandoffWhoseHomeLostItIsOrphanedAndEndedByAnOperator(t *testing.T) {
+func TestOrphanedHandoffIsEndedByAnOperator(t *testing.T) {
 	t.Parallel()
 	all := newNeighbours(t, "a.test", "b.test")
 	a, b := all[0], all[1]
@@ -183,7 +183,7 @@ func TestAHandoffWhoseHomeLostItIsOrphanedAndEndedByAnOperator(t *testing.T) {
 	}
 }
 
-func TestABlockedHomeGetsWhatWasKeptForItOnceItIsAllowed(t *testing.T) {
+func TestBlockedHomeGetsItsDeliveriesOnceAllowed(t *testing.T) {
 	t.Parallel()
 	all := newStrangers(t, "a.test", "b.test")
 	a, b := all[0], all[1]

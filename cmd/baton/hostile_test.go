@@ -64,7 +64,7 @@ func gatewayEntrances() []entrance {
 
 // Each entrance is told each lie that applies to it. The gateway refuses all of them,
 // counts or logs each refusal, serves a legitimate request afterwards and files nothing.
-func TestNoEntranceAcceptsALie(t *testing.T) {
+func TestHostileInputIsRefusedAtEachEntrance(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	t.Run("entrances", func(t *testing.T) {

@@ -59,7 +59,7 @@ func takesOn(t *testing.T, a, b neighbour, title string) (id, bob string) {
 	return id, bob
 }
 
-func TestHomesMeetAtAHub(t *testing.T) {
+func TestHubConnectsHomes(t *testing.T) {
 	t.Parallel()
 	hub := startHub(t)
 	a, b := newMeeting(t, fmt.Sprintf("[relay.hub]\nurls = [%q]\n", hub.ClientURL()))
@@ -96,7 +96,7 @@ func TestHomesMeetAtAHub(t *testing.T) {
 
 // Homes of one operator share a cluster, which wakes the waiters of each home, and meet
 // there.
-func TestHomesThatTrustEachOtherShareOurNATS(t *testing.T) {
+func TestHubOfTrustingHomesIsShared(t *testing.T) {
 	t.Parallel()
 	shared := startHub(t)
 	a, b := newMeeting(t, fmt.Sprintf("[relay]\nurls = [%q]\nmax_bytes = 8388608\n", shared.ClientURL()))
@@ -133,7 +133,7 @@ func maxBytes(t *testing.T, url, name string, options ...nats.Option) int64 {
 
 // One home has the server in itself, and the other links to it with the seed that it was
 // given, over TLS.
-func TestAHomeOfOthersLinksToOurServer(t *testing.T) {
+func TestHubServesAnotherOperatorsHome(t *testing.T) {
 	t.Parallel()
 	all := newNeighbours(t, "a.test", "b.test")
 	a, b := all[0], all[1]
@@ -167,7 +167,7 @@ func TestAHomeOfOthersLinksToOurServer(t *testing.T) {
 	}
 }
 
-func TestAServerForOthersWithoutAccountsIsAMistake(t *testing.T) {
+func TestHubForOthersNeedsAccounts(t *testing.T) {
 	h := newHouse(t, "[relay]\nlisten = '127.0.0.1:4222'\n")
 	n := neighbour{h, "gw.test"}
 	out, ok := n.baton(t, "config", "check", h.config)

@@ -63,7 +63,7 @@ func (n neighbour) behindNAT(t *testing.T, all []neighbour, peer string, tables 
 
 // Homes behind NAT have no address in reach of the other one. They link, find each other's
 // users and deliver to them only through the hub.
-func TestHomesBehindNATLinkThroughAHub(t *testing.T) {
+func TestHubLinksHomesBehindNAT(t *testing.T) {
 	t.Parallel()
 	for name, peer := range map[string]string{
 		"no host answers at the address": fmt.Sprintf("url = %q", unreachableURL),
@@ -96,7 +96,7 @@ func TestHomesBehindNATLinkThroughAHub(t *testing.T) {
 
 // A home whose key is not known here sends batches that stay in the stream. The operator of
 // the receiver reads why, in the log and by relay check.
-func TestAHomeThatCannotBeVerifiedIsReported(t *testing.T) {
+func TestHubHomeThatCannotBeVerifiedIsReported(t *testing.T) {
 	t.Parallel()
 	hub := startHub(t) // without accounts, it vouches for no home
 	all := newNeighbours(t, "a.test", "b.test")

@@ -20,7 +20,7 @@ import (
 	"baton/bridge/bridgetest"
 )
 
-func TestAHandoffCrossesFromIRCToAnAgentAndBack(t *testing.T) {
+func TestInspIRCdHandoffCrossesToAnAgentAndBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	s := w.offer(t)
@@ -59,7 +59,7 @@ func TestAHandoffCrossesFromIRCToAnAgentAndBack(t *testing.T) {
 	}
 }
 
-func TestAnAgentIsReachedByTheDIDOfItsOwnKeyToo(t *testing.T) {
+func TestAgentIsReachedByTheDIDOfItsKey(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	kept, own := w.scout.DID, didKey(w.scout.Key[ed25519.SeedSize:])

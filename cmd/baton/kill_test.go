@@ -60,7 +60,7 @@ const (
 
 // Each gateway lives through a part of the kills, each at another point. The verdict
 // depends only on the messages to the network and the agent.
-func TestAGatewayThatIsKilledAnywhereLosesNothingAndDoesNothingTwice(t *testing.T) {
+func TestKillAnywhereLosesAndRepeatsNothing(t *testing.T) {
 	for lane := range killLanes {
 		t.Run(fmt.Sprint(lane), func(t *testing.T) {
 			t.Parallel()

@@ -67,7 +67,7 @@ func (tw *twin) offerTo(did string) func() signed {
 	return func() signed { return rfcTags.offer(tw.key, channel, extras{"to": did, "title": title}) }
 }
 
-func TestWhoDoesTooMuchOnIRCIsHeldBackAlone(t *testing.T) {
+func TestLimitsApplyOnlyToTheBusyIRCUser(t *testing.T) {
 	for _, tt := range []struct {
 		name, limit, code string
 		fewest            int // filed offers
@@ -97,7 +97,7 @@ func TestWhoDoesTooMuchOnIRCIsHeldBackAlone(t *testing.T) {
 }
 
 // A client flooded off by one limit must not be answered line by line.
-func TestAFloodOfStepsIsRefusedAndTheLinkStays(t *testing.T) {
+func TestLimitsRefuseAFloodAndKeepTheLink(t *testing.T) {
 	t.Parallel()
 	tw := newTwin(t, rfcTags, limitsTable("user_events_per_minute = 10"))
 	offers := tw.another(t, "erin")
@@ -136,7 +136,7 @@ func exchangeHTTP(t *testing.T, agent *mailbox, method, path string, body []byte
 	return decodeOutcome(t, response), response.Header
 }
 
-func TestARegistryTellsEachCallerItsLimit(t *testing.T) {
+func TestLimitsAreReportedToEachCaller(t *testing.T) {
 	t.Parallel()
 	tw := newTwin(t, rfcTags, limitsTable("did_events_per_minute = 6"))
 	offender, other := tw.hire(t, "offender"), tw.hire(t, "other")
@@ -170,7 +170,7 @@ func TestARegistryTellsEachCallerItsLimit(t *testing.T) {
 	}
 }
 
-func TestWhoDoesTooMuchOnAIRCIsHeldBackAlone(t *testing.T) {
+func TestLimitsApplyOnlyToTheBusyAIRCAgent(t *testing.T) {
 	for _, tt := range []struct {
 		name, limit, code string
 	}{

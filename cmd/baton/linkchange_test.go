@@ -10,7 +10,7 @@ func (h *house) linkState(t *testing.T, name string) string {
 	return link.State
 }
 
-func TestADisconnectedLinkStaysDownUntilAnOperatorConnectsIt(t *testing.T) {
+func TestLinkDisconnectLastsUntilConnect(t *testing.T) {
 	t.Parallel()
 	v := newVillage(t)
 	var done struct{ Changed int }

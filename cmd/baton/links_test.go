@@ -63,7 +63,7 @@ func newLink(t *testing.T, wires wiring) *world {
 	return w
 }
 
-func TestALinkCarriesHandoffsHoweverItIsWired(t *testing.T) {
+func TestLinkCarriesHandoffsOverEachTransport(t *testing.T) {
 	for name, wires := range map[string]wiring{
 		"dialled over TLS":  {secure: true},
 		"accepted":          {accepts: true},
@@ -106,7 +106,7 @@ func (w *world) carries(t *testing.T) {
 }
 
 // The next try is some time after, so that one try is one line.
-func TestANetworkWithAnotherCertificateIsRefusedWithOneLine(t *testing.T) {
+func TestLinkRefusesAnotherCertificate(t *testing.T) {
 	for name, wires := range map[string]wiring{
 		"dialled":  {secure: true, wrong: true},
 		"accepted": {accepts: true, secure: true, wrong: true},

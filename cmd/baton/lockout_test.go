@@ -156,7 +156,7 @@ func (h *house) trustLoopback(t *testing.T) {
 	}
 }
 
-func TestSilentIRCConnectionsOfFourAddressesLockOutNoClient(t *testing.T) {
+func TestLockoutBySilentIRCConnectionsFails(t *testing.T) {
 	t.Parallel()
 	addr := federationtest.FreeAddr(t)
 	h := newHouse(t, fmt.Sprintf("[irc.client]\nlisten = %q\n", addr))
@@ -175,7 +175,7 @@ func TestSilentIRCConnectionsOfFourAddressesLockOutNoClient(t *testing.T) {
 	}
 }
 
-func TestSilentWebSocketsOfOneSubnetLockOutNoClient(t *testing.T) {
+func TestLockoutBySilentWebSocketsFails(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, "[irc.client]\nwebsocket = true\n")
 	h.trustLoopback(t)
@@ -202,7 +202,7 @@ func TestSilentWebSocketsOfOneSubnetLockOutNoClient(t *testing.T) {
 	})
 }
 
-func TestIdleHTTPConnectionsExhaustNoFiles(t *testing.T) {
+func TestLockoutByIdleHTTPConnectionsFails(t *testing.T) {
 	t.Parallel()
 	const files = 256
 	h := newHouse(t)
@@ -237,7 +237,7 @@ func forged(did string) string {
 		"+freeq.at/handoff-task=x;+freeq.at/sig=ed25519:%s TAGMSG #ops", id, did, base64.RawURLEncoding.EncodeToString(make([]byte, ed25519.SignatureSize)))
 }
 
-func TestOneAddressHasOneRateAtAllListeners(t *testing.T) {
+func TestRateIsSharedByAllListeners(t *testing.T) {
 	t.Parallel()
 	addr := federationtest.FreeAddr(t)
 	h := newHouse(t, fmt.Sprintf("[irc.client]\nlisten = %q\n[limits]\naddress_events_per_minute = 6\n", addr))
@@ -297,7 +297,7 @@ func TestOneAddressHasOneRateAtAllListeners(t *testing.T) {
 	}
 }
 
-func TestOneAddressHasOneRateOfLogins(t *testing.T) {
+func TestLoginRateIsSharedByAllListeners(t *testing.T) {
 	t.Parallel()
 	addr := federationtest.FreeAddr(t)
 	tables := func(limit int) []string {
@@ -343,7 +343,7 @@ func TestOneAddressHasOneRateOfLogins(t *testing.T) {
 	})
 }
 
-func TestNoKeyIsFetchedForAnAddressWithoutStepsLeft(t *testing.T) {
+func TestRateLimitedAddressCausesNoKeyLookup(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64
 	host := httptest.NewUnstartedServer(http.NotFoundHandler())

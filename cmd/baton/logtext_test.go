@@ -10,7 +10,7 @@ import (
 )
 
 // Text of a stranger reaches the log for people as an attribute.
-func TestTheLogForPeopleHasNothingThatActsOnATerminal(t *testing.T) {
+func TestLogTextHasNoControlCharacters(t *testing.T) {
 	h := newHouse(t)
 	text, err := os.ReadFile(h.config)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"baton/federation"
 )
 
-func TestFreeqUsersWhoseKeysAreAtASilentHostDelayNoOther(t *testing.T) {
+func TestLookupsOfFreeqUsersAtASilentHostDelayNoOther(t *testing.T) {
 	t.Parallel()
 	w := newFreeqWorld(t, fmt.Sprintf("[identity]\nplc_url = \"http://%s\"\n", newSilent(t).addr))
 	for i := range 20 {

@@ -180,7 +180,7 @@ func within(t *testing.T, what string, limit time.Duration, begun time.Time, hol
 	}
 }
 
-func TestOneUserWhoseKeysAreAtSilentHostsKeepsNoLinkDown(t *testing.T) {
+func TestLookupsOfOneUserKeepNoLinkDown(t *testing.T) {
 	t.Parallel()
 	s := newSquare(t, []string{"alice", "mallory"})
 	signers := silentSigners(t, 60)
@@ -208,7 +208,7 @@ func TestOneUserWhoseKeysAreAtSilentHostsKeepsNoLinkDown(t *testing.T) {
 	}
 }
 
-func TestUsersWhoseKeysAreAtSilentHostsDelayNoOther(t *testing.T) {
+func TestLookupsAtSilentHostsDelayNoOther(t *testing.T) {
 	t.Parallel()
 	const nicks, each = 17, 8
 	users := []string{"alice"}
@@ -246,7 +246,7 @@ func TestUsersWhoseKeysAreAtSilentHostsDelayNoOther(t *testing.T) {
 	}
 }
 
-func TestLoginsWhoseDocumentsAreAtSilentHostsDelayNoOther(t *testing.T) {
+func TestLookupsOfLoginsAtSilentHostsDelayNoOther(t *testing.T) {
 	t.Parallel()
 	const logins = 10
 	h := newHouse(t, "[fetch]\nallow_private = true")

@@ -33,7 +33,7 @@ func (h *house) adopted(t *testing.T) (times int) {
 	return times
 }
 
-func TestARecordThatKnowsNoKeysAdoptsThoseThatAreThere(t *testing.T) {
+func TestLostKeysAreAdoptedByARecordWithoutMarks(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.start(t)

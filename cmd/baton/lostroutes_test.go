@@ -14,7 +14,7 @@ import (
 )
 
 // An offer is acknowledged while the home with the mailbox of its recipient is no peer.
-func TestAnOfferWaitsForTheRouteOfAHomeThatWasRemoved(t *testing.T) {
+func TestLostRouteKeepsAnOffer(t *testing.T) {
 	t.Parallel()
 	all := newStrangers(t, "a.test", "b.test")
 	a, b := all[0], all[1]
@@ -86,7 +86,7 @@ func overIRC(t *testing.T, address string, seed byte) {
 }
 
 // The recipients took no step anywhere. They logged in at b, by REST or by IRC.
-func TestADIDIsFoundFromAnotherHomeOnceItLoggedIn(t *testing.T) {
+func TestLostRouteIsFoundAfterALogin(t *testing.T) {
 	t.Parallel()
 	all := newNeighbours(t, "a.test", "b.test")
 	a, b := all[0], all[1]

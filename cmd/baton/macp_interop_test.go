@@ -22,7 +22,7 @@ import (
 )
 
 // The Python SDK of MACP works against "baton serve" unchanged.
-func TestThePythonSDKOfMACP(t *testing.T) {
+func TestMACPPythonSDKWorks(t *testing.T) {
 	t.Parallel()
 	r := newMACPHouse(t)
 	r.keep(t, "third.token", macpToken+"third")
@@ -62,7 +62,7 @@ func TestThePythonSDKOfMACP(t *testing.T) {
 }
 
 // An agent of the registry and a user on IRC work with a participant of MACP, both ways.
-func TestWorkGoesBetweenMACPAndAIRCAndIRC(t *testing.T) {
+func TestMACPWorkCrossesToAIRCAndIRC(t *testing.T) {
 	t.Parallel()
 	r := newMACPHouse(t)
 	w := &world{house: r.house, net: newNetwork(t, r.house, "lab", "1LA"), key: newPerson(t)}

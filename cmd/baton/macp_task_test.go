@@ -108,7 +108,7 @@ func (w *taskHouse) reads(t *testing.T, id string, count int) []string {
 
 // A gateway killed between any two messages of a transfer and of the following task files each
 // report of the assignee once.
-func TestAKilledGatewayFilesEachReportOfATaskOnce(t *testing.T) {
+func TestMACPTaskReportIsFiledOnceOverKills(t *testing.T) {
 	t.Parallel()
 	w := newTaskHouse(t)
 	id := w.scholar.offer(t, map[string]any{"to": "did:web:gw.test:macp:research:bob", "title": "Review it", "context": map[string]any{"draft": 7}})
@@ -135,7 +135,7 @@ func TestAKilledGatewayFilesEachReportOfATaskOnce(t *testing.T) {
 
 // A gateway killed between any two messages says each step of its assignee once in the task of
 // the offerer.
-func TestAKilledGatewaySaysEachStepOfATaskOnce(t *testing.T) {
+func TestMACPTaskStepIsSentOnceOverKills(t *testing.T) {
 	t.Parallel()
 	w := newTaskHouse(t)
 	const transfer, task, contextID = "00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002", "ctx:sha256:00"

@@ -117,7 +117,7 @@ func told(t *testing.T, c *bridgetest.MACPClient, session, verb string) macpmode
 }
 
 // An agent over plain HTTP and a participant of a MACP session work for each other.
-func TestWorkGoesBetweenMACPAndPlainHTTP(t *testing.T) {
+func TestMACPWorkCrossesToHTTP(t *testing.T) {
 	t.Parallel()
 	r := newMACPHouse(t)
 	// Both tables fit one file: the gateway also takes part in its own runtime.
@@ -226,7 +226,7 @@ func backToMACP(t *testing.T, r *macpHouse, eliza *bridgetest.MACPClient, schola
 
 // A gateway is killed after the answer to each message of a session, and goes on. It is not killed
 // between the last offer and its context, for which an offer waits a second.
-func TestAKilledRuntimeLosesNothingThatItAccepted(t *testing.T) {
+func TestMACPRuntimeKilledLosesNothing(t *testing.T) {
 	t.Parallel()
 	r := newMACPHouse(t)
 	r.start(t)

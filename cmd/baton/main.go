@@ -29,7 +29,7 @@ import (
 	"baton/configs"
 	"baton/federation"
 	"baton/federation/passport"
-	"baton/federation/store/offline"
+	"baton/federation/store/fsck"
 )
 
 // Exit codes.
@@ -259,7 +259,7 @@ func classify(err error) (code int, word string, retryAfter int) {
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
 		return exitRefused, string(refused.Code), 0
 	}
-	if _, ok := errors.AsType[*offline.DamageError](err); ok {
+	if _, ok := errors.AsType[*fsck.DamageError](err); ok {
 		return exitRefused, "damaged", 0
 	}
 	if _, ok := errors.AsType[*conform.FailedError](err); ok {

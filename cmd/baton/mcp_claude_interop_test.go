@@ -78,7 +78,7 @@ func (c *claudeCode) logIn(h *house, code string) string {
 
 // Claude Code gets nothing but the address of the gateway, and a pairing code that a person asked for on
 // IRC. It finds the work that another person on IRC offers, and completes it.
-func TestClaudeCodeDoesTheWorkOfAnIRCUser(t *testing.T) {
+func TestMCPClaudeCodeDoesTheWorkOfAnIRCUser(t *testing.T) {
 	t.Parallel()
 	doesTheWorkOfAnIRCUser(t, (*scriptedModel).serveMessages, func(s *homeServer, model, code string) func(prompt string) string {
 		claude := newClaudeCode(t, model)

@@ -80,7 +80,7 @@ func (c *codex) add(h *house, code string) string {
 
 // Codex gets nothing but the address of the gateway, and a pairing code that a person asked for on IRC. It
 // finds the work that another person on IRC offers, and completes it.
-func TestCodexDoesTheWorkOfAnIRCUser(t *testing.T) {
+func TestMCPCodexDoesTheWorkOfAnIRCUser(t *testing.T) {
 	t.Parallel()
 	doesTheWorkOfAnIRCUser(t, (*scriptedModel).serveResponses, func(s *homeServer, model, code string) func(prompt string) string {
 		c := newCodex(t, model)

@@ -76,7 +76,7 @@ func configuredHost(t *testing.T, h *house, dir string, f fence) *commandHost {
 
 // A host configured as the guide says takes the work that alice offers on IRC, and she reads
 // the text shown in the guide.
-func TestTheGuideOfAgentHostsWorks(t *testing.T) {
+func TestMCPGuideWorks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	guide, dir := readDocument(t, mcpGuide), t.TempDir()
@@ -156,7 +156,7 @@ func (w *world) offersTo(t *testing.T, did, title string) string {
 }
 
 // The Python of the guide logs in with the key of an agent and waits for its work.
-func TestThePythonOfTheGuideOfAgentHostsWorks(t *testing.T) {
+func TestMCPGuidePythonWorks(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, "[limits]\n"+anyAddress)
 	h.start(t)
@@ -207,7 +207,7 @@ async def main():
 }
 
 // The JavaScript of the guide logs in with a key on each curve and waits for the work of the agent.
-func TestTheJavaScriptOfTheGuideOfAgentHostsWorks(t *testing.T) {
+func TestMCPGuideJavaScriptWorks(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, "[limits]\n"+anyAddress)
 	h.start(t)
@@ -244,7 +244,7 @@ const did = %q, pem = %q;
 }
 
 // An agent of each framework of the guide lists the tools, and finds open work.
-func TestTheFrameworksOfTheGuideOfAgentHostsWork(t *testing.T) {
+func TestMCPGuideFrameworksWork(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, "[limits]\n"+anyAddress, "[policy]\nopen_offers = \"any\"\n")
 	h.start(t)

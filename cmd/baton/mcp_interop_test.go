@@ -100,7 +100,7 @@ func (h *agentHost) sees(id string) {
 
 // Each host works with a person on IRC, an agent of the AIRC registry and an agent over plain HTTP,
 // each way.
-func TestHostsOfTheModelContextProtocolWorkWithEveryNetwork(t *testing.T) {
+func TestMCPHostsWorkWithEveryNetwork(t *testing.T) {
 	t.Parallel()
 	w := &world{house: newHouse(t), key: newPerson(t)}
 	w.net = newNetwork(t, w.house, "lab", "1LA")

@@ -74,7 +74,7 @@ func newSeed(t *testing.T) (path, did string) {
 }
 
 // A host repeats a step with its key after the command was killed, and finds the step on disk.
-func TestAStepThatACommandSignsIsFiledOnceForItsKey(t *testing.T) {
+func TestMCPCommandFilesASignedStepOnce(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, "[limits]\n"+anyAddress)
 	h.start(t)
@@ -118,7 +118,7 @@ func TestAStepThatACommandSignsIsFiledOnceForItsKey(t *testing.T) {
 	}
 }
 
-func TestTheCommandOfHostsSaysWhyItCannotBegin(t *testing.T) {
+func TestMCPCommandReportsStartErrors(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	seed, did := newSeed(t)
@@ -149,7 +149,7 @@ func TestTheCommandOfHostsSaysWhyItCannotBegin(t *testing.T) {
 
 // Half of all ECDSA signatures have the higher of the two valid values of s:
 // JOSE allows either.
-func TestAClientLogsInWithAKeyOnACurve(t *testing.T) {
+func TestMCPClientLogsInWithACurveKey(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, "[limits]\n"+anyAddress)
 	h.start(t)

@@ -24,7 +24,7 @@ func (h *house) adds(t *testing.T, tables string) {
 // offersOverREST lets every DID offer work in channels over REST.
 const offersOverREST = "[[policy.rules]]\nverbs = [\"offer\"]\npeers = [\"rest\"]\nrequire = \"vouched\"\n"
 
-func TestAnOfferOverRESTToAChannelTakesMembershipOrARule(t *testing.T) {
+func TestMembershipIsNeededForOffersToChannels(t *testing.T) {
 	t.Parallel()
 	v := newVillage(t)
 	bound, named, other := logIn(t, v.url()), logIn(t, v.url()), logIn(t, v.url())
@@ -61,7 +61,7 @@ func TestAnOfferOverRESTToAChannelTakesMembershipOrARule(t *testing.T) {
 	other.must(t, http.StatusForbidden, http.MethodPost, "handoffs", map[string]any{"title": "work", "channel": "#ops"}, nil)
 }
 
-func TestTheOperatorLetsAgentsOfferInChannels(t *testing.T) {
+func TestMembershipIsWaivedByTheOperator(t *testing.T) {
 	t.Parallel()
 	for setting, want := range map[string]struct{ stranger, declared int }{
 		"members": {http.StatusForbidden, http.StatusForbidden},

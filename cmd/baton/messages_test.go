@@ -162,7 +162,7 @@ func nickOf(m bridgetest.IRCMessage) string {
 	return nick
 }
 
-func TestAnAgentAndPeopleOfEachNetworkConverse(t *testing.T) {
+func TestMessagesBetweenAnAgentAndEachNetwork(t *testing.T) {
 	t.Parallel()
 	b := newTalkative(t)
 	zoe := b.guest(t, "zoe")
@@ -210,7 +210,7 @@ func TestAnAgentAndPeopleOfEachNetworkConverse(t *testing.T) {
 	b.httpReads(t, "hello back")
 }
 
-func TestARESTAgentAndPeopleConverse(t *testing.T) {
+func TestMessagesBetweenARESTAgentAndPeople(t *testing.T) {
 	t.Parallel()
 	b := newTalkative(t)
 	zoe := b.guest(t, "zoe")
@@ -232,7 +232,7 @@ func TestARESTAgentAndPeopleConverse(t *testing.T) {
 	b.write(t, "did:key:z6MkiTBz1ymuepAQ4HEHYSF1H8quG5GLVVQR3djdX3mDooWp", "lost", http.StatusNotFound)
 }
 
-func TestTextWaitsForAnAbsentPersonInOrderAndOverAKill(t *testing.T) {
+func TestMessagesWaitInOrderOverAKill(t *testing.T) {
 	t.Parallel()
 	b := newTalkative(t)
 	const lines = 5
@@ -261,7 +261,7 @@ func TestTextWaitsForAnAbsentPersonInOrderAndOverAKill(t *testing.T) {
 	}
 }
 
-func TestAPersonMeetsAStrangerAndBlocksItOnEveryNetwork(t *testing.T) {
+func TestMessagesOfAStrangerAreBlockedOnEveryNetwork(t *testing.T) {
 	t.Parallel()
 	b := newTalkative(t)
 	b.send(t, "alice@lab", "buy this", http.StatusCreated)
@@ -298,7 +298,7 @@ func (b *talkative) tellBaton(t *testing.T, command, answer string) {
 	}
 }
 
-func TestAnAgentDecidesAboutPeopleThatWriteFirst(t *testing.T) {
+func TestMessagesToAnAgentNeedItsConsent(t *testing.T) {
 	t.Parallel()
 	b := newTalkative(t)
 	b.lab.Say("alice", "PRIVMSG Baton :say scout_7 may I ask?")
@@ -344,7 +344,7 @@ func (b *talkative) asker(t *testing.T, text string) (handle string) {
 	return handle
 }
 
-func TestMessagesThatNameAHandoffAreShownWithItAndInNoPassport(t *testing.T) {
+func TestMessagesOfAHandoffAreInNoPassport(t *testing.T) {
 	t.Parallel()
 	b := newTalkative(t)
 	id := b.http.offer(t, map[string]any{"to": b.scout.DID, "title": "cite three sources"})
@@ -378,7 +378,7 @@ func (h *house) prints(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-func TestTextThatIsNotReadExpiresAndItsSenderIsTold(t *testing.T) {
+func TestMessagesExpireUnread(t *testing.T) {
 	t.Parallel()
 	b := newTalkative(t, "[retention]\nmessages = \"1s\"\n")
 	b.send(t, "bob@lab", "too late", http.StatusAccepted)

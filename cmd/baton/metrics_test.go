@@ -21,7 +21,7 @@ var description = regexp.MustCompile(`^Desc\{fqName: "(baton_[a-z_]+)", help: "(
 // and labels: a change of a line belongs into CHANGELOG.md.
 const metricsFile = "testdata/metrics.txt"
 
-func TestTheNamesAndLabelsOfMetricsAreKept(t *testing.T) {
+func TestMetricsKeepNamesAndLabels(t *testing.T) {
 	t.Parallel()
 	descs, err := main.MetricDescs(t.Context(), newHouse(t).config)
 	if err != nil {
@@ -51,7 +51,7 @@ func TestTheNamesAndLabelsOfMetricsAreKept(t *testing.T) {
 }
 
 // Alerts and dashboards read metrics that exist, and each alert has its paragraph of the runbook.
-func TestAlertsAndTheDashboardReadMetricsThatExist(t *testing.T) {
+func TestMetricsOfAlertsAndDashboardExist(t *testing.T) {
 	t.Parallel()
 	kept, err := os.ReadFile(metricsFile)
 	if err != nil {

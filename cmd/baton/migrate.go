@@ -9,7 +9,7 @@ import (
 	"baton/bridge/server"
 	"baton/configs"
 	"baton/federation/store/backup"
-	"baton/federation/store/offline"
+	"baton/federation/store/fsck"
 	"baton/federation/store/registry"
 )
 
@@ -71,7 +71,7 @@ func (cmd migrateCommand) transfer(ctx context.Context, file *configs.File, c *c
 	if err != nil {
 		return err
 	}
-	done, err := offline.Transfer(ctx, file.Path(file.Store.Path), dsn, registry.Tables{}, server.Examination{}, cmd.DryRun)
+	done, err := fsck.Transfer(ctx, file.Path(file.Store.Path), dsn, registry.Tables{}, server.Examination{}, cmd.DryRun)
 	if err != nil {
 		return err
 	}

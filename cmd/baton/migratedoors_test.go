@@ -58,7 +58,7 @@ func throughAllDoors(t *testing.T, a *homeServer, n, other neighbour) []string {
 
 // A record filled through each entry point is the same on PostgreSQL: a dry run copies all
 // of it and takes the copy back, and each handoff reads as before.
-func TestARecordFilledThroughAllDoorsMovesToPostgres(t *testing.T) {
+func TestMigrateMovesAFullRecordToPostgres(t *testing.T) {
 	t.Parallel()
 	all := newNeighbours(t, "a.test", "b.test")
 	a, b := all[0], all[1]

@@ -6,7 +6,7 @@ import (
 )
 
 // bob moves from one home to another while alice at a third one goes on working with him.
-func TestADIDThatMovesTakesItsInboxAlong(t *testing.T) {
+func TestMovingADIDTakesItsInboxAlong(t *testing.T) {
 	t.Parallel()
 	all := newNeighbours(t, "a.test", "b.test", "c.test")
 	a, b, c := all[0], all[1], all[2]

@@ -68,7 +68,7 @@ func as(t *testing.T, gateway certified, shown ...certified) *http.Transport {
 }
 
 // spec: airc-v0.1.1 §11.4
-func TestRegistriesShowEachOtherCertificates(t *testing.T) {
+func TestMutualTLSBetweenRegistries(t *testing.T) {
 	t.Parallel()
 	a, b := newHouse(t), newHouse(t)
 	ofA, ofB, ofC := certify(t, a, "a.test", "localhost"), certify(t, b, "b.test", "localhost"), certify(t, b, "c.test", "localhost")
@@ -119,7 +119,7 @@ func TestRegistriesShowEachOtherCertificates(t *testing.T) {
 	}
 }
 
-func TestCertificatesOfRegistriesNeedAListenerThatSeesThem(t *testing.T) {
+func TestMutualTLSNeedsItsListener(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	authorities := authoritiesOf(t, certify(t, h, "a.test"))

@@ -14,7 +14,7 @@ import (
 
 // A name stands for the same participant on every network, and the error for an unknown or an ambiguous
 // one has the same code, text and candidates.
-func TestANameIsAnsweredAlikeOnEveryNetwork(t *testing.T) {
+func TestNamesResolveAlikeOnEveryNetwork(t *testing.T) {
 	t.Parallel()
 	eliza, first, second := newPerson(t), newPerson(t), newPerson(t)
 	binding := "[[bindings]]\nnetwork = %q\nname = %q\ndid = %q\nvouch = true\n"

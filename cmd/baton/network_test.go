@@ -111,7 +111,7 @@ func serveWith(t *testing.T, h *house) {
 }
 
 // The test changes the list of networks and no other file of the gateway.
-func TestANetworkOfTheGuideCarriesOffersBothWays(t *testing.T) {
+func TestNetworkOfTheGuideCarriesOffersBothWays(t *testing.T) {
 	t.Parallel()
 	peer := newJSONPeer(t)
 	h := newHouse(t, fmt.Sprintf(`[[jsonlines]]
@@ -184,7 +184,7 @@ vouch = true
 	}
 }
 
-func TestANetworkOfTheGuideTellsWhyAnOfferIsRefused(t *testing.T) {
+func TestNetworkOfTheGuideReportsRefusals(t *testing.T) {
 	t.Parallel()
 	peer := newJSONPeer(t)
 	h := newHouse(t, fmt.Sprintf("[[jsonlines]]\nname = \"desk\"\naddress = %q\n", peer.Addr()))
@@ -216,7 +216,7 @@ func newID(t *testing.T) string {
 	return id.String()
 }
 
-func TestTheImportLawCoversTheNetworkOfTheGuide(t *testing.T) {
+func TestImportLawCoversTheNetworkOfTheGuide(t *testing.T) {
 	t.Parallel()
 	may, ok := allowed("bridge/bridgetest/jsonlines")
 	if !ok || !slices.Equal(may, networks) {

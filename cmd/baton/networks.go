@@ -10,7 +10,7 @@ import (
 	"baton/bridge/files"
 	ircclient "baton/bridge/irc/client"
 	"baton/bridge/irc/freeq"
-	"baton/bridge/irc/spanningtree"
+	"baton/bridge/irc/inspircd"
 	"baton/bridge/macp"
 	"baton/bridge/server"
 	"baton/configs"
@@ -20,7 +20,7 @@ import (
 // wiring is enough to check a configuration and to print the reference.
 func networks(w server.Wiring) []bridge.Network {
 	return []bridge.Network{
-		spanningtree.Network(w.Record),
+		inspircd.Network(w.Record),
 		freeq.Network(w.Freeq, w.Endpoint),
 		ircclient.Network(w.Clients),
 		airc.Network(w.Registry),

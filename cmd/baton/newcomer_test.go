@@ -11,7 +11,7 @@ import (
 )
 
 // finn is logged in to a freeq server, and never took a step or wrote a message.
-func TestAUserThatNeverTookAStepIsReachedByTheDIDThatItsServerProved(t *testing.T) {
+func TestNewcomerIsReachedByItsProvenDID(t *testing.T) {
 	t.Parallel()
 	b := newTalkative(t)
 	b.settled(t, b.finn)
@@ -23,7 +23,7 @@ func TestAUserThatNeverTookAStepIsReachedByTheDIDThatItsServerProved(t *testing.
 }
 
 // The handoff stays on the link of finn after finn has left. Its steps wait for finn's return.
-func TestAnOfferToAUserThatLeavesIsServedOnItsReturn(t *testing.T) {
+func TestNewcomerGetsItsOfferOnReturn(t *testing.T) {
 	t.Parallel()
 	b := newTalkative(t)
 	b.settled(t, b.finn)

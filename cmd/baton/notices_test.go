@@ -49,7 +49,7 @@ func newHouseWithALinkAway(t *testing.T) (h *house, address string) {
 	return h, address
 }
 
-func TestASignerIsToldOnceOverRestartsAndAKill(t *testing.T) {
+func TestNoticesReachTheSignerOnceOverKills(t *testing.T) {
 	t.Parallel()
 	h, address := newHouseWithALinkAway(t)
 	ircd, alice := dialIn(t, address), newKey(t)

@@ -100,7 +100,7 @@ func (v *visitor) decide(t *testing.T, decision url.Values) (code, page string) 
 	return answer.Get("code"), page
 }
 
-func TestStrangerCreatesAnAgentOnTheAuthorizePage(t *testing.T) {
+func TestOpenRegistrationCreatesAnAgent(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, "[agents]\nopen_registration = true\n[limits]\n"+anyAddress)
 	h.start(t)
@@ -131,7 +131,7 @@ func TestStrangerCreatesAnAgentOnTheAuthorizePage(t *testing.T) {
 	}
 }
 
-func TestStrangerCreatesNoAgentByDefault(t *testing.T) {
+func TestOpenRegistrationIsOffByDefault(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.start(t)

@@ -151,7 +151,7 @@ type shownHandoff struct {
 	}
 }
 
-func TestAnOperatorsStepsEnterAsThoseOfAnyNetwork(t *testing.T) {
+func TestOperatorStepsAreLikeThoseOfAnyNetwork(t *testing.T) {
 	t.Parallel()
 	v := newVillage(t)
 	var filed struct{ ID, State string }
@@ -216,7 +216,7 @@ func startReading(t *testing.T, cmd *exec.Cmd) *bufio.Scanner {
 	return bufio.NewScanner(pipe)
 }
 
-func TestTheEndIsAGoodbyeAndWaitsForNobodyWhoWatches(t *testing.T) {
+func TestShutdownWaitsForNoWatcher(t *testing.T) {
 	v := newVillage(t)
 	watch := v.command(t, "link", "list", "--watch")
 	lines := startReading(t, watch)
@@ -253,7 +253,7 @@ func TestTheEndIsAGoodbyeAndWaitsForNobodyWhoWatches(t *testing.T) {
 	}
 }
 
-func TestASocketIsTakenOverFromTheDeadAlone(t *testing.T) {
+func TestSocketIsTakenOverOnlyFromADeadProcess(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.start(t)
@@ -280,7 +280,7 @@ func TestASocketIsTakenOverFromTheDeadAlone(t *testing.T) {
 	h.asks(t, &struct{}{}, "link", "list")
 }
 
-func TestTheMetricsThatAreAnInterfaceAreThere(t *testing.T) {
+func TestMetricsOfTheInterfaceExist(t *testing.T) {
 	t.Parallel()
 	v := newVillage(t)
 	var filed struct{ ID string }

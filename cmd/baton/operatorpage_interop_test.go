@@ -142,7 +142,7 @@ func (b *browser) logsIn(t *testing.T, token string) {
 	b.says(t, "h1", "Links")
 }
 
-func TestEachPageIsAccessibleAndFitsIntoANarrowWindow(t *testing.T) {
+func TestOperatorPageIsAccessibleInANarrowWindow(t *testing.T) {
 	v, finished, _ := populated(t)
 	b := newBrowser(t, "http://"+v.admin)
 	b.opens(t, "/ui/login")
@@ -198,7 +198,7 @@ func checkAccess(t *testing.T, b *browser, axe, at string) {
 	}
 }
 
-func TestOperatorsActOnThePage(t *testing.T) {
+func TestOperatorPageActions(t *testing.T) {
 	t.Parallel()
 	v, finished, _ := populated(t)
 	b := newBrowser(t, "http://"+v.admin)
@@ -245,7 +245,7 @@ func TestOperatorsActOnThePage(t *testing.T) {
 	}
 }
 
-func TestAnOpenPageShowsAChangeWithinTwoSeconds(t *testing.T) {
+func TestOperatorPageShowsAChangeWithinTwoSeconds(t *testing.T) {
 	v, _, _ := populated(t)
 	b := newBrowser(t, "http://"+v.admin)
 	b.logsIn(t, v.operatorToken(t, "read"))
@@ -268,7 +268,7 @@ func TestAnOpenPageShowsAChangeWithinTwoSeconds(t *testing.T) {
 	}
 }
 
-func TestThePageNeedsNoMouse(t *testing.T) {
+func TestOperatorPageNeedsNoMouse(t *testing.T) {
 	v, _, _ := populated(t)
 	b := newBrowser(t, "http://"+v.admin)
 	b.logsIn(t, v.operatorToken(t, "operate"))

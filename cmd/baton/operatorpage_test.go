@@ -133,7 +133,7 @@ func (b *tab) csrf(t *testing.T) string {
 	return found[1]
 }
 
-func TestThePageIsForSessionsAlone(t *testing.T) {
+func TestOperatorPageNeedsASession(t *testing.T) {
 	h := newHouse(t)
 	h.start(t)
 	token := h.operatorToken(t, "read")
@@ -176,7 +176,7 @@ func TestThePageIsForSessionsAlone(t *testing.T) {
 	b.wants(t, http.StatusSeeOther, "/ui/links", nil)
 }
 
-func TestALoginLeadsToThePageAlone(t *testing.T) {
+func TestOperatorPageLoginRedirectsOnlyToThePage(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.start(t)
@@ -189,7 +189,7 @@ func TestALoginLeadsToThePageAlone(t *testing.T) {
 	}
 }
 
-func TestASessionEndsWithItsToken(t *testing.T) {
+func TestOperatorPageSessionEndsWithItsToken(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.start(t)
@@ -202,7 +202,7 @@ func TestASessionEndsWithItsToken(t *testing.T) {
 	b.wants(t, http.StatusForbidden, "/ui/logout", url.Values{"csrf": {"x"}})
 }
 
-func TestTheEleventhWrongTokenIsTooMany(t *testing.T) {
+func TestOperatorPageLimitsWrongTokens(t *testing.T) {
 	h := newHouse(t)
 	h.start(t)
 	b := newTab(t, h)
@@ -212,7 +212,7 @@ func TestTheEleventhWrongTokenIsTooMany(t *testing.T) {
 	b.wants(t, http.StatusTooManyRequests, "/ui/login", url.Values{"token": {"wrong"}})
 }
 
-func TestAFormOfAnotherSiteChangesNothing(t *testing.T) {
+func TestOperatorPageRefusesFormsOfOtherSites(t *testing.T) {
 	t.Parallel()
 	v := newVillage(t)
 	b := loggedIn(t, v.house, v.operatorToken(t, "operate"))
@@ -252,7 +252,7 @@ func TestAFormOfAnotherSiteChangesNothing(t *testing.T) {
 	}
 }
 
-func TestAnOperatorThatMayReadSeesNoAction(t *testing.T) {
+func TestOperatorPageHidesActionsFromReaders(t *testing.T) {
 	t.Parallel()
 	v, finished, _ := populated(t)
 	b := loggedIn(t, v.house, v.operatorToken(t, "read"))
@@ -270,7 +270,7 @@ func TestAnOperatorThatMayReadSeesNoAction(t *testing.T) {
 }
 
 // An operator has no DID: it logs in a host with a code that the operator page makes for a participant.
-func TestAnOperatorPairsAHost(t *testing.T) {
+func TestOperatorPagePairsAHost(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, "[limits]\n"+anyAddress)
 	h.start(t)
@@ -323,7 +323,7 @@ func TestAnOperatorPairsAHost(t *testing.T) {
 	}
 }
 
-func TestEveryAnswerOfThePageHasItsHeaders(t *testing.T) {
+func TestOperatorPageSetsSecurityHeaders(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.start(t)
@@ -358,7 +358,7 @@ func TestEveryAnswerOfThePageHasItsHeaders(t *testing.T) {
 	}
 }
 
-func TestEachPageHasItsTableAndItsCommand(t *testing.T) {
+func TestOperatorPageHasTablesAndCommands(t *testing.T) {
 	t.Parallel()
 	v, finished, waiting := populated(t)
 	b := loggedIn(t, v.house, v.operatorToken(t, "admin"))
@@ -420,7 +420,7 @@ func TestEachPageHasItsTableAndItsCommand(t *testing.T) {
 	}
 }
 
-func TestTheEventsNameThePageThatChanged(t *testing.T) {
+func TestOperatorPageEventsNameTheChangedPage(t *testing.T) {
 	t.Parallel()
 	v := newVillage(t)
 	b := loggedIn(t, v.house, v.operatorToken(t, "read"))
@@ -459,7 +459,7 @@ func TestTheEventsNameThePageThatChanged(t *testing.T) {
 	}
 }
 
-func TestThePageOfALinkNamesWhatKeepsItFromWorking(t *testing.T) {
+func TestOperatorPageOfALinkNamesItsObstacles(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, `[[irc.freeq]]
 name = "freeq"
@@ -701,7 +701,7 @@ func TestOperatorPageEndsASession(t *testing.T) {
 }
 
 // The command status and the page agree, and the charts have the samples of the record.
-func TestStatusHasTheStateAndTheLastDay(t *testing.T) {
+func TestOperatorPageStatusHasTheStateAndTheLastDay(t *testing.T) {
 	t.Parallel()
 	v, _, _ := populated(t)
 	var status struct {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestAPassportOfACrossingConvincesAStranger(t *testing.T) {
+func TestPassportOfACrossingIsVerifiedByAStranger(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	s := w.offer(t)

@@ -23,7 +23,7 @@ func newStrangers(t *testing.T, names ...string) []neighbour {
 	return all
 }
 
-func TestHomesAddEachOtherAndACanaryComesBack(t *testing.T) {
+func TestPeerAddLinksHomesAndSendsACanary(t *testing.T) {
 	t.Parallel()
 	all := newStrangers(t, "a.test", "b.test")
 	a, b := all[0], all[1]
@@ -81,7 +81,7 @@ func TestHomesAddEachOtherAndACanaryComesBack(t *testing.T) {
 	}
 }
 
-func TestAPeerOfTheConfigurationIsNeitherAddedNorRemoved(t *testing.T) {
+func TestPeerOfTheConfigurationIsNeitherAddedNorRemoved(t *testing.T) {
 	t.Parallel()
 	all := newNeighbours(t, "a.test", "b.test")
 	a, b := all[0], all[1]
@@ -112,7 +112,7 @@ func TestAPeerOfTheConfigurationIsNeitherAddedNorRemoved(t *testing.T) {
 
 // A configuration that names a home which was also added does not start: it would be
 // unclear which of the two applies.
-func TestAHomeInTheConfigurationAndTheRecordIsAnError(t *testing.T) {
+func TestPeerInConfigurationAndRecordIsAnError(t *testing.T) {
 	t.Parallel()
 	all := newStrangers(t, "a.test", "b.test")
 	a, b := all[0], all[1]

@@ -25,7 +25,7 @@ func (n neighbour) peer(t *testing.T) listedPeer {
 	return page.Items[0]
 }
 
-func TestOtherHomesAreListedShownAndSteered(t *testing.T) {
+func TestPeersAreListedShownAndControlled(t *testing.T) {
 	t.Parallel()
 	all := newNeighbours(t, "a.test", "b.test")
 	a, b := all[0], all[1]

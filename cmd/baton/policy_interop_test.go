@@ -36,7 +36,7 @@ func (w *world) refusedOnIRC(t *testing.T, tags map[string]string) string {
 	return code
 }
 
-func TestWhatThePolicyRefusesIsToldOnBothNetworks(t *testing.T) {
+func TestPolicyRefusalIsReportedOnBothNetworks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	s := w.offer(t)

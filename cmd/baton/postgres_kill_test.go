@@ -30,7 +30,7 @@ const postgresKills = 39
 
 // The gateway is killed at each point of the path of a step, and so is the server of its
 // record: by the carrier of the messages between the two.
-func TestAGatewayOnPostgresLosesNothingWhoeverIsKilled(t *testing.T) {
+func TestPostgresKillsLoseNothing(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
 	line := &line{server: server}

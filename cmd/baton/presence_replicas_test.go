@@ -15,7 +15,7 @@ import (
 )
 
 // One gateway has the link of a network, and another one of the same home has the listener.
-func TestUsersOfALinkOfAnotherReplicaChangeOnTheListenerAtOnce(t *testing.T) {
+func TestPresenceCrossesReplicas(t *testing.T) {
 	t.Parallel()
 	dsn, hub := postgrestest.Start(t).Schema(t), startHub(t).ClientURL()
 	shared := []string{

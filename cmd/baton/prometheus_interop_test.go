@@ -45,7 +45,7 @@ var metricName = regexp.MustCompile(`\b(?:baton|process|go)_[a-z_]+\b|\bup\b`)
 // Each query of the dashboard has data in a real Prometheus that scrapes three homes with a handoff
 // between them, or reads a metric silent for a reason named by silentHere. Each alert is evaluated
 // there, and none fires.
-func TestTheDashboardAndTheAlertsHaveDataInPrometheus(t *testing.T) {
+func TestPrometheusHasDataForDashboardAndAlerts(t *testing.T) {
 	t.Parallel()
 	tr := newTriple(t)
 	p := startPrometheus(t, tr.all)

@@ -8,7 +8,7 @@ import (
 	"baton/bridge/admin"
 )
 
-func TestAPurgeEndsWhatABlockedSourceOfferedAndDropsWhatWaits(t *testing.T) {
+func TestPurgeEndsOffersOfABlockedSource(t *testing.T) {
 	t.Parallel()
 	v := newVillage(t)
 	mallory, eliza, bob := logIn(t, v.url()), logIn(t, v.url()), logIn(t, v.url())

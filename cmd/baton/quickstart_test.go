@@ -29,7 +29,7 @@ func quickstarts(t *testing.T, args ...string) (stdout, stderr string, code int)
 	return out.String(), told.String(), 0
 }
 
-func TestAQuickstartIsAGatewayWithoutEdits(t *testing.T) {
+func TestQuickstartNeedsNoEdits(t *testing.T) {
 	t.Parallel()
 	for _, network := range []string{"spanningtree", "freeq", "client", "none"} {
 		dir := filepath.Join(t.TempDir(), "gw")
@@ -50,13 +50,13 @@ func TestAQuickstartIsAGatewayWithoutEdits(t *testing.T) {
 	}
 }
 
-func TestAQuickstartServes(t *testing.T) {
+func TestQuickstartServes(t *testing.T) {
 	t.Parallel()
 	serveQuickstart(t, "--home", "gw.example", "--network", "client", "--for", "none")
 }
 
 // A person creates an agent on the page of a gateway on its own machine.
-func TestAQuickstartForALaptopLogsInHosts(t *testing.T) {
+func TestQuickstartForALaptopLogsInHosts(t *testing.T) {
 	t.Parallel()
 	h, said := serveQuickstart(t, "--for", "laptop")
 	if strings.Contains(said, "DNS") || !strings.Contains(said, "# Commands to start\nbaton config check ") || !strings.Contains(said, "\nclaude mcp login baton\n") {
@@ -92,7 +92,7 @@ func serveQuickstart(t *testing.T, arguments ...string) (h *house, said string) 
 	return h, said
 }
 
-func TestAQuickstartKeepsWhatIsThere(t *testing.T) {
+func TestQuickstartKeepsExistingFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	args := []string{"--home", "gw.example", "--network", "spanningtree", "--for", "systemd", "--dir", dir}
@@ -125,7 +125,7 @@ func TestAQuickstartKeepsWhatIsThere(t *testing.T) {
 	}
 }
 
-func TestAQuickstartWithoutATerminalNeedsEachValue(t *testing.T) {
+func TestQuickstartWithoutATerminalNeedsEachValue(t *testing.T) {
 	t.Parallel()
 	all := [][]string{{"--home", "gw.example"}, {"--network", "none"}, {"--for", "none"}}
 	for i, missing := range all {

@@ -34,7 +34,7 @@ const (
 	typingTag  = "+typing"
 )
 
-func TestReactionsNameTheMessageByItsIDInEachPlaceAndWaitForALink(t *testing.T) {
+func TestReactionsNameTheirMessageAndWait(t *testing.T) {
 	t.Parallel()
 	b := newBabel(t)
 	b.lab.Send("@msgid=1LA~question :" + b.lab.UUID("alice") + " PRIVMSG " + channel + " :who is there?")
@@ -99,7 +99,7 @@ func TestReactionsNameTheMessageByItsIDInEachPlaceAndWaitForALink(t *testing.T) 
 	})
 }
 
-func TestTypingIsShownForUsersThatSpokeAndIsNeverKept(t *testing.T) {
+func TestTypingIsShownAndNeverKept(t *testing.T) {
 	t.Parallel()
 	b := newBabel(t)
 	typing := func(state string) {
@@ -140,7 +140,7 @@ func TestTypingIsShownForUsersThatSpokeAndIsNeverKept(t *testing.T) {
 	}
 }
 
-func TestPrivateAnswersNameTheMessageByItsIDOnEachNetwork(t *testing.T) {
+func TestPrivateReplyNamesItsMessage(t *testing.T) {
 	t.Parallel()
 	b := newTalkative(t, offersOverREST)
 	b.send(t, "alice@lab", "hello", http.StatusCreated)

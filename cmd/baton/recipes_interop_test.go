@@ -54,7 +54,7 @@ func (h *house) shell(t *testing.T, block string, env ...string) string {
 
 // The programs are run unchanged, except for the one in TypeScript: Debian's Node reads
 // no TypeScript, so the compiler makes the JavaScript that a newer Node would run.
-func TestTheProgramsOverPlainHTTPWork(t *testing.T) {
+func TestRecipesOverHTTPWork(t *testing.T) {
 	t.Parallel()
 	programs := guideBlock(t, "sh", "rest.py")
 	h := newHouse(t)
@@ -102,7 +102,7 @@ func compile(t *testing.T, dir, program string) string {
 }
 
 // The address of the guide is replaced by one of this machine.
-func TestTheWebhookOfTheGuideIsCalled(t *testing.T) {
+func TestRecipeOfTheWebhookWorks(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, "[fetch]\nallow_private = true\n")
 	h.start(t)

@@ -50,7 +50,7 @@ func changed(tags map[string]string, names ...string) map[string]string {
 	return other
 }
 
-func TestAStepThatIsRefusedOnIRCLeavesItsCodeALineAndACount(t *testing.T) {
+func TestRefusalOnIRCIsReportedLoggedAndCounted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	mallory := newPerson(t)
@@ -106,7 +106,7 @@ func TestAStepThatIsRefusedOnIRCLeavesItsCodeALineAndACount(t *testing.T) {
 	}
 }
 
-func TestAMessageThatIsRefusedOnAIRCLeavesItsCodeALineAndACount(t *testing.T) {
+func TestRefusalOnAIRCIsReportedLoggedAndCounted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	s := w.offer(t)

@@ -27,7 +27,7 @@ func issue(t *testing.T, c *bridgetest.IRCClient, command string, params ...stri
 }
 
 // Reports: matrix-org/matrix-appservice-irc#735 and #1776: both nicks of a user stayed.
-func TestANickChangeIsANickChangeOnTheOtherNetworks(t *testing.T) {
+func TestRelayedUserChangesItsNick(t *testing.T) {
 	t.Parallel()
 	n := newTwoNetworks(t)
 	utter(t, n.ann, channel, "hello from ann")
@@ -72,7 +72,7 @@ func TestANickChangeIsANickChangeOnTheOtherNetworks(t *testing.T) {
 	hears(t, n.bob, "zora", "QUIT", "")
 }
 
-func TestAUserThatWasAwayBeforeItSpokeIsAwayOnTheOtherNetworks(t *testing.T) {
+func TestRelayedUserIsAway(t *testing.T) {
 	t.Parallel()
 	n := newTwoNetworks(t)
 	away := func(reader *bridgetest.IRCClient, nick, why string) {

@@ -56,7 +56,7 @@ func (c *caller) stream(t *testing.T) <-chan string {
 // anyLoad lets one DID offer as much to another one as a fast machine can.
 const anyLoad = "open_handoffs_per_did = 100000\ninbox_events = 100000\ninbox_events_per_sender = 100000\n"
 
-func TestReloadsUnderLoadLoseNothingAndEndNoSession(t *testing.T) {
+func TestReloadUnderLoadLosesNothing(t *testing.T) {
 	t.Parallel()
 	address := federationtest.FreeAddr(t)
 	sq := newSquare(t, []string{"alice"}, fmt.Sprintf("[irc.client]\nlisten = %q\nchannels = [%q]\n%s", address, channel, anyRate+anyLoad+"max_hops = 2\n"))

@@ -16,7 +16,7 @@ import (
 	"baton/bridge/bridgetest"
 )
 
-func TestReadingTheConfigurationAgainAddsALinkAndALimit(t *testing.T) {
+func TestReloadAddsALinkAndALimit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	dev := newNetwork(t, w.house, "dev", "2DE")
@@ -49,7 +49,7 @@ func TestReadingTheConfigurationAgainAddsALinkAndALimit(t *testing.T) {
 	}
 }
 
-func TestNoSecretIsToldToAnybody(t *testing.T) {
+func TestSecretsAreNeverPrinted(t *testing.T) {
 	t.Parallel()
 	w, cable := newWiredWorld(t)
 	w.keep(t, "odd.send", "planted-wrong-send")

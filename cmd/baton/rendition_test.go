@@ -81,7 +81,7 @@ func checkRendition(t *testing.T, d dialect, m bridgetest.IRCMessage, venue stri
 	}
 }
 
-func TestAStepSignedInTheOtherDialectIsWrittenAgain(t *testing.T) {
+func TestRenditionOfTheOtherDialect(t *testing.T) {
 	for _, link := range dialects() {
 		t.Run("links in "+string(link), func(t *testing.T) {
 			t.Parallel()

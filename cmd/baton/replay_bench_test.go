@@ -102,7 +102,7 @@ func serveIRC(b *testing.B, record *agentregistry.Record) (addr string) {
 	link, err := ircclient.Open(cfg, ircclient.Deps{
 		Ports: bridge.Ports{
 			Home: "gw.test", Gateway: strangers{}, Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
-			Limits: bridge.Limits{}, Wakes: noWakes{},
+			Limits: bridge.Limits{}, PubSub: noWakes{},
 			Keys: bridgetest.Keys{Prove: func(context.Context, federation.DID, []byte, []byte) (federation.PublicKey, federation.Verdict, error) {
 				return federation.PublicKey{}, federation.Valid, nil
 			}},

@@ -221,7 +221,7 @@ func (f *fellowship) count() int {
 // Three gateways serve one home, woken by three NATS servers. Under load the one with the
 // link is killed, and a NATS server with it: another one takes the link, and never two have
 // it; every step reported as filed gets to the channel.
-func TestOfThreeGatewaysOneHasTheLinkWhoeverIsKilled(t *testing.T) {
+func TestReplicasKeepOneLinkOverKills(t *testing.T) {
 	t.Parallel()
 	nodes, urls := newCluster(t)
 	f, lab, head := newFellowship(t, postgrestest.Start(t).Schema(t), urls)
@@ -264,7 +264,7 @@ func TestOfThreeGatewaysOneHasTheLinkWhoeverIsKilled(t *testing.T) {
 }
 
 // The files of deploy/cluster run as their smoke script runs them.
-func TestTheClusterOfTheFilesHandsWorkOver(t *testing.T) {
+func TestReplicasOfTheExampleFilesHandOver(t *testing.T) {
 	t.Parallel()
 	_, urls := newCluster(t)
 	cmd := exec.CommandContext(t.Context(), filepath.Join("..", "..", "deploy", "cluster", "smoke"))

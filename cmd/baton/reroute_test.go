@@ -13,7 +13,7 @@ func joined(t *testing.T, a, b neighbour) {
 	b.must(t, "peer", "add", a.url(), "--allow-private", "--yes")
 }
 
-func TestAnOfferFromBeforeTheFirstPeerFindsItsReader(t *testing.T) {
+func TestRerouteOfAnOfferBeforeTheFirstPeer(t *testing.T) {
 	t.Parallel()
 	all := newStrangers(t, "a.test", "b.test")
 	a, b := all[0], all[1]
@@ -39,7 +39,7 @@ func TestAnOfferFromBeforeTheFirstPeerFindsItsReader(t *testing.T) {
 	await(t, "the wait for a route", func() bool { return strings.Contains(a.must(t, "explain", unknown), "waits for a route") })
 }
 
-func TestWhatWaitsForAHomeThatIsRemovedWaitsForARoute(t *testing.T) {
+func TestRerouteKeepsDeliveriesOfARemovedHome(t *testing.T) {
 	t.Parallel()
 	for name, remove := range map[string]func(t *testing.T, a neighbour){
 		"by a command": func(t *testing.T, a neighbour) {
@@ -96,7 +96,7 @@ func TestWhatWaitsForAHomeThatIsRemovedWaitsForARoute(t *testing.T) {
 	}
 }
 
-func TestABlockThatAReloadLiftsRevivesItsDeliveries(t *testing.T) {
+func TestRerouteRevivesDeliveriesAfterABlock(t *testing.T) {
 	t.Parallel()
 	all := newNeighbours(t, "a.test", "b.test")
 	a, b := all[0], all[1]

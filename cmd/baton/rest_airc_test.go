@@ -9,7 +9,7 @@ import (
 
 // An agent that asks over plain HTTP and one of the AIRC registry work for each other:
 // neither sees that the other one is elsewhere.
-func TestWorkGoesBetweenPlainHTTPAndAIRC(t *testing.T) {
+func TestRESTWorkCrossesToAIRC(t *testing.T) {
 	t.Parallel()
 	w := &world{house: newHouse(t)}
 	w.start(t)

@@ -14,7 +14,7 @@ const restingKiB = 16 << 10
 
 // The test builds the program as shipped, because the test binary contains the tests and possibly
 // the race detector.
-func TestAGatewayAtRestHoldsLittleMemory(t *testing.T) {
+func TestIdleGatewayNeedsLittleMemory(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.binary = filepath.Join(t.TempDir(), "baton")

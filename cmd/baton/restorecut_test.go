@@ -225,7 +225,7 @@ func TestServeNamesAKilledErasure(t *testing.T) {
 }
 
 // The leftovers of killed backups, restores and migrations below data_dir.
-func TestServeRemovesWhatKilledBackupsLeft(t *testing.T) {
+func TestServeRemovesFilesOfKilledBackups(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	left := filepath.Join(h.dir, "data", ".backup-123", "record.db")
@@ -252,7 +252,7 @@ func TestServeRemovesWhatKilledBackupsLeft(t *testing.T) {
 	}
 }
 
-func TestBackupNeedsNoRoomOnTheDiskOfTheRecord(t *testing.T) {
+func TestBackupNeedsNoSpaceOnTheDiskOfTheRecord(t *testing.T) {
 	t.Parallel()
 	h, _ := backedUp(t)
 	h.start(t)

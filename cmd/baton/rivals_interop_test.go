@@ -15,7 +15,7 @@ import (
 
 // The comparison in deploy/bench runs, and Baton loses nothing that it can read while it or a
 // server is killed.
-func TestBatonLosesNothing(t *testing.T) {
+func TestRivalsComparisonLosesNothing(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 6*patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, filepath.Join(root, "deploy", "bench", "compare"), "--quick", "--json", "--only", "baton,link")

@@ -122,7 +122,7 @@ func (tw *twin) insist(t *testing.T, d dialect, cancel signed) {
 	t.Fatal("the new key was not found out")
 }
 
-func TestAKeyThatIsTakenBackInTheMiddleOfAHandoff(t *testing.T) {
+func TestRevokedKeyMidHandoff(t *testing.T) {
 	t.Parallel()
 	old, fresh := newPerson(t).key, newPerson(t).key
 	plc := newLedger(t, old)

@@ -39,7 +39,7 @@ func newHost(t *testing.T, documents func(of host) map[string]string) host {
 
 // The home of a mailbox is found by only the DID: its document names it, or the host of
 // the DID does. The DID was never seen there before.
-func TestADIDSaysWhereItsMailboxIs(t *testing.T) {
+func TestRouteFollowsTheMailboxOfADID(t *testing.T) {
 	all := newNeighbours(t, "a.test", "b.test")
 	a, b := all[0], all[1]
 	b.start(t)

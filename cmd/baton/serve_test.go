@@ -36,7 +36,7 @@ channels = ["#ops"]
 `
 }
 
-func TestAConfigurationWithMistakesEndsTheStartWithOneLineForEach(t *testing.T) {
+func TestServePrintsOneLineForEachMistake(t *testing.T) {
 	h := newHouse(t, "[store]\ndriver = \"oracle\"\n[limits]\nclock_skew = \"soon\"\n[[irc.spanningtree]]\nname = \"lab\"\nsid = \"9gw\"\n")
 	h.launch(t)
 	if code := h.wait(t); code != 1 {
@@ -63,7 +63,7 @@ func TestAConfigurationWithMistakesEndsTheStartWithOneLineForEach(t *testing.T) 
 	}
 }
 
-func TestATakenPortEndsTheStartWithOneLine(t *testing.T) {
+func TestServePrintsOneLineForATakenPort(t *testing.T) {
 	t.Parallel()
 	first := newHouse(t)
 	first.start(t)
@@ -82,7 +82,7 @@ func TestATakenPortEndsTheStartWithOneLine(t *testing.T) {
 	}
 }
 
-func TestWithoutANetworkToDialTheRestIsServed(t *testing.T) {
+func TestServeNeedsNoReachableNetwork(t *testing.T) {
 	h := newHouse(t)
 	h.configure(t, deadLink(t, h))
 	h.start(t)
@@ -110,7 +110,7 @@ func TestWithoutANetworkToDialTheRestIsServed(t *testing.T) {
 	}
 }
 
-func TestARequestThatHasBegunIsAnsweredBeforeTheEnd(t *testing.T) {
+func TestServeAnswersBegunRequestsAtShutdown(t *testing.T) {
 	h := newHouse(t)
 	h.start(t)
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", h.public)
@@ -142,7 +142,7 @@ func TestARequestThatHasBegunIsAnsweredBeforeTheEnd(t *testing.T) {
 	}
 }
 
-func TestTheRecordAndTheKeysAreTheOwnersAlone(t *testing.T) {
+func TestServeKeepsFilesPrivate(t *testing.T) {
 	h := newHouse(t)
 	h.start(t)
 	var open []string
@@ -161,7 +161,7 @@ func TestTheRecordAndTheKeysAreTheOwnersAlone(t *testing.T) {
 	}
 }
 
-func TestReadingAnUnusableConfigurationAgainChangesNothing(t *testing.T) {
+func TestReloadOfAnInvalidConfigurationChangesNothing(t *testing.T) {
 	h := newHouse(t)
 	h.start(t)
 	h.ready(t)
@@ -178,7 +178,7 @@ func TestReadingAnUnusableConfigurationAgainChangesNothing(t *testing.T) {
 	}
 }
 
-func TestAReloadThatIsAskedForDuringTheStartIsDoneAfterIt(t *testing.T) {
+func TestReloadDuringTheStartFollowsIt(t *testing.T) {
 	h := newHouse(t)
 	h.launch(t)
 	await(t, "the first line", func() bool { return strings.Contains(h.told(t), `"msg":"baton starts"`) })
@@ -189,7 +189,7 @@ func TestAReloadThatIsAskedForDuringTheStartIsDoneAfterIt(t *testing.T) {
 	}
 }
 
-func TestWhatCannotChangeWhileTheGatewayRunsIsNamed(t *testing.T) {
+func TestReloadNamesKeysThatNeedARestart(t *testing.T) {
 	h := newHouse(t)
 	h.start(t)
 	h.configure(t, "[metrics]\nenabled = false\n[airc]\noffers = \"deliver\"\n")
@@ -207,7 +207,7 @@ func TestWhatCannotChangeWhileTheGatewayRunsIsNamed(t *testing.T) {
 	h.counters(t) // which are still there
 }
 
-func TestTokensStayGoodWhenTheGatewayDies(t *testing.T) {
+func TestTokensSurviveARestart(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.start(t)

@@ -16,7 +16,7 @@ func selfSigned(s signed, d dialect, p person, verb string) map[string]any {
 	})
 }
 
-func TestAStepThatAnAgentSignsItselfTravelsAsItIs(t *testing.T) {
+func TestSignedStepOfAnAgentTravelsUnchanged(t *testing.T) {
 	for _, d := range dialects() {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
@@ -61,7 +61,7 @@ func TestAStepThatAnAgentSignsItselfTravelsAsItIs(t *testing.T) {
 	}
 }
 
-func TestPeopleOfferPrivately(t *testing.T) {
+func TestPrivateOfferOfPeople(t *testing.T) {
 	for _, d := range dialects() {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()

@@ -17,7 +17,7 @@ import (
 // A server leaves out, without a word, the tags of a message with a byte too
 // many of them, and the step would arrive without its signature. The search ends
 // at the very byte.
-func TestAResultArrivesWholeOrByReference(t *testing.T) {
+func TestSizeOfAResultIsWholeOrByReference(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	s := w.offer(t)
@@ -74,7 +74,7 @@ func (w *world) results(t *testing.T, s session, size int) (inTags bool) {
 	return false
 }
 
-func TestABurstOfOffersArrivesWhole(t *testing.T) {
+func TestSizeOfABurstOfOffers(t *testing.T) {
 	t.Parallel()
 	const burst = 55 // more than a page of the inbox
 	w := newWorld(t)

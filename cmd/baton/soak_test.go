@@ -35,7 +35,7 @@ const (
 // goroutines and open files are the same in the last third of the time as in the first one. A third
 // is compared by its median, and may have more by the bounds of [soakBounds]: caches are filled and
 // memory is given back late.
-func TestASoakAtHalfLoadLeavesNothingBehind(t *testing.T) {
+func TestSoakAtHalfLoadLeavesNothingBehind(t *testing.T) {
 	lasts := soakTime
 	if text := os.Getenv(soakVar); text != "" {
 		var err error

@@ -61,7 +61,7 @@ func offerTo(t *testing.T, from *bridgetest.Agent, to string) int {
 	return status
 }
 
-func TestNewDIDsComeLaterOnceTooManyCame(t *testing.T) {
+func TestStrangersAreRateLimitedByNumber(t *testing.T) {
 	t.Parallel()
 	for reason, limit := range map[string]string{"dids": "new_dids_per_hour = 2", "address": "new_dids_per_address_per_hour = 2"} {
 		t.Run(reason, func(t *testing.T) {
@@ -96,7 +96,7 @@ func TestNewDIDsComeLaterOnceTooManyCame(t *testing.T) {
 	}
 }
 
-func TestStrangersComeLaterOnceTheRecordGrewTooMuch(t *testing.T) {
+func TestStrangersAreRateLimitedByGrowth(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, "[limits]\nrecord_bytes_per_hour = 1\n")
 	h.start(t)

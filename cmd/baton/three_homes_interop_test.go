@@ -157,7 +157,7 @@ func (tr *triple) stands(t *testing.T, id federation.HandoffID, state federation
 	}
 }
 
-func TestThreeHomesOfThreeNetworks(t *testing.T) {
+func TestThreeHomesCompleteHandoffs(t *testing.T) {
 	t.Parallel()
 	tr := newTriple(t)
 	tr.handOff(t)

@@ -33,7 +33,7 @@ func (s stranger) refused(t *testing.T, args ...string) string {
 	return string(exit.Stderr)
 }
 
-func TestOperatorsFromElsewhereShowAToken(t *testing.T) {
+func TestTokenIsNeededByRemoteOperators(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.start(t)

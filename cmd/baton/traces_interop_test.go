@@ -11,7 +11,7 @@ import (
 
 // A user of InspIRCd at one home offers work to an agent of an AIRC registry at another home: the line, the
 // records of both homes, the relay between them and the inbox are one trace.
-func TestAHandoffBetweenHomesIsOneTrace(t *testing.T) {
+func TestTraceOfAHandoffSpansHomes(t *testing.T) {
 	collector := bridgetest.NewTraceCollector()
 	t.Cleanup(collector.Close)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)

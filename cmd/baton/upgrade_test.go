@@ -84,7 +84,7 @@ func (h *house) says(t *testing.T, args ...string) string {
 // A migration of the data directory of 0.1.0 is killed before it commits, and at many other
 // moments. The result is a record of the old version or of the new one, and the next start goes
 // on with it.
-func TestADataDirectoryOfTheFirstReleaseIsUpgradedAfterKills(t *testing.T) {
+func TestUpgradeOfTheFirstReleaseSurvivesKills(t *testing.T) {
 	t.Parallel()
 	h := golden(t, "0.1.0")
 	if plan := h.says(t, "migrate", "--dry-run"); !strings.HasPrefix(plan, "would copy the record of version 1") || !strings.Contains(plan, "MiB are free") {
@@ -123,7 +123,7 @@ func TestADataDirectoryOfTheFirstReleaseIsUpgradedAfterKills(t *testing.T) {
 	}
 }
 
-func TestAGatewayServesTheDataDirectoryOfTheFirstRelease(t *testing.T) {
+func TestUpgradeServesTheFirstRelease(t *testing.T) {
 	t.Parallel()
 	h := golden(t, "0.1.0")
 	h.start(t)

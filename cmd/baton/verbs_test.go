@@ -44,7 +44,7 @@ func (m move) states() map[string]string {
 }
 
 // The links are in the dialect that people do not start in, and agents do.
-func TestEachVerbCrossesInEachDialectWhoeverStarts(t *testing.T) {
+func TestVerbsCrossInEachDialect(t *testing.T) {
 	for _, link := range dialects() {
 		t.Run("links in "+string(link), func(t *testing.T) {
 			t.Parallel()

@@ -10,7 +10,7 @@ import (
 	"baton/bridge/server"
 	"baton/configs"
 	"baton/federation/identity"
-	"baton/federation/store/offline"
+	"baton/federation/store/fsck"
 )
 
 // verifyCommand examines the whole record.
@@ -59,16 +59,16 @@ func (verifyCommand) Run(ctx context.Context, c *cli, streams std) error {
 
 // lostKeys returns the missing keys of a record, as
 // damage.
-func lostKeys(ctx context.Context, file *configs.File, report offline.Report) ([]offline.Damage, error) {
+func lostKeys(ctx context.Context, file *configs.File, report fsck.Report) ([]fsck.Damage, error) {
 	folder := server.KeyFolder(file)
 	err := folder.Check(ctx, report.OwnKeys, report.Handoffs > 0)
 	missing, ok := errors.AsType[*identity.LostKeysError](err)
 	if !ok {
 		return nil, err
 	}
-	var damage []offline.Damage
+	var damage []fsck.Damage
 	for _, lost := range missing.Lost {
-		damage = append(damage, offline.Damage{Kind: offline.LostKey, Where: path.Join(filepath.Base(folder.Dir), string(lost.Name)), Detail: lost.String()})
+		damage = append(damage, fsck.Damage{Kind: fsck.LostKey, Where: path.Join(filepath.Base(folder.Dir), string(lost.Name)), Detail: lost.String()})
 	}
 	return damage, nil
 }

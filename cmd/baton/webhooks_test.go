@@ -79,7 +79,7 @@ func (r *receiver) next(t *testing.T, n int) (p posted) {
 	return p
 }
 
-func TestAWebhookIsGivenWhatArrivesAlsoAfterAKill(t *testing.T) {
+func TestWebhookGetsArrivalsOverAKill(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, "[fetch]\nallow_private = true") // the receiver is on this machine
 	h.start(t)
@@ -141,7 +141,7 @@ func TestAWebhookIsGivenWhatArrivesAlsoAfterAKill(t *testing.T) {
 	})
 }
 
-func TestAnOperatorEnablesAWebhookThatIsBack(t *testing.T) {
+func TestWebhookIsEnabledByAnOperator(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, "[fetch]\nallow_private = true")
 	h.start(t)
@@ -220,7 +220,7 @@ func verifiedByHand(t *testing.T, secret string, p posted) {
 	}
 }
 
-func TestAWebhookLeadsNowhereInside(t *testing.T) {
+func TestWebhookRefusesPrivateAddresses(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.start(t)
@@ -237,7 +237,7 @@ func TestAWebhookLeadsNowhereInside(t *testing.T) {
 	}
 }
 
-func TestARedirectInsideIsNotFollowed(t *testing.T) {
+func TestWebhookFollowsNoRedirect(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, "[fetch]\nallow_private = true")
 	h.start(t)
@@ -262,7 +262,7 @@ func TestARedirectInsideIsNotFollowed(t *testing.T) {
 
 // An agent of the registry with a webhook gets its messages in the form of a fetch, and
 // has them then.
-func TestAnAgentOfTheRegistryIsCalled(t *testing.T) {
+func TestWebhookOfARegistryAgentIsCalled(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, "[fetch]\nallow_private = true")
 	h.start(t)
@@ -372,7 +372,7 @@ func asBytes(raws []json.RawMessage) [][]byte {
 	return all
 }
 
-func TestAnAgentWithAnAddressInsideIsNotRegistered(t *testing.T) {
+func TestWebhookOfARegistryAgentMustBePublic(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.start(t)

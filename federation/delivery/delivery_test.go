@@ -218,7 +218,7 @@ func each(t *testing.T, sense func(k kind) bool, test func(t *testing.T, k kind)
 	}
 }
 
-func TestSendersTakeTurnsAndLanesKeepTheirOrder(t *testing.T) {
+func TestTurnAlternatesSendersAndKeepsLaneOrder(t *testing.T) {
 	each(t, nil, func(t *testing.T, k kind) { //nolint:thelper // the body of a test, no helper
 		record := storetest.Open(t)
 		lanes, last := k.fill(t, record, 15)
@@ -234,11 +234,11 @@ func TestSendersTakeTurnsAndLanesKeepTheirOrder(t *testing.T) {
 	})
 }
 
-func TestNothingIsDeliveredWhileADestinationIsHeld(t *testing.T) {
+func TestTurnDeliversNothingWhileHeld(t *testing.T) {
 	each(t, nil, func(t *testing.T, k kind) { //nolint:thelper // the body of a test, no helper
 		record := storetest.Open(t)
 		lanes, last := k.fill(t, record, 2)
-		must(t, record.Hold(t.Context(), federation.Withheld{To: k.hold, Since: time.Now()}))
+		must(t, record.Hold(t.Context(), federation.PausedQueue{To: k.hold, Since: time.Now()}))
 		p := &peer{}
 		stop := k.start(t, record, p)
 		time.Sleep(5 * time.Minute)
@@ -252,14 +252,14 @@ func TestNothingIsDeliveredWhileADestinationIsHeld(t *testing.T) {
 	})
 }
 
-func TestAReplayedDeadLetterIsDelivered(t *testing.T) {
+func TestDeadLetterIsDeliveredAfterReplay(t *testing.T) {
 	each(t, func(k kind) bool { return k.letters }, func(t *testing.T, k kind) { //nolint:thelper // the body of a test, no helper
 		record := storetest.Open(t)
 		lanes, last := k.fill(t, record, 1)
 		dies := true
 		p := &peer{deliver: func(_ context.Context, d federation.Delivery) error {
 			if dies && d.Ref() == last {
-				return &federation.GivenUpError{Reason: federation.DeadFailed, Why: "no"}
+				return &federation.DeadLetterError{Reason: federation.DeadFailed, Why: "no"}
 			}
 			return nil
 		}}
@@ -285,7 +285,7 @@ func TestAReplayedDeadLetterIsDelivered(t *testing.T) {
 }
 
 // The process ends after the peer has the delivery, and before that is on record.
-func TestADeliveryWithoutItsProofIsMadeAgainAfterACrash(t *testing.T) {
+func TestDeliveryIsRepeatedAfterACrash(t *testing.T) {
 	each(t, nil, func(t *testing.T, k kind) { //nolint:thelper // the body of a test, no helper
 		folder := storetest.TempDir(t)
 		record := storetest.OpenIn(t, folder)
@@ -314,7 +314,7 @@ const victim = "BATON_TEST_KILLED"
 
 // The process is killed after the peer has a delivery, and before that is on record. The test runs
 // itself again as that process.
-func TestAKilledProcessLeavesItsDeliveriesDue(t *testing.T) {
+func TestDeliveryIsDueAfterAKill(t *testing.T) {
 	for name, k := range kinds() {
 		t.Run(name, func(t *testing.T) {
 			if folder := os.Getenv(victim); folder != "" {
@@ -359,7 +359,7 @@ func TestAKilledProcessLeavesItsDeliveriesDue(t *testing.T) {
 
 // Replicas share the destinations without a connection. A link is served by the replica that holds
 // its lease: package server shows that.
-func TestReplicasDeliverOnce(t *testing.T) {
+func TestPoolsOfReplicasDeliverOnce(t *testing.T) {
 	each(t, func(k kind) bool { return k.pool != "" }, func(t *testing.T, k kind) { //nolint:thelper // the body of a test, no helper
 		record := storetest.Open(t)
 		lanes, last := k.fill(t, record, 20)
@@ -372,7 +372,7 @@ func TestReplicasDeliverOnce(t *testing.T) {
 	})
 }
 
-func TestAPanicEndsOnlyTheRunOfItsDestination(t *testing.T) {
+func TestPoolContainsPanics(t *testing.T) {
 	each(t, nil, func(t *testing.T, k kind) { //nolint:thelper // the body of a test, no helper
 		record := storetest.Open(t)
 		lanes, last := k.fill(t, record, 2)
@@ -388,7 +388,7 @@ func TestAPanicEndsOnlyTheRunOfItsDestination(t *testing.T) {
 	})
 }
 
-func TestADestinationThatIsAwayIsCalledLessAndLess(t *testing.T) {
+func TestBackoffGrowsWhileADestinationIsAway(t *testing.T) {
 	each(t, nil, func(t *testing.T, k kind) { //nolint:thelper // the body of a test, no helper
 		record := storetest.Open(t)
 		lanes, last := k.fill(t, record, 1)

@@ -107,7 +107,7 @@ func (b Backoff) After(failures int, age time.Duration) time.Duration {
 //   - nil: the destination has proved that it has the delivery. The proof is that of the network: a
 //     receipt of another home, a PONG, a 2xx answer.
 //   - a [*federation.RefusalError]: it never takes this delivery.
-//   - a [*federation.GivenUpError]: the delivery is a dead letter at once.
+//   - a [*federation.DeadLetterError]: the delivery is a dead letter at once.
 //   - an [*AbsentError]: only a party is away.
 //   - a [*LaterError]: it is retried at the time in the error.
 //   - a [*federation.UnavailableError]: it is tried again, however often. A destination that sets a time

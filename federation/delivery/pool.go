@@ -160,7 +160,7 @@ func (p *Pool) serve(ctx context.Context, t *turns, due federation.Destination) 
 		p.Log.LogAttrs(ctx, slog.LevelError, "destination not served", slog.Any("err", err))
 	}
 	after := context.WithoutCancel(ctx) // the next gateway need not wait for the end of the lease
-	if err := p.Rows.LetGo(after, due.Name, again); told(ctx, err) {
+	if err := p.Rows.Unlock(after, due.Name, again); told(ctx, err) {
 		p.Log.LogAttrs(ctx, slog.LevelError, "destination not released", slog.Any("err", err))
 	}
 }

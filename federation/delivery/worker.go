@@ -464,7 +464,7 @@ func (w *Worker) row(ctx context.Context, d federation.Delivery, covered []int64
 	err := fault.Catch(func() error { return w.to.Deliver(trying, d) })
 	cancel()
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
-	givenUp, isGivenUp := errors.AsType[*federation.GivenUpError](err)
+	givenUp, isGivenUp := errors.AsType[*federation.DeadLetterError](err)
 	switch {
 	case errors.Is(err, ErrUnnoted):
 		return err

@@ -7,7 +7,7 @@ import (
 	"baton/federation/federationtest"
 )
 
-func TestAFreePortIsGivenOutOnce(t *testing.T) {
+func TestFreePortIsReturnedOnce(t *testing.T) {
 	seen := map[string]bool{}
 	for range 200 { // of 16,000: one comes twice in most runs if nothing is held
 		addr := federationtest.FreeAddr(t)

@@ -82,7 +82,7 @@ func (r Rules) Decide(s Snapshot, sub Submission, now time.Time) (Decision, erro
 	case s.Used != nil:
 		return Decision{}, s.Used
 	case sub.By == Receipt: // its party and the accepted step were set on arrival
-		return r.take(s, s.View, sub.Event, now)
+		return r.decideStep(s, s.View, sub.Event, now)
 	}
 	if err := r.checkClock(sub.Event, sub.Since); err != nil {
 		return Decision{}, err
@@ -91,7 +91,7 @@ func (r Rules) Decide(s Snapshot, sub Submission, now time.Time) (Decision, erro
 	if s.View.Remote && ev.Verb != federation.Offer {
 		return r.visit(s, ev, now)
 	}
-	return r.take(s, s.View, ev, now)
+	return r.decideStep(s, s.View, ev, now)
 }
 
 // file returns the decision to file a step. A step of a person, in the act dialect, that
@@ -122,21 +122,21 @@ func (r Rules) checkClock(ev federation.Event, now time.Time) error {
 // resolve returns a step with the party that made it, and with the DID whose step it accepts, if
 // its kind has such a step.
 func (r Rules) resolve(s Snapshot, ev federation.Event) federation.Event {
-	ev.Arrival.Party, ev.Arrival.Accepted = s.Party, ""
+	ev.Arrival.ActingFor, ev.Arrival.AcceptedFrom = s.Party, ""
 	if s.Named == nil {
 		return ev
 	}
 	if rule, _ := r.Kinds.Rule(s.View, ev.Verb); rule.Accepts != "" && s.Named.Event.Verb == rule.Accepts {
-		ev.Arrival.Accepted = s.Named.Event.Actor()
+		ev.Arrival.AcceptedFrom = s.Named.Event.Actor()
 	}
 	return ev
 }
 
-// take judges a step against a view of its handoff: as that stands, or as it is assumed to be. The
+// decideStep judges a step against a view of its handoff: as that stands, or as it is assumed to be. The
 // first error found determines the code.
 //
 // spec: handofftag "Lifecycle"
-func (r Rules) take(s Snapshot, before federation.View, ev federation.Event, now time.Time) (Decision, error) {
+func (r Rules) decideStep(s Snapshot, before federation.View, ev federation.Event, now time.Time) (Decision, error) {
 	d := Decision{Event: ev, Before: s.View}
 	if ev.Verb == federation.Offer {
 		after, err := r.open(s, ev, now)
@@ -149,7 +149,7 @@ func (r Rules) take(s Snapshot, before federation.View, ev federation.Event, now
 		return d, federation.Refuse(ev, federation.UnknownHandoff, "")
 	}
 	at := cmp.Or(ev.Arrival.Place.Venue, ev.Venue)
-	if !ev.Arrival.Abroad && at != before.Venue && (before.Signed == "" || ev.Venue != before.Signed) {
+	if !ev.Arrival.RemoteVenue && at != before.Venue && (before.Signed == "" || ev.Venue != before.Signed) {
 		return d, federation.Refuse(ev, federation.WrongVenue, "")
 	}
 	after, err := r.Kinds.Check(before, ev, now)

@@ -137,7 +137,7 @@ func flawless(b bench, verb federation.Verb) situation {
 	return s
 }
 
-func TestTheFirstThingWrongNamesTheRefusal(t *testing.T) {
+func TestDecideRefusesByTheFirstFault(t *testing.T) {
 	wrongSender := defect{name: "not theirs", code: federation.WrongSender, cause: func(s *situation) { s.by = s.carol }}
 	incapable := defect{name: "incapable", code: federation.MissingCapability, cause: func(s *situation) { s.facts.View.Caps = []string{"go", "cook"} }}
 	hog := defect{name: "hog", code: federation.InboxFull, detail: "yours", cause: func(s *situation) {
@@ -193,7 +193,7 @@ func checkDefects(b bench, verb federation.Verb, defects []defect, set int) {
 	}
 }
 
-func TestAStepThatIsFiledIsAnsweredWhateverIsWrongWithIt(t *testing.T) {
+func TestDecideAnswersAFiledStepAsDuplicate(t *testing.T) {
 	for _, verb := range []federation.Verb{federation.Offer, federation.Claim, federation.Progress} {
 		for _, defects := range [][]defect{offerDefects(), stepDefects()} {
 			for _, d := range defects {
@@ -280,9 +280,9 @@ func (p position) named(ev federation.Event) *federation.Entry {
 	return &federation.Entry{Event: federation.Event{ID: ev.Accepts, Handoff: ev.Handoff, Verb: "bid", From: bidder}, Version: 2}
 }
 
-// TestEachStepOfEachPositionIsJudgedAsTheModelDoes visits every position that a handoff
+// TestDecideFollowsTheModel visits every position that a handoff
 // can come to by the steps of three people, and tries every step there.
-func TestEachStepOfEachPositionIsJudgedAsTheModelDoes(t *testing.T) {
+func TestDecideFollowsTheModel(t *testing.T) {
 	b := newBench(t)
 	b.home.Limits.ClockSkew = 0
 	seen, tried := map[positionKey]bool{}, 0
@@ -333,9 +333,9 @@ func (p position) remote(pending []federation.Event, ev federation.Event) (filed
 	return false, legal, false
 }
 
-// TestStepsOfRemoteHandoffsAreKeptAsTheModelDoes tries every step of three people in every
+// TestDecideKeepsRemoteStepsAsTheModel tries every step of three people in every
 // position of a directed and of an open remote handoff, while up to two others wait.
-func TestStepsOfRemoteHandoffsAreKeptAsTheModelDoes(t *testing.T) {
+func TestDecideKeepsRemoteStepsAsTheModel(t *testing.T) {
 	b := newBench(t)
 	b.home.Limits.ClockSkew = 0
 	for _, begin := range b.openings() {
@@ -406,8 +406,8 @@ func verbs(events []federation.Event) (all []string) {
 	return all
 }
 
-// TestADecisionDependsOnNothingElse judges one step twice, with another one in between.
-func TestADecisionDependsOnNothingElse(t *testing.T) {
+// TestDecideIsDeterministic judges one step twice, with another one in between.
+func TestDecideIsDeterministic(t *testing.T) {
 	b := newBench(t)
 	rapid.Check(t, func(r *rapid.T) {
 		draw := func(name string) situation {

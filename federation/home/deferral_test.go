@@ -202,7 +202,7 @@ func whole() []federation.Verb {
 	return []federation.Verb{federation.Offer, federation.Accept, federation.Progress, federation.Complete}
 }
 
-func TestStepsWhoseKeysAreAwayForAnHourAreFiledInOrder(t *testing.T) {
+func TestDeferralFilesInOrderAfterAnOutage(t *testing.T) {
 	b, id := newDeferralBench(t, storetest.Open(t)), federationtest.ID(1)
 	b.directory.set(true, b.alice, b.bob)
 	for i, verb := range whole() {
@@ -236,7 +236,7 @@ func TestStepsWhoseKeysAreAwayForAnHourAreFiledInOrder(t *testing.T) {
 	b.wantWaiting(0)
 }
 
-func TestAKeyThatIsLearnedEndsTheWaitAtOnce(t *testing.T) {
+func TestDeferralEndsWhenAKeyIsLearned(t *testing.T) {
 	b, id := newDeferralBench(t, storetest.Open(t)), federationtest.ID(1)
 	b.directory.set(true, b.alice)
 	b.mustWait(federationtest.At(1), b.step(1, id, b.alice, federation.Offer))
@@ -251,7 +251,7 @@ func TestAKeyThatIsLearnedEndsTheWaitAtOnce(t *testing.T) {
 	}
 }
 
-func TestAStepWaitsBehindTheOneThatItStandsOn(t *testing.T) {
+func TestDeferralKeepsStepsBehindTheirPredecessor(t *testing.T) {
 	b, id := newDeferralBench(t, storetest.Open(t)), federationtest.ID(1)
 	b.directory.set(true, b.alice)
 	b.mustWait(federationtest.At(1), b.step(1, id, b.alice, federation.Offer))
@@ -264,7 +264,7 @@ func TestAStepWaitsBehindTheOneThatItStandsOn(t *testing.T) {
 	}
 }
 
-func TestTwoStepsOfOneSignerKeepTheirOrder(t *testing.T) {
+func TestDeferralKeepsTheOrderOfASigner(t *testing.T) {
 	b, id := newDeferralBench(t, storetest.Open(t)), federationtest.ID(1)
 	if code, _ := b.submit(b.step(1, id, b.alice, federation.Offer), federationtest.At(1)); code != "" {
 		t.Fatal(code)
@@ -281,7 +281,7 @@ func TestTwoStepsOfOneSignerKeepTheirOrder(t *testing.T) {
 	b.wantWaiting(0)
 }
 
-func TestAStrangerCannotStopAHandoff(t *testing.T) {
+func TestDeferralOfAStrangerStopsNoHandoff(t *testing.T) {
 	b, id := newDeferralBench(t, storetest.Open(t)), federationtest.ID(1)
 	if code, _ := b.submit(b.step(1, id, b.alice, federation.Offer), federationtest.At(1)); code != "" {
 		t.Fatal(code)
@@ -299,7 +299,7 @@ func TestAStrangerCannotStopAHandoff(t *testing.T) {
 	}
 }
 
-func TestAStepWithoutAKeyExpiresAndItsSenderIsToldOnce(t *testing.T) {
+func TestDeferralExpiresAndNotifiesOnce(t *testing.T) {
 	b, id := newDeferralBench(t, storetest.Open(t)), federationtest.ID(1)
 	b.directory.set(true, b.alice)
 	b.mustWait(federationtest.At(1), b.step(1, id, b.alice, federation.Offer))
@@ -318,7 +318,7 @@ func TestAStepWithoutAKeyExpiresAndItsSenderIsToldOnce(t *testing.T) {
 	b.wantWaiting(0)
 }
 
-func TestAForgeryThatWaitedIsRefusedWhenTheKeyIsThere(t *testing.T) {
+func TestDeferralRefusesAForgeryOnceTheKeyIsKnown(t *testing.T) {
 	b, id := newDeferralBench(t, storetest.Open(t)), federationtest.ID(1)
 	b.directory.set(true, b.alice)
 	forged := b.step(1, id, b.alice, federation.Offer)
@@ -331,7 +331,7 @@ func TestAForgeryThatWaitedIsRefusedWhenTheKeyIsThere(t *testing.T) {
 	}
 }
 
-func TestAFloodFromOneOriginHarmsNoOther(t *testing.T) {
+func TestDeferralFloodOfOneOriginHarmsNoOther(t *testing.T) {
 	b := newDeferralBench(t, storetest.Open(t))
 	b.home.Limits.EventsPerMinute = 0
 	mallory := newPerson("mallory")
@@ -369,7 +369,7 @@ func TestAFloodFromOneOriginHarmsNoOther(t *testing.T) {
 	}
 }
 
-func TestAStepIsLetInByTheClockOfItsArrival(t *testing.T) {
+func TestDeferralJudgesByTheTimeOfArrival(t *testing.T) {
 	b := newDeferralBench(t, storetest.Open(t))
 	b.directory.set(true, b.alice)
 	if code, waits := b.submit(b.step(1, federationtest.ID(1), b.alice, federation.Offer), federationtest.At(600)); waits || code != federation.EventIDClockSkew {
@@ -395,7 +395,7 @@ func TestAStepIsLetInByTheClockOfItsArrival(t *testing.T) {
 	}
 }
 
-func TestABacklogOfOneSignerKeepsItsRate(t *testing.T) {
+func TestDeferralBacklogKeepsTheRateOfItsSigner(t *testing.T) {
 	b, id := newDeferralBench(t, storetest.Open(t)), federationtest.ID(1)
 	b.home.Limits.EventsPerMinute = 2
 	if code, _ := b.submit(b.step(1, id, b.alice, federation.Offer), federationtest.At(1)); code != "" {
@@ -415,7 +415,7 @@ func TestABacklogOfOneSignerKeepsItsRate(t *testing.T) {
 	}
 }
 
-func TestAStepWhoseSignatureCanNeverBeCheckedDoesNotWait(t *testing.T) {
+func TestDeferralRefusesUncheckableSignatures(t *testing.T) {
 	b := newDeferralBench(t, storetest.Open(t))
 	b.directory.set(true, b.alice)
 	for _, text := range []string{"rsa:k:AAAA", "ed25519:k:AAAA"} {
@@ -429,7 +429,7 @@ func TestAStepWhoseSignatureCanNeverBeCheckedDoesNotWait(t *testing.T) {
 
 // Links and key sources go away and come back in any order: in the end every deferred step
 // has one outcome, and filed steps are in the order of their arrival.
-func TestEveryStepThatWaitedHasOneEnd(t *testing.T) {
+func TestDeferralEndsEachStepOnce(t *testing.T) {
 	id := federationtest.ID(1)
 	rapid.Check(t, func(rt *rapid.T) {
 		b := newDeferralBench(t, storetest.Open(t))
@@ -495,7 +495,7 @@ func (c cutOff) Keys(ctx context.Context, _ federation.KeyQuery) ([]ed25519.Publ
 	return nil, &federation.UnavailableError{What: "directory", Err: context.Cause(ctx)}
 }
 
-func TestAStepWhoseLinkEndsDuringItsLookupIsKept(t *testing.T) {
+func TestDeferralKeepsAStepWhoseLinkEnds(t *testing.T) {
 	b := newDeferralBench(t, storetest.Open(t))
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
@@ -509,7 +509,7 @@ func TestAStepWhoseLinkEndsDuringItsLookupIsKept(t *testing.T) {
 	}
 }
 
-func TestALookupIsStartedForEachStepThatIsDueAndForNoOther(t *testing.T) {
+func TestRetryLooksUpOnlyDueSteps(t *testing.T) {
 	b := newDeferralBench(t, storetest.Open(t))
 	var sought []federation.DID
 	b.home.Deferral = home.NewDeferral(home.DeferralConfig{

@@ -27,7 +27,7 @@ func (p punctual) Append(ctx context.Context, f federation.Filing) (federation.E
 	return p.Record.Append(ctx, f)
 }
 
-func TestAStepThatWasFoundGoodIsFiledAlthoughItsCallerLeaves(t *testing.T) {
+func TestSubmitFilesAfterItsCallerLeft(t *testing.T) {
 	b := newBench(t)
 	ctx, hangUp := context.WithCancel(t.Context())
 	defer hangUp()

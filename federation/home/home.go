@@ -151,7 +151,7 @@ func (h *Home) judge(ctx context.Context, sub Submission, now time.Time) (judged
 			sub = Submission{Event: d.Event, Since: now, By: Receipt}
 			continue
 		case Await:
-			if err = h.Record.Await(written, federation.Pending{Event: d.Event, Home: d.Before.Home, Since: now}, d.Before.Version); err == nil {
+			if err = h.Record.KeepPending(written, federation.Pending{Event: d.Event, Home: d.Before.Home, Since: now}, d.Before.Version); err == nil {
 				judged.Entry, judged.Awaits = federation.Entry{Event: d.Event, State: d.Before.State, Filed: now}, true
 			}
 		case File:

@@ -138,7 +138,7 @@ func (b bench) file(steps ...federation.Event) {
 	}
 }
 
-func TestAHandoffFromOfferToCompletion(t *testing.T) {
+func TestSubmitTakesAHandoffToCompletion(t *testing.T) {
 	b := newBench(t)
 	var states []federation.State
 	for _, ev := range []federation.Event{
@@ -166,7 +166,7 @@ func TestAHandoffFromOfferToCompletion(t *testing.T) {
 	}
 }
 
-func TestWhatIsRefusedAndWhy(t *testing.T) {
+func TestSubmitRefusesWithCodes(t *testing.T) {
 	stranger, mallory := newPerson("stranger"), newPerson("mallory")
 	offer := func(b bench) { b.file(b.step(1, b.alice, federation.Offer)) }
 	accepted := func(b bench) { offer(b); b.file(b.step(2, b.bob, federation.Accept)) }
@@ -270,7 +270,7 @@ func TestWhatIsRefusedAndWhy(t *testing.T) {
 	}
 }
 
-func TestTheSameStepAgainIsAnsweredAlike(t *testing.T) {
+func TestSubmitAnswersARepeatedStepAlike(t *testing.T) {
 	b := newBench(t)
 	offer := b.step(1, b.alice, federation.Offer)
 	b.file(offer, b.step(2, b.bob, federation.Accept))
@@ -283,7 +283,7 @@ func TestTheSameStepAgainIsAnsweredAlike(t *testing.T) {
 	}
 }
 
-func TestAStepWithoutIDGetsOneThatStays(t *testing.T) {
+func TestSubmitMintsAStableID(t *testing.T) {
 	b := newBench(t)
 	b.file(b.step(1, b.alice, federation.Offer))
 	bare := unstamped(t, b.bob, b.step(2, b.bob, federation.Accept))
@@ -314,7 +314,7 @@ func unstamped(t *testing.T, by person, ev federation.Event) federation.Event {
 	return ev
 }
 
-func TestAnAnswerCountsUpToTwoMinutesAfterTheDeadline(t *testing.T) {
+func TestSubmitAcceptsAnswersWithinTheClockSkew(t *testing.T) {
 	for seconds, want := range map[int]federation.RefusalCode{100: "", 220: "", 221: federation.DeadlinePassed} {
 		b := newBench(t)
 		b.file(b.step(1, b.alice, federation.Offer, func(ev *federation.Event) { ev.Deadline = federationtest.At(100) }))
@@ -327,7 +327,7 @@ func TestAnAnswerCountsUpToTwoMinutesAfterTheDeadline(t *testing.T) {
 	}
 }
 
-func TestOfFiftyClaimsOneWinsAndTheOthersLearnTheWinner(t *testing.T) {
+func TestSubmitLetsOneClaimWin(t *testing.T) {
 	b := newBench(t)
 	b.file(b.step(1, b.alice, federation.Offer, func(ev *federation.Event) { ev.To = "" }))
 	known, _ := b.home.Keys.(keys)
@@ -361,7 +361,7 @@ func TestOfFiftyClaimsOneWinsAndTheOthersLearnTheWinner(t *testing.T) {
 	}
 }
 
-func TestARecordThatIsAwayIsNoRefusal(t *testing.T) {
+func TestSubmitReturnsUnavailableWithoutItsRecord(t *testing.T) {
 	b := newBench(t)
 	ev := b.step(1, b.alice, federation.Offer)
 	b.home.Record = away{b.record}

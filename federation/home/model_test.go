@@ -377,7 +377,7 @@ func (m *machine) Check(r *rapid.T) {
 // much as many steps.
 const reopened = 20
 
-func TestTheHomeDoesWhatTheModelDoes(t *testing.T) {
+func TestHomeFollowsItsModel(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		m := newMachine(t)
 		defer func() {

@@ -199,7 +199,7 @@ func (r Rules) checkInboxes(s Snapshot, ev federation.Event, before, after feder
 		return nil
 	}
 	for _, did := range after.Others(ev.Actor()) {
-		if whole, share := limits.Free(s.Inboxes[did]); !whole.Admits(int64(len(ev.Signature.Document))) {
+		if whole, share := limits.Remaining(s.Inboxes[did]); !whole.Admits(int64(len(ev.Signature.Document))) {
 			return federation.Refuse(ev, federation.InboxFull, "")
 		} else if !share.Admits(int64(len(ev.Signature.Document))) {
 			return federation.Refuse(ev, federation.InboxFull, "too much of what waits there is yours")

@@ -16,7 +16,7 @@ func asVouched(ev *federation.Event) {
 	ev.Provenance = federation.Vouched
 }
 
-func TestThePolicyWantsOfEachStepWhatItsFirstRuleSays(t *testing.T) {
+func TestPolicyAppliesTheFirstMatchingRule(t *testing.T) {
 	alice, bob := newPerson("alice").did, newPerson("bob").did
 	none := func(*federation.Event) {}
 	for name, test := range map[string]struct {
@@ -62,7 +62,7 @@ func TestThePolicyWantsOfEachStepWhatItsFirstRuleSays(t *testing.T) {
 	}
 }
 
-func TestAnOfferToAChannelTakesMembershipOrARule(t *testing.T) {
+func TestPolicyLimitsOffersToChannels(t *testing.T) {
 	alice, bob := newPerson("alice").did, newPerson("bob").did
 	offers := []federation.Verb{federation.Offer}
 	for name, test := range map[string]struct {
@@ -101,7 +101,7 @@ func TestAnOfferToAChannelTakesMembershipOrARule(t *testing.T) {
 	}
 }
 
-func TestAnAnswerIsHeldToThePolicyOfItsRecipients(t *testing.T) {
+func TestPolicyOfRecipientsAppliesToAnswers(t *testing.T) {
 	b := newBench(t)
 	b.file(b.step(1, b.alice, federation.Offer))
 	b.home.Policy = home.Policy{Rules: []home.Rule{{Recipients: []federation.DID{b.alice.did}, Require: home.Deny}}}
@@ -116,7 +116,7 @@ func TestAnAnswerIsHeldToThePolicyOfItsRecipients(t *testing.T) {
 	b.file(b.step(4, b.alice, federation.Cancel))
 }
 
-func TestAnUnsignedStepIsRefusedUnderEveryPolicy(t *testing.T) {
+func TestPolicyRefusesUnsignedSteps(t *testing.T) {
 	for _, require := range []home.Requirement{"", home.RequireSigned, home.RequireVouched, home.RequireNothing, home.Deny} {
 		b := newBench(t)
 		b.home.Policy = home.Policy{Require: require}
@@ -129,7 +129,7 @@ func TestAnUnsignedStepIsRefusedUnderEveryPolicy(t *testing.T) {
 	}
 }
 
-func TestTheTextOfARuleHasEachMistake(t *testing.T) {
+func TestParseRuleNamesEachMistake(t *testing.T) {
 	t.Parallel()
 	bob := "did:plc:aaaaaaaaaaaaaaaaaaaaaaaa"
 	text := home.RuleText{Verbs: []string{"offer"}, Peers: []string{"lab"}, Recipients: []string{bob}}

@@ -19,30 +19,30 @@ type Record interface {
 	// answered with the first entry.
 	Append(ctx context.Context, f federation.Filing) (federation.Entry, error)
 
-	// Await stores a step until another home rules on it. It returns [federation.ErrStale] if the
+	// KeepPending stores a step until another home rules on it. It returns [federation.ErrStale] if the
 	// handoff no longer has the version at which the step was judged.
-	Await(ctx context.Context, p federation.Pending, after federation.Version) error
-	// AwaitingIn returns the steps of one handoff pending a ruling, oldest first.
-	AwaitingIn(ctx context.Context, id federation.HandoffID) ([]federation.Pending, error)
-	// Ruled ends the wait of a step. A step that does not wait is no error.
-	Ruled(ctx context.Context, id federation.HandoffID, from federation.DID, event federation.EventID) error
+	KeepPending(ctx context.Context, p federation.Pending, after federation.Version) error
+	// ListPendingIn returns the steps of one handoff pending a ruling, oldest first.
+	ListPendingIn(ctx context.Context, id federation.HandoffID) ([]federation.Pending, error)
+	// ResolvePending ends the wait of a step. A step that does not wait is no error.
+	ResolvePending(ctx context.Context, id federation.HandoffID, from federation.DID, event federation.EventID) error
 	// RulingOn returns the document and the signature of the ruling by which a step was
 	// filed, or [federation.ErrNotFound].
 	RulingOn(ctx context.Context, id federation.HandoffID, version federation.Version) (document, signature string, err error)
 	// KeepFork keeps the proof against a home that equivocates. Of one handoff the first is kept.
 	KeepFork(ctx context.Context, f federation.Fork) error
 
-	// Due returns up to limit handoffs on which a clock has been running since a time or
+	// ListDue returns up to limit handoffs on which a clock has been running since a time or
 	// longer, the longest first.
-	Due(ctx context.Context, clock federation.Clock, since time.Time, limit int) ([]federation.View, error)
+	ListDue(ctx context.Context, clock federation.Clock, since time.Time, limit int) ([]federation.View, error)
 	// Unseen returns up to limit offered handoffs without a deadline, opened at or before a
 	// time, whose recipient was not shown the offer.
 	Unseen(ctx context.Context, opened time.Time, limit int) ([]federation.View, error)
 	// Undelivered returns up to limit entries filed at or before a time and waiting in an inbox
 	// since, oldest first.
 	Undelivered(ctx context.Context, before time.Time, limit int) ([]federation.Undelivered, error)
-	// Lapse ends the waiting of entries that a DID was never shown, and notifies their signers.
-	Lapse(ctx context.Context, to federation.DID, events []federation.EventID, now time.Time) error
+	// ExpireUnread ends the waiting of entries that a DID was never shown, and notifies their signers.
+	ExpireUnread(ctx context.Context, to federation.DID, events []federation.EventID, now time.Time) error
 
 	// Acquainted reports whether a DID is known. The time is zero for an acquaintance older than
 	// [federation.AcquaintanceAge].

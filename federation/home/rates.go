@@ -120,7 +120,7 @@ func (h *Home) admit(ctx context.Context, sub Submission, now time.Time) (newcom
 		if err != nil {
 			return "", fmt.Errorf("read handoff %s: %w", ev.Handoff, err)
 		}
-		ev.Arrival.Party = h.party(ctx, s.View, ev) // which the actor depends on
+		ev.Arrival.ActingFor = h.party(ctx, s.View, ev) // which the actor depends on
 		if slices.Contains(s.View.Others(""), ev.Actor()) {
 			stranger = nil
 		}

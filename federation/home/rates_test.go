@@ -9,7 +9,7 @@ import (
 	"baton/federation/home"
 )
 
-func TestAFloodOfFreshDIDsResetsNoRate(t *testing.T) {
+func TestRatesSurviveAFloodOfFreshDIDs(t *testing.T) {
 	t.Parallel()
 	rates, now := home.NewRates(), time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	for rates.Take("did:key:heavy", 2, now) == 0 {

@@ -34,11 +34,11 @@ func (r Rules) visit(s Snapshot, ev federation.Event, now time.Time) (Decision, 
 	case ev.From == s.View.Home.DID() && !fromHome:
 		return d, federation.Refuse(ev, federation.WrongSender, "it did not come from the home")
 	case fromHome:
-		return r.take(s, s.View, ev, now)
+		return r.decideStep(s, s.View, ev, now)
 	}
 	assumed := r.assume(s, ev.Actor())
 	if !s.View.Numbered && !r.Moves(s.View, ev.Verb) && assumed.Version == s.View.Version {
-		return r.take(s, s.View, ev, now)
+		return r.decideStep(s, s.View, ev, now)
 	}
 	return r.await(s, assumed, ev, now)
 }
@@ -55,7 +55,7 @@ func (r Rules) await(s Snapshot, assumed federation.View, ev federation.Event, n
 		}
 	}
 	if ev.Arrival.Home == "" {
-		if _, err := r.take(s, assumed, ev, now); err != nil {
+		if _, err := r.decideStep(s, assumed, ev, now); err != nil {
 			return d, err
 		}
 	}
@@ -98,7 +98,7 @@ func (r Rules) confirmed(s Snapshot, receipt federation.Event) (Decision, error)
 // that move nothing and can be filed now, and returns them with the steps that can never be filed.
 // The latter stay pending, so that their senders can be notified before [Home.Drop].
 func (h *Home) Settle(ctx context.Context, id federation.HandoffID, now time.Time) ([]Ruling, error) {
-	pending, err := h.Record.AwaitingIn(ctx, id)
+	pending, err := h.Record.ListPendingIn(ctx, id)
 	if err != nil {
 		return nil, fmt.Errorf("read what waits in %s: %w", id, err)
 	}
@@ -163,11 +163,11 @@ func (h *Home) Filed(ctx context.Context, ev federation.Event) (federation.Entry
 
 // Drop ends the wait of a step.
 func (h *Home) Drop(ctx context.Context, ev federation.Event) error {
-	return h.Record.Ruled(ctx, ev.Handoff, ev.From, ev.ID)
+	return h.Record.ResolvePending(ctx, ev.Handoff, ev.From, ev.ID)
 }
 
-// Ruled files a step of a remote handoff at the place that its home gave it. The caller has
-// verified the ruling's signature. As each home does for itself, Ruled judges that the step is its
+// FileRuled files a step of a remote handoff at the place that its home gave it. The caller has
+// verified the ruling's signature. As each home does for itself, it judges that the step is its
 // signer's, that it may follow the steps before it, and that both sides have one hash chain.
 //
 // A ruling of this home itself is on a step that its record lost: a restore brought back an older
@@ -177,7 +177,7 @@ func (h *Home) Drop(ctx context.Context, ev federation.Event) error {
 // for a ruling that contradicts an earlier one (the proof is then on disk), a
 // [*federation.RefusalError] for a step that can never be filed here, and an error wrapping
 // [*federation.UnavailableError] if a retry may help.
-func (h *Home) Ruled(ctx context.Context, ev federation.Event, r federation.Ruling, now time.Time) (federation.Judgement, error) {
+func (h *Home) FileRuled(ctx context.Context, ev federation.Event, r federation.Ruling, now time.Time) (federation.Judgement, error) {
 	if ev.Handoff != r.Handoff || ev.ID != r.Event || r.Version == 0 {
 		return federation.Judgement{}, federation.Refuse(ev, federation.WrongReference, "the ruling is on another step")
 	}

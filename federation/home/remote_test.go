@@ -53,7 +53,7 @@ func codeOf(err error) federation.RefusalCode {
 	return ""
 }
 
-func TestAStepWaitsForTheHomeOfItsHandoff(t *testing.T) {
+func TestSubmitKeepsAStepForItsRemoteHome(t *testing.T) {
 	b, server, offer := visited(t)
 	accept := b.step(2, b.bob, federation.Accept, in(federation.ActTags))
 	for _, again := range []bool{false, true} {
@@ -72,7 +72,7 @@ func TestAStepWaitsForTheHomeOfItsHandoff(t *testing.T) {
 	if got := b.state(); got != federation.Assigned {
 		t.Errorf("state %s, want assigned", got)
 	}
-	if held, err := b.record.AwaitingIn(t.Context(), offer.ID); err != nil || len(held) > 0 {
+	if held, err := b.record.ListPendingIn(t.Context(), offer.ID); err != nil || len(held) > 0 {
 		t.Errorf("%d steps still wait (%v)", len(held), err)
 	}
 	judged, err = b.home.Submit(t.Context(), b.receipt(4, server, accept), b.now)
@@ -81,7 +81,7 @@ func TestAStepWaitsForTheHomeOfItsHandoff(t *testing.T) {
 	}
 }
 
-func TestOnlyTheHomeOfAHandoffConfirms(t *testing.T) {
+func TestSubmitTakesReceiptsOnlyOfTheHome(t *testing.T) {
 	b, server, _ := visited(t)
 	accept := b.step(2, b.bob, federation.Accept, in(federation.ActTags))
 	b.file(accept)
@@ -104,7 +104,7 @@ func TestOnlyTheHomeOfAHandoffConfirms(t *testing.T) {
 	}
 }
 
-func TestAReceiptOfAHandoffOfThisHomeIsRefused(t *testing.T) {
+func TestSubmitRefusesReceiptsOfItsOwnHandoffs(t *testing.T) {
 	b := newBench(t)
 	server := newPerson("irc server")
 	server.did = elsewhere.DID()
@@ -119,7 +119,7 @@ func TestAReceiptOfAHandoffOfThisHomeIsRefused(t *testing.T) {
 	}
 }
 
-func TestAPlainlyIllegalStepIsRefusedAtOnce(t *testing.T) {
+func TestSubmitRefusesIllegalRemoteStepsAtOnce(t *testing.T) {
 	b, _, _ := visited(t)
 	act := in(federation.ActTags)
 	for name, test := range map[string]struct {
@@ -136,7 +136,7 @@ func TestAPlainlyIllegalStepIsRefusedAtOnce(t *testing.T) {
 	}
 }
 
-func TestWhatFollowsAStepThatWaitsWaitsToo(t *testing.T) {
+func TestSubmitKeepsStepsBehindAPendingOne(t *testing.T) {
 	b, server, offer := visited(t)
 	act := in(federation.ActTags)
 	accept, progress, complete := b.step(2, b.bob, federation.Accept, act), b.step(3, b.bob, federation.Progress, act), b.step(4, b.bob, federation.Complete, act)
@@ -170,15 +170,15 @@ type overtaken struct {
 	by *func()
 }
 
-func (o overtaken) Await(ctx context.Context, p federation.Pending, after federation.Version) error {
+func (o overtaken) KeepPending(ctx context.Context, p federation.Pending, after federation.Version) error {
 	if by := *o.by; by != nil {
 		*o.by = nil
 		by()
 	}
-	return o.Record.Await(ctx, p, after)
+	return o.Record.KeepPending(ctx, p, after)
 }
 
-func TestAStepIsNotKeptForARulingThatCameMeanwhile(t *testing.T) {
+func TestSubmitJudgesAgainAfterARuling(t *testing.T) {
 	b, server, offer := visited(t)
 	act := in(federation.ActTags)
 	accept, progress := b.step(2, b.bob, federation.Accept, act), b.step(3, b.bob, federation.Progress, act)
@@ -194,7 +194,7 @@ func TestAStepIsNotKeptForARulingThatCameMeanwhile(t *testing.T) {
 	if err != nil || judged.Awaits || judged.Entry.Version != 3 {
 		t.Errorf("the progress: %+v, %v; want it filed", judged, err)
 	}
-	if held, err := b.record.AwaitingIn(t.Context(), offer.ID); err != nil || len(held) > 0 {
+	if held, err := b.record.ListPendingIn(t.Context(), offer.ID); err != nil || len(held) > 0 {
 		t.Errorf("%d steps wait for nothing (%v)", len(held), err)
 	}
 }
@@ -214,7 +214,7 @@ func (p passed) Snapshot(ctx context.Context, q federation.SnapshotQuery) (feder
 	return p.Record.Snapshot(ctx, q)
 }
 
-func TestAStepIsNotRefusedForARulingThatCameMeanwhile(t *testing.T) {
+func TestSubmitRefusesNothingForALaterRuling(t *testing.T) {
 	for _, verb := range []federation.Verb{federation.Progress, federation.Complete} {
 		t.Run(string(verb), func(t *testing.T) {
 			waits := verb == federation.Complete // the other one moves nothing
@@ -231,7 +231,7 @@ func TestAStepIsNotRefusedForARulingThatCameMeanwhile(t *testing.T) {
 	}
 }
 
-func TestTheLoserOfARaceElsewhereIsRuledOut(t *testing.T) {
+func TestSettleRefusesTheLoserOfARace(t *testing.T) {
 	b, server, _ := visited(t)
 	act := in(federation.ActTags)
 	open := func(ev *federation.Event) {
@@ -253,7 +253,7 @@ func TestTheLoserOfARaceElsewhereIsRuledOut(t *testing.T) {
 	}
 }
 
-func TestAnotherHomesHandoffIsNotOursToEnd(t *testing.T) {
+func TestSweepLeavesRemoteHandoffs(t *testing.T) {
 	b := newBench(t)
 	b.file(b.step(1, b.alice, federation.Offer, over, due(federationtest.At(100))))
 	if filed, err := b.home.Sweep(t.Context(), federationtest.At(1_000_000)); err != nil || len(filed) != 0 {
@@ -261,7 +261,7 @@ func TestAnotherHomesHandoffIsNotOursToEnd(t *testing.T) {
 	}
 }
 
-func TestAStepThatAnotherHomeLetInMayBeOld(t *testing.T) {
+func TestFileRuledAcceptsOldSteps(t *testing.T) {
 	b := newBench(t)
 	b.home.Limits.EventsPerMinute = 1
 	b.file(b.step(1, b.alice, federation.Offer, in(federation.ActTags)))
@@ -269,7 +269,7 @@ func TestAStepThatAnotherHomeLetInMayBeOld(t *testing.T) {
 	b.file(b.step(2, b.bob, federation.Accept, over), b.step(3, b.bob, federation.Progress, over), b.step(4, b.bob, federation.Complete, over))
 }
 
-func TestAReceiptIsTheSameEachTime(t *testing.T) {
+func TestReceiptIsDeterministic(t *testing.T) {
 	b := newBench(t)
 	act := in(federation.ActTags)
 	accept := b.step(2, b.bob, federation.Accept, act)

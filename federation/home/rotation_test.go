@@ -82,7 +82,7 @@ func (b bench) checkLog(steps int) {
 	}
 }
 
-func TestAKeyIsRotatedInTheMiddleOfAHandoff(t *testing.T) {
+func TestSubmitAcceptsARotatedKeyMidHandoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, web, _ := newWebBench(t)
 		old, fresh := b.bob, newPerson("bob's second key")
@@ -102,7 +102,7 @@ func TestAKeyIsRotatedInTheMiddleOfAHandoff(t *testing.T) {
 	})
 }
 
-func TestAKeyIsRevokedInTheMiddleOfAHandoff(t *testing.T) {
+func TestSubmitRefusesARevokedKeyMidHandoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, _, source := newWebBench(t)
 		b.mustSubmit("an offer", b.step(1, b.alice, federation.Offer))
@@ -120,7 +120,7 @@ func TestAKeyIsRevokedInTheMiddleOfAHandoff(t *testing.T) {
 	})
 }
 
-func TestAnOutageInTheMiddleOfAHandoffIsNoFinalRefusal(t *testing.T) {
+func TestSubmitDefersDuringAKeyOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, web, _ := newWebBench(t)
 		fresh := newPerson("bob's second key")

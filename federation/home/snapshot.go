@@ -33,7 +33,7 @@ func (h *Home) snapshot(ctx context.Context, sub Submission) (Snapshot, error) {
 	}
 	if offer && h.Limits.OpenHandoffs > 0 {
 		opener := ev
-		opener.Arrival.Party = h.party(ctx, federation.View{}, ev)
+		opener.Arrival.ActingFor = h.party(ctx, federation.View{}, ev)
 		q.OpenOf = opener.Actor()
 	}
 	found, err := h.Record.Snapshot(ctx, q)
@@ -49,7 +49,7 @@ func (h *Home) snapshot(ctx context.Context, sub Submission) (Snapshot, error) {
 	}
 	if sub.By == Signer {
 		s.Party = h.party(ctx, s.View, ev)
-		ev.Arrival.Party = s.Party
+		ev.Arrival.ActingFor = s.Party
 	}
 	if offer || h.Limits.ClaimCaps {
 		err = h.readActor(ctx, &s, ev)
@@ -78,8 +78,8 @@ func (h *Home) addressed(ctx context.Context, ev federation.Event) (federation.E
 // party, else "". A vouched step counts as signed by the DID of its key if the handoff names its
 // author by that key.
 func (h *Home) party(ctx context.Context, v federation.View, ev federation.Event) federation.DID {
-	said, parties := ev.Arrival.Party, v.Others("")
-	ev.Arrival.Party = ""
+	said, parties := ev.Arrival.ActingFor, v.Others("")
+	ev.Arrival.ActingFor = ""
 	if actor := ev.Actor(); !slices.Contains(parties, actor) {
 		isParty := func(party federation.DID) bool { return party == ev.From || h.Same(ctx, actor, party) }
 		if i := slices.IndexFunc(parties, isParty); i >= 0 {
@@ -87,7 +87,7 @@ func (h *Home) party(ctx context.Context, v federation.View, ev federation.Event
 		}
 	}
 	switch {
-	case !ev.Arrival.Abroad:
+	case !ev.Arrival.RemoteVenue:
 		return ""
 	case said != "" && said == v.Named: // its home knows the offeree only by the kept key
 		return v.Offeree

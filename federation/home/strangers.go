@@ -170,12 +170,12 @@ func (s *Strangers) check(met bool, address string, l StrangerLimits, now time.T
 	s.expire(now)
 	switch {
 	case l.RecordBytes > 0 && s.growth >= l.RecordBytes:
-		return &federation.StrangerError{Reason: federation.TooMuchGrowth, RetryAfter: growthRetry}
+		return &federation.NewDIDLimitError{Reason: federation.TooMuchGrowth, RetryAfter: growthRetry}
 	case met:
 	case l.DIDs > 0 && s.counted >= l.DIDs && !s.yields(address):
-		return &federation.StrangerError{Reason: federation.TooManyNewDIDs, RetryAfter: s.leaves("", now)}
+		return &federation.NewDIDLimitError{Reason: federation.TooManyNewDIDs, RetryAfter: s.leaves("", now)}
 	case l.PerAddress > 0 && address != "" && s.from[address] >= l.PerAddress:
-		return &federation.StrangerError{Reason: federation.TooManyFromOneAddress, RetryAfter: s.leaves(address, now)}
+		return &federation.NewDIDLimitError{Reason: federation.TooManyFromOneAddress, RetryAfter: s.leaves(address, now)}
 	}
 	return nil
 }
@@ -196,7 +196,7 @@ func (s *Strangers) leaves(address string, now time.Time) time.Duration {
 	return federation.AcquaintanceAge
 }
 
-// Admit returns a [*federation.StrangerError] for a DID that must come later: it is new to the
+// Admit returns a [*federation.NewDIDLimitError] for a DID that must come later: it is new to the
 // record, which met too many such DIDs within the hour, or grows too fast. It reports whether the
 // record never met the DID. Known DIDs are never refused.
 func (h *Home) Admit(ctx context.Context, did federation.DID, address string, now time.Time) (isNew bool, err error) {

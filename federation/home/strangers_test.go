@@ -27,10 +27,10 @@ func newStrangersBench(t *testing.T, limits home.StrangerLimits) bench {
 }
 
 // wantStranger submits a step refused until its signer is known longer.
-func (b bench) wantStranger(what string, ev federation.Event, reason federation.StrangerReason, retry time.Duration) {
+func (b bench) wantStranger(what string, ev federation.Event, reason federation.NewDIDLimitReason, retry time.Duration) {
 	b.t.Helper()
 	_, err := b.home.Submit(b.t.Context(), ev, b.now)
-	stranger, ok := errors.AsType[*federation.StrangerError](err)
+	stranger, ok := errors.AsType[*federation.NewDIDLimitError](err)
 	if !ok || stranger.Reason != reason || stranger.RetryAfter != retry {
 		b.t.Errorf("%s: %v (%+v), want %s and to come again after %v", what, err, stranger, reason, retry)
 	}
@@ -39,7 +39,7 @@ func (b bench) wantStranger(what string, ev federation.Event, reason federation.
 	}
 }
 
-func TestNewDIDsOfAnHourAreLimited(t *testing.T) {
+func TestStrangersAreLimitedPerHour(t *testing.T) {
 	b := newStrangersBench(t, home.StrangerLimits{DIDs: 2})
 	b.file(b.step(1, b.alice, federation.Offer), b.step(2, b.alice, federation.Offer))
 	b.file(b.step(3, b.carol, federation.Offer, func(ev *federation.Event) { ev.To = b.alice.did }))
@@ -53,7 +53,7 @@ func TestNewDIDsOfAnHourAreLimited(t *testing.T) {
 	b.file(claim)
 }
 
-func TestNewDIDsOfOneAddressAreLimited(t *testing.T) {
+func TestStrangersAreLimitedPerAddress(t *testing.T) {
 	b := newStrangersBench(t, home.StrangerLimits{PerAddress: 1})
 	b.file(b.step(1, b.alice, federation.Offer, at(oneAddress)), b.step(2, b.alice, federation.Offer, at(oneAddress)))
 	b.now = b.now.Add(time.Minute)
@@ -64,7 +64,7 @@ func TestNewDIDsOfOneAddressAreLimited(t *testing.T) {
 	b.file(b.step(6, b.carol, federation.Offer, at(oneAddress))) // it is known by now
 }
 
-func TestGrowthOfTheRecordIsLimitedForStrangers(t *testing.T) {
+func TestStrangersAreLimitedByGrowth(t *testing.T) {
 	b := newStrangersBench(t, home.StrangerLimits{RecordBytes: 1000})
 	b.file(b.step(1, b.alice, federation.Offer))
 	b.now = b.now.Add(time.Hour)
@@ -82,7 +82,7 @@ func TestGrowthOfTheRecordIsLimitedForStrangers(t *testing.T) {
 	b.file(b.step(8, b.carol, federation.Offer))
 }
 
-func TestANewDIDThatFilesNothingIsNotCounted(t *testing.T) {
+func TestStrangersWithoutFiledStepsAreNotCounted(t *testing.T) {
 	b := newStrangersBench(t, home.StrangerLimits{DIDs: 1})
 	if _, err := b.home.Submit(t.Context(), b.step(2, b.bob, federation.Accept), b.now); codeOf(err) != federation.UnknownHandoff {
 		t.Errorf("an accept of nothing: %v", err)
@@ -97,7 +97,7 @@ func TestANewDIDThatFilesNothingIsNotCounted(t *testing.T) {
 	}
 }
 
-func TestAStepThatWaitedIsJudgedWhateverTheLimits(t *testing.T) {
+func TestStrangersLimitsSkipDeferredSteps(t *testing.T) {
 	b := newStrangersBench(t, home.StrangerLimits{RecordBytes: 1})
 	all := b.home.Keys
 	b.home.Keys = keys{} // the directory is away
@@ -126,7 +126,7 @@ func (unreadable) Acquainted(context.Context, federation.DID) (time.Time, bool, 
 	return time.Time{}, false, &federation.UnavailableError{What: "record", Err: errors.New("no disk")}
 }
 
-func TestARecordThatCannotBeReadIsNoVerdictOnStrangers(t *testing.T) {
+func TestAdmitReturnsUnavailableWithoutItsRecord(t *testing.T) {
 	b := newStrangersBench(t, home.StrangerLimits{DIDs: 1})
 	b.home.Record = unreadable{b.record}
 	_, err := b.home.Submit(t.Context(), b.step(1, b.alice, federation.Offer), b.now)
@@ -152,7 +152,7 @@ func TestStrangersAreCountedInBoundedMemory(t *testing.T) {
 func (b bench) meets(did, address string) bool {
 	b.t.Helper()
 	_, err := b.home.Admit(b.t.Context(), federation.DID(did), address, b.now)
-	if stranger, ok := errors.AsType[*federation.StrangerError](err); ok && stranger.Reason == federation.TooManyNewDIDs {
+	if stranger, ok := errors.AsType[*federation.NewDIDLimitError](err); ok && stranger.Reason == federation.TooManyNewDIDs {
 		return false
 	}
 	if err == nil {

@@ -7,7 +7,7 @@ import (
 	"baton/federation"
 )
 
-func TestOffersToDIDsThatCannotExistAreRefused(t *testing.T) {
+func TestSubmitRefusesOffersToImpossibleDIDs(t *testing.T) {
 	b := newBench(t)
 	nobody := federation.DID("did:key:nobody")
 	b.home.CheckDID = func(did federation.DID) error {

@@ -10,7 +10,7 @@ import (
 )
 
 // A reader takes a step with one of these tags for one that a gateway vouches for.
-func TestAPersonSignsNoTagOfVouching(t *testing.T) {
+func TestSubmitRefusesVouchingTagsOfPersons(t *testing.T) {
 	for _, dialect := range []federation.Dialect{federation.HandoffTags, federation.ActTags} {
 		for tag, value := range map[string]string{
 			"-for": "did:plc:bob000000000000000000000", "-src": "https://evil.example/evidence/0", "-src-h": "sha256:" + strings.Repeat("0", 64),

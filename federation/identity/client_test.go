@@ -28,7 +28,7 @@ func insideConfig() identity.FetchConfig {
 	return identity.FetchConfig{AllowPrivate: true, Timeout: 5 * time.Second, MaxBytes: 1000, PerHost: 100}
 }
 
-func TestAnswersOfAHost(t *testing.T) {
+func TestClientReadsAnswers(t *testing.T) {
 	elsewhere := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("elsewhere")) })
 	ends := make(chan struct{})
 	mux := http.NewServeMux()
@@ -107,7 +107,7 @@ func TestAnswersOfAHost(t *testing.T) {
 	}
 }
 
-func TestPrivateAddressesAreNotDialled(t *testing.T) {
+func TestClientDialsNoPrivateAddress(t *testing.T) {
 	var asked atomic.Int32
 	listener := serve(t, func(http.ResponseWriter, *http.Request) { asked.Add(1) })
 	listener.Config.ConnState = func(net.Conn, http.ConnState) { asked.Add(1) }
@@ -145,7 +145,7 @@ func TestPrivateAddressesAreNotDialled(t *testing.T) {
 	}
 }
 
-func TestDeniedNetworksAreNeverDialled(t *testing.T) {
+func TestClientDialsNoDeniedNetwork(t *testing.T) {
 	var asked atomic.Int32
 	listener := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("x")) }))
 	listener.Config.ConnState = func(net.Conn, http.ConnState) { asked.Add(1) }
@@ -188,7 +188,7 @@ func TestDeniedNetworksAreNeverDialled(t *testing.T) {
 	}
 }
 
-func TestAHostIsAskedAtItsRate(t *testing.T) {
+func TestClientLimitsFetchesPerHost(t *testing.T) {
 	var asked atomic.Int32
 	host := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		asked.Add(1)
@@ -209,7 +209,7 @@ func TestAHostIsAskedAtItsRate(t *testing.T) {
 	}
 }
 
-func TestTheRatesAreBounded(t *testing.T) {
+func TestClientBoundsItsRates(t *testing.T) {
 	client := identity.NewClient(insideConfig())
 	for i := range identity.MaxHosts + 1 {
 		if n := identity.HostsAfter(client, fmt.Sprintf("h%d.example", i)); n > identity.MaxHosts {
@@ -218,7 +218,7 @@ func TestTheRatesAreBounded(t *testing.T) {
 	}
 }
 
-func TestACallerThatGoesEndsTheFetch(t *testing.T) {
+func TestFetchEndsWithItsCaller(t *testing.T) {
 	host := serve(t, func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -24,7 +24,7 @@ func keyDID(prefix string, key []byte) federation.DID {
 	return federation.DID("did:key:z" + base58.Encode(append([]byte(prefix), key...)))
 }
 
-func TestAKeyAndItsDIDNameEachOther(t *testing.T) {
+func TestKeyDIDNamesItsKey(t *testing.T) {
 	for name, did := range map[string]federation.DID{
 		"the first example of the method": "did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK",
 		"the second":                      "did:key:z6MkiTBz1ymuepAQ4HEHYSF1H8quG5GLVVQR3djdX3mDooWp",
@@ -50,7 +50,7 @@ func TestAKeyAndItsDIDNameEachOther(t *testing.T) {
 	}
 }
 
-func TestOnlyEd25519InOneSpellingIsAKeyDID(t *testing.T) {
+func TestParseKeyDIDAcceptsOneSpelling(t *testing.T) {
 	key := seededKey('a')
 	good := string(identity.KeyDID(key))
 	for name, did := range map[string]federation.DID{
@@ -132,7 +132,7 @@ func FuzzParseKeyDID(f *testing.F) {
 	})
 }
 
-func TestAKeyOfEachKindAndItsDIDNameEachOther(t *testing.T) {
+func TestKeyDIDNamesKeysOfEachKind(t *testing.T) {
 	for did, kind := range map[federation.DID]federation.KeyKind{
 		"did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK":  federation.Ed25519,
 		"did:key:zDnaerDaTF5BXEavCrfRZEk316dpbLsfPDZ3WJ5hRTPFU2169": federation.P256,
@@ -161,7 +161,7 @@ func TestAKeyOfEachKindAndItsDIDNameEachOther(t *testing.T) {
 	}
 }
 
-func TestPointsThatAreOnNoCurve(t *testing.T) {
+func TestParseKeyDIDRefusesPointsOffTheCurve(t *testing.T) {
 	off := append([]byte{2}, make([]byte, 32)...)
 	off[32] = 5 // secp256k1 has no point with this x
 	for name, did := range map[string]federation.DID{

@@ -188,7 +188,7 @@ func newLedger() (l *ledger, strong, weak rotationKey) {
 
 // The entries of two DIDs in the public directory: one of the oldest, in the form that operations
 // had then, and one with an update. Both were signed by others.
-func TestDIDsOfThePublicDirectory(t *testing.T) {
+func TestPLCReadsLogsOfThePublicDirectory(t *testing.T) {
 	for did, want := range map[federation.DID]string{
 		"did:plc:ragtjsm2j2vknwkz3zp4oxrd": "did:key:zQ3shP5TBe1sQfSttXty15FAEHV1DZgcxRZNxvEWnPfLFwLxJ",
 		"did:plc:z72i7hdynmk6r22z27h6tvur": "did:key:zQ3shXjHeiBuRCKmM36cuYnm7YEMzhGnCmCyW92sRJ9pribSF",
@@ -210,7 +210,7 @@ func TestDIDsOfThePublicDirectory(t *testing.T) {
 	}
 }
 
-func TestTheLastOperationThatStandsCounts(t *testing.T) {
+func TestPLCAppliesTheLastValidOperation(t *testing.T) {
 	for name, test := range map[string]struct {
 		build func(l *ledger, strong, weak rotationKey)
 		want  byte
@@ -252,7 +252,7 @@ func TestTheLastOperationThatStandsCounts(t *testing.T) {
 }
 
 // A directory that lies is detected, and that is no evidence about the DID.
-func TestLogsThatDoNotHold(t *testing.T) {
+func TestPLCRefusesInvalidLogs(t *testing.T) {
 	for name, spoil := range map[string]func(l *ledger, strong, weak rotationKey){
 		"an empty one":                 func(l *ledger, _, _ rotationKey) { l.entries = nil },
 		"that of another DID":          func(l *ledger, _, _ rotationKey) { l.did = "did:plc:" + federation.DID(strings.Repeat("a", 24)) },
@@ -340,7 +340,7 @@ func mirrored(key rotationKey, order *big.Int) rotationKey {
 	return key
 }
 
-func TestDIDsOfPLCThatHaveNoDocument(t *testing.T) {
+func TestPLCWithoutDocument(t *testing.T) {
 	l, _, weak := newLedger()
 	l.add(weak, 2, 1, map[string]any{"type": "plc_tombstone"})
 	w := &web{pages: map[string]string{l.address(): l.page()}}
@@ -362,7 +362,7 @@ func TestDIDsOfPLCThatHaveNoDocument(t *testing.T) {
 	}
 }
 
-func TestWithoutADirectoryPLCIsUnavailable(t *testing.T) {
+func TestPLCWithoutDirectoryIsUnavailable(t *testing.T) {
 	directory := identity.NewDirectory(identity.DirectoryConfig{}, &web{})
 	_, err := directory.Resolve(t.Context(), "did:plc:z72i7hdynmk6r22z27h6tvur", noon())
 	if _, later := errors.AsType[*federation.UnavailableError](err); !later {
@@ -370,7 +370,7 @@ func TestWithoutADirectoryPLCIsUnavailable(t *testing.T) {
 	}
 }
 
-func TestKeysOfEachKindInALog(t *testing.T) {
+func TestPLCReadsKeysOfEachKind(t *testing.T) {
 	l, strong, weak := newLedger()
 	operation := update('c', strong)
 	operation["verificationMethods"] = map[string]any{

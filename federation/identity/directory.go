@@ -92,7 +92,7 @@ func (d *Directory) Refresh(ctx context.Context, did federation.DID, now time.Ti
 }
 
 // Offline returns the cached part of the directory. Its methods return an error that wraps
-// [ErrNotAtHand] if the methods of d ask a host.
+// [ErrNotCached] if the methods of d ask a host.
 func (d *Directory) Offline() Refresher { return offlineDirectory{d} } //nolint:ireturn // a wrapper of it is one too
 
 type offlineDirectory struct{ *Directory }
@@ -267,15 +267,15 @@ func oneSpelling(name, port, host string) bool {
 	return true
 }
 
-// Timed measures how long a directory takes to resolve DIDs. It implements [Refresher]. Make one
-// with [NewTimed].
-type Timed struct {
+// Instrumented measures how long a directory takes to resolve DIDs. It implements [Refresher]. Make one
+// with [NewInstrumented].
+type Instrumented struct {
 	Refresher
 
 	seconds *prometheus.HistogramVec // method outcome
 }
 
-// NewResolveSeconds returns the metric of [Timed], registered.
+// NewResolveSeconds returns the metric of [Instrumented], registered.
 func NewResolveSeconds(reg prometheus.Registerer) *prometheus.HistogramVec {
 	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: "baton", Name: "did_resolve_seconds", Help: "Time to resolve a DID, from memory or from afar.",
@@ -294,13 +294,13 @@ func NewSkippedKeys(reg prometheus.Registerer) *prometheus.CounterVec {
 	return skipped
 }
 
-// NewTimed returns a directory that counts in the metric of [NewResolveSeconds].
-func NewTimed(directory Refresher, seconds *prometheus.HistogramVec) Timed {
-	return Timed{Refresher: directory, seconds: seconds}
+// NewInstrumented returns a directory that counts in the metric of [NewResolveSeconds].
+func NewInstrumented(directory Refresher, seconds *prometheus.HistogramVec) Instrumented {
+	return Instrumented{Refresher: directory, seconds: seconds}
 }
 
 // Resolve implements [federation.Directory].
-func (t Timed) Resolve(ctx context.Context, did federation.DID, now time.Time) (federation.Document, error) {
+func (t Instrumented) Resolve(ctx context.Context, did federation.DID, now time.Time) (federation.Document, error) {
 	begun := time.Now()
 	document, err := t.Refresher.Resolve(ctx, did, now)
 	t.count(did, begun, err)
@@ -308,15 +308,15 @@ func (t Timed) Resolve(ctx context.Context, did federation.DID, now time.Time) (
 }
 
 // Refresh implements [Refresher].
-func (t Timed) Refresh(ctx context.Context, did federation.DID, now time.Time) (federation.Document, error) {
+func (t Instrumented) Refresh(ctx context.Context, did federation.DID, now time.Time) (federation.Document, error) {
 	begun := time.Now()
 	document, err := t.Refresher.Refresh(ctx, did, now)
 	t.count(did, begun, err)
 	return document, err
 }
 
-func (t Timed) count(did federation.DID, begun time.Time, err error) {
-	if errors.Is(err, ErrNotAtHand) {
+func (t Instrumented) count(did federation.DID, begun time.Time, err error) {
+	if errors.Is(err, ErrNotCached) {
 		return // the lookup that follows counts
 	}
 	method := did.Method()

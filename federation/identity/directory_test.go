@@ -55,7 +55,7 @@ const plcAddress = "https://plc.example"
 
 func noon() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
 
-func TestWhereTheDocumentOfAWebDIDIs(t *testing.T) {
+func TestWebDIDDocumentURL(t *testing.T) {
 	key := seededKey('a')
 	for did, address := range map[federation.DID]string{
 		"did:web:alice.example":               "https://alice.example/.well-known/did.json",
@@ -78,7 +78,7 @@ func TestWhereTheDocumentOfAWebDIDIs(t *testing.T) {
 	}
 }
 
-func TestWebDIDsThatLeadNowhere(t *testing.T) {
+func TestWebDIDRefusesOtherForms(t *testing.T) {
 	for _, did := range []federation.DID{
 		"did:web:alice.example:..",
 		"did:web:alice.example:%2E%2E:x",
@@ -105,7 +105,7 @@ func TestWebDIDsThatLeadNowhere(t *testing.T) {
 	}
 }
 
-func TestKeyDIDsResolveWithoutAsking(t *testing.T) {
+func TestResolveKeyDIDsLocally(t *testing.T) {
 	w := &web{down: true}
 	key := seededKey('a')
 	got, err := newDirectory(w).Resolve(t.Context(), identity.KeyDID(key), noon())
@@ -121,7 +121,7 @@ func TestKeyDIDsResolveWithoutAsking(t *testing.T) {
 	}
 }
 
-func TestOwnDIDsResolveWithoutAsking(t *testing.T) {
+func TestResolveOwnDIDsLocally(t *testing.T) {
 	w := &web{pages: map[string]string{"https://alice.example/.well-known/did.json": page(alice, seededKey('x'))}}
 	directory := newDirectory(w,
 		federation.SigningKey{DID: alice, Public: seededKey('a')},
@@ -143,7 +143,7 @@ func TestOwnDIDsResolveWithoutAsking(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeLookedUpIsNotFalse(t *testing.T) {
+func TestResolveReturnsUnavailable(t *testing.T) {
 	for name, test := range map[string]struct {
 		did         federation.DID
 		web         *web
@@ -167,7 +167,7 @@ func TestWhatCannotBeLookedUpIsNotFalse(t *testing.T) {
 	}
 }
 
-func TestHowLongAnAnswerIsRemembered(t *testing.T) {
+func TestDirectoryCachesAnswers(t *testing.T) {
 	const address = "https://alice.example/.well-known/did.json"
 	good := map[string]string{address: page(alice, seededKey('a'))}
 	for name, test := range map[string]struct {
@@ -196,7 +196,7 @@ func TestHowLongAnAnswerIsRemembered(t *testing.T) {
 	}
 }
 
-func TestAnOldDocumentServesWhileItsHostIsAway(t *testing.T) {
+func TestDirectoryServesStaleDocuments(t *testing.T) {
 	const address = "https://alice.example/.well-known/did.json"
 	w := &web{pages: map[string]string{address: page(alice, seededKey('a'))}}
 	directory := newDirectory(w)
@@ -275,7 +275,7 @@ func (g *gate) Get(ctx context.Context, address string) ([]byte, error) {
 	}
 }
 
-func TestManyWhoWaitAskOnce(t *testing.T) {
+func TestResolveSharesOneFetch(t *testing.T) {
 	const address = "https://alice.example/.well-known/did.json"
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{
@@ -311,7 +311,7 @@ func TestManyWhoWaitAskOnce(t *testing.T) {
 	})
 }
 
-func TestALookupEndsWithItsLastCallerAndSaysNothingOfTheHost(t *testing.T) {
+func TestResolveEndsWithItsLastCaller(t *testing.T) {
 	const address = "https://alice.example/.well-known/did.json"
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{
@@ -338,7 +338,7 @@ func TestALookupEndsWithItsLastCallerAndSaysNothingOfTheHost(t *testing.T) {
 	})
 }
 
-func TestTheCacheIsBounded(t *testing.T) {
+func TestDirectoryCacheIsBounded(t *testing.T) {
 	w := &web{}
 	directory := newDirectory(w)
 	for i := range 2 * identity.MaxDocuments {

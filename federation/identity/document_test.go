@@ -27,7 +27,7 @@ func document(members string) string {
 	return `{"@context": ["https://www.w3.org/ns/did/v1"], "id": "did:web:alice.example"` + members + `}`
 }
 
-func TestKeysOfADocument(t *testing.T) {
+func TestParseDocumentReadsKeys(t *testing.T) {
 	a, b, c := seededKey('a'), seededKey('b'), seededKey('c')
 	first := `{"id": "#a", "type": "Multikey", "controller": "did:web:alice.example", "publicKeyMultibase": "` + multikey(a) + `"}`
 	second := `{"id": "did:web:alice.example#b", "type": "Ed25519VerificationKey2020", "publicKeyMultibase": "` + multikey(b) + `"}`
@@ -63,7 +63,7 @@ func TestKeysOfADocument(t *testing.T) {
 	}
 }
 
-func TestDocumentsThatAreRefused(t *testing.T) {
+func TestParseDocumentRefuses(t *testing.T) {
 	for name, body := range map[string]string{
 		"nothing":                 "",
 		"a page":                  "<!doctype html>",

@@ -94,7 +94,7 @@ func judge(t *testing.T, source *identity.KeySource, did federation.DID, seed by
 	return verdict
 }
 
-func TestWhateverAHostDoesTheVerdictIsRight(t *testing.T) {
+func TestKeySourceVerdictUnderHostFaults(t *testing.T) {
 	h := newHosts(t)
 	l, _, _ := newLedger() // whose key is b
 	var taken atomic.Int64

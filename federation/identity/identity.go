@@ -8,7 +8,7 @@
 //     registered by MSGSIG, keys that the server behind a link serves, and keys of AIRC registries. It
 //     records each key with the time and the source, so that a step is judged by the keys that
 //     were valid when the step first arrived.
-//   - [AtHand] is the part of a KeySource that asks no host. [Lookups] fetches the rest meanwhile.
+//   - [CachedKeys] is the part of a KeySource that asks no host. [Lookups] fetches the rest meanwhile.
 //   - [Client] fetches from addresses that strangers chose: it dials no private network, and reads
 //     a bounded number of bytes. [PeerClient] calls hosts that an operator named.
 //

@@ -16,7 +16,7 @@ import (
 	"baton/federation/identity"
 )
 
-func TestAKeyFolderMakesEachKeyOnce(t *testing.T) {
+func TestKeyFolderMakesEachKeyOnce(t *testing.T) {
 	t.Parallel()
 	folder := identity.KeyFolder{Dir: filepath.Join(t.TempDir(), "keys")}
 	if _, err := folder.Key(t.Context(), identity.ServerKey); !errors.Is(err, federation.ErrNotFound) {
@@ -34,7 +34,7 @@ func TestAKeyFolderMakesEachKeyOnce(t *testing.T) {
 	}
 }
 
-func TestAUsedRecordWithoutMarksWantsEachKey(t *testing.T) {
+func TestKeyFolderNeedsEachKeyOfAUsedRecord(t *testing.T) {
 	t.Parallel()
 	folder := identity.KeyFolder{Dir: filepath.Join(t.TempDir(), "keys")}
 	if err := folder.Check(t.Context(), nil, false); err != nil {
@@ -45,7 +45,7 @@ func TestAUsedRecordWithoutMarksWantsEachKey(t *testing.T) {
 	}
 }
 
-func TestASeedIsReadFromAFileOfItsOwnerAlone(t *testing.T) {
+func TestKeyFolderRefusesReadableSeeds(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "seed")
 	write := func(text string, mode os.FileMode) {
@@ -82,7 +82,7 @@ func (h history) History(_ context.Context, did federation.DID) (federation.KeyH
 	return h.windows, nil
 }
 
-func TestThePublisherServesKeysOnRecordAndItsOwn(t *testing.T) {
+func TestPublisherServesKeysOnRecordAndItsOwn(t *testing.T) {
 	t.Parallel()
 	ring, err := identity.KeyFolder{Dir: filepath.Join(t.TempDir(), "keys")}.Open(t.Context())
 	if err != nil {

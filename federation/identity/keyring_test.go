@@ -37,7 +37,7 @@ func openKeys(t *testing.T, dir string) snapshot {
 	return snap(keys)
 }
 
-func TestKeysAreMadeOnceAndKept(t *testing.T) {
+func TestKeyringKeepsItsKeys(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data", "keys")
 	first := openKeys(t, dir)
 	if diff := cmp.Diff(first, openKeys(t, dir)); diff != "" {
@@ -67,7 +67,7 @@ func TestKeysAreMadeOnceAndKept(t *testing.T) {
 	}
 }
 
-func TestFirstStartsAtOnceAgree(t *testing.T) {
+func TestKeyringAgreesAmongFirstStarts(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "keys")
 	var opened [8]snapshot
 	var starts sync.WaitGroup
@@ -111,7 +111,7 @@ func writeKeys(t *testing.T) string {
 	return dir
 }
 
-func TestTheSameSecretsMakeTheSameKeysForEver(t *testing.T) {
+func TestKeyringDerivesStableKeys(t *testing.T) {
 	want := snapshot{
 		Registry: "did:key:z6MktwupdmLXVVqTzCw4i46r4uGyosGXRnR3XjN4Zq7oMMsw",
 		Kept:     "did:key:z6MkjGVnaMAkR3578nsqFU9yuGKuzFnoVRALfN7Z6kQsz1ik",
@@ -124,7 +124,7 @@ func TestTheSameSecretsMakeTheSameKeysForEver(t *testing.T) {
 	}
 }
 
-func TestAKeySignsForItsDID(t *testing.T) {
+func TestKeyringSignsForItsDID(t *testing.T) {
 	keys, err := identity.OpenKeyring(writeKeys(t))
 	if err != nil {
 		t.Fatal(err)
@@ -161,7 +161,7 @@ func TestAKeySignsForItsDID(t *testing.T) {
 	}
 }
 
-func TestKeysThatAreNotUsed(t *testing.T) {
+func TestKeyringRefusesUnusableKeys(t *testing.T) {
 	for name, test := range map[string]struct {
 		spoil func(dir string) error
 		want  string
@@ -214,7 +214,7 @@ func TestKeysThatAreNotUsed(t *testing.T) {
 	}
 }
 
-func TestAMissingKeyIsMadeAndNoOther(t *testing.T) {
+func TestKeyringMakesOnlyMissingKeys(t *testing.T) {
 	for _, name := range []string{"registry", "server", "token"} {
 		t.Run(name, func(t *testing.T) {
 			dir := writeKeys(t)

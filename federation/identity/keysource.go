@@ -25,7 +25,7 @@ type Refresher interface {
 	// Refresh is [federation.Directory.Resolve] without the cache, as often as the directory allows.
 	Refresh(ctx context.Context, did federation.DID, now time.Time) (federation.Document, error)
 	// Offline returns the cached part of the directory: its methods return an error that wraps
-	// [ErrNotAtHand] instead of asking a host.
+	// [ErrNotCached] instead of asking a host.
 	Offline() Refresher
 }
 
@@ -59,7 +59,7 @@ type KeySource struct {
 	record    KeyRecord
 	histories *histories
 	misses    *misses
-	offline   bool // it asks no host, see [KeySource.AtHand]
+	offline   bool // it asks no host, see [KeySource.Cached]
 }
 
 // NewKeySource returns a key source on a directory and a record.
@@ -80,7 +80,7 @@ func (s *KeySource) KeyOwner(ctx context.Context, keyID string) (federation.DID,
 func (s *KeySource) Keys(ctx context.Context, q federation.KeyQuery) ([]ed25519.PublicKey, error) {
 	now := time.Now()
 	document, err := s.directory.Resolve(ctx, q.DID, now)
-	if errors.Is(err, ErrNotAtHand) {
+	if errors.Is(err, ErrNotCached) {
 		return nil, err
 	}
 	found, recordErr := s.weigh(ctx, q, document, err)
@@ -93,11 +93,11 @@ func (s *KeySource) Keys(ctx context.Context, q federation.KeyQuery) ([]ed25519.
 	if err != nil || document.Fetched.Before(now) { // from the cache
 		document, err = s.directory.Refresh(ctx, q.DID, now)
 	}
-	if errors.Is(err, ErrNotAtHand) {
+	if errors.Is(err, ErrNotCached) {
 		return nil, err
 	}
 	peerErr := s.askPeer(ctx, q, document, now)
-	if errors.Is(peerErr, ErrNotAtHand) {
+	if errors.Is(peerErr, ErrNotCached) {
 		return nil, peerErr
 	}
 	if found, recordErr = s.weigh(ctx, q, document, err); recordErr != nil {

@@ -100,7 +100,7 @@ func (s *stand) asked() int {
 	return n
 }
 
-func TestAKeySourceHasKeysAndOwners(t *testing.T) {
+func TestKeySourceReturnsKeysAndOwners(t *testing.T) {
 	s := newStand(t)
 	var source federation.KeySource = s.source
 	did := identity.KeyDID(seededKey('a'))
@@ -120,7 +120,7 @@ func TestAKeySourceHasKeysAndOwners(t *testing.T) {
 	s.check("a DID without a document", query("did:web:none.example", seededKey('a')), "no document")
 }
 
-func TestAKeyThatIsListedJustAfterTheDocumentWasReadIsFoundSoon(t *testing.T) {
+func TestKeySourceFindsAKeyListedLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStand(t)
 		a, b := seededKey('a'), seededKey('b')
@@ -132,7 +132,7 @@ func TestAKeyThatIsListedJustAfterTheDocumentWasReadIsFoundSoon(t *testing.T) {
 	})
 }
 
-func TestAnUnknownKeyIsAskedForOnce(t *testing.T) {
+func TestKeySourceAsksOnceForAnUnknownKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStand(t)
 		a, b := seededKey('a'), seededKey('b')
@@ -159,7 +159,7 @@ func TestAnUnknownKeyIsAskedForOnce(t *testing.T) {
 	})
 }
 
-func TestWhoWaitsForKeysIsToldOfThoseThatAreNewAlone(t *testing.T) {
+func TestKeySourceReportsOnlyNewKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStand(t)
 		var told []federation.DID
@@ -184,7 +184,7 @@ func TestWhoWaitsForKeysIsToldOfThoseThatAreNewAlone(t *testing.T) {
 	})
 }
 
-func TestAKnownKeyIsNotAskedForAgain(t *testing.T) {
+func TestKeySourceCachesKnownKeys(t *testing.T) {
 	s := newStand(t)
 	s.lists(seededKey('a'))
 	for range 10 { // whose signatures fail, for all that a key source knows
@@ -195,7 +195,7 @@ func TestAKnownKeyIsNotAskedForAgain(t *testing.T) {
 	}
 }
 
-func TestAKeyThatIsTakenBackCountsForWhatCameBefore(t *testing.T) {
+func TestKeySourceAcceptsARevokedKeyForEarlierSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStand(t)
 		a, b := seededKey('a'), seededKey('b')
@@ -224,7 +224,7 @@ func TestAKeyThatIsTakenBackCountsForWhatCameBefore(t *testing.T) {
 	})
 }
 
-func TestWhileTheDirectoryIsAwayTheRecordServesForADay(t *testing.T) {
+func TestKeySourceServesFromTheRecordForADay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStand(t)
 		a, b := seededKey('a'), seededKey('b')
@@ -245,7 +245,7 @@ func TestWhileTheDirectoryIsAwayTheRecordServesForADay(t *testing.T) {
 	})
 }
 
-func TestAKeyOfMSGSIGCountsBesideTheDocument(t *testing.T) {
+func TestKeySourceAcceptsMSGSIGKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStand(t)
 		a, m := seededKey('a'), seededKey('m')
@@ -278,7 +278,7 @@ func TestAKeyOfMSGSIGCountsBesideTheDocument(t *testing.T) {
 	})
 }
 
-func TestADidKeyCanBeRevoked(t *testing.T) {
+func TestKeySourceRevokesADIDKey(t *testing.T) {
 	s := newStand(t)
 	did := identity.KeyDID(seededKey('a'))
 	q := query(did, seededKey('a'))
@@ -294,7 +294,7 @@ func served(key ed25519.PublicKey) string {
 	return fmt.Sprintf(`{"did": "x", "public_key": %q, "source": "key-store"}`, base64.RawURLEncoding.EncodeToString(key))
 }
 
-func TestAPeersKeyCountsForWhatComesFromThatPeer(t *testing.T) {
+func TestKeySourceAcceptsAPeersKeyFromThatPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStand(t)
 		p := seededKey('p')
@@ -319,7 +319,7 @@ func TestAPeersKeyCountsForWhatComesFromThatPeer(t *testing.T) {
 	})
 }
 
-func TestAnswersOfAKeyServer(t *testing.T) {
+func TestKeySourceReadsKeyServers(t *testing.T) {
 	p := seededKey('p')
 	for name, test := range map[string]struct {
 		page, want string
@@ -344,7 +344,7 @@ func TestAnswersOfAKeyServer(t *testing.T) {
 	}
 }
 
-func TestNoPeerIsAskedAboutTheGatewaysOwn(t *testing.T) {
+func TestKeySourceAsksNoPeerForOwnKeys(t *testing.T) {
 	s := newStand(t)
 	kept := identity.KeyDID(seededKey('k'))
 	s.source = identity.NewKeySource(identity.KeySourceConfig{
@@ -362,7 +362,7 @@ func TestNoPeerIsAskedAboutTheGatewaysOwn(t *testing.T) {
 	}
 }
 
-func TestKeysOfAReportEndWhenItSays(t *testing.T) {
+func TestKeySourceEndsReportedKeys(t *testing.T) {
 	s := newStand(t)
 	now := time.Unix(1_800_000_000, 0).UTC()
 	did := identity.KeyDID(seededKey('x'))
@@ -391,7 +391,7 @@ func TestKeysOfAReportEndWhenItSays(t *testing.T) {
 	}
 }
 
-func TestOnlyKeysThatAreSignedWithAreKept(t *testing.T) {
+func TestKeySourceKeepsOnlyUsedKeys(t *testing.T) {
 	s := newStand(t)
 	a, b, c := seededKey('a'), seededKey('b'), seededKey('c')
 	s.lists(a, b, c)
@@ -419,7 +419,7 @@ func TestOnlyKeysThatAreSignedWithAreKept(t *testing.T) {
 
 // A replaced key of an agent is its own for steps from before the overlap ended, at any time of the
 // question.
-func TestAKeyThatAnAgentReplacedEndsWithItsOverlap(t *testing.T) {
+func TestKeySourceEndsAReplacedKeyAfterItsOverlap(t *testing.T) {
 	s := newStand(t)
 	old, next := seededKey('o'), seededKey('n')
 	now := time.Now()
@@ -459,7 +459,7 @@ func TestAKeyThatAnAgentReplacedEndsWithItsOverlap(t *testing.T) {
 
 // Two gateways share a record. A key revoked at one is not good at the other, which has used it
 // just before.
-func TestAKeyThatIsRevokedAtOneGatewayEndsAtTheOther(t *testing.T) {
+func TestKeySourceEndsAKeyRevokedAtAnotherGateway(t *testing.T) {
 	s := newStand(t)
 	key := seededKey('a')
 	did := identity.KeyDID(key)

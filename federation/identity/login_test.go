@@ -20,7 +20,7 @@ import (
 	"baton/federation/store/storetest"
 )
 
-func TestWhoSignedWithAKeyOfADIDHasProvedIt(t *testing.T) {
+func TestProvedAcceptsASignatureOfTheDID(t *testing.T) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -127,7 +127,7 @@ func TestProvedFetchesAReplacedDocumentAgain(t *testing.T) {
 	})
 }
 
-func TestProvedNamesWhatIsWrongWithTheDocument(t *testing.T) {
+func TestProvedNamesFaultsOfTheDocument(t *testing.T) {
 	const address = "https://alice.example/.well-known/did.json"
 	message := []byte("challenge")
 	_, private, err := ed25519.GenerateKey(rand.Reader)

@@ -25,7 +25,7 @@ const (
 // maxFailures bounds the failed lookups in memory, at some 300 bytes each.
 const maxFailures = 4096
 
-// Lookups is the key lookups of a gateway in progress. An [AtHand] starts them; they block no
+// Lookups is the key lookups of a gateway in progress. A [CachedKeys] starts them; they block no
 // caller. Lookups of the same key through the same link are one lookup. Make one with [NewLookups];
 // it is safe for concurrent use.
 type Lookups struct {
@@ -224,30 +224,30 @@ func hostOf(q federation.KeyQuery) string {
 }
 
 // ErrNotAtHand is wrapped in the error of an offline source for an answer that only a host can give.
-var ErrNotAtHand = errors.New("its keys are not at hand yet")
+var ErrNotCached = errors.New("its keys are not at hand yet")
 
-func notAtHand(did federation.DID) error { return unavailable(string(did), 0, ErrNotAtHand) }
+func notAtHand(did federation.DID) error { return unavailable(string(did), 0, ErrNotCached) }
 
 // keyWait bounds the wait of a step for the lookup of its key, from the start of the lookup: about
 // twice the time for a distant host. A step with a longer lookup is deferred, and judged when the
 // lookup has ended.
 const keyWait = time.Second
 
-// AtHand is a [federation.KeySource] that never waits for a host, so that no slow host delays other
+// CachedKeys is a [federation.KeySource] that never waits for a host, so that no slow host delays other
 // steps. It answers from memory and from the record; for any other key its error wraps
-// [ErrNotAtHand]. [AtHand.Await] and [AtHand.Seek] start the lookups of missing keys. Its methods
+// [ErrNotCached]. [CachedKeys.Await] and [CachedKeys.Seek] start the lookups of missing keys. Its methods
 // may be called concurrently.
-type AtHand struct {
+type CachedKeys struct {
 	known   *KeySource // asks no host: steps are judged by it
 	probe   *KeySource // as known: shows which lookups are needed
 	asking  *KeySource
 	lookups *Lookups
 }
 
-// AtHand returns the part of a source that needs no network. The given lookups fetch the rest.
+// Cached returns the part of a source that needs no network. The given lookups fetch the rest.
 // Steps are judged by offline: the offline directory of the source, or a wrapper of it.
-func (s *KeySource) AtHand(offline Refresher, lookups *Lookups) *AtHand {
-	return &AtHand{known: s.without(offline), probe: s.without(s.directory.Offline()), asking: s, lookups: lookups}
+func (s *KeySource) Cached(offline Refresher, lookups *Lookups) *CachedKeys {
+	return &CachedKeys{known: s.without(offline), probe: s.without(s.directory.Offline()), asking: s, lookups: lookups}
 }
 
 // without returns a source with the same memory that asks no host.
@@ -258,19 +258,19 @@ func (s *KeySource) without(directory Refresher) *KeySource {
 }
 
 // KeyOwner implements [federation.KeySource].
-func (a *AtHand) KeyOwner(ctx context.Context, keyID string) (federation.DID, error) {
+func (a *CachedKeys) KeyOwner(ctx context.Context, keyID string) (federation.DID, error) {
 	return a.known.KeyOwner(ctx, keyID)
 }
 
 // Keys implements [federation.KeySource]. A few seconds after a failed lookup, the error is that of the
 // lookup.
-func (a *AtHand) Keys(ctx context.Context, q federation.KeyQuery) ([]ed25519.PublicKey, error) {
+func (a *CachedKeys) Keys(ctx context.Context, q federation.KeyQuery) ([]ed25519.PublicKey, error) {
 	return a.keys(ctx, a.known, q)
 }
 
-func (a *AtHand) keys(ctx context.Context, from *KeySource, q federation.KeyQuery) ([]ed25519.PublicKey, error) {
+func (a *CachedKeys) keys(ctx context.Context, from *KeySource, q federation.KeyQuery) ([]ed25519.PublicKey, error) {
 	keys, err := from.Keys(ctx, q)
-	if errors.Is(err, ErrNotAtHand) {
+	if errors.Is(err, ErrNotCached) {
 		if failed := a.lookups.failure(q, time.Now()); failed != nil {
 			return nil, failed
 		}
@@ -281,7 +281,7 @@ func (a *AtHand) keys(ctx context.Context, from *KeySource, q federation.KeyQuer
 // Await looks up the missing key of a query. It returns when the lookup ended, after [keyWait], or
 // when ctx ends; the lookup continues. It returns at once while another lookup for the same user is
 // overdue, so that slow hosts delay the steps of a user only once.
-func (a *AtHand) Await(ctx context.Context, q federation.KeyQuery) {
+func (a *CachedKeys) Await(ctx context.Context, q federation.KeyQuery) {
 	if ctx.Err() != nil {
 		return
 	}
@@ -291,15 +291,15 @@ func (a *AtHand) Await(ctx context.Context, q federation.KeyQuery) {
 }
 
 // Seek starts the lookup of the missing key of a query. It does not block.
-func (a *AtHand) Seek(ctx context.Context, q federation.KeyQuery) { a.seek(ctx, q) }
+func (a *CachedKeys) Seek(ctx context.Context, q federation.KeyQuery) { a.seek(ctx, q) }
 
 // seek returns the lookup for a query, nil if none is needed or can be started now. A document in memory
 // that lists the key answers without the record.
-func (a *AtHand) seek(ctx context.Context, q federation.KeyQuery) *lookingUp {
+func (a *CachedKeys) seek(ctx context.Context, q federation.KeyQuery) *lookingUp {
 	if document, err := a.probe.directory.Resolve(ctx, q.DID, time.Now()); err == nil && plain(q, document).standing == federation.KeyGood {
 		return nil
 	}
-	if _, err := a.keys(ctx, a.probe, q); !errors.Is(err, ErrNotAtHand) {
+	if _, err := a.keys(ctx, a.probe, q); !errors.Is(err, ErrNotCached) {
 		return nil
 	}
 	return a.lookups.begin(q, func(ctx context.Context) error { //nolint:contextcheck // a lookup outlives the step that asked for it
@@ -354,19 +354,19 @@ func (l *Logins) Refused(did federation.DID) RefusedLogin {
 // count.
 func (l *Logins) Proved(ctx context.Context, s *KeySource, did federation.DID, message, signature []byte, now time.Time) (federation.PublicKey, federation.Verdict, error) {
 	key, verdict, err := s.without(s.directory.Offline()).Proved(ctx, did, message, signature, now)
-	if !errors.Is(err, ErrNotAtHand) {
+	if !errors.Is(err, ErrNotCached) {
 		return key, verdict, err
 	}
 	host := hostOf(federation.KeyQuery{DID: did})
-	if !l.enter(host) {
+	if !l.acquire(host) {
 		return federation.PublicKey{}, federation.Unverifiable, unavailable(string(did), time.Second, errLogins)
 	}
 	defer l.leave(host)
 	return s.Proved(ctx, did, message, signature, now)
 }
 
-// enter counts a login, unless a bound is reached.
-func (l *Logins) enter(host string) bool {
+// acquire counts a login, unless a bound is reached.
+func (l *Logins) acquire(host string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.total >= loginsTotal || l.hosts[host] >= loginsPerHost {

@@ -64,7 +64,7 @@ type handStand struct {
 	*testing.T
 
 	web     *slowWeb
-	keys    *identity.AtHand
+	keys    *identity.CachedKeys
 	lookups *identity.Lookups
 
 	mu    sync.Mutex // lookups end at once
@@ -83,7 +83,7 @@ func atHand(t *testing.T, test func(s *handStand)) {
 		})
 		defer s.lookups.Close()
 		directory := newDirectory(s.web)
-		s.keys = newKeySource(directory, s.web, storetest.Open(t)).AtHand(directory.Offline(), s.lookups)
+		s.keys = newKeySource(directory, s.web, storetest.Open(t)).Cached(directory.Offline(), s.lookups)
 		test(s)
 	})
 }
@@ -104,10 +104,10 @@ func number(n int, host string) federation.DID {
 	return federation.DID(fmt.Sprintf("did:web:%s:u%d", host, n))
 }
 
-func TestKeysAtHandAskNoHost(t *testing.T) {
+func TestCachedKeysAskNoHost(t *testing.T) {
 	atHand(t, func(s *handStand) {
 		q := s.of("alice", alice)
-		if _, err := s.keys.Keys(s.Context(), q); !errors.Is(err, identity.ErrNotAtHand) || s.web.requests() != 0 {
+		if _, err := s.keys.Keys(s.Context(), q); !errors.Is(err, identity.ErrNotCached) || s.web.requests() != 0 {
 			s.Errorf("Keys: %v, with %d requests; want that the key is not at hand", err, s.web.requests())
 		}
 		close(s.web.release)
@@ -118,7 +118,7 @@ func TestKeysAtHandAskNoHost(t *testing.T) {
 	})
 }
 
-func TestKeysThatNeedNoHostAreAtHand(t *testing.T) {
+func TestCachedKeysIncludeLocalKeys(t *testing.T) {
 	atHand(t, func(s *handStand) {
 		q := s.of("alice", identity.KeyDID(seededKey('a')))
 		if took := s.awaits(q); took != 0 || s.web.requests() != 0 {
@@ -130,11 +130,11 @@ func TestKeysThatNeedNoHostAreAtHand(t *testing.T) {
 	})
 }
 
-func TestAKeyServerBehindALinkIsAskedByLookupsAlone(t *testing.T) {
+func TestLookupsAskTheKeyServerOfALink(t *testing.T) {
 	atHand(t, func(s *handStand) {
 		q := query(identity.KeyDID(seededKey('a')), seededKey('b'))
 		q.Link = "freeq"
-		if _, err := s.keys.Keys(s.Context(), q); !errors.Is(err, identity.ErrNotAtHand) || s.web.requests() != 0 {
+		if _, err := s.keys.Keys(s.Context(), q); !errors.Is(err, identity.ErrNotCached) || s.web.requests() != 0 {
 			s.Errorf("Keys: %v, with %d requests; want that the key is not at hand", err, s.web.requests())
 		}
 		close(s.web.release)
@@ -145,7 +145,7 @@ func TestAKeyServerBehindALinkIsAskedByLookupsAlone(t *testing.T) {
 	})
 }
 
-func TestAStepWaitsForASlowHostOnce(t *testing.T) {
+func TestAwaitWaitsForASlowHostOnce(t *testing.T) {
 	atHand(t, func(s *handStand) {
 		if took := s.awaits(s.of("mallory", "did:web:a.example")); took != identity.KeyWait {
 			s.Errorf("the first step waited %s, want %s", took, identity.KeyWait)
@@ -164,7 +164,7 @@ func TestAStepWaitsForASlowHostOnce(t *testing.T) {
 	})
 }
 
-func TestAWaitForAKeyEndsWithItsContext(t *testing.T) {
+func TestAwaitEndsWithItsContext(t *testing.T) {
 	atHand(t, func(s *handStand) {
 		ctx, cancel := context.WithCancel(s.Context())
 		begun := time.Now()
@@ -180,7 +180,7 @@ func TestAWaitForAKeyEndsWithItsContext(t *testing.T) {
 	})
 }
 
-func TestStepsOfOneDIDMakeOneLookup(t *testing.T) {
+func TestLookupsAreSharedByDID(t *testing.T) {
 	atHand(t, func(s *handStand) {
 		for i := range 60 {
 			s.keys.Seek(s.Context(), s.of(fmt.Sprintf("user%d", i), alice))
@@ -216,7 +216,7 @@ func TestLookupsAreBounded(t *testing.T) {
 				if took := s.awaits(over); took != 0 {
 					s.Errorf("a step above the bound waited %s", took)
 				}
-				if _, err := s.keys.Keys(s.Context(), over); !errors.Is(err, identity.ErrNotAtHand) {
+				if _, err := s.keys.Keys(s.Context(), over); !errors.Is(err, identity.ErrNotCached) {
 					s.Errorf("Keys above the bound: %v, want a not now", err)
 				}
 				for range test.most {
@@ -234,7 +234,7 @@ func TestLookupsAreBounded(t *testing.T) {
 	}
 }
 
-func TestLookupsEndWithTheLinkThatAskedForThem(t *testing.T) {
+func TestLookupsEndWithTheirLink(t *testing.T) {
 	atHand(t, func(s *handStand) {
 		other := func(q federation.KeyQuery) federation.KeyQuery { q.Link = "lab"; return q }
 		s.keys.Seek(s.Context(), s.of("alice", alice))
@@ -255,7 +255,7 @@ func TestLookupsEndWithTheLinkThatAskedForThem(t *testing.T) {
 	})
 }
 
-func TestNoLookupOutlivesTheGateway(t *testing.T) {
+func TestLookupsEndWithTheGateway(t *testing.T) {
 	atHand(t, func(s *handStand) {
 		s.keys.Seek(s.Context(), s.of("alice", alice))
 		waited := make(chan time.Duration, 1)
@@ -274,14 +274,14 @@ func TestNoLookupOutlivesTheGateway(t *testing.T) {
 	})
 }
 
-func TestOnlyALookupThatWasAnsweredIsToldOf(t *testing.T) {
+func TestLookupsReportOnlyAnswers(t *testing.T) {
 	atHand(t, func(s *handStand) {
 		close(s.web.release)
 		s.web.down = true
 		bob := s.of("bob", "did:web:bob.example")
 		s.keys.Await(s.Context(), bob)
 		_, err := s.keys.Keys(s.Context(), bob)
-		if _, away := errors.AsType[*federation.UnavailableError](err); !away || errors.Is(err, identity.ErrNotAtHand) {
+		if _, away := errors.AsType[*federation.UnavailableError](err); !away || errors.Is(err, identity.ErrNotCached) {
 			s.Errorf("Keys of a host that is away: %v, want the error of its lookup", err)
 		}
 		s.web.down = false
@@ -300,7 +300,7 @@ func TestOnlyALookupThatWasAnsweredIsToldOf(t *testing.T) {
 	})
 }
 
-func TestLoginsAtOneHostAreBounded(t *testing.T) {
+func TestLoginsAreBoundedPerHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &slowWeb{release: make(chan struct{})}
 		logins, source := identity.NewLogins(), newKeySource(newDirectory(w), w, storetest.Open(t))

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestADocumentNamesTheHomeOfItsMailbox(t *testing.T) {
+func TestMailboxIsReadFromADocument(t *testing.T) {
 	for entry, want := range map[string]string{
 		``:               "",
 		`"service": []`:  "",
@@ -28,7 +28,7 @@ func TestADocumentNamesTheHomeOfItsMailbox(t *testing.T) {
 	}
 }
 
-func TestALogNamesTheHomeOfItsMailbox(t *testing.T) {
+func TestMailboxIsReadFromALog(t *testing.T) {
 	home := map[string]any{"type": "BatonHome", "endpoint": "https://b.example"}
 	for name, tt := range map[string]struct {
 		services map[string]any

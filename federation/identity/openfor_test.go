@@ -26,7 +26,7 @@ func (m *markRecord) MarkOwnKeys(_ context.Context, marks []federation.KeyMark) 
 	return nil
 }
 
-func TestTheKeysOfARecordAreMarkedAndNotReplaced(t *testing.T) {
+func TestOpenForMarksKeysOfARecord(t *testing.T) {
 	t.Parallel()
 	folder, record := identity.KeyFolder{Dir: filepath.Join(t.TempDir(), "keys")}, &markRecord{}
 	if _, adopted, err := folder.OpenFor(t.Context(), record, time.Now()); err != nil || adopted || len(record.marks) != 4 {

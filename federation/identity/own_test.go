@@ -11,7 +11,7 @@ import (
 	"baton/federation/identity"
 )
 
-func TestOthersFindTheServersKeyInItsDocument(t *testing.T) {
+func TestOwnDocumentHasTheServerKey(t *testing.T) {
 	keys, err := identity.OpenKeyring(writeKeys(t))
 	if err != nil {
 		t.Fatal(err)
@@ -28,7 +28,7 @@ func TestOthersFindTheServersKeyInItsDocument(t *testing.T) {
 }
 
 // The document of a key from a specification, member by member: others read it with other programs.
-func TestTheDocumentIsThatOfDIDCore(t *testing.T) {
+func TestOwnDocumentFollowsDIDCore(t *testing.T) {
 	key, err := identity.ParseKeyDID("did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK")
 	if err != nil {
 		t.Fatal(err)

@@ -35,7 +35,7 @@ func ids(keys []federation.OwnKey) []string {
 	return names
 }
 
-func TestARotatedKeyIsGoodForItsOverlap(t *testing.T) {
+func TestRotatedKeyIsValidDuringItsOverlap(t *testing.T) {
 	dir := writeKeys(t)
 	keys := ring(t, dir)
 	before, registry := keys.Server("gw.example"), keys.Registry()
@@ -68,7 +68,7 @@ func TestARotatedKeyIsGoodForItsOverlap(t *testing.T) {
 	}
 }
 
-func TestAVerifierFindsBothKeysInTheDocument(t *testing.T) {
+func TestRotationPublishesBothKeys(t *testing.T) {
 	keys := ring(t, writeKeys(t))
 	old := keys.Server("gw.example")
 	if _, err := keys.Rotate(identity.ServerKey, time.Hour, noon()); err != nil {
@@ -89,7 +89,7 @@ func TestAVerifierFindsBothKeysInTheDocument(t *testing.T) {
 	}
 }
 
-func TestTheHistoryOfAKeyIsListed(t *testing.T) {
+func TestRotationListsTheHistoryOfAKey(t *testing.T) {
 	dir := writeKeys(t)
 	if err := os.Chtimes(filepath.Join(dir, "registry"), noon(), noon()); err != nil {
 		t.Fatal(err)
@@ -120,7 +120,7 @@ func TestTheHistoryOfAKeyIsListed(t *testing.T) {
 
 // Gateways of one home have one folder. Each retires the key made by the other one, at the same
 // time too, and learns of it when it reads the files again.
-func TestGatewaysWithOneFolderRotateInTurn(t *testing.T) {
+func TestRotationIsSerializedAcrossGateways(t *testing.T) {
 	dir := writeKeys(t)
 	gateways := []*identity.Keyring{ring(t, dir), ring(t, dir)}
 	first := gateways[0].Server("gw.example")
@@ -163,7 +163,7 @@ func TestGatewaysWithOneFolderRotateInTurn(t *testing.T) {
 
 // The list of retired keys is written before the new key. A power cut in between leaves a retired
 // key that signs.
-func TestAHalfRotationLeavesTheOldKey(t *testing.T) {
+func TestRotationInterruptedLeavesTheOldKey(t *testing.T) {
 	dir := writeKeys(t)
 	before := ring(t, dir).Registry()
 	seed, err := os.ReadFile(filepath.Join(dir, "registry"))
@@ -185,7 +185,7 @@ func TestAHalfRotationLeavesTheOldKey(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeRotated(t *testing.T) {
+func TestRotateRefuses(t *testing.T) {
 	keys := ring(t, writeKeys(t))
 	if _, err := keys.Rotate(identity.EndpointKey, time.Hour, noon()); !errors.Is(err, identity.ErrNotRotated) {
 		t.Errorf("the endpoint: %v", err)
@@ -198,7 +198,7 @@ func TestWhatCannotBeRotated(t *testing.T) {
 	}
 }
 
-func TestARotationThatCannotBeWrittenChangesNothing(t *testing.T) {
+func TestRotationWithoutWritesChangesNothing(t *testing.T) {
 	dir := writeKeys(t)
 	keys := ring(t, dir)
 	before := keys.Server("gw.example")
@@ -213,7 +213,7 @@ func TestARotationThatCannotBeWrittenChangesNothing(t *testing.T) {
 	}
 }
 
-func TestAListOfRetiredKeysThatCannotBeReadIsTold(t *testing.T) {
+func TestRetiredKeysErrorsAreReturned(t *testing.T) {
 	dir := writeKeys(t)
 	if err := os.WriteFile(filepath.Join(dir, "retired"), []byte("["), 0o600); err != nil {
 		t.Fatal(err)
@@ -251,7 +251,7 @@ func TestKeysAreCreatedOnce(t *testing.T) {
 	}
 }
 
-func TestAReplacedKeyIsRetiredAtOnce(t *testing.T) {
+func TestReplacedKeyIsRetiredAtOnce(t *testing.T) {
 	dir := writeKeys(t)
 	before := ring(t, dir).Server("gw.example")
 	made, err := identity.CreateKey(dir, identity.ServerKey, true, "", noon())
@@ -267,7 +267,7 @@ func TestAReplacedKeyIsRetiredAtOnce(t *testing.T) {
 	}
 }
 
-func TestAnEndpointIsTriedForUntilItsIDIsSmall(t *testing.T) {
+func TestEndpointKeyHasASmallID(t *testing.T) {
 	made, err := identity.CreateKey(filepath.Join(t.TempDir(), "keys"), identity.EndpointKey, false, "00", noon())
 	if err != nil {
 		t.Fatal(err)
@@ -277,7 +277,7 @@ func TestAnEndpointIsTriedForUntilItsIDIsSmall(t *testing.T) {
 	}
 }
 
-func TestAFolderThatIsNotThereHasNoKeys(t *testing.T) {
+func TestKeyFolderWithoutFolderIsEmpty(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "none")
 	if keys, err := identity.ListKeys(dir); len(keys) != 0 || err != nil {
 		t.Errorf("got %v, %v", keys, err)

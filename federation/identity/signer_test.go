@@ -62,7 +62,7 @@ func signer(t *testing.T, says string) identity.Signer {
 	return identity.Signer{os.Args[0], "-test.run=^TestSignerProgram$", "--"}
 }
 
-func TestASignerSignsAsServerAndRegistry(t *testing.T) {
+func TestSignerSignsAsServerAndRegistry(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "keys")
 	keys, err := identity.OpenSignerKeyring(t.Context(), dir, signer(t, "well"))
 	if err != nil {
@@ -89,7 +89,7 @@ func TestASignerSignsAsServerAndRegistry(t *testing.T) {
 	}
 }
 
-func TestASignerThatIsAwayIsANotNow(t *testing.T) {
+func TestSignerReturnsUnavailableWhileAway(t *testing.T) {
 	for says, want := range map[string]string{
 		"away":  "the token is not plugged in",
 		"wrong": "no signature by its key",
@@ -109,7 +109,7 @@ func TestASignerThatIsAwayIsANotNow(t *testing.T) {
 	}
 }
 
-func TestASignerThatHangsIsStopped(t *testing.T) {
+func TestSignerIsStoppedIfItHangs(t *testing.T) {
 	keys, err := identity.OpenSignerKeyring(t.Context(), filepath.Join(t.TempDir(), "keys"), signer(t, "hang"))
 	if err != nil {
 		t.Fatal(err)
@@ -126,7 +126,7 @@ func TestASignerThatHangsIsStopped(t *testing.T) {
 	}
 }
 
-func TestASignerThatCannotStartEndsTheStart(t *testing.T) {
+func TestSignerMustStart(t *testing.T) {
 	for says, want := range map[string]string{"away": "open key server", "short": "want a public key"} {
 		if _, err := identity.OpenSignerKeyring(t.Context(), filepath.Join(t.TempDir(), "keys"), signer(t, says)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", says, err, want)

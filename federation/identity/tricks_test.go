@@ -91,7 +91,7 @@ func (s *nameServer) next(kind dnsmessage.Type) []netip.Addr {
 	return s.trick.Answers[n]
 }
 
-func TestNoTrickReachesInside(t *testing.T) {
+func TestClientRefusesTricks(t *testing.T) {
 	const public = "public.example.com:443" // a name that the test server has a certificate for
 	var location atomic.Value
 	host := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

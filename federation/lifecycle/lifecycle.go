@@ -207,7 +207,7 @@ func opened(ev federation.Event) federation.View {
 
 // commanded returns a view after a step that moved it and may have been a command on its link.
 func commanded(v federation.View, ev federation.Event) federation.View {
-	if link := ev.Arrival.Link; ev.Arrival.Command && !slices.Contains(v.Partial, link) {
+	if link := ev.Arrival.Link; ev.Arrival.ViaCommand && !slices.Contains(v.Partial, link) {
 		v.Partial = append(slices.Clip(v.Partial), link)
 	}
 	return v
@@ -236,7 +236,7 @@ func (k Kinds) Check(v federation.View, ev federation.Event, filed time.Time) (f
 	after.Version++
 	switch {
 	case rule.Assigns && rule.Accepts != "":
-		after.Assignee = ev.Arrival.Accepted
+		after.Assignee = ev.Arrival.AcceptedFrom
 	case rule.Assigns:
 		after.Assignee = ev.Actor()
 	}
@@ -259,7 +259,7 @@ func (r Rule) check(v federation.View, ev federation.Event) error {
 		return refuse(v, ev, federation.InvalidTag, "only an offer replaces a handoff")
 	case r.Accepts != "" && ev.Accepts.IsZero():
 		return refuse(v, ev, federation.MissingRequirement, "which "+string(r.Accepts)+" it accepts")
-	case r.Accepts != "" && ev.Arrival.Accepted == "":
+	case r.Accepts != "" && ev.Arrival.AcceptedFrom == "":
 		return refuse(v, ev, federation.WrongReference, "what it accepts is no "+string(r.Accepts)+" of this one")
 	case !plays(v, ev.Actor(), r.Who) && (r.Who != federation.System || !ev.Arrival.Orphaned):
 		return refuse(v, ev, federation.WrongSender, "only the "+string(r.Who)+" may "+string(ev.Verb))

@@ -69,7 +69,7 @@ func check(v federation.View, ev federation.Event) (federation.View, error) {
 	return lifecycle.Shipped().Check(v, ev, time.Unix(1_790_000_000, 0))
 }
 
-func TestEveryVerbFromEveryStateByEverybody(t *testing.T) {
+func TestCheckCoversEveryVerbStateAndRole(t *testing.T) {
 	verbs := []federation.Verb{
 		federation.Accept, federation.Decline, federation.Claim, federation.Progress,
 		federation.Complete, federation.Fail, federation.Cancel, federation.Expire, "dance",
@@ -126,7 +126,7 @@ func expected(rows []transition, verb federation.Verb, state federation.State, b
 	return "", federation.WrongSender
 }
 
-func TestTheActorOfTheAnswerIsTheAssignee(t *testing.T) {
+func TestViewAssigneeIsTheActorOfTheAnswer(t *testing.T) {
 	for _, test := range []struct {
 		verb  federation.Verb
 		state federation.State
@@ -139,11 +139,11 @@ func TestTheActorOfTheAnswerIsTheAssignee(t *testing.T) {
 	}
 }
 
-func TestAViewNamesTheLinksThatLackAStep(t *testing.T) {
+func TestViewNamesLinksThatLackAStep(t *testing.T) {
 	before := view(federation.HandoffTags, federation.Assigned)
 	before.Partial = []string{"dev"}
 	by := func(verb federation.Verb, command bool) federation.Event {
-		return federation.Event{Verb: verb, From: before.Assignee, Arrival: federation.Arrival{Link: "lab", Command: command}}
+		return federation.Event{Verb: verb, From: before.Assignee, Arrival: federation.Arrival{Link: "lab", ViaCommand: command}}
 	}
 	for _, test := range []struct {
 		step federation.Event
@@ -160,7 +160,7 @@ func TestAViewNamesTheLinksThatLackAStep(t *testing.T) {
 	}
 }
 
-func TestAVouchedStepCountsForTheDIDThatItStandsFor(t *testing.T) {
+func TestCheckCountsAVouchedStepForItsDID(t *testing.T) {
 	ev := federation.Event{Verb: federation.Accept, From: stranger, For: offeree, Provenance: federation.Vouched}
 	after, err := check(view(federation.HandoffTags, federation.Offered), ev)
 	if err != nil || after.Assignee != offeree {
@@ -168,7 +168,7 @@ func TestAVouchedStepCountsForTheDIDThatItStandsFor(t *testing.T) {
 	}
 }
 
-func TestOnlyAnswersHaveADeadline(t *testing.T) {
+func TestCheckAppliesDeadlinesOnlyToAnswers(t *testing.T) {
 	v := view(federation.HandoffTags, federation.Offered)
 	v.Deadline = time.Unix(1_790_000_000, 0)
 	late := v.Deadline.Add(lifecycle.Tolerance + time.Second)
@@ -183,7 +183,7 @@ func TestOnlyAnswersHaveADeadline(t *testing.T) {
 	}
 }
 
-func TestTheStateSaysWhichClockRuns(t *testing.T) {
+func TestStateNamesTheRunningClock(t *testing.T) {
 	filed, deadline := time.Unix(1_790_000_000, 0), time.Unix(1_790_009_000, 0)
 	offer := federation.Event{
 		ID: federation.EventID{1}, Handoff: federation.EventID{1}, Kind: federation.Handoff, Verb: federation.Offer,
@@ -213,7 +213,7 @@ func TestTheStateSaysWhichClockRuns(t *testing.T) {
 	}
 }
 
-func TestAStepOfAnotherKindThanItsHandoff(t *testing.T) {
+func TestCheckRefusesAStepOfAnotherKind(t *testing.T) {
 	v := view(federation.ActTags, federation.Assigned)
 	_, err := lifecycle.Shipped().Check(v, federation.Event{Kind: "bounty", Verb: federation.Progress, From: assignee}, time.Time{})
 	if refused, _ := errors.AsType[*federation.RefusalError](err); refused == nil || refused.Code != federation.IllegalStep {
@@ -221,7 +221,7 @@ func TestAStepOfAnotherKindThanItsHandoff(t *testing.T) {
 	}
 }
 
-func TestNoKindsKnowNoStep(t *testing.T) {
+func TestKindsWithoutTableRefuseAllSteps(t *testing.T) {
 	err := lifecycle.Kinds{}.Known(federation.Event{Kind: federation.Handoff, Verb: federation.Offer})
 	if refused, _ := errors.AsType[*federation.RefusalError](err); refused == nil || refused.Code != federation.UnknownKind {
 		t.Errorf("error %v, want unknown-kind", err)

@@ -18,7 +18,7 @@ const approval = `{"version": 1, "windows": {"notice": "1h"}, "kinds": {"approva
 		{"verb": "lapse", "from": ["asked"], "who": "system", "to": "lapsed"}],
 	"waits": [{"in": ["asked"], "clock": "notice", "then": "lapse"}]}}}`
 
-func TestATableIsHeldToItself(t *testing.T) {
+func TestParseRefusesContradictions(t *testing.T) {
 	if _, err := lifecycle.Parse([]byte(approval)); err != nil {
 		t.Fatal(err)
 	}

@@ -88,7 +88,7 @@ func readPublished(t *testing.T) (published, bool) {
 // The published sequences of the act dialect hold as they are. The RFC's rules
 // reach the same verdicts, but for the one thing that only act allows once work is
 // assigned.
-func TestPublishedSequences(t *testing.T) {
+func TestReplayFollowsPublishedSequences(t *testing.T) {
 	set, there := readPublished(t)
 	if !there {
 		return
@@ -147,7 +147,7 @@ func start(t *testing.T, s sequence, dialect federation.Dialect) federation.View
 // ULID.
 func event(t *testing.T, kind federation.Kind, step sequenceStep) federation.Event {
 	t.Helper()
-	ev := federation.Event{Kind: kind, Verb: step.Verb, From: step.Sender, Arrival: federation.Arrival{Accepted: step.AcceptedBid}}
+	ev := federation.Event{Kind: kind, Verb: step.Verb, From: step.Sender, Arrival: federation.Arrival{AcceptedFrom: step.AcceptedBid}}
 	if step.EventID != "" {
 		ev.ID, ev.Stamped = minted(t, step.EventID), true
 	}
@@ -166,7 +166,7 @@ func minted(t *testing.T, text string) federation.EventID {
 	return federation.EventID(id)
 }
 
-func TestPublishedOpenings(t *testing.T) {
+func TestOpenFollowsPublishedOpenings(t *testing.T) {
 	set, there := readPublished(t)
 	if !there {
 		return
@@ -190,7 +190,7 @@ func TestPublishedOpenings(t *testing.T) {
 	}
 }
 
-func TestPublishedRevivals(t *testing.T) {
+func TestRevivesFollowsPublishedVectors(t *testing.T) {
 	set, there := readPublished(t)
 	if !there {
 		return

@@ -29,7 +29,7 @@ import (
 
 const home federation.HomeID = "gw.example"
 
-//go:generate go test -run ^TestThePassportOfAnExampleStaysTheSame$ -update .
+//go:generate go test -run ^TestPassportMatchesItsGoldenFile$ -update .
 
 // update is set by go generate: the example is made anew from fixed seeds.
 var update = flag.Bool("update", false, "write the example anew")
@@ -152,7 +152,7 @@ func dialects() []federation.Dialect {
 	return []federation.Dialect{federation.HandoffTags, federation.ActTags}
 }
 
-func TestAPassportNamesTheActorOfEachStep(t *testing.T) {
+func TestPassportNamesTheActorOfEachStep(t *testing.T) {
 	for _, d := range dialects() {
 		t.Run(string(d), func(t *testing.T) {
 			report := checker().Verify(t.Context(), newStory(t, d).write())
@@ -173,7 +173,7 @@ func TestAPassportNamesTheActorOfEachStep(t *testing.T) {
 }
 
 // A script of the commands and checkers in other languages read the passport in testdata.
-func TestThePassportOfAnExampleStaysTheSame(t *testing.T) {
+func TestPassportMatchesItsGoldenFile(t *testing.T) {
 	file := filepath.Join("testdata", "passport.json")
 	text := newStory(t, federation.ActTags).write()
 	if *update {
@@ -190,7 +190,7 @@ func TestThePassportOfAnExampleStaysTheSame(t *testing.T) {
 	}
 }
 
-func TestAnotherSpellingIsTheSamePassport(t *testing.T) {
+func TestVerifyAcceptsOtherJSONSpellings(t *testing.T) {
 	text := newStory(t, federation.HandoffTags).write()
 	var members map[string]any
 	if err := json.Unmarshal(text, &members); err != nil {
@@ -314,7 +314,7 @@ func codes(r passport.Report) []passport.Code {
 
 // A stranger that changes a passport cannot sign it again. Forgeries of the home itself are
 // found where other parties signed.
-func TestEachTamperingIsNamed(t *testing.T) {
+func TestVerifyNamesEachTampering(t *testing.T) {
 	text := newStory(t, federation.ActTags).write()
 	for name, tampering := range tamperings() {
 		t.Run(name, func(t *testing.T) {
@@ -341,7 +341,7 @@ func TestEachTamperingIsNamed(t *testing.T) {
 }
 
 // A passport with any changed value is not valid.
-func TestNoValueCanChange(t *testing.T) {
+func TestVerifyCoversEachValue(t *testing.T) {
 	var p any
 	if err := json.Unmarshal(newStory(t, federation.HandoffTags).write(), &p); err != nil {
 		t.Fatal(err)
@@ -384,7 +384,7 @@ func walk(at any, path string, visit func(path string)) {
 	}
 }
 
-func TestAMissingKeyIsNoForgery(t *testing.T) {
+func TestVerifyIsUnverifiableWithoutKey(t *testing.T) {
 	text := forge(t, newStory(t, federation.HandoffTags).write(), true, func(p *passport.Passport) { p.Keys = p.Keys[:2] })
 	report := checker().Verify(t.Context(), text)
 	if report.Verdict != federation.Unverifiable || !slices.Equal(slices.Compact(codes(report)), []passport.Code{passport.KeyMissing}) {
@@ -392,7 +392,7 @@ func TestAMissingKeyIsNoForgery(t *testing.T) {
 	}
 }
 
-func TestThePassportOfAnErasedHandoffNamesTheErasedDocuments(t *testing.T) {
+func TestPassportNamesErasedDocuments(t *testing.T) {
 	s := newStory(t, federation.HandoffTags)
 	s.view = s.view.Erase(noon())
 	for i := range s.log {
@@ -426,7 +426,7 @@ func TestThePassportOfAnErasedHandoffNamesTheErasedDocuments(t *testing.T) {
 	}
 }
 
-func TestAPassportIssuedWithTheKeyOfAnother(t *testing.T) {
+func TestVerifyRefusesTheKeyOfAnotherIssuer(t *testing.T) {
 	text := newStory(t, federation.HandoffTags).write()
 	text = forge(t, text, false, func(p *passport.Passport) {
 		p.Signature = ""
@@ -440,7 +440,7 @@ func TestAPassportIssuedWithTheKeyOfAnother(t *testing.T) {
 	}
 }
 
-func TestAForeignSignatureInTheEvidenceIsChecked(t *testing.T) {
+func TestVerifyChecksForeignEvidence(t *testing.T) {
 	s := newStory(t, federation.HandoffTags)
 	s = &story{t: t, dialect: s.dialect, evidence: map[[32]byte][]byte{}}
 	alice, agent := keyOf(0x22), keyOf(0x33)
@@ -456,7 +456,7 @@ func TestAForeignSignatureInTheEvidenceIsChecked(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoPassport(t *testing.T) {
+func TestVerifyRefusesOtherFiles(t *testing.T) {
 	for _, text := range []string{``, `[]`, `{}`, `null`, `{"type":1}`, `{"v":1,"v":1}`, "\xff", strings.Repeat("[", 100)} {
 		if report := checker().Verify(t.Context(), []byte(text)); report.Verdict != federation.Invalid || len(report.Findings) != 1 {
 			t.Errorf("%q: %s", text, report.Sentence())
@@ -467,7 +467,7 @@ func TestWhatIsNoPassport(t *testing.T) {
 	}
 }
 
-func TestEvidenceThatIsGoneMakesNoPassport(t *testing.T) {
+func TestPassportNeedsItsEvidence(t *testing.T) {
 	s := newStory(t, federation.HandoffTags)
 	_, err := passport.Write(t.Context(), homeKey(), passport.Contents{
 		View: s.view, Log: s.log, Evidence: func([32]byte) ([]byte, error) { return nil, federation.ErrNotFound },
@@ -478,7 +478,7 @@ func TestEvidenceThatIsGoneMakesNoPassport(t *testing.T) {
 }
 
 // The schema is for other programs, and nothing else holds it to the code.
-func TestTheSchemaHasEveryMember(t *testing.T) {
+func TestSchemaHasEveryMember(t *testing.T) {
 	var schema map[string]any
 	if err := json.Unmarshal([]byte(passport.Schema), &schema); err != nil {
 		t.Fatal(err)

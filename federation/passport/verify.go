@@ -191,7 +191,7 @@ func (c *checking) step(ctx context.Context, step Step) {
 	c.listed(step, ev)
 	c.signature(ctx, step, ev)
 	c.evidence(step, ev)
-	ev.ID, ev.Provenance, ev.Arrival.Party, ev.Arrival.Recipient = step.ID, step.Provenance, step.Actor, step.Recipient
+	ev.ID, ev.Provenance, ev.Arrival.ActingFor, ev.Arrival.Recipient = step.ID, step.Provenance, step.Actor, step.Recipient
 	c.log = append(c.log, federation.Entry{Event: ev, Version: step.Seq, Filed: step.Filed})
 	c.claims = append(c.claims, c.claim(step, ev))
 }

@@ -84,7 +84,7 @@ func (g *gateway) canary() *peering.Canary {
 	}
 }
 
-func TestACanaryIsGreenWhereTheOtherHomeCompletesIt(t *testing.T) {
+func TestCanarySucceedsOnceCompleted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGateway()
@@ -107,7 +107,7 @@ func TestACanaryIsGreenWhereTheOtherHomeCompletesIt(t *testing.T) {
 	})
 }
 
-func TestACanaryThatDoesNotComeBackIsCancelledAndSaysWhy(t *testing.T) {
+func TestCanaryIsCancelledAfterItsTimeout(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		link peering.Link
@@ -139,7 +139,7 @@ func TestACanaryThatDoesNotComeBackIsCancelledAndSaysWhy(t *testing.T) {
 	}
 }
 
-func TestACanaryThatThisHomeRefusesIsAnError(t *testing.T) {
+func TestCanaryReturnsALocalRefusal(t *testing.T) {
 	t.Parallel()
 	g := newGateway()
 	g.refusing = errors.New("disk")
@@ -159,7 +159,7 @@ func canaryOffer() federation.Event {
 	}
 }
 
-func TestOnlyACanaryIsAnswered(t *testing.T) {
+func TestCanaryAnswersOnlyCanaries(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		change func(ev *federation.Event)

@@ -67,7 +67,7 @@ func (h *hidden) read(t *testing.T) ([]byte, error) {
 	return body, err
 }
 
-func TestTheKeyOfAHomeThatComesThroughAHub(t *testing.T) {
+func TestDocumentsReadTheKeyThroughAHub(t *testing.T) {
 	t.Parallel()
 	other := keyOf("another home")
 	for name, test := range map[string]struct {
@@ -100,7 +100,7 @@ func TestTheKeyOfAHomeThatComesThroughAHub(t *testing.T) {
 	}
 }
 
-func TestTheLogNamesAKeyThatTheHubVouchesFor(t *testing.T) {
+func TestDocumentsLogAKeyVouchedByTheHub(t *testing.T) {
 	t.Parallel()
 	for want, known := range map[string]histories{
 		"key of a home taken from the hub": nil, "home has another key, as the hub says": recorded(keyOf("a")),
@@ -113,7 +113,7 @@ func TestTheLogNamesAKeyThatTheHubVouchesFor(t *testing.T) {
 	}
 }
 
-func TestADocumentByHTTPSComesBeforeTheHub(t *testing.T) {
+func TestDocumentsPreferHTTPSToTheHub(t *testing.T) {
 	t.Parallel()
 	h := newHidden()
 	h.linked.URL = "https://b.test"

@@ -102,7 +102,7 @@ func finding(t *testing.T, p *peering.Peering, o *other, check string) federatio
 	return federation.Finding{}
 }
 
-func TestEachCheckOfAnInspectionTellsGoodFromBad(t *testing.T) {
+func TestInspectChecksFindFaults(t *testing.T) {
 	t.Parallel()
 	const ok, warn, fail = federation.FindingOK, federation.FindingWarn, federation.FindingFail
 	named := func(o *other, home federation.HomeID) { o.profile.Home, o.profile.DID = home, home.DID() }
@@ -173,7 +173,7 @@ func certificate(t *testing.T, ends time.Time) (tls.Certificate, *tls.Config) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 }
 
-func TestACertificateThatEndsSoonIsAWarning(t *testing.T) {
+func TestInspectWarnsOfExpiringCertificates(t *testing.T) {
 	t.Parallel()
 	for days, want := range map[int]federation.FindingState{15: federation.FindingOK, 13: federation.FindingWarn} {
 		ends := time.Now().AddDate(0, 0, days)
@@ -190,7 +190,7 @@ func TestACertificateThatEndsSoonIsAWarning(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatIsNoProfileIsNotInspected(t *testing.T) {
+func TestInspectStopsWithoutAProfile(t *testing.T) {
 	t.Parallel()
 	g, o := newGateway(), newOther(t)
 	o.text = []byte(`{"type":"home"}`)
@@ -200,7 +200,7 @@ func TestAnAnswerThatIsNoProfileIsNotInspected(t *testing.T) {
 	}
 }
 
-func TestTheFirstFailedCheckIsTold(t *testing.T) {
+func TestInspectionFailedReturnsTheFirstFailure(t *testing.T) {
 	t.Parallel()
 	found := peering.Inspection{Findings: []federation.Finding{
 		{What: "name", State: federation.FindingWarn}, {What: "clock", State: federation.FindingFail}, {What: "did", State: federation.FindingFail},

@@ -105,7 +105,7 @@ func reasonOf(err error) peering.Reason {
 	return ""
 }
 
-func TestAHomeIsAddedLinkedAndSentACanary(t *testing.T) {
+func TestAddLinksAHomeAndSendsACanary(t *testing.T) {
 	t.Parallel()
 	g, other := newGateway(), newOther(t)
 	p := g.run(t, g.config())
@@ -128,7 +128,7 @@ func TestAHomeIsAddedLinkedAndSentACanary(t *testing.T) {
 	}
 }
 
-func TestAHomeThatCannotBeAddedLeavesNothing(t *testing.T) {
+func TestAddLeavesNothingAfterAFailure(t *testing.T) {
 	t.Parallel()
 	other := newOther(t)
 	secure := strings.Replace(other.URL, "http:", "https:", 1)
@@ -153,7 +153,7 @@ func TestAHomeThatCannotBeAddedLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestAHomeThatCannotBeLinkedIsSentNoCanary(t *testing.T) {
+func TestAddSendsNoCanaryWithoutALink(t *testing.T) {
 	t.Parallel()
 	g, other := newGateway(), newOther(t)
 	g.failing = errors.New("it is in the configuration")
@@ -163,7 +163,7 @@ func TestAHomeThatCannotBeLinkedIsSentNoCanary(t *testing.T) {
 	}
 }
 
-func TestOnlyAHomeThatAnOperatorAddedIsRemoved(t *testing.T) {
+func TestRemoveRefusesConfiguredHomes(t *testing.T) {
 	t.Parallel()
 	g := newGateway()
 	g.links["c.test"], g.others = peering.Link{Home: true}, []string{"registry.test"}
@@ -182,7 +182,7 @@ func TestOnlyAHomeThatAnOperatorAddedIsRemoved(t *testing.T) {
 	}
 }
 
-func TestHomesThatOtherReplicasAddedAreTakenUp(t *testing.T) {
+func TestTakeUpLinksHomesAddedByReplicas(t *testing.T) {
 	t.Parallel()
 	g := newGateway()
 	p := g.run(t, g.config())
@@ -204,7 +204,7 @@ func TestHomesThatOtherReplicasAddedAreTakenUp(t *testing.T) {
 	}
 }
 
-func TestAGatewayThatEndsLinksNothing(t *testing.T) {
+func TestTakeUpLinksNothingAtShutdown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGateway()
@@ -220,7 +220,7 @@ func TestAGatewayThatEndsLinksNothing(t *testing.T) {
 	})
 }
 
-func TestAHomeOfTheConfigurationIsNotLinkedTwice(t *testing.T) {
+func TestTakeUpSkipsConfiguredHomes(t *testing.T) {
 	t.Parallel()
 	known := []federation.KnownHome{{Home: "b.test"}, {Home: "c.test"}}
 	free, err := peering.Linkable(known, func(name string) bool { return name == "b.test" })

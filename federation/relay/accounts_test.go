@@ -101,7 +101,7 @@ func (h accountsHub) connect(home federation.HomeID, inboxes string) *nats.Conn 
 
 // A home's rights at a hub shared by several operators, tested with a client of NATS and the home's
 // own key.
-func TestNoHomePublishesAsAnotherReadsAnothersStreamOrPurges(t *testing.T) {
+func TestAccountsSeparateHomes(t *testing.T) {
 	hub := newAccountsHub(t, "a.test", "b.test", "c.test")
 	all := newGates(t, "a.test", "b.test", "c.test")
 	meet(t, hub, all...)
@@ -177,7 +177,7 @@ func TestNoHomePublishesAsAnotherReadsAnothersStreamOrPurges(t *testing.T) {
 }
 
 // A message in the account of a home arrives at no other home.
-func TestWhatAHomeDoesInItsOwnAccountStaysThere(t *testing.T) {
+func TestAccountsConfineTheirHome(t *testing.T) {
 	hub := newAccountsHub(t, "a.test", "b.test")
 	all := newGates(t, "a.test", "b.test")
 	meet(t, hub, all...)
@@ -200,7 +200,7 @@ func TestWhatAHomeDoesInItsOwnAccountStaysThere(t *testing.T) {
 }
 
 // A home that never connected has no stream: a sender gets an error at once.
-func TestAHomeThatWasNeverThereHoldsUpNobody(t *testing.T) {
+func TestAccountsOfAbsentHomesDelayNobody(t *testing.T) {
 	hub := newAccountsHub(t, "a.test", "b.test")
 	all := newGates(t, "a.test", "b.test")
 	meet(t, hub, all[0])
@@ -210,7 +210,7 @@ func TestAHomeThatWasNeverThereHoldsUpNobody(t *testing.T) {
 	}
 }
 
-func TestAccountsAreOfHomesThatCanBeToldApart(t *testing.T) {
+func TestWriteAccountsRefusesAmbiguousHomes(t *testing.T) {
 	for name, accounts := range map[string][]relay.Account{
 		"one":           {{Home: "a.test"}},
 		"the same":      {{Home: "a.test"}, {Home: "a.test"}},

@@ -23,7 +23,7 @@ func (g *gate) checked(now func() time.Time) string {
 	return strings.Join(lines, "\n")
 }
 
-func TestACheckOfAHubFindsWhatIsSetWrong(t *testing.T) {
+func TestHubCheckFindsMistakes(t *testing.T) {
 	good := newAccountsHub(t, "a.test", "b.test")
 	all := newGates(t, "a.test", "b.test")
 	meet(t, good, all...)

@@ -66,7 +66,7 @@ func newClusterHub(t *testing.T, homes ...federation.HomeID) *clusterHub {
 
 // Three operators meet at three servers. Each stream has a copy on each server, within the
 // limits of the accounts, so that the homes go on when a server stops.
-func TestAHubOfThreeServersOutlivesOne(t *testing.T) {
+func TestHubOfThreeServersSurvivesOneLoss(t *testing.T) {
 	t.Parallel()
 	hub := newClusterHub(t, "a.test", "b.test", "c.test")
 	all := newGates(t, "a.test", "b.test", "c.test")
@@ -126,7 +126,7 @@ func (h *clusterHub) copies(t *testing.T, to, from federation.HomeID) {
 	}
 }
 
-func TestAHubHasServersThatCanBeToldApart(t *testing.T) {
+func TestHubServersHaveDistinctNames(t *testing.T) {
 	t.Parallel()
 	accounts, _ := newAccounts(t, t.TempDir(), "a.test", "b.test")
 	three := func(change func(l *relay.HubLayout)) relay.HubLayout {

@@ -12,7 +12,7 @@ import (
 
 // Deliver sends a filed step with its ruling, after the steps that the other home lacks. It blocks
 // until the other home answers. Nil means that the other home signed that the step is on its disk.
-// A [*federation.RefusalError] is final, and so is the [*federation.GivenUpError] for a home
+// A [*federation.RefusalError] is final, and so is the [*federation.DeadLetterError] for a home
 // blocked by an operator.
 func (p *Peer) Deliver(ctx context.Context, d federation.Delivery) error {
 	path := p.deps.hops(d.View.Home, d.Entry.Event)
@@ -41,7 +41,7 @@ func (p *Peer) Deliver(ctx context.Context, d federation.Delivery) error {
 
 // blocked is the end of a delivery to a home that an operator blocked.
 func (p *Peer) blocked() error {
-	return &federation.GivenUpError{Reason: federation.DeadBlocked, Why: "home " + p.Name() + " is blocked"}
+	return &federation.DeadLetterError{Reason: federation.DeadBlocked, Why: "home " + p.Name() + " is blocked"}
 }
 
 // refill sends the steps of a handoff that the other home lacks, up to a step, and returns the
@@ -190,5 +190,5 @@ func (p *Peer) judgeText(ctx context.Context, t federation.Text, it item, r *res
 		return
 	}
 	known, err := p.deps.Gateway.Say(ctx, t)
-	r.note(federation.Judgement{Duplicate: known}, err)
+	r.set(federation.Judgement{Duplicate: known}, err)
 }

@@ -52,7 +52,7 @@ func (g *gate) keepUp(peer *relay.Peer) (stop func()) {
 	return func() { cancel(); <-ended }
 }
 
-func TestAHomeWhoseRecordIsAnOlderCopyIsMadeWhole(t *testing.T) {
+func TestCompareRestoresAnOlderCopy(t *testing.T) {
 	all := newGates(t, "a.test", "b.test")
 	a, b := all[0], all[1]
 	stop, stopBack := a.runUntil(b), b.runUntil(a)
@@ -83,7 +83,7 @@ func TestAHomeWhoseRecordIsAnOlderCopyIsMadeWhole(t *testing.T) {
 	}
 }
 
-func TestADigestOfAnotherHistoryLeadsToTheProof(t *testing.T) {
+func TestCompareProvesAnotherHistory(t *testing.T) {
 	all := newGates(t, "a.test", "b.test")
 	a, b := all[0], all[1]
 	stop := a.runUntil(b)

@@ -143,12 +143,12 @@ func needsVoucher(ev federation.Event, party federation.DID) bool {
 // vouch returns a step with the voucher of this home for its party. The home of its handoff
 // passes the voucher on with the step.
 func (d Deps) vouch(ctx context.Context, ev federation.Event) (federation.Event, error) {
-	if !needsVoucher(ev, ev.Arrival.Party) {
+	if !needsVoucher(ev, ev.Arrival.ActingFor) {
 		return ev, nil
 	}
 	document, err := json.Marshal(voucher{
 		Type: typeVoucher, V: Version, Home: d.Home, Handoff: ev.Handoff, Event: ev.ID, Step: digestOf(ev.Signature.Document),
-		Party: ev.Arrival.Party, Sent: d.Now().UTC(),
+		Party: ev.Arrival.ActingFor, Sent: d.Now().UTC(),
 	})
 	if err != nil {
 		return ev, fmt.Errorf("write voucher for %s: %w", ev.ID, err)
@@ -164,16 +164,16 @@ func (d Deps) vouch(ctx context.Context, ev federation.Event) (federation.Event,
 // attested adds the party named by the other home to a step that needs a ruling. The other home
 // must sign the party in a voucher, which travels with the step.
 func (p *Peer) attested(ctx context.Context, ev federation.Event, document string) (federation.Event, error) {
-	ev.Arrival.Party = p.trustedParty(ctx, ev.Arrival.Party, p.cfg.Home)
+	ev.Arrival.ActingFor = p.trustedParty(ctx, ev.Arrival.ActingFor, p.cfg.Home)
 	if err := p.vouched(ctx, ev, p.cfg.Home); err != nil {
 		return ev, err
 	}
-	if !needsVoucher(ev, ev.Arrival.Party) {
+	if !needsVoucher(ev, ev.Arrival.ActingFor) {
 		ev.Arrival.Voucher = nil
 		return ev, nil
 	}
 	found, err := p.deps.voucherOf(ctx, ev, document, p.cfg.Home)
-	if err == nil && (found.Home == "" || ev.Arrival.Party != "" && found.Party != ev.Arrival.Party) {
+	if err == nil && (found.Home == "" || ev.Arrival.ActingFor != "" && found.Party != ev.Arrival.ActingFor) {
 		err = federation.Refuse(ev, federation.MissingRequirement, "a voucher: whose step it is, signed by the home that says so")
 	}
 	return ev, err
@@ -192,7 +192,7 @@ func (p *Peer) attributed(ctx context.Context, ev federation.Event, document str
 	if found.Home == "" {
 		ev.Arrival.Voucher = nil
 	}
-	ev.Arrival.Party = p.trustedParty(ctx, ruled.Party, ruled.Home, found.ofParty(ruled.Party))
+	ev.Arrival.ActingFor = p.trustedParty(ctx, ruled.Party, ruled.Home, found.ofParty(ruled.Party))
 	return ev, p.vouched(ctx, ev, ruled.Home, found.Home)
 }
 

@@ -13,7 +13,7 @@ import (
 
 // Three homes in a circle, each of which forwards steps for bob to the next: he moved from one to
 // the next, and the last one was not told that he did not move on.
-func TestWhatGoesInACircleGoesRoundOnce(t *testing.T) {
+func TestPathEndsLoops(t *testing.T) {
 	all := newGates(t, "a.test", "b.test", "c.test")
 	a, b, c := all[0], all[1], all[2]
 	bob := keyOf("bob").DID
@@ -66,7 +66,7 @@ func TestWhatGoesInACircleGoesRoundOnce(t *testing.T) {
 }
 
 // A path proves only one thing: that a step has been somewhere.
-func TestAPathThatCannotBeIsRefused(t *testing.T) {
+func TestPathRefusesImpossiblePaths(t *testing.T) {
 	all := newGates(t, "a.test", "b.test")
 	a, b := all[0], all[1]
 	offer := a.sign("alice", federation.Offer, to("bob"))
@@ -88,7 +88,7 @@ func TestAPathThatCannotBeIsRefused(t *testing.T) {
 }
 
 // A home forwards the rulings of a third home for parties whose mailbox it had.
-func TestAHomeForwardsForThoseWhoMovedAlone(t *testing.T) {
+func TestPathForwardsOnlyForMovedMailboxes(t *testing.T) {
 	all := newGates(t, "a.test", "b.test", "c.test")
 	a, b, c := all[0], all[1], all[2]
 	offer := a.sign("alice", federation.Offer, to("bob"))
@@ -106,7 +106,7 @@ func TestAHomeForwardsForThoseWhoMovedAlone(t *testing.T) {
 	}
 }
 
-func TestALetterSaysItsPathAsItCame(t *testing.T) {
+func TestPathIsReportedAsReceived(t *testing.T) {
 	want := relay.Envelope{Signature: "s", Path: []federation.HomeID{"a.test", "b.test"}}
 	if got := relay.NewEnvelope(nil, want.Header()); !slices.Equal(got.Path, want.Path) || got.Signature != want.Signature {
 		t.Errorf("got %+v, want %+v", got, want)
@@ -116,7 +116,7 @@ func TestALetterSaysItsPathAsItCame(t *testing.T) {
 	}
 }
 
-func TestAHomeTakesTheMailboxOfADIDFromWhereItWas(t *testing.T) {
+func TestMoveTakesAMailboxFromItsFormerHome(t *testing.T) {
 	all := newGates(t, "a.test", "b.test", "c.test")
 	a, b, c := all[0], all[1], all[2]
 	bob := keyOf("bob").DID

@@ -24,7 +24,7 @@ func (r erasedRecord) Log(ctx context.Context, id federation.HandoffID, after fe
 	}
 }
 
-func TestAHomeSendsNoStepsWhoseContentItErased(t *testing.T) {
+func TestDeliverSendsNoErasedSteps(t *testing.T) {
 	all := newGates(t, "a.test", "b.test")
 	a, b := all[0], all[1]
 	stop := compared(t, a, b)

@@ -80,7 +80,7 @@ type gate struct {
 	refused []federation.RefusalCode // of steps that waited
 	lose    int                      // how many answers still get lost
 	sent    int                      // batches with steps
-	told    []string                 // errors of [home.Home.Ruled]
+	told    []string                 // errors of [home.Home.FileRuled]
 	said    []federation.Text        // private text filed here
 	deaf    bool                     // every recipient here blocks every sender
 	unaware bool                     // this home answers text as one that knows none
@@ -129,7 +129,7 @@ func newGates(t *testing.T, names ...federation.HomeID) []*gate {
 			Write: dialect.Write, Read: dialect.Read,
 		}
 		g.deps = relay.Deps{
-			Home: name, Record: g.record, Gateway: g, Mailboxes: g, Signer: signer{g, ring}, Poster: g, Wakes: g.wakes,
+			Home: name, Record: g.record, Gateway: g, Mailboxes: g, Signer: signer{g, ring}, Poster: g, PubSub: g.wakes,
 			Log: slog.New(slog.DiscardHandler), Read: dialect.FromDocument, ReadText: readText, Now: g.now,
 			Topic:   func(home federation.HomeID) string { return "ruling." + string(home) },
 			MaxHops: func() int { return 3 },
@@ -219,8 +219,8 @@ func (g *gate) Submit(ctx context.Context, ev federation.Event) (federation.Judg
 	return judged, err
 }
 
-func (g *gate) Ruled(ctx context.Context, ev federation.Event, r federation.Ruling) (federation.Judgement, error) {
-	judged, err := g.home.Ruled(ctx, ev, r, g.now())
+func (g *gate) FileRuled(ctx context.Context, ev federation.Event, r federation.Ruling) (federation.Judgement, error) {
+	judged, err := g.home.FileRuled(ctx, ev, r, g.now())
 	if err != nil {
 		g.mu.Lock()
 		g.told = append(g.told, err.Error())
@@ -229,15 +229,15 @@ func (g *gate) Ruled(ctx context.Context, ev federation.Event, r federation.Ruli
 	return judged, err
 }
 
-func (g *gate) GiveUp(ctx context.Context, p federation.Pending, code federation.RefusalCode, _ string) error {
+func (g *gate) RejectPending(ctx context.Context, p federation.Pending, code federation.RefusalCode, _ string) error {
 	g.mu.Lock()
 	g.refused = append(g.refused, code)
 	g.mu.Unlock()
 	return g.home.Drop(ctx, p.Event)
 }
 
-func (*gate) Place(context.Context, federation.Event) (federation.Place, error) {
-	return federation.Place{}, nil
+func (*gate) Place(context.Context, federation.Event) (federation.ChannelRef, error) {
+	return federation.ChannelRef{}, nil
 }
 
 func (g *gate) MaySpeakFor(_ context.Context, did federation.DID, by federation.HomeID) bool {
@@ -413,7 +413,7 @@ func (g *gate) worksWith(other *gate) federation.Event {
 	return offer
 }
 
-func TestAStepGoesWhereItsPartiesAreAndBack(t *testing.T) {
+func TestDeliverReachesTheHomesOfTheParties(t *testing.T) {
 	all := newGates(t, "a.test", "b.test")
 	a, b := all[0], all[1]
 	a.run(b)
@@ -445,7 +445,7 @@ func TestAStepGoesWhereItsPartiesAreAndBack(t *testing.T) {
 	}
 }
 
-func TestALostAnswerDoublesNothing(t *testing.T) {
+func TestDeliverRepeatsAfterALostAnswer(t *testing.T) {
 	all := newGates(t, "a.test", "b.test")
 	a, b := all[0], all[1]
 	a.run(b)
@@ -473,7 +473,7 @@ func TestALostAnswerDoublesNothing(t *testing.T) {
 	}
 }
 
-func TestWhatAnotherHomeLacksIsSentFirst(t *testing.T) {
+func TestDeliverSendsMissingStepsFirst(t *testing.T) {
 	all := newGates(t, "a.test", "b.test")
 	a, b := all[0], all[1]
 	a.run(b)
@@ -492,7 +492,7 @@ func TestWhatAnotherHomeLacksIsSentFirst(t *testing.T) {
 	}
 }
 
-func TestAnOfferToAnyoneHasOneWinner(t *testing.T) {
+func TestOpenOfferHasOneWinner(t *testing.T) {
 	all := newGates(t, "a.test", "b.test", "c.test")
 	a, b, c := all[0], all[1], all[2]
 	for _, g := range all[1:] {
@@ -539,7 +539,7 @@ func TestAnOfferToAnyoneHasOneWinner(t *testing.T) {
 	}
 }
 
-func TestAHomeSaysWhoItsPeopleAre(t *testing.T) {
+func TestHousesAnswersForLocalMailboxes(t *testing.T) {
 	all := newGates(t, "a.test", "b.test")
 	for name, want := range map[string]bool{"bob": true, "alice": false, "unknown": false} {
 		if got, err := all[0].peers["b.test"].Houses(t.Context(), keyOf(name).DID); err != nil || got != want {
@@ -602,7 +602,7 @@ func plain(ev federation.Event) map[string]any {
 	}}
 }
 
-func TestALiarIsRefused(t *testing.T) {
+func TestPeerHandlerRefusesLies(t *testing.T) {
 	all := newGates(t, "a.test", "b.test", "c.test")
 	a, b, mallory := all[0], all[1], all[2]
 	stranger := newGates(t, "x.test")[0]
@@ -648,7 +648,7 @@ func forged(ev federation.Event) federation.Event {
 	return ev
 }
 
-func TestAHomeThatTellsTwoHistoriesIsFoundOut(t *testing.T) {
+func TestPeerHandlerDetectsForks(t *testing.T) {
 	all := newGates(t, "a.test", "b.test")
 	a, b := all[0], all[1]
 	offer := a.sign("alice", federation.Offer, to("bob"))
@@ -687,7 +687,7 @@ func TestAHomeThatTellsTwoHistoriesIsFoundOut(t *testing.T) {
 	}
 }
 
-func TestAnOperatorsWordOnAHomeHoldsAtOnce(t *testing.T) {
+func TestOperatorModeAppliesAtOnce(t *testing.T) {
 	all := newGates(t, "a.test", "b.test")
 	a, b := all[0], all[1]
 	a.run(b)
@@ -695,7 +695,7 @@ func TestAnOperatorsWordOnAHomeHoldsAtOnce(t *testing.T) {
 	_, offer := a.take("alice", federation.Offer, to("bob"))
 
 	peer.SetOperatorMode(relay.Block)
-	if gone, ok := errors.AsType[*federation.GivenUpError](a.deliver(b)); !ok || gone.Reason != federation.DeadBlocked {
+	if gone, ok := errors.AsType[*federation.DeadLetterError](a.deliver(b)); !ok || gone.Reason != federation.DeadBlocked {
 		t.Errorf("a delivery to a home that is blocked: %v", gone)
 	}
 	if _, err := post(t, b, a, written("b.test", "a.test")); err == nil || !strings.Contains(err.Error(), "status 403") {

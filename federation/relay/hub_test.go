@@ -97,7 +97,7 @@ func (unreachable) Get(context.Context, string) (relay.Envelope, error) {
 	return relay.Envelope{}, &federation.UnavailableError{What: "home", Err: io.ErrClosedPipe}
 }
 
-func TestHomesMeetAtAHub(t *testing.T) {
+func TestHubConnectsHomes(t *testing.T) {
 	hub := hubServer(t, t.TempDir(), -1)
 	defer stopHub(hub)
 	all := newGates(t, "a.test", "b.test")
@@ -113,7 +113,7 @@ func TestHomesMeetAtAHub(t *testing.T) {
 
 // A hub that comes back with an empty disk has forgotten streams, consumers and all messages in
 // flight. The record has not.
-func TestAHubThatLostItsDiskCostsTimeAlone(t *testing.T) {
+func TestHubThatLostItsDiskLosesNothing(t *testing.T) {
 	t.Parallel()
 	port := federationtest.FreePort(t)
 	hub := hubServer(t, t.TempDir(), port)
@@ -144,7 +144,7 @@ func TestAHubThatLostItsDiskCostsTimeAlone(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotReadableIsNoHub(t *testing.T) {
+func TestOpenHubRefusesUnreadableSecrets(t *testing.T) {
 	_, err := relay.OpenHub(relay.HubConfig{ServerConfig: relay.ServerConfig{URLs: []string{"nats://127.0.0.1:1"}, NKeyFile: "nowhere"}}, "a.test", slog.New(slog.DiscardHandler))
 	if err == nil || strings.Contains(err.Error(), "\n") {
 		t.Errorf("got %v, want one line", err)

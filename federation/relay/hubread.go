@@ -79,7 +79,7 @@ func (r *hubReader) read(ctx context.Context, peers []*Peer) {
 			continue
 		}
 		stream, err := r.hub.listen(ctx, peer.Home(), r.handler, &r.takes)
-		r.tell(ctx, peer.Home(), err)
+		r.logOnce(ctx, peer.Home(), err)
 		if err == nil {
 			r.streams[peer.Home()] = stream
 			r.hub.noteRead(peer.Home(), true)
@@ -87,8 +87,8 @@ func (r *hubReader) read(ctx context.Context, peers []*Peer) {
 	}
 }
 
-// tell logs why the stream from a home is not read, each reason once: the reader tries each second.
-func (r *hubReader) tell(ctx context.Context, from federation.HomeID, err error) {
+// logOnce logs why the stream from a home is not read, each reason once: the reader tries each second.
+func (r *hubReader) logOnce(ctx context.Context, from federation.HomeID, err error) {
 	r.hub.noteUnread(from, err)
 	switch {
 	case err == nil:
@@ -194,24 +194,24 @@ func (in *inflow) sort(ctx context.Context, m jetstream.Msg) {
 		_ = m.Ack()
 	case typeLookup:
 		in.takes.Go(func() {
-			if in.enter(ctx, in.lookups, received) {
+			if in.acquire(ctx, in.lookups, received) {
 				defer func() { <-in.lookups }()
 				in.answer(judging, m, in.handler.find)
 			}
 		})
 	default:
 		in.takes.Go(func() {
-			if in.enter(ctx, in.batches, received) {
+			if in.acquire(ctx, in.batches, received) {
 				defer func() { <-in.batches }()
-				in.answer(judging, m, in.handler.take)
+				in.answer(judging, m, in.handler.process)
 			}
 		})
 	}
 }
 
-// enter waits for the turn of a message. It returns false once the server hands the message
+// acquire waits for the turn of a message. It returns false once the server hands the message
 // out again, or ctx ends.
-func (in *inflow) enter(ctx context.Context, turns chan<- struct{}, received time.Time) bool {
+func (in *inflow) acquire(ctx context.Context, turns chan<- struct{}, received time.Time) bool {
 	again := time.NewTimer(hubAckWait - time.Since(received))
 	defer again.Stop()
 	select {

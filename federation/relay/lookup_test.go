@@ -55,7 +55,7 @@ func (g *gate) reads(t *testing.T) {
 	}
 }
 
-func TestDocumentsOfAHomeTravelThroughTheHub(t *testing.T) {
+func TestLookupReadsDocumentsThroughTheHub(t *testing.T) {
 	t.Parallel()
 	_, a, b := meeting(t)
 	document, err := a.peers[b.id].Lookup(t.Context(), federation.ProfilePath)
@@ -78,7 +78,7 @@ func TestDocumentsOfAHomeTravelThroughTheHub(t *testing.T) {
 	}
 }
 
-func TestMailboxesAreFoundThroughTheHub(t *testing.T) {
+func TestHousesAsksThroughTheHub(t *testing.T) {
 	t.Parallel()
 	_, a, b := meeting(t)
 	for name, want := range map[string]bool{"bob": true, "alice": false} {
@@ -91,7 +91,7 @@ func TestMailboxesAreFoundThroughTheHub(t *testing.T) {
 
 // A lookup reads only public documents: the other routes of a home are for clients that identify
 // themselves.
-func TestALookupReadsNoOtherRoute(t *testing.T) {
+func TestLookupServesNoOtherRoute(t *testing.T) {
 	t.Parallel()
 	var reasons sync.Map
 	_, a, b := meeting(t, func(g *gate) {
@@ -127,7 +127,7 @@ func (s asking) Verify(ctx context.Context, home federation.HomeID, at time.Time
 // Each home verifies many batches of the other one at once, and needs an answer of it for each.
 // No batch holds up those answers. Batches that wait for each other get none, however often they
 // are sent.
-func TestBatchesHoldUpNoAnswer(t *testing.T) {
+func TestHubAnswersDuringBatches(t *testing.T) {
 	t.Parallel()
 	_, a, b := meeting(t, func(g *gate) {
 		g.deps.Signer = asking{g.deps.Signer, func(home federation.HomeID) *relay.Peer { return g.peers[home] }}
@@ -180,7 +180,7 @@ func (b *lockedBuffer) String() string {
 	return b.text.String()
 }
 
-func TestGarbageOfAHubAccountIsOneLineAndACounter(t *testing.T) {
+func TestHubCountsUnreadableMessages(t *testing.T) {
 	t.Parallel()
 	var log lockedBuffer
 	var counted atomic.Int64
@@ -213,7 +213,7 @@ func TestGarbageOfAHubAccountIsOneLineAndACounter(t *testing.T) {
 	}
 }
 
-func TestALargeClockDifferenceIsLogged(t *testing.T) {
+func TestSkewIsLoggedIfLarge(t *testing.T) {
 	t.Parallel()
 	var log lockedBuffer
 	_, a, b := meeting(t, func(g *gate) {

@@ -90,33 +90,33 @@ const offenceEvery = time.Second
 // reported is the times of the last notes of a home's offences. It may be used concurrently.
 type reported struct {
 	mu   sync.Mutex
-	last map[federation.OffenceKind]time.Time
+	last map[federation.MisbehaviorKind]time.Time
 }
 
 // due reports whether an offence is to be noted, and counts it as noted.
-func (d *reported) due(kind federation.OffenceKind, now time.Time) bool {
+func (d *reported) due(kind federation.MisbehaviorKind, now time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if now.Sub(d.last[kind]) < offenceEvery {
 		return false
 	}
 	if d.last == nil {
-		d.last = make(map[federation.OffenceKind]time.Time)
+		d.last = make(map[federation.MisbehaviorKind]time.Time)
 	}
 	d.last[kind] = now
 	return true
 }
 
-// ReportOffence writes an offence of the other home to the log and to the record, at most once a
+// ReportMisbehavior writes an offence of the other home to the log and to the record, at most once a
 // second for each kind. It blocks until the offence is on disk. If the record cannot be written,
 // the offence is only in the log.
-func (p *Peer) ReportOffence(ctx context.Context, kind federation.OffenceKind, why string) {
+func (p *Peer) ReportMisbehavior(ctx context.Context, kind federation.MisbehaviorKind, why string) {
 	now := p.deps.Now()
 	if !p.reported.due(kind, now) {
 		return
 	}
 	p.log.LogAttrs(ctx, slog.LevelWarn, "home is not believed", slog.String("what", string(kind)), slog.String("reason", why))
-	if err := p.deps.Record.KeepOffence(ctx, federation.Offence{Home: p.cfg.Home, Kind: kind, Last: now, Why: why}); err != nil {
+	if err := p.deps.Record.KeepMisbehavior(ctx, federation.Misbehavior{Home: p.cfg.Home, Kind: kind, Last: now, Why: why}); err != nil {
 		p.log.LogAttrs(ctx, slog.LevelWarn, "offence not kept", slog.Any("err", err))
 	}
 }
@@ -131,7 +131,7 @@ func (p *Peer) vouched(ctx context.Context, ev federation.Event, homes ...federa
 
 // foreignVoice reports and refuses a step, or text, for a DID that the other home may not speak for.
 func (p *Peer) foreignVoice(ctx context.Context, verb federation.Verb, id federation.EventID, did federation.DID) error {
-	p.ReportOffence(ctx, federation.OffenceVoice, string(verb)+" "+id.String()+" in the name of "+string(did))
+	p.ReportMisbehavior(ctx, federation.MisbehaviorVoice, string(verb)+" "+id.String()+" in the name of "+string(did))
 	return &federation.RefusalError{Code: federation.WrongSender, Event: id, Detail: "it stands for a DID whose mailbox is at another home"}
 }
 
@@ -139,7 +139,7 @@ func (p *Peer) foreignVoice(ctx context.Context, verb federation.Verb, id federa
 // must verify steps before it sends them.
 func (p *Peer) reportInvalid(ctx context.Context, ev federation.Event, verdict federation.Verdict) {
 	if verdict == federation.Invalid {
-		p.ReportOffence(ctx, federation.OffenceStep, string(ev.Verb)+" "+ev.ID.String()+" in the name of "+string(ev.From))
+		p.ReportMisbehavior(ctx, federation.MisbehaviorStep, string(ev.Verb)+" "+ev.ID.String()+" in the name of "+string(ev.From))
 	}
 }
 

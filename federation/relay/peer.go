@@ -94,8 +94,8 @@ func (p *Peer) Heard() time.Time {
 	return time.Time{}
 }
 
-// Back returns a channel that holds a token once a message of the other home arrived.
-func (p *Peer) Back() <-chan struct{} { return p.back }
+// Reconnected returns a channel that holds a token once a message of the other home arrived.
+func (p *Peer) Reconnected() <-chan struct{} { return p.back }
 
 func (p *Peer) noteHeard() {
 	p.heard.Store(p.deps.Now().UnixNano())

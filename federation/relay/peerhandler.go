@@ -61,7 +61,7 @@ func (h *PeerHandler) serveSteps(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, r, problem{status: http.StatusRequestEntityTooLarge, code: "too-large", err: err})
 		return
 	}
-	answer, p := h.take(context.WithoutCancel(r.Context()), "", NewEnvelope(body, r.Header))
+	answer, p := h.process(context.WithoutCancel(r.Context()), "", NewEnvelope(body, r.Header))
 	if p != nil {
 		h.refuse(w, r, *p)
 		return
@@ -116,9 +116,9 @@ func (h *PeerHandler) read(body []byte) (question, error) {
 	}}, err
 }
 
-// take judges a question and returns the signed answer. A question from the stream of a home must
+// process judges a question and returns the signed answer. A question from the stream of a home must
 // be of that home; from is "" over HTTPS.
-func (h *PeerHandler) take(ctx context.Context, from federation.HomeID, e Envelope) (Envelope, *problem) {
+func (h *PeerHandler) process(ctx context.Context, from federation.HomeID, e Envelope) (Envelope, *problem) {
 	asked, err := h.read(e.Body)
 	if err != nil {
 		return Envelope{}, &problem{status: http.StatusBadRequest, code: "malformed", err: err}
@@ -244,14 +244,14 @@ func (p *Peer) judgeRuled(ctx context.Context, ev federation.Event, it item, r *
 	if ruled.Home != p.cfg.Home {
 		if err := p.deps.checkForwarded(ctx, p.cfg.Home, ev); err != nil {
 			if _, refused := errors.AsType[*federation.RefusalError](err); refused {
-				p.ReportOffence(ctx, federation.OffenceRuling, "of "+string(ruled.Home)+" on "+ev.ID.String())
+				p.ReportMisbehavior(ctx, federation.MisbehaviorRuling, "of "+string(ruled.Home)+" on "+ev.ID.String())
 			}
 			r.fail(err)
 			return
 		}
 	}
 	if verdict, err := p.deps.Signer.Verify(ctx, ruled.Home, p.deps.Now(), []byte(ruled.Document), ruled.Signature); verdict == federation.Invalid {
-		p.ReportOffence(ctx, federation.OffenceRuling, "of "+string(ruled.Home)+" on "+ev.ID.String()+", which that did not sign")
+		p.ReportMisbehavior(ctx, federation.MisbehaviorRuling, "of "+string(ruled.Home)+" on "+ev.ID.String()+", which that did not sign")
 		r.fail(federation.Refuse(ev, federation.SignatureInvalid, "of the ruling"))
 		return
 	} else if err != nil {
@@ -270,9 +270,9 @@ func (p *Peer) judgeRuled(ctx context.Context, ev federation.Event, it item, r *
 			return
 		}
 	}
-	judged, err := p.deps.Gateway.Ruled(ctx, ev, ruled)
+	judged, err := p.deps.Gateway.FileRuled(ctx, ev, ruled)
 	p.reportInvalid(ctx, ev, judged.Verdict)
-	if r.note(judged, err); r.Outcome == outcomeStored || r.Outcome == outcomeDuplicate {
+	if r.set(judged, err); r.Outcome == outcomeStored || r.Outcome == outcomeDuplicate {
 		r.Moved = p.deps.Mailboxes.MovedAway(ctx, judged.View, p.deps.Now())
 	}
 }
@@ -300,7 +300,7 @@ func (p *Peer) judgeAsked(ctx context.Context, ev federation.Event, it item, r *
 	}
 	judged, err := p.deps.Gateway.Submit(ctx, ev)
 	p.reportInvalid(ctx, ev, judged.Verdict)
-	if r.note(judged, err); r.Outcome != outcomeStored && r.Outcome != outcomeDuplicate {
+	if r.set(judged, err); r.Outcome != outcomeStored && r.Outcome != outcomeDuplicate {
 		return
 	}
 	var have federation.Version
@@ -335,7 +335,7 @@ func (d Deps) stepsAfter(ctx context.Context, upTo federation.Entry, have federa
 // arrive completes the arrival of a step, which may be stamped with a time, or of text.
 func (p *Peer) arrive(at federation.Arrival, stamped bool, it item) federation.Arrival {
 	now := p.deps.Now()
-	at.Network, at.Link, at.Home, at.Abroad = Network, p.Name(), p.cfg.Home, true
+	at.Network, at.Link, at.Home, at.RemoteVenue = Network, p.Name(), p.cfg.Home, true
 	if at.Received = now; !stamped && it.Step.Received.Before(now) {
 		at.Received = it.Step.Received // the step itself names no time
 	}
@@ -352,8 +352,8 @@ func (p *Peer) trustedParty(ctx context.Context, party federation.DID, homes ...
 	return ""
 }
 
-// note writes a judgement into the result.
-func (r *result) note(judged federation.Judgement, err error) {
+// set writes a judgement into the result.
+func (r *result) set(judged federation.Judgement, err error) {
 	switch {
 	case err != nil:
 		r.fail(err)
@@ -392,7 +392,7 @@ func (p *Peer) judgeOwn(ctx context.Context, ev federation.Event, it item, ruled
 	verdict, err := p.deps.Signer.Verify(ctx, p.deps.Home, ruled.Filed, []byte(ruled.Document), ruled.Signature)
 	switch {
 	case verdict == federation.Invalid:
-		p.ReportOffence(ctx, federation.OffenceRuling, "of this home on "+ev.ID.String()+", which it did not sign")
+		p.ReportMisbehavior(ctx, federation.MisbehaviorRuling, "of this home on "+ev.ID.String()+", which it did not sign")
 		r.fail(federation.Refuse(ev, federation.SignatureInvalid, "of the ruling"))
 		return
 	case err != nil:
@@ -400,7 +400,7 @@ func (p *Peer) judgeOwn(ctx context.Context, ev federation.Event, it item, ruled
 		return
 	}
 	ev.Arrival = p.arrive(ev.Arrival, ev.Stamped, it)
-	ev.Arrival.Home, ev.Arrival.Abroad, ev.Arrival.Party = ruled.Via, ruled.Via != "", ruled.Party
+	ev.Arrival.Home, ev.Arrival.RemoteVenue, ev.Arrival.ActingFor = ruled.Via, ruled.Via != "", ruled.Party
 	ev.Arrival.Name = "" // the other home does not name the signers of this home
 	if ev.Verb == federation.Offer {
 		if ev.Arrival.Place, err = p.deps.Gateway.Place(ctx, ev); err != nil {
@@ -408,6 +408,6 @@ func (p *Peer) judgeOwn(ctx context.Context, ev federation.Event, it item, ruled
 			return
 		}
 	}
-	judged, err := p.deps.Gateway.Ruled(ctx, ev, ruled)
-	r.note(judged, err)
+	judged, err := p.deps.Gateway.FileRuled(ctx, ev, ruled)
+	r.set(judged, err)
 }

@@ -28,7 +28,7 @@ const maxAwaiting = 1024
 
 // askPending asks the other home for its pending rulings, after each wake-up until ctx ends.
 func (p *Peer) askPending(ctx context.Context) error {
-	wake, stop := p.deps.Wakes.Subscribe(p.deps.Topic(p.cfg.Home))
+	wake, stop := p.deps.PubSub.Subscribe(p.deps.Topic(p.cfg.Home))
 	defer stop()
 	waits := map[federation.EventID]*wait{}
 	for {
@@ -58,7 +58,7 @@ type wait struct {
 // askAll asks for all due rulings, in the order of each handoff. It returns the time until the next
 // ruling is due.
 func (p *Peer) askAll(ctx context.Context, waits map[federation.EventID]*wait) (time.Duration, error) {
-	pending, err := p.deps.Record.Awaiting(ctx, p.cfg.Home, maxAwaiting)
+	pending, err := p.deps.Record.ListPending(ctx, p.cfg.Home, maxAwaiting)
 	if err != nil {
 		return lookEvery, err
 	}
@@ -124,7 +124,7 @@ func (p *Peer) askRuling(ctx context.Context, pending federation.Pending) (over 
 	}
 	ev := pending.Event
 	if view.Named != "" && ev.Actor() == view.Offeree && ev.From != view.Named {
-		ev.Arrival.Party = view.Named // the other home knows the offeree only by the kept key
+		ev.Arrival.ActingFor = view.Named // the other home knows the offeree only by the kept key
 	}
 	ev, err = p.deps.vouch(ctx, ev)
 	if err != nil {
@@ -143,7 +143,7 @@ func (p *Peer) askRuling(ctx context.Context, pending federation.Pending) (over 
 	case outcomeStored, outcomeDuplicate:
 		return p.fileAll(ctx, pending.Event.ID, r.Steps)
 	case outcomeRefused, outcomeConflict:
-		return true, p.deps.Gateway.GiveUp(ctx, pending, federation.RefusalCode(r.Code), r.Detail)
+		return true, p.deps.Gateway.RejectPending(ctx, pending, federation.RefusalCode(r.Code), r.Detail)
 	case outcomeGap, outcomeLater:
 	}
 	return false, p.unavailable(fmt.Errorf("it answers %q", r.Outcome))

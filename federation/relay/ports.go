@@ -21,8 +21,8 @@ type Record interface {
 	Log(ctx context.Context, id federation.HandoffID, after federation.Version) iter.Seq2[federation.Entry, error]
 	// Evidence returns the original behind a vouched step, or [federation.ErrNotFound].
 	Evidence(ctx context.Context, digest [32]byte) ([]byte, error)
-	// Awaiting returns up to limit steps pending the ruling of a home, oldest first.
-	Awaiting(ctx context.Context, home federation.HomeID, limit int) ([]federation.Pending, error)
+	// ListPending returns up to limit steps pending the ruling of a home, oldest first.
+	ListPending(ctx context.Context, home federation.HomeID, limit int) ([]federation.Pending, error)
 	// Chain returns the [federation.Link] after a step, or [federation.ErrNotFound].
 	Chain(ctx context.Context, id federation.HandoffID, version federation.Version) ([32]byte, error)
 	// RulingOn returns the ruling by which a step of another home was filed, or
@@ -35,25 +35,25 @@ type Record interface {
 	Shared(ctx context.Context, home federation.HomeID, after federation.HandoffID, limit int) ([]federation.HandoffID, error)
 	// OfHome returns up to limit handoffs of a home after one, in the order of their ids.
 	OfHome(ctx context.Context, home federation.HomeID, after federation.HandoffID, limit int) ([]federation.HandoffID, error)
-	// KeepOffence counts an offence of a home.
-	KeepOffence(ctx context.Context, d federation.Offence) error
+	// KeepMisbehavior counts an offence of a home.
+	KeepMisbehavior(ctx context.Context, d federation.Misbehavior) error
 }
 
 // Gateway judges the steps of other homes and names the places of their offers.
 type Gateway interface {
 	// Submit judges a step in a handoff of this home.
 	Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error)
-	// Ruled files a step ruled by its home: another home, or this home before its record was
+	// FileRuled files a step ruled by its home: another home, or this home before its record was
 	// restored. Besides refusals and outages its errors are [*federation.GapError] and
 	// [*federation.ForkError].
-	Ruled(ctx context.Context, ev federation.Event, r federation.Ruling) (federation.Judgement, error)
+	FileRuled(ctx context.Context, ev federation.Event, r federation.Ruling) (federation.Judgement, error)
 	// Say files private text for a participant of this home, once: known reports whether it was on
 	// file before. Its errors are refusals and outages.
 	Say(ctx context.Context, t federation.Text) (known bool, err error)
-	// GiveUp ends the wait of a step for a home that refused it, and has its sender notified.
-	GiveUp(ctx context.Context, p federation.Pending, code federation.RefusalCode, detail string) error
+	// RejectPending ends the wait of a step for a home that refused it, and has its sender notified.
+	RejectPending(ctx context.Context, p federation.Pending, code federation.RefusalCode, detail string) error
 	// Place returns the place on IRC here for a new offer of another home.
-	Place(ctx context.Context, ev federation.Event) (federation.Place, error)
+	Place(ctx context.Context, ev federation.Event) (federation.ChannelRef, error)
 }
 
 // Mailboxes knows which home has the mailbox of a DID. Its methods block only on the record.
@@ -94,8 +94,8 @@ type Poster interface {
 	Get(ctx context.Context, address string) (Envelope, error)
 }
 
-// Wakes wakes waiters inside this home; see [Relay].
-type Wakes interface {
+// PubSub wakes waiters inside this home; see [Relay].
+type PubSub interface {
 	// Subscribe returns a channel that gets a token when a topic is woken, until stop is called. It
 	// does not block.
 	Subscribe(topic string) (wake <-chan struct{}, stop func())
@@ -122,7 +122,7 @@ type Deps struct {
 	Signer    Signer
 	Poster    Poster
 	Hub       *Hub // nil if none is configured
-	Wakes     Wakes
+	PubSub    PubSub
 	Traces    Traces // nil if none are recorded
 	Log       *slog.Logger
 	// Read returns the step in a canonical document.

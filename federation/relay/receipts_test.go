@@ -25,7 +25,7 @@ func (i impostor) Post(ctx context.Context, address string, e relay.Envelope) (r
 }
 
 // A receipt signed by another home ends no delivery.
-func TestNobodySignsReceiptsForAnotherHome(t *testing.T) {
+func TestReceiptsOfOtherHomesAreRefused(t *testing.T) {
 	all := newGates(t, "a.test", "b.test", "c.test")
 	a, b, mallory := all[0], all[1], all[2]
 	deps := a.deps

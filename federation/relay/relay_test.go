@@ -49,7 +49,7 @@ func settle(t *testing.T, r *relay.Relay) {
 	}
 }
 
-func TestAllWhoWaitForATopicAreWoken(t *testing.T) {
+func TestWakeReachesAllSubscribers(t *testing.T) {
 	for name, open := range relays() {
 		t.Run(name, func(t *testing.T) {
 			r := open(t)
@@ -75,7 +75,7 @@ func TestAllWhoWaitForATopicAreWoken(t *testing.T) {
 	}
 }
 
-func TestATopicIsAnyString(t *testing.T) {
+func TestTopicIsAnyString(t *testing.T) {
 	for name, open := range relays() {
 		t.Run(name, func(t *testing.T) {
 			r := open(t)
@@ -105,7 +105,7 @@ func TestATopicIsAnyString(t *testing.T) {
 	}
 }
 
-func TestWhoDoesNotLookHoldsNobodyUp(t *testing.T) {
+func TestWakeBlocksOnNoSubscriber(t *testing.T) {
 	for name, open := range relays() {
 		t.Run(name, func(t *testing.T) {
 			r := open(t)
@@ -124,7 +124,7 @@ func TestWhoDoesNotLookHoldsNobodyUp(t *testing.T) {
 
 // A waiter that looks after each token sees the last change, however close the changes
 // are: no token is lost between a look and the next one.
-func TestTheLastWakeUpOfABurstIsNotLost(t *testing.T) {
+func TestWakeKeepsTheLastOfABurst(t *testing.T) {
 	for name, open := range relays() {
 		t.Run(name, func(t *testing.T) {
 			const bursts, changes = 5000, 3
@@ -151,7 +151,7 @@ func TestTheLastWakeUpOfABurstIsNotLost(t *testing.T) {
 	}
 }
 
-func TestWhoStoppedIsNotWoken(t *testing.T) {
+func TestWakeSkipsStoppedSubscribers(t *testing.T) {
 	for name, open := range relays() {
 		t.Run(name, func(t *testing.T) {
 			r := open(t)
@@ -167,7 +167,7 @@ func TestWhoStoppedIsNotWoken(t *testing.T) {
 	}
 }
 
-func TestWhoLeavesATopicLeavesTheOthersThere(t *testing.T) {
+func TestSubscribeStopLeavesOtherSubscribers(t *testing.T) {
 	for name, open := range relays() {
 		t.Run(name, func(t *testing.T) {
 			r := open(t)
@@ -191,7 +191,7 @@ func TestWhoLeavesATopicLeavesTheOthersThere(t *testing.T) {
 	}
 }
 
-func TestTwoRelaysAreStrangers(t *testing.T) {
+func TestRelaysAreSeparate(t *testing.T) {
 	for name, open := range relays() {
 		t.Run(name, func(t *testing.T) {
 			here, there := open(t), open(t)
@@ -207,7 +207,7 @@ func TestTwoRelaysAreStrangers(t *testing.T) {
 	}
 }
 
-func TestWithoutARelayNobodyIsWoken(t *testing.T) {
+func TestWakeOfAClosedRelayReachesNobody(t *testing.T) {
 	closed := shared(t)
 	before, stop := closed.Subscribe("scout")
 	closed.Close()
@@ -233,7 +233,7 @@ func TestWithoutARelayNobodyIsWoken(t *testing.T) {
 	}
 }
 
-func TestARelayThatRunsIsReady(t *testing.T) {
+func TestReadyWhileRunning(t *testing.T) {
 	for name, open := range relays() {
 		t.Run(name, func(t *testing.T) {
 			if err := open(t).Ready(); err != nil {

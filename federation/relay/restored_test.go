@@ -38,7 +38,7 @@ func compared(t *testing.T, a, b *gate) (stop func()) {
 	return func() { there(); back() }
 }
 
-func TestAHomeThatWasRestoredWithinTheHourIsMadeWholeAtTheNextConnection(t *testing.T) {
+func TestRestoredHomeIsCompletedAtTheNextConnection(t *testing.T) {
 	all := newGates(t, "a.test", "b.test")
 	a, b := all[0], all[1]
 	stop := compared(t, a, b)
@@ -53,7 +53,7 @@ func TestAHomeThatWasRestoredWithinTheHourIsMadeWholeAtTheNextConnection(t *test
 	older.comes(offer.ID, "offer")
 }
 
-func TestARestartThatNoConnectionNoticedIsNoticedByItsFirstQuestion(t *testing.T) {
+func TestRestartIsNoticedByTheFirstRequest(t *testing.T) {
 	all := newGates(t, "a.test", "b.test")
 	a, b := all[0], all[1]
 	stop := compared(t, a, b)
@@ -80,7 +80,7 @@ func acceptedAt(t *testing.T, a, b *gate) (offer federation.Event) {
 	return offer
 }
 
-func TestAHomeGetsItsOwnStepsBackThatARestoreLost(t *testing.T) {
+func TestRestoredHomeGetsItsStepsBack(t *testing.T) {
 	for name, keeps := range map[string]bool{"the acceptance alone": true, "the whole handoff": false} {
 		t.Run(name, func(t *testing.T) {
 			all := newGates(t, "a.test", "b.test")
@@ -111,7 +111,7 @@ func TestAHomeGetsItsOwnStepsBackThatARestoreLost(t *testing.T) {
 	}
 }
 
-func TestAHandoffIsOrphanedWhoseHomeWentOnOtherwiseAfterARestore(t *testing.T) {
+func TestRestoredHomeThatForkedOrphansHandoffs(t *testing.T) {
 	all := newGates(t, "a.test", "b.test")
 	a, b := all[0], all[1]
 	stop := compared(t, a, b)
@@ -150,7 +150,7 @@ func (f forger) RulingOn(ctx context.Context, id federation.HandoffID, version f
 	return document, signature, err
 }
 
-func TestAHomeTakesNoStepBackWhoseRulingItDidNotSign(t *testing.T) {
+func TestRestoredHomeRefusesForeignRulings(t *testing.T) {
 	all := newGates(t, "a.test", "b.test")
 	a, b := all[0], all[1]
 	stop := compared(t, a, b)
@@ -169,7 +169,7 @@ func TestAHomeTakesNoStepBackWhoseRulingItDidNotSign(t *testing.T) {
 		t.Errorf("the home has %q now", got)
 	}
 	await(t, func() bool { // of two batches in a second, one writes the offence
-		offences, err := older.record.Offences(t.Context(), "a.test")
-		return err == nil && len(offences) == 1 && offences[0].Kind == federation.OffenceRuling
+		offences, err := older.record.Misbehaviors(t.Context(), "a.test")
+		return err == nil && len(offences) == 1 && offences[0].Kind == federation.MisbehaviorRuling
 	})
 }

@@ -29,7 +29,7 @@ func join(t *testing.T, home federation.HomeID, url string) *relay.Relay {
 	return r
 }
 
-func TestGatewaysOfOneHomeWakeEachOther(t *testing.T) {
+func TestWakeReachesOtherGateways(t *testing.T) {
 	shared := hubServer(t, t.TempDir(), -1)
 	defer stopHub(shared)
 	first, second, stranger := join(t, "a.test", shared.ClientURL()), join(t, "a.test", shared.ClientURL()), join(t, "b.test", shared.ClientURL())
@@ -101,7 +101,7 @@ func TestReceiveMissesNoMessageWhileItIsBusy(t *testing.T) {
 	<-ended
 }
 
-func TestARelayComesUpWhenItsServerDoes(t *testing.T) {
+func TestRelayConnectsOnceItsServerRuns(t *testing.T) {
 	t.Parallel()
 	port := federationtest.FreePort(t)
 	r := join(t, "a.test", "nats://127.0.0.1:"+strconv.Itoa(port))
@@ -124,7 +124,7 @@ func TestARelayComesUpWhenItsServerDoes(t *testing.T) {
 	}
 }
 
-func TestASeedThatCannotBeReadIsNoServer(t *testing.T) {
+func TestServerTextRefusesUnreadableSeeds(t *testing.T) {
 	_, err := relay.Join(relay.ServerConfig{URLs: []string{"nats://127.0.0.1:1"}, NKeyFile: "nowhere"}, "a.test", slog.New(slog.DiscardHandler))
 	if err == nil || strings.Contains(err.Error(), "\n") {
 		t.Errorf("got %v, want one line", err)
@@ -132,7 +132,7 @@ func TestASeedThatCannotBeReadIsNoServer(t *testing.T) {
 }
 
 // A home with an embedded server has one account there, as the other homes have.
-func TestHomesLinkToTheServerOfOneOfThem(t *testing.T) {
+func TestHostLinksOtherHomes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	accounts, seeds := writeAccounts(t, dir, "a.test", "b.test")
@@ -170,7 +170,7 @@ func (h hosted) config(home federation.HomeID) relay.HubConfig {
 	return cfg
 }
 
-func TestAServerWithoutAccountsIsNoHost(t *testing.T) {
+func TestHostNeedsAccounts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "hub.conf")
 	for name, text := range map[string]string{"none": "jetstream {}", "no file of a server": "accounts {", "nothing": ""} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -183,7 +183,7 @@ func TestAServerWithoutAccountsIsNoHost(t *testing.T) {
 }
 
 // The configuration also changes existing streams, only at a server of this operator.
-func TestOurStreamsAreAsTheyAreToBeNow(t *testing.T) {
+func TestStreamsAreUpdatedAtTheStart(t *testing.T) {
 	shared := hubServer(t, t.TempDir(), -1)
 	defer stopHub(shared)
 	conn, err := nats.Connect(shared.ClientURL())

@@ -24,7 +24,7 @@ func (files) Secret(name string) (string, error) {
 	return "", errors.New("no such file")
 }
 
-func TestTheTextOfAServerHasEachMistake(t *testing.T) {
+func TestServerTextNamesEachMistake(t *testing.T) {
 	t.Parallel()
 	cfg, mistakes := relay.ServerText{URLs: []string{"tls://hub.example:4222"}, CredsFile: "creds", CAFile: "ca.pem"}.Parse(files{})
 	if want := (relay.ServerConfig{URLs: []string{"tls://hub.example:4222"}, CredsFile: "/etc/baton/creds", CAFile: "/etc/baton/ca.pem"}); len(mistakes) > 0 || cmp.Diff(want, cfg) != "" {
@@ -41,7 +41,7 @@ func TestTheTextOfAServerHasEachMistake(t *testing.T) {
 	}
 }
 
-func TestAccountsKeepTheSeedsThatExist(t *testing.T) {
+func TestSaveAccountsKeepsExistingSeeds(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "hub")
 	if _, err := relay.SaveAccounts(dir, []string{"a.example", "../b"}, relay.HubLayout{}); !errors.As(err, new(*relay.NamesError)) {

@@ -52,7 +52,7 @@ func text(t *testing.T, n int, from, to, body string) federation.Text {
 	return sealed
 }
 
-func TestTextGoesToTheHomeOfItsRecipientOnce(t *testing.T) {
+func TestDeliverTextReachesTheHomeOnce(t *testing.T) {
 	all := newGates(t, "a.test", "b.test")
 	a, b := all[0], all[1]
 	a.run(b)
@@ -74,7 +74,7 @@ func TestTextGoesToTheHomeOfItsRecipientOnce(t *testing.T) {
 	}
 }
 
-func TestTextIsRefusedByTheHomeOfItsRecipient(t *testing.T) {
+func TestDeliverTextReturnsTheRefusal(t *testing.T) {
 	all := newGates(t, "a.test", "b.test", "c.test")
 	a, b := all[0], all[1]
 	a.run(b)
@@ -103,7 +103,7 @@ func TestTextIsRefusedByTheHomeOfItsRecipient(t *testing.T) {
 	}
 }
 
-func TestAHomeThatKnowsNoTextRefusesIt(t *testing.T) {
+func TestDeliverTextToAnOlderHomeIsRefused(t *testing.T) {
 	all := newGates(t, "a.test", "b.test")
 	a, b := all[0], all[1]
 	a.run(b)

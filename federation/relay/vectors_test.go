@@ -19,7 +19,7 @@ import (
 	"baton/federation/relay"
 )
 
-//go:generate go test -run ^TestWhatHomesSendEachOtherStaysTheSame$ -update .
+//go:generate go test -run ^TestWireFormatMatchesItsGoldenFiles$ -update .
 
 // update is set by go generate: the vectors are made anew from fixed seeds.
 var update = flag.Bool("update", false, "write the vectors anew")
@@ -76,7 +76,7 @@ func (g *gate) tap(to *gate) (*relay.Peer, *recorder) {
 	return relay.NewPeer(relay.PeerConfig{Home: to.id, URL: to.server.URL, Mode: relay.Allow}, deps), tape
 }
 
-func TestWhatHomesSendEachOtherStaysTheSame(t *testing.T) {
+func TestWireFormatMatchesItsGoldenFiles(t *testing.T) {
 	all := newGates(t, "a.test", "b.test")
 	a, b := all[0], all[1]
 	noon := federationtest.At(0)

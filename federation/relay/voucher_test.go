@@ -31,7 +31,7 @@ func with(it, voucher map[string]any) map[string]any {
 }
 
 // A vouched step goes with the voucher to the home of the handoff, and from there to a third one.
-func TestAStepTakesTheWordOfItsHomeAlong(t *testing.T) {
+func TestVoucherTravelsWithItsStep(t *testing.T) {
 	all := newGates(t, "a.test", "b.test", "c.test")
 	a, b, c := all[0], all[1], all[2]
 	a.run(b)
@@ -60,7 +60,7 @@ func TestAStepTakesTheWordOfItsHomeAlong(t *testing.T) {
 }
 
 // A home forwards a step that it vouched for to the home that the mailbox moved to.
-func TestAStepTakesTheWordOfItsHomeToWhereSomebodyMoved(t *testing.T) {
+func TestVoucherTravelsToMovedMailboxes(t *testing.T) {
 	all := newGates(t, "a.test", "b.test", "c.test")
 	a, b, c := all[0], all[1], all[2]
 	a.run(b)
@@ -84,7 +84,7 @@ func TestAStepTakesTheWordOfItsHomeToWhereSomebodyMoved(t *testing.T) {
 
 // A home rules on a claim that it attributes to another home, which signed no such thing: that is
 // refused, on record, and costs the other one nothing.
-func TestAHomeThatNamesOneWhichSaidNothingIsNotBelieved(t *testing.T) {
+func TestVoucherOfAThirdHomeNeedsItsSignature(t *testing.T) {
 	all := newGates(t, "a.test", "b.test", "c.test")
 	a, b, mallory := all[0], all[1], all[2]
 	offer := mallory.sign("carol", federation.Offer, anyone)
@@ -118,7 +118,7 @@ func TestAHomeThatNamesOneWhichSaidNothingIsNotBelieved(t *testing.T) {
 		want := "outcome:stored"
 		if !test.true {
 			want = "wrong-sender"
-			before[federation.OffenceVoice]++
+			before[federation.MisbehaviorVoice]++
 		}
 		if got := fmt.Sprint(answer, err); !strings.Contains(got, want) {
 			t.Errorf("%s: %s, want %s", test.name, got, want)
@@ -137,7 +137,7 @@ func TestAHomeThatNamesOneWhichSaidNothingIsNotBelieved(t *testing.T) {
 
 // A home is asked to rule on a step that another one vouches for: it does if it can show everybody
 // that the other one does.
-func TestWhatAHomeVouchesForNeedsItsVoucher(t *testing.T) {
+func TestVoucherIsRequiredForVouchedSteps(t *testing.T) {
 	all := newGates(t, "a.test", "b.test", "c.test")
 	a, b, c := all[0], all[1], all[2]
 	_, offer := a.take("alice", federation.Offer, anyone)

@@ -188,7 +188,7 @@ func digestOf(document string) string {
 func carry(ev federation.Event, original []byte) carried {
 	c := carried{
 		Document: ev.Signature.Document, Signature: ev.Signature.Text, ID: ev.ID, Provenance: ev.Provenance,
-		Party: ev.Arrival.Party, Name: ev.Arrival.Name, MessageID: ev.Arrival.MessageID, Received: ev.Arrival.Received.UTC(),
+		Party: ev.Arrival.ActingFor, Name: ev.Arrival.Name, MessageID: ev.Arrival.MessageID, Received: ev.Arrival.Received.UTC(),
 	}
 	if ev.Evidence != nil {
 		c.Evidence = &evidence{URL: ev.Evidence.URL, Content: string(original)}
@@ -216,7 +216,7 @@ func (c carried) decode(read func(document string) (federation.Event, error)) (f
 	}
 	ev.ID, ev.Provenance = c.ID, c.Provenance
 	ev.Signature.Text = c.Signature
-	ev.Arrival.Party, ev.Arrival.Name, ev.Arrival.MessageID = c.Party, c.Name, c.MessageID
+	ev.Arrival.ActingFor, ev.Arrival.Name, ev.Arrival.MessageID = c.Party, c.Name, c.MessageID
 	if v := c.Voucher; v != nil {
 		ev.Arrival.Voucher = &federation.Voucher{Document: v.Document, Signature: v.Signature}
 	}
@@ -311,9 +311,9 @@ func parseRuling(s signed) (federation.Ruling, error) {
 func writeRuling(home federation.HomeID, entry federation.Entry, chain [32]byte) ([]byte, error) {
 	r := ruling{
 		Type: typeRuling, V: Version, Home: home, Handoff: entry.Event.Handoff, Event: entry.Event.ID, Version: entry.Version,
-		Chain: hex.EncodeToString(chain[:]), Party: entry.Event.Arrival.Party, Filed: entry.Filed.UTC(),
+		Chain: hex.EncodeToString(chain[:]), Party: entry.Event.Arrival.ActingFor, Filed: entry.Filed.UTC(),
 	}
-	if entry.Event.Arrival.Abroad {
+	if entry.Event.Arrival.RemoteVenue {
 		r.Via = entry.Event.Arrival.Home
 	}
 	return json.Marshal(r)

@@ -19,7 +19,7 @@ func (w *world) unroutedOffer(to federation.DID) federation.Delivery {
 }
 
 // An offer to a DID whose home is not known goes to the home that the first source names.
-func TestAnUnroutedOfferFindsItsHome(t *testing.T) {
+func TestFindRoutesAnUnroutedOffer(t *testing.T) {
 	t.Parallel()
 	const web = federation.DID("did:web:people.test%3A8443:bob")
 	for name, test := range map[string]struct {
@@ -44,7 +44,7 @@ func TestAnUnroutedOfferFindsItsHome(t *testing.T) {
 	}
 }
 
-func TestAnUnroutedOfferWaitsWhileNoHomeIsFound(t *testing.T) {
+func TestFindKeepsAnOfferWithoutAHome(t *testing.T) {
 	t.Parallel()
 	const web = federation.DID("did:web:people.test:bob")
 	for name, test := range map[string]struct {
@@ -68,7 +68,7 @@ func TestAnUnroutedOfferWaitsWhileNoHomeIsFound(t *testing.T) {
 	}
 }
 
-func TestAMailboxThatTwoHomesClaimIsAnOffenceOfBoth(t *testing.T) {
+func TestFindReportsHomesThatClaimOneMailbox(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
 	w.housed["b.test"], w.housed["c.test"] = true, true
@@ -78,7 +78,7 @@ func TestAMailboxThatTwoHomesClaimIsAnOffenceOfBoth(t *testing.T) {
 	}
 }
 
-func TestThePeersAreAskedOnceAMinute(t *testing.T) {
+func TestFindAsksPeersOnceAMinute(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
 	locator := w.locator()
@@ -92,7 +92,7 @@ func TestThePeersAreAskedOnceAMinute(t *testing.T) {
 	}
 }
 
-func TestAnUnroutedStepOfAHandoffThatIsOverIsDropped(t *testing.T) {
+func TestFindDropsStepsOfClosedHandoffs(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
 	d := w.unroutedOffer(bob)
@@ -102,7 +102,7 @@ func TestAnUnroutedStepOfAHandoffThatIsOverIsDropped(t *testing.T) {
 	}
 }
 
-func TestAnUnroutedStepGoesToEachHomeOnce(t *testing.T) {
+func TestFindSendsAStepToEachHomeOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
 	w.housed["b.test"] = true
@@ -120,7 +120,7 @@ func TestAnUnroutedStepGoesToEachHomeOnce(t *testing.T) {
 }
 
 // A message has no entry in the inbox here while its home is searched: nothing would deliver it.
-func TestAnUnroutedMessageToADIDThatIsHereNowIsRefused(t *testing.T) {
+func TestFindRefusesAMessageToALocalDID(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
 	w.agents[alice], w.agents[bob] = true, true

@@ -275,7 +275,7 @@ func (l *Locator) LearnFromStep(ctx context.Context, did federation.DID, by fede
 		return
 	}
 	if _, ok := l.peers.Peer(kept.Home); ok {
-		l.peers.ReportOffence(ctx, kept.Home, federation.OffenceMailbox, "of "+string(did)+", whose steps come from "+string(home))
+		l.peers.ReportMisbehavior(ctx, kept.Home, federation.MisbehaviorMailbox, "of "+string(did)+", whose steps come from "+string(home))
 	}
 	l.keep(ctx, federation.MailboxLocation{DID: did, Home: home, Source: federation.LocatedByStep, Since: now})
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // Each case adds a source that overrules the sources of the cases before it.
-func TestTheFirstSourceThatNamesAHomeWins(t *testing.T) {
+func TestLocatePrefersTheFirstSource(t *testing.T) {
 	t.Parallel()
 	const did = federation.DID("did:web:b.test:bob")
 	w := newWorld()
@@ -99,12 +99,12 @@ func TestResolveReturnsTheAddressOfADID(t *testing.T) {
 	}
 }
 
-func TestTheHomeItselfIsHere(t *testing.T) {
+func TestLocateKnowsItsOwnHome(t *testing.T) {
 	t.Parallel()
 	newWorld().at(t, self.DID(), self, federation.LocatedHere)
 }
 
-func TestAHomeSpeaksForItsOwnMailboxesAndForUnknownOnes(t *testing.T) {
+func TestMaySpeakForOwnAndUnknownMailboxes(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		kept   federation.MailboxLocation
@@ -129,7 +129,7 @@ func TestAHomeSpeaksForItsOwnMailboxesAndForUnknownOnes(t *testing.T) {
 	}
 }
 
-func TestAStepShowsWhereItsSignerIs(t *testing.T) {
+func TestLearnFromStepLocatesItsSigner(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		kept       federation.MailboxLocation
@@ -153,7 +153,7 @@ func TestAStepShowsWhereItsSignerIs(t *testing.T) {
 	}
 }
 
-func TestASignerWhoIsHereKeepsTheNameOfHere(t *testing.T) {
+func TestLearnFromStepKeepsLocalNames(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
 	if got, err := w.locator().LocalName(t.Context(), bob, "bobby"); err != nil || got != "bobby" {
@@ -165,7 +165,7 @@ func TestASignerWhoIsHereKeepsTheNameOfHere(t *testing.T) {
 	}
 }
 
-func TestTheMailboxesOfAllPartiesAreLocated(t *testing.T) {
+func TestOfPartiesLocatesEachMailbox(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
 	w.agents["did:key:alice"] = true
@@ -180,7 +180,7 @@ func TestTheMailboxesOfAllPartiesAreLocated(t *testing.T) {
 	}
 }
 
-func TestALocationIsNotReadFromABrokenRecord(t *testing.T) {
+func TestLocateReturnsErrorsOfTheRecord(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
 	w.broken = errors.New("disk")

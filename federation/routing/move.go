@@ -169,5 +169,5 @@ func (l *Locator) moveEntry(ctx context.Context, moved Moved, lease federation.L
 	if err := l.peers.Deliver(ctx, moved.Home, federation.Delivery{Entry: lease.Entry, View: view}); err != nil {
 		return err
 	}
-	return l.record.Ack(ctx, moved.DID, lease.Hold, now())
+	return l.record.Ack(ctx, moved.DID, lease.LeaseToken, now())
 }

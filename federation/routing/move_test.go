@@ -14,14 +14,14 @@ func (w *world) fill(entries byte) {
 		id := eventID(n + 1)
 		w.views[id] = federation.View{ID: id, Home: self, Version: 1}
 		w.inbox = append(w.inbox, federation.Lease{
-			Hold: federation.Hold{Cursor: federation.Cursor(id.String())}, Entry: federation.Entry{Event: federation.Event{ID: id, Handoff: id}},
+			LeaseToken: federation.LeaseToken{Cursor: federation.Cursor(id.String())}, Entry: federation.Entry{Event: federation.Event{ID: id, Handoff: id}},
 		})
 	}
 }
 
 func clock() time.Time { return now }
 
-func TestAMailboxMovesWithItsEntries(t *testing.T) {
+func TestMoveTakesEntriesAlong(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
 	w.agents[bob] = true
@@ -53,7 +53,7 @@ func TestAMailboxMovesWithItsEntries(t *testing.T) {
 	}
 }
 
-func TestAMoveEndsWhereTheOtherHomeIsAway(t *testing.T) {
+func TestMoveEndsIfTheOtherHomeIsAway(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
 	w.agents[bob] = true
@@ -68,7 +68,7 @@ func TestAMoveEndsWhereTheOtherHomeIsAway(t *testing.T) {
 	}
 }
 
-func TestOnlyAMailboxOfThisHomeIsGivenAway(t *testing.T) {
+func TestMoveRefusesRemoteMailboxes(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
 	if _, err := w.locator().Move(t.Context(), bob, "d.test", false, clock); !isOf[*routing.PeerError](err) {
@@ -95,7 +95,7 @@ func isOf[E error](err error) bool {
 	return ok
 }
 
-func TestAMailboxIsTakenOverFromTheHomeThatHasIt(t *testing.T) {
+func TestTakeOverAsksTheMailboxHome(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
 	locator := w.locator()
@@ -115,7 +115,7 @@ func TestAMailboxIsTakenOverFromTheHomeThatHasIt(t *testing.T) {
 	}
 }
 
-func TestAMoveIsLearnedFromTheHomeThatHadTheMailbox(t *testing.T) {
+func TestLearnMoveTrustsOnlyTheFormerHome(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		from, to federation.HomeID

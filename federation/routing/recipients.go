@@ -34,7 +34,7 @@ func (l *Locator) Recipients(ctx context.Context, ev federation.Event, after fed
 	}
 	var names []string
 	for _, did := range after.Others("") {
-		if did == ev.Actor() && !ev.Arrival.Abroad {
+		if did == ev.Actor() && !ev.Arrival.RemoteVenue {
 			continue // the signer took the step at this home
 		}
 		at, err := l.Locate(ctx, did)

@@ -19,7 +19,7 @@ type recipients struct {
 	want  []string
 }
 
-func TestAStepGoesToTheHomesOfItsParties(t *testing.T) {
+func TestRecipientsAreTheHomesOfTheParties(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
 	w.agents[alice] = true
@@ -35,8 +35,8 @@ func TestAStepGoesToTheHomesOfItsParties(t *testing.T) {
 	for name, test := range map[string]recipients{
 		"an offer to bob":                 {offer, between, []string{"b.test"}},
 		"an offer to anyone":              {offer, federation.View{Home: self, Offerer: alice}, []string{"b.test", "c.test"}},
-		"a claim that b.test brought":     {federation.Event{From: bob, Verb: federation.Claim, Arrival: federation.Arrival{Link: "b.test", Abroad: true}}, federation.View{Home: self, Offerer: alice, Assignee: bob}, []string{"c.test"}},
-		"an accept that b.test brought":   {federation.Event{From: bob, Verb: federation.Accept, Arrival: federation.Arrival{Link: "b.test", Abroad: true}}, between, nil},
+		"a claim that b.test brought":     {federation.Event{From: bob, Verb: federation.Claim, Arrival: federation.Arrival{Link: "b.test", RemoteVenue: true}}, federation.View{Home: self, Offerer: alice, Assignee: bob}, []string{"c.test"}},
+		"an accept that b.test brought":   {federation.Event{From: bob, Verb: federation.Accept, Arrival: federation.Arrival{Link: "b.test", RemoteVenue: true}}, between, nil},
 		"an accept that bob took here":    {federation.Event{From: bob, Verb: federation.Accept, Arrival: federation.Arrival{Link: "lab"}}, between, nil},
 		"an offer to an unknown DID":      {offer, federation.View{Home: self, Offerer: alice, Offeree: "did:key:stranger"}, []string{routing.Unrouted}},
 		"an agent's offer, put on a link": {offer, onLab(alice), nil},
@@ -55,7 +55,7 @@ func TestAStepGoesToTheHomesOfItsParties(t *testing.T) {
 
 // An offer to bob, whose mailbox is at b.test, is no offer to an inbox here once b.test is no
 // longer a peer.
-func TestAStepWaitsForARouteWhoseHomeIsNoPeerAnyMore(t *testing.T) {
+func TestRecipientsKeepARouteToARemovedPeer(t *testing.T) {
 	t.Parallel()
 	for name, where := range map[string]func(w *world){
 		"a step that it brought": func(w *world) {
@@ -92,7 +92,7 @@ func TestAStepWaitsForARouteWhoseHomeIsNoPeerAnyMore(t *testing.T) {
 	}
 }
 
-func TestAStepForALostRouteGoesWhereItsRecipientIsSeenNext(t *testing.T) {
+func TestRecipientsFollowALostRoute(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		seen func(w *world, l *routing.Locator)
@@ -116,7 +116,7 @@ func TestAStepForALostRouteGoesWhereItsRecipientIsSeenNext(t *testing.T) {
 	}
 }
 
-func TestAHomeThatNeverKnewAnotherOneRoutesNothing(t *testing.T) {
+func TestRecipientsAreNoneWithoutPeers(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
 	w.agents[alice], w.peers = true, nil
@@ -127,7 +127,7 @@ func TestAHomeThatNeverKnewAnotherOneRoutesNothing(t *testing.T) {
 	}
 }
 
-func TestALoginSaysThatAMailboxIsHere(t *testing.T) {
+func TestLearnFromLoginLocatesTheMailbox(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		kept   federation.MailboxLocation
@@ -156,7 +156,7 @@ func TestALoginSaysThatAMailboxIsHere(t *testing.T) {
 	}
 }
 
-func TestAMovedMailboxForwardsForThirtyDays(t *testing.T) {
+func TestRecipientsForwardMovedMailboxesForThirtyDays(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour
 	w := newWorld()

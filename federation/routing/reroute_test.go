@@ -21,7 +21,7 @@ func offered(t *testing.T, record *registry.Record, n int, to federation.DID, li
 	}
 }
 
-func TestDeliveriesAreRoutedAgainWhenHomesChange(t *testing.T) {
+func TestRerouteFollowsChangesOfHomes(t *testing.T) {
 	t.Parallel()
 	const (
 		web      = federation.DID("did:web:gone.test:bob")

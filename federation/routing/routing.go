@@ -76,7 +76,7 @@ type Record interface {
 	Lease(ctx context.Context, to federation.DID, device, session string, now, until time.Time, limit int) ([]federation.Lease, error)
 	// Ack marks a leased entry as read. It returns [federation.ErrLeaseLost] if another
 	// device was given the entry meanwhile.
-	Ack(ctx context.Context, to federation.DID, hold federation.Hold, now time.Time) error
+	Ack(ctx context.Context, to federation.DID, hold federation.LeaseToken, now time.Time) error
 }
 
 // Peer is another home that this gateway exchanges steps with.
@@ -103,8 +103,8 @@ type Peers interface {
 	Deliver(ctx context.Context, home federation.HomeID, d federation.Delivery) error
 	// DeliverText sends private text to a home, as Deliver sends a step.
 	DeliverText(ctx context.Context, home federation.HomeID, t federation.Text) error
-	// ReportOffence notes that a home signed a claim that this gateway does not believe.
-	ReportOffence(ctx context.Context, home federation.HomeID, kind federation.OffenceKind, why string)
+	// ReportMisbehavior notes that a home signed a claim that this gateway does not believe.
+	ReportMisbehavior(ctx context.Context, home federation.HomeID, kind federation.MisbehaviorKind, why string)
 }
 
 // Documents reads what is published about DIDs. Its methods block on the network.
@@ -362,7 +362,7 @@ func (l *Locator) ask(ctx context.Context, did federation.DID) (federation.HomeI
 	}
 	all := strings.Join(claim, " and ")
 	for _, home := range claim {
-		l.peers.ReportOffence(ctx, federation.HomeID(home), federation.OffenceMailbox, "of "+string(did)+", which "+all+" say they have")
+		l.peers.ReportMisbehavior(ctx, federation.HomeID(home), federation.MisbehaviorMailbox, "of "+string(did)+", which "+all+" say they have")
 	}
 	return "", fmt.Errorf("%s say each that they have its mailbox", all)
 }

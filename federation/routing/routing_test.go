@@ -113,7 +113,7 @@ func (w *world) Lease(_ context.Context, _ federation.DID, device, _ string, _, 
 	return leased, nil
 }
 
-func (w *world) Ack(_ context.Context, _ federation.DID, hold federation.Hold, _ time.Time) error {
+func (w *world) Ack(_ context.Context, _ federation.DID, hold federation.LeaseToken, _ time.Time) error {
 	w.inbox = slices.DeleteFunc(w.inbox, func(l federation.Lease) bool { return l.Cursor == hold.Cursor })
 	return nil
 }
@@ -157,8 +157,8 @@ func (w *world) DeliverText(_ context.Context, home federation.HomeID, _ federat
 	return nil
 }
 
-func (w *world) ReportOffence(_ context.Context, home federation.HomeID, kind federation.OffenceKind, _ string) {
-	if kind == federation.OffenceMailbox {
+func (w *world) ReportMisbehavior(_ context.Context, home federation.HomeID, kind federation.MisbehaviorKind, _ string) {
+	if kind == federation.MisbehaviorMailbox {
 		w.offences = append(w.offences, home)
 	}
 }

@@ -28,7 +28,7 @@ type actFile struct {
 
 // The vectors of the act dialect name events by ids other than ULIDs, so they are compared with the
 // canonical form and not with whole events.
-func TestPublishedActVectors(t *testing.T) {
+func TestActStepMatchesPublishedVectors(t *testing.T) {
 	dir := os.Getenv("BATON_VECTORS")
 	if dir == "" {
 		t.Log("not run: BATON_VECTORS is unset")
@@ -117,7 +117,7 @@ func unverifiableAct(t *testing.T, tags map[string]string, target, id, algorithm
 	}
 }
 
-func TestAnActStepWithoutEventIDHasNoDocument(t *testing.T) {
+func TestActStepWithoutEventIDHasNoDocument(t *testing.T) {
 	ev := offer()
 	ev.Dialect = federation.ActTags
 	if _, err := signing.Document(ev); err == nil {

@@ -13,7 +13,7 @@ import (
 	"baton/federation/signing"
 )
 
-func TestPublishedAIRCVectors(t *testing.T) {
+func TestLegacyMatchesPublishedAIRCVectors(t *testing.T) {
 	dir := os.Getenv("BATON_VECTORS")
 	if dir == "" {
 		t.Log("not run: BATON_VECTORS is unset")
@@ -56,7 +56,7 @@ func TestPublishedAIRCVectors(t *testing.T) {
 	}
 }
 
-func TestIndependentAIRCVectors(t *testing.T) {
+func TestLegacyMatchesIndependentAIRCVectors(t *testing.T) {
 	dir := os.Getenv("BATON_VECTORS")
 	if dir == "" {
 		t.Log("not run: BATON_VECTORS is unset")

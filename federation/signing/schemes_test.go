@@ -18,7 +18,7 @@ import (
 	"baton/federation/signing"
 )
 
-//go:generate go test -run ^TestEverySchemeReproducesItsVectors$ -update .
+//go:generate go test -run ^TestSchemesReproduceTheirVectors$ -update .
 
 // update is set by go generate: the vectors are made anew, from fixed seeds, by code
 // that shares nothing with the package under test.
@@ -53,7 +53,7 @@ func schemeNamed(tb testing.TB, name string) signing.Scheme {
 	return schemes()[i]
 }
 
-func TestEverySchemeReproducesItsVectors(t *testing.T) {
+func TestSchemesReproduceTheirVectors(t *testing.T) {
 	file := filepath.Join("testdata", "schemes.json")
 	if *update {
 		text, err := json.MarshalIndent(makeVectors(t), "", " ")
@@ -142,7 +142,7 @@ func printable(document []byte) string {
 	return string(document)
 }
 
-func TestNoSchemeHasTheNameOfAnother(t *testing.T) {
+func TestSchemesHaveDistinctNames(t *testing.T) {
 	names := map[string]bool{}
 	for _, s := range schemes() {
 		if names[s.Name] {
@@ -153,7 +153,7 @@ func TestNoSchemeHasTheNameOfAnother(t *testing.T) {
 }
 
 // A text with two meanings, or other than a message of the scheme, has no signature.
-func TestWhatHasNoDocumentIsUnverifiable(t *testing.T) {
+func TestVerifyIsUnverifiableWithoutDocument(t *testing.T) {
 	key := keyOf(make([]byte, 32))
 	for name, c := range map[string]struct {
 		scheme  signing.Scheme
@@ -193,7 +193,7 @@ func TestWhatHasNoDocumentIsUnverifiable(t *testing.T) {
 	}
 }
 
-func TestASignatureOfAnotherAlgorithmIsNotJudged(t *testing.T) {
+func TestVerifyIsUnverifiableForOtherAlgorithms(t *testing.T) {
 	key := keyOf(make([]byte, 32))
 	for _, signature := range []string{"ml-dsa-87:a:b", "", "AAAA"} {
 		if verdict, err := signing.Relay().Verify([]byte(`{}`), signature, key.Public); verdict != federation.Unverifiable || err != nil {
@@ -202,7 +202,7 @@ func TestASignatureOfAnotherAlgorithmIsNotJudged(t *testing.T) {
 	}
 }
 
-func TestTheSchemeOfALegacyMessageIsFound(t *testing.T) {
+func TestMatchFindsTheSchemeOfALegacyMessage(t *testing.T) {
 	legacy := []signing.Scheme{signing.LegacyMessage(), signing.LegacyTextless(), signing.LegacyFive()}
 	key := keyOf(make([]byte, 32))
 	const message = `{"from":"a","to":"bob","text":"hi","body":"hi","timestamp":1,"nonce":"n","v":"0.1"}`
@@ -224,7 +224,7 @@ func TestTheSchemeOfALegacyMessageIsFound(t *testing.T) {
 	}
 }
 
-func TestASchemeSaysWhyItsKeyDidNotSign(t *testing.T) {
+func TestMatchExplainsAMismatch(t *testing.T) {
 	key := keyOf(make([]byte, 32))
 	away := errors.New("away")
 	key.Sign = func(context.Context, []byte) ([]byte, error) { return nil, away }
@@ -234,7 +234,7 @@ func TestASchemeSaysWhyItsKeyDidNotSign(t *testing.T) {
 }
 
 // spec: RFC 8785 §3.2.2.3
-func TestLargeNumbersAreSignedAsECMAScriptWritesThem(t *testing.T) {
+func TestJCSWritesLargeNumbersAsECMAScript(t *testing.T) {
 	for in, want := range map[string]string{
 		`9007199254740993`: `9007199254740992`, `-9007199254740995`: `-9007199254740996`, `18446744073709551615`: `18446744073709552000`,
 		`1e20`: `100000000000000000000`, `1E21`: `1e+21`, `1.7976931348623157e308`: `1.7976931348623157e+308`, `4.9e-324`: `5e-324`,

@@ -267,11 +267,11 @@ func (s Scheme) Verify(message []byte, signature string, key ed25519.PublicKey) 
 	if err != nil {
 		return federation.Unverifiable, err
 	}
-	return s.judge(document, signature, key), nil
+	return s.verify(document, signature, key), nil
 }
 
-// judge verifies a signature over the bytes that it must cover.
-func (s Scheme) judge(document []byte, signature string, key ed25519.PublicKey) federation.Verdict {
+// verify verifies a signature over the bytes that it must cover.
+func (s Scheme) verify(document []byte, signature string, key ed25519.PublicKey) federation.Verdict {
 	kid, sig, ours := s.Encoding.Read(signature)
 	switch {
 	case !ours, kid != "" && s.KeyID != nil && kid != s.KeyID(key):

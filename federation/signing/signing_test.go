@@ -59,7 +59,7 @@ func offer() federation.Event {
 	}
 }
 
-func TestAnOutageIsNoVerdict(t *testing.T) {
+func TestVerifyReturnsUnverifiableDuringAnOutage(t *testing.T) {
 	ev, err := signing.Seal(t.Context(), keyOf(make([]byte, 32)), offer())
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +74,7 @@ func TestAnOutageIsNoVerdict(t *testing.T) {
 	}
 }
 
-func TestFieldsThatAreNotUTF8HaveNoDocument(t *testing.T) {
+func TestDocumentRefusesInvalidUTF8(t *testing.T) {
 	ev := offer()
 	ev.Fields["handoff-note"] = "\xff"
 	if _, err := signing.Document(ev); err == nil {
@@ -82,7 +82,7 @@ func TestFieldsThatAreNotUTF8HaveNoDocument(t *testing.T) {
 	}
 }
 
-func TestOwnEnvelopeVectors(t *testing.T) {
+func TestEnvelopeMatchesOwnVectors(t *testing.T) {
 	set := readJSON[struct {
 		Seed                 string
 		Envelope             json.RawMessage
@@ -115,7 +115,7 @@ func TestOwnEnvelopeVectors(t *testing.T) {
 	}
 }
 
-func TestSeqAndSignatureAreNotCovered(t *testing.T) {
+func TestEnvelopeExcludesSeqAndSignature(t *testing.T) {
 	bare, err := signing.Envelope([]byte(`{"v":"0.1","body":"x"}`))
 	if err != nil {
 		t.Fatal(err)

@@ -26,12 +26,12 @@ type vector struct {
 	Tags                                                   map[string]string
 }
 
-func TestOwnHandoffVectors(t *testing.T) {
+func TestHandoffStepMatchesOwnVectors(t *testing.T) {
 	runVectors(t, filepath.Join("testdata", "handofftag.json"))
 }
 
 // The vectors of an independent program stay outside the project.
-func TestIndependentHandoffVectors(t *testing.T) {
+func TestHandoffStepMatchesIndependentVectors(t *testing.T) {
 	dir := os.Getenv("BATON_VECTORS")
 	if dir == "" {
 		t.Log("not run: BATON_VECTORS is unset")

@@ -13,7 +13,7 @@ import (
 )
 
 // The schemes give the answers of Project Wycheproof, whose Go module carries its vectors.
-func TestSignaturesAreJudgedAsWycheproofSays(t *testing.T) {
+func TestVerifyMatchesWycheproof(t *testing.T) {
 	text, err := fs.ReadFile(wycheproof.TestVectors, "ed25519_test.json")
 	if err != nil {
 		t.Fatal(err)

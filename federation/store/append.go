@@ -61,7 +61,7 @@ type before struct {
 // admits reports whether a step judged at a version is filed.
 func (b *before) admits(version federation.Version) bool { return b.version == version && !b.known }
 
-func askBefore(ev federation.Event, signer int64, digest [32]byte, dids string) *before {
+func precheck(ev federation.Event, signer int64, digest [32]byte, dids string) *before {
 	// An earlier write of the same batch may have given a signer without a number one.
 	const bySigner = `(SELECT CASE WHEN ?2 <> 0 THEN CAST(?2 AS bigint) ELSE (SELECT n FROM actor WHERE did = ?8) END)`
 	b := &before{}
@@ -127,7 +127,7 @@ func (s *Record) prepareFiling(ctx context.Context, f federation.Filing) (ready 
 	if err != nil {
 		return filing{}, err
 	}
-	ready.before = askBefore(f.Event, ready.actors[f.Event.From], ready.step.Digest, dids)
+	ready.before = precheck(f.Event, ready.actors[f.Event.From], ready.step.Digest, dids)
 	ready.view, err = json.Marshal(f.View)
 	return ready, err
 }
@@ -275,7 +275,7 @@ func (f filing) insert(ctx context.Context, q engine.Tx, ev federation.Event, p 
 		VALUES (?, nullif(?, 0), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, 0), nullif(?, 0), ?, ?)`,
 		ev.Handoff.String(), at.version, f.actors[ev.From], ev.ID.String(), p.Digest[:], ev.Minted(), at.prev,
 		engine.OrNull(ev.Arrival.MessageID), f.View.State, engine.Stamp(f.Filed), p.Columns.Document, string(p.Columns.Body),
-		f.actors[ev.For], f.actors[ev.To], engine.OrNull(at.key), engine.Stamp(ev.Said()))
+		f.actors[ev.For], f.actors[ev.To], engine.OrNull(at.key), engine.Stamp(ev.ShownAt()))
 }
 
 // entry returns the step as later reads do: without the bytes of the evidence, stored beside it.

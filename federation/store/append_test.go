@@ -82,7 +82,7 @@ func (s suite) testVerbatim(t *testing.T) {
 	odd := "<a> & \"b\" \\ \u2028 \ufffd \x7f\x01\n Zürich 👋 e\u0301"
 	ev.Title, ev.Context, ev.Note = odd, `{"b":1, "a":1.0}`, ""
 	ev.Fields["unknown/"+odd] = odd
-	ev.Arrival.Place = federation.Place{Link: "oftc", Venue: "#ops"}
+	ev.Arrival.Place = federation.ChannelRef{Link: "oftc", Venue: "#ops"}
 	ev.Signature.Document = federationtest.Document(ev.Fields)
 	mustAppend(t, record, federationtest.File(ev, federation.View{}))
 	steps := log(t, record, ev.Handoff)

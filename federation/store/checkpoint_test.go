@@ -13,7 +13,7 @@ const longLog = 32 << 20
 
 // A commit leaves its pages in the write-ahead log. They reach the file while the record is
 // open, and the log begins anew, so that no commit has to copy it.
-func TestALogIsCopiedIntoTheFileBeforeACommitHasTo(t *testing.T) {
+func TestCheckpointRunsBeforeACommitMust(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	record := open(t, dir, prometheus.NewRegistry())

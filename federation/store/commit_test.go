@@ -110,7 +110,7 @@ func appendTogether(t *testing.T, record *registry.Record, occupy func() (releas
 
 // One batch holds good steps, a stale one, one step twice and an id in use: each gets the same
 // answer as in a batch of its own.
-func TestRefusedWritesDoNotDisturbTheirBatch(t *testing.T) {
+func TestWriteRefusalLeavesItsBatch(t *testing.T) {
 	dir, reg := t.TempDir(), prometheus.NewRegistry()
 	record := open(t, dir, reg)
 	refuseInBatch(t, record, func() func() { return occupy(t, dir) })
@@ -158,7 +158,7 @@ func refuseInBatch(t *testing.T, record *registry.Record, occupy func() (release
 
 // A write of a batch fails after it filed its step: that leaves nothing, and the others are
 // as if it had never been there.
-func TestAWriteThatFailsHalfDoneLeavesNothing(t *testing.T) {
+func TestWriteIsUndoneAfterAFailure(t *testing.T) {
 	dir := t.TempDir()
 	record := open(t, dir, prometheus.NewRegistry())
 	_, err := raw(t, dir).ExecContext(t.Context(), `CREATE TRIGGER sour BEFORE INSERT ON binding WHEN NEW.name = 'sour' BEGIN SELECT RAISE(ABORT, 'sour'); END`)
@@ -182,7 +182,7 @@ func TestAWriteThatFailsHalfDoneLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestContextThatEndsDoesNotUndoAWrite(t *testing.T) {
+func TestWriteOutlivesItsContext(t *testing.T) {
 	dir := t.TempDir()
 	record := open(t, dir, prometheus.NewRegistry())
 	release := occupy(t, dir)
@@ -204,7 +204,7 @@ func TestContextThatEndsDoesNotUndoAWrite(t *testing.T) {
 	})
 }
 
-func TestCloseWaitsForWhatWasBegun(t *testing.T) {
+func TestCloseWaitsForBegunWrites(t *testing.T) {
 	dir := t.TempDir()
 	record := open(t, dir, prometheus.NewRegistry())
 	release := occupy(t, dir)
@@ -224,7 +224,7 @@ func TestCloseWaitsForWhatWasBegun(t *testing.T) {
 	}
 }
 
-func TestEventsOfAHandoffAreAChain(t *testing.T) {
+func TestAppendChainsEvents(t *testing.T) {
 	dir := t.TempDir()
 	record := open(t, dir, prometheus.NewRegistry())
 	first := offer(1)

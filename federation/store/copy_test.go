@@ -17,7 +17,7 @@ import (
 	"baton/federation/store/registry"
 )
 
-func TestACopyIsTheWholeRecordAndTheOwnersAlone(t *testing.T) {
+func TestCopyIsWholeAndPrivate(t *testing.T) {
 	used, dir := t.TempDir(), t.TempDir()
 	record := open(t, used, prometheus.NewRegistry())
 	populate(t, record)
@@ -45,7 +45,7 @@ func TestACopyIsTheWholeRecordAndTheOwnersAlone(t *testing.T) {
 	}
 }
 
-func TestACopyIsOfOneMomentWhileWritesGoOn(t *testing.T) {
+func TestCopyIsConsistentDuringWrites(t *testing.T) {
 	used := t.TempDir()
 	record := open(t, used, prometheus.NewRegistry())
 	var writers sync.WaitGroup
@@ -83,7 +83,7 @@ func TestACopyIsOfOneMomentWhileWritesGoOn(t *testing.T) {
 	writers.Wait()
 }
 
-func TestARecordThatIsUpToDateIsNotCopied(t *testing.T) {
+func TestOpenCopiesNoCurrentRecord(t *testing.T) {
 	dir := full(t)
 	if done, err := engine.Migrate(t.Context(), at(dir), registry.Tables{}, federationtest.At(1), nil); err != nil || done != (engine.Upgrade{From: newest(t), To: newest(t)}) {
 		t.Errorf("Migrate = %+v, %v", done, err)

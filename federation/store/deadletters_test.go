@@ -100,17 +100,17 @@ func letterIDs(t *testing.T, record *registry.Record, f federation.DeadFilter, b
 func (s suite) testDeadLetter(t *testing.T) {
 	record := s.open(t)
 	offersTo(t, record, 1)
-	var tries []federation.Try
-	for n := 1; n <= federation.MaxTries+2; n++ {
+	var tries []federation.Attempt
+	for n := 1; n <= federation.MaxAttempts+2; n++ {
 		failFirst(t, record, federationtest.ID(1), federation.Failure{Reason: "garbage", At: federationtest.At(n), Next: federationtest.At(n)})
-		tries = append(tries, federation.Try{Number: n, At: federationtest.At(n), Reason: "garbage"})
+		tries = append(tries, federation.Attempt{Number: n, At: federationtest.At(n), Reason: "garbage"})
 	}
 	kill(t, record, 1, federation.DeadFailed)
 	id := letterIDs(t, record, federation.DeadFilter{}, 0, 10)[0]
 	ev := federationtest.Offer(1, ada, bob)
 	want := federation.DeadLetter{
 		ID: id, To: "oftc", Reason: federation.DeadFailed, Why: "no use", Event: federationtest.ID(1), Handoff: federationtest.ID(1), Verb: federation.Offer,
-		Attempt: federation.MaxTries + 2, Queued: federationtest.At(1), Died: federationtest.At(51), Raw: []byte(ev.Signature.Document), Signature: ev.Signature.Text, Tries: tries[2:],
+		Attempt: federation.MaxAttempts + 2, Queued: federationtest.At(1), Died: federationtest.At(51), Raw: []byte(ev.Signature.Document), Signature: ev.Signature.Text, Tries: tries[2:],
 	}
 	got, err := record.DeadLetter(t.Context(), id)
 	if d := diff(want, got); err != nil || d != "" {
@@ -197,7 +197,7 @@ func (s suite) testReviveRelay(t *testing.T) {
 	got, err := record.DeadLetter(t.Context(), id)
 	want := federation.DeadLetter{
 		ID: id, To: "peer.example", ToPeer: true, Reason: federation.DeadRefused, Why: "400 bad_request", Message: "message-1", Attempt: 1,
-		Queued: federationtest.At(1), Died: federationtest.At(4), Raw: []byte(`{"n":1}`), Tries: []federation.Try{{Number: 1, At: federationtest.At(2), Reason: "away"}},
+		Queued: federationtest.At(1), Died: federationtest.At(4), Raw: []byte(`{"n":1}`), Tries: []federation.Attempt{{Number: 1, At: federationtest.At(2), Reason: "away"}},
 	}
 	if d := diff(want, got); err != nil || d != "" {
 		t.Errorf("DeadLetter: %v (-want +got):\n%s", err, d)
@@ -326,13 +326,13 @@ func (s suite) testSteer(t *testing.T) {
 	if due := heads(t, record, 9, 10); len(due) != 2 {
 		t.Errorf("due %v, want both handoffs", due)
 	}
-	if n, err := record.GiveUp(t.Context(), federation.WaitingFilter{ID: federationtest.ID(1).String(), Link: "oftc"}, false, "", federationtest.At(10)); err != nil || n != 1 {
+	if n, err := record.EndWaiting(t.Context(), federation.WaitingFilter{ID: federationtest.ID(1).String(), Link: "oftc"}, false, "", federationtest.At(10)); err != nil || n != 1 {
 		t.Errorf("GiveUp = %d, %v", n, err)
 	}
-	if n, err := record.GiveUp(t.Context(), federation.WaitingFilter{ID: federationtest.ID(2).String()}, true, "", federationtest.At(10)); err != nil || n != 1 {
+	if n, err := record.EndWaiting(t.Context(), federation.WaitingFilter{ID: federationtest.ID(2).String()}, true, "", federationtest.At(10)); err != nil || n != 1 {
 		t.Errorf("GiveUp to drop = %d, %v", n, err)
 	}
-	if n, err := record.GiveUp(t.Context(), federation.WaitingFilter{Peer: "peer.example"}, false, "they closed", federationtest.At(10)); err != nil || n != 1 {
+	if n, err := record.EndWaiting(t.Context(), federation.WaitingFilter{Peer: "peer.example"}, false, "they closed", federationtest.At(10)); err != nil || n != 1 {
 		t.Errorf("GiveUp of a message = %d, %v", n, err)
 	}
 	if d := diff([]string{"notices/oftc " + federationtest.ID(1).Short(), "oftc " + federationtest.ID(3).Short()}, waitingIDs(t, record, federation.WaitingFilter{}, 10)); d != "" {
@@ -350,17 +350,17 @@ func (s suite) testSteer(t *testing.T) {
 func (s suite) testHolds(t *testing.T) {
 	record := s.open(t)
 	offersTo(t, record, 1)
-	first := federation.Withheld{To: "oftc", Since: federationtest.At(1), Reason: "netsplit"}
-	again := federation.Withheld{To: "oftc", Since: federationtest.At(2), Reason: "still"}
-	other := federation.Withheld{To: "airc", Since: federationtest.At(3)}
-	for _, h := range []federation.Withheld{first, again, other} {
+	first := federation.PausedQueue{To: "oftc", Since: federationtest.At(1), Reason: "netsplit"}
+	again := federation.PausedQueue{To: "oftc", Since: federationtest.At(2), Reason: "still"}
+	other := federation.PausedQueue{To: "airc", Since: federationtest.At(3)}
+	for _, h := range []federation.PausedQueue{first, again, other} {
 		if err := record.Hold(t.Context(), h); err != nil {
 			t.Fatalf("Hold: %v", err)
 		}
 	}
 	first.Reason = again.Reason
 	got, err := record.Holds(t.Context())
-	if d := diff([]federation.Withheld{other, first}, got); err != nil || d != "" {
+	if d := diff([]federation.PausedQueue{other, first}, got); err != nil || d != "" {
 		t.Errorf("Holds: %v (-want +got):\n%s", err, d)
 	}
 	if h, held, err := record.Rows().Held(t.Context(), "oftc"); err != nil || !held || diff(first, h) != "" {

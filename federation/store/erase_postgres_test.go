@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"baton/federation/store/engine"
-	"baton/federation/store/offline"
+	"baton/federation/store/fsck"
 	"baton/federation/store/postgrestest"
 	"baton/federation/store/registry"
 )
@@ -43,7 +43,7 @@ func erasesOnPostgres(t *testing.T, server *postgrestest.Server) {
 		}
 		return found
 	})
-	report, err := offline.ExaminePostgres(t.Context(), dsn, registry.Tables{}, rules{})
+	report, err := fsck.ExaminePostgres(t.Context(), dsn, registry.Tables{}, rules{})
 	if err != nil || len(report.Damage) > 0 || report.Erased != 5 {
 		t.Errorf("the record after the erasure: %+v, %v", report, err)
 	}

@@ -57,7 +57,7 @@ func plant(t *testing.T, record *registry.Record) (mine, other federation.Handof
 	spoken := lineAt(16, "l")
 	spoken.Author, spoken.Text = bob, marker
 	whispered := lineAt(17, "m")
-	whispered.Place, whispered.To, whispered.Text = federation.Place{Venue: federation.PrivateVenue(ada, bob)}, bob, marker
+	whispered.Place, whispered.To, whispered.Text = federation.ChannelRef{Venue: federation.PrivateVenue(ada, bob)}, bob, marker
 	_, line := record.KeepLine(ctx, spoken)
 	_, whisper := record.KeepLine(ctx, whispered)
 	_, first := record.Append(ctx, opened)
@@ -99,7 +99,7 @@ func plantWaiting(t *testing.T, record *registry.Record, offer federation.Event)
 	request.Status, request.Body = 201, []byte(marker)
 	err := errors.Join(
 		deferred, reserved, record.Answered(ctx, request), record.Declare(ctx, federation.Declaration{DID: bob, Caps: []string{marker}, At: federationtest.At(1)}),
-		record.Await(ctx, federation.Pending{Event: unruled, Home: "b.example", Since: federationtest.At(15)}, 0),
+		record.KeepPending(ctx, federation.Pending{Event: unruled, Home: "b.example", Since: federationtest.At(15)}, 0),
 	)
 	if err != nil {
 		t.Fatalf("plant what waits: %v", err)
@@ -212,7 +212,7 @@ func inFiles(t *testing.T, dir string) (found []string) {
 	return found
 }
 
-func TestAnErasedPersonIsNowhereInTheFilesOfTheRecord(t *testing.T) {
+func TestEraseLeavesNoTraceInFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	record := open(t, dir, prometheus.NewRegistry())
@@ -228,7 +228,7 @@ func TestAnErasedPersonIsNowhereInTheFilesOfTheRecord(t *testing.T) {
 	}
 }
 
-func TestNothingIsErasedWhileAHandoffIsNotOver(t *testing.T) {
+func TestEraseRefusesOpenHandoffs(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	record := open(t, dir, prometheus.NewRegistry())

@@ -15,7 +15,7 @@ import (
 
 	"baton/federation"
 	"baton/federation/federationtest"
-	"baton/federation/store/offline"
+	"baton/federation/store/fsck"
 	"baton/federation/store/registry"
 )
 
@@ -67,10 +67,10 @@ func files(t *testing.T, dir string) map[string][32]byte {
 	return found
 }
 
-func examine(t *testing.T, dir string) offline.Report {
+func examine(t *testing.T, dir string) fsck.Report {
 	t.Helper()
 	before := files(t, dir)
-	report, err := offline.Examine(t.Context(), at(dir), registry.Tables{}, rules{})
+	report, err := fsck.Examine(t.Context(), at(dir), registry.Tables{}, rules{})
 	if err != nil {
 		t.Fatalf("Examine: %v", err)
 	}
@@ -96,18 +96,18 @@ func full(t *testing.T) (dir string) {
 	return dir
 }
 
-func TestASoundRecordHasNoDamage(t *testing.T) {
+func TestExamineFindsNothingInASoundRecord(t *testing.T) {
 	report := examine(t, full(t))
-	if diff := cmp.Diff(offline.Report{Version: newest(t), Handoffs: 42, Events: 44, Damage: []offline.Damage{}}, report); diff != "" {
+	if diff := cmp.Diff(fsck.Report{Version: newest(t), Handoffs: 42, Events: 44, Damage: []fsck.Damage{}}, report); diff != "" {
 		t.Errorf("report (-want +got):\n%s", diff)
 	}
 }
 
-func TestARecordIsExaminedWhileItIsInUse(t *testing.T) {
+func TestExamineReadsARecordInUse(t *testing.T) {
 	dir := t.TempDir()
 	record := open(t, dir, prometheus.NewRegistry())
 	populate(t, record)
-	if report, err := offline.Examine(t.Context(), at(dir), registry.Tables{}, rules{}); err != nil || report.Events != 4 || len(report.Damage) > 0 {
+	if report, err := fsck.Examine(t.Context(), at(dir), registry.Tables{}, rules{}); err != nil || report.Events != 4 || len(report.Damage) > 0 {
 		t.Errorf("Examine = %+v, %v", report, err)
 	}
 	if _, err := record.Append(t.Context(), offer(90)); err != nil {
@@ -115,40 +115,40 @@ func TestARecordIsExaminedWhileItIsInUse(t *testing.T) {
 	}
 }
 
-func TestWhatChangedInARecordIsFound(t *testing.T) {
+func TestExamineFindsChangedRows(t *testing.T) {
 	t.Parallel()
 	first, ninth := federationtest.ID(1).String(), federationtest.ID(9).String()
 	tests := []struct {
 		name, change string
-		kind         offline.DamageKind
+		kind         fsck.DamageKind
 		where        string
 	}{
-		{"a step that is gone", `DELETE FROM event WHERE handoff = '` + first + `' AND version = 1`, offline.DamagedChain, first + " step 2"},
-		{"the newest step that is gone", `DELETE FROM event WHERE handoff = '` + first + `' AND version = 2`, offline.DamagedChain, first},
-		{"a document that was rewritten", `UPDATE event SET document = CAST('pay eve' AS BLOB) WHERE version = 1 AND handoff = '` + first + `'`, offline.DamagedSignature, first + " step 1"},
-		{"a link to another step", `UPDATE event SET prev = randomblob(32) WHERE version = 2`, offline.DamagedChain, first + " step 2"},
-		{"a head that is another", `UPDATE handoff SET head = randomblob(32) WHERE id = '` + ninth + `'`, offline.DamagedChain, ninth},
-		{"a body that is no JSON", `UPDATE event SET body = '{' WHERE version = 2`, offline.DamagedEvent, first + " step 2"},
-		{"columns of another event", `UPDATE event SET signer = 999 WHERE version = 2`, offline.DamagedEvent, first + " step 2"},
-		{"a state that no step led to", `UPDATE event SET state = 'completed' WHERE version = 2`, offline.DamagedView, first + " step 2"},
-		{"a view that was rewritten", `UPDATE handoff SET view = json_set(view, '$.assignee', 'did:plc:eve') WHERE id = '` + first + `'`, offline.DamagedView, first},
-		{"a view that is no JSON", `UPDATE handoff SET view = '{' WHERE id = '` + first + `'`, offline.DamagedView, first},
-		{"columns that are not of the view", `UPDATE handoff SET since = since + 1000000000 WHERE id = '` + ninth + `'`, offline.DamagedView, ninth},
-		{"evidence that was changed", `UPDATE evidence SET bytes = x'00' WHERE bytes = CAST('original' AS BLOB)`, offline.DamagedEvidence, "original"},
-		{"evidence that is gone", `DELETE FROM evidence`, offline.DamagedEvidence, first},
-		{"a handoff without steps", `DELETE FROM event WHERE handoff = '` + ninth + `'`, offline.Orphan, ninth},
-		{"steps without a handoff", `DELETE FROM handoff WHERE id = '` + ninth + `'`, offline.Orphan, ninth},
-		{"an inbox with what is not there", `INSERT INTO inbox (did, event, waiting, number) SELECT n, 999, 1, 9 FROM actor WHERE did = '` + string(bob) + `'`, offline.Orphan, "inbox of " + string(bob)},
-		{"a pending delivery of a missing step", `INSERT INTO delivery (item, destination, lane, sender, rank, queued, next) SELECT 999, n, '', 0, 1, 0, 0 FROM destination WHERE name = 'oftc'`, offline.Orphan, "delivery to oftc"},
-		{"a lane without a time", `UPDATE delivery SET next = NULL`, offline.Orphan, "lane "},
-		{"a document without a delivery", `INSERT INTO document (kind, sender, message, handoff, document) VALUES ('message', 'a', 'b', '', x'7b7d')`, offline.Orphan, "document 1"},
-		{"a mailbox that is counted wrong", `UPDATE mailbox SET entries = entries + 1 WHERE did = (SELECT n FROM actor WHERE did = '` + string(bob) + `')`, offline.Orphan, "inbox of " + string(bob)},
-		{"a sender that is counted wrong", `UPDATE share SET size = size + 1`, offline.Orphan, "inbox of " + string(bob)},
-		{"an assignee that is not of the view", `UPDATE handoff SET assignee = (SELECT n FROM actor WHERE did = '` + string(bob) + `') WHERE id = '` + ninth + `'`, offline.DamagedView, ninth},
-		{"a delivery of what is not there", `INSERT INTO delivery (item, destination, lane, sender, rank, queued, state, ended) SELECT 999, n, '', 0, 1, 0, 'delivered', 1 FROM destination WHERE name = 'oftc'`, offline.Orphan, "delivery to oftc"},
-		{"keys of nobody", `DELETE FROM agent`, offline.Orphan, "keys of agent judge"},
-		{"a record of a newer version", `PRAGMA user_version = 99`, offline.DamagedFile, "baton.db"},
-		{"a database of another program", `PRAGMA application_id = 7`, offline.DamagedFile, "baton.db"},
+		{"a step that is gone", `DELETE FROM event WHERE handoff = '` + first + `' AND version = 1`, fsck.DamagedChain, first + " step 2"},
+		{"the newest step that is gone", `DELETE FROM event WHERE handoff = '` + first + `' AND version = 2`, fsck.DamagedChain, first},
+		{"a document that was rewritten", `UPDATE event SET document = CAST('pay eve' AS BLOB) WHERE version = 1 AND handoff = '` + first + `'`, fsck.DamagedSignature, first + " step 1"},
+		{"a link to another step", `UPDATE event SET prev = randomblob(32) WHERE version = 2`, fsck.DamagedChain, first + " step 2"},
+		{"a head that is another", `UPDATE handoff SET head = randomblob(32) WHERE id = '` + ninth + `'`, fsck.DamagedChain, ninth},
+		{"a body that is no JSON", `UPDATE event SET body = '{' WHERE version = 2`, fsck.DamagedEvent, first + " step 2"},
+		{"columns of another event", `UPDATE event SET signer = 999 WHERE version = 2`, fsck.DamagedEvent, first + " step 2"},
+		{"a state that no step led to", `UPDATE event SET state = 'completed' WHERE version = 2`, fsck.DamagedView, first + " step 2"},
+		{"a view that was rewritten", `UPDATE handoff SET view = json_set(view, '$.assignee', 'did:plc:eve') WHERE id = '` + first + `'`, fsck.DamagedView, first},
+		{"a view that is no JSON", `UPDATE handoff SET view = '{' WHERE id = '` + first + `'`, fsck.DamagedView, first},
+		{"columns that are not of the view", `UPDATE handoff SET since = since + 1000000000 WHERE id = '` + ninth + `'`, fsck.DamagedView, ninth},
+		{"evidence that was changed", `UPDATE evidence SET bytes = x'00' WHERE bytes = CAST('original' AS BLOB)`, fsck.DamagedEvidence, "original"},
+		{"evidence that is gone", `DELETE FROM evidence`, fsck.DamagedEvidence, first},
+		{"a handoff without steps", `DELETE FROM event WHERE handoff = '` + ninth + `'`, fsck.Orphan, ninth},
+		{"steps without a handoff", `DELETE FROM handoff WHERE id = '` + ninth + `'`, fsck.Orphan, ninth},
+		{"an inbox with what is not there", `INSERT INTO inbox (did, event, waiting, number) SELECT n, 999, 1, 9 FROM actor WHERE did = '` + string(bob) + `'`, fsck.Orphan, "inbox of " + string(bob)},
+		{"a pending delivery of a missing step", `INSERT INTO delivery (item, destination, lane, sender, rank, queued, next) SELECT 999, n, '', 0, 1, 0, 0 FROM destination WHERE name = 'oftc'`, fsck.Orphan, "delivery to oftc"},
+		{"a lane without a time", `UPDATE delivery SET next = NULL`, fsck.Orphan, "lane "},
+		{"a document without a delivery", `INSERT INTO document (kind, sender, message, handoff, document) VALUES ('message', 'a', 'b', '', x'7b7d')`, fsck.Orphan, "document 1"},
+		{"a mailbox that is counted wrong", `UPDATE mailbox SET entries = entries + 1 WHERE did = (SELECT n FROM actor WHERE did = '` + string(bob) + `')`, fsck.Orphan, "inbox of " + string(bob)},
+		{"a sender that is counted wrong", `UPDATE share SET size = size + 1`, fsck.Orphan, "inbox of " + string(bob)},
+		{"an assignee that is not of the view", `UPDATE handoff SET assignee = (SELECT n FROM actor WHERE did = '` + string(bob) + `') WHERE id = '` + ninth + `'`, fsck.DamagedView, ninth},
+		{"a delivery of what is not there", `INSERT INTO delivery (item, destination, lane, sender, rank, queued, state, ended) SELECT 999, n, '', 0, 1, 0, 'delivered', 1 FROM destination WHERE name = 'oftc'`, fsck.Orphan, "delivery to oftc"},
+		{"keys of nobody", `DELETE FROM agent`, fsck.Orphan, "keys of agent judge"},
+		{"a record of a newer version", `PRAGMA user_version = 99`, fsck.DamagedFile, "baton.db"},
+		{"a database of another program", `PRAGMA application_id = 7`, fsck.DamagedFile, "baton.db"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -163,7 +163,7 @@ func TestWhatChangedInARecordIsFound(t *testing.T) {
 	}
 }
 
-func checkFirst(t *testing.T, report offline.Report, kind offline.DamageKind, where string) {
+func checkFirst(t *testing.T, report fsck.Report, kind fsck.DamageKind, where string) {
 	t.Helper()
 	for _, d := range report.Damage {
 		if d.Kind == kind && strings.Contains(d.Where, where) {
@@ -173,7 +173,7 @@ func checkFirst(t *testing.T, report offline.Report, kind offline.DamageKind, wh
 	t.Errorf("found %v, want %s at %s", report.Damage, kind, where)
 }
 
-func TestWhatIsWrongWithAFileIsFound(t *testing.T) {
+func TestExamineFindsDamagedFiles(t *testing.T) {
 	t.Parallel()
 	overwrite := func(t *testing.T, dir string, offset int64) {
 		t.Helper()
@@ -189,7 +189,7 @@ func TestWhatIsWrongWithAFileIsFound(t *testing.T) {
 	tests := []struct {
 		name  string
 		spoil func(t *testing.T, dir string)
-		kind  offline.DamageKind
+		kind  fsck.DamageKind
 	}{
 		{"a page in the midst", func(t *testing.T, dir string) {
 			t.Helper()
@@ -198,7 +198,7 @@ func TestWhatIsWrongWithAFileIsFound(t *testing.T) {
 				t.Fatal(err)
 			}
 			overwrite(t, dir, info.Size()/2&^8191)
-		}, offline.DamagedPage},
+		}, fsck.DamagedPage},
 		{"the last page", func(t *testing.T, dir string) {
 			t.Helper()
 			info, err := os.Stat(at(dir))
@@ -206,20 +206,20 @@ func TestWhatIsWrongWithAFileIsFound(t *testing.T) {
 				t.Fatal(err)
 			}
 			overwrite(t, dir, info.Size()-8192)
-		}, offline.DamagedPage},
-		{"the first page", func(t *testing.T, dir string) { t.Helper(); overwrite(t, dir, 0) }, offline.DamagedFile},
+		}, fsck.DamagedPage},
+		{"the first page", func(t *testing.T, dir string) { t.Helper(); overwrite(t, dir, 0) }, fsck.DamagedFile},
 		{"half a file", func(t *testing.T, dir string) {
 			t.Helper()
 			if err := os.Truncate(at(dir), 5*8192); err != nil {
 				t.Fatal(err)
 			}
-		}, offline.DamagedPage},
+		}, fsck.DamagedPage},
 		{"a diary", func(t *testing.T, dir string) {
 			t.Helper()
 			if err := os.WriteFile(at(dir), []byte(strings.Repeat("dear diary\n", 200)), 0o600); err != nil {
 				t.Fatal(err)
 			}
-		}, offline.DamagedFile},
+		}, fsck.DamagedFile},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -239,7 +239,7 @@ func leave(t *testing.T, from string) (dir string) {
 	return dir
 }
 
-func TestAWriteAheadLogThatWasCutShortIsNamedAndNotGoneOnFrom(t *testing.T) {
+func TestOpenRefusesATruncatedWriteAheadLog(t *testing.T) {
 	used := t.TempDir()
 	populate(t, open(t, used, prometheus.NewRegistry()))
 	whole := leave(t, used)
@@ -256,7 +256,7 @@ func TestAWriteAheadLogThatWasCutShortIsNamedAndNotGoneOnFrom(t *testing.T) {
 		if err := os.Truncate(wal, size); err != nil {
 			t.Fatal(err)
 		}
-		checkFirst(t, examine(t, cut), offline.DamagedWAL, "baton.db-wal")
+		checkFirst(t, examine(t, cut), fsck.DamagedWAL, "baton.db-wal")
 		before := files(t, cut)
 		record, err := registry.Open(t.Context(), at(cut), prometheus.NewRegistry())
 		if err == nil {
@@ -276,7 +276,7 @@ func TestAWriteAheadLogThatWasCutShortIsNamedAndNotGoneOnFrom(t *testing.T) {
 	open(t, cut, prometheus.NewRegistry()) // as the error said
 }
 
-func TestAFileThatMayNotBeWrittenIsNamedAtTheStart(t *testing.T) {
+func TestOpenNamesAReadOnlyFile(t *testing.T) {
 	dir := full(t)
 	if err := os.Chmod(at(dir), 0o400); err != nil {
 		t.Fatal(err)
@@ -289,9 +289,9 @@ func TestAFileThatMayNotBeWrittenIsNamedAtTheStart(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeExaminedIsNoDamage(t *testing.T) {
+func TestExamineReturnsErrorsApartFromDamage(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := offline.Examine(t.Context(), at(dir), registry.Tables{}, rules{}); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := fsck.Examine(t.Context(), at(dir), registry.Tables{}, rules{}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no record: %v", err)
 	}
 	db := raw(t, dir)
@@ -303,7 +303,7 @@ func TestWhatCannotBeExaminedIsNoDamage(t *testing.T) {
 		if _, err := db.ExecContext(t.Context(), tt.change); err != nil {
 			t.Fatal(err)
 		}
-		if report, err := offline.Examine(t.Context(), at(dir), registry.Tables{}, rules{}); err == nil || !strings.Contains(err.Error(), tt.want) || len(report.Damage) > 0 {
+		if report, err := fsck.Examine(t.Context(), at(dir), registry.Tables{}, rules{}); err == nil || !strings.Contains(err.Error(), tt.want) || len(report.Damage) > 0 {
 			t.Errorf("after %s: %+v, %v, want %q", tt.change, report, err, tt.want)
 		}
 	}

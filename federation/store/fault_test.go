@@ -13,7 +13,7 @@ import (
 )
 
 // Writes of several callers share a transaction. A panic in one write reaches only its caller.
-func TestWriteThatPanicsFailsAloneInItsBatch(t *testing.T) {
+func TestWritePanicFailsOnlyItself(t *testing.T) {
 	t.Parallel()
 	db, err := engine.Open(t.Context(), filepath.Join(t.TempDir(), "baton.db"), nil, prometheus.NewRegistry())
 	if err != nil {

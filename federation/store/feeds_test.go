@@ -74,7 +74,7 @@ func TestFeedsListEachKindOfDestination(t *testing.T) {
 		if err != nil || n != 1 {
 			t.Errorf("Retry(%s) = %d, %v", name, n, err)
 		}
-		must(record.Hold(t.Context(), federation.Withheld{To: name, Since: now}))
+		must(record.Hold(t.Context(), federation.PausedQueue{To: name, Since: now}))
 		if _, held, err := record.Rows().Held(t.Context(), name); !held || err != nil {
 			t.Errorf("%s is held %t, %v", name, held, err)
 		}
@@ -83,7 +83,7 @@ func TestFeedsListEachKindOfDestination(t *testing.T) {
 			t.Errorf("taken while held are %v, %v", due, err)
 		}
 		must(record.Release(t.Context(), name))
-		n, err = record.GiveUp(t.Context(), federation.WaitingFilter{Link: name}, false, "gone", now)
+		n, err = record.EndWaiting(t.Context(), federation.WaitingFilter{Link: name}, false, "gone", now)
 		if err != nil || n != 1 {
 			t.Errorf("GiveUp(%s) = %d, %v", name, n, err)
 		}

@@ -176,7 +176,7 @@ func checkPosts(t *testing.T, record *registry.Record) {
 	}
 }
 
-func TestARecordOfTheFirstVersionIsUpgraded(t *testing.T) {
+func TestUpgradeFromTheFirstVersion(t *testing.T) {
 	t.Parallel()
 	old, fresh := t.TempDir(), t.TempDir()
 	if _, err := raw(t, old).ExecContext(t.Context(), schemaOf(t, "schema", 1)+oldRows("x''")+"PRAGMA user_version = 1"); err != nil {
@@ -189,7 +189,7 @@ func TestARecordOfTheFirstVersionIsUpgraded(t *testing.T) {
 	}
 }
 
-func TestARecordOfTheFirstVersionInPostgreSQLIsUpgraded(t *testing.T) {
+func TestUpgradeFromTheFirstVersionInPostgreSQL(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
 	old, fresh := server.Schema(t), server.Schema(t)
@@ -208,7 +208,7 @@ func TestARecordOfTheFirstVersionInPostgreSQLIsUpgraded(t *testing.T) {
 
 // A record that exists has its migrations behind it: a change to one of them reaches only new
 // records.
-func TestAReleasedMigrationIsNotChanged(t *testing.T) {
+func TestMigrationsOfReleasesAreUnchanged(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
 		"engine/schema/0001_record.sql":              "4c803af80dac10acec3f5bea08b68e9dc873ba2a5efdc92877199cd311d1f5dc",

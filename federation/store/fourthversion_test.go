@@ -16,7 +16,7 @@ import (
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/federation/federationtest"
-	"baton/federation/store/offline"
+	"baton/federation/store/fsck"
 	"baton/federation/store/postgrestest"
 	"baton/federation/store/registry"
 )
@@ -71,7 +71,7 @@ func fourthInbox(t *testing.T, bytes string) string {
 			t.Fatal(err)
 		}
 		fmt.Fprintf(&rows, `INSERT INTO event (handoff, version, signer, id, digest, state, filed, body, said) VALUES ('%s', %d, '%s', '%s', `+bytes+`, '%s', %d, '%s', %d);`,
-			f.View.ID, f.View.Version, f.Event.From, f.Event.ID, hex.EncodeToString(digest[:]), f.View.State, f.Filed.UnixNano(), body, f.Event.Said().UnixNano())
+			f.View.ID, f.View.Version, f.Event.From, f.Event.ID, hex.EncodeToString(digest[:]), f.View.State, f.Filed.UnixNano(), body, f.Event.ShownAt().UnixNano())
 		fmt.Fprintf(&rows, `INSERT INTO inbox (did, event, waiting, number) VALUES ('%s', %d, %d, %d);`, bob, n+1, len(f.Event.Signature.Document), n+1)
 	}
 	fmt.Fprintf(&rows, `UPDATE inbox SET waiting = NULL, outcome = 'delivered', ended = 9 WHERE did = '%s' AND event = 4;`, bob)
@@ -188,7 +188,7 @@ func checkRevocation(t *testing.T, record *registry.Record, now time.Time) {
 	}
 }
 
-func TestARecordOfTheFourthVersionIsUpgraded(t *testing.T) {
+func TestUpgradeFromTheFourthVersion(t *testing.T) {
 	t.Parallel()
 	old, fresh := t.TempDir(), t.TempDir()
 	if _, err := raw(t, old).ExecContext(t.Context(), schemaOf(t, "schema", 4)+fourthRows(t, time.Now(), "x'%s'")+"PRAGMA user_version = 4"); err != nil {
@@ -199,7 +199,7 @@ func TestARecordOfTheFourthVersionIsUpgraded(t *testing.T) {
 	checkDerived(t, raw(t, old))
 }
 
-func TestARecordOfTheFourthVersionInPostgreSQLIsUpgraded(t *testing.T) {
+func TestUpgradeFromTheFourthVersionInPostgreSQL(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
 	old, fresh := server.Schema(t), server.Schema(t)
@@ -227,27 +227,27 @@ func openServer(t *testing.T, dsn string) *registry.Record {
 	return record
 }
 
-func TestEventsOfTheFourthVersionAreUpgraded(t *testing.T) {
+func TestUpgradeConvertsEventsOfTheFourthVersion(t *testing.T) {
 	t.Parallel()
 	dir, events := t.TempDir(), newWholeEvents(t, literals("x'%s'"))
 	if _, err := raw(t, dir).ExecContext(t.Context(), schemaOf(t, "schema", 4)+events.sql.String()+"PRAGMA user_version = 4"); err != nil {
 		t.Fatal(err)
 	}
 	record := open(t, dir, prometheus.NewRegistry())
-	examine := func(rules offline.Rules) (offline.Report, error) {
-		return offline.Examine(t.Context(), at(dir), registry.Tables{}, rules)
+	examine := func(rules fsck.Rules) (fsck.Report, error) {
+		return fsck.Examine(t.Context(), at(dir), registry.Tables{}, rules)
 	}
 	events.check(t, record, func(query string) []string { return rowsOf(t, "sqlite", at(dir), query) }, examine)
 }
 
-func TestEventsOfTheFourthVersionInPostgreSQLAreUpgraded(t *testing.T) {
+func TestUpgradeConvertsEventsOfTheFourthVersionInPostgreSQL(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
 	dsn, events := server.Schema(t), newWholeEvents(t, literals(`'\x%s'`))
 	server.Exec(t, dsn, schemaOf(t, "schema/postgres", 4)+events.sql.String()+fourthServer)
 	record := openServer(t, dsn)
-	examine := func(rules offline.Rules) (offline.Report, error) {
-		return offline.ExaminePostgres(t.Context(), dsn, registry.Tables{}, rules)
+	examine := func(rules fsck.Rules) (fsck.Report, error) {
+		return fsck.ExaminePostgres(t.Context(), dsn, registry.Tables{}, rules)
 	}
 	events.check(t, record, func(query string) []string { return rowsOf(t, "pgx", dsn, query) }, examine)
 }

@@ -112,7 +112,7 @@ func (s suite) testDue(t *testing.T) {
 		{"no clock", "", federationtest.At(1000), 10, nil},
 		{"nothing ever", tea, time.Time{}, 10, nil},
 	} {
-		views, err := record.Due(t.Context(), tt.clock, tt.since, tt.limit)
+		views, err := record.ListDue(t.Context(), tt.clock, tt.since, tt.limit)
 		if err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 		}
@@ -128,7 +128,7 @@ func (s suite) testDue(t *testing.T) {
 		}
 	}
 	first := overdue(t, record, 40, tea, 1)
-	if views, err := record.Due(t.Context(), tea, federationtest.At(2), 1); err != nil || diff([]federation.View{first.View}, views) != "" {
+	if views, err := record.ListDue(t.Context(), tea, federationtest.At(2), 1); err != nil || diff([]federation.View{first.View}, views) != "" {
 		t.Errorf("Due = %+v, %v, want the whole view", views, err)
 	}
 }

@@ -187,8 +187,8 @@ func (s suite) testUse(t *testing.T) {
 	}
 	uses("after some were read", bob, ada, events{third, cancel}, events{third, cancel})
 	uses("after all of one sender was read", bob, cleo, events{third, cancel}, nil)
-	if err := record.Lapse(t.Context(), bob, []federation.EventID{third.ID, cancel.ID}, federationtest.At(100)); err != nil {
-		t.Fatalf("Lapse: %v", err)
+	if err := record.ExpireUnread(t.Context(), bob, []federation.EventID{third.ID, cancel.ID}, federationtest.At(100)); err != nil {
+		t.Fatalf("ExpireUnread: %v", err)
 	}
 	uses("after the rest waits no more", bob, ada, nil, nil)
 	later := federationtest.Offer(5, cleo, bob)

@@ -19,11 +19,11 @@ type modelled interface {
 	Waiting(ctx context.Context, to federation.DID) (entries int, size int64, err error)
 	Undelivered(ctx context.Context, before time.Time, limit int) ([]federation.Undelivered, error)
 	Read(ctx context.Context, to federation.DID, events []federation.EventID, now time.Time) error
-	Lapse(ctx context.Context, to federation.DID, events []federation.EventID, now time.Time) error
+	ExpireUnread(ctx context.Context, to federation.DID, events []federation.EventID, now time.Time) error
 	Lease(ctx context.Context, to federation.DID, device, session string, now, until time.Time, limit int) ([]federation.Lease, error)
-	Ack(ctx context.Context, to federation.DID, hold federation.Hold, now time.Time) error
-	Nack(ctx context.Context, to federation.DID, hold federation.Hold, again time.Time) error
-	Extend(ctx context.Context, to federation.DID, hold federation.Hold, until time.Time) error
+	Ack(ctx context.Context, to federation.DID, hold federation.LeaseToken, now time.Time) error
+	Nack(ctx context.Context, to federation.DID, hold federation.LeaseToken, again time.Time) error
+	Extend(ctx context.Context, to federation.DID, hold federation.LeaseToken, until time.Time) error
 	Devices(ctx context.Context, of federation.DID) ([]federation.Device, error)
 	Advance(ctx context.Context, of federation.DID, device string, upTo federation.Cursor, now time.Time) error
 	Forget(ctx context.Context, of federation.DID, device string) error
@@ -190,7 +190,7 @@ func (m *inboxModel) Read(_ context.Context, to federation.DID, events []federat
 	return nil
 }
 
-func (m *inboxModel) Lapse(_ context.Context, to federation.DID, events []federation.EventID, now time.Time) error {
+func (m *inboxModel) ExpireUnread(_ context.Context, to federation.DID, events []federation.EventID, now time.Time) error {
 	for _, a := range m.waiting(to, events) {
 		m.end(a, federation.DeliveryExpired, now)
 		if ev := a.entry.Event; ev.ID != ev.Handoff {
@@ -220,13 +220,13 @@ func (m *inboxModel) Lease(_ context.Context, to federation.DID, device, _ strin
 		}
 		a.device, a.until = device, until
 		a.delivery++
-		hold := federation.Hold{Cursor: a.entry.Cursor, Device: device, Delivery: a.delivery}
-		leases = append(leases, federation.Lease{Hold: hold, Entry: a.entry, Until: until})
+		hold := federation.LeaseToken{Cursor: a.entry.Cursor, Device: device, Delivery: a.delivery}
+		leases = append(leases, federation.Lease{LeaseToken: hold, Entry: a.entry, Until: until})
 	}
 	return leases, nil
 }
 
-func (m *inboxModel) held(to federation.DID, hold federation.Hold) (*arrival, error) {
+func (m *inboxModel) held(to federation.DID, hold federation.LeaseToken) (*arrival, error) {
 	inbox := m.inboxes[to]
 	i := slices.IndexFunc(inbox, func(a *arrival) bool { return a.entry.Cursor == hold.Cursor })
 	if i < 0 || inbox[i].delivery != hold.Delivery || inbox[i].device != hold.Device {
@@ -235,7 +235,7 @@ func (m *inboxModel) held(to federation.DID, hold federation.Hold) (*arrival, er
 	return inbox[i], nil
 }
 
-func (m *inboxModel) Ack(_ context.Context, to federation.DID, hold federation.Hold, now time.Time) error {
+func (m *inboxModel) Ack(_ context.Context, to federation.DID, hold federation.LeaseToken, now time.Time) error {
 	a, err := m.held(to, hold)
 	if err == nil {
 		m.end(a, federation.DeliveryDelivered, now)
@@ -243,7 +243,7 @@ func (m *inboxModel) Ack(_ context.Context, to federation.DID, hold federation.H
 	return err
 }
 
-func (m *inboxModel) Nack(_ context.Context, to federation.DID, hold federation.Hold, again time.Time) error {
+func (m *inboxModel) Nack(_ context.Context, to federation.DID, hold federation.LeaseToken, again time.Time) error {
 	a, err := m.held(to, hold)
 	if err == nil && a.over {
 		err = federation.ErrLeaseLost
@@ -254,7 +254,7 @@ func (m *inboxModel) Nack(_ context.Context, to federation.DID, hold federation.
 	return err
 }
 
-func (m *inboxModel) Extend(_ context.Context, to federation.DID, hold federation.Hold, until time.Time) error {
+func (m *inboxModel) Extend(_ context.Context, to federation.DID, hold federation.LeaseToken, until time.Time) error {
 	a, err := m.held(to, hold)
 	if err == nil && a.over {
 		err = federation.ErrLeaseLost

@@ -10,7 +10,7 @@ import (
 	"baton/federation/federationtest"
 )
 
-func TestKeysAreThereAfterReopening(t *testing.T) {
+func TestOwnKeysSurviveReopening(t *testing.T) {
 	dir := t.TempDir()
 	first := open(t, dir, prometheus.NewRegistry())
 	key := federationtest.Key(ada)

@@ -115,7 +115,7 @@ func (s suite) testKind(k destinationKind) func(t *testing.T) {
 				t.Fatalf("%s: %v", what, err)
 			}
 		}
-		do("hold", record.Hold(ctx, federation.Withheld{To: k.hold, Since: federationtest.At(4), Reason: "moves"}))
+		do("hold", record.Hold(ctx, federation.PausedQueue{To: k.hold, Since: federationtest.At(4), Reason: "moves"}))
 		check("held", nil)
 		if held, is, err := rows.Held(ctx, k.to); !is || err != nil || held.Reason != "moves" {
 			t.Errorf("Held = %+v, %v, %v", held, is, err)
@@ -187,7 +187,7 @@ func (s suite) testTake(t *testing.T) {
 		if taken := take(161); len(taken) != 1 {
 			t.Errorf("after the lease Take of %s = %+v", kind, taken)
 		}
-		if err := errors.Join(rows.Pause(ctx, to, 2, federationtest.At(300)), rows.LetGo(ctx, to, federationtest.At(200))); err != nil {
+		if err := errors.Join(rows.Pause(ctx, to, 2, federationtest.At(300)), rows.Unlock(ctx, to, federationtest.At(200))); err != nil {
 			t.Fatal(err)
 		}
 		if next, err := rows.NextDue(ctx, kind, federationtest.At(170)); err != nil || !next.Equal(federationtest.At(300)) {
@@ -216,7 +216,7 @@ func (s suite) testEndedFirst(t *testing.T) {
 		return func(t *testing.T, record *registry.Record, _ string, _ int64) error {
 			t.Helper()
 			f := federation.WaitingFilter{Peer: "peer.example", ID: "message-1"}
-			n, err := record.GiveUp(t.Context(), f, drop, "", federationtest.At(7))
+			n, err := record.EndWaiting(t.Context(), f, drop, "", federationtest.At(7))
 			if n != 1 {
 				t.Errorf("gave up %d, want 1", n)
 			}
@@ -245,7 +245,7 @@ func (s suite) testEndedFirst(t *testing.T) {
 			failure := federation.Failure{Reason: "away", At: federationtest.At(5), Next: federationtest.At(500)}
 			if err := errors.Join(
 				rows.Settle(ctx, k.to, []int64{b}, federation.Settlement{At: federationtest.At(5)}),
-				rows.Failed(ctx, k.to, a1, failure), rows.LetGo(ctx, k.to, federationtest.At(6)),
+				rows.Failed(ctx, k.to, a1, failure), rows.Unlock(ctx, k.to, federationtest.At(6)),
 			); err != nil {
 				t.Fatal(err)
 			}

@@ -67,8 +67,8 @@ func (s suite) testLease(t *testing.T) {
 	first := leased(t, record, "desk", 100, 2, 1, 2)
 	entry := replay(t, record, bob, "", 1)[0]
 	want := federation.Lease{
-		Hold:  federation.Hold{Cursor: entry.Cursor, Device: "desk", Delivery: 1},
-		Entry: entry, Until: federationtest.At(160),
+		LeaseToken: federation.LeaseToken{Cursor: entry.Cursor, Device: "desk", Delivery: 1},
+		Entry:      entry, Until: federationtest.At(160),
 	}
 	if d := diff(want, first[0]); d != "" || entry.Event.ID != filed[0].Event.ID {
 		t.Errorf("lease (-want +got):\n%s", d)
@@ -91,12 +91,12 @@ func (s suite) testAck(t *testing.T) {
 	fill(t, record, 3, bob)
 	leases := leased(t, record, "desk", 100, 3, 1, 2, 3)
 	for range 2 { // the second one changes nothing
-		if err := record.Ack(t.Context(), bob, leases[1].Hold, federationtest.At(600)); err != nil {
+		if err := record.Ack(t.Context(), bob, leases[1].LeaseToken, federationtest.At(600)); err != nil {
 			t.Errorf("Ack: %v", err)
 		}
 		checkWaiting(t, record, 2)
 	}
-	if err := record.Ack(t.Context(), bob, leased(t, record, "desk", 500, 1, 1)[0].Hold, federationtest.At(600)); err != nil {
+	if err := record.Ack(t.Context(), bob, leased(t, record, "desk", 500, 1, 1)[0].LeaseToken, federationtest.At(600)); err != nil {
 		t.Errorf("Ack: %v", err)
 	}
 	leased(t, record, "desk", 900, 10, 3)
@@ -110,7 +110,7 @@ func (s suite) testAck(t *testing.T) {
 func (s suite) testNack(t *testing.T) {
 	record := s.open(t)
 	fill(t, record, 2, bob)
-	hold := leased(t, record, "desk", 100, 1, 1)[0].Hold
+	hold := leased(t, record, "desk", 100, 1, 1)[0].LeaseToken
 	if err := record.Nack(t.Context(), bob, hold, federationtest.At(130)); err != nil {
 		t.Errorf("Nack: %v", err)
 	}
@@ -124,22 +124,22 @@ func (s suite) testNack(t *testing.T) {
 func (s suite) testExtend(t *testing.T) {
 	record := s.open(t)
 	fill(t, record, 1, bob)
-	hold := leased(t, record, "desk", 100, 1, 1)[0].Hold
+	hold := leased(t, record, "desk", 100, 1, 1)[0].LeaseToken
 	if err := record.Extend(t.Context(), bob, hold, federationtest.At(300)); err != nil {
 		t.Errorf("Extend: %v", err)
 	}
 	leased(t, record, "phone", 299, 1)
 	again := leased(t, record, "phone", 300, 1, 1)
 	lost(t, "that ended", record, hold, true)
-	if err := record.Ack(t.Context(), bob, again[0].Hold, federationtest.At(600)); err != nil {
+	if err := record.Ack(t.Context(), bob, again[0].LeaseToken, federationtest.At(600)); err != nil {
 		t.Errorf("Ack: %v", err)
 	}
-	lost(t, "of an entry that was acknowledged", record, again[0].Hold, false)
+	lost(t, "of an entry that was acknowledged", record, again[0].LeaseToken, false)
 }
 
 // lost checks that a lease has ended. Whether an Ack is too late as well depends on the last
 // holder.
-func lost(t *testing.T, name string, record *registry.Record, hold federation.Hold, ack bool) {
+func lost(t *testing.T, name string, record *registry.Record, hold federation.LeaseToken, ack bool) {
 	t.Helper()
 	errs := map[string]error{
 		"Nack": record.Nack(t.Context(), bob, hold, federationtest.At(0)), "Extend": record.Extend(t.Context(), bob, hold, federationtest.At(9000)),
@@ -179,15 +179,15 @@ func (s suite) testLeaseAfterItsSession(t *testing.T) {
 func (s suite) testLost(t *testing.T) {
 	record := s.open(t)
 	fill(t, record, 2, bob, cleo)
-	first := leased(t, record, "desk", 100, 1, 1)[0].Hold
-	second := leased(t, record, "desk", 200, 1, 1)[0].Hold
+	first := leased(t, record, "desk", 100, 1, 1)[0].LeaseToken
+	second := leased(t, record, "desk", 200, 1, 1)[0].LeaseToken
 	lost(t, "of an earlier delivery", record, first, true)
 	other, never, elsewhere := second, second, second
 	other.Device = "phone"
 	never.Delivery = 3
 	elsewhere.Cursor = replay(t, record, cleo, "", 1)[0].Cursor
-	untouched := federation.Hold{Cursor: replay(t, record, bob, "", 2)[1].Cursor}
-	for name, hold := range map[string]federation.Hold{
+	untouched := federation.LeaseToken{Cursor: replay(t, record, bob, "", 2)[1].Cursor}
+	for name, hold := range map[string]federation.LeaseToken{
 		"of another device": other, "that was never given": never, "of another inbox": elsewhere,
 		"of an entry that nobody was given": untouched, "of nothing": {},
 	} {
@@ -203,13 +203,13 @@ func (s suite) testLost(t *testing.T) {
 func (s suite) testAckRace(t *testing.T) {
 	record := s.open(t)
 	fill(t, record, 1, bob)
-	holds := make([]federation.Hold, racers)
+	holds := make([]federation.LeaseToken, racers)
 	for n := range holds { // each lease ends at once, and the next device is given the entry
 		leases, err := record.Lease(t.Context(), bob, fmt.Sprint("device ", n), "", federationtest.At(n), federationtest.At(n), 1)
 		if err != nil || len(leases) != 1 {
 			t.Fatalf("Lease = %d, %v", len(leases), err)
 		}
-		holds[n] = leases[0].Hold
+		holds[n] = leases[0].LeaseToken
 	}
 	errs := race(t.Context(), func(ctx context.Context, n int) error { return record.Ack(ctx, bob, holds[n], federationtest.At(600)) })
 	for n, err := range errs {
@@ -293,7 +293,7 @@ func (s suite) testAdvance(t *testing.T) {
 	record := s.open(t)
 	fill(t, record, 5, bob, cleo)
 	all := replay(t, record, bob, "", 5)
-	hold := leased(t, record, "desk", 100, 1, 1)[0].Hold
+	hold := leased(t, record, "desk", 100, 1, 1)[0].LeaseToken
 	if err := record.Advance(t.Context(), bob, "phone", all[2].Cursor, federationtest.At(110)); err != nil {
 		t.Fatalf("Advance: %v", err)
 	}
@@ -381,11 +381,11 @@ func (s suite) testWithdrawn(t *testing.T) {
 
 func (s suite) testWithdrawnInHand(t *testing.T) {
 	record := s.open(t)
-	var holds []federation.Hold
+	var holds []federation.LeaseToken
 	for n := range 3 {
 		offer := federationtest.File(federationtest.Offer(10+n, ada, bob), federation.View{})
 		mustAppend(t, record, offer)
-		holds = append(holds, leased(t, record, "desk", 100, 1, uint64(1+2*n))[0].Hold)
+		holds = append(holds, leased(t, record, "desk", 100, 1, uint64(1+2*n))[0].LeaseToken)
 		cancel := federationtest.File(federationtest.Step(20+n, offer.Event, federation.Cancel, ada), offer.View)
 		mustAppend(t, record, cancel)
 		if err := record.Read(t.Context(), bob, []federation.EventID{cancel.Event.ID}, federationtest.At(100)); err != nil {

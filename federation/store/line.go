@@ -36,9 +36,9 @@ func (s *Record) KeepLine(ctx context.Context, l federation.Line) (time.Time, er
 	place := handoffs.PlaceKey(l.Place)
 	at, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (at int64, err error) {
 		filed, err := q.Exec(ctx, `INSERT INTO line (place, at, id, author, recipient, event, body) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (place, id) DO NOTHING`,
-			place, engine.Stamp(l.Mark.At), l.ID, l.Author, recipient, !l.IsText(), string(body))
+			place, engine.Stamp(l.Position.At), l.ID, l.Author, recipient, !l.IsText(), string(body))
 		if err != nil || filed > 0 {
-			return engine.Stamp(l.Mark.At), err
+			return engine.Stamp(l.Position.At), err
 		}
 		err = q.Row(ctx, `SELECT at FROM line WHERE place = ? AND id = ?`, []any{place, l.ID}, &at)
 		return at, err
@@ -50,18 +50,18 @@ func (s *Record) KeepLine(ctx context.Context, l federation.Line) (time.Time, er
 }
 
 // Lines returns up to limit lines of a stretch, oldest first.
-func (s *Record) Lines(ctx context.Context, part federation.Stretch, limit int) ([]federation.Line, error) {
+func (s *Record) Lines(ctx context.Context, part federation.TimelineQuery, limit int) ([]federation.Line, error) {
 	scan := func(row engine.Scanner) (federation.Line, error) {
 		l := federation.Line{Place: part.Place}
 		var at int64
 		var body []byte
-		if err := row.Scan(&l.Mark.N, &at, &l.ID, &l.Author, &l.To, &body); err != nil {
+		if err := row.Scan(&l.Position.N, &at, &l.ID, &l.Author, &l.To, &body); err != nil {
 			return l, err
 		}
-		l.Mark.At = engine.Moment(at)
+		l.Position.At = engine.Moment(at)
 		var b lineBody
 		if err := federation.DecodeJSON(body, &b); err != nil {
-			return l, fmt.Errorf("line %d: %w", l.Mark.N, err)
+			return l, fmt.Errorf("line %d: %w", l.Position.N, err)
 		}
 		l.Command, l.Source, l.Text, l.Account, l.Proved, l.Tags = b.Command, b.Source, b.Text, b.Account, b.Proved, b.Tags
 		return l, nil
@@ -71,7 +71,7 @@ func (s *Record) Lines(ctx context.Context, part federation.Stretch, limit int) 
 		order = `ORDER BY at DESC, n DESC`
 	}
 	end, endN := int64(math.MaxInt64), uint64(math.MaxInt64)
-	if part.Before != (federation.Mark{}) {
+	if part.Before != (federation.Position{}) {
 		end, endN = engine.Stamp(part.Before.At), part.Before.N
 	}
 	found, err := engine.Rows(ctx, s.db.Reads(), scan, `SELECT n, at, id, author, coalesce(recipient, ''), body FROM line
@@ -88,7 +88,7 @@ func (s *Record) Lines(ctx context.Context, part federation.Stretch, limit int) 
 
 // LineMark returns the position of the line with an ID at a place. It returns
 // [federation.ErrNotFound] if there is none.
-func (s *Record) LineMark(ctx context.Context, p federation.Place, id string) (m federation.Mark, err error) {
+func (s *Record) LineMark(ctx context.Context, p federation.ChannelRef, id string) (m federation.Position, err error) {
 	var at int64
 	err = s.db.Reads().Row(ctx, `SELECT at, n FROM line WHERE place = ? AND id = ?`, []any{handoffs.PlaceKey(p), id}, &at, &m.N)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // lineAt is a line that ada says in #ops, n seconds after the start.
 func lineAt(n int, id string) federation.Line {
 	return federation.Line{
-		Mark: federation.Mark{At: federationtest.At(n)}, ID: id, Place: federation.Place{Venue: "#ops"}, Author: ada,
+		Position: federation.Position{At: federationtest.At(n)}, ID: id, Place: federation.ChannelRef{Venue: "#ops"}, Author: ada,
 		Command: "PRIVMSG", Source: "ada!ada@host", Text: "\x02line\x02 " + id, Account: string(ada), Tags: map[string]string{"+draft/reply": "x"},
 	}
 }
@@ -32,9 +32,9 @@ func (s suite) testLines(t *testing.T) {
 	other := lineAt(3, "a")
 	other.Place.Link = "client"
 	private := lineAt(5, "p")
-	private.Place, private.To = federation.Place{Venue: federation.PrivateVenue(ada, bob)}, bob
+	private.Place, private.To = federation.ChannelRef{Venue: federation.PrivateVenue(ada, bob)}, bob
 	for _, l := range append(lines, other, private) {
-		if at, err := record.KeepLine(t.Context(), l); err != nil || !at.Equal(l.Mark.At) {
+		if at, err := record.KeepLine(t.Context(), l); err != nil || !at.Equal(l.Position.At) {
 			t.Fatalf("KeepLine: %v, %v", at, err)
 		}
 	}
@@ -44,13 +44,13 @@ func (s suite) testLines(t *testing.T) {
 		t.Errorf("a repeated line is on file since %v, %v; want %v", at, err, federationtest.At(2))
 	}
 
-	ops := federation.Place{Venue: "#ops"}
-	all, err := record.Lines(t.Context(), federation.Stretch{Place: ops}, 10)
+	ops := federation.ChannelRef{Venue: "#ops"}
+	all, err := record.Lines(t.Context(), federation.TimelineQuery{Place: ops}, 10)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range all {
-		all[i].Mark.N = 0
+		all[i].Position.N = 0
 	}
 	if diff := cmp.Diff(lines, all); diff != "" {
 		t.Errorf("lines of #ops (-want +got):\n%s", diff)
@@ -63,18 +63,18 @@ func (s suite) testLines(t *testing.T) {
 		t.Errorf("the mark of a line of another place: %v", err)
 	}
 	for name, ask := range map[string]struct {
-		part  federation.Stretch
+		part  federation.TimelineQuery
 		limit int
 		want  []string
 	}{
-		"the newest":                  {federation.Stretch{Place: ops, Newest: true}, 2, []string{"c", "d"}},
-		"after a line of one moment":  {federation.Stretch{Place: ops, After: b}, 10, []string{"c", "d"}},
-		"before it":                   {federation.Stretch{Place: ops, Before: b, Newest: true}, 10, []string{"a"}},
-		"between":                     {federation.Stretch{Place: ops, After: b, Before: federation.Mark{At: federationtest.At(4)}}, 10, []string{"c"}},
-		"a channel of one link":       {federation.Stretch{Place: other.Place}, 10, []string{"a"}},
-		"a private conversation":      {federation.Stretch{Place: private.Place}, 10, []string{"p"}},
-		"a place without a line":      {federation.Stretch{Place: federation.Place{Venue: "#none"}}, 10, nil},
-		"the oldest, one at the most": {federation.Stretch{Place: ops}, 1, []string{"a"}},
+		"the newest":                  {federation.TimelineQuery{Place: ops, Newest: true}, 2, []string{"c", "d"}},
+		"after a line of one moment":  {federation.TimelineQuery{Place: ops, After: b}, 10, []string{"c", "d"}},
+		"before it":                   {federation.TimelineQuery{Place: ops, Before: b, Newest: true}, 10, []string{"a"}},
+		"between":                     {federation.TimelineQuery{Place: ops, After: b, Before: federation.Position{At: federationtest.At(4)}}, 10, []string{"c"}},
+		"a channel of one link":       {federation.TimelineQuery{Place: other.Place}, 10, []string{"a"}},
+		"a private conversation":      {federation.TimelineQuery{Place: private.Place}, 10, []string{"p"}},
+		"a place without a line":      {federation.TimelineQuery{Place: federation.ChannelRef{Venue: "#none"}}, 10, nil},
+		"the oldest, one at the most": {federation.TimelineQuery{Place: ops}, 1, []string{"a"}},
 	} {
 		got, err := record.Lines(t.Context(), ask.part, ask.limit)
 		if diff := cmp.Diff(ask.want, lineIDs(got)); err != nil || diff != "" {
@@ -98,7 +98,7 @@ func (s suite) testLines(t *testing.T) {
 	if n, err := record.PruneLines(t.Context(), federationtest.At(2), 2); err != nil || n != 1 {
 		t.Errorf("PruneLines: %d, %v", n, err)
 	}
-	left, err := record.Lines(t.Context(), federation.Stretch{Place: ops}, 10)
+	left, err := record.Lines(t.Context(), federation.TimelineQuery{Place: ops}, 10)
 	if diff := cmp.Diff([]string{"d"}, lineIDs(left)); err != nil || diff != "" {
 		t.Errorf("left: %v (-want +got):\n%s", err, diff)
 	}

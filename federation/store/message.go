@@ -123,7 +123,7 @@ func (s *Record) ExpireMessages(ctx context.Context, before, now time.Time, limi
 	if err != nil || expired == limit {
 		return expired, err
 	}
-	lapsed, err := s.LapseMessages(ctx, before, now, limit-expired)
+	lapsed, err := s.ExpireUnreadMessages(ctx, before, now, limit-expired)
 	return expired + lapsed, err
 }
 

@@ -19,7 +19,7 @@ func TestMessages(t *testing.T) {
 }
 
 // A link shows a message after its reader has fetched it: when and how the waiting ended stays.
-func TestAMessageThatWasReadStaysSo(t *testing.T) {
+func TestMessageStaysRead(t *testing.T) {
 	dir := t.TempDir()
 	record := open(t, dir, prometheus.NewRegistry())
 	const amy, ben = federation.DID("did:web:amy.example"), federation.DID("did:web:ben.example")
@@ -47,7 +47,7 @@ func TestAMessageThatWasReadStaysSo(t *testing.T) {
 	}
 }
 
-func TestTextOfChannels(t *testing.T) {
+func TestMessagesOfChannelsAreKept(t *testing.T) {
 	chat(t, open(t, t.TempDir(), prometheus.NewRegistry()))
 }
 
@@ -90,7 +90,7 @@ func said(n int, from, to federation.DID, link string, about federation.HandoffI
 	f := federation.TextFiling{Inboxes: []federation.DID{to}, Filed: federationtest.At(n), Text: federation.Text{
 		ID: federationtest.ID(n), Order: federation.Conversation(from, to), From: from, Author: from, To: to,
 		Venue: federation.PrivateVenue(from, to), Body: body, About: about, Signature: federation.Signature{Document: body},
-		Arrival: federation.Arrival{Network: "rest", Link: "rest", ReadsInbox: true, Received: federationtest.At(n), Place: federation.Place{Link: link, Venue: "bob"}},
+		Arrival: federation.Arrival{Network: "rest", Link: "rest", ReadsInbox: true, Received: federationtest.At(n), Place: federation.ChannelRef{Link: link, Venue: "bob"}},
 	}}
 	if link != "" {
 		f.Links = []string{link}

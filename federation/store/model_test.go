@@ -25,8 +25,8 @@ type twins struct {
 	open    func() (*registry.Record, error)
 	model   *inboxModel
 	clock   int
-	handoff map[int]federation.Filing // the newest filing of each, by number
-	holds   [2][]federation.Hold      // of the record, of the model
+	handoff map[int]federation.Filing  // the newest filing of each, by number
+	holds   [2][]federation.LeaseToken // of the record, of the model
 	cursors [2][]federation.Cursor
 }
 
@@ -122,7 +122,7 @@ func (w *twins) Lease(t *rapid.T) {
 		leases, err := record.Lease(w.ctx, to, device, "", federationtest.At(now), federationtest.At(now+length), limit)
 		out := outcome{Err: class(err)}
 		for _, l := range leases {
-			w.holds[which] = append(w.holds[which], l.Hold)
+			w.holds[which] = append(w.holds[which], l.LeaseToken)
 			out.Events, out.Numbers = append(out.Events, l.Entry.Event.ID), append(out.Numbers, l.Entry.Number)
 			out.Deliveries = append(out.Deliveries, l.Delivery)
 		}
@@ -201,7 +201,7 @@ func (w *twins) Read(t *rapid.T) {
 	to, now, lapse := w.person(), federationtest.At(w.tick()), rapid.Bool().Draw(t, "lapse")
 	w.both("Read", func(record modelled, _ int) outcome {
 		if lapse {
-			return outcome{Err: class(record.Lapse(w.ctx, to, step, now))}
+			return outcome{Err: class(record.ExpireUnread(w.ctx, to, step, now))}
 		}
 		return outcome{Err: class(record.Read(w.ctx, to, step, now))}
 	})
@@ -311,7 +311,7 @@ func (w *twins) Check(t *rapid.T) {
 
 // The contract suites check each method; this test checks that no order of calls makes the record
 // differ from its model, with restarts in between.
-func TestNoOrderOfThingsBringsTheInboxFromItsModel(t *testing.T) {
+func TestInboxFollowsItsModel(t *testing.T) {
 	t.Parallel()
 	empty := emptyRecord(t)
 	rapid.Check(t, func(r *rapid.T) {

@@ -103,7 +103,7 @@ func (s suite) testGiven(t *testing.T) {
 		{"oftc", 0, 0, nil},
 		{"airc", 0, 10, nil},
 	} {
-		done, err := record.Given(t.Context(), tt.link, federationtest.At(tt.since), tt.limit)
+		done, err := record.ListCompleted(t.Context(), tt.link, federationtest.At(tt.since), tt.limit)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,7 +21,7 @@ type remoteBook struct{ *registry.Record }
 func (b remoteBook) hold(t *testing.T, all ...federation.Pending) {
 	t.Helper()
 	for _, h := range all {
-		if err := b.Await(t.Context(), h, 0); err != nil {
+		if err := b.KeepPending(t.Context(), h, 0); err != nil {
 			t.Fatalf("Await(%s): %v", h.Event.ID, err)
 		}
 	}
@@ -29,7 +29,7 @@ func (b remoteBook) hold(t *testing.T, all ...federation.Pending) {
 
 func (b remoteBook) waiting(t *testing.T, limit int) []federation.Pending {
 	t.Helper()
-	steps, err := b.Awaiting(t.Context(), elsewhere, limit)
+	steps, err := b.ListPending(t.Context(), elsewhere, limit)
 	if err != nil {
 		t.Fatalf("Awaiting: %v", err)
 	}
@@ -59,7 +59,7 @@ func remoteReopens(t *testing.T, b remoteBook) {
 	if d := diff([]federation.Pending{a, c}, b.waiting(t, 10)); d != "" {
 		t.Errorf("Awaiting (-want +got):\n%s", d)
 	}
-	in, err := b.AwaitingIn(t.Context(), first.ID)
+	in, err := b.ListPendingIn(t.Context(), first.ID)
 	if d := diff([]federation.Pending{a, c}, in); d != "" || err != nil {
 		t.Errorf("AwaitingIn (%v, -want +got):\n%s", err, d)
 	}
@@ -109,11 +109,11 @@ func remoteThatMoved(t *testing.T, b remoteBook) {
 	}
 	late, timely := pending(3, bob, first), pending(4, bob, first)
 	for _, after := range []federation.Version{0, 2} {
-		if err := b.Await(t.Context(), late, after); !errors.Is(err, federation.ErrStale) {
+		if err := b.KeepPending(t.Context(), late, after); !errors.Is(err, federation.ErrStale) {
 			t.Errorf("Await after version %d: %v, want ErrStale", after, err)
 		}
 	}
-	if err := b.Await(t.Context(), timely, 1); err != nil {
+	if err := b.KeepPending(t.Context(), timely, 1); err != nil {
 		t.Errorf("Await after version 1: %v", err)
 	}
 	if d := diff([]federation.Pending{timely}, b.waiting(t, 10)); d != "" {
@@ -127,7 +127,7 @@ func remoteReleased(t *testing.T, b remoteBook) {
 	a, c := pending(3, bob, first), pending(5, cleo, first)
 	b.hold(t, a, c)
 	for range 2 {
-		if err := b.Ruled(t.Context(), first.ID, bob, a.Event.ID); err != nil {
+		if err := b.ResolvePending(t.Context(), first.ID, bob, a.Event.ID); err != nil {
 			t.Errorf("Ruled: %v", err)
 		}
 	}

@@ -22,7 +22,7 @@ import (
 	"baton/federation"
 	"baton/federation/federationtest"
 	"baton/federation/store/engine"
-	"baton/federation/store/offline"
+	"baton/federation/store/fsck"
 	"baton/federation/store/postgrestest"
 	"baton/federation/store/registry"
 )
@@ -53,9 +53,9 @@ func keepsMessages(t *testing.T, server *postgrestest.Server) {
 	chat(t, openPostgres(t, server.Record(t)))
 }
 
-// TestPostgres has one server for all tests of a record there. Tests that wait for its disk most of
+// TestRecordInPostgreSQL has one server for all tests of a record there. Tests that wait for its disk most of
 // the time run at the same time, after the tests that stop the server.
-func TestPostgres(t *testing.T) {
+func TestRecordInPostgreSQL(t *testing.T) {
 	server := postgrestest.Start(t)
 	for name, test := range map[string]func(*testing.T, *postgrestest.Server){
 		"it does what every record does":                   doesWhatEveryRecordDoes,
@@ -447,7 +447,7 @@ func lockWriters(t *testing.T, dsn string) (release func()) {
 
 func checkSound(t *testing.T, dsn string) {
 	t.Helper()
-	report, err := offline.ExaminePostgres(t.Context(), dsn, registry.Tables{}, rules{})
+	report, err := fsck.ExaminePostgres(t.Context(), dsn, registry.Tables{}, rules{})
 	if err != nil || len(report.Damage) > 0 || report.Events == 0 {
 		t.Errorf("ExaminePostgres = %+v, %v", report, err)
 	}
@@ -459,17 +459,17 @@ func findsDamage(t *testing.T, server *postgrestest.Server) {
 	populate(t, openPostgres(t, dsn))
 	checkSound(t, dsn)
 	tests := []struct {
-		want  offline.DamageKind
+		want  fsck.DamageKind
 		spoil string
 	}{
-		{offline.DamagedChain, "UPDATE event SET prev = sha256('x') WHERE version = 2"},
-		{offline.DamagedView, "UPDATE handoff SET since = since + 1000000000 WHERE clock <> ''"},
-		{offline.DamagedEvidence, "UPDATE evidence SET bytes = 'x'"},
-		{offline.Orphan, "DELETE FROM agent"},
+		{fsck.DamagedChain, "UPDATE event SET prev = sha256('x') WHERE version = 2"},
+		{fsck.DamagedView, "UPDATE handoff SET since = since + 1000000000 WHERE clock <> ''"},
+		{fsck.DamagedEvidence, "UPDATE evidence SET bytes = 'x'"},
+		{fsck.Orphan, "DELETE FROM agent"},
 	}
 	for _, tt := range tests {
 		server.Exec(t, dsn, tt.spoil)
-		report, err := offline.ExaminePostgres(t.Context(), dsn, registry.Tables{}, rules{})
+		report, err := fsck.ExaminePostgres(t.Context(), dsn, registry.Tables{}, rules{})
 		found := false
 		for _, damage := range report.Damage {
 			found = found || damage.Kind == tt.want
@@ -479,7 +479,7 @@ func findsDamage(t *testing.T, server *postgrestest.Server) {
 		}
 	}
 	server.Exec(t, dsn, "DELETE FROM evidence")
-	report, err := offline.ExaminePostgres(t.Context(), dsn, registry.Tables{}, rules{})
+	report, err := fsck.ExaminePostgres(t.Context(), dsn, registry.Tables{}, rules{})
 	if err != nil || !strings.Contains(cmp.Diff(nil, report.Damage), "its original is missing") {
 		t.Errorf("without originals: %+v, %v", report, err)
 	}
@@ -490,21 +490,21 @@ func copiesARecord(t *testing.T, server *postgrestest.Server) {
 	dir, dsn := t.TempDir(), server.Schema(t)
 	record := open(t, dir, prometheus.NewRegistry())
 	populate(t, record)
-	if _, err := offline.Transfer(t.Context(), at(dir), dsn, registry.Tables{}, rules{}, false); err == nil || !strings.Contains(err.Error(), "stop the gateway first") {
+	if _, err := fsck.Transfer(t.Context(), at(dir), dsn, registry.Tables{}, rules{}, false); err == nil || !strings.Contains(err.Error(), "stop the gateway first") {
 		t.Errorf("Transfer of a record that is open: %v", err)
 	}
 	want := read(t, record)
 	if err := record.Close(); err != nil {
 		t.Fatal(err)
 	}
-	planned, err := offline.Transfer(t.Context(), at(dir), dsn, registry.Tables{}, rules{}, true)
+	planned, err := fsck.Transfer(t.Context(), at(dir), dsn, registry.Tables{}, rules{}, true)
 	if err != nil {
 		t.Fatalf("Transfer, dry: %v", err)
 	}
 	if plan, err := engine.PlanPostgres(t.Context(), dsn); err != nil || plan.From != 0 {
 		t.Errorf("after a dry run the record is %+v, %v, want none", plan, err)
 	}
-	done, err := offline.Transfer(t.Context(), at(dir), dsn, registry.Tables{}, rules{}, false)
+	done, err := fsck.Transfer(t.Context(), at(dir), dsn, registry.Tables{}, rules{}, false)
 	if d := cmp.Diff(planned, done); err != nil || d != "" || done.Rows < 40 {
 		t.Errorf("Transfer: %v; %d rows; (-planned +done):\n%s", err, done.Rows, d)
 	}
@@ -535,17 +535,17 @@ func copiesIntoNothing(t *testing.T, server *postgrestest.Server) {
 	populate(t, openPostgres(t, used))
 	server.Exec(t, diary, "CREATE TABLE diary (day text)")
 	for dsn, want := range map[string]string{used: "not empty", diary: "tables of another program"} {
-		if _, err := offline.Transfer(t.Context(), at(dir), dsn, registry.Tables{}, rules{}, false); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := fsck.Transfer(t.Context(), at(dir), dsn, registry.Tables{}, rules{}, false); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Transfer: %v, want %q", err, want)
 		}
 	}
 	if _, err := engine.MigratePostgres(t.Context(), made, registry.Tables{}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := offline.Transfer(t.Context(), at(dir), made, registry.Tables{}, rules{}, false); err != nil {
+	if _, err := fsck.Transfer(t.Context(), at(dir), made, registry.Tables{}, rules{}, false); err != nil {
 		t.Errorf("Transfer into a record with nothing in it: %v", err)
 	}
-	if _, err := offline.Transfer(t.Context(), filepath.Join(dir, "other.db"), made, registry.Tables{}, rules{}, false); err == nil {
+	if _, err := fsck.Transfer(t.Context(), filepath.Join(dir, "other.db"), made, registry.Tables{}, rules{}, false); err == nil {
 		t.Error("Transfer of no file succeeds")
 	}
 }
@@ -565,7 +565,7 @@ func copiesNoDamage(t *testing.T, server *postgrestest.Server) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := offline.Transfer(t.Context(), at(dir), dsn, registry.Tables{}, rules{}, false); err == nil || !strings.Contains(err.Error(), "the record is damaged: chain: ") {
+	if _, err := fsck.Transfer(t.Context(), at(dir), dsn, registry.Tables{}, rules{}, false); err == nil || !strings.Contains(err.Error(), "the record is damaged: chain: ") {
 		t.Errorf("Transfer of a damaged record: %v", err)
 	}
 	if plan, err := engine.PlanPostgres(t.Context(), dsn); err != nil || plan.From != 0 {

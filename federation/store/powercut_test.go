@@ -12,14 +12,14 @@ import (
 
 	"baton/federation"
 	"baton/federation/federationtest"
-	"baton/federation/store/offline"
+	"baton/federation/store/fsck"
 	"baton/federation/store/registry"
 )
 
 // Three lives of a record under several callers, with an orderly end between them, which empties
 // the write-ahead log into the file; then the power fails at each of many moments, and the disk
 // forgets unsynced writes.
-func TestAPowerCutForgetsNothingThatWasAcknowledged(t *testing.T) {
+func TestAppendSurvivesAPowerCut(t *testing.T) {
 	const (
 		lives, callers, each = 3, 4, 6
 		moments              = 40
@@ -84,7 +84,7 @@ func checkCuts(t *testing.T, d *disk, random *rand.Rand, moments []int) {
 		if err := record.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if report, err := offline.Examine(t.Context(), at(image), registry.Tables{}, rules{}); err != nil || len(report.Damage) > 0 {
+		if report, err := fsck.Examine(t.Context(), at(image), registry.Tables{}, rules{}); err != nil || len(report.Damage) > 0 {
 			t.Errorf("after %d deeds: %v, %v", moment, report.Damage, err)
 		}
 		kept += len(acknowledged)
@@ -97,7 +97,7 @@ func checkCuts(t *testing.T, d *disk, random *rand.Rand, moments []int) {
 }
 
 // A disk that drops writes reported as synced does lose steps: so the test above can detect a loss.
-func TestADiskThatOnlySaysItSyncedIsFoundOut(t *testing.T) {
+func TestOpenDetectsADiskThatDidNotSync(t *testing.T) {
 	dir := t.TempDir()
 	d := mount(t, dir)
 	record := open(t, dir, prometheus.NewRegistry())
@@ -126,7 +126,7 @@ func TestADiskThatOnlySaysItSyncedIsFoundOut(t *testing.T) {
 	}
 }
 
-func TestADiskThatFailsIsANotNowAndTheRecordRecoversByItself(t *testing.T) {
+func TestWriteReturnsUnavailableWhileTheDiskFails(t *testing.T) {
 	syncs := func(one deed) bool { return one.what == flush && ofWAL(one) }
 	writes := func(one deed) bool { return one.what == write && ofWAL(one) }
 	for name, fault := range map[string]struct {
@@ -187,7 +187,7 @@ func TestADiskThatFailsIsANotNowAndTheRecordRecoversByItself(t *testing.T) {
 }
 
 // SQLite waits a few seconds for another writer, such as an operator's shell.
-func TestAFileThatAnotherProcessHoldsIsANotNow(t *testing.T) {
+func TestWriteReturnsUnavailableWhileTheFileIsLocked(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	record := open(t, dir, prometheus.NewRegistry())

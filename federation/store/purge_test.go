@@ -38,7 +38,7 @@ func awaitRuling(t *testing.T, record *registry.Record) {
 		mustAppend(t, record, federationtest.File(vouched, federation.View{}))
 		mustDefer(t, record, deferred(n+2, "lab", federationtest.Offer(n+2, who.did, bob)))
 		pending := federation.Pending{Home: "far.example", Event: federationtest.Step(n+3, federationtest.Offer(90, bob, who.did), federation.Accept, who.did), Since: federationtest.At(n)}
-		if err := record.Await(t.Context(), pending, 0); err != nil {
+		if err := record.KeepPending(t.Context(), pending, 0); err != nil {
 			t.Fatal(err)
 		}
 		steps, err := record.Rows().PendingOf(t.Context(), "lab", entry.Event.Handoff.String(), 1)

@@ -161,7 +161,7 @@ func (s suite) testPushFailed(t *testing.T) {
 	if got.Attempt != 2 || got.Reason != "status 502" || !got.Next.Equal(federationtest.At(80)) || got.State != federation.DeliveryWaiting {
 		t.Errorf("after two attempts: %+v", got)
 	}
-	if err := record.Rows().LetGo(ctx, federation.WebhookName(h.ID), federationtest.At(81)); err != nil {
+	if err := record.Rows().Unlock(ctx, federation.WebhookName(h.ID), federationtest.At(81)); err != nil {
 		t.Fatal(err)
 	}
 	if due, err := record.Rows().NextDue(ctx, federation.ToWebhook, federationtest.At(80)); !due.Equal(federationtest.At(81)) || err != nil {
@@ -234,7 +234,7 @@ func (s suite) testPushDead(t *testing.T) {
 		t.Fatalf("%d letters, %v", len(letters), err)
 	}
 	letter, err := record.DeadLetter(ctx, letters[0].ID)
-	tries := []federation.Try{{Number: 1, At: federationtest.At(5), Reason: "status 502"}, {Number: 2, At: federationtest.At(10), Reason: "status 500"}}
+	tries := []federation.Attempt{{Number: 1, At: federationtest.At(5), Reason: "status 502"}, {Number: 2, At: federationtest.At(10), Reason: "status 500"}}
 	if d := diff(tries, letter.Tries); d != "" || err != nil || letter.Event != offer.Event.ID || letter.Attempt != 2 {
 		t.Errorf("letter %+v, %v (-want +got):\n%s", letter, err, d)
 	}

@@ -116,7 +116,7 @@ func checkSnapshot(t *testing.T, record *registry.Record) {
 	held := federation.Pending{Event: withoutBytes(federationtest.Step(5, offer.Event, federation.Accept, bob)), Home: "other.example", Since: federationtest.At(9)}
 	later := federation.Pending{Event: withoutBytes(federationtest.Step(6, offer.Event, federation.Decline, bob)), Home: "other.example", Since: federationtest.At(8)}
 	for _, each := range []federation.Pending{held, later} {
-		if err := record.Await(t.Context(), each, offer.View.Version); err != nil {
+		if err := record.KeepPending(t.Context(), each, offer.View.Version); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -207,7 +207,7 @@ func TestLayoutOfTheFile(t *testing.T) {
 	}
 }
 
-func TestFilesAreTheOwnersAlone(t *testing.T) {
+func TestFilesArePrivate(t *testing.T) {
 	dir := t.TempDir()
 	record := open(t, dir, prometheus.NewRegistry())
 	if _, err := record.Append(t.Context(), offer(1)); err != nil {
@@ -229,7 +229,7 @@ func TestFilesAreTheOwnersAlone(t *testing.T) {
 }
 
 // A file that may not grow is a full disk, for SQLite.
-func TestFullDiskIsANotNow(t *testing.T) {
+func TestWriteReturnsUnavailableOnAFullDisk(t *testing.T) {
 	record := open(t, t.TempDir(), prometheus.NewRegistry())
 	if _, err := record.Append(t.Context(), offer(1)); err != nil {
 		t.Fatalf("Append: %v", err)
@@ -266,7 +266,7 @@ func TestFullDiskIsANotNow(t *testing.T) {
 	}
 }
 
-func TestTextThatJSONCannotKeepIsRefused(t *testing.T) {
+func TestAppendRefusesInvalidUTF8(t *testing.T) {
 	record := open(t, t.TempDir(), prometheus.NewRegistry())
 	f := offer(1)
 	f.Event.Signature.Document += "\xff"

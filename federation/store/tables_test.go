@@ -31,7 +31,7 @@ func bare(t *testing.T, engine string) *store.Record {
 	return record
 }
 
-func TestTheCoreWorksWithoutTablesOfANetwork(t *testing.T) {
+func TestRecordWorksWithoutNetworkTables(t *testing.T) {
 	t.Parallel()
 	for _, engine := range []string{"sqlite", "postgres"} {
 		t.Run(engine, func(t *testing.T) {
@@ -75,7 +75,7 @@ func TestTheCoreWorksWithoutTablesOfANetwork(t *testing.T) {
 				},
 				"Prune":        func() error { _, _, err := record.Prune(t.Context(), now, now, "", 10); return err },
 				"Delay":        func() error { _, err := record.Delay(t.Context(), now, now, 10); return err },
-				"Lapse":        func() error { return record.Lapse(t.Context(), bob, []federation.EventID{offer.Event.ID}, now) },
+				"ExpireUnread": func() error { return record.ExpireUnread(t.Context(), bob, []federation.EventID{offer.Event.ID}, now) },
 				"Expire":       func() error { _, err := record.Expire(t.Context(), time.Time{}, now, 10); return err },
 				"StartSession": func() error { return record.StartSession(t.Context(), federation.Session{ID: "s", Participant: "bob"}) },
 			} {
@@ -94,7 +94,7 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-func TestAnEffectThatNoTableTakesKeepsTheStepFromBeingFiled(t *testing.T) {
+func TestAppendRefusesUnknownEffects(t *testing.T) {
 	t.Parallel()
 	for name, record := range map[string]*store.Record{
 		"no tables":    bare(t, "sqlite"),

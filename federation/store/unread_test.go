@@ -72,7 +72,7 @@ func readings() map[string]func(ctx context.Context, record *registry.Record, ne
 		"acknowledged": func(ctx context.Context, record *registry.Record, newest federation.Entry, at time.Time) error {
 			leases, err := record.Lease(ctx, bob, "desk", "", at, at.Add(time.Minute), 1)
 			for _, lease := range leases { // none the second time
-				err = errors.Join(record.Ack(ctx, bob, lease.Hold, at), record.Ack(ctx, bob, lease.Hold, at.Add(time.Second)))
+				err = errors.Join(record.Ack(ctx, bob, lease.LeaseToken, at), record.Ack(ctx, bob, lease.LeaseToken, at.Add(time.Second)))
 			}
 			return err
 		},
@@ -157,7 +157,7 @@ func (s suite) testLapse(t *testing.T) {
 	mustAppend(t, record, federationtest.File(event, offer.View))
 	both := []federation.EventID{federationtest.ID(1), federationtest.ID(2)}
 	for _, at := range []int{700, 701} {
-		if err := record.Lapse(t.Context(), bob, both, federationtest.At(at)); err != nil {
+		if err := record.ExpireUnread(t.Context(), bob, both, federationtest.At(at)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -248,7 +248,7 @@ func (s suite) testRemoteInbox(t *testing.T) {
 	mustAppend(t, record, accept) // now he was seen elsewhere
 	became(t, record, federationtest.ID(1))
 	delays(t, record, 2, 0)
-	if err := record.Lapse(t.Context(), bob, []federation.EventID{federationtest.ID(1)}, federationtest.At(700)); err != nil {
+	if err := record.ExpireUnread(t.Context(), bob, []federation.EventID{federationtest.ID(1)}, federationtest.At(700)); err != nil {
 		t.Fatal(err)
 	}
 	became(t, record, federationtest.ID(1))

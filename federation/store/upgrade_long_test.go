@@ -18,7 +18,7 @@ import (
 	"baton/federation"
 	"baton/federation/federationtest"
 	"baton/federation/store/engine"
-	"baton/federation/store/offline"
+	"baton/federation/store/fsck"
 	"baton/federation/store/registry"
 )
 
@@ -78,7 +78,7 @@ func fillFourth(t *testing.T, db *sql.DB, handoffs int) {
 				t.Fatal(err)
 			}
 			digest, document := step.Digest(), step.DocumentDigest()
-			event(view.ID.String(), int64(view.Version), string(step.From), step.ID.String(), digest[:], head, string(view.State), engine.Stamp(filing.Filed), string(body), engine.Stamp(step.Said()))
+			event(view.ID.String(), int64(view.Version), string(step.From), step.ID.String(), digest[:], head, string(view.State), engine.Stamp(filing.Filed), string(body), engine.Stamp(step.ShownAt()))
 			numbers[reader]++
 			inbox(string(reader), seq, len(step.Signature.Document), numbers[reader])
 			if n >= handoffs-handoffs/100 {
@@ -163,7 +163,7 @@ func TestUpgradeOfALargeRecordFitsItsEstimate(t *testing.T) {
 	if used > plan.Estimate.Needs {
 		t.Errorf("the upgrade took %d bytes of disk, and its estimate is %d", used, plan.Estimate.Needs)
 	}
-	report, err := offline.Examine(t.Context(), at(dir), registry.Tables{}, signedRules{})
+	report, err := fsck.Examine(t.Context(), at(dir), registry.Tables{}, signedRules{})
 	if err != nil || report.Handoffs != largeHandoffs || report.Events != 4*largeHandoffs {
 		t.Errorf("examined %d handoffs and %d events, %v", report.Handoffs, report.Events, err)
 	}

@@ -17,7 +17,7 @@ import (
 
 	"baton/federation/federationtest"
 	"baton/federation/store/engine"
-	"baton/federation/store/offline"
+	"baton/federation/store/fsck"
 	"baton/federation/store/postgrestest"
 	"baton/federation/store/registry"
 )
@@ -34,8 +34,8 @@ func fourthEvents(t *testing.T, dir string) *wholeEvents {
 func checkUpgraded(t *testing.T, dir string, events *wholeEvents) {
 	t.Helper()
 	record := open(t, dir, prometheus.NewRegistry())
-	events.check(t, record, func(query string) []string { return rowsOf(t, "sqlite", at(dir), query) }, func(rules offline.Rules) (offline.Report, error) {
-		return offline.Examine(t.Context(), at(dir), registry.Tables{}, rules)
+	events.check(t, record, func(query string) []string { return rowsOf(t, "sqlite", at(dir), query) }, func(rules fsck.Rules) (fsck.Report, error) {
+		return fsck.Examine(t.Context(), at(dir), registry.Tables{}, rules)
 	})
 }
 
@@ -192,8 +192,8 @@ func TestUpgradeInPostgreSQLStartsOverAfterKills(t *testing.T) {
 				t.Errorf("after the kill the record is %+v, %v", plan, err)
 			}
 			record := openServer(t, dsn)
-			events.check(t, record, func(query string) []string { return rowsOf(t, "pgx", dsn, query) }, func(rules offline.Rules) (offline.Report, error) {
-				return offline.ExaminePostgres(t.Context(), dsn, registry.Tables{}, rules)
+			events.check(t, record, func(query string) []string { return rowsOf(t, "pgx", dsn, query) }, func(rules fsck.Rules) (fsck.Report, error) {
+				return fsck.ExaminePostgres(t.Context(), dsn, registry.Tables{}, rules)
 			})
 		})
 	}
@@ -240,9 +240,9 @@ func TestUpgradeKeepsDamage(t *testing.T) {
 	if err := open(t, dir, prometheus.NewRegistry()).Close(); err != nil {
 		t.Fatal(err)
 	}
-	report, err := offline.Examine(t.Context(), at(dir), registry.Tables{}, signedRules{})
-	for _, kind := range []offline.DamageKind{offline.DamagedChain, offline.DamagedEvent} {
-		if err != nil || !slices.ContainsFunc(report.Damage, func(d offline.Damage) bool { return d.Kind == kind }) {
+	report, err := fsck.Examine(t.Context(), at(dir), registry.Tables{}, signedRules{})
+	for _, kind := range []fsck.DamageKind{fsck.DamagedChain, fsck.DamagedEvent} {
+		if err != nil || !slices.ContainsFunc(report.Damage, func(d fsck.Damage) bool { return d.Kind == kind }) {
 			t.Errorf("the record has the damage %v, %v, want some of the kind %s", report.Damage, err, kind)
 		}
 	}

@@ -163,7 +163,7 @@ func (s suite) testTakenHook(t *testing.T) {
 	if got := takenWebhooks(t, record, 63, 10); len(got) != 0 {
 		t.Error("what comes lets a second one in")
 	}
-	if err := record.Rows().LetGo(ctx, federation.WebhookName(h.ID), federationtest.At(64)); err != nil {
+	if err := record.Rows().Unlock(ctx, federation.WebhookName(h.ID), federationtest.At(64)); err != nil {
 		t.Fatal(err)
 	}
 	if d := diff([]string{federation.WebhookName(h.ID)}, takenWebhooks(t, record, 64, 10)); d != "" {
@@ -182,7 +182,7 @@ func (s suite) testTurns(t *testing.T) {
 		if d := diff([]string{federation.WebhookName(want.ID)}, takenWebhooks(t, record, 100+n, 1)); d != "" {
 			t.Errorf("turn %d (-want +got):\n%s", n, d)
 		}
-		if err := record.Rows().LetGo(ctx, federation.WebhookName(want.ID), federationtest.At(100+n)); err != nil {
+		if err := record.Rows().Unlock(ctx, federation.WebhookName(want.ID), federationtest.At(100+n)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -197,7 +197,7 @@ func (s suite) testLetGoUntil(t *testing.T) {
 		if got := takenWebhooks(t, record, 10, 1); len(got) != 1 {
 			t.Fatalf("%d webhooks are due", len(got))
 		}
-		if err := record.Rows().LetGo(t.Context(), federation.WebhookName(h.ID), federationtest.At(50)); err != nil {
+		if err := record.Rows().Unlock(t.Context(), federation.WebhookName(h.ID), federationtest.At(50)); err != nil {
 			t.Fatal(err)
 		}
 		if got := takenWebhooks(t, record, 49, 1); len(got) != 0 {

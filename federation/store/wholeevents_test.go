@@ -20,8 +20,8 @@ import (
 	"baton/federation/federationtest"
 	"baton/federation/signing"
 	"baton/federation/store/engine"
+	"baton/federation/store/fsck"
 	"baton/federation/store/handoffs"
-	"baton/federation/store/offline"
 	"baton/federation/store/registry"
 	"baton/translate/dialect"
 )
@@ -56,7 +56,7 @@ func (w *wholeEvents) insert(t *testing.T, ev federation.Event, version federati
 	}
 	digest := ev.Digest()
 	fmt.Fprintf(&w.sql, "INSERT INTO event (handoff, version, signer, id, digest, prev, message, state, filed, body, said) VALUES ('%s', %s, %s, '%s', %s, %s, %s, '%s', %d, %s, %d);\n",
-		ev.Handoff, position, quoted(string(ev.From)), ev.ID, w.literal(digest[:]), before, orNull(ev.Arrival.MessageID), state, engine.Stamp(federationtest.At(0)), quoted(string(body)), engine.Stamp(ev.Said()))
+		ev.Handoff, position, quoted(string(ev.From)), ev.ID, w.literal(digest[:]), before, orNull(ev.Arrival.MessageID), state, engine.Stamp(federationtest.At(0)), quoted(string(body)), engine.Stamp(ev.ShownAt()))
 	if ev.Evidence != nil && ev.Erased == nil {
 		fmt.Fprintf(&w.sql, "INSERT INTO evidence (digest, bytes, handoff) VALUES (%s, %s, '%s');\n", w.literal(ev.Evidence.Digest[:]), w.literal(ev.Evidence.Bytes), ev.Handoff)
 	}
@@ -168,7 +168,7 @@ func keyOf(did federation.DID) (ed25519.PublicKey, error) { return federationtes
 
 // check checks that each event of an upgraded record is unchanged, that its document is stored
 // once, and that the chain of each log holds.
-func (w *wholeEvents) check(t *testing.T, record *registry.Record, rows func(query string) []string, examine func(offline.Rules) (offline.Report, error)) {
+func (w *wholeEvents) check(t *testing.T, record *registry.Record, rows func(query string) []string, examine func(fsck.Rules) (fsck.Report, error)) {
 	t.Helper()
 	report, err := examine(signedRules{})
 	if err != nil || report.Events != len(w.entries) {

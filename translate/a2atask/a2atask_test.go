@@ -33,7 +33,7 @@ func short(r a2atask.Reading) said {
 	return s
 }
 
-func TestReadGivesTheStepsOfATask(t *testing.T) {
+func TestReadReturnsTheStepsOfATask(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("word ", 100)
 	longText, err := json.Marshal(strings.TrimSpace(long))
@@ -133,7 +133,7 @@ func TestReadGivesTheStepsOfATask(t *testing.T) {
 	}
 }
 
-func TestReadKnowsARepeatedReport(t *testing.T) {
+func TestReadRecognizesARepeatedReport(t *testing.T) {
 	t.Parallel()
 	task := func(id, text string) *wire.Task {
 		return &wire.Task{Status: wire.TaskStatus{State: wire.TaskStateWorking, Message: &wire.Message{ID: id, Parts: wire.ContentParts{wire.NewTextPart(text)}}}}

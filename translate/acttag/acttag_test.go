@@ -71,7 +71,7 @@ func TestDecodeReadsAllTags(t *testing.T) {
 	}
 }
 
-func TestAnOfferMayLackATitle(t *testing.T) {
+func TestDecodeAcceptsAnOfferWithoutTitle(t *testing.T) {
 	ev, err := acttag.Codec{}.Decode(offer("+freeq.at/act-title", "-"))
 	if err != nil || ev.Title != "untitled" {
 		t.Errorf("title %q, %v", ev.Title, err)
@@ -102,13 +102,13 @@ func TestEncodeWritesExactlyWhatWasSigned(t *testing.T) {
 	}
 }
 
-func TestAStepThatIsNotSignedInThisDialectIsNotWritten(t *testing.T) {
+func TestEncodeRefusesStepsOfOtherDialects(t *testing.T) {
 	if _, _, err := (acttag.Codec{}).Encode(translate.Step{}); err == nil {
 		t.Error("an unsigned step was written")
 	}
 }
 
-func TestDecodeTellsWhatIsWrong(t *testing.T) {
+func TestDecodeNamesMistakes(t *testing.T) {
 	text := offer()
 	text.Command = "PRIVMSG"
 	for name, test := range map[string]struct {
@@ -153,7 +153,7 @@ func at(m translate.Tagged, target string) translate.Tagged {
 	return m
 }
 
-func TestMessagesAboutSomethingElse(t *testing.T) {
+func TestDecodeIgnoresOtherMessages(t *testing.T) {
 	for name, tags := range map[string]map[string]string{
 		"no tags":                           nil,
 		"tags of the other dialect":         {"+freeq.at/handoff": "accept", "+freeq.at/handoff-id": handoffID},
@@ -171,7 +171,7 @@ func TestMessagesAboutSomethingElse(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrittenIsReadBack(t *testing.T) {
+func TestEncodeRoundTrips(t *testing.T) {
 	id, of := mustID(t, eventID), mustID(t, handoffID)
 	for name, ev := range map[string]federation.Event{
 		"an offer": {

@@ -10,7 +10,7 @@ import (
 	"baton/translate/acttag"
 )
 
-func TestAHomesReceiptIsReadFromItsLinkAlone(t *testing.T) {
+func TestReceiptIsReadOnlyFromItsLink(t *testing.T) {
 	const subject = "01K9ZQ0000000000000000001A"
 	tags := map[string]string{
 		"+freeq.at/act": "handoff", "+freeq.at/act-verb": "confirm", "+freeq.at/act-id": "01K9ZQ0000000000000000000H",

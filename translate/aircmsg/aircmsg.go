@@ -16,7 +16,7 @@ import (
 	"baton/federation"
 )
 
-//go:generate go test -run TestTheFidelityTable -fidelity .
+//go:generate go test -run TestFidelityTable -fidelity .
 
 // The payload types of steps.
 const (

@@ -83,7 +83,7 @@ func indent(v any) ([]byte, error) {
 }
 
 // The message that an independent program made of an offer on IRC.
-func TestIndependentOfferMessage(t *testing.T) {
+func TestDecodeReadsAnIndependentOffer(t *testing.T) {
 	dir := os.Getenv("BATON_VECTORS")
 	if dir == "" {
 		t.Log("not run: BATON_VECTORS is unset")
@@ -159,7 +159,7 @@ func generic(t *testing.T, v any) any {
 	return g
 }
 
-func TestABodyIsNeverLongerThanRegistriesTake(t *testing.T) {
+func TestEncodeBoundsTheBody(t *testing.T) {
 	ev := federation.Event{Verb: federation.Progress, Note: strings.Repeat("é", 5000)}
 	m, _, err := aircmsg.Encode(offerStep(ev), aircmsg.Out{})
 	if n := len([]rune(m.Body)); err != nil || n != 4000 || !strings.HasSuffix(m.Body, "…") {
@@ -167,7 +167,7 @@ func TestABodyIsNeverLongerThanRegistriesTake(t *testing.T) {
 	}
 }
 
-func TestAStepOfAnotherKindHasNoStandardType(t *testing.T) {
+func TestEncodeUsesStandardTypesOnlyForHandoffs(t *testing.T) {
 	for _, verb := range []federation.Verb{federation.Offer, federation.Progress, "bid", "auto-accept"} {
 		ev := federation.Event{
 			ID: federation.EventID{2}, Handoff: federation.EventID{1}, Kind: "bounty", Verb: verb, From: "did:plc:alice", Title: "Fix it",
@@ -192,7 +192,7 @@ func TestAStepOfAnotherKindHasNoStandardType(t *testing.T) {
 	}
 }
 
-func TestPayloadsAboutSomethingElse(t *testing.T) {
+func TestDecodeIgnoresOtherPayloads(t *testing.T) {
 	for _, text := range []string{`{"type":"context:code","data":{}}`, `{"data":{}}`, `[]`, `null`, ``, `{"type":"text","content":"accept"}`} {
 		if _, err := aircmsg.Decode(json.RawMessage(text)); !errors.Is(err, translate.ErrNotHandoff) {
 			t.Errorf("%s: error %v, want ErrNotHandoff", text, err)

@@ -23,7 +23,7 @@ const fidelityFile = "fidelity.go"
 
 // The table is made by asking the codec: each field is given a value that nothing
 // else has, and looked for on the other side.
-func TestTheFidelityTableIsThatOfTheCodec(t *testing.T) {
+func TestFidelityTableMatchesTheCodec(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
 	b.WriteString("// # Fidelity\n//\n// The treatment of each field of a step, out, and of each member of a payload, in. Kept\n// has the same name on the other side.\n//\n")

@@ -8,7 +8,7 @@ import (
 	"baton/translate/aircmsg"
 )
 
-func TestTheSentenceOfAStepHasNothingHidden(t *testing.T) {
+func TestSentenceOfAStepHidesNothing(t *testing.T) {
 	const hidden = "pay\x1b[31m \u2028bob\u200b\u202e\U000E0069\U000E0067"
 	for _, verb := range []federation.Verb{federation.Offer, federation.Progress, federation.Expire, "award"} {
 		step := translate.Step{

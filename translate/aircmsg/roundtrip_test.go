@@ -119,7 +119,7 @@ func contexts(t *rapid.T) string {
 	return string(text)
 }
 
-func TestAStepFromIRCComesBackFromAIRCAsItWas(t *testing.T) {
+func TestRoundTripFromIRC(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := said{
 			Verb: rapid.SampledFrom([]federation.Verb{
@@ -149,7 +149,7 @@ func TestAStepFromIRCComesBackFromAIRCAsItWas(t *testing.T) {
 	})
 }
 
-func TestAPayloadFromAIRCComesBackFromIRCAsItWasOrNamesTheField(t *testing.T) {
+func TestRoundTripFromAIRCReportsLostFields(t *testing.T) {
 	texts := rapid.SampledFrom([]string{"", "a note", "another"})
 	rapid.Check(t, func(t *rapid.T) {
 		data := map[string]any{"handoff": map[string]any{"id": federation.EventID{1, 2, 3}.String()}}

@@ -23,7 +23,7 @@ func signed(d federation.Dialect) federation.Event {
 	return ev
 }
 
-func TestEachDialectIsReadAsWhatItIs(t *testing.T) {
+func TestDecodeRecognizesEachDialect(t *testing.T) {
 	for _, d := range []federation.Dialect{federation.HandoffTags, federation.ActTags} {
 		want := signed(d)
 		m, err := dialect.Encode(translate.Step{Entry: federation.Entry{Event: want}})
@@ -40,7 +40,7 @@ func TestEachDialectIsReadAsWhatItIs(t *testing.T) {
 	}
 }
 
-func TestWhatIsInNoDialect(t *testing.T) {
+func TestDecodeIgnoresOtherTags(t *testing.T) {
 	if _, err := dialect.Decode(translate.Tagged{Command: "TAGMSG", Target: "#ops"}); !errors.Is(err, translate.ErrNotHandoff) {
 		t.Errorf("decode: %v", err)
 	}
@@ -49,7 +49,7 @@ func TestWhatIsInNoDialect(t *testing.T) {
 	}
 }
 
-func TestTagsThatNobodyHereKnowsGoAlong(t *testing.T) {
+func TestDecodeCarriesUnknownTags(t *testing.T) {
 	ev := signed(federation.HandoffTags)
 	ev.Fields["handoff-x-trace"], ev.Fields["handoff-later"] = "t1", "new"
 
@@ -72,7 +72,7 @@ func TestTagsThatNobodyHereKnowsGoAlong(t *testing.T) {
 	}
 }
 
-func TestABountyIsOneInBothDialects(t *testing.T) {
+func TestWriteRoundTripsABountyInBothDialects(t *testing.T) {
 	for from, to := range map[federation.Dialect]federation.Dialect{
 		federation.ActTags: federation.HandoffTags, federation.HandoffTags: federation.ActTags,
 	} {
@@ -99,7 +99,7 @@ func TestABountyIsOneInBothDialects(t *testing.T) {
 	}
 }
 
-func TestATagThatDoesNotFitIsReported(t *testing.T) {
+func TestWriteReportsTagsThatDoNotFit(t *testing.T) {
 	ev := signed(federation.HandoffTags)
 	ev.Fields["handoff-x-long"] = strings.Repeat("x", 4000)
 	fields, losses := dialect.Rewrite(ev, federation.HandoffTags)

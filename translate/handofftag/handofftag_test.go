@@ -104,13 +104,13 @@ func bare(tags map[string]string) map[string]string {
 	return plain
 }
 
-func TestAStepThatIsNotSignedInThisDialectIsNotWritten(t *testing.T) {
+func TestEncodeRefusesStepsOfOtherDialects(t *testing.T) {
 	if _, _, err := (handofftag.Codec{}).Encode(translate.Step{}); err == nil {
 		t.Error("an unsigned step was written")
 	}
 }
 
-func TestDecodeTellsWhatIsWrong(t *testing.T) {
+func TestDecodeNamesMistakes(t *testing.T) {
 	long := strings.Repeat("x", 5000)
 	for name, test := range map[string]struct {
 		m      translate.Tagged
@@ -169,14 +169,14 @@ func at(m translate.Tagged, target string) translate.Tagged {
 	return m
 }
 
-func TestAStepSentToOneUserHasNoVenueYet(t *testing.T) {
+func TestDecodeLeavesTheVenueOfPrivateSteps(t *testing.T) {
 	ev, err := handofftag.Codec{}.Decode(at(offer(), "bob"))
 	if err != nil || ev.Venue != "" {
 		t.Errorf("venue %q, %v", ev.Venue, err)
 	}
 }
 
-func TestARefusalNamesWhatCouldBeRead(t *testing.T) {
+func TestDecodeRefusalNamesTheReadableParts(t *testing.T) {
 	for name, test := range map[string]struct {
 		m       translate.Tagged
 		subject string
@@ -197,7 +197,7 @@ func TestARefusalNamesWhatCouldBeRead(t *testing.T) {
 	}
 }
 
-func TestMessagesAboutSomethingElse(t *testing.T) {
+func TestDecodeIgnoresOtherMessages(t *testing.T) {
 	for name, tags := range map[string]map[string]string{
 		"no tags":                       nil,
 		"tags of others":                {"+draft/reply": "x", "time": "now", "+other.example/handoff": "offer"},
@@ -215,7 +215,7 @@ func TestMessagesAboutSomethingElse(t *testing.T) {
 	}
 }
 
-func TestWriteReportsWhatTheTagsCannotCarry(t *testing.T) {
+func TestWriteReportsLosses(t *testing.T) {
 	ev := federation.Event{
 		Verb: federation.Complete, Handoff: mustID(t, handoffID), From: alice, For: bob, ReplyTo: eventID,
 		Note:     strings.Repeat("é", 500),
@@ -240,7 +240,7 @@ func TestWriteReportsWhatTheTagsCannotCarry(t *testing.T) {
 	}
 }
 
-func TestAContextThatJustFitsTravels(t *testing.T) {
+func TestWriteKeepsAContextThatJustFits(t *testing.T) {
 	ev := federation.Event{Verb: federation.Complete, Handoff: mustID(t, handoffID), From: alice, Context: `{"a":"x y"}`}
 	fields, losses := handofftag.Write(ev)
 	if fields["handoff-context"] != ev.Context || len(losses) != 0 {
@@ -248,7 +248,7 @@ func TestAContextThatJustFitsTravels(t *testing.T) {
 	}
 }
 
-func TestAStepOfAnotherKindSaysSo(t *testing.T) {
+func TestWriteNamesOtherKinds(t *testing.T) {
 	id, of := mustID(t, eventID), mustID(t, handoffID)
 	for name, test := range map[string]struct {
 		ev   federation.Event

@@ -13,7 +13,7 @@ import (
 	"baton/translate/macpmode/macpv1"
 )
 
-func TestAnEnvelopeInCanonicalJSON(t *testing.T) {
+func TestCanonicalEnvelope(t *testing.T) {
 	t.Parallel()
 	env := envelope(t, macpmode.TypeOffer, "m1", "did:plc:eliza", &handoffv1.HandoffOfferPayload{HandoffId: "h1", TargetParticipant: "scholar"})
 	text, err := macpmode.JSON(env)
@@ -34,7 +34,7 @@ func TestAnEnvelopeInCanonicalJSON(t *testing.T) {
 	}
 }
 
-func TestJSONThatIsNoMessage(t *testing.T) {
+func TestCanonicalRefusesOtherJSON(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{``, `[]`, `{"envelope":{"payload":{},"payload_b64":""}}`, `{"envelope":{"timestamp":"yesterday"}}`, `{"envelope":{"message_type":"Foo","payload":{}}}`} {
 		if err := macpmode.ReadJSON([]byte(text), &macpv1.SendRequest{}); code(err) != "INVALID_REQUEST" {
@@ -43,7 +43,7 @@ func TestJSONThatIsNoMessage(t *testing.T) {
 	}
 }
 
-func TestNumbersAndRulesInCanonicalJSON(t *testing.T) {
+func TestCanonicalNumbersAndRules(t *testing.T) {
 	t.Parallel()
 	text, err := macpmode.JSON(&macpv1.SessionMetadata{State: macpv1.SessionState_SESSION_STATE_OPEN, ExpiresAtUnixMs: begun})
 	var m map[string]any
@@ -64,7 +64,7 @@ func TestNumbersAndRulesInCanonicalJSON(t *testing.T) {
 }
 
 // The example of the protocol is a list of envelopes with payloads as JSON.
-func TestTheExampleSession(t *testing.T) {
+func TestCanonicalMatchesTheExampleSession(t *testing.T) {
 	t.Parallel()
 	dir := vectors(t)
 	if dir == "" {

@@ -19,7 +19,7 @@ import (
 )
 
 // Each member of an offer of a session is in the handoff, or is reported as lost, as the table says.
-func TestNothingOfASessionIsLostInSilence(t *testing.T) {
+func TestFidelityOfASession(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		text := rapid.StringMatching(`[a-z]{0,12}( [a-z]{1,200}){0,3}`)
@@ -66,7 +66,7 @@ func TestNothingOfASessionIsLostInSilence(t *testing.T) {
 }
 
 // Each member of an offer that the table does not call lost is found in the messages of the session.
-func TestAHandoffIsWholeInItsSession(t *testing.T) {
+func TestFidelityOfAHandoffInItsSession(t *testing.T) {
 	t.Parallel()
 	now := time.UnixMilli(begun)
 	view := federation.View{

@@ -91,7 +91,7 @@ func code(err error) string {
 	return string(refused.Code)
 }
 
-func TestTheFixturesOfTheProtocol(t *testing.T) {
+func TestSessionFollowsTheProtocolFixtures(t *testing.T) {
 	t.Parallel()
 	dir := vectors(t)
 	if dir == "" {
@@ -173,7 +173,7 @@ func replayed(t *testing.T, s *live) {
 	}
 }
 
-func TestTheBytesOnTheWire(t *testing.T) {
+func TestWireBytesMatchTheProtocolFixtures(t *testing.T) {
 	t.Parallel()
 	dir := vectors(t)
 	if dir == "" {

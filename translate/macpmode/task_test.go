@@ -36,7 +36,7 @@ func reportPayloads() map[string]proto.Message {
 }
 
 // Each member of a report that the table does not call lost is in the step.
-func TestAReportOfATaskIsWholeInItsStep(t *testing.T) {
+func TestTaskReportIsWholeInItsStep(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		word := rapid.StringMatching(`[a-z]{0,12}`)
@@ -78,7 +78,7 @@ func compact(text string) string { return strings.ReplaceAll(text, " ", "") }
 
 // Each member of a step that the table does not call lost is in the message, and every loss is
 // reported.
-func TestAStepIsWholeInItsReport(t *testing.T) {
+func TestTaskStepIsWholeInItsReport(t *testing.T) {
 	t.Parallel()
 	read := func(payload proto.Message) string {
 		text, err := macpmode.JSON(payload)
@@ -121,7 +121,7 @@ func TestAStepIsWholeInItsReport(t *testing.T) {
 }
 
 // The fidelity table of the task mode names each member of each report, and no other.
-func TestTheTableOfTasksNamesEachMember(t *testing.T) {
+func TestTaskTableNamesEachMember(t *testing.T) {
 	t.Parallel()
 	named := map[string]bool{}
 	for _, row := range translatetest.MACPTaskFidelity() {
@@ -149,7 +149,7 @@ func TestTheTableOfTasksNamesEachMember(t *testing.T) {
 }
 
 // The task of a handoff has the context of its offer, and lasts no longer than the deadline.
-func TestATaskIsAskedForWithTheContextOfTheOffer(t *testing.T) {
+func TestTaskRequestHasTheContextOfTheOffer(t *testing.T) {
 	t.Parallel()
 	now := time.UnixMilli(begun)
 	v := federation.View{ID: federation.EventID{7}, Title: "the title", Deadline: now.Add(time.Hour)}

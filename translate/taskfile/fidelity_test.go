@@ -10,7 +10,7 @@ import (
 	"baton/translate/translatetest"
 )
 
-func TestTheTableSaysWhatBecomesOfEachFieldOfAStep(t *testing.T) {
+func TestFidelityTableCoversEachField(t *testing.T) {
 	t.Parallel()
 	translatetest.NamesEachField(t, fidelity())
 }
@@ -26,7 +26,7 @@ func encode(t *testing.T, context string) taskfile.Record {
 }
 
 // Each field of an offer, and of the step after it, is in the member that the table names.
-func TestAStepIsWholeInItsRecord(t *testing.T) {
+func TestFidelityOfAStepInItsRecord(t *testing.T) {
 	t.Parallel()
 	r, referred := encode(t, `{"the":"context"}`), encode(t, "https://gw.example/the-context")
 	fed := r.Fed()
@@ -60,7 +60,7 @@ func TestAStepIsWholeInItsRecord(t *testing.T) {
 
 // Each member of a record is where the table says: in the handoff, or only in the bytes of the
 // evidence.
-func TestARecordIsWholeInItsHandoff(t *testing.T) {
+func TestFidelityOfARecordInItsHandoff(t *testing.T) {
 	t.Parallel()
 	r := read(t, strings.Replace(record, "null", `"reviewer"`, 1))
 	verbs, legal := taskfile.Verbs(federation.Offered, taskfile.Accepted)

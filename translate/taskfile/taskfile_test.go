@@ -28,7 +28,7 @@ func read(t *testing.T, text string) taskfile.Record {
 	return r
 }
 
-func TestAStepChangesTheMembersOfTheStepAlone(t *testing.T) {
+func TestApplyChangesOnlyTheMembersOfTheStep(t *testing.T) {
 	t.Parallel()
 	r := read(t, record)
 	if r.To != "" || r.Status != taskfile.Offered || r.Description != "Review <it> & å" || r.Context() != `{"line":12345678901234567890,"deep":{"z":1,"a":[]}}` {
@@ -76,7 +76,7 @@ func TestAStepChangesTheMembersOfTheStepAlone(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoRecordIsUnreadable(t *testing.T) {
+func TestReadRefusesOtherFiles(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
 		"no JSON":            "{",
@@ -96,7 +96,7 @@ func TestWhatIsNoRecordIsUnreadable(t *testing.T) {
 	}
 }
 
-func TestAStatusStandsForSteps(t *testing.T) {
+func TestStatusStandsForSteps(t *testing.T) {
 	t.Parallel()
 	const none = "none"
 	for _, tt := range []struct {
@@ -139,7 +139,7 @@ func TestAStatusStandsForSteps(t *testing.T) {
 	}
 }
 
-func TestTheProtocolHasFiveSteps(t *testing.T) {
+func TestStepsAreThoseOfTheProtocol(t *testing.T) {
 	t.Parallel()
 	var got []string
 	for _, from := range taskfile.Statuses() {
@@ -155,7 +155,7 @@ func TestTheProtocolHasFiveSteps(t *testing.T) {
 	}
 }
 
-func TestAnOfferBecomesARecordAndLosesNothing(t *testing.T) {
+func TestOfferBecomesARecordWithoutLoss(t *testing.T) {
 	t.Parallel()
 	id, err := federation.ParseEventID("01K9ZQ0000000000000000000H")
 	if err != nil {

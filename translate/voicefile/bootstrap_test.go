@@ -51,7 +51,7 @@ func consume(text []byte, now, window float64) (context string, consumed bool) {
 }
 
 // The cases hold for the consumer above, so the reference treats our bootstrap likewise.
-func TestTheReferenceConsumesABootstrap(t *testing.T) {
+func TestBootstrapIsReadByTheReference(t *testing.T) {
 	t.Parallel()
 	var cases bootstrapCases
 	if read(t, "bootstrap-cases.json", &cases) {

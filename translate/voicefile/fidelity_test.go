@@ -11,7 +11,7 @@ import (
 	"baton/translate/voicefile"
 )
 
-func TestTheTableSaysWhatBecomesOfEachFieldOfAStep(t *testing.T) {
+func TestFidelityTableCoversEachField(t *testing.T) {
 	t.Parallel()
 	translatetest.NamesEachField(t, fidelity())
 }
@@ -41,7 +41,7 @@ func members(t *testing.T, s translate.Step) map[string]string {
 }
 
 // Each field of an offer is in the member that the table names.
-func TestAnOfferIsWholeInItsFile(t *testing.T) {
+func TestFidelityOfAnOfferInItsFile(t *testing.T) {
 	t.Parallel()
 	inline := members(t, translatetest.FullOffer(`{"the":"context","transcript":[{"role":"user","text":"the line"}]}`))
 	referred := members(t, translatetest.FullOffer("https://gw.example/the-context"))
@@ -83,7 +83,7 @@ func TestAnOfferIsWholeInItsFile(t *testing.T) {
 
 // Each member of a file is where the table says: in the handoff, or only in the bytes of the
 // evidence.
-func TestAFileIsWholeInItsHandoff(t *testing.T) {
+func TestFidelityOfAFileInItsHandoff(t *testing.T) {
 	t.Parallel()
 	text, _, err := voicefile.Encode(voicefile.Offer{
 		Step: translatetest.FullOffer(`{"pending_actions":["the action"],"transcript":[{"role":"user","text":"the line"}]}`), From: "bob", To: "alice",

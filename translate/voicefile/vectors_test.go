@@ -56,7 +56,7 @@ func read(t *testing.T, name string, into any) bool {
 	return true
 }
 
-func TestFilesOfTheReferenceHaveTheirHMAC(t *testing.T) {
+func TestVectorsOfTheReferenceHaveTheirHMAC(t *testing.T) {
 	t.Parallel()
 	var v vectors
 	if !read(t, "vectors.json", &v) {
@@ -122,7 +122,7 @@ func verdicts() map[string]voicefile.Code {
 	}
 }
 
-func TestFilesAreJudgedAsTheVectorsSay(t *testing.T) {
+func TestReadFollowsTheVectors(t *testing.T) {
 	t.Parallel()
 	var v vectors
 	if !read(t, "vectors.json", &v) {

@@ -44,7 +44,7 @@ func encoded(t *testing.T, context string) ([]byte, voicefile.File) {
 	return text, file
 }
 
-func TestAnOfferIsWrittenAndReadBack(t *testing.T) {
+func TestWriteRoundTripsAnOffer(t *testing.T) {
 	t.Parallel()
 	for context, want := range map[string]string{
 		"":                      "",
@@ -81,7 +81,7 @@ func TestAnOfferIsWrittenAndReadBack(t *testing.T) {
 }
 
 // A change of any member at any depth, and a member more or less, break the HMAC.
-func TestTheHMACCoversEveryMember(t *testing.T) {
+func TestHMACCoversEveryMember(t *testing.T) {
 	t.Parallel()
 	text, _ := encoded(t, `{"topic":{"deep":[1,"x",null,true]},"transcript":[{"role":"user","text":"hi","ts":"now"}]}`)
 	var said map[string]any
@@ -141,7 +141,7 @@ func verified(t *testing.T, text []byte) bool {
 	return sealed.Verified(secret)
 }
 
-func TestWhatIsNoFileIsUnreadable(t *testing.T) {
+func TestReadRefusesOtherFiles(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
 		"", "{", "[]", `"x"`, "null", `{"a":1}{}`, `{"a":1,"a":2}`, `{"a":{"b":1,"b":2}}`, "\xff", strings.Repeat("[", 100) + strings.Repeat("]", 100),
@@ -152,7 +152,7 @@ func TestWhatIsNoFileIsUnreadable(t *testing.T) {
 	}
 }
 
-func TestAnOfferAfterItsDeadlineIsNoFile(t *testing.T) {
+func TestWriteRefusesAnExpiredOffer(t *testing.T) {
 	t.Parallel()
 	_, _, err := voicefile.Encode(voicefile.Offer{Step: step(t, ""), From: "bob", To: "alice", Now: at(700), Lifetime: time.Hour}, secret)
 	if codeOf(err) != voicefile.Expired {
@@ -160,7 +160,7 @@ func TestAnOfferAfterItsDeadlineIsNoFile(t *testing.T) {
 	}
 }
 
-func TestASidecarIsReadBack(t *testing.T) {
+func TestSidecarRoundTrips(t *testing.T) {
 	t.Parallel()
 	want := voicefile.Reason{Code: voicefile.Declined, Detail: `no "time"`, At: at(0)}
 	if diff := cmp.Diff(want, voicefile.ReadReason(want.Bytes())); diff != "" {
@@ -172,7 +172,7 @@ func TestASidecarIsReadBack(t *testing.T) {
 }
 
 // The name of a file never has a text of its author in it but the checked caller_hash.
-func TestNoIDBecomesPartOfAClaimedPath(t *testing.T) {
+func TestClaimedPathContainsNoID(t *testing.T) {
 	t.Parallel()
 	_, file := encoded(t, "")
 	if name := file.ClaimName("gw.test"); name != file.Caller+"-"+file.Key+"-3d85f3b2.json" || strings.Contains(name, "/") {

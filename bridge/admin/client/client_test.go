@@ -29,7 +29,7 @@ func open(t *testing.T, token string, serve http.HandlerFunc) *client.Client {
 	return c
 }
 
-func TestARequestCarriesTheToken(t *testing.T) {
+func TestRequestCarriesTheToken(t *testing.T) {
 	t.Parallel()
 	c := open(t, "secret", func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/operator/v1/links/lab" || r.Header.Get("Authorization") != "Bearer secret" {
@@ -43,7 +43,7 @@ func TestARequestCarriesTheToken(t *testing.T) {
 	}
 }
 
-func TestAProblemIsAnErrorWithItsCode(t *testing.T) {
+func TestProblemIsAnErrorWithItsCode(t *testing.T) {
 	t.Parallel()
 	c := open(t, "", func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusConflict)
@@ -55,7 +55,7 @@ func TestAProblemIsAnErrorWithItsCode(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatIsNoProblemNamesItsStatus(t *testing.T) {
+func TestErrorNamesTheStatusOfOtherAnswers(t *testing.T) {
 	t.Parallel()
 	c := open(t, "", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
 	if _, err := client.Call(t.Context(), c, admin.GetLink, admin.ByName{Name: "lab"}); err == nil || err.Error() != "the gateway answers 502 Bad Gateway" {
@@ -63,7 +63,7 @@ func TestAnAnswerThatIsNoProblemNamesItsStatus(t *testing.T) {
 	}
 }
 
-func TestAGatewayThatDoesNotAnswerIsUnavailable(t *testing.T) {
+func TestRequestToASilentGatewayIsUnavailable(t *testing.T) {
 	t.Parallel()
 	c, err := client.Open("unix:"+filepath.Join(t.TempDir(), "none.sock"), "")
 	if err != nil {
@@ -78,7 +78,7 @@ func TestAGatewayThatDoesNotAnswerIsUnavailable(t *testing.T) {
 	}
 }
 
-func TestAnAddressThatNoGatewayHasIsRefused(t *testing.T) {
+func TestNewRefusesInvalidAddresses(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"", "gw.example", "ftp://gw.example", "http://", "://"} {
 		if _, err := client.Open(address, ""); !errors.As(err, new(*client.AddressError)) {
@@ -87,7 +87,7 @@ func TestAnAddressThatNoGatewayHasIsRefused(t *testing.T) {
 	}
 }
 
-func TestANameThatNoPathHasIsRefused(t *testing.T) {
+func TestRequestRefusesInvalidPathNames(t *testing.T) {
 	t.Parallel()
 	c, err := client.Open("http://127.0.0.1:1", "")
 	if err != nil {
@@ -101,7 +101,7 @@ func TestANameThatNoPathHasIsRefused(t *testing.T) {
 	}
 }
 
-func TestASocketIsAskedWithoutAToken(t *testing.T) {
+func TestSocketNeedsNoToken(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a.sock")
 	var listen net.ListenConfig
@@ -126,7 +126,7 @@ func TestASocketIsAskedWithoutAToken(t *testing.T) {
 	}
 }
 
-func TestAHandoffOfSeveralPagesIsReadWhole(t *testing.T) {
+func TestHandoffReadsAllPages(t *testing.T) {
 	t.Parallel()
 	c := open(t, "", func(w http.ResponseWriter, r *http.Request) {
 		page := `{"steps":[{"verb":"offer"}],"next_cursor":"2"}`

@@ -27,7 +27,7 @@ func names() render.Table[admin.Peer] {
 	}}
 }
 
-func TestAListIsATableOrADocument(t *testing.T) {
+func TestListIsATableOrADocument(t *testing.T) {
 	t.Parallel()
 	gateway := answering(t, `{"items":[{"name":"b.example"}],"next_cursor":"AAA"}`)
 	var out, told strings.Builder
@@ -47,7 +47,7 @@ func TestAListIsATableOrADocument(t *testing.T) {
 	}
 }
 
-func TestAWatchedListHasOneHeader(t *testing.T) {
+func TestWatchedListHasOneHeader(t *testing.T) {
 	t.Parallel()
 	gateway := answering(t, "{\"name\":\"b.example\"}\n{\"name\":\"c.example\"}\n")
 	var out strings.Builder
@@ -59,7 +59,7 @@ func TestAWatchedListHasOneHeader(t *testing.T) {
 	}
 }
 
-func TestOnlyYesConfirms(t *testing.T) {
+func TestConfirmAcceptsOnlyYes(t *testing.T) {
 	t.Parallel()
 	for answer, want := range map[string]bool{"y\n": true, " YES \n": true, "no\n": false, "\n": false, "yes": false, "": false} {
 		var told strings.Builder

@@ -25,7 +25,7 @@ func lines(out string) []string {
 	return all
 }
 
-func TestATableHasAHeaderAndALineForEachItem(t *testing.T) {
+func TestTableHasAHeaderAndALineForEachItem(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	err := render.Links.Print(&out, true, now, admin.Link{
@@ -38,7 +38,7 @@ func TestATableHasAHeaderAndALineForEachItem(t *testing.T) {
 	}
 }
 
-func TestNothingInAnAnswerActsOnATerminal(t *testing.T) {
+func TestTextHasNoControlCharacters(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	letter := admin.DeadLetter{ID: 7, Link: "lab", LastError: "\x1b[31mred\nnext\tcell"}
@@ -50,7 +50,7 @@ func TestNothingInAnAnswerActsOnATerminal(t *testing.T) {
 	}
 }
 
-func TestAnExplanationSaysWhatIsNext(t *testing.T) {
+func TestExplanationNamesTheNextAction(t *testing.T) {
 	t.Parallel()
 	at := admin.Moment(now.Add(time.Minute))
 	for want, next := range map[string]admin.Next{

@@ -50,7 +50,7 @@ type Link struct {
 	*participant.HTTPLink
 
 	deps   Deps
-	access *participant.Access
+	access *participant.Service
 	seal   sealer
 }
 

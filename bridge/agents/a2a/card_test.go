@@ -78,7 +78,7 @@ func decode(t *testing.T, text string) []byte {
 	return raw
 }
 
-func TestTheCardOfAnAgentIsSigned(t *testing.T) {
+func TestCardIsSigned(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	bob := w.login(t, "bob").declares(t, "cite", "translate")
@@ -115,7 +115,7 @@ func TestTheCardOfAnAgentIsSigned(t *testing.T) {
 	}
 }
 
-func TestACardHasNoEmptyMember(t *testing.T) {
+func TestCardHasNoEmptyMember(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.login(t, "bob").declares(t, "cite")
@@ -147,7 +147,7 @@ func TestACardHasNoEmptyMember(t *testing.T) {
 	}
 }
 
-func TestAnAgentOfTheRegistryHasItsHandleAndOneSkill(t *testing.T) {
+func TestCardOfARegistryAgentHasItsHandleAndOneSkill(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	card := verify(t, w, w.login(t, "scout").path())
@@ -162,7 +162,7 @@ func TestAnAgentOfTheRegistryHasItsHandleAndOneSkill(t *testing.T) {
 	}
 }
 
-func TestACardIsFetchedOnceWhileItStays(t *testing.T) {
+func TestCardIsCached(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	bob := w.login(t, "bob").declares(t, "cite")
@@ -194,7 +194,7 @@ func TestACardIsFetchedOnceWhileItStays(t *testing.T) {
 	}
 }
 
-func TestARotatedKeyIsListed(t *testing.T) {
+func TestCardListsARotatedKey(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	old := bridgetest.SeededKey("before").Public

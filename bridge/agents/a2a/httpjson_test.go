@@ -14,7 +14,7 @@ import (
 )
 
 // The official client does the same over both bindings.
-func TestTheOfficialClientWorksOverHTTPJSON(t *testing.T) {
+func TestHTTPJSONServesTheOfficialClient(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ada, bob := w.login(t, "ada"), w.login(t, "bob").declares(t, "cite")
@@ -114,7 +114,7 @@ func TestHTTPJSONAnswersErrorsWithAStatus(t *testing.T) {
 	}
 }
 
-func TestAnswersHaveTheMediaTypeOfTheRequest(t *testing.T) {
+func TestHTTPJSONAnswersInTheMediaTypeOfTheRequest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ada := w.login(t, "ada")
@@ -135,7 +135,7 @@ func TestAnswersHaveTheMediaTypeOfTheRequest(t *testing.T) {
 }
 
 // Parsers of ProtoJSON read the names of the protocol buffers too.
-func TestRequestsMayHaveOriginalNames(t *testing.T) {
+func TestHTTPJSONAcceptsOriginalNames(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ada, bob := w.login(t, "ada"), w.login(t, "bob").declares(t, "cite")
@@ -161,7 +161,7 @@ func TestRequestsMayHaveOriginalNames(t *testing.T) {
 }
 
 // An error before the first event is an answer by itself, unless the client asked for events.
-func TestSubscribingToAFinishedTaskIsAnError(t *testing.T) {
+func TestSubscribeRefusesAFinishedTask(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ada, bob := w.login(t, "ada"), w.login(t, "bob").declares(t, "cite")

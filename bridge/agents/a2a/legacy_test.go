@@ -39,7 +39,7 @@ func (a *agent) legacyClient(t *testing.T, endpoint string) *a2aclient.Client {
 	return client
 }
 
-func TestAClientOfVersion03GivesWork(t *testing.T) {
+func TestLegacyClientGivesWork(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ada, bob := w.login(t, "ada"), w.login(t, "bob").declares(t, "cite")
@@ -97,7 +97,7 @@ func TestAClientOfVersion03GivesWork(t *testing.T) {
 	}
 }
 
-func TestMethodsOfVersion03NeedItsVersion(t *testing.T) {
+func TestLegacyMethodsNeedTheirVersion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ada := w.login(t, "ada")

@@ -26,7 +26,7 @@ func list(t *testing.T, a *agent, endpoint string, req wire.ListTasksRequest) ([
 	return ids, got
 }
 
-func TestTasksAreListedNewestFirst(t *testing.T) {
+func TestListIsNewestFirst(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ada, bob, cleo := w.login(t, "ada"), w.login(t, "bob").declares(t, "cite"), w.login(t, "cleo").declares(t, "cite")
@@ -69,7 +69,7 @@ func TestTasksAreListedNewestFirst(t *testing.T) {
 	}
 }
 
-func TestListsHavePages(t *testing.T) {
+func TestListHasPages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ada, bob := w.login(t, "ada"), w.login(t, "bob").declares(t, "cite")
@@ -99,7 +99,7 @@ func TestListsHavePages(t *testing.T) {
 	}
 }
 
-func TestAListHasArtifactsWhereTheyAreAskedFor(t *testing.T) {
+func TestListHasArtifactsOnRequest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ada, bob := w.login(t, "ada"), w.login(t, "bob").declares(t, "cite")
@@ -120,7 +120,7 @@ func TestAListHasArtifactsWhereTheyAreAskedFor(t *testing.T) {
 	}
 }
 
-func TestAListThatIsMalformedIsRefused(t *testing.T) {
+func TestListRefusesMalformedRequests(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ada := w.login(t, "ada")

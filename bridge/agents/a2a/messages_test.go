@@ -14,7 +14,7 @@ import (
 	"baton/federation"
 )
 
-func TestAMessageIsAnOffer(t *testing.T) {
+func TestMessageIsAnOffer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ada, bob := w.login(t, "ada"), w.login(t, "bob").declares(t, "cite")
@@ -56,7 +56,7 @@ func TestAMessageIsAnOffer(t *testing.T) {
 	}
 }
 
-func TestAMessageSaysWhatItsOfferWants(t *testing.T) {
+func TestMessageSetsTheTermsOfItsOffer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ada, bob := w.login(t, "ada"), w.login(t, "bob").declares(t, "cite")
@@ -75,7 +75,7 @@ func TestAMessageSaysWhatItsOfferWants(t *testing.T) {
 	}
 }
 
-func TestAMessageThatIsNoOfferIsRefused(t *testing.T) {
+func TestMessageRefusesOtherContent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ada, bob := w.login(t, "ada"), w.login(t, "bob").declares(t, "cite")
@@ -114,7 +114,7 @@ func TestAMessageThatIsNoOfferIsRefused(t *testing.T) {
 	}
 }
 
-func TestTheSameMessageIsTheSameTask(t *testing.T) {
+func TestMessageIsIdempotent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ada, bob, cleo := w.login(t, "ada"), w.login(t, "bob").declares(t, "cite"), w.login(t, "cleo").declares(t, "cite")
@@ -136,7 +136,7 @@ func TestTheSameMessageIsTheSameTask(t *testing.T) {
 	}
 }
 
-func TestAMessageWaitsForTheEndOfItsTask(t *testing.T) {
+func TestMessageWaitsForTheEndOfItsTask(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ada, bob := w.login(t, "ada"), w.login(t, "bob").declares(t, "cite")
@@ -174,7 +174,7 @@ func TestAMessageWaitsForTheEndOfItsTask(t *testing.T) {
 	}
 }
 
-func TestALimitIsToldAsOne(t *testing.T) {
+func TestMessageReportsALimit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ada, bob := w.login(t, "ada"), w.login(t, "bob").declares(t, "cite")

@@ -20,7 +20,7 @@ import (
 	"baton/federation"
 )
 
-func TestAPushConfigurationIsKept(t *testing.T) {
+func TestPushConfigurationIsKept(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ada, bob := w.login(t, "ada"), w.login(t, "bob").declares(t, "cite")
@@ -62,7 +62,7 @@ func TestAPushConfigurationIsKept(t *testing.T) {
 	}
 }
 
-func TestTheRecordDoesNotShowTheSecretsOfAConfiguration(t *testing.T) {
+func TestPushSecretsAreSealedInTheRecord(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ada, bob := w.login(t, "ada"), w.login(t, "bob").declares(t, "cite")
@@ -81,7 +81,7 @@ func TestTheRecordDoesNotShowTheSecretsOfAConfiguration(t *testing.T) {
 	}
 }
 
-func TestAPushConfigurationThatCannotBeIsRefused(t *testing.T) {
+func TestPushConfigurationIsValidated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ada, bob := w.login(t, "ada"), w.login(t, "bob").declares(t, "cite")
@@ -160,7 +160,7 @@ func keepConfig(t *testing.T, w *world) (bob *agent, id wire.TaskID) {
 	return bob, sent.Result.Task.ID
 }
 
-func TestEachStepIsPosted(t *testing.T) {
+func TestPushPostsEachStep(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := openWorld(t, "https://gw.example", http.NewServeMux())
@@ -191,7 +191,7 @@ func TestEachStepIsPosted(t *testing.T) {
 	})
 }
 
-func TestAReceiverThatDiesGetsItsPostsLaterOrNever(t *testing.T) {
+func TestPushRetriesUntilItsDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := openWorld(t, "https://gw.example", http.NewServeMux())
@@ -227,7 +227,7 @@ func (o *outside) answer(status int) {
 	o.status = status
 }
 
-func TestAPostWhoseSecretsCannotBeOpenedIsADeadLetter(t *testing.T) {
+func TestPushWithUnreadableSecretsIsADeadLetter(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ada, bob := w.login(t, "ada"), w.login(t, "bob").declares(t, "cite")

@@ -29,7 +29,7 @@ func (a *agent) finish(t *testing.T, id wire.TaskID) {
 	a.takes(t, id, federation.Complete, participant.StepRequest{Note: "here"})
 }
 
-func TestATaskThatItsClientReadsIsReadInTheInboxToo(t *testing.T) {
+func TestReadTaskIsReadInTheInbox(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		reads func(t *testing.T, client *a2aclient.Client, id wire.TaskID) error
@@ -81,7 +81,7 @@ func TestATaskThatItsClientReadsIsReadInTheInboxToo(t *testing.T) {
 	}
 }
 
-func TestAStreamReadsTheInboxStepByStep(t *testing.T) {
+func TestStreamReadsTheInboxStepByStep(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ada, bob := w.login(t, "ada"), w.login(t, "bob").declares(t, "cite")

@@ -15,7 +15,7 @@ import (
 	"baton/federation"
 )
 
-func TestARequestThatIsMalformedIsAnswered(t *testing.T) {
+func TestRPCAnswersMalformedRequests(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ada := w.login(t, "ada")
@@ -55,7 +55,7 @@ func TestARequestThatIsMalformedIsAnswered(t *testing.T) {
 	}
 }
 
-func TestTheVersionMayBeInTheQuery(t *testing.T) {
+func TestRPCVersionMayBeInTheQuery(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	got := w.login(t, "ada").post(t, "/a2a?A2A-Version=1.0", `{"jsonrpc":"2.0","id":1,"method":"ListTasks","params":{}}`, "A2A-Version", "")
@@ -64,7 +64,7 @@ func TestTheVersionMayBeInTheQuery(t *testing.T) {
 	}
 }
 
-func TestACallerNeedsAToken(t *testing.T) {
+func TestRPCNeedsAToken(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	bob := w.login(t, "bob").declares(t, "cite")
@@ -103,7 +103,7 @@ func (b blocks) Blocked(_ context.Context, s federation.Source) error {
 	return nil
 }
 
-func TestABlockedSourceIsRefused(t *testing.T) {
+func TestRPCRefusesABlockedSource(t *testing.T) {
 	t.Parallel()
 	did := bridgetest.SeededKey("ada").DID
 	for name, blocked := range map[string]bridge.Blocks{"a DID": blocks{did: did}, "an address": blocks{addresses: true}} {
@@ -114,7 +114,7 @@ func TestABlockedSourceIsRefused(t *testing.T) {
 	}
 }
 
-func TestADIDThatTakesNoTasksHasNoEndpoint(t *testing.T) {
+func TestEndpointIsAbsentForOtherDIDs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ada, elsewhere := w.login(t, "ada"), w.login(t, "elsewhere").declares(t, "cite")
@@ -136,7 +136,7 @@ func TestADIDThatTakesNoTasksHasNoEndpoint(t *testing.T) {
 	}
 }
 
-func TestAnOutageIsALimitAndNoVerdict(t *testing.T) {
+func TestRPCReportsAnOutageAsUnavailable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ada, bob := w.login(t, "ada"), w.login(t, "bob").declares(t, "cite")

@@ -29,7 +29,7 @@ const slowest = 30 * time.Second
 // returns nil when the handoff is over, ctx ends or the gateway stops. It calls beat at each
 // heartbeat, and returns the error of show and of beat.
 func (l *Link) follow(ctx context.Context, f *fold, show func(update) error, beat func() error) error {
-	wake, stop := l.deps.Wakes.Subscribe(bridge.HandoffTopic(f.view.ID))
+	wake, stop := l.deps.PubSub.Subscribe(bridge.HandoffTopic(f.view.ID))
 	defer stop()
 	beats := time.NewTicker(heartbeat)
 	defer beats.Stop()

@@ -49,7 +49,7 @@ func read(t *testing.T, events iter.Seq2[wire.Event, error], after func(n int, e
 	return got
 }
 
-func TestAStreamHasEachStepOfItsTask(t *testing.T) {
+func TestStreamHasEachStepOfItsTask(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ada, bob := w.login(t, "ada"), w.login(t, "bob").declares(t, "cite")
@@ -75,7 +75,7 @@ func TestAStreamHasEachStepOfItsTask(t *testing.T) {
 	}
 }
 
-func TestAStreamThatWasCutIsResumed(t *testing.T) {
+func TestStreamIsResumed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ada, bob := w.login(t, "ada"), w.login(t, "bob").declares(t, "cite")
@@ -111,7 +111,7 @@ func TestAStreamThatWasCutIsResumed(t *testing.T) {
 	}
 }
 
-func TestTheOwnStepsOfTheOffererAreInItsStreams(t *testing.T) {
+func TestStreamHasTheOfferersOwnSteps(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ada, bob := w.login(t, "ada"), w.login(t, "bob").declares(t, "cite")
@@ -137,7 +137,7 @@ func TestStreamsEndWithTheGateway(t *testing.T) {
 	}
 }
 
-func TestThereAreSoManyStreams(t *testing.T) {
+func TestStreamsAreBounded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(d *deps) { d.HTTP.MaxStreams = 1 })
 	ada, bob := w.login(t, "ada"), w.login(t, "bob").declares(t, "cite")
@@ -205,7 +205,7 @@ func follows(ctx context.Context, t *testing.T) *lines {
 	return out
 }
 
-func TestAQuietStreamIsWrittenTo(t *testing.T) {
+func TestStreamSendsKeepAlives(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -235,7 +235,7 @@ func TestAQuietStreamIsWrittenTo(t *testing.T) {
 	})
 }
 
-func TestAStreamEndsWithItsToken(t *testing.T) {
+func TestStreamEndsWithItsToken(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		started, last := time.Now(), ""

@@ -60,7 +60,7 @@ func shownOf(task *wire.Task) shown {
 	return s
 }
 
-func TestEachStateOfAHandoffIsAStateOfItsTask(t *testing.T) {
+func TestTaskStateFollowsItsHandoff(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ada, bob := w.login(t, "ada"), w.login(t, "bob").declares(t, "cite")
@@ -133,7 +133,7 @@ func TestEachStateOfAHandoffIsAStateOfItsTask(t *testing.T) {
 	}
 }
 
-func TestATaskThatIsCanceledSaysWhy(t *testing.T) {
+func TestTaskCanceledHasItsReason(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ada, bob := w.login(t, "ada"), w.login(t, "bob").declares(t, "cite")
@@ -158,7 +158,7 @@ func TestATaskThatIsCanceledSaysWhy(t *testing.T) {
 	}
 }
 
-func TestATaskThatExpiredHasFailed(t *testing.T) {
+func TestTaskExpiredIsFailed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ada, bob := w.login(t, "ada"), w.login(t, "bob").declares(t, "cite")
@@ -190,7 +190,7 @@ func faultOf(a answer) []string {
 	return found
 }
 
-func TestATaskTellsItsHandoff(t *testing.T) {
+func TestTaskNamesItsHandoff(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ada, bob := w.login(t, "ada"), w.login(t, "bob").declares(t, "cite")
@@ -239,7 +239,7 @@ func federationID(tb testing.TB, id wire.TaskID) federation.HandoffID {
 	return parsed
 }
 
-func TestAHandoffOfRESTIsATaskToo(t *testing.T) {
+func TestTaskOfARESTHandoff(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ada, bob := w.login(t, "ada"), w.login(t, "bob").declares(t, "cite")
@@ -256,7 +256,7 @@ func TestAHandoffOfRESTIsATaskToo(t *testing.T) {
 	}
 }
 
-func TestTheHistoryIsAsLongAsAsked(t *testing.T) {
+func TestTaskHistoryHasTheRequestedLength(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ada, bob := w.login(t, "ada"), w.login(t, "bob").declares(t, "cite")
@@ -281,7 +281,7 @@ func TestTheHistoryIsAsLongAsAsked(t *testing.T) {
 	}
 }
 
-func TestATaskIsShownToItsOffererAlone(t *testing.T) {
+func TestTaskIsShownOnlyToItsOfferer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ada, bob, cleo := w.login(t, "ada"), w.login(t, "bob").declares(t, "cite"), w.login(t, "cleo").declares(t, "cite")

@@ -33,7 +33,7 @@ func answered(t *testing.T, l *lines) string {
 	return string(text)
 }
 
-func TestAHostDecidesAboutAnUnknownSender(t *testing.T) {
+func TestConsentIsDecidedByAHost(t *testing.T) {
 	w := newFake(t)
 	kept := &bridgetest.Contacts{}
 	w.deps.Messages = kept

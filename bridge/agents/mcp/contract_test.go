@@ -12,7 +12,7 @@ import (
 	"baton/federation"
 )
 
-func TestAKeyNamesOneStepAtAllNetworks(t *testing.T) {
+func TestIdempotencyKeyNamesOneStep(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	eliza, scout := w.agent(t, "eliza"), w.agent(t, "scout")
@@ -29,7 +29,7 @@ func TestAKeyNamesOneStepAtAllNetworks(t *testing.T) {
 	}
 }
 
-func TestALongContextIsShownAsItsLink(t *testing.T) {
+func TestContextIsShownAsALinkIfLong(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	eliza, scout := w.agent(t, "eliza"), w.agent(t, "scout")
@@ -52,7 +52,7 @@ func TestALongContextIsShownAsItsLink(t *testing.T) {
 	}
 }
 
-func TestANumberOutsideItsRangeIsAMistakeOfTheCaller(t *testing.T) {
+func TestArgumentsOutOfRangeAreRefused(t *testing.T) {
 	t.Parallel()
 	session := newWorld(t).agent(t, "scout").connect(t, "", nil)
 	for _, tt := range []struct {
@@ -72,7 +72,7 @@ func TestANumberOutsideItsRangeIsAMistakeOfTheCaller(t *testing.T) {
 	}
 }
 
-func TestAWatchedResourceIsToldOfOnceASecond(t *testing.T) {
+func TestWatchedResourceIsReportedOnceASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFake(t)
 		eliza, scout := w.agent(t, "eliza"), w.agent(t, "scout")

@@ -68,7 +68,7 @@ func (liar) Explain(context.Context, string) (participant.Explanation, error) {
 	return participant.Explanation{}, errors.New(hostile("error"))
 }
 
-func TestNoMemberOfAnotherPartyLeavesItsFence(t *testing.T) {
+func TestUntrustedMembersStayInsideTheirFence(t *testing.T) {
 	t.Parallel()
 	session := overStreams(t, liar{}, nil)
 	for _, tt := range []struct {
@@ -107,7 +107,7 @@ func TestNoMemberOfAnotherPartyLeavesItsFence(t *testing.T) {
 	}
 }
 
-func TestAChannelFencesWhatOtherPartiesWrote(t *testing.T) {
+func TestUntrustedTextOfAChannelIsFenced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := serveLines(t, liar{}, mcp.Options{Channel: true})
 		l.initialize()

@@ -56,7 +56,7 @@ func (a *agent) post(t *testing.T, revision, method, name, body string) string {
 }
 
 // A capability is declared only in the revisions in which it is served.
-func TestSubscriptionsOverHTTPAreOfTheNewestRevision(t *testing.T) {
+func TestHTTPSubscriptionsNeedTheNewestRevision(t *testing.T) {
 	t.Parallel()
 	scout := newWorld(t).agent(t, "scout")
 	for _, revision := range revisions() {
@@ -77,7 +77,7 @@ func TestSubscriptionsOverHTTPAreOfTheNewestRevision(t *testing.T) {
 	}
 }
 
-func TestARequestWithoutATokenIsToldWhoIssuesOne(t *testing.T) {
+func TestHTTPNamesTheIssuerOfTokens(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	want := `Bearer resource_metadata="` + w.server.URL + `/.well-known/oauth-protected-resource/mcp"`
@@ -104,7 +104,7 @@ func TestARequestWithoutATokenIsToldWhoIssuesOne(t *testing.T) {
 	}
 }
 
-func TestABodyThatIsTooLargeIsRefused(t *testing.T) {
+func TestHTTPRefusesALargeBody(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	header := map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}

@@ -38,7 +38,7 @@ type Link struct {
 	*participant.HTTPLink
 
 	ports   bridge.Ports
-	access  *participant.Access
+	access  *participant.Service
 	version string
 	tools   func() []tool
 	handler http.Handler

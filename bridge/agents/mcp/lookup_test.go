@@ -59,7 +59,7 @@ func TestWhoisFindsAParticipantByDIDHandleAndNick(t *testing.T) {
 	}
 }
 
-func TestExplainTellsWhatBecameOfAStep(t *testing.T) {
+func TestExplainReportsTheStateOfAStep(t *testing.T) {
 	t.Parallel()
 	w := newFake(t)
 	eliza, scout := w.agent(t, "eliza"), w.agent(t, "scout")
@@ -82,7 +82,7 @@ func TestExplainTellsWhatBecameOfAStep(t *testing.T) {
 	}
 }
 
-func TestAWaitIsRefusedWhereTooManyWait(t *testing.T) {
+func TestWaitIsRefusedIfTooManyWait(t *testing.T) {
 	t.Parallel()
 	w := newFake(t)
 	w.deps.HTTP.MaxStreams = 1

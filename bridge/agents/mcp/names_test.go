@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestMessagesThatRepeatAMemberAreRefused(t *testing.T) {
+func TestMessagesWithRepeatedMembersAreRefused(t *testing.T) {
 	w := newWorld(t)
 	ada := w.agent(t, "ada")
 	header := map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}

@@ -10,7 +10,7 @@ import (
 	"baton/bridge/bridgetest"
 )
 
-func TestTheReferenceHasEveryKeyWithItsDefault(t *testing.T) {
+func TestReferenceHasEveryKeyWithItsDefault(t *testing.T) {
 	t.Parallel()
 	defaults := mcp.DefaultConfig()
 	diff, err := bridgetest.ReferenceDiff(mcp.Network(participant.Deps{}, "1.2.3"), &defaults)
@@ -24,7 +24,7 @@ type table mcp.Config
 // Decode implements [bridge.Table].
 func (t table) Decode(into any) { *into.(*mcp.Config) = mcp.Config(t) } //nolint:forcetypeassert // a network decodes its own table
 
-func TestTheTableTurnsTheNetworkOff(t *testing.T) {
+func TestTableDisablesTheNetwork(t *testing.T) {
 	t.Parallel()
 	network := mcp.Network(participant.Deps{}, "1.2.3")
 	if _, err := network.Open(table{Enabled: false}, bridgetest.Ports(nil)); !errors.Is(err, bridge.ErrOff) {

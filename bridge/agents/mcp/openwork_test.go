@@ -11,7 +11,7 @@ import (
 
 // An agent finds each open offer that it may claim, and learns its missing
 // capabilities for the others.
-func TestAnAgentFindsOpenWork(t *testing.T) {
+func TestOpenWorkIsFound(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	eliza, scout := w.agent(t, "eliza"), w.agent(t, "scout")

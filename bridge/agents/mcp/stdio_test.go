@@ -10,7 +10,7 @@ import (
 	"baton/bridge/agents/participant"
 )
 
-func TestAChannelWakesItsClientWithEachArrival(t *testing.T) {
+func TestStdioChannelNotifiesOfEachArrival(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFake(t)
 		eliza, scout := w.agent(t, "eliza"), w.agent(t, "scout")
@@ -50,7 +50,7 @@ func TestAChannelWakesItsClientWithEachArrival(t *testing.T) {
 	})
 }
 
-func TestWithoutTheFlagNoClientIsWoken(t *testing.T) {
+func TestStdioNotifiesNobodyWithoutTheFlag(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFake(t)
 		eliza, scout := w.agent(t, "eliza"), w.agent(t, "scout")
@@ -73,7 +73,7 @@ func TestWithoutTheFlagNoClientIsWoken(t *testing.T) {
 	})
 }
 
-func TestTheDeviceOfACommandReadsOnFromItsOwnPosition(t *testing.T) {
+func TestStdioDeviceKeepsItsPosition(t *testing.T) {
 	t.Parallel()
 	w := newFake(t)
 	eliza, scout := w.agent(t, "eliza"), w.agent(t, "scout")

@@ -16,7 +16,7 @@ import (
 // revisions are the revisions of the protocol that clients may speak.
 func revisions() []string { return []string{"2026-07-28", "2025-11-25", "2025-06-18"} }
 
-func TestAnAgentTakesAndCompletesWorkInEachRevision(t *testing.T) {
+func TestToolsCompleteWorkInEachRevision(t *testing.T) {
 	t.Parallel()
 	for _, revision := range revisions() {
 		t.Run(revision, func(t *testing.T) {
@@ -94,7 +94,7 @@ func sameJSON(t *testing.T, a, b string) bool {
 	return cmp.Equal(x, y)
 }
 
-func TestTheListOfToolsIsOnePageOf16KiB(t *testing.T) {
+func TestToolsListFitsOnePage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	list, err := w.agent(t, "scout").connect(t, "", nil).ListTools(t.Context(), nil)
@@ -136,7 +136,7 @@ func TestTheListOfToolsIsOnePageOf16KiB(t *testing.T) {
 	}
 }
 
-func TestErrorsOfToolsAreResults(t *testing.T) {
+func TestToolsReturnErrorsAsResults(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	eliza, scout, rival, mallory := w.agent(t, "eliza"), w.agent(t, "scout"), w.agent(t, "rival"), w.agent(t, "mallory")
@@ -187,7 +187,7 @@ func TestErrorsOfToolsAreResults(t *testing.T) {
 	}
 }
 
-func TestAnOfferNeedsATargetThatCanExist(t *testing.T) {
+func TestOfferRefusesAnImpossibleTarget(t *testing.T) {
 	w := newWorld(t)
 	session := w.agent(t, "eliza").connect(t, revisions()[0], nil)
 	for _, to := range []string{"did:key:", "did:key:z6Mk", "did:plc:alice", "did:web:a.example:.."} {
@@ -198,7 +198,7 @@ func TestAnOfferNeedsATargetThatCanExist(t *testing.T) {
 	}
 }
 
-func TestAnOfferToADIDThatNobodyHasSeenIsFiledWithAWarning(t *testing.T) {
+func TestOfferWarnsOfAnUnseenDID(t *testing.T) {
 	w := newWorld(t)
 	eliza, scholar := w.agent(t, "eliza"), bridgetest.SeededKey("test scholar").DID
 	session := eliza.connect(t, revisions()[0], nil)
@@ -221,7 +221,7 @@ func TestAnOfferToADIDThatNobodyHasSeenIsFiledWithAWarning(t *testing.T) {
 	}
 }
 
-func TestUnknownToolsMethodsAndResourcesAreFaultsOfTheProtocol(t *testing.T) {
+func TestProtocolErrorsForUnknownNames(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scout := w.agent(t, "scout")

@@ -29,7 +29,7 @@ func transcript() []struct{ because, tool, arguments string } {
 	}
 }
 
-func TestAModelDoesOpenWorkByTheDescriptionsOnly(t *testing.T) {
+func TestTranscriptOfAModelThatDoesOpenWork(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	eliza, scout := w.agent(t, "eliza"), w.agent(t, "scout")
@@ -97,7 +97,7 @@ func follows(t *testing.T, schema, value any) {
 }
 
 // A model reads its mistake, without a type of the server's language.
-func TestArgumentsAreReadAsTheyAreMeant(t *testing.T) {
+func TestArgumentsAcceptEquivalentForms(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scout := w.agent(t, "scout")

@@ -86,7 +86,7 @@ func (a *agent) offer(tb testing.TB, to federation.DID, title string) string {
 	return done.ID
 }
 
-func TestAWaitTellsItsProgressAndEndsWithTheFirstEntry(t *testing.T) {
+func TestWaitReportsProgressAndEndsWithAnEntry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFake(t)
 		eliza, scout := w.agent(t, "eliza"), w.agent(t, "scout")
@@ -118,7 +118,7 @@ func TestAWaitTellsItsProgressAndEndsWithTheFirstEntry(t *testing.T) {
 	})
 }
 
-func TestAWaitThatFindsNothingTimesOut(t *testing.T) {
+func TestWaitTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFake(t)
 		l := serveLines(t, w.agent(t, "scout").account(), mcp.Options{})
@@ -134,7 +134,7 @@ func TestAWaitThatFindsNothingTimesOut(t *testing.T) {
 	})
 }
 
-func TestACancelledWaitEndsAndAcknowledgesNothing(t *testing.T) {
+func TestWaitCancelledAcknowledgesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFake(t)
 		eliza, scout := w.agent(t, "eliza"), w.agent(t, "scout")
@@ -155,7 +155,7 @@ func TestACancelledWaitEndsAndAcknowledgesNothing(t *testing.T) {
 	})
 }
 
-func TestAWaitOverHTTPEndsWhenItsStreamBreaksOrIsCancelled(t *testing.T) {
+func TestWaitOverHTTPEndsWithItsStream(t *testing.T) {
 	t.Parallel()
 	for _, revision := range revisions() {
 		for _, cancelled := range []bool{false, true} {
@@ -210,7 +210,7 @@ func until(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-func TestAClientIsToldOfResourcesThatItWatches(t *testing.T) {
+func TestWatchedResourcesAreReported(t *testing.T) {
 	t.Parallel()
 	for _, revision := range []string{"2026-07-28", "2025-11-25"} {
 		w := newWorld(t)

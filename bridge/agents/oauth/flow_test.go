@@ -29,7 +29,7 @@ type gateway struct {
 	*bridgetest.Participants
 
 	url       string
-	access    *participant.Access
+	access    *participant.Service
 	documents map[string]string // of clients, by address
 	fetches   int
 }

@@ -65,7 +65,7 @@ type Deps struct {
 
 // Server is the authorization server of one gateway. It may be used concurrently.
 type Server struct {
-	access  *participant.Access
+	access  *participant.Service
 	deps    Deps
 	foreign *http.CrossOriginProtection
 	pages   *template.Template

@@ -77,7 +77,7 @@ func (c *client) ask(f url.Values) (status int, answer map[string]any) {
 	return w.Code, answer
 }
 
-func TestAClientLogsInWithAKeyOfItsDID(t *testing.T) {
+func TestTokenIsIssuedForAnAssertion(t *testing.T) {
 	t.Parallel()
 	deps := bridgetest.NewParticipants(t).Deps()
 	access, c := participant.Open("rest", deps), newClient(t, deps)
@@ -107,7 +107,7 @@ func TestAClientLogsInWithAKeyOfItsDID(t *testing.T) {
 	}
 }
 
-func TestABadAssertionIsRefused(t *testing.T) {
+func TestAssertionIsValidated(t *testing.T) {
 	t.Parallel()
 	gateway := bridgetest.NewParticipants(t)
 	c := newClient(t, gateway.Deps())
@@ -157,7 +157,7 @@ func TestABadAssertionIsRefused(t *testing.T) {
 	}
 }
 
-func TestTheMetadataOfTheAuthorizationServer(t *testing.T) {
+func TestMetadataOfTheAuthorizationServer(t *testing.T) {
 	t.Parallel()
 	c := newClient(t, bridgetest.NewParticipants(t).Deps())
 	get := func(path string) (int, map[string]any) {

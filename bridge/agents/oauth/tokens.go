@@ -114,7 +114,7 @@ func (s *Server) tokensForCode(r *http.Request, form url.Values, now time.Time) 
 		if err != nil && !errors.Is(err, federation.ErrNotFound) {
 			return nil, err
 		}
-		s.deps.Wakes.Wake(bridge.SessionsTopic(string(g.DID)), bridge.InboxTopic(string(g.DID)))
+		s.deps.PubSub.Wake(bridge.SessionsTopic(string(g.DID)), bridge.InboxTopic(string(g.DID)))
 		return nil, badGrant("code: it has expired")
 	case err != nil:
 		return nil, badGrant("code: it was not issued here")
@@ -145,7 +145,7 @@ func (s *Server) tokensForCode(r *http.Request, form url.Values, now time.Time) 
 		DID: g.DID, Key: "oauth code " + g.Session, Digest: sha256.Sum256([]byte(code)), Event: event, At: now,
 	})
 	if errors.Is(err, federation.ErrTokenUsed) {
-		s.deps.Wakes.Wake(bridge.SessionsTopic(session.Participant), bridge.InboxTopic(session.Participant))
+		s.deps.PubSub.Wake(bridge.SessionsTopic(session.Participant), bridge.InboxTopic(session.Participant))
 		return nil, badGrant("code: it was used before, and the tokens of that use have ended")
 	}
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 // Account is one caller at its gateway. Its methods are the agent requests in the form used by
 // networks without rules of their own.
 type Account struct {
-	Access *Access
+	Access *Service
 	Caller Caller
 }
 
@@ -170,7 +170,7 @@ func (a Account) Store(ctx context.Context, content []byte) (Stored, error) {
 	return Stored{blob.URL(a.Access.deps.PublicURL), blob.Hash()}, nil
 }
 
-// Pair returns a pairing code for the caller, as [Access.Pair] does.
+// Pair returns a pairing code for the caller, as [Service.Pair] does.
 func (a Account) Pair(ctx context.Context) (Pairing, error) {
 	return a.Access.Pair(ctx, a.Caller, time.Now())
 }
@@ -187,7 +187,7 @@ func (a Account) Moved(ctx context.Context, id string, known federation.Version,
 		return 0, errTooManyStreams(limit)
 	}
 	defer a.Access.deps.Streams.Leave()
-	wake, stop := a.Access.deps.Wakes.Subscribe(bridge.HandoffTopic(view.ID))
+	wake, stop := a.Access.deps.PubSub.Subscribe(bridge.HandoffTopic(view.ID))
 	defer stop()
 	over := time.NewTimer(within)
 	defer over.Stop()
@@ -214,18 +214,18 @@ func (a Account) Moved(ctx context.Context, id string, known federation.Version,
 	}
 }
 
-// Offer opens a handoff, as [Access.Offer] does.
+// Offer opens a handoff, as [Service.Offer] does.
 func (a Account) Offer(ctx context.Context, o Offer, key string) (Filed, error) {
 	return a.Access.Offer(ctx, a.Caller, o, Request{Key: key})
 }
 
-// Take takes a step in a handoff, as [Access.Take] does.
+// Take takes a step in a handoff, as [Service.Take] does.
 func (a Account) Take(ctx context.Context, id string, verb federation.Verb, s StepRequest, key string) (Filed, error) {
 	return a.Access.Take(ctx, a.Caller, id, verb, s, Request{Key: key})
 }
 
 // Reserve returns the place of a step to be signed by the caller, as
-// [Access.Reserve] does.
+// [Service.Reserve] does.
 func (a Account) Reserve(ctx context.Context, u Unsigned) (Reservation, error) {
 	return a.Access.Reserve(ctx, a.Caller, u)
 }
@@ -236,23 +236,23 @@ type Resolution struct {
 	Resolved *Resolved      `json:"resolved,omitempty"` // nil for a DID
 }
 
-// Resolve returns the recipient named by a text, as [Access.Resolve] does.
+// Resolve returns the recipient named by a text, as [Service.Resolve] does.
 func (a Account) Resolve(ctx context.Context, to string) (Resolution, error) {
 	did, resolved, err := a.Access.Resolve(ctx, to)
 	return Resolution{did, resolved}, err
 }
 
-// Declare changes the declaration of the caller, as [Access.Declare] does.
+// Declare changes the declaration of the caller, as [Service.Declare] does.
 func (a Account) Declare(ctx context.Context, u AgentUpdate) (Agent, error) {
 	return a.Access.Declare(ctx, a.Caller, a.Caller.DID, u, time.Now())
 }
 
-// Whois returns the participants with a name, as [Access.Whois] does.
+// Whois returns the participants with a name, as [Service.Whois] does.
 func (a Account) Whois(ctx context.Context, who string) ([]Person, error) {
 	return a.Access.Whois(ctx, who)
 }
 
-// Explain returns the outcome of an event, as [Access.Explain] does.
+// Explain returns the outcome of an event, as [Service.Explain] does.
 func (a Account) Explain(ctx context.Context, event string) (Explanation, error) {
 	return a.Access.Explain(ctx, a.Caller, event)
 }
@@ -264,7 +264,7 @@ func (a Account) Passport(ctx context.Context, id string) (bridge.Document, erro
 
 // CheckSession returns [credential.ErrSession] if the session of a caller has ended, or the error
 // of the record. An operator has no session.
-func (a *Access) CheckSession(ctx context.Context, who Caller) error {
+func (a *Service) CheckSession(ctx context.Context, who Caller) error {
 	if who.Session.ID == "" {
 		return nil
 	}
@@ -277,14 +277,14 @@ func (a *Access) CheckSession(ctx context.Context, who Caller) error {
 
 // Attend returns a context for a blocking caller. The context ends with ctx, or with cause
 // [credential.ErrSession] when the caller's session ends here or at another replica. A wake-up may
-// be lost, so data read for the caller requires [Access.CheckSession] too. The caller must call
+// be lost, so data read for the caller requires [Service.CheckSession] too. The caller must call
 // leave at the end.
-func (a *Access) Attend(ctx context.Context, who Caller) (attended context.Context, leave func()) {
+func (a *Service) Attend(ctx context.Context, who Caller) (attended context.Context, leave func()) {
 	attended, cancel := context.WithCancelCause(ctx)
 	if who.Session.ID == "" {
 		return attended, func() { cancel(nil) }
 	}
-	wake, stop := a.deps.Wakes.Subscribe(bridge.SessionsTopic(who.Session.Participant))
+	wake, stop := a.deps.PubSub.Subscribe(bridge.SessionsTopic(who.Session.Participant))
 	watch := &fault.Group{Caught: cancel}
 	watch.Go(func() {
 		defer stop()

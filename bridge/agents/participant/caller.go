@@ -23,11 +23,11 @@ func newTokens(key []byte, home federation.HomeID) *credential.Tokens {
 }
 
 // Tokens writes and reads the tokens of participants.
-func (a *Access) Tokens() *credential.Tokens { return a.tokens }
+func (a *Service) Tokens() *credential.Tokens { return a.tokens }
 
 // Authenticate returns the caller of a request by its token: one of this gateway, of the AIRC
 // registry, or of an operator. It refuses a blocked DID. It blocks on the record.
-func (a *Access) Authenticate(r *http.Request, now time.Time) (Caller, error) {
+func (a *Service) Authenticate(r *http.Request, now time.Time) (Caller, error) {
 	who, err := a.bearer(r, now)
 	if err == nil && who.DID != "" {
 		err = a.CheckBlocked(r.Context(), who.DID)
@@ -39,12 +39,12 @@ func (a *Access) Authenticate(r *http.Request, now time.Time) (Caller, error) {
 }
 
 // CheckBlocked returns a refusal for a DID blocked by an operator.
-func (a *Access) CheckBlocked(ctx context.Context, did federation.DID) error {
+func (a *Service) CheckBlocked(ctx context.Context, did federation.DID) error {
 	return a.deps.CheckBlocked(ctx, federation.Source{Network: a.network, DIDs: []federation.DID{did}})
 }
 
 // CheckAddress returns a refusal for a request from a blocked address.
-func (a *Access) CheckAddress(r *http.Request) error {
+func (a *Service) CheckAddress(r *http.Request) error {
 	return a.deps.CheckBlocked(r.Context(), federation.Source{Network: a.network, Address: credential.AddressOf(r)})
 }
 
@@ -52,7 +52,7 @@ func (a *Access) CheckAddress(r *http.Request) error {
 // configuration.
 //
 // spec: MCP 2025-06-18 "Security Warning"
-func (a *Access) CheckOrigin(r *http.Request) error {
+func (a *Service) CheckOrigin(r *http.Request) error {
 	origin := r.Header.Get("Origin")
 	if origin == "" || origin == a.deps.PublicURL || slices.Contains(a.deps.HTTP.Origins, "*") || slices.Contains(a.deps.HTTP.Origins, origin) {
 		return nil
@@ -62,7 +62,7 @@ func (a *Access) CheckOrigin(r *http.Request) error {
 
 // TakeLogin counts one login of the address of a request, and returns a refusal for one too many.
 // It writes the remaining number into the header of the answer.
-func (a *Access) TakeLogin(w http.ResponseWriter, r *http.Request, now time.Time) error {
+func (a *Service) TakeLogin(w http.ResponseWriter, r *http.Request, now time.Time) error {
 	from := credential.AddressOf(r)
 	taken, has := a.deps.Logins.Take(from, now), a.deps.Logins.Left(from, now)
 	has.WriteHeader(w.Header())
@@ -72,7 +72,7 @@ func (a *Access) TakeLogin(w http.ResponseWriter, r *http.Request, now time.Time
 	return nil
 }
 
-func (a *Access) bearer(r *http.Request, now time.Time) (Caller, error) {
+func (a *Service) bearer(r *http.Request, now time.Time) (Caller, error) {
 	text, err := credential.Bearer(r)
 	if err != nil {
 		return Caller{}, err
@@ -107,7 +107,7 @@ func (a *Access) bearer(r *http.Request, now time.Time) (Caller, error) {
 // Refresh spends a refresh token of a client and returns its session, which is extended. The client
 // is "" for REST; a token of another client does not count. It returns [credential.ErrSession] for
 // an ended session, and a token used before ends its session.
-func (a *Access) Refresh(ctx context.Context, text, client string, now time.Time) (federation.Session, error) {
+func (a *Service) Refresh(ctx context.Context, text, client string, now time.Time) (federation.Session, error) {
 	claims, err := a.tokens.Read(text, credential.Refresh, now)
 	if err != nil {
 		return federation.Session{}, err
@@ -127,7 +127,7 @@ func (a *Access) Refresh(ctx context.Context, text, client string, now time.Time
 		err = credential.ErrSession
 	}
 	if errors.Is(err, credential.ErrSession) {
-		a.deps.Wakes.Wake(bridge.SessionsTopic(claims.Subject), bridge.InboxTopic(claims.Subject))
+		a.deps.PubSub.Wake(bridge.SessionsTopic(claims.Subject), bridge.InboxTopic(claims.Subject))
 	}
 	return session, err
 }
@@ -140,7 +140,7 @@ type Pairing struct {
 }
 
 // Pair returns a pairing code that logs in an agent host as the caller.
-func (a *Access) Pair(ctx context.Context, who Caller, now time.Time) (Pairing, error) {
+func (a *Service) Pair(ctx context.Context, who Caller, now time.Time) (Pairing, error) {
 	did, err := who.Person()
 	if err == nil && who.Bound {
 		err = a.Builder().CheckVouched(ctx, did)
@@ -154,7 +154,7 @@ func (a *Access) Pair(ctx context.Context, who Caller, now time.Time) (Pairing, 
 
 // Redeem returns the new session of a pairing code. The address is that of the
 // client.
-func (a *Access) Redeem(ctx context.Context, code string, from netip.Prefix, address string, now time.Time) (federation.Session, error) {
+func (a *Service) Redeem(ctx context.Context, code string, from netip.Prefix, address string, now time.Time) (federation.Session, error) {
 	paired, err := a.deps.Guesses.Redeem(ctx, a.deps.Record.Participants, code, from, now)
 	if err == nil {
 		err = a.CheckBlocked(ctx, paired.DID)
@@ -169,7 +169,7 @@ func (a *Access) Redeem(ctx context.Context, code string, from netip.Prefix, add
 }
 
 // Sessions returns the live sessions of a caller under all its names, newest first.
-func (a *Access) Sessions(ctx context.Context, who Caller, now time.Time) ([]federation.Session, error) {
+func (a *Service) Sessions(ctx context.Context, who Caller, now time.Time) ([]federation.Session, error) {
 	did, err := who.Person()
 	if err != nil {
 		return nil, err
@@ -182,7 +182,7 @@ func (a *Access) Sessions(ctx context.Context, who Caller, now time.Time) ([]fed
 }
 
 // EndSession ends a session of a caller, with its tokens, streams and leases.
-func (a *Access) EndSession(ctx context.Context, who Caller, id string, now time.Time) error {
+func (a *Service) EndSession(ctx context.Context, who Caller, id string, now time.Time) error {
 	did, err := who.Person()
 	if err != nil {
 		return err
@@ -198,7 +198,7 @@ func (a *Access) EndSession(ctx context.Context, who Caller, id string, now time
 		return err
 	}
 	for _, name := range names {
-		a.deps.Wakes.Wake(bridge.SessionsTopic(name), bridge.InboxTopic(name))
+		a.deps.PubSub.Wake(bridge.SessionsTopic(name), bridge.InboxTopic(name))
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ type ContactPage struct {
 
 // Contacts returns up to limit senders that wrote to the caller, or were
 // allowed or blocked.
-func (a *Access) Contacts(ctx context.Context, who Caller, after string, limit int) (ContactPage, error) {
+func (a *Service) Contacts(ctx context.Context, who Caller, after string, limit int) (ContactPage, error) {
 	did, err := who.Person()
 	if err != nil || a.deps.Messages == nil {
 		return ContactPage{Items: []Contact{}}, err
@@ -43,7 +43,7 @@ func (a *Access) Contacts(ctx context.Context, who Caller, after string, limit i
 	return page, err
 }
 
-func (a *Access) contact(ctx context.Context, c federation.Contact) Contact {
+func (a *Service) contact(ctx context.Context, c federation.Contact) Contact {
 	if c.Sender != "" {
 		c.Name = cmp.Or(c.Name, a.Name(ctx, c.Sender))
 	}
@@ -51,7 +51,7 @@ func (a *Access) contact(ctx context.Context, c federation.Contact) Contact {
 }
 
 // Decide notes whether the caller takes messages of a sender: a DID, or a name as in an offer. The decision holds on every network.
-func (a *Access) Decide(ctx context.Context, who Caller, sender string, state federation.ContactState) (Contact, error) {
+func (a *Service) Decide(ctx context.Context, who Caller, sender string, state federation.ContactState) (Contact, error) {
 	did, err := who.Person()
 	if err != nil {
 		return Contact{}, err
@@ -82,7 +82,7 @@ func (a *Access) Decide(ctx context.Context, who Caller, sender string, state fe
 	return a.contact(ctx, federation.Contact{Sender: to.DID, State: state, Since: now}), err
 }
 
-// Decide is [Access.Decide].
+// Decide is [Service.Decide].
 func (a Account) Decide(ctx context.Context, sender string, state federation.ContactState) (Contact, error) {
 	return a.Access.Decide(ctx, a.Caller, sender, state)
 }
@@ -94,7 +94,7 @@ func (r Remote) Decide(ctx context.Context, sender string, state federation.Cont
 
 // namesOf returns a person for each name of a DID, and one without a name if it has none but
 // is known.
-func (a *Access) namesOf(ctx context.Context, did federation.DID) ([]Person, error) {
+func (a *Service) namesOf(ctx context.Context, did federation.DID) ([]Person, error) {
 	caps, err := a.deps.Record.Declared(ctx, did)
 	if err != nil {
 		return nil, fmt.Errorf("look up skills of %s: %w", did, err)
@@ -144,9 +144,9 @@ func (a *Access) namesOf(ctx context.Context, did federation.DID) ([]Person, err
 }
 
 // online reports whether the user behind a name is connected to its link now.
-func (a *Access) online(ctx context.Context, b federation.Binding) bool {
+func (a *Service) online(ctx context.Context, b federation.Binding) bool {
 	for _, s := range a.deps.Venues.Statuses() {
-		if placer, ok := s.Link.(bridge.Placer); ok && s.Link.Name() == b.Link {
+		if placer, ok := s.Link.(bridge.ChannelLink); ok && s.Link.Name() == b.Link {
 			return placer.Online(ctx, b)
 		}
 	}
@@ -155,7 +155,7 @@ func (a *Access) online(ctx context.Context, b federation.Binding) bool {
 
 // visible reports whether a handoff is shown to a caller. An open offer is shown to each agent: any of
 // them may claim it, or declare its capabilities.
-func (a *Access) visible(ctx context.Context, who Caller, v federation.View) bool {
+func (a *Service) visible(ctx context.Context, who Caller, v federation.View) bool {
 	switch {
 	case who.Operator:
 		return true
@@ -171,13 +171,13 @@ func (a *Access) visible(ctx context.Context, who Caller, v federation.View) boo
 
 // Find returns a handoff visible to the caller. A hidden handoff is refused like a missing
 // one.
-func (a *Access) Find(ctx context.Context, who Caller, text string) (federation.View, error) {
+func (a *Service) Find(ctx context.Context, who Caller, text string) (federation.View, error) {
 	return a.find(ctx, who, text, func(v federation.View) federation.View { return v })
 }
 
 // findFor returns a handoff in which the caller may take a step. A late claim gets the handoff if
 // the caller could see it while it was open, because its home names the winner.
-func (a *Access) findFor(ctx context.Context, who Caller, text string, verb federation.Verb) (federation.View, error) {
+func (a *Service) findFor(ctx context.Context, who Caller, text string, verb federation.Verb) (federation.View, error) {
 	return a.find(ctx, who, text, func(v federation.View) federation.View {
 		if verb == federation.Claim && v.Offeree == "" {
 			v.State = federation.Open
@@ -188,7 +188,7 @@ func (a *Access) findFor(ctx context.Context, who Caller, text string, verb fede
 
 // find returns a handoff whose state, as returned by shown, the caller may
 // see.
-func (a *Access) find(ctx context.Context, who Caller, text string, shown func(federation.View) federation.View) (federation.View, error) {
+func (a *Service) find(ctx context.Context, who Caller, text string, shown func(federation.View) federation.View) (federation.View, error) {
 	id, err := federation.ParseEventID(text)
 	if err != nil {
 		return federation.View{}, bridge.UsageProblem("id: " + err.Error())

@@ -91,7 +91,7 @@ type Listed struct {
 
 // List returns up to limit visible handoffs that match a query after a cursor, the most
 // recently changed first, and the next cursor: "" after the last.
-func (a *Access) List(ctx context.Context, who Caller, q Query, after federation.Cursor, limit int) ([]Listed, federation.Cursor, error) {
+func (a *Service) List(ctx context.Context, who Caller, q Query, after federation.Cursor, limit int) ([]Listed, federation.Cursor, error) {
 	f, unfinished, err := q.filter(who.DID, a.kinds().States())
 	if err != nil {
 		return nil, "", err
@@ -116,7 +116,7 @@ func (a *Access) List(ctx context.Context, who Caller, q Query, after federation
 }
 
 // Listed returns a visible handoff in the form for a caller.
-func (a *Access) Listed(ctx context.Context, who Caller, v federation.View) (Listed, error) {
+func (a *Service) Listed(ctx context.Context, who Caller, v federation.View) (Listed, error) {
 	if !isOpen(v) || len(v.Caps) == 0 {
 		return shownTo(who, v, nil), nil
 	}
@@ -125,7 +125,7 @@ func (a *Access) Listed(ctx context.Context, who Caller, v federation.View) (Lis
 }
 
 // declared returns the declared capabilities of a caller; none of an operator.
-func (a *Access) declared(ctx context.Context, who Caller) ([]string, error) {
+func (a *Service) declared(ctx context.Context, who Caller) ([]string, error) {
 	if who.DID == "" {
 		return nil, nil
 	}
@@ -152,14 +152,14 @@ func shownTo(who Caller, v federation.View, declared []string) Listed {
 func isOpen(v federation.View) bool { return v.State == federation.Open && v.Offeree == "" }
 
 // Page is List for a filter of the record. With unfinished it leaves out finished handoffs.
-func (a *Access) Page(
+func (a *Service) Page(
 	ctx context.Context, who Caller, f federation.Filter, unfinished bool, after federation.Cursor, limit int,
 ) ([]federation.View, federation.Cursor, error) {
 	return a.page(ctx, who, f, func(v federation.View) bool { return !unfinished || !v.Over }, after, limit)
 }
 
 // page is Page with a predicate of its own.
-func (a *Access) page(
+func (a *Service) page(
 	ctx context.Context, who Caller, f federation.Filter, admits func(federation.View) bool, after federation.Cursor, limit int,
 ) ([]federation.View, federation.Cursor, error) {
 	var views []federation.View
@@ -181,13 +181,13 @@ func (a *Access) page(
 }
 
 // Log yields the steps of a handoff after a version in order; after 0 are all. The caller has found
-// it with [Access.Find].
-func (a *Access) Log(ctx context.Context, id federation.HandoffID, after federation.Version) iter.Seq2[federation.Entry, error] {
+// it with [Service.Find].
+func (a *Service) Log(ctx context.Context, id federation.HandoffID, after federation.Version) iter.Seq2[federation.Entry, error] {
 	return a.deps.Record.Log(ctx, id, after)
 }
 
 // Passport returns the signed passport of a visible handoff.
-func (a *Access) Passport(ctx context.Context, who Caller, id string) (bridge.Document, error) {
+func (a *Service) Passport(ctx context.Context, who Caller, id string) (bridge.Document, error) {
 	view, err := a.Find(ctx, who, id)
 	if err != nil {
 		return bridge.Document{}, err
@@ -218,7 +218,7 @@ const toChannel = "channel"
 
 // Explain returns the outcome of an event of a visible handoff. An event of another handoff
 // is refused like a missing one. It blocks on the record.
-func (a *Access) Explain(ctx context.Context, who Caller, event string) (Explanation, error) {
+func (a *Service) Explain(ctx context.Context, who Caller, event string) (Explanation, error) {
 	id, err := federation.ParseEventID(event)
 	if err != nil {
 		return Explanation{}, bridge.UsageProblem("event_id: " + err.Error())
@@ -250,7 +250,7 @@ func (a *Access) Explain(ctx context.Context, who Caller, event string) (Explana
 
 // explainDeferred explains a step that cannot be judged yet to its author and to the parties of
 // its handoff.
-func (a *Access) explainDeferred(ctx context.Context, who Caller, id federation.EventID) (Explanation, error) {
+func (a *Service) explainDeferred(ctx context.Context, who Caller, id federation.EventID) (Explanation, error) {
 	d, err := a.deps.Record.DeferredStep(ctx, id)
 	if errors.Is(err, federation.ErrNotFound) {
 		return Explanation{}, errNone()
@@ -292,7 +292,7 @@ func next(view federation.View) string {
 
 func stamp(t time.Time) string { return t.UTC().Truncate(time.Millisecond).Format(time.RFC3339Nano) }
 
-func (a *Access) deliveries(ctx context.Context, view federation.View, ev federation.Event) ([]ExplainedDelivery, error) {
+func (a *Service) deliveries(ctx context.Context, view federation.View, ev federation.Event) ([]ExplainedDelivery, error) {
 	links := []string{federation.UnroutedLink}
 	for _, s := range a.deps.Venues.Statuses() {
 		links = append(links, s.Link.Name())
@@ -322,7 +322,7 @@ func (a *Access) deliveries(ctx context.Context, view federation.View, ev federa
 	return found, nil
 }
 
-func (a *Access) addressees(ctx context.Context, d federation.Delivered, view federation.View, ev federation.Event) []string {
+func (a *Service) addressees(ctx context.Context, d federation.Delivered, view federation.View, ev federation.Event) []string {
 	switch {
 	case d.Link == federation.WebhookLink || d.Link == federation.InboxLink:
 		return []string{d.Participant}

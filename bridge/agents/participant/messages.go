@@ -59,7 +59,7 @@ const (
 
 // Say writes to another participant. When Say returns nil the message is on disk. A request with
 // the key of an earlier one is the same message.
-func (a *Access) Say(ctx context.Context, who Caller, m MessageRequest, key string) (Sent, error) {
+func (a *Service) Say(ctx context.Context, who Caller, m MessageRequest, key string) (Sent, error) {
 	from, err := who.Person()
 	if err != nil {
 		return Sent{}, err
@@ -117,7 +117,7 @@ func (a *Access) Say(ctx context.Context, who Caller, m MessageRequest, key stri
 
 // nameIn returns the recorded name of a DID known only by its requests: "" for a DID
 // seen on a link.
-func (a *Access) nameIn(ctx context.Context, did federation.DID) string {
+func (a *Service) nameIn(ctx context.Context, did federation.DID) string {
 	if _, err := a.deps.Bindings.Seen(ctx, did); !errors.Is(err, federation.ErrNotFound) {
 		return ""
 	}
@@ -128,7 +128,7 @@ func errUnreached(to string) error {
 	return &bridge.ProblemError{Status: http.StatusNotFound, Code: bridge.CodeNotFound, Detail: "no link of this gateway reaches " + to}
 }
 
-// Say writes to another participant, as [Access.Say] does.
+// Say writes to another participant, as [Service.Say] does.
 func (a Account) Say(ctx context.Context, m MessageRequest, key string) (Sent, error) {
 	return a.Access.Say(ctx, a.Caller, m, key)
 }
@@ -140,7 +140,7 @@ func (r Remote) Say(ctx context.Context, m MessageRequest, key string) (Sent, er
 
 // Start returns the next cursor of an inbox's reader: the one it names, else that of its
 // device. An unknown device starts at the beginning.
-func (a *Access) Start(ctx context.Context, did federation.DID, cursor federation.Cursor, device string) (federation.Cursor, error) {
+func (a *Service) Start(ctx context.Context, did federation.DID, cursor federation.Cursor, device string) (federation.Cursor, error) {
 	if cursor != "" || device == "" {
 		return cursor, nil
 	}
@@ -156,13 +156,13 @@ func (a *Access) Start(ctx context.Context, did federation.DID, cursor federatio
 
 // Entries returns up to limit entries of an inbox after a cursor, oldest first. It changes
 // nothing. It returns a [*federation.CursorError] for a cursor that this inbox never gave out.
-func (a *Access) Entries(ctx context.Context, did federation.DID, after federation.Cursor, limit int) ([]federation.Entry, error) {
+func (a *Service) Entries(ctx context.Context, did federation.DID, after federation.Cursor, limit int) ([]federation.Entry, error) {
 	return a.deps.Inbox.Replay(ctx, did, after, limit)
 }
 
 // Acknowledge ends the waiting of all entries up to a cursor, and stores the
 // position of the device.
-func (a *Access) Acknowledge(ctx context.Context, did federation.DID, device string, upTo federation.Cursor) error {
+func (a *Service) Acknowledge(ctx context.Context, did federation.DID, device string, upTo federation.Cursor) error {
 	return a.deps.Inbox.Advance(ctx, did, device, upTo, time.Now())
 }
 
@@ -175,7 +175,7 @@ type Named struct {
 	Now    federation.State  `json:"now,omitempty"`    // current state of the handoff; inbox only
 }
 
-func (a *Access) named(ctx context.Context, e federation.Entry) Named {
+func (a *Service) named(ctx context.Context, e federation.Entry) Named {
 	return Named{Entry: e, Name: a.Name(ctx, e.Row().Actor()), Cursor: e.Cursor, Waits: e.Waits, Now: e.Now}
 }
 
@@ -207,7 +207,7 @@ func (p *page) Size() (total int) {
 	return total
 }
 
-func (a *Access) readPage(ctx context.Context, did federation.DID, at place) (*page, error) {
+func (a *Service) readPage(ctx context.Context, did federation.DID, at place) (*page, error) {
 	p := &page{began: time.Now()}
 	entries, err := a.Entries(ctx, did, at.after, at.limit)
 	for _, e := range entries {
@@ -226,7 +226,7 @@ func errTooManyStreams(limit int) error {
 
 // poll returns the entries of an inbox after a cursor, as shared with other requests. It blocks
 // until there is one, the time is over or ctx has ended; it returns no error for that.
-func (a *Access) poll(ctx context.Context, did federation.DID, at place, within time.Duration) (*page, error) {
+func (a *Service) poll(ctx context.Context, did federation.DID, at place, within time.Duration) (*page, error) {
 	limit := a.deps.HTTP.MaxStreams
 	if !a.deps.Streams.Take(limit) {
 		return nil, errTooManyStreams(limit)

@@ -40,7 +40,7 @@ type AgentUpdate struct {
 }
 
 // Agent returns the known data of a DID, or of its owner if the gateway keeps that key.
-func (a *Access) Agent(ctx context.Context, did federation.DID) (Agent, error) {
+func (a *Service) Agent(ctx context.Context, did federation.DID) (Agent, error) {
 	did, err := a.deps.Gateway.Owner(ctx, did)
 	if err != nil {
 		return Agent{}, err
@@ -57,7 +57,7 @@ func (a *Access) Agent(ctx context.Context, did federation.DID) (Agent, error) {
 }
 
 // Declare changes the declaration of a DID. Only the DID itself may.
-func (a *Access) Declare(ctx context.Context, who Caller, did federation.DID, u AgentUpdate, now time.Time) (Agent, error) {
+func (a *Service) Declare(ctx context.Context, who Caller, did federation.DID, u AgentUpdate, now time.Time) (Agent, error) {
 	own, err := who.Person()
 	if err != nil {
 		return Agent{}, err
@@ -97,7 +97,7 @@ func (a *Access) Declare(ctx context.Context, who Caller, did federation.DID, u 
 }
 
 // checkName returns a problem for an invalid declared name.
-func (a *Access) checkName(ctx context.Context, did federation.DID, name string) error {
+func (a *Service) checkName(ctx context.Context, did federation.DID, name string) error {
 	if name == "" {
 		return nil
 	}
@@ -117,7 +117,7 @@ func (a *Access) checkName(ctx context.Context, did federation.DID, name string)
 }
 
 // Name returns the name of a DID that people read.
-func (a *Access) Name(ctx context.Context, did federation.DID) string {
+func (a *Service) Name(ctx context.Context, did federation.DID) string {
 	return a.deps.Gateway.Name(ctx, did)
 }
 
@@ -152,13 +152,13 @@ func CandidatesOf(err error) []Resolved {
 type match struct {
 	Resolved
 
-	place federation.Place // of a user without a DID of its own
+	place federation.ChannelRef // of a user without a DID of its own
 }
 
 // Recipient returns the participant with a DID, the name or handle of an agent, a nick, NICK@LINK or
 // HANDLE@DOMAIN. The Resolved is nil for a DID. It returns a [*NameError] for an unknown or ambiguous
 // name.
-func (a *Access) Recipient(ctx context.Context, text string) (bridge.Recipient, *Resolved, error) {
+func (a *Service) Recipient(ctx context.Context, text string) (bridge.Recipient, *Resolved, error) {
 	if strings.HasPrefix(text, "did:") {
 		did, err := federation.ParseDID(text)
 		if err != nil {
@@ -195,7 +195,7 @@ func (a *Access) Recipient(ctx context.Context, text string) (bridge.Recipient, 
 
 // Resolve returns the DID of the recipient of an offer to a name, and the
 // participant with the name: nil for a DID.
-func (a *Access) Resolve(ctx context.Context, text string) (federation.DID, *Resolved, error) {
+func (a *Service) Resolve(ctx context.Context, text string) (federation.DID, *Resolved, error) {
 	if strings.HasPrefix(text, "did:") {
 		did, err := stepbuilder.Recipient(text)
 		return did, nil, err
@@ -222,7 +222,7 @@ func listed(text string, names []Resolved) string {
 }
 
 // matches returns the participants with a name, each DID once.
-func (a *Access) matches(ctx context.Context, name string) ([]match, error) {
+func (a *Service) matches(ctx context.Context, name string) ([]match, error) {
 	if name == "" {
 		return nil, nil
 	}
@@ -262,7 +262,7 @@ func (a *Access) matches(ctx context.Context, name string) ([]match, error) {
 	return found, nil
 }
 
-func (a *Access) matchAgent(ctx context.Context, name string) (match, error) {
+func (a *Service) matchAgent(ctx context.Context, name string) (match, error) {
 	did, err := a.deps.Bindings.Participant(ctx, name)
 	if err != nil {
 		return match{}, err
@@ -276,7 +276,7 @@ func (a *Access) matchAgent(ctx context.Context, name string) (match, error) {
 
 // matchNick returns the user with a nick on a link: one online now, or with known, one in the
 // record.
-func (a *Access) matchNick(ctx context.Context, nick, link string, known bool) (match, error) {
+func (a *Service) matchNick(ctx context.Context, nick, link string, known bool) (match, error) {
 	if a.deps.Messages == nil {
 		return match{}, federation.ErrNotFound
 	}
@@ -304,7 +304,7 @@ func (a *Access) matchNick(ctx context.Context, nick, link string, known bool) (
 }
 
 // matchAt returns the participant named by NICK@LINK or HANDLE@DOMAIN.
-func (a *Access) matchAt(ctx context.Context, address, name, of string) (match, error) {
+func (a *Service) matchAt(ctx context.Context, address, name, of string) (match, error) {
 	bound, err := a.deps.Bindings.Bound(ctx, of, name)
 	if errors.Is(err, federation.ErrNotFound) {
 		var m match
@@ -336,7 +336,7 @@ const (
 )
 
 // similar returns the known names closest to a name. It compares names with the same first letter.
-func (a *Access) similar(ctx context.Context, name string) ([]Resolved, error) {
+func (a *Service) similar(ctx context.Context, name string) ([]Resolved, error) {
 	name, of, _ := strings.Cut(name, "@")
 	prefix := name[:min(len(name), prefixLength)]
 	found := []Resolved{}
@@ -382,7 +382,7 @@ type Person struct {
 // Whois returns the names of the participants with a DID, the name or handle of an agent with or
 // without the domain of this gateway, a nick, NICK@LINK, or HANDLE@DOMAIN of a configured registry.
 // None found is an empty list.
-func (a *Access) Whois(ctx context.Context, who string) ([]Person, error) {
+func (a *Service) Whois(ctx context.Context, who string) ([]Person, error) {
 	who = strings.TrimPrefix(who, "@")
 	if strings.HasPrefix(who, "did:") {
 		did, err := federation.ParseDID(who)

@@ -19,7 +19,7 @@ import (
 // the answer is on disk before it is sent. The record keeps keys for a day, and storing one
 // costs no step: a DID without steps left reserves no key, and a request that never reached
 // the home is counted here.
-func (a *Access) once(ctx context.Context, q ask, key string) (Filed, error) {
+func (a *Service) once(ctx context.Context, q ask, key string) (Filed, error) {
 	kept, fresh, err := a.reserve(ctx, q, key, time.Now())
 	switch {
 	case err != nil:
@@ -32,7 +32,7 @@ func (a *Access) once(ctx context.Context, q ask, key string) (Filed, error) {
 
 // reserve returns the record of a step under a key, possibly without an answer yet, and an
 // unused ID.
-func (a *Access) reserve(ctx context.Context, q ask, key string, now time.Time) (kept federation.Answer, fresh federation.EventID, err error) {
+func (a *Service) reserve(ctx context.Context, q ask, key string, now time.Time) (kept federation.Answer, fresh federation.EventID, err error) {
 	if has := a.deps.Rates.Left(q.from, now); has.Limit > 0 && has.Left <= 0 {
 		return kept, fresh, TooMany(has)
 	}
@@ -71,7 +71,7 @@ func replayed(kept federation.Answer) (Filed, error) {
 
 // settle takes a step with its id reserved and no answer yet. If it was never
 // filed and its id is too old by now, it gets a fresh one.
-func (a *Access) settle(ctx context.Context, q ask, kept federation.Answer, fresh federation.EventID) (Filed, error) {
+func (a *Service) settle(ctx context.Context, q ask, kept federation.Answer, fresh federation.EventID) (Filed, error) {
 	q.draft.ID = kept.Event
 	filed, err := a.file(ctx, q)
 	if _, unseen := errors.AsType[*unwrittenError](err); unseen {
@@ -134,7 +134,7 @@ type Reservation struct {
 // same ID for a day, so that it is filed once however often the caller signs it, and another step
 // with that key is a [*bridge.ProblemError] with [CodeOtherRequest]. A refused step keeps its ID and
 // is judged again.
-func (a *Access) Reserve(ctx context.Context, who Caller, u Unsigned) (Reservation, error) {
+func (a *Service) Reserve(ctx context.Context, who Caller, u Unsigned) (Reservation, error) {
 	q, err := a.askUnsigned(ctx, who, u)
 	if err != nil {
 		return Reservation{}, err
@@ -155,7 +155,7 @@ func (a *Access) Reserve(ctx context.Context, who Caller, u Unsigned) (Reservati
 	return Reservation{Event: kept.Event, Filed: filed}, err
 }
 
-func (a *Access) askUnsigned(ctx context.Context, who Caller, u Unsigned) (ask, error) {
+func (a *Service) askUnsigned(ctx context.Context, who Caller, u Unsigned) (ask, error) {
 	if u.Offer != nil {
 		return a.askOffer(ctx, who, *u.Offer)
 	}
@@ -163,7 +163,7 @@ func (a *Access) askUnsigned(ctx context.Context, who Caller, u Unsigned) (ask, 
 }
 
 // onFile returns the answer to a step on disk, else nil.
-func (a *Access) onFile(ctx context.Context, id federation.EventID) (*Filed, error) {
+func (a *Service) onFile(ctx context.Context, id federation.EventID) (*Filed, error) {
 	handoff, err := a.deps.Record.Reference(ctx, id.String())
 	var at federation.Entry
 	if err == nil {

@@ -2,7 +2,7 @@
 // and read handoffs, to read, await and acknowledge the inbox, to look up other participants.
 // REST, MCP and A2A call its functions and add no rules of their own.
 //
-// An [Access] belongs to one network, such as "rest", whose label is in metrics and in the steps
+// A [Service] belongs to one network, such as "rest", whose label is in metrics and in the steps
 // that it files. The accesses of one gateway share tokens and limits: a token issued by one of
 // them is valid at all of them, and an Idempotency-Key of a DID names one step at all of them.
 //
@@ -26,7 +26,7 @@ import (
 	"baton/federation/store/registry"
 )
 
-// Deps are the dependencies of an Access.
+// Deps are the dependencies of a Service.
 type Deps struct {
 	bridge.Ports
 
@@ -43,9 +43,9 @@ type Deps struct {
 	TokenKey  []byte                                                      // secret; its holder can write tokens and challenges
 }
 
-// Access serves the requests of participants of one network. Its methods may be
+// Service serves the requests of participants of one network. Its methods may be
 // called concurrently.
-type Access struct {
+type Service struct {
 	network string
 	deps    Deps
 	tokens  *credential.Tokens
@@ -54,9 +54,9 @@ type Access struct {
 }
 
 // Open returns the access of a network. It does no I/O.
-func Open(network string, d Deps) *Access {
-	a := &Access{network: network, deps: d, tokens: newTokens(d.TokenKey, d.Home), kinds: sync.OnceValue(lifecycle.Shipped)}
-	a.topics = NewTopics(d.Wakes, a.readPage)
+func Open(network string, d Deps) *Service {
+	a := &Service{network: network, deps: d, tokens: newTokens(d.TokenKey, d.Home), kinds: sync.OnceValue(lifecycle.Shipped)}
+	a.topics = NewTopics(d.PubSub, a.readPage)
 	return a
 }
 
@@ -96,10 +96,10 @@ func (s *Streams) Take(limit int) bool {
 func (s *Streams) Leave() { s.open.Add(-1) }
 
 // Builder returns the builder of the steps of callers.
-func (a *Access) Builder() stepbuilder.Builder {
+func (a *Service) Builder() stepbuilder.Builder {
 	return stepbuilder.Builder{
 		Network: a.network, ReadsInbox: true, Home: a.deps.Home, Gateway: a.deps.Gateway, Record: a.deps.Record, Signer: a.deps.Signer,
-		Evidence: a.deps.Evidence, Bindings: a.deps.Bindings, PublicURL: a.deps.PublicURL, Placers: a.deps.Venues.Placers, Seen: a.deps.Seen,
+		Evidence: a.deps.Evidence, Bindings: a.deps.Bindings, PublicURL: a.deps.PublicURL, ChannelLinks: a.deps.Venues.ChannelLinks, Seen: a.deps.Seen,
 	}
 }
 
@@ -130,8 +130,8 @@ type Callers interface {
 
 // Venues finds the links and channels of this moment. It does not block.
 type Venues interface {
-	// Placers returns the links on which an offer can be written.
-	Placers() []bridge.Placer
+	// ChannelLinks returns the links on which an offer can be written.
+	ChannelLinks() []bridge.ChannelLink
 	// Present reports whether a DID is in a channel now.
 	Present(ctx context.Context, venue string, did federation.DID) bool
 	// Statuses returns the links, in the order of the configuration.

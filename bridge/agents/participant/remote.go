@@ -135,7 +135,7 @@ type Called struct {
 
 // AccountServer answers the calls of a [Remote]: POST {operation}.
 type AccountServer struct {
-	Access *Access
+	Access *Service
 	// Caller returns the caller of a request.
 	Caller func(r *http.Request) (Caller, error)
 	// Changed is called after a call changed something, for the audit log.

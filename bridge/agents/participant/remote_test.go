@@ -25,7 +25,7 @@ import (
 type remoteWorld struct {
 	*bridgetest.Participants
 
-	access  *participant.Access
+	access  *participant.Service
 	mux     *http.ServeMux
 	changed []string // operations that the audit log has
 }
@@ -70,7 +70,7 @@ func codeOf(err error) string {
 	return ""
 }
 
-func TestARemoteAccountDoesWhatALocalOneDoes(t *testing.T) {
+func TestRemoteBehavesLikeALocalAccount(t *testing.T) {
 	t.Parallel()
 	w := newRemoteWorld(t)
 	ctx := t.Context()
@@ -129,7 +129,7 @@ func TestARemoteAccountDoesWhatALocalOneDoes(t *testing.T) {
 	}
 }
 
-func TestARemoteAccountIsRefusedAsALocalOneIs(t *testing.T) {
+func TestRemoteReturnsTheErrorsOfALocalAccount(t *testing.T) {
 	t.Parallel()
 	w := newRemoteWorld(t)
 	ctx := t.Context()
@@ -169,7 +169,7 @@ func TestARemoteAccountIsRefusedAsALocalOneIs(t *testing.T) {
 // second returns the error of a call.
 func second[T any](_ T, err error) error { return err }
 
-func TestACallThatIsNoneIsRefused(t *testing.T) {
+func TestRemoteRefusesUnknownCalls(t *testing.T) {
 	t.Parallel()
 	w := newRemoteWorld(t)
 	for what, tt := range map[string]struct{ did, operation, arguments, want string }{
@@ -186,7 +186,7 @@ func TestACallThatIsNoneIsRefused(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatIsNoneIsAnOutage(t *testing.T) {
+func TestRemoteReturnsUnavailableForOtherAnswers(t *testing.T) {
 	t.Parallel()
 	away := &federation.UnavailableError{What: "gateway"}
 	for what, post := range map[string]func(context.Context, string, []byte) ([]byte, error){
@@ -200,7 +200,7 @@ func TestAnAnswerThatIsNoneIsAnOutage(t *testing.T) {
 	}
 }
 
-func TestAnOperationIsNamedInTheContract(t *testing.T) {
+func TestRemoteOperationsAreInTheContract(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../admin/openapi.yaml")
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"baton/federation"
 )
 
-func TestAStepThatItsAuthorSignsHasOneIDForItsKey(t *testing.T) {
+func TestReserveKeepsOneIDPerKey(t *testing.T) {
 	t.Parallel()
 	w := newRemoteWorld(t)
 	ctx, author := t.Context(), w.as(eliza())
@@ -40,7 +40,7 @@ func TestAStepThatItsAuthorSignsHasOneIDForItsKey(t *testing.T) {
 	reserves("the same step after that", participant.Unsigned{Key: "k", Offer: &offer}, true)
 }
 
-func TestAStepThatIsOnDiskIsNotSignedAgain(t *testing.T) {
+func TestReserveSignsNoFiledStepAgain(t *testing.T) {
 	t.Parallel()
 	w := newRemoteWorld(t)
 	ctx, author := t.Context(), w.as(eliza())

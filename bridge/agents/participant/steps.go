@@ -133,7 +133,7 @@ type ask struct {
 // Offer opens a handoff. When Offer returns nil the offer is on disk. A request with the key of an
 // earlier one returns its answer: Filed with Replayed, or a [*ReplayedError]. Its error is a
 // [*bridge.ProblemError] with [CodeOtherRequest] if the earlier request was different.
-func (a *Access) Offer(ctx context.Context, who Caller, o Offer, r Request) (Filed, error) {
+func (a *Service) Offer(ctx context.Context, who Caller, o Offer, r Request) (Filed, error) {
 	q, err := a.askOffer(ctx, who, o)
 	if err != nil {
 		return Filed{}, err
@@ -141,7 +141,7 @@ func (a *Access) Offer(ctx context.Context, who Caller, o Offer, r Request) (Fil
 	return a.take(ctx, q, o.ID, o.Context, r)
 }
 
-func (a *Access) askOffer(ctx context.Context, who Caller, o Offer) (ask, error) {
+func (a *Service) askOffer(ctx context.Context, who Caller, o Offer) (ask, error) {
 	from, err := who.Person()
 	if err != nil {
 		return ask{}, err
@@ -164,8 +164,8 @@ func (a *Access) askOffer(ctx context.Context, who Caller, o Offer) (ask, error)
 	return q, nil
 }
 
-// Take takes a step in the handoff of an ID. Its answer is as that of [Access.Offer].
-func (a *Access) Take(ctx context.Context, who Caller, id string, verb federation.Verb, s StepRequest, r Request) (Filed, error) {
+// Take takes a step in the handoff of an ID. Its answer is as that of [Service.Offer].
+func (a *Service) Take(ctx context.Context, who Caller, id string, verb federation.Verb, s StepRequest, r Request) (Filed, error) {
 	q, err := a.askStep(ctx, who, id, verb, s)
 	if err != nil {
 		return Filed{}, err
@@ -173,7 +173,7 @@ func (a *Access) Take(ctx context.Context, who Caller, id string, verb federatio
 	return a.take(ctx, q, s.ID, s.Context, r)
 }
 
-func (a *Access) askStep(ctx context.Context, who Caller, id string, verb federation.Verb, s StepRequest) (ask, error) {
+func (a *Service) askStep(ctx context.Context, who Caller, id string, verb federation.Verb, s StepRequest) (ask, error) {
 	from, err := who.Person()
 	if err != nil {
 		return ask{}, err
@@ -194,7 +194,7 @@ func (a *Access) askStep(ctx context.Context, who Caller, id string, verb federa
 	return q, nil
 }
 
-func (a *Access) take(ctx context.Context, q ask, id string, content json.RawMessage, r Request) (Filed, error) {
+func (a *Service) take(ctx context.Context, q ask, id string, content json.RawMessage, r Request) (Filed, error) {
 	if r.Path != "" {
 		q.path, q.body = r.Path, r.Body
 	}
@@ -250,7 +250,7 @@ func (e *unwrittenError) Error() string { return e.why.Error() }
 func (e *unwrittenError) Unwrap() error { return e.why }
 
 // file submits one step. A step filed before gets its earlier answer.
-func (a *Access) file(ctx context.Context, q ask) (Filed, error) {
+func (a *Service) file(ctx context.Context, q ask) (Filed, error) {
 	ev, losses, err := a.event(ctx, q, time.Now())
 	if err != nil {
 		return Filed{}, &unwrittenError{err}
@@ -284,7 +284,7 @@ func (a *Access) file(ctx context.Context, q ask) (Filed, error) {
 }
 
 // event returns the requested step, signed by the caller or by the gateway for the caller.
-func (a *Access) event(ctx context.Context, q ask, now time.Time) (federation.Event, []federation.Loss, error) {
+func (a *Service) event(ctx context.Context, q ask, now time.Time) (federation.Event, []federation.Loss, error) {
 	if q.proof.Document != "" {
 		ev, err := a.Builder().Attest(ctx, q.proof, q.verb, q.view, q.draft.Channel, now)
 		if err == nil && !a.deps.Gateway.Same(ctx, q.from, ev.From) {

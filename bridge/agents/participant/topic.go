@@ -37,7 +37,7 @@ type Page interface {
 // Topics are the inboxes for which clients of one network wait now. The clients at one place of
 // an inbox share one read. Make them with [NewTopics]; they may be used concurrently.
 type Topics[K comparable, P Page] struct {
-	wakes bridge.Wakes
+	wakes bridge.PubSub
 	read  func(ctx context.Context, did federation.DID, at K) (P, error)
 
 	mu sync.Mutex
@@ -46,7 +46,7 @@ type Topics[K comparable, P Page] struct {
 
 // NewTopics returns the topics of a network. The function read reads the inbox of a DID at a
 // place.
-func NewTopics[K comparable, P Page](wakes bridge.Wakes, read func(ctx context.Context, did federation.DID, at K) (P, error)) *Topics[K, P] {
+func NewTopics[K comparable, P Page](wakes bridge.PubSub, read func(ctx context.Context, did federation.DID, at K) (P, error)) *Topics[K, P] {
 	return &Topics[K, P]{wakes: wakes, read: read, of: map[federation.DID]*topic[K, P]{}}
 }
 

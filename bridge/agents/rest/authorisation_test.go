@@ -13,7 +13,7 @@ import (
 
 // Each path and method is called by each sort of caller. A handoff hidden from a caller
 // does not exist for it, whatever it tries.
-func TestWhoMayDoWhat(t *testing.T) {
+func TestAuthorisationOfEachRoute(t *testing.T) {
 	w := newWorld(t)
 	offerer, offeree, stranger := w.login(t, "offerer"), w.login(t, "offeree"), w.login(t, "stranger")
 	member, able := w.login(t, "member"), w.login(t, "able")
@@ -105,7 +105,7 @@ func statusName(code string) string {
 	return http.StatusText(names[code])
 }
 
-func TestTokensComeFromASignatureAndEnd(t *testing.T) {
+func TestTokensNeedASignatureAndExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		eliza := w.login(t, "eliza")
@@ -146,7 +146,7 @@ func TestTokensComeFromASignatureAndEnd(t *testing.T) {
 	})
 }
 
-func TestWhatIsAskedToProveADIDIsCountedForItsAddress(t *testing.T) {
+func TestLoginIsRateLimitedByAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.Logins = 6
@@ -179,7 +179,7 @@ func TestWhatIsAskedToProveADIDIsCountedForItsAddress(t *testing.T) {
 	})
 }
 
-func TestARequestThatIsNotInTheContractIsRefused(t *testing.T) {
+func TestRequestsOutsideTheContractAreRefused(t *testing.T) {
 	w := newWorld(t)
 	eliza := w.login(t, "eliza")
 	for name, got := range map[string]answer{
@@ -218,7 +218,7 @@ func TestARequestThatIsNotInTheContractIsRefused(t *testing.T) {
 	}
 }
 
-func TestARefusalNamesWhatIsWrong(t *testing.T) {
+func TestRefusalNamesTheMistake(t *testing.T) {
 	w := newWorld(t)
 	eliza := w.login(t, "eliza")
 	for want, got := range map[string]answer{
@@ -233,7 +233,7 @@ func TestARefusalNamesWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestWhatCanBeReadCanBeAskedForWithoutItsContent(t *testing.T) {
+func TestHEADIsServedForEachGET(t *testing.T) {
 	w := newWorld(t)
 	eliza, scholar, other := w.login(t, "eliza"), w.login(t, "scholar"), w.login(t, "other")
 	path := "/api/v1/handoffs/" + eliza.offer(t, map[string]any{"to": scholar.did, "title": "Cite three sources"})
@@ -248,7 +248,7 @@ func TestWhatCanBeReadCanBeAskedForWithoutItsContent(t *testing.T) {
 	}
 }
 
-func TestTheContractIsServedForProgramsAndForPeople(t *testing.T) {
+func TestContractIsServedAsJSONAndHTML(t *testing.T) {
 	w := newWorld(t)
 	if got := w.ask(t, "", http.MethodGet, "/openapi.json", nil); got.member("openapi") != "3.1.0" {
 		t.Errorf("answered %d %.80s", got.Status, got.Text)

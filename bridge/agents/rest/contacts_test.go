@@ -9,7 +9,7 @@ import (
 	"baton/bridge/bridgetest"
 )
 
-func TestACallerAllowsBlocksAndListsSenders(t *testing.T) {
+func TestContactsAreAllowedBlockedAndListed(t *testing.T) {
 	kept := &bridgetest.Contacts{Most: 3}
 	w := newWorld(t, func(d *rest.Deps) { d.Messages = kept })
 	eliza, scholar := w.login(t, "eliza"), w.login(t, "scholar")

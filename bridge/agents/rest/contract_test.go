@@ -47,7 +47,7 @@ func info() openapi.Object {
 	}
 }
 
-func TestDocumentsAreThoseOfTheRoutes(t *testing.T) {
+func TestContractMatchesTheRoutes(t *testing.T) {
 	described, err := openapi.Describe(openapi.API{
 		Prefix: rest.Prefix, Info: info(), Bearer: "An access token of `POST /api/v1/auth/token`, of the AIRC registry here, or of an operator.",
 		Error: reflect.TypeFor[contract.Problem](), Headers: []route.Header{{Name: "Retry-After", Meaning: "Seconds."}},

@@ -12,7 +12,7 @@ import (
 
 // A reader that takes the first of two equal members and one that takes the last read two
 // steps.
-func TestADocumentThatRepeatsAMemberIsRefused(t *testing.T) {
+func TestDocumentWithRepeatedMembersIsRefused(t *testing.T) {
 	w := newWorld(t)
 	eliza, scholar := w.login(t, "eliza"), w.login(t, "scholar")
 	place := decode[contract.Place](t, eliza.get(t, "/api/v1/place?to="+string(scholar.did)), http.StatusOK)
@@ -38,7 +38,7 @@ func TestADocumentThatRepeatsAMemberIsRefused(t *testing.T) {
 	}
 }
 
-func TestABodyThatRepeatsAMemberIsRefusedOnEveryPath(t *testing.T) {
+func TestBodyWithRepeatedMembersIsRefusedOnEveryPath(t *testing.T) {
 	w := newWorld(t)
 	eliza, scholar := w.login(t, "eliza"), w.login(t, "scholar")
 	id := eliza.offer(t, map[string]any{"to": scholar.did, "title": "Cite"})

@@ -37,7 +37,7 @@ func refused(t *testing.T, got answer, status int, code string) {
 	}
 }
 
-func TestAHandoffGoesFromTheOfferToItsEndOverPlainHTTP(t *testing.T) {
+func TestHandoffRunsFromOfferToEndOverHTTP(t *testing.T) {
 	w := newWorld(t)
 	eliza, scholar := w.login(t, "eliza"), w.login(t, "scholar")
 	id := eliza.offer(t, map[string]any{
@@ -71,7 +71,7 @@ func TestAHandoffGoesFromTheOfferToItsEndOverPlainHTTP(t *testing.T) {
 	refused(t, eliza.post(t, "/api/v1/handoffs", map[string]any{"to": scholar.did}), http.StatusBadRequest, "missing-requirement")
 }
 
-func TestAnOfferNeedsATargetThatCanExist(t *testing.T) {
+func TestOfferRefusesAnImpossibleTarget(t *testing.T) {
 	w := newWorld(t)
 	eliza := w.login(t, "eliza")
 	for to, code := range map[string]string{
@@ -93,7 +93,7 @@ func TestAnOfferNeedsATargetThatCanExist(t *testing.T) {
 	refused(t, eliza.post(t, "/api/v1/handoffs", signedTo), http.StatusBadRequest, "invalid-target")
 }
 
-func TestAnOfferToADIDThatNobodyHasSeenIsFiledWithAWarning(t *testing.T) {
+func TestOfferWarnsOfAnUnseenDID(t *testing.T) {
 	w := newWorld(t)
 	eliza, scholar := w.login(t, "eliza"), keyOf("scholar").DID
 	want := []contract.Warning{{
@@ -128,7 +128,7 @@ func TestAnOfferToADIDThatNobodyHasSeenIsFiledWithAWarning(t *testing.T) {
 	}
 }
 
-func TestEachAnswerOfAnOutageSaysWhenToComeAgain(t *testing.T) {
+func TestOutageHasRetryAfter(t *testing.T) {
 	w := newWorld(t)
 	eliza, scholar := w.login(t, "eliza"), w.login(t, "scholar")
 	id := eliza.offer(t, map[string]any{"to": scholar.did, "title": "x"})
@@ -167,7 +167,7 @@ func mint(t *testing.T) federation.EventID {
 	return id
 }
 
-func TestWhatTheCallerSignedIsFiledAsItWasSigned(t *testing.T) {
+func TestSignedStepIsFiledAsSigned(t *testing.T) {
 	w := newWorld(t)
 	eliza, scholar := w.login(t, "eliza"), w.login(t, "scholar")
 	place := decode[contract.Place](t, eliza.get(t, "/api/v1/place?to="+string(scholar.did)), http.StatusOK)
@@ -198,7 +198,7 @@ func TestWhatTheCallerSignedIsFiledAsItWasSigned(t *testing.T) {
 	}
 }
 
-func TestTheSameRequestIsAnsweredAsTheFirstTime(t *testing.T) {
+func TestIdempotencyKeyRepeatsTheAnswer(t *testing.T) {
 	w := newWorld(t)
 	eliza, scholar := w.login(t, "eliza"), w.login(t, "scholar")
 	offer := map[string]any{"to": scholar.did, "title": "Cite three sources"}
@@ -224,7 +224,7 @@ func TestTheSameRequestIsAnsweredAsTheFirstTime(t *testing.T) {
 }
 
 // The use of a key is kept for a day, whatever its outcome.
-func TestAKeyCountsAsAStepThatTheHomeNeverSaw(t *testing.T) {
+func TestIdempotencyKeyCountsAgainstTheRate(t *testing.T) {
 	w := newWorld(t)
 	eliza, scholar := w.login(t, "eliza"), w.login(t, "scholar")
 	nowhere := map[string]any{"title": "x", "channel": "#elsewhere"}
@@ -249,7 +249,7 @@ func TestAKeyCountsAsAStepThatTheHomeNeverSaw(t *testing.T) {
 	}
 }
 
-func TestWhoHasNoStepLeftReservesNoKey(t *testing.T) {
+func TestIdempotencyKeyIsNotReservedOverTheRate(t *testing.T) {
 	w := newWorld(t)
 	eliza := w.login(t, "eliza")
 	w.Steps = 0
@@ -268,7 +268,7 @@ func TestWhoHasNoStepLeftReservesNoKey(t *testing.T) {
 }
 
 // A gateway may end between the step and the answer to it.
-func TestARequestThatWasFiledAndNotAnsweredIsFiledOnce(t *testing.T) {
+func TestIdempotencyKeyFilesAnUnansweredRequestOnce(t *testing.T) {
 	w := newWorld(t)
 	eliza, scholar := w.login(t, "eliza"), w.login(t, "scholar")
 	offer := map[string]any{"to": scholar.did, "title": "Cite three sources"}
@@ -299,7 +299,7 @@ func TestARequestThatWasFiledAndNotAnsweredIsFiledOnce(t *testing.T) {
 	}
 }
 
-func TestTheIDOfTheCallerNamesOneStep(t *testing.T) {
+func TestEventIDOfTheCallerNamesOneStep(t *testing.T) {
 	w := newWorld(t)
 	eliza, scholar := w.login(t, "eliza"), w.login(t, "scholar")
 	offer := map[string]any{"id": mint(t), "to": scholar.did, "title": "Cite three sources"}
@@ -314,7 +314,7 @@ func TestTheIDOfTheCallerNamesOneStep(t *testing.T) {
 	refused(t, eliza.post(t, "/api/v1/handoffs", offer), http.StatusBadRequest, "eventid-clock-skew")
 }
 
-func TestAListHasWhatTheCallerTakesPartIn(t *testing.T) {
+func TestListHandoffsHasThoseOfTheCaller(t *testing.T) {
 	w := newWorld(t)
 	eliza, scholar, mallory := w.login(t, "eliza"), w.login(t, "scholar"), w.login(t, "mallory")
 	direct := eliza.offer(t, map[string]any{"to": scholar.did, "title": "direct"})
@@ -367,7 +367,7 @@ func TestAListHasWhatTheCallerTakesPartIn(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatTheClientHasIsNotSentAgain(t *testing.T) {
+func TestETagAvoidsRepeatedAnswers(t *testing.T) {
 	w := newWorld(t)
 	eliza, scholar := w.login(t, "eliza"), w.login(t, "scholar")
 	id := eliza.offer(t, map[string]any{"to": scholar.did, "title": "x"})
@@ -385,7 +385,7 @@ func TestAnAnswerThatTheClientHasIsNotSentAgain(t *testing.T) {
 	}
 }
 
-func TestActionsAreShownAsFreeqServersShowThem(t *testing.T) {
+func TestActionsMatchFreeqServers(t *testing.T) {
 	w := newWorld(t)
 	eliza, scholar := w.login(t, "eliza"), w.login(t, "scholar")
 	id := eliza.offer(t, map[string]any{"to": scholar.did, "title": "x"})

@@ -184,8 +184,8 @@ func (l *Link) extendInbox(ctx context.Context, b contract.Extend) error {
 	return lost(err)
 }
 
-func holdOf(cursor, device string, delivery int) federation.Hold {
-	return federation.Hold{Cursor: federation.Cursor(cursor), Device: device, Delivery: delivery}
+func holdOf(cursor, device string, delivery int) federation.LeaseToken {
+	return federation.LeaseToken{Cursor: federation.Cursor(cursor), Device: device, Delivery: delivery}
 }
 
 // lost returns the error for a cursor without a lease as that for a lost lease: a client

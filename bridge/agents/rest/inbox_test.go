@@ -14,7 +14,7 @@ import (
 	"baton/federation"
 )
 
-func TestLookingIntoAnInboxChangesNothing(t *testing.T) {
+func TestInboxReadChangesNothing(t *testing.T) {
 	w := newWorld(t)
 	eliza, scholar := w.login(t, "eliza"), w.login(t, "scholar")
 	for i := range 3 {
@@ -43,7 +43,7 @@ func TestLookingIntoAnInboxChangesNothing(t *testing.T) {
 	}
 }
 
-func TestALeaseIsOneDevicesUntilItRunsOut(t *testing.T) {
+func TestLeaseBelongsToOneDevice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		eliza, scholar := w.login(t, "eliza"), w.login(t, "scholar")
@@ -95,7 +95,7 @@ func TestALeaseIsOneDevicesUntilItRunsOut(t *testing.T) {
 	})
 }
 
-func TestAPollWaitsForWhatComes(t *testing.T) {
+func TestPollWaitsForArrivals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		eliza, scholar := w.login(t, "eliza"), w.login(t, "scholar")
@@ -119,7 +119,7 @@ func TestAPollWaitsForWhatComes(t *testing.T) {
 
 // A step over plain HTTP has a way to its end as one over any network: it waits, takes
 // long, and is delivered once its reader says so, or expires.
-func TestAStepIsDeliveredOnceItsReaderSaysSo(t *testing.T) {
+func TestAckMarksAStepDelivered(t *testing.T) {
 	for name, ack := range map[string]func(t *testing.T, reader *agent) answer{
 		"a cursor": func(t *testing.T, reader *agent) answer {
 			t.Helper()
@@ -156,14 +156,14 @@ func TestAStepIsDeliveredOnceItsReaderSaysSo(t *testing.T) {
 	}
 }
 
-func TestAStepThatNobodyReadsExpires(t *testing.T) {
+func TestUnreadStepExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		eliza, scholar := w.login(t, "eliza"), w.login(t, "scholar")
 		id := eliza.offer(t, map[string]any{"to": scholar.did, "title": "x"})
 		const keep = 168 * time.Hour
 		time.Sleep(keep)
-		if filed, _, err := w.Home.GiveUp(t.Context(), time.Now().Add(-keep), time.Now()); err != nil || len(filed) != 1 {
+		if filed, _, err := w.Home.ExpireUndelivered(t.Context(), time.Now().Add(-keep), time.Now()); err != nil || len(filed) != 1 {
 			t.Fatalf("%d offers end, %v", len(filed), err)
 		}
 		w.became(t, id, scholar, federation.DeliveryExpired, time.Now())

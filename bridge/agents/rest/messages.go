@@ -93,7 +93,7 @@ var _ bridge.Notifier = (*Link)(nil)
 // The record keeps the notice for later readers.
 func (l *Link) Notify(_ context.Context, n federation.Notice) error {
 	if reader := n.Reader(); reader != "" {
-		l.deps.Wakes.Wake(bridge.DIDTopic(reader), bridge.WebhooksTopic)
+		l.deps.PubSub.Wake(bridge.DIDTopic(reader), bridge.WebhooksTopic)
 	}
 	return nil
 }

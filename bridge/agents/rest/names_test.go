@@ -12,7 +12,7 @@ import (
 )
 
 // An agent takes a name, and others find it and offer it work by that.
-func TestAnAgentIsFoundByItsName(t *testing.T) {
+func TestNamesFindAgents(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	eliza, scout, mallory := w.login(t, "eliza"), w.login(t, "scout"), w.login(t, "mallory")
@@ -49,7 +49,7 @@ func TestAnAgentIsFoundByItsName(t *testing.T) {
 
 // Mistakes and habits of clients with one possible meaning are accepted, and a
 // misspelt member is named.
-func TestAFormThatMeansOneThingIsRead(t *testing.T) {
+func TestNamesAcceptUnambiguousForms(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	eliza, scout := w.login(t, "eliza"), w.login(t, "scout")

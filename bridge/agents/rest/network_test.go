@@ -10,7 +10,7 @@ import (
 	"baton/bridge/bridgetest"
 )
 
-func TestTheReferenceHasEveryKeyWithItsDefault(t *testing.T) {
+func TestReferenceHasEveryKeyWithItsDefault(t *testing.T) {
 	defaults := rest.DefaultConfig()
 	diff, err := bridgetest.ReferenceDiff(rest.Network(rest.Deps{}), &defaults)
 	if err != nil || diff != "" {
@@ -23,7 +23,7 @@ type table func(cfg *rest.Config)
 // Decode implements [bridge.Table].
 func (t table) Decode(into any) { t(into.(*rest.Config)) } //nolint:forcetypeassert // a network decodes its own table
 
-func TestMistakesInTheTableAreTold(t *testing.T) {
+func TestOpenReturnsMistakes(t *testing.T) {
 	for name, test := range map[string]struct {
 		change table
 		key    string // of the one mistake; "" for none

@@ -51,7 +51,7 @@ func (a *agent) notices(t *testing.T, cursor string) (said []string, next string
 // saidBy returns the kind and the subject of a notice.
 func saidBy(n contract.Notice) string { return n.Notice + " " + n.EventID + n.WebhookID }
 
-func TestASignerIsToldWhatBecameOfAStep(t *testing.T) {
+func TestNoticeInformsTheSigner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.call(t)
@@ -98,7 +98,7 @@ func TestASignerIsToldWhatBecameOfAStep(t *testing.T) {
 	})
 }
 
-func TestWhatWasWatchedIsReadUpToTheLastEvent(t *testing.T) {
+func TestNoticesAreReadUpToTheLastEventID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		eliza, scout := w.login(t, "eliza"), w.login(t, "scout")
@@ -126,7 +126,7 @@ func TestWhatWasWatchedIsReadUpToTheLastEvent(t *testing.T) {
 	})
 }
 
-func TestAnOwnerIsToldThatAWebhookIsDisabled(t *testing.T) {
+func TestNoticeOfADisabledWebhook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, eliza, scout, id := hooked(t)
 		watched, stop, _ := scout.look(t, "")
@@ -169,7 +169,7 @@ func (w *world) note(t *testing.T, of *agent, n int) {
 
 // A watcher cut off after each event, and reconnecting with its id, is shown each step
 // and each notice once.
-func TestAWatcherThatComesAgainSeesStepsAndNoticesOnce(t *testing.T) {
+func TestNoticesAreSeenOnceOverReconnections(t *testing.T) {
 	w := newWorld(t)
 	server := httptest.NewServer(w.mux)
 	defer http.DefaultClient.CloseIdleConnections()

@@ -42,7 +42,7 @@ func (a *agent) wait(t *testing.T, path string) *waiting {
 	return w
 }
 
-func TestARequestThatWaitsIsAnsweredWhenSomethingComes(t *testing.T) {
+func TestPollAnswersOnArrival(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		eliza, scholar := w.login(t, "eliza"), w.login(t, "scholar")
@@ -74,7 +74,7 @@ func TestARequestThatWaitsIsAnsweredWhenSomethingComes(t *testing.T) {
 	})
 }
 
-func TestWaitingEndsWithTheClientAndWithTheGateway(t *testing.T) {
+func TestPollEndsWithTheClientAndTheGateway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		scholar := w.login(t, "scholar")
@@ -120,7 +120,7 @@ func (f failing) Replay(ctx context.Context, to federation.DID, after federation
 	return f.Inbox.Replay(ctx, to, after, limit)
 }
 
-func TestAPollThatWaitsIsToldWhatGoesWrong(t *testing.T) {
+func TestPollReturnsErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var away atomic.Bool
 		w := newWorld(t, func(d *rest.Deps) { d.Inbox = failing{d.Inbox, &away} })

@@ -9,7 +9,7 @@ import (
 	"baton/federation"
 )
 
-func TestATokenOfThisAPIAuthenticatesOnOtherRoutes(t *testing.T) {
+func TestTokenAuthenticatesOnOtherRoutes(t *testing.T) {
 	w := newWorld(t)
 	eliza := w.login(t, "eliza")
 	for name, test := range map[string]struct {

@@ -48,7 +48,7 @@ type Link struct {
 
 	cfg        Config
 	deps       Deps
-	access     *participant.Access
+	access     *participant.Service
 	challenges credential.Challenges
 	topics     *participant.Topics[place, *page]
 	end        sync.Once
@@ -69,7 +69,7 @@ func Open(cfg Config, d Deps) *Link {
 		challenges: credential.NewChallenges(d.TokenKey, network),
 		streams:    make(chan struct{}, cfg.MaxStreams),
 	}
-	l.topics = participant.NewTopics(d.Wakes, l.read)
+	l.topics = participant.NewTopics(d.PubSub, l.read)
 	return l
 }
 

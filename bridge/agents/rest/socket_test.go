@@ -100,7 +100,7 @@ func (p *phone) over(t *testing.T) websocket.StatusCode {
 // A client that reconnects with its last cursor sees each entry once, in order, while
 // others go on writing. Half of the time it goes on from its device's acknowledged
 // position instead, which is the same place.
-func TestASocketThatIsCutOffMissesNothingAndRepeatsNothing(t *testing.T) {
+func TestSocketResumesWithoutLossOrRepetition(t *testing.T) {
 	w := newWorld(t)
 	server := httptest.NewServer(w.mux)
 	defer http.DefaultClient.CloseIdleConnections()
@@ -180,7 +180,7 @@ func (w *world) serve(t *testing.T) *http.Client {
 
 const anywhere = "http://gw.example"
 
-func TestLeasesAreAskedForAndGivenBackOverASocket(t *testing.T) {
+func TestSocketLeasesAndReleases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		client := w.serve(t)
@@ -234,7 +234,7 @@ func TestLeasesAreAskedForAndGivenBackOverASocket(t *testing.T) {
 	})
 }
 
-func TestWhatASocketCannotMeanIsAnsweredAndChangesNothing(t *testing.T) {
+func TestSocketRefusesUnknownRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		client := w.serve(t)
@@ -274,7 +274,7 @@ func TestWhatASocketCannotMeanIsAnsweredAndChangesNothing(t *testing.T) {
 	})
 }
 
-func TestASocketEndsWithItsTokenAndWithTheGateway(t *testing.T) {
+func TestSocketEndsWithItsTokenAndTheGateway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		client := w.serve(t)
@@ -303,7 +303,7 @@ func TestASocketEndsWithItsTokenAndWithTheGateway(t *testing.T) {
 
 // A client that does not read, or has left, is dropped. It finds its missed entries when
 // it connects again.
-func TestASlowReaderIsDroppedAndLosesNothing(t *testing.T) {
+func TestSocketDropsASlowReaderWithoutLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		client := w.serve(t)
@@ -326,7 +326,7 @@ func TestASlowReaderIsDroppedAndLosesNothing(t *testing.T) {
 	})
 }
 
-func TestOnlyAWebSocketIsOne(t *testing.T) {
+func TestSocketNeedsAWebSocket(t *testing.T) {
 	w := newWorld(t)
 	scholar := w.login(t, "scholar")
 	got := scholar.get(t, "/api/v1/inbox/socket")

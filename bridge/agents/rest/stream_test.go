@@ -110,7 +110,7 @@ func (w *world) write(t *testing.T, to federation.DID, writers, each int) *sync.
 }
 
 // A client that reconnects sees each event once, in order, while others go on writing.
-func TestAStreamThatIsCutOffMissesNothingAndRepeatsNothing(t *testing.T) {
+func TestStreamResumesWithoutLossOrRepetition(t *testing.T) {
 	w := newWorld(t)
 	server := httptest.NewServer(w.mux)
 	defer http.DefaultClient.CloseIdleConnections()
@@ -201,7 +201,7 @@ func (a *agent) look(t *testing.T, query string) (s *screen, stop func(), ended 
 	return s, stop, done
 }
 
-func TestAStreamShowsWhatComesAtOnceAndSaysThatItIsThere(t *testing.T) {
+func TestStreamSendsArrivalsAndKeepAlives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		eliza, scholar := w.login(t, "eliza"), w.login(t, "scholar")
@@ -237,7 +237,7 @@ func TestAStreamShowsWhatComesAtOnceAndSaysThatItIsThere(t *testing.T) {
 	})
 }
 
-func TestAStreamEndsWithTheTokenItBeganWith(t *testing.T) {
+func TestStreamEndsWithItsToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		scholar := w.login(t, "scholar")
@@ -251,7 +251,7 @@ func TestAStreamEndsWithTheTokenItBeganWith(t *testing.T) {
 	})
 }
 
-func TestAsManyInboxesAreWatchedAsMayBe(t *testing.T) {
+func TestStreamsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		scholar := w.login(t, "scholar")

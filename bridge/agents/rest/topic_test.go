@@ -26,7 +26,7 @@ func (c *counted) Replay(ctx context.Context, to federation.DID, after federatio
 	return c.Inbox.Replay(ctx, to, after, limit)
 }
 
-func TestClientsThatWaitForOneInboxShareOneRead(t *testing.T) {
+func TestTopicSharesOneRead(t *testing.T) {
 	const polls, leases = 50, 3
 	synctest.Test(t, func(t *testing.T) {
 		var record *counted
@@ -63,7 +63,7 @@ func TestClientsThatWaitForOneInboxShareOneRead(t *testing.T) {
 	})
 }
 
-func TestAClientSeesItsAckAlthoughOthersShareAnOlderPage(t *testing.T) {
+func TestTopicShowsAClientItsOwnAck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		eliza, scholar := w.login(t, "eliza"), w.login(t, "scholar")

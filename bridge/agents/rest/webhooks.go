@@ -227,6 +227,6 @@ func (l *Link) redeliverWebhook(ctx context.Context, req contract.WebhookRedeliv
 	if n == 0 && body.Of != "" {
 		return none, &bridge.ProblemError{Status: http.StatusNotFound, Code: bridge.CodeNotFound, Detail: "this webhook was never owed " + body.Of}
 	}
-	l.deps.Wakes.Wake(bridge.WebhooksTopic)
+	l.deps.PubSub.Wake(bridge.WebhooksTopic)
 	return contract.Redelivered{Deliveries: n}, nil
 }

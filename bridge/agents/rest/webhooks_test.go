@@ -27,7 +27,7 @@ func (w *world) hooks() *webhook.Hooks {
 	w.outside = &outside{status: http.StatusOK, inside: "127.0.0.1"}
 	w.webhooks = webhook.New(webhook.Config{MaxPerDID: 2, MaxAttempts: 3, Timeout: 5 * time.Second}, webhook.Deps{
 		Record: w.record, Outside: w.outside, Key: bytes.Repeat([]byte{7}, 32), Pusher: w.Pusher,
-		Wakes: w.Woken, Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
+		PubSub: w.Woken, Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
 	})
 	return w.webhooks
 }
@@ -130,7 +130,7 @@ func (a *agent) deliveries(tb testing.TB, hook string) []contract.WebhookDeliver
 	return page.Items
 }
 
-func TestWhatArrivesIsPostedToAWebhook(t *testing.T) {
+func TestWebhookGetsArrivals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.call(t)
@@ -160,7 +160,7 @@ func TestWhatArrivesIsPostedToAWebhook(t *testing.T) {
 	})
 }
 
-func TestAnOwnerSeesAndRepeatsWhatFailed(t *testing.T) {
+func TestWebhookFailuresAreListedAndRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, eliza, scout, id := hooked(t)
 		w.outside.answer(http.StatusBadGateway)
@@ -193,7 +193,7 @@ func TestAnOwnerSeesAndRepeatsWhatFailed(t *testing.T) {
 	})
 }
 
-func TestAWebhookThatIsGoneSaysSo(t *testing.T) {
+func TestWebhookGoneIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, eliza, scout, id := hooked(t)
 		w.outside.answer(http.StatusGone)
@@ -218,7 +218,7 @@ func TestAWebhookThatIsGoneSaysSo(t *testing.T) {
 	})
 }
 
-func TestAWebhookThatIsEnabledAgainIsPostedWhatWaits(t *testing.T) {
+func TestWebhookEnabledGetsPendingPosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, eliza, scout, id := hooked(t)
 		w.outside.answer(http.StatusGone)
@@ -250,7 +250,7 @@ func TestAWebhookThatIsEnabledAgainIsPostedWhatWaits(t *testing.T) {
 	})
 }
 
-func TestWhatCannotBeAWebhook(t *testing.T) {
+func TestWebhookIsValidated(t *testing.T) {
 	w := newWorld(t)
 	scout := w.login(t, "scout")
 	refused(t, scout.post(t, "/api/v1/webhooks", `{"url":"https://127.0.0.1/"}`), http.StatusBadRequest, "usage")

@@ -34,7 +34,7 @@ const (
 // registry, to many registries concurrently. A registry that does not answer is paused as in the
 // record, also after a restart.
 func (ps *Registries) Run(ctx context.Context) {
-	wake, stop := ps.deps.Wakes.Subscribe(bridge.RelayTopic)
+	wake, stop := ps.deps.PubSub.Subscribe(bridge.RelayTopic)
 	defer stop()
 	pool := delivery.Pool{
 		Kind: federation.ToPeer, Policy: delivery.ToRegistry(), Rows: ps.deps.Record.Rows(), Open: ps.open,
@@ -71,7 +71,7 @@ func (ps *Registries) endPause(ctx context.Context, name string, now time.Time) 
 			continue
 		}
 		if err = ps.deps.Record.Rows().Pause(ctx, federation.PeerDestination(name), p.Failures, time.Time{}); err == nil {
-			ps.deps.Wakes.Wake(bridge.RelayTopic)
+			ps.deps.PubSub.Wake(bridge.RelayTopic)
 		}
 	}
 	return err

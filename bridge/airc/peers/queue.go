@@ -50,7 +50,7 @@ func (ps *Registries) ShareDecision(ctx context.Context, action string, edge age
 	if err != nil {
 		return err
 	}
-	ps.deps.Wakes.Wake(bridge.RelayTopic)
+	ps.deps.PubSub.Wake(bridge.RelayTopic)
 	return nil
 }
 
@@ -108,7 +108,7 @@ func relayBody(body string, payload json.RawMessage) string {
 // deliver sends one document. Unknown is why the description of the registry is missing, if it is.
 func (ps *Registries) deliver(ctx context.Context, p Peer, unknown error, row federation.PeerDelivery) error {
 	if _, federated := ps.Exchanges(row.Peer); !federated {
-		return &federation.GivenUpError{Reason: federation.DeadRefused, Why: string(wire.CodeFederationBlocked)}
+		return &federation.DeadLetterError{Reason: federation.DeadRefused, Why: string(wire.CodeFederationBlocked)}
 	}
 	if unknown != nil {
 		return &delivery.LaterError{Away: true, Unsure: row.Unsure, Err: errors.New("its well-known document cannot be read")}
@@ -126,7 +126,7 @@ func (ps *Registries) deliver(ctx context.Context, p Peer, unknown error, row fe
 	case became.delivered, became.reason == "deduplicated" && row.Unsure != "": // the unanswered attempt had arrived
 		return nil
 	case became.dead:
-		return &federation.GivenUpError{Reason: federation.DeadRefused, Why: became.reason}
+		return &federation.DeadLetterError{Reason: federation.DeadRefused, Why: became.reason}
 	case !became.away && !became.consent:
 		later.Wait = firstPause
 	}

@@ -7,7 +7,7 @@ import (
 	"baton/federation"
 )
 
-func TestHandlesOfDIDs(t *testing.T) {
+func TestHandleOfADID(t *testing.T) {
 	t.Parallel()
 	for did, want := range map[federation.DID]string{
 		"did:plc:ewvi7nxzyoun6zhxrhs64oiz":                         "plc_ewvi7nxzyoun6zhxrhs64oiz",

@@ -25,7 +25,7 @@ func (t table) Decode(into any) {
 	}
 }
 
-func TestTheReferenceHasEveryKey(t *testing.T) {
+func TestReferenceHasEveryKey(t *testing.T) {
 	diff, err := bridgetest.ReferenceDiff(jsonlines.Network(registry.Bound{}), &jsonlines.Config{})
 	if err != nil || diff != "" {
 		t.Errorf("%v, (-code +reference):\n%s", err, diff)
@@ -47,7 +47,7 @@ func TestOpenNamesEveryMistake(t *testing.T) {
 	}
 }
 
-func TestALinkCarriesTheStepsOfPartiesWithANameThere(t *testing.T) {
+func TestLinkCarriesStepsOfBoundParties(t *testing.T) {
 	const ada, bob = federation.DID("did:plc:ada"), federation.DID("did:plc:bob")
 	ports := bridgetest.Ports(nil)
 	ports.Bindings = bridgetest.Bindings{Names: []federation.BoundName{{Network: "desk", Name: "ada", DID: ada}}}
@@ -64,7 +64,7 @@ func TestALinkCarriesTheStepsOfPartiesWithANameThere(t *testing.T) {
 	}
 }
 
-func TestADeliveryWithoutAnAnswerIsMadeAgainLater(t *testing.T) {
+func TestLinkRepeatsAnUnansweredDelivery(t *testing.T) {
 	var config net.ListenConfig
 	listener, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -60,8 +60,8 @@ func servePlain(conn net.Conn, capabilities string) {
 	}
 }
 
-// TestOtherServersAreHeldToWhatTheyClaim plays the cases on a server that can little.
-func TestOtherServersAreHeldToWhatTheyClaim(t *testing.T) {
+// TestClaimsSelectTheCasesOfOtherServers plays the cases on a server that can little.
+func TestClaimsSelectTheCasesOfOtherServers(t *testing.T) {
 	t.Parallel()
 	results, err := irc.Run(t.Context(), irc.Config{URL: plainServer(t, "setname"), Key: key, Patience: 50 * time.Millisecond}, nil)
 	if err != nil {
@@ -92,7 +92,7 @@ func TestOtherServersAreHeldToWhatTheyClaim(t *testing.T) {
 	}
 }
 
-func TestACommandAndItsParametersAreMatched(t *testing.T) {
+func TestClaimsMatchCommandsAndParameters(t *testing.T) {
 	t.Parallel()
 	const line = "@time=2026-11-23T00:00:00.000Z;+x=a\\sb :irc.test 332 alice #room :what we talk about"
 	for pattern, want := range map[string]bool{

@@ -22,7 +22,7 @@ func key(name string) (federation.SigningKey, error) {
 	}, err
 }
 
-func TestAServerThatHangsUpFailsEveryCase(t *testing.T) {
+func TestSuiteFailsAServerThatHangsUp(t *testing.T) {
 	t.Parallel()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -54,7 +54,7 @@ func TestAServerThatHangsUpFailsEveryCase(t *testing.T) {
 	}
 }
 
-func TestWhereNobodyAnswersIsUnavailable(t *testing.T) {
+func TestSuiteReturnsUnavailableWithoutServer(t *testing.T) {
 	t.Parallel()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -67,7 +67,7 @@ func TestWhereNobodyAnswersIsUnavailable(t *testing.T) {
 	}
 }
 
-func TestAnAddressThatIsNoServersIsRefused(t *testing.T) {
+func TestSuiteRefusesInvalidAddresses(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"", "127.0.0.1:6667", "https://irc.example", "irc:"} {
 		if _, err := irc.Run(t.Context(), irc.Config{URL: address, Key: key}, nil); err == nil {

@@ -22,7 +22,7 @@ func key(name string) (federation.SigningKey, error) {
 	}, err
 }
 
-func TestAServerThatAgreesToEverythingFailsEveryCase(t *testing.T) {
+func TestSuiteFailsAServerThatAcceptsEverything(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte(`{"challenge":"x","access_token":"x","id":"x","items":[]}`))
@@ -40,7 +40,7 @@ func TestAServerThatAgreesToEverythingFailsEveryCase(t *testing.T) {
 	}
 }
 
-func TestWhereNobodyAnswersIsUnavailable(t *testing.T) {
+func TestSuiteReturnsUnavailableWithoutServer(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.NotFoundHandler())
 	server.Close()

@@ -154,7 +154,7 @@ func testRace(t *testing.T, kind, dir string, prepare func(round string), winner
 	t.Logf("%d processes, %d rounds, %d kills, %d of a process that had won or held the claim", claimants, rounds, kills, winsKilled)
 }
 
-func TestOneOfManyProcessesClaimsAVoiceFile(t *testing.T) {
+func TestClaimOfAVoiceFileIsExclusive(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, name := range []string{"handoff", "claimed"} {
@@ -178,7 +178,7 @@ func TestOneOfManyProcessesClaimsAVoiceFile(t *testing.T) {
 	})
 }
 
-func TestOneOfManyProcessesAcceptsARecord(t *testing.T) {
+func TestAcceptOfARecordIsExclusive(t *testing.T) {
 	t.Parallel()
 	tasks := directory.Tasks{Path: t.TempDir()}
 	testRace(t, "record", tasks.Path, func(round string) {

@@ -18,7 +18,7 @@ func fromLab(n int, author federation.DID, nick string) federation.Text {
 	}
 }
 
-func TestTheAccountTagIsOnlyForUsersThatAreLoggedInHere(t *testing.T) {
+func TestAccountTagIsOnlyForLocalLogins(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig()
 	cfg.RelayChat = []string{"#ops"}
@@ -56,7 +56,7 @@ func TestTheAccountTagIsOnlyForUsersThatAreLoggedInHere(t *testing.T) {
 	}
 }
 
-func TestAStepOfAUserOfAnotherNetworkHasNoAccount(t *testing.T) {
+func TestAccountTagIsAbsentForRemoteUsers(t *testing.T) {
 	t.Parallel()
 	h := start(t, testConfig())
 	reader := dial(t, h.addr)

@@ -48,7 +48,7 @@ func newAdmission() admission {
 	return admission{addresses: map[netip.Prefix]int{}, strangers: bridge.NewEvictionQueue[*user]()}
 }
 
-func (a admission) enter(u *user) {
+func (a admission) add(u *user) {
 	a.addresses[u.from]++
 	a.strangers.Add(u.from, u)
 }
@@ -63,16 +63,16 @@ func (a admission) leave(u *user) {
 // admit lets a connection in, or returns why not. It is called by its reader.
 func (s *server) admit(ctx context.Context, u *user) (why rejection) {
 	answer := make(chan rejection, 1)
-	if !s.ask(func() { answer <- s.enter(ctx, u) }) {
+	if !s.ask(func() { answer <- s.addConnection(ctx, u) }) {
 		return shuttingDown
 	}
 	return <-answer
 }
 
-// enter adds a connection, or returns why not. If a limit is reached, the oldest unregistered
+// addConnection adds a connection, or returns why not. If a limit is reached, the oldest unregistered
 // connection makes room: of the same address if that has its share, else of the address with the
 // most of them. So a client that registers promptly gets in regardless of other addresses.
-func (s *server) enter(ctx context.Context, u *user) (why rejection) {
+func (s *server) addConnection(ctx context.Context, u *user) (why rejection) {
 	limits := s.link.ports.Limits.Current()
 	if share := limits.ConnectionsPerAddress; share > 0 && u.from.IsValid() && s.admission.addresses[u.from] >= share {
 		oldest, ok := s.admission.strangers.NextOf(u.from)
@@ -91,7 +91,7 @@ func (s *server) enter(ctx context.Context, u *user) (why rejection) {
 		s.evict(ctx, oldest, crowdedOut)
 	}
 	s.connected[u] = true
-	s.admission.enter(u)
+	s.admission.add(u)
 	u.since, u.heard, u.host = time.Now(), time.Now(), s.cloak(u.addr)
 	return ""
 }
@@ -114,7 +114,7 @@ func (s *server) turnAway(ctx context.Context, u *user, why rejection) {
 	_ = u.wire.Close()
 }
 
-var _ bridge.Dismisser = (*Link)(nil)
+var _ bridge.ClientCloser = (*Link)(nil)
 
 // letIn admits a connection, or returns why not. It is called by its reader.
 func (s *server) letIn(ctx context.Context, u *user) (why rejection) {
@@ -140,8 +140,8 @@ func (s *server) mayLogIn(ctx context.Context, did federation.DID) error {
 	return err
 }
 
-// Dismiss implements [bridge.Dismisser].
-func (l *Link) Dismiss(blocked func(federation.Source) bool) {
+// CloseClients implements [bridge.ClientCloser].
+func (l *Link) CloseClients(blocked func(federation.Source) bool) {
 	s := l.live.Load()
 	if s == nil {
 		return

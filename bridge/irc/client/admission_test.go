@@ -71,7 +71,7 @@ func (p *peer) drain(running *sync.WaitGroup) {
 	})
 }
 
-func TestFloodsOfSilentConnectionsLockOutNoClient(t *testing.T) {
+func TestAdmissionSurvivesFloodsOfSilentConnections(t *testing.T) {
 	t.Parallel()
 	for name, from := range map[string]func(i int) string{
 		"of four IPv4 addresses": func(i int) string { return fmt.Sprintf("192.0.2.%d:%d", i%4, 1000+i) },
@@ -97,7 +97,7 @@ func TestFloodsOfSilentConnectionsLockOutNoClient(t *testing.T) {
 	}
 }
 
-func TestTheOldestUnregisteredConnectionOfTheHeaviestAddressIsEvicted(t *testing.T) {
+func TestAdmissionEvictsTheOldestOfTheHeaviestAddress(t *testing.T) {
 	t.Parallel()
 	var metrics *bridge.Metrics
 	h := start(t, testConfig(), within(bridge.Limits{ConnectionsPerAddress: 8, UnregisteredConnections: 4}), func(d *client.Deps) { metrics = d.Metrics })
@@ -117,7 +117,7 @@ func TestTheOldestUnregisteredConnectionOfTheHeaviestAddressIsEvicted(t *testing
 	}
 }
 
-func TestConnectionsOfOneAddressAreBounded(t *testing.T) {
+func TestAdmissionBoundsConnectionsPerAddress(t *testing.T) {
 	t.Parallel()
 	var metrics *bridge.Metrics
 	h := start(t, testConfig(), within(bridge.Limits{ConnectionsPerAddress: 3}), func(d *client.Deps) { metrics = d.Metrics })
@@ -134,14 +134,14 @@ func TestConnectionsOfOneAddressAreBounded(t *testing.T) {
 	}
 }
 
-func TestLoopbackHasTheShareOfAnyAddress(t *testing.T) {
+func TestAdmissionTreatsLoopbackLikeAnyAddress(t *testing.T) {
 	t.Parallel()
 	h := start(t, testConfig(), within(bridge.Limits{ConnectionsPerAddress: 2}))
 	play(t, h, "a joins\nb joins")
 	dial(t, h.addr).until(t, "ERROR :Closing link: too many connections from your address")
 }
 
-func TestAnUnregisteredConnectionMakesRoomOnAFullServer(t *testing.T) {
+func TestAdmissionEvictsUnregisteredOnAFullServer(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig()
 	cfg.MaxClients = 2
@@ -153,7 +153,7 @@ func TestAnUnregisteredConnectionMakesRoomOnAFullServer(t *testing.T) {
 	h.come(t, "192.0.2.3:1").until(t, "ERROR :Closing link: this server is full")
 }
 
-func TestAHandshakeMakesRoomAtOnce(t *testing.T) {
+func TestAdmissionEvictsAHandshakeAtOnce(t *testing.T) {
 	t.Parallel()
 	h := start(t, secured(), within(bridge.Limits{UnregisteredConnections: 1}))
 	witness := h.overTLS(t)
@@ -179,7 +179,7 @@ func (p *peer) awaitUnregistered(t *testing.T) {
 	}
 }
 
-func TestAFloodOfWebSocketsLocksOutNoClient(t *testing.T) {
+func TestAdmissionSurvivesAFloodOfWebSockets(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig()
 	cfg.WebSocket = true
@@ -196,7 +196,7 @@ func TestAFloodOfWebSocketsLocksOutNoClient(t *testing.T) {
 	p.until(t, ":gw.example 376 *")
 }
 
-func TestAnAddressLogsInSoOften(t *testing.T) {
+func TestLoginIsRateLimitedByAddress(t *testing.T) {
 	t.Parallel()
 	var metrics *bridge.Metrics
 	h := start(t, testConfig(), func(d *client.Deps) {
@@ -239,7 +239,7 @@ func (h *house) proxied(t *testing.T, from string) *peer {
 	return p
 }
 
-func TestATrustedProxyNamesTheAddressOfItsClient(t *testing.T) {
+func TestProxyHeaderOfATrustedProxyIsRead(t *testing.T) {
 	t.Parallel()
 	trusted := func(d *client.Deps) { d.HTTP.Proxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} }
 	h := start(t, testConfig(), within(bridge.Limits{ConnectionsPerAddress: 1}), trusted)
@@ -251,7 +251,7 @@ func TestATrustedProxyNamesTheAddressOfItsClient(t *testing.T) {
 	}
 }
 
-func TestThePROXYHeaderOfAStrangerIsNotRead(t *testing.T) {
+func TestProxyHeaderOfAStrangerIsIgnored(t *testing.T) {
 	t.Parallel()
 	h := start(t, testConfig(), within(bridge.Limits{ConnectionsPerAddress: 1}))
 	dial(t, h.addr).register(t, "a", "")
@@ -260,7 +260,7 @@ func TestThePROXYHeaderOfAStrangerIsNotRead(t *testing.T) {
 	p.until(t, "ERROR :Closing link: too many connections from your address")
 }
 
-func TestAProxyThatSendsNothingEndsWithTheListener(t *testing.T) {
+func TestProxyConnectionEndsWithTheListener(t *testing.T) {
 	t.Parallel()
 	h := open(t, testConfig(), func(d *client.Deps) { d.HTTP.Proxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")} })
 	ctx, cancel := context.WithCancel(t.Context())

@@ -11,7 +11,7 @@ import (
 )
 
 // Each scene holds the server to an answer that clients and their test suites expect.
-func TestAnswersThatClientsExpect(t *testing.T) {
+func TestAnswersMatchClientExpectations(t *testing.T) {
 	t.Parallel()
 	for name, scene := range map[string]string{
 		"capability-negotiation: LIST without capabilities has an empty answer": `
@@ -124,7 +124,7 @@ func TestAnswersThatClientsExpect(t *testing.T) {
 	}
 }
 
-func TestFAILGoesToEachClientThatNegotiatedTheCommand(t *testing.T) {
+func TestFAILNeedsTheNegotiatedCommand(t *testing.T) {
 	t.Parallel()
 	refuse := func(ev federation.Event) error { return federation.Refuse(ev, federation.WrongSender, "") }
 	for caps, want := range map[string]string{
@@ -153,7 +153,7 @@ func TestFAILGoesToEachClientThatNegotiatedTheCommand(t *testing.T) {
 		bob < :gw.example FAIL SETNAME INVALID_REALNAME :Realname is not valid`)
 }
 
-func TestARemoteUserGetsItsNickBackOnceItIsFree(t *testing.T) {
+func TestNickOfARemoteUserIsRestoredOnceFree(t *testing.T) {
 	t.Parallel()
 	h := start(t, testConfig())
 	reader, squatter := dial(t, h.addr), dial(t, h.addr)
@@ -184,7 +184,7 @@ func TestARemoteUserGetsItsNickBackOnceItIsFree(t *testing.T) {
 	}
 }
 
-func TestTheClientOrdersTheSubprotocols(t *testing.T) {
+func TestSubprotocolFollowsTheClientsOrder(t *testing.T) {
 	t.Parallel()
 	for _, order := range [][]string{
 		{"text.ircv3.net", "binary.ircv3.net"}, {"binary.ircv3.net", "text.ircv3.net"}, {"chat.example", "binary.ircv3.net", "text.ircv3.net"},

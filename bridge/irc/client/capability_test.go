@@ -8,7 +8,7 @@ import (
 	"baton/bridge/irc/client"
 )
 
-func TestACapabilityWhoseValueChangesIsTold(t *testing.T) {
+func TestCapabilityChangeIsAnnounced(t *testing.T) {
 	t.Parallel()
 	var limits bridge.LiveLimits
 	limits.Set(bridge.Limits{MaxDeadline: time.Hour})

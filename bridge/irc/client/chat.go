@@ -74,7 +74,7 @@ func (s *server) toLinks(ctx context.Context, u *user, venue string, m message, 
 
 // fileChat files the lines of all channels in order, until the server ends.
 func (s *server) fileChat(ctx context.Context) {
-	submitting, cancel := irc.Outlive(ctx)
+	submitting, cancel := irc.WithGrace(ctx)
 	defer cancel()
 	for {
 		select {
@@ -104,7 +104,7 @@ func (l *Link) deliverChat(ctx context.Context, t federation.Text) error {
 		return err
 	}
 	var m message
-	var place federation.Place
+	var place federation.ChannelRef
 	var there bool
 	if !s.ask(func() { m, place, there = s.chatLineOf(t) }) {
 		return l.unavailable(errNotListening)
@@ -172,7 +172,7 @@ func (s *server) wait(ctx context.Context, u *user, l *later) {
 	answer := u.answer
 	u.answer = nil
 	u.work = func() {
-		submitting, cancel := irc.Outlive(ctx)
+		submitting, cancel := irc.WithGrace(ctx)
 		for _, l := range u.later {
 			l.do(submitting)
 		}
@@ -214,7 +214,7 @@ func (s *server) toRemote(ctx context.Context, u *user, m message) bool {
 		do: func(ctx context.Context) {
 			var to federation.DID
 			if to, waits, known, err = s.speak(ctx, words, nick); kept && known && err == nil {
-				s.keep(ctx, lineOf(m, federation.Place{Venue: federation.PrivateVenue(words.From, to)}, words.From, to))
+				s.keep(ctx, lineOf(m, federation.ChannelRef{Venue: federation.PrivateVenue(words.From, to)}, words.From, to))
 			}
 		},
 		note: func() { s.spoken(ctx, u, m, waits, known, err) },

@@ -28,7 +28,7 @@ func (r relayed) Relay(_ context.Context, t federation.Text, _ signing.Original)
 	return nil
 }
 
-func TestALineIsEchoedAfterItWasFiled(t *testing.T) {
+func TestEchoFollowsTheFiledLine(t *testing.T) {
 	t.Parallel()
 	kept := relayed{lines: make(chan string, 8)}
 	cfg := testConfig()
@@ -50,7 +50,7 @@ func TestALineIsEchoedAfterItWasFiled(t *testing.T) {
 	}
 }
 
-func TestAStepWithTextInARelayedChannelIsSubmittedAndItsTextStays(t *testing.T) {
+func TestStepWithTextInARelayedChannelKeepsItsText(t *testing.T) {
 	t.Parallel()
 	kept := relayed{lines: make(chan string, 8)}
 	cfg := testConfig()

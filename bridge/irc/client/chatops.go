@@ -28,7 +28,7 @@ func (s *server) toSelf(ctx context.Context, u *user, m message) {
 	answer := u.answer
 	u.answer = nil
 	u.work = func() {
-		submitting, cancel := irc.Outlive(ctx)
+		submitting, cancel := irc.WithGrace(ctx)
 		lines := s.link.chatops.Run(submitting, c, time.Now())
 		cancel()
 		s.post(func() {
@@ -139,10 +139,10 @@ func (s *server) authors(t federation.Text) []*user {
 // refuse logs a refusal by this server, and notifies the client.
 func (s *server) refuse(ctx context.Context, u *user, err error) {
 	s.link.replies.LogRefusal(ctx, err)
-	s.tell(ctx, u, err)
+	s.notify(ctx, u, err)
 }
 
-func (s *server) tell(ctx context.Context, u *user, err error) {
+func (s *server) notify(ctx context.Context, u *user, err error) {
 	if reply, has := s.link.replies.To(ctx, err); has {
 		s.fail(u, "TAGMSG", reply.Code, reply.Subject, reply.Sentence)
 	}

@@ -14,7 +14,7 @@ import (
 
 var errNotListening = errors.New("not listening")
 
-type row struct {
+type outbound struct {
 	d     federation.Delivery
 	forms map[federation.Dialect]map[string]string // tags, by their dialect
 	name  string                                   // name of the actor if it has no nick here
@@ -39,7 +39,7 @@ func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	if !s.ask(func() { wanted <- s.wanted(d) }) {
 		return l.unavailable(errNotListening)
 	}
-	r := row{d: d, forms: make(map[federation.Dialect]map[string]string), name: l.ports.Gateway.Name(ctx, d.Entry.Event.Actor())}
+	r := outbound{d: d, forms: make(map[federation.Dialect]map[string]string), name: l.ports.Gateway.Name(ctx, d.Entry.Event.Actor())}
 	for _, in := range <-wanted {
 		tags, err := l.render(ctx, d, in)
 		if err != nil {
@@ -119,7 +119,7 @@ func inbox(d federation.Delivery, did federation.DID) bool {
 	return did != d.Entry.Event.Actor() && (did == v.Offerer || did == v.Offeree || assigned)
 }
 
-func (s *server) deliver(r row) {
+func (s *server) deliver(r outbound) {
 	c := s.channels[r.d.View.Venue]
 	if c == nil {
 		return
@@ -143,7 +143,7 @@ func (s *server) deliver(r row) {
 
 // readers yields the members that get the line of a step. A client that reads its inbox as lines
 // may already have it.
-func (r row) readers(c *channel) iter.Seq[*user] {
+func (r outbound) readers(c *channel) iter.Seq[*user] {
 	ev := r.d.Entry.Event
 	return func(yield func(*user) bool) {
 		for u := range c.members {
@@ -157,7 +157,7 @@ func (r row) readers(c *channel) iter.Seq[*user] {
 
 func (s *server) stepMessage(ev federation.Event, target, name string) message {
 	m := s.by(tells(s.speaker(ev.Actor(), name), "TAGMSG", target), ev.Actor(), ev.Arrival, ev.Provenance == federation.Signed || ev.Arrival.Home == "")
-	m.msgid, m.at = ev.WireID(), ev.Said()
+	m.msgid, m.at = ev.WireID(), ev.ShownAt()
 	return m
 }
 
@@ -169,7 +169,7 @@ func (m message) inWords(handoff federation.HandoffID, text string) message {
 	return line
 }
 
-// Present implements [bridge.Gatherer].
+// Present implements [bridge.MembershipLink].
 func (l *Link) Present(_ context.Context, venue string, did federation.DID) bool {
 	s := l.live.Load()
 	if s == nil {
@@ -188,7 +188,7 @@ func (l *Link) Present(_ context.Context, venue string, did federation.DID) bool
 	return s.ask(func() { here <- present() }) && <-here
 }
 
-// Online implements [bridge.Placer].
+// Online implements [bridge.ChannelLink].
 func (l *Link) Online(_ context.Context, b federation.Binding) bool {
 	s := l.live.Load()
 	if s == nil {

@@ -12,7 +12,7 @@ import (
 	"baton/federation/federationtest"
 )
 
-func TestAStepIsDeliveredOnceItsReaderSaysSo(t *testing.T) {
+func TestDeliveredNeedsTheReadersPong(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func(ping string) string{
 		"PONG": func(ping string) string { return "PONG " + ping[len("PING "):] },
@@ -58,7 +58,7 @@ func TestAStepIsDeliveredOnceItsReaderSaysSo(t *testing.T) {
 	}
 }
 
-func TestAPartOfAPageIsKeptOnceItIsAcknowledged(t *testing.T) {
+func TestDeliveredKeepsAcknowledgedParts(t *testing.T) {
 	t.Parallel()
 	h := start(t, testConfig(), func(d *client.Deps) { d.Messages = relayed{} })
 	for n := 1; n <= 2; n++ {
@@ -77,7 +77,7 @@ func TestAPartOfAPageIsKeptOnceItIsAcknowledged(t *testing.T) {
 	keeps := func(want ...string) {
 		t.Helper()
 		for begun := time.Now(); ; time.Sleep(time.Millisecond) {
-			lines, err := h.record.Lines(t.Context(), federation.Stretch{Place: federation.Place{Venue: federation.PrivateVenue(ada, bob)}}, 10)
+			lines, err := h.record.Lines(t.Context(), federation.TimelineQuery{Place: federation.ChannelRef{Venue: federation.PrivateVenue(ada, bob)}}, 10)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -70,8 +70,8 @@ func (*gateway) Owner(_ context.Context, did federation.DID) (federation.DID, er
 
 func (g *gateway) Same(_ context.Context, a, b federation.DID) bool { return a == b }
 
-func (g *gateway) Place(context.Context, federation.DID, federation.DID, string) (federation.Place, federation.Dialect, error) {
-	return federation.Place{}, "", errors.New("a link places nothing")
+func (g *gateway) Place(context.Context, federation.DID, federation.DID, string) (federation.ChannelRef, federation.Dialect, error) {
+	return federation.ChannelRef{}, "", errors.New("a link places nothing")
 }
 
 func (g *gateway) Name(_ context.Context, did federation.DID) string {
@@ -115,7 +115,7 @@ func open(tb testing.TB, cfg client.Config, tweak ...func(*client.Deps)) *house 
 	deps := client.Deps{
 		Ports: bridge.Ports{
 			Home: home, Gateway: h.gateway, Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
-			Limits: bridge.Limits{MaxDeadline: 720 * time.Hour}, Wakes: noWakes{}, PublicURL: "https://gw.example",
+			Limits: bridge.Limits{MaxDeadline: 720 * time.Hour}, PubSub: noWakes{}, PublicURL: "https://gw.example",
 			HTTP: bridge.HTTP{Listen: ":8080"}, Bindings: accounts{bound: h.gateway.bound},
 			Keys: bridgetest.Keys{Prove: func(_ context.Context, did federation.DID, _, signature []byte) (federation.PublicKey, federation.Verdict, error) {
 				switch string(signature) {

@@ -30,7 +30,7 @@ type inquiry struct {
 
 type buffer struct {
 	name  string // in messages to the client
-	place federation.Place
+	place federation.ChannelRef
 	since time.Time // its creation; messages before that under its name were sent elsewhere
 }
 
@@ -157,7 +157,7 @@ func (s *server) placeInquiry(u *user, q *inquiry) *wrongInquiry {
 			return nil
 		}
 	} else if other := s.correspondent(q.target); u.account != "" && other != "" {
-		q.buffer = buffer{name: clipParam(q.target), place: federation.Place{Venue: federation.PrivateVenue(u.account, other)}}
+		q.buffer = buffer{name: clipParam(q.target), place: federation.ChannelRef{Venue: federation.PrivateVenue(u.account, other)}}
 		return nil
 	}
 	return &wrongInquiry{"INVALID_TARGET", q.subcommand + " " + clipParam(q.target), "Messages could not be retrieved"}
@@ -176,9 +176,9 @@ func (s *server) correspondent(target string) federation.DID {
 // to this channel: a temporary channel may have the name of an earlier one.
 func (s *server) bufferOf(venue string, c *channel) buffer {
 	if c.lasting {
-		return buffer{name: c.name, place: federation.Place{Venue: venue}}
+		return buffer{name: c.name, place: federation.ChannelRef{Venue: venue}}
 	}
-	return buffer{name: c.name, place: federation.Place{Link: s.link.Name(), Venue: venue}, since: c.made}
+	return buffer{name: c.name, place: federation.ChannelRef{Link: s.link.Name(), Venue: venue}, since: c.made}
 }
 
 func (s *server) roomsOf(u *user) []buffer {

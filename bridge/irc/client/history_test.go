@@ -10,7 +10,7 @@ import (
 )
 
 // say files offers as they are written at a place, each a second after the one before.
-func (h *house) say(t *testing.T, p federation.Place, offers ...federation.Event) {
+func (h *house) say(t *testing.T, p federation.ChannelRef, offers ...federation.Event) {
 	t.Helper()
 	for _, ev := range offers {
 		ev.Venue = p.Venue
@@ -50,7 +50,7 @@ func loginAs(name string, did federation.DID) string {
 			WHO joins`, "WHO", name)
 }
 
-func TestHistory(t *testing.T) {
+func TestHistoryAnswersQueries(t *testing.T) {
 	t.Parallel()
 	const joined = `
 			bob joins draft/chathistory batch message-tags standard-replies
@@ -204,18 +204,18 @@ func TestHistory(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := start(t, testConfig())
-			h.say(t, federation.Place{Venue: "#ops"}, offers(bob, ada, 1, 2, 3, 4)...)
-			h.say(t, federation.Place{Link: "client", Venue: federation.PrivateVenue(ada, bob)}, offers(bob, ada, 5)...)
-			h.say(t, federation.Place{Venue: federation.PrivateVenue(ada, bob)}, offers(ada, bob, 6)...)
+			h.say(t, federation.ChannelRef{Venue: "#ops"}, offers(bob, ada, 1, 2, 3, 4)...)
+			h.say(t, federation.ChannelRef{Link: "client", Venue: federation.PrivateVenue(ada, bob)}, offers(bob, ada, 5)...)
+			h.say(t, federation.ChannelRef{Venue: federation.PrivateVenue(ada, bob)}, offers(ada, bob, 6)...)
 			play(t, h, scene)
 		})
 	}
 }
 
-func TestAChannelHasNotThePastOfOneThatHadItsName(t *testing.T) {
+func TestHistoryExcludesAFormerChannelOfThatName(t *testing.T) {
 	t.Parallel()
 	h := start(t, testConfig())
-	room := federation.Place{Link: "client", Venue: "#room"}
+	room := federation.ChannelRef{Link: "client", Venue: "#room"}
 	h.say(t, room, offers(bob, ada, 1)...)
 	peers := play(t, h, "alice joins draft/chathistory\nalice > JOIN #room\nalice < *JOIN*\nalice < *353*\nalice < *366*")
 	since := offers(bob, ada, 2)
@@ -228,7 +228,7 @@ func TestAChannelHasNotThePastOfOneThatHadItsName(t *testing.T) {
 }
 
 // A client's queue bounds each answer, and the next is not made before it has read the last.
-func TestManyInquiriesAtOnceDropNobody(t *testing.T) {
+func TestHistoryServesManyQueries(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig()
 	cfg.SendQueueBytes = 64 << 10
@@ -239,7 +239,7 @@ func TestManyInquiriesAtOnceDropNobody(t *testing.T) {
 		ev.Fields["title"] = strings.Repeat("x", 3000)
 		long = append(long, ev)
 	}
-	h.say(t, federation.Place{Venue: "#ops"}, long...)
+	h.say(t, federation.ChannelRef{Venue: "#ops"}, long...)
 	p := dial(t, h.addr)
 	p.say(t, "CAP REQ :draft/chathistory draft/event-playback freeq.at/handoff message-tags", "NICK ada", "USER ada 0 * :x", "CAP END", "JOIN #ops")
 	p.until(t, "*CHATHISTORY=5 *")

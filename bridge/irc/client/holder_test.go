@@ -12,11 +12,11 @@ import (
 	"baton/federation/federationtest"
 )
 
-func TestAMessageToANickIsForTheClientThatHadIt(t *testing.T) {
+func TestMessageToANickIsForItsHolder(t *testing.T) {
 	t.Parallel()
 	kept := relayed{lines: make(chan string, 8)}
 	h := start(t, testConfig(), func(d *client.Deps) { d.Messages = kept })
-	guest, place := kept.Guest("client", "bob"), federation.Place{Link: "client", Venue: "bob"}
+	guest, place := kept.Guest("client", "bob"), federation.ChannelRef{Link: "client", Venue: "bob"}
 	if holder, here := h.link.Here(t.Context(), bridge.Recipient{DID: guest, Place: place}); here || holder != "" {
 		t.Fatalf("bob is here as %q before he connects", holder)
 	}
@@ -56,7 +56,7 @@ func TestAMessageToANickIsForTheClientThatHadIt(t *testing.T) {
 }
 
 // A client that leaves before it answers the PING may not have read the notice.
-func TestANoticeCountsOnlyAfterThePong(t *testing.T) {
+func TestNoticeNeedsThePong(t *testing.T) {
 	t.Parallel()
 	kept := relayed{lines: make(chan string, 8)}
 	h := start(t, testConfig(), func(d *client.Deps) { d.Messages = kept })

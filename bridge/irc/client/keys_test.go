@@ -29,7 +29,7 @@ func (p *peer) offer(t *testing.T, n int) {
 		"+freeq.at/sig=ed25519:kid:AAAA TAGMSG #ops", id, id, ada))
 }
 
-func TestClientsThatWaitForKeysDelayNoOther(t *testing.T) {
+func TestJudgeDelaysNoClientBehindSlowKeys(t *testing.T) {
 	t.Parallel()
 	const slow = 70
 	h := open(t, testConfig())

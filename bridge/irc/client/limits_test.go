@@ -14,14 +14,14 @@ import (
 	"baton/federation/federationtest"
 )
 
-func TestWhoDoesNotRegisterIsLetGo(t *testing.T) {
+func TestUnregisteredConnectionTimesOut(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig()
 	cfg.RegistrationTimeout = time.Second
 	dial(t, start(t, cfg).addr).until(t, "ERROR :Closing link: Registration timeout")
 }
 
-func TestWhoDoesNotAnswerIsLetGo(t *testing.T) {
+func TestSilentClientTimesOut(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig()
 	cfg.PingInterval = time.Second
@@ -31,7 +31,7 @@ func TestWhoDoesNotAnswerIsLetGo(t *testing.T) {
 	silent.until(t, "ERROR :Closing link: Ping timeout")
 }
 
-func TestASlowReaderIsDroppedAndNobodyElseWaits(t *testing.T) {
+func TestSlowReaderIsDisconnected(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig()
 	cfg.SendQueueBytes = 64 << 10
@@ -59,7 +59,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	dial(t, h.addr).until(t, "ERROR :Closing link: this server is full")
 }
 
-func TestWhoSaysTooMuchIsRefusedAndToldOnce(t *testing.T) {
+func TestRateLimitIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	h := start(t, testConfig(), func(d *client.Deps) {
 		d.Limits = bridge.Limits{UserEventsPerMinute: 2}
@@ -76,7 +76,7 @@ func TestWhoSaysTooMuchIsRefusedAndToldOnce(t *testing.T) {
 		b < *PRIVMSG b :2`)
 }
 
-func TestMistakesInTheTableAreToldTogether(t *testing.T) {
+func TestOpenReturnsAllMistakes(t *testing.T) {
 	t.Parallel()
 	cfg := client.Config{Listen: "x", TLSListen: ":1", Network: "a b", Channels: []string{"#Ä"}, Dialect: "x"}
 	_, err := client.Open(cfg, client.Deps{})
@@ -89,7 +89,7 @@ func TestMistakesInTheTableAreToldTogether(t *testing.T) {
 	}
 }
 
-func TestAPortThatIsTakenIsAnError(t *testing.T) {
+func TestRunReturnsAnErrorForATakenPort(t *testing.T) {
 	t.Parallel()
 	h := start(t, testConfig())
 	cfg := testConfig()
@@ -99,7 +99,7 @@ func TestAPortThatIsTakenIsAnError(t *testing.T) {
 	}
 }
 
-func TestTheEndIsToldToAll(t *testing.T) {
+func TestShutdownIsSentToAllClients(t *testing.T) {
 	t.Parallel()
 	h := open(t, testConfig())
 	ctx, cancel := context.WithCancel(t.Context())
@@ -115,7 +115,7 @@ func TestTheEndIsToldToAll(t *testing.T) {
 	}
 }
 
-func TestWhatASlowReaderMissedComesAgain(t *testing.T) {
+func TestSlowReaderGetsMissedSteps(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig()
 	cfg.SendQueueBytes = 64 << 10

@@ -28,9 +28,9 @@ func (c *channel) stamp(at time.Time) time.Time {
 }
 
 // lineOf returns a message in the form of the history.
-func lineOf(m message, place federation.Place, author, to federation.DID) federation.Line {
+func lineOf(m message, place federation.ChannelRef, author, to federation.DID) federation.Line {
 	l := federation.Line{
-		Mark: federation.Mark{At: m.at}, ID: m.msgid, Place: place, Author: author, To: to,
+		Position: federation.Position{At: m.at}, ID: m.msgid, Place: place, Author: author, To: to,
 		Command: m.command, Source: m.source, Account: m.account, Proved: m.did, Tags: m.tags,
 	}
 	if m.command != "TAGMSG" {
@@ -67,7 +67,7 @@ func (s *server) keepPrivate(ctx context.Context, u, to *user, m message, note f
 		return
 	}
 	author, other := s.author(u), s.author(to)
-	s.keepThen(ctx, u, lineOf(m, federation.Place{Venue: federation.PrivateVenue(author, other)}, author, other), note)
+	s.keepThen(ctx, u, lineOf(m, federation.ChannelRef{Venue: federation.PrivateVenue(author, other)}, author, other), note)
 }
 
 // keepTexts files the messages among acknowledged steps of an inbox.
@@ -85,12 +85,12 @@ func (s *server) loadStamps(ctx context.Context) error {
 		return nil
 	}
 	for venue, c := range s.channels {
-		last, err := s.link.deps.Record.Lines(ctx, federation.Stretch{Place: s.bufferOf(venue, c).place, Newest: true}, 1)
+		last, err := s.link.deps.Record.Lines(ctx, federation.TimelineQuery{Place: s.bufferOf(venue, c).place, Newest: true}, 1)
 		if err != nil {
 			return err
 		}
 		for _, l := range last {
-			c.last = l.Mark.At
+			c.last = l.Position.At
 		}
 	}
 	return nil
@@ -98,7 +98,7 @@ func (s *server) loadStamps(ctx context.Context) error {
 
 // retoldLine returns a line of the history in the form for a client.
 func (s *server) retoldLine(l federation.Line, target string) message {
-	m := message{source: l.Source, account: l.Account, did: l.Proved, tags: l.Tags, msgid: l.ID, at: l.Mark.At, command: l.Command, params: []string{target}}
+	m := message{source: l.Source, account: l.Account, did: l.Proved, tags: l.Tags, msgid: l.ID, at: l.Position.At, command: l.Command, params: []string{target}}
 	if l.Command != "TAGMSG" {
 		m.params, m.trailing = append(m.params, l.Text), true
 	}
@@ -114,7 +114,7 @@ func (s *server) replayOnJoin(ctx context.Context, u *user, venue string, c *cha
 		return
 	}
 	b := s.bufferOf(venue, c)
-	part := federation.Stretch{Place: b.place, After: federation.Mark{At: b.since}, Before: federation.Mark{At: c.stamp(time.Now())}, Newest: true, TextOnly: true}
+	part := federation.TimelineQuery{Place: b.place, After: federation.Position{At: b.since}, Before: federation.Position{At: c.stamp(time.Now())}, Newest: true, TextOnly: true}
 	var found []federation.Line
 	s.wait(ctx, u, &later{
 		do: func(ctx context.Context) {
@@ -150,7 +150,7 @@ func timed(text string, at time.Time) string {
 
 // chatLineOf returns text of another link in the form for the members of its channel, and the place
 // of the channel; false if there is no such channel.
-func (s *server) chatLineOf(t federation.Text) (m message, place federation.Place, there bool) {
+func (s *server) chatLineOf(t federation.Text) (m message, place federation.ChannelRef, there bool) {
 	c := s.channels[t.Venue]
 	if c == nil {
 		return m, place, false

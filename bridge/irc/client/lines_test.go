@@ -91,7 +91,7 @@ func TestHistoryIsPagedWithoutALineTwiceOrLost(t *testing.T) {
 		want = append(want, text)
 		p.say(t, "PRIVMSG #ops :"+text)
 	}
-	h.say(t, federation.Place{Venue: "#ops"}, offers(bob, ada, 1)...) // a step, older than the lines
+	h.say(t, federation.ChannelRef{Venue: "#ops"}, offers(bob, ada, 1)...) // a step, older than the lines
 	texts, ids := p.reread(t, "CHATHISTORY LATEST #ops * 10")
 	forward := func(command string) (all []string) {
 		for {
@@ -149,7 +149,7 @@ func TestHistoryHasReactionsForThoseWhoPlayBackEventsAndNoTyping(t *testing.T) {
 	}
 }
 
-func TestAPageOfTextIsFullBesideEvents(t *testing.T) {
+func TestHistoryPageOfTextSkipsEvents(t *testing.T) {
 	t.Parallel()
 	h := start(t, testConfig())
 	p := historian(t, h, "alice")
@@ -171,7 +171,7 @@ func TestAPageOfTextIsFullBesideEvents(t *testing.T) {
 	}
 }
 
-func TestHistoryOfPrivateLinesIsForTheTwoAccounts(t *testing.T) {
+func TestHistoryOfPrivateLinesIsForItsTwoAccounts(t *testing.T) {
 	t.Parallel()
 	h := start(t, testConfig(), func(d *client.Deps) { d.Messages = relayed{} })
 	scene := login + loginAs("ben", bob) + `
@@ -200,7 +200,7 @@ func TestHistoryOfPrivateLinesIsForTheTwoAccounts(t *testing.T) {
 	play(t, h, scene)
 }
 
-func TestALinkedLineIsInTheHistoryOnceAndAfterTheLinesBeforeIt(t *testing.T) {
+func TestHistoryHasALinkedLineOnceAndInOrder(t *testing.T) {
 	t.Parallel()
 	h, kept, _ := relaying(t)
 	p := historian(t, h, "alice")
@@ -236,7 +236,7 @@ func TestALinkedLineIsInTheHistoryOnceAndAfterTheLinesBeforeIt(t *testing.T) {
 	}
 }
 
-func TestAListenerWithoutHistoryKeepsNoneAndOffersNone(t *testing.T) {
+func TestHistoryCanBeDisabled(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig()
 	cfg.History = false
@@ -256,13 +256,13 @@ func TestAListenerWithoutHistoryKeepsNoneAndOffersNone(t *testing.T) {
 	}
 	p.say(t, "JOIN #ops", "PRIVMSG #ops :hello", everyPage)
 	p.until(t, "*421 alice CHATHISTORY*")
-	lines, err := h.record.Lines(t.Context(), federation.Stretch{Place: federation.Place{Venue: "#ops"}}, 10)
+	lines, err := h.record.Lines(t.Context(), federation.TimelineQuery{Place: federation.ChannelRef{Venue: "#ops"}}, 10)
 	if err != nil || len(lines) > 0 {
 		t.Errorf("on record: %v, %v", lines, err)
 	}
 }
 
-func TestAClientWithoutHistoryIsSentTheLastLinesWhenItJoins(t *testing.T) {
+func TestJoinSendsTheLastLinesToClientsWithoutHistory(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig()
 	cfg.ReplayOnJoin = 2

@@ -130,10 +130,10 @@ func (l *Link) Name() string { return network }
 // Network implements [bridge.Link].
 func (l *Link) Network() string { return network }
 
-// Channels implements [bridge.Placer].
+// Channels implements [bridge.ChannelLink].
 func (l *Link) Channels() []string { return l.channels }
 
-// Dialect implements [bridge.Placer].
+// Dialect implements [bridge.ChannelLink].
 func (l *Link) Dialect() federation.Dialect { return l.cfg.Dialect }
 
 // Carries implements [bridge.Link]: it carries the steps of handoffs in this server's channels.
@@ -341,7 +341,7 @@ func (s *server) read(ctx context.Context, u *user) {
 			s.leave(u, "Connection closed")
 			return
 		}
-		if !s.post(func() { s.take(ctx, u, m, why) }) {
+		if !s.post(func() { s.handleLine(ctx, u, m, why) }) {
 			return
 		}
 		if work := <-u.turn; work != nil {

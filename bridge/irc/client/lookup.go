@@ -87,7 +87,7 @@ func (s *server) past(ctx context.Context, q inquiry) ([]told, error) {
 
 // retold writes a step for a client: with its tags if the client plays back events and reads those,
 // else as the line for people, because every entry must be a message.
-func (s *server) retold(ctx context.Context, q inquiry, said federation.Said, names func(federation.DID) string) told {
+func (s *server) retold(ctx context.Context, q inquiry, said federation.TimelineEntry, names func(federation.DID) string) told {
 	ev := said.Entry.Event
 	t := told{event: ev, name: names(ev.Actor())}
 	if in := q.caps.reads(ev.Dialect); in != "" && q.caps.has(capPlayback) {
@@ -104,20 +104,20 @@ func (s *server) retold(ctx context.Context, q inquiry, said federation.Said, na
 
 // spoken is a step or a line of a place. One of its members is nil.
 type spoken struct {
-	step *federation.Said
+	step *federation.TimelineEntry
 	line *federation.Line
 }
 
 func (s spoken) at() time.Time {
 	if s.step != nil {
-		return s.step.Mark.At
+		return s.step.Position.At
 	}
-	return s.line.Mark.At
+	return s.line.Position.At
 }
 
 // position is a position among the steps and the lines of a place. A step precedes the lines of the
 // same moment.
-type position struct{ step, line federation.Mark }
+type position struct{ step, line federation.Position }
 
 func (p position) compare(other position) int {
 	return cmp.Or(p.line.At.Compare(other.line.At), cmp.Compare(p.step.N, other.step.N), cmp.Compare(p.line.N, other.line.N))
@@ -161,17 +161,17 @@ func (s *server) recall(ctx context.Context, q inquiry) ([]spoken, error) {
 // stretch reads a range of the history of a place, but nothing from before the buffer began. A
 // client that plays back no events gets only text.
 func (s *server) stretch(ctx context.Context, q inquiry, part stretch, limit int) ([]spoken, error) {
-	begin := federation.Mark{At: q.buffer.since}
-	for _, after := range []*federation.Mark{&part.after.step, &part.after.line} {
+	begin := federation.Position{At: q.buffer.since}
+	for _, after := range []*federation.Position{&part.after.step, &part.after.line} {
 		if after.Compare(begin) < 0 {
 			*after = begin
 		}
 	}
-	steps, err := s.link.deps.Record.Spoken(ctx, federation.Stretch{Place: q.buffer.place, After: part.after.step, Before: part.before.step, Newest: part.newest}, limit)
+	steps, err := s.link.deps.Record.Spoken(ctx, federation.TimelineQuery{Place: q.buffer.place, After: part.after.step, Before: part.before.step, Newest: part.newest}, limit)
 	if err != nil {
 		return nil, err
 	}
-	lines, err := s.link.deps.Record.Lines(ctx, federation.Stretch{Place: q.buffer.place, After: part.after.line, Before: part.before.line, Newest: part.newest, TextOnly: !q.caps.has(capPlayback)}, limit)
+	lines, err := s.link.deps.Record.Lines(ctx, federation.TimelineQuery{Place: q.buffer.place, After: part.after.line, Before: part.before.line, Newest: part.newest, TextOnly: !q.caps.has(capPlayback)}, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +198,7 @@ func (s *server) around(ctx context.Context, q inquiry, p point) ([]spoken, erro
 		return nil, err
 	}
 	from := p.begin
-	for _, mark := range []*federation.Mark{&from.step, &from.line} {
+	for _, mark := range []*federation.Position{&from.step, &from.line} {
 		mark.N = max(mark.N, 1) - 1 // the answer contains the message itself
 	}
 	newer, err := s.stretch(ctx, q, stretch{after: from}, q.limit-len(older))
@@ -210,8 +210,8 @@ func (s *server) around(ctx context.Context, q inquiry, p point) ([]spoken, erro
 type point struct{ begin, end position }
 
 // locate returns the position of a reference. The id of an unknown message serves as a timestamp.
-func (s *server) locate(ctx context.Context, place federation.Place, r reference) (point, error) {
-	moment := func(at time.Time) position { return position{federation.Mark{At: at}, federation.Mark{At: at}} }
+func (s *server) locate(ctx context.Context, place federation.ChannelRef, r reference) (point, error) {
+	moment := func(at time.Time) position { return position{federation.Position{At: at}, federation.Position{At: at}} }
 	switch {
 	case r.message == "" && r.at.IsZero():
 		return point{}, nil
@@ -219,9 +219,9 @@ func (s *server) locate(ctx context.Context, place federation.Place, r reference
 		return point{moment(r.at), moment(r.at.Add(timePrecision))}, nil
 	}
 	id := strings.TrimSuffix(r.message, irc.LineSuffix)
-	mark, err := s.link.deps.Record.Mark(ctx, place, id)
+	mark, err := s.link.deps.Record.PositionOf(ctx, place, id)
 	if err == nil {
-		at := position{step: mark, line: federation.Mark{At: mark.At}}
+		at := position{step: mark, line: federation.Position{At: mark.At}}
 		return point{at, at}, nil
 	}
 	if !errors.Is(err, federation.ErrNotFound) {
@@ -229,7 +229,7 @@ func (s *server) locate(ctx context.Context, place federation.Place, r reference
 	}
 	mark, err = s.link.deps.Record.LineMark(ctx, place, r.message)
 	if err == nil {
-		at := position{step: federation.Mark{At: mark.At, N: math.MaxInt64}, line: mark}
+		at := position{step: federation.Position{At: mark.At, N: math.MaxInt64}, line: mark}
 		return point{at, at}, nil
 	}
 	if !errors.Is(err, federation.ErrNotFound) {
@@ -343,7 +343,7 @@ func (s *server) exchanges(ctx context.Context, did federation.DID, since time.T
 		return nil, nil
 	}
 	var found []exchange
-	add := func(place federation.Place) {
+	add := func(place federation.ChannelRef) {
 		a, b, private := federation.Parties(place.Venue)
 		known := slices.ContainsFunc(found, func(e exchange) bool { return e.place.Venue == place.Venue })
 		switch {
@@ -359,7 +359,7 @@ func (s *server) exchanges(ctx context.Context, did federation.DID, since time.T
 		return nil, err
 	}
 	for _, venue := range venues {
-		add(federation.Place{Venue: venue})
+		add(federation.ChannelRef{Venue: venue})
 	}
 	var after federation.Cursor
 	for range maxExchangePages {

@@ -10,7 +10,7 @@ import (
 
 // A client that loses each second page with its connection reads every step, and no step counts
 // as delivered before a page with it was answered.
-func TestEachStepArrivesAtAClientThatLosesPages(t *testing.T) {
+func TestDeliverSurvivesLostPages(t *testing.T) {
 	t.Parallel()
 	h := start(t, testConfig())
 	const offers = 500

@@ -2,7 +2,7 @@ package client_test
 
 import "testing"
 
-func TestReadMarkersAreThoseOfTheAccount(t *testing.T) {
+func TestReadMarkersBelongToTheAccount(t *testing.T) {
 	t.Parallel()
 	h := start(t, testConfig())
 	request := func(who string) string {

@@ -2,7 +2,7 @@ package client_test
 
 import "testing"
 
-func TestListsOfChannelsBotsAndDepartedUsers(t *testing.T) {
+func TestListsShowChannelsBotsAndDepartedUsers(t *testing.T) {
 	t.Parallel()
 	const room = `
 		alice joins

@@ -126,7 +126,7 @@ func (s *server) endMultiline(ctx context.Context, u *user) {
 		return
 	}
 	u.multiline = nil
-	s.say(ctx, u, ircmsg.MakeMessage(b.tags, "", b.command, b.target, text), b.target, b.pieces)
+	s.relay(ctx, u, ircmsg.MakeMessage(b.tags, "", b.command, b.target, text), b.target, b.pieces)
 }
 
 // block returns a message of several lines for a client: as a batch, or as separate lines with text,

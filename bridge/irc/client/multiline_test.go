@@ -36,7 +36,7 @@ const (
 		alice < :alice!* BATCH -*`
 )
 
-func TestAMessageOfSeveralLinesIsOneForThoseWhoReadThat(t *testing.T) {
+func TestMultilineIsOneMessageForItsReaders(t *testing.T) {
 	t.Parallel()
 	h := start(t, testConfig())
 	play(t, h, joinsForLines+`
@@ -80,7 +80,7 @@ func TestAMessageOfSeveralLinesIsOneForThoseWhoReadThat(t *testing.T) {
 		dave < :gw.example BATCH -*`)
 }
 
-func TestLinksHaveTheLinesOfAMessageOfSeveralLines(t *testing.T) {
+func TestMultilineIsRelayedAsLines(t *testing.T) {
 	t.Parallel()
 	kept := relayed{lines: make(chan string, 8)}
 	cfg := testConfig()
@@ -92,7 +92,7 @@ func TestLinksHaveTheLinesOfAMessageOfSeveralLines(t *testing.T) {
 	}
 }
 
-func TestAWrongMessageOfSeveralLinesIsRefusedWhole(t *testing.T) {
+func TestMultilineIsRefusedWhole(t *testing.T) {
 	t.Parallel()
 	many, long := "", ""
 	for range 33 {
@@ -121,7 +121,7 @@ func TestAWrongMessageOfSeveralLinesIsRefusedWhole(t *testing.T) {
 	}
 }
 
-func TestALimitOnLinesAnswersTheBatch(t *testing.T) {
+func TestMultilineLimitAnswersTheBatch(t *testing.T) {
 	t.Parallel()
 	h := start(t, testConfig(), func(d *client.Deps) { d.Limits = bridge.Limits{UserEventsPerMinute: 2} })
 	play(t, h, joinsForLines+`

@@ -7,7 +7,7 @@ import (
 	"baton/bridge/irc/client"
 )
 
-func TestTheReferenceHasEveryKeyWithItsDefault(t *testing.T) {
+func TestReferenceHasEveryKeyWithItsDefault(t *testing.T) {
 	defaults := client.DefaultConfig()
 	diff, err := bridgetest.ReferenceDiff(client.Network(client.Deps{}), &defaults)
 	if err != nil || diff != "" {

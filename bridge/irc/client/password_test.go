@@ -99,7 +99,7 @@ func TestPasswordLogsIn(t *testing.T) {
 func TestPasswordDeletedEndsItsLogins(t *testing.T) {
 	t.Parallel()
 	wakes := &bridgetest.Topics{}
-	h := withPassword(t, func(d *client.Deps) { d.Wakes = wakes })
+	h := withPassword(t, func(d *client.Deps) { d.PubSub = wakes })
 	byScram, byPlain, byKey := dial(t, h.addr), dial(t, h.addr), dial(t, h.addr)
 	byScram.loginByScram(t, "ada", secret, "")
 	byPlain.say(t, "AUTHENTICATE PLAIN", loginByToken("", "ada", secret))

@@ -39,7 +39,7 @@ func (h *house) awaitDelivered(t *testing.T, id federation.HandoffID) {
 	}
 }
 
-func TestAPlainClientIsShownPrivateStepsAsLines(t *testing.T) {
+func TestPlainClientSeesPrivateStepsAsLines(t *testing.T) {
 	t.Parallel()
 	for name, caps := range map[string]string{"without tags": "echo-message", "with tags of other kinds": "message-tags server-time"} {
 		t.Run(name, func(t *testing.T) {
@@ -60,7 +60,7 @@ func TestAPlainClientIsShownPrivateStepsAsLines(t *testing.T) {
 	}
 }
 
-func TestAPlainOffererIsShownTheAnswers(t *testing.T) {
+func TestPlainOffererSeesAnswers(t *testing.T) {
 	t.Parallel()
 	h := start(t, testConfig())
 	offer := h.file(t, privateOffer(1, ada, bob), federation.View{})
@@ -93,7 +93,7 @@ func (h *house) deliver(t *testing.T, f federation.Filing) {
 	}
 }
 
-func TestAPlainClientIsToldOnceOfAStepInItsChannel(t *testing.T) {
+func TestPlainClientSeesAChannelStepOnce(t *testing.T) {
 	t.Parallel()
 	t.Run("which is in its inbox later", func(t *testing.T) {
 		t.Parallel()

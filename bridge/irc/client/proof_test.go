@@ -20,7 +20,7 @@ func TestLoginEndsOnceItsProofIsInvalid(t *testing.T) {
 	verdict.Store(federation.Valid)
 	wakes := &bridgetest.Topics{}
 	h := start(t, testConfig(), func(d *client.Deps) {
-		d.Wakes = wakes
+		d.PubSub = wakes
 		d.Keys = bridgetest.Keys{Prove: func(_ context.Context, did federation.DID, _, _ []byte) (federation.PublicKey, federation.Verdict, error) {
 			now, _ := verdict.Load().(federation.Verdict)
 			if did != ada || now == federation.Valid {

@@ -26,7 +26,7 @@ func (n recordNames) Bound(ctx context.Context, network, name string) (federatio
 	return n.record.BoundName(ctx, network, name)
 }
 
-func TestAnAccountIsRegisteredOnceAndLoggedInto(t *testing.T) {
+func TestRegisterCreatesAnAccountOnce(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig()
 	cfg.AccountRegistration = true
@@ -72,7 +72,7 @@ func TestAnAccountIsRegisteredOnceAndLoggedInto(t *testing.T) {
 	}
 }
 
-func TestAnAccountIsRegisteredOnlyIfTheOperatorAllowsIt(t *testing.T) {
+func TestRegisterNeedsTheOperatorsPermission(t *testing.T) {
 	t.Parallel()
 	play(t, start(t, testConfig()), `
 		ann > CAP REQ draft/account-registration

@@ -28,7 +28,7 @@ func relaying(t *testing.T) (*house, relayed, presences) {
 	return start(t, cfg, func(d *client.Deps) { d.Messages, d.Presence = kept, p }), kept, p
 }
 
-func TestAUserOfAnotherNetworkIsThere(t *testing.T) {
+func TestRemoteUserIsShown(t *testing.T) {
 	t.Parallel()
 	h, kept, _ := relaying(t)
 	guest := kept.Guest("lab", "carol")
@@ -90,7 +90,7 @@ func TestAUserOfAnotherNetworkIsThere(t *testing.T) {
 	reader.until(t, ":gw.example 353 reader = #ops :reader")
 }
 
-func TestAClientGetsTheNickOfAUserOfAnotherNetwork(t *testing.T) {
+func TestRemoteUserYieldsItsNick(t *testing.T) {
 	t.Parallel()
 	h, kept, _ := relaying(t)
 	reader, other := dial(t, h.addr), dial(t, h.addr)
@@ -108,7 +108,7 @@ func TestAClientGetsTheNickOfAUserOfAnotherNetwork(t *testing.T) {
 	reader.until(t, ":"+substitute+"!* NICK :carol")
 }
 
-func TestOtherLinksAreToldWhatBecomesOfAClientThatSpoke(t *testing.T) {
+func TestPresenceChangesReachOtherLinks(t *testing.T) {
 	t.Parallel()
 	h, kept, told := relaying(t)
 	silent, zoe := dial(t, h.addr), dial(t, h.addr)

@@ -87,7 +87,7 @@ func (s *server) stopReplay(u *user) {
 
 // bring is the goroutine of a replay. It ends when its client is gone.
 func (s *server) bring(ctx context.Context, r *replay) {
-	wake, unsubscribe := s.link.ports.Wakes.Subscribe(bridge.DIDTopic(r.of))
+	wake, unsubscribe := s.link.ports.PubSub.Subscribe(bridge.DIDTopic(r.of))
 	defer unsubscribe()
 	at := &reading{}
 	defer func() { s.keepPosition(context.WithoutCancel(ctx), r, at) }()
@@ -307,7 +307,7 @@ func (s *server) sendText(u *user, e step, ref string) (kept []federation.Line) 
 	t := *e.entry.Text
 	for _, m := range s.lines(u, t, e.name) {
 		if s.keeps(m) && t.Fields[federation.Unkept] == "" {
-			kept = append(kept, lineOf(m, federation.Place{Venue: federation.PrivateVenue(u.account, t.Author)}, t.Author, u.account))
+			kept = append(kept, lineOf(m, federation.ChannelRef{Venue: federation.PrivateVenue(u.account, t.Author)}, t.Author, u.account))
 		}
 		if m.batch = ref; u.seen.Add(m.msgid) {
 			s.put(u, m, "")

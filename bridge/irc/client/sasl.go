@@ -308,7 +308,7 @@ func (s *server) watchProof(ctx context.Context, u *user, attempt *login) {
 	did := u.account
 	ctx, u.unwatch = context.WithCancel(ctx)
 	s.running.Go(func() {
-		wake, stop := s.link.ports.Wakes.Subscribe(bridge.SessionsTopic(string(did)))
+		wake, stop := s.link.ports.PubSub.Subscribe(bridge.SessionsTopic(string(did)))
 		defer stop()
 		again := time.NewTicker(proofAgain)
 		defer again.Stop()

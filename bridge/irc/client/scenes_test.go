@@ -11,7 +11,7 @@ import (
 )
 
 // The scenes are named after the sections that they hold the server to.
-func TestScenes(t *testing.T) {
+func TestScenesMatchTheirTranscripts(t *testing.T) {
 	t.Parallel()
 	for name, scene := range map[string]string{
 		"capability-negotiation: a request is taken whole or not at all": `
@@ -305,7 +305,7 @@ func manyTags(n int) string {
 	return strings.Join(tags, ";")
 }
 
-func TestTagsOfTheLargestSizePass(t *testing.T) {
+func TestTagsOfTheLargestSizeArePassed(t *testing.T) {
 	t.Parallel()
 	h := start(t, testConfig())
 	peers := play(t, h, login+"\nbob joins message-tags server-time account-tag")
@@ -326,7 +326,7 @@ func answerTo(did, signature string) string {
 
 const ada = federation.DID("did:key:z6MktULudTtAsAhRegYPiZ6631RV3viv12qd4GQF8z1xB22S")
 
-func TestLogins(t *testing.T) {
+func TestLoginByEachMechanism(t *testing.T) {
 	t.Parallel()
 	good, bad := answerTo(string(ada), "signed by "+string(ada)), answerTo(string(ada), "forged")
 	for name, scene := range map[string]string{
@@ -448,7 +448,7 @@ func TestLogins(t *testing.T) {
 	}
 }
 
-func TestThreeFailedLoginsEndTheConnection(t *testing.T) {
+func TestLoginFailuresEndTheConnection(t *testing.T) {
 	t.Parallel()
 	p := dial(t, start(t, testConfig()).addr)
 	for range 3 {

@@ -188,8 +188,8 @@ func (s *server) cloak(addr string) string {
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum.Sum(nil)))[:16] + ".ip"
 }
 
-// take acts on one line of a client, and passes its reader the work to do before the next.
-func (s *server) take(ctx context.Context, u *user, m ircmsg.Message, why wrong) {
+// handleLine acts on one line of a client, and passes its reader the work to do before the next.
+func (s *server) handleLine(ctx context.Context, u *user, m ircmsg.Message, why wrong) {
 	defer func() { u.turn <- u.work }()
 	u.work = nil
 	if u.over {

@@ -76,7 +76,7 @@ func (s *server) place(u *user, in *inbound) error {
 func (s *server) placeIn(u *user, ev *federation.Event) error {
 	c := s.channels[ev.Venue]
 	if c != nil && !c.lasting {
-		ev.Arrival.Place = federation.Place{Link: s.link.Name(), Venue: ev.Venue}
+		ev.Arrival.Place = federation.ChannelRef{Link: s.link.Name(), Venue: ev.Venue}
 	}
 	opens := ev.Verb == federation.Offer || ev.Verb == federation.Claim
 	switch {
@@ -108,7 +108,7 @@ func (s *server) addressee(target string) federation.DID {
 
 // judge submits a step. It is called by the reader of its client.
 func (s *server) judge(ctx context.Context, in *inbound) (federation.Judgement, error) {
-	submitting, cancel := irc.Outlive(ctx)
+	submitting, cancel := irc.WithGrace(ctx)
 	defer cancel()
 	return irc.SubmitWithRetry(submitting, s.log, in.ev, func(ctx context.Context) (federation.Judgement, error) { return s.submitOnce(ctx, in) })
 }
@@ -162,7 +162,7 @@ func (s *server) judged(ctx context.Context, u *user, in *inbound, judged federa
 	case err != nil && !in.whose: // the gateway, which logs what it judges, never saw it
 		s.refuse(ctx, u, err)
 	case err != nil:
-		s.tell(ctx, u, err)
+		s.notify(ctx, u, err)
 	default:
 		m := u.tells("TAGMSG", in.target)
 		m.tags, m.msgid, m.at = clientTags(in.tags), judged.Entry.Event.WireID(), judged.Entry.Event.Arrival.Received

@@ -56,7 +56,7 @@ func certificate(t *testing.T) tls.Certificate {
 	return cert
 }
 
-func TestACertificateThatIsBoundToADIDLogsIn(t *testing.T) {
+func TestTLSCertificateLogsIn(t *testing.T) {
 	t.Parallel()
 	h, cert := start(t, secured()), certificate(t)
 	h.gateway.bound["client "+bridgetest.Fingerprint(cert)] = federation.BoundName{DID: ada}
@@ -106,7 +106,7 @@ func (h *house) mint(t *testing.T, name string, scope federation.Scope, expires 
 	return text
 }
 
-func TestATokenWhoseNameIsBoundToADIDLogsIn(t *testing.T) {
+func TestTokenOfABoundNameLogsIn(t *testing.T) {
 	t.Parallel()
 	h, soon := start(t, secured()), time.Now().Add(time.Hour)
 	for _, name := range []string{"scout", "reader"} {
@@ -148,7 +148,7 @@ type far struct{ net.Conn }
 // RemoteAddr implements net.Conn.
 func (far) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 50000} }
 
-func TestNobodyShowsATokenInTheClear(t *testing.T) {
+func TestTokenNeedsTLS(t *testing.T) {
 	t.Parallel()
 	h := start(t, secured())
 	here, there := net.Pipe()
@@ -162,7 +162,7 @@ func TestNobodyShowsATokenInTheClear(t *testing.T) {
 	_ = here.Close()
 }
 
-func TestTLSIsForIRCAlone(t *testing.T) {
+func TestTLSListenerRefusesOtherProtocols(t *testing.T) {
 	t.Parallel()
 	h := start(t, secured())
 	p, err := h.dialTLS(t, &tls.Config{NextProtos: []string{"irc"}})
@@ -197,7 +197,7 @@ func awaitEnd(conn net.Conn) error {
 	return err
 }
 
-func TestAHandshakeHasATime(t *testing.T) {
+func TestTLSHandshakeTimesOut(t *testing.T) {
 	t.Parallel()
 	cfg := secured()
 	cfg.RegistrationTimeout = time.Second
@@ -206,7 +206,7 @@ func TestAHandshakeHasATime(t *testing.T) {
 	}
 }
 
-func TestHandshakesAreBounded(t *testing.T) {
+func TestTLSHandshakesAreBounded(t *testing.T) {
 	t.Parallel()
 	const many, taken = 500, 256
 	h := start(t, secured(), within(bridge.Limits{UnregisteredConnections: taken}))

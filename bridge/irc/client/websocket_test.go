@@ -77,7 +77,7 @@ func startWeb(t *testing.T, wanted bool) (*house, string) {
 
 const app = "https://app.example"
 
-func TestEachMessageOfAWebSocketIsALine(t *testing.T) {
+func TestWebSocketMessageIsALine(t *testing.T) {
 	t.Parallel()
 	for protocol, kind := range map[string]websocket.MessageType{
 		"text.ircv3.net": websocket.MessageText, "binary.ircv3.net": websocket.MessageBinary, "": websocket.MessageText,
@@ -109,7 +109,7 @@ func TestEachMessageOfAWebSocketIsALine(t *testing.T) {
 	}
 }
 
-func TestBytesThatAreNoTextAreRefusedOverWebSocket(t *testing.T) {
+func TestWebSocketRefusesInvalidUTF8(t *testing.T) {
 	t.Parallel()
 	_, addr := startWeb(t, true)
 	p, _ := browse(t, addr, app, websocket.MessageBinary, "binary.ircv3.net")
@@ -121,7 +121,7 @@ func TestBytesThatAreNoTextAreRefusedOverWebSocket(t *testing.T) {
 	p.until(t, "*INVALID_MESSAGE*")
 }
 
-func TestPagesOfOtherOriginsStayOut(t *testing.T) {
+func TestWebSocketRefusesOtherOrigins(t *testing.T) {
 	t.Parallel()
 	_, addr := startWeb(t, true)
 	if _, status := browse(t, addr, "https://elsewhere.example", websocket.MessageText); status != http.StatusForbidden {
@@ -129,7 +129,7 @@ func TestPagesOfOtherOriginsStayOut(t *testing.T) {
 	}
 }
 
-func TestWithoutTheKeyThereIsNoWebSocket(t *testing.T) {
+func TestWebSocketNeedsItsConfiguration(t *testing.T) {
 	t.Parallel()
 	_, addr := startWeb(t, false)
 	if _, status := browse(t, addr, app, websocket.MessageText); status != http.StatusNotFound {
@@ -137,7 +137,7 @@ func TestWithoutTheKeyThereIsNoWebSocket(t *testing.T) {
 	}
 }
 
-func TestAWebSocketToAListenerThatDoesNotRunIsToBeTriedAgain(t *testing.T) {
+func TestWebSocketOfAStoppedListenerIsUnavailable(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig()
 	cfg.WebSocket = true
@@ -148,7 +148,7 @@ func TestAWebSocketToAListenerThatDoesNotRunIsToBeTriedAgain(t *testing.T) {
 	}
 }
 
-func TestTheEndIsToldToPages(t *testing.T) {
+func TestWebSocketClosesAtShutdown(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig()
 	cfg.WebSocket = true

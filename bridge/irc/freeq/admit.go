@@ -19,7 +19,7 @@ func (l *Link) Admits(ctx context.Context, h federation.Pending) error {
 	if _, refused := errors.AsType[*federation.RefusalError](err); !refused {
 		return err
 	}
-	held, unread := l.deps.Record.Awaiting(ctx, l.Home(), maxRulings)
+	held, unread := l.deps.Record.ListPending(ctx, l.Home(), maxRulings)
 	switch {
 	case unread != nil:
 		return unread
@@ -51,7 +51,7 @@ func (l *Link) legal(ctx context.Context, d federation.Delivery) (federation.Eve
 	if !known || slices.Contains(takes, written.From) {
 		return written, losses, nil
 	}
-	d.Entry.Event.Arrival.Party = ""
+	d.Entry.Event.Arrival.ActingFor = ""
 	kept := l.deps.Signer.Kept("person:" + string(d.Entry.Event.Actor())).DID
 	if slices.Contains(takes, kept) {
 		return irc.Vouch(ctx, l.deps.Ports, d)

@@ -68,7 +68,7 @@ func report(b *testing.B, raw time.Duration) {
 	b.ReportMetric(float64(time.Second)/float64(each), "steps/s")
 }
 
-func TestTenThousandMembersAreFewMegabytes(t *testing.T) {
+func TestRosterOfTenThousandMembersIsSmall(t *testing.T) {
 	const n, most = 10_000, 30 << 20
 	nicks, dids := make([]string, n), make([]string, n)
 	for i := range n {

@@ -401,7 +401,7 @@ func (l *Link) history(ctx context.Context, a answer) *catchupEvents {
 }
 
 // remember rewrites messages given to the peer about handoffs that this gateway introduces.
-func (l *Link) remember(ctx context.Context, given []federation.Given) ([]replayed, error) {
+func (l *Link) remember(ctx context.Context, given []federation.CompletedDelivery) ([]replayed, error) {
 	events, writer := []replayed{}, l.again()
 	for _, g := range given {
 		if !l.introduces(g.View) {
@@ -443,7 +443,7 @@ func (onDisk) Keep(context.Context, federation.HandoffID, federation.Evidence) e
 
 // page reads the rows that answer a question. The next question starts at the last second of a
 // page: a page that would end in its first second continues into the next second.
-func (l *Link) page(ctx context.Context, a answer) (given []federation.Given, more bool, err error) {
+func (l *Link) page(ctx context.Context, a answer) (given []federation.CompletedDelivery, more bool, err error) {
 	most, limit := maxAnswerRows, answerRows
 	if a.limit > 0 && a.limit < answerRows {
 		most, limit = a.limit, a.limit

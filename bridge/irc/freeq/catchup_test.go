@@ -13,7 +13,7 @@ import (
 // pageRows is how many rows a server sends at once.
 const pageRows = 500
 
-func TestALogIsReadToItsEndPageByPage(t *testing.T) {
+func TestCatchUpReadsALogPageByPage(t *testing.T) {
 	h := newHouse(t)
 	alice := h.alice()
 	want := map[federation.EventID]bool{}
@@ -33,7 +33,7 @@ func TestALogIsReadToItsEndPageByPage(t *testing.T) {
 }
 
 // A question names seconds: the log itself shows no more than a page of one.
-func TestTheRestOfACrowdedSecondIsReadFromTheAPI(t *testing.T) {
+func TestCatchUpReadsACrowdedSecondFromTheAPI(t *testing.T) {
 	h := newHouse(t)
 	alice := h.alice()
 	want := map[federation.EventID]bool{}
@@ -52,7 +52,7 @@ func TestTheRestOfACrowdedSecondIsReadFromTheAPI(t *testing.T) {
 	h.expectNothingOdd(t)
 }
 
-func TestACrowdedSecondEndsWhereNobodyShowsTheRestOfIt(t *testing.T) {
+func TestCatchUpSkipsTheRestOfACrowdedSecond(t *testing.T) {
 	h := newHouse(t, func(_ *freeq.Config, d *freeq.Deps) {
 		d.Fetch = func(context.Context, string) ([]byte, error) {
 			return nil, &federation.UnavailableError{What: "the API"}
@@ -88,7 +88,7 @@ func (h *house) takesAll(t *testing.T, want map[federation.EventID]bool) {
 	h.expectNothingOdd(t)
 }
 
-func TestALogIsReadToItsEndWhateverTheRateOfTheLink(t *testing.T) {
+func TestCatchUpIgnoresTheRateOfTheLink(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, limited(bridge.Limits{LinkEventsPerSecond: 50}))
 	alice := h.alice()
@@ -105,7 +105,7 @@ func TestALogIsReadToItsEndWhateverTheRateOfTheLink(t *testing.T) {
 	h.takesAll(t, want)
 }
 
-func TestLiveStepsAboveTheRatesAreFetchedAgain(t *testing.T) {
+func TestCatchUpFetchesLiveStepsAboveTheRate(t *testing.T) {
 	for name, limits := range map[string]bridge.Limits{
 		"of the link": {LinkEventsPerSecond: 10},
 		"of the user": {UserEventsPerMinute: 30},

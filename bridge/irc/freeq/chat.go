@@ -110,15 +110,15 @@ func (s *session) relay(ctx context.Context, in *inbound) (note func()) {
 	}
 }
 
-func (l *Link) chatRow(ctx context.Context, t federation.Text) (*row, error) {
+func (l *Link) chatRow(ctx context.Context, t federation.Text) (*outbound, error) {
 	shown, err := l.signer(ctx, t.Author)
-	return &row{step: t.ID, did: t.Author, shown: shown, name: t.Arrival.Name, venue: l.channels.Out(t.Venue), text: &t, done: make(chan error, 1)}, err
+	return &outbound{step: t.ID, did: t.Author, shown: shown, name: t.Arrival.Name, venue: l.channels.Out(t.Venue), text: &t, done: make(chan error, 1)}, err
 }
 
 // deliverChat queues a text in a channel. The server drops a text whose ID it has, so all attempts
 // show it once. A reaction may be in no log; the answer to a question behind it proves it. It names
 // no account: a server drops a reaction that its account did not sign.
-func (s *session) deliverChat(r *row) {
+func (s *session) deliverChat(r *outbound) {
 	if irc.IsReaction(*r.text) {
 		from := s.speaker(r.did, r.shown, r.name, r.venue)
 		s.put(control, &said{Type: typeTagmsg, From: from.Nick, Target: r.venue, MsgID: r.step.String(), Tags: irc.TextTags(*r.text, 0)})
@@ -209,9 +209,9 @@ func (s *session) speak(ctx context.Context, in *inbound) (note func()) {
 	}
 }
 
-func (l *Link) textRow(ctx context.Context, t federation.Text) (*row, error) {
+func (l *Link) textRow(ctx context.Context, t federation.Text) (*outbound, error) {
 	shown, err := l.signer(ctx, t.Author)
-	r := &row{step: t.ID, did: t.Author, shown: shown, name: l.deps.Gateway.Name(ctx, t.Author), text: &t, to: t.To, done: make(chan error, 1)}
+	r := &outbound{step: t.ID, did: t.Author, shown: shown, name: l.deps.Gateway.Name(ctx, t.Author), text: &t, to: t.To, done: make(chan error, 1)}
 	if t.To == l.deps.Messages.Guest(l.cfg.Name, t.Arrival.Place.Venue) {
 		r.to, r.guest = "", t.Arrival.Place.Venue
 	}
@@ -221,7 +221,7 @@ func (l *Link) textRow(ctx context.Context, t federation.Text) (*row, error) {
 // deliverText queues the lines of private text once the reader is present, because clients do not
 // fetch the history of private text unless asked to. Lines to a guest never appear in a log. Their
 // proof is the answer to a probe sent after them.
-func (s *session) deliverText(r *row) {
+func (s *session) deliverText(r *outbound) {
 	if r.to != "" && s.misses(r) {
 		return
 	}
@@ -264,7 +264,7 @@ func (s *session) deliverText(r *row) {
 const maxMissed = 4096
 
 // misses reports whether the reader of a row is absent, and answers the row in that case.
-func (s *session) misses(r *row) bool {
+func (s *session) misses(r *outbound) bool {
 	if s.theirs.online(r.to) {
 		return false
 	}

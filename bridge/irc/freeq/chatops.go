@@ -75,7 +75,7 @@ func (l *Link) Notify(ctx context.Context, n federation.Notice) error {
 	if s == nil {
 		return irc.Disconnected(l.cfg.Name)
 	}
-	r := &row{to: n.Reader(), notice: &reply, done: make(chan error, 1)}
+	r := &outbound{to: n.Reader(), notice: &reply, done: make(chan error, 1)}
 	return irc.Pass(ctx, l.cfg.Name, s.rows, r, r.done, s.Over)
 }
 
@@ -83,7 +83,7 @@ var errNoReader = errors.New("no user is logged in as the reader")
 
 // deliverNotice writes a notice to a nick, by which the client of its reader knows it. Its proof is
 // the answer to a probe sent after it.
-func (s *session) deliverNotice(r *row) {
+func (s *session) deliverNotice(r *outbound) {
 	reader := s.theirs.dids[r.to]
 	if reader == nil {
 		r.answer(irc.Unavailable(s.link.cfg.Name, errNoReader))

@@ -36,7 +36,7 @@ func (h *house) hears(t *testing.T, nick, words string) string {
 }
 
 // A server takes no step from the gateway if it lacks the previous step.
-func TestAStepAfterACommandIsALine(t *testing.T) {
+func TestChatOpsShowsItsStepAsALine(t *testing.T) {
 	h := withChatOps(t, true)
 	alice, scout := h.present(t), h.aPrivateOffer(t)
 	scout.View.Partial = []string{linkName}
@@ -56,7 +56,7 @@ func TestAStepAfterACommandIsALine(t *testing.T) {
 	h.expectNothingOdd(t)
 }
 
-func TestACommandIsToldToTheOtherUsersOfTheServer(t *testing.T) {
+func TestChatOpsShowsCommandsToOtherUsers(t *testing.T) {
 	for _, private := range []bool{true, false} {
 		h := withChatOps(t, true)
 		alice := h.present(t)
@@ -64,7 +64,7 @@ func TestACommandIsToldToTheOtherUsersOfTheServer(t *testing.T) {
 		if private {
 			d = h.aPrivateOffer(t)
 		}
-		d.Entry.Event.Arrival.Link, d.Entry.Event.Arrival.Command, d.View.Partial = linkName, true, []string{linkName}
+		d.Entry.Event.Arrival.Link, d.Entry.Event.Arrival.ViaCommand, d.View.Partial = linkName, true, []string{linkName}
 		h.deliver(t, d)
 		line, err := h.server.AwaitLine(patient(t), "the line", isLine)
 		if err != nil {
@@ -82,7 +82,7 @@ func TestACommandIsToldToTheOtherUsersOfTheServer(t *testing.T) {
 	}
 }
 
-func TestBatonAnswersUsersWhoAreLoggedIn(t *testing.T) {
+func TestChatOpsAnswersLoggedInUsers(t *testing.T) {
 	h := withChatOps(t, true)
 	alice, other := h.alice(), h.offered(t, channel).View
 	h.server.TellAs("nobody", "Baton-gw", "help")
@@ -106,7 +106,7 @@ func TestBatonAnswersUsersWhoAreLoggedIn(t *testing.T) {
 	h.expectNothingOdd(t)
 }
 
-func TestBatonSignsForNobodyUnlessTheOperatorSaysSo(t *testing.T) {
+func TestChatOpsSignsOnlyIfTheOperatorAllowsIt(t *testing.T) {
 	h := withChatOps(t, false)
 	alice, other := h.alice(), h.offered(t, channel).View
 	alice.Tell("Baton-gw", "accept "+other.ID.String())

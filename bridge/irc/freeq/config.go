@@ -195,7 +195,7 @@ type Deps struct {
 	Record *registry.Record
 	// Given returns up to limit deliveries of a link made at or after a time, in order: the method of
 	// the record. It blocks on that.
-	Given   func(ctx context.Context, link string, since time.Time, limit int) ([]federation.Given, error)
+	Given   func(ctx context.Context, link string, since time.Time, limit int) ([]federation.CompletedDelivery, error)
 	Rulings Rulings
 	// Fetch returns the body at an address of the server's web API. Its error wraps
 	// [federation.ErrNotFound] if there is nothing, and [*federation.UnavailableError] if a retry may
@@ -220,8 +220,8 @@ type Rulings interface {
 	// Settle finishes the effects of the rulings on file for a handoff: a crash may have come after a
 	// ruling was filed.
 	Settle(ctx context.Context, id federation.HandoffID, now time.Time) error
-	// GiveUp ends the wait of a step as refused, and notifies its signer.
-	GiveUp(ctx context.Context, p federation.Pending, code federation.RefusalCode, detail string) error
+	// RejectPending ends the wait of a step as refused, and notifies its signer.
+	RejectPending(ctx context.Context, p federation.Pending, code federation.RefusalCode, detail string) error
 	// Ours reports whether a DID belongs to a participant of this gateway other than on a link. It
 	// returns the errors of the record.
 	Ours(ctx context.Context, did federation.DID, link string) (bool, error)

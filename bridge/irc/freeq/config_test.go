@@ -17,7 +17,7 @@ func goodConfig() freeq.Config {
 	return c
 }
 
-func TestMistakesInTheTableNameTheirKeys(t *testing.T) {
+func TestOpenNamesTheKeysOfMistakes(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*freeq.Config)
 		key    string
@@ -56,7 +56,7 @@ func TestMistakesInTheTableNameTheirKeys(t *testing.T) {
 	}
 }
 
-func TestAGoodTableOpens(t *testing.T) {
+func TestOpenAcceptsAGoodTable(t *testing.T) {
 	for name, change := range map[string]func(*freeq.Config){
 		"dialled by a program":          func(c *freeq.Config) { c.Address = "192.0.2.7:4433" },
 		"dialled by a program, by id":   func(*freeq.Config) {},

@@ -17,8 +17,8 @@ import (
 // twice at once.
 const repeatAfter = 2 * time.Second
 
-// row is one delivery in progress.
-type row struct {
+// outbound is one delivery in progress.
+type outbound struct {
 	did    federation.DID // actor of the step; empty for the gateway itself
 	shown  federation.DID // DID that users there address; empty likewise
 	name   string         // name of its user if it is new
@@ -97,9 +97,9 @@ func (l *Link) DeliverText(ctx context.Context, t federation.Text) error {
 
 // row prepares a delivered step without any state of the connection. The server may have the step
 // from another freeq server. Its error is a refusal if the step can never be written here.
-func (l *Link) row(ctx context.Context, d federation.Delivery, has bool) (*row, error) {
+func (l *Link) row(ctx context.Context, d federation.Delivery, has bool) (*outbound, error) {
 	ev := d.Entry.Event
-	r := &row{step: ev.ID, ref: ev.Handoff, done: make(chan error, 1), foreign: l.endpoint(ev.Arrival.Home) != ""}
+	r := &outbound{step: ev.ID, ref: ev.Handoff, done: make(chan error, 1), foreign: l.endpoint(ev.Arrival.Home) != ""}
 	if written, err := l.writes(ctx, d.View); err != nil || !written {
 		return nil, irc.NoPlace(ev, l.cfg.Name, err)
 	}
@@ -107,7 +107,7 @@ func (l *Link) row(ctx context.Context, d federation.Delivery, has bool) (*row, 
 		return r, nil // the receipt goes with its step
 	}
 	here := ev.Arrival.Link == l.cfg.Name
-	has = has || here && !ev.Arrival.Command
+	has = has || here && !ev.Arrival.ViaCommand
 	place, err := l.place(ctx, d.View)
 	if err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func (l *Link) row(ctx context.Context, d federation.Delivery, has bool) (*row, 
 	moves, introduces := l.deps.Rulings.Moves(d.View, ev.Verb), l.introduces(d.View)
 	step := irc.Named(ctx, l.deps.Gateway, d)
 	if d.View.Home != l.Home() && slices.Contains(d.View.Partial, l.cfg.Name) {
-		return r, l.tell(ctx, r, d, step, here)
+		return r, l.addLine(ctx, r, d, step, here)
 	}
 	if !has {
 		tags := d.View.Home != l.Home() || !moves
@@ -199,7 +199,7 @@ func (l *Link) ours(ctx context.Context, v federation.View, did federation.DID) 
 
 // write adds a step from elsewhere and its line to a row. It omits the tags if the server already
 // has the step or would ignore it.
-func (l *Link) write(ctx context.Context, r *row, d federation.Delivery, step translate.Step, tags bool) error {
+func (l *Link) write(ctx context.Context, r *outbound, d federation.Delivery, step translate.Step, tags bool) error {
 	render := l.render
 	if tags {
 		render = l.legal
@@ -215,7 +215,7 @@ func (l *Link) write(ctx context.Context, r *row, d federation.Delivery, step tr
 	r.did, r.shown = l.shown(rendered)
 	r.name = step.Name(d.Entry.Event.Actor())
 	if tags {
-		m, err := l.say(ctx, rendered, d.View)
+		m, err := l.message(ctx, rendered, d.View)
 		if err != nil {
 			return err
 		}
@@ -227,11 +227,11 @@ func (l *Link) write(ctx context.Context, r *row, d federation.Delivery, step tr
 	return l.describe(ctx, r, step, rendered, d.View)
 }
 
-// tell adds the line about a step that the server cannot file because it lacks an earlier step of
+// addLine adds the line about a step that the server cannot file because it lacks an earlier step of
 // the handoff. A user took that step by a command, and a server accepts it from no other signer.
 // For a command on this link, the gateway's own user notifies the others; its author gets an
 // answer.
-func (l *Link) tell(ctx context.Context, r *row, d federation.Delivery, step translate.Step, here bool) error {
+func (l *Link) addLine(ctx context.Context, r *outbound, d federation.Delivery, step translate.Step, here bool) error {
 	if !here {
 		return l.write(ctx, r, d, step, false)
 	}
@@ -253,7 +253,7 @@ func (l *Link) tell(ctx context.Context, r *row, d federation.Delivery, step tra
 	return nil
 }
 
-func (l *Link) describe(ctx context.Context, r *row, step translate.Step, rendered federation.Event, v federation.View) error {
+func (l *Link) describe(ctx context.Context, r *outbound, step translate.Step, rendered federation.Event, v federation.View) error {
 	switch {
 	case federation.Private(r.venue):
 		to, err := l.target(ctx, rendered, v)
@@ -300,8 +300,8 @@ func (l *Link) render(ctx context.Context, d federation.Delivery) (federation.Ev
 		d.Entry.Event.From = l.deps.Home.DID()
 		return irc.Vouch(ctx, l.deps.Ports, d)
 	}
-	if ev := d.Entry.Event; ev.Arrival.Party != "" && ev.Arrival.Party != ev.From && ev.Provenance == federation.Signed {
-		d.Entry.Event.Arrival.Party = ""
+	if ev := d.Entry.Event; ev.Arrival.ActingFor != "" && ev.Arrival.ActingFor != ev.From && ev.Provenance == federation.Signed {
+		d.Entry.Event.Arrival.ActingFor = ""
 		return irc.Vouch(ctx, l.deps.Ports, d)
 	}
 	if ev := d.Entry.Event; ev.Verb == federation.Offer && ev.To != "" && d.View.Home != l.Home() {
@@ -318,8 +318,8 @@ func (l *Link) render(ctx context.Context, d federation.Delivery) (federation.Ev
 	return irc.Render(ctx, l.deps.Ports, d)
 }
 
-// say returns a step as a message. Only a message of the gateway as a server has a nick.
-func (l *Link) say(ctx context.Context, ev federation.Event, v federation.View) (said, error) {
+// message returns a step as a message. Only a message of the gateway as a server has a nick.
+func (l *Link) message(ctx context.Context, ev federation.Event, v federation.View) (said, error) {
 	ours, msgid := ev.From == l.deps.Home.DID(), ""
 	if ours {
 		msgid = ev.ID.String()
@@ -341,7 +341,7 @@ func (l *Link) receipt(ctx context.Context, d federation.Delivery) (said, error)
 	if err != nil {
 		return said{}, fmt.Errorf("confirm %s: %w", d.Entry.Event.ID, err)
 	}
-	return l.say(ctx, receipt, d.View)
+	return l.message(ctx, receipt, d.View)
 }
 
 // target returns the target of a step: its channel, or the DID of the other party: a server finds a
@@ -366,7 +366,7 @@ func (l *Link) target(ctx context.Context, ev federation.Event, v federation.Vie
 
 // deliver queues a row. It is answered once the log of the peer shows its steps or, if it has none,
 // its line.
-func (s *session) deliver(r *row) {
+func (s *session) deliver(r *outbound) {
 	switch {
 	case r.notice != nil:
 		s.deliverNotice(r)
@@ -410,7 +410,7 @@ func (s *session) aim(message any) {
 
 // queueLine queues the line of a row, if it has one, from a user. A server files no private line of
 // the gateway itself, which has no DID there.
-func (s *session) queueLine(r *row, from string) {
+func (s *session) queueLine(r *outbound, from string) {
 	id, private := lineID(r.step), r.told != nil
 	message := &said{
 		Type: typePrivmsg, From: from, Target: r.venue, Text: r.line, Account: string(r.shown), MsgID: id,

@@ -149,7 +149,7 @@ func (l *Link) local() bool {
 func (s *session) inquire(ctx context.Context, p *pendingRuling, now time.Time) {
 	code, detail := s.link.outcome(ctx, p, now)
 	if code != "" {
-		if err := s.link.deps.Rulings.GiveUp(s.Submitting, p.held, code, detail); err != nil { //nolint:contextcheck // it outlives the connection
+		if err := s.link.deps.Rulings.RejectPending(s.Submitting, p.held, code, detail); err != nil { //nolint:contextcheck // it outlives the connection
 			s.log.LogAttrs(ctx, slog.LevelError, "refused step not given up", slog.Any("err", err))
 		}
 	}

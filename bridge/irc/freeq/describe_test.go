@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestALinkSaysWhoIsAtTheOtherEnd(t *testing.T) {
+func TestDescribeNamesThePeer(t *testing.T) {
 	h := newHouse(t)
 	if d := h.link.Describe(); d.Negotiated != nil || !h.link.Heard().IsZero() {
 		t.Errorf("before there is a link: %+v, heard %v", d, h.link.Heard())

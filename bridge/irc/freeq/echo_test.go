@@ -23,7 +23,7 @@ func rendition(t *testing.T, h *house, d federation.Delivery) federation.Deliver
 	return d
 }
 
-func TestWhatTheGatewaySaidItselfIsNoStepOfTheirs(t *testing.T) {
+func TestEchoIsNoStepOfThePeer(t *testing.T) {
 	h := newHouse(t)
 	h.run(t)
 	d := rendition(t, h, h.offered(t, channel))
@@ -40,7 +40,7 @@ func TestWhatTheGatewaySaidItselfIsNoStepOfTheirs(t *testing.T) {
 	}
 }
 
-func TestAStepOfOursThatIsRoutedBackHasItsReceiptAgain(t *testing.T) {
+func TestEchoOfAStepIsAnsweredWithItsReceipt(t *testing.T) {
 	h := newHouse(t)
 	opened := h.offered(t, channel)
 	withdrawn := rendition(t, h, h.step(t, opened, "scout", federation.Cancel, federation.Cancelled))
@@ -77,11 +77,11 @@ func TestAStepOfOursThatIsRoutedBackHasItsReceiptAgain(t *testing.T) {
 	}
 }
 
-func TestWhatARulingLeftUndoneIsDoneWhenTheLinkIsUp(t *testing.T) {
+func TestRulingsAreCompletedOnceTheLinkIsUp(t *testing.T) {
 	h := newHouse(t)
 	d := h.step(t, h.offered(t, channel), "scout", federation.Accept, federation.Assigned)
 	p := federation.Pending{Event: d.Entry.Event, Home: theirs, Since: time.Now()}
-	if err := h.record.Await(t.Context(), p, 0); err != nil {
+	if err := h.record.KeepPending(t.Context(), p, 0); err != nil {
 		t.Fatal(err)
 	}
 	h.run(t)

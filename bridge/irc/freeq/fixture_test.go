@@ -137,8 +137,8 @@ func (*gateway) Owner(_ context.Context, did federation.DID) (federation.DID, er
 
 func (g *gateway) Same(_ context.Context, a, b federation.DID) bool { return a == b }
 
-func (g *gateway) Place(context.Context, federation.DID, federation.DID, string) (federation.Place, federation.Dialect, error) {
-	return federation.Place{}, "", errors.New("a link places nothing")
+func (g *gateway) Place(context.Context, federation.DID, federation.DID, string) (federation.ChannelRef, federation.Dialect, error) {
+	return federation.ChannelRef{}, "", errors.New("a link places nothing")
 }
 
 func (g *gateway) Name(_ context.Context, did federation.DID) string {
@@ -202,7 +202,7 @@ type house struct {
 	ended   chan error
 }
 
-// wakes is a bridge.Wakes for one process.
+// wakes is a bridge.PubSub for one process.
 type wakes struct {
 	mu   sync.Mutex
 	subs map[string][]chan struct{}
@@ -346,13 +346,13 @@ func (h *house) listen(t *testing.T) string {
 func (h *house) deps() freeq.Deps {
 	return freeq.Deps{
 		Ports: bridge.Ports{
-			Home: home, Gateway: h.gateway, Metrics: h.metrics, Log: slog.New(slog.DiscardHandler), Wakes: h.wakes,
+			Home: home, Gateway: h.gateway, Metrics: h.metrics, Log: slog.New(slog.DiscardHandler), PubSub: h.wakes,
 			Limits: bridge.Limits{}, PublicURL: "https://gw.test",
 			Signer: h, Bindings: bridgetest.KeptNames{Record: h.record}, Evidence: bridge.Contexts{Originals: h},
 		},
 		Endpoint: signer("", seeded("our endpoint")),
 		Record:   h.record,
-		Given:    h.record.Given,
+		Given:    h.record.ListCompleted,
 		Rulings: &rulings{
 			receipt: confirm(seeded("gateway server")),
 			ours: func(_ context.Context, did federation.DID) bool {
@@ -367,7 +367,7 @@ func (h *house) deps() freeq.Deps {
 				return nil
 			},
 			giveUp: func(ctx context.Context, p federation.Pending, code federation.RefusalCode, _ string) error {
-				err := h.record.Ruled(ctx, p.Event.Handoff, p.Event.From, p.Event.ID)
+				err := h.record.ResolvePending(ctx, p.Event.Handoff, p.Event.From, p.Event.ID)
 				h.gaveUp <- code
 				return err
 			},
@@ -402,7 +402,7 @@ func (r *rulings) Settle(ctx context.Context, id federation.HandoffID, _ time.Ti
 	return r.settle(ctx, id)
 }
 
-func (r *rulings) GiveUp(ctx context.Context, p federation.Pending, code federation.RefusalCode, detail string) error {
+func (r *rulings) RejectPending(ctx context.Context, p federation.Pending, code federation.RefusalCode, detail string) error {
 	return r.giveUp(ctx, p, code, detail)
 }
 

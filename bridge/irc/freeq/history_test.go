@@ -12,10 +12,10 @@ import (
 )
 
 // given makes a record of a link's deliveries.
-func given(rows *[]federation.Given) func(*freeq.Config, *freeq.Deps) {
+func given(rows *[]federation.CompletedDelivery) func(*freeq.Config, *freeq.Deps) {
 	return func(_ *freeq.Config, d *freeq.Deps) {
-		d.Given = func(_ context.Context, link string, since time.Time, limit int) ([]federation.Given, error) {
-			var found []federation.Given
+		d.Given = func(_ context.Context, link string, since time.Time, limit int) ([]federation.CompletedDelivery, error) {
+			var found []federation.CompletedDelivery
 			for _, g := range *rows {
 				if link == linkName && !g.At.Before(since) && len(found) < limit {
 					found = append(found, g)
@@ -26,8 +26,8 @@ func given(rows *[]federation.Given) func(*freeq.Config, *freeq.Deps) {
 	}
 }
 
-func TestAServerThatLostWhatItReadIsToldAgain(t *testing.T) {
-	var rows []federation.Given
+func TestHistoryIsSentAgainAfterALoss(t *testing.T) {
+	var rows []federation.CompletedDelivery
 	h := newHouse(t, given(&rows))
 	offer := h.offered(t, channel)
 	own := h.step(t, offer, "scout", federation.Cancel, federation.Cancelled)
@@ -35,7 +35,7 @@ func TestAServerThatLostWhatItReadIsToldAgain(t *testing.T) {
 	foreign.View.Home = theirs
 	hour := time.Now().Add(-time.Hour)
 	for i, d := range []federation.Delivery{offer, own, foreign} {
-		rows = append(rows, federation.Given{Delivery: d, At: hour.Add(time.Duration(i) * time.Second)})
+		rows = append(rows, federation.CompletedDelivery{Delivery: d, At: hour.Add(time.Duration(i) * time.Second)})
 	}
 	h.run(t)
 	if err := h.server.AwaitState(patient(t), offer.View.ID, federation.Cancelled); err != nil {
@@ -49,7 +49,7 @@ func TestAServerThatLostWhatItReadIsToldAgain(t *testing.T) {
 	h.expectNothingOdd(t)
 }
 
-func TestAPageOfTheRecord(t *testing.T) {
+func TestHistoryPage(t *testing.T) {
 	t.Parallel()
 	start := time.Unix(1_800_000_000, 0)
 	at := func(second int) int64 { return start.Unix() + int64(second) }
@@ -72,12 +72,12 @@ func TestAPageOfTheRecord(t *testing.T) {
 		"no more of a second than can be": {[]int{2100}, at(0), 0, 2000, at(0), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var rows []federation.Given
+			var rows []federation.CompletedDelivery
 			h := newHouse(t, given(&rows))
 			d := h.offered(t, channel)
 			for second, n := range test.perSecond {
 				for range n {
-					rows = append(rows, federation.Given{Delivery: d, At: time.Unix(at(second), 0)})
+					rows = append(rows, federation.CompletedDelivery{Delivery: d, At: time.Unix(at(second), 0)})
 				}
 			}
 			page := freeq.Answer(t.Context(), h.link, test.since, test.limit)
@@ -89,10 +89,10 @@ func TestAPageOfTheRecord(t *testing.T) {
 }
 
 // Questions that wait for the record are answered before later ones.
-func TestAnswersComeInTheOrderOfTheQuestions(t *testing.T) {
+func TestHistoryAnswersInOrder(t *testing.T) {
 	release := make(chan struct{})
 	h := newHouse(t, func(_ *freeq.Config, d *freeq.Deps) {
-		d.Given = func(ctx context.Context, _ string, _ time.Time, limit int) ([]federation.Given, error) {
+		d.Given = func(ctx context.Context, _ string, _ time.Time, limit int) ([]federation.CompletedDelivery, error) {
 			if limit == 8 {
 				select {
 				case <-release:

@@ -61,10 +61,10 @@ func (s *session) judge(ctx context.Context, in *inbound) (note func()) {
 		return s.relay(ctx, in)
 	}
 	answer, err := s.Submit(in.ev, func(ctx context.Context) (federation.Judgement, error) { return s.submitOnce(ctx, in) })
-	return func() { s.note(ctx, in, answer, err); s.turn(ctx) }
+	return func() { s.record(ctx, in, answer, err); s.turn(ctx) }
 }
 
-func (s *session) note(ctx context.Context, in *inbound, answer federation.Judgement, err error) {
+func (s *session) record(ctx context.Context, in *inbound, answer federation.Judgement, err error) {
 	refused, _ := errors.AsType[*federation.RefusalError](err)
 	if err == nil {
 		s.taken.Add(in.ev.ID.String())
@@ -113,7 +113,7 @@ func (s *session) submitOnce(ctx context.Context, in *inbound) (federation.Judge
 			return federation.Judgement{}, err
 		}
 		if s.link.introduces(view) && ev.Venue != view.Venue {
-			ev.Arrival.Place = federation.Place{Venue: view.Venue}
+			ev.Arrival.Place = federation.ChannelRef{Venue: view.Venue}
 		}
 	}
 	return d.Gateway.Submit(ctx, ev)

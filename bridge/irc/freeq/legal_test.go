@@ -49,7 +49,7 @@ func (h *house) refusedAs(t *testing.T, d federation.Delivery, want federation.R
 }
 
 // An offer names the key that signs the answers, if the gateway signs both.
-func TestAnOfferNamesTheKeyThatSignsTheAnswers(t *testing.T) {
+func TestOfferNamesTheKeyOfItsAnswers(t *testing.T) {
 	h := newHouse(t, participants("mira"))
 	h.run(t)
 	d := h.offeredTo(t, channel, "mira")
@@ -76,7 +76,7 @@ func TestAnOfferNamesTheKeyThatSignsTheAnswers(t *testing.T) {
 
 // A step signed by a person is never changed. If the server expects another key, the step is only a
 // line.
-func TestAStepThatTheServerCannotTakeIsOneLine(t *testing.T) {
+func TestDeliverWritesUnsupportedStepsAsALine(t *testing.T) {
 	h := newHouse(t, participants("mira"))
 	h.run(t)
 	d := h.offeredTo(t, channel, "mira")
@@ -93,7 +93,7 @@ func TestAStepThatTheServerCannotTakeIsOneLine(t *testing.T) {
 }
 
 // Two servers may be peered for one step, and no longer for the next one.
-func TestAStepOfAnotherServerIsProvedEachTime(t *testing.T) {
+func TestDeliverProvesStepsOfOtherServersEachTime(t *testing.T) {
 	h := newHouse(t)
 	other := bridgetest.NewFreeq(bridgetest.FreeqConfig{
 		Name: string(otherServer), Endpoint: seeded("other endpoint"), Server: seeded("other server"), Peer: hexOf("our endpoint"), Channels: []string{channel},
@@ -144,7 +144,7 @@ func TestAStepOfAnotherServerIsProvedEachTime(t *testing.T) {
 	h.expectNothingOdd(t)
 }
 
-func TestAPartyHasOneUserUnderItsName(t *testing.T) {
+func TestPartyHasOneUserUnderItsName(t *testing.T) {
 	h := newHouse(t)
 	scout := did("scout")
 	h.gateway.names = map[federation.DID]string{scout: scout.Short()}
@@ -163,7 +163,7 @@ func TestAPartyHasOneUserUnderItsName(t *testing.T) {
 	h.expectNothingOdd(t)
 }
 
-func TestExplainPrintsACommandThatStartsTheServer(t *testing.T) {
+func TestExplainPrintsAStartCommand(t *testing.T) {
 	h := newHouse(t, func(cfg *freeq.Config, d *freeq.Deps) {
 		cfg.Transport, cfg.Address, cfg.PeerAPI, d.PublicURL = freeq.Exec, "192.0.2.7:4433", "http://192.0.2.7:8080", "http://127.0.0.1:8480"
 	})

@@ -69,7 +69,7 @@ const network = "freeq"
 // Link is one configured freeq server. Make one with [Open].
 type Link struct {
 	bridge.Hearing
-	bridge.Losing
+	bridge.DisconnectSignal
 
 	cfg      Config
 	deps     Deps
@@ -94,9 +94,9 @@ type Link struct {
 }
 
 var (
-	_ bridge.Placer   = (*Link)(nil)
-	_ bridge.Returner = (*Link)(nil)
-	_ bridge.Loser    = (*Link)(nil)
+	_ bridge.ChannelLink        = (*Link)(nil)
+	_ bridge.ReconnectNotifier  = (*Link)(nil)
+	_ bridge.DisconnectNotifier = (*Link)(nil)
 )
 
 // Open checks the configuration and returns the link. It neither dials nor listens. Its error joins
@@ -121,8 +121,8 @@ func Open(cfg Config, d Deps) (*Link, error) {
 		return nil, &bridge.KeyError{Key: "endpoint_id", Why: "is this gateway's own; want theirs"}
 	}
 	return &Link{
-		Losing: bridge.NewLosing(),
-		cfg:    cfg, deps: d, id: EndpointID(d.Endpoint.Public), peer: peer,
+		DisconnectSignal: bridge.NewDisconnectSignal(),
+		cfg:              cfg, deps: d, id: EndpointID(d.Endpoint.Public), peer: peer,
 		log:      linkLog(cfg, d),
 		reach:    newReach(cfg, d),
 		relayed:  relayed,
@@ -148,10 +148,10 @@ func (l *Link) Home() federation.HomeID { return federation.HomeID(l.cfg.ServerN
 // KeyServer implements [bridge.KeyServer].
 func (l *Link) KeyServer() string { return l.cfg.PeerAPI }
 
-// Channels implements [bridge.Placer].
+// Channels implements [bridge.ChannelLink].
 func (l *Link) Channels() []string { return l.channels.Here() }
 
-// Dialect implements [bridge.Placer].
+// Dialect implements [bridge.ChannelLink].
 func (l *Link) Dialect() federation.Dialect { return federation.ActTags }
 
 // Endpoint returns the endpoint id of the server.
@@ -205,7 +205,7 @@ func (l *Link) endpoint(home federation.HomeID) string {
 }
 
 // Run implements [bridge.Link]. Steps read before the connection broke are still submitted before
-// it returns, for at most five seconds; [bridge.Loser] reports the loss before that. If the
+// it returns, for at most five seconds; [bridge.DisconnectNotifier] reports the loss before that. If the
 // configuration lets the peer dial, it may do so between two calls.
 func (l *Link) Run(ctx context.Context, up func()) error {
 	conn, err := l.reach.meet(ctx)
@@ -218,14 +218,14 @@ func (l *Link) Run(ctx context.Context, up func()) error {
 	return err
 }
 
-// Back implements [bridge.Returner]: the peer has dialled.
-func (l *Link) Back() <-chan struct{} { return l.reach.back }
+// Reconnected implements [bridge.ReconnectNotifier]: the peer has dialled.
+func (l *Link) Reconnected() <-chan struct{} { return l.reach.back }
 
 // Close releases the port and the connection attempts held between two sessions. Call it after the
 // last Run, which already did so if it ended with its context.
 func (l *Link) Close() error { return l.reach.Close() }
 
-// Online implements [bridge.Placer]: a user is logged in as the DID.
+// Online implements [bridge.ChannelLink]: a user is logged in as the DID.
 func (l *Link) Online(ctx context.Context, b federation.Binding) (online bool) {
 	if s := l.live.Load(); s != nil {
 		s.Post(ctx, func() { online = s.theirs.online(b.DID) })

@@ -74,13 +74,13 @@ func isDone(t *testing.T, of federation.HomeID) {
 	}
 }
 
-func TestAHandoffOfThisHomeIsDoneByAUserOfTheServer(t *testing.T) { isDone(t, home) }
+func TestLinkCompletesAHandoffOfThisHome(t *testing.T) { isDone(t, home) }
 
 // Users of the server also complete handoffs whose homes are other gateways: to that, this gateway
 // is the home.
-func TestAHandoffOfAThirdHomeIsDoneByAUserOfTheServer(t *testing.T) { isDone(t, "third.test") }
+func TestLinkCompletesAHandoffOfAThirdHome(t *testing.T) { isDone(t, "third.test") }
 
-func TestTheEndOfAHandoffOfAThirdHomeIsThisGatewaysWordThere(t *testing.T) {
+func TestLinkSignsTheEndOfAThirdHomesHandoff(t *testing.T) {
 	h := newHouse(t)
 	h.run(t)
 	d := h.offered(t, channel)
@@ -104,7 +104,7 @@ func TestTheEndOfAHandoffOfAThirdHomeIsThisGatewaysWordThere(t *testing.T) {
 }
 
 // A step waiting for its home is answered by no receipt, however often it comes.
-func TestAStepThatWaitsForAThirdHomeHasNoReceiptYet(t *testing.T) {
+func TestLinkSendsNoReceiptBeforeAThirdHomeRuled(t *testing.T) {
 	h := newHouse(t)
 	var asked atomic.Int32
 	h.gateway.answer = func(ev federation.Event) (federation.Judgement, error) {
@@ -133,7 +133,7 @@ func TestAStepThatWaitsForAThirdHomeHasNoReceiptYet(t *testing.T) {
 	}
 }
 
-func TestALineForPeopleNamesTheDIDOfItsSpeaker(t *testing.T) {
+func TestSummaryNamesTheDIDOfItsSpeaker(t *testing.T) {
 	h := newHouse(t)
 	h.run(t)
 	d := h.offered(t, channel)
@@ -161,7 +161,7 @@ func TestALineForPeopleNamesTheDIDOfItsSpeaker(t *testing.T) {
 	h.expectNothingOdd(t)
 }
 
-func TestUsersYieldTheirNicksToThoseOfTheServer(t *testing.T) {
+func TestNicksYieldToUsersOfTheServer(t *testing.T) {
 	h := newHouse(t)
 	h.run(t)
 	d := h.offered(t, channel)
@@ -187,7 +187,7 @@ func TestUsersYieldTheirNicksToThoseOfTheServer(t *testing.T) {
 	h.expectNothingOdd(t)
 }
 
-func TestAKickedUserComesBackWhenItHasSomethingToSay(t *testing.T) {
+func TestKickedUserComesBackWithItsNextStep(t *testing.T) {
 	h := newHouse(t)
 	h.run(t)
 	d := h.offered(t, channel)
@@ -213,7 +213,7 @@ func TestAKickedUserComesBackWhenItHasSomethingToSay(t *testing.T) {
 	h.expectNothingOdd(t)
 }
 
-func TestWhatIsDeliveredWasReadInOrder(t *testing.T) {
+func TestDeliverKeepsTheOrder(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.run(t)

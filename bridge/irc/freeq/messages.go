@@ -26,8 +26,8 @@ func (s *session) greet() {
 	s.put(control, &syncRequest{Type: typeSyncRequest})
 }
 
-// take acts on one line from the peer. Its error ends the link; malformed input never does.
-func (s *session) take(ctx context.Context, l inboundLine) error {
+// handleLine acts on one line from the peer. Its error ends the link; malformed input never does.
+func (s *session) handleLine(ctx context.Context, l inboundLine) error {
 	if l.wrong != "" {
 		s.badInput(ctx, l.wrong, fmt.Sprintf("%d bytes", l.bytes))
 		return nil

@@ -7,7 +7,7 @@ import (
 	"baton/bridge/irc/freeq"
 )
 
-func TestTheReferenceHasEveryKeyWithItsDefault(t *testing.T) {
+func TestReferenceHasEveryKeyWithItsDefault(t *testing.T) {
 	defaults := freeq.DefaultConfig()
 	diff, err := bridgetest.ReferenceDiff(freeq.Network(freeq.Deps{}, nil), &defaults)
 	if err != nil || diff != "" {

@@ -7,7 +7,7 @@ import (
 )
 
 // A server makes no user an operator of a channel that a user of the gateway has made.
-func TestTheGatewayMakesNoChannelOfItsOwn(t *testing.T) {
+func TestChannelsAreNeverCreated(t *testing.T) {
 	const unmade = "#new"
 	h := newHouse(t, func(cfg *freeq.Config, _ *freeq.Deps) { cfg.Channels = []string{channel, unmade} })
 	h.run(t)

@@ -7,7 +7,7 @@ import (
 	"baton/bridge/irc/freeq"
 )
 
-func TestALogWithManyOriginsTakesBoundedMemory(t *testing.T) {
+func TestPeersOfALogAreBounded(t *testing.T) {
 	t.Parallel()
 	var names []string
 	for n := range 2*freeq.MaxPeered + 1 {

@@ -25,7 +25,7 @@ func (p *presence) Left(_ context.Context, did federation.DID) bool {
 
 func (*presence) Changed(context.Context, bridge.PresenceChange) {}
 
-func TestAUserThatLeftItsNetworkLeavesTheServer(t *testing.T) {
+func TestPresenceRemovesDepartedUsers(t *testing.T) {
 	p := &presence{}
 	p.did, _ = person("scout")
 	h := newHouse(t, func(_ *freeq.Config, d *freeq.Deps) { d.Presence = p })
@@ -60,7 +60,7 @@ func TestAUserThatLeftItsNetworkLeavesTheServer(t *testing.T) {
 	h.expectNothingOdd(t)
 }
 
-func TestAUserThatChangedItsNickOrLeftDoesSoOnTheServerAtOnce(t *testing.T) {
+func TestPresenceFollowsNickChanges(t *testing.T) {
 	scout, _ := person("scout")
 	h := newHouse(t)
 	h.run(t)

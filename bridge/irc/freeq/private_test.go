@@ -33,7 +33,7 @@ func (h *house) present(t *testing.T) *bridgetest.FreeqUser {
 	return alice
 }
 
-func TestAPrivateStepHasALineThatSaysWhatToType(t *testing.T) {
+func TestPrivateStepHasALineWithItsCommand(t *testing.T) {
 	for name, tweak := range map[string]func(*freeq.Config, *freeq.Deps){
 		"as configured": func(*freeq.Config, *freeq.Deps) {}, "without lines in channels": func(cfg *freeq.Config, _ *freeq.Deps) { cfg.Summaries = false },
 	} {
@@ -62,7 +62,7 @@ func TestAPrivateStepHasALineThatSaysWhatToType(t *testing.T) {
 	}
 }
 
-func TestAPrivateStepWaitsForItsReader(t *testing.T) {
+func TestPrivateStepWaitsForItsReader(t *testing.T) {
 	for name, row := range map[string]func(h *house) federation.Delivery{
 		"an offer": func(h *house) federation.Delivery { return h.aPrivateOffer(t) },
 		"text":     func(h *house) federation.Delivery { return h.words(t, "alice") },
@@ -92,7 +92,7 @@ func TestAPrivateStepWaitsForItsReader(t *testing.T) {
 }
 
 // A server rules on its own handoffs even if their parties are away.
-func TestAPrivateStepInAHandoffOfTheServerDoesNotWait(t *testing.T) {
+func TestPrivateStepOfTheServersHandoffDoesNotWait(t *testing.T) {
 	h := newHouse(t)
 	h.run(t)
 	alice := h.present(t)
@@ -113,7 +113,7 @@ func TestAPrivateStepInAHandoffOfTheServerDoesNotWait(t *testing.T) {
 }
 
 // A private step counts as delivered when it is on file. Its line is best effort.
-func TestAPrivateStepWithoutItsLineIsDelivered(t *testing.T) {
+func TestPrivateStepWithoutItsLineIsDelivered(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.run(t)
@@ -122,7 +122,7 @@ func TestAPrivateStepWithoutItsLineIsDelivered(t *testing.T) {
 	h.deliver(t, h.aPrivateOffer(t))
 }
 
-func TestAPrivateLineThatIsWrittenAgainGoesToTheDIDOfAReaderThatLeft(t *testing.T) {
+func TestPrivateLineIsRepeatedToTheDIDOfADepartedReader(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.run(t)

@@ -15,7 +15,7 @@ type question struct {
 	page    bool      // it belongs to the catch-up
 	written time.Time // zero until it is written
 	number  uint64    // of the writing, in the window of the queue
-	row     *row      // written before it, and proved by its answer; nil for none
+	row     *outbound // written before it, and proved by its answer; nil for none
 }
 
 // listenAgain is how often a link restarts a failed attempt to accept its peer.
@@ -33,7 +33,9 @@ func (s *session) ask(q question, m *catchupRequest) {
 
 // probe asks for an empty answer, which proves a row that was written before it, or with none only
 // that the peer is alive.
-func (s *session) probe(r *row) { s.ask(question{row: r}, &catchupRequest{Since: farFuture, Limit: 1}) }
+func (s *session) probe(r *outbound) {
+	s.ask(question{row: r}, &catchupRequest{Since: farFuture, Limit: 1})
+}
 
 // wroteQuestion records that the first waiting question was written: they are written in order.
 func (s *session) wroteQuestion(now time.Time) {

@@ -40,7 +40,7 @@ type proof struct {
 	id        string // under which the log has the message
 	signature string // of a step; "" of a line
 	message   *said
-	row       *row        // waiting for this proof; nil for a line beside a step
+	row       *outbound   // waiting for this proof; nil for a line beside a step
 	beside    bool        // a line beside a step: its row waits only until the line is written
 	looked    chan<- bool // gets whether the log has it, for a lookup; else nil
 
@@ -87,7 +87,7 @@ func (f *filed) has(id federation.EventID) bool {
 	return known
 }
 
-func (r *row) answer(err error) {
+func (r *outbound) answer(err error) {
 	if r.unproven = 0; !r.answered {
 		r.answered = true
 		r.done <- err
@@ -133,7 +133,7 @@ func (s *session) wrote(p *proof, now time.Time) {
 }
 
 // proved records that the log has one more message of the row.
-func (r *row) proved() {
+func (r *outbound) proved() {
 	if r.unproven--; r.unproven == 0 {
 		r.answer(r.ends)
 	}

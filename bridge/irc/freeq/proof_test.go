@@ -42,7 +42,7 @@ func (h *house) deliverAll(t *testing.T, n int) {
 	h.expectNothingOdd(t)
 }
 
-func TestAServerThatDropsEachTenthEventGetsEachStep(t *testing.T) {
+func TestDeliverSurvivesDroppedEvents(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.run(t)
@@ -54,7 +54,7 @@ func TestAServerThatDropsEachTenthEventGetsEachStep(t *testing.T) {
 }
 
 // A server counts the messages processed in one second: those read during a stall come at once.
-func TestAServerThatStallsIsNotSentMoreThanItTakes(t *testing.T) {
+func TestDeliverStopsAtAStalledServer(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.run(t)
@@ -65,7 +65,7 @@ func TestAServerThatStallsIsNotSentMoreThanItTakes(t *testing.T) {
 	}
 }
 
-func TestAStepThatTheServerDoesNotFileIsNotDelivered(t *testing.T) {
+func TestDeliverNeedsTheServersProof(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.run(t)
@@ -77,7 +77,7 @@ func TestAStepThatTheServerDoesNotFileIsNotDelivered(t *testing.T) {
 }
 
 // The answer to the look at the log may come after the connection broke.
-func TestAStepOnFileIsNotWrittenTwice(t *testing.T) {
+func TestDeliverWritesNoFiledStepTwice(t *testing.T) {
 	h := newHouse(t)
 	h.run(t)
 	d := h.offered(t, channel)
@@ -99,7 +99,7 @@ func (h *house) written(verb string) (n int) {
 	return n
 }
 
-func TestAStepWhoseIDIsTakenIsRefused(t *testing.T) {
+func TestDeliverRefusesAStepWithATakenID(t *testing.T) {
 	h := newHouse(t)
 	h.run(t)
 	d := h.offered(t, channel)
@@ -112,7 +112,7 @@ func TestAStepWhoseIDIsTakenIsRefused(t *testing.T) {
 }
 
 // An idle link writes at most one line a minute into the log of the server's operator.
-func TestAnIdleLinkAsksRarely(t *testing.T) {
+func TestIdleLinkAsksRarely(t *testing.T) {
 	if freeq.ProbeEvery < time.Minute {
 		t.Errorf("an idle link asks every %s", freeq.ProbeEvery)
 	}

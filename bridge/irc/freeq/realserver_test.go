@@ -47,7 +47,7 @@ func newRealServer(t *testing.T, peer, peerAPI string) *bridgetest.FreeqServer {
 }
 
 // A real server files each offer that counts as delivered, also of a burst above its limit.
-func TestARealServerFilesWhatCountsAsDelivered(t *testing.T) {
+func TestRealServerFilesDeliveredSteps(t *testing.T) {
 	_, scout := person("scout")
 	var keys house
 	keys.keys.Store(federation.KeyID(public(scout)), public(scout))

@@ -94,7 +94,7 @@ func (r recorded) end() ed25519.PublicKey {
 	return public(recordedKey(0x22))
 }
 
-func TestEveryRecordedEnvelopeOpensButTheForgedOnes(t *testing.T) {
+func TestRecordedEnvelopesOpenExceptForgeries(t *testing.T) {
 	refused := map[string]int{}
 	sessions := recordings(t)
 	if sessions == nil {
@@ -132,7 +132,7 @@ func wanted(inner string) bool {
 	return true
 }
 
-func TestEveryRecordedStepVerifiesButTheForgedOne(t *testing.T) {
+func TestRecordedStepsVerifyExceptForgeries(t *testing.T) {
 	var verified int
 	var failed []string
 	sessions := recordings(t)
@@ -304,7 +304,7 @@ func stepsOf(lines []recorded) map[federation.EventID]bool {
 	return ids
 }
 
-func TestALinkTakesWhatARealServerSaid(t *testing.T) {
+func TestRecordedServerIsUnderstood(t *testing.T) {
 	for file, lines := range recordings(t) {
 		t.Run(file, func(t *testing.T) {
 			said := replay(t, lines)
@@ -340,7 +340,7 @@ func first(messages []map[string]any, kind string) map[string]any {
 	return nil
 }
 
-func TestOurEnvelopesAreTheRecordedOnes(t *testing.T) {
+func TestRecordedEnvelopesMatchOurs(t *testing.T) {
 	var compared int
 	sessions := recordings(t)
 	if sessions == nil {
@@ -371,9 +371,9 @@ func TestOurEnvelopesAreTheRecordedOnes(t *testing.T) {
 	}
 }
 
-// TestTheServerOfTheTestsTakesWhatARealOneTook holds the peer of these tests to the recordings: it
+// TestRecordedEnvelopesAreTakenByTheTestServer holds the peer of these tests to the recordings: it
 // accepts everything that a real server accepted.
-func TestTheServerOfTheTestsTakesWhatARealOneTook(t *testing.T) {
+func TestRecordedEnvelopesAreTakenByTheTestServer(t *testing.T) {
 	var known house
 	for _, key := range recordedKeys() {
 		known.keys.Store(federation.KeyID(key), key)

@@ -66,7 +66,7 @@ func laneOf(h federation.Pending) lane { return lane{h.Event.Handoff, h.Event.Ac
 // awaitRulings reads the steps waiting for the server's ruling, at each wake-up, until the session
 // ends.
 func (s *session) awaitRulings(ctx context.Context) {
-	wake, stop := s.link.deps.Wakes.Subscribe(bridge.RulingTopic(s.link.Home()))
+	wake, stop := s.link.deps.PubSub.Subscribe(bridge.RulingTopic(s.link.Home()))
 	defer stop()
 	made := map[federation.EventID]*pendingRuling{}
 	byItself := true
@@ -103,7 +103,7 @@ func (s *session) awaitRulings(ctx context.Context) {
 
 // settleAgain finishes the effects of a filed ruling after a crash or a failed notice.
 func (s *session) settleAgain(ctx context.Context) {
-	held, err := s.link.deps.Record.Awaiting(ctx, s.link.Home(), maxRulings)
+	held, err := s.link.deps.Record.ListPending(ctx, s.link.Home(), maxRulings)
 	done := map[federation.HandoffID]bool{}
 	for _, h := range held {
 		if id := h.Event.Handoff; !done[id] {
@@ -119,7 +119,7 @@ func (s *session) settleAgain(ctx context.Context) {
 // readPending returns the first pending ruling of each lane, and renders each step once. It omits,
 // and reports as behind, handoffs with pending deliveries: a step must not overtake earlier ones.
 func (s *session) readPending(ctx context.Context, made map[federation.EventID]*pendingRuling) (waiting []*pendingRuling, behind bool, err error) {
-	held, err := s.link.deps.Record.Awaiting(ctx, s.link.Home(), maxRulings)
+	held, err := s.link.deps.Record.ListPending(ctx, s.link.Home(), maxRulings)
 	if err != nil {
 		return nil, false, err
 	}
@@ -197,7 +197,7 @@ func (l *Link) makePending(ctx context.Context, h federation.Pending, made map[f
 	}
 	p, err := l.pending(ctx, h)
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
-		return nil, l.deps.Rulings.GiveUp(ctx, h, refused.Code, refused.Detail)
+		return nil, l.deps.Rulings.RejectPending(ctx, h, refused.Code, refused.Detail)
 	}
 	if err != nil {
 		return nil, err
@@ -224,7 +224,7 @@ func (l *Link) pending(ctx context.Context, h federation.Pending) (*pendingRulin
 	if err != nil {
 		return nil, fmt.Errorf("render %s: %w", h.Event.ID, err)
 	}
-	m, err := l.say(ctx, rendered, view)
+	m, err := l.message(ctx, rendered, view)
 	if err != nil {
 		return nil, err
 	}

@@ -40,14 +40,14 @@ func (h *house) guest(t *testing.T, verb federation.Verb, to federation.DID) fed
 func (h *house) awaits(t *testing.T, d federation.Delivery) federation.Pending {
 	t.Helper()
 	p := federation.Pending{Event: d.Entry.Event, Home: theirs, Since: time.Now()}
-	if err := h.record.Await(t.Context(), p, 0); err != nil {
+	if err := h.record.KeepPending(t.Context(), p, 0); err != nil {
 		t.Fatal(err)
 	}
 	h.wakes.Wake(bridge.RulingTopic(theirs))
 	return p
 }
 
-func TestAStepIsSaidAndItsReceiptSubmitted(t *testing.T) {
+func TestRulingsSubmitTheReceiptOfAStep(t *testing.T) {
 	h := newHouse(t)
 	h.run(t)
 	scout, _ := person("scout")
@@ -66,14 +66,14 @@ func TestAStepIsSaidAndItsReceiptSubmitted(t *testing.T) {
 
 // The ruling on an earlier step files the next one, which then has a delivery while its submission is
 // in flight.
-func TestSubmittedStepIsNotWrittenAgainByItsDelivery(t *testing.T) {
+func TestRulingsLeaveNothingToDeliver(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.run(t)
 	scout, _ := person("scout")
 	accept := h.guest(t, federation.Accept, scout)
 	h.gateway.next(t) // the receipt
-	if err := h.record.Ruled(t.Context(), accept.Event.Handoff, scout, accept.Event.ID); err != nil {
+	if err := h.record.ResolvePending(t.Context(), accept.Event.Handoff, scout, accept.Event.ID); err != nil {
 		t.Fatal(err)
 	}
 	v, err := h.gateway.View(t.Context(), accept.Event.Handoff)
@@ -93,7 +93,7 @@ func TestSubmittedStepIsNotWrittenAgainByItsDelivery(t *testing.T) {
 }
 
 // A step after an accept in flight is judged by the ruling on the accept, which the server may not have yet.
-func TestAdmitsStepBehindAPendingOne(t *testing.T) {
+func TestRulingsAdmitAStepBehindAPendingOne(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.run(t)
@@ -105,7 +105,7 @@ func TestAdmitsStepBehindAPendingOne(t *testing.T) {
 	if err := h.link.Admits(patient(t), progress); err == nil || !strings.Contains(err.Error(), "the server lacks the step that assigned it") {
 		t.Errorf("without an accept: %v, want a refusal", err)
 	}
-	if err := h.record.Await(t.Context(), accept, 0); err != nil { // nothing wakes the link, so that the accept stays in flight
+	if err := h.record.KeepPending(t.Context(), accept, 0); err != nil { // nothing wakes the link, so that the accept stays in flight
 		t.Fatal(err)
 	}
 	if err := h.link.Admits(patient(t), progress); err != nil {
@@ -113,7 +113,7 @@ func TestAdmitsStepBehindAPendingOne(t *testing.T) {
 	}
 }
 
-func TestAStepWithoutReceiptIsRoutedUntilItHasOne(t *testing.T) {
+func TestRulingsRouteAStepUntilItsReceipt(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.run(t)
@@ -133,14 +133,14 @@ func TestAStepWithoutReceiptIsRoutedUntilItHasOne(t *testing.T) {
 	h.expectNothingOdd(t)
 }
 
-func TestAStepThatItsHomeRefusesIsGivenUp(t *testing.T) {
+func TestRulingsEndARefusedStep(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.run(t)
 	scout, _ := person("scout")
 	h.guest(t, federation.Complete, scout) // before an accept
 	h.givenUp(t, federation.IllegalStep)
-	if left, err := h.record.Awaiting(t.Context(), theirs, 10); err != nil || len(left) != 0 {
+	if left, err := h.record.ListPending(t.Context(), theirs, 10); err != nil || len(left) != 0 {
 		t.Errorf("%d wait (%v)", len(left), err)
 	}
 	h.expectNothingOdd(t)
@@ -160,7 +160,7 @@ func (h *house) givenUp(t *testing.T, want federation.RefusalCode) {
 }
 
 // A server takes the answer to a directed offer only from the DID of the offer.
-func TestAnAnswerByAnotherDIDThanThatOfTheOfferIsNotWritten(t *testing.T) {
+func TestRulingsRefuseAnswersOfAnotherDID(t *testing.T) {
 	h := newHouse(t)
 	h.run(t)
 	other, _ := person("another agent")
@@ -173,7 +173,7 @@ func TestAnAnswerByAnotherDIDThanThatOfTheOfferIsNotWritten(t *testing.T) {
 	}
 }
 
-func TestAReceiptThatIsAheadOfItsStepWaitsForIt(t *testing.T) {
+func TestRulingsKeepAReceiptAheadOfItsStep(t *testing.T) {
 	h := newHouse(t)
 	known := make(chan struct{})
 	h.gateway.answer = func(ev federation.Event) (federation.Judgement, error) {

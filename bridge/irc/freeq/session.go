@@ -54,7 +54,7 @@ type session struct {
 	conn stream
 	log  *slog.Logger
 	up   func() // called once rows may be taken
-	rows chan *row
+	rows chan *outbound
 	// agreed is for operators. It is constant once the session takes rows.
 	agreed map[string]string
 
@@ -103,7 +103,7 @@ type inboundLine struct {
 
 func newSession(l *Link, conn stream) *session {
 	s := &session{
-		link: l, conn: conn, log: l.log, rows: make(chan *row),
+		link: l, conn: conn, log: l.log, rows: make(chan *outbound),
 		theirs: newMembers(l.channels.There()), modes: map[string]*channelState{}, made: map[string]bool{}, missed: map[federation.DID]bool{}, seen: irc.Recent{Most: maxSeen}, taken: irc.Recent{Most: maxSeen}, written: irc.Recent{Most: maxSeen}, queue: newQueue(l.id, time.Now()),
 	}
 	wire := irc.Wire[inboundLine]{Conn: conn, MaxLineBytes: maxLineBytes, Decode: l.decodeLine, Write: func(piece []byte) error {
@@ -133,7 +133,7 @@ func (s *session) run(ctx context.Context, up func()) error {
 	s.greet()
 	err := s.Run(ctx, s.serve, func() {
 		s.link.live.Store(nil)
-		s.link.Lose()
+		s.link.SignalDisconnect()
 	})
 	s.link.roster.LeaveChannels()
 	s.settleSpare(ctx)
@@ -164,7 +164,7 @@ func (s *session) serve(ctx context.Context) error {
 		case l := <-s.Lines:
 			s.heard = time.Now()
 			s.link.Hear(s.heard)
-			if err := s.take(ctx, l); err != nil {
+			if err := s.handleLine(ctx, l); err != nil {
 				return err
 			}
 		case err := <-s.Broken:
@@ -194,7 +194,7 @@ func (s *session) serve(ctx context.Context) error {
 
 // takeRows returns the channel of rows, or none before the link is up and while too many messages
 // are queued.
-func (s *session) takeRows() <-chan *row {
+func (s *session) takeRows() <-chan *outbound {
 	if !s.linked || s.queue.size() > maxWaiting {
 		return nil
 	}

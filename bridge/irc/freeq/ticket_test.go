@@ -18,7 +18,7 @@ func ofSeed(seed byte) string {
 }
 
 // spec: freeq-s2s "Ticket"
-func TestTicketsAreMadeAndRead(t *testing.T) {
+func TestTicketRoundTrips(t *testing.T) {
 	at := func(addresses ...string) (all []netip.AddrPort) {
 		for _, a := range addresses {
 			all = append(all, netip.MustParseAddrPort(a))
@@ -61,7 +61,7 @@ func TestTicketsAreMadeAndRead(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoTicketIsNotRead(t *testing.T) {
+func TestParseTicketRefusesOtherText(t *testing.T) {
 	good := freeq.Ticket(ofSeed(0x22), nil, []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:14433")})
 	for name, text := range map[string]string{
 		"nothing":            "",
@@ -83,7 +83,7 @@ func TestWhatIsNoTicketIsNotRead(t *testing.T) {
 	}
 }
 
-func TestATicketIsAnAddress(t *testing.T) {
+func TestTicketIsAnAddress(t *testing.T) {
 	c := goodConfig()
 	c.EndpointID, c.Address = ofSeed(0x22), freeq.Ticket(ofSeed(0x22), []string{"https://relay.example./"}, nil)
 	if got := freeq.DialTicket(c); got != c.Address {

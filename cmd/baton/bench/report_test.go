@@ -26,7 +26,7 @@ func report() *bench.Report {
 	}
 }
 
-func TestTheTableShowsEachFigureWithItsFloor(t *testing.T) {
+func TestReportTableShowsEachFigureWithItsFloor(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	if err := report().Write(&out); err != nil {
@@ -44,7 +44,7 @@ func TestTheTableShowsEachFigureWithItsFloor(t *testing.T) {
 	}
 }
 
-func TestThePageIsWellFormedAndDrawsEachPoint(t *testing.T) {
+func TestReportPageIsWellFormed(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	if err := report().WritePage(&out); err != nil {

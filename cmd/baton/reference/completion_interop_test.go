@@ -30,7 +30,7 @@ var follows = map[string][]string{
 	"baton --json keys rotate": {"--help", "--json", "--overlap"},
 }
 
-func TestShellsOfferWhatFollows(t *testing.T) {
+func TestCompletionWorksInShells(t *testing.T) {
 	t.Parallel()
 	folder, app := t.TempDir(), model(t)
 	empty := filepath.Join(folder, "empty") // shells offer the names of files too

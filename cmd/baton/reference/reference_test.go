@@ -44,7 +44,7 @@ func model(t *testing.T) *kong.Application {
 	return parser.Model
 }
 
-func TestTheDocumentHasEachCommandWithItsFlags(t *testing.T) {
+func TestDocumentHasEachCommandWithItsFlags(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
 	if err := reference.Markdown(&b, model(t)); err != nil {
@@ -63,7 +63,7 @@ func TestTheDocumentHasEachCommandWithItsFlags(t *testing.T) {
 	}
 }
 
-func TestEachCommandAtTheTopHasAPage(t *testing.T) {
+func TestManPagesExistForTopCommands(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "man")
 	if err := reference.Man(dir, model(t)); err != nil {

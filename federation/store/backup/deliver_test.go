@@ -10,7 +10,7 @@ import (
 	"baton/federation/store/backup"
 )
 
-func TestABackupIsSavedWholeOrNotAtAll(t *testing.T) {
+func TestDeliverSavesABackupWholeOrNotAtAll(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "one.tar")
@@ -38,7 +38,7 @@ func TestABackupIsSavedWholeOrNotAtAll(t *testing.T) {
 	}
 }
 
-func TestAnArchiveThatIsCutShortIsNotReceived(t *testing.T) {
+func TestReceiveRefusesATruncatedArchive(t *testing.T) {
 	t.Parallel()
 	if _, err := backup.Receive(filepath.Join(t.TempDir(), "draft.tar"), strings.NewReader("not an archive")); err == nil {
 		t.Error("it is taken for a backup")

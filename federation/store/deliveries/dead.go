@@ -100,8 +100,8 @@ func (s *Outboxes) DeadLetter(ctx context.Context, id int64) (federation.DeadLet
 	return d.DeadLetter, nil
 }
 
-func (s *Outboxes) tries(ctx context.Context, d deadRow) ([]federation.Try, error) {
-	scan := func(row engine.Scanner) (t federation.Try, err error) {
+func (s *Outboxes) tries(ctx context.Context, d deadRow) ([]federation.Attempt, error) {
+	scan := func(row engine.Scanner) (t federation.Attempt, err error) {
 		var at int64
 		err = row.Scan(&t.Number, &at, &t.Reason)
 		t.At = engine.Moment(at)

@@ -85,10 +85,10 @@ func (s *Outboxes) Outbox(ctx context.Context, link string, after federation.Del
 	return pending, nil
 }
 
-// Given returns up to limit delivered rows of a link that ended at or after a time, in that order.
-func (s *Outboxes) Given(ctx context.Context, link string, since time.Time, limit int) ([]federation.Given, error) {
-	scan := func(row engine.Scanner) (federation.Given, error) {
-		var d federation.Given
+// ListCompleted returns up to limit delivered rows of a link that ended at or after a time, in that order.
+func (s *Outboxes) ListCompleted(ctx context.Context, link string, since time.Time, limit int) ([]federation.CompletedDelivery, error) {
+	scan := func(row engine.Scanner) (federation.CompletedDelivery, error) {
+		var d federation.CompletedDelivery
 		var e handoffs.EntryScan
 		var view []byte
 		var ended int64
@@ -113,7 +113,7 @@ func (s *Outboxes) Given(ctx context.Context, link string, since time.Time, limi
 	if err != nil {
 		return nil, fmt.Errorf("read what %s was given: %w", link, err)
 	}
-	return slices.DeleteFunc(done, func(d federation.Given) bool { return d.Row == 0 }), nil
+	return slices.DeleteFunc(done, func(d federation.CompletedDelivery) bool { return d.Row == 0 }), nil
 }
 
 // CountPending returns how many rows of a link are of one handoff.
@@ -188,17 +188,17 @@ func failed(ctx context.Context, q engine.Tx, to, row int64, f federation.Failur
 	if err != nil || attempt == 0 {
 		return err
 	}
-	return noteTry(ctx, q, to, row, federation.Try{Number: attempt, At: f.At, Reason: f.Reason})
+	return noteTry(ctx, q, to, row, federation.Attempt{Number: attempt, At: f.At, Reason: f.Reason})
 }
 
 // noteTry remembers an attempt that failed, and forgets the oldest.
-func noteTry(ctx context.Context, q engine.Tx, to, row int64, t federation.Try) error {
+func noteTry(ctx context.Context, q engine.Tx, to, row int64, t federation.Attempt) error {
 	err := q.Put(ctx, `INSERT INTO attempt (item, destination, n, at, reason) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT (item, destination, n) DO UPDATE SET at = excluded.at, reason = excluded.reason`, row, to, t.Number, engine.Stamp(t.At), t.Reason)
 	if err != nil {
 		return err
 	}
-	return q.Put(ctx, `DELETE FROM attempt WHERE item = ? AND destination = ? AND n <= ?`, row, to, t.Number-federation.MaxTries)
+	return q.Put(ctx, `DELETE FROM attempt WHERE item = ? AND destination = ? AND n <= ?`, row, to, t.Number-federation.MaxAttempts)
 }
 
 // change changes rows of one destination, all or none. It does nothing to a deleted destination.

@@ -194,7 +194,7 @@ func (s *Outboxes) endPush(ctx context.Context, q engine.Tx, id federation.Webho
 	if how.Dead == "" {
 		return q.Put(ctx, `DELETE FROM attempt WHERE item = ? AND destination = ?`, item, to)
 	}
-	return noteTry(ctx, q, to, item, federation.Try{Number: attempt, At: how.At, Reason: how.Why})
+	return noteTry(ctx, q, to, item, federation.Attempt{Number: attempt, At: how.At, Reason: how.Why})
 }
 
 // PushAgain puts back the delivery with a [federation.Push.Ref], or with "" all that did not

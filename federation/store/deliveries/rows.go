@@ -29,13 +29,13 @@ type Turn struct {
 
 // Held returns whether, and since when, an operator holds a destination. A peer is held by its own
 // name, like a link.
-func (s Rows) Held(ctx context.Context, to string) (federation.Withheld, bool, error) {
+func (s Rows) Held(ctx context.Context, to string) (federation.PausedQueue, bool, error) {
 	if kind, rest := federation.KindOf(to); kind == federation.ToPeer {
 		to = rest
 	}
 	found, err := engine.Rows(ctx, s.db.Reads(), scanWithheld, `SELECT name, held, reason FROM destination WHERE name = ? AND held > 0`, to)
 	if err != nil || len(found) == 0 {
-		return federation.Withheld{}, false, wrapWebhooks("read hold of "+to, err)
+		return federation.PausedQueue{}, false, wrapWebhooks("read hold of "+to, err)
 	}
 	return found[0], true, nil
 }
@@ -261,7 +261,7 @@ func (s Rows) Hurry(ctx context.Context, to string) error {
 }
 
 // Take leases up to room destinations of a kind with a due delivery, and webhooks with a past end,
-// to the caller, longest waiting first. No other caller gets them until LetGo or the time until. It
+// to the caller, longest waiting first. No other caller gets them until Unlock or the time until. It
 // takes none held by an operator or paused. If nothing is due it costs no write.
 func (s Rows) Take(ctx context.Context, kind federation.DestinationKind, now, until time.Time, room int) ([]federation.Destination, error) {
 	scan := func(row engine.Scanner) (d federation.Destination, err error) {
@@ -326,10 +326,10 @@ func (s Rows) NextTo(ctx context.Context, to string, after time.Time) (time.Time
 	return engine.Moment(next), nil
 }
 
-// LetGo ends the lease. Deliveries that already wait for the destination are not due before at,
+// Unlock ends the lease. Deliveries that already wait for the destination are not due before at,
 // which may be in the future; later ones are. A destination with deliveries due at that time goes
 // behind the waiting ones.
-func (s Rows) LetGo(ctx context.Context, to string, at time.Time) error {
+func (s Rows) Unlock(ctx context.Context, to string, at time.Time) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		var n int64
 		err := q.Row(ctx, `SELECT n FROM destination WHERE name = ?`, []any{to}, &n)

@@ -259,9 +259,9 @@ func (s *Outboxes) Retry(ctx context.Context, f federation.WaitingFilter, now ti
 	return n, nil
 }
 
-// GiveUp ends deliveries on behalf of an operator: as dead letters with a notice to the signer, or,
+// EndWaiting ends deliveries on behalf of an operator: as dead letters with a notice to the signer, or,
 // with drop, without both. It returns their number.
-func (s *Outboxes) GiveUp(ctx context.Context, f federation.WaitingFilter, drop bool, reason string, now time.Time) (int, error) {
+func (s *Outboxes) EndWaiting(ctx context.Context, f federation.WaitingFilter, drop bool, reason string, now time.Time) (int, error) {
 	how := federation.Settlement{
 		State: federation.DeliveryDead, Dead: federation.DeadOperator, Quiet: drop, At: now,
 		Why: cmp.Or(reason, "an operator gave it up"),
@@ -302,7 +302,7 @@ func (s *Outboxes) GiveUp(ctx context.Context, f federation.WaitingFilter, drop 
 
 // Hold keeps deliveries to a destination back until Release. Holding it again changes only the reason.
 // A peer is held by its own name, like a link.
-func (s *Outboxes) Hold(ctx context.Context, h federation.Withheld) error {
+func (s *Outboxes) Hold(ctx context.Context, h federation.PausedQueue) error {
 	kind, _ := federation.KindOf(h.To)
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		return q.Put(ctx, `INSERT INTO destination (name, kind, held, reason) VALUES (?, ?, ?, ?)
@@ -330,7 +330,7 @@ func (s *Outboxes) Release(ctx context.Context, to string) error {
 }
 
 // Holds returns the holds, by name.
-func (s *Outboxes) Holds(ctx context.Context) ([]federation.Withheld, error) {
+func (s *Outboxes) Holds(ctx context.Context) ([]federation.PausedQueue, error) {
 	held, err := engine.Rows(ctx, s.db.Reads(), scanWithheld, `SELECT name, held, reason FROM destination WHERE name > '' AND held > 0 ORDER BY name`)
 	if err != nil {
 		return nil, fmt.Errorf("read holds: %w", err)
@@ -338,7 +338,7 @@ func (s *Outboxes) Holds(ctx context.Context) ([]federation.Withheld, error) {
 	return held, nil
 }
 
-func scanWithheld(row engine.Scanner) (h federation.Withheld, err error) {
+func scanWithheld(row engine.Scanner) (h federation.PausedQueue, err error) {
 	var since int64
 	err = row.Scan(&h.To, &since, &h.Reason)
 	h.Since = engine.Moment(since)

@@ -164,7 +164,7 @@ func TestEstimateChecksTheDisk(t *testing.T) {
 	}
 }
 
-func TestLinesAreWrittenOnceASecond(t *testing.T) {
+func TestProgressIsWrittenOnceASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var lines []string

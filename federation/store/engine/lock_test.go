@@ -12,7 +12,7 @@ import (
 )
 
 // A starting process has the locks of its parent for a moment.
-func TestALockThatIsReleasedInAMomentIsWaitedFor(t *testing.T) {
+func TestLockWaitsForABriefHolder(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "record.db")
 	held, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)

@@ -107,7 +107,7 @@ func laterProgram(t *testing.T) fstest.MapFS {
 	return later
 }
 
-func TestAMigrationKeepsWhatTheRecordHas(t *testing.T) {
+func TestMigrateKeepsTheContent(t *testing.T) {
 	dir := full(t)
 	later := laterProgram(t)
 	if done, err := engine.MigrateBy(t.Context(), later, at(dir), federationtest.At(7)); err != nil || done.From != newest || done.To != newest+1 {
@@ -124,14 +124,14 @@ func TestAMigrationKeepsWhatTheRecordHas(t *testing.T) {
 	}
 }
 
-func TestAnEmptyRecordGetsAllMigrations(t *testing.T) {
+func TestMigrateCreatesAnEmptyRecord(t *testing.T) {
 	dir := t.TempDir()
 	if done, err := engine.MigrateBy(t.Context(), laterProgram(t), at(dir), federationtest.At(7)); err != nil || done != (engine.Upgrade{From: 0, To: newest + 1}) {
 		t.Errorf("MigrateBy = %+v, %v", done, err)
 	}
 }
 
-func TestAMigrationThatFailsChangesNothing(t *testing.T) {
+func TestMigrateChangesNothingAfterAFailure(t *testing.T) {
 	dir := full(t)
 	later := laterProgram(t)
 	later[added].Data = append(later[added].Data, "INSERT INTO nowhere VALUES (1);"...)
@@ -146,7 +146,7 @@ func TestAMigrationThatFailsChangesNothing(t *testing.T) {
 	}
 }
 
-func TestMigrationsAreNumberedWithoutAGap(t *testing.T) {
+func TestMigrationsHaveNoGap(t *testing.T) {
 	for _, name := range []string{gap, "schema/0001_twice.sql", "schema/colour.sql"} {
 		later := laterProgram(t)
 		later[name] = later[added]
@@ -157,7 +157,7 @@ func TestMigrationsAreNumberedWithoutAGap(t *testing.T) {
 	}
 }
 
-func TestAnOlderRecordIsCopiedBeforeItsMigration(t *testing.T) {
+func TestMigrateCopiesAnOlderRecordFirst(t *testing.T) {
 	dir := full(t)
 	later := laterProgram(t)
 	before := files(t, dir)
@@ -193,7 +193,7 @@ func TestAnOlderRecordIsCopiedBeforeItsMigration(t *testing.T) {
 }
 
 // A start killed during its copy, or after, leaves files behind: the next start begins again.
-func TestAnUpgradeThatWasCutShortIsTakenUpAgain(t *testing.T) {
+func TestMigrateResumesAnInterruptedUpgrade(t *testing.T) {
 	dir := full(t)
 	for name, text := range map[string]string{kept + ".draft": "half a copy", kept + "-20261121T110000.000Z.bak": "a copy"} {
 		if err := os.WriteFile(at(dir)+name, []byte(text), 0o600); err != nil {
@@ -211,7 +211,7 @@ func TestAnUpgradeThatWasCutShortIsTakenUpAgain(t *testing.T) {
 	}
 }
 
-func TestAnUpgradeThatCannotBeCopiedIsNotBegun(t *testing.T) {
+func TestMigrateRefusesWithoutACopy(t *testing.T) {
 	dir := full(t)
 	info, err := os.Stat(at(dir))
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"baton/federation/store/engine"
 )
 
-func TestAnUpgradeSaysWhatItDoes(t *testing.T) {
+func TestUpgradeReportsItsStages(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		dry, inFile bool

@@ -49,24 +49,24 @@ type body struct {
 
 // arrival is [federation.Arrival] without the members that columns or other members of the body have.
 type arrival struct {
-	Network    string              `json:"network,omitempty"`
-	Link       string              `json:"link,omitempty"`
-	Home       federation.HomeID   `json:"home,omitempty"`
-	Path       []federation.HomeID `json:"path,omitempty"`
-	Abroad     bool                `json:"abroad,omitempty"`
-	ReadsInbox bool                `json:"reads_inbox,omitempty"`
-	Name       string              `json:"name,omitempty"`
-	User       string              `json:"-"`
-	MessageID  string              `json:"-"`
-	Received   time.Time           `json:"-"`
-	Address    string              `json:"-"`
-	Party      federation.DID      `json:"party,omitempty"`
-	Recipient  federation.DID      `json:"recipient,omitempty"`
-	Command    bool                `json:"command,omitempty"`
-	Orphaned   bool                `json:"orphaned,omitempty"`
-	Voucher    *federation.Voucher `json:"voucher,omitempty"`
-	Accepted   federation.DID      `json:"accepted,omitempty"`
-	Place      federation.Place    `json:"place,omitzero"`
+	Network      string                `json:"network,omitempty"`
+	Link         string                `json:"link,omitempty"`
+	Home         federation.HomeID     `json:"home,omitempty"`
+	Path         []federation.HomeID   `json:"path,omitempty"`
+	RemoteVenue  bool                  `json:"abroad,omitempty"`
+	ReadsInbox   bool                  `json:"reads_inbox,omitempty"`
+	Name         string                `json:"name,omitempty"`
+	User         string                `json:"-"`
+	MessageID    string                `json:"-"`
+	Received     time.Time             `json:"-"`
+	Address      string                `json:"-"`
+	ActingFor    federation.DID        `json:"party,omitempty"`
+	Recipient    federation.DID        `json:"recipient,omitempty"`
+	ViaCommand   bool                  `json:"command,omitempty"`
+	Orphaned     bool                  `json:"orphaned,omitempty"`
+	Voucher      *federation.Voucher   `json:"voucher,omitempty"`
+	AcceptedFrom federation.DID        `json:"accepted,omitempty"`
+	Place        federation.ChannelRef `json:"place,omitzero"`
 }
 
 // step is [federation.Event] without its signature, its evidence and its arrival.

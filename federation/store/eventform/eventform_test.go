@@ -146,9 +146,9 @@ func odd(tb testing.TB) map[string]federation.Event {
 	unsigned := step(federation.HandoffTags, federation.Accept)
 	everywhere := vouched(tb, step(federation.ActTags, federation.Offer))
 	everywhere.Arrival = federation.Arrival{
-		Network: "relay", Link: "peer", Home: "a.example", Path: []federation.HomeID{"b.example", "a.example"}, Abroad: true, ReadsInbox: true, Name: "ada",
-		MessageID: "m", Received: received, Party: bob, Recipient: ada, Command: true, Orphaned: true, Voucher: &federation.Voucher{Signature: "ed25519:k:s"}, Accepted: bob,
-		Place: federation.Place{Link: "lab", Venue: "#ops"},
+		Network: "relay", Link: "peer", Home: "a.example", Path: []federation.HomeID{"b.example", "a.example"}, RemoteVenue: true, ReadsInbox: true, Name: "ada",
+		MessageID: "m", Received: received, ActingFor: bob, Recipient: ada, ViaCommand: true, Orphaned: true, Voucher: &federation.Voucher{Signature: "ed25519:k:s"}, AcceptedFrom: bob,
+		Place: federation.ChannelRef{Link: "lab", Venue: "#ops"},
 	}
 	return map[string]federation.Event{
 		"zero":                   {},
@@ -182,7 +182,7 @@ func odd(tb testing.TB) map[string]federation.Event {
 func encoded(tb testing.TB, ev federation.Event) eventform.Columns {
 	tb.Helper()
 	var said time.Time
-	if at := ev.Said(); !at.IsZero() {
+	if at := ev.ShownAt(); !at.IsZero() {
 		said = time.Unix(0, at.UnixNano()).UTC()
 	}
 	c, err := eventform.Encode(ev, ev.Arrival.MessageID, said)
@@ -293,8 +293,8 @@ func change(v reflect.Value) bool {
 		*value = &federation.Voucher{Signature: "ed25519:k:s"}
 	case *[]federation.HomeID:
 		*value = []federation.HomeID{"a.example"}
-	case *federation.Place:
-		*value = federation.Place{Link: "lab", Venue: "#ops"}
+	case *federation.ChannelRef:
+		*value = federation.ChannelRef{Link: "lab", Venue: "#ops"}
 	case *federation.Signature, *federation.Arrival: // member by member
 		return false
 	default:

@@ -55,9 +55,9 @@ func ScanView(row engine.Scanner) (federation.View, error) {
 	return DecodeView(text)
 }
 
-// Due returns up to limit handoffs on which a clock has been running since a time or longer, the
+// ListDue returns up to limit handoffs on which a clock has been running since a time or longer, the
 // longest running first. It reads an index in its order, and only up to the limit.
-func (s *Logs) Due(ctx context.Context, clock federation.Clock, since time.Time, limit int) ([]federation.View, error) {
+func (s *Logs) ListDue(ctx context.Context, clock federation.Clock, since time.Time, limit int) ([]federation.View, error) {
 	due, err := engine.Rows(ctx, s.db.Reads(), ScanView, `SELECT view FROM handoff
 		WHERE clock = ? AND clock <> '' AND since <= ? ORDER BY since, id`+engine.AtMost, clock, engine.Stamp(since), max(limit, 0))
 	if err != nil {
@@ -104,7 +104,7 @@ func Prepare(ev federation.Event) (Prepared, error) {
 	if err := checkKept(ev); err != nil {
 		return Prepared{}, err
 	}
-	columns, err := eventform.Encode(ev, ev.Arrival.MessageID, engine.Moment(engine.Stamp(ev.Said())))
+	columns, err := eventform.Encode(ev, ev.Arrival.MessageID, engine.Moment(engine.Stamp(ev.ShownAt())))
 	return Prepared{
 		Digest:   ev.Digest(),
 		Document: sha256.Sum256([]byte(ev.Signature.Document)),

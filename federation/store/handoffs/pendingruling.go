@@ -10,11 +10,11 @@ import (
 	"baton/federation/store/engine"
 )
 
-// Await stores a step with its evidence, if its handoff still has the version that the step was
+// KeepPending stores a step with its evidence, if its handoff still has the version that the step was
 // judged at. A repeated step (see [federation.Event.Digest]) waits once. It returns
 // [federation.ErrStale] if the handoff has moved since: the caller that settled the waiting steps
 // at that move has not seen this one.
-func (s *Logs) Await(ctx context.Context, h federation.Pending, after federation.Version) error {
+func (s *Logs) KeepPending(ctx context.Context, h federation.Pending, after federation.Version) error {
 	body, err := encodeWhole(h.Event)
 	if err != nil {
 		return fmt.Errorf("hold %s: %w", h.Event.ID, err)
@@ -44,8 +44,8 @@ func (s *Logs) Await(ctx context.Context, h federation.Pending, after federation
 	return nil
 }
 
-// Awaiting returns up to limit steps pending at a home, oldest first.
-func (s *Logs) Awaiting(ctx context.Context, home federation.HomeID, limit int) ([]federation.Pending, error) {
+// ListPending returns up to limit steps pending at a home, oldest first.
+func (s *Logs) ListPending(ctx context.Context, home federation.HomeID, limit int) ([]federation.Pending, error) {
 	held, err := engine.Rows(ctx, s.db.Reads(), scanPending, `SELECT home, since, body FROM pending WHERE home = ? ORDER BY seq`+engine.AtMost, string(home), max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("read what waits for %s: %w", home, err)
@@ -53,8 +53,8 @@ func (s *Logs) Awaiting(ctx context.Context, home federation.HomeID, limit int) 
 	return held, nil
 }
 
-// AwaitingIn returns all pending steps of one handoff, oldest first.
-func (s *Logs) AwaitingIn(ctx context.Context, id federation.HandoffID) ([]federation.Pending, error) {
+// ListPendingIn returns all pending steps of one handoff, oldest first.
+func (s *Logs) ListPendingIn(ctx context.Context, id federation.HandoffID) ([]federation.Pending, error) {
 	held, err := engine.Rows(ctx, s.db.Reads(), scanPending, `SELECT home, since, body FROM pending WHERE handoff = ? ORDER BY seq`, id.String())
 	if err != nil {
 		return nil, fmt.Errorf("read what waits in %s: %w", id, err)
@@ -75,8 +75,8 @@ func scanPending(row engine.Scanner) (federation.Pending, error) {
 	return h, err
 }
 
-// Ruled ends the wait of a step. One that does not wait is no error.
-func (s *Logs) Ruled(ctx context.Context, id federation.HandoffID, from federation.DID, event federation.EventID) error {
+// ResolvePending ends the wait of a step. One that does not wait is no error.
+func (s *Logs) ResolvePending(ctx context.Context, id federation.HandoffID, from federation.DID, event federation.EventID) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error { return ReleasePending(ctx, q, id, from, event) })
 	if err != nil {
 		return fmt.Errorf("release %s: %w", event, err)

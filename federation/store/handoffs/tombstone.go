@@ -84,7 +84,7 @@ func (s *Logs) PruneIDs(ctx context.Context, before time.Time, limit int) (int, 
 
 // PlaceKey returns the stored form of a place: its venue, after the link and a space if it is only
 // on that link.
-func PlaceKey(p federation.Place) string {
+func PlaceKey(p federation.ChannelRef) string {
 	if p.Link == "" || federation.Private(p.Venue) {
 		return p.Venue
 	}
@@ -92,15 +92,15 @@ func PlaceKey(p federation.Place) string {
 }
 
 // Spoken returns up to limit steps of a stretch, oldest first. Receipts do not count.
-func (s *Logs) Spoken(ctx context.Context, part federation.Stretch, limit int) ([]federation.Said, error) {
-	scan := func(row engine.Scanner) (said federation.Said, err error) {
+func (s *Logs) Spoken(ctx context.Context, part federation.TimelineQuery, limit int) ([]federation.TimelineEntry, error) {
+	scan := func(row engine.Scanner) (said federation.TimelineEntry, err error) {
 		var e EntryScan
 		var at int64
 		var view []byte
-		if err := row.Scan(append(e.Dest(), &at, &said.Mark.N, &view)...); err != nil {
+		if err := row.Scan(append(e.Dest(), &at, &said.Position.N, &view)...); err != nil {
 			return said, err
 		}
-		said.Mark.At = engine.Moment(at)
+		said.Position.At = engine.Moment(at)
 		if said.Entry, err = e.Read(); err != nil {
 			return said, err
 		}
@@ -112,7 +112,7 @@ func (s *Logs) Spoken(ctx context.Context, part federation.Stretch, limit int) (
 		order = `ORDER BY e.said DESC, e.seq DESC`
 	}
 	end, endN := int64(math.MaxInt64), uint64(math.MaxInt64)
-	if part.Before != (federation.Mark{}) {
+	if part.Before != (federation.Position{}) {
 		end, endN = engine.Stamp(part.Before.At), part.Before.N
 	}
 	found, err := engine.Rows(ctx, s.db.Reads(), scan, `SELECT `+EntryColumns+`, e.said, e.seq, h.view FROM event e JOIN handoff h ON h.id = e.handoff
@@ -127,11 +127,11 @@ func (s *Logs) Spoken(ctx context.Context, part federation.Stretch, limit int) (
 	return found, nil
 }
 
-// Mark returns the mark of the step at a place with an event ID, or else of the step in the message
-// with that id. It returns [federation.ErrNotFound] if the place has neither. The place is compared
+// PositionOf returns the position of the step at a place with an event ID, or else of the step in
+// the message with that id. It returns [federation.ErrNotFound] if the place has neither. The place is compared
 // without an index on purpose: ids are few at a time, and steps at a place are many.
-func (s *Logs) Mark(ctx context.Context, p federation.Place, id string) (federation.Mark, error) {
-	var m federation.Mark
+func (s *Logs) PositionOf(ctx context.Context, p federation.ChannelRef, id string) (federation.Position, error) {
+	var m federation.Position
 	var at int64
 	err := s.db.Reads().Row(ctx, `SELECT said, seq FROM event WHERE (id = ?1 OR message = ?1) AND version > 0 AND coalesce(place, '') = ?2
 		ORDER BY id = ?1 DESC, seq LIMIT 1`, []any{id, PlaceKey(p)}, &at, &m.N)

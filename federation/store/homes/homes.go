@@ -188,9 +188,9 @@ func (s *Homes) KeepMailboxLocation(ctx context.Context, r federation.MailboxLoc
 	return nil
 }
 
-// KeepOffence counts an offence of a home, at o.Last. There is one offence of each kind per home,
+// KeepMisbehavior counts an offence of a home, at o.Last. There is one offence of each kind per home,
 // with the count and the last reason.
-func (s *Homes) KeepOffence(ctx context.Context, d federation.Offence) error {
+func (s *Homes) KeepMisbehavior(ctx context.Context, d federation.Misbehavior) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		return q.Put(ctx, `INSERT INTO offence (home, kind, times, first, last, why) VALUES (?1, ?2, 1, ?3, ?3, ?4)
 			ON CONFLICT (home, kind) DO UPDATE SET times = offence.times + 1, last = excluded.last, why = excluded.why`,
@@ -202,10 +202,10 @@ func (s *Homes) KeepOffence(ctx context.Context, d federation.Offence) error {
 	return nil
 }
 
-// Offences returns the offences of a home, in the order of their kinds.
-func (s *Homes) Offences(ctx context.Context, home federation.HomeID) ([]federation.Offence, error) {
-	scan := func(row engine.Scanner) (federation.Offence, error) {
-		d := federation.Offence{Home: home}
+// Misbehaviors returns the offences of a home, in the order of their kinds.
+func (s *Homes) Misbehaviors(ctx context.Context, home federation.HomeID) ([]federation.Misbehavior, error) {
+	scan := func(row engine.Scanner) (federation.Misbehavior, error) {
+		d := federation.Misbehavior{Home: home}
 		var first, last int64
 		err := row.Scan(&d.Kind, &d.Times, &first, &last, &d.Why)
 		d.First, d.Last = engine.Moment(first), engine.Moment(last)

@@ -116,7 +116,7 @@ func skipRead(ctx context.Context, q engine.Tx, owner int64) error {
 // Ack ends the waiting of an entry as [Inboxes.Read] does. The lease may have run out, unless the
 // entry was given out again: then Ack returns [federation.ErrLeaseLost]. A repeated Ack changes
 // nothing.
-func (s *Inboxes) Ack(ctx context.Context, to federation.DID, hold federation.Hold, now time.Time) error {
+func (s *Inboxes) Ack(ctx context.Context, to federation.DID, hold federation.LeaseToken, now time.Time) error {
 	return s.held(ctx, to, hold, func(ctx context.Context, q engine.Tx, holder []any) (int64, error) {
 		const holds = `did = ?1 AND event = ?2 AND device = ?3 AND delivery = ?4`
 		if n, err := MarkRead(ctx, q, now, holds, holder...); n > 0 || err != nil {
@@ -130,7 +130,7 @@ func (s *Inboxes) Ack(ctx context.Context, to federation.DID, hold federation.Ho
 
 // Nack puts an entry back: no device gets it before a time. It returns [federation.ErrLeaseLost] as
 // Ack does, and for an entry that no longer waits.
-func (s *Inboxes) Nack(ctx context.Context, to federation.DID, hold federation.Hold, again time.Time) error {
+func (s *Inboxes) Nack(ctx context.Context, to federation.DID, hold federation.LeaseToken, again time.Time) error {
 	return s.held(ctx, to, hold, func(ctx context.Context, q engine.Tx, holder []any) (int64, error) {
 		return q.Exec(ctx, `UPDATE inbox SET device = NULL, until = ?5
 			WHERE did = ?1 AND event = ?2 AND device = ?3 AND delivery = ?4 AND waiting IS NOT NULL`, append(holder, engine.Stamp(again))...)
@@ -138,7 +138,7 @@ func (s *Inboxes) Nack(ctx context.Context, to federation.DID, hold federation.H
 }
 
 // Extend moves the end of a lease. Its errors are the errors of Nack.
-func (s *Inboxes) Extend(ctx context.Context, to federation.DID, hold federation.Hold, until time.Time) error {
+func (s *Inboxes) Extend(ctx context.Context, to federation.DID, hold federation.LeaseToken, until time.Time) error {
 	return s.held(ctx, to, hold, func(ctx context.Context, q engine.Tx, holder []any) (int64, error) {
 		return q.Exec(ctx, `UPDATE inbox SET until = ?5
 			WHERE did = ?1 AND event = ?2 AND device = ?3 AND delivery = ?4 AND waiting IS NOT NULL`, append(holder, engine.Stamp(until))...)
@@ -147,7 +147,7 @@ func (s *Inboxes) Extend(ctx context.Context, to federation.DID, hold federation
 
 // held makes a change to an entry for the device that leases it. The change gets the name of the
 // device, and returns the number of entries found.
-func (s *Inboxes) held(ctx context.Context, to federation.DID, hold federation.Hold,
+func (s *Inboxes) held(ctx context.Context, to federation.DID, hold federation.LeaseToken,
 	change func(ctx context.Context, q engine.Tx, holder []any) (int64, error),
 ) error {
 	at, err := parseInboxPlace(to, hold.Cursor)

@@ -7,7 +7,7 @@ import (
 	"baton/federation/store/queue"
 )
 
-func TestItemsBeginAtTheSameNumbersInSQL(t *testing.T) {
+func TestRowNumbersMatchTheSchema(t *testing.T) {
 	t.Parallel()
 	for text, number := range map[string]int64{queue.NoticeBase: queue.FirstNotice, queue.MessageBase: queue.FirstMessage, queue.DocumentBase: queue.FirstDocument} {
 		if strconv.FormatInt(number, 10) != text {

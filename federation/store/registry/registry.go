@@ -24,8 +24,8 @@ import (
 	"baton/federation/agents"
 	"baton/federation/store"
 	"baton/federation/store/engine"
+	"baton/federation/store/fsck"
 	"baton/federation/store/inboxes"
-	"baton/federation/store/offline"
 	"baton/federation/store/queue"
 )
 
@@ -161,12 +161,12 @@ func (l Location) Open(ctx context.Context, reg prometheus.Registerer, options .
 	return Open(ctx, l.Path, reg, options...)
 }
 
-// Examine examines the whole record, as [offline.Examine] does.
-func (l Location) Examine(ctx context.Context, rules offline.Rules) (offline.Report, error) {
+// Examine examines the whole record, as [fsck.Examine] does.
+func (l Location) Examine(ctx context.Context, rules fsck.Rules) (fsck.Report, error) {
 	if l.DSN != "" {
-		return offline.ExaminePostgres(ctx, l.DSN, Tables{}, rules)
+		return fsck.ExaminePostgres(ctx, l.DSN, Tables{}, rules)
 	}
-	return offline.Examine(ctx, l.Path, Tables{}, rules)
+	return fsck.Examine(ctx, l.Path, Tables{}, rules)
 }
 
 // Upgrade brings an older record forward, as [engine.Migrate] does, or with dry only plans it. It

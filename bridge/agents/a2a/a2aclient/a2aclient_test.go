@@ -337,7 +337,7 @@ func TestDeliverGivesUpAnUnansweredMessageThatCannotBeFound(t *testing.T) {
 			time.Sleep(later.RetryAfter)
 		}
 	}
-	givenUp, ok := errors.AsType[*federation.GivenUpError](err)
+	givenUp, ok := errors.AsType[*federation.DeadLetterError](err)
 	if !ok || givenUp.Reason != federation.DeadFailed || sends.Load() != 1 {
 		t.Fatalf("after %d sends the delivery ends with %v", sends.Load(), err)
 	}

@@ -37,7 +37,7 @@ func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	if err != nil {
 		return err
 	}
-	if err := l.deps.Record.Lapse(ctx, cmp.Or(d.View.Offeree, l.did), []federation.EventID{d.Entry.Event.ID}, time.Now()); err != nil {
+	if err := l.deps.Record.ExpireUnread(ctx, cmp.Or(d.View.Offeree, l.did), []federation.EventID{d.Entry.Event.ID}, time.Now()); err != nil {
 		return fmt.Errorf("end the waiting in an inbox: %w", err)
 	}
 	return nil
@@ -123,7 +123,7 @@ func (l *Link) find(ctx context.Context, t *task, ev federation.Event) error {
 		if err := l.write(ctx, t, note{Kind: noteUnknown}); err != nil {
 			return err
 		}
-		return &federation.GivenUpError{Reason: federation.DeadFailed, Why: why}
+		return &federation.DeadLetterError{Reason: federation.DeadFailed, Why: why}
 	case err != nil:
 		_, told := l.sendError(ev, err)
 		return told
@@ -145,7 +145,7 @@ func (l *Link) close(ctx context.Context, t *task, view federation.View) error {
 	}
 	if t.inDoubt() {
 		err := l.find(ctx, t, federation.Event{ID: t.handoff, Handoff: t.handoff, Verb: federation.Cancel})
-		if givenUp, ok := errors.AsType[*federation.GivenUpError](err); ok {
+		if givenUp, ok := errors.AsType[*federation.DeadLetterError](err); ok {
 			return errors.Join(givenUp, l.remove(ctx, t))
 		}
 		if err != nil {

@@ -55,7 +55,7 @@ func (s *session) follow(ctx context.Context, t *task) error {
 		defer t.mu.Unlock()
 		t.followed = false
 	}()
-	wake, stop := s.ports.Wakes.Subscribe(bridge.HandoffTopic(t.handoff))
+	wake, stop := s.ports.PubSub.Subscribe(bridge.HandoffTopic(t.handoff))
 	defer stop()
 	stopWatching := s.watch(ctx, t)
 	defer stopWatching()

@@ -5,7 +5,7 @@ package contract
 
 import _ "embed"
 
-//go:generate go test .. -run ^TestDocumentsAreThoseOfTheRoutes$ -update
+//go:generate go test .. -run ^TestContractMatchesTheRoutes$ -update
 
 //go:embed openapi.json
 var document []byte

@@ -1,0 +1,300 @@
+package client
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/ergochat/irc-go/ircmsg"
+
+	"baton/bridge"
+	"baton/bridge/irc"
+	"baton/federation"
+	"baton/translate"
+)
+
+// onTalk handles a client's message to others: a text, tags, or a step.
+func (s *server) onTalk(ctx context.Context, u *user, m ircmsg.Message) {
+	if s.addLine(u, m) {
+		return
+	}
+	switch {
+	case len(m.Params) == 0 || m.Params[0] == "":
+		s.reply(u, errNoRecipient, "No recipient given ("+m.Command+")")
+		return
+	case m.Command != "TAGMSG" && (len(m.Params) == 1 || m.Params[1] == ""):
+		s.reply(u, errNoText, "No text to send")
+		return
+	case !s.allow(u, m.Command):
+		return
+	case len(m.AllTags()) > irc.MaxTags:
+		s.reply(u, errInputTooLong, "Too many tags")
+		return
+	}
+	if s.onAck(u, m) {
+		return
+	}
+	ev, err := irc.Decode(translate.Tagged{Command: m.Command, Target: m.Params[0], Tags: m.AllTags()})
+	step := !errors.Is(err, translate.ErrNotHandoff)
+	if step {
+		s.onStep(ctx, u, m, ev, err)
+	}
+	if m.Command == "TAGMSG" && (step || len(m.ClientOnlyTags()) == 0) {
+		return
+	}
+	for _, target := range s.talkTargets(u, m) {
+		s.relay(ctx, u, m, target, nil)
+	}
+}
+
+// talkTargets returns the targets of a message. Tags without text go to one target, as steps do.
+func (s *server) talkTargets(u *user, m ircmsg.Message) []string {
+	all := targets(m.Params[0])
+	if m.Command == "TAGMSG" {
+		all = all[:min(len(all), 1)]
+	}
+	if len(all) == 0 {
+		s.reply(u, errNoRecipient, "No recipient given ("+m.Command+")")
+	}
+	return all
+}
+
+// allow counts a client's messages to others, against its rate.
+func (s *server) allow(u *user, command string) bool {
+	ok, tell := u.meter.Take(s.link.ports.Limits.Current().UserEventsPerMinute, time.Now())
+	if !ok {
+		s.link.ports.Metrics.Limited.WithLabelValues(network).Inc()
+	}
+	if tell {
+		s.fail(u, command, federation.RateLimited.Upper(), "*", federation.RateLimited.Sentence())
+	}
+	return ok
+}
+
+// relay passes on a message other than a step, without its step tags. Pieces are the lines of a message
+// of several lines.
+func (s *server) relay(ctx context.Context, u *user, m ircmsg.Message, target string, pieces []piece) {
+	out := u.says(m.Command, append([]string{target}, m.Params[1:]...)...)
+	out.tags = maps.Clone(m.ClientOnlyTags())
+	maps.DeleteFunc(out.tags, func(name, _ string) bool { return ofStep(name) })
+	out.trailing = m.Command != "TAGMSG"
+	out.msgid, out.at = newMessageID(time.Now()), time.Now()
+	if out.pieces = pieces; pieces != nil {
+		out.ref = s.reference()
+	}
+	u.spoke = time.Now()
+	if strings.HasPrefix(target, "#") {
+		s.sayIn(ctx, u, out)
+		return
+	}
+	s.sayTo(ctx, u, out)
+}
+
+// ofStep reports whether a tag belongs to a step or names an author. Only the gateway sets these.
+func ofStep(name string) bool {
+	name, ours := strings.CutPrefix(strings.TrimPrefix(name, "+"), "freeq.at/")
+	return ours && (translate.InDialect(name, federation.HandoffTags) || translate.InDialect(name, federation.ActTags) ||
+		slices.Contains([]string{translate.TagEventID, translate.TagSignature, "from", "did"}, name))
+}
+
+// newMessageID returns an id for a message without one.
+func newMessageID(now time.Time) string {
+	id, err := federation.NewEventID(now, rand.Reader)
+	if err != nil {
+		return "" // the clock is beyond the year 10889
+	}
+	return id.String()
+}
+
+func (s *server) sayIn(ctx context.Context, u *user, m message) {
+	venue, c := s.visible(u, m.params[0])
+	silent := m.command == "NOTICE" // gets no error: RFC 2812 §3.3.2
+	switch {
+	case c == nil && !silent:
+		s.reply(u, errNoSuchChannel, clipParam(m.params[0]), "No such channel")
+	case c != nil && !c.speaks(u) && !silent:
+		s.reply(u, errCannotSend, c.name, "Cannot send to channel")
+	}
+	if c == nil || !c.speaks(u) {
+		return
+	}
+	m.params[0], m.at = c.name, c.stamp(m.at)
+	to := c.others(u)
+	if m.command == "TAGMSG" {
+		to = having(capTags, to)
+	}
+	s.spread(m, to)
+	if u.work != nil && len(u.later) == 0 { // the line for people of a step: each link writes its own
+		s.echo(u, m)
+		return
+	}
+	var kept *federation.Line
+	if s.keeps(m) {
+		line := lineOf(m, s.bufferOf(venue, c).place, s.author(u), "")
+		kept = &line
+	}
+	typing := irc.Typing(m.tags)
+	if m.command == "TAGMSG" && typing != "" && slices.Contains(s.link.relayed, venue) {
+		s.changed(u, bridge.PresenceChange{Typing: typing, Venue: venue, Message: m.msgid})
+	}
+	relays := m.command != "TAGMSG" || irc.RefsIn(m.tags).Reacts()
+	switch {
+	case relays && s.toLinks(ctx, u, venue, m, kept):
+	case kept != nil:
+		s.keepThen(ctx, u, *kept, func() { s.echo(u, m) })
+	default:
+		s.echo(u, m)
+	}
+}
+
+func (s *server) sayTo(ctx context.Context, u *user, m message) {
+	if fold(m.params[0]) == fold(selfNick) {
+		s.echo(u, m)
+		s.toSelf(ctx, u, m)
+		return
+	}
+	to := s.local(m.params[0])
+	if to == nil || !to.welcome {
+		if s.toRemote(ctx, u, m) {
+			return
+		}
+		if m.command != "NOTICE" {
+			s.reply(u, errNoSuchNick, clipParam(m.params[0]), "No such nick")
+		}
+		return
+	}
+	m.params[0] = to.nick
+	switch {
+	case m.command == "TAGMSG" && !to.caps.has(capTags):
+	case to == u:
+		s.put(u, m, "") // the only answer to a labelled command is the echo
+	default:
+		s.send(to, m)
+	}
+	s.keepPrivate(ctx, u, to, m, func() {
+		s.echo(u, m)
+		if to.away != "" && m.command == "PRIVMSG" {
+			s.reply(u, rplAway, to.nick, to.away)
+		}
+	})
+}
+
+func (s *server) self() string { return selfNick + "!baton@" + s.name }
+
+// echo sends a client its own message, if it requested echoes.
+//
+// spec: ircv3 echo-message
+func (s *server) echo(u *user, m message) {
+	if u.caps.has(capEcho) && (m.command != "TAGMSG" || u.caps.has(capTags)) {
+		s.send(u, m)
+	}
+}
+
+// timeLayout is the layout of the time tag.
+//
+// spec: ircv3 server-time
+const timeLayout = "2006-01-02T15:04:05.000Z"
+
+// didTag names the sender's authenticated DID on another network. Clients cannot send it: it has no
+// "+".
+const didTag = "freeq.at/did"
+
+// message is one message for clients. Its form depends on the capabilities of each.
+type message struct {
+	source   string
+	account  string            // of the sender on this server; "" for none
+	bot      bool              // the sender declared itself a program
+	did      string            // authenticated on another network; "" for none
+	tags     map[string]string // by full name; client-only ones, passed on unchanged
+	msgid    string            // "" for none
+	at       time.Time         // zero for now
+	batch    string            // reference of its batch; "" for none
+	command  string
+	params   []string
+	trailing bool // the last parameter is text, and has its colon even if it needs none
+
+	pieces []piece // of a message of several lines, whose text is the last parameter; nil for any other
+	ref    string  // of the batch of these lines
+	joined bool    // it continues the previous line of such a batch
+}
+
+// says returns a message whose last parameter is text.
+func says(source, command string, params ...string) message {
+	return message{source: source, command: command, params: params, trailing: true}
+}
+
+func tells(source, command string, params ...string) message {
+	return message{source: source, command: command, params: params}
+}
+
+// seenBy returns the capabilities that change the form of a message.
+func seenBy(c capability) capability {
+	return c & (capTags | capTime | capAccountTag | capBatch | capLabels | capMultiline)
+}
+
+// line returns a message for a client with these capabilities, with the label of the answered
+// command, "" for none. A long message is cut at the end of a character.
+func (m message) line(c capability, label string, now time.Time) []byte {
+	if m.pieces != nil {
+		return m.block(c, label, now)
+	}
+	out := ircmsg.MakeMessage(nil, m.source, m.command, m.params...)
+	if c.has(capTags) {
+		for name, value := range m.tags {
+			out.SetTag(name, value)
+		}
+		if m.msgid != "" {
+			out.SetTag("msgid", m.msgid)
+		}
+		if m.did != "" {
+			out.SetTag(didTag, m.did)
+		}
+		if m.bot {
+			out.SetTag("bot", "")
+		}
+	}
+	if c.has(capTime) {
+		at := m.at
+		if at.IsZero() {
+			at = now
+		}
+		out.SetTag("time", at.UTC().Format(timeLayout))
+	}
+	if c.has(capAccountTag) && m.account != "" {
+		out.SetTag("account", m.account)
+	}
+	if c.has(capBatch) && m.batch != "" {
+		out.SetTag("batch", m.batch)
+	}
+	if m.joined {
+		out.SetTag(concatTag, "")
+	}
+	if c.has(capLabels) && label != "" {
+		out.SetTag("label", label)
+	}
+	if m.trailing {
+		out.ForceTrailing()
+	}
+	text, _ := out.LineBytesStrict(false, maxBodyBytes) // a long line is cut; a parameter that no line can hold gives none
+	return text
+}
+
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch r {
+		case '\r', '\n', 0:
+			return ' '
+		}
+		return r
+	}, s)
+}
+
+// validText reports whether a line is UTF-8, the only encoding here.
+//
+// spec: ircv3 utf8-only
+func validText(s string) bool { return utf8.ValidString(s) }

@@ -1,0 +1,198 @@
+package inspircd
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"baton/federation"
+)
+
+// A server drops no line of another server's user for the modes of a channel: each server enforces
+// them for its own users. These are the rules for the users of this gateway, the same as InspIRCd's
+// for clients. Users of this gateway are never logged in to an account of the network.
+
+// A bar is why a user may not enter a channel or may not speak in it, in words for senders
+// and operators; "" if it may.
+type bar string
+
+const (
+	removed     bar = "services of the network took the user out; they or an invitation let it back"
+	longName    bar = "the name is longer than that network allows"
+	inviteOnly  bar = "it is for invited users (+i): invite the user"
+	hasKey      bar = "it has a key (+k): invite the user"
+	full        bar = "it is full (+l): raise the limit, or invite the user"
+	banned      bar = "the user is banned (+b)"
+	registered  bar = "it is for users with an account of that network (+R)"
+	moderated   bar = "it is moderated (+m): give the user voice"
+	muted       bar = "users without an account of that network may not speak (+M): give the user voice"
+	outsideOnly bar = "the user is not there (+n)"
+)
+
+func (s *session) entry(p *pseudo, ch *channel) bar {
+	r := ch.rules
+	switch {
+	case len(ch.name) > s.net.chanBytes:
+		return longName
+	case ch.ts == 0 || p.memberships[ch.venue].age == ch.ts:
+		return "" // it creates the channel, or returns from a split as a member
+	case r.flags[regInviteMode]:
+		return registered
+	case p.removed[ch.venue]:
+		return removed
+	case r.flags[inviteOnlyMode] && !s.listed(p, ch, inviteExceptMode, ""):
+		return inviteOnly
+	case r.flags[keyMode]:
+		return hasKey
+	case r.limit > 0 && s.population(ch) >= r.limit:
+		return full
+	case s.listed(p, ch, banMode, "") && !s.listed(p, ch, banExceptionMode, ""):
+		return banned
+	}
+	return ""
+}
+
+func (s *session) speech(p *pseudo, ch *channel) bar {
+	if !p.In[ch.venue] && ch.rules.flags[noOutsideMode] {
+		return cmp.Or(s.entry(p, ch), outsideOnly)
+	}
+	return s.voice(p, ch)
+}
+
+// voice returns why a user of ours has no voice in a channel, as a member or not.
+func (s *session) voice(p *pseudo, ch *channel) bar {
+	r := ch.rules
+	switch {
+	case s.rank(p, ch) >= voiceRank:
+		return ""
+	case r.flags[moderatedMode]:
+		return moderated
+	case r.flags[regModeratedMode]:
+		return muted
+	case s.listed(p, ch, banExceptionMode, "") || s.listed(p, ch, banExceptionMode, muteBan):
+		return ""
+	case s.listed(p, ch, banMode, "") || s.listed(p, ch, banMode, muteBan):
+		return banned
+	}
+	return ""
+}
+
+func (s *session) rank(p *pseudo, ch *channel) int {
+	highest := 0
+	if held := p.memberships[ch.venue]; held.age == ch.ts {
+		for _, letter := range []byte(held.status) {
+			highest = max(highest, s.net.modes[letter].rank)
+		}
+	}
+	return highest
+}
+
+func (s *session) population(ch *channel) int {
+	n := len(ch.members)
+	for _, p := range s.link.roster.byUUID {
+		if p.In[ch.venue] {
+			n++
+		}
+	}
+	return n
+}
+
+// muteBan is the extended ban that forbids only speaking.
+const muteBan = "mute"
+
+// extbans returns the extended bans that can apply to a user of this gateway, by letter and by
+// name. A mask of any other one matches none of them.
+func extbans() map[string]string {
+	return map[string]string{
+		"m": muteBan, muteBan: muteBan, "U": "unauthed", "unauthed": "unauthed",
+		"r": "realname", "realname": "realname", "s": "server", "server": "server", "R": "account", "account": "account",
+	}
+}
+
+// listed reports whether a list of a channel has a mask that matches a user of ours. With an acting
+// ban such as [muteBan] only masks of that ban count; without one, only masks of none.
+func (s *session) listed(p *pseudo, ch *channel, mode, acting string) bool {
+	for mask := range ch.rules.masks[mode] {
+		kind, rest, is := strings.Cut(mask, ":")
+		mutes := is && extbans()[kind] == muteBan
+		switch {
+		case mutes != (acting == muteBan):
+		case mutes && s.matches(p, rest), !mutes && s.matches(p, mask):
+			return true
+		}
+	}
+	return false
+}
+
+// matches reports whether a mask matches a user of ours. From 1206 on a "!" before an extended ban
+// negates it.
+func (s *session) matches(p *pseudo, mask string) bool {
+	kind, rest, is := strings.Cut(mask, ":")
+	kind, negated := strings.CutPrefix(kind, "!")
+	name := ""
+	if is {
+		name = extbans()[kind]
+	}
+	home := string(s.link.ports.Home)
+	switch name {
+	case "unauthed":
+		return s.matchesHost(p, rest) != negated
+	case "realname":
+		return s.glob(rest, p.real) != negated
+	case "server":
+		return s.glob(rest, home) != negated
+	case "account":
+		return negated
+	}
+	return s.matchesHost(p, mask)
+}
+
+// matchesHost reports whether "nick!user@host" matches a user of ours. The host may be that of this
+// gateway, or a network that contains the address of its users.
+func (s *session) matchesHost(p *pseudo, mask string) bool {
+	user := p.Nick + "!" + clip(p.ident, s.net.identBytes) + "@"
+	if s.glob(mask, user+s.host()) || s.glob(mask, user+pseudoIP) {
+		return true
+	}
+	at := strings.LastIndexByte(mask, '@')
+	if at < 0 {
+		return false
+	}
+	prefix, err := netip.ParsePrefix(mask[at+1:])
+	return err == nil && prefix.Contains(netip.MustParseAddr(pseudoIP)) && s.glob(mask[:at+1], user)
+}
+
+// glob matches in the network's casemapping.
+func (s *session) glob(pattern, text string) bool {
+	return federation.Glob(s.net.fold(pattern), s.net.fold(text))
+}
+
+func (s *session) host() string { return clip(string(s.link.ports.Home), s.net.hostBytes) }
+
+// readmit joins the users kept out of a channel by its modes, as far as they now may enter.
+func (s *session) readmit(ch *channel) {
+	for p := range ch.kept {
+		if s.link.roster.byUUID[p.uuid] != p || !p.here || p.In[ch.venue] {
+			delete(ch.kept, p)
+		} else if s.linked {
+			s.admit(p, ch)
+		}
+	}
+}
+
+// admit joins a user of ours to a channel if it may enter.
+func (s *session) admit(p *pseudo, ch *channel) {
+	if s.entry(p, ch) != "" {
+		ch.kept[p], s.changed = true, true
+		return
+	}
+	delete(ch.kept, p)
+	s.join(p, ch)
+}
+
+// refusal returns the outcome of a step barred from a channel.
+func (b bar) refusal(r *outbound, link, channel, nick string) error {
+	detail := fmt.Sprintf("%s of %s takes no step of %s: %s", channel, link, nick, string(b))
+	return &federation.RefusalError{Code: federation.PolicyDenied, Event: r.event, Handoff: r.ref, Detail: detail}
+}

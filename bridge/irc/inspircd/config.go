@@ -1,0 +1,211 @@
+package inspircd
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"baton/bridge"
+	"baton/bridge/irc"
+	"baton/federation"
+	"baton/federation/store/registry"
+)
+
+// Config is one [[irc.spanningtree]] table.
+type Config struct {
+	Name               string             `toml:"name"`                // unique among all links: label in logs and metrics
+	ServerName         string             `toml:"server_name"`         // theirs
+	Address            string             `toml:"address"`             // host:port of the peer to dial; or
+	Listen             string             `toml:"listen"`              // host:port where they dial us
+	SID                string             `toml:"sid"`                 // our server id, unlike any on that network
+	SendPasswordFile   string             `toml:"send_password_file"`  // what we send: their recvpass
+	RecvPasswordFile   string             `toml:"recv_password_file"`  // what they send: their sendpass
+	PlaintextPasswords bool               `toml:"plaintext_passwords"` // for a peer that offers no CHALLENGE
+	TLS                bool               `toml:"tls"`                 // from the first byte
+	TLSFingerprint     string             `toml:"tls_fingerprint"`     // hex SHA-256 of their certificate
+	Channels           []string           `toml:"channels"`            // of this federation on that network, as [irc.ParseChannels] reads them; the first for offers that name none
+	RelayChat          []string           `toml:"relay_chat"`          // channels whose text is exchanged with other links that list them
+	Formatting         bool               `toml:"formatting"`          // text keeps its colours and other formatting, in both directions
+	History            bool               `toml:"history"`             // the history of the listener keeps text of this link
+	Dialect            federation.Dialect `toml:"dialect"`             // of offers that enter here from networks without tags
+	Nick               string             `toml:"nick"`                // the gateway's own user
+	NickSuffix         string             `toml:"nick_suffix"`         // appended to an agent's nick
+	Summaries          bool               `toml:"summaries"`           // a readable NOTICE for each step
+}
+
+// DefaultConfig returns the defaults of the table. The keys it leaves empty are required, except
+// nick_suffix, one of address and listen, and tls_fingerprint without tls.
+func DefaultConfig() Config {
+	return Config{Formatting: true, History: true, Dialect: federation.HandoffTags, Nick: "Baton", Summaries: true}
+}
+
+// maxChannelBytes bounds the name of a channel, as in InspIRCd's defaults.
+const maxChannelBytes = 64
+
+// check returns every mistake in the table, joined.
+func (c Config) check() error {
+	var errs []error
+	wrong := func(key, why string) { errs = append(errs, &bridge.KeyError{Key: key, Why: why}) }
+	required := func(key, value string) {
+		if value == "" {
+			wrong(key, "is required")
+		}
+	}
+	required("name", c.Name)
+	required("send_password_file", c.SendPasswordFile)
+	required("recv_password_file", c.RecvPasswordFile)
+	if !validServerName(c.ServerName) {
+		wrong("server_name", `want the name of the other server, as in "irc.example"`)
+	}
+	switch {
+	case (c.Address == "") == (c.Listen == ""):
+		wrong("address", "want exactly one of address, to dial, and listen, to be dialled")
+	case c.Address != "" && !irc.ValidAddress(c.Address):
+		wrong("address", `want "host:port" of the other server`)
+	case c.Listen != "" && !irc.ValidListen(c.Listen):
+		wrong("listen", `want "host:port" or ":port" of this machine`)
+	}
+	if !validSID(c.SID) {
+		wrong("sid", `want a digit and two more digits or upper-case letters, as in "9GW"`)
+	}
+	if c.Dialect != federation.HandoffTags && c.Dialect != federation.ActTags {
+		wrong("dialect", fmt.Sprintf("want %q or %q", federation.HandoffTags, federation.ActTags))
+	}
+	if !irc.ValidNick(c.Nick) {
+		wrong("nick", "is no IRC nick")
+	}
+	if !irc.ValidNickSuffix(c.NickSuffix) {
+		wrong("nick_suffix", "has characters that no IRC nick may have")
+	}
+	if channels, err := irc.ParseChannels(c.Channels, maxChannelBytes); err != nil {
+		wrong("channels", err.Error())
+	} else if _, err := channels.Relayed(c.RelayChat); err != nil {
+		wrong("relay_chat", err.Error())
+	}
+	return errors.Join(errs...)
+}
+
+// validServerName checks a server name by InspIRCd's rules: host name characters with at least one
+// dot.
+func validServerName(s string) bool {
+	odd := func(r rune) bool {
+		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '.' && r != '-'
+	}
+	return strings.Contains(s, ".") && !strings.HasPrefix(s, ".") && !strings.ContainsFunc(s, odd)
+}
+
+func validSID(s string) bool {
+	return len(s) == sidBytes && isDigit(s[0]) && isServerID(s[1]) && isServerID(s[2])
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+func isServerID(c byte) bool { return isDigit(c) || 'A' <= c && c <= 'Z' }
+
+type passwords struct {
+	send, recv string
+}
+
+func readPasswords(c Config, secrets bridge.Secrets) (passwords, error) {
+	send, sendErr := readPassword("send_password_file", c.SendPasswordFile, secrets)
+	recv, recvErr := readPassword("recv_password_file", c.RecvPasswordFile, secrets)
+	return passwords{send: send, recv: recv}, errors.Join(sendErr, recvErr)
+}
+
+func readPassword(key, file string, secrets bridge.Secrets) (string, error) {
+	if file == "" {
+		return "", nil // already reported as a required key
+	}
+	password, err := secrets.Secret(file)
+	switch {
+	case err != nil:
+		return "", &bridge.KeyError{Key: key, Why: err.Error()}
+	case password == "" || strings.HasPrefix(password, ":") || strings.ContainsFunc(password, notInPassword):
+		return "", &bridge.KeyError{Key: key, Why: "want a password without spaces and without a leading colon"}
+	}
+	return password, nil
+}
+
+func notInPassword(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
+
+//go:embed reference.toml
+var referenceFile string
+
+// Network describes InspIRCd networks. Their users list and find handoffs by command.
+func Network(record *registry.Record) bridge.Network {
+	return bridge.Network{
+		Name: network, Table: "irc.spanningtree", Many: true, Reference: referenceFile,
+		Open: func(t bridge.Table, p bridge.Ports) (bridge.Link, error) {
+			cfg := DefaultConfig()
+			t.Decode(&cfg)
+			return Open(cfg, Deps{Ports: p, Record: record})
+		},
+	}
+}
+
+// version is a protocol version of this gateway. The versions differ in the lines that this file
+// writes and reads, and in the names of limits and modules, whose sets do not overlap.
+//
+// spec: InspIRCd spanning tree 1205, 1206
+type version int
+
+const (
+	version1205 version = 1205 // InspIRCd 3; 4 still takes it
+	version1206 version = 1206 // InspIRCd 4; 5 still takes it
+)
+
+// choose returns the version for a peer that announces one: the newest that both speak. A peer
+// believes the number in the answer, and strips all tags of a server that announces one version and
+// then speaks another.
+func choose(announced string) (version, error) {
+	theirs, err := strconv.Atoi(announced)
+	if err != nil || version(theirs) < version1205 {
+		return 0, fmt.Errorf("it speaks protocol %q, want %d or newer", announced, version1205)
+	}
+	return min(version(theirs), version1206), nil
+}
+
+func (v version) hello(name, password, sid string) string {
+	if v == version1205 {
+		sid = "0 " + sid // the number of servers in between
+	}
+	return fmt.Sprintf("SERVER %s %s %s :Baton", name, password, sid)
+}
+
+func (v version) readHello(params []string) (name, password, sid string, ok bool) {
+	at := 2
+	if v == version1205 {
+		at = 3
+	}
+	if len(params) < at+1 {
+		return "", "", "", false
+	}
+	return params[0], params[1], params[at], true
+}
+
+func (v version) software(home string) [][2]string {
+	if v == version1205 {
+		return [][2]string{{"version", "Baton. " + home + " :"}, {"rawversion", "Baton"}}
+	}
+	return [][2]string{{"customversion", ""}, {"rawbranch", "Baton"}, {"rawversion", "Baton"}}
+}
+
+// idents returns the user names in a UID: the real one, and from 1206 on also the shown one.
+func (v version) idents(ident string) string {
+	if v == version1205 {
+		return ident
+	}
+	return ident + " " + ident
+}
+
+// uidParams returns the minimum number of parameters of UID: id, nick timestamp, nick, real and
+// shown host, user names, address, signon, modes, real name.
+func (v version) uidParams() int {
+	if v == version1205 {
+		return 10
+	}
+	return 11
+}

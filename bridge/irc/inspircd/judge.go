@@ -1,0 +1,351 @@
+package inspircd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ergochat/irc-go/ircmsg"
+	"golang.org/x/time/rate"
+
+	"baton/bridge"
+	"baton/bridge/irc"
+	"baton/federation"
+	"baton/translate"
+)
+
+// maxSteps bounds the steps of a link being judged or waiting, at some 10 KiB each: several users'
+// worth of a minute. Above it nothing is read.
+const maxSteps = 1024
+
+type inbound struct {
+	user    string         // UUID
+	command *irc.Command   // nil for a step
+	words   *irc.Words     // private text; nil for a step
+	chat    *irc.Chat      // text in a channel; nil for a step
+	as      federation.DID // the author of chat, once it is relayed
+	// account is the user's account at the time of the line.
+	account, line string
+	to            federation.DID   // of a private step: the DID of the addressed user of ours
+	ev            federation.Event // owned by its judge once that has begun
+
+	opens federation.HandoffID // of an offer: its handoff
+	whose bool                 // the author and the venue are known
+	after *inbound             // an offer of another user that may open its handoff; nil for none
+	done  chan struct{}        // closed once it is judged
+}
+
+// lane returns the unit judged in order of arrival: the steps of one user, and the text of one
+// channel.
+func (in *inbound) lane() string {
+	if in.chat != nil {
+		return in.chat.Venue
+	}
+	return in.user
+}
+
+func (s *session) enqueue(in *inbound) {
+	in.done = make(chan struct{})
+	if in.ev.Verb == federation.Offer {
+		in.opens = in.ev.Handoff
+	}
+	for earlier := range s.Steps.All() {
+		opens := !earlier.opens.IsZero() && earlier.opens == in.ev.Handoff
+		if opens && in.ev.Verb != federation.Offer && earlier.user != in.user {
+			in.after = earlier
+		}
+	}
+	s.Steps.Add(in)
+}
+
+// judge submits a step or runs a command, and returns the owner's handling of the result.
+func (s *session) judge(ctx context.Context, in *inbound) (note func()) {
+	defer close(in.done)
+	if in.command != nil {
+		text := s.Execute(s.link.chatops, *in.command)
+		return func() { s.reply(ctx, in.user, text) }
+	}
+	if in.words != nil {
+		waits, err := s.speak(in)
+		return func() { s.heardOut(ctx, in, waits, err) }
+	}
+	if in.chat != nil {
+		err := s.relay(in)
+		return func() { s.relayed(ctx, in, err) }
+	}
+	if in.after != nil {
+		s.awaitOffer(in)
+	}
+	answer, err := s.Submit(in.ev, func(ctx context.Context) (federation.Judgement, error) {
+		if err := s.attribute(ctx, in); err != nil {
+			return federation.Judgement{}, err
+		}
+		return s.link.ports.Gateway.Submit(ctx, in.ev)
+	})
+	return func() { s.record(ctx, in, answer.Duplicate, err) }
+}
+
+// awaitOffer waits for the offer that came just before a step, unless the handoff of the
+// step is known here.
+func (s *session) awaitOffer(in *inbound) {
+	view, err := s.link.ports.Gateway.View(s.Submitting, in.ev.Handoff)
+	if err == nil && view.Exists() {
+		return
+	}
+	select {
+	case <-in.after.done:
+	case <-s.Submitting.Done():
+	}
+}
+
+func (s *session) record(ctx context.Context, in *inbound, duplicate bool, err error) {
+	switch {
+	case err != nil && !in.whose: // the gateway, which logs what it judges, never saw it
+		s.refuse(ctx, in.user, err)
+	case err != nil:
+		s.notify(ctx, in.user, err)
+	case !duplicate:
+		if u := s.net.users[in.user]; u != nil && u.account == in.account { // else its account has changed by now
+			s.net.signed(in.user, in.ev.Actor())
+			s.meetAgain()
+		}
+		s.link.ports.PubSub.Wake(bridge.OutboxTopic(s.link.cfg.Name)) // a private step may wait for the user
+	}
+}
+
+// copyOf returns the channel of a handoff for a private step by a party outside the channel, which
+// receives the channel's steps as private copies. It returns the zero place for any other step.
+func (s *session) copyOf(ctx context.Context, ev federation.Event, user string) (federation.ChannelRef, error) {
+	if ev.Verb == federation.Offer {
+		return federation.ChannelRef{}, nil
+	}
+	view, err := s.link.ports.Gateway.View(ctx, ev.Handoff)
+	if err != nil || federation.Private(view.Venue) || !slices.Contains(view.Others(""), ev.From) {
+		return federation.ChannelRef{}, err
+	}
+	inside := false
+	s.Post(ctx, func() {
+		ch := s.net.channels[view.Venue]
+		inside = ch != nil && ch.members[user]
+	})
+	if inside {
+		return federation.ChannelRef{}, nil
+	}
+	return federation.ChannelRef{Venue: view.Venue}, nil
+}
+
+// attribute determines the author of a step, once, and the venue of a private one. It does not run
+// in the goroutine of the owner, which must not wait for the record. The step of a user with a
+// bound account is that of the account's DID and of no other.
+func (s *session) attribute(ctx context.Context, in *inbound) error {
+	if in.whose {
+		return nil
+	}
+	ports, ev := s.link.ports, in.ev
+	bound, err := irc.Bound(ctx, ports, s.link.cfg.Name, in.account)
+	switch {
+	case err != nil:
+		return err
+	case bound.DID == "" && ev.From == "":
+		return federation.Refuse(ev, federation.MissingRequirement, fromTag(ev.Dialect))
+	case bound.DID == "":
+	case ev.From == "":
+		ev.From = bound.DID
+	case ev.From != bound.DID && !ports.Gateway.Same(ctx, ev.From, bound.DID):
+		return federation.Refuse(ev, federation.ActorMismatch, "the account stands for "+string(bound.DID))
+	}
+	if ev.Venue == "" {
+		if ev.Venue, err = irc.PrivateVenue(ctx, ports, ev, in.to); err != nil {
+			return err
+		}
+		if ev.Arrival.Place, err = s.copyOf(ctx, ev, in.user); err != nil {
+			return err
+		}
+	}
+	if bound.Vouch && ev.Signature.Text == "" {
+		if ev, err = irc.VouchFor(ctx, ports, ev, in.line); err != nil {
+			return err
+		}
+	}
+	in.ev, in.whose = ev, true
+	return nil
+}
+
+// onMessage queues a step, or text to the gateway's own user, for the judge.
+func (s *session) onMessage(ctx context.Context, m ircmsg.Message) error {
+	from := s.net.users[m.Source]
+	if from == nil {
+		return nil
+	}
+	if len(m.ClientOnlyTags()) == 0 {
+		s.onText(ctx, m, from)
+		return nil
+	}
+	in, err := s.decode(m)
+	switch {
+	case errors.Is(err, translate.ErrNotHandoff) && m.Command == "TAGMSG":
+		s.onTags(ctx, m, from)
+		return nil
+	case errors.Is(err, translate.ErrNotHandoff):
+		s.onText(ctx, m, from)
+		return nil
+	}
+	if !s.allow(ctx, m.Source, in.ev) {
+		return nil
+	}
+	if err != nil {
+		s.refuse(ctx, m.Source, err)
+		return nil
+	}
+	in.ev.Arrival = s.arrival(m, from)
+	in.ev.Arrival.Place = s.link.channels.Place(in.ev.Venue)
+	s.enqueue(in)
+	return nil
+}
+
+// arrival returns the arrival of a message of a user.
+func (s *session) arrival(m ircmsg.Message, from *user) federation.Arrival {
+	_, messageID := m.GetTag("msgid")
+	return federation.Arrival{Network: network, Link: s.link.cfg.Name, Name: from.nick, User: from.ident, MessageID: messageID, Received: time.Now()}
+}
+
+// allow counts one step of a user, against its own rate and that of the link. While the link
+// exceeds its rate nothing is read. A limit of zero means no limit.
+func (s *session) allow(ctx context.Context, uuid string, ev federation.Event) bool {
+	limits := s.link.ports.Limits.Current()
+	if perSecond := limits.LinkEventsPerSecond; perSecond > 0 {
+		if s.events == nil || s.events.Burst() != perSecond {
+			s.events = rate.NewLimiter(rate.Limit(perSecond), perSecond)
+		}
+		if wait := s.events.Reserve().Delay(); wait > 0 {
+			s.pause = time.After(wait)
+		}
+	}
+	ok, tell := s.net.users[uuid].meter.Take(limits.UserEventsPerMinute, time.Now())
+	switch {
+	case tell:
+		s.refuse(ctx, uuid, federation.Refuse(ev, federation.RateLimited, ""))
+	case !ok:
+		s.link.ports.Metrics.Limited.WithLabelValues(network).Inc()
+	}
+	return ok
+}
+
+// decode reads a step and checks only the place, because this network vouches for no identity.
+func (s *session) decode(m ircmsg.Message) (*inbound, error) {
+	ev, err := irc.Decode(translate.Tagged{Command: m.Command, Target: m.Params[0], Tags: m.AllTags()})
+	if err != nil {
+		return &inbound{user: m.Source}, err
+	}
+	in := &inbound{user: m.Source, account: s.net.users[m.Source].account, line: s.reading, ev: ev}
+	if ev.Venue == "" {
+		in.to = s.private(m.Params[0])
+	}
+	switch {
+	case in.to == "" && s.net.channels[ev.Venue] == nil:
+		return in, federation.Refuse(ev, federation.InvalidTarget, "")
+	case ev.From == "" && in.account == "":
+		return in, federation.Refuse(ev, federation.MissingRequirement, fromTag(ev.Dialect))
+	}
+	return in, nil
+}
+
+func fromTag(d federation.Dialect) string {
+	if d == federation.ActTags {
+		return "+freeq.at/from"
+	}
+	return "+freeq.at/handoff-from"
+}
+
+// private returns the DID of our user named by a target, "" for any other target.
+func (s *session) private(target string) federation.DID {
+	byUUID := s.link.roster.byUUID
+	if p := byUUID[target]; p != nil {
+		return p.DID
+	}
+	if p := byUUID[s.net.owner(target)]; p != nil {
+		return p.DID
+	}
+	return ""
+}
+
+// takeTagless acts on a message with unreadable tags. It cannot be a step; its sender gets a reply
+// if it may have meant one.
+func (s *session) takeTagless(ctx context.Context, m ircmsg.Message) error {
+	switch m.Command {
+	case "TAGMSG", "PRIVMSG", "NOTICE":
+	default:
+		return s.dispatch(ctx, m)
+	}
+	if s.net.users[m.Source] == nil || len(m.Params) == 0 {
+		return nil
+	}
+	venue, _ := translate.Channel(m.Params[0])
+	ours := s.net.channels[venue] != nil || s.private(m.Params[0]) != ""
+	if ours && s.allow(ctx, m.Source, federation.Event{}) {
+		reply := irc.Reply{Code: federation.InvalidTag.Upper(), Subject: "*", Sentence: "the tags could not be read"}
+		s.link.replies.Count(reply)
+		s.notice(ctx, m.Source, reply.Text(), "")
+	}
+	return nil
+}
+
+// logIn records the account of a user of the network; "" is none. An account leads to the user that
+// logged in to it last. A user that leaves an account stops acting as its DID.
+func (t *tree) logIn(uuid, account string) {
+	u := t.users[uuid]
+	if u == nil {
+		return
+	}
+	if t.accounts[u.account] == uuid {
+		delete(t.accounts, u.account)
+	}
+	if u.account != "" && u.account != account {
+		t.unsign(uuid)
+		u.signer = ""
+	}
+	u.account = account
+	if account != "" {
+		t.accounts[account] = uuid
+	}
+}
+
+// onAccount records the account of a user, on the word of that network: bindings map accounts to
+// DIDs.
+func (s *session) onAccount(m ircmsg.Message) {
+	account := ""
+	if len(m.Params) > 2 {
+		account = m.Params[2]
+	}
+	s.net.logIn(m.Params[0], account)
+	s.meetAgain()
+	if s.linked && account != "" {
+		s.link.ports.PubSub.Wake(bridge.OutboxTopic(s.link.cfg.Name)) // a private step may wait for the user
+	}
+}
+
+func (l *Link) accounts(ctx context.Context, did federation.DID) ([]string, error) {
+	bound, err := l.ports.Bindings.Of(ctx, did)
+	if err != nil {
+		return nil, fmt.Errorf("look up accounts of %s: %w", did, err)
+	}
+	var accounts []string
+	for _, b := range bound {
+		if b.Network == l.cfg.Name {
+			accounts = append(accounts, b.Name)
+		}
+	}
+	return accounts, nil
+}
+
+// party returns how to find a DID on this network. The nick counts only if the DID has no account:
+// any user can take a nick.
+func (l *Link) party(ctx context.Context, did federation.DID, nick string) (party, error) {
+	accounts, err := l.accounts(ctx, did)
+	if len(accounts) > 0 {
+		nick = ""
+	}
+	return party{did: did, accounts: accounts, nick: nick}, err
+}

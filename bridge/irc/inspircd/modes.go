@@ -1,0 +1,227 @@
+package inspircd
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/ergochat/irc-go/ircmsg"
+
+	"baton/translate"
+)
+
+// Names of the channel modes in use, as in CAPAB CHANMODES.
+const (
+	banMode          = "ban"
+	banExceptionMode = "banexception"
+	blockColourMode  = "blockcolor"
+	inviteExceptMode = "invex"
+	inviteOnlyMode   = "inviteonly"
+	keyMode          = "key"
+	limitMode        = "limit"
+	moderatedMode    = "moderated"
+	noOutsideMode    = "noextmsg"
+	permanentMode    = "permanent"
+	regInviteMode    = "reginvite"
+	regModeratedMode = "regmoderated"
+	stripColourMode  = "stripcolor"
+)
+
+// Kinds of channel modes, as in CAPAB CHANMODES.
+const (
+	listKind   = "list"      // a parameter to set and to unset, many at a time
+	paramKind  = "param"     // a parameter to set and to unset
+	setKind    = "param-set" // a parameter only to set
+	prefixKind = "prefix"    // a status of the user in the parameter
+	simpleKind = "simple"    // no parameter
+)
+
+// voiceRank is the lowest rank that may speak in a moderated channel.
+const voiceRank = 10000
+
+// maxMasks bounds the masks of one list of a channel: ten times InspIRCd's limit. Masks beyond it
+// count as unreadable lines.
+const maxMasks = 1000
+
+type chanMode struct {
+	name, kind string
+	rank       int // of a prefix
+}
+
+// defaultModes returns the modes of a peer that announces none: InspIRCd's defaults.
+func defaultModes() map[byte]chanMode {
+	return map[byte]chanMode{
+		'b': {banMode, listKind, 0}, 'k': {keyMode, paramKind, 0}, 'l': {limitMode, setKind, 0},
+		'v': {"voice", prefixKind, voiceRank}, 'o': {"op", prefixKind, 30000},
+		'i': {inviteOnlyMode, simpleKind, 0}, 'm': {moderatedMode, simpleKind, 0}, 'n': {noOutsideMode, simpleKind, 0},
+		'p': {"private", simpleKind, 0}, 's': {"secret", simpleKind, 0}, 't': {"topiclock", simpleKind, 0},
+		'r': {"c_registered", simpleKind, 0}, 'R': {regInviteMode, simpleKind, 0}, 'M': {regModeratedMode, simpleKind, 0},
+	}
+}
+
+// chanMode reads one item of CAPAB CHANMODES, such as "list:ban=b" or "prefix:10000:voice=+v".
+func (t *tree) chanMode(description, letters string) {
+	parts := strings.Split(description, ":")
+	if letters == "" || len(parts) < 2 {
+		return
+	}
+	mode := chanMode{kind: parts[0], name: parts[len(parts)-1]}
+	if len(parts) > 2 {
+		mode.rank, _ = strconv.Atoi(parts[1]) // 0 if malformed
+	}
+	t.modes[letters[len(letters)-1]] = mode
+}
+
+// prefixes returns the letters that are a status on this network: a server ends the link over any
+// other.
+func (t *tree) prefixes(letters string) string {
+	return strings.Map(func(letter rune) rune {
+		if letter < utf8.RuneSelf && t.modes[byte(letter)].kind == prefixKind { //nolint:gosec // G115: it is one byte
+			return letter
+		}
+		return -1
+	}, letters)
+}
+
+func (m chanMode) takesParam(adding bool) bool {
+	switch m.kind {
+	case listKind, paramKind, prefixKind:
+		return true
+	case setKind:
+		return adding
+	}
+	return false
+}
+
+// rules are the modes of a channel that govern entering and speaking.
+type rules struct {
+	flags map[string]bool            // modes without a list, if set, by name
+	limit int                        // of members; 0 for none
+	masks map[string]map[string]bool // of lists, by the name of the mode
+}
+
+func newRules() rules {
+	return rules{flags: map[string]bool{}, masks: map[string]map[string]bool{}}
+}
+
+// list sets or unsets a mask, and reports whether there was room for it.
+func (r *rules) list(mode, mask string, set bool) bool {
+	masks := r.masks[mode]
+	switch {
+	case !set:
+		delete(masks, mask)
+	case len(masks) >= maxMasks:
+		return false
+	case masks == nil:
+		r.masks[mode] = map[string]bool{mask: true}
+	default:
+		masks[mask] = true
+	}
+	return true
+}
+
+// set sets or unsets a mode other than a list or a status.
+func (r *rules) set(mode, param string, set bool) {
+	r.flags[mode] = set
+	if mode == limitMode {
+		r.limit, _ = strconv.Atoi(param) // InspIRCd takes only numbers; "" with an unset is none
+	}
+}
+
+// change applies a change of modes, such as "+nb-v" with parameters, to a channel. It
+// reports whether it could read all of it.
+func (s *session) change(ch *channel, modes string, params []string) bool {
+	set := true
+	for _, letter := range []byte(modes) {
+		if letter == '+' || letter == '-' {
+			set = letter == '+'
+			continue
+		}
+		mode, known := s.net.modes[letter]
+		param := ""
+		if known && mode.takesParam(set) {
+			if len(params) == 0 {
+				return false
+			}
+			param, params = params[0], params[1:]
+		}
+		switch {
+		case !known:
+			return false // unknown parameters
+		case mode.kind == listKind:
+			if !ch.rules.list(mode.name, param, set) {
+				return false
+			}
+		case mode.kind == prefixKind:
+			s.promote(ch, param, letter, set)
+		default:
+			ch.rules.set(mode.name, param, set)
+		}
+	}
+	return true
+}
+
+// promote records a gained or lost status of our user in a channel.
+func (s *session) promote(ch *channel, uuid string, letter byte, set bool) {
+	p := s.link.roster.byUUID[uuid]
+	if p == nil || !p.In[ch.venue] {
+		return
+	}
+	held := p.memberships[ch.venue]
+	held.status = strings.ReplaceAll(held.status, string(letter), "")
+	if set {
+		held.status += string(letter)
+	}
+	p.memberships[ch.venue] = held
+}
+
+// onModes applies FMODE, unless the channel is older than the change.
+func (s *session) onModes(ctx context.Context, m ircmsg.Message) error {
+	ch, ok := s.aged(ctx, m)
+	if !ok {
+		return nil
+	}
+	if !s.change(ch, m.Params[2], m.Params[3:]) {
+		s.badInput(ctx, malformed, m.Command)
+	}
+	s.readmit(ch)
+	s.changed = true
+	return nil
+}
+
+// onMasks applies LMODE: a letter, and each mask with its setter and time.
+//
+// spec: InspIRCd spanning tree 1206, "LMODE"
+func (s *session) onMasks(ctx context.Context, m ircmsg.Message) error {
+	ch, ok := s.aged(ctx, m)
+	if !ok {
+		return nil
+	}
+	mode, fits := s.net.modes[m.Params[2][0]], len(m.Params)%3 == 0 // name, age and letter, then triples
+	for at := 3; fits && at < len(m.Params); at += 3 {
+		fits = mode.kind == listKind && ch.rules.list(mode.name, m.Params[at], true)
+	}
+	if !fits {
+		s.badInput(ctx, malformed, m.Command)
+	}
+	s.readmit(ch)
+	s.changed = true
+	return nil
+}
+
+// aged returns the channel of a change of modes, if it is one of the link. It returns false if the
+// change is of a younger channel, whose modes lose.
+func (s *session) aged(ctx context.Context, m ircmsg.Message) (*channel, bool) {
+	venue, _ := translate.Channel(m.Params[0])
+	ch := s.net.channels[venue]
+	if ch == nil {
+		return nil, false
+	}
+	ts, ok := unixSeconds(m.Params[1])
+	if !ok || m.Params[2] == "" {
+		s.badInput(ctx, malformed, m.Command)
+		return nil, false
+	}
+	return ch, ts <= ch.ts
+}

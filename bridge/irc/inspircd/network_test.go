@@ -1,0 +1,16 @@
+package inspircd_test
+
+import (
+	"testing"
+
+	"baton/bridge/bridgetest"
+	"baton/bridge/irc/inspircd"
+)
+
+func TestReferenceHasEveryKeyWithItsDefault(t *testing.T) {
+	defaults := inspircd.DefaultConfig()
+	diff, err := bridgetest.ReferenceDiff(inspircd.Network(nil), &defaults)
+	if err != nil || diff != "" {
+		t.Errorf("%v, (-code +reference):\n%s", err, diff)
+	}
+}

@@ -1,0 +1,243 @@
+package inspircd
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/ergochat/irc-go/ircmsg"
+
+	"baton/bridge/irc"
+	"baton/translate"
+)
+
+// maxVisits bounds the channels outside of the configuration that one user of ours is joined to, as
+// InspIRCd bounds the channels of a client.
+const maxVisits = 20
+
+// onEncap acts on a known command sent only to this server. The SA
+// commands come from operators, and their own server has checked the right to them.
+func (s *session) onEncap(ctx context.Context, m ircmsg.Message) error {
+	if to := m.Params[0]; to != s.sid() && to != "*" && to != string(s.link.ports.Home) {
+		return nil
+	}
+	inner := ircmsg.MakeMessage(nil, m.Source, strings.ToUpper(m.Params[1]), m.Params[2:]...)
+	switch inner.Command {
+	case "SVSNICK", "SVSJOIN", "SVSPART":
+	case "SANICK", "SAJOIN", "SAPART":
+		inner.Command = "SVS" + strings.TrimPrefix(inner.Command, "SA")
+		if inner.Command == "SVSNICK" {
+			inner.Params = append(inner.Params, "")
+		}
+	default:
+		return nil
+	}
+	return s.dispatch(ctx, inner)
+}
+
+// ordered returns the user of ours that an order of the network names, nil for none.
+func (s *session) ordered(ctx context.Context, m ircmsg.Message) *pseudo {
+	p := s.link.roster.byUUID[m.Params[0]]
+	if p == nil {
+		p = s.link.roster.byUUID[s.net.owner(m.Params[0])]
+	}
+	if p == nil || !p.here {
+		return nil
+	}
+	s.log.LogAttrs(ctx, slog.LevelInfo, "order of the network", slog.String("command", m.Command),
+		slog.String("nick", p.Nick), slog.String("to", m.Params[1]))
+	return p
+}
+
+// onRename gives a user of ours the nick and timestamp requested by services or an operator. As on
+// InspIRCd, a taken or malformed nick leaves the user with its UUID. An order based on a nick that
+// the user no longer has is void.
+func (s *session) onRename(ctx context.Context, m ircmsg.Message) error {
+	p := s.ordered(ctx, m)
+	if p == nil {
+		return nil
+	}
+	age, ok := unixSeconds(m.Params[2])
+	if !ok {
+		age = time.Now().Unix()
+	}
+	if was, ok := param(m, 3); ok && was != p.nickTS {
+		return nil
+	}
+	nick := m.Params[1]
+	owner := s.net.owner(nick)
+	if !irc.ValidNick(nick) || len(nick) > s.net.nickBytes || owner != "" && owner != p.uuid {
+		nick = p.uuid
+	}
+	p.given = true
+	s.rename(p, nick, age)
+	return nil
+}
+
+func param(m ircmsg.Message, at int) (seconds int64, ok bool) {
+	if len(m.Params) <= at {
+		return 0, false
+	}
+	return unixSeconds(m.Params[at])
+}
+
+// onBring joins a user of ours to channels, regardless of their modes.
+func (s *session) onBring(ctx context.Context, m ircmsg.Message) error {
+	p := s.ordered(ctx, m)
+	if p == nil {
+		return nil
+	}
+	for name := range strings.SplitSeq(m.Params[1], ",") {
+		s.bring(p, name)
+	}
+	return nil
+}
+
+func (s *session) bring(p *pseudo, name string) {
+	venue, is := translate.Channel(name)
+	ch := s.net.channels[venue]
+	switch {
+	case !is || p.In[venue] || p.visits[venue]:
+	case ch != nil:
+		s.join(p, ch)
+	case len(name) <= s.net.chanBytes && len(p.visits) < maxVisits:
+		p.visits[venue] = true
+		s.put(":%s FJOIN %s %d + :,%s:%d", s.sid(), name, time.Now().Unix(), p.uuid, s.memberships)
+		s.memberships++
+	}
+}
+
+// onTakeOut removes a user of ours from channels. It stays out until services or an invitation
+// bring it back, or until the end of the session.
+func (s *session) onTakeOut(ctx context.Context, m ircmsg.Message) error {
+	p := s.ordered(ctx, m)
+	if p == nil {
+		return nil
+	}
+	for name := range strings.SplitSeq(m.Params[1], ",") {
+		venue, _ := translate.Channel(name)
+		switch {
+		case p.In[venue]:
+			s.outside(p, venue)
+			p.removed[venue] = true
+		case p.visits[venue]:
+			delete(p.visits, venue)
+		default:
+			continue
+		}
+		s.put(":%s PART %s :ordered by the network", p.uuid, name)
+	}
+	return nil
+}
+
+// onInvite joins an invited user of ours to a channel of the link. An invitation overrides each
+// mode but +R.
+func (s *session) onInvite(_ context.Context, m ircmsg.Message) error {
+	p := s.link.roster.byUUID[m.Params[0]]
+	venue, _ := translate.Channel(m.Params[1])
+	ch := s.net.channels[venue]
+	if p != nil && p.here && ch != nil && !p.In[venue] && !ch.rules.flags[regInviteMode] {
+		s.join(p, ch)
+	}
+	return nil
+}
+
+// onRemoteSplit ends the link if an operator of the network removes this server. No server is
+// behind this one.
+func (s *session) onRemoteSplit(ctx context.Context, m ircmsg.Message) error {
+	if name := m.Params[0]; name != string(s.link.ports.Home) && name != s.sid() {
+		return nil
+	}
+	operator := m.Source
+	if u := s.net.users[m.Source]; u != nil {
+		operator = u.nick
+	}
+	s.log.LogAttrs(ctx, slog.LevelWarn, "taken off the network", slog.String("operator", operator))
+	s.lastWord(":" + s.sid() + " SQUIT " + s.sid() + " :RSQUIT by " + operator)
+	return s.lost(errors.New("an operator of the network sent RSQUIT"))
+}
+
+// A network makes the creator of a channel its operator. A channel kept alive only by the gateway's
+// users would have no operator, and would keep its modes and bans for ever. So the first user of
+// the network in such a channel is made its operator, and a channel that its last user left is
+// recreated. In a channel of the network the gateway changes no status: its servers drop a mode
+// with a timestamp that is not theirs.
+
+// fill records the members of an FJOIN, each of the form "modes,uuid:membership".
+func (s *session) fill(ch *channel, list string) {
+	var entered []string
+	operated := len(ch.members) > 0
+	for member := range strings.FieldsSeq(list) {
+		modes, uuid, _ := strings.Cut(member, ",")
+		uuid, _, _ = strings.Cut(uuid, ":")
+		if s.net.users[uuid] != nil {
+			operated = operated || strings.Contains(modes, "o")
+			entered = append(entered, uuid)
+			ch.members[uuid], ch.visited, ch.met = true, true, true
+		}
+	}
+	if ch.awaited && len(entered) > 0 {
+		ch.awaited = false
+		s.back("")
+	}
+	if s.linked && ch.ours && !operated && len(entered) > 0 {
+		s.put(":%s FMODE %s %d +o %s", s.sid(), ch.name, ch.ts, entered[0])
+	}
+}
+
+func (s *session) onEnter(_ context.Context, m ircmsg.Message) error {
+	venue, _ := translate.Channel(m.Params[0])
+	if ch := s.net.channels[venue]; ch != nil {
+		if ch.ts == 0 { // not described by the peer yet
+			s.put(":%s RESYNC %s", s.sid(), m.Params[0])
+			return nil
+		}
+		modes := ""
+		if len(m.Params) > 3 {
+			modes = m.Params[3]
+		}
+		s.fill(ch, modes+","+m.Source)
+	}
+	return nil
+}
+
+func (s *session) onPart(_ context.Context, m ircmsg.Message) error {
+	venue, _ := translate.Channel(m.Params[0])
+	s.left(venue, m.Source)
+	return nil
+}
+
+func (s *session) left(venue, uuid string) {
+	if ch := s.net.channels[venue]; ch != nil {
+		delete(ch.members, uuid)
+		s.remakeEmpty()
+	}
+}
+
+// remakeEmpty recreates each channel that its last user left: our users leave it, which ends it,
+// and rejoin in the same write. A permanent channel (+P) does not end.
+func (s *session) remakeEmpty() {
+	for venue, ch := range s.net.channels {
+		if ch.rules.limit > 0 { // there may be room now
+			s.readmit(ch)
+			s.changed = true
+		}
+		if !s.linked || !ch.visited || len(ch.members) > 0 || ch.rules.flags[permanentMode] {
+			continue
+		}
+		ch.visited, ch.ts, ch.ours, ch.rules = false, 0, false, newRules()
+		var there []*pseudo
+		for _, p := range s.link.roster.All() {
+			if p.In[venue] {
+				there = append(there, p)
+				s.put(":%s PART %s", p.uuid, ch.name)
+			}
+		}
+		for _, p := range there {
+			s.join(p, ch)
+		}
+		s.readmit(ch)
+	}
+}

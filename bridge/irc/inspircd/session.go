@@ -1,0 +1,349 @@
+package inspircd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/ergochat/irc-go/ircmsg"
+	"golang.org/x/time/rate"
+
+	"baton/bridge"
+	"baton/bridge/irc"
+	"baton/federation"
+)
+
+// pingEvery is how often the peer is pinged. InspIRCd pings each minute.
+const pingEvery = 30 * time.Second
+
+// maxSilence is the time without a line after which the peer counts as gone: three unanswered
+// PINGs.
+const maxSilence = 90 * time.Second
+
+// leaveTimeout bounds the wait for the peer to close the connection after we left: it does so at
+// once, or is stuck.
+const leaveTimeout = 2 * time.Second
+
+// maxBufferBytes is the buffer size at which no more rows are taken: two rows of the largest size
+// for each lane of a feed.
+const maxBufferBytes = 1 << 20
+
+// judging is the [irc.Session] of this dialect. The steps of one user are judged in order of
+// arrival, and so is the text of one channel.
+type judging = irc.Session[line, *inbound, string]
+
+// session is one connection to the peer, from dialling to its end.
+type session struct {
+	*judging
+
+	link *Link
+	conn net.Conn
+	log  *slog.Logger
+	up   func() // called once both bursts are over
+	rows chan *outbound
+	// agreed is for operators. It is constant once the session takes rows.
+	agreed *agreement
+
+	// notCarried lists the obstacles to writing on the network, for operators.
+	notCarried atomic.Pointer[[]string]
+
+	announcer irc.Announcer
+
+	// Owned by the goroutine in run.
+	protocol    version
+	net         *tree
+	reading     string           // the current line
+	displaced   map[*pseudo]bool // users with a nick other than that of their name
+	memberships int              // count of memberships, to distinguish a user's stays in a channel
+	commands    map[string]command
+	challenge   string                   // ours
+	hello       string                   // our SERVER
+	linked      bool                     // both bursts are over
+	changed     bool                     // the inputs of notCarried changed since it was published
+	skew        time.Duration            // of our clock, ahead of the peer's
+	tagless     bool                     // the missing message tags were logged
+	buffer      []byte                   // to be written
+	unproven    []*outbound              // in buffer
+	pings       [][]*outbound            // sent and unanswered, with the rows that each proves
+	events      *rate.Limiter            // steps of the whole link; nil without a limit
+	rooms       []room                   // opened by our user, in order
+	missed      map[federation.DID]party // absent recipients
+	pause       <-chan time.Time         // no reading until then; nil if not paused
+	unread      []*outbound              // text and steps waiting for users of their channel, in order
+	readersDue  <-chan time.Time         // end of that wait; nil afterwards
+}
+
+func newSession(l *Link, conn net.Conn) *session {
+	s := &session{
+		link: l, conn: conn, log: l.log, rows: make(chan *outbound),
+		net: newTree(l.channels.Spelled()), commands: commands(), displaced: map[*pseudo]bool{}, missed: map[federation.DID]party{},
+	}
+	s.net.left = func(u *user) { s.changedUser(u, bridge.PresenceChange{Gone: true}) }
+	wire := irc.Wire[line]{
+		Conn: conn, MaxLineBytes: maxLineBytes, Write: s.writePiece,
+		Decode: func(text []byte, err error) line { return line{text: string(text), err: err} },
+	}
+	s.judging = irc.NewSession(l.log, wire, 0, irc.NewLanes(maxSteps, (*inbound).lane))
+	s.announcer = irc.NewAnnouncer(l.cfg.Name, l.ports.Presence, s.Running.Go)
+	return s
+}
+
+func (s *session) sid() string { return s.link.cfg.SID }
+
+// run serves an authenticated connection, and returns why it ended.
+func (s *session) run(ctx context.Context, up func()) error {
+	s.up = up
+	s.Judge = func(in *inbound) func() { return s.judge(ctx, in) }
+	s.burst()
+	err := s.Run(ctx, s.serve, func() {
+		s.link.live.Store(nil)
+		s.link.SignalDisconnect()
+	})
+	s.link.roster.leave()
+	return err
+}
+
+// serve is the owner's loop, from the burst to the end.
+func (s *session) serve(ctx context.Context) error {
+	alive := time.NewTicker(pingEvery)
+	defer alive.Stop()
+	silence := time.NewTimer(maxSilence)
+	defer silence.Stop()
+	for {
+		s.flush()
+		s.JudgeAll()
+		if s.linked && s.changed {
+			s.publish()
+		}
+		select {
+		case <-ctx.Done():
+			return s.leave(ctx)
+		case l := <-s.readable():
+			silence.Reset(maxSilence)
+			s.link.Hear(time.Now())
+			if err := s.handleLine(ctx, l); err != nil {
+				return err
+			}
+			s.deliverUnread(ctx)
+		case err := <-s.Broken:
+			return s.lost(err)
+		case err := <-s.Wrote:
+			s.Written(err)
+		case r := <-s.takeRows():
+			s.deliver(ctx, r)
+		case do := <-s.Calls:
+			if s.Steps.Full() {
+				silence.Reset(maxSilence) // nothing was read meanwhile
+			}
+			do()
+		case <-s.pause:
+			s.pause = nil
+		case <-s.readersDue:
+			s.readersDue = nil
+			s.deliverUnread(ctx)
+		case <-alive.C:
+			s.ping(nil)
+		case <-silence.C:
+			if !s.Steps.Full() {
+				return s.lost(errors.New("silent for " + maxSilence.String()))
+			}
+			silence.Reset(maxSilence)
+		}
+	}
+}
+
+// readable returns the channel of lines, or none while too many steps wait to be judged or the link
+// exceeds its rate. Lines are then read later, which slows the peer down.
+func (s *session) readable() <-chan line {
+	if s.Steps.Full() || s.pause != nil {
+		return nil
+	}
+	return s.Lines
+}
+
+// takeRows returns the channel of rows, or none while the buffer is too full.
+func (s *session) takeRows() <-chan *outbound {
+	if len(s.buffer) > maxBufferBytes {
+		return nil
+	}
+	return s.rows
+}
+
+// handleLine acts on one line from the peer. Its error ends the link; malformed input never does.
+func (s *session) handleLine(ctx context.Context, l line) error {
+	s.reading = l.text
+	m, wrong := parse(l)
+	if wrong != "" {
+		s.badInput(ctx, wrong, m.Command)
+	}
+	switch wrong {
+	case tooLong, malformed, unknownSource, noMessageID:
+		return nil
+	case unreadable:
+		return s.takeTagless(ctx, m)
+	}
+	return s.dispatch(ctx, m)
+}
+
+func (s *session) dispatch(ctx context.Context, m ircmsg.Message) error {
+	c, known := s.commands[m.Command]
+	switch {
+	case !known:
+		return nil // a leaf has no use for the rest, and must not drop a network over it
+	case m.Source != "" && !s.net.knows(m.Source):
+		s.badInput(ctx, unknownSource, m.Command)
+		return nil
+	case len(m.Params) < c.params:
+		s.badInput(ctx, malformed, m.Command)
+		return nil
+	}
+	return c.run(s, ctx, m)
+}
+
+// leave ends the link gracefully: our server leaves the network, and the peer closes the
+// connection.
+func (s *session) leave(ctx context.Context) error {
+	s.link.live.Store(nil)
+	s.Leave()
+	s.put(":%s SQUIT %s :leaving", s.sid(), s.sid())
+	timeout := time.NewTimer(leaveTimeout)
+	defer timeout.Stop()
+	for {
+		s.flush()
+		select {
+		case <-s.Lines:
+		case do := <-s.Calls:
+			do()
+		case err := <-s.Wrote:
+			s.Written(err)
+		case err := <-s.Broken:
+			s.log.LogAttrs(ctx, slog.LevelDebug, "left the network", slog.Any("err", err))
+			return context.Cause(ctx)
+		case <-timeout.C:
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// Sizes of the protocol.
+const (
+	sidBytes  = 3 // of a server id, as in "1AA"
+	uuidBytes = 9 // of a user id: that of its server and six more
+)
+
+// maxLineBytes bounds one line from the peer. Servers set no limit among each other; a whole tag
+// section is 8 KiB, and no server sends a megabyte.
+const maxLineBytes = 1 << 20
+
+// writeTimeout bounds one write: a peer that reads nothing for this long counts as gone.
+const writeTimeout = 30 * time.Second
+
+// lastWords is how long the peer's last lines are still read after a failed write: they may give
+// the reason.
+const lastWords = time.Second
+
+// line is one line from the reader, or the error that it was too long.
+type line struct {
+	text string
+	err  error // nil or [irc.ErrLineTooLong]
+}
+
+// parse parses a line. The reason is why it cannot be read, or "". A line with unreadable tags is
+// returned without them.
+func parse(l line) (ircmsg.Message, reason) {
+	if l.err != nil {
+		return ircmsg.Message{}, tooLong
+	}
+	if l.text == "" {
+		return ircmsg.Message{}, "" // a line of no command
+	}
+	m, err := ircmsg.ParseLine(l.text)
+	if err == nil {
+		return m, ""
+	}
+	if errors.Is(err, ircmsg.ErrorInvalidTagContent) {
+		_, rest, _ := strings.Cut(l.text, " ")
+		if m, err = ircmsg.ParseLine(rest); err == nil {
+			return m, unreadable
+		}
+	}
+	return ircmsg.Message{}, malformed
+}
+
+// writePiece writes one piece. If that fails the reader ends soon after.
+func (s *session) writePiece(piece []byte) error {
+	_ = s.conn.SetWriteDeadline(time.Now().Add(writeTimeout))
+	_, err := s.conn.Write(piece)
+	if err != nil {
+		_ = s.conn.SetReadDeadline(time.Now().Add(lastWords))
+	}
+	return err
+}
+
+// put buffers a line. Its arguments are sanitised: none holds a space or the end of a line, except
+// a last one after a colon.
+func (s *session) put(format string, args ...any) {
+	s.buffer = append(fmt.Appendf(s.buffer, format, args...), "\r\n"...)
+}
+
+// putMessage buffers a message with tags. Its error means a tag or parameter that no line can hold.
+func (s *session) putMessage(m ircmsg.Message) error {
+	text, err := m.LineBytesStrict(false, 0)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", m.Command, err)
+	}
+	s.buffer = append(s.buffer, text...)
+	return nil
+}
+
+// flush gives the writer the whole buffer as one piece, unless it is still busy with the last. A
+// PING that proves the rows in it follows them.
+func (s *session) flush() {
+	if s.Writing() || len(s.buffer) == 0 {
+		return
+	}
+	if len(s.unproven) > 0 {
+		s.ping(s.unproven)
+		s.unproven = nil
+	}
+	s.Send(s.buffer)
+	s.buffer = nil
+}
+
+// ping sends a PING that proves rows, or with none only that the peer is alive. The protocol has no
+// cookie: answers come in the order of the questions.
+func (s *session) ping(rows []*outbound) {
+	s.put(":%s PING %s", s.sid(), s.net.peer)
+	s.pings = append(s.pings, rows)
+}
+
+func (s *session) lost(err error) error {
+	if errors.Is(err, io.EOF) {
+		err = errors.New("closed by the other server")
+	}
+	return fmt.Errorf("connection to %s lost: %w", s.link.cfg.ServerName, errors.Join(err, s.WriteErr()))
+}
+
+// lastWord writes a line before the connection is closed, if the peer still reads.
+func (s *session) lastWord(text string) {
+	s.put("%s", text)
+	timeout := time.NewTimer(leaveTimeout)
+	defer timeout.Stop()
+	for s.flush(); s.Writing(); s.flush() {
+		select {
+		case err := <-s.Wrote:
+			if err != nil {
+				return
+			}
+			s.Written(nil)
+		case <-timeout.C:
+			return
+		}
+	}
+}

@@ -1,0 +1,253 @@
+package inspircd
+
+import (
+	"strconv"
+	"strings"
+
+	"baton/bridge/irc"
+	"baton/federation"
+	"baton/translate"
+)
+
+// Limits of a server that announces none: the defaults of InspIRCd 3.15.
+const (
+	defaultNickBytes  = 30
+	defaultIdentBytes = 10
+	defaultHostBytes  = 64
+	defaultRealBytes  = 128
+	defaultChanBytes  = 64
+)
+
+// tagModules are the names of the module that provides TAGMSG: in 1205, and from 1206 on.
+const (
+	tagModule      = "m_ircv3_ctctags.so"
+	tagModuleNewer = "ircv3_ctctags"
+)
+
+// tree is the peer's network: servers, users and the timestamps of channels. It lasts as long as
+// the connection and is as large as the network.
+type tree struct {
+	peer      string // SID of the server at the other end
+	challenge string // theirs; empty when they offer none
+	tagmsg    bool   // the peer takes TAGMSG now
+	ascii     bool   // casemapping; else rfc1459
+
+	nickBytes, identBytes, hostBytes, realBytes, chanBytes int
+
+	modes map[byte]chanMode // of channels, by letter
+
+	servers  map[string]string         // SID to that of the server before it; "" for the peer
+	users    map[string]*user          // of the network, by UUID
+	nicks    map[string]string         // folded nick to UUID, of all users
+	signers  map[federation.DID]string // to the UUID of the user that signed last
+	accounts map[string]string         // to the UUID of the user that logged in last
+	channels map[string]*channel
+	left     func(*user) // called for each user that leaves
+}
+
+type user struct {
+	nick    string
+	ident   string         // user name, when it connected
+	signon  string         // when it connected, as written by its server
+	account string         // according to its network; "" for none
+	away    string         // reason; "" while it is not away
+	relayed federation.DID // of its last relayed text; "" for none
+	signer  federation.DID // of its last step; "" before
+	meter   irc.Meter
+}
+
+type channel struct {
+	venue   string
+	name    string          // in the network's spelling
+	ts      int64           // its creation, unix seconds; zero while it does not exist
+	ours    bool            // a user of ours made it
+	members map[string]bool // users of the network, by UUID
+	visited bool            // it had a member since it was made
+	met     bool            // it had a member since the link came up
+	awaited bool            // an offer to anyone waits for a member
+	rules   rules
+	kept    map[*pseudo]bool // users of ours kept out by its modes
+}
+
+func newTree(channels []string) *tree {
+	t := &tree{
+		nickBytes: defaultNickBytes, identBytes: defaultIdentBytes, hostBytes: defaultHostBytes, realBytes: defaultRealBytes,
+		chanBytes: defaultChanBytes, modes: defaultModes(),
+		servers: map[string]string{}, users: map[string]*user{}, nicks: map[string]string{},
+		left: func(*user) {}, signers: map[federation.DID]string{}, accounts: map[string]string{}, channels: map[string]*channel{},
+	}
+	for _, name := range channels {
+		venue, _ := translate.Channel(name)
+		t.channels[venue] = &channel{
+			venue: venue, name: name, members: map[string]bool{}, rules: newRules(), kept: map[*pseudo]bool{},
+		}
+	}
+	return t
+}
+
+func (t *tree) capabilities(list, items string) {
+	for item := range strings.FieldsSeq(items) {
+		name, value, _ := strings.Cut(item, "=")
+		switch list {
+		case "MODULES", "MODSUPPORT":
+			t.module(name, true)
+		case "CHANMODES":
+			t.chanMode(name, value)
+		case "CAPABILITIES":
+			t.capability(name, value)
+		}
+	}
+}
+
+func (t *tree) module(name string, loaded bool) {
+	if name == tagModule || name == tagModuleNewer {
+		t.tagmsg = loaded
+	}
+}
+
+func (t *tree) capability(name, value string) {
+	limit := func(into *int) {
+		if n, err := strconv.Atoi(value); err == nil && n > 0 {
+			*into = n
+		}
+	}
+	switch name {
+	case "CHALLENGE":
+		t.challenge = value
+	case "CASEMAPPING":
+		t.ascii = value == "ascii"
+	case "NICKMAX", "MAXNICK":
+		limit(&t.nickBytes)
+	case "IDENTMAX", "MAXUSER":
+		limit(&t.identBytes)
+	case "MAXHOST":
+		limit(&t.hostBytes)
+	case "MAXREAL":
+		limit(&t.realBytes)
+	case "CHANMAX", "MAXCHANNEL":
+		limit(&t.chanBytes)
+	}
+}
+
+// fold returns a nick in the network's casemapping.
+//
+// spec: rfc1459 §2.2
+func (t *tree) fold(nick string) string {
+	last := byte('^')
+	if t.ascii {
+		last = 'Z'
+	}
+	folded := []byte(nick)
+	for i, c := range folded {
+		if 'A' <= c && c <= last {
+			folded[i] = c + 'a' - 'A'
+		}
+	}
+	return string(folded)
+}
+
+// knows reports whether a line may come from that source: a server or a user of the network. Ours
+// are not, because no line of ours comes back.
+func (t *tree) knows(source string) bool {
+	if len(source) == sidBytes {
+		_, known := t.servers[source]
+		return known
+	}
+	_, known := t.users[source]
+	return known
+}
+
+func (t *tree) owner(nick string) string { return t.nicks[t.fold(nick)] }
+
+func (t *tree) name(uuid, old, nick string) {
+	t.forget(uuid, old)
+	t.nicks[t.fold(nick)] = uuid
+}
+
+func (t *tree) forget(uuid, nick string) {
+	if folded := t.fold(nick); t.nicks[folded] == uuid {
+		delete(t.nicks, folded)
+	}
+}
+
+func (t *tree) rename(uuid, nick string) {
+	u := t.users[uuid]
+	if u == nil {
+		u = &user{}
+		t.users[uuid] = u
+	}
+	t.name(uuid, u.nick, nick)
+	u.nick = nick
+}
+
+// signed records that a user of the network brought a step of a DID. A user stands for one DID at a
+// time, so there are at most as many entries as users.
+func (t *tree) signed(uuid string, did federation.DID) {
+	u := t.users[uuid]
+	if u == nil {
+		return // it left in the meantime
+	}
+	t.unsign(uuid)
+	u.signer = did
+	t.signers[did] = uuid
+}
+
+// unsign removes a user as the last signer of its DID, unless another user has signed since.
+func (t *tree) unsign(uuid string) {
+	if did := t.users[uuid].signer; t.signers[did] == uuid {
+		delete(t.signers, did)
+	}
+}
+
+// find returns the UUID of the user that signed last as a DID, else of a user logged in to one of
+// its accounts, else of the user with a nick; "" for none of them.
+func (t *tree) find(did federation.DID, accounts []string, nick string) string {
+	if uuid := t.signers[did]; uuid != "" {
+		return uuid
+	}
+	for _, account := range accounts {
+		if uuid := t.accounts[account]; uuid != "" {
+			return uuid
+		}
+	}
+	if uuid := t.owner(nick); t.users[uuid] != nil {
+		return uuid
+	}
+	return ""
+}
+
+func (t *tree) quit(uuid string) {
+	u := t.users[uuid]
+	if u == nil {
+		return
+	}
+	for _, ch := range t.channels {
+		delete(ch.members, uuid)
+	}
+	t.unsign(uuid)
+	t.logIn(uuid, "")
+	t.forget(uuid, u.nick)
+	delete(t.users, uuid)
+	t.left(u)
+}
+
+// split removes a server with all servers behind it and all their users, which send no QUIT.
+func (t *tree) split(sid string) {
+	gone := map[string]bool{sid: true}
+	for grown := true; grown; {
+		grown = false
+		for server, before := range t.servers {
+			if gone[before] && !gone[server] {
+				gone[server], grown = true, true
+			}
+		}
+	}
+	for server := range gone {
+		delete(t.servers, server)
+	}
+	for uuid := range t.users {
+		if gone[uuid[:sidBytes]] {
+			t.quit(uuid)
+		}
+	}
+}

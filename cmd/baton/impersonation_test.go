@@ -1,0 +1,140 @@
+package main_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"baton/federation"
+	"baton/federation/identity"
+	"baton/federation/relay"
+	"baton/federation/signing"
+	"baton/translate/handofftag"
+)
+
+// newPretender starts a home that takes nothing, and says of everybody that it has their
+// mailbox. It returns the table by which it is a peer.
+func newPretender(t *testing.T, name federation.HomeID) (table string) {
+	t.Helper()
+	key := benchKey(name)
+	mux := http.NewServeMux()
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	mux.HandleFunc("GET /.well-known/did.json", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write(identity.DIDDocument(federation.SigningKey{DID: name.DID(), Public: key.Public}, server.URL))
+	})
+	mux.HandleFunc("GET "+string(relay.ResidentPath)+"/{did}", func(w http.ResponseWriter, r *http.Request) {
+		said, err := json.Marshal(map[string]any{"type": "resident", "v": 1, "home": name, "did": r.PathValue("did"), "here": true})
+		if err != nil {
+			t.Error(err)
+		}
+		signature, err := signing.SignHome(r.Context(), key, said)
+		if err != nil {
+			t.Error(err)
+		}
+		w.Header().Set(federation.SignatureHeader, signature)
+		_, _ = w.Write(said)
+	})
+	return fmt.Sprintf("[[peers]]\nname = %q\ndid = %q\nurl = %q\n", name, name.DID(), server.URL)
+}
+
+// newDisputed starts two homes, a.test and b.test. The first has one more peer, c.test, that
+// says of everybody that it has their mailbox.
+func newDisputed(t *testing.T) []neighbour {
+	t.Helper()
+	all := newNeighbours(t, "a.test", "b.test")
+	all[0].settle(t, all, newPretender(t, "c.test"))
+	for _, each := range all {
+		each.start(t)
+	}
+	return all
+}
+
+// Two homes say that they have a mailbox: neither is believed before a step of its owner
+// comes from one of them, and then the offer that waited goes there.
+func TestImpersonatedMailboxStaysWithItsOwner(t *testing.T) {
+	t.Parallel()
+	all := newDisputed(t)
+	a, b := all[0], all[1]
+	alice, _ := a.key(t, 1)
+	bob, did := b.key(t, 2)
+	resident(t, b.house, "scout_7", 2) // bob's own key
+	id := a.must(t, "handoff", "offer", "--key-file", alice, "--to", did, "--title", "Whose is it")
+	for _, name := range []string{"b.test", "c.test"} {
+		await(t, name+" not to be believed", func() bool {
+			out := a.must(t, "peer", "show", name)
+			return strings.Contains(out, "not believed") && strings.Contains(out, "of "+did+", which b.test and c.test say they have")
+		})
+	}
+	if out := a.must(t, "explain", id); !strings.Contains(out, did+"  nowhere yet") {
+		t.Errorf("it is explained as\n%s", out)
+	}
+	if got := b.show(t, id).verbs(); got != "" {
+		t.Errorf("b has %q", got)
+	}
+	other := b.must(t, "handoff", "offer", "--key-file", bob, "--open", "--title", "Here I am")
+	agree(t, other, "offer", all...)
+	agree(t, id, "offer", all...)
+	if out := a.must(t, "explain", id); !strings.Contains(out, did+"  at b.test, by step  since ") {
+		t.Errorf("it is explained as\n%s", out)
+	}
+}
+
+// A home that claims a mailbox is believed, if no other does, until a step of its owner
+// comes from elsewhere.
+func TestImpersonatingHomeIsDetected(t *testing.T) {
+	t.Parallel()
+	all := newDisputed(t)
+	a, b := all[0], all[1]
+	alice, _ := a.key(t, 1)
+	bob, did := b.key(t, 2) // b does not know this DID yet
+	id := a.must(t, "handoff", "offer", "--key-file", alice, "--to", did, "--title", "Whose is it")
+	await(t, "the home that says so to be believed", func() bool {
+		return strings.Contains(a.must(t, "explain", id), did+"  at c.test, by answer  since ")
+	})
+	other := b.must(t, "handoff", "offer", "--key-file", bob, "--open", "--title", "Here I am")
+	agree(t, other, "offer", all...)
+	await(t, "it to be found out", func() bool {
+		return strings.Contains(a.must(t, "peer", "show", "c.test"), "of "+did+", whose steps come from b.test")
+	})
+	if out := a.must(t, "peer", "show", "b.test"); strings.Contains(out, "not believed") {
+		t.Errorf("b has offences:\n%s", out)
+	}
+	again := a.must(t, "handoff", "offer", "--key-file", alice, "--to", did, "--title", "Now I know")
+	agree(t, again, "offer", all...)
+}
+
+func TestUnroutedOfferIsReportedAfterFiveMinutes(t *testing.T) {
+	gateway := assemble(t, 1)
+	begun := time.Now()
+	ev, err := handofftag.Codec{}.Decode(signedOffers(t, 1)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	ev.Arrival = federation.Arrival{Network: "spanningtree", Link: "lab", Name: "alice", Received: begun}
+	if err := gateway.Submit(t.Context(), ev); err != nil {
+		t.Fatal(err)
+	}
+	ended := time.Now()
+	for _, look := range []struct {
+		at   time.Time
+		told int
+	}{{begun.Add(5*time.Minute - time.Millisecond), 0}, {ended.Add(5 * time.Minute), 1}, {ended.Add(time.Hour), 1}} {
+		if err := gateway.Watch(t.Context(), look.at); err != nil {
+			t.Fatal(err)
+		}
+		notices, err := gateway.Untold(t.Context(), "lab", look.at)
+		if err != nil || len(notices) != look.told {
+			t.Fatalf("%s after the offer %d notices wait for the offerer (%v), want %d", look.at.Sub(begun), len(notices), err, look.told)
+		}
+		for _, n := range notices {
+			if n.Kind != federation.NoticeDelayed || n.Event.ID != ev.ID || n.To != "homes" {
+				t.Errorf("notice %+v", n)
+			}
+		}
+	}
+}
