@@ -215,20 +215,20 @@ func certificateUntil(t *testing.T, ends time.Time) tls.Certificate {
 	return pair
 }
 
-// worker is a client that asks again and again over one connection.
-type worker struct {
+// asker is a client that asks again and again over one connection.
+type asker struct {
 	name  string
 	asked atomic.Int64
 	ended chan error // has the error of a failed question
 }
 
-// askEach is the pause between two questions of a worker.
+// askEach is the pause between two questions of an asker.
 const askEach = 20 * time.Millisecond
 
-// work runs a worker until the test ends.
-func work(t *testing.T, name string, ask func() error) *worker {
+// asking runs an asker until the test ends.
+func asking(t *testing.T, name string, ask func() error) *asker {
 	t.Helper()
-	w := &worker{name: name, ended: make(chan error, 1)}
+	a := &asker{name: name, ended: make(chan error, 1)}
 	ctx := t.Context()
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -236,28 +236,28 @@ func work(t *testing.T, name string, ask func() error) *worker {
 		defer tick.Stop()
 		for ctx.Err() == nil {
 			if err := ask(); err != nil {
-				w.ended <- err
+				a.ended <- err
 				return
 			}
-			w.asked.Add(1)
+			a.asked.Add(1)
 			<-tick.C
 		}
 	})
 	t.Cleanup(running.Wait)
-	return w
+	return a
 }
 
-// works waits until a worker has five more answers.
-func (w *worker) works(t *testing.T) {
+// answered waits until an asker has five more answers.
+func (a *asker) answered(t *testing.T) {
 	t.Helper()
-	want := w.asked.Load() + 5
-	await(t, w.name+" to be answered", func() bool {
+	want := a.asked.Load() + 5
+	await(t, a.name+" to be answered", func() bool {
 		select {
-		case err := <-w.ended:
-			t.Fatalf("%s, after %d answers: %v", w.name, w.asked.Load(), err)
+		case err := <-a.ended:
+			t.Fatalf("%s, after %d answers: %v", a.name, a.asked.Load(), err)
 		default:
 		}
-		return w.asked.Load() >= want
+		return a.asked.Load() >= want
 	})
 }
 
@@ -439,27 +439,27 @@ func TestReplacedCertificateIsServedByEveryListenerAndLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	versions := `{"supportedProtocolVersions": ["1.0"]}`
-	workers := []*worker{
-		work(t, "HTTP/1.1", asksHTTP(t, h.public, "GET /.well-known/did.json HTTP/1.1\r\nHost: localhost\r\n\r\n")),
-		work(t, "HTTP/2", asksHTTP2(t, h)),
-		work(t, "an IRC client", asksIRC(t, h.irc)),
-		work(t, "MACP", asksHTTP(t, h.macp, fmt.Sprintf("POST /macp.v1.MACPRuntimeService/Initialize HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(versions), versions))),
-		work(t, "a home at the relay", asksRelay(t, h)),
-		work(t, "a link that the gateway dials", dialled.asks(t)),
-		work(t, "a link that the gateway accepts", accepted.asks(t)),
+	askers := []*asker{
+		asking(t, "HTTP/1.1", asksHTTP(t, h.public, "GET /.well-known/did.json HTTP/1.1\r\nHost: localhost\r\n\r\n")),
+		asking(t, "HTTP/2", asksHTTP2(t, h)),
+		asking(t, "an IRC client", asksIRC(t, h.irc)),
+		asking(t, "MACP", asksHTTP(t, h.macp, fmt.Sprintf("POST /macp.v1.MACPRuntimeService/Initialize HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(versions), versions))),
+		asking(t, "a home at the relay", asksRelay(t, h)),
+		asking(t, "a link that the gateway dials", dialled.asks(t)),
+		asking(t, "a link that the gateway accepts", accepted.asks(t)),
 	}
-	allWork := func() {
+	allAsk := func() {
 		t.Helper()
-		for _, w := range workers {
-			w.works(t)
+		for _, a := range askers {
+			a.answered(t)
 		}
 	}
-	allWork()
+	allAsk()
 
 	second := certificateUntil(t, time.Now().Add(48*time.Hour))
 	h.own.replace(t, second)
 	h.presents(t, "replaced", second)
-	allWork()
+	allAsk()
 	if got := h.counters(t)["baton_certificate_expiry_timestamp_seconds"]; got < float64(time.Now().Add(47*time.Hour).Unix()) {
 		t.Errorf("the metric is %v", got)
 	}
@@ -473,7 +473,7 @@ func TestReplacedCertificateIsServedByEveryListenerAndLink(t *testing.T) {
 		t.Errorf("right after a reload: %s", got)
 	}
 	h.presents(t, "reloaded", third)
-	allWork()
+	allAsk()
 
 	for name, server := range map[string]*securedServer{"dialled": dialled, "accepted": accepted} {
 		if got := server.presented(); len(got) != 1 || got[0] != bridgetest.Fingerprint(h.own.certificate) {
