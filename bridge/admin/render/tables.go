@@ -240,7 +240,7 @@ var (
 		Key: func(l admin.PolicyLimit) string { return l.Key },
 		Columns: []Column[admin.PolicyLimit]{
 			{"Key", "LIMIT", func(l admin.PolicyLimit) Value { return Text(l.Key) }},
-			{"Value", "VALUE", func(l admin.PolicyLimit) Value { return Value{Text: l.Value, Class: number} }},
+			{"Value", "VALUE", limitValue},
 			{"From", "FROM", func(l admin.PolicyLimit) Value { return Long(place(l.File, l.Line)) }},
 		},
 	}
@@ -507,6 +507,21 @@ func anyOf(items []string) Value {
 		return Text("any")
 	}
 	return Value{Text: strings.Join(items, ", "), Terminal: strings.Join(items, ","), Class: long}
+}
+
+// limitValue returns a limit: a size in units for people, and a duration without parts that are zero.
+func limitValue(l admin.PolicyLimit) Value {
+	if n, err := strconv.ParseInt(l.Value, 10, 64); err == nil && strings.Contains(l.Key, "bytes") {
+		return Bytes(n)
+	}
+	text := l.Value
+	if short, whole := strings.CutSuffix(text, "m0s"); whole {
+		text = short + "m"
+	}
+	if short, whole := strings.CutSuffix(text, "h0m"); whole {
+		text = short + "h"
+	}
+	return Value{Text: text, Terminal: l.Value, Class: number}
 }
 
 func place(file string, line int) string {
