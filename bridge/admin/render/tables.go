@@ -207,9 +207,10 @@ var (
 	}
 	Keys = Table[admin.Key]{
 		Caption: "Keys", Command: "keys list", Empty: "There are no keys.",
-		Key: func(k admin.Key) string { return k.Name + k.KeyID },
+		Key:  func(k admin.Key) string { return k.Name + k.KeyID },
+		Wide: []string{"Key ID", "Until"},
 		Columns: []Column[admin.Key]{
-			{"Name", "NAME", func(k admin.Key) Value { return Text(k.Name) }},
+			{"Name", "NAME", func(k admin.Key) Value { return Words(k.Name) }},
 			{"Identity", "ID", func(k admin.Key) Value {
 				if k.DID != "" {
 					return Value{Text: string(k.DID + " " + k.DIDKey), Terminal: string(k.DID), Class: long}
@@ -251,7 +252,7 @@ var (
 		Columns: []Column[admin.Change]{
 			{"Time", "TIME", func(c admin.Change) Value { return Time(c.Time) }},
 			{"Actor", "ACTOR", func(c admin.Change) Value { return Text(c.Actor) }},
-			{"Action", "WHAT", func(c admin.Change) Value { return Text(c.What) }},
+			{"Action", "WHAT", func(c admin.Change) Value { return Words(c.What) }},
 			{"Subject", "SUBJECT", func(c admin.Change) Value { return Long(c.Subject) }},
 			{"Reason", "REASON", func(c admin.Change) Value { return Long(c.Reason) }},
 		},
