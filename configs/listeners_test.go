@@ -3,6 +3,7 @@ package configs_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -45,6 +46,16 @@ func TestAdminListenerOnAPublicAddressIsAMistake(t *testing.T) {
 		err := parsed(t, home+"[admin]\nlisten = '"+address+"'\n").Err()
 		if (err != nil) != public || err != nil && !strings.Contains(err.Error(), "admin.listen: it has no TLS") {
 			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
+
+func TestAdminListenerOnAllAddressesIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	for address, all := range map[string]bool{"": false, "127.0.0.1:8081": false, "10.1.2.3:8081": false, ":8081": true, "0.0.0.0:8081": true, "[::]:8081": true} {
+		warnings := parsed(t, home+"[admin]\nlisten = '"+address+"'\n").Warnings(time.Now())
+		if (len(warnings) == 1 && warnings[0].Key == "admin.listen" && warnings[0].Line > 0) != all {
+			t.Errorf("%s: %v", address, warnings)
 		}
 	}
 }

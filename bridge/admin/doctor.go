@@ -354,7 +354,7 @@ func (c Checkup) permissions() Diagnosis {
 			return warns("permissions", fmt.Sprintf("other users can access %s (mode %04o)", path, mode), "chmod go= "+path)
 		}
 	}
-	return fine("permissions", fmt.Sprintf("the owner alone reads the %d files with secrets", len(paths)))
+	return fine("permissions", fmt.Sprintf("only the owner can read the %d files with secrets", len(paths)))
 }
 
 // Loose reports whether other users have access to a file or folder, and returns its mode.

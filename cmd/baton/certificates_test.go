@@ -15,8 +15,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"baton/bridge/bridgetest"
 	"baton/federation/federationtest"
@@ -86,7 +89,21 @@ type tlsHouse struct {
 	shown []string // fingerprints of the gateway at the server that it dials
 }
 
-func newTLSHouse(t *testing.T) *tlsHouse {
+// securedLink is the table of a link with TLS: its name, that of the other server, the key of an address
+// and the address, and the fingerprint of the other server.
+const securedLink = `[[irc.spanningtree]]
+name = %q
+server_name = %q
+%s = %q
+sid = "9GW"
+send_password_file = "lab.send"
+recv_password_file = "lab.recv"
+channels = ["#ops"]
+tls = true
+tls_fingerprint = %q
+`
+
+func newTLSHouse(t *testing.T, tables ...string) *tlsHouse {
 	t.Helper()
 	h := &tlsHouse{house: newHouse(t), irc: federationtest.FreeAddr(t), macp: federationtest.FreeAddr(t), relay: federationtest.FreeAddr(t)}
 	h.own = certify(t, h.house, "gw.test", "localhost")
@@ -103,7 +120,7 @@ func newTLSHouse(t *testing.T) *tlsHouse {
 	if out, err := h.command(t, "relay", "accounts", "gw.test", "b.test", "--out", filepath.Join(h.dir, "data", "relay")).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	h.configure(t, fmt.Sprintf(`[tls]
+	tables = append(tables, fmt.Sprintf(`[tls]
 cert_file = %q
 key_file = %q
 [irc.client]
@@ -114,17 +131,8 @@ tls = true
 [relay]
 listen = %q
 `, h.own.certFile, h.own.keyFile, h.irc, h.macp, h.relay),
-		fmt.Sprintf(`[[irc.spanningtree]]
-name = "lab"
-server_name = "lab.irc.test"
-address = %q
-sid = "9GW"
-send_password_file = "lab.send"
-recv_password_file = "lab.recv"
-channels = ["#ops"]
-tls = true
-tls_fingerprint = %q
-`, server.Addr().String(), bridgetest.Fingerprint(theirs.certificate)))
+		fmt.Sprintf(securedLink, "lab", "lab.irc.test", "address", server.Addr().String(), bridgetest.Fingerprint(theirs.certificate)))
+	h.configure(t, tables...)
 	h.start(t)
 	return h
 }
@@ -207,31 +215,251 @@ func certificateUntil(t *testing.T, ends time.Time) tls.Certificate {
 	return pair
 }
 
-func TestReplacedCertificateIsServedByEveryListenerAndLink(t *testing.T) {
-	t.Parallel()
-	h := newTLSHouse(t)
-	h.presents(t, "at the start", h.own.certificate)
+// asker is a client that asks again and again over one connection.
+type asker struct {
+	name  string
+	asked atomic.Int64
+	ended chan error // has the error of a failed question
+}
+
+// askEach is the pause between two questions of an asker.
+const askEach = 20 * time.Millisecond
+
+// asking runs an asker until the test ends.
+func asking(t *testing.T, name string, ask func() error) *asker {
+	t.Helper()
+	a := &asker{name: name, ended: make(chan error, 1)}
+	ctx := t.Context()
+	var running sync.WaitGroup
+	running.Go(func() {
+		tick := time.NewTicker(askEach)
+		defer tick.Stop()
+		for ctx.Err() == nil {
+			if err := ask(); err != nil {
+				a.ended <- err
+				return
+			}
+			a.asked.Add(1)
+			<-tick.C
+		}
+	})
+	t.Cleanup(running.Wait)
+	return a
+}
+
+// answered waits until an asker has five more answers.
+func (a *asker) answered(t *testing.T) {
+	t.Helper()
+	want := a.asked.Load() + 5
+	await(t, a.name+" to be answered", func() bool {
+		select {
+		case err := <-a.ended:
+			t.Fatalf("%s, after %d answers: %v", a.name, a.asked.Load(), err)
+		default:
+		}
+		return a.asked.Load() >= want
+	})
+}
+
+// dialSecured opens a connection to a listener.
+func dialSecured(t *testing.T, address string) net.Conn {
+	t.Helper()
 	d := tls.Dialer{Config: &tls.Config{ServerName: "localhost", InsecureSkipVerify: true}}
-	open, err := d.DialContext(t.Context(), "tcp", h.public)
+	conn, err := d.DialContext(t.Context(), "tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer open.Close()
-	asks := func() {
-		t.Helper()
-		fmt.Fprintf(open, "GET /.well-known/did.json HTTP/1.1\r\nHost: localhost\r\n\r\n")
-		response, err := http.ReadResponse(bufio.NewReader(open), nil)
-		if err != nil || response.StatusCode != http.StatusOK {
-			t.Fatalf("the open connection: %v %v", response, err)
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// asksHTTP returns a question of HTTP/1.1 over one connection.
+func asksHTTP(t *testing.T, address, request string) func() error {
+	t.Helper()
+	conn := dialSecured(t, address)
+	answers := bufio.NewReader(conn)
+	return func() error {
+		if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+			return err
 		}
-		_, _ = io.Copy(io.Discard, response.Body)
+		if _, err := io.WriteString(conn, request); err != nil {
+			return err
+		}
+		response, err := http.ReadResponse(answers, nil)
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			return fmt.Errorf("answer %s", response.Status)
+		}
+		_, err = io.Copy(io.Discard, response.Body)
+		return err
 	}
-	asks()
+}
+
+// asksHTTP2 returns a question of HTTP/2 by a client that trusts only the first certificate, so that it
+// cannot connect again.
+func asksHTTP2(t *testing.T, h *tlsHouse) func() error {
+	t.Helper()
+	transport := as(t, h.own)
+	transport.ForceAttemptHTTP2 = true
+	client := &http.Client{Transport: transport, Timeout: patience}
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, h.url()+"/.well-known/did.json", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() error {
+		response, err := client.Do(request)
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		if response.ProtoMajor != 2 || response.StatusCode != http.StatusOK {
+			return fmt.Errorf("answer %s %s", response.Proto, response.Status)
+		}
+		_, err = io.Copy(io.Discard, response.Body)
+		return err
+	}
+}
+
+// asksIRC returns a question of an IRC client.
+func asksIRC(t *testing.T, address string) func() error {
+	t.Helper()
+	conn := dialSecured(t, address)
+	answers := bufio.NewReader(conn)
+	until := func(question, answer string) error {
+		if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+			return err
+		}
+		if _, err := io.WriteString(conn, question+"\r\n"); err != nil {
+			return err
+		}
+		for {
+			line, err := answers.ReadString('\n')
+			if err != nil || strings.Contains(line, answer) {
+				return err
+			}
+		}
+	}
+	if err := until("NICK busy\r\nUSER busy 0 * :Busy", " 001 "); err != nil {
+		t.Fatal(err)
+	}
+	return func() error { return until("PING still-here", "still-here") }
+}
+
+// asksRelay returns a question of another home at the listener of the relay.
+func asksRelay(t *testing.T, h *tlsHouse) func() error {
+	t.Helper()
+	key, err := nats.NkeyOptionFromSeed(filepath.Join(h.dir, "data", "relay", "b.test.nk"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := nats.Connect("tls://"+h.relay, key, nats.NoReconnect(), nats.Secure(&tls.Config{InsecureSkipVerify: true}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	return func() error { return conn.FlushTimeout(patience) }
+}
+
+// securedServer is an IRC server that links over TLS, and notes the certificate that the gateway
+// presents.
+type securedServer struct {
+	*bridgetest.IRCd
+
+	pinned string
+	mu     sync.Mutex
+	shown  []string // of each connection
+}
+
+func newSecuredServer(t *testing.T, name string, listens bool) *securedServer {
+	t.Helper()
+	own, err := bridgetest.NewCertificate(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &securedServer{pinned: bridgetest.Fingerprint(own)}
+	cfg := bridgetest.IRCdConfig{
+		Name: name, SID: "1LA", LinkName: "gw.test", SendPassword: "planted-recv", RecvPassword: "planted-send", Users: []string{"alice"}, Channels: []string{"#ops"},
+		TLS: &tls.Config{Certificates: []tls.Certificate{own}, ClientAuth: tls.RequireAnyClientCert, InsecureSkipVerify: true, VerifyConnection: func(state tls.ConnectionState) error {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.shown = append(s.shown, bridgetest.Fingerprint(tls.Certificate{Certificate: [][]byte{state.PeerCertificates[0].Raw}}))
+			return nil
+		}},
+	}
+	if !listens {
+		s.IRCd = bridgetest.NewIRCd(cfg)
+		t.Cleanup(s.Close)
+		return s
+	}
+	if s.IRCd, err = bridgetest.ListenIRCd(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// presented returns the fingerprints of the gateway, of each connection.
+func (s *securedServer) presented() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.shown)
+}
+
+// asks returns a question to the user of the gateway, as for a WHOIS.
+func (s *securedServer) asks(t *testing.T) func() error {
+	t.Helper()
+	next := func(command string) (bridgetest.IRCMessage, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		return s.Next(ctx, func(m bridgetest.IRCMessage) bool { return m.Command == command })
+	}
+	user, err := next("UID")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() error {
+		s.Say("alice", "IDLE "+user.Params[0])
+		_, err := next("IDLE")
+		return err
+	}
+}
+
+// Clients of each listener and link work while the files of the certificate are replaced twice: each
+// keeps its one connection, and new connections get the new certificate.
+func TestReplacedCertificateIsServedByEveryListenerAndLink(t *testing.T) {
+	t.Parallel()
+	dialled, accepted, listen := newSecuredServer(t, "dialled.irc.test", true), newSecuredServer(t, "accepted.irc.test", false), federationtest.FreeAddr(t)
+	h := newTLSHouse(t, "[limits]\nuser_events_per_minute = 0\n",
+		fmt.Sprintf(securedLink, "dialled", "dialled.irc.test", "address", dialled.Addr(), dialled.pinned),
+		fmt.Sprintf(securedLink, "accepted", "accepted.irc.test", "listen", listen, accepted.pinned))
+	h.presents(t, "at the start", h.own.certificate)
+	if err := accepted.Dial(t.Context(), listen); err != nil {
+		t.Fatal(err)
+	}
+	versions := `{"supportedProtocolVersions": ["1.0"]}`
+	askers := []*asker{
+		asking(t, "HTTP/1.1", asksHTTP(t, h.public, "GET /.well-known/did.json HTTP/1.1\r\nHost: localhost\r\n\r\n")),
+		asking(t, "HTTP/2", asksHTTP2(t, h)),
+		asking(t, "an IRC client", asksIRC(t, h.irc)),
+		asking(t, "MACP", asksHTTP(t, h.macp, fmt.Sprintf("POST /macp.v1.MACPRuntimeService/Initialize HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(versions), versions))),
+		asking(t, "a home at the relay", asksRelay(t, h)),
+		asking(t, "a link that the gateway dials", dialled.asks(t)),
+		asking(t, "a link that the gateway accepts", accepted.asks(t)),
+	}
+	allAsk := func() {
+		t.Helper()
+		for _, a := range askers {
+			a.answered(t)
+		}
+	}
+	allAsk()
 
 	second := certificateUntil(t, time.Now().Add(48*time.Hour))
 	h.own.replace(t, second)
 	h.presents(t, "replaced", second)
-	asks()
+	allAsk()
 	if got := h.counters(t)["baton_certificate_expiry_timestamp_seconds"]; got < float64(time.Now().Add(47*time.Hour).Unix()) {
 		t.Errorf("the metric is %v", got)
 	}
@@ -244,7 +472,24 @@ func TestReplacedCertificateIsServedByEveryListenerAndLink(t *testing.T) {
 	if got := h.everywhere(t)["http"]; got != bridgetest.Fingerprint(third) {
 		t.Errorf("right after a reload: %s", got)
 	}
-	asks()
+	h.presents(t, "reloaded", third)
+	allAsk()
+
+	for name, server := range map[string]*securedServer{"dialled": dialled, "accepted": accepted} {
+		if got := server.presented(); len(got) != 1 || got[0] != bridgetest.Fingerprint(h.own.certificate) {
+			t.Errorf("the link that is %s: %v", name, got)
+		}
+	}
+	accepted.Drop()
+	await(t, "the next connection of the link that is accepted", func() bool {
+		if len(accepted.presented()) == 1 && accepted.Dial(t.Context(), listen) != nil {
+			return false
+		}
+		return len(accepted.presented()) > 1
+	})
+	if got := accepted.presented()[1]; got != bridgetest.Fingerprint(third) {
+		t.Errorf("the next connection gets %s", got)
+	}
 }
 
 func TestCertificateFilesThatAreUnusableKeepTheCurrentOne(t *testing.T) {

@@ -43,8 +43,13 @@ func TestReadyWithoutOtherHomes(t *testing.T) {
 	if status != http.StatusOK || !strings.Contains(text, `"peers":[{"name":"b.test","network":"home","state":"dialling"`) {
 		t.Errorf("/statusz: %d %s", status, text)
 	}
-	b.start(t)
-	await(t, "the link", func() bool { _, ok := a.baton(t, "healthcheck", "--peers"); return ok })
+	if code, out := a.exit(t, "healthcheck", "--peers", "--wait", "300ms"); code != 4 || !strings.Contains(out, "peer b.test: down") {
+		t.Errorf("healthcheck --peers --wait: %d %s", code, out)
+	}
+	b.launch(t)
+	if out := a.must(t, "healthcheck", "--peers", "--wait", "1m"); out != "ready" {
+		t.Errorf("healthcheck that waits for the link: %s", out)
+	}
 }
 
 func TestPendingStepEndsWithTheRulingOfItsHome(t *testing.T) {

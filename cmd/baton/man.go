@@ -14,11 +14,19 @@ type manCommand struct {
 }
 
 // Help has one example.
-func (manCommand) Help() string { return "Example:\n\n\tbaton man --dir /usr/local/share/man/man1" }
+func (manCommand) Help() string {
+	return `Pages of commands end in .1, and that of the configuration in .5.
+
+Example:
+
+	baton man --dir man
+	install -D -m 0644 -t /usr/local/share/man/man1 man/*.1
+	install -D -m 0644 -t /usr/local/share/man/man5 man/*.5`
+}
 
 // Run writes the pages.
 func (m manCommand) Run(app *kong.Kong, streams std) error {
-	if err := reference.Man(m.Dir, app.Model); err != nil || !m.Markdown {
+	if err := reference.Man(m.Dir, app.Model, referenceFile()); err != nil || !m.Markdown {
 		return err
 	}
 	return reference.Markdown(streams.out, app.Model)

@@ -733,7 +733,7 @@ func TestOperatorPageStatusHasTheStateAndTheLastDay(t *testing.T) {
 		}
 	}
 	page := loggedIn(t, v.house, v.operatorToken(t, "read")).wants(t, http.StatusOK, "/ui/overview", nil).text
-	if !regexp.MustCompile(`<strong>Dead letters</strong> <span>1 now; least \d+ at \d\d:\d\d, most \d+ at \d\d:\d\d</span>`).MatchString(page) {
+	if !regexp.MustCompile(`<strong>Dead letters</strong> <span>1 now; least \d+ (?:at \d\d:\d\d|now), most \d+ (?:at \d\d:\d\d|now)</span>`).MatchString(page) {
 		t.Errorf("the page has no words for its chart: %s", page)
 	}
 }

@@ -92,6 +92,52 @@ func serveQuickstart(t *testing.T, arguments ...string) (h *house, said string) 
 	return h, said
 }
 
+// A program that no shell finds by its name is called by its path, and copied for a unit.
+func TestQuickstartPrintsCommandsToPaste(t *testing.T) {
+	t.Parallel()
+	found, err := exec.LookPath(program)
+	if err == nil {
+		found, err = filepath.EvalSymlinks(found)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(found)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "my programs", program)
+	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, text, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		starter, path string
+		want          []string
+	}{
+		{"systemd", program, []string{"install -m 0755 " + found + " /usr/local/bin/baton", "baton config check DIR/baton.toml", "systemctl daemon-reload", "baton --config DIR/baton.toml doctor"}},
+		{"compose", program, []string{"baton config check DIR/baton.toml", "docker build -f deploy/Dockerfile -t ghcr.io/baton-gateway/baton .", "docker compose -f DIR/compose.yaml up -d"}},
+		{"none", program, []string{"baton config check DIR/baton.toml", "baton serve --config DIR/baton.toml"}},
+		{"none", path, []string{"'" + path + "' config check DIR/baton.toml", "'" + path + "' serve --config DIR/baton.toml", "'" + path + "' --config DIR/baton.toml doctor"}},
+		{"systemd", path, []string{"install -m 0755 '" + path + "' /usr/local/bin/baton"}},
+	} {
+		dir := filepath.Join(t.TempDir(), "gw")
+		out, err := exec.CommandContext(t.Context(), test.path, "quickstart", "--home", "gw.example", "--network", "none", "--for", test.starter, "--dir", dir).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, commands, _ := strings.Cut(string(out), "# Commands to start\n")
+		for _, want := range test.want {
+			line := strings.ReplaceAll(want, "DIR", dir)
+			if !strings.Contains("\n"+commands, "\n"+line+"\n") && !strings.Contains("\n"+commands, "\n"+line+"  ") {
+				t.Errorf("%s, %s: no line %q in\n%s", test.starter, test.path, line, commands)
+			}
+		}
+	}
+}
+
 func TestQuickstartKeepsExistingFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

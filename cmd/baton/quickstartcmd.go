@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/mattn/go-isatty"
 
 	"baton/bridge"
+	"baton/bridge/admin/render"
 	"baton/bridge/server"
 	"baton/configs"
 	setup "baton/configs/quickstart"
@@ -66,12 +68,30 @@ func (cmd quickstart) Run(c *cli, streams std) error {
 	if c.JSON {
 		return printJSON(streams, map[string]any{"files": paths, "peer": peer})
 	}
-	next, err := values.Next(peer)
+	next, err := values.Next(cmd.ownName(), peer)
 	if err != nil {
 		return err
 	}
 	_, err = fmt.Fprint(streams.out, next)
 	return err
+}
+
+// ownName returns the name by which a shell finds this program: "baton", or its path. A unit of systemd
+// finds it only in a folder of the system.
+func (cmd quickstart) ownName() string {
+	const name = "baton"
+	own, err := os.Executable()
+	if err != nil {
+		return name
+	}
+	found, err := exec.LookPath(name)
+	if err == nil && (cmd.For != "systemd" || slices.Contains([]string{"/usr/local/bin", "/usr/bin"}, filepath.Dir(found))) {
+		running, _ := os.Stat(own) // nil is no other file
+		if there, err := os.Stat(found); err == nil && os.SameFile(running, there) {
+			return name
+		}
+	}
+	return render.Shell(own)
 }
 
 // ask returns the command with each value not given by a flag, read from the terminal. Without

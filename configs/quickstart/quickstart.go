@@ -121,14 +121,14 @@ func (s Setup) files() ([]file, error) {
 	return files, nil
 }
 
-// Next returns the next steps of the operator. The text of peer is for the operator of the first
-// peer.
-func (s Setup) Next(peer string) (string, error) {
+// Next returns the next steps of the operator, with commands that call a program. The text of peer is
+// for the operator of the first peer.
+func (s Setup) Next(program, peer string) (string, error) {
 	return fill("next.txt", struct {
 		Setup
 
-		Peer string
-	}{s, peer})
+		Program, Peer string
+	}{s, program, peer})
 }
 
 func fill(name string, values any) (string, error) {

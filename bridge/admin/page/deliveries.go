@@ -54,7 +54,7 @@ func loadLink(r request, name string) (view, error) {
 			d = append(d, r.about("Obstacle", render.Long(what)))
 		}
 	}
-	v := view{Title: "Links", About: plain(name), Sections: []section{{ID: "link", Details: d, Command: render.Shell("baton", "link", "show", name)}}}
+	v := view{Title: "Links", About: plain(name), Sections: []section{{ID: "link", Details: given(d...), Command: render.Shell("baton", "link", "show", name)}}}
 	if r.may(admin.ChangeLink.Scope) {
 		v.Sections[0].Actions = actsOnLink(r, l)
 	}

@@ -90,8 +90,15 @@ func newChart(samples []admin.Sample, now time.Time, id, name, unit string, curr
 			most = i
 		}
 	}
-	clock := func(i int) string { return time.Time(samples[i].Time).UTC().Format("15:04") }
-	c.Words += fmt.Sprintf("; least %d%s at %s, most %d%s at %s", values[least], unit, clock(least), values[most], unit, clock(most))
+	clock := func(i int) string { return "at " + time.Time(samples[i].Time).UTC().Format("15:04") }
+	low, lowAt, high, highAt := values[least], clock(least), values[most], clock(most)
+	if current < low {
+		low, lowAt = current, "now"
+	}
+	if current > high {
+		high, highAt = current, "now"
+	}
+	c.Words += fmt.Sprintf("; least %d%s %s, most %d%s %s", low, unit, lowAt, high, unit, highAt)
 	top := max(values[most], 1)
 	if unit == " %" {
 		top = 100

@@ -175,7 +175,7 @@ func (l list[T]) section(r request) section {
 	for _, c := range l.Columns {
 		if c.Page != "" {
 			class := width(c.Page)
-			if len(l.page.Items) > 0 && c.Value(l.page.Items[0]).Class == "num" {
+			if len(l.page.Items) > 0 && slices.Contains(strings.Fields(c.Value(l.page.Items[0]).Class), "num") {
 				class = strings.TrimSpace(class + " num")
 			}
 			shown.Columns = append(shown.Columns, heading{c.Page, class})

@@ -57,6 +57,9 @@ const (
 // Text returns a value of few words.
 func Text[T ~string](text T) Value { return Value{Text: string(text)} }
 
+// Words returns a value of few words, none of which is divided.
+func Words[T ~string](text T) Value { return Value{Text: string(text), Class: "words"} }
+
 // Long returns a text that may take several lines.
 func Long[T ~string](text T) Value { return Value{Text: string(text), Class: long} }
 

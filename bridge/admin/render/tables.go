@@ -207,9 +207,10 @@ var (
 	}
 	Keys = Table[admin.Key]{
 		Caption: "Keys", Command: "keys list", Empty: "There are no keys.",
-		Key: func(k admin.Key) string { return k.Name + k.KeyID },
+		Key:  func(k admin.Key) string { return k.Name + k.KeyID },
+		Wide: []string{"Key ID", "Until"},
 		Columns: []Column[admin.Key]{
-			{"Name", "NAME", func(k admin.Key) Value { return Text(k.Name) }},
+			{"Name", "NAME", func(k admin.Key) Value { return Words(k.Name) }},
 			{"Identity", "ID", func(k admin.Key) Value {
 				if k.DID != "" {
 					return Value{Text: string(k.DID + " " + k.DIDKey), Terminal: string(k.DID), Class: long}
@@ -240,7 +241,7 @@ var (
 		Key: func(l admin.PolicyLimit) string { return l.Key },
 		Columns: []Column[admin.PolicyLimit]{
 			{"Key", "LIMIT", func(l admin.PolicyLimit) Value { return Text(l.Key) }},
-			{"Value", "VALUE", func(l admin.PolicyLimit) Value { return Value{Text: l.Value, Class: number} }},
+			{"Value", "VALUE", limitValue},
 			{"From", "FROM", func(l admin.PolicyLimit) Value { return Long(place(l.File, l.Line)) }},
 		},
 	}
@@ -251,7 +252,7 @@ var (
 		Columns: []Column[admin.Change]{
 			{"Time", "TIME", func(c admin.Change) Value { return Time(c.Time) }},
 			{"Actor", "ACTOR", func(c admin.Change) Value { return Text(c.Actor) }},
-			{"Action", "WHAT", func(c admin.Change) Value { return Text(c.What) }},
+			{"Action", "WHAT", func(c admin.Change) Value { return Words(c.What) }},
 			{"Subject", "SUBJECT", func(c admin.Change) Value { return Long(c.Subject) }},
 			{"Reason", "REASON", func(c admin.Change) Value { return Long(c.Reason) }},
 		},
@@ -507,6 +508,21 @@ func anyOf(items []string) Value {
 		return Text("any")
 	}
 	return Value{Text: strings.Join(items, ", "), Terminal: strings.Join(items, ","), Class: long}
+}
+
+// limitValue returns a limit: a size in units for people, and a duration without parts that are zero.
+func limitValue(l admin.PolicyLimit) Value {
+	if n, err := strconv.ParseInt(l.Value, 10, 64); err == nil && strings.Contains(l.Key, "bytes") {
+		return Bytes(n)
+	}
+	text := l.Value
+	if short, whole := strings.CutSuffix(text, "m0s"); whole {
+		text = short + "m"
+	}
+	if short, whole := strings.CutSuffix(text, "h0m"); whole {
+		text = short + "h"
+	}
+	return Value{Text: text, Terminal: l.Value, Class: number}
 }
 
 func place(file string, line int) string {

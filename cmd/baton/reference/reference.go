@@ -1,8 +1,8 @@
 // Package reference writes the command reference, as one Markdown document and as man
 // pages, from the command tree itself.
 //
-// [Markdown] writes the document. [Man] writes one page for the program and one for each
-// command at the top of the tree. Both leave out hidden commands and flags, and write the
+// [Markdown] writes the document. [Man] writes one page for the program, one for each
+// command at the top of the tree, and one for the configuration. Both leave out hidden commands and flags, and write the
 // same bytes for the same tree.
 package reference
 

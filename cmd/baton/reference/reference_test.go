@@ -66,7 +66,7 @@ func TestDocumentHasEachCommandWithItsFlags(t *testing.T) {
 func TestManPagesExistForTopCommands(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "man")
-	if err := reference.Man(dir, model(t)); err != nil {
+	if err := reference.Man(dir, model(t), configuration); err != nil {
 		t.Fatal(err)
 	}
 	entries, err := os.ReadDir(dir)
@@ -77,7 +77,7 @@ func TestManPagesExistForTopCommands(t *testing.T) {
 	for _, entry := range entries {
 		names = append(names, entry.Name())
 	}
-	if diff := cmp.Diff([]string{"baton-keys.1", "baton-top.1", "baton.1"}, names); diff != "" {
+	if diff := cmp.Diff([]string{"baton-keys.1", "baton-top.1", "baton.1", "baton.toml.5"}, names); diff != "" {
 		t.Error(diff)
 	}
 	page, err := os.ReadFile(filepath.Join(dir, "baton-keys.1"))
@@ -86,5 +86,73 @@ func TestManPagesExistForTopCommands(t *testing.T) {
 	}
 	if want := ".TP\n.B \\-\\-overlap=DURATION\nHow long the old key stays valid.\n.PP\nIt signs <nothing>.\n.PP\nExample:\n.PP\n.nf\nbaton keys rotate server \\-\\-overlap 48h\n.fi\n"; !strings.Contains(string(page), want) {
 		t.Errorf("the page is\n%s", page)
+	}
+}
+
+// configuration is a small reference file.
+const configuration = `# The configuration.
+#
+#   durations   strings such as "500ms"
+#   secrets     are never here: a key
+#               names a file
+
+[home]
+# Required. The host name.
+name = "gw.example"
+# Both are "" for none.
+cert_file = ""
+key_file = ""
+
+# Another home.
+#[[peers]]
+#name = "b.example"
+`
+
+func TestConfigurationHasAPage(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := reference.Man(dir, model(t), configuration); err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(dir, "baton.toml.5"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, got, _ := strings.Cut(string(page), "\n.TH ")
+	want := `BATON.TOML 5
+.SH NAME
+baton.toml \- the configuration of baton
+.SH DESCRIPTION
+The configuration.
+.PP
+.TP
+.B durations
+strings such as "500ms"
+.TP
+.B secrets
+are never here: a key
+names a file
+.PP
+.SH [home]
+.TP
+.B name = \(dqgw.example\(dq
+Required. The host name.
+.PP
+.TP
+.B cert_file = \(dq\(dq
+.TQ
+.B key_file = \(dq\(dq
+Both are "" for none.
+.PP
+.SH [[peers]]
+Another home.
+.PP
+.TP
+.B #name = \(dqb.example\(dq
+.SH SEE ALSO
+baton(1), baton\-config(1), baton\-reload(1)
+`
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }
