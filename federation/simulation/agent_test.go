@@ -74,10 +74,7 @@ func (a *agent) act() {
 	if a.moveOn() || p == nil || p.dead.Load() {
 		return
 	}
-	if !a.loggedIn[p] {
-		a.loggedIn[p] = true
-		p.locator.LearnFromLogin(w.ctx, a.key.DID, a.at.now())
-	}
+	a.logIn(p)
 	if a.retry() {
 		return
 	}
@@ -99,8 +96,16 @@ func (a *agent) act() {
 	a.submit(ev)
 }
 
+// logIn logs the agent in at its home.
+func (a *agent) logIn(p *process) {
+	if !a.loggedIn[p] {
+		a.loggedIn[p] = true
+		p.locator.LearnFromLogin(a.world.ctx, a.key.DID, a.at.now())
+	}
+}
+
 // looks bounds the handoffs that an agent looks at for one step.
-const looks = 6
+const looks = 10
 
 // work answers one of the handoffs that the home of the agent knows.
 func (a *agent) work(p *process, look, pick uint64) {

@@ -105,6 +105,7 @@ func (p *process) exchange(ctx context.Context, method, address string, e relay.
 		}
 		return d
 	}
+	c.world.note("%s sends %s %s", p.id, to.id, summary(e))
 	dropped := chance.Float64() < w.drop
 	if !p.wait(ctx, travel()) || dropped || c.away(p.number, to.number) {
 		if dropped {
@@ -185,4 +186,11 @@ func altered(e relay.Envelope, chance *rand.Rand) relay.Envelope {
 	e.Body = bytes.Clone(e.Body)
 	e.Body[chance.IntN(len(e.Body))] ^= byte(1 + chance.IntN(127))
 	return e
+}
+
+// summary describes a message for people.
+func summary(e relay.Envelope) string {
+	sum := fnv.New32a()
+	_, _ = sum.Write(e.Body)
+	return fmt.Sprintf("%d bytes, %08x", len(e.Body), sum.Sum32())
 }

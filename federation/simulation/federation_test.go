@@ -37,6 +37,11 @@ const seeds = 200
 // verbose keeps the events of a federation for people.
 var verbose bool
 
+func TestMain(m *testing.M) {
+	runtime.GOMAXPROCS(1) // so that the goroutines of a federation take turns in one order
+	os.Exit(m.Run())
+}
+
 func TestFederations(t *testing.T) {
 	from, to := uint64(1), uint64(seeds)
 	chosen := os.Getenv("BATON_SEEDS")
@@ -139,3 +144,24 @@ func (w *world) newFolder(name string) string {
 	}
 	return folder
 }
+
+// A seed that found a fault must find it again.
+func TestASeedHasOneResult(t *testing.T) {
+	empty := storetest.TempDir(t)
+	if err := storetest.OpenIn(t, empty).Close(); err != nil {
+		t.Fatal(err)
+	}
+	for seed := range uint64(repeated) {
+		var results []string
+		for range 2 {
+			w := simulate(t, empty, storetest.TempDir(t), seed)
+			results = append(results, w.digest)
+		}
+		if results[0] != results[1] {
+			t.Errorf("seed %d has the results %s and %s", seed, results[0], results[1])
+		}
+	}
+}
+
+// repeated is how many seeds run twice.
+const repeated = 20

@@ -204,9 +204,16 @@ func (p *process) routed(ctx context.Context, did federation.DID) {
 		p.unrouted.Probe(did)
 		return
 	}
-	_ = p.record.Rows().Hurry(ctx, routing.Unrouted) // an unhurried row is tried later
-	p.wakes.Wake(outboxTopic(routing.Unrouted))
+	p.group.Go(func() {
+		if p.pause(apart) {
+			_ = p.record.Rows().Hurry(ctx, routing.Unrouted) // an unhurried row is tried later
+			p.wakes.Wake(outboxTopic(routing.Unrouted))
+		}
+	})
 }
+
+// apart keeps two events of one goroutine apart: if both are ready, the runtime chooses one by chance.
+const apart = time.Microsecond
 
 func outboxTopic(name string) string { return "outbox." + name }
 

@@ -105,7 +105,7 @@ func newWorld(ctx context.Context, empty, folder string, seed uint64) *world {
 		entropy: &entropy{random: rand.NewChaCha8(sha256.Sum256(fmt.Appendf(nil, "agents %d", seed)))},
 		keys:    keys{homes: map[federation.DID]ed25519.PublicKey{}},
 	}
-	w.profile = profile{offers: 0.15 + 0.2*w.random.Float64(), crashes: 0.12 * w.random.Float64(), moves: w.chance(0.3), liars: w.chance(0.3), skew: w.chance(0.5)}
+	w.profile = profile{offers: 0.2 + 0.3*w.random.Float64(), crashes: 0.12 * w.random.Float64(), moves: w.chance(0.3), liars: w.chance(0.3), skew: w.chance(0.5)}
 	w.profile.restores = !w.profile.moves && w.chance(0.3)
 	often := func(most float64) float64 {
 		if w.chance(0.4) {
@@ -157,11 +157,15 @@ func (w *world) run() {
 	for _, s := range w.sites {
 		s.start()
 	}
-	for range events {
+	for _, a := range w.agents {
+		a.logIn(a.at.live)
+	}
+	for n := range events {
+		w.random = rand.New(rand.NewPCG(w.seed, uint64(n)+2)) // so that a draw changes no later event
 		time.Sleep(w.upTo(longestPause))
 		synctest.Wait()
-		w.tend()
 		w.event()
+		w.tend()
 	}
 	w.end()
 	w.lived = w.elapsed()
