@@ -207,9 +207,9 @@ func short(id federation.HandoffID) string { return id.String()[16:] }
 func (a *agent) lived(at *site) bool { return slices.Contains(a.were, at) }
 
 // move begins to move the mailbox of the agent to another home. An agent with an unanswered step
-// stays.
+// stays. An agent moves once: a home that has not learned of the first move refuses the second one.
 func (a *agent) move(to *site) {
-	if a.toMove != nil || to == a.at || slices.ContainsFunc(a.sent, func(s *sent) bool { return !s.answered }) {
+	if a.toMove != nil || len(a.were) > 1 || to == a.at || slices.ContainsFunc(a.sent, func(s *sent) bool { return !s.answered }) {
 		return
 	}
 	a.toMove = to
@@ -233,6 +233,9 @@ func (a *agent) moveOn() bool {
 		to, moved, moves := a.toMove.id, a.moved, a.moves
 		p.group.Go(func() {
 			_, err := p.locator.Move(p.ctx, a.key.DID, to, false, p.now)
+			if err != nil {
+				a.world.note("%s does not move from %s to %s: %v", a.name, p.id, to, err)
+			}
 			moved.Store(err == nil && !p.dead.Load())
 			moves.Store(false)
 		})

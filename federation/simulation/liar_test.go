@@ -72,7 +72,7 @@ func (w *world) askFalsely(liar, victim *site, who *agent) {
 // speakFor vouches for a step of an agent of the home that gets it.
 func (w *world) speakFor(liar, victim *site, _ *agent) {
 	who := w.agentOf(victim)
-	if !who.loggedIn[victim.live] || who.at != victim {
+	if !who.loggedIn[victim.live] || who.at != victim || who.toMove != nil {
 		return
 	}
 	evidence, err := json.Marshal(map[string]string{"document": "an offer of " + who.name})

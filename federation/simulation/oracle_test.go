@@ -20,6 +20,7 @@ type oracle struct {
 	signed   map[string]*agent // by the documents that agents signed
 	forged   map[string]bool   // documents with another signature, or signed for another purpose
 	tainted  map[federation.HandoffID]bool
+	owners   map[federation.HandoffID]*site // that acknowledged the offer
 	backups  map[*site]time.Time
 	restored map[*site][]time.Time // to these moments
 	liar     *site                 // nil if all homes are honest
@@ -27,7 +28,7 @@ type oracle struct {
 
 func newOracle(w *world) *oracle {
 	return &oracle{
-		world: w, signed: map[string]*agent{}, forged: map[string]bool{}, tainted: map[federation.HandoffID]bool{},
+		world: w, signed: map[string]*agent{}, forged: map[string]bool{}, tainted: map[federation.HandoffID]bool{}, owners: map[federation.HandoffID]*site{},
 		backups: map[*site]time.Time{}, restored: map[*site][]time.Time{},
 	}
 }
@@ -61,11 +62,10 @@ func (o *oracle) judge() {
 			return // end has reported it
 		}
 	}
-	owners := map[federation.HandoffID]*site{}
 	for _, a := range w.agents {
 		for _, each := range a.sent {
 			if each.event.Verb == federation.Offer && each.acked {
-				owners[each.event.Handoff] = each.to
+				o.owners[each.event.Handoff] = each.to
 			}
 		}
 	}
@@ -77,11 +77,11 @@ func (o *oracle) judge() {
 		}
 	}
 	for _, id := range w.offered {
-		o.judgeHandoff(id, owners[id], all[id])
+		o.judgeHandoff(id, o.owners[id], all[id])
 	}
 	for _, a := range w.agents {
 		for _, each := range a.sent {
-			o.judgeStep(each, owners[each.event.Handoff], all[each.event.Handoff])
+			o.judgeStep(each, o.owners[each.event.Handoff], all[each.event.Handoff])
 		}
 	}
 	for _, s := range w.sites {
@@ -158,7 +158,7 @@ func (o *oracle) takesPart(s *site, truth shown) bool {
 // excused reports whether a home may differ from the home of a handoff: that was restored to an older
 // copy, went on otherwise, and the other home reports it.
 func (o *oracle) excused(id federation.HandoffID, owner, s *site) bool {
-	if len(o.restored[owner]) == 0 && len(o.restored[s]) == 0 {
+	if owner == s || len(o.restored[owner]) == 0 && len(o.restored[s]) == 0 {
 		return false
 	}
 	forked, err := s.live.record.Forked(o.world.ctx, id)
@@ -273,7 +273,9 @@ func (o *oracle) judgeInbox(a *agent, all map[federation.HandoffID]map[*site]sho
 		here := map[federation.EventID]int{}
 		for _, entry := range entries {
 			here[entry.Event.ID]++
-			arrived[entry.Event.ID]++
+		}
+		if s == a.at {
+			arrived = here
 		}
 		for id, n := range here {
 			if n > 1 {
@@ -281,19 +283,29 @@ func (o *oracle) judgeInbox(a *agent, all map[federation.HandoffID]map[*site]sho
 			}
 		}
 	}
-	if len(a.were) > 1 {
+	for _, id := range w.offered {
+		o.judgeTold(a, id, all[id], arrived)
+	}
+}
+
+// judgeTold checks that the inbox of an agent has the steps of others in one handoff. The entries of
+// a mailbox that moved came along, since the agents of the simulation mark none as read.
+func (o *oracle) judgeTold(a *agent, id federation.HandoffID, at map[*site]shown, arrived map[federation.EventID]int) {
+	owner := o.owners[id]
+	if owner == nil || o.tainted[id] || o.excused(id, owner, a.at) {
 		return
 	}
-	for _, id := range w.offered {
-		found := all[id][a.at]
-		for _, entry := range found.log {
-			party := slices.Contains(found.view.Others(""), a.key.DID)
-			if late := a.key.DID == found.view.Assignee && a.key.DID != found.view.Offeree && a.key.DID != found.view.Offerer && entry.Version < found.view.Answered; late {
-				party = false // it was no party yet
-			}
-			if entry.Event.From != a.key.DID && party && arrived[entry.Event.ID] != 1 {
-				w.fail("told", "%s has the %s of %s %d times in its inbox", a.name, entry.Event.Verb, short(id), arrived[entry.Event.ID])
-			}
+	truth := at[owner]
+	if !slices.Contains(truth.view.Others(""), a.key.DID) || len(at[a.at].log) == 0 && truth.view.Over {
+		return
+	}
+	claimed := a.key.DID == truth.view.Assignee && a.key.DID != truth.view.Offeree && a.key.DID != truth.view.Offerer
+	for _, entry := range truth.log {
+		if entry.Event.From == a.key.DID || claimed && entry.Version < truth.view.Answered { // it was no party yet
+			continue
+		}
+		if arrived[entry.Event.ID] != 1 {
+			o.world.fail("told", "%s has the %s of %s %d times in its inbox at %s", a.name, entry.Event.Verb, short(id), arrived[entry.Event.ID], a.at.id)
 		}
 	}
 }
@@ -310,6 +322,9 @@ func (o *oracle) judgeSite(s *site) {
 			continue
 		}
 		offences, err := s.live.record.Offences(w.ctx, other.id)
+		if w.profile.moves { // a home cannot tell an old location from a lie
+			offences = slices.DeleteFunc(offences, func(each federation.Offence) bool { return each.Kind == federation.OffenceMailbox })
+		}
 		if err != nil || len(offences) > 0 {
 			w.fail("no-false-accusation", "%s accuses %s: %+v %v", s.id, other.id, offences, err)
 		}
