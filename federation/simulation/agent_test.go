@@ -232,7 +232,10 @@ func (a *agent) moveOn() bool {
 	case p != nil && !p.dead.Load() && !a.moves.Swap(true):
 		to, moved, moves := a.toMove.id, a.moved, a.moves
 		p.group.Go(func() {
-			_, err := p.locator.Move(p.ctx, a.key.DID, to, false, p.now)
+			done, err := p.locator.Move(p.ctx, a.key.DID, to, false, p.now)
+			if err == nil && done.Waiting > 0 {
+				err = fmt.Errorf("%d entries are left", done.Waiting)
+			}
 			if err != nil {
 				a.world.note("%s does not move from %s to %s: %v", a.name, p.id, to, err)
 			}
