@@ -68,9 +68,13 @@ func TestFederations(t *testing.T) {
 	runSeeds(t, all)
 }
 
+// mostFailed bounds the seeds that a run reports.
+const mostFailed = 5
+
 // total is what happened in all federations of a run.
 type total struct {
 	mu                  sync.Mutex
+	failed              int
 	steps, acked, lived int
 	counts              map[string]int
 }
@@ -88,7 +92,7 @@ func runSeeds(t *testing.T, all []uint64) {
 		for i := range runtime.GOMAXPROCS(0) {
 			t.Run(fmt.Sprintf("processor %d", i), func(t *testing.T) {
 				t.Parallel()
-				for n := next.Add(1); int(n) <= len(all); n = next.Add(1) {
+				for n := next.Add(1); int(n) <= len(all) && sum.failed < mostFailed; n = next.Add(1) {
 					runSeed(t, empty, all[n-1], &sum)
 				}
 			})
@@ -113,6 +117,9 @@ func runSeed(t *testing.T, empty string, seed uint64, sum *total) {
 	}
 	if len(w.failures) > 0 {
 		t.Errorf("again: BATON_SEEDS=%d go test ./federation/simulation -run TestFederations", seed)
+	}
+	if len(w.failures) > 0 {
+		sum.failed++
 	}
 	for _, note := range w.notes {
 		t.Log(note)

@@ -23,7 +23,7 @@ func (w *world) lie(pick uint64) {
 		return
 	}
 	who := w.agents[pick/8%uint64(len(w.agents))]
-	lies := []func(liar, victim *site, who *agent){w.pretend, w.ruleForOthers, w.forge, w.equivocate, w.speakFor, w.askFalsely}
+	lies := []func(liar, victim *site, who *agent){w.pretend, w.ruleForOthers, w.forge, w.equivocate, w.equivocate, w.speakFor, w.askFalsely, w.misplace}
 	w.carrier.count("lies")
 	lies[pick/1024%uint64(len(lies))](liar, victim, who)
 }
@@ -52,6 +52,13 @@ func (w *world) forge(liar, victim *site, who *agent) {
 	ev.Signature.Text = twisted(ev.Signature.Text)
 	w.oracle.forged[ev.Signature.Document+ev.Signature.Text] = true
 	w.expect(victim, "refused", w.post(liar, victim, liar.id, w.ruled(liar, liar.id, ev, 1, [32]byte{})))
+}
+
+// misplace rules that an offer comes after another step.
+func (w *world) misplace(liar, victim *site, _ *agent) {
+	ev := w.agentOf(liar).sign(federation.Event{Verb: federation.Offer, To: w.agentOf(victim).key.DID})
+	w.oracle.forged[ev.Signature.Document+ev.Signature.Text] = true
+	w.expect(victim, "refused", w.post(liar, victim, liar.id, w.ruled(liar, liar.id, ev, 1, [32]byte{1})))
 }
 
 // askFalsely asks for a ruling on a step in the name of an agent that did not sign it.

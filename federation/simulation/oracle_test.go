@@ -121,6 +121,9 @@ func (o *oracle) judgeHandoff(id federation.HandoffID, owner *site, at map[*site
 		return
 	}
 	truth := at[owner]
+	if v := truth.view; !v.Deadline.IsZero() && v.Answered == 0 && v.Exists() && !v.Over && owner.now().Sub(v.Deadline) > latestEnd {
+		w.fail("expires", "%s is %s, and its deadline was %s ago", short(id), v.State, owner.now().Sub(v.Deadline))
+	}
 	if truth.view.Exists() && (truth.view.Home != owner.id || truth.view.Remote) {
 		w.fail("home", "%s says that the home of %s is %s", owner.id, short(id), truth.view.Home)
 	}
@@ -130,6 +133,9 @@ func (o *oracle) judgeHandoff(id federation.HandoffID, owner *site, at map[*site
 			continue
 		}
 		whole := o.takesPart(s, truth)
+		if len(found.log) > 0 && !whole && !o.tookPart(s, truth) {
+			w.fail("no-strays", "%s has %s, in which it takes no part", s.id, short(id))
+		}
 		whole = whole && (len(found.log) > 0 || !truth.view.Over) // an offer that is over before its recipient is found is dropped
 		switch {
 		case slices.Equal(found.documents(), truth.documents()):
@@ -154,6 +160,17 @@ func (o *oracle) takesPart(s *site, truth shown) bool {
 		return a.at == s && len(a.were) == 1 && slices.Contains(truth.view.Others(""), a.key.DID)
 	})
 }
+
+// tookPart reports whether the mailbox of a party is or was at a home.
+func (o *oracle) tookPart(s *site, truth shown) bool {
+	return slices.ContainsFunc(o.world.agents, func(a *agent) bool {
+		return a.lived(s) && slices.Contains(truth.view.Others(""), a.key.DID)
+	})
+}
+
+// latestEnd is the time from the deadline of an unanswered offer to its end: the tolerance for late
+// answers, and a few sweeps.
+const latestEnd = 2*time.Minute + 3*sweepEvery
 
 // excused reports whether a home may differ from the home of a handoff: that was restored to an older
 // copy, went on otherwise, and the other home reports it.
