@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // mutant is a deliberate fault: a text of a source file and its replacement.
@@ -112,6 +113,14 @@ var mutants = []mutant{
 		"a forwarded step of an unknown handoff is refused", "federation/relay/envelope.go",
 		"return &federation.GapError{Want: ruled.Version}", "parties = []federation.DID{ev.To}",
 	},
+}
+
+// manyTime bounds the run of many seeds.
+const manyTime = 10 * time.Minute
+
+// The seeds after those of each run, as many as time allows.
+func TestManyFederations(t *testing.T) {
+	newRun(t).seeds(t, between(seeds+1, 100_000), time.After(manyTime))
 }
 
 // hunted is the seeds among which each mutant must be found.
