@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -95,18 +96,26 @@ func (d Deps) checkPath(id federation.EventID, path []federation.HomeID) error {
 }
 
 // checkForwarded refuses a step that another home forwards with the ruling of a third home, unless
-// an operator moved the mailbox of a party from there to here.
-func (d Deps) checkForwarded(ctx context.Context, from federation.HomeID, ev federation.Event) error {
+// an operator moved the mailbox of a party from there to here. If the handoff is not known here, only
+// its offer shows a party: the error for a later step is a [*federation.GapError], and that for an
+// offer to anyone, which its own home sends to each home, a [*federation.UnavailableError].
+func (d Deps) checkForwarded(ctx context.Context, from federation.HomeID, ev federation.Event, ruled federation.Ruling) error {
 	view, err := d.Record.View(ctx, ev.Handoff)
 	if err != nil {
 		return fmt.Errorf("read handoff %s: %w", ev.Handoff, err)
 	}
 	parties := view.Others("")
-	if !view.Exists() {
+	switch {
+	case view.Exists():
+	case ev.Verb != federation.Offer:
+		return &federation.GapError{Want: ruled.Version}
+	case ev.To == "":
+		return &federation.UnavailableError{What: "handoff " + ev.Handoff.String(), Err: errors.New("home " + string(ruled.Home) + " has not sent it yet")}
+	default:
 		parties = []federation.DID{ev.To}
 	}
 	for _, did := range parties {
-		if did != "" && d.Mailboxes.MovedHere(ctx, did, from) {
+		if d.Mailboxes.MovedHere(ctx, did, from) {
 			return nil
 		}
 	}

@@ -137,3 +137,28 @@ func TestMoveTakesAMailboxFromItsFormerHome(t *testing.T) {
 		t.Errorf("a sender learns nothing there: bob is at %q, %v", a.people[bob], err)
 	}
 }
+
+// The new mailbox home of a party may lack the handoff: the former one sends all of it.
+func TestAForwardedStepBringsTheStepsBeforeIt(t *testing.T) {
+	all := newGates(t, "a.test", "b.test", "c.test")
+	a, b, c := all[0], all[1], all[2]
+	a.run(b)
+	b.run(c)
+	_, offer := a.take("alice", federation.Offer, to("bob"))
+	if err := a.deliver(b); err != nil {
+		t.Fatal(err)
+	}
+	b.forward = []federation.HomeID{"c.test"}
+	c.moved = map[federation.DID]federation.HomeID{keyOf("bob").DID: "b.test"}
+	a.take("alice", federation.Cancel, in(offer.ID))
+	if err := a.deliver(b); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.deliver(c); err != nil {
+		t.Fatal(err)
+	}
+	c.comes(offer.ID, "offer cancel")
+	if got := offences(t, c, "b.test"); len(got) > 0 {
+		t.Errorf("the former mailbox home has offences: %v", got)
+	}
+}

@@ -242,7 +242,7 @@ func (p *Peer) judgeRuled(ctx context.Context, ev federation.Event, it item, r *
 		return
 	}
 	if ruled.Home != p.cfg.Home {
-		if err := p.deps.checkForwarded(ctx, p.cfg.Home, ev); err != nil {
+		if err := p.deps.checkForwarded(ctx, p.cfg.Home, ev, ruled); err != nil {
 			if _, refused := errors.AsType[*federation.RefusalError](err); refused {
 				p.ReportMisbehavior(ctx, federation.MisbehaviorRuling, "of "+string(ruled.Home)+" on "+ev.ID.String())
 			}

@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -133,9 +134,14 @@ func (l *Locator) Move(ctx context.Context, did federation.DID, to federation.Ho
 	return done, err
 }
 
-// moveEntries delivers the unread entries of an inbox to the new mailbox home. An entry that
-// the home refuses stays.
-func (l *Locator) moveEntries(ctx context.Context, done *Moved, now func() time.Time) error {
+// moveEntries delivers the unread entries of an inbox to the new mailbox home, and counts those that
+// are left. An entry that the home refuses stays, and so does one that a device has leased.
+func (l *Locator) moveEntries(ctx context.Context, done *Moved, now func() time.Time) (err error) {
+	defer func() {
+		var failed error
+		done.Waiting, _, failed = l.record.Waiting(context.WithoutCancel(ctx), done.DID)
+		err = cmp.Or(err, failed)
+	}()
 	for {
 		start := now()
 		leases, err := l.record.Lease(ctx, done.DID, movingDevice, "", start, start.Add(movingLease), movingBatch)
@@ -148,10 +154,11 @@ func (l *Locator) moveEntries(ctx context.Context, done *Moved, now func() time.
 			switch {
 			case err == nil:
 				done.Taken++
-			case refused:
-				done.Waiting++ // the entry stays leased until the end of this move
-			default:
-				done.Waiting += len(leases) - i
+			case refused: // the entry stays leased until the end of this move
+			default: // a second call moves the rest at once
+				for _, left := range leases[i:] {
+					_ = l.record.Nack(context.WithoutCancel(ctx), done.DID, left.LeaseToken, now()) // else its lease ends by itself
+				}
 				return err
 			}
 		}

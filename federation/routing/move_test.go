@@ -66,6 +66,10 @@ func TestMoveEndsIfTheOtherHomeIsAway(t *testing.T) {
 	if _, err := w.locator().Move(t.Context(), bob, "b.test", false, clock); !isUnavailable(err) || len(w.inbox) != 3 {
 		t.Errorf("after it: %v, %d entries left", err, len(w.inbox))
 	}
+	w.away["b.test"] = nil
+	if moved, err := w.locator().Move(t.Context(), bob, "b.test", false, clock); err != nil || moved.Taken != 3 || moved.Waiting != 0 {
+		t.Errorf("a second move, at once: %+v, %v", moved, err)
+	}
 }
 
 func TestMoveRefusesRemoteMailboxes(t *testing.T) {

@@ -77,6 +77,8 @@ type Record interface {
 	// Ack marks a leased entry as read. It returns [federation.ErrLeaseLost] if another
 	// device was given the entry meanwhile.
 	Ack(ctx context.Context, to federation.DID, hold federation.LeaseToken, now time.Time) error
+	// Nack puts a leased entry back: a device may get it at a time.
+	Nack(ctx context.Context, to federation.DID, hold federation.LeaseToken, again time.Time) error
 }
 
 // Peer is another home that this gateway exchanges steps with.

@@ -118,6 +118,15 @@ func (w *world) Ack(_ context.Context, _ federation.DID, hold federation.LeaseTo
 	return nil
 }
 
+func (w *world) Nack(_ context.Context, _ federation.DID, hold federation.LeaseToken, _ time.Time) error {
+	for i := range w.inbox {
+		if w.inbox[i].Cursor == hold.Cursor {
+			w.inbox[i].Device = ""
+		}
+	}
+	return nil
+}
+
 func (w *world) All() iter.Seq[routing.Peer] { return slices.Values(w.peers) }
 
 func (w *world) Peer(home federation.HomeID) (routing.Peer, bool) {

@@ -15,6 +15,7 @@ func runHomes(t *testing.T, open func(t *testing.T) *registry.Record) {
 	runRulings(t, open)
 	runForks(t, open)
 	runShared(t, open)
+	runSharedUnrouted(t, open)
 	runOfHome(t, open)
 	runMailboxLocations(t, open)
 	runKnownHomes(t, open)
@@ -157,6 +158,38 @@ func runShared(t *testing.T, open func(t *testing.T) *registry.Record) {
 			if d := diff(c.want, told); err != nil || d != "" {
 				t.Errorf("Shared after %s of %d (%v, -want +got):\n%s", c.after, c.limit, err, d)
 			}
+		}
+	})
+}
+
+// A restored home gets those back too.
+func runSharedUnrouted(t *testing.T, open func(t *testing.T) *registry.Record) {
+	t.Helper()
+	t.Run("a home was told of what was delivered to it without a route", func(t *testing.T) {
+		record := open(t)
+		const eve = federation.DID("did:plc:eve")
+		found, other := federationtest.Offer(1, ada, bob), federationtest.Offer(3, ada, eve)
+		for n, offer := range []federation.Event{found, other} {
+			f := federationtest.File(offer, federation.View{})
+			f.Links = []string{federation.UnroutedLink}
+			mustAppend(t, record, f)
+			rows, err := record.Rows().PendingOf(t.Context(), federation.UnroutedLink, offer.ID.String(), 1)
+			if err != nil || len(rows) != 1 {
+				t.Fatalf("Lane: %d rows, %v", len(rows), err)
+			}
+			if err := record.Rows().Settle(t.Context(), federation.UnroutedLink, []int64{rows[0].Row}, federation.Settlement{At: federationtest.At(n)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for did, home := range map[federation.DID]federation.HomeID{bob: elsewhere, eve: "other.example"} {
+			at := federation.MailboxLocation{DID: did, Home: home, Source: federation.LocatedByAnswer, Since: federationtest.At(9)}
+			if err := record.KeepMailboxLocation(t.Context(), at); err != nil {
+				t.Fatal(err)
+			}
+		}
+		told, err := record.Shared(t.Context(), elsewhere, federation.HandoffID{}, 10)
+		if d := diff([]federation.HandoffID{found.ID}, told); err != nil || d != "" {
+			t.Errorf("Shared (%v, -want +got):\n%s", err, d)
 		}
 	})
 }

@@ -218,12 +218,15 @@ func (s *Homes) Misbehaviors(ctx context.Context, home federation.HomeID) ([]fed
 	return offences, nil
 }
 
-// Shared returns up to limit handoffs after one, in the order of their ids, with a step
-// delivered to a home.
+// Shared returns up to limit handoffs after one, in the order of their ids, with a step delivered to a
+// home. A step of the outbox [federation.UnroutedLink] was delivered to the mailbox homes of the
+// parties.
 func (s *Homes) Shared(ctx context.Context, home federation.HomeID, after federation.HandoffID, limit int) ([]federation.HandoffID, error) {
 	told, err := engine.Rows(ctx, s.db.Reads(), handoffs.ScanHandoffID, `SELECT h.id FROM handoff h WHERE h.id > ? AND EXISTS
-		(SELECT 1 FROM event e JOIN delivery f ON f.item = e.seq JOIN destination d ON d.n = f.destination WHERE e.handoff = h.id AND d.name = ? AND f.state = ?)
-		ORDER BY h.id`+engine.AtMost, after.String(), string(home), federation.DeliveryDelivered, max(limit, 0))
+		(SELECT 1 FROM event e JOIN delivery f ON f.item = e.seq JOIN destination d ON d.n = f.destination WHERE e.handoff = h.id AND f.state = ? AND
+			(d.name = ? OR d.name = '`+federation.UnroutedLink+`' AND EXISTS
+				(SELECT 1 FROM mailbox_location l JOIN actor a ON a.did = l.did WHERE l.home = ? AND a.n IN (h.offerer, h.offeree, h.assignee))))
+		ORDER BY h.id`+engine.AtMost, after.String(), federation.DeliveryDelivered, string(home), string(home), max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("read what %s was told of: %w", home, err)
 	}

@@ -1,0 +1,352 @@
+package simulation_test
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"baton/federation"
+	"baton/federation/relay"
+)
+
+// The size of a federation, and of its work under faults.
+const (
+	homes         = 5
+	agentsOfEach  = 2
+	events        = 90
+	longestPause  = 1500 * time.Millisecond // between two events
+	longestDown   = 15 * time.Second        // of a crashed home
+	drainStep     = 10 * time.Second
+	longestDrain  = 12 * time.Minute // after the faults: more than the longest wait of a retry
+	quietSteps    = 4                // without pending work, until the federation counts as quiet
+	restoresAfter = 15 * time.Second // the least age of a backup that is restored
+)
+
+// profile is the kinds of faults of one seed.
+type profile struct {
+	offers                       float64
+	crashes                      float64
+	moves, restores, liars, skew bool
+}
+
+// world is one federation, with everything that happens to it. Its clock is that of a bubble of
+// synctest.
+type world struct {
+	seed    uint64
+	ctx     context.Context //nolint:containedctx // of the test
+	empty   string          // the folder of a record without rows
+	folder  string          // of all records of the federation
+	random  *rand.Rand      // of the one goroutine that makes events
+	entropy *entropy        // of the agents
+	profile profile
+	keys    keys
+	carrier *carrier
+	oracle  *oracle
+	sites   []*site
+	agents  []*agent
+	offered []federation.HandoffID
+	ending  bool // no more faults and no new work
+	began   time.Time
+	upAt    map[*site]time.Time
+
+	lived  time.Duration // of the whole simulation
+	digest string        // of the result
+
+	mu       sync.Mutex // of the following, and of the counts of the carrier
+	failures []string
+	notes    []string
+}
+
+func (w *world) elapsed() time.Duration { return time.Since(w.began) }
+
+// fail notes a violation of a rule.
+func (w *world) fail(rule, format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failures = append(w.failures, rule+": "+fmt.Sprintf(format, args...))
+}
+
+func (w *world) note(format string, args ...any) {
+	if !verbose {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.notes = append(w.notes, fmt.Sprintf("%10.3fs ", w.elapsed().Seconds())+fmt.Sprintf(format, args...))
+}
+
+func (w *world) site(home federation.HomeID) *site {
+	for _, s := range w.sites {
+		if s.id == home {
+			return s
+		}
+	}
+	panic("no home " + string(home))
+}
+
+// chance reports an event with a probability.
+func (w *world) chance(p float64) bool { return w.random.Float64() < p }
+
+// upTo returns a random duration.
+func (w *world) upTo(d time.Duration) time.Duration { return time.Duration(w.random.Int64N(int64(d))) }
+
+// newWorld returns the federation of a seed. Nothing runs yet.
+func newWorld(ctx context.Context, empty, folder string, seed uint64) *world {
+	w := &world{
+		seed: seed, ctx: ctx, empty: empty, folder: folder, began: time.Now(), random: rand.New(rand.NewPCG(seed, 1)), upAt: map[*site]time.Time{},
+		entropy: &entropy{random: rand.NewChaCha8(sha256.Sum256(fmt.Appendf(nil, "agents %d", seed)))},
+		keys:    keys{homes: map[federation.DID]ed25519.PublicKey{}},
+	}
+	w.profile = profile{offers: 0.2 + 0.3*w.random.Float64(), crashes: 0.12 * w.random.Float64(), moves: w.chance(0.3), liars: w.chance(0.3), skew: w.chance(0.5)}
+	w.profile.restores = !w.profile.moves && w.chance(0.3)
+	often := func(most float64) float64 {
+		if w.chance(0.4) {
+			return 0
+		}
+		return most * w.random.Float64()
+	}
+	w.carrier = &carrier{world: w, counts: map[string]int{}, weather: weather{
+		drop: often(0.25), lose: often(0.25), double: often(0.25), alter: often(0.1), delay: often(0.4), replay: often(0.1),
+	}}
+	w.oracle = newOracle(w)
+	for i := range homes {
+		id := federation.HomeID(string(rune('a'+i)) + ".test")
+		s := &site{world: w, number: i, id: id, key: newKey(string(id)), folder: w.newFolder(string(id))}
+		s.key.DID = id.DID()
+		w.keys.homes[s.key.DID] = s.key.Public
+		if w.profile.skew {
+			s.skew = w.upTo(2*time.Minute) - time.Minute
+		}
+		w.sites = append(w.sites, s)
+		for j := range agentsOfEach {
+			name := fmt.Sprintf("%c%d", 'a'+i, j)
+			a := &agent{world: w, name: name, key: newKey("agent " + name), at: s, were: []*site{s}, dialect: federation.HandoffTags, loggedIn: map[*process]bool{}, moves: new(atomic.Bool), moved: new(atomic.Bool)}
+			if w.chance(0.3) {
+				a.dialect = federation.ActTags
+			}
+			w.agents = append(w.agents, a)
+		}
+	}
+	if w.profile.liars {
+		w.oracle.liar = w.sites[homes-1]
+	}
+	const span = events * longestPause / 2
+	for range w.random.IntN(6) {
+		from, to := w.random.IntN(homes), w.random.IntN(homes)
+		since := w.upTo(span)
+		c := cut{from, to, since, since + w.upTo(30*time.Second)}
+		w.carrier.cuts = append(w.carrier.cuts, c)
+		if w.chance(0.7) { // both ways
+			c.from, c.to = to, from
+			w.carrier.cuts = append(w.carrier.cuts, c)
+		}
+	}
+	return w
+}
+
+// run lets everything happen, and judges the result.
+func (w *world) run() {
+	for _, s := range w.sites {
+		s.start()
+	}
+	for _, a := range w.agents {
+		a.logIn(a.at.live)
+	}
+	for n := range events {
+		w.random = rand.New(rand.NewPCG(w.seed, uint64(n)+2)) // so that a draw changes no later event
+		time.Sleep(w.upTo(longestPause))
+		synctest.Wait()
+		w.event()
+		w.tend()
+	}
+	w.end()
+	w.lived = w.elapsed()
+	w.oracle.judge()
+	for _, s := range w.sites {
+		if s.live != nil {
+			s.stop()
+		}
+	}
+}
+
+// tend ends the processes that died at a write, and starts the homes that were down for long enough.
+func (w *world) tend() {
+	for _, s := range w.sites {
+		if s.live != nil && s.live.dead.Load() {
+			w.note("%s died at a write", s.id)
+			w.carrier.count("crashes at a write")
+			s.crash(w.chance(0.5))
+			w.upAt[s] = time.Now().Add(w.upTo(longestDown))
+		}
+		if s.live == nil && (w.ending || !time.Now().Before(w.upAt[s])) {
+			w.note("%s starts", s.id)
+			s.start()
+		}
+	}
+}
+
+// event makes one thing happen.
+func (w *world) event() {
+	at := w.sites[w.random.IntN(len(w.sites))]
+	who := w.agents[w.random.IntN(len(w.agents))]
+	kind, pick := w.random.Float64(), w.random.Uint64()
+	up := at.live != nil && !at.live.dead.Load()
+	below := func(p float64) bool { kind -= p; return kind < 0 }
+	switch {
+	case below(w.profile.crashes / 2):
+		if up {
+			w.note("%s crashes", at.id)
+			w.carrier.count("crashes")
+			at.crash(w.chance(0.5))
+			w.upAt[at] = time.Now().Add(w.upTo(longestDown))
+		}
+	case below(w.profile.crashes / 2):
+		if up {
+			at.live.after.Store(pick%2 == 0)
+			at.live.writes.Store(1 + int64(pick/2%4))
+		}
+	case below(0.03):
+		who.again(pick)
+	case below(0.04):
+		w.replay(at, pick)
+	case below(0.03):
+		if up && w.profile.restores && at.backup == "" {
+			w.note("%s makes a backup", at.id)
+			w.back(at)
+		}
+	case below(0.03):
+		if up && w.profile.restores && at.backup != "" && time.Since(w.oracle.backups[at]) > restoresAfter {
+			w.restore(at)
+		}
+	case below(0.04):
+		if w.profile.moves {
+			who.move(at)
+		}
+	case below(0.06):
+		if w.profile.liars {
+			w.lie(pick)
+		}
+	default:
+		who.act()
+	}
+}
+
+// replay brings an earlier message to a home again, perhaps to another one than before.
+func (w *world) replay(at *site, pick uint64) {
+	w.mu.Lock()
+	seen := w.carrier.seen
+	w.mu.Unlock()
+	if len(seen) == 0 {
+		return
+	}
+	e := seen[pick%uint64(len(seen))]
+	w.carrier.count("replayed")
+	_, _ = at.answer("POST", "https://"+string(at.id)+string(relay.StepsPath), e) // a refusal is as good
+}
+
+func (w *world) back(at *site) {
+	at.backup = at.copyRecord(true)
+	w.oracle.backups[at] = time.Now()
+}
+
+// restore replaces the record of a home by its backup.
+func (w *world) restore(at *site) {
+	w.note("%s is restored", at.id)
+	w.carrier.count("restores")
+	at.stop()
+	at.folder, at.backup = at.backup, ""
+	w.oracle.restored[at] = append(w.oracle.restored[at], w.oracle.backups[at])
+	w.upAt[at] = time.Now().Add(w.upTo(longestDown))
+}
+
+// end lets the faults stop, and waits until no work is pending.
+func (w *world) end() {
+	w.ending, w.carrier.calm = true, true
+	w.note("the faults stop")
+	quiet := 0
+	for begun := time.Now(); quiet < quietSteps; {
+		synctest.Wait()
+		for _, s := range w.sites {
+			if s.live != nil {
+				s.live.writes.Store(0)
+			}
+		}
+		w.tend()
+		unanswered := false
+		for _, a := range w.agents {
+			unanswered = a.retry() || unanswered
+			unanswered = a.moveOn() || unanswered
+		}
+		time.Sleep(drainStep)
+		synctest.Wait()
+		if quiet++; unanswered || w.pending() != "" {
+			quiet = 0
+		}
+		if time.Since(begun) > longestDrain {
+			w.fail("drained", "after %s: %s", longestDrain, w.pending())
+			return
+		}
+	}
+}
+
+// pending returns the work that is not done yet, "" for none.
+func (w *world) pending() string {
+	var all []string
+	for _, s := range w.sites {
+		if s.live == nil {
+			all = append(all, string(s.id)+" is down")
+			continue
+		}
+		for _, name := range append(w.otherThan(s), federation.UnroutedLink) {
+			rows, err := s.live.record.Outbox(w.ctx, name, federation.Delivery{}, 1)
+			if err != nil || len(rows) > 0 {
+				all = append(all, fmt.Sprintf("%s owes %s %v %v", s.id, name, refs(rows), err))
+			}
+			waiting, err := s.live.record.ListPending(w.ctx, federation.HomeID(name), 1)
+			if err != nil || len(waiting) > 0 {
+				all = append(all, fmt.Sprintf("%s awaits a ruling of %s %v", s.id, name, err))
+			}
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+func refs(rows []federation.Delivery) (all []string) {
+	for _, d := range rows {
+		all = append(all, fmt.Sprintf("%s of %s: %s", d.Entry.Event.Verb, short(d.Handoff()), d.Reason))
+	}
+	return all
+}
+
+func (w *world) otherThan(s *site) (names []string) {
+	for _, other := range w.sites {
+		if other != s {
+			names = append(names, string(other.id))
+		}
+	}
+	return names
+}
+
+// simulate runs the federation of a seed, and returns it.
+func (r *run) simulate(t *testing.T, seed uint64) (w *world) {
+	t.Helper()
+	folder, err := os.MkdirTemp(r.folder, "federation-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(folder)
+	synctest.Test(t, func(t *testing.T) {
+		w = newWorld(t.Context(), r.empty, folder, seed)
+		w.run()
+	})
+	return w
+}
