@@ -57,7 +57,7 @@ func (d document) runnable() string {
 const prelude = `go() {
 	case "$*" in
 	"build ./cmd/baton") ln -sf "$(command -v baton)" baton ;;
-	"run -v ./cmd/baton "*) shift 3; baton "$@" ;;
+	"run ./cmd/baton "*) shift 2; baton "$@" ;;
 	*) command go "$@" ;;
 	esac
 }
