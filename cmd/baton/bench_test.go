@@ -26,7 +26,7 @@ func tinyBench() bench.Sizes {
 // benchRows are the names of the rows of that, in order. Scripts of operators know them.
 func benchRows() []string {
 	return []string{
-		"verifications", "fsyncs", "idle-memory", "http-1", "http-1-verifications", "http-64", "http-64-verifications", "step-cpu",
+		"verifications", "fsyncs", "idle-private-memory", "http-1", "http-1-verifications", "http-64", "http-64-verifications", "step-cpu",
 		"submit-64", "submit-256", "postgres-64",
 		"irc-to-airc-p50", "irc-to-airc-p99", "irc-to-irc-p50", "irc-to-irc-p99", "airc-to-irc-p50", "airc-to-irc-p99",
 		"home-to-home", "large-append", "large-list", "large-inbox", "inbox-replay", "restart",

@@ -225,14 +225,14 @@ func (g *gateway) Close() error {
 	return g.kill()
 }
 
-// resident returns the memory of the process in MiB, or false if the system
+// private returns the memory of the process that no file backs, in MiB, or false if the system
 // does not report it.
-func (g *gateway) resident() (float64, bool) {
+func (g *gateway) private() (float64, bool) {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(g.process.Process.Pid) + "/status")
 	if err != nil {
 		return 0, false
 	}
-	_, after, found := strings.Cut(string(text), "\nVmRSS:")
+	_, after, found := strings.Cut(string(text), "\nRssAnon:")
 	words := strings.Fields(after)
 	if !found || len(words) == 0 {
 		return 0, false
