@@ -55,7 +55,7 @@ type cli struct {
 	Serve       serveCommand    `cmd:"" group:"serve" example:"serve --config /etc/baton/baton.toml" help:"Run the gateway until SIGTERM."`
 	Demo        demoCommand     `cmd:"" group:"serve" example:"demo --smoke" help:"Show one handoff crossing from IRC to an AIRC agent and back."`
 	Mcp         mcpCommand      `cmd:"" group:"serve" example:"mcp --as did:key:z6Mk…" help:"Serve the Model Context Protocol on standard input and output, for one agent."`
-	Healthcheck healthcheck     `cmd:"" group:"serve" example:"healthcheck --wait 30s" help:"End with 0 when the gateway is ready, with 4 when not."`
+	Healthcheck healthcheck     `cmd:"" group:"serve" example:"healthcheck --gateway http://127.0.0.1:8081 --wait 30s" help:"End with 0 when the gateway is ready, with 4 when not."`
 	ConfigCmd   configCommands  `cmd:"" group:"setup" help:"Check a configuration, or print the reference." name:"config"`
 	Handoff     handoffCommands `cmd:"" group:"handoffs" help:"Look at handoffs, and take steps in them."`
 	Explain     explainCommand  `cmd:"" group:"handoffs" help:"Explain one event, or the document of a DID."`

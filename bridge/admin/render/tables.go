@@ -149,7 +149,7 @@ var (
 	Peers = Table[admin.Peer]{
 		Caption: "Peers", Command: "peer list", Empty: "No other home or registry is known.",
 		Key:  func(p admin.Peer) string { return p.Name + " " + p.Network },
-		Wide: []string{"Network", "Path", "Heard", "Oldest", "Forks", "Doubts", "Clock ahead by"},
+		Wide: []string{"Network", "Path", "Heard", "Oldest", "Dead", "Forks", "Doubts", "Clock ahead by"},
 		Columns: []Column[admin.Peer]{
 			{"Name", "NAME", func(p admin.Peer) Value { return Text(p.Name) }},
 			{"Network", "NETWORK", func(p admin.Peer) Value { return Text(p.Network) }},
