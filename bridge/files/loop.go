@@ -91,7 +91,8 @@ type tree interface {
 	look(ctx context.Context, path string) error
 }
 
-// Reconnected implements [bridge.ReconnectNotifier]: a check of the directory is cheap, so the link checks soon.
+// Reconnected implements [bridge.ReconnectNotifier]: a check of the directory is cheap, so the link
+// checks soon.
 func (*base) Reconnected() <-chan struct{} {
 	back := make(chan struct{}, 1)
 	time.AfterFunc(redialWait, func() { back <- struct{}{} })
