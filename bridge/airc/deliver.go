@@ -180,7 +180,7 @@ func (l *Link) posting(ctx context.Context, d federation.Delivery, author contac
 	return p, nil
 }
 
-// checkStepConsent reports whether an agent accepts the message of a step now. Its errors are those
+// checkStepConsent reports whether an agent accepts the message of a step now. It has the errors
 // of checkConsent.
 func (l *Link) checkStepConsent(ctx context.Context, d federation.Delivery, guarded string, author contact, to listener) (bool, error) {
 	if _, isRemote := wire.SplitAddress(to.handle); to.loser || isRemote { // its own registry asks for consent
