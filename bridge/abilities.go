@@ -151,9 +151,9 @@ type Eraser interface {
 // instead, so that no sender is notified twice.
 type RefusalNotifier interface {
 	Link
-	// NotifyRefusal notifies the sender of a step of its late refusal. It does not block on the sender. A
-	// sender that is away and has no mailbox is never notified. After an error, NotifyRefusal is called
-	// again later.
+	// NotifyRefusal notifies the sender of a step of its late refusal. It does not block on the
+	// sender. A sender that is away and has no mailbox is never notified. After an error,
+	// NotifyRefusal is called again later.
 	NotifyRefusal(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error
 }
 

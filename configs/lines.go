@@ -94,8 +94,8 @@ func (s *scanner) skipBlank() {
 	}
 }
 
-// note records a path if it was not seen before.
-func (s *scanner) note(path string, line int) {
+// record keeps the line of a path that is new.
+func (s *scanner) record(path string, line int) {
 	if _, seen := s.index[path]; !seen {
 		s.index[path] = line
 	}
@@ -118,13 +118,13 @@ func (s *scanner) header() string {
 	path := ""
 	for i, name := range names {
 		path = keyPath(path, name)
-		s.note(path, line)
+		s.record(path, line)
 		n, last := s.items[path], i == len(names)-1
 		switch {
 		case last && array:
 			s.items[path]++
 			path = itemPath(path, n)
-			s.note(path, line)
+			s.record(path, line)
 		case n > 0:
 			path = itemPath(path, n-1)
 		}
@@ -136,7 +136,7 @@ func (s *scanner) keyValue(table string) {
 	line, start, path := s.line, s.pos, table
 	for _, name := range s.key() {
 		path = keyPath(path, name)
-		s.note(path, line)
+		s.record(path, line)
 	}
 	if s.peek() == '=' {
 		s.skip(1)
@@ -191,7 +191,7 @@ func (s *scanner) value(path string) {
 		s.quoted(c)
 	case '[':
 		s.list(']', func(i int) {
-			s.note(itemPath(path, i), s.line)
+			s.record(itemPath(path, i), s.line)
 			s.value(itemPath(path, i))
 		})
 	case '{':

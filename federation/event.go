@@ -172,7 +172,8 @@ type Arrival struct {
 	Place ChannelRef `json:"place,omitzero"`
 }
 
-// ChannelRef is the channel or exchange on a chat network in which the steps of a handoff are written.
+// ChannelRef is the channel or exchange on a chat network in which the steps of a handoff are
+// written.
 type ChannelRef struct {
 	Link  string `json:"link"`  // empty for a channel that several links may share
 	Venue string `json:"venue"` // as in [Event]

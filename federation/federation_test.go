@@ -68,7 +68,7 @@ func TestEventIDHoldsItsTime(t *testing.T) {
 	}
 }
 
-func TestCanonicalJSONRefusesAmbiguousInput(t *testing.T) {
+func TestExactJSONRefusesAmbiguousInput(t *testing.T) {
 	for text, ok := range map[string]bool{
 		`{"a":[1,-1.5e3,true,null,"x",{"b":{}}]}`: true, `9007199254740992`: true, `-9007199254740992`: true, `"😀"`: true,
 		`9007199254740993`: true, `1e300`: true, `{"a":[-1E+21]}`: true, `1e-400`: true, `1e400`: false, `[-1e309]`: false, `{"a":1,"a":1}`: false, `[{"a":1,"a":1}]`: false, `[{"\u005f_proto__":1}]`: false, `{"x":{"constructor":1}}`: false, `{"prototype":1}`: false, `"prototype"`: true,
@@ -81,7 +81,7 @@ func TestCanonicalJSONRefusesAmbiguousInput(t *testing.T) {
 	}
 }
 
-func TestCanonicalJSONRefusesRoundedNumbers(t *testing.T) {
+func TestLosslessJSONRefusesRoundedNumbers(t *testing.T) {
 	for text, ok := range map[string]bool{
 		`[9007199254740992,-9007199254740992,1.5,1e15]`: true, `9007199254740993`: false, `-9007199254740994`: false, `1e300`: false,
 		`{"a":1,"a":1}`: false,

@@ -189,8 +189,8 @@ func (l *Link) accept(ctx context.Context, from, to string, now time.Time) (agen
 	return edge, err
 }
 
-// checkConsent returns whether an agent accepts messages of a handle now. It refuses a sender that the
-// agent blocked.
+// checkConsent returns whether an agent accepts messages of a handle now. It refuses a sender that
+// the agent blocked.
 //
 // spec: airc-v0.1.1 §9.2
 func (l *Link) checkConsent(ctx context.Context, from, to string) (bool, error) {

@@ -107,7 +107,8 @@ func (l *Link) contactOf(ctx context.Context, did federation.DID, key []byte) (c
 	return contact{handle: wire.Handle(did), foreign: federation.Binding{DID: did, Key: key}}, nil
 }
 
-// posting writes the message about a step for one agent, subject to its consent: nil if it wants none.
+// posting writes the message about a step for one agent, subject to its consent: nil if it wants
+// none.
 func (l *Link) posting(ctx context.Context, d federation.Delivery, author contact, to listener) (*agents.Posting, error) {
 	if reason, unverified := writeInstead(to.handle); unverified {
 		return nil, federation.Refuse(d.Entry.Event, federation.InvalidTarget, reason)
@@ -179,8 +180,8 @@ func (l *Link) posting(ctx context.Context, d federation.Delivery, author contac
 	return p, nil
 }
 
-// checkStepConsent reports whether an agent accepts the message of a step now. Its errors are the ones of
-// admits.
+// checkStepConsent reports whether an agent accepts the message of a step now. It has the errors
+// of checkConsent.
 func (l *Link) checkStepConsent(ctx context.Context, d federation.Delivery, guarded string, author contact, to listener) (bool, error) {
 	if _, isRemote := wire.SplitAddress(to.handle); to.loser || isRemote { // its own registry asks for consent
 		return true, nil

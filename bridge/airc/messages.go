@@ -72,9 +72,9 @@ func (l *Link) postMessage(c *call) (answer, error) {
 	return a, err
 }
 
-// process judges a message and files it. The first error determines the code, and only a 2xx uses the
-// id up. The message is filed after its step: if the answer is lost, a repeat of the message finds
-// its step filed.
+// process judges a message and files it. The first error determines the code, and only a 2xx uses
+// the id up. The message is filed after its step: if the answer is lost, a repeat of the message
+// finds its step filed.
 func (l *Link) process(c *call, d *inbound) (answer, error) {
 	body, err := l.readBody(c)
 	if err != nil {

@@ -131,8 +131,8 @@ type noticeData struct {
 	Handoff filed                  `json:"handoff"`
 }
 
-// NotifyRefusal implements [bridge.RefusalNotifier]: it sends a notice from the registry to a present agent,
-// and nothing to a removed one.
+// NotifyRefusal implements [bridge.RefusalNotifier]: it sends a notice from the registry to a
+// present agent, and nothing to a removed one.
 func (l *Link) NotifyRefusal(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error {
 	agent, err := l.deps.Record.AgentOf(ctx, ev.From)
 	if errors.Is(err, federation.ErrNotFound) {

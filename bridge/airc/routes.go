@@ -270,9 +270,9 @@ type judgedError struct{ error }
 // Unwrap returns the refusal.
 func (e judgedError) Unwrap() error { return e.error }
 
-// logRejected counts a rejected request and writes its one log line: with the client's message for errors
-// that a client can cause at will, else with the cause. A step that the gateway judged has its line
-// already.
+// logRejected counts a rejected request and writes its one log line: with the client's message for
+// errors that a client can cause at will, else with the cause. A step that the gateway judged has
+// its line already.
 func (l *Link) logRejected(ctx context.Context, route string, f wire.Failure, err error) {
 	if f.Status < http.StatusInternalServerError {
 		l.deps.Metrics.Refusals.WithLabelValues(wire.Network, string(f.Code)).Inc()

@@ -91,7 +91,8 @@ type tree interface {
 	look(ctx context.Context, path string) error
 }
 
-// Reconnected implements [bridge.ReconnectNotifier]: a check of the directory is cheap, so the link checks soon.
+// Reconnected implements [bridge.ReconnectNotifier]: a check of the directory is cheap, so the link
+// checks soon.
 func (*base) Reconnected() <-chan struct{} {
 	back := make(chan struct{}, 1)
 	time.AfterFunc(redialWait, func() { back <- struct{}{} })
@@ -179,7 +180,7 @@ func (s *session) run(ctx context.Context) error {
 		case c := <-s.calls:
 			err = s.serveCall(c)
 		case event := <-s.watcher.Events:
-			err = s.note(event)
+			err = s.onEvent(event)
 		case lost := <-s.watcher.Errors:
 			s.log.LogAttrs(ctx, slog.LevelInfo, "notifications lost", slog.Any("err", lost))
 			err = s.rescan(ctx)
@@ -217,9 +218,9 @@ func (s *session) serveCall(c call) error {
 	return nil
 }
 
-// note records a notification. The file is read once it has been quiet for a moment. The removal of
-// a watched folder ends the session, because a new folder in its place is not watched.
-func (s *session) note(event fsnotify.Event) error {
+// onEvent records a notification. The file is read once it has been quiet for a moment. The removal
+// of a watched folder ends the session, because a new folder in its place is not watched.
+func (s *session) onEvent(event fsnotify.Event) error {
 	if _, watched := s.folders[event.Name]; watched && (event.Has(fsnotify.Remove) || event.Has(fsnotify.Rename)) {
 		return fmt.Errorf("%s was moved or deleted", event.Name)
 	}

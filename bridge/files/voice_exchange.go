@@ -282,9 +282,9 @@ func (l *VoiceLink) pickUp(ctx context.Context, v voice) error {
 	return l.offerClaimed(ctx, voice{claimed, v.content, v.sealed}, file)
 }
 
-// offerClaimed offers a newly claimed file. It puts the file back if another program changed it before the
-// claim, or if another gateway claimed a copy. If two gateways claim copies, the later one sees the
-// earlier claim.
+// offerClaimed offers a newly claimed file. It puts the file back if another program changed it
+// before the claim, or if another gateway claimed a copy. If two gateways claim copies, the later
+// one sees the earlier claim.
 func (l *VoiceLink) offerClaimed(ctx context.Context, v voice, file voicefile.File) error {
 	content, err := directory.Read(v.path, voicefile.MaxBytes)
 	taken, unread := l.wasTaken(file)

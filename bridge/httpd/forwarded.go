@@ -161,7 +161,7 @@ func (f *forwarding) admit(next echo.HandlerFunc) echo.HandlerFunc {
 		if err == nil {
 			return next(c)
 		}
-		f.note(c.Request(), err)
+		f.logProblem(c.Request(), err)
 		if errors.Is(err, errUnnamed) {
 			return next(c)
 		}
@@ -169,8 +169,8 @@ func (f *forwarding) admit(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// note counts a request, and logs at most one per forwardedLog.
-func (f *forwarding) note(r *http.Request, err error) {
+// logProblem counts a request, and logs at most one per forwardedLog.
+func (f *forwarding) logProblem(r *http.Request, err error) {
 	now := time.Now()
 	f.mu.Lock()
 	if errors.Is(err, errUnnamed) {

@@ -90,7 +90,7 @@ func verbs() map[string]verb {
 		"fail":     {"fail ID reason", federation.Fail, nil},
 		"cancel":   {"cancel ID", federation.Cancel, nil},
 		"room":     {"room ID", "", ChatOps.room},
-		"say":      {"say WHO text", "", ChatOps.say},
+		"say":      {"say WHO text", "", ChatOps.sendText},
 		"allow":    {"allow WHO", "", ChatOps.allow},
 		"block":    {"block WHO", "", ChatOps.block},
 		"pair":     {"pair", "", ChatOps.pair},
@@ -495,7 +495,7 @@ func (o ChatOps) person(c Command) (federation.DID, error) {
 	return o.Ports.Messages.Guest(c.Link, c.Nick), nil
 }
 
-func (o ChatOps) say(ctx context.Context, c Command, args string, now time.Time) ([]string, error) {
+func (o ChatOps) sendText(ctx context.Context, c Command, args string, now time.Time) ([]string, error) {
 	from, err := o.person(c)
 	if err != nil {
 		return nil, err

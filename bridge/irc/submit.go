@@ -22,8 +22,8 @@ const (
 // A record that takes commits at all needs far less.
 const judgeGrace = 5 * time.Second
 
-// WithGrace returns a context for submitting the steps read before ctx ended: it ends a little later,
-// or when the caller cancels it.
+// WithGrace returns a context for submitting the steps read before ctx ended: it ends a little
+// later, or when the caller cancels it.
 func WithGrace(ctx context.Context) (submitting context.Context, cancel context.CancelFunc) {
 	submitting, end := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(judgeGrace, end) })

@@ -35,9 +35,9 @@ func (f *Foreign) Deliver(ctx context.Context, d federation.Delivery) error {
 	id := ev.ID.String()
 	switch ev.Verb { //nolint:exhaustive // the offer was sent, and no other step is told
 	case federation.Accept:
-		err = c.tell(ctx, found.Session, macpmode.TypeAccept, id, &handoffv1.HandoffAcceptPayload{HandoffId: found.Offer, AcceptedBy: f.cfg.Participant, Reason: ev.Note})
+		err = c.send(ctx, found.Session, macpmode.TypeAccept, id, &handoffv1.HandoffAcceptPayload{HandoffId: found.Offer, AcceptedBy: f.cfg.Participant, Reason: ev.Note})
 	case federation.Decline:
-		err = c.tell(ctx, found.Session, macpmode.TypeDecline, id, &handoffv1.HandoffDeclinePayload{HandoffId: found.Offer, DeclinedBy: f.cfg.Participant, Reason: ev.Note})
+		err = c.send(ctx, found.Session, macpmode.TypeDecline, id, &handoffv1.HandoffDeclinePayload{HandoffId: found.Offer, DeclinedBy: f.cfg.Participant, Reason: ev.Note})
 	case federation.Cancel:
 		if err := c.endTask(ctx, d.View, ev.Note); err != nil {
 			return err
@@ -51,8 +51,8 @@ func (f *Foreign) Deliver(ctx context.Context, d federation.Delivery) error {
 	return err
 }
 
-// tell sends a message of the participant in a session of the handoff mode, or a signal.
-func (c *foreignConn) tell(ctx context.Context, session, kind, id string, payload proto.Message) error {
+// send writes a message of the participant in a session of the handoff mode, or a signal.
+func (c *foreignConn) send(ctx context.Context, session, kind, id string, payload proto.Message) error {
 	return c.tellIn(ctx, macpmode.Mode, session, kind, id, payload)
 }
 
@@ -106,7 +106,7 @@ func (c *foreignConn) sendOffer(ctx context.Context, d federation.Delivery, sess
 		return err
 	}
 	for i, kind := range []string{macpmode.TypeSessionStart, macpmode.TypeOffer, macpmode.TypeContext}[:len(payloads)] {
-		if err := c.tell(ctx, session, kind, kind+":"+d.View.ID.String(), payloads[i]); err != nil {
+		if err := c.send(ctx, session, kind, kind+":"+d.View.ID.String(), payloads[i]); err != nil {
 			return err
 		}
 	}
@@ -134,7 +134,7 @@ func (c *foreignConn) tellStep(ctx context.Context, d federation.Delivery, sessi
 	if err != nil {
 		return err
 	}
-	return c.tell(ctx, "", macpmode.TypeSignal, d.Entry.Event.ID.String(), &macpv1.SignalPayload{
+	return c.send(ctx, "", macpmode.TypeSignal, d.Entry.Event.ID.String(), &macpv1.SignalPayload{
 		SignalType: macpmode.SignalEvent, Data: data, Confidence: 1, CorrelationSessionId: session,
 	})
 }

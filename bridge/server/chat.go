@@ -31,8 +31,8 @@ const (
 // as pairs of relayed channels. It may be used concurrently.
 type fullQueues struct{ m sync.Map }
 
-// note notes whether a queue is full, and reports whether it is full now and was not before.
-func (f *fullQueues) note(link string, order federation.HandoffID, full bool) bool {
+// record notes whether a queue is full, and reports whether it is full now and was not before.
+func (f *fullQueues) record(link string, order federation.HandoffID, full bool) bool {
 	key := link + " " + order.String()
 	if !full {
 		f.m.Delete(key)
@@ -100,12 +100,12 @@ func (g *Gateway) relays(ctx context.Context, line federation.Text) (to []string
 		case err != nil:
 			return nil, nil, err
 		case has:
-			g.full.note(name, line.Order, false)
+			g.full.record(name, line.Order, false)
 			to = append(to, name)
 			continue
 		}
 		var why error // only once, until there is space again
-		if g.full.note(name, line.Order, true) {
+		if g.full.record(name, line.Order, true) {
 			why = line.Refuse(federation.InboxFull, fmt.Sprintf("%d lines wait for link %s, which takes no more until it is up", most, name))
 			full = why
 		}

@@ -145,7 +145,7 @@ func (c *Clock) look(ctx context.Context) {
 	c.mu.Unlock()
 	switch {
 	case c.Doubt() == "":
-		if err := c.note(); err != nil {
+		if err := c.save(); err != nil {
 			c.log.LogAttrs(ctx, slog.LevelWarn, "confirmed time not saved", slog.Any("err", err))
 		}
 	case c.cfg.Synced():
@@ -182,8 +182,8 @@ func agree(ahead []time.Duration) bool {
 	return 2*near > len(ahead)
 }
 
-// note saves the confirmed time, at most once per clockMark.
-func (c *Clock) note() error {
+// save writes the confirmed time, at most once per clockMark.
+func (c *Clock) save() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	up := c.cfg.Uptime()

@@ -125,8 +125,8 @@ func (h *homes) Submit(ctx context.Context, ev federation.Event) (federation.Jud
 	return judged, err
 }
 
-// FileRuled files a step after the ruling of its home, with the errors of [Gateway.FileRuled]. It answers
-// the canary of another home.
+// FileRuled files a step after the ruling of its home, with the errors of [Gateway.FileRuled]. It
+// answers the canary of another home.
 func (h *homes) FileRuled(ctx context.Context, ev federation.Event, r federation.Ruling) (federation.Judgement, error) {
 	var err error
 	if ev.Arrival.Name, err = h.locator.LocalName(ctx, ev.Actor(), ev.Arrival.Name); err != nil {

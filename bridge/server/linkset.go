@@ -298,8 +298,8 @@ func (l *LinkSet) expect(id federation.EventID, links []string) {
 	}
 }
 
-// acquire waits until a step of a link may be judged. The caller calls leave after that. The error is
-// that of ctx.
+// acquire waits until a step of a link may be judged. The caller calls leave after that. The error
+// is that of ctx.
 func (l *LinkSet) acquire(ctx context.Context, link string) (leave func(), err error) {
 	r := l.current.Load().named[link]
 	if r == nil {

@@ -39,8 +39,8 @@ type Builder struct {
 	Evidence  bridge.Evidence
 	Bindings  bridge.Bindings
 	PublicURL string
-	// ChannelLinks returns the current links on which offers can be written. It is needed only for offers
-	// that name a channel.
+	// ChannelLinks returns the current links on which offers can be written. It is needed only for
+	// offers that name a channel.
 	ChannelLinks func() []bridge.ChannelLink
 	// Seen reports whether the gateway knows a DID. It is needed only by [Builder.Warnings].
 	Seen func(ctx context.Context, did federation.DID) (bool, error)

@@ -198,20 +198,20 @@ func (t *Tracer) Delivering(ctx context.Context, link bridge.Link, d federation.
 		attribute.String("verb", string(d.Entry.Event.Verb)), attribute.Int64("waited_ms", time.Since(d.Entry.Filed).Milliseconds()),
 	))
 	return ctx, func(err error) {
-		note(span, err)
+		recordError(span, err)
 		span.End()
 	}
 }
 
 func (t *Tracer) record(ctx context.Context, name string, kind trace.SpanKind, start time.Time, err error, attributes []attribute.KeyValue) trace.SpanContext {
 	_, span := t.tracer.Start(ctx, name, trace.WithTimestamp(start), trace.WithSpanKind(kind), trace.WithAttributes(attributes...))
-	note(span, err)
+	recordError(span, err)
 	span.End()
 	return span.SpanContext()
 }
 
-// note adds the result of its work to a span.
-func note(span trace.Span, err error) {
+// recordError adds the result of its work to a span.
+func recordError(span trace.Span, err error) {
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
 		span.SetAttributes(attribute.String("code", string(refused.Code)))
 	}

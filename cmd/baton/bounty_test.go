@@ -61,7 +61,7 @@ func TestBountyCrossesInEachDialect(t *testing.T) {
 // takes lets the agent take a step, and returns its event id once it was seen on IRC.
 func (tw *twin) takes(t *testing.T, d dialect, verb, handoff, state string) string {
 	t.Helper()
-	got, _ := tell(t, tw.finn, handleOf(tw.key.did), answerNamed(verb, handoff))
+	got, _ := printError(t, tw.finn, handleOf(tw.key.did), answerNamed(verb, handoff))
 	if got.Status != http.StatusCreated || got.Handoff.State != state {
 		t.Fatalf("%s is answered %+v", verb, got)
 	}

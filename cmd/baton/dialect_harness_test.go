@@ -156,7 +156,7 @@ type outcome struct {
 	}
 }
 
-func tell(t *testing.T, agent *mailbox, to string, payload any) (got outcome, sent []byte) {
+func printError(t *testing.T, agent *mailbox, to string, payload any) (got outcome, sent []byte) {
 	t.Helper()
 	sent = write(t, agent.Agent, agent.Envelope(to, "on it", payload))
 	status, body, err := agent.Do(t.Context(), http.MethodPost, "/messages", sent)

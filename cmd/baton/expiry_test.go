@@ -57,7 +57,7 @@ func TestExpiryOfAnUnansweredOfferHappensOnce(t *testing.T) {
 		t.Run(string(d), func(t *testing.T) {
 			offer, ends := tw.overdue(t, d, 2*time.Second)
 			tw.checkExpired(t, d, offer, ends)
-			got, _ := tell(t, tw.finn, handleOf(tw.key.did), answerPayload("accept", offer.handoff))
+			got, _ := printError(t, tw.finn, handleOf(tw.key.did), answerPayload("accept", offer.handoff))
 			if got.Status != http.StatusConflict || got.Error != "terminal_handoff" || got.Handoff.State != "expired" {
 				t.Errorf("an accept after the end is answered %+v", got)
 			}

@@ -153,7 +153,7 @@ func TestFreeqOfferIsDoneByAnAgent(t *testing.T) {
 	offer := w.offer(t, w.finn.DID, title)
 	w.finn.next(t, "the offer", isAbout("offer", offer.String()))
 	for _, step := range []struct{ verb, state string }{{"accept", "assigned"}, {"progress", "assigned"}, {"complete", "completed"}} {
-		got, _ := tell(t, w.finn, handleOf(string(w.alice.DID)), answerPayload(step.verb, offer.String()))
+		got, _ := printError(t, w.finn, handleOf(string(w.alice.DID)), answerPayload(step.verb, offer.String()))
 		if got.Handoff.ID != offer.String() {
 			t.Fatalf("%s is answered %+v", step.verb, got)
 		}
@@ -164,7 +164,7 @@ func TestFreeqOfferIsDoneByAnAgent(t *testing.T) {
 func TestFreeqUserDoesAnAgentsOffer(t *testing.T) {
 	t.Parallel()
 	w := newFreeqWorld(t)
-	got, _ := tell(t, w.finn, handleOf(string(w.alice.DID)), payload("at.freeq:handoff", map[string]any{
+	got, _ := printError(t, w.finn, handleOf(string(w.alice.DID)), payload("at.freeq:handoff", map[string]any{
 		"handoff": map[string]any{"event": "offer", "title": title},
 	}))
 	offer, err := federation.ParseEventID(got.Handoff.ID)
@@ -223,7 +223,7 @@ func TestFreeqRefusalReachesTheAgent(t *testing.T) {
 	if _, err := w.alice.Step(channel, offer, federation.Cancel, ""); err != nil {
 		t.Fatal(err)
 	}
-	got, _ := tell(t, w.finn, handleOf(string(w.alice.DID)), answerPayload("accept", offer.String()))
+	got, _ := printError(t, w.finn, handleOf(string(w.alice.DID)), answerPayload("accept", offer.String()))
 	if got.Status != http.StatusAccepted || got.Consent != "" || got.Handoff.State != "offered" {
 		t.Errorf("the accept is answered %+v, want 202", got)
 	}

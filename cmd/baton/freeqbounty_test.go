@@ -57,7 +57,7 @@ func TestFreeqBountyIsWonByAnAgent(t *testing.T) {
 // waits for the server.
 func (w *freeqWorld) agent(t *testing.T, verb string, id federation.HandoffID) string {
 	t.Helper()
-	got, _ := tell(t, w.finn, handleOf(string(w.alice.DID)), answerNamed(verb, id.String()))
+	got, _ := printError(t, w.finn, handleOf(string(w.alice.DID)), answerNamed(verb, id.String()))
 	if got.Status != http.StatusCreated && got.Status != http.StatusAccepted || got.Handoff.ID != id.String() {
 		t.Fatalf("%s is answered %+v", verb, got)
 	}

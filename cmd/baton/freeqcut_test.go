@@ -48,7 +48,7 @@ func (w *freeqWorld) theirs(t *testing.T) {
 	id := w.offer(t, w.finn.DID, title)
 	w.finn.next(t, "the offer", isAbout("offer", id.String()))
 	for _, verb := range []string{"accept", "progress", "complete"} {
-		if got, _ := tell(t, w.finn, handleOf(string(w.alice.DID)), answerPayload(verb, id.String())); got.Handoff.ID != id.String() {
+		if got, _ := printError(t, w.finn, handleOf(string(w.alice.DID)), answerPayload(verb, id.String())); got.Handoff.ID != id.String() {
 			t.Fatalf("%s is answered %+v", verb, got)
 		}
 	}
@@ -59,7 +59,7 @@ func (w *freeqWorld) theirs(t *testing.T) {
 // ours does a handoff that an agent of the gateway opened.
 func (w *freeqWorld) ours(t *testing.T) {
 	t.Helper()
-	got, _ := tell(t, w.finn, handleOf(string(w.alice.DID)), payload("at.freeq:handoff", map[string]any{
+	got, _ := printError(t, w.finn, handleOf(string(w.alice.DID)), payload("at.freeq:handoff", map[string]any{
 		"handoff": map[string]any{"event": "offer", "title": title},
 	}))
 	id, err := federation.ParseEventID(got.Handoff.ID)

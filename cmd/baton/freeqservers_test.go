@@ -262,7 +262,7 @@ func (m *freeqMesh) agentClaims(t *testing.T, offerer meshUser) {
 		verb  string
 		state federation.State
 	}{{"claim", federation.Assigned}, {"progress", federation.Assigned}, {"complete", federation.Completed}} {
-		if got, _ := tell(t, m.finn, handleOf(string(offerer.did)), answerPayload(step.verb, id.String())); got.Handoff.ID != id.String() {
+		if got, _ := printError(t, m.finn, handleOf(string(offerer.did)), answerPayload(step.verb, id.String())); got.Handoff.ID != id.String() {
 			t.Fatalf("%s is answered %+v", step.verb, got)
 		}
 		m.all(t, id, step.state)

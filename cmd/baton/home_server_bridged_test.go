@@ -112,7 +112,7 @@ func onAIRC(agent *mailbox, other string) side {
 		did: agent.DID,
 		offer: func(t *testing.T, _ string) string {
 			t.Helper()
-			got, _ := tell(t, agent, handleOf(other), payload("at.freeq:handoff", map[string]any{"handoff": map[string]any{"event": "offer", "title": title}}))
+			got, _ := printError(t, agent, handleOf(other), payload("at.freeq:handoff", map[string]any{"handoff": map[string]any{"event": "offer", "title": title}}))
 			if got.Handoff.ID == "" {
 				t.Fatalf("the offer is answered %+v", got)
 			}
@@ -120,7 +120,7 @@ func onAIRC(agent *mailbox, other string) side {
 		},
 		step: func(t *testing.T, verb, handoff string) {
 			t.Helper()
-			if got, _ := tell(t, agent, handleOf(other), answerPayload(verb, handoff)); got.Handoff.ID != handoff {
+			if got, _ := printError(t, agent, handleOf(other), answerPayload(verb, handoff)); got.Handoff.ID != handoff {
 				t.Fatalf("%s is answered %+v", verb, got)
 			}
 		},

@@ -183,7 +183,7 @@ func TestLimitsApplyOnlyToTheBusyAIRCAgent(t *testing.T) {
 			other := tw.hire(t, "other")
 			to := handleOf(tw.key.did)
 			ask := func(from *mailbox, to string) outcome {
-				got, _ := tell(t, from, to, payload("task:request", map[string]any{"description": title}))
+				got, _ := printError(t, from, to, payload("task:request", map[string]any{"description": title}))
 				return got
 			}
 			if tt.code == "recipient_over_capacity" {

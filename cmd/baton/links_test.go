@@ -96,7 +96,7 @@ func (w *world) carries(t *testing.T) {
 	offer := rfcTags.offer(w.key, channel, extras{"to": agent.DID, "title": title})
 	send(t, w.alice, offer.tags)
 	agent.next(t, "a handshake", func(m message) bool { return m.Payload.Type == "system:handshake_request" })
-	got, _ := tell(t, agent, handleOf(w.key.did), answerPayload("accept", offer.handoff))
+	got, _ := printError(t, agent, handleOf(w.key.did), answerPayload("accept", offer.handoff))
 	if got.Handoff.State != "assigned" {
 		t.Fatalf("the accept is answered %+v", got)
 	}

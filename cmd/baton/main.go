@@ -176,7 +176,7 @@ func run(ctx context.Context, args []string, streams std) int {
 		kong.Writers(streams.out, streams.err), kong.Exit(func(code int) { exited = code }), kong.UsageOnError(),
 		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(streams), kong.Bind(&c))
 	if err != nil {
-		return tell(streams, false, "start", err)
+		return printError(streams, false, "start", err)
 	}
 	addExamples(parser.Model.Node)
 	command, err := parser.Parse(args)
@@ -186,10 +186,10 @@ func run(ctx context.Context, args []string, streams std) int {
 	case exited >= 0:
 		return exited // help or the version was printed
 	case err != nil:
-		return tell(streams, slices.Contains(args, "--json"), "usage", &usageError{err}) // c may not know yet
+		return printError(streams, slices.Contains(args, "--json"), "usage", &usageError{err}) // c may not know yet
 	}
 	if err := command.Run(); err != nil {
-		return tell(streams, c.JSON, commandName(command.Command()), err)
+		return printError(streams, c.JSON, commandName(command.Command()), err)
 	}
 	return exitDone
 }
@@ -216,8 +216,8 @@ type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }
 
-// tell writes one error and returns its exit code.
-func tell(streams std, asJSON bool, command string, err error) int {
+// printError writes one error and returns its exit code.
+func printError(streams std, asJSON bool, command string, err error) int {
 	code, word, retry := classify(err)
 	if invalid, ok := errors.AsType[*configs.InvalidError](err); ok && !asJSON {
 		for _, mistake := range invalid.Mistakes {

@@ -213,7 +213,7 @@ func TestRefusalsOnAIRC(t *testing.T) {
 		{"a member constructor", tw.finn, alice, payload("ack", map[string]any{"replyTo": addressed.handoff, "status": "received", "x": map[string]any{"constructor": 1}}), 400, "bad_request"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, _ := tell(t, tt.from, tt.to, tt.payload)
+			got, _ := printError(t, tt.from, tt.to, tt.payload)
 			if got.Status != tt.status || got.Error != tt.code || got.Message == "" {
 				t.Errorf("answered %+v, want %d %s", got, tt.status, tt.code)
 			}
@@ -226,7 +226,7 @@ func TestRefusalsOnAIRC(t *testing.T) {
 func (tw *twin) terminal(t *testing.T, addressed signed) {
 	t.Helper()
 	for i, want := range []string{"201 declined", "409 terminal_handoff declined"} {
-		got, _ := tell(t, tw.finn, handleOf(tw.key.did), answerPayload("decline", addressed.handoff))
+		got, _ := printError(t, tw.finn, handleOf(tw.key.did), answerPayload("decline", addressed.handoff))
 		text := strings.Join(strings.Fields(fmt.Sprint(got.Status, " ", got.Error, " ", got.Handoff.State)), " ")
 		if text != want {
 			t.Errorf("decline %d is answered %+v, want %s", i, got, want)

@@ -29,7 +29,7 @@ func TestSignedStepOfAnAgentTravelsUnchanged(t *testing.T) {
 				tw.finn.next(t, "the offer", isAbout("offer", offer.handoff))
 				for _, verb := range []string{"accept", "complete"} {
 					step := d.step(own, channel, verb, offer.handoff, extras{"note": "by hand"})
-					got, _ := tell(t, tw.finn, alice, selfSigned(step, d, own, verb))
+					got, _ := printError(t, tw.finn, alice, selfSigned(step, d, own, verb))
 					if got.Status != http.StatusCreated || got.Handoff.EventID != step.event {
 						t.Fatalf("%s is answered %+v", verb, got)
 					}
@@ -43,14 +43,14 @@ func TestSignedStepOfAnAgentTravelsUnchanged(t *testing.T) {
 				send(t, tw.alice, offer.tags)
 				tw.finn.next(t, "the offer", isAbout("offer", offer.handoff))
 				step := d.step(own, channel, "accept", offer.handoff, nil)
-				if got, _ := tell(t, tw.finn, alice, selfSigned(step, d, own, "accept")); got.Status != http.StatusCreated || got.Handoff.State != "assigned" {
+				if got, _ := printError(t, tw.finn, alice, selfSigned(step, d, own, "accept")); got.Status != http.StatusCreated || got.Handoff.State != "assigned" {
 					t.Fatalf("the accept is answered %+v", got)
 				}
 				seenAsSigned(t, tw.carol, d, "accept", step)
 			})
 			t.Run("an offer to somebody who is there", func(t *testing.T) {
 				offer := d.offer(own, privately(own.did, tw.key.did), extras{"to": tw.key.did, "title": title})
-				got, _ := tell(t, tw.finn, alice, selfSigned(offer, d, own, "offer"))
+				got, _ := printError(t, tw.finn, alice, selfSigned(offer, d, own, "offer"))
 				if got.Status != http.StatusCreated || got.Handoff.ID != offer.handoff {
 					t.Fatalf("the offer is answered %+v", got)
 				}
@@ -102,7 +102,7 @@ func (tw *twin) offerPrivately(t *testing.T, d dialect, target string) {
 	if read := about(tw.finn.next(t, "the offer", isAbout("offer", offer.handoff))); read.Venue != venue || read.Provenance != "signed" {
 		t.Errorf("the agent reads %+v", read)
 	}
-	got, _ := tell(t, tw.finn, handleOf(tw.key.did), answerPayload("complete", offer.handoff))
+	got, _ := printError(t, tw.finn, handleOf(tw.key.did), answerPayload("complete", offer.handoff))
 	if got.Status != http.StatusCreated || got.Handoff.State != "completed" {
 		t.Fatalf("complete is answered %+v", got)
 	}

@@ -37,7 +37,7 @@ func (cmd offerCommand) Run(ctx context.Context, c *cli, streams std) error {
 	if cmd.Deadline > 0 {
 		ask.Deadline = admin.Moment(time.Now().Add(cmd.Deadline).Truncate(time.Second))
 	}
-	return cmd.take(ctx, c, streams, client.Step{Verb: federation.Offer, Ask: ask}, func(filed admin.Filed) string { return filed.ID.String() })
+	return cmd.submit(ctx, c, streams, client.Step{Verb: federation.Offer, Ask: ask}, func(filed admin.Filed) string { return filed.ID.String() })
 }
 
 type stepCommand struct {
@@ -60,12 +60,12 @@ func (cmd stepCommand) Help() string {
 // is filed, 3 that it is refused, and 4 that the home of the handoff has not ruled yet.
 func (cmd stepCommand) Run(ctx context.Context, c *cli, streams std) error {
 	step := client.Step{Verb: cmd.verb, Handoff: cmd.ID, Ask: admin.Ask{Note: cmd.Note, Wait: cmd.Wait.String()}}
-	return cmd.take(ctx, c, streams, step, func(filed admin.Filed) string { return fmt.Sprint(filed.ID, " ", filed.State) })
+	return cmd.submit(ctx, c, streams, step, func(filed admin.Filed) string { return fmt.Sprint(filed.ID, " ", filed.State) })
 }
 
-// take asks the gateway for one step, signed here if --key-file names a key, and prints a line
+// submit asks the gateway for one step, signed here if --key-file names a key, and prints a line
 // about it.
-func (f stepFlags) take(ctx context.Context, c *cli, streams std, step client.Step, line func(admin.Filed) string) error {
+func (f stepFlags) submit(ctx context.Context, c *cli, streams std, step client.Step, line func(admin.Filed) string) error {
 	gateway, err := c.client()
 	if err != nil {
 		return err

@@ -185,7 +185,7 @@ func (tr *triple) handOff(t *testing.T) {
 		t.Errorf("the agent reads %+v", read)
 	}
 	for _, verb := range []string{"accept", "progress", "complete"} {
-		got, _ := tell(t, tr.scout, handleOf(tr.alice.did), answerPayload(verb, offer.handoff))
+		got, _ := printError(t, tr.scout, handleOf(tr.alice.did), answerPayload(verb, offer.handoff))
 		if got.Status != http.StatusCreated && got.Status != http.StatusAccepted || got.Handoff.ID != offer.handoff {
 			t.Fatalf("%s is answered %+v", verb, got)
 		}

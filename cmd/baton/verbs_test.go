@@ -93,7 +93,7 @@ func (tw *twin) fromIRC(t *testing.T, d dialect, m move) {
 // byAgent lets the agent answer alice, and checks the view of both networks.
 func (tw *twin) byAgent(t *testing.T, d dialect, handoff, verb, state string) {
 	t.Helper()
-	got, sent := tell(t, tw.finn, handleOf(tw.key.did), answerPayload(verb, handoff))
+	got, sent := printError(t, tw.finn, handleOf(tw.key.did), answerPayload(verb, handoff))
 	if got.Status != http.StatusCreated || got.Handoff.ID != handoff || got.Handoff.Event != verb || got.Handoff.State != state {
 		t.Fatalf("%s is answered %+v", verb, got)
 	}
@@ -226,7 +226,7 @@ func (tw *twin) request(t *testing.T, to string, more map[string]any) string {
 	t.Helper()
 	data := map[string]any{"description": title}
 	maps.Copy(data, more)
-	got, _ := tell(t, tw.finn, to, payload("task:request", data))
+	got, _ := printError(t, tw.finn, to, payload("task:request", data))
 	want := "offered"
 	if to == "anyone" {
 		want = "open"
@@ -297,7 +297,7 @@ func (tw *twin) bystander(who user, privateOffer bool) *bridgetest.IRCClient {
 // withdrawn lets the agent cancel its offer.
 func (tw *twin) withdrawn(t *testing.T, d dialect, id, to string, at place, witness *bridgetest.IRCClient) {
 	t.Helper()
-	got, sent := tell(t, tw.finn, to, answerPayload("cancel", id))
+	got, sent := printError(t, tw.finn, to, answerPayload("cancel", id))
 	if got.Status != http.StatusCreated || got.Handoff.State != "cancelled" {
 		t.Fatalf("cancel is answered %+v", got)
 	}

@@ -132,8 +132,8 @@ func (r Rules) resolve(s Snapshot, ev federation.Event) federation.Event {
 	return ev
 }
 
-// decideStep judges a step against a view of its handoff: as that stands, or as it is assumed to be. The
-// first error found determines the code.
+// decideStep judges a step against a view of its handoff: as that stands, or as it is assumed to
+// be. The first error found determines the code.
 //
 // spec: handofftag "Lifecycle"
 func (r Rules) decideStep(s Snapshot, before federation.View, ev federation.Event, now time.Time) (Decision, error) {

@@ -190,11 +190,11 @@ func (h *Home) EndOrphan(ctx context.Context, view federation.View, reason strin
 // undeliveredNote explains to the offerer why the home ended a handoff before its time.
 const undeliveredNote = "not picked up in time"
 
-// ExpireUndelivered ends the waiting of entries filed at or before a time and still waiting in an inbox, the
-// oldest first. An offer that its offeree never saw expires, and its offerer is notified. A later
-// step no longer waits, so that it does not fill an abandoned inbox; it stays there to be read, and
-// in the log. It returns the steps that it filed, and whether there is more to end: then call
-// it again.
+// ExpireUndelivered ends the waiting of entries filed at or before a time and still waiting in an
+// inbox, the oldest first. An offer that its offeree never saw expires, and its offerer is
+// notified. A later step no longer waits, so that it does not fill an abandoned inbox; it stays
+// there to be read, and in the log. It returns the steps that it filed, and whether there is more
+// to end: then call it again.
 func (h *Home) ExpireUndelivered(ctx context.Context, before, now time.Time) (filed []federation.Judgement, more bool, err error) {
 	waiting, err := h.Record.Undelivered(ctx, before, sweepBatch)
 	if err != nil {

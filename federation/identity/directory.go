@@ -267,8 +267,8 @@ func oneSpelling(name, port, host string) bool {
 	return true
 }
 
-// Instrumented measures how long a directory takes to resolve DIDs. It implements [Refresher]. Make one
-// with [NewInstrumented].
+// Instrumented measures how long a directory takes to resolve DIDs. It implements [Refresher]. Make
+// one with [NewInstrumented].
 type Instrumented struct {
 	Refresher
 

@@ -233,10 +233,10 @@ func notAtHand(did federation.DID) error { return unavailable(string(did), 0, Er
 // lookup has ended.
 const keyWait = time.Second
 
-// CachedKeys is a [federation.KeySource] that never waits for a host, so that no slow host delays other
-// steps. It answers from memory and from the record; for any other key its error wraps
-// [ErrNotCached]. [CachedKeys.Await] and [CachedKeys.Seek] start the lookups of missing keys. Its methods
-// may be called concurrently.
+// CachedKeys is a [federation.KeySource] that never waits for a host, so that no slow host delays
+// other steps. It answers from memory and from the record; for any other key its error wraps
+// [ErrNotCached]. [CachedKeys.Await] and [CachedKeys.Seek] start the lookups of missing keys. Its
+// methods may be called concurrently.
 type CachedKeys struct {
 	known   *KeySource // asks no host: steps are judged by it
 	probe   *KeySource // as known: shows which lookups are needed

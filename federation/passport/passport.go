@@ -161,10 +161,10 @@ func Write(ctx context.Context, key federation.SigningKey, c Contents, now time.
 		p.Receipts = append(p.Receipts, Receipt{Document: receipt.Signature.Document, Signature: receipt.Signature.Text})
 		p.addKey(c, receipt)
 	}
-	return seal(ctx, key, p)
+	return sign(ctx, key, p)
 }
 
-func seal(ctx context.Context, key federation.SigningKey, p Passport) ([]byte, error) {
+func sign(ctx context.Context, key federation.SigningKey, p Passport) ([]byte, error) {
 	text, err := json.Marshal(p)
 	if err != nil {
 		return nil, fmt.Errorf("write passport: %w", err)

@@ -87,7 +87,8 @@ func (r *hubReader) read(ctx context.Context, peers []*Peer) {
 	}
 }
 
-// logOnce logs why the stream from a home is not read, each reason once: the reader tries each second.
+// logOnce logs why the stream from a home is not read, each reason once: the reader tries each
+// second.
 func (r *hubReader) logOnce(ctx context.Context, from federation.HomeID, err error) {
 	r.hub.noteUnread(from, err)
 	switch {

@@ -15,7 +15,7 @@ func (f noFiles) Path(name string) string { return filepath.Join(f.dir, name) }
 
 func (noFiles) Secret(string) (string, error) { return "", errors.New("there is none") }
 
-func TestHubConfigNamesOneServer(t *testing.T) {
+func TestNATSTextChoosesOneServer(t *testing.T) {
 	t.Parallel()
 	servers := relay.ServerText{URLs: []string{"tls://nats.example:4222"}}
 	for name, c := range map[string]struct {

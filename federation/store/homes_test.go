@@ -19,7 +19,7 @@ func runHomes(t *testing.T, open func(t *testing.T) *registry.Record) {
 	runOfHome(t, open)
 	runMailboxLocations(t, open)
 	runKnownHomes(t, open)
-	runOffences(t, open)
+	runMisbehaviors(t, open)
 }
 
 // runRulings is about the chain of hashes over a log, and the rulings kept with it.

@@ -8,7 +8,7 @@ import (
 	"baton/federation/store/registry"
 )
 
-func runOffences(t *testing.T, open func(t *testing.T) *registry.Record) {
+func runMisbehaviors(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	t.Run("a offence counts, and has the last reason", func(t *testing.T) {
 		record, ctx := open(t), t.Context()

@@ -53,8 +53,8 @@ func keepsMessages(t *testing.T, server *postgrestest.Server) {
 	chat(t, openPostgres(t, server.Record(t)))
 }
 
-// TestRecordInPostgreSQL has one server for all tests of a record there. Tests that wait for its disk most of
-// the time run at the same time, after the tests that stop the server.
+// TestRecordInPostgreSQL has one server for all tests of a record there. Tests that wait for its
+// disk most of the time run at the same time, after the tests that stop the server.
 func TestRecordInPostgreSQL(t *testing.T) {
 	server := postgrestest.Start(t)
 	for name, test := range map[string]func(*testing.T, *postgrestest.Server){

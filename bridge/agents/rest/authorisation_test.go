@@ -233,7 +233,7 @@ func TestRefusalNamesTheMistake(t *testing.T) {
 	}
 }
 
-func TestHEADIsServedForEachGET(t *testing.T) {
+func TestHEADAnswersLikeGET(t *testing.T) {
 	w := newWorld(t)
 	eliza, scholar, other := w.login(t, "eliza"), w.login(t, "scholar"), w.login(t, "other")
 	path := "/api/v1/handoffs/" + eliza.offer(t, map[string]any{"to": scholar.did, "title": "Cite three sources"})

@@ -37,8 +37,8 @@ func newUnproven() unproven {
 	}
 }
 
-// take counts one request of an address and refuses one over the limit.
-func take(meter credential.Addresses, perMinute int, from netip.Prefix, now time.Time) error {
+// acquire counts one request of an address and refuses one over the limit.
+func acquire(meter credential.Addresses, perMinute int, from netip.Prefix, now time.Time) error {
 	if !meter.Take(from, now) {
 		return wire.TooMany(time.Minute / time.Duration(perMinute))
 	}
@@ -73,7 +73,7 @@ func (ps *Registries) AdmitUnsigned(r *http.Request, cfg Config, now time.Time) 
 	if vouched && cfg.Mode != ModeLimit {
 		meter, perMinute = ps.unproven.vouched, DefaultPerMinute
 	}
-	if err := take(meter, perMinute, credential.AddressOf(r), now); err != nil {
+	if err := acquire(meter, perMinute, credential.AddressOf(r), now); err != nil {
 		return vouched, err
 	}
 	if ps.deps.CAFile != "" && !vouched { // a certificate does not replace a signature
@@ -89,7 +89,7 @@ func (ps *Registries) AdmitSigned(
 ) (Peer, error) {
 	p, err := ps.verifyPeer(ctx, cfg, message, signature, from, now)
 	if err == nil && !ps.Configured(cfg.Domain) { // the owner of one domain has any number of names below it
-		err = take(ps.unproven.unnamed, DefaultPerMinute, from, now)
+		err = acquire(ps.unproven.unnamed, DefaultPerMinute, from, now)
 	}
 	if err != nil {
 		return p, err
@@ -124,7 +124,7 @@ func (ps *Registries) verifyPeer(
 	case !fresh, now.Sub(p.fetched) > silenceLife:
 		var err error
 		if !ps.Configured(cfg.Domain) {
-			err = take(ps.unproven.keys, unprovenPerMinute, from, now)
+			err = acquire(ps.unproven.keys, unprovenPerMinute, from, now)
 		}
 		if err == nil {
 			p, err = ps.discover(ctx, cfg, now)

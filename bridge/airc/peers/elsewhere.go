@@ -92,7 +92,7 @@ func (ps *Registries) AdmitLookup(registry string, from netip.Prefix, now time.T
 	if _, federated := ps.Exchanges(registry); !federated {
 		return ErrBlocked()
 	}
-	return take(ps.unproven.lookups, lookupsPerMinute, from, now)
+	return acquire(ps.unproven.lookups, lookupsPerMinute, from, now)
 }
 
 // Identity fetches an agent's identity from another registry, at the endpoint that the registry

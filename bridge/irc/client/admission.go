@@ -69,9 +69,10 @@ func (s *server) admit(ctx context.Context, u *user) (why rejection) {
 	return <-answer
 }
 
-// addConnection adds a connection, or returns why not. If a limit is reached, the oldest unregistered
-// connection makes room: of the same address if that has its share, else of the address with the
-// most of them. So a client that registers promptly gets in regardless of other addresses.
+// addConnection adds a connection, or returns why not. If a limit is reached, the oldest
+// unregistered connection makes room: of the same address if that has its share, else of the
+// address with the most of them. So a client that registers promptly gets in regardless of other
+// addresses.
 func (s *server) addConnection(ctx context.Context, u *user) (why rejection) {
 	limits := s.link.ports.Limits.Current()
 	if share := limits.ConnectionsPerAddress; share > 0 && u.from.IsValid() && s.admission.addresses[u.from] >= share {

@@ -76,8 +76,8 @@ func (s *server) allow(u *user, command string) bool {
 	return ok
 }
 
-// relay passes on a message other than a step, without its step tags. Pieces are the lines of a message
-// of several lines.
+// relay passes on a message other than a step, without its step tags. Pieces are the lines of a
+// message of several lines.
 func (s *server) relay(ctx context.Context, u *user, m ircmsg.Message, target string, pieces []piece) {
 	out := u.says(m.Command, append([]string{target}, m.Params[1:]...)...)
 	out.tags = maps.Clone(m.ClientOnlyTags())

@@ -80,8 +80,8 @@ type gap struct {
 	wait  time.Duration
 }
 
-// note adds a missed step. The first wait applies to a new gap.
-func (g *gap) note(received, now time.Time, first time.Duration) {
+// observe adds a missed step. The first wait applies to a new gap.
+func (g *gap) observe(received, now time.Time, first time.Duration) {
 	if g.since.IsZero() {
 		g.wait = min(max(first, 2*g.wait), lastWait)
 		g.due = now.Add(g.wait)
@@ -125,7 +125,7 @@ func (s *session) missedSince(now time.Time) time.Time {
 
 func (s *session) lackKey(in *inbound) {
 	now := time.Now()
-	s.keyless.note(in.received(now), now, firstKeyWait)
+	s.keyless.observe(in.received(now), now, firstKeyWait)
 }
 
 // received returns when the peer received a step: the time in its log for a replayed step, else

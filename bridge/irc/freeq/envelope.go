@@ -46,7 +46,7 @@ type envelope struct {
 	Signer    string `json:"signer"`
 }
 
-func seal(ctx context.Context, key federation.SigningKey, m any) ([]byte, error) {
+func signEnvelope(ctx context.Context, key federation.SigningKey, m any) ([]byte, error) {
 	inner, err := encode(m)
 	if err != nil {
 		return nil, err

@@ -73,7 +73,7 @@ func (s *session) record(ctx context.Context, in *inbound, answer federation.Jud
 	case early(ctx, in, refused):
 		s.holdReceipt(in)
 	case s.overtook(in, refused):
-		s.limited.note(time.Now(), time.Now(), firstLimitWait)
+		s.limited.observe(time.Now(), time.Now(), firstLimitWait)
 		s.refuse(ctx, in, err)
 	case refused != nil && refused.Waits: // the gateway has it, and judges it again by itself
 	case err != nil:
@@ -266,7 +266,7 @@ func (s *session) allow(ctx context.Context, in *inbound) bool {
 	if s.limited.since.IsZero() {
 		s.log.LogAttrs(ctx, slog.LevelWarn, "too many steps at once: they are fetched again")
 	}
-	s.limited.note(in.received(now), now, firstLimitWait)
+	s.limited.observe(in.received(now), now, firstLimitWait)
 	return false
 }
 

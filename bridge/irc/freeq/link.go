@@ -205,8 +205,8 @@ func (l *Link) endpoint(home federation.HomeID) string {
 }
 
 // Run implements [bridge.Link]. Steps read before the connection broke are still submitted before
-// it returns, for at most five seconds; [bridge.DisconnectNotifier] reports the loss before that. If the
-// configuration lets the peer dial, it may do so between two calls.
+// it returns, for at most five seconds; [bridge.DisconnectNotifier] reports the loss before that.
+// If the configuration lets the peer dial, it may do so between two calls.
 func (l *Link) Run(ctx context.Context, up func()) error {
 	conn, err := l.reach.meet(ctx)
 	if err == nil {

@@ -227,7 +227,7 @@ func (s *session) onMember(m *member) {
 		s.theirs.join(m.Nick, m.Channel, m.DID)
 		s.meetAgain()
 		s.yield()
-		s.enter(m.Channel)
+		s.joinChannel(m.Channel)
 	case typePart:
 		s.departing(m.Nick, func() { s.theirs.part(m.Nick, m.Channel) })
 	case typeQuit:

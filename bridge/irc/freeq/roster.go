@@ -57,9 +57,9 @@ func (s *session) present(p *irc.PseudoClient) {
 	}
 }
 
-// enter records that a channel exists, and joins our users to it. A server gives operator status to
-// the first user of a channel only if that user creates it.
-func (s *session) enter(channel string) {
+// joinChannel records that a channel exists, and joins our users to it. A server gives operator
+// status to the first user of a channel only if that user creates it.
+func (s *session) joinChannel(channel string) {
 	venue, _ := translate.Channel(channel)
 	if s.made[venue] || s.modes[venue] == nil {
 		return

@@ -246,7 +246,7 @@ func (s *session) pack(ctx context.Context, m any) ([]byte, error) {
 	case *hello, *helloAck:
 		return encode(m)
 	}
-	return seal(ctx, s.link.deps.Endpoint, m)
+	return signEnvelope(ctx, s.link.deps.Endpoint, m)
 }
 
 func (s *session) put(p priority, m any) { s.queue.add(p, outgoing{message: m}) }

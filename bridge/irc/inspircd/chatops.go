@@ -194,8 +194,8 @@ var (
 	_ bridge.Notifier        = (*Link)(nil)
 )
 
-// NotifyRefusal implements [bridge.RefusalNotifier]: a NOTICE to the user that signed last as the DID,
-// else to the one with the nick that did.
+// NotifyRefusal implements [bridge.RefusalNotifier]: a NOTICE to the user that signed last as the
+// DID, else to the one with the nick that did.
 func (l *Link) NotifyRefusal(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error {
 	s := l.live.Load()
 	if s == nil {

@@ -140,8 +140,8 @@ func TestInspIRCdOperatorControlsPseudoClients(t *testing.T) {
 	})
 }
 
-// TestInspIRCdModesApplyToPseudoClients has alice, the operator of the channel, set modes that keep clients
-// from speaking, and awaits the refusal of the step.
+// TestInspIRCdModesApplyToPseudoClients has alice, the operator of the channel, set modes that keep
+// clients from speaking, and awaits the refusal of the step.
 func TestInspIRCdModesApplyToPseudoClients(t *testing.T) {
 	eachInspIRCd(t, func(t *testing.T, server func(*setup)) {
 		t.Helper()

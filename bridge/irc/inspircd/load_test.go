@@ -78,7 +78,8 @@ func TestLinkCarriesFiveThousandStepsInOrder(t *testing.T) {
 	})
 }
 
-// TestLinkCarriesABurstThroughInspIRCd has services bring 500 users into 50 channels before the gateway links.
+// TestLinkCarriesABurstThroughInspIRCd has services bring 500 users into 50 channels before the
+// gateway links.
 func TestLinkCarriesABurstThroughInspIRCd(t *testing.T) {
 	eachInspIRCd(t, func(t *testing.T, server func(*setup)) {
 		t.Helper()

@@ -108,10 +108,10 @@ func (d *ircd) tagmsg(target string, tags map[string]string) error {
 	if err != nil {
 		return fmt.Errorf("write TAGMSG: %w", err)
 	}
-	return d.say("%s", strings.TrimSpace(text))
+	return d.send("%s", strings.TrimSpace(text))
 }
 
-func (d *ircd) say(format string, args ...any) error {
+func (d *ircd) send(format string, args ...any) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	_, err := fmt.Fprintf(d.conn, format+"\n", args...)
@@ -124,14 +124,14 @@ func (d *ircd) serve(conn net.Conn) error {
 	d.conn = conn
 	d.mu.Unlock()
 	defer func() { _ = conn.Close() }()
-	if err := d.say("CAPAB START 1205"); err != nil {
+	if err := d.send("CAPAB START 1205"); err != nil {
 		return err
 	}
 	lines := bufio.NewScanner(conn)
 	for lines.Scan() {
 		m, err := ircmsg.ParseLine(lines.Text())
 		if err == nil {
-			err = d.take(m)
+			err = d.handle(m)
 		}
 		if err != nil {
 			return err
@@ -140,17 +140,17 @@ func (d *ircd) serve(conn net.Conn) error {
 	return lines.Err()
 }
 
-// take handles one line of the gateway.
-func (d *ircd) take(m ircmsg.Message) error {
+// handle acts on one line of the gateway.
+func (d *ircd) handle(m ircmsg.Message) error {
 	switch {
 	case m.Command == "CAPAB" && m.Params[0] == "START":
-		return d.say("CAPAB MODULES :m_cloaking.so m_ircv3_ctctags.so\nCAPAB MODSUPPORT :m_services_account.so\n" +
+		return d.send("CAPAB MODULES :m_cloaking.so m_ircv3_ctctags.so\nCAPAB MODSUPPORT :m_services_account.so\n" +
 			"CAPAB CAPABILITIES :NICKMAX=30 CHANMAX=64 IDENTMAX=10 MAXREAL=128 MAXHOST=64 MAXLINE=512 CASEMAPPING=rfc1459\nCAPAB END")
 	case m.Command == "SERVER" && len(m.Params) == 5:
 		if m.Params[1] != d.secret {
 			return errors.New("the gateway sent another password")
 		}
-		return d.say("SERVER %s %s 0 %s :the demonstration", ircdName, d.secret, ircdSID)
+		return d.send("SERVER %s %s 0 %s :the demonstration", ircdName, d.secret, ircdSID)
 	case m.Command == "BURST":
 		return d.burst()
 	case m.Command == "UID" && len(m.Params) > 2:
@@ -158,7 +158,7 @@ func (d *ircd) take(m ircmsg.Message) error {
 		d.uuids[strings.ToLower(m.Params[2])] = m.Params[0]
 		d.mu.Unlock()
 	case m.Command == "PING":
-		return d.say(":%s PONG %s", ircdSID, m.Source)
+		return d.send(":%s PONG %s", ircdSID, m.Source)
 	case m.Command == "TAGMSG":
 		d.received <- m
 	case m.Command == "SQUIT":
@@ -172,7 +172,7 @@ func (d *ircd) take(m ircmsg.Message) error {
 // burst introduces the user and the channel.
 func (d *ircd) burst() error {
 	at := d.started - 60
-	return d.say(":%[1]s BURST %[7]d\n:%[1]s SINFO version :InspIRCd-3. %[3]s :\n"+
+	return d.send(":%[1]s BURST %[7]d\n:%[1]s SINFO version :InspIRCd-3. %[3]s :\n"+
 		":%[1]s UID %[4]s %[2]d %[5]s 127.0.0.1 127.0.0.1 %[5]s 127.0.0.1 %[2]d +s +Ll :real %[5]s\n"+
 		":%[1]s FJOIN %[6]s %[2]d +nt :o,%[4]s:0\n:%[1]s ENDBURST", ircdSID, at, ircdName, personID, person, channel, time.Now().Unix())
 }

@@ -259,8 +259,8 @@ func (s *Outboxes) Retry(ctx context.Context, f federation.WaitingFilter, now ti
 	return n, nil
 }
 
-// EndWaiting ends deliveries on behalf of an operator: as dead letters with a notice to the signer, or,
-// with drop, without both. It returns their number.
+// EndWaiting ends deliveries on behalf of an operator: as dead letters with a notice to the signer,
+// or, with drop, without both. It returns their number.
 func (s *Outboxes) EndWaiting(ctx context.Context, f federation.WaitingFilter, drop bool, reason string, now time.Time) (int, error) {
 	how := federation.Settlement{
 		State: federation.DeliveryDead, Dead: federation.DeadOperator, Quiet: drop, At: now,

@@ -10,8 +10,8 @@ import (
 	"baton/federation/store/engine"
 )
 
-// KeepPending stores a step with its evidence, if its handoff still has the version that the step was
-// judged at. A repeated step (see [federation.Event.Digest]) waits once. It returns
+// KeepPending stores a step with its evidence, if its handoff still has the version that the step
+// was judged at. A repeated step (see [federation.Event.Digest]) waits once. It returns
 // [federation.ErrStale] if the handoff has moved since: the caller that settled the waiting steps
 // at that move has not seen this one.
 func (s *Logs) KeepPending(ctx context.Context, h federation.Pending, after federation.Version) error {

@@ -128,8 +128,8 @@ func (s *Logs) Spoken(ctx context.Context, part federation.TimelineQuery, limit 
 }
 
 // PositionOf returns the position of the step at a place with an event ID, or else of the step in
-// the message with that id. It returns [federation.ErrNotFound] if the place has neither. The place is compared
-// without an index on purpose: ids are few at a time, and steps at a place are many.
+// the message with that id. It returns [federation.ErrNotFound] if the place has neither. The place
+// is compared without an index on purpose: ids are few at a time, and steps at a place are many.
 func (s *Logs) PositionOf(ctx context.Context, p federation.ChannelRef, id string) (federation.Position, error) {
 	var m federation.Position
 	var at int64

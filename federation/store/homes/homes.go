@@ -188,8 +188,8 @@ func (s *Homes) KeepMailboxLocation(ctx context.Context, r federation.MailboxLoc
 	return nil
 }
 
-// KeepMisbehavior counts an offence of a home, at o.Last. There is one offence of each kind per home,
-// with the count and the last reason.
+// KeepMisbehavior counts an offence of a home, at o.Last. There is one offence of each kind per
+// home, with the count and the last reason.
 func (s *Homes) KeepMisbehavior(ctx context.Context, d federation.Misbehavior) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		return q.Put(ctx, `INSERT INTO offence (home, kind, times, first, last, why) VALUES (?1, ?2, 1, ?3, ?3, ?4)

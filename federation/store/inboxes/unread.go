@@ -105,8 +105,8 @@ func (s *Inboxes) Read(ctx context.Context, to federation.DID, events []federati
 // DID, as JSON.
 const stepsIn = `did = ?1 AND event IN (SELECT e.seq FROM json_each(?2) j JOIN event e ON e.id = j.value)`
 
-// ExpireUnread ends the waiting of steps never shown to a DID: they are expired, and stay to be read.
-// Their signers get a notice; for an offer the home notifies its offerer.
+// ExpireUnread ends the waiting of steps never shown to a DID: they are expired, and stay to be
+// read. Their signers get a notice; for an offer the home notifies its offerer.
 func (s *Inboxes) ExpireUnread(ctx context.Context, to federation.DID, events []federation.EventID, now time.Time) error {
 	return s.endSteps(ctx, to, events, func(ctx context.Context, q engine.Tx, owner int64, ids string) error {
 		found, err := endWaiting(ctx, q, federation.DeliveryExpired, now, stepsIn, owner, ids)
@@ -122,8 +122,8 @@ func (s *Inboxes) ExpireUnread(ctx context.Context, to federation.DID, events []
 	})
 }
 
-// ExpireUnreadMessages ends the waiting of up to limit messages filed at or before a time, and notifies
-// their senders if the inbox was the only way to the recipient.
+// ExpireUnreadMessages ends the waiting of up to limit messages filed at or before a time, and
+// notifies their senders if the inbox was the only way to the recipient.
 func (s *Inboxes) ExpireUnreadMessages(ctx context.Context, before, now time.Time, limit int) (int, error) {
 	return engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (int, error) {
 		found, err := endWaiting(ctx, q, federation.DeliveryExpired, now, `event IN (SELECT e.seq FROM event e JOIN inbox n ON n.event = e.seq AND n.did = e.recipient
