@@ -17,7 +17,7 @@ import (
 )
 
 // weather is the probabilities of faults of one message.
-type weather struct{ drop, lose, double, alter, delay, replay float64 }
+type weather struct{ drop, lose, double, alter, delay float64 }
 
 // cut is a time in which nothing gets from one home to another.
 type cut struct {

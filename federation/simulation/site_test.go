@@ -356,7 +356,7 @@ func (m mortal) KeepMailboxLocation(ctx context.Context, l federation.MailboxLoc
 	return m.write(func() error { return m.Bound.KeepMailboxLocation(ctx, l) })
 }
 
-// noDocuments are those of did:keys, which name no mailbox home.
+// noDocuments are the documents of did:keys: they name no mailbox home.
 type noDocuments struct{}
 
 // MailboxURL implements [routing.Documents].

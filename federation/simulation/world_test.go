@@ -28,7 +28,7 @@ const (
 	drainStep     = 10 * time.Second
 	longestDrain  = 12 * time.Minute // after the faults: more than the longest wait of a retry
 	quietSteps    = 4                // without pending work, until the federation counts as quiet
-	restoresAfter = 15 * time.Second // the least age of a backup that is restored
+	restoresAfter = 10 * time.Second // the least age of a backup that is restored
 )
 
 // profile is the kinds of faults of one seed.
@@ -107,7 +107,7 @@ func newWorld(ctx context.Context, empty, folder string, seed uint64) *world {
 		keys:    keys{homes: map[federation.DID]ed25519.PublicKey{}},
 	}
 	w.profile = profile{offers: 0.2 + 0.3*w.random.Float64(), crashes: 0.12 * w.random.Float64(), moves: w.chance(0.3), liars: w.chance(0.3), skew: w.chance(0.5)}
-	w.profile.restores = !w.profile.moves && w.chance(0.3)
+	w.profile.restores = !w.profile.moves && w.chance(0.5)
 	often := func(most float64) float64 {
 		if w.chance(0.4) {
 			return 0
@@ -115,7 +115,7 @@ func newWorld(ctx context.Context, empty, folder string, seed uint64) *world {
 		return most * w.random.Float64()
 	}
 	w.carrier = &carrier{world: w, counts: map[string]int{}, weather: weather{
-		drop: often(0.25), lose: often(0.25), double: often(0.25), alter: often(0.1), delay: often(0.4), replay: often(0.1),
+		drop: often(0.25), lose: often(0.25), double: often(0.25), alter: often(0.1), delay: often(0.4),
 	}}
 	w.oracle = newOracle(w)
 	for i := range homes {
@@ -218,13 +218,15 @@ func (w *world) event() {
 		who.again(pick)
 	case below(0.04):
 		w.replay(at, pick)
-	case below(0.03):
+	case below(0.05):
 		if up && w.profile.restores && at.backup == "" {
 			w.note("%s makes a backup", at.id)
 			w.back(at)
 		}
-	case below(0.03):
-		if up && w.profile.restores && at.backup != "" && time.Since(w.oracle.backups[at]) > restoresAfter {
+	case below(0.06):
+		// One restore at most: a home that got steps back from another one does not return them, if that is
+		// restored later.
+		if up && len(w.oracle.restored) == 0 && at.backup != "" && time.Since(w.oracle.backups[at]) > restoresAfter {
 			w.restore(at)
 		}
 	case below(0.04):
