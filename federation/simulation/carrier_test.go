@@ -38,11 +38,11 @@ type carrier struct {
 
 const (
 	seenMost = 64
-	// patience is how long a home waits for an answer.
+	// The time that a home waits for an answer.
 	patience = 10 * time.Second
-	// latency is the shortest time of a message on its way.
+	// The shortest time of a message on its way.
 	latency = 5 * time.Millisecond
-	// longestDelay bounds the delay of a delayed message.
+	// The longest delay of a delayed message.
 	longestDelay = 6 * time.Second
 )
 

@@ -29,10 +29,9 @@ import (
 var regressions = []uint64{4, 34, 50, 127}
 
 const (
-	// seeds is the number of seeds of a run without BATON_SEEDS: so many take less than two minutes with
-	// the race detector on a machine with other work.
+	// The seeds of a run without BATON_SEEDS. They take less than two minutes with the race detector.
 	seeds = 60
-	// repeated is how often a seed that violates a rule runs again, to show whether it does so each time.
+	// A seed that violates a rule runs again so often, to show whether it does so each time.
 	repeated = 3
 )
 

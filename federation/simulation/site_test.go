@@ -217,7 +217,7 @@ const apart = time.Microsecond
 
 func outboxTopic(name string) string { return "outbox." + name }
 
-func rulingTopic(home federation.HomeID) string { return "ruling." + string(home) }
+func rulingTopic(of federation.HomeID) string { return "ruling." + string(of) }
 
 func readText(document, signature string) (federation.Text, error) {
 	return signing.ReadText(document, signature, identity.ParseKeyDID)
@@ -256,7 +256,7 @@ func (s *site) copyRecord(powerCut bool) (folder string) {
 }
 
 func copyFile(from, to string) error {
-	content, err := os.ReadFile(from) //nolint:gosec // a file of the test
+	content, err := os.ReadFile(from)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
@@ -366,8 +366,8 @@ func (noDocuments) MailboxURL(context.Context, federation.DID) (string, error) {
 func (noDocuments) HostHome(context.Context, string) (federation.HomeID, error) { return "", nil }
 
 // peer returns another home, nil if it is no peer.
-func (p *process) peer(home federation.HomeID) *relay.Peer {
-	i := slices.IndexFunc(p.peers, func(peer *relay.Peer) bool { return peer.Home() == home })
+func (p *process) peer(to federation.HomeID) *relay.Peer {
+	i := slices.IndexFunc(p.peers, func(peer *relay.Peer) bool { return peer.Home() == to })
 	if i < 0 {
 		return nil
 	}
@@ -386,37 +386,37 @@ func (p *process) All() iter.Seq[routing.Peer] {
 }
 
 // Peer implements [routing.Peers].
-func (p *process) Peer(home federation.HomeID) (routing.Peer, bool) {
-	peer := p.peer(home)
+func (p *process) Peer(to federation.HomeID) (routing.Peer, bool) {
+	peer := p.peer(to)
 	if peer == nil {
 		return routing.Peer{}, false
 	}
-	return routing.Peer{Home: home, URL: peer.URL()}, true
+	return routing.Peer{Home: to, URL: peer.URL()}, true
 }
 
 // Houses implements [routing.Peers].
-func (p *process) Houses(ctx context.Context, home federation.HomeID, did federation.DID) (bool, error) {
-	return p.peer(home).Houses(ctx, did)
+func (p *process) Houses(ctx context.Context, to federation.HomeID, did federation.DID) (bool, error) {
+	return p.peer(to).Houses(ctx, did)
 }
 
 // Give implements [routing.Peers].
-func (p *process) Give(ctx context.Context, home federation.HomeID, did federation.DID) error {
-	return p.peer(home).Move(ctx, did)
+func (p *process) Give(ctx context.Context, to federation.HomeID, did federation.DID) error {
+	return p.peer(to).Move(ctx, did)
 }
 
 // Deliver implements [routing.Peers].
-func (p *process) Deliver(ctx context.Context, home federation.HomeID, d federation.Delivery) error {
-	return p.peer(home).Deliver(ctx, d)
+func (p *process) Deliver(ctx context.Context, to federation.HomeID, d federation.Delivery) error {
+	return p.peer(to).Deliver(ctx, d)
 }
 
 // DeliverText implements [routing.Peers].
-func (p *process) DeliverText(ctx context.Context, home federation.HomeID, t federation.Text) error {
-	return p.peer(home).DeliverText(ctx, t)
+func (p *process) DeliverText(ctx context.Context, to federation.HomeID, t federation.Text) error {
+	return p.peer(to).DeliverText(ctx, t)
 }
 
 // ReportOffence implements [routing.Peers].
-func (p *process) ReportOffence(ctx context.Context, home federation.HomeID, kind federation.OffenceKind, why string) {
-	p.peer(home).ReportOffence(ctx, kind, why)
+func (p *process) ReportOffence(ctx context.Context, to federation.HomeID, kind federation.OffenceKind, why string) {
+	p.peer(to).ReportOffence(ctx, kind, why)
 }
 
 // Submit implements [relay.Gateway], with the effects of the gateway of a server.

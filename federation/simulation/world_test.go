@@ -341,7 +341,7 @@ func (w *world) otherThan(s *site) (names []string) {
 // simulate runs the federation of a seed, and returns it.
 func (r *run) simulate(t *testing.T, seed uint64) (w *world) {
 	t.Helper()
-	folder, err := os.MkdirTemp(r.folder, "federation-")
+	folder, err := os.MkdirTemp(r.folder, "federation-") //nolint:usetesting // each federation removes its records
 	if err != nil {
 		t.Fatal(err)
 	}
