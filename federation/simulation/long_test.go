@@ -36,10 +36,6 @@ var mutants = []mutant{
 		"return p.fileAll(ctx, pending.Event.ID, r.Steps)", "return true, nil",
 	},
 	{
-		"a refusal is forgotten", "federation/relay/pendingrulings.go",
-		"return true, p.deps.Gateway.GiveUp(ctx, pending, federation.RefusalCode(r.Code), r.Detail)", "return true, nil",
-	},
-	{
 		"the signature of a batch is not verified", "federation/relay/peerhandler.go",
 		"verdict, err := h.Deps.Signer.Verify(ctx, asked.from, h.Deps.Now(), e.Body, e.Signature)", "verdict, err := federation.Valid, error(nil)",
 	},
