@@ -36,16 +36,19 @@ import (
 
 // site is the place of one home: its name, key and disk, which outlive its process.
 type site struct {
-	world  *world
-	number int
-	id     federation.HomeID
-	key    federation.SigningKey
-	skew   time.Duration // of its clock
-	folder string        // of the current record
-	starts int
-	backup string   // folder with an older copy of the record; "" for none
-	live   *process // nil while the home is down
+	world   *world
+	number  int
+	id      federation.HomeID
+	key     federation.SigningKey
+	skew    time.Duration // of its clock
+	folder  string        // of the current record
+	starts  int
+	backup  string                  // folder with an older copy of the record; "" for none
+	running atomic.Pointer[process] // nil while the home is down
 }
+
+// live returns the process of the home, nil while the home is down.
+func (s *site) live() *process { return s.running.Load() }
 
 // now is the clock of the home.
 func (s *site) now() time.Time { return time.Now().Add(s.skew) }
@@ -116,7 +119,7 @@ func (s *site) start() {
 	p.mux = http.NewServeMux()
 	(&relay.PeerHandler{Deps: deps, Peer: p.peer, PublicURL: "https://" + string(s.id), ClockSkew: func() time.Duration { return 0 }}).Mount(p.mux)
 	p.record.OnFiled(func(destination string) { p.wakes.Wake(outboxTopic(destination)) })
-	s.live = p
+	s.running.Store(p)
 	p.run()
 }
 
@@ -225,8 +228,8 @@ func readText(document, signature string) (federation.Text, error) {
 
 // stop ends the process at once. The caller has copied its record before, if it needs a copy.
 func (s *site) stop() {
-	p := s.live
-	s.live = nil
+	p := s.live()
+	s.running.Store(nil)
 	p.dead.Store(true)
 	p.cancel()
 	p.group.Wait()

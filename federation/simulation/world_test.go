@@ -159,7 +159,7 @@ func (w *world) run() {
 		s.start()
 	}
 	for _, a := range w.agents {
-		a.logIn(a.at.live)
+		a.logIn(a.at.live())
 	}
 	for n := range events {
 		w.random = rand.New(rand.NewPCG(w.seed, uint64(n)+2)) // so that a draw changes no later event
@@ -172,7 +172,7 @@ func (w *world) run() {
 	w.lived = w.elapsed()
 	w.oracle.judge()
 	for _, s := range w.sites {
-		if s.live != nil {
+		if s.live() != nil {
 			s.stop()
 		}
 	}
@@ -181,13 +181,13 @@ func (w *world) run() {
 // tend ends the processes that died at a write, and starts the homes that were down for long enough.
 func (w *world) tend() {
 	for _, s := range w.sites {
-		if s.live != nil && s.live.dead.Load() {
+		if s.live() != nil && s.live().dead.Load() {
 			w.note("%s died at a write", s.id)
 			w.carrier.count("crashes at a write")
 			s.crash(w.chance(0.5))
 			w.upAt[s] = time.Now().Add(w.upTo(longestDown))
 		}
-		if s.live == nil && (w.ending || !time.Now().Before(w.upAt[s])) {
+		if s.live() == nil && (w.ending || !time.Now().Before(w.upAt[s])) {
 			w.note("%s starts", s.id)
 			s.start()
 		}
@@ -199,7 +199,7 @@ func (w *world) event() {
 	at := w.sites[w.random.IntN(len(w.sites))]
 	who := w.agents[w.random.IntN(len(w.agents))]
 	kind, pick := w.random.Float64(), w.random.Uint64()
-	up := at.live != nil && !at.live.dead.Load()
+	up := at.live() != nil && !at.live().dead.Load()
 	below := func(p float64) bool { kind -= p; return kind < 0 }
 	switch {
 	case below(w.profile.crashes / 2):
@@ -211,8 +211,8 @@ func (w *world) event() {
 		}
 	case below(w.profile.crashes / 2):
 		if up {
-			at.live.after.Store(pick%2 == 0)
-			at.live.writes.Store(1 + int64(pick/2%4))
+			at.live().after.Store(pick%2 == 0)
+			at.live().writes.Store(1 + int64(pick/2%4))
 		}
 	case below(0.03):
 		who.again(pick)
@@ -272,14 +272,15 @@ func (w *world) restore(at *site) {
 
 // end lets the faults stop, and waits until no work is pending.
 func (w *world) end() {
-	w.ending, w.carrier.calm = true, true
+	w.ending = true
+	w.carrier.calm.Store(true)
 	w.note("the faults stop")
 	quiet := 0
 	for begun := time.Now(); quiet < quietSteps; {
 		synctest.Wait()
 		for _, s := range w.sites {
-			if s.live != nil {
-				s.live.writes.Store(0)
+			if s.live() != nil {
+				s.live().writes.Store(0)
 			}
 		}
 		w.tend()
@@ -304,16 +305,16 @@ func (w *world) end() {
 func (w *world) pending() string {
 	var all []string
 	for _, s := range w.sites {
-		if s.live == nil {
+		if s.live() == nil {
 			all = append(all, string(s.id)+" is down")
 			continue
 		}
 		for _, name := range append(w.otherThan(s), federation.UnroutedLink) {
-			rows, err := s.live.record.Outbox(w.ctx, name, federation.Delivery{}, 1)
+			rows, err := s.live().record.Outbox(w.ctx, name, federation.Delivery{}, 1)
 			if err != nil || len(rows) > 0 {
 				all = append(all, fmt.Sprintf("%s owes %s %v %v", s.id, name, refs(rows), err))
 			}
-			waiting, err := s.live.record.Awaiting(w.ctx, federation.HomeID(name), 1)
+			waiting, err := s.live().record.Awaiting(w.ctx, federation.HomeID(name), 1)
 			if err != nil || len(waiting) > 0 {
 				all = append(all, fmt.Sprintf("%s awaits a ruling of %s %v", s.id, name, err))
 			}
