@@ -26,6 +26,7 @@ var law = []struct {
 	{"federation/identity", []string{"federation", "federation/fault"}},
 	{"federation/peering", []string{"federation", "federation/identity", "federation/signing"}},
 	{"federation/relay", []string{"federation", "federation/fault"}},
+	{"federation/simulation", kit},
 	{"federation/store/postgrestest", kit},
 	{"federation/store/storetest", kit},
 	{"federation/agents", []string{"federation"}},

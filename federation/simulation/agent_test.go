@@ -70,7 +70,7 @@ func (a *agent) sign(ev federation.Event) federation.Event {
 // act makes the next step of an agent: an answer that is its turn, or a new offer.
 func (a *agent) act() {
 	w := a.world
-	p := a.at.live
+	p := a.at.live()
 	if a.moveOn() || p == nil || p.dead.Load() {
 		return
 	}
@@ -180,7 +180,7 @@ func (a *agent) again(pick uint64) {
 
 // ask submits a step and notes the answer.
 func (a *agent) ask(s *sent) {
-	p := s.to.live
+	p := s.to.live()
 	if p == nil || p.dead.Load() {
 		return
 	}
@@ -219,7 +219,7 @@ func (a *agent) move(to *site) {
 
 // moveOn goes on with a move until it has succeeded, and reports whether there is one.
 func (a *agent) moveOn() bool {
-	switch p := a.at.live; {
+	switch p := a.at.live(); {
 	case a.toMove == nil:
 		return false
 	case a.moved.Swap(false):

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	"baton/federation"
@@ -17,7 +18,7 @@ import (
 )
 
 // weather is the probabilities of faults of one message.
-type weather struct{ drop, lose, double, alter, delay, replay float64 }
+type weather struct{ drop, lose, double, alter, delay float64 }
 
 // cut is a time in which nothing gets from one home to another.
 type cut struct {
@@ -31,18 +32,18 @@ type carrier struct {
 	world   *world
 	weather weather
 	cuts    []cut
-	calm    bool             // there are no more faults
+	calm    atomic.Bool      // there are no more faults
 	seen    []relay.Envelope // earlier messages, for replays; of at most seenMost
 	counts  map[string]int   // of faults, by kind
 }
 
 const (
 	seenMost = 64
-	// patience is how long a home waits for an answer.
+	// The time that a home waits for an answer.
 	patience = 10 * time.Second
-	// latency is the shortest time of a message on its way.
+	// The shortest time of a message on its way.
 	latency = 5 * time.Millisecond
-	// longestDelay bounds the delay of a delayed message.
+	// The longest delay of a delayed message.
 	longestDelay = 6 * time.Second
 )
 
@@ -65,7 +66,7 @@ func (c *carrier) count(what string) {
 func (c *carrier) away(from, to int) bool {
 	now := c.world.elapsed()
 	for _, each := range c.cuts {
-		if !c.calm && each.from == from && each.to == to && now >= each.since && now < each.until {
+		if !c.calm.Load() && each.from == from && each.to == to && now >= each.since && now < each.until {
 			return true
 		}
 	}
@@ -91,10 +92,10 @@ func (p *process) exchange(ctx context.Context, method, address string, e relay.
 	}
 	to := p.world.site(federation.HomeID(at.Host))
 	chance, w := c.fate(p.number, to.number), c.weather
-	if c.calm {
+	if c.calm.Load() {
 		w = weather{}
 	}
-	if !c.calm && method == http.MethodPost {
+	if !c.calm.Load() && method == http.MethodPost {
 		c.keep(e)
 	}
 	travel := func() time.Duration {
@@ -153,7 +154,7 @@ func (p *process) wait(ctx context.Context, d time.Duration) bool {
 
 // answer returns the answer of a home to a message that reached it.
 func (s *site) answer(method, address string, e relay.Envelope) (relay.Envelope, error) {
-	p := s.live
+	p := s.live()
 	if p == nil || p.dead.Load() {
 		return relay.Envelope{}, lost(errors.New("connection refused"))
 	}

@@ -19,7 +19,7 @@ import (
 func (w *world) lie(pick uint64) {
 	liar := w.oracle.liar
 	victim := w.sites[pick%(homes-1)]
-	if victim.live == nil || victim.live.dead.Load() {
+	if victim.live() == nil || victim.live().dead.Load() {
 		return
 	}
 	who := w.agents[pick/8%uint64(len(w.agents))]
@@ -64,7 +64,7 @@ func (w *world) misplace(liar, victim *site, _ *agent) {
 // askFalsely asks for a ruling on a step in the name of an agent that did not sign it.
 func (w *world) askFalsely(liar, victim *site, who *agent) {
 	for _, id := range w.offered {
-		view, err := victim.live.record.View(w.ctx, id)
+		view, err := victim.live().record.View(w.ctx, id)
 		if err != nil || view.Home != victim.id || view.Over {
 			continue
 		}
@@ -79,7 +79,7 @@ func (w *world) askFalsely(liar, victim *site, who *agent) {
 // speakFor vouches for a step of an agent of the home that gets it.
 func (w *world) speakFor(liar, victim *site, _ *agent) {
 	who := w.agentOf(victim)
-	if !who.loggedIn[victim.live] || who.at != victim || who.toMove != nil {
+	if !who.loggedIn[victim.live()] || who.at != victim || who.toMove != nil {
 		return
 	}
 	evidence, err := json.Marshal(map[string]string{"document": "an offer of " + who.name})
@@ -104,7 +104,7 @@ func (w *world) speakFor(liar, victim *site, _ *agent) {
 // equivocate tells an honest home two histories of a handoff of the liar.
 func (w *world) equivocate(liar, victim *site, _ *agent) {
 	for _, id := range w.offered {
-		view, err := victim.live.record.View(w.ctx, id)
+		view, err := victim.live().record.View(w.ctx, id)
 		if err != nil || view.Home != liar.id || view.Over || w.oracle.tainted[id] {
 			continue
 		}
@@ -112,7 +112,7 @@ func (w *world) equivocate(liar, victim *site, _ *agent) {
 		if i < 0 {
 			continue
 		}
-		chain, err := victim.live.record.Chain(w.ctx, id, view.Version)
+		chain, err := victim.live().record.Chain(w.ctx, id, view.Version)
 		if err != nil {
 			w.fail("read", "chain of %s at %s: %v", short(id), victim.id, err)
 			return
@@ -122,13 +122,13 @@ func (w *world) equivocate(liar, victim *site, _ *agent) {
 		for _, want := range []string{"stored", "conflict"} {
 			ev := w.agents[i].sign(federation.Event{Verb: federation.Cancel, Handoff: id, Dialect: view.Dialect})
 			if got := w.post(liar, victim, liar.id, w.ruled(liar, liar.id, ev, view.Version+1, chain)); !strings.Contains(got, want) {
-				if want == "stored" && !victim.live.dead.Load() { // the cancel of an offer that may not be cancelled
+				if want == "stored" && !victim.live().dead.Load() { // the cancel of an offer that may not be cancelled
 					return
 				}
 				w.expect(victim, want, got)
 			}
 		}
-		if forked, err := victim.live.record.Forked(w.ctx, id); !victim.live.dead.Load() && (err != nil || !forked) {
+		if forked, err := victim.live().record.Forked(w.ctx, id); !victim.live().dead.Load() && (err != nil || !forked) {
 			w.fail("forks-are-proved", "%s has no proof that %s forked %s (%v)", victim.id, liar.id, short(id), err)
 		}
 		return
@@ -137,7 +137,7 @@ func (w *world) equivocate(liar, victim *site, _ *agent) {
 
 // expect notes that a home answered a lie in another way.
 func (w *world) expect(victim *site, want, got string) {
-	if !victim.live.dead.Load() && !strings.Contains(got, want) && !strings.Contains(got, "killed") {
+	if !victim.live().dead.Load() && !strings.Contains(got, want) && !strings.Contains(got, "killed") {
 		w.fail("nothing-false", "%s answers a lie with %s, want %s", victim.id, got, want)
 	}
 }

@@ -54,7 +54,7 @@ func (s shown) verbs() string {
 func (o *oracle) judge() {
 	w := o.world
 	for _, s := range w.sites {
-		if s.live == nil {
+		if s.live() == nil {
 			return // end has reported it
 		}
 	}
@@ -90,10 +90,10 @@ func (o *oracle) judge() {
 
 func (o *oracle) read(s *site, id federation.HandoffID) (found shown) {
 	var err error
-	if found.view, err = s.live.record.View(o.world.ctx, id); err != nil {
+	if found.view, err = s.live().record.View(o.world.ctx, id); err != nil {
 		o.world.fail("read", "%s at %s: %v", short(id), s.id, err)
 	}
-	for entry, err := range s.live.record.Log(o.world.ctx, id, 0) {
+	for entry, err := range s.live().record.Log(o.world.ctx, id, 0) {
 		if err != nil {
 			o.world.fail("read", "%s at %s: %v", short(id), s.id, err)
 			break
@@ -177,8 +177,8 @@ func (o *oracle) excused(id federation.HandoffID, owner, s *site, at map[*site]s
 	if at[owner].view.Version == 0 && at[s].view.Over { // the home may have pruned it
 		return true
 	}
-	forked, err := s.live.record.Forked(o.world.ctx, id)
-	_, lost := s.live.peer(owner.id).LostSteps(id)
+	forked, err := s.live().record.Forked(o.world.ctx, id)
+	_, lost := s.live().peer(owner.id).LostSteps(id)
 	return err == nil && (forked || lost)
 }
 
@@ -193,7 +193,7 @@ func (o *oracle) judgeLog(id federation.HandoffID, s *site, found shown) {
 		ev := entry.Event
 		document := sha256.Sum256([]byte(ev.Signature.Document))
 		chain = sha256.Sum256(append(chain[:], document[:]...))
-		if kept, err := s.live.record.Chain(w.ctx, id, entry.Version); err != nil || kept != chain || entry.Version != federation.Version(i+1) {
+		if kept, err := s.live().record.Chain(w.ctx, id, entry.Version); err != nil || kept != chain || entry.Version != federation.Version(i+1) {
 			w.fail("chain", "step %d of %s at %s (%v)", i+1, short(id), s.id, err)
 		}
 		if seen[ev.Signature.Document] {
@@ -218,7 +218,7 @@ func (o *oracle) judgeLog(id federation.HandoffID, s *site, found shown) {
 	if assigned > 1 || ends > 1 || (ends == 1) != found.view.Over {
 		w.fail("one-assignee-one-end", "%s is %q at %s, and over is %t", short(id), found.verbs(), s.id, found.view.Over)
 	}
-	replayed, err := s.live.home.Kinds.Replay(found.view.Home, s.live.record.Log(w.ctx, id, 0))
+	replayed, err := s.live().home.Kinds.Replay(found.view.Home, s.live().record.Log(w.ctx, id, 0))
 	if v := found.view; err != nil || replayed.State != v.State || replayed.Assignee != v.Assignee || replayed.Version != v.Version || replayed.Over != v.Over {
 		w.fail("log-is-view", "%s at %s is %s, and %s by its log (%v)", short(id), s.id, v.State, replayed.State, err)
 	}
@@ -265,7 +265,7 @@ func (o *oracle) mayBeLost(each *sent, owner *site) bool {
 
 // notices returns how many notices the sender of a step got that it was refused.
 func (o *oracle) notices(each *sent) (n int) {
-	all, err := each.to.live.record.NoticesTo(o.world.ctx, federation.InboxLink, each.by.key.DID, "", 1000)
+	all, err := each.to.live().record.NoticesTo(o.world.ctx, federation.InboxLink, each.by.key.DID, "", 1000)
 	if err != nil {
 		o.world.fail("read", "notices of %s: %v", each.by.name, err)
 	}
@@ -282,7 +282,7 @@ func (o *oracle) judgeInbox(a *agent, all map[federation.HandoffID]map[*site]sho
 	w := o.world
 	arrived := map[federation.EventID]int{}
 	for _, s := range a.were {
-		entries, err := s.live.record.Replay(w.ctx, a.key.DID, "", 10_000)
+		entries, err := s.live().record.Replay(w.ctx, a.key.DID, "", 10_000)
 		if err != nil {
 			w.fail("read", "inbox of %s at %s: %v", a.name, s.id, err)
 		}
@@ -329,7 +329,7 @@ func (o *oracle) judgeTold(a *agent, id federation.HandoffID, at map[*site]shown
 // judgeSite checks a home: it gave up no delivery, and accuses no honest home.
 func (o *oracle) judgeSite(s *site) {
 	w := o.world
-	dead, err := s.live.record.DeadLetters(w.ctx, federation.DeadFilter{}, 0, 10)
+	dead, err := s.live().record.DeadLetters(w.ctx, federation.DeadFilter{}, 0, 10)
 	if err != nil || len(dead) > 0 {
 		w.fail("no-dead-letters", "%s: %v %v", s.id, dead, err)
 	}
@@ -337,14 +337,14 @@ func (o *oracle) judgeSite(s *site) {
 		if other == o.liar {
 			continue
 		}
-		offences, err := s.live.record.Misbehaviors(w.ctx, other.id)
+		offences, err := s.live().record.Misbehaviors(w.ctx, other.id)
 		if w.profile.moves { // a home cannot tell an old location from a lie
 			offences = slices.DeleteFunc(offences, func(each federation.Misbehavior) bool { return each.Kind == federation.MisbehaviorMailbox })
 		}
 		if err != nil || len(offences) > 0 {
 			w.fail("no-false-accusation", "%s accuses %s: %+v %v", s.id, other.id, offences, err)
 		}
-		forks, err := s.live.record.Forks(w.ctx, other.id, 10)
+		forks, err := s.live().record.Forks(w.ctx, other.id, 10)
 		if err != nil || len(forks) > 0 && len(o.restored[other]) == 0 {
 			w.fail("no-false-accusation", "%s has a proof against %s (%v)", s.id, other.id, err)
 		}

@@ -36,16 +36,19 @@ import (
 
 // site is the place of one home: its name, key and disk, which outlive its process.
 type site struct {
-	world  *world
-	number int
-	id     federation.HomeID
-	key    federation.SigningKey
-	skew   time.Duration // of its clock
-	folder string        // of the current record
-	starts int
-	backup string   // folder with an older copy of the record; "" for none
-	live   *process // nil while the home is down
+	world   *world
+	number  int
+	id      federation.HomeID
+	key     federation.SigningKey
+	skew    time.Duration // of its clock
+	folder  string        // of the current record
+	starts  int
+	backup  string                  // folder with an older copy of the record; "" for none
+	running atomic.Pointer[process] // nil while the home is down
 }
+
+// live returns the process of the home, nil while the home is down.
+func (s *site) live() *process { return s.running.Load() }
 
 // now is the clock of the home.
 func (s *site) now() time.Time { return time.Now().Add(s.skew) }
@@ -116,7 +119,7 @@ func (s *site) start() {
 	p.mux = http.NewServeMux()
 	(&relay.PeerHandler{Deps: deps, Peer: p.peer, PublicURL: "https://" + string(s.id), ClockSkew: func() time.Duration { return 0 }}).Mount(p.mux)
 	p.record.OnFiled(func(destination string) { p.wakes.Wake(outboxTopic(destination)) })
-	s.live = p
+	s.running.Store(p)
 	p.run()
 }
 
@@ -217,7 +220,7 @@ const apart = time.Microsecond
 
 func outboxTopic(name string) string { return "outbox." + name }
 
-func rulingTopic(home federation.HomeID) string { return "ruling." + string(home) }
+func rulingTopic(of federation.HomeID) string { return "ruling." + string(of) }
 
 func readText(document, signature string) (federation.Text, error) {
 	return signing.ReadText(document, signature, identity.ParseKeyDID)
@@ -225,8 +228,8 @@ func readText(document, signature string) (federation.Text, error) {
 
 // stop ends the process at once. The caller has copied its record before, if it needs a copy.
 func (s *site) stop() {
-	p := s.live
-	s.live = nil
+	p := s.live()
+	s.running.Store(nil)
 	p.dead.Store(true)
 	p.cancel()
 	p.group.Wait()
@@ -256,7 +259,7 @@ func (s *site) copyRecord(powerCut bool) (folder string) {
 }
 
 func copyFile(from, to string) error {
-	content, err := os.ReadFile(from) //nolint:gosec // a file of the test
+	content, err := os.ReadFile(from)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
@@ -356,7 +359,7 @@ func (m mortal) KeepMailboxLocation(ctx context.Context, l federation.MailboxLoc
 	return m.write(func() error { return m.Bound.KeepMailboxLocation(ctx, l) })
 }
 
-// noDocuments are those of did:keys, which name no mailbox home.
+// noDocuments are the documents of did:keys: they name no mailbox home.
 type noDocuments struct{}
 
 // MailboxURL implements [routing.Documents].
@@ -366,8 +369,8 @@ func (noDocuments) MailboxURL(context.Context, federation.DID) (string, error) {
 func (noDocuments) HostHome(context.Context, string) (federation.HomeID, error) { return "", nil }
 
 // peer returns another home, nil if it is no peer.
-func (p *process) peer(home federation.HomeID) *relay.Peer {
-	i := slices.IndexFunc(p.peers, func(peer *relay.Peer) bool { return peer.Home() == home })
+func (p *process) peer(to federation.HomeID) *relay.Peer {
+	i := slices.IndexFunc(p.peers, func(peer *relay.Peer) bool { return peer.Home() == to })
 	if i < 0 {
 		return nil
 	}
@@ -386,37 +389,37 @@ func (p *process) All() iter.Seq[routing.Peer] {
 }
 
 // Peer implements [routing.Peers].
-func (p *process) Peer(home federation.HomeID) (routing.Peer, bool) {
-	peer := p.peer(home)
+func (p *process) Peer(to federation.HomeID) (routing.Peer, bool) {
+	peer := p.peer(to)
 	if peer == nil {
 		return routing.Peer{}, false
 	}
-	return routing.Peer{Home: home, URL: peer.URL()}, true
+	return routing.Peer{Home: to, URL: peer.URL()}, true
 }
 
 // Houses implements [routing.Peers].
-func (p *process) Houses(ctx context.Context, home federation.HomeID, did federation.DID) (bool, error) {
-	return p.peer(home).Houses(ctx, did)
+func (p *process) Houses(ctx context.Context, to federation.HomeID, did federation.DID) (bool, error) {
+	return p.peer(to).Houses(ctx, did)
 }
 
 // Give implements [routing.Peers].
-func (p *process) Give(ctx context.Context, home federation.HomeID, did federation.DID) error {
-	return p.peer(home).Move(ctx, did)
+func (p *process) Give(ctx context.Context, to federation.HomeID, did federation.DID) error {
+	return p.peer(to).Move(ctx, did)
 }
 
 // Deliver implements [routing.Peers].
-func (p *process) Deliver(ctx context.Context, home federation.HomeID, d federation.Delivery) error {
-	return p.peer(home).Deliver(ctx, d)
+func (p *process) Deliver(ctx context.Context, to federation.HomeID, d federation.Delivery) error {
+	return p.peer(to).Deliver(ctx, d)
 }
 
 // DeliverText implements [routing.Peers].
-func (p *process) DeliverText(ctx context.Context, home federation.HomeID, t federation.Text) error {
-	return p.peer(home).DeliverText(ctx, t)
+func (p *process) DeliverText(ctx context.Context, to federation.HomeID, t federation.Text) error {
+	return p.peer(to).DeliverText(ctx, t)
 }
 
 // ReportMisbehavior implements [routing.Peers].
-func (p *process) ReportMisbehavior(ctx context.Context, home federation.HomeID, kind federation.MisbehaviorKind, why string) {
-	p.peer(home).ReportMisbehavior(ctx, kind, why)
+func (p *process) ReportMisbehavior(ctx context.Context, to federation.HomeID, kind federation.MisbehaviorKind, why string) {
+	p.peer(to).ReportMisbehavior(ctx, kind, why)
 }
 
 // Submit implements [relay.Gateway], with the effects of the gateway of a server.
