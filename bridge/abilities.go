@@ -40,7 +40,7 @@ type OnceShower interface {
 	ShowsOnce(d federation.Delivery) bool
 }
 
-// Returner is a [Link] that learns before it dials that its peer is back.
+// Returner is a [Link] that detects the return of its peer before it dials.
 type Returner interface {
 	Link
 	// Back returns a channel that holds a token after the peer connected or sent something.
@@ -151,9 +151,9 @@ type Eraser interface {
 // instead, so that no sender is notified twice.
 type Teller interface {
 	Link
-	// Tell notifies the sender of a step of its late refusal. It does not block on the sender. A
-	// sender that is away and has no mailbox is never notified. After an error, Tell is called
-	// again later.
+	// Tell notifies the sender of a step of its late refusal. It does not block on the sender. An
+	// offline sender without a mailbox is never notified. After an error, Tell is called again
+	// later.
 	Tell(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error
 }
 
@@ -161,8 +161,8 @@ type Teller interface {
 // participants about a disabled webhook.
 type Notifier interface {
 	Link
-	// Notify notifies the reader, and returns once the notice is sent, or can never be. An
-	// error means that the reader is away now: Notify is called again later.
+	// Notify notifies the reader, and returns once the notice is sent, or can never be. An error
+	// means that the reader is currently offline: Notify is called again later.
 	Notify(ctx context.Context, n federation.Notice) error
 }
 
@@ -231,7 +231,7 @@ type Registrar interface {
 	// handle with an unverified sender.
 	Unverified(handle string) string
 	// AllowHeld delivers one message held for its recipient's consent, which does not change. It
-	// blocks on the record. It returns [federation.ErrNotFound] for a message not held, and
+	// blocks on the record. It returns [federation.ErrNotFound] if the message is not held, and
 	// otherwise the errors of [Messages.Say].
 	AllowHeld(ctx context.Context, id int64, now time.Time) error
 }
@@ -290,17 +290,17 @@ type Homed interface {
 // PeerHome is private here, and the other home places it.
 type PeerHome interface {
 	Homed
-	// Houses asks the other home whether it has the mailbox of a DID. It blocks on the
-	// network.
+	// Houses reports whether the other home has the mailbox of a DID. It sends a request to that
+	// home. It blocks on the network.
 	Houses(ctx context.Context, did federation.DID) (bool, error)
 }
 
-// Forgetful is a [Homed] that knows which handoffs its home has lost steps of, such as after the
-// restore of an older copy of its record.
+// Forgetful is a [Homed] that detects handoffs whose steps the other home has lost, for example by
+// restoring an old backup.
 type Forgetful interface {
 	Homed
-	// LostSteps returns why a handoff of the other home cannot continue there, and whether that is
-	// so. It does not block.
+	// LostSteps reports whether the other home has lost steps of a handoff, and returns a
+	// description of the loss. It does not block.
 	LostSteps(id federation.HandoffID) (why string, lost bool)
 }
 

@@ -25,9 +25,9 @@ func Subnet(addr netip.Addr) netip.Prefix {
 	return prefix
 }
 
-// SubnetOf is [Subnet] of an address as net/http and net.Conn write it, "host:port" or
-// only a host. Text without an IP address is the zero Prefix. Limits by address do not
-// apply to it: it stands for all clients of a trusted proxy that names no addresses.
+// SubnetOf is [Subnet] of an address as net/http and net.Conn write it, "host:port" or only a host.
+// Text without an IP address is the zero Prefix. Limits by address do not apply to it: it
+// represents all clients of a trusted proxy that forwards no client addresses.
 func SubnetOf(remote string) netip.Prefix {
 	if from, err := netip.ParseAddrPort(remote); err == nil {
 		return Subnet(from.Addr())

@@ -7,8 +7,8 @@
 // of the link while the link is up. Anything else a link can do is an ability, one small
 // interface such as [Placer] or [Mounted].
 //
-// The package knows no network. Each has a folder below this one with a file edge.go, the only
-// place that turns errors of the gateway into errors of the network.
+// The package is independent of any network. Each has a folder below this one with a file edge.go,
+// the only place that turns errors of the gateway into errors of the network.
 package bridge
 
 import (
@@ -24,9 +24,9 @@ type Link interface {
 	Name() string
 	// Network is the label of the network in metrics, such as "spanningtree".
 	Network() string
-	// Carries reports whether a filed step is delivered to this link, whether connected or
-	// not. The view is that after the step. Carries may block on the record, returns its
-	// error, and may be called while Run runs.
+	// Carries reports whether a filed step is delivered to this link, whether connected or not. The
+	// view is the state after the step. Carries may block on the record, returns its error, and may
+	// be called while Run runs.
 	Carries(ctx context.Context, ev federation.Event, after federation.View) (bool, error)
 	// Run dials or accepts, serves until ctx ends or the connection breaks, and returns why. It
 	// calls up after the peer has authenticated and both bursts are over.

@@ -12,9 +12,9 @@ import (
 // Messages carries private text between participants, and text between channels. A message is not a step. Its methods
 // block on the record; their other errors wrap [*federation.UnavailableError].
 type Messages interface {
-	// Say files a message. The caller sets ID (zero for a new one), Author, To, Body, About, Fields
-	// and Arrival. The field [federation.Reply] is a message ID as the author knows it. The Place of
-	// the Arrival is that of a [Recipient]. When Say returns nil the message is on disk. A message
+	// Say stores a message. The caller sets ID (zero for a new one), Author, To, Body, About, Fields
+	// and Arrival. The field [federation.Reply] is the message ID in the author's network. The Place
+	// of the Arrival is that of a [Recipient]. When Say returns nil the message is on disk. A message
 	// with the ID of an earlier one gets its answer and changes nothing. The error is a
 	// [*federation.RefusalError] for a refused message, and wraps [federation.ErrNotFound] if no link
 	// reaches the recipient.
@@ -30,8 +30,8 @@ type Messages interface {
 	Addressee(ctx context.Context, address string) (Recipient, error)
 	// Introduce returns the DID of a participant of a peer of a link, such as HANDLE@DOMAIN of a
 	// configured registry, and files a new participant. It blocks on the peer. It returns
-	// [federation.ErrNotFound] if no such peer knows the name, and wraps
-	// [*federation.UnavailableError] if the peer cannot be asked now.
+	// [federation.ErrNotFound] if no peer has the name, and wraps [*federation.UnavailableError] if
+	// the peer is unreachable.
 	Introduce(ctx context.Context, address string) (federation.DID, error)
 	// Guest returns the gateway's DID for a user of a link without a DID of its own: the
 	// same DID for a nick in any case. It does not block.
@@ -63,7 +63,7 @@ type Recipient struct {
 	Place federation.Place
 }
 
-// Said is the answer to a message.
+// Said is the result of a message.
 type Said struct {
 	Text  federation.Text // on file
 	Known bool            // it was on file before
@@ -110,7 +110,7 @@ type Consenter interface {
 	// Answer records that such a DID wrote to another DID. This allows the messages of the other
 	// DID unless blocked.
 	Answer(ctx context.Context, person, to federation.DID, now time.Time) error
-	// Contacts returns the senders that such a DID knows, as [Messages.Contacts] does.
+	// Contacts returns the known senders of such a DID, like [Messages.Contacts].
 	Contacts(ctx context.Context, person federation.DID, after string, limit int) (found []federation.Contact, next string, err error)
 }
 

@@ -132,15 +132,15 @@ type Keys interface {
 	// the key. It blocks on the host of the document. Its error is the reason of a
 	// [federation.Unverifiable] verdict.
 	Proved(ctx context.Context, did federation.DID, message, signature []byte) (federation.PublicKey, federation.Verdict, error)
-	// Learn puts the key of a DID on record. It blocks on the record, and returns an error that
-	// wraps [*federation.UnavailableError] when the record cannot be written now.
+	// Learn records the key of a DID. It blocks on the record, and returns an error that wraps
+	// [*federation.UnavailableError] when the record cannot be written now.
 	Learn(ctx context.Context, report federation.KeyReport) error
 	// Revoked reports whether a key was revoked for a DID at a time. It blocks on the record
 	// and returns its errors.
 	Revoked(ctx context.Context, did federation.DID, keyID string, at time.Time) (bool, error)
 }
 
-// Blocks knows the sources that operators blocked.
+// Blocks looks up the sources blocked by operators.
 type Blocks interface {
 	// Blocked returns a [*federation.RefusalError] for a blocked source, and an error that
 	// wraps [*federation.UnavailableError] if the record cannot be read now. It reads the
@@ -162,7 +162,7 @@ func (p Ports) EvidenceOf(ctx context.Context, original signing.Original, venue 
 	return original.Evidence(ctx, p.PublicURL, venue, p.Signer.Kept(signing.EvidenceSecret))
 }
 
-// Presence knows which users are connected to the networks of this gateway.
+// Presence reports which users are connected to the networks of this gateway.
 type Presence interface {
 	// Left reports whether a DID took its last step on a network with known users, and is not
 	// connected there now. It is false while the link to that network is down, or if the record

@@ -36,11 +36,11 @@ type Unforwarded struct {
 	At         time.Time // time of the last one
 }
 
-// Hearer is a [Link] that knows when its peer sent something last.
+// Hearer is a [Link] that reports when its peer last sent something.
 type Hearer interface {
 	Link
-	// Heard returns when the link read something last, the zero time before it read anything.
-	// It may be called while Run runs.
+	// Heard returns the time of the last read, or the zero time before the first. It may be called
+	// while Run runs.
 	Heard() time.Time
 }
 

@@ -6,9 +6,9 @@
 //
 //	baton.toml:7: http.listen: want host:port
 //
-// The package knows the frame, which is all tables except the networks' own. A network owns
-// the struct of its table, and decodes the table into it ([Table.Decode]). The caller asks
-// [File.Err] last, after all owners have decoded their tables:
+// The package handles the frame: all tables except those of the networks. A network owns the struct
+// of its table, and decodes the table into it ([Table.Decode]). The caller calls [File.Err] last,
+// after all owners have decoded their tables:
 //
 //	file, err := configs.Load("baton.toml")
 //	...
@@ -91,8 +91,8 @@ type Admin struct {
 	Debug  string `toml:"debug"`  // access to profiles on loopback: "loopback" or "token"
 }
 
-// Binding is one [[bindings]] table: a name on a network that stands for a DID. Its
-// owner is the package that parses DIDs.
+// Binding is one [[bindings]] table: a name on a network that represents a DID. Its owner is the
+// package that parses DIDs.
 type Binding struct {
 	Network string `toml:"network"` // required; the name of a link
 	Name    string `toml:"name"`    // required; an account, or a handle

@@ -83,7 +83,7 @@ func (f *File) frame() {
 	f.relay(f.decoded("relay", &f.Relay))
 	f.webhooks(f.decoded("webhooks", &f.Webhooks))
 	f.decoded("agents", &f.Agents)
-	f.claim("policy.rules") // whose owner knows verbs and DIDs
+	f.claim("policy.rules") // its owner validates verbs and DIDs
 	f.policy(f.decoded("policy", &f.Policy))
 	f.limits(f.decoded("limits", &f.Limits))
 	f.retention(f.decoded("retention", &f.Retention))

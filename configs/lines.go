@@ -44,7 +44,7 @@ func indexLines(text string) lineIndex {
 	return s.index
 }
 
-// scanner walks over a TOML text once. It knows just enough of the grammar to distinguish a key
+// scanner walks over a TOML text once. It parses just enough of the grammar to distinguish a key
 // from similar text in a string, an array or a comment.
 type scanner struct {
 	text  string

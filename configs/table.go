@@ -18,8 +18,8 @@ type Table struct {
 	values map[string]any
 }
 
-// Table returns the table of a name, such as "airc". One that the file does not have
-// is empty: its owner's defaults stand.
+// Table returns the table of a name, such as "airc". A missing table is empty, so its owner's
+// defaults apply.
 func (f *File) Table(name string) Table {
 	t := Table{file: f, path: name, name: name}
 	value, ok := f.claim(name)

@@ -79,7 +79,7 @@ type Blob struct {
 	Owner      DID      // the DID whose quota it counts against
 	Content    []byte
 	Stored     time.Time
-	Expires    time.Time // when it goes, unless a step refers to it; zero if one does
+	Expires    time.Time // deletion time; zero while a step refers to it
 }
 
 // NewBlob returns some content under a new name.

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Rank orders the deliveries of one link between handoffs: the lower one goes first.
+// Rank orders the deliveries of one link between handoffs: the lower rank is delivered first.
 type Rank int
 
 // The ranks of pending steps.
@@ -71,7 +71,7 @@ func KindOf(to string) (kind DestinationKind, rest string) {
 type Delivery struct {
 	Row      int64 // position among the items of the destination; rows of one lane are delivered in this order
 	Entry    Entry // a step or text, to a link
-	View     View  // of the handoff as it stands now; zero for text
+	View     View  // current state of the handoff; zero for text
 	Notice   *Notice
 	Document *PeerDelivery // to another registry
 	Push     *Push         // to a webhook
@@ -85,8 +85,8 @@ type Delivery struct {
 	// Skipped counts the earlier reports of progress that this one replaces. The outbox
 	// worker sets it, not the record.
 	Skipped int
-	// Broken is why the record cannot read the row; "" for a readable one. Such a row has no Entry
-	// and no View.
+	// Broken is the reason why the record cannot read the row; "" for a readable one. Such a row
+	// has no Entry and no View.
 	Broken string
 }
 
@@ -260,7 +260,7 @@ type Waiting struct {
 	Queued  time.Time
 	Attempt int
 	Next    time.Time // zero for at once
-	Behind  bool      // an earlier delivery with its order key goes first
+	Behind  bool      // an earlier delivery has the same order key
 	Reason  string    // why the last attempt failed
 }
 
@@ -299,8 +299,8 @@ func ShapeAges() [shapeAges]time.Duration {
 	return [...]time.Duration{time.Minute, 5 * time.Minute, time.Hour, 24 * time.Hour}
 }
 
-// MaxPeerDeliveries bounds the pending deliveries of one peer. The record takes no more while the
-// peer is away.
+// MaxPeerDeliveries bounds the pending deliveries of one peer. The record accepts no more while the
+// peer is unreachable.
 const MaxPeerDeliveries = 10_000
 
 // PeerDeliveryKind is the content of a delivery to a peer.

@@ -67,7 +67,7 @@ func checkMethodID(id string) error {
 	return nil
 }
 
-// needsNoEscape reports whether two hexadecimal digits stand for a character allowed unescaped. A
+// needsNoEscape reports whether two hexadecimal digits encode a character that needs no escape. A
 // colon is, and yet has another meaning when escaped.
 func needsNoEscape(digits string) bool {
 	code, err := strconv.ParseUint(digits, 16, 8)

@@ -93,7 +93,7 @@ type Event struct {
 	Kind    Kind      `json:"kind"`
 	Verb    Verb      `json:"verb"`
 	From    DID       `json:"from"`          // the signer
-	For     DID       `json:"for,omitempty"` // the DID that a vouched step stands for, if it is not From
+	For     DID       `json:"for,omitempty"` // the DID represented by a vouched step, if it is not From
 	To      DID       `json:"to,omitempty"`  // on an offer; empty when anyone may claim
 	Venue   string    `json:"venue"`         // a channel, or the sorted pair of a direct exchange
 	Dialect Dialect   `json:"dialect"`
@@ -217,8 +217,8 @@ type Evidence struct {
 	Source [32]byte `json:"source"` // SHA-256 of only the foreign message
 }
 
-// Actor returns the DID that made the step: the party that the home found its signer to be,
-// the DID that a vouched step stands for, else the signer.
+// Actor returns the DID that made the step: the party that the home identified as its signer, the
+// DID represented by a vouched step, or else the signer.
 func (e Event) Actor() DID {
 	if e.Arrival.Party != "" {
 		return e.Arrival.Party

@@ -39,12 +39,12 @@ func Link(before [32]byte, document string) [32]byte {
 	return sha256.Sum256(append(before[:], signed[:]...))
 }
 
-// Fork is the proof that a home signed two histories of one handoff: two rulings that
-// cannot both stand.
+// Fork is the proof that a home signed two histories of one handoff: two rulings that contradict
+// each other.
 type Fork struct {
 	Home    HomeID
 	Handoff HandoffID
-	Version Version // at which they part
+	Version Version // at which they diverge
 	First   Ruling  // the one filed here
 	Second  Ruling
 	Found   time.Time
@@ -86,7 +86,7 @@ type MovedMailbox struct {
 }
 
 // GapError is returned for a ruling on a step whose predecessors are missing here. The home sends
-// them when it learns the length of the log.
+// them when it receives the length of the log.
 type GapError struct {
 	Have Version // of the log here; 0 without one
 	Want Version // of the ruling

@@ -37,7 +37,7 @@ func (e *CursorError) Unwrap() error { return ErrUnknownCursor }
 type Undelivered struct {
 	To    DID
 	Entry Entry
-	View  View // of the handoff as it stands now
+	View  View // current state of the handoff
 }
 
 // Hold names one lease of one entry.

@@ -128,7 +128,7 @@ func exactJSON(text []byte, lossless bool) error {
 	return pairedSurrogates(text)
 }
 
-// exactWalk goes over a text known to be JSON, and checks only the parts that distinguish values.
+// exactWalk scans a text known to be JSON, and checks only the parts that distinguish values.
 type exactWalk struct {
 	text     []byte
 	at       int

@@ -85,7 +85,7 @@ type KeySource interface {
 	KeyOwner(ctx context.Context, keyID string) (DID, error)
 }
 
-// KeyQuery asks for the keys that one signature can be of.
+// KeyQuery selects the keys that may have made one signature.
 type KeyQuery struct {
 	DID      DID
 	KeyID    string    // the key that the signature names; empty if it names none
@@ -120,7 +120,7 @@ const (
 // names a key again after its window ended begins another.
 type KeyWindow struct {
 	DID    DID               `json:"did"`
-	Public ed25519.PublicKey `json:"public"` // empty for a [RevokedKey] of which only the id is known
+	Public ed25519.PublicKey `json:"public"` // empty for a [RevokedKey] known only by its id
 	KeyID  string            `json:"key_id"`
 	Origin KeyOrigin         `json:"origin"`
 	Via    string            `json:"via"` // which source: an address, or the name of a link
@@ -303,8 +303,8 @@ type Keys interface {
 // OwnKey is the public part of a current or former signing key of this gateway.
 type OwnKey struct {
 	Public  ed25519.PublicKey
-	Since   time.Time // when it was made; zero if another program keeps it
-	Retired time.Time // when another took its place; zero for the one that signs
+	Since   time.Time // when it was created; zero if an external program keeps it
+	Retired time.Time // when it was replaced; zero for the signing key
 	Until   time.Time // of a retired key: its signatures are good until then
 }
 

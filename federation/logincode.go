@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// ErrTooManyCodes is returned for a device that asks for a login while too many devices wait.
+// ErrTooManyCodes is returned if a device requests a login while too many devices are waiting.
 var ErrTooManyCodes = errors.New("federation: too many devices wait for a login")
 
 // LoginKind is a kind of [LoginCode].

@@ -69,14 +69,14 @@ const Manner = "manner"
 // The manners of channel text.
 const (
 	Action     = "action"  // the author's action, as in "/me waves"
-	NoticeText = "notice"  // text that asks for no answer
+	NoticeText = "notice"  // text that needs no reply
 	React      = "react"   // the body is an emoji for the message in [Reply]
 	Unreact    = "unreact" // takes such an emoji back
 )
 
-// Holder is the field of a message to a connected recipient without a DID: the key by which its
-// link knows the user with the nick at that time. The message is for that user, under any nick, and
-// for no later user of the nick.
+// Holder is the field of a message to a connected recipient without a DID: its link's key for the
+// user with the nick at that time. The message is for that user, under any nick, and for no later
+// user of the nick.
 const Holder = "holder"
 
 // Formatted is the field of text with colours or other formatting: the body with the
@@ -87,7 +87,7 @@ const Formatted = "formatted"
 // [ChatID].
 const Reply = "reply"
 
-// Away is the field of channel text whose author is away: the reason.
+// Away is the field with the away message of the author of channel text.
 const Away = "away"
 
 // Unkept is the field of text that enters no history: its link has history = false.
@@ -181,10 +181,10 @@ func (m Mark) Compare(other Mark) int {
 	return cmp.Or(m.At.Compare(other.At), cmp.Compare(m.N, other.N))
 }
 
-// Said is a filed step as it stands at its place.
+// Said is a filed step at its place in a history.
 type Said struct {
 	Entry Entry
-	View  View // of the handoff as it stands now
+	View  View // current state of the handoff
 	Mark  Mark
 }
 
@@ -231,8 +231,8 @@ func (e Event) Said() time.Time {
 	return e.Arrival.Received
 }
 
-// Place returns the place of a handoff's steps. A private exchange has no link: it is wherever its
-// two parties are.
+// Place returns the place of a handoff's steps. A private exchange has no link: its two parties may
+// be on any link.
 func (v View) Place() Place {
 	if Private(v.Venue) {
 		return Place{Venue: v.Venue}

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// BoundName is an operator's word that a name on a network stands for a DID.
+// BoundName is an operator's binding of a name on a network to a DID.
 type BoundName struct {
 	Network string // name of a link
 	Name    string // of an account or an agent, as the network spells it
@@ -49,10 +49,10 @@ type Delivered struct {
 	Ended   time.Time // zero while it waits
 }
 
-// InboxLink stands for a link's name in deliveries to an inbox that its DID reads here. No link has
-// this name. A step is delivered to the inbox if it has no other way to the DID: no link, no other
-// home, no webhook. A DID seen reading its inbox here also has this way if the step was written in
-// a channel. In a remote handoff this gateway delivers only to its own participants.
+// InboxLink is the link name of deliveries to an inbox that its DID reads here. No link has this
+// name. A step is delivered to the inbox if it has no other way to the DID: no link, no other home,
+// no webhook. A DID seen reading its inbox here also has this way if the step was written in a
+// channel. In a remote handoff this gateway delivers only to its own participants.
 const InboxLink = "inbox"
 
 // UnroutedLink is the name of the outbox of steps for DIDs whose mailbox home is not known, or is

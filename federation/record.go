@@ -96,7 +96,7 @@ func (v View) Others(actor DID) []DID {
 	return others
 }
 
-// MissingCaps returns the capabilities that an offer asks for and a DID has not declared; never nil.
+// MissingCaps returns the required capabilities of an offer that a DID has not declared; never nil.
 func (v View) MissingCaps(declared []string) []string {
 	missing := []string{}
 	for _, name := range v.Caps {
@@ -122,10 +122,10 @@ type Filing struct {
 	View    View    // as it is after the step
 	Inboxes []DID
 	Filed   time.Time
-	// Receipt is the home's confirmation of the step. It goes to the same links; nil if
-	// the step needs none. It enters no log and no inbox.
+	// Receipt is the home's confirmation of the step. It is delivered to the same links; nil if the
+	// step needs none. It enters no log and no inbox.
 	Receipt *Event
-	// Newcomer is a DID that the record meets with the step; "" for none.
+	// Newcomer is a DID that is new to the record with this step; "" for none.
 	Newcomer DID
 	// Ruling is that of the handoff's home, if another home numbers its steps; else nil. The step
 	// is no longer pending then.
@@ -194,7 +194,7 @@ type Binding struct {
 type Judgement struct {
 	Verdict   Verdict // on the signature
 	Entry     Entry   // as filed; of an unfiled step, only the event with its id
-	View      View    // of the handoff after it; as it stands if the step was refused
+	View      View    // state of the handoff after it; unchanged if the step was refused
 	Fanout    Fanout  // destinations of the step
 	Duplicate bool    // the step had been filed before, and Entry is from then
 	Conflicts int     // how often another step of the handoff was filed first, and this one judged again
@@ -236,7 +236,7 @@ type SnapshotQuery struct {
 	Step    Event
 	OpenOf  DID     // count the open handoffs that this DID offered; "" for no count
 	Inboxes bool    // read the use of inboxes: of Step.To for an offer, else of the parties of its handoff
-	Version Version // at which another home ruled that the step belongs; 0 without a ruling
+	Version Version // version of the step according to another home's ruling; 0 without one
 }
 
 // Snapshot is the state of one step and its handoff in the record, all of the same moment.
@@ -312,7 +312,7 @@ const MaxJournalPage = 1024
 // Filter selects handoffs that match each of its members. A zero member matches all.
 type Filter struct {
 	DID        DID   // offerer, offeree or assignee
-	State      State // as it stands now
+	State      State // current state
 	Kind       Kind
 	Venue      string    // venue of its steps on a chat network
 	Capability string    // required by its offer

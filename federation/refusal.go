@@ -126,7 +126,7 @@ type RefusalError struct {
 	Event   EventID   // of the refused step; zero if it could not be read
 	Handoff HandoffID // zero if it could not be read
 	Detail  string    // adds to the sentence of the code; may be empty
-	View    View      // of the handoff as it stands; zero if there is none
+	View    View      // current state of the handoff; zero if there is none
 	// RetryAfter is when a rate-limited step may come again; else zero.
 	RetryAfter time.Duration
 	// Waits is true if the step is on disk and will be judged later: this is no answer to it yet.
@@ -175,8 +175,8 @@ func (e *UnavailableError) Error() string { return fmt.Sprintf("%s unavailable: 
 // Unwrap returns the cause.
 func (e *UnavailableError) Unwrap() error { return e.Err }
 
-// Loss names a member of a step that a wire could not carry, and its fate. The operator and the
-// sender learn of it; no loss is silent.
+// Loss names a member of a step that a wire could not carry, and its fate. It is reported to the
+// operator and the sender; no loss is silent.
 type Loss struct {
 	Field string // as in the JSON of [Event], such as "note"
 	Fate  Fate

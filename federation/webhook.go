@@ -11,7 +11,7 @@ var ErrTooManyWebhooks = errors.New("federation: too many hooks")
 // WebhookID names a webhook. It is a ULID, as the id of an event is.
 type WebhookID = EventID
 
-// WebhookLink stands for a link's name in deliveries to webhooks. No link has this name.
+// WebhookLink is the link name of deliveries to webhooks. No link has this name.
 const WebhookLink = "webhook"
 
 // WebhookName returns the name of a webhook in dead letters and in the log.
@@ -69,7 +69,7 @@ type Push struct {
 	Next    time.Time // of a pending one: when it is made; zero for at once, or behind another one with its order key
 	Reason  string    // why the last attempt failed; of an ended one, why it was not delivered
 	Ended   time.Time // zero while it waits
-	// Broken is why the record cannot read it; "" if it can.
+	// Broken is the reason why the record cannot read it; "" if it can.
 	Broken string
 }
 
@@ -97,8 +97,8 @@ func (p Push) Handoff() HandoffID {
 	return p.Entry.Row().Handoff
 }
 
-// Content is an item for a participant in a network's own tables. The network that filed it knows
-// its type; it is opaque to the record and the webhooks.
+// Content is an item for a participant in a network's own tables. Only the network that filed it
+// uses its type; it is opaque to the record and the webhooks.
 type Content interface {
 	// Ref names it among the items of its participant.
 	Ref() string

@@ -30,7 +30,7 @@ const (
 	TagSignature = "sig"
 )
 
-// vendor stands before every name on the wire, and "+" before the vendor.
+// vendor precedes every name on the wire, and "+" precedes the vendor.
 const vendor = "freeq.at/"
 
 // MaxTagBytes bounds the client tag data of one IRC message, between "@" and the space.
@@ -344,7 +344,7 @@ func ReadContextHash(ev *federation.Event, value string) error {
 	return nil
 }
 
-// ReadCaps reads the capabilities that an offer asks for.
+// ReadCaps reads the required capabilities of an offer.
 func ReadCaps(ev *federation.Event, value string) error {
 	caps := strings.Split(value, ",")
 	if len(caps) > maxCaps {

@@ -1,5 +1,5 @@
-// Package translate holds the pure functions between wire messages and events.
-// A translator does no I/O, keeps no state, and neither signs nor verifies.
+// Package translate holds the pure functions between wire messages and events. A translator does no
+// I/O, keeps no state, and does not sign or verify.
 //
 // Each format has a folder of its own below this one, with its wire types and a
 // [Codec] over them.

@@ -28,7 +28,7 @@ import (
 // their steps.
 const network = "operator"
 
-// Gateway judges the steps of operators and knows its participants. It is the Gateway of package
+// Gateway judges the steps of operators and looks up participants. It is the Gateway of package
 // server, which imports this package and documents the methods.
 type Gateway interface {
 	bridge.Gateway

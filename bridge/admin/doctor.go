@@ -47,20 +47,21 @@ type Checkup struct {
 	RecordFiles []string // data_dir and its record files
 	ClockDoubt  string   // why the clock is unconfirmed; "" if confirmed
 	Unfinished  []string // DIDs with an unfinished erasure
-	// UnfinishedErr is why the DID of an unfinished erasure is unknown; nil for none.
+	// UnfinishedErr is the error from reading the DID of an unfinished erasure; nil if there was
+	// none.
 	UnfinishedErr error
 	Secrets       []string          // the files with secrets that the configuration names
 	Keys          string            // the folder of keys
 	Issued        string            // the folder of issued certificates
 	Certificate   *x509.Certificate // that handshakes present now; nil without one
-	// CertificateProblem is why there is no newer certificate; "" for no problem.
+	// CertificateProblem is the reason why the certificate was not renewed; "" for no problem.
 	CertificateProblem string
 	Authority          string // the ACME directory; "" for files
 
 	Proxies *bridge.Unforwarded // nil without trusted proxies
 
 	Record *registry.Record
-	// Relay and Hub return why their server is away. Hub is nil without one.
+	// Relay and Hub return the reason why their server is unreachable. Hub is nil without one.
 	Relay, Hub func() error
 	Links      []bridge.LinkStatus
 	Peers      []Peer

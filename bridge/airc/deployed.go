@@ -169,7 +169,7 @@ func findScheme(body []byte, header http.Header, keys []ed25519.PublicKey) schem
 	return schemeBad
 }
 
-// actionRequest asks for consent without a message; here it sends a message.
+// actionRequest requests consent without a message elsewhere; here it sends a message.
 const actionRequest = "request"
 
 // postDeployedConsent answers POST /api/consent. The holder of the token acts. The other party is

@@ -10,9 +10,9 @@
 // It implements the levels Core and Federation of AIRC v0.1.1. That includes registration with
 // proof of possession, rotation and revocation of keys, sessions with refresh tokens, identity and
 // presence. Agents have messages, threads, an inbox with long polls, and consent with held messages
-// and the handshake of the registry. There are limits, and the evidence behind vouched steps. Of
-// the optional profiles it has accounts of OpenID Connect and mutual TLS between registries, but
-// neither tenants nor DPoP.
+// and the handshake of the registry. There are limits, and the evidence behind vouched steps. It
+// implements two optional profiles: OpenID Connect accounts, and mutual TLS between registries. It
+// does not implement tenants or DPoP.
 //
 // Below /api the same registry serves the clients in use today: they have a token, and sign nothing
 // or sign in ways that prove nothing. The registry signs for them, and marks the message
@@ -20,13 +20,13 @@
 //
 // # Other registries
 //
-// "amy@peer.example" is an agent of another registry. A message to it is queued and sent, in order, until the other
-// registry accepts it; the sender gets a notice if that takes long or fails. A relay signed by its registry may be
-// any step. An unsigned relay is at most a message, from a name that begins with "?", and waits until its recipient
-// accepts the name or an operator allows the message. Each of two gateways is the home of its own side of a handoff;
-// the ids of messages connect the sides. In open federation, an unsigned relay is held only if the named registry
-// confirms the sender. A relay is refused when its envelope names another recipient, or when it has the id of another
-// message. Package peers knows the other registries.
+// "amy@peer.example" is an agent of another registry. A message to it is queued and sent, in order, until the
+// other registry accepts it; the sender gets a notice if that takes long or fails. A relay signed by its
+// registry may be any step. An unsigned relay is at most a message, from a name that begins with "?", and
+// waits until its recipient accepts the name or an operator allows the message. Each of two gateways is the
+// home of its own side of a handoff; the ids of messages connect the sides. In open federation, an unsigned
+// relay is held only if the named registry confirms the sender. A relay is refused when its envelope names
+// another recipient, or when it has the id of another message. Package peers manages the other registries.
 //
 // GET /federation/identity and /federation/presence query other registries at their published
 // endpoints, and pass on only the members that this package reads.
@@ -74,8 +74,8 @@ type Deps struct {
 	Record   registry.Bound
 	Keyring  *identity.Keyring // with the key of the registry
 	Hooks    bridge.Webhooks   // posts to addresses of agents; nil for none
-	Fetch    *identity.Client  // asks other registries; nil if messages are exchanged with none
-	Issuer   *identity.Client  // asks the issuer of accounts; unused without one in the configuration
+	Fetch    *identity.Client  // for requests to other registries; nil without any
+	Issuer   *identity.Client  // for requests to the issuer of accounts; unused if none is configured
 	TokenKey []byte            // secret; its holder can write tokens and challenges
 
 	// Take counts one message of a DID, and returns how long to wait if that exceeds its rate; then it

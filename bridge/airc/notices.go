@@ -131,8 +131,8 @@ type noticeData struct {
 	Handoff filed                  `json:"handoff"`
 }
 
-// Tell implements [bridge.Teller]: it sends a notice from the registry to a present agent,
-// and nothing to a removed one.
+// Tell implements [bridge.Teller]: it sends a notice from the registry to a connected agent, and
+// nothing to a removed one.
 func (l *Link) Tell(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error {
 	agent, err := l.deps.Record.AgentOf(ctx, ev.From)
 	if errors.Is(err, federation.ErrNotFound) {

@@ -276,8 +276,8 @@ func (l *Link) stranger(address string, now time.Time) agents.Agent {
 	}
 }
 
-// postFederationConsent answers POST /federation/consent: an agent of another registry asks
-// for consent, or decided about an agent here. Its registry must have signed the request.
+// postFederationConsent answers POST /federation/consent: an agent of another registry requests
+// consent, or has decided about a local agent. Its registry must have signed the request.
 func (l *Link) postFederationConsent(c *call) (answer, error) {
 	now := time.Now()
 	o, raw, err := l.readSigned(c)
@@ -427,7 +427,7 @@ func (l *Link) verifyEnvelope(ctx context.Context, m relayed) error {
 	keys, err := l.peers.AgentKeys(ctx, m.peer, m.from)
 	i := slices.IndexFunc(keys, func(key agents.Key) bool { return key.ID == e.kid })
 	if err != nil || i < 0 {
-		return nil //nolint:nilerr // not told now; or signed by the registry for the agent, or by a key that has ended
+		return nil //nolint:nilerr // reported later; or signed by the registry for the agent, or by an expired key
 	}
 	verdict, err := signing.VerifyEnvelope(e.raw, e.signature, keys[i].Public)
 	if err != nil || verdict != federation.Valid {

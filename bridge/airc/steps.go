@@ -224,7 +224,7 @@ func (l *Link) file(ctx context.Context, d *delivery, ev federation.Event, lost 
 }
 
 // vouch returns a step signed by the gateway for the agent, with the message as evidence. The
-// agent's own signature covers the message, and could never stand for the step.
+// agent's own signature covers the message and is not valid for the step.
 func (l *Link) vouch(ctx context.Context, d *delivery, s step) (federation.Event, []federation.Loss, error) {
 	id, err := federation.NewEventID(d.received, rand.Reader)
 	if err != nil {

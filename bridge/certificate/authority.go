@@ -287,7 +287,7 @@ func (a *Authority) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/plain")
-	_, _ = w.Write(text) // the authority asks again
+	_, _ = w.Write(text) // the authority retries
 }
 
 // accountKey reads the key of the account, or makes it.

@@ -47,8 +47,8 @@ func Run(ctx context.Context, text string, play func(ctx context.Context, lines 
 	return Play(ctx, cases, tell)
 }
 
-// Play plays cases, one after the other, until ctx ends, and returns their outcomes, each
-// also passed to tell if it is not nil. The error is that of ctx.
+// Play runs the cases one after the other until ctx ends, and returns their outcomes. It also
+// passes each outcome to tell if tell is not nil. The error is that of ctx.
 func Play(ctx context.Context, cases []Case, tell func(Result)) ([]Result, error) {
 	var results []Result
 	for _, each := range cases {

@@ -100,7 +100,7 @@ type Pair struct {
 	Ends            time.Time // of the access token
 }
 
-// Pair returns the tokens of a session as it stands.
+// Pair returns the current tokens of a session.
 func (t *Tokens) Pair(s federation.Session, now time.Time) (Pair, error) {
 	p := Pair{Ends: now.Add(AccessLife).Truncate(time.Second)}
 	var err error

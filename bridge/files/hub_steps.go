@@ -233,7 +233,7 @@ func (l *VoiceLink) someOther(agent, id string) bool {
 	return false
 }
 
-// stepOf takes a step on one file. It returns false if the file is in no state for it.
+// stepOf submits a step on one file. It returns false if the file is in no state for it.
 func (l *VoiceLink) stepOf(ctx context.Context, w waiting, verb string, waits bool, reason string) (bool, error) {
 	taken := w.folder() == claimedFolder && !waits
 	switch {

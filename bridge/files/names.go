@@ -48,9 +48,9 @@ func (b *base) native(did federation.DID) string {
 	return name
 }
 
-// nativeOf is native also for the did:key kept by the gateway for such an agent: a network whose
-// steps name only the signer knows the agent by it. Those keys are known for the names in the
-// configuration.
+// nativeOf is like native, but also accepts the did:key that the gateway keeps for such an agent. A
+// network whose steps name only the signer identifies the agent by that key. Those keys are known
+// for the names in the configuration.
 func (b *base) nativeOf(did federation.DID) string {
 	if name := b.native(did); name != "" {
 		return name
@@ -125,7 +125,7 @@ func asNotNow(link string, err error) error {
 // rejection returns the sidecar code of a refused offer. The contract of the sidecar has no word
 // for most refusals: the detail names the code.
 func rejection(refused *federation.RefusalError) *voicefile.Error {
-	switch refused.Code { //nolint:exhaustive // all other codes are told in the detail
+	switch refused.Code { //nolint:exhaustive // the detail describes all other codes
 	case federation.DeadlinePassed:
 		return &voicefile.Error{Code: voicefile.Expired, Detail: refused.Sentence()}
 	case federation.InvalidContext:

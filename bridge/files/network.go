@@ -103,8 +103,8 @@ type base struct {
 	steps  stepbuilder.Builder
 	calls  chan call
 
-	// The directory of all sessions, until an operator allows another directory. Only the goroutine
-	// in Run uses both fields.
+	// The default directory of all sessions, which an operator can change. Only the goroutine in
+	// Run uses both fields.
 	root     string
 	folder   directory.Folder
 	unpinned atomic.Bool // allow another directory in the next session

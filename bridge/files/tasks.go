@@ -40,7 +40,8 @@ type task struct {
 	again     bool     // read the record again at the next rescan
 }
 
-// Run implements [bridge.Link]. It watches the directory until ctx ends or the directory is away.
+// Run implements [bridge.Link]. It watches the directory until ctx ends or the directory is
+// unavailable.
 func (l *TasksLink) Run(ctx context.Context, up func()) error {
 	l.found = map[string]task{}
 	return l.serve(ctx, up, l.cfg.Dir, l)

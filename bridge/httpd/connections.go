@@ -37,7 +37,7 @@ type Queue interface {
 	NextOf(from netip.Prefix) (conn net.Conn, ok bool)
 }
 
-// Reason is why a connection was closed or rejected. The set is closed.
+// Reason is the reason for closing or rejecting a connection. The set is closed.
 type Reason string
 
 // The reasons.

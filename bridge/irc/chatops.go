@@ -112,7 +112,7 @@ const errNotNow = userError("That could not be done now. Try again later.")
 // record and logs its failures, which the reply does not describe.
 func (o ChatOps) Run(ctx context.Context, c Command, now time.Time) []string {
 	if strings.HasPrefix(c.Text, "\x01") {
-		return nil // CTCP: a program asks a program
+		return nil // CTCP: a request between programs
 	}
 	lines, err := o.run(ctx, o.bind(ctx, c), now)
 	wrong, isUsers := errors.AsType[userError](err)

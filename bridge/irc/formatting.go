@@ -200,7 +200,7 @@ func SplitFormatted(text string, maxBytes int) []string {
 	return parts
 }
 
-// formattedEnd returns the byte at which a long line is divided, and the format there.
+// formattedEnd returns the byte offset at which to split a long line, and the format there.
 func formattedEnd(line string, maxBytes int) (end int, in format) {
 	atSpace, inSpace, shown := 0, format{}, false
 	for end < len(line) {

@@ -19,9 +19,9 @@ const shortHash = 4
 // first. The first is its name with the suffix; the others are that, truncated, with "_" and ever
 // more of the DID's hash. The caller takes the first free one, and needs a fallback if none is.
 //
-// An invalid name is made a nick: other characters become "_", and a "_" goes before a leading
-// digit. A DID without a name gets the last word of a did:web, else "agent" and the beginning of
-// its hash.
+// An invalid name is converted to a nick: invalid characters become "_", and a leading digit gets
+// the prefix "_". A DID without a name gets the last word of a did:web, else "agent" and the
+// beginning of its hash.
 func Nicks(name, suffix string, did federation.DID, maxBytes int) iter.Seq[string] {
 	hash := did.Hash()
 	if name == did.Short() {

@@ -34,7 +34,7 @@ type Runtime struct {
 }
 
 // taskFollowOn is the profile of a runtime with the task mode: the responsibility has moved, and
-// the work goes on in a session of that mode.
+// the work continues in a session of that mode.
 const taskFollowOn = "task-follow-on"
 
 // check returns all mistakes, each a [*bridge.KeyError], joined.
@@ -205,7 +205,7 @@ type foreignConn struct {
 	group    *errgroup.Group
 	mu       sync.Mutex
 	followed map[string]bool // sessions followed by a goroutine
-	tasks    bool            // work goes on in sessions of the task mode
+	tasks    bool            // work continues in sessions of the task mode
 }
 
 // maxFollowed bounds the concurrently followed sessions of one link.

@@ -33,7 +33,7 @@ func (f *Foreign) Deliver(ctx context.Context, d federation.Delivery) error {
 		return c.sendOffer(ctx, d, found.Session) // an earlier attempt may have sent a part
 	}
 	id := ev.ID.String()
-	switch ev.Verb { //nolint:exhaustive // the offer was sent, and no other step is told
+	switch ev.Verb { //nolint:exhaustive // the offer was sent; other steps are not sent
 	case federation.Accept:
 		err = c.tell(ctx, found.Session, macpmode.TypeAccept, id, &handoffv1.HandoffAcceptPayload{HandoffId: found.Offer, AcceptedBy: f.cfg.Participant, Reason: ev.Note})
 	case federation.Decline:
@@ -72,8 +72,8 @@ func (c *foreignConn) tellIn(ctx context.Context, mode, session, kind, id string
 	return c.refused(answer.GetAck().GetError())
 }
 
-// deliverOffer opens a session for an offer of our participant. Which session it is, is on disk
-// before the runtime knows the session.
+// deliverOffer opens a session for an offer of our participant. The session ID is stored before the
+// session starts.
 func (c *foreignConn) deliverOffer(ctx context.Context, d federation.Delivery) error {
 	if d.View.State != "offered" {
 		return nil

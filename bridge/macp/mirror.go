@@ -179,9 +179,9 @@ func (m *mirror) write(ctx context.Context, entry *historyv1.Entry, more ...fede
 	return m.s.Apply(entry)
 }
 
-// settled asks the runtime for the state of the session, which is not on the stream if the
-// session is cancelled or expires. It reports whether the runtime has forgotten the session. An
-// error of the stream of an open session breaks the connection, which is then redialled.
+// settled fetches the state of the session from the runtime. The stream does not report cancelled
+// or expired sessions. It reports whether the runtime has forgotten the session. An error of the
+// stream of an open session breaks the connection, which is then redialled.
 func (m *mirror) settled(ctx context.Context, streamed error) (gone bool, err error) {
 	answer, err := foreignCall[macpv1.GetSessionRequest, macpv1.GetSessionResponse](ctx, m.foreignConn, "GetSession", &macpv1.GetSessionRequest{SessionId: m.id})
 	if connect.CodeOf(err) == connect.CodeNotFound {

@@ -28,7 +28,7 @@ const network = "macp"
 // The profiles: the meaning of the commitment of a session opened by the
 // gateway.
 const (
-	transfer = "transfer"  // the responsibility has moved; the work goes on outside the session
+	transfer = "transfer"  // the responsibility has moved; the work continues outside the session
 	holdOpen = "hold-open" // the work is over; the session is open as long as it takes
 )
 

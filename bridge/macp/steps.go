@@ -128,7 +128,7 @@ func (f *Foreign) workJournal(id federation.HandoffID) string {
 }
 
 // taskKeyJournal returns the name of the journal with the handoff of a task, by the participant
-// that asks for the task and [macpmode.TaskKey].
+// that requests the task and [macpmode.TaskKey].
 func (f *Foreign) taskKeyJournal(initiator, key string) string {
 	digest := sha256.Sum256(fmt.Appendf(nil, "%d/%s/%s", len(initiator), initiator, key))
 	return f.prefix() + "task/" + hex.EncodeToString(digest[:16])

@@ -14,7 +14,7 @@
 //
 // More tags limit the values of a field: minimum and maximum a number, minLength, maxLength, pattern
 // and enum a text, and maxItems a list. The tag default has the value for an absent number. The tag
-// schema names a [Text], of which each value is one, and the tag type the JSON types of free JSON.
+// schema names the [Text] of each value. The tag type lists the JSON types of free-form JSON.
 package route
 
 import (

@@ -104,8 +104,8 @@ func (h *homes) openUnrouted() Entry {
 	return Entry{Link: Unrouted{Locator: h.locator}}
 }
 
-// CheckRelay examines the server that wakes waiters inside this gateway, and the one at which homes
-// meet. It blocks on the network.
+// CheckRelay checks the NATS server of this gateway's wake-ups and the NATS server between homes.
+// It blocks on the network.
 func (s *Server) CheckRelay(ctx context.Context) []federation.Finding {
 	return append([]federation.Finding{s.relay.Check()}, s.hub.Check(ctx, s.homes.peers(), time.Now)...)
 }

@@ -390,8 +390,8 @@ func (r homeRecord) Acquainted(ctx context.Context, did federation.DID) (met tim
 }
 
 // Append implements [home.Record]. A filing counts the first attempts at the links that show a step
-// at most once. These links learn first that the attempts are pending: they may read their outbox
-// right after it.
+// at most once. These links count the attempts as pending before the append, because they may read
+// their outbox right after it.
 func (r homeRecord) Append(ctx context.Context, f federation.Filing) (federation.Entry, error) {
 	start := time.Now()
 	r.links.expect(f.Event.ID, f.Once)

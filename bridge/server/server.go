@@ -9,7 +9,7 @@
 // by the clock: it ends overdue handoffs, judges deferred steps again, ends overdue deliveries,
 // informs signers about their steps, and prunes the record.
 //
-// A Gateway knows links by the interfaces of package bridge, and uses the record directly. It opens
+// A Gateway uses links through the interfaces of package bridge, and the record directly. It opens
 // nothing: the Server passes the open parts to it. All methods may be called concurrently, except
 // [Gateway.Configure] and [LinkSet.Apply], which one goroutine calls at a time.
 package server
@@ -247,7 +247,7 @@ func (s *Server) listen(ctx context.Context) error {
 
 func openListener(ctx context.Context, cfg httpd.Config, handler http.Handler, log *slog.Logger) (*httpd.Server, error) {
 	if cfg.Listen == "" {
-		return nil, nil //nolint:nilnil // no listener is what the configuration asks for
+		return nil, nil //nolint:nilnil // no listener is configured
 	}
 	server := httpd.New(cfg, handler, log) //nolint:contextcheck // each request has its own
 	return server, server.Listen(ctx)

@@ -74,8 +74,8 @@ func noticeOf(ev federation.Event, refused *federation.RefusalError, now time.Ti
 	}
 }
 
-// follow acts on a judged step of a remote handoff: it asks the home for a ruling, or
-// settles the steps that waited for this one.
+// follow acts on a judged step of a remote handoff: it requests a ruling from the home, or settles
+// the steps that depended on this one.
 func (g *Gateway) follow(ctx context.Context, judged federation.Judgement, err error) {
 	switch {
 	case err != nil || !judged.View.Remote:

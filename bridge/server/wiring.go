@@ -244,8 +244,8 @@ func atMost(limit, most int) int {
 	return limit
 }
 
-// contexts returns the store of the contexts and the evidence of steps. It asks admit, if not
-// nil, before it stores a context uploaded by a participant.
+// contexts returns the store of the contexts and the evidence of steps. It calls admit, if not nil,
+// before it stores a context uploaded by a participant.
 func (s *Server) contexts(admit func(ctx context.Context, owner federation.DID, now time.Time) error) bridge.Contexts {
 	return bridge.Contexts{
 		Blobs: s.Record, Originals: s.Record, Admit: admit, PublicURL: strings.TrimSuffix(s.publicURL, "/"), Log: s.log,

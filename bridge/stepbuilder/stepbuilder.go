@@ -42,11 +42,11 @@ type Builder struct {
 	// Placers returns the current links on which offers can be written. It is needed only for offers
 	// that name a channel.
 	Placers func() []bridge.Placer
-	// Seen reports whether the gateway knows a DID. It is needed only by [Builder.Warnings].
+	// Seen reports whether the gateway has seen a DID. It is needed only by [Builder.Warnings].
 	Seen func(ctx context.Context, did federation.DID) (bool, error)
 }
 
-// Warning says why a filed step may not be delivered.
+// Warning explains why a filed step may not be delivered.
 type Warning struct {
 	// `never-seen`: this gateway knows no step, name, login or read inbox of the target DID.
 	Code   string `json:"code"`

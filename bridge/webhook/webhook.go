@@ -1,5 +1,5 @@
 // Package webhook posts the steps in the inbox of a DID to an address registered by its owner, for
-// agents that neither hold a connection nor poll.
+// agents that do not keep a connection open or poll.
 //
 // The body is JSON, {"type", "timestamp", "data"}, signed as Standard Webhooks requires: with a
 // secret shared by the owner, and with a key whose public half is public. Each attempt is signed

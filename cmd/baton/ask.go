@@ -56,7 +56,8 @@ func (c *cli) terminal(streams std) render.Terminal {
 	return render.Terminal{Out: streams.out, Err: streams.err, JSON: c.JSON, Command: append([]string{"baton"}, c.args...)}
 }
 
-// show asks the gateway for one document and prints it: with --json as it is, else by write.
+// show fetches one document from the gateway and prints it: unchanged with --json, otherwise with
+// write.
 func show[In, T any](ctx context.Context, c *cli, streams std, r route.Route[In, T], in In, write func(out io.Writer, document T) error) error {
 	gateway, err := c.client()
 	if err != nil {
@@ -147,7 +148,7 @@ func (f changeFlags) said(line string) string {
 	return line
 }
 
-// change asks the gateway for a change and prints a line about it.
+// change requests a change from the gateway and prints a line about it.
 func change[In any](ctx context.Context, c *cli, streams std, f changeFlags, r route.Route[In, admin.Acted], in In, line func(changed int) string) error {
 	return report(ctx, c, streams, r, in, func(done admin.Acted) string { return f.said(line(done.Changed)) })
 }

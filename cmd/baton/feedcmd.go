@@ -105,7 +105,7 @@ func (f feedIDs) run(ctx context.Context, c *cli, streams std, verb, did string)
 // feedRetry delivers now.
 type feedRetry struct{ feedIDs }
 
-// Run asks for it.
+// Run requests the retry.
 func (cmd feedRetry) Run(ctx context.Context, c *cli, streams std) error {
 	return cmd.run(ctx, c, streams, "retry", "tried now")
 }

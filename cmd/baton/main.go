@@ -116,8 +116,8 @@ func groups() []kong.Group {
 	}
 }
 
-// expected returns a command line with its shorthands resolved: no command asks for the help, and so
-// does "help COMMAND". Each KEY=VALUE after the first one of --context is one more context of "dir
+// expected returns a command line with its shorthands resolved: a missing command and "help COMMAND"
+// both request help. Each KEY=VALUE after the first one of --context is one more context of "dir
 // offer", as in handoff.py.
 func expected(args []string) []string {
 	switch {

@@ -79,7 +79,7 @@ func (a *agent) insist(ctx context.Context, path, once string, body, answer any)
 	return errors.Join(ctx.Err(), last)
 }
 
-// call sends a request once, and logs in if the gateway asks for that.
+// call sends a request once, and logs in if the gateway requires it.
 func (a *agent) call(ctx context.Context, path, once string, body, answer any) error {
 	a.mu.Lock()
 	token := a.token

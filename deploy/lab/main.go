@@ -4,9 +4,9 @@
 //
 //	lab -folder DIR -senders URL[,URL] -recipients URL,... -kill NAME,...
 //
-// The folder has a file "processes", a line each: the name of a process and its command. The
-// output of a process goes to NAME.log beside it. Addresses of one home are separated by "|":
-// an agent that gets no answer at one of them asks the next, as behind a proxy.
+// The folder has a file "processes", a line each: the name of a process and its command. The output
+// of a process goes to NAME.log beside it. Addresses of one home are separated by "|": an agent
+// that gets no response from one tries the next, as behind a proxy.
 package main
 
 import (

@@ -24,8 +24,8 @@ const Link = "airc"
 // ErrDuplicate is returned for a message id that its sender used within [MessageIDWindow].
 var ErrDuplicate = errors.New("agents: message id used before")
 
-// ReservedName reports whether a name on a link stands for a DID by itself: no agent can register
-// it, and no operator can bind it to another DID.
+// ReservedName reports whether a name on a link implies a DID. No agent can register it, and no
+// operator can bind it to another DID.
 func ReservedName(link, name string) bool {
 	return link == Link && slices.ContainsFunc([]string{"plc_", "web_", "key_"}, func(prefix string) bool {
 		return strings.HasPrefix(name, prefix)
@@ -91,8 +91,8 @@ type Shows struct {
 	Context  Visibility // the handoffs it works on; empty for [VisibleNone]
 }
 
-// StandsFor returns the DID by which a handoff knows an agent, if that is not its first DID. It is
-// the DID of one of its keys, or the DID bound to its handle.
+// StandsFor returns the DID that represents an agent in a handoff, if it is not the agent's first
+// DID. It is the DID of one of its keys, or the DID bound to its handle.
 func (a Agent) StandsFor(v federation.View) federation.DID {
 	parties := v.Others("")
 	if slices.Contains(parties, a.DID) {
@@ -326,8 +326,8 @@ type Posting struct {
 	// Edge is the handle whose consent the message waits for, if it is not its From: the registry's
 	// own messages about an offer wait with the offer.
 	Edge string
-	// Quiet is true if From must not learn whether it was blocked: while it is barred, the message
-	// is lost instead of refused.
+	// Quiet hides from From whether it was blocked: while it is barred, the message is dropped
+	// instead of refused.
 	Quiet bool
 	// Relay is queued with the message, for the registry of its recipient; nil for a
 	// recipient here.
@@ -336,7 +336,7 @@ type Posting struct {
 	// that is not held.
 	Handshake *Message
 	// FirstContacts bounds the messages held for To by all senders; zero for no limit. Only a
-	// message that asks for something new has one: a step on file always finds room.
+	// message with a new request has one: a filed step always has room.
 	FirstContacts federation.InboxLimits
 	// Source is the origin of From: a site, a link or a registry; "" if unknown. If the list of
 	// first contacts is full, the newest entry of the source with the largest share is dropped.

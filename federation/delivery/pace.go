@@ -8,7 +8,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// How a [Pace] learns. A rate is in messages per second.
+// How a [Pace] adapts. A rate is in messages per second.
 const (
 	learnable  = 10          // the first rate for a peer that named none, after it refused a message as one too many
 	unseeded   = 0.5         // factor of the rate after such a refusal of a peer that named none

@@ -62,8 +62,7 @@ func ToRegistry() Policy {
 	}
 }
 
-// ToWebhook is the policy of webhooks: a number of attempts, each of which makes a few calls with a
-// timeout.
+// ToWebhook is the policy of webhooks: a number of attempts, each with a few calls and a timeout.
 func ToWebhook(attempts int, timeout time.Duration) Policy {
 	return Policy{
 		Window: 1, Page: 1, InTurn: true, Attempt: 3 * timeout, Look: 30 * time.Second, Failures: attempts,
@@ -74,8 +73,8 @@ func ToWebhook(attempts int, timeout time.Duration) Policy {
 // Backoff is the wait after failures: twice as long after each one.
 type Backoff struct {
 	First, Longest time.Duration
-	// Young is the longest wait while Share of the age is less: old deliveries cost little, young
-	// ones are prompt. Share divides the age; with 0 the age does not count.
+	// Young is the longest wait while Share of the age is less, so that new deliveries are retried
+	// quickly and old ones cost little. Share divides the age; with 0 the age does not count.
 	Young time.Duration
 	Share int
 	// Jitter makes a wait up to a quarter shorter, so that destinations are not called all at once.
@@ -108,7 +107,7 @@ func (b Backoff) After(failures int, age time.Duration) time.Duration {
 //     receipt of another home, a PONG, a 2xx answer.
 //   - a [*federation.RefusalError]: it never takes this delivery.
 //   - a [*federation.GivenUpError]: the delivery is a dead letter at once.
-//   - an [*AbsentError]: only a party is away.
+//   - an [*AbsentError]: only a party is offline.
 //   - a [*LaterError]: it is retried at the time in the error.
 //   - a [*federation.UnavailableError]: it is tried again, however often. A destination that sets a time
 //     to come again takes fewer deliveries from then on.
@@ -156,7 +155,8 @@ type LaterError struct {
 	// Away is true if the destination did not answer. It waits as a whole by [Policy.Pause], and
 	// for Pause at least. The delivery itself stays due.
 	Away bool
-	// TooMuch is true if the destination refused the delivery as one too many: its pace falls.
+	// TooMuch is true if the destination rejected the delivery because of a rate limit. Its pace
+	// decreases.
 	TooMuch bool
 	// TooSoon is true if the destination takes deliveries again after Pause. The attempt counts
 	// only if it is the first one after such a pause.

@@ -96,7 +96,7 @@ func (f *fresh) take(id federation.EventID) bool {
 	return was
 }
 
-// Probe asks for one attempt on a waiting delivery, because the peer or a DID on it sent something.
+// Probe requests one attempt on a pending delivery, because the peer or a DID on it sent something.
 // It does not block. It is called for each step, and costs little while no delivery waits.
 func (w *Worker) Probe(did federation.DID) {
 	if !w.stuck.Load() {
@@ -310,7 +310,7 @@ func (w *Worker) begin(ctx context.Context, r *running, lane string, p passing) 
 	}()
 }
 
-// over notes the end of a lane. After a probe that delivered, every waiting lane is due.
+// over records the end of a lane. After a probe that delivered, every waiting lane is due.
 func (w *Worker) over(ctx context.Context, r *running, p passed) {
 	delete(r.busy, p.lane)
 	now := time.Now()

@@ -58,14 +58,14 @@ const (
 type Decision struct {
 	Action  Action
 	Event   federation.Event // the step as it is filed; zero if it was not judged
-	Before  federation.View  // the handoff as it stands
+	Before  federation.View  // the current handoff
 	After   federation.View  // with the step
 	Inboxes []federation.DID // that receive the step
 	Receipt bool             // the home confirms the step
 	Ruling  *federation.Ruling
 	Entry   federation.Entry   // of a repeated step
 	Awaits  bool               // of a repeated step: it waits already
-	Version federation.Version // at which a disputed ruling and an earlier one part
+	Version federation.Version // at which a disputed ruling diverges from an earlier one
 }
 
 // Decide judges one step. The error is a [*federation.RefusalError], or a [*federation.GapError]
@@ -132,8 +132,8 @@ func (r Rules) resolve(s Snapshot, ev federation.Event) federation.Event {
 	return ev
 }
 
-// take judges a step against a view of its handoff: as that stands, or as it is assumed to be. The
-// first error found determines the code.
+// take judges a step against the current view of its handoff, or an assumed one. The first error
+// found determines the code.
 //
 // spec: handofftag "Lifecycle"
 func (r Rules) take(s Snapshot, before federation.View, ev federation.Event, now time.Time) (Decision, error) {

@@ -234,8 +234,9 @@ func (h *Home) commit(ctx context.Context, judged federation.Judgement, d Decisi
 }
 
 // judgedBefore answers a step that does not verify now. A step on file with the same signature was
-// judged by the keys of its time, and is repeated in good faith: its key was revoked since, or its
-// directory is away. Any other unverifiable step gets its id, so that it can be judged later.
+// judged by the keys of its time, and is repeated in good faith: its key may have been revoked
+// since, or its directory may be unreachable. Any other unverifiable step gets its id, so that it
+// can be judged later.
 func (h *Home) judgedBefore(ctx context.Context, judged federation.Judgement, ev federation.Event, refused error, since time.Time) (federation.Judgement, error) {
 	if len(ev.Signature.Bytes) == 0 {
 		return judged, refused

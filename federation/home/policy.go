@@ -13,8 +13,8 @@ import (
 // Requirement is the minimum proof of a step to be filed.
 type Requirement string
 
-// The requirements. A step without a signature, of its actor or of a gateway for the actor,
-// meets none of them.
+// The requirements. A step not signed by its actor or by a gateway for the actor satisfies none of
+// them.
 const (
 	RequireSigned  Requirement = "signed"  // by the key of the actor
 	RequireVouched Requirement = "vouched" // or by a gateway for the actor

@@ -17,8 +17,8 @@ type Snapshot struct {
 	// party; else "". The knowledge of this gateway comes before the statement of the signer's
 	// home.
 	Party federation.DID
-	// Same has the pairs of DIDs of one agent, as far as the policy asks: the actor and the parties
-	// with the DIDs that it lists.
+	// Same has the pairs of DIDs of one agent, as needed by the policy: the actor and the parties,
+	// each with the DIDs listed in the policy.
 	Same     map[[2]federation.DID]bool
 	Declared []string // the capabilities that the actor declared
 	Outsider bool     // the offerer may not offer in the channel
@@ -89,7 +89,7 @@ func (h *Home) party(ctx context.Context, v federation.View, ev federation.Event
 	switch {
 	case !ev.Arrival.Abroad:
 		return ""
-	case said != "" && said == v.Named: // its home knows the offeree only by the kept key
+	case said != "" && said == v.Named: // its home identifies the offeree only by the kept key
 		return v.Offeree
 	}
 	return said

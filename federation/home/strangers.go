@@ -22,13 +22,13 @@ const growthRetry = 5 * time.Minute
 
 // StrangerLimits bound the actions of DIDs new to the record. A limit of zero means no limit.
 type StrangerLimits struct {
-	DIDs        int   // that the record meets within an hour
+	DIDs        int   // new to the record within an hour
 	PerAddress  int   // of them, from one address
 	RecordBytes int64 // that the record grows by within an hour
 }
 
-// Strangers counts the DIDs that the record met within the last hour, and remembers which
-// ones it knows for longer. It may be used concurrently; make one with [NewStrangers].
+// Strangers counts the DIDs first seen within the last hour, and remembers the DIDs known for
+// longer. It may be used concurrently; make one with [NewStrangers].
 type Strangers struct {
 	mu         sync.Mutex
 	met        []newcomer // oldest first
@@ -180,7 +180,7 @@ func (s *Strangers) check(met bool, address string, l StrangerLimits, now time.T
 	return nil
 }
 
-// yields reports whether one more DID from an address displaces another DID.
+// yields reports whether another DID from an address displaces an existing one.
 func (s *Strangers) yields(address string) bool {
 	_, yields := federation.Heaviest(s.shares, federation.Site(address))
 	return yields

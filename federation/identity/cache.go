@@ -24,7 +24,7 @@ const refetchEvery = 30 * time.Second
 // and 6 KiB at most.
 const maxDocuments = 4096
 
-// lookup asks a host about a DID. The host may be down, slow or hostile.
+// lookup queries a host about a DID. The host may be down, slow or hostile.
 type lookup func(ctx context.Context, did federation.DID) (federation.Document, error)
 
 // answers caches the results of look-ups. All callers that ask about a DID at the same time share one
@@ -149,8 +149,8 @@ func (a *answers) fly(ctx context.Context, did federation.DID, f *flight, now ti
 	close(f.done)
 }
 
-// judge asks a host once, and returns the answer and its lifetime. While the host does not answer,
-// the last document serves.
+// judge queries a host once, and returns the result and its lifetime. While the host does not
+// answer, the last document serves.
 func (a *answers) judge(ctx context.Context, did federation.DID, now time.Time) answer {
 	document, err := a.look(ctx, did)
 	if a.cfg.Fetched != nil && ctx.Err() == nil {

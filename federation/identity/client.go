@@ -35,14 +35,14 @@ type FetchConfig struct {
 	MaxBytes     int64          // of one body
 	PerHost      int            // requests a second to one host
 	Resolver     *net.Resolver  // resolves names; nil for the resolver of the system
-	TLS          *tls.Config    // of HTTPS; nil for no client certificate and the authorities of the system
+	TLS          *tls.Config    // for HTTPS; nil uses the system's authorities and no client certificate
 	// Transport carries the requests instead of guarded connections, for registries and issuers in one
 	// process; nil otherwise.
 	Transport http.RoundTripper
 }
 
 // maxHosts bounds the remembered rates of hosts, at some 200 bytes each: far more than one home
-// asks within a second, after which a bucket is full again.
+// queries within a second, the time in which a bucket refills.
 const maxHosts = 4096
 
 // maxHeaderBytes bounds the header of an answer. Only Cache-Control, Location and Retry-After are used.

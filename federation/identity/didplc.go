@@ -231,7 +231,7 @@ const maxRotationKeys = 10
 
 type plcOperation struct {
 	kind      string
-	prev      string // CID of the one that it follows; empty for the first
+	prev      string // CID of the previous operation; empty for the first
 	cid       string
 	digest    [sha256.Size]byte // of the signed operation
 	created   time.Time         // by the clock of the directory

@@ -143,8 +143,8 @@ func (d *Directory) resolveHere(did federation.DID, now time.Time) (federation.D
 	}
 }
 
-// resolveKey resolves a did:key. The check of a point takes several microseconds, and each step asks
-// for the key of its signer more than once.
+// resolveKey resolves a did:key. Checking a point takes several microseconds, and each step needs
+// the key of its signer more than once.
 func (d *Directory) resolveKey(did federation.DID) (federation.Document, error) {
 	if document, ok := d.parsed.GetIfPresent(did); ok {
 		return document, nil
@@ -317,7 +317,7 @@ func (t Timed) Refresh(ctx context.Context, did federation.DID, now time.Time) (
 
 func (t Timed) count(did federation.DID, begun time.Time, err error) {
 	if errors.Is(err, ErrNotAtHand) {
-		return // the lookup that follows counts
+		return // the next lookup is counted
 	}
 	method := did.Method()
 	if !slices.Contains([]string{"key", "web", "plc"}, method) {

@@ -73,7 +73,7 @@ type ownKey struct {
 func OpenKeyring(dir string) (*Keyring, error) { return openFiles(dir, ServerKey, RegistryKey) }
 
 // OpenSignerKeyring is [OpenKeyring] for a gateway whose server key and registry key a command keeps. It
-// asks the command for their public parts, each for up to [SignerTimeout].
+// gets their public parts from the command, waiting up to [SignerTimeout] for each.
 func OpenSignerKeyring(ctx context.Context, dir string, signer Signer) (*Keyring, error) {
 	k, err := openFiles(dir)
 	if err != nil {

@@ -59,7 +59,7 @@ type KeySource struct {
 	record    KeyRecord
 	histories *histories
 	misses    *misses
-	offline   bool // it asks no host, see [KeySource.AtHand]
+	offline   bool // it sends no requests, see [KeySource.AtHand]
 }
 
 // NewKeySource returns a key source on a directory and a record.
@@ -76,7 +76,8 @@ func (s *KeySource) KeyOwner(ctx context.Context, keyID string) (federation.DID,
 }
 
 // Keys implements [federation.KeySource]. For an unknown key id it fetches the document again and
-// asks the server behind the link; for a known one it does not, even if the signature is invalid.
+// queries the server behind the link; for a known one it does not, even if the signature is
+// invalid.
 func (s *KeySource) Keys(ctx context.Context, q federation.KeyQuery) ([]ed25519.PublicKey, error) {
 	now := time.Now()
 	document, err := s.directory.Resolve(ctx, q.DID, now)
@@ -162,8 +163,8 @@ func (e evidence) result() ([]ed25519.PublicKey, error) {
 	return e.keys, nil
 }
 
-// weigh learns from a document, or its absence, and joins it with the record. Its error is that of
-// the record.
+// weigh records a document, or its absence, and merges it with the record. Its error is that of the
+// record.
 func (s *KeySource) weigh(ctx context.Context, q federation.KeyQuery, document federation.Document, absent error) (evidence, error) {
 	history, err := s.histories.of(ctx, q.DID)
 	if err != nil {

@@ -238,7 +238,7 @@ const keyWait = time.Second
 // [ErrNotAtHand]. [AtHand.Await] and [AtHand.Seek] start the lookups of missing keys. Its methods
 // may be called concurrently.
 type AtHand struct {
-	known   *KeySource // asks no host: steps are judged by it
+	known   *KeySource // sends no requests; used to judge steps
 	probe   *KeySource // as known: shows which lookups are needed
 	asking  *KeySource
 	lookups *Lookups
@@ -250,7 +250,7 @@ func (s *KeySource) AtHand(offline Refresher, lookups *Lookups) *AtHand {
 	return &AtHand{known: s.without(offline), probe: s.without(s.directory.Offline()), asking: s, lookups: lookups}
 }
 
-// without returns a source with the same memory that asks no host.
+// without returns a source with the same cache that sends no requests.
 func (s *KeySource) without(directory Refresher) *KeySource {
 	known := *s
 	known.directory, known.offline = directory, true

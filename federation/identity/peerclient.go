@@ -25,8 +25,8 @@ const (
 	peerConns     = 4       // idle ones a host
 )
 
-// PeerClient calls hosts that the operator named. It has the guard of a [Client], and keeps its
-// connections open.
+// PeerClient sends requests to hosts configured by the operator. It has the guard of a [Client],
+// and keeps its connections open.
 type PeerClient struct{ http *http.Client }
 
 // NewPeerClient returns a client. It follows no redirect: a message is for the host that it was addressed
@@ -107,8 +107,8 @@ func (c *PeerClient) Close() { c.http.CloseIdleConnections() }
 // spec: freeq-signing "Key lookup across servers"
 const signingKeysPath federation.URLPath = "/api/v1/signing-keys"
 
-// askPeer asks the server behind a link for an unknown key, and records the answer. The key counts only for
-// steps that come through that link, so that a server cannot speak for users of other servers.
+// askPeer fetches an unknown key from the server behind a link, and records the response. The key counts
+// only for steps that come through that link, so that a server cannot speak for users of other servers.
 //
 // A nil error means that the answer is on record, or that there is no server to ask.
 //

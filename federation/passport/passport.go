@@ -103,7 +103,7 @@ type Evidence struct {
 }
 
 // Erased is the rest of the document of a step whose content the home erased. Document and
-// signature are empty then, and only the word of the home describes the step.
+// signature are then empty, and only an unproven claim of the home describes the step.
 type Erased struct {
 	At     time.Time `json:"at"`
 	Digest string    `json:"sha256"` // of the document, in hexadecimal

@@ -52,7 +52,7 @@ func (c *checking) find(code Code, step Step, detail string) {
 	c.findings = append(c.findings, Finding{Code: code, Step: uint64(step.Seq), Detail: detail})
 }
 
-// keys is the keys in a passport by DID, as a key source.
+// keys is a key source with the keys in a passport, by DID.
 type keys map[federation.DID][]ed25519.PublicKey
 
 // Keys implements [federation.KeySource].
@@ -196,7 +196,7 @@ func (c *checking) step(ctx context.Context, step Step) {
 	c.claims = append(c.claims, c.claim(step, ev))
 }
 
-// erased checks a step without its document. The claim rests only on the word of the home.
+// erased checks a step without its document. Only the home's statement supports the claim.
 func (c *checking) erased(step Step) {
 	if step.Document != "" || step.Signature != "" || step.Evidence != nil {
 		c.find(StepDocument, step, "listed as erased, and there")

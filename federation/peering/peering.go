@@ -2,7 +2,7 @@
 //
 // [Peering.Add] inspects a home first: it fetches the profile and the DID document of the home and
 // checks name, TLS, signature, clock, version and limits (see [Peering.Inspect]). A home that
-// passes goes on record and is linked. Then a [Canary] shows whether handoffs go through: this home
+// passes is recorded and linked. Then a [Canary] shows whether handoffs go through: this home
 // offers one, and the other home accepts and completes it by itself.
 //
 // [Peering.Run] keeps the linked homes the same as those on record, which the replicas of a home
@@ -108,7 +108,7 @@ type RequestError struct {
 // Error implements error.
 func (e *RequestError) Error() string { return e.Detail }
 
-// Request asks for a home to be added.
+// Request is a request to add a home.
 type Request struct {
 	URL string // without a path
 	// AllowPrivate allows a private address, or one without TLS.

@@ -260,7 +260,7 @@ type AccountFile struct {
 	Made   bool              `json:"made"` // by this call; false if it existed
 }
 
-// AccountFiles are the files of a hub at which homes meet.
+// AccountFiles are the files of a hub that connects homes.
 type AccountFiles struct {
 	Server   string        `json:"configuration"`  // the file of the first server
 	Servers  []string      `json:"configurations"` // the file of each server

@@ -120,9 +120,9 @@ func (d Deps) carry(ctx context.Context, ev federation.Event) (item, error) {
 	return item{Step: carry(ev, original)}, nil
 }
 
-// textVerb stands for the verb of a step in a [textDocument]. No verb has a space: a home of a
-// version that knows no text refuses the document with [federation.UnknownVerb], and does not ask
-// for it again.
+// textVerb takes the place of a step's verb in a [textDocument]. No verb contains a space, so a
+// home whose version does not support text refuses the document with [federation.UnknownVerb] and
+// does not request it again.
 const textVerb = "private text"
 
 // textDocument is private text in place of the document of a step. It has the member names of a

@@ -24,8 +24,8 @@ const (
 	compareBack  = 30 * 24 * time.Hour // older handoffs are left out: the other home may have pruned them
 )
 
-// digest lists the latest versions of handoffs here: handoffs of this home of which the other home
-// has steps, or handoffs of the other home.
+// digest lists the latest local versions of handoffs: this home's handoffs with steps at the other
+// home, or the other home's handoffs.
 type digest struct {
 	heading
 
@@ -41,8 +41,8 @@ type reach struct {
 	Over    bool                 `json:"over,omitempty"` // of Yours: the other home may have pruned it
 }
 
-// comparison is the answer to a digest: the handoffs of which the answering home has fewer steps, or
-// other ones.
+// comparison is the response to a digest: the handoffs with fewer or different steps at the
+// responding home.
 type comparison struct {
 	answerHeading
 
@@ -132,8 +132,8 @@ func (p *Peer) CompareNow(ctx context.Context) (Compared, error) {
 // whether there is any.
 func (p *Peer) Lost(id federation.HandoffID) (Loss, bool) { return p.history.lostOf(id) }
 
-// LostSteps returns why a handoff of the other home cannot continue there, according to the last
-// comparison, and whether that is so.
+// LostSteps reports whether the other home has lost steps of a handoff according to the last
+// comparison, and returns a description of the loss.
 func (p *Peer) LostSteps(id federation.HandoffID) (why string, lost bool) {
 	l, lost := p.Lost(id)
 	return l.Why, lost
@@ -322,8 +322,8 @@ func (p *Peer) compareWith(ctx context.Context, asked digest, body []byte) (comp
 	return answer, err
 }
 
-// lost returns the handoffs of this home of which the other home has more steps, or other ones:
-// this home lost them in a restore of its record. A missing ended handoff may have been pruned.
+// lost returns the handoffs of this home with more or different steps at the other home: this home
+// lost them in a restore of its record. A missing ended handoff may have been pruned.
 func (d Deps) lost(ctx context.Context, asked digest) ([]lack, error) {
 	var lost []lack
 	for _, reached := range asked.Yours {
@@ -360,8 +360,8 @@ func (p *Peer) sendLacking(ctx context.Context, d digest, l lack) error {
 	return p.unavailable(errOtherAnswer)
 }
 
-// lacks returns the handoffs of a digest of which this home lacks steps. If the other home has a
-// different step, this home asks for it: its ruling is the proof of a fork.
+// lacks returns the handoffs of a digest with steps missing at this home. If the other home has a
+// different step, this home requests it: its ruling is the proof of a fork.
 func (p *Peer) lacks(ctx context.Context, d digest) ([]lack, error) {
 	lacks := []lack{}
 	for _, reached := range d.Handoffs {
@@ -438,7 +438,7 @@ func (h *history) started(boot string) {
 	h.boot = boot
 	select {
 	case h.restarted <- struct{}{}:
-	default: // one token stands for several starts
+	default: // one token covers several starts
 	}
 }
 

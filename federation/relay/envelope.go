@@ -122,7 +122,7 @@ type voucher struct {
 	Handoff federation.HandoffID `json:"handoff"`
 	Event   federation.EventID   `json:"event"`
 	Step    string               `json:"step"`            // SHA-256 of its document, hexadecimal
-	Party   federation.DID       `json:"party,omitempty"` // the DID that the home knows the signer by
+	Party   federation.DID       `json:"party,omitempty"` // the home's DID for the signer
 	Sent    time.Time            `json:"sent"`
 }
 

@@ -19,7 +19,7 @@ const hubPause = time.Minute
 // Waits and bounds of the exchange with one home.
 const (
 	exchanges  = 2                // batches in flight: one is prepared while another is answered
-	quietAfter = 30 * time.Second // without an exchange the other home is asked whether it answers
+	quietAfter = 30 * time.Second // time without an exchange after which the other home is checked
 )
 
 type exchange struct {
@@ -101,7 +101,7 @@ func (p *Peer) sendBatch(ctx context.Context, asks []*ask) error {
 	return nil
 }
 
-// greet asks whether the other home answers.
+// greet checks whether the other home responds.
 func (p *Peer) greet(ctx context.Context) error {
 	_, err := p.post(ctx, Envelope{Path: []federation.HomeID{p.deps.Home}}, []item{})
 	return err

@@ -16,7 +16,7 @@ import (
 	"baton/federation"
 )
 
-// HubConfig names the NATS server at which homes meet.
+// HubConfig names the NATS server that connects homes.
 type HubConfig struct {
 	ServerConfig
 
@@ -33,7 +33,7 @@ type HubConfig struct {
 
 // Bounds of the traffic through a hub.
 const (
-	hubAnswer   = 10 * time.Second    // within which the other home answers; then the batch goes by HTTPS
+	hubAnswer   = 10 * time.Second    // timeout for a response of the other home, after which the batch is sent over HTTPS
 	hubResend   = 3 * time.Second     // without an answer
 	hubAck      = 2 * time.Second     // within which the hub acknowledges a message; then it is sent again
 	hubAge      = 14 * 24 * time.Hour // of a batch that no home fetched
@@ -55,7 +55,7 @@ var (
 	errNoStream = errors.New("no stream there between the homes yet")
 )
 
-// Hub is a NATS server at which homes meet. Each pair of homes has a stream in each direction,
+// Hub is a NATS server that connects homes. Each pair of homes has a stream in each direction,
 // "FED_<to>__<from>" on the subjects "fed.<to>.<from>.>", which its receiver makes: see
 // [WriteAccounts]. It has the messages of [StepsPath], with the same bytes and headers. So the
 // server can forge nothing, and homes resend whatever it loses.

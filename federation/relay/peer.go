@@ -80,8 +80,7 @@ func (p *Peer) Path() Path { return p.cfg.Path }
 // Network returns [Network].
 func (*Peer) Network() string { return Network }
 
-// Carries returns false: the mailbox locator names the homes that a step goes to, once for all
-// homes.
+// Carries returns false: the mailbox locator selects the destination homes of a step.
 func (*Peer) Carries(context.Context, federation.Event, federation.View) (bool, error) {
 	return false, nil
 }
@@ -220,7 +219,7 @@ func (p *Peer) SetOperatorMode(mode Mode) {
 	if before := p.operatorMode.Swap(&mode); before == nil || *before != mode {
 		select {
 		case p.modeChanged <- struct{}{}:
-		default: // one token stands for several changes
+		default: // one token covers several changes
 		}
 	}
 }
@@ -350,7 +349,8 @@ func (p *Peer) profile(ctx context.Context) (took time.Duration, err error) {
 	return heard.Sub(asked), nil
 }
 
-// checkHome asks another home through the hub, and reports whether it answers and its key is known.
+// checkHome sends a request to another home through the hub, and reports whether it responds with a
+// known key.
 func (p *Peer) checkHome(ctx context.Context) federation.Finding {
 	f := federation.Finding{What: "home " + p.Name(), State: federation.FindingOK}
 	took, err := p.profile(ctx)

@@ -24,7 +24,7 @@ const laterAfter = time.Minute
 // mailboxes. It is safe for concurrent use.
 type PeerHandler struct {
 	Deps Deps
-	// Peer returns a home that this one knows, or nil.
+	// Peer returns a known home, or nil.
 	Peer func(home federation.HomeID) *Peer
 	// PublicURL is the address of this home, without a path. ClockSkew bounds the difference
 	// between the time in a signed id and the clock here.
@@ -71,7 +71,7 @@ func (h *PeerHandler) serveSteps(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer.Body) // the other home is gone
 }
 
-// refuse answers a refused request. The error goes only to the log.
+// refuse answers a refused request. The error is only logged.
 func (h *PeerHandler) refuse(w http.ResponseWriter, r *http.Request, p problem) {
 	h.report(r.Context(), "", p)
 	w.Header().Set("Content-Type", "application/json")

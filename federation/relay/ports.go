@@ -30,8 +30,8 @@ type Record interface {
 	RulingOn(ctx context.Context, id federation.HandoffID, version federation.Version) (document, signature string, err error)
 	// Forked reports whether there is proof that a handoff has two histories.
 	Forked(ctx context.Context, id federation.HandoffID) (bool, error)
-	// Shared returns up to limit handoffs after one, in the order of their ids, of which a
-	// home has receipted a step.
+	// Shared returns up to limit handoffs with a step receipted by a home, ordered by id, after the
+	// given one.
 	Shared(ctx context.Context, home federation.HomeID, after federation.HandoffID, limit int) ([]federation.HandoffID, error)
 	// OfHome returns up to limit handoffs of a home after one, in the order of their ids.
 	OfHome(ctx context.Context, home federation.HomeID, after federation.HandoffID, limit int) ([]federation.HandoffID, error)
@@ -47,8 +47,8 @@ type Gateway interface {
 	// restored. Besides refusals and outages its errors are [*federation.GapError] and
 	// [*federation.ForkError].
 	Ruled(ctx context.Context, ev federation.Event, r federation.Ruling) (federation.Judgement, error)
-	// Say files private text for a participant of this home, once: known reports whether it was on
-	// file before. Its errors are refusals and outages.
+	// Say stores private text for a participant of this home once. The result known reports whether
+	// it was already stored. Its errors are refusals and outages.
 	Say(ctx context.Context, t federation.Text) (known bool, err error)
 	// GiveUp ends the wait of a step for a home that refused it, and has its sender notified.
 	GiveUp(ctx context.Context, p federation.Pending, code federation.RefusalCode, detail string) error
@@ -56,7 +56,7 @@ type Gateway interface {
 	Place(ctx context.Context, ev federation.Event) (federation.Place, error)
 }
 
-// Mailboxes knows which home has the mailbox of a DID. Its methods block only on the record.
+// Mailboxes looks up the mailbox home of a DID. Its methods block only on the record.
 type Mailboxes interface {
 	// MaySpeakFor reports whether this gateway accepts a home's word that a step is of a DID: the
 	// mailbox is there, or no other place is known.

@@ -20,7 +20,7 @@ const (
 	maxItems      = 256       // steps of a batch
 	batchBytes    = 512 << 10 // of steps in a batch; the last step may exceed it
 	maxBatchBytes = 2 << 20   // of a read batch: enough for the largest step
-	maxSteps      = 64        // steps that one result returns; the asking home asks for more
+	maxSteps      = 64        // maximum steps in one result; the requesting home requests the rest
 )
 
 // The types of the documents that homes sign for each other, beside [federation.HomeProfileType].
@@ -98,8 +98,8 @@ type batch struct {
 	Items []item `json:"items"`
 }
 
-// item is one step of a batch. An item with a ruling is a filed step; one without asks the home of
-// the handoff for a ruling.
+// item is one step of a batch. An item with a ruling is a filed step; an item without one requests
+// a ruling from the home of the handoff.
 type item struct {
 	Step   carried             `json:"step"`
 	Ruling *signed             `json:"ruling,omitempty"`
@@ -118,7 +118,7 @@ type carried struct {
 	Signature  string                `json:"signature"`
 	ID         federation.EventID    `json:"id"`
 	Provenance federation.Provenance `json:"provenance"`
-	Party      federation.DID        `json:"party,omitempty"` // the DID by which the asking home knows the signer
+	Party      federation.DID        `json:"party,omitempty"` // the requesting home's DID for the signer
 	Name       string                `json:"name,omitempty"`  // of the signer, for people only
 	MessageID  string                `json:"message_id,omitempty"`
 	Received   time.Time             `json:"received"`

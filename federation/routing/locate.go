@@ -34,7 +34,7 @@ func (l *Locator) Resolve(ctx context.Context, did federation.DID) (Address, err
 	return a, err
 }
 
-// Locate returns the location of the mailbox of a DID and its source, as [Locator.Recorded] does.
+// Locate returns the mailbox location of a DID and its source, like [Locator.Recorded].
 func (l *Locator) Locate(ctx context.Context, did federation.DID) (federation.MailboxLocation, error) {
 	a, err := l.Recorded(ctx, did)
 	return a.MailboxLocation, err
@@ -295,7 +295,7 @@ func (l *Locator) LearnFromLogin(ctx context.Context, did federation.DID, now ti
 	}
 }
 
-// learn keeps a location for a DID without a known one, or with one whose route is lost.
+// learn stores a location for a DID without a known location, or with a lost route.
 func (l *Locator) learn(ctx context.Context, did federation.DID, home federation.HomeID, source federation.LocationSource, now time.Time) {
 	at, err := l.Locate(ctx, did)
 	if err != nil {

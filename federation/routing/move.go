@@ -11,7 +11,7 @@ import (
 )
 
 // forwardFor bounds the time of forwarding late steps for a DID that moved away. The homes of its
-// handoffs learn the new location from the first receipt after the move.
+// handoffs get the new location with the first receipt after the move.
 const forwardFor = 30 * 24 * time.Hour
 
 // Bounds of emptying the inbox of a DID that moves.

@@ -14,7 +14,7 @@ import (
 
 // Recipients returns the names of the outboxes of other homes for a filed step, with the handoff
 // after it: the mailbox homes of the parties, and all homes for an offer to anyone. [Unrouted]
-// stands for an unknown home, or one that is no peer now. The home of a remote handoff sends its
+// represents an unknown home, or one that is not a peer. The home of a remote handoff sends its
 // steps; this home only forwards them to parties that moved away from here.
 func (l *Locator) Recipients(ctx context.Context, ev federation.Event, after federation.View, now time.Time) ([]string, error) {
 	knows, err := l.KnowsHomes(ctx)
@@ -74,8 +74,8 @@ func (l *Locator) servedOnLink(ctx context.Context, did federation.DID, ev feder
 	return offerer.Link != v.Link, nil
 }
 
-// forwards returns the names of the homes to which a step of another home is forwarded. No step goes
-// to a home that it came through.
+// forwards returns the names of the homes to which a step of another home is forwarded. No step is
+// sent to a home that it passed through.
 func (l *Locator) forwards(ctx context.Context, ev federation.Event, after federation.View, now time.Time) []string {
 	if !after.Numbered { // no ruling proves the step to a third home
 		return nil

@@ -1,7 +1,7 @@
 // Package routing answers where a DID lives, and moves mailboxes. [Locator.Resolve] returns the
 // [Address] of a DID: the home of its mailbox, and its link and its name at this home.
 //
-// The DID of a key that this gateway keeps stands for its owner. The mailbox home of a DID keeps its
+// The DID of a key kept by this gateway represents its owner. The mailbox home of a DID keeps its
 // inbox and delivers to it; the first of these sources that names a home wins:
 //
 //  1. An operator moved the mailbox. No other source overrules the kept location.
@@ -17,8 +17,8 @@
 // A location at a home that is no longer a peer is a lost route: any newer source overrules it.
 //
 // Steps for a DID without a known location, or with a lost route, wait in the outbox [Unrouted].
-// [Locator.Deliver] empties it: it reads the documents, asks all other homes, and hands the step
-// to the found home. The record keeps the location. [Locator.Linked] schedules all of them
+// [Locator.Deliver] empties it: it reads the documents, queries all other homes, and sends the step
+// to the home that it finds. The record keeps the location. [Locator.Linked] schedules all of them
 // again when a link to a home comes up. [Locator.Reroute] moves steps there when homes are added or
 // removed.
 //
@@ -93,9 +93,10 @@ type Peers interface {
 	All() iter.Seq[Peer]
 	// Peer returns the peer with a name, and whether there is one.
 	Peer(home federation.HomeID) (Peer, bool)
-	// Houses asks a home whether it has the mailbox of a DID. It blocks on the network.
+	// Houses reports whether a home has the mailbox of a DID. It sends a request to that home. It
+	// blocks on the network.
 	Houses(ctx context.Context, home federation.HomeID, did federation.DID) (bool, error)
-	// Give asks a home to take over the mailbox of a DID. It blocks on the network. A
+	// Give requests a home to take over the mailbox of a DID. It blocks on the network. A
 	// [*federation.RefusalError] explains why the home refuses it.
 	Give(ctx context.Context, home federation.HomeID, did federation.DID) error
 	// Deliver sends a step to a home. It blocks until the home has receipted it. A
@@ -221,9 +222,9 @@ func noRoute(did federation.DID, home federation.HomeID) error {
 }
 
 // find returns the mailbox home of a DID. If no location is known, or its route is lost, it reads
-// the document of the DID, then the well-known document of its host, and then asks the peers; the
-// first source that names a home wins, and the record stores the location. A moved mailbox is not
-// searched.
+// the document of the DID, then the well-known document of its host, and then queries the peers.
+// The first source that names a home wins, and the record stores the location. A moved mailbox is
+// not searched.
 func (l *Locator) find(ctx context.Context, did federation.DID, now time.Time) (federation.HomeID, error) {
 	at, err := l.Locate(ctx, did)
 	if err != nil || at.Home != "" && (at.Source == federation.LocatedByMove || !l.lost(at.Home)) {
@@ -329,9 +330,9 @@ func (l *Locator) hosted(ctx context.Context, did federation.DID) (federation.Ho
 	return home, nil
 }
 
-// ask asks all peers whether they have the mailbox of a DID, and returns the only peer that has it.
-// If several claim it, it believes none of them and reports the offence of each. If none does, the
-// error is that of the peers that did not answer.
+// ask queries all peers for the mailbox of a DID, and returns the only peer that has it. If several
+// claim it, it believes none of them and reports the offence of each. If none does, the error is
+// that of the peers that did not answer.
 func (l *Locator) ask(ctx context.Context, did federation.DID) (federation.HomeID, error) {
 	var peers []federation.HomeID
 	for peer := range l.peers.All() {

@@ -191,7 +191,7 @@ func (f filing) intern(ctx context.Context, q engine.Tx) (actors, error) {
 	return all, nil
 }
 
-// file writes the step with all that goes with it. One earlier question covers every possible
+// file writes the step and all its related rows. One earlier question covers every possible
 // obstacle.
 func (f filing) file(ctx context.Context, q engine.Tx) (federation.Entry, error) {
 	ev := f.Event
@@ -397,7 +397,7 @@ func (f filing) binding() (b federation.Binding, has bool) {
 		Key:     ev.Signature.Key,
 		Seen:    ev.Arrival.Received,
 	}
-	if ev.Provenance == federation.Vouched && ev.For != "" { // the name belongs to the DID that the step stands for, and the key does not
+	if ev.Provenance == federation.Vouched && ev.For != "" { // the name belongs to the DID represented by the step, but the key does not
 		b.DID, b.Key = ev.For, nil
 	}
 	return b, true

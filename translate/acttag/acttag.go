@@ -152,8 +152,7 @@ func readVerb(ev *federation.Event, own map[string]string) error {
 	return translate.ReadVerb(ev, own, tagVerb)
 }
 
-// readHandoff reads which handoff is meant: the one that an offer opens has the
-// id of the offer.
+// readHandoff reads the ID of the handoff. A handoff has the ID of its offer.
 func readHandoff(ev *federation.Event, own map[string]string) error {
 	if ev.Verb != federation.Offer {
 		return translate.ReadHandoff(ev, own, tagID)

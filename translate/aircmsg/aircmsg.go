@@ -3,8 +3,8 @@
 // of the handoff in data.handoff, and "at.freeq:handoff" for the rest and for
 // agents that ask for it.
 //
-// It knows payloads and bodies. The envelope around them, with its handles, ids and signature, is
-// the registry's. STATUS lists which sections of the sources hold.
+// It converts payloads and bodies. The envelope around them, with its handles, ids and signature,
+// is the registry's. STATUS lists which sections of the sources hold.
 //
 // spec: airc-shapes "A step as payload"; airc-v0.1.1 §10
 package aircmsg

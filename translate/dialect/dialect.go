@@ -1,5 +1,5 @@
-// Package dialect is the only place that knows which codec goes with which dialect of IRC tags. It
-// adds only this choice to the codecs.
+// Package dialect is the only place that maps dialects of IRC tags to codecs. It adds only this
+// choice to the codecs.
 package dialect
 
 import (
@@ -81,7 +81,7 @@ func Write(ev federation.Event) (map[string]string, []federation.Loss) {
 	return handofftag.Write(ev)
 }
 
-// someNick stands for the user of a private exchange: the venue shows which one.
+// someNick is a placeholder for the user of a private exchange, whom the venue identifies.
 const someNick = "anyone"
 
 // FromDocument returns the step of a canonical document, in the dialect of its members. The caller

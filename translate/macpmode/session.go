@@ -266,7 +266,7 @@ func looksLikeUUID(id string) bool {
 const implicitReason = "implicit accept (timeout)"
 
 // Due returns the entry due by the clock: an implicit accept, or the session's end. The caller
-// applies the entry and asks again; nil is nothing.
+// applies the entry and calls Due again; nil means that nothing is due.
 func (s *Session) Due(now int64) (*historyv1.Entry, error) {
 	if !s.Exists() || s.Over() {
 		return nil, nil //nolint:nilnil // nothing is due

@@ -17,8 +17,8 @@ import (
 	"baton/translate/macpmode/taskv1"
 )
 
-// TaskMode is the task mode. The gateway uses it only on runtimes of other operators: the work of
-// a handoff goes on in a session of that mode after the transfer.
+// TaskMode is the task mode. The gateway uses it only on runtimes of other operators: the work of a
+// handoff continues in a session of that mode after the transfer.
 //
 // spec: RFC-MACP-0009
 const TaskMode = "macp.mode.task.v1"

@@ -131,7 +131,7 @@ func safe(name string) string {
 func writeTime(t time.Time) string { return t.Format("2006-01-02T15:04:05Z") }
 
 // unpack returns the transcript in the context of an offer, and the other members that can be
-// members of a file. The rest of the context goes into the carry.
+// members of a file. The rest of the context is stored in the carry.
 func unpack(ev federation.Event, carry *Carry) (transcript []any, rest object) {
 	value, err := parse([]byte(ev.Context))
 	members, isObject := value.(object)
@@ -151,7 +151,7 @@ func unpack(ev federation.Event, carry *Carry) (transcript []any, rest object) {
 	}
 	reserved := append(own(), CarryMember)
 	if slices.ContainsFunc(members, func(m member) bool { return slices.Contains(reserved, m.name) }) {
-		carry.Context = ev.Context // whole: a member of the context must not stand for one of the file
+		carry.Context = ev.Context // stored whole: a member of the context must not be mistaken for one of the file
 		return transcript, members.without(reserved...)
 	}
 	return transcript, members
@@ -161,8 +161,8 @@ func isTranscript(list []any) bool {
 	return !slices.ContainsFunc(list, func(line any) bool { return !isLine(line) })
 }
 
-// Bootstrap returns the file from which the voice server of an agent starts a session. The text
-// of another agent is fenced: it goes in front of the instructions of a model.
+// Bootstrap returns the file from which the voice server of an agent starts a session. The text of
+// another agent is fenced, because it precedes the instructions of a model.
 func (f File) Bootstrap(accepted time.Time) []byte {
 	said := object{
 		{"protocol_version", json.Number("1")},

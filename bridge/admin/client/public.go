@@ -55,7 +55,7 @@ func newPublic(address string) (*Public, error) {
 	}
 	return &Public{base: u, http: &http.Client{
 		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // a token goes nowhere else
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // redirects could leak the token
 	}}, nil
 }
 

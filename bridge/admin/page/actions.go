@@ -150,7 +150,7 @@ func (p *Page) renderForm(w http.ResponseWriter, r *http.Request, s session, a a
 	p.render(w, r, status, &s, view{Title: shown.Verb + " " + shown.Name, Alert: plain(alert), Confirm: shown})
 }
 
-// confirmation asks the API for the effect of an action.
+// confirmation requests the effect of an action from the API.
 func confirmation(r request, a action, f form) (*confirmView, error) {
 	changes, err := a.send(r, f, admin.Act{DryRun: true})
 	if err != nil {

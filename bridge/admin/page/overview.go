@@ -115,7 +115,7 @@ func newChart(samples []admin.Sample, now time.Time, id, name, unit string, curr
 			fmt.Fprintf(&line, "%s%.1f %.1f", verb, x(i), y)
 			fmt.Fprintf(&area, "L%.1f %.1f", x(i), y)
 		}
-		line.WriteString("h1") // a sample stands for its five minutes
+		line.WriteString("h1") // a sample covers five minutes
 		fmt.Fprintf(&area, "h1V%dZ", chartHeight)
 		start = end
 	}

@@ -105,7 +105,7 @@ func (s *sessions) tell(id [32]byte, notice string) {
 	}
 }
 
-// told returns the notice of a session, once.
+// told returns the notice of a session and deletes it.
 func (s *sessions) told(id [32]byte) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -178,7 +178,7 @@ func Line[T any](line func(document T) string) func(out io.Writer, document T) e
 	}
 }
 
-// Show asks the gateway for one document and prints it.
+// Show fetches one document from the gateway and prints it.
 func Show[In, T any](ctx context.Context, t Terminal, gateway *client.Client, r route.Route[In, T], in In, write func(out io.Writer, document T) error) error {
 	document, err := client.Call(ctx, gateway, r, in)
 	if err != nil {
@@ -187,8 +187,8 @@ func Show[In, T any](ctx context.Context, t Terminal, gateway *client.Client, r 
 	return Print(t, document, write)
 }
 
-// List asks the gateway for one page of a list and prints it. On Err it prints
-// the command for the next page.
+// List fetches one page of a list from the gateway and prints it. On Err it prints the command for
+// the next page.
 func List[In, T any](ctx context.Context, t Terminal, gateway *client.Client, r route.Route[In, admin.Page[T]], in In, table Table[T]) error {
 	page, err := client.Call(ctx, gateway, r, in)
 	if err != nil {

@@ -424,7 +424,7 @@ func aged(i int) func(s admin.Shape) Value {
 	}
 }
 
-// HandoffState returns the state of a handoff, with a mark if its home is away.
+// HandoffState returns the state of a handoff, with a mark if its home is unreachable.
 func HandoffState(h admin.Handoff) Value { return marked(State(h.State), h.Orphaned, "orphaned") }
 
 func marked(v Value, condition bool, mark string) Value {

@@ -146,8 +146,8 @@ func Network(deps Deps) bridge.Network {
 	}
 }
 
-// Agents knows the agents that take tasks here. Its methods block on the record and return its
-// errors.
+// Agents looks up the local agents that accept tasks. Its methods block on the record and return
+// its errors.
 type Agents interface {
 	// AgentOf returns the agent that registered with a DID, or [federation.ErrNotFound].
 	AgentOf(ctx context.Context, did federation.DID) (agents.Agent, error)
@@ -155,8 +155,8 @@ type Agents interface {
 	Here(ctx context.Context, did federation.DID) (bool, error)
 }
 
-// PublicKeys returns the keys that verify signatures of the home at a time, the one that signs
-// first. It does not block.
+// PublicKeys returns the keys that verify signatures of the home at a time. The current signing key
+// comes first. It does not block.
 type PublicKeys func(now time.Time) []ed25519.PublicKey
 
 // evidence is the part of an offer's evidence that identifies its message.

@@ -209,7 +209,7 @@ func (f *fold) opening(ev federation.Event) *wire.Message {
 	return m
 }
 
-// say returns words of a step as a message. The offerer is the user of a task.
+// say returns the text of a step as a message. The offerer is the user of a task.
 func (f *fold) say(ev federation.Event, words string) *wire.Message {
 	role := wire.MessageRoleAgent
 	if ev.Actor() == f.view.Offerer {

@@ -88,7 +88,7 @@ type server struct {
 	ended []<-chan struct{}
 	// still returns the reason why the client may not continue, nil while it may.
 	still func(now time.Time) error
-	// told is called with each error answered by a tool.
+	// told is called with each error returned by a tool.
 	told func(ctx context.Context, tool string, err error)
 	// legacySubscriptions allows clients of older revisions to subscribe to
 	// resources.
@@ -172,7 +172,8 @@ type toolError struct {
 	Retryable  bool   `json:"retryable"`
 	RetryAfter int    `json:"retry_after"`        // seconds; 0 if it is unknown
 	Assignee   string `json:"assignee,omitempty"` // of a handoff that another participant has
-	// Candidates are the participants that a name may stand for; nil unless it stands for none or several.
+	// Candidates are the participants that a name may denote. It is nil if the name denotes exactly
+	// one.
 	Candidates []participant.Resolved `json:"candidates,omitzero"`
 }
 

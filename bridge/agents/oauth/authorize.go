@@ -108,7 +108,7 @@ func (s *Server) render(w http.ResponseWriter, status int, v view) {
 	_ = s.pages.Execute(w, v) // the browser is gone
 }
 
-// showAuthorize asks the person whether a client may act for it.
+// showAuthorize shows the page on which a person allows a client to act for them.
 //
 // spec: RFC 6749 §4.1.1, RFC 7636 §4.3, RFC 9700 §2.1
 func (s *Server) showAuthorize(w http.ResponseWriter, r *http.Request, now time.Time) error {
@@ -440,8 +440,8 @@ func (s *Server) decideDevice(ctx context.Context, asked request, decision feder
 	return err
 }
 
-// showDevice asks for the user code of a device or, if the address has it, for
-// a decision.
+// showDevice shows a form for the user code of a device or, if the URL contains the code, for the
+// decision.
 //
 // spec: RFC 8628 §3.3
 func (s *Server) showDevice(w http.ResponseWriter, r *http.Request, now time.Time) error {
@@ -452,7 +452,7 @@ func (s *Server) showDevice(w http.ResponseWriter, r *http.Request, now time.Tim
 	return nil
 }
 
-// findDevice asks for a decision about the device with a typed user code.
+// findDevice shows the decision form for the device with the entered user code.
 func (s *Server) findDevice(w http.ResponseWriter, r *http.Request, now time.Time) error {
 	posted, err := s.posted(r)
 	if err != nil {

@@ -17,12 +17,12 @@ import (
 // StateOpen is the state of a [Query] for all unfinished handoffs.
 const StateOpen = "open"
 
-// maxLooks bounds the reads of the record for one page: each reads a bounded number
-// of handoffs, none of which may match.
+// maxLooks bounds the reads of the record for one page. Each read returns a bounded number of
+// handoffs, possibly without a match.
 const maxLooks = 32
 
-// Query selects the handoffs of a list. A Query that names no DID and no channel, and asks for no
-// open offers, is for the handoffs of the caller.
+// Query selects the handoffs of a list. A Query without a DID, a channel or open offers selects the
+// handoffs of the caller.
 type Query struct {
 	DID        string
 	State      string // of a handoff, [StateOpen], or "" for any

@@ -75,7 +75,7 @@ func TooMany(has bridge.Allowance) error {
 // handoff exists.
 func errNone() error { return &federation.RefusalError{Code: federation.UnknownHandoff} }
 
-// ProblemOf returns the problem of an error, as [bridge.ProblemOf] does. It also knows the errors
+// ProblemOf returns the problem of an error, as [bridge.ProblemOf] does. It also handles the errors
 // of credentials and inboxes.
 func ProblemOf(err error) bridge.ProblemError {
 	switch {

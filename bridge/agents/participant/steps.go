@@ -239,7 +239,7 @@ func Context(content json.RawMessage) (string, error) {
 	return text.String(), nil
 }
 
-// unwrittenError is why a step cannot be written down: its home has not judged it, and not
+// unwrittenError is the reason why a step could not be stored. Its home has neither judged nor
 // counted it.
 type unwrittenError struct{ why error }
 

@@ -22,7 +22,7 @@ const socketPath = Prefix + "inbox/socket"
 // maxAskBytes bounds one request over the socket: a cursor, and names.
 const maxAskBytes = 4096
 
-// errGatewayEnds is why a WebSocket is closed at the end of the gateway.
+// errGatewayEnds is the reason for closing a WebSocket when the gateway shuts down.
 var errGatewayEnds = errors.New("the gateway ends")
 
 // openInboxSocket serves one client over WebSocket. It returns errors that occur before the
@@ -146,8 +146,7 @@ func (s *socket) beat(ctx context.Context) error {
 	}
 }
 
-// tell writes entries, notices and answers, and returns the reason for its
-// end.
+// tell writes entries, notices and responses until the socket ends, and returns the reason.
 func (s *socket) tell(ctx context.Context, asked <-chan []byte) error {
 	again := time.NewTicker(heartbeat)
 	defer again.Stop()
@@ -200,7 +199,7 @@ func (s *socket) show(ctx context.Context, p *page) error {
 	return nil
 }
 
-// told is a [contract.SocketTell] of an entry or a notice encoded already.
+// told is a [contract.SocketTell] with an encoded entry or notice.
 type told struct {
 	Entry  json.RawMessage `json:"entry,omitempty"`
 	Notice json.RawMessage `json:"notice,omitempty"`

@@ -124,8 +124,8 @@ func (s *stream) send(text []byte) error {
 	return s.control.Flush()
 }
 
-// heartbeat is the interval at which the gateway writes to the watcher of a quiet
-// inbox, and checks its token. Proxies end connections after a minute of silence.
+// heartbeat is the interval between writes to the watcher of a quiet inbox. The token is checked
+// then too. Proxies end connections after a minute of silence.
 const heartbeat = 15 * time.Second
 
 // watchPage is the number of entries, and of notices, per read. It bounds the memory of

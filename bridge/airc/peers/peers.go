@@ -1,6 +1,6 @@
-// Package peers exchanges messages with other AIRC registries. It knows which registries the operator
-// allows, reads their self-descriptions, verifies their signatures, sends queued messages in order
-// until they are accepted, and requests identities and presence.
+// Package peers exchanges messages with other AIRC registries. It holds the list of allowed
+// registries, reads their self-descriptions and verifies their signatures. It sends queued messages
+// in order until they are accepted, and requests identities and presence.
 //
 // A registry signs each relay, in the member [SignatureMember]. A signed relay counts in the rate of
 // its registry once its signature is verified, an unsigned one in the rate of its address. In open
@@ -321,7 +321,7 @@ func (ps *Registries) discover(ctx context.Context, cfg Config, now time.Time) (
 	ps.noteUnusable(ctx, cfg.Domain, p.err)
 	known := <-ps.known
 	if old, found := known[cfg.Domain]; found && old.err == nil && p.err != nil {
-		p = old // the old description stays while the registry is away
+		p = old // the old description remains in use while the registry is unreachable
 		p.fetched = now.Add(silenceLife - wellKnownLife)
 	}
 	if len(known) >= maxPeers {

@@ -105,7 +105,7 @@ func relayBody(body string, payload json.RawMessage) string {
 	return wire.Cut(body, wire.MaxTextChars)
 }
 
-// deliver sends one document. Unknown is why the description of the registry is missing, if it is.
+// deliver sends one document. If the description of the registry is missing, unknown is the reason.
 func (ps *Registries) deliver(ctx context.Context, p Peer, unknown error, row federation.PeerDelivery) error {
 	if _, federated := ps.Exchanges(row.Peer); !federated {
 		return &federation.GivenUpError{Reason: federation.DeadRefused, Why: string(wire.CodeFederationBlocked)}

@@ -41,9 +41,9 @@ type Config struct {
 	Patience time.Duration
 }
 
-// Run plays all cases, one after the other, and returns their results, each also passed
-// to tell unless nil. Its error is [*federation.UnavailableError] if no server answers
-// at the address, and any other one if the address is invalid.
+// Run runs all cases one after the other and returns their results. It also passes each result to
+// tell unless tell is nil. Its error is [*federation.UnavailableError] if no server answers at the
+// address, and any other one if the address is invalid.
 func Run(ctx context.Context, cfg Config, tell func(conform.Result)) ([]conform.Result, error) {
 	if cfg.Patience == 0 {
 		cfg.Patience = DefaultPatience

@@ -71,7 +71,7 @@ func stream(conn net.Conn, err error) (*wire, error) {
 	}, nil
 }
 
-// page returns a wire of messages, each of which is a line.
+// page returns a wire with one message per line.
 func page(ctx context.Context, address string) (*wire, error) {
 	conn, response, err := websocket.Dial(ctx, address, &websocket.DialOptions{Subprotocols: []string{"text.ircv3.net"}})
 	if response != nil && response.Body != nil {

@@ -201,8 +201,8 @@ func Claim(from, to string) error {
 	return errors.Join(syncFolder(filepath.Dir(to)), syncFolder(filepath.Dir(from)))
 }
 
-// moveByLink is Move for a file system without an exclusive rename. Of several processes
-// that link the file, the one that removes the old name has moved it.
+// moveByLink is Move for a file system without an exclusive rename. If several processes link the
+// file, the process that removes the old name has moved it.
 func moveByLink(from, to string) error {
 	if err := os.Link(from, to); err != nil {
 		return err

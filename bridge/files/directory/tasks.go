@@ -13,8 +13,7 @@ import (
 	"baton/translate/taskfile"
 )
 
-// claimAge is the age at which a claim is undone: far longer than a change
-// takes.
+// claimAge is the age after which a claim is undone. A change takes far less time.
 const claimAge = 10 * time.Second
 
 const (

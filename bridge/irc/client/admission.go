@@ -11,7 +11,8 @@ import (
 	"baton/federation"
 )
 
-// rejection is why a connection is rejected or evicted. It is a metric label from a closed set.
+// rejection is the reason for rejecting or evicting a connection. It is a metric label from a
+// closed set.
 type rejection string
 
 const (

@@ -252,7 +252,7 @@ func (s *server) speak(ctx context.Context, w irc.Words, nick string) (did feder
 }
 
 // spoken sends a client the outcome of its text: an echo or a refusal. The nick of its recipient
-// may be unknown. A recipient for which text waits is away.
+// may be unknown. A recipient with queued text counts as offline.
 //
 // spec: rfc2812 §5.1 RPL_AWAY
 func (s *server) spoken(ctx context.Context, u *user, m message, waits string, known bool, err error) {

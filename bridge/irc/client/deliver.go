@@ -106,7 +106,7 @@ func (s *server) wanted(d federation.Delivery) []federation.Dialect {
 	return sorted(in)
 }
 
-// hears reports whether a member of a channel gets a step there, rather than from its inbox.
+// hears reports whether a member of a channel receives a step there instead of from its inbox.
 func (s *server) hears(u *user, d federation.Delivery) bool {
 	return u.caps.reads(d.Entry.Event.Dialect) != "" && (u.replay == nil || d.Entry.Version == 0 || !inbox(d, u.account))
 }

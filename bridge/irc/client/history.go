@@ -40,7 +40,7 @@ type reference struct {
 	message string
 }
 
-// wrongInquiry is why an inquiry is not answered: a code, and its subject.
+// wrongInquiry is the error for a rejected inquiry: a code and its subject.
 type wrongInquiry struct {
 	code, about, sentence string
 }
@@ -73,7 +73,7 @@ func (s *server) onHistory(ctx context.Context, u *user, m ircmsg.Message) {
 		}) {
 			return
 		}
-		select { // much of it would wait otherwise, if a client asks for more at once
+		select { // otherwise many messages would be queued if a client sends several requests at once
 		case <-written:
 		case <-s.ended:
 		}

@@ -221,8 +221,8 @@ type Deps struct {
 	MaxClients int
 }
 
-// The rate at which lines of one client are read: a burst that holds the lines of a connecting
-// client, then the speed of a typing person. Unread lines stay in the connection; none is lost.
+// The rate limit for lines of one client: a burst for the lines of a connecting client, then the
+// speed of a typing person. Unread lines stay in the connection; none is lost.
 const (
 	linesPerSecond = 20
 	linesBurst     = 100

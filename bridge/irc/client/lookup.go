@@ -30,7 +30,7 @@ const timePrecision = time.Millisecond
 // errUnheard is returned for a message unknown in the requested place.
 var errUnheard = errors.New("no message with that id was said there")
 
-// lookUp answers an inquiry. The owner calls tell to send the answer. The client's reader calls
+// lookUp answers an inquiry. The owner calls tell to send the response. The client's reader calls
 // lookUp.
 func (s *server) lookUp(ctx context.Context, q inquiry, rooms []buffer) (tell func(u *user)) {
 	s.lookups <- struct{}{}

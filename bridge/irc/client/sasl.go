@@ -330,7 +330,7 @@ func (s *server) watchProof(ctx context.Context, u *user, attempt *login) {
 // whole returns the source of a client that may have no nick yet.
 func (u *user) whole() string { return u.named() + "!" + orStar(u.ident) + "@" + u.host }
 
-// loginFailed counts a failure: too many end the connection.
+// loginFailed counts a failed login. Too many failures close the connection.
 func (s *server) loginFailed(u *user, why string) {
 	s.reply(u, errSASLFail, "SASL authentication failed"+why)
 	if u.failures++; u.failures >= maxFailures {
@@ -433,9 +433,9 @@ func (s *server) authenticate(u *user, text string) {
 
 const errWrongPassword = loginError("the account or the password is wrong")
 
-// password returns the password of an account, and its name: of a DID, or of the DID bound to a
-// name. The name of a registered account may have any case. For an account without a password it
-// returns a hash that no text matches.
+// password returns the password and the name of an account. The name is a DID, or is bound to one.
+// The name of a registered account may have any case. For an account without a password it returns
+// a hash that no text matches.
 func (s *server) password(ctx context.Context, name string) (federation.Password, string, error) {
 	did, err := federation.ParseDID(name)
 	if err != nil {

@@ -76,7 +76,7 @@ func (s *server) allow(u *user, command string) bool {
 	return ok
 }
 
-// say passes on a message other than a step, without its step tags. Pieces are the lines of a message
+// say forwards a message other than a step, without its step tags. Pieces are the lines of a message
 // of several lines.
 func (s *server) say(ctx context.Context, u *user, m ircmsg.Message, target string, pieces []piece) {
 	out := u.says(m.Command, append([]string{target}, m.Params[1:]...)...)

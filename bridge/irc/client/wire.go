@@ -69,7 +69,7 @@ func (s *stream) Write(lines []byte) error {
 // Close implements [wire].
 func (s *stream) Close() error { return s.conn.Close() }
 
-// wrong is why a line could not be read. It is a metric label from a closed set.
+// wrong is the reason why a line could not be parsed. It is a metric label from a closed set.
 type wrong string
 
 const (

@@ -141,7 +141,7 @@ type person struct {
 type members struct {
 	ours  []string // venues of this federation
 	nicks map[string]*person
-	dids  map[federation.DID]*person // the one that came last
+	dids  map[federation.DID]*person // the most recent one
 }
 
 func newMembers(ours []string) *members {

@@ -142,7 +142,7 @@ func (s *session) deliverChat(r *row) {
 
 var _ bridge.Messenger = (*Link)(nil)
 
-// errNoGuest is why text to a guest waits.
+// errNoGuest is the reason for queuing text to a guest.
 var errNoGuest = errors.New("no user has that nick")
 
 // addressed returns the DID of our user addressed by a message, "" for none: a server relays every

@@ -30,7 +30,7 @@ type row struct {
 	text   *federation.Text // private text, or text in a channel; nil for a step
 	guest  string           // nick of its recipient, if that has no DID
 	notice *irc.Reply       // to the recipient; nil for text and steps
-	about  string           // of a line that a later one supersedes
+	about  string           // subject of a line that a later one supersedes
 	step   federation.EventID
 	ref    federation.HandoffID
 	done   chan error // has room for the one answer
@@ -104,7 +104,7 @@ func (l *Link) row(ctx context.Context, d federation.Delivery, has bool) (*row, 
 		return nil, irc.NoPlace(ev, l.cfg.Name, err)
 	}
 	if d.Entry.Version == 0 {
-		return r, nil // the receipt goes with its step
+		return r, nil // the receipt is sent with its step
 	}
 	here := ev.Arrival.Link == l.cfg.Name
 	has = has || here && !ev.Arrival.Command
@@ -290,10 +290,10 @@ func withDID(line string, did federation.DID) string {
 	return irc.Cut(line, max(3, irc.MaxTextBytes-len(tail))) + tail
 }
 
-// render returns a step in the act dialect, for the place of the handoff. If the home accepted a signer for a party
-// with another DID, the step is written as from that party, because a server knows one DID per user. A step of
-// another home itself is written as a step of this gateway. An offer signed by the gateway names the DID that signs
-// the answers.
+// render returns a step in the act dialect, for the place of the handoff. If the home accepted a signer for a
+// party with another DID, the step is written as from that party, because a server has one DID per user. A
+// step of another home itself is written as a step of this gateway. An offer signed by the gateway names the
+// DID that signs the answers.
 func (l *Link) render(ctx context.Context, d federation.Delivery) (federation.Event, []federation.Loss, error) {
 	another := d.View.Home != l.deps.Home && l.introduces(d.View)
 	if ev := d.Entry.Event; another && ev.From == d.View.Home.DID() && serverVerb(ev.Verb) {
@@ -395,8 +395,8 @@ func (s *session) deliver(r *row) {
 }
 
 // aim sets the target of a private line as it is written, because its reader may come and go while
-// the line waits. The target is the nick by which the client of its reader knows it, or the DID of
-// an absent reader.
+// the line waits. The target is the nick under which the client of its reader is known, or the DID
+// of an absent reader.
 func (s *session) aim(message any) {
 	line, ok := message.(*said)
 	if !ok || line.Reader == "" {

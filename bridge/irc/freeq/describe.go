@@ -145,7 +145,7 @@ func (l *Link) local() bool {
 	return u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// inquire asks whether a home has refused a step, and if so abandons the step.
+// inquire checks whether a home has refused a step, and if so abandons the step.
 func (s *session) inquire(ctx context.Context, p *pendingRuling, now time.Time) {
 	code, detail := s.link.outcome(ctx, p, now)
 	if code != "" {

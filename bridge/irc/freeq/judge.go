@@ -250,9 +250,9 @@ func serverVerb(v federation.Verb) bool {
 	return v == federation.Confirm || v == federation.Expire || v == "auto-accept"
 }
 
-// allow counts one step of a user, against its own rate and that of the link. A step that meets a
-// limit is fetched again later: reading never stops. A replayed step already waited for the rate of
-// the link.
+// allow counts one step of a user, against its own rate and that of the link. A step over a limit
+// is fetched again later, so that reading never stops. A replayed step already waited for the rate
+// of the link.
 func (s *session) allow(ctx context.Context, in *inbound) bool {
 	now := time.Now()
 	ok := in.replay || !s.Steps.Full() && s.rate(now)

@@ -170,8 +170,8 @@ func (l *Link) shows(ctx context.Context, s *session, id federation.EventID) (bo
 
 var errReplaced = errors.New("another connection with the other server stands instead")
 
-// preferred reports whether a connection stands if there are two: the one begun by the end with the
-// smaller id. Both ends follow this rule.
+// preferred reports whether to keep a connection if there are two: the one dialled by the end with
+// the smaller id. Both ends follow this rule.
 //
 // spec: freeq-s2s "Keepalive, idle, reconnect"
 func (l *Link) preferred(c stream) bool { return c.dialled == (l.id < l.cfg.EndpointID) }

@@ -31,8 +31,8 @@ func (s *session) ask(q question, m *catchupRequest) {
 	s.put(control, m)
 }
 
-// probe asks for an empty answer, which proves a row that was written before it, or with none only
-// that the peer is alive.
+// probe requests an empty response. It proves that the peer read the row written before it; without
+// a row, only that the peer is alive.
 func (s *session) probe(r *row) { s.ask(question{row: r}, &catchupRequest{Since: farFuture, Limit: 1}) }
 
 // wroteQuestion records that the first waiting question was written: they are written in order.

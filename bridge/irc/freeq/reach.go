@@ -156,15 +156,15 @@ const dialTimeout = 10 * time.Second
 
 // transport makes streams, each with the lines of one connection. It is used by one goroutine.
 type transport interface {
-	// connect blocks until there is a stream to the configured endpoint, as far as the transport
-	// knows. Closing it ends both ways and makes a pending Read and Write return.
+	// connect blocks until the transport has a stream to the configured endpoint. Closing it ends
+	// both ways and makes a pending Read and Write return.
 	connect(ctx context.Context) (io.ReadWriteCloser, error)
 	// Close releases the resources that a listening transport holds between two streams.
 	Close() error
 }
 
 // newDialling returns the transport with which this end dials.
-func newDialling(cfg Config, d Deps) transport { //nolint:ireturn // which one it is the configuration says
+func newDialling(cfg Config, d Deps) transport { //nolint:ireturn // selected by the configuration
 	if cfg.Transport == Exec {
 		return newDiallingChild(cfg, d)
 	}

@@ -31,7 +31,7 @@ func (l *Link) named(nick string) *irc.PseudoClient {
 func (s *session) self() *irc.PseudoClient { return s.speaker("", "", "", "") }
 
 // speaker returns the user that sends a step in a channel. A party has one user. The user keeps its
-// first DID, and gets the nick of a name that the gateway learns later.
+// first DID, and later gets the nick of its name if the gateway receives one.
 func (s *session) speaker(did, shown federation.DID, name, venue string) *irc.PseudoClient {
 	p := s.link.roster.Speaker(did, venue, func() *irc.PseudoClient { return &irc.PseudoClient{Name: name, Shown: shown} }, s.retire)
 	if did != "" && p.Name != name && name != did.Short() {

@@ -27,7 +27,7 @@ const lookEvery = 10 * time.Second
 // end wakes nothing.
 const lookAgain = 100 * time.Millisecond
 
-// maxRulings is how many steps are in flight at a time. More wait in the record.
+// maxRulings is how many steps are in flight at a time. The others stay in the record.
 const maxRulings = 1024
 
 // inquireAfter is how often a step is routed before the home is queried for the outcome: by then
@@ -258,7 +258,7 @@ func (s *session) submitTo(p *pendingRuling, now time.Time) {
 	s.unanswered = true
 }
 
-// press routes the steps without a ruling again, at growing intervals, and asks for the outcome of
+// press routes the steps without a ruling again, at growing intervals, and requests the outcome of
 // steps routed several times.
 func (s *session) press(ctx context.Context, now time.Time) {
 	for _, p := range s.rulings {

@@ -36,8 +36,8 @@ const watchEvery = 500 * time.Millisecond
 // messages come in order.
 const busyTimeout = time.Minute
 
-// maxWaiting is the number of queued messages at which no more rows are taken: about fifteen
-// seconds' worth.
+// maxWaiting is the maximum number of queued messages, about fifteen seconds' worth. No more rows
+// are taken above it.
 const maxWaiting = 1024
 
 // inboundLines is how many lines are read ahead of the owner.

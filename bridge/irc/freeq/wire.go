@@ -43,9 +43,9 @@ const (
 	capRoute   = "act_route"
 )
 
-// capLossless declares that this end keeps each message that it reads, or asks for it again: an
-// answer proves everything written before its question. No server declares it, because a server
-// drops messages that come too fast.
+// capLossless declares that this end keeps each message that it reads, or requests it again. A
+// response therefore acknowledges everything written before its request. No server declares it,
+// because a server drops messages that come too fast.
 const capLossless = "lossless"
 
 type hello struct {
@@ -180,7 +180,7 @@ type replayed struct {
 	Origin    string `json:"origin"`            // of a step: endpoint id of the server that opened its handoff
 }
 
-// reason is why a line could not be read. It is a metric label from a closed set.
+// reason is the reason why a line could not be parsed. It is a metric label from a closed set.
 type reason string
 
 const (

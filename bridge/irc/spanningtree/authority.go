@@ -13,8 +13,8 @@ import (
 // them for its own users. These are the rules for the users of this gateway, the same as InspIRCd's
 // for clients. Users of this gateway are never logged in to an account of the network.
 
-// A bar is why a user may not enter a channel or may not speak in it, in words for senders
-// and operators; "" if it may.
+// A bar is the reason why a user may not join a channel or speak in it, as text for senders and
+// operators; "" if it may.
 type bar string
 
 const (

@@ -194,8 +194,8 @@ var (
 	_ bridge.Notifier = (*Link)(nil)
 )
 
-// Tell implements [bridge.Teller]: a NOTICE to the user that signed last as the DID,
-// else to the one with the nick that did.
+// Tell implements [bridge.Teller]: a NOTICE to the user that last signed as the DID, or else to the
+// user that now has the same nick.
 func (l *Link) Tell(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error {
 	s := l.live.Load()
 	if s == nil {

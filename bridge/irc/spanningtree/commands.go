@@ -71,7 +71,7 @@ const identParam = 5
 // signonFromEnd is the index of the time of the connection in UID, from the end of its parameters.
 const signonFromEnd = 3
 
-// reason is why a line could not be read. It is a metric label from a closed set.
+// reason is the reason why a line could not be parsed. It is a metric label from a closed set.
 type reason string
 
 const (

@@ -60,7 +60,7 @@ type party struct {
 	accounts []string // accounts bound to it
 	nick     string
 	holder   string // of the nick when text was filed; "" for none
-	ours     bool   // it signed here last, or only an account of this network stands for it
+	ours     bool   // it last signed here, or only an account of this network is bound to it
 }
 
 // Deliver implements [bridge.Link]. Nil means that the peer has read the step.
@@ -70,8 +70,8 @@ type party struct {
 // the first attempt: a repeated TAGMSG has the same ID, but a repeated line would show twice.
 //
 // A party of this network outside the channel gets a private copy of the step. While the party is
-// away, the result is a [*delivery.AbsentError]. The same applies to an offer to anyone in a channel
-// without members.
+// offline, the result is a [*delivery.AbsentError]. The same applies to an offer to anyone in a
+// channel without members.
 //
 // A private step is a TAGMSG to each other party present, with a line that shows the command to
 // type, because a link cannot know which messages clients display. Both are written on each
@@ -317,8 +317,8 @@ func (s *session) reach(r *row) {
 	r.copies = copies
 }
 
-// away returns the error for a row whose recipients are away. A closed connection does not return,
-// and other text does not wait for an account.
+// away returns the error for a row whose recipients are offline. A closed connection does not
+// return, and other text does not wait for an account.
 func (r *row) away(err error) error {
 	if len(r.to) != 1 || r.to[0].holder == "" {
 		return r.absent(err)

@@ -312,7 +312,7 @@ func (t *tree) logIn(uuid, account string) {
 	}
 }
 
-// onAccount records the account of a user, on the word of that network: bindings map accounts to
+// onAccount records the account of a user as reported by the network. Bindings map accounts to
 // DIDs.
 func (s *session) onAccount(m ircmsg.Message) {
 	account := ""

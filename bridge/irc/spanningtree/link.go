@@ -1,9 +1,9 @@
 // Package spanningtree links this gateway to an InspIRCd network as a server, in InspIRCd's
 // spanning tree protocol.
 //
-// It speaks version 1205 of the protocol, for InspIRCd 3, or 1206, for InspIRCd 4: the newest that
-// the peer knows. The gateway dials or is dialled, with or without TLS. It is no services package.
-// As a leaf, it forwards nothing.
+// It speaks version 1205 of the protocol, for InspIRCd 3, or 1206, for InspIRCd 4: the newest
+// version that the peer supports. The gateway dials or is dialled, with or without TLS. It is no
+// services package. As a leaf, it forwards nothing.
 //
 // No server enforces channel modes and bans on another server's users, so this package does it for
 // the users of the gateway. A step of a user that may not speak is refused, and operators can read
@@ -169,8 +169,8 @@ func (l *Link) Channels() []string { return l.channels.Here() }
 func (l *Link) Dialect() federation.Dialect { return l.cfg.Dialect }
 
 // Carries implements [bridge.Link]: the steps of handoffs in this link's channels, and of private
-// handoffs written here. It includes steps that came from here: such a step may need its line for
-// people, the home's receipt goes with it, and once it is settled its readers here have had it.
+// handoffs written here. It includes steps from this network: such a step may need its line for
+// people, and carries the home's receipt. Once it is settled, its local readers have received it.
 func (l *Link) Carries(ctx context.Context, _ federation.Event, after federation.View) (bool, error) {
 	return l.writes(ctx, after)
 }

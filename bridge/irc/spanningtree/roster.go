@@ -203,7 +203,7 @@ func (s *session) rename(p *pseudo, nick string, age int64) {
 	s.put(":%s NICK %s %d", p.uuid, nick, p.nickTS)
 }
 
-// best returns the nick of a user's name, "" if no nick is like it.
+// best returns the nick for a user's name, or "" if no nick resembles it.
 func (p *pseudo) best(maxBytes int) string {
 	for nick := range irc.Nicks(p.Name, p.suffix, p.DID, maxBytes) {
 		return nick

@@ -30,8 +30,8 @@ const maxSilence = 90 * time.Second
 // once, or is stuck.
 const leaveTimeout = 2 * time.Second
 
-// maxBufferBytes is the buffer size at which no more rows are taken: two rows of the largest size
-// for each lane of a feed.
+// maxBufferBytes is the buffer size above which no more rows are taken: two rows of the maximum
+// size for each lane of a feed.
 const maxBufferBytes = 1 << 20
 
 // judging is the [irc.Session] of this dialect. The steps of one user are judged in order of
@@ -254,8 +254,8 @@ type line struct {
 	err  error // nil or [irc.ErrLineTooLong]
 }
 
-// parse parses a line. The reason is why it cannot be read, or "". A line with unreadable tags is
-// returned without them.
+// parse parses a line. The reason is "" for a valid line. A line with unreadable tags is returned
+// without them.
 func parse(l line) (ircmsg.Message, reason) {
 	if l.err != nil {
 		return ircmsg.Message{}, tooLong

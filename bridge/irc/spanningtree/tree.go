@@ -180,7 +180,7 @@ func (t *tree) rename(uuid, nick string) {
 	u.nick = nick
 }
 
-// signed records that a user of the network brought a step of a DID. A user stands for one DID at a
+// signed records that a user of the network brought a step of a DID. A user represents one DID at a
 // time, so there are at most as many entries as users.
 func (t *tree) signed(uuid string, did federation.DID) {
 	u := t.users[uuid]

@@ -26,7 +26,7 @@ type API struct {
 	Error   reflect.Type
 	Headers []route.Header // of an error
 	Routes  []route.Description
-	Pushes  map[string]route.Description // by the ID of the route that asks for it; the path is the expression of the callback
+	Pushes  map[string]route.Description // by the ID of the subscribing route; the path is the callback expression
 	Asks    []reflect.Type               // documents of clients that no route has
 	Tells   []reflect.Type               // documents of the server that no route has
 	Texts   []route.Text

@@ -9,9 +9,9 @@
 //	baton.toml       the configuration, where the record is in a database
 //	keys/NAME        each file of the keys folder
 //
-// The secrets that the configuration names are not in it, nor is the configuration if the record
-// is: they belong to the operator, and often to a host. A database has tools of its own, and the
-// configuration names the database that belongs together with the keys.
+// It does not contain the secrets named by the configuration, nor the configuration if it contains
+// the record: they belong to the operator, and often to a host. A database has tools of its own,
+// and the configuration names the database that belongs together with the keys.
 package backup
 
 import (

@@ -135,8 +135,8 @@ func (s *Outboxes) CountWaiting(ctx context.Context) (int, error) {
 	return n, nil
 }
 
-// HasSpace reports whether fewer than most deliveries of one lane wait for a link; 0 is any
-// number.
+// HasSpace reports whether fewer than most deliveries of one lane are queued for a link; 0 is
+// unlimited.
 func (s *Outboxes) HasSpace(ctx context.Context, link string, order federation.HandoffID, most int) (bool, error) {
 	if most <= 0 {
 		return true, nil
@@ -331,8 +331,8 @@ const nextSender = `WITH RECURSIVE turn (n) AS (
 // page.
 const rowOrder = `CASE WHEN f.rank = ` + queue.Personal + ` AND f.next > 0 THEN 1 ELSE 0 END, f.item`
 
-// stuckLook bounds the rows read for one DID: each step of a busy participant asks, while anything
-// waits.
+// stuckLook bounds the rows read for one DID: each step of a busy participant runs this query while
+// deliveries are pending.
 const stuckLook = 256
 
 // stuckLooks returns the queries for a waiting lane, each used if the one before found none: among

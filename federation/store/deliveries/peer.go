@@ -107,7 +107,7 @@ func (s *Outboxes) PeerOutboxes(ctx context.Context) ([]federation.PeerOutbox, e
 	return peers, nil
 }
 
-// PeerBacklogs returns how the queue of each peer stands, by their names.
+// PeerBacklogs returns the backlog of each peer by name.
 func (s *Outboxes) PeerBacklogs(ctx context.Context) ([]federation.PeerBacklog, error) {
 	scan := func(row engine.Scanner) (b federation.PeerBacklog, err error) {
 		var oldest int64

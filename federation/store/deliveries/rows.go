@@ -58,7 +58,7 @@ func (s Rows) Heads(ctx context.Context, to string, now time.Time, limit int) ([
 //nolint:gochecknoglobals // constants, but for their functions
 var headsOf, headsOfSender = due(ofLink), due(ofSender)
 
-// unknownSender stands for the senders without a number. No DID is as short.
+// unknownSender represents the senders without a number. No DID is as short.
 const unknownSender = federation.DID("unknown")
 
 // Turn returns the next sender in a round robin, with up to limit of its lanes in the order of
@@ -327,8 +327,8 @@ func (s Rows) NextTo(ctx context.Context, to string, after time.Time) (time.Time
 }
 
 // LetGo ends the lease. Deliveries that already wait for the destination are not due before at,
-// which may be in the future; later ones are. A destination with deliveries due at that time goes
-// behind the waiting ones.
+// which may be in the future; later ones are. A destination with deliveries due at that time is
+// queued behind the waiting ones.
 func (s Rows) LetGo(ctx context.Context, to string, at time.Time) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		var n int64

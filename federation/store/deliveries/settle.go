@@ -14,7 +14,7 @@ import (
 )
 
 type ending struct {
-	engine.Question // how the row stands
+	engine.Question // state of the row
 
 	to, row int64
 	rows    int // 0 for an ended one

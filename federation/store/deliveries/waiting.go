@@ -54,7 +54,7 @@ func verbOf(e handoffs.EventScan) federation.Verb {
 	return ev.Verb
 }
 
-// waitPlace is the position at which a list of deliveries continues: at a destination, after a row.
+// waitPlace is the position at which a list of deliveries continues: a destination, after a row.
 type waitPlace struct {
 	peers       bool
 	name        string // of the link or peer; "" for the first

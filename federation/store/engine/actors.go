@@ -69,7 +69,7 @@ func (s *DB) actor(ctx context.Context, did federation.DID) (actor, error) {
 }
 
 // Intern returns the number of a DID in the transaction of a write, and gives it one if it has
-// none. The number of a new DID is valid only in this transaction: a later one asks again.
+// none. The number of a new DID is valid only in this transaction: a later one looks it up again.
 func Intern(ctx context.Context, q Tx, did federation.DID) (n int64, err error) {
 	err = q.Row(ctx, `SELECT n FROM actor WHERE did = ?`, []any{did}, &n)
 	if errors.Is(err, federation.ErrNotFound) {

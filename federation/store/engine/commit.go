@@ -17,7 +17,7 @@ import (
 // At this size the fsync is a small part of the cost of a write; larger batches would save little.
 const maxBatch = 128
 
-// committer applies all writes, on the one connection that may.
+// committer applies all writes, on the only writable connection.
 type committer struct {
 	dial     func(context.Context) (*writer, error)
 	writer   *writer       // nil while there is none

@@ -110,7 +110,7 @@ type Upgrade struct {
 	Estimate *Estimate `json:"estimate,omitempty"`
 }
 
-// CheckNewer refuses a record of a newer version than this program knows.
+// CheckNewer refuses a record of a newer version than this program supports.
 func (u Upgrade) CheckNewer() error {
 	if u.From > u.To {
 		return fmt.Errorf("the record is of version %d and this program knows versions up to %d: run a newer one", u.From, u.To)

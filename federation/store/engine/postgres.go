@@ -23,8 +23,8 @@ import (
 // more for writing, must fit into the server's max_connections, 100 by default.
 const maxPostgresReaders = 8
 
-// patience bounds one batch, including the wait for other gateways. A server that does not answer
-// by then is away.
+// patience bounds one batch, including the wait for other gateways. A server that does not respond
+// by then counts as unreachable.
 const patience = 30 * time.Second
 
 // writerSettings are the settings of the connection that writes. The server ends the transaction of
@@ -38,7 +38,7 @@ const writerSettings = `SET idle_in_transaction_session_timeout = '10s'; SET ena
 // search_path names the schema of the record, which has nothing else in it.
 //
 // Several gateways may have a record open at a time: each write is one transaction, and one at a
-// time is under way. While the server is away, every call fails with an
+// time is under way. While the server is unreachable, every call fails with an
 // [*federation.UnavailableError]. Calls succeed again when it is back. A write that failed so may
 // have been committed.
 //
@@ -220,7 +220,7 @@ func onPostgres(dsn, what string, do func(*sql.DB) (Upgrade, error)) (Upgrade, e
 	return done, nil
 }
 
-// migratePostgres upgrades a schema to the newest version that this program knows, in one
+// migratePostgres upgrades a schema to the newest version supported by this program, in one
 // transaction.
 func migratePostgres(ctx context.Context, db *sql.DB, tables Tables, report Progress) (Upgrade, error) {
 	tx, err := db.BeginTx(ctx, nil)

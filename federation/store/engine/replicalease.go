@@ -15,7 +15,7 @@ import (
 // than five seconds.
 const (
 	leaseLook    = 500 * time.Millisecond // between two looks whether a lease is free
-	leaseAnswer  = 2 * time.Second        // within which the server answers; then it is away
+	leaseAnswer  = 2 * time.Second        // timeout after which the server counts as unreachable
 	leaseGrace   = 500 * time.Millisecond // from when a lease is free to when its new holder begins
 	leaseConnect = 10 * time.Second       // to connect, including the check of the server's settings
 )
@@ -132,7 +132,7 @@ func (d *replicaLeases) want(name string) *replicaLease {
 	return d.wanted[name]
 }
 
-// leave undoes want. The lock goes with the next look.
+// leave undoes want. The next check releases the lock.
 func (d *replicaLeases) leave(name string, mine *replicaLease) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -194,7 +194,7 @@ func (d *replicaLeases) look(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// rest returns the time until the next look: until a lease may begin, if that is sooner.
+// rest returns the time until the next check, or until a lease may begin if that is sooner.
 func (d *replicaLeases) rest() time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()

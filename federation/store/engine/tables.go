@@ -55,8 +55,8 @@ type Tables interface {
 }
 
 // SQL is the part of a network in the core: its migrations, and parts of queries that the core
-// inserts into its own. An empty part stands for tables without such a row. Parameters are numbered
-// as the comment of each part describes.
+// inserts into its own. An empty part means tables without such a row. Parameters are numbered as
+// the comment of each part describes.
 type SQL struct {
 	// Schema has the migrations of the tables, one for each version of the record:
 	// schema/NNNN_name.sql for SQLite, and schema/postgres/NNNN_name.sql. Each runs after the
@@ -198,8 +198,8 @@ func (r *Cache[K, V]) Attach(db *DB) { r.off = db.Replicated() }
 // Off reports whether the cache is off.
 func (r *Cache[K, V]) Off() bool { return r.off }
 
-// Find returns the remembered value of a key, or else asks look. Callers share the value, and must
-// not change it. [federation.ErrNotFound] is remembered, and no other error.
+// Find returns the cached value of a key, or else calls look. Callers share the value, and must not
+// change it. [federation.ErrNotFound] is remembered, and no other error.
 func (r *Cache[K, V]) Find(key K, look func() (V, error)) (V, error) {
 	r.mu.Lock()
 	value, known := r.kept[key]

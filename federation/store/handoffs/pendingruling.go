@@ -195,8 +195,8 @@ func (s *Logs) DeferredIn(ctx context.Context, id federation.HandoffID) ([]feder
 	return waiting, nil
 }
 
-// mayBeDeferred reports whether there may be any deferred step. Mostly there is none, which is
-// remembered: each new step asks for those before it.
+// mayBeDeferred reports whether there may be any deferred step. Usually there is none. That is
+// cached, because each new step checks for earlier ones.
 func (s *Logs) mayBeDeferred(ctx context.Context) (bool, error) {
 	if s.deferred.Off() {
 		return true, nil

@@ -101,7 +101,7 @@ func (s *snapshot) addKnown(row snapshotRow) (err error) {
 	return err
 }
 
-// addPruned notes that a step with the id or the bytes was pruned; the id goes first.
+// addPruned notes that a step with the id or the bytes was pruned; the id takes precedence.
 func (s *snapshot) addPruned(row snapshotRow) error {
 	if s.pruned != nil && !row.sameID {
 		return nil
@@ -121,9 +121,9 @@ func (s *snapshot) addPending(row snapshotRow) error {
 	return err
 }
 
-// done returns the snapshot. An id in use goes before the same bytes under another id, and both
-// before pruned steps. The link after the newest step is that of the handoff: no step follows that
-// has it.
+// done returns the snapshot. An id in use takes precedence over the same bytes under another id,
+// and both over pruned steps. The link after the newest step is that of the handoff: no step
+// follows that has it.
 func (s *snapshot) done() federation.Snapshot {
 	switch {
 	case s.used != nil:

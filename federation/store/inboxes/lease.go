@@ -87,7 +87,7 @@ func lease(ctx context.Context, q engine.Tx, to federation.DID, owner int64, dev
 	return leases, nil
 }
 
-// HasSession returns [federation.ErrSessionEnded] for an ended session. A write asks in its
+// HasSession returns [federation.ErrSessionEnded] for an ended session. A write calls it in its
 // transaction. No session, "", has not ended.
 func HasSession(ctx context.Context, q engine.Tx, id string) error {
 	if id == "" {

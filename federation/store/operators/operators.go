@@ -135,12 +135,12 @@ func Meet(ctx context.Context, q engine.Tx, did federation.DID, now time.Time) e
 	return nil
 }
 
-// Meet notes that the record knows a DID from now on. Meeting again changes nothing.
+// Meet records that a DID is known from now on. Meeting again changes nothing.
 func (s *Operators) Meet(ctx context.Context, did federation.DID, now time.Time) error {
 	return s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error { return Meet(ctx, q, did, now) })
 }
 
-// Acquainted reports whether the record knows a DID: as the signer of a filed step, as an agent, or
+// Acquainted reports whether a DID is in the record: as the signer of a filed step, as an agent, or
 // by a name bound to it. An inbox is no acquaintance, because any sender can open one for any DID.
 // The time is when the record met the DID, or zero if it is older than
 // [federation.AcquaintanceAge].

@@ -383,8 +383,8 @@ func (s *Participants) NamesOf(ctx context.Context, did federation.DID) ([]feder
 	})
 }
 
-// changeNames changes bound names, which are cached. It goes on to its end even if the caller
-// leaves: a caller that also caches them must forget them after the change, not before.
+// changeNames changes bound names, which are cached. It completes even if the caller's context
+// ends: a caller that caches them must invalidate its cache after the change, not before.
 func (s *Participants) changeNames(ctx context.Context, apply func(context.Context, engine.Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -191,8 +191,8 @@ func (s *Server) Shoot() {
 	}
 }
 
-// Freeze stops the server with all its processes, or has them go on: it neither answers
-// nor hangs up.
+// Freeze suspends all processes of the server, or resumes them. A suspended server keeps its
+// connections open but does not respond.
 func (s *Server) Freeze(tb testing.TB, stop bool) {
 	tb.Helper()
 	signal := syscall.SIGCONT

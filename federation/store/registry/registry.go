@@ -98,8 +98,8 @@ func (Tables) Apply(ctx context.Context, q engine.Tx, effect federation.Effect) 
 	return nil
 }
 
-// change makes a change of agents, which are cached. It goes on to its end even if the caller
-// leaves: a caller that also caches agents forgets them after the change, and not before.
+// change makes a change of agents, which are cached. It completes even if the caller's context
+// ends: a caller that caches agents must invalidate its cache after the change, not before.
 func (s *Registry) change(ctx context.Context, apply func(context.Context, engine.Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -378,8 +378,8 @@ func (r Bound) BindingByHash(ctx context.Context, prefix string) (federation.Bin
 	return b, err
 }
 
-// BoundNames knows the names of DIDs: the names of the configuration, and the names of the record
-// that the configuration does not bind. So each name has one DID.
+// BoundNames looks up the names of DIDs: the names of the configuration, and the names of the
+// record that the configuration does not bind. So each name has one DID.
 type BoundNames struct {
 	Record     *Record
 	Configured func() []federation.BoundName // may change while the gateway runs

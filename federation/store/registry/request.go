@@ -19,7 +19,7 @@ type wait struct {
 }
 
 // ask decides whether a message is held, and makes its edge pending if no decision exists. A
-// message that only accompanies an offer asks for nothing: it is lost if the offer is.
+// message that only accompanies an offer contains no request: it is lost with the offer.
 func ask(ctx context.Context, q engine.Tx, p agents.Posting) (wait, error) {
 	m := p.Message
 	edge := cmp.Or(p.Edge, m.From)

@@ -25,7 +25,7 @@ import (
 const (
 	firstLook = 500 * time.Millisecond
 	lastLook  = 30 * time.Second
-	minLook   = 250 * time.Millisecond // between two looks, however often the agent asks for one
+	minLook   = 250 * time.Millisecond // minimum interval between two polls, even if the agent requests more
 	streamEnd = time.Second            // before an ended stream is opened again
 	lostAfter = time.Minute            // for which an agent denies a task, before its handoff fails
 )
@@ -327,7 +327,7 @@ func (s *session) vouch(ctx context.Context, t *task, view federation.View, as f
 }
 
 // ask sends a question of the agent to the offerer as a private message. If no link reaches the
-// offerer, the question becomes a step of progress.
+// offerer, the question is filed as a progress step.
 func (s *session) ask(ctx context.Context, t *task, view federation.View, q a2atask.Question, document string) (asked bool, err error) {
 	key := questionKey + q.Key
 	if t.done[key] {

@@ -41,7 +41,7 @@ type Link struct {
 	access    accessToken
 	grpc      grpcConn
 	unheard   atomic.Int32 // calls in a row without an answer
-	lost      chan error   // has the reason to end the session
+	lost      chan error   // receives the reason to end the session
 	changed   atomic.Bool  // the card has another key than the pinned one
 	confirmed atomic.Bool  // an operator accepts that key
 	begun     chan *task   // tasks to follow
@@ -151,7 +151,7 @@ const (
 	tasksPage    = 256
 	looksAtOnce  = 8
 	maxObstacles = 5
-	maxUnheard   = 3 // calls in a row without an answer, after which the link is dialled again
+	maxUnheard   = 3 // consecutive calls without a response after which the link reconnects
 	maxReopened  = 3 // failed streams of a task in a row, after which only the timer looks
 )
 
