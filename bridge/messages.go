@@ -42,8 +42,8 @@ type Messages interface {
 	// Contacts returns, after a cursor, up to limit senders that wrote to a participant or
 	// were allowed or blocked, and the next cursor: "" after the last.
 	Contacts(ctx context.Context, person federation.DID, after string, limit int) (found []federation.Contact, next string, err error)
-	// Back makes the pending messages and steps for a DID due now, because the DID came to a link;
-	// "" means all of the link.
+	// Back makes the pending messages and steps for a DID due now, because the DID connected to a
+	// link; "" means all of the link.
 	Back(ctx context.Context, link string, did federation.DID) error
 	// Answered returns the handoff of a message with an ID on its network: that of its step, or
 	// the one it names. It returns [federation.ErrNotFound] if there is none.
@@ -135,7 +135,7 @@ const (
 	Relayed    IdentityClaim = "relayed"    // another server names the account, and this gateway did not check it
 	Guest      IdentityClaim = "guest"      // a nick without an account
 	LookingUp  IdentityClaim = "lookingUp"  // the answer is pending: state nothing yet
-	Unknown    IdentityClaim = "unknown"    // nothing is known, which is no evidence for a guest
+	Unknown    IdentityClaim = "unknown"    // nothing is known, which does not prove a guest
 )
 
 // stamped returns the time from which servers mark each message with the account of its sender.
@@ -161,7 +161,7 @@ type Seen struct {
 	Account federation.DID // that the message is marked with; empty for none
 	Origin  string         // the server that relayed it, empty for our own
 	Present bool           // the sender is connected now
-	Live    federation.DID // of the sender now, or as the look-up found it
+	Live    federation.DID // of the sender now, or as found by the look-up
 	At      time.Time      // of the message; zero if unknown
 }
 

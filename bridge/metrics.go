@@ -106,7 +106,7 @@ type Tracer interface {
 
 // Judged is a step and how it was judged.
 type Judged struct {
-	Event     federation.Event // as it came
+	Event     federation.Event // as received
 	Judgement federation.Judgement
 	Err       error
 	Start     time.Time // of the judgement

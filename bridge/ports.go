@@ -100,7 +100,7 @@ type Signer interface {
 type Bindings interface {
 	// Bound returns the binding of a name on a network, or [federation.ErrNotFound].
 	Bound(ctx context.Context, network, name string) (federation.BoundName, error)
-	// Of returns the bindings of a DID; none is no error.
+	// Of returns the bindings of a DID; it is not an error if there are none.
 	Of(ctx context.Context, did federation.DID) ([]federation.BoundName, error)
 	// Seen returns the place of a DID's last signed step, or
 	// [federation.ErrNotFound].
@@ -148,8 +148,8 @@ type Blocks interface {
 	Blocked(ctx context.Context, s federation.Source) error
 }
 
-// CheckBlocked returns the error of [Blocks] for a source. Gateway.Submit checks each step. A
-// link checks connections, logins and all other requests, before it looks for a key.
+// CheckBlocked returns the error of [Blocks] for a source. Gateway.Submit checks each step. A link
+// checks connections, logins and all other requests before it looks up a key.
 func (p Ports) CheckBlocked(ctx context.Context, s federation.Source) error {
 	if p.Blocks == nil {
 		return nil
@@ -180,8 +180,8 @@ type Secrets interface {
 	Secret(file string) (string, error)
 }
 
-// Wakes wakes waiters inside one gateway. Nothing durable depends on it: a wake-up may be
-// lost, and each waiter looks again later.
+// Wakes wakes waiters inside one gateway. Nothing durable depends on it: a wake-up may be lost, and
+// each waiter also polls.
 type Wakes interface {
 	// Wake wakes all subscribers of the topics. It does not block.
 	Wake(topics ...string)

@@ -97,7 +97,7 @@ type Description struct {
 	// Negotiated is the outcome of the negotiation, in terms of the network; empty while the
 	// link is not up.
 	Negotiated map[string]string
-	Skew       time.Duration // by which our clock is ahead of the peer's; zero if unknown
+	Skew       time.Duration // how far our clock is ahead of the peer's; zero if unknown
 	Channels   []string      // as venues; empty for a network without channels
 	NotCarried []string      // parts of a step that this link cannot carry, one sentence each
 	// Obstacles lists the obstacles to deliveries or receipts known from the configuration and
@@ -205,9 +205,9 @@ func WhyOrphaned(v federation.View, links []Link, up func(Link) bool, now time.T
 }
 
 // Orphaned reports whether a handoff is open at another home silent for [OrphanAfter]: its link
-// read nothing, and no step of the handoff came. No step records that, and the home may come
-// back: work offered again may be done twice. The links are all links of the gateway, and up
-// reports whether a link is up.
+// read nothing, and no step of the handoff arrived. No step records that, and the home may return:
+// work offered again may be done twice. The links are all links of the gateway, and up reports
+// whether a link is up.
 //
 // spec: freeq-s2s "State machines"
 func Orphaned(v federation.View, links []Link, up func(Link) bool, now time.Time) bool {

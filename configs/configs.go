@@ -22,7 +22,7 @@
 // Secrets and the certificate are separate files, named by the configuration ([File.Secret],
 // [File.TLSConfig]). [Reference] returns the file with every key and its default.
 //
-// A File belongs to one goroutine until Err was called. After that it is immutable and may
+// Only one goroutine may use a File until Err has been called. After that it is immutable and may
 // be shared.
 package configs
 
@@ -36,7 +36,7 @@ import (
 	"time"
 )
 
-// Config is the frame of the file: all tables that belong to no network.
+// Config is the frame of the file: all tables except those of the networks.
 type Config struct {
 	Home      Home
 	HTTP      HTTP
@@ -364,9 +364,9 @@ var frame string
 // networks.
 const networksMark = "#%networks\n"
 
-// Reference returns the configuration file with every key, its default and its purpose:
-// the frame, with the parts of the networks in their order. Repeatable tables are
-// commented out, so that the file is valid as it is.
+// Reference returns the configuration file with every key, its default and its purpose: the frame,
+// with the parts of the networks in their order. Repeatable tables are commented out, so that the
+// file is valid without changes.
 func Reference(parts ...string) string {
 	return strings.Replace(frame, networksMark, strings.Join(parts, "\n"), 1)
 }

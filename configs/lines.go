@@ -51,7 +51,7 @@ type scanner struct {
 	pos   int
 	line  int
 	index lineIndex
-	items map[string]int // how many [[headers]] an array has had
+	items map[string]int // number of [[headers]] of an array so far
 }
 
 func (s *scanner) more() bool { return s.pos < len(s.text) }

@@ -217,8 +217,8 @@ func (e *InvalidError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// inOrder sorts mistakes by line and keeps the first about each key: later
-// mistakes about an unreadable value are no news.
+// inOrder sorts mistakes by line and keeps the first about each key: later mistakes about an
+// unreadable value are redundant.
 func inOrder(mistakes []Mistake) []Mistake {
 	slices.SortStableFunc(mistakes, func(a, b Mistake) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), strings.Compare(a.Key, b.Key))
@@ -230,7 +230,7 @@ func inOrder(mistakes []Mistake) []Mistake {
 
 // unknown returns why a name is a mistake and the name perhaps meant.
 func unknown(what, name string, known []string) string {
-	const typos = 2 // more letters apart, and two names merely look alike
+	const typos = 2 // maximum edit distance of a likely typo
 	best, distance := "", typos+1
 	for _, candidate := range slices.Sorted(slices.Values(known)) {
 		if d := editDistance(name, candidate); d < distance && d < len(candidate) {

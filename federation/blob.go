@@ -110,7 +110,7 @@ type Blobs interface {
 	// KeepBlob stores a blob. If the handoff is on record, that claims it at once, and the same
 	// content for one owner and handoff is stored once: the returned blob is the first one. It
 	// returns [ErrBlobQuota] and stores nothing if the owner's blobs would exceed limit bytes in
-	// total; 0 is no limit.
+	// total; 0 means no limit.
 	KeepBlob(ctx context.Context, b Blob, of HandoffID, limit int64) (Blob, error)
 	// Blob returns an unexpired blob, or [ErrNotFound].
 	Blob(ctx context.Context, capability Capability, now time.Time) (Blob, error)

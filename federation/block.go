@@ -15,7 +15,7 @@ type BlockKind string
 
 // The kinds of blocks.
 const (
-	BlockDID         BlockKind = "did"     // one DID, and the agent that it belongs to
+	BlockDID         BlockKind = "did"     // one DID and its agent
 	BlockNetwork     BlockKind = "network" // an IP address or network
 	BlockParticipant BlockKind = "handle"  // a participant of a link here, or with @domain of a peer
 	BlockMask        BlockKind = "mask"    // users of a chat network: NICK!USER@LINK

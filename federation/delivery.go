@@ -168,7 +168,7 @@ type DeadReason string
 // The reasons.
 const (
 	DeadExpired  DeadReason = "expired"    // it waited longer than it may
-	DeadRefused  DeadReason = "refused"    // a peer refused it for good
+	DeadRefused  DeadReason = "refused"    // a peer refused it permanently
 	DeadFailed   DeadReason = "failed"     // each attempt failed, and not because the other side was away
 	DeadBroken   DeadReason = "unreadable" // the record cannot read it
 	DeadOperator DeadReason = "operator"   // an operator gave it up

@@ -233,8 +233,7 @@ func (e Event) Actor() DID {
 // DID named by the signer; "" for an open offer.
 func (e Event) Offeree() DID { return cmp.Or(e.Arrival.Recipient, e.To) }
 
-// Time returns the clock that deadlines use: that of the signed id, else of
-// receipt.
+// Time returns the time used for deadlines: that of the signed id, or else of receipt.
 func (e Event) Time() time.Time {
 	if e.Stamped {
 		return e.ID.Time()
@@ -266,8 +265,8 @@ func (e Event) Digest() [32]byte {
 // again under another ID.
 func (e Event) Minted() bool { return !e.Stamped || e.Evidence != nil || e.Erased != nil }
 
-// Verdict is this gateway's conclusion about a signature. There are three: an outage is no
-// evidence, so Unverifiable is never read as Invalid.
+// Verdict is this gateway's conclusion about a signature. There are three, because an outage proves
+// nothing: Unverifiable is never treated as Invalid.
 type Verdict int
 
 // The verdicts, each with the required action.

@@ -17,7 +17,7 @@ type Ruling struct {
 	Version Version   // of the log with the step, from 1
 	Chain   [32]byte  // see [Link]
 	Party   DID       // the signer's party as the home found it, if it is another DID
-	Via     HomeID    // the home through which the step came, if it is another one
+	Via     HomeID    // the home from which the step arrived, if it is another one
 	Filed   time.Time // by the clock of the home
 
 	Document  string // exactly as signed
@@ -178,7 +178,7 @@ const SignatureHeader = "Baton-Signature"
 // of each.
 const HomeProtocol = 1
 
-// HomeProfileType is the type of a [HomeProfile]. No signature is good for another type.
+// HomeProfileType is the type of a [HomeProfile]. A signature is valid only for its type.
 const HomeProfileType = "home"
 
 // HomeProfile is the signed document that a home publishes about itself.
@@ -198,7 +198,7 @@ type HomeLimits struct {
 	Steps     int   `json:"steps"`      // of a batch
 	Bytes     int   `json:"bytes"`      // of a batch
 	Hops      int   `json:"hops"`       // homes that a step may come through; 0 for any number
-	ClockSkew int64 `json:"clock_skew"` // seconds by which clocks may differ
+	ClockSkew int64 `json:"clock_skew"` // tolerated clock difference in seconds
 }
 
 // ParseHomeProfile reads a profile strictly: an unknown or repeated member is an error. The caller

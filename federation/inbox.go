@@ -145,7 +145,7 @@ func (l InboxLimits) CheckFirstContact(held InboxUse, yields bool) error {
 }
 
 // Heaviest returns the source with the largest share, and whether it yields a place to the source
-// other: it does if the share of other then stays below the largest, so that two sources never
+// other. It does if the share of other then stays below the largest, so that two sources never
 // displace each other in turn.
 func Heaviest(shares map[string]int, other string) (source string, yields bool) {
 	largest := 0

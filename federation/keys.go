@@ -89,7 +89,7 @@ type KeySource interface {
 type KeyQuery struct {
 	DID      DID
 	KeyID    string    // the key that the signature names; empty if it names none
-	Link     string    // through which the step came
+	Link     string    // on which the step arrived
 	Name     string    // name of the signer there: key lookups are counted by link and name
 	Received time.Time // when the step was first received
 }
@@ -129,8 +129,8 @@ type KeyWindow struct {
 	Until  time.Time         `json:"until,omitzero"` // from when it no longer signed; zero for no end
 }
 
-// Good reports whether the window is open at a time. [KeyHistory.Standing] decides about
-// times before the window.
+// Good reports whether a time is within the window. [KeyHistory.Standing] decides about times
+// before the window.
 func (w KeyWindow) Good(at time.Time) bool { return w.Until.IsZero() || at.Before(w.Until) }
 
 // KeyReport is the statement of one source at one time about the keys of a DID.

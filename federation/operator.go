@@ -56,7 +56,7 @@ type Delivered struct {
 const InboxLink = "inbox"
 
 // UnroutedLink is the name of the outbox of steps for DIDs whose mailbox home is not known, or is
-// no peer now.
+// no longer a peer.
 const UnroutedLink = "homes"
 
 // Backlog is the pending deliveries of a link.
@@ -103,10 +103,10 @@ type OperatorToken struct {
 	Scope   Scope
 	Digest  [32]byte // see [DigestToken]
 	Created time.Time
-	Expires time.Time // good before then
+	Expires time.Time // time until which it is valid
 }
 
-// Good reports whether the token is good at a time.
+// Good reports whether the token is valid at a time.
 func (t OperatorToken) Good(now time.Time) bool { return now.Before(t.Expires) }
 
 // The form of a token: a prefix recognized by people and secret scanners, and 256 random bits, so

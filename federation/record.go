@@ -119,7 +119,7 @@ type Filing struct {
 
 	Event   Event
 	After   Version // of the view that the step was judged against
-	View    View    // as it is after the step
+	View    View    // state after the step
 	Inboxes []DID
 	Filed   time.Time
 	// Receipt is the home's confirmation of the step. It is delivered to the same links; nil if the
@@ -211,7 +211,7 @@ type Fanout struct {
 	// Once names the Links that show a step at most once. Their first attempt counts at filing, so
 	// that it needs no write of its own.
 	Once []string
-	// Effects are written with the step to the tables of the networks that they are of.
+	// Effects are written with the step to the tables of their networks.
 	Effects []Effect
 	// Topics are woken once the step is filed, because of changes by the Effects.
 	Topics []string
@@ -283,7 +283,7 @@ var ErrDeferralFull = errors.New("federation: too many steps wait to be judged")
 type Deferred struct {
 	Row    int64 // order of arrival
 	Event  Event
-	Origin string // name of the link through which it came; never empty
+	Origin string // name of the link on which it arrived; never empty
 	Since  time.Time
 	Tried  int       // how often it was judged since
 	Next   time.Time // when it is judged again

@@ -127,9 +127,9 @@ type RefusalError struct {
 	Handoff HandoffID // zero if it could not be read
 	Detail  string    // adds to the sentence of the code; may be empty
 	View    View      // current state of the handoff; zero if there is none
-	// RetryAfter is when a rate-limited step may come again; else zero.
+	// RetryAfter is the wait before a rate-limited step may be retried; else zero.
 	RetryAfter time.Duration
-	// Waits is true if the step is on disk and will be judged later: this is no answer to it yet.
+	// Waits is true if the step is on disk and will be judged later: this is not a final result.
 	Waits bool
 }
 
@@ -194,7 +194,7 @@ type Fate string
 // The fates.
 const (
 	Cut  Fate = "cut"  // part of it travels
-	Lost Fate = "lost" // none of it travels
+	Lost Fate = "lost" // the peer receives none of it
 )
 
 // Mistake is one mistake in a table of the configuration.
@@ -247,7 +247,7 @@ func StrangerReasons() []StrangerReason {
 	return []StrangerReason{TooManyNewDIDs, TooManyFromOneAddress, TooMuchGrowth}
 }
 
-// StrangerError is a not-now to a DID that the record has not known for long. It wraps an
+// StrangerError is a temporary refusal of a DID that is new to the record. It wraps an
 // [*UnavailableError].
 type StrangerError struct {
 	Reason     StrangerReason

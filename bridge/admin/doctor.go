@@ -39,7 +39,7 @@ const (
 	clockSkew     = 30 * time.Second
 )
 
-// Checkup is a gateway as it is configured now, for baton doctor.
+// Checkup has the current configuration of a gateway, for baton doctor.
 type Checkup struct {
 	Home        federation.HomeID
 	Key         string   // the did:key that signs now
@@ -53,7 +53,7 @@ type Checkup struct {
 	Secrets       []string          // the files with secrets that the configuration names
 	Keys          string            // the folder of keys
 	Issued        string            // the folder of issued certificates
-	Certificate   *x509.Certificate // that handshakes present now; nil without one
+	Certificate   *x509.Certificate // current certificate for handshakes; nil if there is none
 	// CertificateProblem is the reason why the certificate was not renewed; "" for no problem.
 	CertificateProblem string
 	Authority          string // the ACME directory; "" for files
@@ -65,7 +65,7 @@ type Checkup struct {
 	Relay, Hub func() error
 	Links      []bridge.LinkStatus
 	Peers      []Peer
-	// Clocks returns by how much the clock here is ahead of the clock of each other home that can be asked now.
+	// Clocks returns how far the local clock is ahead of the clock of each reachable home.
 	Clocks func(ctx context.Context) map[string]time.Duration
 	// Fetch returns the document at an address as other homes read it.
 	Fetch  func(ctx context.Context, address string) ([]byte, error)
@@ -264,8 +264,8 @@ func recordRemedy(err error) string {
 	return "baton verify"
 }
 
-// writeTest writes a file to a folder, syncs it and removes it. A small write to the record is no
-// sufficient test, because it may fit into allocated pages.
+// writeTest writes a file to a folder, syncs it and removes it. A small write to the record is not
+// a sufficient test, because it may fit into allocated pages.
 func writeTest(folder string) (err error) {
 	file, err := os.CreateTemp(folder, ".write-*")
 	if err != nil {
@@ -417,7 +417,8 @@ func (c Checkup) certificate(now time.Time, next string) Diagnosis {
 	return fine("certificate", detail)
 }
 
-// did reads the document of the home as its peers do, and looks for the key that signs now.
+// did reads the document of the home as its peers do, and checks that it lists the current signing
+// key.
 func (c Checkup) did(ctx context.Context) Diagnosis {
 	address, body, err := c.ownDocument(ctx, "/.well-known/did.json")
 	remedy := "have it lead to http.listen: curl -v " + address

@@ -44,7 +44,7 @@ func (l linkList) read(ctx context.Context) ([]Link, error) {
 	return links, nil
 }
 
-// news returns the links that changed. A newer time of input is no change.
+// news returns the links that changed. A newer input time does not count as a change.
 func (l linkList) news(ctx context.Context, _ string, _ int) func() ([]Link, error) {
 	told := map[string]Link{}
 	return func() ([]Link, error) {

@@ -227,7 +227,7 @@ func watch[T any](ctx context.Context, o *Operator, w http.ResponseWriter, news 
 			items, err = news()
 		}
 		if err != nil {
-			items = nil // the next look reads them
+			items = nil // the next read returns them
 		}
 	}
 }

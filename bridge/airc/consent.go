@@ -278,7 +278,7 @@ func (l *Link) Answer(ctx context.Context, person, to federation.DID, now time.T
 		return err
 	}
 	if strings.HasPrefix(agent.handle, agents.Unverified) {
-		return nil // it takes no messages
+		return nil // it accepts no messages
 	}
 	other, err := l.contactOf(ctx, to, nil)
 	if err != nil {

@@ -122,8 +122,8 @@ func (l *Link) tell(ctx context.Context, d federation.Delivery, author contact, 
 	}
 	admitted, err := l.welcomes(ctx, d, guarded, author, to)
 	if p, ok := errors.AsType[*wire.ProblemError](err); ok && p.Code == wire.CodeConsentBlocked {
-		// The agent does not want the message, and the author is not notified: the record keeps
-		// that the agent was not shown it, and nothing else.
+		// The agent does not want the message. The author is not notified; the record only notes
+		// that the agent was not shown the message.
 		admitted, err = false, nil
 	}
 	if err != nil || to.stranger && !admitted {
@@ -299,8 +299,8 @@ func (l *Link) parties(ctx context.Context, ev federation.Event, after federatio
 	return parties, nil
 }
 
-// strangers returns the agents that see an open offer: those with the capabilities that let its
-// author write to them.
+// strangers returns the agents that see an open offer: they have the capabilities, and its author
+// may write to them.
 func (l *Link) strangers(ctx context.Context, author contact, caps []string) ([]listener, error) {
 	able, err := l.deps.Record.Capable(ctx, caps)
 	if err != nil {

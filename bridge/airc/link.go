@@ -90,7 +90,7 @@ type Deps struct {
 	Meet func(ctx context.Context, did federation.DID, now time.Time) error
 
 	Quotas func() Quotas // the current limits
-	// TXT returns the texts in DNS under a name; none is no error.
+	// TXT returns the texts in DNS under a name; it is not an error if there are none.
 	TXT func(ctx context.Context, name string) ([]string, error)
 	// Mode returns the mode that an operator set for another registry, which takes precedence over
 	// the configuration, or "" for none.
@@ -117,7 +117,7 @@ type Deps struct {
 type Quotas struct {
 	Room                 federation.InboxLimits // of pending entries of one agent
 	FirstContacts        federation.InboxLimits // of entries held for one agent until it consents
-	RegistrationsPerHour int                    // of one address; 0 is no limit
+	RegistrationsPerHour int                    // of one address; 0 means no limit
 }
 
 // Link is one registry. It implements [bridge.Mounted] and

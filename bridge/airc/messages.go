@@ -251,7 +251,7 @@ func (l *Link) postToAgent(ctx context.Context, d *delivery) (answer, error) {
 	admitted = admitted || stepErr == nil && s.Verb != federation.Offer && d.recipient.is(s.view.Offerer) // an offerer wants answers
 	if !admitted {
 		room := l.deps.Quotas().FirstContacts
-		if stepErr == nil && s.Verb != federation.Offer { // a later step always finds room
+		if stepErr == nil && s.Verb != federation.Offer { // a later step always has room
 			room = federation.InboxLimits{}
 		}
 		if err := l.deps.Record.MayAsk(ctx, d.from, d.recipient.handle, d.source(ctx), room, d.received); err != nil {

@@ -85,7 +85,7 @@ func parseRelayed(o *wire.Object, raw []byte) (relayed, error) {
 }
 
 // relayID returns the local id of a relayed message. It is the same for each attempt if the
-// registry gives an id; that of the agent's envelope comes first.
+// registry sends an id. The id in the agent's envelope takes precedence.
 func relayID(o *wire.Object, m relayed) string {
 	var signed struct {
 		ID string `json:"id"`
@@ -427,7 +427,7 @@ func (l *Link) verifyEnvelope(ctx context.Context, m relayed) error {
 	keys, err := l.peers.AgentKeys(ctx, m.peer, m.from)
 	i := slices.IndexFunc(keys, func(key agents.Key) bool { return key.ID == e.kid })
 	if err != nil || i < 0 {
-		return nil //nolint:nilerr // reported later; or signed by the registry for the agent, or by an expired key
+		return nil //nolint:nilerr // not told now; or signed by the registry for the agent, or by a key that has ended
 	}
 	verdict, err := signing.VerifyEnvelope(e.raw, e.signature, keys[i].Public)
 	if err != nil || verdict != federation.Valid {

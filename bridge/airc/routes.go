@@ -26,7 +26,7 @@ const drainBytes = 4 << 20
 
 type answer struct {
 	status int
-	body   any  // marshalled as JSON; a [raw] is written as it is
+	body   any  // marshalled as JSON; a [raw] is written unchanged
 	keep   bool // it never changes, and clients may cache it
 	// after runs once the client has the answer. It may be nil.
 	after func(ctx context.Context) error

@@ -273,8 +273,8 @@ func (l *Link) open(ctx context.Context, d *delivery, s step, ev *federation.Eve
 	return nil
 }
 
-// place returns the place and dialect of an offer on IRC. Between agents, or without a configured
-// link, there is no place.
+// place returns the place and dialect of an offer on IRC. A step between agents, or without a
+// configured link, has no place.
 func (l *Link) place(ctx context.Context, d *delivery, s step, from, to federation.DID) (federation.Place, federation.Dialect, error) {
 	channel, _ := translate.Channel(s.Channel) // an invalid channel counts as a channel of no link
 	place, tags, err := l.deps.Gateway.Place(ctx, from, to, channel)

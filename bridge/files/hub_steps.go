@@ -270,7 +270,7 @@ func (l *VoiceLink) stepOf(ctx context.Context, w waiting, verb string, waits bo
 		return false, err
 	}
 	if to, ours := l.paths[w.handoff]; ours && !w.handoff.IsZero() {
-		delete(l.found, to) // so that the look reads it, and files the step
+		delete(l.found, to) // so that the next scan reads it, and files the step
 		_, err := l.moves(ctx, to)
 		return true, err
 	}

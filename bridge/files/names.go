@@ -109,15 +109,15 @@ func asRefusal(d stepbuilder.Draft, err error) error {
 	return err
 }
 
-// asNotNow converts the error of a step for the directory: a step waiting on disk is no error, and
-// one over its rate is retried later, because a file has no sender to send it again.
+// asNotNow converts the error of a step for the directory. A step waiting on disk is not an error.
+// A step over its rate limit is retried later, because a file has no sender to send it again.
 func asNotNow(link string, err error) error {
 	refused, ok := errors.AsType[*federation.RefusalError](err)
 	switch {
 	case ok && refused.Waits:
 		return nil
 	case ok && (refused.Code == federation.RateLimited || refused.Code == federation.InboxFull):
-		return away(link, errors.New(refused.Error())) // not wrapped: it is no refusal here
+		return away(link, errors.New(refused.Error())) // not wrapped: it is not a refusal here
 	}
 	return err
 }
@@ -125,7 +125,7 @@ func asNotNow(link string, err error) error {
 // rejection returns the sidecar code of a refused offer. The contract of the sidecar has no word
 // for most refusals: the detail names the code.
 func rejection(refused *federation.RefusalError) *voicefile.Error {
-	switch refused.Code { //nolint:exhaustive // the detail describes all other codes
+	switch refused.Code { //nolint:exhaustive // all other codes are told in the detail
 	case federation.DeadlinePassed:
 		return &voicefile.Error{Code: voicefile.Expired, Detail: refused.Sentence()}
 	case federation.InvalidContext:

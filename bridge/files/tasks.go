@@ -104,7 +104,7 @@ func (l *TasksLink) look(ctx context.Context, path string) error {
 	l.found[name] = was
 	item, err := l.dir.Read(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // the next look decides
+		return nil // the next scan decides
 	}
 	if errors.Is(err, taskfile.ErrUnreadable) && time.Since(time.Unix(0, stamp.Modified)) < writingTime {
 		was.again = true // a program may be writing it

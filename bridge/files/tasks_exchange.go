@@ -258,8 +258,8 @@ func (l *TasksLink) parties(ctx context.Context, r taskfile.Record) (from, to fe
 	return from, to, l.native(to) == "" && to != from, err
 }
 
-// gone handles a record missing from its place. If it is claimed, the record comes back. A
-// deleted offer is cancelled, if the directory itself still exists.
+// gone handles a record missing from its place. If it is claimed, the record reappears. A deleted
+// offer is cancelled, if the directory itself still exists.
 func (l *TasksLink) gone(ctx context.Context, name string) error {
 	seen, known := l.found[name]
 	if !known || l.claimed(name) {

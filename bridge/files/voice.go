@@ -36,7 +36,7 @@ type VoiceLink struct {
 	found   map[string]sighting             // by path; the goroutine in Run owns it
 	paths   map[federation.HandoffID]string // of files with a handoff on record; as above
 	taken   map[string]string               // paths of files claimed by any gateway, by key; as above
-	moved   chan struct{}                   // closed when a file has come or moved
+	moved   chan struct{}                   // closed when a file was added or moved
 }
 
 // sighting is the link's memory of a file it has read.
@@ -295,7 +295,7 @@ func (l *VoiceLink) follow(ctx context.Context, view federation.View) error {
 		return nil
 	}
 	content, err := directory.Read(path, voicefile.MaxBytes)
-	if errors.Is(err, fs.ErrNotExist) { // another program is moving it: the next look finds it
+	if errors.Is(err, fs.ErrNotExist) { // another program is moving it: the next scan finds it
 		return away(l.name, err)
 	}
 	if err != nil {

@@ -9,11 +9,11 @@ import (
 	"sync"
 )
 
-// Limits bound the connections and requests of a listener's clients. The functions may
-// return other values while the server runs; 0 is no limit.
+// Limits bound the connections and requests of a listener's clients. The functions may return other
+// values while the server runs; 0 means no limit.
 type Limits struct {
-	// Connections is of all clients together, and PerAddress of one address. PerAddress
-	// also bounds the requests in progress of an address, over any proxy.
+	// Connections limits all clients together, and PerAddress each address. PerAddress also bounds
+	// the requests in progress of an address, over any proxy.
 	Connections, PerAddress func() int
 	// Network returns the network counted as one address.
 	Network func(netip.Addr) netip.Prefix
@@ -55,7 +55,7 @@ type gate struct {
 
 	mu       sync.Mutex
 	all      Queue // connections of clients
-	idle     Queue // of these, the ones without a request: none has come yet, or all are answered
+	idle     Queue // connections without a request in flight
 	proxied  int   // connections of trusted proxies
 	requests map[netip.Prefix]int
 }

@@ -144,8 +144,8 @@ func (s *Server) where() string { return s.listen + s.socket }
 // one chosen.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
-// Serve answers requests until ctx ends, gives those in flight eight seconds, cuts off
-// the rest, and returns nil. Any other end is an error. Call [Server.Listen] before.
+// Serve handles requests until ctx ends. It then waits eight seconds for requests in flight, aborts
+// the others, and returns nil. Any other end is an error. Call [Server.Listen] before.
 func (s *Server) Serve(ctx context.Context) error {
 	s.http.BaseContext = func(net.Listener) context.Context { return context.WithoutCancel(ctx) }
 	if remade, ok := s.listener.(*remade); ok {
@@ -268,8 +268,8 @@ func addRetryAfter(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// before returns a middleware without work after its handler starts, so that it takes
-// no room on the stack of a waiting one.
+// before returns a middleware that finishes its work before its handler starts, so that it uses no
+// stack while the handler waits.
 func before(m echo.MiddlewareFunc) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {

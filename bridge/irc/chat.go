@@ -26,7 +26,7 @@ type Chat struct {
 	Venue   string         // in this federation
 	Command string         // PRIVMSG or NOTICE, or TAGMSG for a reaction
 	Text    string
-	Line    string // the message as it came: the evidence
+	Line    string // the received message, as evidence
 	Refs    Refs
 	// Formatting reports whether the link passes on colours and other formatting.
 	Formatting bool
@@ -233,7 +233,7 @@ type Words struct {
 	To   federation.DID
 	At   federation.Place // place of a user without a DID; zero for a DID
 	Text string
-	Line string // the message as it came: the evidence
+	Line string // the received message, as evidence
 	Refs Refs
 	// Formatting and History are as in [Chat].
 	Formatting bool

@@ -101,7 +101,7 @@ const MaxPseudoClients = 1024
 // elsewhere that speaks there. It outlives the connection. Dialects with more state embed it.
 type PseudoClient struct {
 	DID federation.DID
-	// Shown is the DID by which users there address it, if different.
+	// Shown is the DID that users there use to address it, if different.
 	Shown federation.DID
 	Name  string // base of its nick
 	Nick  string
@@ -265,8 +265,9 @@ func (r *Roster[P]) LeaveChannels() {
 	}
 }
 
-// PresenceEvery is how often a link looks for pseudo-clients whose users left their own network. A
-// user missing in two checks has left: most users that lose a connection return sooner.
+// PresenceEvery is the interval at which a link checks for pseudo-clients whose users left their
+// own network. A user missing in two checks has left: most users that lose a connection return
+// sooner.
 const PresenceEvery = time.Minute
 
 // LeftReason is the reason of the QUIT of such a pseudo-client.

@@ -198,7 +198,7 @@ func (f *filer) note(ctx context.Context, session string, filed uint64) error {
 	})
 }
 
-// retire removes a session that ended long ago, once its handoffs are over.
+// retire removes a session that ended long ago, once its handoffs have ended.
 func (f *filer) retire(ctx context.Context, session string, s snapshot) error {
 	kept := f.link.deps.Bounds().Finished
 	if kept <= 0 || time.Now().Before(time.UnixMilli(s.ended).Add(kept)) {

@@ -335,7 +335,7 @@ func watching[Req, Res any, PReq message[Req], PRes message[Res]](mux *http.Serv
 	})
 }
 
-// ended returns how a stream ends on gRPC. A client that leaves is no error.
+// ended returns how a stream ends on gRPC. A client that leaves is not an error.
 func (l *Link) ended(ctx context.Context, method string, err error) error {
 	if err == nil {
 		return nil

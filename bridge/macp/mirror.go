@@ -329,7 +329,7 @@ func (m *mirror) retire(ctx context.Context) error {
 	for _, name := range all {
 		id, err := federation.ParseEventID(name)
 		if err != nil {
-			continue // the offer is no handoff
+			continue // the offer is not a handoff
 		}
 		view, err := m.ports.Gateway.View(ctx, id)
 		if err != nil || view.Exists() && !view.Over {
@@ -466,8 +466,8 @@ func (m *mirror) fileCancel(ctx context.Context, step said) error {
 	return err
 }
 
-// say sends a message of our participant. A closed session accepts none, which is no error
-// of the session.
+// say sends a message of our participant. A closed session accepts none, which is not an error of
+// the session.
 func (m *mirror) say(ctx context.Context, kind, id string, payload proto.Message) error {
 	err := m.tellIn(ctx, m.s.Mode, m.id, kind, id, payload)
 	if _, refused := errors.AsType[*federation.RefusalError](err); refused {

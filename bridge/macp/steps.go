@@ -92,8 +92,8 @@ func (t steps) take(ctx context.Context, s said, from federation.DID, verb feder
 	return t.vouch(ctx, stepbuilder.Draft{ID: event, From: from, Verb: verb, Proved: true, Original: document, Note: note}, view, at)
 }
 
-// store stores a context other than JSON, and returns its URL. If there is no room, the context is
-// left to the session, and this is logged.
+// store stores a context other than JSON, and returns its URL. If there is no room, the context
+// stays only in the session, and this is logged.
 func (t steps) store(ctx context.Context, owner federation.DID, content []byte) (url, hash string, err error) {
 	blob, err := t.ports.Evidence.Store(ctx, owner, content)
 	if errors.Is(err, federation.ErrBlobTooLarge) || errors.Is(err, federation.ErrBlobQuota) {

@@ -192,9 +192,8 @@ func (s *stream) over(state macpv1.SessionState) { s.end(overError(state)) }
 // lost ends the stream of a session read again.
 func (s *stream) lost() { s.end(errReread) }
 
-// overError returns the end of a stream of an ended session: without an error after the
-// envelope that resolved the session, because a cancelled or expired session has no last
-// envelope.
+// overError returns the error that ends the stream of an ended session. It is nil after the
+// envelope that resolved the session; a cancelled or expired session has no such envelope.
 func overError(state macpv1.SessionState) error {
 	switch state {
 	case macpv1.SessionState_SESSION_STATE_CANCELLED:

@@ -163,7 +163,7 @@ func (f Field) text(part reflect.Value) (string, bool) {
 	return fmt.Sprint(reflect.Indirect(part).Interface()), true
 }
 
-// content returns a body as it is sent.
+// content returns a body in its encoded form.
 func (f Field) content(part reflect.Value) (io.Reader, error) {
 	if reader, ok := reflect.TypeAssert[io.Reader](part); ok {
 		return reader, nil

@@ -61,8 +61,8 @@ func (g *Gateway) contact(ctx context.Context, person, sender federation.DID) (c
 	return c, err
 }
 
-// firstDID returns the first DID of the participant with a DID, or of its owner if the
-// gateway keeps that key.
+// firstDID returns the first DID of the participant with a DID, or of its owner if the gateway
+// keeps the key of the DID.
 func (g *Gateway) firstDID(ctx context.Context, did federation.DID) (federation.DID, error) {
 	did, err := g.Owner(ctx, did)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"baton/federation/store/backup"
 )
 
-// CodeOpen is the code of the problem of an erasure while handoffs are not over.
+// CodeOpen is the problem code for an erasure while handoffs are open.
 const CodeOpen = "open-handoffs"
 
 // Erase erases the content of all handoffs and messages of a DID, under any of its DIDs and

@@ -228,9 +228,8 @@ type machineGauges struct {
 	disk, ends, refused, skew *prometheus.Desc
 }
 
-// MachineCollector returns the metrics of the machine: of the disk of a folder, of the current
-// certificate, nil for none, of the reason for the lack of a newer one, and of the clocks of other
-// homes.
+// MachineCollector returns the metrics of the machine: the disk of a folder, the current
+// certificate (nil for none), the reason why there is no newer one, and the clocks of other homes.
 func (g *Gateway) MachineCollector(folder string, certificate func() *x509.Certificate, problem func() string) prometheus.Collector {
 	return &machineGauges{
 		folder: folder, certificate: certificate, problem: problem, links: g.links,
@@ -274,7 +273,7 @@ func (g *machineGauges) Collect(metrics chan<- prometheus.Metric) {
 type skewed interface {
 	HomeLink
 	bridge.Hearer
-	// Skew returns by how much the clock of the home is behind. It does not block.
+	// Skew returns how far the clock of the home is behind. It does not block.
 	Skew() time.Duration
 	// Compared returns the local time of the last clock comparison. It does not block.
 	Compared() time.Time

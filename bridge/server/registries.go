@@ -25,7 +25,7 @@ import (
 	"baton/federation/store/registry"
 )
 
-// lookUpTexts returns the texts in DNS under a name. A name without texts is no error.
+// lookUpTexts returns the texts in DNS under a name. A name without texts is not an error.
 func lookUpTexts(ctx context.Context, name string) ([]string, error) {
 	texts, err := net.DefaultResolver.LookupTXT(ctx, name)
 	if missing, ok := errors.AsType[*net.DNSError](err); ok && missing.IsNotFound {

@@ -110,7 +110,7 @@ type Server struct {
 	// Values that networks read and that change with the configuration.
 	limits        atomic.Pointer[configs.Limits]
 	contextsOfDID atomic.Int64 // bytes
-	maxHops       atomic.Int64 // of homes that a step comes through
+	maxHops       atomic.Int64 // maximum number of homes that a step passes through
 	linkLimits    bridge.LiveLimits
 	firstContacts atomic.Pointer[federation.InboxLimits]
 	finished      atomic.Int64 // nanoseconds for which ended handoffs are kept; 0 for ever
@@ -247,7 +247,7 @@ func (s *Server) listen(ctx context.Context) error {
 
 func openListener(ctx context.Context, cfg httpd.Config, handler http.Handler, log *slog.Logger) (*httpd.Server, error) {
 	if cfg.Listen == "" {
-		return nil, nil //nolint:nilnil // no listener is configured
+		return nil, nil //nolint:nilnil // no listener is what the configuration asks for
 	}
 	server := httpd.New(cfg, handler, log) //nolint:contextcheck // each request has its own
 	return server, server.Listen(ctx)
@@ -337,8 +337,8 @@ func (s *Server) openKeys() {
 	s.keyLookups.atHand.Store(source.AtHand(identity.NewTimed(directory.Offline(), s.resolving), s.keyLookups.lookups))
 }
 
-// openRelay begins to connect to the servers that wake waiters in all replicas; a home of
-// one gateway needs none. Without it waiters look by themselves.
+// openRelay begins to connect to the servers that wake waiters in all replicas; a home of one
+// gateway needs none. Without it, waiters poll.
 func (s *Server) openRelay(ctx context.Context) {
 	own := readMeeting(s.file).Own
 	if !own.Named() {

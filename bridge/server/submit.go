@@ -14,8 +14,8 @@ import (
 )
 
 // Submit implements [bridge.Gateway]: admit, key, and then the road of [home.Home.Submit]; the wakes
-// are last. A step counts in the rate of its address before its key is looked up and its signature
-// verified, so that garbage costs little but the sender's rate.
+// are last. A step counts against the rate limit of its address before its key is looked up and its
+// signature is verified, so that garbage is cheap to reject.
 func (g *Gateway) Submit(ctx context.Context, ev federation.Event) (judged federation.Judgement, err error) {
 	now, came := time.Now(), ev
 	if g.deps.Tracer != nil {
@@ -216,8 +216,8 @@ func (g *Gateway) View(ctx context.Context, id federation.HandoffID) (federation
 	return g.deps.Record.View(ctx, id)
 }
 
-// Name implements [bridge.Gateway]. A record that cannot be read now costs a
-// readable name, never a step.
+// Name implements [bridge.Gateway]. If the record cannot be read, only the readable name is lost,
+// never a step.
 func (g *Gateway) Name(ctx context.Context, did federation.DID) string {
 	if known, err := g.participants.WithDID(ctx, did); err == nil {
 		return known.Handle

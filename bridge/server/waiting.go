@@ -14,8 +14,8 @@ import (
 	"baton/federation/home"
 )
 
-// judgeEvery is the interval of checks for due deferred steps. It bounds how late a key is noticed
-// that arrives without a notification.
+// judgeEvery is the interval of checks for due deferred steps. It bounds the delay before a key
+// without a notification is noticed.
 const judgeEvery = time.Second
 
 // judgeAgain judges deferred steps again until ctx ends: at once after the start, and then
@@ -194,7 +194,7 @@ func (g *Gateway) Receipt(ctx context.Context, entry federation.Entry, v federat
 const rulingPoll = 50 * time.Millisecond
 
 // maxRefusals bounds the remembered refusals of steps of operators, at some 300 bytes each. A
-// waiter looks within [rulingPoll].
+// waiter polls every [rulingPoll].
 const maxRefusals = 256
 
 // refusals stores the refusals of operators' steps by other homes, for the commands waiting for the

@@ -23,7 +23,7 @@ import (
 	"baton/translate/dialect"
 )
 
-// Builder writes the steps that come in on one network. Members are required unless their comments
+// Builder builds the steps that arrive on one network. Members are required unless their comments
 // state otherwise.
 type Builder struct {
 	Network string // the label of that network in metrics
@@ -188,9 +188,8 @@ func (s Builder) opened(ctx context.Context, ev federation.Event, d Draft) (fede
 	return ev, nil
 }
 
-// Place returns the place of an offer on IRC, and its dialect. No place is no error:
-// the offer waits in the inbox of its recipient. A requested channel of no link is
-// an error.
+// Place returns the place of an offer on IRC, and its dialect. A missing place is not an error: the
+// offer waits in the inbox of its recipient. A requested channel of no link is an error.
 func (s Builder) Place(ctx context.Context, from, to federation.DID, channel string) (federation.Place, federation.Dialect, error) {
 	if channel == "" {
 		place, tags, err := s.Gateway.Place(ctx, from, to, "")

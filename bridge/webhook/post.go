@@ -20,7 +20,7 @@ import (
 	"baton/federation/identity"
 )
 
-// When a hook that takes nothing now is called again.
+// When to retry a webhook that currently accepts nothing.
 const (
 	turnWait = time.Second // if the host must not be called yet
 	linkWait = time.Minute // when no link posts for this agent

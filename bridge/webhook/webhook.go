@@ -3,11 +3,11 @@
 //
 // The body is JSON, {"type", "timestamp", "data"}, signed as Standard Webhooks requires: with a
 // secret shared by the owner, and with a key whose public half is public. Each attempt is signed
-// anew and keeps the ID of the first one, by which a receiver recognizes repeats. A 2xx answer is a
-// delivery and removes the step from the inbox. A 410 answer disables the webhook and notifies its
-// owner, which may enable it again. Every other answer, including a redirect, is retried after one
-// minute, then with doubled delays of up to sixteen hours, for the configured number of attempts.
-// Then the delivery is a dead letter, and the step stays in the inbox.
+// anew and keeps the ID of the first one, so that a receiver can detect duplicates. A 2xx answer is
+// a delivery and removes the step from the inbox. A 410 answer disables the webhook and notifies
+// its owner, which may enable it again. Every other answer, including a redirect, is retried after
+// one minute, then with doubled delays of up to sixteen hours, for the configured number of
+// attempts. Then the delivery is a dead letter, and the step stays in the inbox.
 //
 // The record keeps the time of the next attempt and the result of the last one, so that both
 // survive a restart. The address is checked at registration, and again after each name lookup

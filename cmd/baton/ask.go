@@ -66,7 +66,7 @@ func show[In, T any](ctx context.Context, c *cli, streams std, r route.Route[In,
 	return render.Show(ctx, c.terminal(streams), gateway, r, in, write)
 }
 
-// printDocument prints a document: with --json as it is, else by write.
+// printDocument prints a document: unchanged with --json, otherwise with write.
 func printDocument[T any](c *cli, streams std, document T, write func(out io.Writer, document T) error) error {
 	return render.Print(c.terminal(streams), document, write)
 }

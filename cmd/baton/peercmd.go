@@ -175,7 +175,7 @@ Example:
 	baton peer compare b.example --reason "restored from the backup of Monday"`
 }
 
-// Run prints the result. It fails if the other home has lost steps for good.
+// Run prints the result. It fails if the other home has permanently lost steps.
 func (cmd peerCompare) Run(ctx context.Context, c *cli, streams std) error {
 	gateway, err := c.client()
 	if err != nil {

@@ -59,8 +59,8 @@ type refusedError struct{ path, text string }
 // Error implements error.
 func (e *refusedError) Error() string { return e.path + ": " + e.text }
 
-// insist sends a request until a gateway answers it, or ctx ends. A request with a body is a
-// POST with a key of its own, so that it counts once however often it is sent.
+// insist sends a request until a gateway answers it, or ctx ends. A request with a body is a POST
+// with a key of its own, so that it counts only once even if it is sent repeatedly.
 func (a *agent) insist(ctx context.Context, path, once string, body, answer any) error {
 	var last error
 	for ctx.Err() == nil {

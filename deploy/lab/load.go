@@ -13,7 +13,7 @@ import (
 // pace is the time between two offers of one sender to one recipient.
 const pace = 100 * time.Millisecond
 
-// load is agents that hand work to each other.
+// load is a group of agents that hand work to each other.
 type load struct {
 	senders    []*agent
 	recipients []*recipient
@@ -178,7 +178,7 @@ func (l *load) longestGap(from, to time.Time) time.Duration {
 	return longest
 }
 
-// drain waits until each acknowledged offer is completed, or a minute is over: then the audit
+// drain waits until each acknowledged offer is completed, for at most a minute. The audit then
 // names the others.
 func (l *load) drain(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, drainTime)

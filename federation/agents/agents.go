@@ -33,7 +33,7 @@ func ReservedName(link, name string) bool {
 }
 
 // ReadHere reports whether messages to a handle are fetched by an agent of this registry: the
-// handle is of no other registry, no DID of another network and no role.
+// handle is not of another registry, a DID of another network, or a role.
 func ReadHere(handle string) bool {
 	return !strings.Contains(handle, "@") && !ReservedName(Link, handle) && handle != "system" && handle != "anyone"
 }
@@ -203,7 +203,7 @@ const (
 	KeyStatusActive  KeyStatus = "active"  // signs, and decides about the keys
 	KeyStatusPending KeyStatus = "pending" // still signs, but was replaced
 	KeyStatusRevoked KeyStatus = "revoked" // no longer signs
-	KeyStatusExpired KeyStatus = "expired" // its own time is over; no longer signs
+	KeyStatusExpired KeyStatus = "expired" // expired; no longer signs
 )
 
 // MaxKeys bounds the stored keys of one agent, valid or not. Beyond it the oldest invalid key is
@@ -306,7 +306,7 @@ func (m Message) About() federation.HandoffID { return m.Handoff }
 func (m Message) Place() uint64 { return m.Seq }
 
 // Unverified begins the handle of a sender without a registry's signature. The marked address
-// differs from the plain one: consent to one is no consent to the other.
+// differs from the plain one: consent to one does not imply consent to the other.
 const Unverified = "?"
 
 // Held is a message of an unverified sender waiting for the consent of its recipient, with its

@@ -18,7 +18,7 @@ type Policy struct {
 	// Attempt bounds one attempt: an unanswered delivery is retried later, and other lanes
 	// continue.
 	Attempt time.Duration
-	Look    time.Duration // between two looks without a wake-up, because a wake-up may be lost
+	Look    time.Duration // poll interval without a wake-up, because a wake-up may be lost
 	Retry   Backoff       // of a delivery that failed
 	Pause   Backoff       // of a destination that did not answer
 	// Failures bounds the failures of a delivery at a reachable destination. Then it becomes a dead
@@ -109,8 +109,8 @@ func (b Backoff) After(failures int, age time.Duration) time.Duration {
 //   - a [*federation.GivenUpError]: the delivery is a dead letter at once.
 //   - an [*AbsentError]: only a party is offline.
 //   - a [*LaterError]: it is retried at the time in the error.
-//   - a [*federation.UnavailableError]: it is tried again, however often. A destination that sets a time
-//     to come again takes fewer deliveries from then on.
+//   - a [*federation.UnavailableError]: it is retried without limit. A destination that sets a retry
+//     time gets fewer deliveries from then on.
 //   - any other error: it is tried again, up to [Policy.Failures] times.
 type Destination struct {
 	Name   string
@@ -150,7 +150,7 @@ func (e *AbsentError) Unwrap() error { return e.Err }
 type LaterError struct {
 	Err  error
 	Wait time.Duration // of this delivery; 0 for the backoff of the policy
-	// Pause is the time during which the destination takes nothing at all.
+	// Pause is the time during which the destination accepts nothing.
 	Pause time.Duration
 	// Away is true if the destination did not answer. It waits as a whole by [Policy.Pause], and
 	// for Pause at least. The delivery itself stays due.

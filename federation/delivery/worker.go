@@ -66,8 +66,8 @@ func NewWorker(to Destination, rows deliveries.Rows) *Worker {
 	return &Worker{to: to, rows: rows, heard: make(chan federation.DID, 1), away: to.Away, waits: newWaits()}
 }
 
-// maxFresh bounds the untried steps that a worker remembers. A link that is down during more steps
-// does not show the rest of them.
+// maxFresh bounds the untried steps that a worker remembers. Steps above this number while a link
+// is down are not shown on it.
 const maxFresh = 1 << 14
 
 // fresh is the set of steps whose first attempt was counted at filing and not made yet. It may be
@@ -97,7 +97,7 @@ func (f *fresh) take(id federation.EventID) bool {
 }
 
 // Probe requests one attempt on a pending delivery, because the peer or a DID on it sent something.
-// It does not block. It is called for each step, and costs little while no delivery waits.
+// It does not block. It is called for each step, and is cheap while no delivery is pending.
 func (w *Worker) Probe(did federation.DID) {
 	if !w.stuck.Load() {
 		return
@@ -160,7 +160,7 @@ func (w *Worker) Run(ctx context.Context, wake <-chan struct{}) error {
 	return cmp.Or(failed, w.drain(r))
 }
 
-// rest returns the time until the next look without a wake-up, at most [Policy.Look]. If no lane
+// rest returns the time until the next poll without a wake-up, at most [Policy.Look]. If no lane
 // runs and a delivery waits, it is the time until the next one is due.
 func (w *Worker) rest(ctx context.Context, r *running, looked time.Time) time.Duration {
 	look := w.to.Policy.Look
@@ -210,7 +210,8 @@ func (w *Worker) pause() <-chan time.Time {
 
 func (w *Worker) inTurn() bool { return w.to.Policy.InTurn || w.to.Pace.Limited() }
 
-// fill begins due lanes, up to [Policy.Window]. It looks once at most: the end of each lane fills again.
+// fill begins due lanes, up to [Policy.Window]. It reads at most once: the end of each lane
+// triggers another call.
 func (w *Worker) fill(ctx context.Context, r *running) {
 	now := time.Now()
 	if r.more = true; now.Before(w.until) || !r.end.IsZero() && !now.Before(r.end) {

@@ -35,7 +35,7 @@ const (
 // Submission is a step to be judged. Its signature is verified and it has an id.
 type Submission struct {
 	Event federation.Event
-	Since time.Time // when it first arrived: a signed id is compared with the clock at that time
+	Since time.Time // time of its first arrival, with which the time in a signed id is compared
 	By    Authority
 	// Resumed is true if the step waited for a key: it was admitted on arrival.
 	Resumed bool
@@ -57,7 +57,7 @@ const (
 // Decision is the home's conclusion about a step.
 type Decision struct {
 	Action  Action
-	Event   federation.Event // the step as it is filed; zero if it was not judged
+	Event   federation.Event // the step in its filed form; zero if it was not judged
 	Before  federation.View  // the current handoff
 	After   federation.View  // with the step
 	Inboxes []federation.DID // that receive the step
@@ -108,7 +108,8 @@ func (r Rules) file(before federation.View, ev federation.Event, after federatio
 	}
 }
 
-// checkClock compares a signed id with the clock. An id that another home let in may be old.
+// checkClock compares the time in a signed id with the clock. An id that another home let in may be
+// old.
 func (r Rules) checkClock(ev federation.Event, now time.Time) error {
 	if !ev.Stamped || ev.Arrival.Home != "" || r.Limits.ClockSkew <= 0 {
 		return nil

@@ -65,8 +65,8 @@ type DeferralConfig struct {
 // number of steps is bounded for each origin and in total. A step beyond the bound is refused, and
 // may be sent again.
 //
-// The deferred steps of one handoff are judged in the order of arrival, by the keys and the clock
-// of their first arrival. A refused step waits behind an earlier step whose filing could make it
+// The deferred steps of one handoff are judged in the order of arrival, by the keys and the time of
+// their first arrival. A refused step waits behind an earlier step whose filing could make it
 // valid. A valid step does not wait: any client can send an unverifiable step in the name of any
 // DID, and must not be able to block a handoff with it.
 //

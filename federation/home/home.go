@@ -25,12 +25,12 @@ const maxRaces = 16
 
 // Limits are the limits of a home. Zero means no limit.
 type Limits struct {
-	ClockSkew       time.Duration          // between an event id and the clock here, either way
+	ClockSkew       time.Duration          // between an event id and the local clock, in either direction
 	MaxDeadline     time.Duration          // of an offer, from now
 	EventsPerMinute int                    // of one DID
 	Inbox           federation.InboxLimits // waiting for one DID; its bytes are of signed documents
 	Deferred        federation.DeferralLimits
-	Strangers       StrangerLimits // of DIDs that the record has not known for long
+	Strangers       StrangerLimits // for DIDs that are new to the record
 	OpenHandoffs    int            // offered by one DID and not yet over
 	// Unanswered is the life of an offer without deadline, and Abandoned how long assigned work may
 	// go without a step.
@@ -64,7 +64,7 @@ type Home struct {
 	IsAgent  func(ctx context.Context, did federation.DID) (bool, error)
 	Rates    *Rates
 	Deferral *Deferral // of steps whose key is missing; nil refuses them
-	// Strangers counts DIDs that the record has not known for long; nil if they have no limits.
+	// Strangers counts DIDs that are new to the record; nil if they have no limits.
 	Strangers *Strangers
 	// Write writes the fields of a step of the home, in the dialect of the step. These steps
 	// are short and fit every dialect.

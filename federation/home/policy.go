@@ -43,7 +43,7 @@ const (
 // Rule is a requirement on steps that fit all of its lists. An empty list fits every step.
 type Rule struct {
 	Verbs      []federation.Verb
-	Peers      []string         // links through which a step came
+	Peers      []string         // links on which a step arrived
 	Recipients []federation.DID // of an offer its recipient, of any other step the other parties
 	Senders    []federation.DID // the actor of the step
 	Require    Requirement
@@ -183,10 +183,10 @@ func (r Rules) check(s Snapshot, ev federation.Event, before, after federation.V
 	return r.checkInboxes(s, ev, before, after)
 }
 
-// checkInboxes refuses an offer if an inbox, or its sender's share of that, is full, and a report
-// of a sender that has used its share: reports have no end, and would lock out other senders. Other
-// steps of a handoff are few for each admitted offer, and are never refused: a party waiting for an
-// answer must not lose it to other senders.
+// checkInboxes refuses an offer if an inbox, or its sender's share of it, is full. It also refuses
+// a report of a sender that has used its share, because unlimited reports would lock out other
+// senders. Other steps of a handoff are few for each admitted offer, and are never refused: a party
+// waiting for an answer must not lose it to other senders.
 func (r Rules) checkInboxes(s Snapshot, ev federation.Event, before, after federation.View) error {
 	limits := r.Limits.Inbox
 	switch {

@@ -231,8 +231,8 @@ func ruledSince(ev federation.Event) error {
 }
 
 // afterRuling returns the view after a ruled step. This home decides whether an offer may reach the
-// people here. Once it let the offer in, the home of the handoff decides the rest, as far as the
-// lifecycle allows it.
+// people here. After this home has accepted the offer, the home of the handoff decides everything
+// else within the limits of the lifecycle.
 func (r Rules) afterRuling(s Snapshot, ev federation.Event, now time.Time) (federation.View, error) {
 	if s.View.Exists() {
 		return r.Kinds.Check(s.View, ev, now)

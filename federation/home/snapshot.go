@@ -14,7 +14,7 @@ type Snapshot struct {
 	federation.Snapshot
 
 	// Party is the party of the handoff that made the step, if the signer is another DID of that
-	// party; else "". The knowledge of this gateway comes before the statement of the signer's
+	// party; else "". Data of this gateway takes precedence over the statement of the signer's
 	// home.
 	Party federation.DID
 	// Same has the pairs of DIDs of one agent, as needed by the policy: the actor and the parties,
@@ -96,7 +96,7 @@ func (h *Home) party(ctx context.Context, v federation.View, ev federation.Event
 }
 
 // readActor reads whether the offerer belongs to the channel of its offer, and the declared
-// capabilities of the actor of a step that anyone may take.
+// capabilities of the actor of a step open to anyone.
 func (h *Home) readActor(ctx context.Context, s *Snapshot, ev federation.Event) (err error) {
 	rule, _ := h.Kinds.Rule(s.View, ev.Verb)
 	if rule.Who == federation.Anyone && h.Limits.ClaimCaps && len(s.View.Caps) > 0 {

@@ -139,7 +139,7 @@ func (s *Strangers) drop(n int) {
 	s.met = slices.Delete(s.met, 0, n)
 }
 
-// recall reports whether a DID is remembered, and whether as one known for long.
+// recall reports whether a DID is remembered, and whether it has been known for long.
 func (s *Strangers) recall(did federation.DID, now time.Time) (long, has bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -196,9 +196,9 @@ func (s *Strangers) leaves(address string, now time.Time) time.Duration {
 	return federation.AcquaintanceAge
 }
 
-// Admit returns a [*federation.StrangerError] for a DID that must come later: it is new to the
-// record, which met too many such DIDs within the hour, or grows too fast. It reports whether the
-// record never met the DID. Known DIDs are never refused.
+// Admit returns a [*federation.StrangerError] for a DID that must retry later. The DID is new to
+// the record, and too many DIDs were new within the hour or the record grows too fast. It reports
+// whether the record never met the DID. Known DIDs are never refused.
 func (h *Home) Admit(ctx context.Context, did federation.DID, address string, now time.Time) (isNew bool, err error) {
 	if h.Strangers == nil {
 		return false, nil
@@ -218,7 +218,7 @@ func (h *Home) Admit(ctx context.Context, did federation.DID, address string, no
 	return !has, h.Strangers.check(has, address, h.Limits.Strangers, now)
 }
 
-// Meet records that a DID that came without a step is known from now on.
+// Meet records that a DID without a step is known from now on.
 func (h *Home) Meet(ctx context.Context, did federation.DID, address string, now time.Time) error {
 	if h.Strangers == nil {
 		return nil

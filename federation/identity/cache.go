@@ -27,8 +27,7 @@ const maxDocuments = 4096
 // lookup queries a host about a DID. The host may be down, slow or hostile.
 type lookup func(ctx context.Context, did federation.DID) (federation.Document, error)
 
-// answers caches the results of look-ups. All callers that ask about a DID at the same time share one
-// look-up.
+// answers caches the results of look-ups. Concurrent callers for the same DID share one look-up.
 type answers struct {
 	cfg   DirectoryConfig
 	look  lookup
@@ -123,11 +122,11 @@ func (a *answers) leave(did federation.DID, f *flight) {
 	}
 }
 
-// fly looks a DID up and caches the answer, unless all callers left: then the error does not count
-// against the host.
+// fly looks up a DID and caches the result, unless all callers have left. In that case the error
+// does not count against the host.
 func (a *answers) fly(ctx context.Context, did federation.DID, f *flight, now time.Time) {
 	err := fault.Catch(func() error { f.found = a.judge(ctx, did, now); return nil })
-	if err != nil { // a panic is no verdict on the DID
+	if err != nil { // a panic is not a verdict on the DID
 		if a.cfg.Caught != nil {
 			a.cfg.Caught(ctx, err)
 		}
@@ -174,7 +173,7 @@ func (a *answers) judge(ctx context.Context, did federation.DID, now time.Time) 
 // maxHistories bounds the histories in memory. One is some 300 bytes a key.
 const maxHistories = 4096
 
-// histories caches the key histories of DIDs, so that a step costs no query. It caches nothing of a
+// histories caches the key histories of DIDs, so that a step needs no query. It caches nothing of a
 // record that other replicas change: a key revoked there must not stay valid here.
 type histories struct {
 	record federation.Keys

@@ -20,7 +20,7 @@ import (
 type DirectoryConfig struct {
 	PLC      string        // address of the did:plc directory, without a path; empty for none
 	Fresh    time.Duration // a fetched document: how long a removed key may still count
-	Negative time.Duration // the answer that there is no document
+	Negative time.Duration // negative results
 	Stale    time.Duration // a document while its host does not answer, since it was fetched
 	// Web returns the address, without a path, configured for a host of did:web; nil for no such
 	// host.
@@ -45,7 +45,7 @@ type Fetcher interface {
 }
 
 // Directory implements [federation.Directory] for did:key, did:web and did:plc. For any other method the
-// error is a [*federation.UnavailableError]: an unknown method is no evidence against a DID.
+// error is a [*federation.UnavailableError]: an unknown method proves nothing about a DID.
 type Directory struct {
 	plc     string
 	web     func(host string) (address string, ok bool)

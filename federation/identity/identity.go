@@ -19,7 +19,7 @@
 //
 // # Guarantees
 //
-// An outage is no evidence. Unless the host stated that there is no document, the error is a
+// An outage proves nothing. Unless the host stated that there is no document, the error is a
 // [*federation.UnavailableError], and the signature stays unverifiable. For a limited time the last
 // document serves instead.
 //

@@ -141,7 +141,7 @@ func ParseKeyName(s string) (KeyName, error) {
 	return "", fmt.Errorf("no key %q: want server, registry or endpoint", s)
 }
 
-// NamedKey is one of the gateway's own keys as it is listed.
+// NamedKey is an entry in the list of the gateway's own keys.
 type NamedKey struct {
 	Name KeyName
 	federation.OwnKey

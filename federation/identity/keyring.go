@@ -58,7 +58,7 @@ type Keyring struct {
 	ends    func() time.Time // time by which overlaps end; nil uses the time of each call
 }
 
-// EndBy sets the clock by which the overlap of retired keys ends, unless the time of a call is
+// EndBy sets the clock for the end of the overlap of retired keys, unless the time of a call is
 // later. Call it before the keyring is used.
 func (k *Keyring) EndBy(confirmed func() time.Time) { k.ends = confirmed }
 

@@ -128,7 +128,7 @@ func (s *KeySource) Learn(ctx context.Context, report federation.KeyReport) erro
 	return nil
 }
 
-// bringsKey reports whether a report has a key that no source had named at its time.
+// bringsKey reports whether a report has a key that no other source listed at its time.
 func bringsKey(report federation.KeyReport, history federation.KeyHistory) bool {
 	return slices.ContainsFunc(report.Keys, func(key federation.ReportedKey) bool {
 		id := federation.KeyID(key.Public)

@@ -55,7 +55,7 @@ func (c *PeerClient) Do(ctx context.Context, method, address string, body []byte
 	return content, answered, err
 }
 
-// Look requests a document as Do does, and also returns the header and the TLS state, nil for none.
+// Look requests a document like Do, and also returns the header and the TLS state (nil for none).
 func (c *PeerClient) Look(ctx context.Context, address string) ([]byte, http.Header, *tls.ConnectionState, error) {
 	return c.do(ctx, http.MethodGet, address, nil, nil)
 }
@@ -110,7 +110,7 @@ const signingKeysPath federation.URLPath = "/api/v1/signing-keys"
 // askPeer fetches an unknown key from the server behind a link, and records the response. The key counts
 // only for steps that come through that link, so that a server cannot speak for users of other servers.
 //
-// A nil error means that the answer is on record, or that there is no server to ask.
+// A nil error means that the response is on record, or that there is no server to query.
 //
 // spec: freeq-signing "Key lookup across servers"
 func (s *KeySource) askPeer(ctx context.Context, q federation.KeyQuery, document federation.Document, now time.Time) error {

@@ -252,7 +252,7 @@ func newKey(did federation.DID, public []byte, source string) Key {
 // instant is a time as passports write it: UTC, to the millisecond.
 func instant(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
-// parse reads a passport. Its finding means that the text is no passport of this version.
+// parse reads a passport. Its finding means that the text is not a passport of this version.
 func parse(text []byte) (Passport, *Finding) {
 	if len(text) > MaxBytes {
 		return Passport{}, &Finding{Code: Malformed, Detail: fmt.Sprintf("longer than %d bytes", MaxBytes)}

@@ -20,7 +20,7 @@ const completed = federation.State("completed")
 
 // Bounds of a canary.
 const (
-	canaryLife = 15 * time.Second       // within which the other home has to complete it
+	canaryLife = 15 * time.Second       // time limit for the other home to complete it
 	canaryPoll = 250 * time.Millisecond // between two reads of the canary: the end of a link wakes no waiter
 )
 
@@ -78,8 +78,8 @@ func (c *Canary) Send(ctx context.Context, to federation.HomeID) (CanaryReport, 
 	return report, c.cleanUp(context.WithoutCancel(ctx), offer, view)
 }
 
-// await returns the view of a canary once it ended, its time is over, or the other home answered
-// that it does not know this one.
+// await returns the view of a canary once it has ended or timed out, or once the other home has
+// responded that this home is unknown.
 func (c *Canary) await(ctx context.Context, id federation.HandoffID, to federation.HomeID, wake <-chan struct{}) (federation.View, error) {
 	ctx, cancel := context.WithTimeout(ctx, canaryLife)
 	defer cancel()
@@ -144,7 +144,7 @@ func (c *Canary) submit(ctx context.Context, ev federation.Event) (federation.Ev
 // network is the label of the steps of a home itself, in logs and metrics.
 const network = "home"
 
-// unknownAt reports whether another home answered that this one is no peer of it.
+// unknownAt reports whether another home responded that this home is not its peer.
 func (c *Canary) unknownAt(home federation.HomeID) bool {
 	link, ok := c.Link(string(home))
 	return ok && !link.Up && strings.Contains(link.LastError, "status 403")

@@ -35,8 +35,8 @@ type Linked struct {
 	// has no such document, and [*federation.UnavailableError] if it does not answer. Nil for a
 	// home not reached through a hub.
 	Lookup func(ctx context.Context, path federation.URLPath) (Answer, error)
-	// Vouches reports whether the hub gives each home an account of its own, and so vouches for
-	// the sender of an answer.
+	// Vouches reports whether each home has its own account at the hub, so that the hub vouches for
+	// the sender of a response.
 	Vouches func(ctx context.Context) (bool, error)
 }
 

@@ -65,9 +65,9 @@ type Link struct {
 // Config configures a [Peering].
 type Config struct {
 	Home      federation.HomeID     // this home
-	Path      string                // on which added homes are reached: relay or https
+	Path      string                // path to added homes: relay or https
 	Batch     federation.HomeLimits // the largest batch that this home sends
-	ClockSkew func() time.Duration  // by which the clock of another home may differ
+	ClockSkew func() time.Duration  // tolerated clock difference to another home
 	// Fetch limits the addresses. Private ones are fetched if both it and the request allow them.
 	Fetch  identity.FetchConfig
 	Record Record
@@ -96,7 +96,7 @@ const (
 	Unknown     Reason = "unknown"     // there is no such home
 	Conflict    Reason = "conflict"    // a check failed, or the configuration names the home
 	Unreachable Reason = "unreachable" // the other home does not answer now
-	Unreadable  Reason = "unreadable"  // the answer of the other home is no profile
+	Unreadable  Reason = "unreadable"  // the response of the other home is not a profile
 )
 
 // RequestError is returned for a rejected request.
@@ -283,7 +283,7 @@ func (i Inspection) Failed() (federation.Finding, bool) {
 }
 
 // Inspect fetches the profile of a home and checks it: name, tls, did (the signature), clock,
-// versions, limits, path. It blocks for at most ten seconds. A failed check is no error; a
+// versions, limits, path. It blocks for at most ten seconds. A failed check is not an error; a
 // [*RequestError] explains why the profile cannot be read.
 func (p *Peering) Inspect(ctx context.Context, ask Request) (Inspection, error) {
 	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)

@@ -22,7 +22,7 @@ func (p *Peer) Deliver(ctx context.Context, d federation.Delivery) error {
 	case p.Mode() == Block:
 		return p.blocked()
 	case slices.Contains(path, p.cfg.Home):
-		return nil // the step came through that home
+		return nil // the step arrived from that home
 	}
 	it, err := p.deps.filed(ctx, d.View.Home, d.Entry)
 	if err != nil {
@@ -126,7 +126,7 @@ func (d Deps) carry(ctx context.Context, ev federation.Event) (item, error) {
 const textVerb = "private text"
 
 // textDocument is private text in place of the document of a step. It has the member names of a
-// step, so that every version of a home reads it as far as the verb.
+// step, so that every version of a home can read its verb.
 type textDocument struct {
 	From    federation.DID       `json:"from"`
 	Venue   string               `json:"target"`

@@ -75,7 +75,7 @@ func gather(first *ask, more <-chan *ask) []*ask {
 	return asks
 }
 
-// sendBatch sends steps in their order, in one batch for each path that they came on.
+// sendBatch sends steps in order, in one batch for each path on which they arrived.
 func (p *Peer) sendBatch(ctx context.Context, asks []*ask) error {
 	for len(asks) > 0 {
 		end := slices.IndexFunc(asks, func(a *ask) bool { return !slices.Equal(a.path, asks[0].path) })

@@ -35,13 +35,13 @@ type HubConfig struct {
 const (
 	hubAnswer   = 10 * time.Second    // timeout for a response of the other home, after which the batch is sent over HTTPS
 	hubResend   = 3 * time.Second     // without an answer
-	hubAck      = 2 * time.Second     // within which the hub acknowledges a message; then it is sent again
+	hubAck      = 2 * time.Second     // timeout for the hub's acknowledgement of a message, after which it is sent again
 	hubAge      = 14 * 24 * time.Hour // of a batch that no home fetched
 	hubBytes    = 16 << 20            // of one stream: few batches are in flight, and pending deliveries are in the record
 	hubBatches  = 8                   // batches of one home judged at a time
 	hubAckWait  = time.Minute         // after which an unjudged batch is handed out again
 	hubPull     = 2 * time.Second     // of one request for messages; then the next request may reach another server of the cluster
-	hubLook     = time.Second         // between two looks for streams to read
+	hubLook     = time.Second         // interval of checks for streams to read
 	hubPending  = 1024                // batches handed out and not judged
 	hubRenew    = time.Minute         // interval of attempts to recreate a damaged stream
 	hubConsumer = "home"              // the durable consumer of each stream
@@ -166,8 +166,9 @@ func hubSubject(to, from federation.HomeID) string {
 	return "fed." + token(to) + "." + token(from) + ".>"
 }
 
-// Carry sends an envelope to another home and waits for the answer, for ten seconds at most.
-// The error wraps [*federation.UnavailableError] if no answer came; the batch may have arrived.
+// Carry sends an envelope to another home and waits for the answer, for ten seconds at most. The
+// error wraps [*federation.UnavailableError] if no response arrived; the batch may have been
+// received.
 func (h *Hub) Carry(ctx context.Context, to federation.HomeID, e Envelope) (Envelope, error) {
 	return h.exchange(ctx, to, typeSteps, e)
 }
@@ -278,7 +279,7 @@ func (h *Hub) stream(ctx context.Context, from federation.HomeID) (jetstream.Str
 }
 
 // changed updates an existing stream: its copies if the configuration names them, and its size at a
-// server of this operator. If the server does not allow it, the stream stays as it is, and relay
+// server of this operator. If the server does not allow it, the stream is not changed, and relay
 // check shows the difference.
 func (h *Hub) changed(ctx context.Context, stream jetstream.Stream, want jetstream.StreamConfig) jetstream.Stream { //nolint:ireturn // NATS has no other type
 	is := stream.CachedInfo().Config

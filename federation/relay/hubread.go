@@ -136,8 +136,9 @@ func (h *Hub) listen(ctx context.Context, from federation.HomeID, handler *PeerH
 	return consumer.Consume(sort, jetstream.PullExpiry(hubPull),
 		jetstream.ConsumeErrHandler(func(consume jetstream.ConsumeContext, err error) {
 			h.log.LogAttrs(ctx, slog.LevelDebug, "stream of a home not read on", slog.String("peer", string(from)), slog.Any("err", err))
-			// The next look opens it again: stream or consumer may be gone. Unlike Stop, Drain keeps the
-			// received messages, which the server would hand out again only after hubAckWait.
+			// The next check opens it again: the stream or consumer may have been deleted. Unlike Stop,
+			// Drain keeps the received messages, which the server would hand out again only after
+			// hubAckWait.
 			consume.Drain()
 		}))
 }

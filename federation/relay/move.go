@@ -84,7 +84,7 @@ func (p *Peer) learn(ctx context.Context, gone []federation.MovedMailbox) {
 }
 
 // offenceEvery is the shortest interval between two notes of offences of one kind. It bounds the
-// cost of a home that lies all the time.
+// cost of a home that constantly sends false claims.
 const offenceEvery = time.Second
 
 // reported is the times of the last notes of a home's offences. It may be used concurrently.

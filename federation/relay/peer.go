@@ -74,7 +74,7 @@ func (p *Peer) Fetch(ctx context.Context, address string) ([]byte, error) {
 	return e.Body, err
 }
 
-// Path returns the way on which the other home is reached.
+// Path returns the path to the other home.
 func (p *Peer) Path() Path { return p.cfg.Path }
 
 // Network returns [Network].
@@ -260,13 +260,13 @@ func (t modeLimiter) admits(mode Mode, steps int, now time.Time) bool {
 
 // When the clocks of two homes are compared, and how far apart they may be.
 const (
-	clockSlip   = time.Second      // that the clocks of two machines may differ
+	clockSlip   = time.Second      // tolerated clock difference of two machines
 	clockSkew   = 30 * time.Second // above which the log warns: steps are refused from two minutes on, unless configured otherwise
 	clockEvery  = 10 * time.Minute // between two comparisons through a hub
 	clockRepeat = time.Hour        // between two warnings
 )
 
-// Skew returns how far the clock here is ahead of that of the other home; zero before the first
+// Skew returns how far the local clock is ahead of that of the other home; zero before the first
 // comparison. It includes the time that the last question took to arrive over HTTPS.
 func (p *Peer) Skew() time.Duration { return time.Duration(p.skew.Load()) }
 
@@ -278,7 +278,7 @@ func (p *Peer) Compared() time.Time {
 	return time.Time{}
 }
 
-// noteSkew stores how far the clock here is ahead, and warns of a large difference once an hour.
+// noteSkew stores how far the local clock is ahead, and warns of a large difference once an hour.
 func (p *Peer) noteSkew(ctx context.Context, skew time.Duration) {
 	p.skew.Store(int64(skew))
 	p.compared.Store(p.deps.Now().UnixNano())
@@ -295,7 +295,7 @@ func (p *Peer) noteSkew(ctx context.Context, skew time.Duration) {
 }
 
 // watchClock compares the clocks through the hub, now and every ten minutes, until ctx ends. A
-// batch there does not show the clock: the hub may store it for any time.
+// batch there does not show the clock, because the hub may store it for any time.
 func (p *Peer) watchClock(ctx context.Context) error {
 	for p.ByHub() {
 		if _, err := p.profile(ctx); err != nil && ctx.Err() == nil {

@@ -27,7 +27,7 @@ type PeerHandler struct {
 	// Peer returns a known home, or nil.
 	Peer func(home federation.HomeID) *Peer
 	// PublicURL is the address of this home, without a path. ClockSkew bounds the difference
-	// between the time in a signed id and the clock here.
+	// between the time in a signed id and the local clock.
 	PublicURL string
 	ClockSkew func() time.Duration
 	// Documents serves the public documents of this home that other homes read through a hub: DID
@@ -170,7 +170,7 @@ func (h *PeerHandler) sign(ctx context.Context, document any) (answer Envelope, 
 	return answer, nil
 }
 
-// judge judges the steps of a batch that came on a path. It keeps the order of each handoff, and
+// judge judges the steps of a batch that arrived on a path. It keeps the order of each handoff, and
 // judges all handoffs at the same time, so that the batch of at most [maxItems] takes few commits.
 func (p *Peer) judge(ctx context.Context, path []federation.HomeID, items []item) []result {
 	inOrder, results := map[federation.HandoffID][]func(){}, make([]result, len(items))

@@ -115,8 +115,8 @@ func (p *Peer) askHandoff(ctx context.Context, steps []federation.Pending, waits
 	return nil
 }
 
-// askRuling requests the ruling on one step and files the response. It reports whether the wait of
-// the step is over.
+// askRuling requests the ruling on one step and files the response. It reports whether the step no
+// longer waits.
 func (p *Peer) askRuling(ctx context.Context, pending federation.Pending) (over bool, err error) {
 	view, err := p.deps.Record.View(ctx, pending.Event.Handoff)
 	if err != nil {

@@ -58,8 +58,8 @@ type Gateway interface {
 
 // Mailboxes looks up the mailbox home of a DID. Its methods block only on the record.
 type Mailboxes interface {
-	// MaySpeakFor reports whether this gateway accepts a home's word that a step is of a DID: the
-	// mailbox is there, or no other place is known.
+	// MaySpeakFor reports whether this gateway accepts a home's claim that a step is from a DID:
+	// the mailbox is there, or no other location is known.
 	MaySpeakFor(ctx context.Context, did federation.DID, home federation.HomeID) bool
 	// Here reports whether a DID has its mailbox here.
 	Here(ctx context.Context, did federation.DID) (bool, error)
@@ -132,7 +132,7 @@ type Deps struct {
 	ReadText func(document, signature string) (federation.Text, error)
 	// Topic returns the topic of the steps pending the ruling of a home.
 	Topic func(home federation.HomeID) string
-	// MaxHops returns how many homes a step may come through; 0 for any number.
+	// MaxHops returns the maximum number of homes that a step may pass through; 0 for any number.
 	MaxHops func() int
 	// BadInput counts a refused message of another home, by a reason from a closed set. The home is
 	// "" over HTTPS. Nil counts nothing.

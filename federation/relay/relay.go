@@ -13,9 +13,9 @@
 // # Guarantees
 //
 // The home of a handoff orders its steps and sends each step to the mailbox homes of the parties. A
-// pending delivery is a row of the record. The row ends with the signed result of the other home,
-// and with nothing else: the loss of a hub costs time, and no step. A message that arrives twice
-// has no further effect.
+// pending delivery is a row of the record. Only the signed result of the other home completes the
+// row, so the loss of a hub delays steps but loses none. A message that arrives twice has no
+// further effect.
 //
 // # Messages between homes
 //
@@ -98,7 +98,7 @@
 //	"moved": [{"did": DID, "home": HOME}]
 //
 // The former mailbox home forwards late arrivals, with the ruling of the home of the handoff.
-// [PathHeader] names the homes that the steps of a batch came through, from the home of their
+// [PathHeader] names the homes that the steps of a batch passed through, from the home of their
 // handoffs to the sender. No signature covers it. No home sends a step to a home in that path. A
 // home refuses a step that has already passed through it, or through too many homes.
 //
@@ -121,9 +121,9 @@
 // # Wake-ups inside one home
 //
 // A [Relay] wakes a poll waiting for a message, and a link whose outbox was empty: inside one
-// process, or through NATS servers that the replicas of a home share. A wake-up carries nothing but
-// its topic and may be lost, so each waiter also looks by itself from time to time. Subscribe
-// before looking, so that nothing is missed in between:
+// process, or through NATS servers that the replicas of a home share. A wake-up carries only its
+// topic and may be lost, so each waiter also polls from time to time. Subscribe before looking, so
+// that nothing is missed in between:
 //
 //	wake, stop := r.Subscribe(topic)
 //	defer stop()
@@ -179,7 +179,7 @@ func Join(cfg ServerConfig, home federation.HomeID, log *slog.Logger) (*Relay, e
 	r := Local()
 	r.prefix = liveSubject + token(home) + "."
 	conn, err := cfg.connect(home, log,
-		nats.ReconnectBufSize(-1), // a late wake-up is of no use
+		nats.ReconnectBufSize(-1), // a late wake-up is useless
 		nats.ClosedHandler(func(*nats.Conn) { close(r.closed) }),
 	)
 	if err != nil {
@@ -250,8 +250,8 @@ func (r *Relay) Wake(topics ...string) {
 	}
 }
 
-// Subscribe returns a channel that holds one token once the topic was woken, however often. After
-// stop it gets none. The channel is never closed.
+// Subscribe returns a channel that holds one token after the topic was woken, once or repeatedly.
+// After stop it gets none. The channel is never closed.
 func (r *Relay) Subscribe(topic string) (wake <-chan struct{}, stop func()) {
 	token := make(chan struct{}, 1)
 	if r == nil {

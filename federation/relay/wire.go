@@ -123,7 +123,7 @@ type carried struct {
 	MessageID  string                `json:"message_id,omitempty"`
 	Received   time.Time             `json:"received"`
 	Evidence   *evidence             `json:"evidence,omitempty"`
-	Voucher    *signed               `json:"voucher,omitempty"` // of the home that it came through
+	Voucher    *signed               `json:"voucher,omitempty"` // of the home that it passed through
 }
 
 type evidence struct {

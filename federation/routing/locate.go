@@ -19,8 +19,8 @@ type Address struct {
 	federation.MailboxLocation
 	Agent   bool               // whether it is an agent of this home
 	Binding federation.Binding // under which it signed last, or was bound; zero for none
-	// Link is the link of this home on which it signed last, or on which it is logged in now if it never
-	// signed and is no agent; "" for none.
+	// Link is the link of this home on which it last signed. If it never signed and is not an agent, it
+	// is the link on which it is logged in; "" for none.
 	Link string
 }
 
@@ -40,7 +40,7 @@ func (l *Locator) Locate(ctx context.Context, did federation.DID) (federation.Ma
 	return a.MailboxLocation, err
 }
 
-// Recorded is [Locator.Resolve] without a look at logins. It blocks only on the record.
+// Recorded is like [Locator.Resolve] but ignores logins. It blocks only on the record.
 func (l *Locator) Recorded(ctx context.Context, did federation.DID) (a Address, err error) {
 	if a.DID, err = l.owners.Owner(ctx, did); err != nil {
 		return a, err
@@ -77,7 +77,7 @@ func (l *Locator) named(did federation.DID) federation.HomeID {
 	return peer.Home
 }
 
-// lost reports whether a location is at a home that is no peer now.
+// lost reports whether a location is at a home that is no longer a peer.
 func (l *Locator) lost(home federation.HomeID) bool {
 	if home == "" || home == l.home {
 		return false
@@ -86,9 +86,9 @@ func (l *Locator) lost(home federation.HomeID) bool {
 	return !linked
 }
 
-// see adds the home at which a DID was seen: this one, for this home, an agent or a user of a
-// network here, or the one that sent its steps or to which an operator bound it. The location names
-// no home for an unseen DID.
+// see adds the home at which a DID was seen. It is this home for the home itself, a local agent or
+// a user of a network here; otherwise it is the home that sent the DID's steps, or to which an
+// operator bound the DID. The location names no home for an unseen DID.
 func (l *Locator) see(ctx context.Context, a *Address) (err error) {
 	here := federation.MailboxLocation{DID: a.DID, Home: l.home, Source: federation.LocatedHere}
 	if a.DID == l.home.DID() {
@@ -131,7 +131,7 @@ func (l *Locator) Here(ctx context.Context, did federation.DID) (bool, error) {
 }
 
 // MaySpeakFor reports whether this gateway believes a home's statements about a DID: the mailbox is
-// there, or the only known location is the claim of a home. The answer is no while the record
+// there, or the only known location is the claim of a home. It returns false while the record
 // cannot be read.
 func (l *Locator) MaySpeakFor(ctx context.Context, did federation.DID, home federation.HomeID) bool {
 	at, err := l.Locate(ctx, did)

@@ -11,8 +11,8 @@
 //  4. A kept location: a step, a login here, the document of the DID, the well-known document
 //     of its host, or the answer of a home.
 //
-// At this home a DID is on the link on which it signed last, or to which an operator bound it. A DID
-// that never signed and is no agent is on the link on which it is logged in now.
+// At this home, a DID is located on the link on which it last signed, or to which an operator bound
+// it. A DID that never signed and is not an agent is located on the link on which it is logged in.
 //
 // A location at a home that is no longer a peer is a lost route: any newer source overrules it.
 //
@@ -47,7 +47,7 @@ import (
 )
 
 // Unrouted is the name of the outbox of steps for DIDs whose mailbox home is not known, or is no
-// peer now.
+// longer a peer.
 const Unrouted = federation.UnroutedLink
 
 // homeNetwork is the network of the bindings of DIDs whose steps another home sent.
@@ -167,7 +167,7 @@ func New(cfg Config) *Locator {
 
 // Bounds of asking for a mailbox.
 const (
-	askedAgain  = time.Minute // between two rounds of questions about one DID
+	askedAgain  = time.Minute // between two rounds of queries about one DID
 	askedAtOnce = 32          // peers, about one DID
 	maxAsked    = 4096        // DIDs whose last round is remembered, at some 100 bytes each
 )
@@ -175,9 +175,9 @@ const (
 var errNoHome = errors.New("no home is known to have its mailbox")
 
 // Deliver sends a step of the outbox [Unrouted] to the mailbox homes of all parties of its handoff.
-// It blocks on the network while it looks for them. The error is a [*federation.UnavailableError]
-// while one is not found. A [*federation.RefusalError] means that the handoff ended before, so the
-// step is dropped.
+// It blocks on the network during the search. The error is a [*federation.UnavailableError] while
+// one is not found. A [*federation.RefusalError] means that the handoff ended before, so the step
+// is dropped.
 func (l *Locator) Deliver(ctx context.Context, d federation.Delivery, now time.Time) error {
 	done := map[federation.HomeID]bool{l.home: true}
 	for _, did := range d.View.Others("") {
@@ -331,8 +331,8 @@ func (l *Locator) hosted(ctx context.Context, did federation.DID) (federation.Ho
 }
 
 // ask queries all peers for the mailbox of a DID, and returns the only peer that has it. If several
-// claim it, it believes none of them and reports the offence of each. If none does, the error is
-// that of the peers that did not answer.
+// claim it, it trusts none of them and reports the offence of each. If none does, the error is that
+// of the peers that did not answer.
 func (l *Locator) ask(ctx context.Context, did federation.DID) (federation.HomeID, error) {
 	var peers []federation.HomeID
 	for peer := range l.peers.All() {

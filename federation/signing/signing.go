@@ -192,7 +192,7 @@ func (e Encoding) Read(text string) (kid string, sig []byte, ours bool) {
 	return kid, sig, true
 }
 
-// decodeAnyBase64 decodes either alphabet, padded or not; nil is no base64.
+// decodeAnyBase64 decodes either alphabet, padded or not; nil for invalid base64.
 func decodeAnyBase64(s string) []byte {
 	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(strings.NewReplacer("+", "-", "/", "_").Replace(s), "="))
 	if err != nil {
@@ -288,7 +288,7 @@ func (s Scheme) judge(document []byte, signature string, key ed25519.PublicKey) 
 func Match(message []byte, signature string, key ed25519.PublicKey, schemes ...Scheme) (Scheme, federation.Verdict) {
 	verdict := federation.Unverifiable
 	for _, s := range schemes {
-		judged, _ := s.Verify(message, signature, key) // a message without a canonical form in a scheme is no evidence
+		judged, _ := s.Verify(message, signature, key) // a message without a canonical form in a scheme proves nothing
 		switch judged {
 		case federation.Valid:
 			return s, federation.Valid
@@ -424,8 +424,8 @@ func checkReceipt(members map[string]string) error {
 // other purpose.
 const homePrefix = "baton-home/1\n"
 
-// SignHome returns the signature of a message from one home to another. It is no [Scheme]: the
-// signature covers the bytes as sent, and is beside them.
+// SignHome returns the signature of a message from one home to another. It is not a [Scheme]: the
+// signature covers the bytes as sent, and is transmitted beside them.
 func SignHome(ctx context.Context, key federation.SigningKey, message []byte) (string, error) {
 	sig, err := key.Sign(ctx, homeDocument(message))
 	if err != nil {

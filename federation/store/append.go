@@ -403,7 +403,7 @@ func (f filing) binding() (b federation.Binding, has bool) {
 	return b, true
 }
 
-// rule stores the ruling by which a step was filed, and ends the step's wait.
+// rule stores the ruling on which a step was filed, and ends the step's wait.
 func (f filing) rule(ctx context.Context, q engine.Tx) error {
 	if f.Ruling == nil {
 		return nil

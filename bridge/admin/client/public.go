@@ -232,8 +232,8 @@ func WithPairing(address, code, folder string) (*Account, error) {
 	return &Account{Remote: participant.Remote{Post: p.post}}, nil
 }
 
-// exclusively changes the content of a file that other processes may change too. The file stays as it
-// is if change returns an error or the same content.
+// exclusively changes the content of a file that other processes may change too. The file is not
+// written if change returns an error or the same content.
 func exclusively(path string, change func(kept) (kept, error)) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("keep session: %w", err)

@@ -101,8 +101,8 @@ func (f form) deadChanges() ([]admin.DeadChange, error) {
 
 var errNoRow = &bridge.ProblemError{Status: http.StatusUnprocessableEntity, Code: bridge.CodeUsage, Detail: "Select a row first."}
 
-// sum makes each of several changes, and returns the number of changed items. One of many rows
-// missing by then is no error.
+// sum makes each of several changes, and returns the number of changed items. If one of many rows
+// is missing by then, that is not an error.
 func sum[T any](changes []T, err error, one func(T) (int, error)) (int, error) {
 	if err != nil {
 		return 0, err

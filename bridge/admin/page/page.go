@@ -244,7 +244,7 @@ func (p *Page) events(w http.ResponseWriter, r *http.Request, s session) {
 func (p *Page) stream(r *http.Request, w http.ResponseWriter, out *http.ResponseController, watched []*watchedPage) {
 	again := time.NewTicker(lookEach)
 	defer again.Stop()
-	text := "retry: 2000\n\n" // written after the first look, which later ones are compared with
+	text := "retry: 2000\n\n" // written after the first read, with which later reads are compared
 	for silent := time.Duration(0); ; silent += lookEach {
 		s, err := p.session(r)
 		if errors.Is(err, federation.ErrNotFound) {

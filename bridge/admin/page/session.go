@@ -29,7 +29,7 @@ const maxSessions = 1 << 10
 // session is the login of one browser.
 type session struct {
 	id    [32]byte                 // digest of the cookie
-	token federation.OperatorToken // as the record had it when the request came
+	token federation.OperatorToken // as recorded when the request arrived
 	csrf  string
 }
 

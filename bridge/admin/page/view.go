@@ -63,7 +63,7 @@ type section struct {
 	Command string
 	Charts  []chart
 	Bulk    *bulk  // actions on many rows; nil for none
-	Actions []link // that belong to no row
+	Actions []link // actions for the whole table
 	Intro   string // before the actions
 }
 

@@ -472,8 +472,8 @@ func ofHome(value func(h admin.PeerHome) Value) func(p admin.Peer) Value {
 	}
 }
 
-// skew returns by how much our clock is ahead of the clock of a home. A terminal prints "ok" for up
-// to thirty seconds, as the log does.
+// skew returns how far our clock is ahead of the clock of a home. A terminal prints "ok" for up to
+// thirty seconds, as the log does.
 func skew(h admin.PeerHome) Value {
 	v := Value{Text: fmt.Sprintf("%.1f s", h.SkewSeconds), Terminal: "ok", Class: number}
 	ahead := time.Duration(h.SkewSeconds * float64(time.Second)).Round(time.Second)
@@ -486,7 +486,7 @@ func skew(h admin.PeerHome) Value {
 	return v
 }
 
-// written returns the value of a text in RFC 3339. Any other text stays as it is.
+// written returns the value of a text in RFC 3339. Any other text is returned unchanged.
 func written(text string) Value {
 	var m admin.Moment
 	if err := m.UnmarshalJSON([]byte(strconv.Quote(text))); err != nil {

@@ -89,8 +89,8 @@ func (l *Link) Mount(mux *http.ServeMux) {
 	})
 }
 
-// addressee returns the DID of the agent that a request addresses: the DID in the path, or its
-// owner if the gateway keeps that key.
+// addressee returns the DID of the agent addressed by a request: the DID in the path, or its owner
+// if the gateway keeps its key.
 func (l *Link) addressee(r *http.Request) (federation.DID, error) {
 	did, err := federation.ParseDID(r.PathValue("did"))
 	if err != nil {

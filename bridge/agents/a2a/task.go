@@ -70,8 +70,8 @@ type statusUpdate struct {
 	Status    status      `json:"status"`
 }
 
-// stateOf returns the task state of a handoff's state. The states of bounties are
-// included; an unknown state is mapped by whether the handoff is over.
+// stateOf returns the task state of a handoff's state. It includes the states of bounties. An
+// unknown state is mapped according to whether the handoff has ended.
 func stateOf(s federation.State, over bool) wire.TaskState {
 	switch s {
 	case federation.Offered, federation.Open:

@@ -142,7 +142,7 @@ func (l *Link) cancelTask(ctx context.Context, req request) (any, error) {
 	if view.Over {
 		return nil, errNotCancelable(view)
 	}
-	reason, _ := p.Metadata["reason"].(string) // any other value is no reason
+	reason, _ := p.Metadata["reason"].(string) // any other value is ignored
 	if _, err := l.access.Take(ctx, req.caller, string(p.ID), federation.Cancel, participant.StepRequest{Note: reason}, participant.Request{}); err != nil {
 		return nil, cancelError(err, view)
 	}

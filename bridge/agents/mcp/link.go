@@ -243,7 +243,7 @@ func (l *Link) peek(w http.ResponseWriter, r *http.Request) (m message, err erro
 		return m, fmt.Errorf("%w: %w", errAmbiguous, err)
 	}
 	if federation.DecodeJSON(body, &m) != nil {
-		return message{}, nil //nolint:nilerr // the SDK reports the error to the client
+		return message{}, nil //nolint:nilerr // the SDK tells the client
 	}
 	return m, nil
 }

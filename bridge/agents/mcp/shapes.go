@@ -285,8 +285,8 @@ func hidden(r rune) bool {
 // maxPlain bounds a plain name.
 const maxPlain = 64
 
-// plain reports whether a name chosen by another party is only a name: one word of letters, digits
-// and the marks used in nicknames.
+// plain reports whether a name chosen by another party is a single word of letters, digits and the
+// marks used in nicknames.
 func plain(name string) bool {
 	odd := func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("_-./[]\\`^{|}", r)

@@ -14,8 +14,8 @@ import (
 	"baton/federation/fault"
 )
 
-// watchTime is the duration of one poll of a watched resource. After each look the token of the
-// client is checked.
+// watchTime is the duration of one poll of a watched resource. The token of the client is checked
+// after each interval.
 const watchTime = 15 * time.Second
 
 // updatePause is the time between two notices about one resource.

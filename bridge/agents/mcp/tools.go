@@ -53,8 +53,8 @@ const (
 		`"offeree":{"type":"string"},"assignee":{"type":"string"},"untrusted":{"type":"object"}`
 )
 
-// object returns the schema of an object. Inputs are closed. Outputs require nothing: clients hold
-// errors to the same schema.
+// object returns the schema of an object. Inputs are closed. Outputs have no required members,
+// because clients validate errors with the same schema.
 func object(properties string, closed bool, required ...string) *jsonschema.Schema {
 	text := `{"type":"object","properties":{` + properties + `}`
 	if len(required) > 0 {

@@ -92,7 +92,7 @@ func (s *Server) page(serve func(w http.ResponseWriter, r *http.Request, now tim
 	}
 }
 
-// secure writes the headers of a page. The target is a source to which its form may redirect; ""
+// secure writes the headers of a page. The target is an allowed redirect source for its form; ""
 // for none.
 func secure(h http.Header, target string) {
 	h.Set("Content-Security-Policy", strings.TrimSuffix("default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'; form-action 'self' "+target, " "))

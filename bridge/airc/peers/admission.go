@@ -11,9 +11,8 @@ import (
 	"baton/bridge/credential"
 )
 
-// unprovenPerMinute is the limit of unsigned relays from one address, and of its look-ups of keys
-// of registries that no operator named. Deployed registries accept as many relays from one other
-// registry.
+// unprovenPerMinute limits unsigned relays from one address, and its key look-ups at registries not
+// configured by an operator. Deployed registries accept as many relays from one other registry.
 const unprovenPerMinute = 10
 
 // unproven rate-limits, by address, callers no operator vouches for: unproved registries, and
@@ -22,7 +21,7 @@ const unprovenPerMinute = 10
 type unproven struct {
 	relays  credential.Addresses // unsigned ones
 	vouched credential.Addresses // unsigned ones of a registry whose unsigned relays the operator allows
-	keys    credential.Addresses // look-ups of the keys of registries that no operator named
+	keys    credential.Addresses // key look-ups at registries not configured by an operator
 	unnamed credential.Addresses // signed relays of all those registries together
 	lookups credential.Addresses // of identities and presence at other registries
 }
@@ -60,9 +59,9 @@ func (ps *Registries) AdmitOrigin(r *http.Request, origin string) (Config, error
 	return cfg, nil
 }
 
-// AdmitUnsigned counts an unsigned relay in the rate of its address, and reports whether the operator
-// trusts it: it must come from the registry's networks or with its certificate. A trusted one has a
-// higher limit. AdmitOrigin must have checked mutual TLS.
+// AdmitUnsigned counts an unsigned relay against the rate of its address, and reports whether the
+// operator trusts it: it must come from the registry's networks or use its certificate. A trusted one
+// has a higher limit. AdmitOrigin must have checked mutual TLS.
 //
 // spec: airc-shapes "Sessions and proofs"
 func (ps *Registries) AdmitUnsigned(r *http.Request, cfg Config, now time.Time) (vouched bool, err error) {

@@ -83,8 +83,8 @@ func (f found) put(of wire.Address, one finding) {
 	f.known <- known
 }
 
-// AdmitLookup rejects a look-up at a registry that messages are not exchanged with, or over the
-// rate of its caller's address.
+// AdmitLookup rejects a look-up at a registry without an exchange of messages, or over the rate
+// limit of the caller's address.
 func (ps *Registries) AdmitLookup(registry string, from netip.Prefix, now time.Time) error {
 	if !wire.ValidDomain(registry) {
 		return wire.Refuse(wire.CodeBadRequest, "registry is no host name")

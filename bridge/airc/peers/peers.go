@@ -198,7 +198,7 @@ type Deps struct {
 	Keyring *identity.Keyring // with the key of this registry
 	Fetch   *identity.Client  // nil if messages are exchanged with no registry
 
-	// TXT returns the texts in DNS under a name; none is no error.
+	// TXT returns the texts in DNS under a name; it is not an error if there are none.
 	TXT func(ctx context.Context, name string) ([]string, error)
 	// Mode returns the mode that an operator set for a registry, which takes precedence over
 	// the configuration, or "" for none.

@@ -108,7 +108,7 @@ func play(ctx context.Context, cfg Config, dial dial, claimed claims, lines []st
 	return nil
 }
 
-// errUnheard is returned for a line that did not come.
+// errUnheard is returned if an expected line did not arrive.
 var errUnheard = errors.New("nothing like it is heard")
 
 // errEnded is returned for a connection that the server closed.

@@ -59,7 +59,7 @@ func stampOf(st *unix.Stat_t) Stamp {
 }
 
 // Each calls do with the name and the stamp of each file of a folder, in no order, until do returns
-// an error. It skips a file that disappears meanwhile. The cost of a file is one system call.
+// an error. It skips a file that disappears meanwhile. It takes one system call per file.
 func Each(path string, do func(name string, stamp Stamp) error) error {
 	folder, err := os.Open(path) //nolint:gosec // the path is of a directory that the operator names
 	if err != nil {

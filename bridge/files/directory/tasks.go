@@ -166,9 +166,9 @@ func claimName(id, agent string) string {
 	return claimPrefix + id + "-" + safe[:min(len(safe), 64)]
 }
 
-// Change changes one record for an agent. Of several concurrent changes all but one fail with a
-// [*RefusedError], and so does a change refused by the record. After a nil error the change is on
-// disk.
+// Change changes one record for an agent. If several changes run concurrently, all but one fail
+// with a [*RefusedError]. A change refused by the record fails with it too. After a nil error the
+// change is on disk.
 func (d Tasks) Change(id, agent string, change func(taskfile.Record) (taskfile.Record, error)) (Task, error) {
 	path, claim := d.PathOf(id), filepath.Join(d.Path, claimName(id, agent))
 	switch err := Move(path, claim); {
@@ -256,7 +256,7 @@ func (d Tasks) Recover(now time.Time) error {
 		if err != nil || now.Sub(time.Unix(0, stamp.Changed)) < claimAge {
 			continue
 		}
-		item, _ := d.Read(entry.Name()) // an error means that the name is no task_id
+		item, _ := d.Read(entry.Name()) // an error means that the name is not a task_id
 		if item.ID == "" || !strings.HasPrefix(entry.Name(), claimPrefix+item.ID+"-") {
 			continue
 		}

@@ -38,8 +38,8 @@ func (r rejection) sentence() string {
 	return "the gateway ends"
 }
 
-// admission counts the connections of each address, and orders the unregistered ones for
-// eviction. It belongs to the owner, as the rest of the server.
+// admission counts the connections of each address, and orders the unregistered ones for eviction.
+// Only the owner goroutine uses it, like the rest of the server.
 type admission struct {
 	addresses map[netip.Prefix]int
 	strangers *bridge.EvictionQueue[*user] // not registered
@@ -125,8 +125,8 @@ func (s *server) letIn(ctx context.Context, u *user) (why rejection) {
 	return s.admit(ctx, u)
 }
 
-// blocked reports whether an operator blocked an address or a mask. It looks in memory, which
-// cannot fail.
+// blocked reports whether an operator blocked an address or a mask. It only reads memory and cannot
+// fail.
 func (s *server) blocked(ctx context.Context, from federation.Source) bool {
 	_, blocked := errors.AsType[*federation.RefusalError](s.link.ports.CheckBlocked(ctx, from))
 	return blocked

@@ -162,7 +162,7 @@ type later struct {
 	note func()
 }
 
-// wait has the client's reader do work, after earlier work of the same line. The owner takes no
+// wait has the client's reader do work, after earlier work of the same line. The owner processes no
 // other line of the client meanwhile.
 func (s *server) wait(ctx context.Context, u *user, l *later) {
 	u.later = append(u.later, l)

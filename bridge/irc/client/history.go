@@ -172,8 +172,8 @@ func (s *server) correspondent(target string) federation.DID {
 	return s.link.ports.Messages.Guest(s.link.Name(), target)
 }
 
-// bufferOf returns the place of the steps in a channel, and the time since which they belong
-// to this channel: a temporary channel may have the name of an earlier one.
+// bufferOf returns the place of the steps in a channel, and the creation time of the channel: a
+// temporary channel may reuse the name of an earlier one.
 func (s *server) bufferOf(venue string, c *channel) buffer {
 	if c.lasting {
 		return buffer{name: c.name, place: federation.Place{Venue: venue}}

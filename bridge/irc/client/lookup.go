@@ -24,7 +24,7 @@ const (
 	maxExchangePages  = 10
 )
 
-// timePrecision is the precision of the time tag, by which clients refer to messages.
+// timePrecision is the precision of the time tag that clients use to refer to messages.
 const timePrecision = time.Millisecond
 
 // errUnheard is returned for a message unknown in the requested place.
@@ -391,8 +391,8 @@ func (s *server) tellTargets(u *user, found []heard) {
 	})
 }
 
-// called returns the target by which a DID can be written to: the nick of an online user, the nick
-// of a guest of this server, else the DID.
+// called returns the message target for a DID: the nick of an online user, the nick of a guest of
+// this server, else the DID.
 func (s *server) called(did federation.DID, nick string) string {
 	if did == s.link.ports.Home.DID() {
 		return selfNick

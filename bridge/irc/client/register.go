@@ -326,8 +326,8 @@ func (s *server) tellChanges() {
 	}
 }
 
-// versionWithValues is the version of negotiation from which capabilities have values and changes
-// are announced unasked.
+// versionWithValues is the first version of the negotiation with capability values and unsolicited
+// announcements of changes.
 const versionWithValues = 302
 
 // change applies a CAP REQ. It is rejected as a whole if one of its names is unknown.

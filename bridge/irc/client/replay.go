@@ -40,13 +40,13 @@ type replay struct {
 	u      *user
 	of     federation.DID
 	device string
-	caps   capability // of the client, as far as they affect how steps are written
+	caps   capability // of the client; only those that affect the form of steps
 	stop   context.CancelFunc
 	acks   chan acked // has room for one acknowledgement of each step of a page
 
 	// The owner's.
 	page  []step // in flight
-	token string // of the PING after it
+	token string // token of the PING after the page
 }
 
 type step struct {

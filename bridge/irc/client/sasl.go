@@ -61,7 +61,8 @@ type login struct {
 	challenge []byte
 	until     time.Time
 	answer    string // so far
-	// revoked reports whether a successful proof has become invalid; nil for a proof that cannot.
+	// revoked reports whether a successful proof has become invalid; it is nil for irrevocable
+	// proofs.
 	revoked func(ctx context.Context) bool
 
 	scram *scram.ServerConversation // nil for another mechanism
@@ -111,8 +112,8 @@ func (s *server) onAuthenticate(ctx context.Context, u *user, m ircmsg.Message) 
 	}
 }
 
-// beginLogin answers the name of a mechanism. Each attempt counts against the rate of the client's
-// address, before it costs the gateway a key lookup.
+// beginLogin answers the name of a mechanism. Each attempt counts against the rate limit of the
+// client's address before the gateway looks up a key.
 func (s *server) beginLogin(ctx context.Context, u *user, mechanism string) {
 	switch {
 	case !s.link.deps.Logins.Take(u.from, time.Now()):
@@ -342,7 +343,7 @@ func (s *server) loginFailed(u *user, why string) {
 //
 // spec: freeq-keys "MSGSIG"
 func (s *server) onMsgsig(ctx context.Context, u *user, m ircmsg.Message) {
-	raw, _ := decode64(m.Params[0]) // nil is no key
+	raw, _ := decode64(m.Params[0]) // nil means an invalid key
 	key, err := federation.ParsePublicKey(raw)
 	switch {
 	case u.account == "":

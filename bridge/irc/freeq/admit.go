@@ -63,8 +63,8 @@ func (l *Link) legal(ctx context.Context, d federation.Delivery) (federation.Eve
 		" itself, in act tags for "+d.View.Venue+": sign the step, or ask for an offer to "+string(kept))
 }
 
-// takes returns the DIDs from which the server accepts a step. It returns false if any DID may take
-// the step, or if the log has not shown the handoff.
+// takes returns the DIDs whose steps the server accepts. It returns false if any DID may take the
+// step, or if the log has not shown the handoff.
 func (l *Link) takes(written federation.Event, v federation.View) (from []federation.DID, known bool) {
 	of, seen := l.peers.of(v.ID)
 	switch l.deps.Rulings.Role(v, written.Verb) {

@@ -215,7 +215,7 @@ func (c *catchup) waits(asked []question) bool {
 	return false
 }
 
-// onRow reads one row of a log. A step is judged as if it had come live; other rows are ignored.
+// onRow reads one row of a log. A step is judged like a live one; other rows are ignored.
 func (s *session) onRow(ctx context.Context, row replayed) {
 	if row.Canonical == "" {
 		return
@@ -250,8 +250,9 @@ type taskList struct {
 // maxTasks is how many handoffs a server lists at most.
 const maxTasks = 500
 
-// recollect reads the rest of one second that did not fit a page: a question names whole seconds,
-// so it cannot request the rest. The web API only shows rows of open handoffs in channels.
+// recollect reads the messages of one second that did not fit into a page. Requests have a
+// resolution of whole seconds, so a normal request cannot fetch them. The web API only shows rows
+// of open handoffs in channels.
 func (s *session) recollect(ctx context.Context, second int64) {
 	s.log.LogAttrs(ctx, slog.LevelWarn, "more steps in one second than a page holds: the rest is read from the web API", slog.Int64("second", second))
 	s.catchup.recollecting = true

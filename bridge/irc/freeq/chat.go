@@ -48,7 +48,7 @@ func (s *session) onChat(ctx context.Context, m *said, here string) {
 	}
 	line, err := json.Marshal(m)
 	if err != nil {
-		return // it came as JSON
+		return // it was parsed from JSON
 	}
 	text := m.Text
 	if _, multiline := m.Tags[multilineTag]; multiline {
@@ -162,7 +162,8 @@ func (s *session) addressed(m *said) federation.DID {
 	return ""
 }
 
-// onWords queues private text to a user of ours. An author not seen in any channel here is a guest.
+// onWords queues private text to one of our users. An author not seen in any channel here is a
+// guest.
 func (s *session) onWords(m *said, to federation.DID) {
 	if m.Text == "" || s.Steps.Full() {
 		return
@@ -179,7 +180,7 @@ func (s *session) onWords(m *said, to federation.DID) {
 	}
 	line, err := json.Marshal(m)
 	if err != nil {
-		return // it came as JSON
+		return // it was parsed from JSON
 	}
 	words.Line = string(line)
 	in := &inbound{words: words}

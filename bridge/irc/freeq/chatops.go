@@ -30,7 +30,7 @@ func (s *session) onCommand(m *said) {
 	}
 	line, err := json.Marshal(m)
 	if err != nil {
-		return // it came as JSON
+		return // it was parsed from JSON
 	}
 	s.Steps.Add(&inbound{command: &irc.Command{
 		Text: m.Text, Line: string(line), Network: network, Link: s.link.cfg.Name,

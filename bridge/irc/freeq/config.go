@@ -217,7 +217,7 @@ type Rulings interface {
 	// Receipt returns the receipt of a filed step, the same one each time. The view gives its dialect
 	// and venue.
 	Receipt(ctx context.Context, entry federation.Entry, v federation.View) (federation.Event, error)
-	// Settle finishes the effects of the rulings on file for a handoff: a crash may have come after a
+	// Settle completes the effects of the filed rulings for a handoff, in case of a crash after a
 	// ruling was filed.
 	Settle(ctx context.Context, id federation.HandoffID, now time.Time) error
 	// GiveUp ends the wait of a step as refused, and notifies its signer.

@@ -179,8 +179,8 @@ func (l *Link) signer(ctx context.Context, did federation.DID) (federation.DID, 
 	return l.deps.Signer.Kept("person:" + string(owner)).DID, nil
 }
 
-// ours reports whether a DID of the pair of a private handoff belongs to this gateway, itself or as
-// the kept key of such a DID. It returns the errors of the record.
+// ours reports whether a DID of the pair of a private handoff belongs to this gateway, directly or
+// as the kept key of such a DID. It returns the errors of the record.
 func (l *Link) ours(ctx context.Context, v federation.View, did federation.DID) (bool, error) {
 	ours, err := l.deps.Rulings.Ours(ctx, did, l.cfg.Name)
 	if err != nil || ours {
@@ -283,8 +283,8 @@ func (l *Link) shown(written federation.Event) (actor, shown federation.DID) {
 	return written.Actor(), written.From
 }
 
-// withDID adds to a line the DID by which users there must address its speaker: no client of a
-// freeq server shows it.
+// withDID adds the speaker's DID to a line. Users there need it to address the speaker, and freeq
+// clients do not show it.
 func withDID(line string, did federation.DID) string {
 	tail := " <" + string(did) + ">"
 	return irc.Cut(line, max(3, irc.MaxTextBytes-len(tail))) + tail
@@ -394,9 +394,9 @@ func (s *session) deliver(r *row) {
 	}
 }
 
-// aim sets the target of a private line as it is written, because its reader may come and go while
-// the line waits. The target is the nick under which the client of its reader is known, or the DID
-// of an absent reader.
+// aim sets the target of a private line when it is written, because its reader may connect or
+// disconnect while the line is queued. The target is the nick under which the client of its reader
+// is known, or the DID of an absent reader.
 func (s *session) aim(message any) {
 	line, ok := message.(*said)
 	if !ok || line.Reader == "" {
@@ -433,8 +433,8 @@ func (s *session) queueLine(r *row, from string) {
 }
 
 // lineID returns the message ID of the line beside a step, the same one each time: a server drops a
-// line whose ID it has. It keeps the clock of the step and inverts the rest, so lineID of that ID
-// is the ID of the step.
+// line whose ID it has. It keeps the timestamp of the step and inverts the other bits, so lineID of
+// that ID is the ID of the step.
 func lineID(step federation.EventID) string {
 	for i := clockBytes; i < len(step); i++ {
 		step[i] = ^step[i]
@@ -442,7 +442,7 @@ func lineID(step federation.EventID) string {
 	return step.String()
 }
 
-// clockBytes is the length of the clock in an ID.
+// clockBytes is the length of the timestamp in an ID.
 const clockBytes = 6
 
 // refsIn reads the tags of a message, which may answer the line beside a step.

@@ -174,7 +174,7 @@ type actionEvent struct {
 }
 
 // outcome returns why a step counts as refused, "" while its home may still confirm it. A home does
-// not report refusals: it merely lacks the event.
+// not report refusals: a refused event is simply missing.
 func (l *Link) outcome(ctx context.Context, p *pendingRuling, now time.Time) (code federation.RefusalCode, detail string) {
 	ev := p.held.Event
 	if now.Sub(p.held.Since) > maxWait {
@@ -197,11 +197,11 @@ func (l *Link) outcome(ctx context.Context, p *pendingRuling, now time.Time) (co
 	case told.Events[i].State != nil && *told.Events[i].State == "superseded":
 		return federation.IllegalStep, "its home took another step first"
 	}
-	return "", "" // confirmed, and the receipt comes with the next route; or not judged yet
+	return "", "" // confirmed, and the receipt arrives with the next route; or not judged yet
 }
 
-// overdue decides only by the clock, if a server does not show its events: an answer after the
-// deadline counts as refused.
+// overdue decides only by the deadline, for a server that does not show its events: a response
+// after it counts as refused.
 func (l *Link) overdue(p *pendingRuling, now time.Time) (code federation.RefusalCode, detail string) {
 	due, verb := p.view.Deadline, p.held.Event.Verb
 	if !due.IsZero() && (verb == federation.Accept || verb == federation.Claim) && now.After(due.Add(lastRoute)) {

@@ -61,8 +61,8 @@ func seal(ctx context.Context, key federation.SigningKey, m any) ([]byte, error)
 	})
 }
 
-// open reads one line of the peer: a greeting as it is, anything else from an envelope signed by
-// the key that the transport has proved. It returns nil for an irrelevant message.
+// open reads one line of the peer. A greeting is plain; anything else is in an envelope signed by
+// the key that the transport verified. It returns nil for an irrelevant message.
 func open(line []byte, peer ed25519.PublicKey) (any, reason) {
 	var e envelope
 	if err := federation.DecodeJSON(line, &e); err != nil {

@@ -146,7 +146,7 @@ type pipe struct {
 	out     io.Reader
 	dialled chan string
 	drained chan struct{} // closed when its stderr has ended
-	gone    chan struct{} // closed when Close is over
+	gone    chan struct{} // closed when Close has finished
 
 	ending sync.Once
 	mu     sync.Mutex

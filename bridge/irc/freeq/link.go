@@ -14,8 +14,8 @@
 //
 // A text from a logged-in user to the gateway's own user is a command. The gateway signs its step if the
 // operator's binding of the user vouches for it. No server accepts such a step from the gateway, so the
-// link shows the rest of that handoff in lines. A private text to another user of this gateway is a
-// message for that participant. All other chat is ignored.
+// link shows later steps of that handoff as lines of text. A private text to another user of this
+// gateway is a message for that participant. All other chat is ignored.
 //
 // # Two homes
 //
@@ -88,7 +88,7 @@ type Link struct {
 
 	presenceEvery time.Duration
 
-	// live is the session that takes rows, nil unless the greetings and the state of both are over. It
+	// live is the session that takes rows; nil until both sides have exchanged greetings and state. It
 	// is all that Deliver and Online see of the state, and leads them to the session's channels.
 	live atomic.Pointer[session]
 }

@@ -16,7 +16,7 @@ import (
 //
 // spec: freeq-s2s "Keys", "Verdicts and parking"
 const (
-	firstLook  = 250 * time.Millisecond // between the first look and the second
+	firstLook  = 250 * time.Millisecond // between the first check and the second
 	secondLook = time.Second            // between the second and the third
 	looks      = 3                      // before the message is written again
 	writings   = 3                      // before the delivery waits for a later attempt
@@ -46,7 +46,7 @@ type proof struct {
 
 	number  uint64    // of the last writing, in the window of the queue
 	due     time.Time // of the next search of the log
-	absent  int       // looks since the last writing that did not show it
+	absent  int       // checks since the last write that did not find it
 	written int       // how often it was written
 }
 
@@ -139,10 +139,10 @@ func (r *row) proved() {
 	}
 }
 
-// prove looks in the peer's log for due messages, one query at a time, when nothing else can be
-// written. It also looks if messages in flight block others, and after a message without proof,
-// because a missing answer reveals a dead peer. It returns the time until the next message is due,
-// zero for none.
+// prove searches the peer's log for due messages, one query at a time, when nothing else can be
+// written. It also searches if messages in flight block others, and after a message without proof,
+// because a missing response reveals a dead peer. It returns the time until the next message is
+// due, zero for none.
 func (s *session) prove(now time.Time) (wait time.Duration) {
 	if slices.ContainsFunc(s.asked, func(q question) bool { return q.tail }) {
 		return 0
@@ -177,7 +177,7 @@ func (s *session) lossless() bool {
 	return s.greeting != nil && slices.Contains(s.greeting.Capabilities, capLossless)
 }
 
-// lookFor looks once for a step in the log of the peer.
+// lookFor searches the log of the peer once for a step.
 func (s *session) lookFor(id federation.EventID, looked chan<- bool) {
 	if s.link.filed.has(id) {
 		looked <- true

@@ -29,7 +29,7 @@ type queue struct {
 	last    uint64 // id of the last message
 }
 
-// newQueue starts counting at the clock, so that ids also increase over a restart.
+// newQueue starts ids at the current time, so that they also increase across a restart.
 func newQueue(origin string, now time.Time) *queue {
 	return &queue{origin: origin, last: uint64(now.UnixMicro())}
 }
@@ -53,8 +53,8 @@ func (q *queue) size() int {
 }
 
 // next removes the next message to be written and gives it its id, so that ids increase in the
-// order of the wire. The second result is how long to wait for one; zero if there is none, one was
-// returned, or an answer of the peer has to come first.
+// order of the wire. The second result is the wait for the next one. It is zero if there is none,
+// one was returned, or a response of the peer must arrive first.
 func (q *queue) next(now time.Time) (outgoing, time.Duration, bool) {
 	for p := range q.waiting {
 		if len(q.waiting[p]) == 0 {
@@ -90,9 +90,9 @@ func (q *queue) stamp(m any) {
 	*id, *origin = q.origin+":"+strconv.FormatUint(q.last, 10), q.origin
 }
 
-// The bounds of a [window]. A server takes 100 messages of a peer in one second of its clock and
-// drops the rest without an answer. It counts a message when it processes it: after a stall it
-// processes several seconds' messages in one.
+// The bounds of a [window]. A server accepts 100 messages of a peer in one second of its clock and
+// silently drops the others. It counts a message when it processes it: after a stall it processes
+// several seconds' messages in one.
 //
 // spec: freeq-s2s "Rate limit and queues"
 const (
@@ -102,9 +102,9 @@ const (
 )
 
 // window bounds the messages that the peer may process in one second. The peer processes each
-// message between the moment it is written and the moment the answer to a later question
-// arrives. So no second of the peer has more messages than are in flight at its end or were
-// answered within it. It belongs to one goroutine.
+// message after it is written and before the response to a later question arrives. So the messages
+// within one second of the peer are bounded by those in flight at its end plus those answered
+// within it. It belongs to one goroutine.
 type window struct {
 	written, processed uint64
 	recent             []processedBatch // within the last second, oldest first

@@ -164,7 +164,7 @@ type transport interface {
 }
 
 // newDialling returns the transport with which this end dials.
-func newDialling(cfg Config, d Deps) transport { //nolint:ireturn // selected by the configuration
+func newDialling(cfg Config, d Deps) transport { //nolint:ireturn // which one it is the configuration says
 	if cfg.Transport == Exec {
 		return newDiallingChild(cfg, d)
 	}
@@ -196,8 +196,8 @@ func (d *dialer) connect(ctx context.Context) (io.ReadWriteCloser, error) {
 // Close implements transport.
 func (d *dialer) Close() error { return nil }
 
-// listening accepts the peer on a socket. A connection counts once it has greeted as the peer: a
-// port scan is no link, and ends none.
+// listening accepts the peer on a socket. A connection counts only after it has greeted as the
+// peer, so that a port scan cannot replace a link.
 type listening struct {
 	network, address string
 	peer             string // endpoint id

@@ -8,7 +8,7 @@ import (
 	"baton/translate"
 )
 
-// maxNickBytes bounds a nick of ours.
+// maxNickBytes bounds the nicks of our users.
 //
 // spec: freeq-s2s "join"
 const maxNickBytes = 64
@@ -44,8 +44,8 @@ func (s *session) speaker(did, shown federation.DID, name, venue string) *irc.Ps
 	return p
 }
 
-// present joins a user to its channels. It gives no user of ours the nick of a user of the server:
-// a server distinguishes the users of its peers only by nick.
+// present joins a user to its channels. Our users never get the nick of a user of the server,
+// because a server distinguishes the users of its peers only by nick.
 func (s *session) present(p *irc.PseudoClient) {
 	if p.Nick == "" || s.theirs.named(p.Nick) != nil {
 		s.rename(p)
@@ -70,7 +70,7 @@ func (s *session) enter(channel string) {
 	}
 }
 
-// rename gives a user of ours the first free nick. It leaves its channels under the old one and
+// rename gives one of our users the first free nick. It leaves its channels under the old one and
 // rejoins: a nick_change would reach the user of that nick.
 func (s *session) rename(p *irc.PseudoClient) {
 	for venue, there := range p.In {
@@ -90,7 +90,7 @@ func (s *session) rename(p *irc.PseudoClient) {
 	}
 }
 
-// only reports whether no other user of ours has the nick of one.
+// only reports whether none of our other users has the same nick.
 func (l *Link) only(p *irc.PseudoClient) bool {
 	return !slices.ContainsFunc(l.roster.All(), func(other *irc.PseudoClient) bool {
 		return other != p && fold(other.Nick) == fold(p.Nick)

@@ -45,7 +45,7 @@ const (
 
 // capLossless declares that this end keeps each message that it reads, or requests it again. A
 // response therefore acknowledges everything written before its request. No server declares it,
-// because a server drops messages that come too fast.
+// because a server drops messages over its rate limit.
 const capLossless = "lossless"
 
 type hello struct {

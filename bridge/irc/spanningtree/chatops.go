@@ -41,8 +41,8 @@ func (s *session) onText(ctx context.Context, m ircmsg.Message, from *user) {
 	}})
 }
 
-// lookup returns the DID of a user on this network by its nick, or "". It is that of a user of
-// ours, else that of the user's account, else the DID of its last step.
+// lookup returns the DID of a user on this network by its nick, or "". It is the DID of one of our
+// users, else that of the user's account, else that of its last step.
 func (s *session) lookup(ctx context.Context, nick string) federation.DID {
 	var did federation.DID
 	var account string

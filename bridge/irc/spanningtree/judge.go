@@ -28,7 +28,7 @@ type inbound struct {
 	as      federation.DID // the author of chat, once it is relayed
 	// account is the user's account at the time of the line.
 	account, line string
-	to            federation.DID   // of a private step: the DID of the addressed user of ours
+	to            federation.DID   // DID of our user to whom a private step was sent
 	ev            federation.Event // owned by its judge once that has begun
 
 	opens federation.HandoffID // of an offer: its handoff
@@ -87,8 +87,8 @@ func (s *session) judge(ctx context.Context, in *inbound) (note func()) {
 	return func() { s.note(ctx, in, answer.Duplicate, err) }
 }
 
-// awaitOffer waits for the offer that came just before a step, unless the handoff of the
-// step is known here.
+// awaitOffer waits for the offer that arrived just before a step, unless the handoff of the step is
+// known here.
 func (s *session) awaitOffer(in *inbound) {
 	view, err := s.link.ports.Gateway.View(s.Submitting, in.ev.Handoff)
 	if err == nil && view.Exists() {

@@ -2,7 +2,7 @@
 // spanning tree protocol.
 //
 // It speaks version 1205 of the protocol, for InspIRCd 3, or 1206, for InspIRCd 4: the newest
-// version that the peer supports. The gateway dials or is dialled, with or without TLS. It is no
+// version that the peer supports. The gateway dials or is dialled, with or without TLS. It is not a
 // services package. As a leaf, it forwards nothing.
 //
 // No server enforces channel modes and bans on another server's users, so this package does it for
@@ -104,8 +104,8 @@ type Link struct {
 
 	presenceEvery time.Duration
 
-	// live is the session that takes rows, nil unless both bursts are over. It is all that Deliver and
-	// Online see of the state, and leads them to the session's channels.
+	// live is the session that takes rows; nil until both bursts have ended. It is all that Deliver
+	// and Online see of the state, and leads them to the session's channels.
 	live atomic.Pointer[session]
 }
 

@@ -210,8 +210,8 @@ func (s *session) onMasks(ctx context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// aged returns the channel of a change of modes, if it is one of the link. It returns false if the
-// change is of a younger channel, whose modes lose.
+// aged returns the channel of a change of modes, if it is one of the link. It returns false for a
+// change of a younger channel, whose modes are discarded.
 func (s *session) aged(ctx context.Context, m ircmsg.Message) (*channel, bool) {
 	venue, _ := translate.Channel(m.Params[0])
 	ch := s.net.channels[venue]

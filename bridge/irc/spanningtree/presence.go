@@ -70,7 +70,7 @@ func (s *session) follow(c bridge.PresenceChange) {
 	}
 }
 
-// showAway sends the away status of a user of ours.
+// showAway sends the away status of one of our users.
 func (s *session) showAway(p *pseudo, why string) {
 	if p.here && p.away != why {
 		p.away = why

@@ -195,7 +195,7 @@ func (s *session) dispatch(ctx context.Context, m ircmsg.Message) error {
 	c, known := s.commands[m.Command]
 	switch {
 	case !known:
-		return nil // a leaf has no use for the rest, and must not drop a network over it
+		return nil // a leaf does not need other commands, and must not drop a network because of them
 	case m.Source != "" && !s.net.knows(m.Source):
 		s.badInput(ctx, unknownSource, m.Command)
 		return nil
@@ -317,7 +317,7 @@ func (s *session) flush() {
 }
 
 // ping sends a PING that proves rows, or with none only that the peer is alive. The protocol has no
-// cookie: answers come in the order of the questions.
+// cookie: responses arrive in the order of the requests.
 func (s *session) ping(rows []*row) {
 	s.put(":%s PING %s", s.sid(), s.net.peer)
 	s.pings = append(s.pings, rows)

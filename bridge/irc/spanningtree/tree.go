@@ -60,13 +60,13 @@ type channel struct {
 	venue   string
 	name    string          // in the network's spelling
 	ts      int64           // its creation, unix seconds; zero while it does not exist
-	ours    bool            // a user of ours made it
+	ours    bool            // created by one of our users
 	members map[string]bool // users of the network, by UUID
 	visited bool            // it had a member since it was made
 	met     bool            // it had a member since the link came up
 	awaited bool            // an offer to anyone waits for a member
 	rules   rules
-	kept    map[*pseudo]bool // users of ours kept out by its modes
+	kept    map[*pseudo]bool // our users kept out by its modes
 }
 
 func newTree(channels []string) *tree {
@@ -146,8 +146,8 @@ func (t *tree) fold(nick string) string {
 	return string(folded)
 }
 
-// knows reports whether a line may come from that source: a server or a user of the network. Ours
-// are not, because no line of ours comes back.
+// knows reports whether a line may come from that source: a server or a user of the network. Our
+// own are not, because our lines are never sent back.
 func (t *tree) knows(source string) bool {
 	if len(source) == sidBytes {
 		_, known := t.servers[source]

@@ -204,8 +204,7 @@ func (d *document) operation(r route.Description) Object {
 	return operation
 }
 
-// responses returns the responses of a route. The receiver of a push has no
-// failure of ours.
+// responses returns the responses of a route. The receiver of a push does not return our errors.
 func (d *document) responses(r route.Description, watched bool) Object {
 	var responses Object
 	answers := r.Answers

@@ -159,7 +159,8 @@ func (s *Inboxes) Undelivered(ctx context.Context, before time.Time, limit int) 
 	if err != nil {
 		return nil, fmt.Errorf("look for what waits too long: %w", err)
 	}
-	// Events are numbered in the order of filing, so the first that is too young ends it.
+	// Events are numbered in the order of filing, so the first one that is too recent ends the
+	// scan.
 	young := func(u federation.Undelivered) bool { return u.Entry.Filed.After(before) }
 	if i := slices.IndexFunc(waiting, young); i >= 0 {
 		waiting = waiting[:i]

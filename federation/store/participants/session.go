@@ -363,8 +363,8 @@ func EndKey(ctx context.Context, q engine.Tx, participants []string, key string,
 }
 
 // EndUnlisted ends the sessions and logins begun with keys that the document of a DID does not
-// list: see [EndKey]. It returns the IDs of these keys. A document that lists the key of each
-// session costs no write.
+// list: see [EndKey]. It returns the IDs of these keys. It writes nothing if the document lists the
+// key of each session.
 func (s *Participants) EndUnlisted(ctx context.Context, did federation.DID, listed []string, now time.Time) ([]string, error) {
 	keys, err := json.Marshal(append([]string{}, listed...)) // no keys must be [], not null
 	if err != nil {

@@ -296,7 +296,8 @@ func (k jwk) signed(algorithm string, text, signature []byte) (bool, error) {
 	return false, fmt.Errorf("the algorithm %s of the signature of the card is not known here", algorithm)
 }
 
-// canonicalCards returns the forms of a card that libraries sign: as it is, and without empty members.
+// canonicalCards returns the forms of a card that libraries sign: unchanged, and without empty
+// members.
 func canonicalCards(text []byte) ([][]byte, error) {
 	var members map[string]any
 	if err := federation.DecodeJSON(text, &members); err != nil {

@@ -107,7 +107,7 @@ func (l *Link) keep(ctx context.Context, t *task, answer wire.SendMessageResult)
 	return fmt.Errorf("the agent answered with %T", answer)
 }
 
-// find looks for the task of a message whose answer is unknown. It notes the task, or that the agent
+// find looks for the task of a message whose response was lost. It notes the task, or that the agent
 // has none. If the agent does not list tasks, an operator decides whether to resend the message.
 func (l *Link) find(ctx context.Context, t *task, ev federation.Event) error {
 	if wait := time.Until(t.sending.Add(settleTime)); wait > 0 {

@@ -51,7 +51,7 @@ type filed struct {
 // task is one handoff at the agent. The mutex is held during each action on it.
 type task struct {
 	handoff federation.HandoffID
-	poke    chan struct{} // holds a token when there is a reason to look
+	poke    chan struct{} // holds a token if a poll is requested
 
 	mu       sync.Mutex
 	loaded   bool

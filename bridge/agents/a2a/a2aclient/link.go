@@ -152,7 +152,7 @@ const (
 	looksAtOnce  = 8
 	maxObstacles = 5
 	maxUnheard   = 3 // consecutive calls without a response after which the link reconnects
-	maxReopened  = 3 // failed streams of a task in a row, after which only the timer looks
+	maxReopened  = 3 // consecutive failed streams of a task after which only the timer polls
 )
 
 // Run implements [bridge.Link]. It reads the card, follows the tasks of the agent, and rereads an

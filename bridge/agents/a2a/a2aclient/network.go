@@ -7,7 +7,7 @@
 // The journal is removed after the handoff is over.
 //
 // Only GetTask is authoritative about a task. Streams, push notifications and timers only trigger
-// a call of it.
+// calls of it.
 //
 // spec: a2a-1.0, agent-faces §5
 package a2aclient
