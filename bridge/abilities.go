@@ -105,7 +105,7 @@ type PresenceLink interface {
 
 // PresenceChange is a change of a user of a link whose text was relayed.
 type PresenceChange struct {
-	Link string         // of the user
+	Link string         // link of the user
 	DID  federation.DID // under which its text was relayed
 
 	Gone bool // it left the network

@@ -56,7 +56,7 @@ func SubnetFrom(ctx context.Context) netip.Prefix {
 
 // Allowance is how much of a rate a participant or an address has left.
 type Allowance struct {
-	Limit int // of a full bucket; 0 if there is no limit
+	Limit int // size of the bucket; 0 if there is no limit
 	Left  int
 	Full  time.Time // when the bucket is full again
 }

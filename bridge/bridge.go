@@ -78,7 +78,7 @@ func (e *KeyError) Error() string { return e.Key + ": " + e.Why }
 // value returned by the folder of the network; the program has one list of them.
 type Network struct {
 	Name  string // the label in metrics, such as "spanningtree"
-	Table string // of the configuration, such as "irc.spanningtree"
+	Table string // table of the configuration, such as "irc.spanningtree"
 	// Many allows any number of tables, one for each link.
 	Many bool
 	// Reference is the part of the reference file: each key of the table with its default and

@@ -66,7 +66,7 @@ type Recipient struct {
 // Said is the result of a message.
 type Said struct {
 	Text  federation.Text // on file
-	Known bool            // it was on file before
+	Known bool            // already on file
 	Away  bool            // the message waits: the recipient is not connected, or another home must accept it
 	// Forwarded is true if another home or registry has to take the message. This gateway does not
 	// know whether the recipient is connected there.
@@ -158,11 +158,11 @@ const (
 // Seen is the evidence in one message about its sender, and the present
 // knowledge of the sender.
 type Seen struct {
-	Account federation.DID // that the message is marked with; empty for none
+	Account federation.DID // account tag of the message; empty for none
 	Origin  string         // the server that relayed it, empty for our own
 	Present bool           // the sender is connected now
-	Live    federation.DID // of the sender now, or as found by the look-up
-	At      time.Time      // of the message; zero if unknown
+	Live    federation.DID // current DID of the sender, or the DID found by the look-up
+	At      time.Time      // time of the message; zero if unknown
 }
 
 // ClaimOfMessage returns the claim about the sender of a message. The mark of the message takes

@@ -64,7 +64,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m.Strangers = counter("strangers_refused_total", "Requests of DIDs new to the record that were told to come later, by the limit that they met.", "reason")
 	m.Chat = counter("chat_lines_total", "Lines of channels that a link brought for other links, by what came of them.", "network", "link", "outcome")
 	for _, reason := range federation.StrangerReasons() {
-		m.Strangers.WithLabelValues(string(reason)) // there from the start
+		m.Strangers.WithLabelValues(string(reason)) // exported from the start
 	}
 	m.Faults = counter("faults_total", "Contained panics, by the part of the program that they ended.", "where")
 	m.Faults.WithLabelValues(RequestFault) // present from the start
@@ -109,5 +109,5 @@ type Judged struct {
 	Event     federation.Event // as received
 	Judgement federation.Judgement
 	Err       error
-	Start     time.Time // of the judgement
+	Start     time.Time // start of the judgement
 }

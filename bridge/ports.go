@@ -15,7 +15,7 @@ import (
 // record, takes it as an argument of its function Network.
 type Ports struct {
 	Home      federation.HomeID
-	PublicURL string // of this gateway, without a path and without a slash at the end
+	PublicURL string // public URL of this gateway, without a path and without a slash at the end
 	HTTP      HTTP
 	// Certificate is the certificate of the gateway; nil if the configuration names none.
 	Certificate *Certificate
@@ -44,10 +44,10 @@ type Ports struct {
 // the gateway.
 type HTTP struct {
 	Listen       string         // "" for no listener
-	Origins      []string       // of web pages that may call it
+	Origins      []string       // origins of web pages that may call it
 	Proxies      []netip.Prefix // trusted to name the address of a client
 	MaxBodyBytes int64          // of a request
-	MaxWait      time.Duration  // for which a request may wait for something new
+	MaxWait      time.Duration  // maximum wait of a request for new data
 	FetchPrivate bool           // the client of the gateway reads private addresses and plain http
 	MaxStreams   int            // concurrent watchers of an inbox, of all callers together
 }
@@ -200,8 +200,8 @@ type LimitSource interface {
 // is a bucket that starts full with one period's worth. Limits implements [LimitSource] for
 // limits that do not change.
 type Limits struct {
-	UserEventsPerMinute int // of one user on the other side; more is refused
-	LinkEventsPerSecond int // of the whole link; above it the link reads more slowly, without refusals
+	UserEventsPerMinute int // limit for one remote user; excess events are refused
+	LinkEventsPerSecond int // limit for the whole link; above it the link reads more slowly, without refusals
 	// ContextBytes is how large a context may be stored here.
 	ContextBytes int64
 	// MaxDeadline bounds the time to the deadline of an offer; 0 for any.

@@ -15,8 +15,8 @@ type LinkState string
 // The states of a link.
 const (
 	LinkUp       LinkState = "up"       // the peer has authenticated: steps go both ways
-	LinkDialling LinkState = "dialling" // it dials, accepts, or waits to do so again
-	LinkDown     LinkState = "down"     // it does not run
+	LinkDialling LinkState = "dialling" // dialling, accepting, or waiting to retry
+	LinkDown     LinkState = "down"     // not running
 	LinkStandby  LinkState = "standby"  // another replica of the home runs it
 )
 
@@ -171,7 +171,7 @@ type Sender struct {
 	Refused int   // of these
 	Limited int   // refused because of a rate
 	Blocked int   // steps, logins and connections refused because of an operator's block
-	Bytes   int64 // of the documents and evidence of all steps
+	Bytes   int64 // size in bytes of the documents and evidence of all steps
 }
 
 // Purged counts the handoffs and steps ended by the purge of a source.

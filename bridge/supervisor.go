@@ -291,7 +291,7 @@ func newWaits() *backoff.ExponentialBackOff {
 
 // waitToDial waits before the next dial of the link, or until the peer is back or [Supervisor.Dial].
 func (s *Supervisor) waitToDial(ctx context.Context, wait time.Duration) {
-	var back <-chan struct{} // nil for a link that does not know
+	var back <-chan struct{} // nil for a link that does not report it
 	if returner, ok := s.link.(Returner); ok {
 		back = returner.Back()
 	}

@@ -15,7 +15,7 @@ type Change struct {
 	Key    string // such as "limits.max_deadline", or "irc.spanningtree[lab].address"
 	Before string // as TOML; "" if the older reading has no such key
 	After  string // as TOML; "" if the newer reading has no such key
-	Line   int    // in the newer reading; 0 for a key that it does not have
+	Line   int    // line in the newer version; 0 for a missing key
 }
 
 // Diff returns the keys with other values in an older reading of the file, in their order. A

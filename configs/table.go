@@ -191,8 +191,8 @@ func kindOf(value any) string {
 
 // Mistake is one mistake in a file.
 type Mistake struct {
-	File string // as it was named to [Load]
-	Line int    // from 1; of the key, else of its table's header
+	File string // as passed to [Load]
+	Line int    // line of the key, or else of its table's header, from 1
 	Key  string // with its table, as in "home.name"; empty for the file as a whole
 	Why  string
 }

@@ -164,10 +164,10 @@ type Source struct {
 	Network      string       // label of metrics, as in [Arrival]
 	Address      netip.Prefix // as in [Arrival]
 	DIDs         []DID        // all DIDs of the source
-	Participants []string     // of participants of links here, and with @domain of peers
-	Link         string       // by which a chat user is connected
-	Name         string       // of a chat user
-	User         string       // of a chat user
+	Participants []string     // names of participants of local links, and of peers with @domain
+	Link         string       // link of a chat user
+	Name         string       // name of a chat user
+	User         string       // user of a chat user
 }
 
 type mask struct{ nick, user, link string }

@@ -10,9 +10,9 @@ type Rank int
 
 // The ranks of pending steps.
 const (
-	RankOver     Rank = iota // it ended its handoff
+	RankOver     Rank = iota // the step ended its handoff
 	RankAnswer               // anything else
-	RankOffer                // it opened its handoff
+	RankOffer                // the step opened its handoff
 	RankProgress             // a report on work
 	RankMessage              // private text
 	RankPersonal             // delivered to its channel, but not to an absent party
@@ -76,8 +76,8 @@ type Delivery struct {
 	Document *PeerDelivery // to another registry
 	Push     *Push         // to a webhook
 	Queued   time.Time
-	Attempt  int       // how often it was handed to the destination before
-	Next     time.Time // when the first row of its handoff is tried; zero for immediately
+	Attempt  int       // number of earlier attempts
+	Next     time.Time // time of the next attempt of the first row of its handoff; zero for immediately
 	Reason   string    // why the last attempt failed; "" before one did
 	// Personal marks a delivery that has reached its channel and waits for an absent party. Later
 	// rows of the handoff do not wait for it.
@@ -145,11 +145,11 @@ type Failure struct {
 // Settlement is the outcome of deliveries.
 type Settlement struct {
 	State DeliveryState // "" is delivered
-	Code  string        // of a refusal
+	Code  string        // code of a refusal
 	Why   string        // for people: the reason of a failed delivery
 	Dead  DeadReason    // of a dead letter; else ""
 	Quiet bool          // the signers are not notified
-	Shown bool          // to the people of the link
+	Shown bool          // shown to the people on the link
 	At    time.Time
 }
 
@@ -167,7 +167,7 @@ type DeadReason string
 
 // The reasons.
 const (
-	DeadExpired  DeadReason = "expired"    // it waited longer than it may
+	DeadExpired  DeadReason = "expired"    // exceeded the maximum age
 	DeadRefused  DeadReason = "refused"    // a peer refused it permanently
 	DeadFailed   DeadReason = "failed"     // each attempt failed, and not because the other side was away
 	DeadBroken   DeadReason = "unreadable" // the record cannot read it
@@ -223,7 +223,7 @@ type Try struct {
 type DeadLetter struct {
 	ID       int64
 	To       string // link, or a peer of one
-	ToPeer   bool   // it is a peer
+	ToPeer   bool   // the destination is a peer
 	Reason   DeadReason
 	Why      string // the last error
 	Event    EventID
@@ -238,7 +238,7 @@ type DeadLetter struct {
 	// Not in lists.
 
 	Raw       []byte // the signed bytes, or the document of a message
-	Signature string // as it stood on the wire
+	Signature string // as received on the wire
 	Tries     []Try  // the last of them
 	Broken    string // why its subject cannot be read; else ""
 }
@@ -279,7 +279,7 @@ type WaitingFilter struct {
 	Peer    string
 	Handoff HandoffID
 	Before  time.Time // queued then or earlier
-	ID      string    // of an event, or of a message
+	ID      string    // ID of an event, or of a message
 }
 
 // Shape is the number of pending deliveries of one destination, by age.
@@ -335,7 +335,7 @@ type PeerDelivery struct {
 
 // PeerOutbox is a peer with pending relays.
 type PeerOutbox struct {
-	Name     string    // of the peer
+	Name     string    // name of the peer
 	Failures int       // visits in a row that it did not answer
 	Next     time.Time // when it is asked again; zero if it answered
 }

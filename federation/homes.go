@@ -14,21 +14,21 @@ type Ruling struct {
 	Home    HomeID
 	Handoff HandoffID
 	Event   EventID
-	Version Version   // of the log with the step, from 1
+	Version Version   // version of the log with the step, from 1
 	Chain   [32]byte  // see [Link]
 	Party   DID       // the signer's party as the home found it, if it is another DID
 	Via     HomeID    // the home from which the step arrived, if it is another one
 	Filed   time.Time // by the clock of the home
 
 	Document  string // exactly as signed
-	Signature string // as it stood on the wire
+	Signature string // as received on the wire
 }
 
 // Voucher is a home's signed statement that a step belongs to one of its participants. It travels
 // with the step to every home, because the home of the handoff cannot make this statement.
 type Voucher struct {
 	Document  string `json:"document"`  // exactly as signed
-	Signature string `json:"signature"` // as it stood on the wire
+	Signature string `json:"signature"` // as received on the wire
 }
 
 // Link returns the hash chain after a step: the SHA-256 of the link before it (32 zero bytes before
@@ -56,7 +56,7 @@ type MailboxLocation struct {
 	DID    DID
 	Home   HomeID
 	Source LocationSource
-	Since  time.Time // when it was learned
+	Since  time.Time // when it became known
 	From   HomeID    // its home before an operator moved it; empty for every other source
 }
 
@@ -88,8 +88,8 @@ type MovedMailbox struct {
 // GapError is returned for a ruling on a step whose predecessors are missing here. The home sends
 // them when it receives the length of the log.
 type GapError struct {
-	Have Version // of the log here; 0 without one
-	Want Version // of the ruling
+	Have Version // version of the log here; 0 without one
+	Want Version // version of the ruling
 }
 
 // Error implements error.
@@ -188,7 +188,7 @@ type HomeProfile struct {
 	Home     HomeID     `json:"home"`
 	DID      DID        `json:"did"`
 	URL      string     `json:"url"`      // where it is reached, without a path
-	Versions []int      `json:"versions"` // of the messages between homes
+	Versions []int      `json:"versions"` // versions of the messages between homes
 	Limits   HomeLimits `json:"limits"`
 	Sent     time.Time  `json:"sent"` // by its clock
 }

@@ -43,7 +43,7 @@ type Undelivered struct {
 // Hold names one lease of one entry.
 type Hold struct {
 	Cursor   Cursor // of the entry, in the inbox that it is in
-	Device   string // of the owner
+	Device   string // device of the owner
 	Delivery int    // how often the entry was leased, this time included
 }
 
@@ -58,7 +58,7 @@ type Lease struct {
 // Device is one reader of an inbox, with a place of its own in it.
 type Device struct {
 	Name   string
-	Cursor Cursor    // it has read the inbox up to here; zero for not at all
+	Cursor Cursor    // read position; zero if it has not read the inbox
 	Since  time.Time // when it was first seen
 	Seen   time.Time // when it last moved
 }

@@ -126,7 +126,7 @@ type KeyWindow struct {
 	Via    string            `json:"via"` // which source: an address, or the name of a link
 	Since  time.Time         `json:"since"`
 	Seen   time.Time         `json:"seen"`           // when the source last reported it
-	Until  time.Time         `json:"until,omitzero"` // from when it no longer signed; zero for no end
+	Until  time.Time         `json:"until,omitzero"` // end of its use for signing; zero for no end
 }
 
 // Good reports whether a time is within the window. [KeyHistory.Standing] decides about times
@@ -148,7 +148,7 @@ type KeyReport struct {
 // ReportedKey is one key of a report.
 type ReportedKey struct {
 	Public ed25519.PublicKey
-	Until  time.Time // from when it no longer signs, according to the source; zero for no end
+	Until  time.Time // end of its use for signing according to the source; zero for no end
 }
 
 // maxKeyWindows bounds the windows that one source can have for one DID. A signer that
@@ -305,7 +305,7 @@ type OwnKey struct {
 	Public  ed25519.PublicKey
 	Since   time.Time // when it was created; zero if an external program keeps it
 	Retired time.Time // when it was replaced; zero for the signing key
-	Until   time.Time // of a retired key: its signatures are good until then
+	Until   time.Time // end of the validity of a retired key's signatures
 }
 
 // State returns the state of the key: "active" for the signing key, "retiring" for one listed
@@ -323,7 +323,7 @@ func (k OwnKey) State(now time.Time) string {
 // KeyMark names a key or a secret of this gateway by a fingerprint, which reveals nothing about the
 // secret.
 type KeyMark struct {
-	Name        string // of its file
+	Name        string // name of its file
 	Fingerprint string
 	Since       time.Time // when the record was first written with it
 }

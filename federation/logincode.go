@@ -23,13 +23,13 @@ const (
 
 // LoginCode is a short code that a person types to log in an agent host. It is valid once.
 type LoginCode struct {
-	Digest     [32]byte // of the code, see [DigestLoginCode]
+	Digest     [32]byte // digest of the code, see [DigestLoginCode]
 	Kind       LoginKind
 	DID        DID    // for which it logs in; "" for an unapproved device
-	Key        string // of the session that made or approved it, as in [Session]
+	Key        string // key of the session that made or approved it, as in [Session]
 	Bound      bool   // as in that session
-	Address    string // of the device; "" for a pairing code
-	Client     string // of the device, as in [Session]
+	Address    string // address of the device; "" for a pairing code
+	Client     string // client of the device, as in [Session]
 	ClientName string
 	Denied     bool // a person denied the device
 	Expires    time.Time

@@ -14,7 +14,7 @@ import (
 // BoundName is an operator's binding of a name on a network to a DID.
 type BoundName struct {
 	Network string // name of a link
-	Name    string // of an account or an agent, as the network spells it
+	Name    string // name of an account or an agent, as the network spells it
 	DID     DID
 	Vouch   bool      // the gateway may sign steps for the DID
 	Since   time.Time // zero for one that the configuration gives
@@ -44,8 +44,8 @@ type Delivered struct {
 	State       DeliveryState
 	// Attempt is the number of attempts of a pending step.
 	Attempt int
-	Next    time.Time // of a pending one: when it is tried; zero for at once
-	Reason  string    // of a pending one why the last attempt failed; of a refused one its code; of a dead one its reason
+	Next    time.Time // time of the next attempt of a pending delivery; zero for immediately
+	Reason  string    // the last error of a pending delivery, the code of a refused one, or the reason of a dead one
 	Ended   time.Time // zero while it waits
 }
 

@@ -36,7 +36,7 @@ type Cursor string
 type View struct {
 	ID       HandoffID `json:"id"`
 	Kind     Kind      `json:"kind"`
-	Dialect  Dialect   `json:"dialect"` // of its opener; it rules the handoff for life
+	Dialect  Dialect   `json:"dialect"` // dialect of its opener; it rules the handoff for life
 	Version  Version   `json:"version"`
 	State    State     `json:"state"`
 	Home     HomeID    `json:"home"`
@@ -67,7 +67,7 @@ type View struct {
 	Answered Version   `json:"answered,omitempty"` // of the step that took it out of the state it opened in; 0 before
 	Over     bool      `json:"over,omitempty"`     // no step can follow
 	Clock    Clock     `json:"clock,omitempty"`    // ends the handoff unless a step moves it; "" for nothing
-	Since    time.Time `json:"since,omitzero"`     // since when that runs; zero without Clock
+	Since    time.Time `json:"since,omitzero"`     // start of the clock; zero without Clock
 }
 
 // Clock names the timeout after which the home ends a handoff itself. The lifecycle of a kind
@@ -118,7 +118,7 @@ type Filing struct {
 	Fanout
 
 	Event   Event
-	After   Version // of the view that the step was judged against
+	After   Version // version of the view against which the step was judged
 	View    View    // state after the step
 	Inboxes []DID
 	Filed   time.Time
@@ -142,7 +142,7 @@ type Entry struct {
 	Cursor  Cursor    `json:"-"` // set when read from an inbox
 	Number  uint64    `json:"-"` // in that inbox: from 1, without gaps as entries arrive
 	Waits   bool      `json:"-"` // it was not read there yet
-	Now     State     `json:"-"` // of the handoff, set when read from an inbox; "" for text
+	Now     State     `json:"-"` // current state of the handoff, set when read from an inbox; "" for text
 }
 
 // Row returns the step, or the [Text.Row] of text.
@@ -197,7 +197,7 @@ type Judgement struct {
 	View      View    // state of the handoff after it; unchanged if the step was refused
 	Fanout    Fanout  // destinations of the step
 	Duplicate bool    // the step had been filed before, and Entry is from then
-	Conflicts int     // how often another step of the handoff was filed first, and this one judged again
+	Conflicts int     // number of times this step was judged again because another step was filed first
 	// Newcomer is the DID of the step if the record never met it before; else "".
 	Newcomer DID
 	// Awaits is true if the step is on disk but in no log yet: its home is another one and has not
@@ -248,8 +248,8 @@ type Snapshot struct {
 	// other bytes ([EventIDInUse]), or the step was filed and pruned ([TerminalHandoff]).
 	Used      *RefusalError
 	Named     *Entry    // the step of the same handoff that Step.Accepts names, nil for none
-	Replaced  View      // of the handoff that Step.Replaces names, zero if it has no log
-	Reference HandoffID // of the step that Step answers or confirms, zero if it is not known
+	Replaced  View      // view of the handoff named by Step.Replaces; zero if it has no log
+	Reference HandoffID // handoff of the step that Step answers or confirms; zero if unknown
 	Pending   []Pending // the steps of the handoff that wait for the ruling of its home, oldest first
 	Open      int       // see [SnapshotQuery].OpenOf
 	// Inboxes is the use of each inbox, in total and by the signer of the step. It omits empty
@@ -285,14 +285,14 @@ type Deferred struct {
 	Event  Event
 	Origin string // name of the link on which it arrived; never empty
 	Since  time.Time
-	Tried  int       // how often it was judged since
+	Tried  int       // number of attempts to judge it since
 	Next   time.Time // when it is judged again
-	Reason string    // why it could not be judged last; for operators
+	Reason string    // why the last attempt to judge it failed; for operators
 }
 
 // DeferralLimits bound how many steps wait. Zero means no limit.
 type DeferralLimits struct {
-	PerUser   int // of one name on one link ([Arrival].Name); steps without a name are not counted so
+	PerUser   int // limit for one name on one link ([Arrival].Name); does not apply to steps without a name
 	PerOrigin int
 	Total     int
 }
@@ -301,7 +301,7 @@ type DeferralLimits struct {
 // a session. The entries are opaque to the record.
 type JournalWrite struct {
 	Name    string // unique in the record; it begins with the label of the network and a slash
-	Length  uint64 // of the journal before the write; [ErrStale] is returned for any other length
+	Length  uint64 // length of the journal before the write; [ErrStale] is returned for any other length
 	Entries [][]byte
 	Due     time.Time // when its owner checks the journal again; zero for never
 }

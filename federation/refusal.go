@@ -123,7 +123,7 @@ func (c RefusalCode) Sentence() string {
 // sender and holds nothing private. Each network renders it in its edge.go.
 type RefusalError struct {
 	Code    RefusalCode
-	Event   EventID   // of the refused step; zero if it could not be read
+	Event   EventID   // event of the refused step; zero if it could not be read
 	Handoff HandoffID // zero if it could not be read
 	Detail  string    // adds to the sentence of the code; may be empty
 	View    View      // current state of the handoff; zero if there is none
@@ -237,9 +237,9 @@ type StrangerReason string
 
 // The limits for strangers only.
 const (
-	TooManyNewDIDs        StrangerReason = "dids"    // that the record met within the hour
-	TooManyFromOneAddress StrangerReason = "address" // of them, from the address of this one
-	TooMuchGrowth         StrangerReason = "growth"  // of the record within the hour
+	TooManyNewDIDs        StrangerReason = "dids"    // too many new DIDs within the hour
+	TooManyFromOneAddress StrangerReason = "address" // too many new DIDs from the same address
+	TooMuchGrowth         StrangerReason = "growth"  // too much growth of the record within the hour
 )
 
 // StrangerReasons returns all reasons.

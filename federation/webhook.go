@@ -26,7 +26,7 @@ type Webhook struct {
 	// even by DID itself, and the webhook ends with the handoff. It is zero for a webhook that
 	// follows an inbox or messages.
 	Handoff HandoffID `json:"handoff,omitzero"`
-	Label   string    `json:"label,omitempty"` // of its owner, for one that follows a handoff
+	Label   string    `json:"label,omitempty"` // label of its owner, for one that follows a handoff
 	Sealed  []byte    `json:"-"`               // data of the posting network; the record cannot read it
 	URL     string    `json:"url"`
 	Since   time.Time `json:"since"`
@@ -60,13 +60,13 @@ func (h Webhook) Over(at time.Time) bool { return !h.Ends.IsZero() && !at.Before
 // steps. Other pushes do not wait for them.
 type Push struct {
 	Item    int64         // position among the items of its webhook; notices come last
-	Entry   Entry         // of an inbox, with its cursor and number; zero for all else
+	Entry   Entry         // entry of an inbox, with its cursor and number; zero for all else
 	Notice  Notice        // on the [InboxLink], with its cursor; zero for all else
 	Content Content       // of a network's own tables, for a participant; nil for all else
 	State   DeliveryState // waiting, delivered, refused or dead
 	Queued  time.Time
 	Attempt int       // how often it was made, and failed
-	Next    time.Time // of a pending one: when it is made; zero for at once, or behind another one with its order key
+	Next    time.Time // time of the next attempt; zero for immediately, or while an earlier push with the same order key is pending
 	Reason  string    // why the last attempt failed; of an ended one, why it was not delivered
 	Ended   time.Time // zero while it waits
 	// Broken is the reason why the record cannot read it; "" if it can.

@@ -139,7 +139,7 @@ const (
 	schemeD2     scheme = "d2"     // in the body, over all of it
 	schemeLegacy scheme = "legacy" // in the body, over a part of it
 	schemeHeader scheme = "header" // in X-AIRC-Signature, over the body
-	schemeBad    scheme = "bad"    // under no key of the sender
+	schemeBad    scheme = "bad"    // matches no key of the sender
 )
 
 // findScheme detects the scheme of a body signed with one of some keys.

@@ -267,7 +267,7 @@ func (l *Link) settle(c *call, status string, change func(ctx context.Context, h
 // would cost a hundred times as much as the first.
 const (
 	grantedPart = 8               // divisor: others' messages meanwhile may exceed the limit by no more than this part
-	grantedFor  = 5 * time.Second // after which the limits and the inbox may have changed
+	grantedFor  = 5 * time.Second // time after which limits and inbox must be checked again
 )
 
 // maxGrants bounds the remembered grants, about 150 bytes each.

@@ -66,7 +66,7 @@ type keyChange struct {
 	*wire.Object
 
 	agent   agents.Agent
-	session federation.Session // of the token
+	session federation.Session // session of the token
 	body    []byte
 	now     time.Time
 }

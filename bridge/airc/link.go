@@ -14,9 +14,9 @@
 // implements two optional profiles: OpenID Connect accounts, and mutual TLS between registries. It
 // does not implement tenants or DPoP.
 //
-// Below /api the same registry serves the clients in use today: they have a token, and sign nothing
-// or sign in ways that prove nothing. The registry signs for them, and marks the message
-// accordingly ("assurance").
+// Below /api the same registry serves the clients in use today: they authenticate with a token, and
+// their messages are unsigned or have signatures without proof value. The registry signs for them,
+// and marks the message accordingly ("assurance").
 //
 // # Other registries
 //
@@ -115,9 +115,9 @@ type Deps struct {
 
 // Quotas are limits of a registry that may change while it runs.
 type Quotas struct {
-	Room                 federation.InboxLimits // of pending entries of one agent
-	FirstContacts        federation.InboxLimits // of entries held for one agent until it consents
-	RegistrationsPerHour int                    // of one address; 0 means no limit
+	Room                 federation.InboxLimits // limits of pending entries for one agent
+	FirstContacts        federation.InboxLimits // limits of entries held for one agent until it consents
+	RegistrationsPerHour int                    // registrations per hour of one address; 0 means no limit
 }
 
 // Link is one registry. It implements [bridge.Mounted] and

@@ -23,8 +23,8 @@ import (
 
 // OIDCConfig is the table [airc.oidc]: the issuer of accounts for registration.
 type OIDCConfig struct {
-	Issuer   string `toml:"issuer"`   // of OpenID Connect; empty for none
-	Audience string `toml:"audience"` // that its tokens must name
+	Issuer   string `toml:"issuer"`   // issuer of OpenID Connect; empty for none
+	Audience string `toml:"audience"` // required audience of its tokens
 }
 
 func (c OIDCConfig) check(mistake func(key, why string)) {

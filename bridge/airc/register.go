@@ -35,9 +35,9 @@ type registration struct {
 	capabilities json.RawMessage
 	webhook      string // address; "" for none
 	metadata     json.RawMessage
-	expires      time.Time // of the key; zero for no expiry
+	expires      time.Time // expiry of the key; zero for no expiry
 	oidc         json.RawMessage
-	account      agents.Account // by oidc, if this registry takes accounts
+	account      agents.Account // account authenticated by oidc, if this registry accepts accounts
 }
 
 func parseRegistration(o *wire.Object, now time.Time) (registration, error) {

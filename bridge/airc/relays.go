@@ -35,7 +35,7 @@ func (*Link) Unverified(handle string) string { return agents.Unverified + handl
 type relayed struct {
 	origin, from, to string // domain, and handles without one
 	id               string // local id
-	messageID        string // of this attempt
+	messageID        string // message ID of this attempt
 	body             string
 	payload          json.RawMessage
 	envelope         json.RawMessage // as signed by the agent; nil for none

@@ -63,11 +63,11 @@ type Authority struct {
 	http *http.Client
 
 	mu       sync.Mutex
-	answers  map[string][]byte           // of HTTP-01, by path
-	proofs   map[string]*tls.Certificate // of TLS-ALPN-01, by domain
+	answers  map[string][]byte           // answers of HTTP-01, by path
+	proofs   map[string]*tls.Certificate // proofs of TLS-ALPN-01, by domain
 	failures int                         // failed attempts in succession
 	retryAt  time.Time
-	last     error // of the last attempt
+	last     error // error of the last attempt
 }
 
 // NewAuthority returns an authority. It does no I/O.

@@ -15,7 +15,7 @@ import (
 type Result struct {
 	Section string
 	Case    string
-	Err     error // why it failed; nil for one that passed
+	Err     error // reason for the failure; nil for a passed case
 }
 
 // Skipped reports whether the case was skipped, because the server does not claim the

@@ -59,7 +59,7 @@ func plain(text string) string { return federation.PlainText(translate.OneLine(t
 type slot struct {
 	federation.Answer
 
-	fresh bool // it was not there before
+	fresh bool // newly created
 }
 
 // kept is the lifetime of a slot without an end: of a handoff in progress, or of a record, which

@@ -25,7 +25,7 @@ type TasksLink struct {
 
 	cfg   TasksConfig
 	dir   directory.Tasks
-	found map[string]task // by file name; the goroutine in Run owns it
+	found map[string]task // by file name; owned by the goroutine in Run
 }
 
 // task is the link's memory of a record it has read.

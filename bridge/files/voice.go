@@ -33,8 +33,8 @@ type VoiceLink struct {
 
 	cfg     VoiceConfig
 	secrets voiceSecrets
-	found   map[string]sighting             // by path; the goroutine in Run owns it
-	paths   map[federation.HandoffID]string // of files with a handoff on record; as above
+	found   map[string]sighting             // by path; owned by the goroutine in Run
+	paths   map[federation.HandoffID]string // paths of files with a handoff on record; owned by the goroutine in Run
 	taken   map[string]string               // paths of files claimed by any gateway, by key; as above
 	moved   chan struct{}                   // closed when a file was added or moved
 }

@@ -19,8 +19,8 @@ import (
 // Make them with [ParseChannels]; they never change.
 type Channels struct {
 	here    []string // venues of this federation
-	there   []string // the same as venues on the network
-	spelled []string // the same as the configuration spells them
+	there   []string // corresponding venues on the network
+	spelled []string // the same, as spelled in the configuration
 }
 
 const called = " as "

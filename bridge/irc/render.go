@@ -175,7 +175,7 @@ func Typing(tags map[string]string) string {
 
 // Refs is the references of a message to handoffs and other messages.
 type Refs struct {
-	Handoff string // of the tag [RefTag]; may be empty, or anything
+	Handoff string // handoff of the tag [RefTag]; may be empty, or anything
 	Reply   string // ID of the answered message; likewise
 	Step    string // the ID of the step if Reply is the ID of its line
 

@@ -21,7 +21,7 @@ const readBufferBytes = 64 << 10
 // Wire is how a dialect reads and writes one connection.
 type Wire[Line any] struct {
 	Conn         io.ReadWriteCloser
-	MaxLineBytes int // of one inbound line
+	MaxLineBytes int // maximum size of an inbound line
 	// Decode turns a line into input for the owner. Its error is nil or [ErrLineTooLong]. It runs in
 	// the reader.
 	Decode func(text []byte, err error) Line

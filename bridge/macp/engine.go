@@ -62,7 +62,7 @@ type turn struct {
 type batch struct {
 	touched  []*live
 	writes   map[*live]*federation.JournalWrite
-	more     []federation.JournalWrite // of other journals
+	more     []federation.JournalWrite // writes to other journals
 	removed  []string
 	events   []func()            // to send after the transaction
 	policies uint64              // entries of the journal of policies

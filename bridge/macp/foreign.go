@@ -224,9 +224,9 @@ func newForeignConn(f *Foreign) *foreignConn {
 
 // Times of a connection.
 const (
-	pingEach    = 15 * time.Second // to notice a silent runtime
+	pingEach    = 15 * time.Second // ping interval, to detect a silent runtime
 	callTimeout = 20 * time.Second
-	lookEach    = 30 * time.Second // at the state of a session, which is not on its stream
+	lookEach    = 30 * time.Second // poll interval of the state of a session, which is not on its stream
 )
 
 func (c *foreignConn) close() { c.client.CloseIdleConnections() }

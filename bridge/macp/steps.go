@@ -22,7 +22,7 @@ import (
 type steps struct {
 	ports bridge.Ports
 	deps  Deps
-	link  string // of the steps
+	link  string // link of the steps
 	log   *slog.Logger
 }
 

@@ -83,7 +83,7 @@ type conversation struct {
 	session   string
 	follows   bool
 	following fault.Group
-	followed  chan error // how the follower ended
+	followed  chan error // result of the follower
 	writing   sync.Mutex // the follower and the reader write
 }
 

@@ -39,7 +39,7 @@ const slowAnswer = 10 * time.Second
 
 // Spec is a route without its types.
 type Spec struct {
-	ID      string // of the operation in the OpenAPI document
+	ID      string // ID of the operation in the OpenAPI document
 	Tag     string // groups operations there
 	Method  string
 	Path    string           // below the prefix of the API, with the wildcards of [http.ServeMux]
@@ -54,8 +54,8 @@ type Spec struct {
 	Cached      bool      // an answer has an ETag, and is not sent again to a client that has it
 }
 
-// Route is one route of an API: In is the request, and Out the answer. It has no methods: the
-// compiler would add all of them to the program for each route.
+// Route is one route of an API: In is the request, and Out the answer. It has no methods, because
+// the compiler would add them to the program for each route.
 type Route[In, Out any] Spec
 
 // Success is a status of success.

@@ -28,7 +28,7 @@ type homes struct {
 	documents *peering.Documents
 	peering   *peering.Peering
 	canary    *peering.Canary
-	boot      string // of this start; see [relay.Deps]
+	boot      string // boot ID of this start; see [relay.Deps]
 }
 
 func newHomes(p *Server) *homes {

@@ -114,7 +114,7 @@ func (s *Server) noteFetched(ctx context.Context, did federation.DID, document f
 // KeyLookups looks up the keys of steps with the current key source. The zero value looks up nothing.
 type KeyLookups struct {
 	atHand  atomic.Pointer[identity.AtHand] // replaced when a key is rotated
-	lookups *identity.Lookups               // of keys to be requested from a host
+	lookups *identity.Lookups               // lookups of keys to be requested from a host
 }
 
 // Await looks up a missing key, and blocks for at most a second or until ctx

@@ -69,7 +69,7 @@ type power struct {
 	mu    sync.Mutex
 	off   bool
 	on    chan struct{}      // closed when off ends; nil unless off
-	stop  context.CancelFunc // of the current run; nil between two runs
+	stop  context.CancelFunc // cancels the current run; nil between two runs
 	ended chan struct{}      // closed after the current run
 }
 

@@ -398,7 +398,7 @@ type snapshot struct {
 	all     []*running // in the order of the configuration
 	named   map[string]*running
 	placers []bridge.Placer // on which offers can be written
-	asked   []*running      // whose Carries chooses their deliveries
+	asked   []*running      // links whose Carries selects their deliveries
 }
 
 func newSnapshot(all []*running) *snapshot {

@@ -86,7 +86,7 @@ func (g *Gateway) say(ctx context.Context, t *federation.Text, original signing.
 		return said, err
 	}
 	f := federation.TextFiling{Filed: now}
-	if g.find(ctx, t, way, &said); said.ToNick && t.Arrival.Home != "" { // that home cannot notify its sender
+	if g.find(ctx, t, way, &said); said.ToNick && t.Arrival.Home != "" { // the other home cannot notify its sender
 		return said, t.Refuse(federation.InvalidTarget, "the recipient is not connected, and has no account")
 	}
 	if t.Arrival.Place = way.to.Place; way.home == "" {

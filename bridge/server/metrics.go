@@ -188,8 +188,8 @@ func (g *recordGauges) Collect(metrics chan<- prometheus.Metric) {
 	}
 }
 
-// heldSince returns the start of each hold: by a mode in the configuration or of an operator, or by a
-// command, which counts most.
+// heldSince returns the start of each hold: by a mode set in the configuration or by an operator, or
+// by a command, which takes precedence.
 func (g *recordGauges) heldSince(ctx context.Context) (map[string]time.Time, error) {
 	held, err := g.record.Holds(ctx)
 	if err != nil {

@@ -100,7 +100,7 @@ type Retention struct {
 	Undelivered  time.Duration // deliveries, and steps not read by any participant
 	Finished     time.Duration // ended handoffs
 	AIRCMessages time.Duration
-	IDs          time.Duration // of deleted steps
+	IDs          time.Duration // IDs of deleted steps
 	Dead         time.Duration // dead letters and notices
 }
 

@@ -133,7 +133,7 @@ func (s *Server) reload(ctx context.Context, dry bool) (admin.Reloaded, error) {
 		_, mounted := o.Link.(bridge.Mounted) // its routes are permanent
 		return mounted
 	})
-	if file.Log != s.limited.Log { // else the level set by an operator stays
+	if file.Log != s.limited.Log { // otherwise the level set by an operator is kept
 		s.options.Relevel(file.Log)
 	}
 	s.reloadCertificate(ctx, file)

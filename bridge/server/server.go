@@ -59,7 +59,7 @@ type Server struct {
 	Metrics *prometheus.Registry
 
 	file           *configs.File
-	certificate    *bridge.Certificate // of [tls]
+	certificate    *bridge.Certificate // certificate of [tls]
 	certificates   *certificate.Keeper
 	authority      *certificate.Authority // nil without ACME
 	challenges     *httpd.Server          // nil without a listener for HTTP-01
@@ -73,16 +73,16 @@ type Server struct {
 	adminMux       *http.ServeMux
 	socketMux      *http.ServeMux
 	publicURL      string
-	clock          *Clock // by which handoffs and keys expire
+	clock          *Clock // clock for the expiry of handoffs and keys
 	keyring        *identity.Keyring
 	directory      atomic.Pointer[identity.Directory] // replaced when a key is rotated, as are
 	keys           atomic.Pointer[identity.KeySource]
 	keyLookups     KeyLookups
 	proofs         *identity.Logins
-	streams        participant.Streams // that participants watch, on all networks
+	streams        participant.Streams // streams watched by participants on all networks
 	relay          *relay.Relay        // nil if it could not be opened: then it wakes no waiter
 	started        time.Time
-	checks         lastChecks // of the overview
+	checks         lastChecks // checks of the overview
 	rates          *home.Rates
 	strangers      *home.Strangers
 	client         *identity.Client // for requests to strangers
@@ -117,7 +117,7 @@ type Server struct {
 	configured    atomic.Pointer[[]federation.BoundName]
 	modes         *PeerModes
 
-	certificateFiles atomic.Pointer[configs.TLS] // of the last reading
+	certificateFiles atomic.Pointer[configs.TLS] // certificate files as last read
 
 	resolving *prometheus.HistogramVec
 

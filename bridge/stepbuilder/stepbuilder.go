@@ -46,7 +46,7 @@ type Builder struct {
 	Seen func(ctx context.Context, did federation.DID) (bool, error)
 }
 
-// Warning explains why a filed step may not be delivered.
+// Warning says why a filed step may not be delivered.
 type Warning struct {
 	// `never-seen`: this gateway knows no step, name, login or read inbox of the target DID.
 	Code   string `json:"code"`
@@ -72,7 +72,7 @@ func (s Builder) Warnings(ctx context.Context, ev federation.Event) ([]Warning, 
 type Draft struct {
 	ID   federation.EventID // zero to mint one
 	From federation.DID     // whose step it is
-	Name string             // of that DID on the link; "" for a name of the gateway
+	Name string             // name of that DID on the link; "" for a name of the gateway
 	Verb federation.Verb
 	// Proved reports that the caller has proved to be From. Otherwise the gateway
 	// vouches only for its own agents and for DIDs bound by an operator with vouch.
@@ -82,7 +82,7 @@ type Draft struct {
 	Original string
 
 	To          federation.DID // of an offer; "" for anyone
-	Channel     string         // of an offer; "" lets the gateway choose
+	Channel     string         // channel of an offer; "" lets the gateway choose
 	Title       string
 	Context     string
 	ContextHash string

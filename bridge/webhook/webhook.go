@@ -41,8 +41,8 @@ import (
 // Config is the table [webhooks] of the configuration.
 type Config struct {
 	MaxPerDID   int
-	MaxAttempts int           // on one delivery
-	Timeout     time.Duration // of one call, at most
+	MaxAttempts int           // maximum attempts per delivery
+	Timeout     time.Duration // maximum duration of one call
 }
 
 // Outside calls addresses that strangers chose, and no private one: an [identity.Client].

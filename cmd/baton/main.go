@@ -50,7 +50,7 @@ type cli struct {
 	LogLevel    string           `enum:",debug,info,warn,error" env:"BATON_LOG_LEVEL" default:"" help:"Over log.level: debug, info, warn or error." placeholder:"LEVEL"`
 	LogFormat   string           `enum:",text,json" env:"BATON_LOG_FORMAT" default:"" help:"Over log.format: text or json." placeholder:"FORMAT"`
 
-	args []string // of the command line
+	args []string // command-line arguments
 
 	Serve       serveCommand    `cmd:"" group:"serve" example:"serve --config /etc/baton/baton.toml" help:"Run the gateway until SIGTERM."`
 	Demo        demoCommand     `cmd:"" group:"serve" example:"demo --smoke" help:"Show one handoff crossing from IRC to an AIRC agent and back."`

@@ -24,7 +24,7 @@ const (
 
 // agent is a client of the REST API with a key of its own. It may be used concurrently.
 type agent struct {
-	urls []string // of the gateways of one home
+	urls []string // URLs of the gateways of one home
 	did  string
 	key  ed25519.PrivateKey
 

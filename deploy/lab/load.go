@@ -29,7 +29,7 @@ type recipient struct {
 
 	mu       sync.Mutex
 	arrived  []time.Time       // one for each offer
-	arrivals map[string]int    // of each offer in the inbox
+	arrivals map[string]int    // arrivals of each offer in the inbox
 	failed   map[string]string // steps that were refused, by handoff
 }
 

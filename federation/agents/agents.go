@@ -47,7 +47,7 @@ type Agent struct {
 	Capabilities json.RawMessage // as registered; nil when none
 	Metadata     json.RawMessage // as registered; nil when none
 	Registered   time.Time
-	KeptKey      ed25519.PublicKey // of DID
+	KeptKey      ed25519.PublicKey // kept key of DID
 	Shows        Shows
 	Account      Account   // account used for the registration; zero for none
 	Released     time.Time // when an operator released its handle, which is then available again; zero for a handle in use
@@ -220,7 +220,7 @@ type Key struct {
 	// Revoked is the time from which it is invalid: the receipt of its revocation, or the end of
 	// the overlap with its successor. Zero while neither is known.
 	Revoked time.Time
-	Reason  string // as the agent gave it with a revocation
+	Reason  string // reason given by the agent for a revocation
 }
 
 // Status returns the status of a key at a time. It judges a message received then, whatever time
@@ -287,7 +287,7 @@ type Message struct {
 	// Told is its delivery time, to the millisecond: later than that of every message before it in
 	// its thread. Zero while held.
 	Told   time.Time
-	Cursor federation.Cursor // after it, in the inbox of To; set when read from there
+	Cursor federation.Cursor // position after it in the inbox of To; set when read from there
 	Now    federation.State  // current state of Handoff, set when read; "" without a handoff
 }
 
@@ -349,6 +349,6 @@ type Posting struct {
 type Conversation struct {
 	With   string // the other one
 	Count  int    // messages, without deleted ones
-	Unread int    // of them, to the handle
+	Unread int    // number of unread messages to the handle
 	Last   Message
 }

@@ -16,7 +16,7 @@ const (
 	faster     = 1.05        // factor of the rate, up to the seed, after fasterPer messages
 	fasterPer  = 8           // messages in a row that the peer took
 	slowest    = 1.0 / 60    // the lowest rate
-	unlimited  = 1 << 20     // above any rate at which the gateway writes
+	unlimited  = 1 << 20     // higher than any rate of the gateway
 	longestEnd = time.Minute // the longest pause of all messages that a peer can ask for
 )
 
@@ -27,7 +27,7 @@ type Pace struct {
 	mu     sync.Mutex
 	bucket *rate.Limiter
 	seed   rate.Limit
-	burst  int       // of the seed
+	burst  int       // burst of the seed
 	took   int       // messages since the rate changed last
 	until  time.Time // no message is sent before
 }

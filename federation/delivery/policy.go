@@ -19,8 +19,8 @@ type Policy struct {
 	// continue.
 	Attempt time.Duration
 	Look    time.Duration // poll interval without a wake-up, because a wake-up may be lost
-	Retry   Backoff       // of a delivery that failed
-	Pause   Backoff       // of a destination that did not answer
+	Retry   Backoff       // retry of a delivery that failed
+	Pause   Backoff       // pause of a destination that did not answer
 	// Failures bounds the failures of a delivery at a reachable destination. Then it becomes a dead
 	// letter. 0 means no limit.
 	Failures int
@@ -149,7 +149,7 @@ func (e *AbsentError) Unwrap() error { return e.Err }
 // that only LaterError decides.
 type LaterError struct {
 	Err  error
-	Wait time.Duration // of this delivery; 0 for the backoff of the policy
+	Wait time.Duration // wait of this delivery; 0 for the backoff of the policy
 	// Pause is the time during which the destination accepts nothing.
 	Pause time.Duration
 	// Away is true if the destination did not answer. It waits as a whole by [Policy.Pause], and

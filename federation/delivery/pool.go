@@ -52,7 +52,7 @@ type turns struct {
 	group fault.Group
 
 	mu   sync.Mutex
-	kept map[string]*Worker // of destinations that continue later
+	kept map[string]*Worker // workers of destinations that continue later
 }
 
 func (t *turns) worker(to Destination, rows deliveries.Rows) *Worker {

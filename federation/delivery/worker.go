@@ -54,10 +54,10 @@ type Worker struct {
 
 	// Of the goroutine that runs the worker.
 
-	last   federation.DID // whose turn was the last one
+	last   federation.DID // sender of the last turn
 	until  time.Time      // no lane begins before it
-	called bool           // it took a delivery since the last pause
-	away   int            // how often in a row it did not answer
+	called bool           // accepted a delivery since the last pause
+	away   int            // consecutive failures to respond
 	waits  *backoff.ExponentialBackOff
 }
 
@@ -437,9 +437,9 @@ func (w *Worker) logWait(ctx context.Context, d federation.Delivery, err error) 
 }
 
 type attempt struct {
-	paid    bool // it counts in the pace already
+	paid    bool // already counted in the pace
 	called  bool // the destination took a delivery since its last pause
-	counted bool // on record, before it is made
+	counted bool // recorded before the attempt
 }
 
 // row makes one delivery and settles the rows that end with it. After a nil error the delivery
@@ -518,7 +518,7 @@ func (w *Worker) failed(ctx context.Context, d federation.Delivery, covered []in
 	}
 	failure.Next = now.Add(wait)
 	failed := covered[:1]
-	if absent { // from now on each row waits by itself
+	if absent { // from now on, each row has its own backoff
 		failed = covered
 	}
 	var unnoted error

@@ -39,7 +39,7 @@ type Submission struct {
 	By    Authority
 	// Resumed is true if the step waited for a key: it was admitted on arrival.
 	Resumed bool
-	Ruling  *federation.Ruling // of the home of the handoff, if that is another one; else nil
+	Ruling  *federation.Ruling // ruling of the handoff's home, if that is another home; else nil
 }
 
 // Action is the action to take for a step.
@@ -63,8 +63,8 @@ type Decision struct {
 	Inboxes []federation.DID // that receive the step
 	Receipt bool             // the home confirms the step
 	Ruling  *federation.Ruling
-	Entry   federation.Entry   // of a repeated step
-	Awaits  bool               // of a repeated step: it waits already
+	Entry   federation.Entry   // entry of a repeated step
+	Awaits  bool               // a repeated step that is already waiting
 	Version federation.Version // at which a disputed ruling diverges from an earlier one
 }
 

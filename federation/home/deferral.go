@@ -40,7 +40,7 @@ type DeferralEnd struct {
 	Step      federation.Deferred
 	Judgement federation.Judgement
 	Refused   *federation.RefusalError // nil if it was filed
-	Expired   bool                     // it was given up
+	Expired   bool                     // abandoned
 }
 
 // DeferralConfig has the parts of a [Deferral].

@@ -26,8 +26,8 @@ const maxRaces = 16
 // Limits are the limits of a home. Zero means no limit.
 type Limits struct {
 	ClockSkew       time.Duration          // between an event id and the local clock, in either direction
-	MaxDeadline     time.Duration          // of an offer, from now
-	EventsPerMinute int                    // of one DID
+	MaxDeadline     time.Duration          // maximum deadline of an offer, from now
+	EventsPerMinute int                    // events per minute of one DID
 	Inbox           federation.InboxLimits // waiting for one DID; its bytes are of signed documents
 	Deferred        federation.DeferralLimits
 	Strangers       StrangerLimits // for DIDs that are new to the record
@@ -45,7 +45,7 @@ type Limits struct {
 type Home struct {
 	Rules
 
-	Key    federation.SigningKey // of the home itself: for the steps that it takes and confirms
+	Key    federation.SigningKey // key of the home itself: for the steps that it takes and confirms
 	Record Record
 	Keys   federation.KeySource
 	// Route returns the recipients of a step beside the inboxes of its parties; nil means none. It is
@@ -63,7 +63,7 @@ type Home struct {
 	// needed only with [OffersOfAgents].
 	IsAgent  func(ctx context.Context, did federation.DID) (bool, error)
 	Rates    *Rates
-	Deferral *Deferral // of steps whose key is missing; nil refuses them
+	Deferral *Deferral // deferral of steps whose key is missing; nil refuses them
 	// Strangers counts DIDs that are new to the record; nil if they have no limits.
 	Strangers *Strangers
 	// Write writes the fields of a step of the home, in the dialect of the step. These steps
@@ -71,7 +71,7 @@ type Home struct {
 	Write signing.Writer
 	// Read parses the signed document of a step.
 	Read    signing.Reader
-	Entropy io.Reader // for the IDs of steps received without one; safe for concurrent use
+	Entropy io.Reader // source of IDs for steps received without one; safe for concurrent use
 }
 
 // Submit judges one step and files it with its inboxes and deliveries. A nil error means that it is

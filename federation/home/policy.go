@@ -44,7 +44,7 @@ const (
 type Rule struct {
 	Verbs      []federation.Verb
 	Peers      []string         // links on which a step arrived
-	Recipients []federation.DID // of an offer its recipient, of any other step the other parties
+	Recipients []federation.DID // recipient of an offer; the other parties for any other step
 	Senders    []federation.DID // the actor of the step
 	Require    Requirement
 }

@@ -110,7 +110,7 @@ func (h *Home) Settle(ctx context.Context, id federation.HandoffID, now time.Tim
 		if err != nil {
 			return rulings, err
 		}
-		if s.Filed != nil { // it was filed since it was seen to wait
+		if s.Filed != nil { // it was filed in the meantime
 			if err := h.Drop(ctx, each.Event); err != nil {
 				return rulings, err
 			}

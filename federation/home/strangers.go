@@ -22,9 +22,9 @@ const growthRetry = 5 * time.Minute
 
 // StrangerLimits bound the actions of DIDs new to the record. A limit of zero means no limit.
 type StrangerLimits struct {
-	DIDs        int   // new to the record within an hour
-	PerAddress  int   // of them, from one address
-	RecordBytes int64 // that the record grows by within an hour
+	DIDs        int   // new DIDs within an hour
+	PerAddress  int   // maximum number from one address
+	RecordBytes int64 // growth of the record within an hour
 }
 
 // Strangers counts the DIDs first seen within the last hour, and remembers the DIDs known for

@@ -31,8 +31,8 @@ import (
 type FetchConfig struct {
 	AllowPrivate bool           // reach private and loopback addresses, and plain http
 	Denied       []netip.Prefix // never dialled, even with AllowPrivate
-	Timeout      time.Duration  // of one Get, with the wait for the rate of the host
-	MaxBytes     int64          // of one body
+	Timeout      time.Duration  // timeout of one Get, with the wait for the rate of the host
+	MaxBytes     int64          // maximum size of one body
 	PerHost      int            // requests a second to one host
 	Resolver     *net.Resolver  // resolves names; nil for the resolver of the system
 	TLS          *tls.Config    // for HTTPS; nil uses the system's authorities and no client certificate
@@ -51,8 +51,7 @@ const maxHeaderBytes = 16 << 10
 // ErrTooLarge is returned by [Client.Get] for a body above the bound.
 var ErrTooLarge = errors.New("identity: document too large")
 
-// ErrNotAllowed is wrapped in errors of [Client] for an address that it never calls, also as the target
-// of a redirect.
+// ErrNotAllowed is wrapped in errors of [Client] for a forbidden address, including redirect targets.
 var ErrNotAllowed = errors.New("address not allowed")
 
 // ErrPrivate is wrapped in errors of clients for a non-public address. It wraps [ErrNotAllowed].

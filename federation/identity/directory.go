@@ -22,8 +22,8 @@ type DirectoryConfig struct {
 	Fresh    time.Duration // a fetched document: how long a removed key may still count
 	Negative time.Duration // negative results
 	Stale    time.Duration // a document while its host does not answer, since it was fetched
-	// Web returns the address, without a path, configured for a host of did:web; nil for no such
-	// host.
+	// Web returns the address configured for a host of did:web, without a path. A nil Web has no
+	// hosts.
 	Web func(host string) (address string, ok bool)
 	// Fetched is called with each answer of a host about a DID, or with the reason for a missing
 	// document, before the waiting callers continue. It may block on the record. After its error
@@ -52,7 +52,7 @@ type Directory struct {
 	home    func(ctx context.Context, name string, path federation.URLPath) (body []byte, known bool, err error)
 	fetcher Fetcher
 	own     map[federation.DID][]ed25519.PublicKey
-	parsed  *otter.Cache[federation.DID, federation.Document] // of did:keys
+	parsed  *otter.Cache[federation.DID, federation.Document] // parsed did:keys
 	answers *answers
 }
 

@@ -315,7 +315,7 @@ func makeEndpoint(root *os.Root) error {
 // LostKey is a key that a record was written with and a folder of keys lacks.
 type LostKey struct {
 	Name  KeyName
-	Path  string // of its file; or the program of a signer
+	Path  string // path of its file; or the program of a signer
 	Known string // its fingerprint on record; "" for none
 	There string // the fingerprint of the key in its place; "" for none
 }

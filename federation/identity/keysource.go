@@ -32,7 +32,7 @@ type Refresher interface {
 // KeySourceConfig configures a [KeySource].
 type KeySourceConfig struct {
 	Negative time.Duration // how long an unknown key id is not requested again
-	Stale    time.Duration // how long a key of a document counts while the document cannot be had
+	Stale    time.Duration // how long a key of a document is valid while the document is unavailable
 	// Peer returns the address of the key server behind a link, without a path. Nil if no link has
 	// one.
 	Peer func(link string) (address string, ok bool)
@@ -149,7 +149,7 @@ func (s *KeySource) Forget(did federation.DID) {
 type evidence struct {
 	keys     []ed25519.PublicKey // valid keys
 	standing federation.KeyStanding
-	err      error // why a source did not answer
+	err      error // error of a source that did not respond
 }
 
 // result answers a query. A key is unknown only after all sources answered.

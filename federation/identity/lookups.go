@@ -17,9 +17,9 @@ import (
 // Bounds of the key lookups in progress. A lookup has one connection and at most one document
 // (fetch.max_bytes) in memory. A step beyond a bound is deferred.
 const (
-	lookupsPerUser = 4   // of one name on one link: a person has one DID and few keys
-	lookupsPerHost = 32  // at one host: the requests that fetch.per_host allows in about 3 s
-	lookupsTotal   = 256 // of all links: well below the usual limit of 1,024 open files
+	lookupsPerUser = 4   // limit for one name on one link: a person has one DID and few keys
+	lookupsPerHost = 32  // limit for one host: the requests that fetch.per_host allows in about 3 s
+	lookupsTotal   = 256 // limit for all links: well below the usual limit of 1,024 open files
 )
 
 // maxFailures bounds the failed lookups in memory, at some 300 bytes each.
@@ -58,7 +58,7 @@ type lookingUp struct {
 	began      time.Time
 	cancel     context.CancelFunc
 	done       chan struct{}   // closed at its end
-	links      map[string]bool // whose steps ask for it; guarded by the mutex of Lookups
+	links      map[string]bool // links whose steps need it; guarded by the mutex of Lookups
 }
 
 // NewLookups returns Lookups without a lookup in progress. After a lookup that its host answered, found

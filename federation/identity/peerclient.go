@@ -19,7 +19,7 @@ import (
 
 // Bounds of the connections to other homes.
 const (
-	peerTimeout   = 30 * time.Second // of one exchange: the other side may have to ask directories first
+	peerTimeout   = 30 * time.Second // timeout of one exchange: the other side may have to query directories first
 	peerIdle      = 90 * time.Second
 	peerMaxAnswer = 4 << 20 // bytes
 	peerConns     = 4       // idle ones a host

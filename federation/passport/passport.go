@@ -58,7 +58,7 @@ type Passport struct {
 	Receipts []Receipt         `json:"receipts"`
 	Keys     []Key             `json:"keys"`
 
-	Signature string `json:"signature,omitempty"` // of all other members; scheme "passport"
+	Signature string `json:"signature,omitempty"` // signature of all other members; scheme "passport"
 }
 
 // Summary is the handoff when the passport was issued.
@@ -98,7 +98,7 @@ type Step struct {
 // Evidence is the original behind a vouched step.
 type Evidence struct {
 	URL     string `json:"url"`
-	Digest  string `json:"sha256"`  // of content, in hexadecimal
+	Digest  string `json:"sha256"`  // digest of content, in hexadecimal
 	Content string `json:"content"` // the bytes that the URL serves
 }
 
@@ -106,7 +106,7 @@ type Evidence struct {
 // signature are then empty, and only an unproven claim of the home describes the step.
 type Erased struct {
 	At     time.Time `json:"at"`
-	Digest string    `json:"sha256"` // of the document, in hexadecimal
+	Digest string    `json:"sha256"` // digest of the document, in hexadecimal
 }
 
 // Receipt is the home's confirmation of a step.
@@ -278,7 +278,8 @@ func parse(text []byte) (Passport, *Finding) {
 // Record reads the parts of a passport. Its methods block on the disk, and return an error wrapping
 // [*federation.UnavailableError] if that cannot be read now.
 type Record interface {
-	// Log yields the steps of one handoff after a version, oldest first, and ends; after 0 are all.
+	// Log yields the steps of one handoff after a version, oldest first. Version 0 yields all
+	// steps.
 	Log(ctx context.Context, id federation.HandoffID, after federation.Version) iter.Seq2[federation.Entry, error]
 	// Receipts returns the home's receipts for the steps of a handoff, oldest first.
 	Receipts(ctx context.Context, id federation.HandoffID) ([]federation.Event, error)

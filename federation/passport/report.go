@@ -16,7 +16,7 @@ type Report struct {
 	Findings []Finding          `json:"findings"`
 	Handoff  Summary            `json:"handoff"`
 	Claims   []Claim            `json:"claims"`
-	Words    []Word             `json:"words"` // statements that no signature in it proves
+	Words    []Word             `json:"words"` // statements not proven by a signature in the passport
 }
 
 // Claim names a step, its DID and its time.

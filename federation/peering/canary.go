@@ -21,7 +21,7 @@ const completed = federation.State("completed")
 // Bounds of a canary.
 const (
 	canaryLife = 15 * time.Second       // time limit for the other home to complete it
-	canaryPoll = 250 * time.Millisecond // between two reads of the canary: the end of a link wakes no waiter
+	canaryPoll = 250 * time.Millisecond // poll interval of the canary, because the end of a link wakes no waiter
 )
 
 // Steps takes the steps of this home itself, and reads them.
@@ -42,7 +42,7 @@ type Steps interface {
 // completes it by itself. It shows whether steps go both ways.
 type Canary struct {
 	Home      federation.HomeID // this home
-	PublicURL string            // of this home, for the operator of the other home
+	PublicURL string            // public URL of this home, for the operator of the other home
 	Key       func() federation.SigningKey
 	// Write returns the members of the document of a step.
 	Write func(ev federation.Event) map[string]string

@@ -55,11 +55,11 @@ type Links interface {
 
 // Link is one link of the gateway.
 type Link struct {
-	Home      bool   // it leads to another home
-	URL       string // of that home
+	Home      bool   // link to another home
+	URL       string // URL of that home
 	Added     bool   // an operator added it while a gateway ran
 	Up        bool
-	LastError string // of the last connection that failed
+	LastError string // last error of the last connection that failed
 }
 
 // Config configures a [Peering].

@@ -19,7 +19,7 @@ import (
 // homes does.
 const (
 	compareEvery = 24 * time.Hour
-	compareAgain = time.Hour           // at the earliest, with the same start of the other home
+	compareAgain = time.Hour           // minimum interval without a restart of the other home
 	compareRetry = time.Minute         // after a comparison that failed
 	compareBack  = 30 * 24 * time.Hour // older handoffs are left out: the other home may have pruned them
 )
@@ -30,7 +30,7 @@ type digest struct {
 	heading
 
 	Handoffs []reach `json:"handoffs"`
-	Yours    []reach `json:"yours,omitempty"` // of the other home
+	Yours    []reach `json:"yours,omitempty"` // handoffs of the other home
 }
 
 // reach is the extent of the log of one handoff.
@@ -38,7 +38,7 @@ type reach struct {
 	Handoff federation.HandoffID `json:"handoff"`
 	Version federation.Version   `json:"version"`
 	Chain   string               `json:"chain"`          // hexadecimal; see [federation.Link]
-	Over    bool                 `json:"over,omitempty"` // of Yours: the other home may have pruned it
+	Over    bool                 `json:"over,omitempty"` // handoff in Yours that the other home may have pruned
 }
 
 // comparison is the response to a digest: the handoffs with fewer or different steps at the
@@ -58,9 +58,9 @@ type lack struct {
 // Compared is the result of a comparison with another home.
 type Compared struct {
 	Handoffs int    // compared
-	Sent     int    // of this home: the other home lacked steps, and has them now
-	Restored int    // of the other home: it had lost steps, and has them back
-	Lost     []Loss // of the other home: it has lost steps permanently
+	Sent     int    // handoffs of this home whose missing steps were sent to the other home
+	Restored int    // handoffs of the other home whose lost steps were restored there
+	Lost     []Loss // handoffs of the other home with permanently lost steps
 }
 
 func parseDigest(text []byte, to federation.HomeID) (digest, error) {
@@ -408,9 +408,9 @@ type history struct {
 	restarted chan struct{} // holds a token once the other home has started again
 
 	mu       sync.Mutex
-	boot     string               // that the other home named last
-	compared map[string]time.Time // by the start of the other home
-	lost     []Loss               // of the last comparison
+	boot     string               // latest boot ID of the other home
+	compared map[string]time.Time // comparison times, by the boot ID of the other home
+	lost     []Loss               // losses found by the last comparison
 }
 
 func newHistory() history {

@@ -154,7 +154,7 @@ func (p *Peer) carry(ctx context.Context, e Envelope) (Envelope, error) {
 		if err == nil || ctx.Err() != nil {
 			return answer, err
 		}
-		if !errors.Is(err, errNoStream) { // without a stream the next message tries the hub again
+		if !errors.Is(err, errNoStream) { // if the stream is missing, the next message tries the hub again
 			p.hubPaused.Store(now + int64(hubPause))
 		}
 		p.log.LogAttrs(ctx, slog.LevelInfo, "hub brings no answer", slog.Any("err", err))

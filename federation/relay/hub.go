@@ -36,10 +36,10 @@ const (
 	hubAnswer   = 10 * time.Second    // timeout for a response of the other home, after which the batch is sent over HTTPS
 	hubResend   = 3 * time.Second     // without an answer
 	hubAck      = 2 * time.Second     // timeout for the hub's acknowledgement of a message, after which it is sent again
-	hubAge      = 14 * 24 * time.Hour // of a batch that no home fetched
-	hubBytes    = 16 << 20            // of one stream: few batches are in flight, and pending deliveries are in the record
+	hubAge      = 14 * 24 * time.Hour // lifetime of an unfetched batch
+	hubBytes    = 16 << 20            // maximum size of one stream: few batches are in flight, and pending deliveries are in the record
 	hubBatches  = 8                   // batches of one home judged at a time
-	hubAckWait  = time.Minute         // after which an unjudged batch is handed out again
+	hubAckWait  = time.Minute         // time after which an unjudged batch is redelivered
 	hubPull     = 2 * time.Second     // of one request for messages; then the next request may reach another server of the cluster
 	hubLook     = time.Second         // interval of checks for streams to read
 	hubPending  = 1024                // batches handed out and not judged

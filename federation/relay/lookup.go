@@ -39,7 +39,7 @@ type lookup struct {
 type found struct {
 	answerHeading
 
-	Status    int    `json:"status"`              // of HTTP
+	Status    int    `json:"status"`              // status of HTTP
 	Body      string `json:"body"`                // empty unless the status is 200
 	Signature string `json:"signature,omitempty"` // the header of that name over HTTPS
 }

@@ -205,7 +205,7 @@ type Mode string
 // The modes.
 const (
 	Allow Mode = "allow" // steps go both ways
-	Limit Mode = "limit" // the same, a few a second
+	Limit Mode = "limit" // the same, limited to a few per second
 	Hold  Mode = "hold"  // the home is asked to send later, and deliveries to it wait
 	Block Mode = "block" // the home is refused, and deliveries to it end as dead letters
 )

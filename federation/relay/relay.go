@@ -161,7 +161,7 @@ import (
 // Relay wakes waiters. One connection to the servers keeps the order: a subscription receives each
 // wake-up that follows it.
 type Relay struct {
-	prefix string     // of subjects
+	prefix string     // prefix of subjects
 	conn   *nats.Conn // nil inside one process
 	closed chan struct{}
 

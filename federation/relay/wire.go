@@ -103,7 +103,7 @@ type batch struct {
 type item struct {
 	Step   carried             `json:"step"`
 	Ruling *signed             `json:"ruling,omitempty"`
-	Have   *federation.Version `json:"have,omitempty"` // without a ruling: the version of the log of the asking home
+	Have   *federation.Version `json:"have,omitempty"` // for a step without a ruling: the version of the log of the requesting home
 }
 
 type signed struct {
@@ -119,11 +119,11 @@ type carried struct {
 	ID         federation.EventID    `json:"id"`
 	Provenance federation.Provenance `json:"provenance"`
 	Party      federation.DID        `json:"party,omitempty"` // the requesting home's DID for the signer
-	Name       string                `json:"name,omitempty"`  // of the signer, for people only
+	Name       string                `json:"name,omitempty"`  // name of the signer, for people only
 	MessageID  string                `json:"message_id,omitempty"`
 	Received   time.Time             `json:"received"`
 	Evidence   *evidence             `json:"evidence,omitempty"`
-	Voucher    *signed               `json:"voucher,omitempty"` // of the home that it passed through
+	Voucher    *signed               `json:"voucher,omitempty"` // voucher of the home that it passed through
 }
 
 type evidence struct {
@@ -158,9 +158,9 @@ type result struct {
 	Event   federation.EventID `json:"event"`
 	Digest  string             `json:"digest"` // SHA-256 of the signed document, hexadecimal
 	Outcome outcome            `json:"outcome"`
-	Code    string             `json:"code,omitempty"`   // of a refusal
+	Code    string             `json:"code,omitempty"`   // code of a refusal
 	Detail  string             `json:"detail,omitempty"` // for people
-	Have    federation.Version `json:"have,omitempty"`   // of a gap: the version of the log
+	Have    federation.Version `json:"have,omitempty"`   // version of the log, for a gap
 	// Steps are the steps that the asking home lacks, up to the step in its question.
 	Steps []item `json:"steps,omitempty"`
 	// Moved is the parties whose mailboxes were moved to other homes: later steps for them go there.

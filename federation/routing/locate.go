@@ -18,7 +18,7 @@ type Address struct {
 	// kept key.
 	federation.MailboxLocation
 	Agent   bool               // whether it is an agent of this home
-	Binding federation.Binding // under which it signed last, or was bound; zero for none
+	Binding federation.Binding // binding with which it last signed, or to which it was bound; zero for none
 	// Link is the link of this home on which it last signed. If it never signed and is not an agent, it
 	// is the link on which it is logged in; "" for none.
 	Link string

@@ -148,7 +148,7 @@ type Locator struct {
 	log        *slog.Logger
 
 	mu     sync.Mutex
-	asked  map[federation.DID]time.Time // when the peers were asked last
+	asked  map[federation.DID]time.Time // time of the last query to the peers
 	linked bool                         // this home has, or had, peers
 	read   bool                         // the record was read for other homes
 }

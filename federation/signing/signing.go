@@ -462,8 +462,8 @@ func VerifyHome(ctx context.Context, keys federation.KeySource, home federation.
 
 // HomeSigner signs for a home, and judges the signatures of other homes.
 type HomeSigner struct {
-	Key  func() federation.SigningKey // of the home; the current one
-	Keys func() federation.KeySource  // of the other homes; it may block on their hosts
+	Key  func() federation.SigningKey // key of the home; the current one
+	Keys func() federation.KeySource  // keys of the other homes; it may block on their hosts
 }
 
 // Sign returns [SignHome] with the key that signs now.

@@ -56,7 +56,7 @@ type Original struct {
 	Network   string    // as in [federation.Arrival]
 	Received  time.Time // when it first arrived
 	Document  string    // the message exactly as received, or the signed document
-	Signature string    // of a signed document; empty if Document contains it
+	Signature string    // signature of a signed document; empty if Document contains it
 	KeyID     string
 	Key       ed25519.PublicKey
 }

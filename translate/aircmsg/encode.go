@@ -141,7 +141,7 @@ func writeContext(data map[string]any, ev federation.Event) []federation.Loss {
 		data["context"] = value
 		return nil
 	}
-	_, noted := members["note"] // a result has one already, that of the step
+	_, noted := members["note"] // a result already has the note of the step
 	if artifacts, some := members["artifacts"]; noted || some && !there(artifacts) {
 		data["context"] = value
 		return nil

@@ -192,7 +192,7 @@ type Reference struct {
 type Description struct {
 	Title    string
 	Context  string // inline JSON, or a reference; "" for none
-	Content  []byte // of any other context, to be stored and referred to
+	Content  []byte // content of any other context, to be stored and referred to
 	Deadline time.Time
 	Caps     []string
 	Priority string

@@ -50,7 +50,7 @@ type Session struct {
 	Expires   int64 // moves when a suspended session is resumed
 	Ended     int64 // when the session became final; 0 before
 	Offers    []Offer
-	Task      *Task // of a session of the task mode, after its request; else nil
+	Task      *Task // task of a task-mode session after its request; else nil
 	// Resolution is the payload of the Commitment that resolved the session.
 	Resolution []byte
 	// Length counts the entries of the history, Sequence the envelopes on the stream.

@@ -70,8 +70,8 @@ type Report struct {
 	Verb    federation.Verb
 	Note    string
 	Context string // inline JSON; "" for none
-	Content []byte // of an output other than such JSON, to be stored and referred to
-	Action  string // of the commitment that ends the session after the report; "" for none
+	Content []byte // content of an output other than such JSON, to be stored and referred to
+	Action  string // action of the commitment that ends the session after the report; "" for none
 }
 
 // ReadReport returns the step that a message of the task mode is.

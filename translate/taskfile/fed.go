@@ -17,7 +17,7 @@ type Fed struct {
 	ID       string   `json:"id"`                // handoff ID
 	Gateway  string   `json:"gateway,omitempty"` // home of the gateway that claimed the record: no other gateway may claim it
 	Home     string   `json:"home,omitempty"`
-	State    string   `json:"state,omitempty"` // of the handoff, such as cancelled
+	State    string   `json:"state,omitempty"` // state of the handoff, such as cancelled
 	Rev      uint64   `json:"rev,omitempty"`   // steps so far
 	From     string   `json:"from,omitempty"`  // DIDs
 	To       string   `json:"to,omitempty"`
@@ -27,11 +27,11 @@ type Fed struct {
 	Priority string   `json:"priority,omitempty"`
 	Replaces string   `json:"replaces,omitempty"`
 	Context  string   `json:"context,omitempty"`   // a reference, or JSON other than an object
-	Hash     string   `json:"context_h,omitempty"` // of the context
+	Hash     string   `json:"context_h,omitempty"` // hash of the context
 	Evidence string   `json:"evidence,omitempty"`  // location of the original of the offer
-	Verb     string   `json:"verb,omitempty"`      // of the last step
-	Note     string   `json:"note,omitempty"`      // of the last step
-	Result   any      `json:"result,omitempty"`    // of the last step: its context
+	Verb     string   `json:"verb,omitempty"`      // verb of the last step
+	Note     string   `json:"note,omitempty"`      // note of the last step
+	Result   any      `json:"result,omitempty"`    // result of the last step: its context
 }
 
 // StatusOf returns the status of a record whose handoff is in a state. Was is the status before:

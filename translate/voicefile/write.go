@@ -19,14 +19,14 @@ type Offer struct {
 	Step     translate.Step // the filed offer
 	From, To string         // the names of the agents
 	Now      time.Time
-	Lifetime time.Duration // of a file whose offer names no deadline
+	Lifetime time.Duration // lifetime of a file whose offer names no deadline
 }
 
 // Carry is the data of a file beside the members of the protocol. Its only numbers are integers,
 // which each reader prints alike.
 type Carry struct {
 	Version  int      `json:"v"`
-	ID       string   `json:"id"` // of the handoff
+	ID       string   `json:"id"` // ID of the handoff
 	Home     string   `json:"home"`
 	State    string   `json:"state"`
 	Rev      uint64   `json:"rev"`
@@ -38,7 +38,7 @@ type Carry struct {
 	Priority string   `json:"priority,omitempty"`
 	Replaces string   `json:"replaces,omitempty"`
 	Context  string   `json:"context,omitempty"`   // a reference, or JSON other than an object
-	Hash     string   `json:"context_h,omitempty"` // of the context
+	Hash     string   `json:"context_h,omitempty"` // hash of the context
 	Evidence string   `json:"evidence,omitempty"`  // location of the original of the offer
 }
 

@@ -29,8 +29,8 @@ type Step struct {
 	Context string    // a file, or an https or at address; "" for none
 	// Content is a context in JSON; nil for none, or if there is a Context.
 	Content  []byte
-	Replaces federation.HandoffID // of an offer signed here
-	ID       federation.EventID   // of a step signed here; zero for a new one
+	Replaces federation.HandoffID // handoff replaced by an offer signed here
+	ID       federation.EventID   // ID of a step signed here; zero for a new one
 	// Key signs the step in this process. If it is nil, the gateway vouches for Ask.From.
 	Key *federation.SigningKey
 }

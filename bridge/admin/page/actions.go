@@ -15,14 +15,14 @@ import (
 // action is a change by an operator.
 type action struct {
 	back  string           // the page with its list, unless the form names another
-	noun  string           // of the command that does the same
-	needs federation.Scope // of its route in the API
+	noun  string           // noun of the equivalent command
+	needs federation.Scope // required scope of its API route
 	// send requests the change from the API, and returns the number of changed items.
 	send func(r request, f form, act admin.Act) (int, error)
 	// choices are the values of the field beside the reason; nil for no field.
 	choices []string
-	effect  string // of the change on a name
-	done    string // how the name is afterwards
+	effect  string // description of the change to a name
+	done    string // state of the name afterwards
 }
 
 type form struct {

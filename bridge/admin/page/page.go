@@ -46,7 +46,7 @@ type Deps struct {
 	// Mount registers the operator API for the callers that an admission admits.
 	Mount  func(mux *http.ServeMux, admit admin.Admission)
 	Tokens *operators.Operators
-	Check  *admin.TokenCheck // of tokens that log in
+	Check  *admin.TokenCheck // checks tokens at login
 	Log    *slog.Logger
 	Ended  <-chan struct{} // closed when the gateway stops, which ends all event streams
 }
@@ -157,7 +157,7 @@ type layout struct {
 	Home          federation.HomeID
 	Script, Style string
 	Icon          string
-	Address       string // of the page, for its events; "" if nothing changes
+	Address       string // address of the page, for its events; "" if nothing changes
 	CSRF          string // "" without a session
 	Token         federation.OperatorToken
 	Nav           []navLink
@@ -165,7 +165,7 @@ type layout struct {
 
 type navLink struct {
 	Title, Href, Name string
-	Count             string // of the items that need an operator; "" for none
+	Count             string // count of the items that need an operator; "" for none
 	Current           bool
 }
 

@@ -192,7 +192,7 @@ func (p *Page) guarded(next http.Handler) http.Handler {
 	})
 }
 
-// foreign returns why a change counts as the request of another site, else "". Clients other than
+// foreign returns the reason why a change counts as a cross-site request, or "". Clients other than
 // browsers send neither header. A page under Referrer-Policy no-referrer sends its forms with the
 // origin "null", as other sites can: then Sec-Fetch-Site decides.
 func foreign(r *http.Request) string {

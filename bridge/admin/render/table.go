@@ -23,7 +23,7 @@ type Table[T any] struct {
 	Caption string              // on the page
 	Command string              // words of the command that prints the list
 	Empty   string              // on the page, for a list without items
-	Key     func(item T) string // the same for an item in each version of the page
+	Key     func(item T) string // stable key of an item across versions of the page
 	Columns []Column[T]
 	Wide    []string // headings on the page of the columns that a narrow window leaves out
 }

@@ -42,7 +42,7 @@ type Deps struct {
 	Agents     Agents
 	Hooks      bridge.Webhooks // nil if the gateway has none
 	PublicKeys PublicKeys
-	Version    string // of the gateway
+	Version    string // version of the gateway
 }
 
 // Link is the face of one gateway. It implements [bridge.Mounted].

@@ -46,12 +46,12 @@ type request struct {
 
 	caller participant.Caller
 	bearer string         // the header that proves it
-	agent  federation.DID // of the endpoint; "" for that of the gateway
-	media  string         // of the answer
+	agent  federation.DID // agent of the endpoint; "" for that of the gateway
+	media  string         // media type of the response
 	rest   bool           // it came over the HTTP+JSON binding
 	events bool           // the client requested an event stream
 	legacy bool           // it is one of A2A 0.3
-	body   []byte         // of a legacy request
+	body   []byte         // body of a legacy request
 }
 
 type response struct {

@@ -21,7 +21,7 @@ const expired = "expired"
 
 // origin is the record of the message that made a task.
 type origin struct {
-	contextID string        // of the client; "" if it named none
+	contextID string        // context ID of the client; "" if it named none
 	message   *wire.Message // as it was sent; nil for an offer of another network
 }
 
@@ -34,7 +34,7 @@ type task struct {
 
 	Status status `json:"status"`
 
-	steps []federation.EventID // that it shows
+	steps []federation.EventID // steps that it shows
 }
 
 // status is [wire.TaskStatus] with a time that always includes milliseconds.
@@ -110,7 +110,7 @@ type fold struct {
 	last     federation.Entry
 	steps    []federation.EventID // already read
 	history  []*wire.Message
-	message  *wire.Message  // of the status
+	message  *wire.Message  // message of the status
 	artifact *wire.Artifact // the latest
 }
 

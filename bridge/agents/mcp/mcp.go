@@ -81,7 +81,7 @@ const device = "mcp"
 // server is the MCP server for one client: for one request over HTTP, or for a process.
 type server struct {
 	account Account
-	device  string // of the inbox, if a call names none
+	device  string // default device for the inbox
 	version string
 	tools   []tool
 	// ended are closed when the gateway stops, and when the client has left or cancelled.
@@ -171,7 +171,7 @@ type toolError struct {
 	Detail     string `json:"detail"`
 	Retryable  bool   `json:"retryable"`
 	RetryAfter int    `json:"retry_after"`        // seconds; 0 if it is unknown
-	Assignee   string `json:"assignee,omitempty"` // of a handoff that another participant has
+	Assignee   string `json:"assignee,omitempty"` // assignee of a handoff held by another participant
 	// Candidates are the participants that a name may denote. It is nil if the name denotes exactly
 	// one.
 	Candidates []participant.Resolved `json:"candidates,omitzero"`

@@ -61,7 +61,7 @@ type step struct {
 type entry struct {
 	Cursor  string       `json:"cursor"`
 	Waits   bool         `json:"waits"`
-	Now     string       `json:"state_now,omitempty"` // of the handoff
+	Now     string       `json:"state_now,omitempty"` // current state of the handoff
 	Step    *step        `json:"step,omitempty"`
 	Message *privateText `json:"message,omitempty"`
 }
@@ -71,7 +71,7 @@ type privateText struct {
 	ID       string    `json:"id"`
 	From     string    `json:"from"`
 	Network  string    `json:"network"`
-	Handoff  string    `json:"handoff,omitempty"` // that it is about
+	Handoff  string    `json:"handoff,omitempty"` // handoff that it refers to
 	Time     time.Time `json:"time"`
 	Evidence *evidence `json:"evidence,omitempty"`
 	// Unknown marks the first message of an author that the reader has not decided about.

@@ -51,7 +51,7 @@ type view struct {
 
 type askView struct {
 	Client  string // by its own account, "" for a client without a name
-	Address string // of its document; "" for a client that registered itself
+	Address string // address of its document; "" for a client that registered itself
 	Unread  bool   // the document could not be fetched
 	// Target is the recipient of its tokens: the host or the scheme of its redirect. "" for a
 	// device.
@@ -236,7 +236,7 @@ func (s *Server) ask(w http.ResponseWriter, r *http.Request, asked request, stat
 // Cookies of a browser.
 const (
 	browserCookie = "baton_browser" // binds forms to the browser
-	loginCookie   = "baton_login"   // of a person that logged in on this page
+	loginCookie   = "baton_login"   // for a person who logged in on this page
 )
 
 // cookie returns a cookie unreadable for scripts and other sites.

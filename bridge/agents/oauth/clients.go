@@ -26,17 +26,17 @@ const (
 	registrationLife = 90 * 24 * time.Hour
 	maxRedirects     = 10
 	maxRedirectBytes = 512
-	maxClientBytes   = 2048 // of a client_id, which is sent in addresses
+	maxClientBytes   = 2048 // maximum size of a client_id, which is sent in URLs
 	maxNameChars     = 64
 )
 
 // client is a public client. A registration seals it, so its members have short names.
 type client struct {
 	ID        string   `json:"-"`
-	Name      string   `json:"n,omitempty"` // as it calls itself
+	Name      string   `json:"n,omitempty"` // self-chosen name
 	Redirects []string `json:"r"`
-	// Unread is true if the document could not be fetched now. The client is then like a
-	// registered one: it has no name, and only programs on the machine of the browser.
+	// Unread is true if the document could not be fetched now. The client is then treated like a
+	// registered one: it has no name, and may redirect only to programs on the browser's machine.
 	Unread bool `json:"-"`
 }
 

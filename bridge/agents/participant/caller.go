@@ -135,7 +135,7 @@ func (a *Access) Refresh(ctx context.Context, text, client string, now time.Time
 // Pairing is a new pairing code.
 type Pairing struct {
 	Code      string         `json:"code"`
-	DID       federation.DID `json:"did"` // for which it logs in
+	DID       federation.DID `json:"did"` // DID that logs in
 	ExpiresAt time.Time      `json:"expires_at"`
 }
 

@@ -25,14 +25,14 @@ const maxLooks = 32
 // handoffs of the caller.
 type Query struct {
 	DID        string
-	State      string // of a handoff, [StateOpen], or "" for any
+	State      string // state of a handoff, [StateOpen], or "" for any
 	Kind       string
 	Capability string
 	Channel    string
 	// Claimable selects open offers that the caller may claim now. If it points to false, the state
 	// [StateOpen] selects all open offers.
 	Claimable *bool
-	Words     string // of the title, in any order and case
+	Words     string // words of the title, in any order and case
 	Since     time.Time
 }
 
@@ -209,7 +209,7 @@ type ExplainedDelivery struct {
 	To    string    `json:"to"`  // a DID, or "channel"
 	Via   string    `json:"via"` // the link, or "inbox"
 	State string    `json:"state"`
-	Time  time.Time `json:"time,omitzero"` // when it ended, or is tried next
+	Time  time.Time `json:"time,omitzero"` // end, or time of the next attempt
 }
 
 const viaInbox = "inbox"

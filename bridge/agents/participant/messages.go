@@ -171,7 +171,7 @@ type Named struct {
 	Entry  federation.Entry  `json:"entry"`
 	Name   string            `json:"name"`
 	Cursor federation.Cursor `json:"cursor,omitempty"` // in an inbox
-	Waits  bool              `json:"waits,omitempty"`  // in an inbox: it is not acknowledged
+	Waits  bool              `json:"waits,omitempty"`  // not acknowledged in the inbox
 	Now    federation.State  `json:"now,omitempty"`    // current state of the handoff; inbox only
 }
 

@@ -152,7 +152,7 @@ func CandidatesOf(err error) []Resolved {
 type match struct {
 	Resolved
 
-	place federation.Place // of a user without a DID of its own
+	place federation.Place // place of a user without a DID of its own
 }
 
 // Recipient returns the participant with a DID, the name or handle of an agent, a nick, NICK@LINK or

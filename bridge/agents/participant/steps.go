@@ -64,7 +64,7 @@ const ReplayedHeader = "Idempotency-Replayed"
 // Filed is the answer to a step on disk.
 type Filed struct {
 	EventID string `json:"event_id" schema:"ID"`
-	ID      string `json:"id" schema:"ID"` // of the handoff
+	ID      string `json:"id" schema:"ID"` // ID of the handoff
 	// What the step could not carry of the request.
 	Lost []string `json:"lost"` // never nil
 	// Of the handoff after the step.
@@ -118,7 +118,7 @@ type Request struct {
 // ask is a requested step.
 type ask struct {
 	verb  federation.Verb
-	view  federation.View // of its handoff; zero for an offer
+	view  federation.View // view of its handoff; zero for an offer
 	from  federation.DID
 	path  string
 	body  any // as it was sent, for the evidence

@@ -23,10 +23,10 @@ type callerKey struct{}
 type caller struct {
 	participant.Caller
 
-	denied error // why the caller is unknown; nil for a known one
+	denied error // reason why the caller is unknown; nil for a known one
 
 	bearer  string // the Authorization header of the request
-	address string // of the client, without a port
+	address string // address of the client, without a port
 	subnet  netip.Prefix
 	control *http.ResponseController
 	// upgrade turns a request for a WebSocket into one.

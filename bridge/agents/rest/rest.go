@@ -94,8 +94,8 @@ const Table = "rest"
 // Config is the table [rest] of the configuration.
 type Config struct {
 	Enabled    bool          `toml:"enabled"`
-	MaxWait    time.Duration `toml:"max_wait"`    // of a poll; zero for none
-	MaxStreams int           `toml:"max_streams"` // of all callers together
+	MaxWait    time.Duration `toml:"max_wait"`    // maximum wait of a poll; zero disables polls
+	MaxStreams int           `toml:"max_streams"` // maximum number of streams of all callers
 }
 
 // DefaultConfig returns the defaults of the table.

@@ -228,7 +228,7 @@ type page struct {
 	began   time.Time         // when the read began
 	entries []json.RawMessage // each a [contract.Entry]
 	cursors []federation.Cursor
-	types   []string          // of the entries
+	types   []string          // types of the entries
 	notices []json.RawMessage // each a [contract.Notice]
 	noticed []federation.Cursor
 	events  func() []byte          // the whole page as server-sent events; formatted once

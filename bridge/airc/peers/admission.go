@@ -23,7 +23,7 @@ type unproven struct {
 	vouched credential.Addresses // unsigned ones of a registry whose unsigned relays the operator allows
 	keys    credential.Addresses // key look-ups at registries not configured by an operator
 	unnamed credential.Addresses // signed relays of all those registries together
-	lookups credential.Addresses // of identities and presence at other registries
+	lookups credential.Addresses // look-ups of identities and presence at other registries
 }
 
 func newUnproven() unproven {

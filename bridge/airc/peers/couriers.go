@@ -27,7 +27,7 @@ const (
 
 // The pauses that the engine leaves to this package.
 const (
-	firstPause = time.Second // of a delivery that the registry answered without judging it
+	firstPause = time.Second // first retry of a delivery that the registry did not judge
 )
 
 // Run sends the queued deliveries to other registries until ctx ends: one at a time to each

@@ -279,7 +279,7 @@ func (ps *Registries) ask(ctx context.Context, p Peer, path federation.URLPath, 
 const (
 	unusableJSON      = "json"     // no JSON, of an unexpected kind, or with two meanings
 	unusableSize      = "size"     // above the limit
-	unusableElsewhere = "redirect" // it names another host, or an invalid place
+	unusableElsewhere = "redirect" // redirect to another host or an invalid location
 	unusableSlow      = "slow"     // incomplete at the deadline
 	unusableKey       = "key"      // unreadable, or not the one in DNS
 )

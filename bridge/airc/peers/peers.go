@@ -181,17 +181,17 @@ type Peer struct {
 	dialect string
 	perMin  int
 	fetched time.Time
-	err     error // why its description could not be read
+	err     error // error from reading its description
 }
 
 // Deps has the dependencies of [Registries].
 type Deps struct {
 	bridge.Ports
 
-	Domain     string // of this registry
+	Domain     string // domain of this registry
 	Federation string // [FederationOff], [FederationAllowlist] or [FederationOpen]
 	RequireDNS bool   // the key of another registry must be in DNS too
-	CAFile     string // of the authorities that certify all registries; empty for none
+	CAFile     string // CA file of the authorities that certify all registries; empty for none
 	Peers      []Config
 
 	Record  registry.Bound

@@ -201,9 +201,9 @@ type fate struct {
 	delivered bool
 	dead      bool          // never retried; reason has the cause
 	away      bool          // the registry answers no requests now
-	unsure    bool          // it did not answer, and may have accepted the message
+	unsure    bool          // no response; the registry may have accepted the message
 	pause     time.Duration // its requested retry delay
-	tooMuch   bool          // it refused earlier messages as too many
+	tooMuch   bool          // earlier messages were refused because of a rate limit
 	consent   bool          // its agent has not consented yet
 	reason    string
 }
@@ -238,7 +238,7 @@ func readReply(reply identity.Answer, dialect string) fate {
 	case reply.Status == http.StatusTooManyRequests, reply.Status >= http.StatusInternalServerError, !readable:
 		return fate{away: true, pause: reply.RetryAfter, tooMuch: reply.Status == http.StatusTooManyRequests, reason: reason}
 	case reply.Status == http.StatusAccepted && dialect != DialectD3:
-		return fate{delivered: true} // it is held there, and delivered from there
+		return fate{delivered: true} // held there, and delivered from there
 	case reply.Status < http.StatusBadRequest && said.Deduplicated:
 		return fate{reason: "deduplicated"}
 	case reply.Status < http.StatusBadRequest, reply.Status == http.StatusUnauthorized && said.Error == string(wire.CodeInvalidTimestamp):

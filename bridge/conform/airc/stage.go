@@ -38,7 +38,7 @@ type stage struct {
 type agent struct {
 	handle          string
 	key             federation.SigningKey
-	domain          string // of the registry
+	domain          string // domain of the registry
 	access, refresh string
 }
 

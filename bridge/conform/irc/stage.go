@@ -18,7 +18,7 @@ type stage struct {
 	cfg    Config
 	dial   dial
 	claims claims // of the server
-	suffix string // of nicks and rooms, so that no other client has them
+	suffix string // suffix of nicks and rooms, so that no other client has them
 	keys   map[string]federation.SigningKey
 	actors map[string]*actor
 	synced int              // PINGs so far

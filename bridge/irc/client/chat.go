@@ -21,7 +21,7 @@ const maxChatLines = 4096
 
 type chatLine struct {
 	chat  irc.Chat
-	kept  *federation.Line // for the history, which gets it before the links; nil for none
+	kept  *federation.Line // line for the history, filed before it is sent to the links; nil for none
 	filed chan error       // gets the one result
 }
 

@@ -23,7 +23,7 @@ type inquiry struct {
 	first, second reference
 	limit         int
 
-	account federation.DID // of the client; "" for a guest
+	account federation.DID // account of the client; "" for a guest
 	caps    capability
 	buffer  buffer
 }

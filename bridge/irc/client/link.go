@@ -87,7 +87,7 @@ type Link struct {
 	chatops  irc.ChatOps
 	replies  irc.Replies
 
-	presenceEvery time.Duration // between two checks for users that left their own network
+	presenceEvery time.Duration // interval of checks for users that left their own network
 
 	// live is the server that takes rows, nil while none runs. It is all that Deliver and Online see
 	// of the state.

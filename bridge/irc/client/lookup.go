@@ -18,7 +18,7 @@ import (
 
 // Bounds of the work for one inquiry.
 const (
-	maxLookups        = 16  // at a time, over all clients
+	maxLookups        = 16  // concurrent look-ups of all clients
 	maxCorrespondents = 100 // private exchanges to search
 	exchangePage      = 100 // handoffs read at a time to find those
 	maxExchangePages  = 10
@@ -284,9 +284,9 @@ func (s *server) batch(u *user, kind []string, send func(ref string)) {
 }
 
 type heard struct {
-	name  string         // of a channel
+	name  string         // name of a channel
 	other federation.DID // of a private exchange: the other party
-	nick  string         // of that party in the newest line, if it is from the party; else ""
+	nick  string         // nick of that party in the newest line, if it is from the party; else ""
 	at    time.Time
 }
 

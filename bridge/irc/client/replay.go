@@ -40,7 +40,7 @@ type replay struct {
 	u      *user
 	of     federation.DID
 	device string
-	caps   capability // of the client; only those that affect the form of steps
+	caps   capability // caps of the client; only those that affect the form of steps
 	stop   context.CancelFunc
 	acks   chan acked // has room for one acknowledgement of each step of a page
 
@@ -54,12 +54,12 @@ type step struct {
 	tags  map[string]string // nil for a client that reads no steps
 	line  string            // for a client that reads no steps; "" for any other
 	name  string            // name of its actor
-	lines []federation.Line // of a message sent to the client, for the history
+	lines []federation.Line // lines of a message sent to the client, for the history
 }
 
 type acked struct {
 	steps []step // not acknowledged before
-	whole bool   // the whole page is acknowledged
+	whole bool   // acknowledges the whole page
 }
 
 // startReplay starts the replay of an inbox to a client logged in as a DID: as steps if it reads

@@ -66,8 +66,8 @@ type login struct {
 	revoked func(ctx context.Context) bool
 
 	scram *scram.ServerConversation // nil for another mechanism
-	did   federation.DID            // of the account that SCRAM proves
-	name  string                    // of that account
+	did   federation.DID            // DID of the account that SCRAM proves
+	name  string                    // name of that account
 	reply string                    // to the last message of SCRAM; "" once the login is over
 }
 

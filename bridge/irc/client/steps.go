@@ -13,7 +13,7 @@ import (
 
 type inbound struct {
 	ev      federation.Event
-	account federation.DID // of the client
+	account federation.DID // account of the client
 	bound   string         // its login name
 	to      federation.DID // the recipient of a private step
 	line    string         // as received

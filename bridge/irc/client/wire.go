@@ -176,7 +176,7 @@ type socket struct {
 	conn    *websocket.Conn
 	request *http.Request // whose context ends with the connection
 	hangUp  context.CancelFunc
-	kind    websocket.MessageType // of outgoing messages
+	kind    websocket.MessageType // kind of outgoing messages
 }
 
 func newSocket(conn *websocket.Conn, r *http.Request, hangUp context.CancelFunc) *socket {

@@ -132,7 +132,7 @@ type person struct {
 	nick  string
 	did   federation.DID // empty of a guest
 	in    []string       // channels of this federation that they are in
-	other int            // how many other channels
+	other int            // number of other channels
 	as    federation.DID // of their last relayed text; "" for none
 	id    string         // distinguishes a guest from later users of its nick; "" until requested
 	meter irc.Meter

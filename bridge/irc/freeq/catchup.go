@@ -44,7 +44,7 @@ const maxAnswers = 256
 type catchup struct {
 	since int64 // unix seconds, of the requested page
 	pages int
-	rows  []replayed // of the page, not judged yet
+	rows  []replayed // rows of the page, not judged yet
 	more  bool       // there is another page
 	next  int64      // start of that page
 
@@ -221,7 +221,7 @@ func (s *session) onRow(ctx context.Context, row replayed) {
 		return
 	}
 	if row.Origin != s.link.cfg.EndpointID && row.Origin != s.link.id && row.Origin != "" {
-		return // from a server that this gateway does not know, and that the peer cannot speak for
+		return // from a server unknown to this gateway, which the peer cannot vouch for
 	}
 	ev, err := translate.FromDocument(row.Canonical)
 	if err != nil {
@@ -410,7 +410,7 @@ func (l *Link) remember(ctx context.Context, given []federation.Given) ([]replay
 		}
 		r, err := writer.row(ctx, g.Delivery, false)
 		if _, refused := errors.AsType[*federation.RefusalError](err); refused {
-			continue // it has no place here any more
+			continue // it no longer has a place here
 		}
 		if err != nil {
 			return events, err

@@ -40,7 +40,7 @@ type row struct {
 	answered bool
 
 	foreign bool // the step came from another freeq server
-	waits   bool // until its reader is present
+	waits   bool // waits until its reader is present
 	// ends is the reason why the server would reject the step. It ends the delivery once the line
 	// is written; nil for an acceptable step.
 	ends error
@@ -52,9 +52,9 @@ type row struct {
 // of its actor, and a receipt follows each step that changed the state. In a handoff of the server,
 // only steps without a state change are written, because the server has confirmed the others. A
 // step that the server would ignore becomes one line and is then refused. A private step waits
-// until its reader is present, because a server does not show it to users that join later. A step
-// from elsewhere has one best-effort line for people. Each attempt writes the line under the same
-// message ID, so the server accepts it once.
+// until its reader is present, because a server does not show it to users that join later. A
+// step from elsewhere has one best-effort line for people. Each attempt writes the line under the
+// same message ID, so the server accepts it once.
 func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	s := l.live.Load()
 	if s == nil {

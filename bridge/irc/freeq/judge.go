@@ -30,7 +30,7 @@ type inbound struct {
 	ev     federation.Event
 	to     federation.DID // our user to whom a private step was sent
 	routed bool           // it arrived as act_route
-	minted bool           // of a handoff that this gateway opened, according to the peer
+	minted bool           // true if this gateway opened the handoff, according to the peer
 	replay bool           // it came from the log of their server
 	at     time.Time      // when the server received it; zero for a live one
 
@@ -131,7 +131,7 @@ func (s *session) echo(ctx context.Context, ev federation.Event, v federation.Vi
 	entry, err := s.link.deps.Record.Step(ctx, ev.Handoff, ev.ID)
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
-		return federation.Judgement{}, errEcho // it waits for its home, or is not ours at all
+		return federation.Judgement{}, errEcho // pending a ruling of its home, or not ours at all
 	case err != nil:
 		return federation.Judgement{}, fmt.Errorf("look up step %s: %w", ev.ID, err)
 	}
@@ -177,7 +177,7 @@ type arriving struct {
 	routed bool
 	replay bool      // from the log of their server
 	at     time.Time // when the server received it; zero for a live one
-	minted bool      // of a handoff that this gateway opened, according to that log
+	minted bool      // true if this gateway opened the handoff, according to that log
 }
 
 // onStep reads a step, if the message is one, and queues it for the judge.

@@ -14,7 +14,7 @@ type question struct {
 	tail    bool      // it looks for written messages
 	page    bool      // it belongs to the catch-up
 	written time.Time // zero until it is written
-	number  uint64    // of the writing, in the window of the queue
+	number  uint64    // number of the write in the window of the queue
 	row     *row      // written before it, and proved by its answer; nil for none
 }
 

@@ -18,8 +18,8 @@ import (
 const (
 	firstLook  = 250 * time.Millisecond // between the first check and the second
 	secondLook = time.Second            // between the second and the third
-	looks      = 3                      // before the message is written again
-	writings   = 3                      // before the delivery waits for a later attempt
+	looks      = 3                      // checks before the message is written again
+	writings   = 3                      // writes before the delivery is retried later
 
 	lineWritings = 2 // attempts to write the best-effort line beside a step
 )
@@ -37,17 +37,17 @@ const errOtherBytes = "the server has another step under this id"
 // proof is a message not yet seen in the log of the peer. A server acknowledges nothing, and
 // silently drops messages, so only its log shows which ones arrived.
 type proof struct {
-	id        string // under which the log has the message
+	id        string // message ID in the log
 	signature string // of a step; "" of a line
 	message   *said
 	row       *row        // waiting for this proof; nil for a line beside a step
 	beside    bool        // a line beside a step: its row waits only until the line is written
 	looked    chan<- bool // gets whether the log has it, for a lookup; else nil
 
-	number  uint64    // of the last writing, in the window of the queue
-	due     time.Time // of the next search of the log
+	number  uint64    // number of the last write in the window of the queue
+	due     time.Time // time of the next search of the log
 	absent  int       // checks since the last write that did not find it
-	written int       // how often it was written
+	written int       // number of writes
 }
 
 // ofRow reports whether a row waits for a proof, which may be nil.

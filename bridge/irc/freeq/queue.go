@@ -17,7 +17,7 @@ const (
 
 type outgoing struct {
 	message any
-	proof   *proof // of this message, nil if the peer's log does not show it
+	proof   *proof // proof of this message, nil if the peer's log does not show it
 	about   string // of a line that a later one about the same supersedes; "" for any other
 }
 
@@ -98,7 +98,7 @@ func (q *queue) stamp(m any) {
 const (
 	maxPerSecond = 90 // messages that the peer may process in any one second
 	maxInFlight  = 50 // messages that the peer may not have processed yet
-	controlRoom  = 8  // on top of both, for answers and questions: these open the window again
+	controlRoom  = 8  // additional room for responses and requests, which reopen the window
 )
 
 // window bounds the messages that the peer may process in one second. The peer processes each

@@ -43,7 +43,7 @@ type reach struct {
 	back         chan struct{} // has one token while a connection waits to be taken
 	log          *slog.Logger
 
-	trying  context.Context // of the attempts; nil while there is none
+	trying  context.Context // context of the attempts; nil while there are none
 	cancel  context.CancelFunc
 	running fault.Group
 }

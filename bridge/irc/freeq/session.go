@@ -61,7 +61,7 @@ type session struct {
 	// Owned by the goroutine in run.
 	theirs        *members
 	announcer     irc.Announcer
-	modes         map[string]*channelState // of our channels, as reported by the peer
+	modes         map[string]*channelState // modes of our channels, as reported by the peer
 	made          map[string]bool          // venues that are channels of the peer
 	missed        map[federation.DID]bool  // absent recipients of deliveries
 	seen          irc.Recent
@@ -73,9 +73,9 @@ type session struct {
 	stated        bool             // received their sync_response
 	linked        bool             // rows are taken
 	spare         *arrival         // another connection, until the peer has greeted on this one; or nil
-	proofs        []*proof         // of written messages
+	proofs        []*proof         // proofs of written messages
 	unanswered    bool             // a message without proof was written after the last probe
-	cursor        int64            // in the peer's log, by its clock: later entries are not before it
+	cursor        int64            // position in the peer's log, by its clock; later entries are never before it
 	asked         []question       // not answered by the peer yet, in the order of the wire
 	answers       []answer         // owed to the peer, in the order of its questions
 	catchup       *catchup         // running, or nil

@@ -28,18 +28,18 @@ type row struct {
 	from  federation.DID // sender
 	name  string         // name of the sender's user if it is new
 	venue string
-	to    []party           // of a private step; nil in a channel
+	to    []party           // recipients of a private step; nil in a channel
 	heard bool              // it originated here: all recipients of a private step may have it already
-	tags  map[string]string // of the TAGMSG; nil if the network has the step already
-	msgid string            // of the step
+	tags  map[string]string // tags of the TAGMSG; nil if the network has the step already
+	msgid string            // message ID of the step
 	line  string            // for people in a channel; "" for none
 	plain string            // the line that replaces the tags on a server without them; "" for none
 	event federation.EventID
 	told  *translate.Step // step described by a private line; nil for none
 	ref   federation.HandoffID
 	chat  *federation.Text // in a channel; nil for none
-	lines []ircmsg.Message // of text; their source and target are set later
-	named []ircmsg.Message // the same, from the gateway's own user in a channel
+	lines []ircmsg.Message // lines of text; their source and target are set later
+	named []ircmsg.Message // the same lines, from the gateway's own user in a channel
 	done  chan error       // has room for the one answer
 
 	owed     []party                              // parties on this network that must receive the step; nil for text
@@ -59,7 +59,7 @@ type party struct {
 	did      federation.DID
 	accounts []string // accounts bound to it
 	nick     string
-	holder   string // of the nick when text was filed; "" for none
+	holder   string // holder of the nick when text was filed; "" for none
 	ours     bool   // it last signed here, or only an account of this network is bound to it
 }
 

@@ -31,7 +31,7 @@ type inbound struct {
 	to            federation.DID   // DID of our user to whom a private step was sent
 	ev            federation.Event // owned by its judge once that has begun
 
-	opens federation.HandoffID // of an offer: its handoff
+	opens federation.HandoffID // handoff opened by an offer
 	whose bool                 // the author and the venue are known
 	after *inbound             // an offer of another user that may open its handoff; nil for none
 	done  chan struct{}        // closed once it is judged

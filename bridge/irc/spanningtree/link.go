@@ -13,8 +13,8 @@
 //
 // The gateway's own user sits in the configured channels, because a server with no user in a
 // channel receives nothing from it. Each federated DID that speaks gets its own user, a
-// pseudo-client, on first use. Steps travel both ways as TAGMSG with the signed tags, of either
-// dialect; in a channel each has one NOTICE for people beside it. A server link has no
+// pseudo-client, on first use. Steps are sent in both directions as TAGMSG with the signed tags of
+// either dialect. In a channel, each is accompanied by one NOTICE for people. A server link has no
 // acknowledgement, so a step counts as delivered once the PONG of a later PING is back: the peer
 // answers in order.
 //

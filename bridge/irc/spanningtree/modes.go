@@ -46,7 +46,7 @@ const maxMasks = 1000
 
 type chanMode struct {
 	name, kind string
-	rank       int // of a prefix
+	rank       int // rank of a prefix
 }
 
 // defaultModes returns the modes of a peer that announces none: InspIRCd's defaults.
@@ -97,8 +97,8 @@ func (m chanMode) takesParam(adding bool) bool {
 // rules are the modes of a channel that govern entering and speaking.
 type rules struct {
 	flags map[string]bool            // modes without a list, if set, by name
-	limit int                        // of members; 0 for none
-	masks map[string]map[string]bool // of lists, by the name of the mode
+	limit int                        // maximum number of members; 0 for none
+	masks map[string]map[string]bool // masks of lists, by the name of the mode
 }
 
 func newRules() rules {

@@ -23,7 +23,7 @@ const pseudoIP = "0.0.0.0"
 type pseudo struct {
 	irc.PseudoClient
 
-	suffix string // of its nick
+	suffix string // suffix of its nick
 	ident  string // unique among our users; otherwise one could be mistaken for a ghost of another
 	real   string
 
@@ -46,9 +46,9 @@ type pseudo struct {
 
 // membership is the state of a user in a channel. It outlives a split, as on any server.
 type membership struct {
-	age    int64  // of the channel, unix seconds
+	age    int64  // creation time of the channel, unix seconds
 	status string // letters of prefix modes
-	id     int    // of this stay of the user
+	id     int    // ID of this stay of the user
 }
 
 type roster struct {

@@ -66,7 +66,7 @@ type session struct {
 	hello       string                   // our SERVER
 	linked      bool                     // both bursts are over
 	changed     bool                     // the inputs of notCarried changed since it was published
-	skew        time.Duration            // of our clock, ahead of the peer's
+	skew        time.Duration            // how far our clock is ahead of the peer's
 	tagless     bool                     // the missing message tags were logged
 	buffer      []byte                   // to be written
 	unproven    []*row                   // in buffer

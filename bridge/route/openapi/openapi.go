@@ -20,11 +20,11 @@ import (
 
 // API is an API to describe: its header, errors and routes.
 type API struct {
-	Prefix  string // of all paths
+	Prefix  string // prefix of all paths
 	Info    Object // the first members of the document
 	Bearer  string // describes the token of a caller
 	Error   reflect.Type
-	Headers []route.Header // of an error
+	Headers []route.Header // headers of an error
 	Routes  []route.Description
 	Pushes  map[string]route.Description // by the ID of the subscribing route; the path is the callback expression
 	Asks    []reflect.Type               // documents of clients that no route has

@@ -31,11 +31,11 @@ import (
 type Agent struct {
 	DID federation.DID // set by [Agent.Register]
 
-	url    string // of the registry
+	url    string // URL of the registry
 	handle string
 	key    ed25519.PrivateKey
 	keyID  string
-	cursor string // of its inbox
+	cursor string // cursor of its inbox
 
 	// Registration sets these.
 	domain, token string

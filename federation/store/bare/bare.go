@@ -137,7 +137,7 @@ func (f *File) commit(ctx context.Context, batch []row) (err error) {
 
 // Schema is a schema of a PostgreSQL server with nothing in it, for one measurement.
 type Schema struct {
-	DSN string // of connections whose search_path is the schema
+	DSN string // DSN of connections whose search_path is the schema
 
 	name string
 	db   *sql.DB

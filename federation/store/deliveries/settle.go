@@ -19,7 +19,7 @@ type ending struct {
 	to, row int64
 	rows    int // 0 for an ended one
 	kind    federation.DestinationKind
-	name    string // of the destination
+	name    string // name of the destination
 	lane    string
 	delayed int
 }
@@ -171,7 +171,7 @@ const rankMessage = `4`
 
 type overdue struct {
 	to, row int64
-	name    string // of the destination
+	name    string // name of the destination
 }
 
 // eachDelivery changes up to limit rows of all links queued at or before a time, of each link the

@@ -57,7 +57,7 @@ func verbOf(e handoffs.EventScan) federation.Verb {
 // waitPlace is the position at which a list of deliveries continues: a destination, after a row.
 type waitPlace struct {
 	peers       bool
-	name        string // of the link or peer; "" for the first
+	name        string // name of the link or peer; "" for the first
 	queued, row int64
 }
 

@@ -16,7 +16,7 @@ import (
 // conversion is no difference.
 type census struct {
 	counts []int64          // of the rows of counted
-	faults map[int64]string // of damaged events, by event.seq
+	faults map[int64]string // faults of damaged events, by event.seq
 	events int64
 }
 

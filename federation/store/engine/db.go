@@ -41,7 +41,7 @@ type DB struct {
 type Option func(*settings)
 
 type settings struct {
-	pragmas  []string // of the connections that write to a file, as SQLite has them
+	pragmas  []string // pragmas of the connections that write to a file, as SQLite has them
 	progress Progress
 	upgraded func(Upgrade)
 }

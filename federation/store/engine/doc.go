@@ -37,8 +37,8 @@
 // takes two round trips if no write queries more than its [Question]. The schema of the core is in
 // schema/ for SQLite and in schema/postgres for PostgreSQL, and the schema of a network's tables in
 // the same folders of its own package: one numbered file for each version, applied in order and
-// never edited after a release. The tests of package store hold both databases to the same
-// promises.
+// never edited after a release. The tests of package store check the same guarantees for both
+// databases.
 //
 // Neither database has statistics that it can rely on: both may take a column with many rows of a
 // value for as selective as one with few, and read all steps of a handoff for one that is known by

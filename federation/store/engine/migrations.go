@@ -314,7 +314,7 @@ func room(size int64) int64 { return size * 11 / 5 }
 // Estimate is the cost of the migration of a record in a file.
 type Estimate struct {
 	Rows    int64   `json:"rows"`
-	Bytes   int64   `json:"bytes"`   // of the record, which is copied first
+	Bytes   int64   `json:"bytes"`   // size in bytes of the record, which is copied first
 	Seconds float64 `json:"seconds"` // roughly, from the size
 	Needs   int64   `json:"needs"`   // bytes of disk, for the copy, the new tables and the write-ahead log
 	Free    int64   `json:"free"`    // bytes of the same disk

@@ -32,8 +32,8 @@ type statements struct {
 	writes   bool      // of a writer, which one goroutine uses at a time
 	pipeline *pipeline // of a writer on a server, else nil
 	changes  int       // statements of a writer that may have changed something
-	after    []func()  // of a writer: to be done when the transaction is over
-	filed    []string  // of a writer: destinations with a new delivery
+	after    []func()  // functions of a writer to call after the transaction
+	filed    []string  // destinations for which a writer filed a delivery
 	mu       sync.RWMutex
 	kept     map[string]*sql.Stmt
 	closed   bool

@@ -28,7 +28,7 @@ func New(db *engine.DB) *Inboxes { return &Inboxes{db} }
 // inboxPlace is a position in the inbox of one DID: after an entry.
 type inboxPlace struct {
 	event  uint64 // event.seq of the entry; 0 for the start
-	number uint64 // of the entry
+	number uint64 // number of the entry
 }
 
 func (p inboxPlace) cursor(of federation.DID) federation.Cursor {
@@ -172,7 +172,7 @@ func (s *Inboxes) Undelivered(ctx context.Context, before time.Time, limit int) 
 // reveals nothing: a reader of an inbox may read it from any position.
 type Positions struct {
 	owner string  // as the query for its newest number wants it
-	tag   [8]byte // of kind and owner
+	tag   [8]byte // tag of kind and owner
 }
 
 func didInbox(did federation.DID) Positions { return PositionsOf("did", string(did)) }

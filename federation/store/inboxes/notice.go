@@ -218,7 +218,7 @@ func NoteStep(ctx context.Context, q engine.Tx, row int64, n federation.Notice) 
 		return nil //nolint:nilerr // one bad row stops no other; baton verify reports it
 	}
 	if entry.Text != nil && entry.Text.InChannel() {
-		return nil // a channel line is for no recipient in particular
+		return nil // a channel line has no particular recipient
 	}
 	n.Event, n.Text = entry.Event, entry.Text
 	body, err := encodeNotice(n)

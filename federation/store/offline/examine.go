@@ -45,7 +45,7 @@ const (
 	DamagedWAL       DamageKind = "wal"       // the write-ahead log lost its end
 	DamagedPage      DamageKind = "page"      // SQLite cannot read a part of the file, or finds it inconsistent
 	DamagedEvent     DamageKind = "event"     // a step contradicts the columns beside it
-	DamagedChain     DamageKind = "chain"     // a step was changed, moved, added or taken away
+	DamagedChain     DamageKind = "chain"     // a step was changed, moved, added or removed
 	DamagedSignature DamageKind = "signature" // the signature does not verify over the signed bytes
 	DamagedView      DamageKind = "view"      // the stored view differs from the view that the log gives
 	DamagedEvidence  DamageKind = "evidence"  // the original behind a vouched step is missing or another
@@ -64,7 +64,7 @@ func (d Damage) String() string { return fmt.Sprintf("%s: %s: %s", d.Kind, d.Whe
 
 // Report is the result of an examination.
 type Report struct {
-	Version  int      `json:"version"` // of the record
+	Version  int      `json:"version"` // version of the record
 	Handoffs int      `json:"handoffs"`
 	Events   int      `json:"events"` // steps and receipts
 	Erased   int      `json:"erased"` // events without their documents: the chain has only the digests
@@ -101,7 +101,7 @@ type examination struct {
 	report  Report
 	rules   Rules
 	conn    *sql.Conn
-	path    string   // of a file
+	path    string   // path of a file
 	orphans []string // queries for rows of a network's tables that belong to nothing
 }
 

@@ -13,7 +13,7 @@ import (
 // deletes the samples older than [federation.ChartAge] and later than this one, of a clock that was
 // wrong.
 func (s *Operators) KeepSample(ctx context.Context, sample federation.Sample) error {
-	sample.At = sample.At.Truncate(federation.ChartEvery) // so that restarts keep no more
+	sample.At = sample.At.Truncate(federation.ChartEvery) // so that restarts do not store additional samples
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		oldest := engine.Stamp(sample.At.Add(-federation.ChartAge))
 		if err := q.Put(ctx, `DELETE FROM sample WHERE at < ? OR at > ?`, oldest, engine.Stamp(sample.At)); err != nil {

@@ -149,7 +149,7 @@ func (Tables) SQL() engine.SQL {
 
 // Location is the location of a record: an SQLite file, or a PostgreSQL database.
 type Location struct {
-	Path string // of the file
+	Path string // path of the file
 	DSN  string // the connection string of the database; "" for a file
 }
 

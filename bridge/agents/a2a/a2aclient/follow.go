@@ -26,14 +26,14 @@ const (
 	firstLook = 500 * time.Millisecond
 	lastLook  = 30 * time.Second
 	minLook   = 250 * time.Millisecond // minimum interval between two polls, even if the agent requests more
-	streamEnd = time.Second            // before an ended stream is opened again
-	lostAfter = time.Minute            // for which an agent denies a task, before its handoff fails
+	streamEnd = time.Second            // delay before an ended stream is reopened
+	lostAfter = time.Minute            // how long an agent may deny a task before its handoff fails
 )
 
 // Bounds of the reports of one task.
 const (
 	maxReports  = 500
-	minReport   = 2 * time.Second // between two steps of progress
+	minReport   = 2 * time.Second // minimum interval between two progress steps
 	progressKey = "progress "
 	questionKey = "question "
 )

@@ -2,7 +2,7 @@
 // to it becomes a task of the agent, and the states of the task become steps.
 //
 // The link keeps a journal of each task in the record. It writes a note before it sends a message,
-// and the task after an answer. If the result of a send is unknown, because the gateway was killed
+// and the task after a response. If the result of a send is unknown, because the gateway was killed
 // or the connection broke, the link lists the agent's tasks in the context before it sends again.
 // The journal is removed after the handoff is over.
 //
@@ -56,7 +56,7 @@ func DefaultConfig() Config { return Config{OfferFrom: []string{anyone}} }
 
 // Deps are the dependencies of the network beside [bridge.Ports].
 type Deps struct {
-	Journals *journals.Journals // of the tasks, and the pinned keys of cards
+	Journals *journals.Journals // journals of the tasks, and the pinned keys of cards
 	Record   registry.Bound
 	// Transport returns guarded connections; nil for a check of the configuration.
 	Transport func(allowPrivate bool) *http.Transport
