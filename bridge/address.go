@@ -47,8 +47,8 @@ func WithSubnet(ctx context.Context, from netip.Prefix) context.Context {
 	return context.WithValue(ctx, subnetKey{}, from)
 }
 
-// SubnetFrom returns the address given to [WithSubnet], or the zero Prefix. Server
-// links and other homes set none: their people's addresses are unknown here.
+// SubnetFrom returns the address given to [WithSubnet], or the zero Prefix. Server links and other
+// homes set none, because the addresses of their users are unknown here.
 func SubnetFrom(ctx context.Context) netip.Prefix {
 	from, _ := ctx.Value(subnetKey{}).(netip.Prefix)
 	return from

@@ -375,8 +375,8 @@ func Reference(parts ...string) string {
 // and an error for a record or a log named by mistake.
 const MaxSecretBytes = 16 << 10
 
-// Secret reads a file named by the configuration for its content, such as a
-// password, as [ReadSecret] does.
+// Secret reads a file named by the configuration for its content, such as a password, like
+// [ReadSecret].
 func (f *File) Secret(name string) (string, error) { return ReadSecret(f.Path(name)) }
 
 // ReadSecret reads a file with a secret. Only its owner may be able to read it. Line

@@ -18,8 +18,8 @@ type Change struct {
 	Line   int    // line in the newer version; 0 for a missing key
 }
 
-// Diff returns the keys with other values in an older reading of the file, in their order. A
-// table of a list is identified by its name, else by its position.
+// Diff returns the keys whose values differ from an older version of the file, in order. A table of
+// a list is identified by its name, else by its position.
 func (f *File) Diff(old *File) []Change {
 	before, after := leaves{}, leaves{}
 	before.add("", "", old.tables)

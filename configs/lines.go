@@ -7,8 +7,8 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// lineIndex maps each key of a file to its line. The TOML library does not expose
-// positions, and a mistake without its line is a search.
+// lineIndex maps each key of a file to its line. The TOML library does not expose positions, and a
+// mistake without a line number is hard to find.
 //
 // Keys are paths as [keyPath] and [itemPath] build them, as in
 // "irc.spanningtree[1].address". A table has the line of its header or, without

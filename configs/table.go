@@ -99,7 +99,7 @@ func (f *File) Changed(old *File, names ...string) []string {
 	})
 }
 
-// Path returns the path of a file named by the table, as [File.Path] does.
+// Path returns the path of a file named by the table, like [File.Path].
 func (t Table) Path(name string) string { return t.file.Path(name) }
 
 // Equal reports whether two tables have the same content.

@@ -45,7 +45,7 @@ const (
 // Destination is a destination with visits, such as a webhook, and its status.
 type Destination struct {
 	Name     string // among all destinations
-	Failures int    // visits in a row that it did not answer
+	Failures int    // consecutive attempts without a response
 }
 
 // PeerDestination returns the name of a peer of a network among all destinations. A home of the
@@ -219,7 +219,7 @@ type Try struct {
 	Reason string
 }
 
-// DeadLetter is a delivery given up.
+// DeadLetter is an abandoned delivery.
 type DeadLetter struct {
 	ID       int64
 	To       string // link, or a peer of one
@@ -336,7 +336,7 @@ type PeerDelivery struct {
 // PeerOutbox is a peer with pending relays.
 type PeerOutbox struct {
 	Name     string    // name of the peer
-	Failures int       // visits in a row that it did not answer
+	Failures int       // consecutive attempts without a response
 	Next     time.Time // when it is asked again; zero if it answered
 }
 

@@ -175,7 +175,7 @@ const (
 	NoticeRefused       NoticeKind = "refused"       // by the home that ruled on it, or because no home could
 	NoticeDelayed       NoticeKind = "delayed"       // it did not arrive yet; retries continue
 	NoticeDelivered     NoticeKind = "delivered"     // of a step reported as delayed
-	NoticeUndeliverable NoticeKind = "undeliverable" // it was given up
+	NoticeUndeliverable NoticeKind = "undeliverable" // it was abandoned
 	NoticeDisabled      NoticeKind = "disabled"      // a webhook is no longer called
 )
 

@@ -15,8 +15,8 @@ import (
 	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
-// maxJSONDepth bounds nesting in signed JSON: no payload of ours is deeper than
-// ten, and a hostile one must not cost stack.
+// maxJSONDepth bounds nesting in signed JSON: no payload of ours is deeper than ten, and a hostile
+// one must not exhaust the stack.
 const maxJSONDepth = 64
 
 // maxExact is the greatest integer up to which an IEEE 754 double represents every integer.

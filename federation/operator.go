@@ -29,7 +29,7 @@ const (
 	DeliveryDelivered DeliveryState = "delivered" // over: the peer has it
 	DeliveryRefused   DeliveryState = "refused"   // over: the link will never take it, for the reason in its code
 	DeliveryExpired   DeliveryState = "expired"   // over: its handoff ended before it was shown, or it was not fetched in time
-	DeliveryDead      DeliveryState = "dead"      // over: given up; mostly there is a [DeadLetter]
+	DeliveryDead      DeliveryState = "dead"      // abandoned, usually with a [DeadLetter]
 )
 
 // Delivered is the delivery of a step to a link, or to one agent of the
@@ -178,5 +178,5 @@ type FindingState string
 const (
 	FindingOK   FindingState = "ok"   // no action is needed
 	FindingWarn FindingState = "warn" // the operators, at some time
-	FindingFail FindingState = "FAIL" // the operators, now: steps wait or could be lost
+	FindingFail FindingState = "FAIL" // needs immediate action: steps are delayed or could be lost
 )

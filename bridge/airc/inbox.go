@@ -25,7 +25,7 @@ const (
 	maxPage     = 100
 )
 
-// recheck is how often a waiting request checks by itself: a wake-up may have been lost.
+// recheck is the poll interval of a waiting request, because a wake-up may be lost.
 const recheck = time.Second
 
 type page struct {

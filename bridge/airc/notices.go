@@ -169,7 +169,7 @@ const deliverWebhook = "webhook"
 var _ bridge.Pusher = (*Link)(nil)
 
 // splitWebhook returns the webhook address of an agent, "" for none, and its capabilities without
-// it: they are public, and an address is often as good as a secret.
+// it: the capabilities are public, but an address is often a secret.
 func splitWebhook(text json.RawMessage) (address string, shown json.RawMessage, err error) {
 	var members map[string]json.RawMessage
 	if err := federation.DecodeJSON(text, &members); err != nil || members["webhook"] == nil {

@@ -136,8 +136,8 @@ func (g *gate) admit(conn net.Conn) net.Conn {
 	return c
 }
 
-// enter counts a connection, and returns the one to evict for it. The last result is
-// false if there is no room.
+// enter counts a connection, and returns the one to evict for it. The last result is false if the
+// limit is reached.
 func (g *gate) enter(c *counted) (evicted net.Conn, why Reason, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

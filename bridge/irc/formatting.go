@@ -176,9 +176,9 @@ func twoDigits(colour string) string {
 	return colour
 }
 
-// SplitFormatted returns a text with formatting codes in parts, as [federation.SplitText] does, of
-// at most maxBytes, which is at least 64. A part begins with the formatting in effect at
-// the end of the part before it.
+// SplitFormatted returns a text with formatting codes in parts, like [federation.SplitText], of at
+// most maxBytes, which is at least 64. A part begins with the formatting in effect at the end of
+// the part before it.
 func SplitFormatted(text string, maxBytes int) []string {
 	if Unformatted(text) == text {
 		return federation.SplitText(text, maxBytes)

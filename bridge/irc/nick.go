@@ -16,8 +16,9 @@ import (
 const shortHash = 4
 
 // Nicks yields the nicks for a DID on a network with a maximum nick length in bytes, the best
-// first. The first is its name with the suffix; the others are that, truncated, with "_" and ever
-// more of the DID's hash. The caller takes the first free one, and needs a fallback if none is.
+// first. The first is its name with the suffix. The others are truncated and end in "_" and an
+// increasing part of the DID's hash. The caller takes the first free one, and needs a fallback if
+// none is.
 //
 // An invalid name is converted to a nick: invalid characters become "_", and a leading digit gets
 // the prefix "_". A DID without a name gets the last word of a did:web, else "agent" and the

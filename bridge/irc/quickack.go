@@ -17,7 +17,7 @@ func QuickAck(conn net.Conn) net.Conn {
 
 type quickConn struct{ *net.TCPConn }
 
-// Read implements [net.Conn]. The system resets the setting by itself, so it is made again after
+// Read implements [net.Conn]. The system resets the option automatically, so it is set again after
 // each read. A failure costs only a delay.
 func (c quickConn) Read(b []byte) (int, error) {
 	n, err := c.TCPConn.Read(b)

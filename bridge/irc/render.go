@@ -30,8 +30,7 @@ func Render(ctx context.Context, p bridge.Ports, d federation.Delivery) (federat
 	return Vouch(ctx, p, d)
 }
 
-// Vouch returns a step written again, as [Render] does, regardless of its original dialect and
-// place.
+// Vouch returns a step written again, like [Render], regardless of its original dialect and place.
 func Vouch(ctx context.Context, p bridge.Ports, d federation.Delivery) (federation.Event, []federation.Loss, error) {
 	signed := d.Entry.Event
 	ev := signed

@@ -143,8 +143,8 @@ func (s *Session[Line, Step, Lane]) JudgeAll() {
 	}
 }
 
-// Submit submits a step until the gateway has answered, as [SubmitWithRetry] does. A step already
-// read is judged even if the owner ends.
+// Submit submits a step until the gateway has answered, like [SubmitWithRetry]. A step already read
+// is judged even if the owner ends.
 func (s *Session[Line, Step, Lane]) Submit(ev federation.Event, once func(ctx context.Context) (federation.Judgement, error)) (federation.Judgement, error) {
 	return SubmitWithRetry(s.Submitting, s.log, ev, once)
 }
@@ -250,7 +250,7 @@ func NewLanes[S, Lane comparable](most int, of func(S) Lane) *Lanes[S, Lane] {
 	return &Lanes[S, Lane]{of: of, most: most}
 }
 
-// Full reports whether there is no more room. Add still accepts a step then, because it was already
+// Full reports whether the limit is reached. Add still accepts a step then, because it was already
 // read.
 func (l *Lanes[S, Lane]) Full() bool { return len(l.steps) >= l.most }
 

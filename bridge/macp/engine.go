@@ -23,8 +23,8 @@ const (
 	pageEntries  = 64      // of a history per read; each may have a mebibyte
 )
 
-// engine owns the sessions. One goroutine, in run, judges all calls in their order, writes the
-// entries of all waiting calls in one transaction, and answers after that.
+// engine owns the sessions. One goroutine, in run, judges all calls in order, writes the entries of
+// all waiting calls in one transaction, and then responds.
 type engine struct {
 	deps     Deps
 	log      *slog.Logger

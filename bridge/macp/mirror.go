@@ -35,7 +35,7 @@ func newMirror(c *foreignConn, id string) *mirror {
 }
 
 // run follows the session until it is over, or ctx ends. If copied is set but no copy is found, the
-// copy of a task was just removed with that of its offer: it is not made again.
+// copy of a task was just removed with that of its offer, and is not created again.
 func (m *mirror) run(ctx context.Context, copied bool) error {
 	if err := m.load(ctx); err != nil || copied && !m.s.Exists() {
 		return err

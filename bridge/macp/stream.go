@@ -44,9 +44,8 @@ func (l *Link) converse(ctx context.Context, from participant, s *bidi) error {
 	}
 }
 
-// receive reads the frames of a client in their order, and then the reason for the end.
-// Its goroutine ends after the handler of the stream has returned, which closes the
-// request.
+// receive reads the frames of a client in order, and then the reason for the end. Its goroutine
+// ends after the handler of the stream has returned, which closes the request.
 func receive(ctx context.Context, s *bidi) (<-chan *macpv1.StreamSessionRequest, <-chan error) {
 	frames, closed := make(chan *macpv1.StreamSessionRequest), make(chan error, 1)
 	go func() {

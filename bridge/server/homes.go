@@ -159,7 +159,7 @@ func (h *homes) Say(ctx context.Context, t federation.Text) (known bool, err err
 	return said.Known, err
 }
 
-// GiveUp ends the wait of a step for its home, as [Gateway.GiveUp] does.
+// GiveUp ends the wait of a step for its home, like [Gateway.GiveUp].
 func (h *homes) GiveUp(ctx context.Context, p federation.Pending, code federation.RefusalCode, detail string) error {
 	return h.Gateway.GiveUp(ctx, p, code, detail)
 }

@@ -124,8 +124,8 @@ func (g *Gateway) ruledOut(ctx context.Context, r home.Ruling) error {
 	return nil
 }
 
-// tellRefused makes the link of a refused step notify its sender. A link with notices gets
-// one for each step, however often the step is repeated and refused.
+// tellRefused makes the link of a refused step notify its sender. A link with notices gets one for
+// each step, even if the step is repeated and refused again.
 func (g *Gateway) tellRefused(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error {
 	link := g.links.Named(ev.Arrival.Link)
 	if teller, ok := link.(bridge.Teller); ok {

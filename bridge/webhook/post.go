@@ -127,7 +127,7 @@ func (h *Hooks) call(ctx context.Context, address string, posts []bridge.Post) (
 	return answer, nil
 }
 
-// taken reports whether the address took the post.
+// taken reports whether the address accepted the post.
 func taken(a identity.Answer) bool { return a.Status >= 200 && a.Status < 300 }
 
 // pause returns the wait before the next call of the address after an answer.

@@ -45,7 +45,7 @@ type Config struct {
 	Timeout     time.Duration // maximum duration of one call
 }
 
-// Outside calls addresses that strangers chose, and no private one: an [identity.Client].
+// Outside sends requests to untrusted addresses, but not to private ones: an [identity.Client].
 type Outside interface {
 	Callable(ctx context.Context, address string) error
 	Call(ctx context.Context, address string, header http.Header, body []byte) (identity.Answer, error)

@@ -216,7 +216,7 @@ type Key struct {
 	DID     federation.DID // its did:key, which is the agent's; empty for a key that the agent named without a proof
 	Public  ed25519.PublicKey
 	Created time.Time
-	Expires time.Time // zero if it does not end by itself
+	Expires time.Time // zero if it does not expire
 	// Revoked is the time from which it is invalid: the receipt of its revocation, or the end of
 	// the overlap with its successor. Zero while neither is known.
 	Revoked time.Time
@@ -249,7 +249,7 @@ func (k Key) EndWindow(end, seen time.Time) federation.KeyWindow {
 	return federation.KeyWindow{DID: k.DID, KeyID: federation.KeyID(k.Public), Origin: federation.RevokedKey, Since: end, Seen: seen}
 }
 
-// Proved reports whether the key's did:key is its agent's.
+// Proved reports whether the key's did:key was proven to belong to its agent.
 func (k Key) Proved() bool { return k.DID != "" }
 
 // Begin returns a session of the agent with the end of its key, or [federation.ErrSessionEnded] if

@@ -14,8 +14,8 @@ const (
 	overdueBatch = 16
 )
 
-// Overdue is one kind of pending delivery that gets a notice after [Policy.Delayed] and is given up
-// after [Policy.Expires].
+// Overdue is one kind of pending delivery that gets a notice after [Policy.Delayed] and is
+// abandoned after [Policy.Expires].
 type Overdue struct {
 	// Policy is read at each check, because the configuration may be reloaded.
 	Policy func() Policy

@@ -14,7 +14,7 @@ const (
 	unseeded   = 0.5         // factor of the rate after such a refusal of a peer that named none
 	seeded     = 0.8         // factor of the rate after such a refusal of a peer that named one
 	faster     = 1.05        // factor of the rate, up to the seed, after fasterPer messages
-	fasterPer  = 8           // messages in a row that the peer took
+	fasterPer  = 8           // consecutive messages accepted by the peer
 	slowest    = 1.0 / 60    // the lowest rate
 	unlimited  = 1 << 20     // higher than any rate of the gateway
 	longestEnd = time.Minute // the longest pause of all messages that a peer can ask for

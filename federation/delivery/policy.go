@@ -25,7 +25,7 @@ type Policy struct {
 	// letter. 0 means no limit.
 	Failures int
 	// Delayed is the age at which the signer of a pending delivery gets a notice, and Expires the
-	// age at which the delivery is given up: see [Overdue]. 0 means never.
+	// age at which the delivery is abandoned: see [Overdue]. 0 means never.
 	Delayed, Expires time.Duration
 	// Routine is true if a failed attempt needs no attention: a reader may be away for days.
 	Routine bool
@@ -84,7 +84,7 @@ type Backoff struct {
 // maxDoublings is the number of failures after which each wait is the longest.
 const maxDoublings = 20
 
-// After returns the wait after a number of failures in a row of a delivery of an age.
+// After returns the wait after a number of consecutive failures of a delivery with a given age.
 func (b Backoff) After(failures int, age time.Duration) time.Duration {
 	longest := b.Longest
 	if b.Share > 0 {
@@ -117,7 +117,7 @@ type Destination struct {
 	Policy Policy
 	Pace   *Pace
 	Log    *slog.Logger
-	// Away is the number of calls in a row without an answer, according to the record.
+	// Away is the number of consecutive calls without a response, according to the record.
 	Away int
 	// Deliver makes one attempt.
 	Deliver func(ctx context.Context, d federation.Delivery) error

@@ -243,7 +243,7 @@ func (w *Worker) fillInTurn(ctx context.Context, r *running) {
 		w.until = time.Now().Add(wait)
 		return
 	}
-	skipped := 0 // senders in a row whose due lanes are all busy
+	skipped := 0 // consecutive senders whose due lanes are all busy
 	for len(r.busy) < w.to.Policy.Window && skipped <= len(r.busy) {
 		turn, err := w.rows.Turn(ctx, w.to.Name, w.last, time.Now(), len(r.busy)+1)
 		if err != nil {
@@ -410,8 +410,8 @@ func (w *Worker) lane(ctx context.Context, p *passed, called bool) {
 	}
 }
 
-// newest returns the next delivery of a lane, and the rows that end with it. Of several old
-// reports of progress in a row only the last one is delivered, and ends all of them.
+// newest returns the next delivery of a lane, and the rows that end with it. If several old
+// progress reports follow each other, only the last one is delivered, and the others end with it.
 func newest(lane []federation.Delivery, now time.Time) (d federation.Delivery, covered []int64) {
 	for i, each := range lane {
 		d, covered = each, append(covered, each.Row)
@@ -438,12 +438,12 @@ func (w *Worker) logWait(ctx context.Context, d federation.Delivery, err error) 
 
 type attempt struct {
 	paid    bool // already counted in the pace
-	called  bool // the destination took a delivery since its last pause
+	called  bool // the destination accepted a delivery since its last pause
 	counted bool // recorded before the attempt
 }
 
-// row makes one delivery and settles the rows that end with it. After a nil error the delivery
-// has ended: delivered, refused or given up.
+// row makes one delivery and settles the rows that end with it. After a nil error the delivery has
+// ended: delivered, refused or abandoned.
 func (w *Worker) row(ctx context.Context, d federation.Delivery, covered []int64, a attempt) error {
 	if d.Broken != "" {
 		return w.settle(ctx, d, covered, federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadBroken, Why: d.Broken})

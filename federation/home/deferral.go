@@ -61,9 +61,9 @@ type DeferralConfig struct {
 
 // Deferral is the steps that cannot be judged until a key arrives: the host of a signer's key may
 // not answer. Each such step is on disk, and is judged again after doubling waits, and at once when
-// a key of its signer arrives. After [DeferralTime] it is given up, and the sender is notified. The
-// number of steps is bounded for each origin and in total. A step beyond the bound is refused, and
-// may be sent again.
+// a key of its signer arrives. After [DeferralTime] it is abandoned, and the sender is notified.
+// The number of steps is bounded for each origin and in total. A step beyond the bound is refused,
+// and may be sent again.
 //
 // The deferred steps of one handoff are judged in the order of arrival, by the keys and the time of
 // their first arrival. A refused step waits behind an earlier step whose filing could make it

@@ -19,8 +19,9 @@ import (
 	"baton/federation/signing"
 )
 
-// maxRaces bounds how often a step is judged again because another step was filed meanwhile. So
-// many in a row for one handoff are an attack, and the sender may submit the step again.
+// maxRaces bounds how often a step is judged again because another step was filed meanwhile. That
+// many consecutive conflicts in one handoff are an attack, and the sender may submit the step
+// again.
 const maxRaces = 16
 
 // Limits are the limits of a home. Zero means no limit.

@@ -185,8 +185,8 @@ func (r Rules) check(s Snapshot, ev federation.Event, before, after federation.V
 
 // checkInboxes refuses an offer if an inbox, or its sender's share of it, is full. It also refuses
 // a report of a sender that has used its share, because unlimited reports would lock out other
-// senders. Other steps of a handoff are few for each admitted offer, and are never refused: a party
-// waiting for an answer must not lose it to other senders.
+// senders. Each admitted offer has few other steps. They are never refused, so that other senders
+// cannot make a party lose the response it waits for.
 func (r Rules) checkInboxes(s Snapshot, ev federation.Event, before, after federation.View) error {
 	limits := r.Limits.Inbox
 	switch {

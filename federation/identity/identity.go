@@ -9,8 +9,8 @@
 //     records each key with the time and the source, so that a step is judged by the keys that
 //     were valid when the step first arrived.
 //   - [AtHand] is the part of a KeySource that sends no requests. [Lookups] fetches the rest meanwhile.
-//   - [Client] fetches from addresses that strangers chose: it dials no private network, and reads
-//     a bounded number of bytes. [PeerClient] calls hosts that an operator named.
+//   - [Client] fetches from untrusted addresses. It dials no private network, and reads a bounded
+//     number of bytes. [PeerClient] calls hosts that an operator named.
 //
 // # Keys of the gateway
 //

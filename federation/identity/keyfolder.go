@@ -105,7 +105,7 @@ func (f KeyFolder) Key(ctx context.Context, name KeyName) (NamedKey, error) {
 	return keys[at], nil
 }
 
-// Create makes a key, as [CreateKey] does. With replace it accepts the current key of a signer in
+// Create makes a key, like [CreateKey]. With replace it accepts the current key of a signer in
 // place of another; without, the error wraps [ErrKeyExists] for a key of a signer.
 func (f KeyFolder) Create(ctx context.Context, name KeyName, replace bool, prefix string, now time.Time) (NamedKey, error) {
 	switch {

@@ -174,7 +174,7 @@ func parsePeerKey(body []byte, keyID string) (ed25519.PublicKey, error) {
 // MailboxDocuments reads the mailbox homes of DIDs from published documents.
 type MailboxDocuments struct {
 	Directory func() *Directory // the current one
-	Client    *Client           // fetches from addresses that strangers chose
+	Client    *Client           // fetches from untrusted addresses
 }
 
 // MailboxURL returns the address of the mailbox home in the document of a DID, "" if the

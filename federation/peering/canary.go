@@ -30,7 +30,7 @@ type Steps interface {
 	Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error)
 	// View returns the view of a handoff.
 	View(ctx context.Context, id federation.HandoffID) (federation.View, error)
-	// Log returns the steps of a handoff after a version in their order; after 0 are all.
+	// Log returns the steps of a handoff after a version in order. Version 0 returns all steps.
 	Log(ctx context.Context, id federation.HandoffID, after federation.Version) iter.Seq2[federation.Entry, error]
 	// Read marks entries of an inbox as read. It blocks until that is on disk.
 	Read(ctx context.Context, to federation.DID, ids []federation.EventID, now time.Time) error
@@ -39,7 +39,7 @@ type Steps interface {
 }
 
 // Canary is a handoff between only two homes: one home offers it, and the other accepts and
-// completes it by itself. It shows whether steps go both ways.
+// completes it automatically. It shows whether steps go both ways.
 type Canary struct {
 	Home      federation.HomeID // this home
 	PublicURL string            // public URL of this home, for the operator of the other home

@@ -3,7 +3,7 @@
 // [Peering.Add] inspects a home first: it fetches the profile and the DID document of the home and
 // checks name, TLS, signature, clock, version and limits (see [Peering.Inspect]). A home that
 // passes is recorded and linked. Then a [Canary] shows whether handoffs go through: this home
-// offers one, and the other home accepts and completes it by itself.
+// offers one, and the other home accepts and completes it automatically.
 //
 // [Peering.Run] keeps the linked homes the same as those on record, which the replicas of a home
 // share. Methods may be called concurrently.

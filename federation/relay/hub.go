@@ -100,7 +100,8 @@ func OpenHub(cfg HubConfig, home federation.HomeID, log *slog.Logger) (*Hub, err
 	return h, nil
 }
 
-// broken ends all waits for answers, so that the messages are sent again at once: they may be lost.
+// broken ends all waits for responses, because the messages may be lost and must be sent again at
+// once.
 func (h *Hub) broken() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -173,7 +174,7 @@ func (h *Hub) Carry(ctx context.Context, to federation.HomeID, e Envelope) (Enve
 	return h.exchange(ctx, to, typeSteps, e)
 }
 
-// ask sends a lookup to another home and waits for the answer, as [Hub.Carry] does.
+// ask sends a lookup to another home and waits for the answer, like [Hub.Carry].
 func (h *Hub) ask(ctx context.Context, to federation.HomeID, e Envelope) (Envelope, error) {
 	return h.exchange(ctx, to, typeLookup, e)
 }

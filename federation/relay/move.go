@@ -184,7 +184,7 @@ func (r *reportLimiter) pass(key reportKey, now time.Time) (skipped int, ok bool
 }
 
 // report counts a refused message of another home, and logs it once a minute for each home and code.
-// A message that cannot be verified now waits, so its line is a warning.
+// A message that cannot be verified now is retried, so it is logged as a warning.
 func (h *PeerHandler) report(ctx context.Context, from federation.HomeID, p problem) {
 	if h.Deps.BadInput != nil && p.code != codeLater {
 		h.Deps.BadInput(from, p.code)

@@ -17,7 +17,7 @@ const Network = "home"
 type Record interface {
 	// View returns the view of a handoff, the zero value for one without a log.
 	View(ctx context.Context, id federation.HandoffID) (federation.View, error)
-	// Log returns the steps of a handoff after a version in their order; after 0 are all.
+	// Log returns the steps of a handoff after a version in order. Version 0 returns all steps.
 	Log(ctx context.Context, id federation.HandoffID, after federation.Version) iter.Seq2[federation.Entry, error]
 	// Evidence returns the original behind a vouched step, or [federation.ErrNotFound].
 	Evidence(ctx context.Context, digest [32]byte) ([]byte, error)

@@ -306,7 +306,7 @@ func Match(message []byte, signature string, key ed25519.PublicKey, schemes ...S
 // spec: airc-shapes "Rules for all"
 func AgentKeyID(public ed25519.PublicKey) string { return "k_" + shortHash(public) }
 
-// RegistryKeyID names the key of an AIRC registry, as [AgentKeyID] does with "reg_".
+// RegistryKeyID names the key of an AIRC registry, like [AgentKeyID] with "reg_".
 //
 // spec: airc-shapes "Rules for all"
 func RegistryKeyID(public ed25519.PublicKey) string { return "reg_" + shortHash(public) }

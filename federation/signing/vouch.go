@@ -35,7 +35,7 @@ func Vouch(ctx context.Context, key federation.SigningKey, draft federation.Even
 }
 
 // SealFitted writes the members of a step, and seals it. It stores a context that does not fit, and
-// returns the losses, as [Vouch] does.
+// returns the losses, like [Vouch].
 func SealFitted(ctx context.Context, key federation.SigningKey, ev federation.Event, write Writer, refer Referrer) (federation.Event, []federation.Loss, error) {
 	fields, losses := write(ev)
 	unhashed := ev.ContextHash == "" && federation.CapabilityIn(ev.Context) != "" // of a context that may be stored here

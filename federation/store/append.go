@@ -54,7 +54,7 @@ type before struct {
 	known bool // the step, or another step of its signer under its id
 	spent bool // its id, or its signed document
 	// Whether the handoff is in unseen, a webhook follows it, and a webhook gets the arrivals of an
-	// inbox of the step. A write that changes webhooks has no question, so it comes after this one.
+	// inbox of the step. A write that changes webhooks has no question, so it runs after this one.
 	unseen, followed, called bool
 }
 

@@ -205,8 +205,8 @@ func Write(ev federation.Event) (map[string]string, []federation.Loss) {
 	return fields, names.Fill(fields, ev)
 }
 
-// DecodeFromHome reads one message as [Codec.Decode] does. It also reads the receipt of a
-// home, which is no step and which only a home may write.
+// DecodeFromHome reads one message as [Codec.Decode] does. It also reads the receipt of a home,
+// which is not a step and can only be written by a home.
 //
 // spec: freeq-act "Receipts"
 func (Codec) DecodeFromHome(m translate.Tagged) (federation.Event, error) {

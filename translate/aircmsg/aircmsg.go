@@ -26,8 +26,8 @@ const (
 	typeSession = "handoff:session"
 	typeFlat    = "handoff"
 
-	// TypeHandoff is the type that carries every verb. An agent that names it in
-	// capabilities.payloads is sent nothing else.
+	// TypeHandoff is the type that carries every verb. An agent that lists it in
+	// capabilities.payloads receives no other type.
 	TypeHandoff = "at.freeq:handoff"
 )
 
@@ -124,8 +124,7 @@ type Step struct {
 	Losses []federation.Loss // members that no step can carry, in any dialect
 }
 
-// envelope of a payload as it came: typed data, under either name, or the members flat
-// beside the type.
+// envelope of a received payload: typed data, under either name, or the members beside the type.
 type envelope struct {
 	Type    string          `json:"type"`
 	Data    json.RawMessage `json:"data"`

@@ -265,7 +265,7 @@ func looksLikeUUID(id string) bool {
 
 const implicitReason = "implicit accept (timeout)"
 
-// Due returns the entry due by the clock: an implicit accept, or the session's end. The caller
+// Due returns the entry that is due now: an implicit accept, or the session's end. The caller
 // applies the entry and calls Due again; nil means that nothing is due.
 func (s *Session) Due(now int64) (*historyv1.Entry, error) {
 	if !s.Exists() || s.Over() {
@@ -280,7 +280,7 @@ func (s *Session) Due(now int64) (*historyv1.Entry, error) {
 	return nil, nil //nolint:nilnil // nothing is due
 }
 
-// NextDue returns when the clock changes the session next, 0 for never.
+// NextDue returns the time of the next timed change of the session, or 0 for never.
 func (s *Session) NextDue() int64 {
 	if !s.Exists() || s.Over() {
 		return 0

@@ -106,7 +106,7 @@ func ReadReport(env *macpv1.Envelope) (Report, error) {
 }
 
 // contextOfUpdate returns the content of a progress beside its note: the status, if the message is
-// the note, the progress, and the partial output, in base64 if it is no JSON.
+// the note, the progress, and the partial output, in base64 if it is not JSON.
 func contextOfUpdate(p *taskv1.TaskUpdatePayload) string {
 	members := map[string]any{}
 	if p.GetMessage() != "" && p.GetStatus() != "" {
@@ -130,7 +130,7 @@ func contextOfUpdate(p *taskv1.TaskUpdatePayload) string {
 	return object(members)
 }
 
-// inline returns bytes as the inline context of a step; "" if they are none.
+// inline returns bytes as the inline context of a step; or "" if they are not JSON.
 func inline(content []byte) string {
 	var text bytes.Buffer
 	if json.Compact(&text, content) != nil || !federation.InlineContext(text.String()) {
@@ -202,7 +202,7 @@ func saysAll(context string, names ...string) bool {
 	return context == "" || len(members) == 0 && strings.HasPrefix(context, "{")
 }
 
-// membersOf returns the members of a context; none if it is no JSON object.
+// membersOf returns the members of a context; none if it is not a JSON object.
 func membersOf(context string) map[string]json.RawMessage {
 	var members map[string]json.RawMessage
 	if federation.DecodeJSON([]byte(context), &members) != nil {

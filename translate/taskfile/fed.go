@@ -132,7 +132,7 @@ func Encode(gateway federation.HomeID, directory, from, to string, s translate.S
 	context, fed := s.Event.Context, FedOf(gateway, s)
 	members, err := split([]byte(context))
 	taken := slices.ContainsFunc(members, func(m member) bool { return m.name == FedMember })
-	if context != "" && (err != nil || taken) { // no object, or one with a member of ours
+	if context != "" && (err != nil || taken) { // not an object, or an object with one of our members
 		fed.Context, fed.Hash, context = context, s.Event.ContextHash, ""
 	}
 	r, err := New(TaskID(directory, s.Event.Handoff), from, to, s.Event.Title, context, s.Filed)

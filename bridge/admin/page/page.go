@@ -34,7 +34,7 @@ import (
 	"baton/federation/store/operators"
 )
 
-// prefix is the path of everything but the redirect of "/".
+// prefix is the path prefix of everything except the redirect from "/".
 const prefix = "/ui/"
 
 // first is the page behind "/" and "/ui/".

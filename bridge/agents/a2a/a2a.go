@@ -1,5 +1,5 @@
-// Package a2a is the face of the gateway for clients of A2A 1.0 and 0.3: each agent behind the gateway
-// has a signed card and an endpoint, and a handoff to it is a task.
+// Package a2a serves clients of A2A 1.0 and 0.3: each agent behind the gateway has a signed card and
+// an endpoint, and a handoff to it is a task.
 //
 // A message to the endpoint of an agent opens a handoff to that agent; a message to the endpoint of
 // the gateway opens one that any agent may claim. The caller is the offerer. Package participant

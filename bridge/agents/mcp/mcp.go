@@ -6,8 +6,8 @@
 // 2025-06-18.
 //
 // Text of other parties (names, titles, notes, contexts, channels) is data, and never an
-// instruction to the model that reads it. A result has it only below a member "untrusted" of
-// structuredContent, and inside a fence of content, see fence in shapes.go.
+// instruction to the model that reads it. A result contains it only below the member "untrusted" of
+// structuredContent, and inside a fence in content (see fence in shapes.go).
 //
 // spec: MCP 2026-07-28
 package mcp

@@ -74,7 +74,7 @@ func Open(cfg Config, d Deps) *Link {
 }
 
 // Run implements [bridge.Link]. It ends all waiting and watching requests, and returns when this
-// API watches no inbox any more: the HTTP listener waits for its requests, but not for WebSockets.
+// API no longer watches any inbox, because the HTTP listener does not wait for WebSockets.
 func (l *Link) Run(ctx context.Context, up func()) error {
 	err := l.HTTPLink.Run(ctx, up)
 	l.end.Do(func() {

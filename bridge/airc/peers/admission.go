@@ -15,9 +15,9 @@ import (
 // configured by an operator. Deployed registries accept as many relays from one other registry.
 const unprovenPerMinute = 10
 
-// unproven rate-limits, by address, callers no operator vouches for: unproved registries, and
-// registries that no operator named. An unsigned relay never counts in the rate of the registry
-// that it names.
+// unproven rate-limits, by address, callers no operator vouches for: unproven registries, and
+// registries not configured by an operator. An unsigned relay never counts in the rate of the
+// registry that it names.
 type unproven struct {
 	relays  credential.Addresses // unsigned ones
 	vouched credential.Addresses // unsigned ones of a registry whose unsigned relays the operator allows
@@ -44,7 +44,7 @@ func take(meter credential.Addresses, perMinute int, from netip.Prefix, now time
 	return nil
 }
 
-// AdmitOrigin refuses a registry that messages are not exchanged with, and a caller without the
+// AdmitOrigin refuses a registry without an exchange of messages, and a caller without the
 // certificate of the registry that it names.
 //
 // spec: airc-v0.1.1 §11.4

@@ -274,8 +274,8 @@ func (ps *Registries) ask(ctx context.Context, p Peer, path federation.URLPath, 
 	return text, err
 }
 
-// Why an answer of another registry is unusable: reasons of the counter of unreadable input. No
-// answer does not count as any of these.
+// Why an answer of another registry is unusable: reasons of the counter of unreadable input. A
+// missing response does not count as any of these.
 const (
 	unusableJSON      = "json"     // no JSON, of an unexpected kind, or with two meanings
 	unusableSize      = "size"     // above the limit

@@ -136,7 +136,7 @@ func (ps *Registries) deliver(ctx context.Context, p Peer, unknown error, row fe
 func (ps *Registries) attempt(ctx context.Context, p Peer, row federation.PeerDelivery, id string) fate {
 	now, isDecision := time.Now(), row.Kind == federation.DecisionDelivery
 	if isDecision && p.key == nil {
-		return fate{delivered: true} // a registry that signs nothing has no use for it
+		return fate{delivered: true} // a registry without signatures does not need it
 	}
 	path := p.paths.relay
 	if isDecision {

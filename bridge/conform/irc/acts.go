@@ -160,7 +160,8 @@ func (s *stage) seal(ctx context.Context, p *actor, ev *federation.Event, channe
 	return s.say(ctx, p, strings.TrimRight(line, "\r\n"))
 }
 
-// answer answers the next PING that a client receives. No client of a scene answers one by itself.
+// answer answers the next PING that a client receives. Clients of a scene do not answer one
+// automatically.
 func (s *stage) answer(ctx context.Context, p *actor, _ string) error {
 	line, err := s.hear(ctx, p, "PING")
 	if err != nil {

@@ -155,7 +155,7 @@ func (d Tasks) Find(prefix string) (string, error) {
 	return "", &AmbiguousError{prefix, found}
 }
 
-// claimName returns the name of a claim. It never ends as that of a record.
+// claimName returns the name of a claim. It never has the suffix of a record's file name.
 func claimName(id, agent string) string {
 	safe := strings.Map(func(r rune) rune {
 		if r == '_' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' {

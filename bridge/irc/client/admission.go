@@ -18,7 +18,7 @@ type rejection string
 const (
 	serverFull   rejection = "full"         // the maximum number of clients is registered
 	addressFull  rejection = "address"      // the maximum number of clients of its address is registered
-	crowdedOut   rejection = "unregistered" // a newer one took its place
+	crowdedOut   rejection = "unregistered" // replaced by a newer one
 	shuttingDown rejection = "shutdown"
 	blockedByUs  rejection = "blocked" // an operator blocked its address, nick or DID
 )
@@ -71,8 +71,9 @@ func (s *server) admit(ctx context.Context, u *user) (why rejection) {
 }
 
 // enter adds a connection, or returns why not. If a limit is reached, the oldest unregistered
-// connection makes room: of the same address if that has its share, else of the address with the
-// most of them. So a client that registers promptly gets in regardless of other addresses.
+// connection is evicted: that of the same address if the address has used its share, or else that
+// of the address with the most connections. So a client that registers promptly gets in regardless
+// of other addresses.
 func (s *server) enter(ctx context.Context, u *user) (why rejection) {
 	limits := s.link.ports.Limits.Current()
 	if share := limits.ConnectionsPerAddress; share > 0 && u.from.IsValid() && s.admission.addresses[u.from] >= share {
@@ -104,7 +105,7 @@ func (s *server) evict(ctx context.Context, u *user, why rejection) {
 	s.quit(u, why.sentence())
 }
 
-// turnAway sends a connection the reason for its rejection, unless that took a handshake, which
+// turnAway sends a connection the reason for its rejection, unless that requires a handshake, which
 // could overload the server.
 func (s *server) turnAway(ctx context.Context, u *user, why rejection) {
 	s.link.ports.Metrics.Closed.WithLabelValues(network, string(why)).Inc()

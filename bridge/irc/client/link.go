@@ -124,7 +124,7 @@ func Open(cfg Config, deps Deps) (*Link, error) {
 	return l, err
 }
 
-// Name implements [bridge.Link]. There is one listener, and this is its name.
+// Name implements [bridge.Link]. There is only one listener.
 func (l *Link) Name() string { return network }
 
 // Network implements [bridge.Link].

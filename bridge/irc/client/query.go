@@ -106,7 +106,7 @@ func (u *user) flags(c *channel, to *user) string {
 	return flags
 }
 
-// whox returns the requested fields of a WHOX, in their order.
+// whox returns the requested fields of a WHOX, in order.
 func whox(s *server, who *user, c *channel, to *user, asked string) []string {
 	fields, token, _ := strings.Cut(asked, ",")
 	account := "0"

@@ -228,9 +228,9 @@ func (l *Link) write(ctx context.Context, r *row, d federation.Delivery, step tr
 }
 
 // tell adds the line about a step that the server cannot file because it lacks an earlier step of
-// the handoff. A user took that step by a command, and a server accepts it from no other signer.
-// For a command on this link, the gateway's own user notifies the others; its author gets an
-// answer.
+// the handoff. A user submitted that step by a command, and a server accepts it only from that
+// signer. For a command on this link, the gateway's own user notifies the others; its author gets
+// an answer.
 func (l *Link) tell(ctx context.Context, r *row, d federation.Delivery, step translate.Step, here bool) error {
 	if !here {
 		return l.write(ctx, r, d, step, false)

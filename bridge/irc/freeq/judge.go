@@ -75,7 +75,7 @@ func (s *session) note(ctx context.Context, in *inbound, answer federation.Judge
 	case s.overtook(in, refused):
 		s.limited.note(time.Now(), time.Now(), firstLimitWait)
 		s.refuse(ctx, in, err)
-	case refused != nil && refused.Waits: // the gateway has it, and judges it again by itself
+	case refused != nil && refused.Waits: // the gateway has stored it, and judges it again later
 	case err != nil:
 		if refused != nil && refused.Code == federation.SignatureUnverifiable {
 			s.lackKey(in)

@@ -27,9 +27,9 @@
 // A text from a user to the gateway's user is a command. The gateway signs its step if the
 // operator's binding of the user's account vouches for it.
 //
-// The peer reports the accounts of its users. If an account is bound to a DID, its user acts as
-// that DID and no other, needs no signature if the binding vouches for it, and is found by it
-// whatever its nick.
+// The peer reports the accounts of its users. If an account is bound to a DID, its user acts only
+// as that DID, and is found by the DID regardless of its nick. It needs no signature if the binding
+// vouches for it.
 //
 // # Concurrency
 //

@@ -1,8 +1,8 @@
 // Package backup writes and restores backups of a gateway: a consistent copy of its record, with
 // its keys.
 //
-// A backup is one tar file, readable only by the owner. First comes manifest.json, then the files
-// that it lists, in that order and nothing else:
+// A backup is one tar file, readable only by the owner. It contains manifest.json and then exactly
+// the files listed there, in that order:
 //
 //	manifest.json    home, time, and name, size and SHA-256 of each file
 //	record.db        the record, an SQLite file; or

@@ -32,7 +32,8 @@ type deadRow struct {
 	event    handoffs.EventScan
 }
 
-// scanDead reads a dead letter. An unreadable part is no error: one bad row stops no list.
+// scanDead reads a dead letter. An unreadable part is ignored: one bad row must not fail the
+// others.
 func scanDead(row engine.Scanner) (d deadRow, err error) {
 	var event, handoff string
 	var queued, ended int64

@@ -34,7 +34,7 @@ func scanPeerDelivery(row engine.Scanner) (federation.PeerDelivery, error) {
 	return r, err
 }
 
-// peerDeliveryIDLife is the lifetime of the ids of attempts: replies come before that.
+// peerDeliveryIDLife is the lifetime of the ids of attempts. Replies arrive before that.
 const peerDeliveryIDLife = 30 * 24 * time.Hour
 
 // Enqueue files a delivery without a message of the record, unless the same Message of the same
@@ -233,7 +233,7 @@ func (s *Outboxes) noteDocument(ctx context.Context, q engine.Tx, r federation.P
 	return inboxes.NoteStep(ctx, q, step, n)
 }
 
-// changePeerDelivery changes one row not given up. It skips a deleted one.
+// changePeerDelivery changes one row that is still pending. It skips a deleted one.
 func (s *Outboxes) changePeerDelivery(ctx context.Context, row int64, change func(ctx context.Context, q engine.Tx, to int64, r federation.PeerDelivery) error) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		to, r, err := waitingDocument(ctx, q, row)

@@ -71,10 +71,10 @@ func Upgrading(progress Progress, upgraded func(Upgrade)) Option {
 	return func(s *settings) { s.progress, s.upgraded = progress, upgraded }
 }
 
-// Open opens the record at a path, making a missing file, and brings its schema up to date. Its
-// errors are one line for the operator: the file is no record, is of a newer version, or belongs to
-// another process. The context bounds only the opening. The tables belong to a network; nil means
-// none. A record is always opened with the tables that it was made with.
+// Open opens the record at a path, creates a missing file, and migrates its schema to the newest
+// version. Its errors are one line for the operator: the file is not a record, is of a newer
+// version, or is in use by another process. The context bounds only the opening. The tables belong
+// to a network; nil means none. A record is always opened with the tables that it was made with.
 func Open(ctx context.Context, path string, tables Tables, reg prometheus.Registerer, options ...Option) (*DB, error) {
 	s, err := open(ctx, path, tables, reg, chosen(options))
 	if err != nil {

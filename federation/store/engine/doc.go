@@ -40,13 +40,13 @@
 // never edited after a release. The tests of package store check the same guarantees for both
 // databases.
 //
-// Neither database has statistics that it can rely on: both may take a column with many rows of a
-// value for as selective as one with few, and read all steps of a handoff for one that is known by
-// its id. No index has such an expression, so the column not to search by is written as one:
+// Neither database has reliable statistics. Both may regard a column with many rows per value as
+// selective, and read all steps of a handoff to find one step by its id. No index has such an
+// expression, so the column not to search by is written as one:
 //
 //	WHERE id = ?1 AND handoff || '' = ?2
 //
-// A test of the package store refuses the plans that have cost most.
+// A test of package store rejects the plans that were most expensive.
 //
 // Before a migration of an older record in a file, the free disk is checked and a copy is made
 // beside it, named "NAME.vVERSION-TIME.bak"; a server has backups of its own. A migration is one

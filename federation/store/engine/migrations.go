@@ -143,7 +143,7 @@ func (u Upgrade) Sentence(dry, inFile bool) string {
 }
 
 // These are the application ids in the header of an SQLite file. The first migration writes
-// applicationID; the others are of programs older than version 1 of the schema.
+// applicationID; the others were written by programs older than version 1 of the schema.
 const (
 	applicationID      = 0x42746e33 // "Btn3"
 	developmentID      = 0x42746e32 // "Btn2"

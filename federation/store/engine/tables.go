@@ -15,9 +15,9 @@ import (
 	"baton/federation"
 )
 
-// Tables are the tables of a network for its own participants, beside the tables of the core and in
-// the same database: a write of the network about a step joins the transaction of the step. They
-// are opaque to the core, which calls these methods.
+// Tables are the tables of a network for its own participants, in the same database as the tables
+// of the core. The network's write about a step joins the transaction of the step. They are opaque
+// to the core, which calls these methods.
 //
 // Methods with a [Tx] run in the transaction of a write, and block on the database. Their errors
 // undo that write.
@@ -29,8 +29,8 @@ type Tables interface {
 	// Apply writes an effect. It returns an error for an effect that belongs to none of these
 	// tables.
 	Apply(ctx context.Context, q Tx, effect federation.Effect) error
-	// Content returns the row for a participant's webhook in these tables. An unreadable row is no
-	// error: broken gives the reason.
+	// Content returns the row for a participant's webhook in these tables. An unreadable row is not
+	// an error; broken is the reason.
 	Content(ctx context.Context, q Tx, participant string, item int64) (content federation.Content, broken string, err error)
 	// Notifier returns the link that notifies a DID about its webhooks, "" if the DID is not a
 	// participant.
@@ -50,7 +50,7 @@ type Tables interface {
 	Delay(ctx context.Context, before, now time.Time, limit int) (delayed int, err error)
 	// Expire abandons up to limit of them.
 	Expire(ctx context.Context, before, now time.Time, limit int) (expired int, err error)
-	// PeerDeliveryEnded notes that a relay was delivered or given up.
+	// PeerDeliveryEnded notes that a relay was delivered or abandoned.
 	PeerDeliveryEnded(ctx context.Context, q Tx, r federation.PeerDelivery, how federation.DeliveryState, now time.Time) error
 }
 
@@ -221,7 +221,7 @@ func (r *Cache[K, V]) Find(key K, look func() (V, error)) (V, error) {
 	return *value, nil
 }
 
-// Peek returns the remembered value of a key without a look-up.
+// Peek returns the cached value of a key without a look-up.
 func (r *Cache[K, V]) Peek(key K) (value V, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -62,8 +62,8 @@ func keepBlob(ctx context.Context, q engine.Tx, b federation.Blob, of string, li
 	return b, err
 }
 
-// ClaimBlob keeps a blob as long as a handoff. A capability of no blob here is no error: the blob
-// is on another gateway, or expired.
+// ClaimBlob keeps a blob as long as a handoff. A capability without a blob here is not an error:
+// the blob is on another gateway, or expired.
 func ClaimBlob(ctx context.Context, q engine.Tx, handoff string, capability federation.Capability) error {
 	if capability == "" {
 		return nil

@@ -55,8 +55,8 @@ func ScanView(row engine.Scanner) (federation.View, error) {
 	return DecodeView(text)
 }
 
-// Due returns up to limit handoffs on which a clock has been running since a time or longer, the
-// longest running first. It reads an index in its order, and only up to the limit.
+// Due returns up to limit handoffs whose clock started at or before a time, oldest first. It reads
+// an index in its order, and only up to the limit.
 func (s *Logs) Due(ctx context.Context, clock federation.Clock, since time.Time, limit int) ([]federation.View, error) {
 	due, err := engine.Rows(ctx, s.db.Reads(), ScanView, `SELECT view FROM handoff
 		WHERE clock = ? AND clock <> '' AND since <= ? ORDER BY since, id`+engine.AtMost, clock, engine.Stamp(since), max(limit, 0))
@@ -210,7 +210,7 @@ func scanEntry(row engine.Scanner) (federation.Entry, error) {
 }
 
 // Known returns the entry that a signer's step already has, found by its id, or else by its digest:
-// a gateway that vouches for the same message twice mints another id for it. It returns
+// a gateway that vouches for the same message twice creates a new id for it. It returns
 // [federation.ErrNotFound] for a new step and a [*federation.RefusalError] with
 // [federation.EventIDInUse] if the id was used for other bytes.
 func (s *Logs) Known(ctx context.Context, from federation.DID, id federation.EventID, digest [32]byte) (federation.Entry, error) {

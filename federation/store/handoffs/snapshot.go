@@ -188,8 +188,8 @@ const (
 	forkQuery  = `SELECT 10, NULL, '', NULL, 0, 0, 0, 0 FROM fork WHERE handoff = ?`
 )
 
-// parts are the parts of one snapshot needed by its step. For a server an empty part costs as much
-// as one with a row.
+// parts are the parts of one snapshot needed by its step. On a server, an empty part is as
+// expensive as one with a row.
 type parts struct {
 	queries []string
 	args    []any

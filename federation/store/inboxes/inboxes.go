@@ -44,8 +44,8 @@ func parseInboxPlace(of federation.DID, c federation.Cursor) (p inboxPlace, err 
 	return p, err
 }
 
-// inboxPlaceOf reads a cursor. An inbox gave it out if it is not beyond the newest entry and agrees
-// with the nearest stored one: after a restore from a backup, older cursors may not.
+// inboxPlaceOf reads a cursor. A cursor is valid if it is not beyond the newest entry and agrees
+// with the nearest stored one. After a restore from a backup, older cursors may not be.
 func inboxPlaceOf(ctx context.Context, q engine.Tx, of federation.DID, owner int64, c federation.Cursor) (inboxPlace, error) {
 	at, unknown := parseInboxPlace(of, c)
 	if unknown == nil && at.event == 0 {
@@ -127,7 +127,7 @@ func (s *Inboxes) Waiting(ctx context.Context, to federation.DID) (entries int, 
 	return entries, size, nil
 }
 
-// Use returns the usage of an inbox, and the share of it that one DID signed.
+// Use returns the usage of an inbox: the total, and the part signed by one DID.
 func (s *Inboxes) Use(ctx context.Context, to, from federation.DID) (u federation.InboxUse, err error) {
 	err = s.db.Reads().Row(ctx, `SELECT m.entries, m.size, coalesce(s.entries, 0), coalesce(s.size, 0)
 		FROM mailbox m LEFT JOIN share s ON s.did = m.did AND s.sender = (SELECT n FROM actor WHERE did = ?) WHERE m.did = (SELECT n FROM actor WHERE did = ?)`, []any{from, to},

@@ -141,9 +141,8 @@ func (s *Operators) Meet(ctx context.Context, did federation.DID, now time.Time)
 }
 
 // Acquainted reports whether a DID is in the record: as the signer of a filed step, as an agent, or
-// by a name bound to it. An inbox is no acquaintance, because any sender can open one for any DID.
-// The time is when the record met the DID, or zero if it is older than
-// [federation.AcquaintanceAge].
+// by a name bound to it. An inbox does not count, because any sender can open one for any DID. The
+// time is when the record met the DID, or zero if it is older than [federation.AcquaintanceAge].
 func (s *Operators) Acquainted(ctx context.Context, did federation.DID) (met time.Time, known bool, err error) {
 	var at int64
 	err = s.db.Reads().Row(ctx, `SELECT coalesce((SELECT met FROM newcomer WHERE did = ?1), 0),

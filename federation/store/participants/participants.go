@@ -278,8 +278,8 @@ func (s *Participants) KeepBinding(ctx context.Context, q engine.Tx, b federatio
 	return nil
 }
 
-// KeepKey records the owner of a kept key, for good. No other program has such a key, so the owner
-// replaces the key's own DID, perhaps recorded by an earlier step.
+// KeepKey permanently records the owner of a kept key. No other program has such a key, so the
+// owner replaces the key's own DID, perhaps recorded by an earlier step.
 func KeepKey(ctx context.Context, q engine.Tx, kept federation.KeptKey) error {
 	err := q.Put(ctx, `INSERT INTO key_owner (key_id, did) VALUES (?, ?)
 		ON CONFLICT (key_id) DO UPDATE SET did = excluded.did WHERE key_owner.did <> excluded.did`, kept.ID, kept.Owner)

@@ -314,8 +314,7 @@ func EndSessions(ctx context.Context, q engine.Tx, participant string) error {
 	return endForKey(ctx, q, `participant = ?1`, participant)
 }
 
-// endedByKey is the end of a session with a revoked key: it has passed by the clock of every
-// replica.
+// endedByKey is the end of a session with a revoked key: a time in the past for every replica.
 const endedByKey = `1`
 
 // endForKey ends the sessions selected by a condition, and their leases.

@@ -182,7 +182,7 @@ func (s *Server) Kill(tb testing.TB) {
 	s.orphans = nil
 }
 
-// Shoot is only the shot of [Server.Kill], which must follow. It may come from any goroutine.
+// Shoot is only the shot of [Server.Kill], which must follow. It may be called from any goroutine.
 func (s *Server) Shoot() {
 	_ = s.process.Process.Signal(syscall.SIGSTOP) // it starts no more of them
 	s.orphans = append(s.orphans, s.children()...)

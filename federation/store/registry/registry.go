@@ -46,7 +46,7 @@ type Record struct {
 	*Registry
 }
 
-// Open opens the record at a path, as [store.Open] does, with the tables of a registry.
+// Open opens the record at a path, like [store.Open], with the tables of a registry.
 func Open(ctx context.Context, path string, reg prometheus.Registerer, options ...engine.Option) (*Record, error) {
 	r := &Registry{}
 	record, err := store.Open(ctx, path, Tables{r}, reg, options...)
@@ -56,8 +56,8 @@ func Open(ctx context.Context, path string, reg prometheus.Registerer, options .
 	return &Record{record, r}, nil
 }
 
-// OpenPostgres opens the record in a PostgreSQL database, as [store.OpenPostgres] does, with
-// the tables of a registry.
+// OpenPostgres opens the record in a PostgreSQL database, like [store.OpenPostgres], with the
+// tables of a registry.
 func OpenPostgres(ctx context.Context, dsn string, reg prometheus.Registerer, options ...engine.Option) (*Record, error) {
 	r := &Registry{}
 	record, err := store.OpenPostgres(ctx, dsn, Tables{r}, reg, options...)
@@ -153,7 +153,7 @@ type Location struct {
 	DSN  string // the connection string of the database; "" for a file
 }
 
-// Open opens the record and brings an older one forward.
+// Open opens the record and upgrades an older one.
 func (l Location) Open(ctx context.Context, reg prometheus.Registerer, options ...engine.Option) (*Record, error) {
 	if l.DSN != "" {
 		return OpenPostgres(ctx, l.DSN, reg, options...)
@@ -161,7 +161,7 @@ func (l Location) Open(ctx context.Context, reg prometheus.Registerer, options .
 	return Open(ctx, l.Path, reg, options...)
 }
 
-// Examine examines the whole record, as [offline.Examine] does.
+// Examine examines the whole record, like [offline.Examine].
 func (l Location) Examine(ctx context.Context, rules offline.Rules) (offline.Report, error) {
 	if l.DSN != "" {
 		return offline.ExaminePostgres(ctx, l.DSN, Tables{}, rules)
@@ -169,8 +169,8 @@ func (l Location) Examine(ctx context.Context, rules offline.Rules) (offline.Rep
 	return offline.Examine(ctx, l.Path, Tables{}, rules)
 }
 
-// Upgrade brings an older record forward, as [engine.Migrate] does, or with dry only plans it. It
-// writes lines about a long upgrade, as [engine.Lines] does.
+// Upgrade upgrades an older record, like [engine.Migrate]. With dry, it only plans the upgrade. It
+// writes lines about a long upgrade, like [engine.Lines].
 func (l Location) Upgrade(ctx context.Context, dry bool, now time.Time, write func(line string)) (engine.Upgrade, error) {
 	switch {
 	case l.DSN != "" && dry:

@@ -271,7 +271,7 @@ func (s *Registry) AcceptOneWay(ctx context.Context, from, to string, now time.T
 }
 
 // accept opens one edge and delivers the messages held on it, in the order of arrival. Messages to
-// a participant of another network stay held: they are no message of an inbox here.
+// a participant of another network stay held, because they do not belong to an inbox here.
 func accept(ctx context.Context, q engine.Tx, from, to string, now time.Time) error {
 	if err := setConsent(ctx, q, from, to, agents.ConsentAccepted, now); err != nil {
 		return err

@@ -165,7 +165,7 @@ func parseCard(text []byte) (*card, error) {
 	return &card{AgentCard: parsed, schemes: schemes}, nil
 }
 
-// parseSchemes reads the security schemes of a card of either version, each by itself.
+// parseSchemes reads the security schemes of a card of either version, each separately.
 func parseSchemes(text json.RawMessage) wire.NamedSecuritySchemes {
 	found := wire.NamedSecuritySchemes{}
 	var each map[string]json.RawMessage

@@ -40,7 +40,7 @@ type Link struct {
 	client    atomic.Pointer[a2aclient.Client]
 	access    accessToken
 	grpc      grpcConn
-	unheard   atomic.Int32 // calls in a row without an answer
+	unheard   atomic.Int32 // consecutive calls without a response
 	lost      chan error   // receives the reason to end the session
 	changed   atomic.Bool  // the card has another key than the pinned one
 	confirmed atomic.Bool  // an operator accepts that key
@@ -240,8 +240,8 @@ func (l *Link) start(t *task) {
 	}
 }
 
-// heard notes the outcome of a call. The session ends if the agent cannot be reached, or does not
-// answer some calls in a row.
+// heard notes the outcome of a call. The session ends if the agent cannot be reached, or fails to
+// respond to several consecutive calls.
 func (l *Link) heard(ctx context.Context, err error) {
 	switch {
 	case err == nil:
