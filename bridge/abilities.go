@@ -242,7 +242,7 @@ type Peered interface {
 	Link
 	// Peers returns the configured peers.
 	Peers() []Peer
-	// CheckPeer returns why a name cannot be that of a peer, nil for a name that can.
+	// CheckPeer returns the reason why a name cannot be that of a peer, nil for a name that can.
 	CheckPeer(name string) error
 	// Backlogs returns the queue of each configured peer, even if empty, and the queues of
 	// all other peers together as [OtherPeers] if there are any. It blocks on the record

@@ -28,8 +28,8 @@ type Link interface {
 	// view is the state after the step. Carries may block on the record, returns its error, and may
 	// be called while Run runs.
 	Carries(ctx context.Context, ev federation.Event, after federation.View) (bool, error)
-	// Run dials or accepts, serves until ctx ends or the connection breaks, and returns why. It
-	// calls up after the peer has authenticated and both bursts are over.
+	// Run dials or accepts a connection, serves it until ctx ends or the connection breaks, and
+	// returns the reason. It calls up after the peer has authenticated and both bursts are over.
 	Run(ctx context.Context, up func()) error
 	// Deliver makes one delivery. It blocks until the peer has the step, and then returns nil. After
 	// an error that wraps [*federation.UnavailableError], Deliver is called again later, and before

@@ -185,7 +185,7 @@ type Purged struct {
 // orphaned.
 const OrphanAfter = 24 * time.Hour
 
-// WhyOrphaned returns why no home orders the steps of a handoff any more, "" if its home
+// WhyOrphaned returns the reason why no home orders the steps of a handoff any more, "" if its home
 // does: the home has lost steps of it, or is silent, see [Orphaned].
 func WhyOrphaned(v federation.View, links []Link, up func(Link) bool, now time.Time) string {
 	if !v.Remote || v.Over {

@@ -228,7 +228,7 @@ func inOrder(mistakes []Mistake) []Mistake {
 	})
 }
 
-// unknown returns why a name is a mistake and the name perhaps meant.
+// unknown returns the reason why a name is a mistake and the name perhaps meant.
 func unknown(what, name string, known []string) string {
 	const typos = 2 // maximum edit distance of a likely typo
 	best, distance := "", typos+1

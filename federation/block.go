@@ -66,7 +66,7 @@ type Block struct {
 	Expires time.Time `json:"expires,omitzero"` // zero for a block without an end
 }
 
-// Good reports whether a block holds at a time.
+// Good reports whether a block is in force at a time.
 func (b Block) Good(now time.Time) bool { return b.Expires.IsZero() || now.Before(b.Expires) }
 
 // ParseBlock reads the subject of a block:

@@ -18,7 +18,7 @@ const (
 	RankPersonal             // delivered to its channel, but not to an absent party
 )
 
-// RankOf returns the rank of a step. The view is that after it.
+// RankOf returns the rank of a step. The view is the state after it.
 func RankOf(ev Event, after View) Rank {
 	switch {
 	case after.Over:
@@ -325,7 +325,7 @@ type PeerDelivery struct {
 	Handoff  HandoffID
 	Queued   time.Time
 	Attempt  int
-	Next     time.Time // when it is to be tried
+	Next     time.Time // time of the next attempt
 	Delayed  bool      // its sender was notified of the delay
 	Reason   string    // why the last attempt failed
 	// Unsure is the id of an unanswered attempt: the peer may have it. Empty if the last one was
@@ -337,7 +337,7 @@ type PeerDelivery struct {
 type PeerOutbox struct {
 	Name     string    // name of the peer
 	Failures int       // consecutive attempts without a response
-	Next     time.Time // when it is asked again; zero if it answered
+	Next     time.Time // time of the next attempt; zero if it responded
 }
 
 // PeerBacklog is the state of the queue of one peer.

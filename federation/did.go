@@ -21,8 +21,8 @@ const MaxDIDBytes = 512
 // federation/identity treats it as opaque.
 type DID string
 
-// ParseDID accepts the one spelling of a DID. The error wraps [ErrNotCanonical]
-// for another spelling of the same identity.
+// ParseDID accepts only the canonical spelling of a DID. The error wraps [ErrNotCanonical] for
+// another spelling of the same identity.
 //
 // spec: did-core §3.1
 func ParseDID(s string) (DID, error) {

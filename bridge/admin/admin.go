@@ -100,7 +100,7 @@ type Deps struct {
 	Document func(ctx context.Context, did federation.DID) (federation.Document, error)
 	// Refused is [identity.Logins.Refused].
 	Refused func(did federation.DID) identity.RefusedLogin
-	// CheckDID returns why no party can ever prove a DID; nil accepts each.
+	// CheckDID returns the reason why no party can ever prove a DID; nil accepts each.
 	CheckDID func(did federation.DID) error
 
 	Log *slog.Logger

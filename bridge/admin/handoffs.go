@@ -185,7 +185,8 @@ func (o *Operator) getHandoff(ctx context.Context, in IDPage) (Handoff, error) {
 	return shown, nil
 }
 
-// whyOrphaned returns why no home orders the steps of a handoff any more, "" if its home does.
+// whyOrphaned returns the reason why no home orders the steps of a handoff any more, "" if its home
+// does.
 func (o *Operator) whyOrphaned(v federation.View, now time.Time) string {
 	if !v.Remote {
 		return ""
@@ -231,7 +232,7 @@ func (o *Operator) steps(ctx context.Context, h *Handoff, view federation.View, 
 	return nil
 }
 
-// endCode returns why a delivery failed.
+// endCode returns the reason why a delivery failed.
 func endCode(d federation.Delivered) string {
 	if d.State == federation.DeliveryWaiting {
 		return ""

@@ -242,7 +242,7 @@ func (o *Operator) shapePeers(ctx context.Context) ([]Peer, error) {
 		switch {
 		case i >= 0:
 		case s.Peer == "":
-			continue // of a link
+			continue // a peer of a link is listed with the link
 		default:
 			i = len(all)
 			all = append(all, Peer{Name: s.Peer, Network: agents.Link})

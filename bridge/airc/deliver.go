@@ -242,7 +242,7 @@ type listener struct {
 
 // listeners returns the agents that must receive a step, each once: the parties that are agents
 // here, except the author, and the agents that saw an open offer. A step that arrived here has
-// already reached the parties as the original message. The view is that after the step.
+// already reached the parties as the original message. The view is the state after the step.
 func (l *Link) listeners(ctx context.Context, ev federation.Event, after federation.View) ([]listener, error) {
 	cameIn, open := ev.Arrival.Link == l.Name(), after.Offeree == ""
 	if cameIn && !open {

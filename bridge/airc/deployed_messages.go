@@ -207,7 +207,8 @@ func (l *Link) sealedDelivery(sender agents.Agent, sealed agents.Message, read e
 	return d
 }
 
-// dispatchCharged files a message, which counts in the rate of its sender whatever the outcome.
+// dispatchCharged files a message, which counts in the rate of its sender regardless of the
+// outcome.
 func (l *Link) dispatchCharged(ctx context.Context, d *delivery) (status int, done posted, err error) {
 	a, err := l.dispatch(ctx, d)
 	if !d.charged {
@@ -412,7 +413,8 @@ func (l *Link) unmangled(ctx context.Context, reader, handle string) string {
 	return handle
 }
 
-// getDeployedInbox answers GET /api/messages/inbox, of an older generation: only the conversations.
+// getDeployedInbox answers GET /api/messages/inbox of older clients, which lists only the
+// conversations.
 func (l *Link) getDeployedInbox(c *call) (answer, error) {
 	agent, err := c.self(c.URL.Query().Get("handle"))
 	if err != nil {

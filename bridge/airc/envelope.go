@@ -106,7 +106,8 @@ type outgoing struct {
 	Evidence *proofOfText `json:"evidence,omitempty"` // proof for text from another network
 	ReplyTo  string       `json:"reply_to,omitempty"` // id of the answered message
 
-	// Of messages sent with a token and without a signature of their sender.
+	// The following members are set for messages sent with a token and without a signature of their
+	// sender.
 
 	Assurance string  `json:"assurance,omitempty"` // the registry's reason to vouch for them
 	Scheme    scheme  `json:"sig,omitempty"`       // signature scheme of the request, for the record

@@ -51,7 +51,7 @@ type filed struct {
 	held bool // on disk, but pending: a ruling of the handoff's home or a key is missing
 }
 
-// postMessage answers POST /messages. A message counts once in its sender's rate, whatever the
+// postMessage answers POST /messages. A message counts once in its sender's rate, regardless of the
 // outcome.
 func (l *Link) postMessage(c *call) (answer, error) {
 	agent, err := c.caller()

@@ -257,7 +257,7 @@ func parseCapabilities(text json.RawMessage) (capabilities, error) {
 	return c, nil
 }
 
-// spend uses up a challenge for a handle, whatever the outcome of the registration.
+// spend uses up a challenge for a handle, regardless of the outcome of the registration.
 func (l *Link) spend(challenge, handle string, now time.Time) error {
 	err := l.challenges.Spend(challenge, handle, now)
 	switch {

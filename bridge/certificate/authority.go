@@ -36,7 +36,7 @@ const (
 
 // The times of an order.
 const (
-	orderTime    = 5 * time.Minute // of one attempt
+	orderTime    = 5 * time.Minute // timeout of one attempt
 	firstRetry   = time.Minute     // doubles with each failed attempt
 	lastRetry    = time.Hour       // authorities allow five failed validations an hour
 	renewAtMost  = 30 * 24 * time.Hour

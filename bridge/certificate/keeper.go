@@ -98,7 +98,8 @@ func (k *Keeper) note(ctx context.Context, err error, certain bool) {
 	}
 }
 
-// Problem returns why there is no newer certificate, and "" if there is no problem. It does not block.
+// Problem returns the reason why there is no newer certificate, and "" if there is no problem. It
+// does not block.
 func (k *Keeper) Problem() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()

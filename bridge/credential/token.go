@@ -18,7 +18,7 @@ import (
 	"baton/federation/store/participants"
 )
 
-// How long tokens are good.
+// The lifetimes of tokens.
 //
 // spec: airc-v0.1.1 §11.3
 const (

@@ -134,8 +134,7 @@ type waiting struct {
 	handoff federation.HandoffID // zero for a file without a handoff
 }
 
-// each calls do with the files to an agent with a good HMAC, until do returns
-// false.
+// each calls do with the files to an agent with a valid HMAC, until do returns false.
 func (l *VoiceLink) each(agent string, do func(waiting) (bool, error)) error {
 	for path, seen := range l.found {
 		if seen.to != agent {

@@ -17,8 +17,8 @@ import (
 )
 
 // submit signs a step for the DID that takes it, and files it. The error of a refused step is a
-// [*federation.RefusalError]; a step waiting on disk is not an error. The view is that of the
-// handoff, zero for an offer.
+// [*federation.RefusalError]; a step waiting on disk is not an error. The view is the current state
+// of the handoff, or zero for an offer.
 func (b *base) submit(ctx context.Context, d stepbuilder.Draft, view federation.View, name string) error {
 	now := time.Now()
 	d.Proved = true // the directory, or the token of the hub, is the proof

@@ -43,7 +43,7 @@ type VoiceLink struct {
 type sighting struct {
 	stamp   directory.Stamp
 	handoff federation.HandoffID // zero for a file without a handoff
-	to      string               // the recipient of a file with a good HMAC
+	to      string               // the recipient of a file with a valid HMAC
 	id      string               // its handoff_id
 	key     string               // its key, if claimed
 	again   bool                 // read the file again at the next rescan
@@ -209,7 +209,7 @@ func (l *VoiceLink) judge(ctx context.Context, v voice) error {
 	return l.judgeOutbound(ctx, v, file)
 }
 
-// see remembers a file with a good HMAC.
+// see remembers a file with a valid HMAC.
 func (l *VoiceLink) see(path string, id federation.HandoffID, file voicefile.File) {
 	seen := l.found[path]
 	seen.handoff, seen.to, seen.id = id, file.To, file.ID

@@ -84,7 +84,7 @@ func New(cfg Config, handler http.Handler, log *slog.Logger) *Server {
 	if len(cfg.CORSOrigins) > 0 {
 		e.Use(allowOrigins(cfg.CORSOrigins))
 	}
-	// The only route: whatever echo does not know, which is everything.
+	// The only route. echo has no routes of its own, so it matches every request.
 	e.RouteNotFound("/*", func(c echo.Context) error {
 		from, ok := limits.begin(c.RealIP())
 		if !ok {

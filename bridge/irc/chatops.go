@@ -284,7 +284,7 @@ func (o ChatOps) find(ctx context.Context, c Command, args string) (federation.V
 	return view, strings.TrimSpace(rest), nil
 }
 
-// authorized returns why the gateway signs no step for the user, or nil.
+// authorized returns the reason why the gateway signs no step for the user, or nil.
 func (c Command) authorized() error {
 	switch {
 	case c.DID == "":

@@ -183,7 +183,7 @@ func NewRoster[P interface{ Base() *PseudoClient }](self P, venues []string) *Ro
 	return &Roster[P]{Self: self, venues: venues, others: map[federation.DID]P{}}
 }
 
-// All returns the pseudo-clients in the order of their DIDs, the gateway's own first.
+// All returns the pseudo-clients ordered by DID, the gateway's own first.
 func (r *Roster[P]) All() []P {
 	all := []P{r.Self}
 	for _, did := range slices.Sorted(maps.Keys(r.others)) {

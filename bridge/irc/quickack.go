@@ -2,8 +2,7 @@ package irc
 
 import "net"
 
-// QuickAck returns a connection that acknowledges at once whatever it reads, and
-// is otherwise the one it is given.
+// QuickAck wraps a connection so that it acknowledges all data at once.
 //
 // Servers that leave Nagle's algorithm on hold back a line until the one before is acknowledged,
 // and Linux delays that by up to 40 ms on a side with nothing to send. Elsewhere, and on a

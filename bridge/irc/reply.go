@@ -104,7 +104,8 @@ func Unavailable(link string, why error) error {
 // Disconnected returns the error for a link with no session.
 func Disconnected(link string) error { return Unavailable(link, errNotConnected) }
 
-// NoPlace returns why a step is not written on a link: a refusal, or the error of the record.
+// NoPlace returns the reason why a step is not written on a link: a refusal, or the error of the
+// record.
 func NoPlace(ev federation.Event, link string, err error) error {
 	if err != nil {
 		return err

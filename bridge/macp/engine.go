@@ -18,9 +18,9 @@ import (
 // Bounds of the engine.
 const (
 	maxBatch     = 128     // calls whose entries are written in one transaction
-	maxWeight    = 1 << 18 // of the sessions in memory, see [macpmode.Session.Weight]
+	maxWeight    = 1 << 18 // maximum weight of the sessions in memory, see [macpmode.Session.Weight]
 	subscription = 256     // envelopes that wait for one reader of a stream
-	pageEntries  = 64      // of a history per read; each may have a mebibyte
+	pageEntries  = 64      // maximum number of history entries per read; each may have a mebibyte
 )
 
 // engine owns the sessions. One goroutine, in run, judges all calls in order, writes the entries of

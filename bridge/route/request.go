@@ -33,7 +33,7 @@ const (
 // Field is a field of the request of a route.
 type Field struct {
 	Place Place
-	Name  string // of a parameter; the media type of a body
+	Name  string // name of a parameter, or the media type of a body
 	Type  reflect.Type
 	Tag   reflect.StructTag
 	Owner reflect.Type // the struct that declares the field; nil if the request itself is a [Body]

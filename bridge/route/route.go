@@ -116,7 +116,7 @@ func Answering[In, Out any](_ Route[In, Out], serve func(ctx context.Context, in
 	}
 }
 
-// Handler returns a handler that writes an answer, and its error with fail.
+// Handler returns a handler that writes the response of answer, and passes errors to fail.
 func (s Spec) Handler(answer Answer, fail func(w http.ResponseWriter, r *http.Request, err error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		out, err := answer(w, r)

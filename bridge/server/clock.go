@@ -96,7 +96,7 @@ func (c *Clock) Now() time.Time {
 	return now
 }
 
-// Doubt returns why the clock is unconfirmed, "" if it is confirmed.
+// Doubt returns the reason why the clock is unconfirmed, "" if it is confirmed.
 func (c *Clock) Doubt() string {
 	if c == nil {
 		return ""

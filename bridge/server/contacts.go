@@ -79,8 +79,8 @@ func (g *Gateway) firstDID(ctx context.Context, did federation.DID) (federation.
 }
 
 // answerContact records that a sender allows messages of the DID it writes to, unless it blocked
-// that DID. A sender with too many contacts can still write, but the other stays unknown. For a
-// sender of another home, that home notes it.
+// that DID. A sender with too many contacts can still write, but the recipient is not added as a
+// contact. For a sender of another home, that home notes it.
 func (g *Gateway) answerContact(ctx context.Context, t federation.Text, now time.Time) error {
 	if t.Arrival.Home != "" {
 		return nil

@@ -63,8 +63,8 @@ type LinkSet struct {
 // LinkDeps are the dependencies of a [LinkSet].
 type LinkDeps struct {
 	Outbox deliveries.Rows
-	// RunExclusive calls do each time that this replica gets a lease, until ctx ends, and returns why
-	// ctx ended: see [registry.Record.RunExclusive].
+	// RunExclusive calls do each time that this replica gets a lease, until ctx ends, and returns the
+	// reason why ctx ended: see [registry.Record.RunExclusive].
 	RunExclusive func(ctx context.Context, lease string, do func(ctx context.Context)) error
 	Wakes        bridge.Wakes
 	Metrics      *bridge.Metrics

@@ -223,7 +223,8 @@ func problemOf(err error) error {
 	return problem
 }
 
-// ClockDoubt returns why the clock is unconfirmed, "" if it is confirmed. It does not block.
+// ClockDoubt returns the reason why the clock is unconfirmed, "" if it is confirmed. It does not
+// block.
 func (s *Server) ClockDoubt() string { return s.clock.Doubt() }
 
 // AcceptClock confirms the clock, and reports whether it was in doubt. It does not block.

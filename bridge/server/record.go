@@ -61,7 +61,8 @@ func recordFiles(file *configs.File) []string {
 	return paths
 }
 
-// Examination is the rules by which the commands examine a record. It implements [offline.Rules].
+// Examination defines the rules for the examination of a record by commands. It implements
+// [offline.Rules].
 type Examination struct{}
 
 // Replay implements [offline.Rules].

@@ -48,10 +48,10 @@ func (g *Gateway) Submit(ctx context.Context, ev federation.Event) (judged feder
 }
 
 // Route returns the recipients of a step beside the inboxes of its parties: links to other networks,
-// with the effects of the step there, other homes, and the gateway's keys for the parties. Of the
-// links that show a step at most once it names the ones of this replica, whose first attempt is counted
-// when the step is filed. Another replica counts its first attempt when it makes it. The view is that
-// after the step. Route blocks on the record, and returns its errors.
+// with the effects of the step there, other homes, and the gateway's keys for the parties. It also
+// names this replica's links that show a step at most once. Their first attempt is counted when the
+// step is filed. Another replica counts its first attempt when it makes it. The view is the state after
+// the step. Route blocks on the record, and returns its errors.
 func (g *Gateway) Route(ctx context.Context, ev federation.Event, after federation.View) (to federation.Fanout, err error) {
 	entry := federation.Entry{Event: ev, Version: after.Version, State: after.State, Filed: after.Moved}
 	d := federation.Delivery{Entry: entry, View: after}

@@ -106,8 +106,8 @@ func Recipient(text string) (federation.DID, error) {
 	return "", bridge.UsageProblem("to: " + err.Error())
 }
 
-// Vouch returns a step signed by the gateway for a DID, and the members of the draft that
-// the step cannot carry. The view is that of its handoff, zero for an offer. The error is a
+// Vouch returns a step signed by the gateway for a DID, and the members of the draft that the step
+// cannot carry. The view is the current state of its handoff, or zero for an offer. The error is a
 // [*bridge.ProblemError], a [*federation.RefusalError] or an error of the record.
 func (s Builder) Vouch(ctx context.Context, d Draft, view federation.View, now time.Time) (federation.Event, []federation.Loss, error) {
 	key, standsFor, err := s.voucher(ctx, d, view)

@@ -110,7 +110,7 @@ type watchFlag struct {
 	Watch bool `help:"Keep printing changes until interrupted."`
 }
 
-// of returns a page as a request has it that may watch the list.
+// of returns a page in the form of a request that can watch the list.
 func (f watchFlag) of(page admin.Paging) admin.Watching {
 	return admin.Watching{Paging: page, Watch: f.Watch}
 }

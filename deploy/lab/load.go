@@ -272,7 +272,7 @@ func verbsOf(h handoff) []string {
 	return verbs
 }
 
-// failure returns why a recipient could not complete a handoff, "" if it could.
+// failure returns the reason why a recipient could not complete a handoff, "" if it could.
 func (l *load) failure(id string) string {
 	for _, r := range l.recipients {
 		r.mu.Lock()

@@ -25,7 +25,7 @@ import (
 const (
 	startTime   = time.Minute      // until all agents are logged in, and the first offer has arrived
 	calmTime    = 3 * time.Second  // before the first kill
-	downTime    = 2 * time.Second  // of a killed process
+	downTime    = 2 * time.Second  // downtime of a killed process
 	recoverTime = 30 * time.Second // time after a restart within which offers must arrive everywhere again
 	drainTime   = time.Minute      // until the last offer is completed, once no more are made
 )

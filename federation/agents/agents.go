@@ -223,8 +223,8 @@ type Key struct {
 	Reason  string // reason given by the agent for a revocation
 }
 
-// Status returns the status of a key at a time. It judges a message received then, whatever time
-// the sender claims.
+// Status returns the status of a key at a time. It applies to messages received at that time,
+// regardless of the time claimed by the sender.
 func (k Key) Status(at time.Time) KeyStatus {
 	switch {
 	case !k.Revoked.IsZero() && !at.Before(k.Revoked):
@@ -345,7 +345,7 @@ type Posting struct {
 	Blob federation.Capability
 }
 
-// Conversation is the messages between two handles, as one of them sees it.
+// Conversation contains the messages between two handles, as visible to one of them.
 type Conversation struct {
 	With   string // the other one
 	Count  int    // messages, without deleted ones

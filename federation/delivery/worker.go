@@ -52,7 +52,7 @@ type Worker struct {
 	heard chan federation.DID // holds one DID that sent a step while a delivery waits
 	stuck atomic.Bool         // a delivery may wait for a later attempt
 
-	// Of the goroutine that runs the worker.
+	// The following fields belong to the goroutine that runs the worker.
 
 	last   federation.DID // sender of the last turn
 	until  time.Time      // no lane begins before it

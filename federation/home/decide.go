@@ -27,7 +27,7 @@ type Authority int
 
 // The authorities.
 const (
-	Signer  Authority = iota // the step is good if the rules allow it
+	Signer  Authority = iota // the step is accepted if the rules allow it
 	Receipt                  // the step waited for the home of its handoff, which confirmed it
 	Own                      // this home ends one of its own handoffs
 )

@@ -226,7 +226,7 @@ type retryPass struct {
 	fits func(federation.Deferred) bool                 // selects steps
 	seek func(ctx context.Context, ev federation.Event) // starts the lookup of a key; nil for none
 
-	away sync.Map // DIDs with keys that could not be fetched, so that their host is asked once
+	away sync.Map // DIDs with keys that could not be fetched, so that their host is queried only once
 }
 
 type retryOutcome int

@@ -50,7 +50,7 @@ type Home struct {
 	Record Record
 	Keys   federation.KeySource
 	// Route returns the recipients of a step beside the inboxes of its parties; nil means none. It is
-	// called before the step is filed. The view is that after the step.
+	// called before the step is filed. The view is the state after the step.
 	Route func(ctx context.Context, ev federation.Event, after federation.View) (federation.Fanout, error)
 	// Declared returns the capabilities that a DID declared, none for a DID that declared none.
 	Declared func(ctx context.Context, did federation.DID) ([]string, error)
@@ -106,7 +106,7 @@ func (h *Home) Submit(ctx context.Context, ev federation.Event, now time.Time) (
 }
 
 // judge processes a step: key, verify, admit, snapshot, decide, route, commit. It decides again
-// with another snapshot if another step was filed meanwhile. A good step is written even if ctx
+// with another snapshot if another step was filed meanwhile. A valid step is written even if ctx
 // ends meanwhile.
 func (h *Home) judge(ctx context.Context, sub Submission, now time.Time) (judged federation.Judgement, err error) {
 	address := sub.Event.Arrival.Address

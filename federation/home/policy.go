@@ -35,7 +35,7 @@ type OfferPolicy string
 
 // The policies for offers in channels.
 const (
-	OffersOfMembers OfferPolicy = "members" // of the channel
+	OffersOfMembers OfferPolicy = "members" // members of the channel
 	OffersOfAgents  OfferPolicy = "agents"  // and agents that declared themselves
 	OffersOfAny     OfferPolicy = "any"
 )

@@ -12,8 +12,8 @@ import (
 	"baton/federation/fault"
 )
 
-// awayFor is the time before an unresponsive host is asked again for the same DID: each question
-// may delay a step by the timeout of a fetch.
+// awayFor is the time before an unresponsive host is queried again for the same DID, because each
+// query may delay a step by the timeout of a fetch.
 const awayFor = 5 * time.Second
 
 // refetchEvery is the shortest time between two forced refreshes of one DID. Any caller can force
@@ -46,7 +46,7 @@ type flight struct {
 	cancel  context.CancelFunc
 }
 
-// answer is a document, or why there is none. After a time the host is asked again.
+// answer is a document, or why there is none. It expires, and the host is then queried again.
 type answer struct {
 	document federation.Document
 	err      error

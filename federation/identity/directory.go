@@ -26,9 +26,9 @@ type DirectoryConfig struct {
 	// hosts.
 	Web func(host string) (address string, ok bool)
 	// Fetched is called with each answer of a host about a DID, or with the reason for a missing
-	// document, before the waiting callers continue. It may block on the record. After its error
-	// the earlier document serves, and the host is asked again soon. Its context ends after the
-	// document was cached. Nil for none.
+	// document, before the waiting callers continue. It may block on the record. After an error,
+	// the earlier document stays in use, and the host is queried again soon. Its context ends after
+	// the document was cached. Nil for none.
 	Fetched func(ctx context.Context, did federation.DID, document federation.Document, err error) error
 	// Home reads a document of another home known to this gateway, by its name and a path there,
 	// and reports whether there is such a home. It has the errors of a [Fetcher]. Nil if no home is
@@ -57,7 +57,8 @@ type Directory struct {
 }
 
 // NewDirectory returns a directory with an empty cache. It resolves the DIDs of the given keys
-// without a request: they are the gateway's own, which may not reach its own public address.
+// without a request: they belong to the gateway, which may be unable to reach its own public
+// address.
 func NewDirectory(cfg DirectoryConfig, fetcher Fetcher, own ...federation.SigningKey) *Directory {
 	d := &Directory{plc: cfg.PLC, web: cfg.Web, home: cfg.Home, fetcher: fetcher, own: map[federation.DID][]ed25519.PublicKey{}, parsed: newCache[federation.DID, federation.Document]()}
 	d.answers = newAnswers(cfg, d.lookUp)

@@ -150,8 +150,8 @@ type NamedKey struct {
 // ErrKeyExists is returned by [CreateKey] if there is a key already.
 var ErrKeyExists = errors.New("identity: there is a key already")
 
-// SmallEndpoint is the prefix of an endpoint id smaller than nearly all others. Of two servers
-// that dial each other at once, the one with the smaller id keeps its link.
+// SmallEndpoint is the prefix of an endpoint id smaller than nearly all others. If two servers dial
+// each other at the same time, the one with the smaller id keeps its link.
 const SmallEndpoint = "0000"
 
 // CreateKey makes a key in a folder of keys, and the folder if it is missing. For an existing key

@@ -367,7 +367,7 @@ func (k *Keyring) Marks(now time.Time) []federation.KeyMark {
 	return marks
 }
 
-// HomeKeys is the keys of a keyring with which a home signs.
+// HomeKeys holds the signing keys of a home from a keyring.
 type HomeKeys struct {
 	*Keyring
 

@@ -46,7 +46,7 @@ type Lookups struct {
 	closed bool
 }
 
-// failedLookup is the reason of a failed lookup. It serves until a time.
+// failedLookup is the reason of a failed lookup. It is valid until a given time.
 type failedLookup struct {
 	err   error
 	until time.Time
@@ -198,8 +198,8 @@ func (l *Lookups) overdue(user string, now time.Time) bool {
 	return false
 }
 
-// keyOf returns the name of a lookup. The link is part of it, because the server behind the link is asked
-// too; the document is fetched once for all links.
+// keyOf returns the name of a lookup. The link is part of it, because the server behind the link is
+// queried too; the document is fetched once for all links.
 func keyOf(q federation.KeyQuery) miss { return miss{q.DID, q.KeyID, q.Link} }
 
 // userOf returns the user that a lookup counts for: the name on its link, else the DID.

@@ -178,8 +178,8 @@ func (d *Documents) verifyHome(ctx context.Context, home Linked, answer Answer) 
 	return d.believe(ctx, home, id, ids)
 }
 
-// believe returns why the key of a signed answer is not accepted as a key of a home, given the keys
-// on record.
+// believe returns the reason why the key of a signed answer is not accepted as a key of a home,
+// given the keys on record.
 func (d *Documents) believe(ctx context.Context, home Linked, key string, known []string) error {
 	if slices.Contains(known, key) {
 		return nil

@@ -52,7 +52,7 @@ type comparison struct {
 
 type lack struct {
 	Handoff federation.HandoffID `json:"handoff"`
-	Have    federation.Version   `json:"have"` // send the steps after it
+	Have    federation.Version   `json:"have"` // latest version here; the steps after it are needed
 }
 
 // Compared is the result of a comparison with another home.
@@ -229,7 +229,7 @@ func (p *Peer) compareTheirs(ctx context.Context, page []federation.HandoffID, d
 const erasedDetail = "an operator erased its content"
 
 // returnSteps sends the steps of a handoff that its home lacks, each with the ruling of that home.
-// It returns why the home refuses them, "" if it does not.
+// It returns the reason why the home refuses them, "" if it does not.
 func (p *Peer) returnSteps(ctx context.Context, ours reach, have federation.Version) (why string, err error) {
 	for entry, err := range p.deps.Record.Log(ctx, ours.Handoff, have) {
 		if err != nil {

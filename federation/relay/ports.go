@@ -33,7 +33,7 @@ type Record interface {
 	// Shared returns up to limit handoffs with a step receipted by a home, ordered by id, after the
 	// given one.
 	Shared(ctx context.Context, home federation.HomeID, after federation.HandoffID, limit int) ([]federation.HandoffID, error)
-	// OfHome returns up to limit handoffs of a home after one, in the order of their ids.
+	// OfHome returns up to limit handoffs of a home after the given one, ordered by id.
 	OfHome(ctx context.Context, home federation.HomeID, after federation.HandoffID, limit int) ([]federation.HandoffID, error)
 	// KeepOffence counts an offence of a home.
 	KeepOffence(ctx context.Context, d federation.Offence) error

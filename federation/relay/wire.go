@@ -49,7 +49,7 @@ type heading struct {
 	Boot string            `json:"boot,omitempty"` // see [Deps].Boot
 }
 
-// check returns why a question is not of a type, or not for a home.
+// check returns the reason why a question is not of a type, or not for a home.
 func (h heading) check(kind string, to federation.HomeID) error {
 	switch {
 	case h.Type != kind || h.V != Version:

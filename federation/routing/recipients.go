@@ -94,8 +94,8 @@ func (l *Locator) forwards(ctx context.Context, ev federation.Event, after feder
 // reroutePage bounds the deliveries, or inboxes, rerouted by one write.
 const reroutePage = 256
 
-// Outboxes is the pending deliveries of the record. Its methods block on the disk and return the
-// errors of the record.
+// Outboxes stores the pending deliveries of the record. Its methods block on the disk and return
+// the errors of the record.
 type Outboxes interface {
 	// OutboxNames returns the names of the outboxes in which a delivery is pending, in order.
 	OutboxNames(ctx context.Context) ([]string, error)

@@ -240,7 +240,8 @@ func (l *Locator) find(ctx context.Context, did federation.DID, now time.Time) (
 	return "", notFound(did, why)
 }
 
-// search looks for the mailbox home of a DID, once a minute. It returns why none is found.
+// search looks for the mailbox home of a DID, once a minute. It returns the reason why none is
+// found.
 func (l *Locator) search(ctx context.Context, did federation.DID, now time.Time) (found federation.HomeID, why error) {
 	if l.alone() || !l.due(did, now) {
 		return "", errNoHome

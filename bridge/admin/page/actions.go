@@ -27,8 +27,8 @@ type action struct {
 
 type form struct {
 	verb, name   string
-	link, peer   string   // of one delivery, or of the filter
-	older, cause string   // of the filter
+	link, peer   string   // link or peer of one delivery, or of the filter
+	older, cause string   // age and cause in the filter
 	rows         []string // selected ones
 	choice, back string
 }

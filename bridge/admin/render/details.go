@@ -299,7 +299,7 @@ func attempts(n admin.Next, now time.Time) []string {
 	return parts
 }
 
-// DID prints the document of a DID as this gateway sees it.
+// DID prints this gateway's view of the document of a DID.
 func DID(out io.Writer, e admin.ExplainedDID) error {
 	var d details
 	d.say("did", string(e.DID))

@@ -516,7 +516,8 @@ func place(file string, line int) string {
 	return file + ":" + strconv.Itoa(line)
 }
 
-// agentTrouble returns why work of an external agent waits: its link is down, or a task needs an operator.
+// agentTrouble returns the reason why work of an external agent waits: its link is down, or a task
+// needs an operator.
 func agentTrouble(l admin.Link) string {
 	if l.State != string(bridge.LinkUp) {
 		return cmp.Or(l.LastError, l.Agent.Obstacle)

@@ -138,7 +138,7 @@ func (s *Server) showAuthorize(w http.ResponseWriter, r *http.Request, now time.
 
 const maxStateBytes = 1024
 
-// checkRequest returns why a request of a known client is refused, or nil.
+// checkRequest returns the reason why a request of a known client is refused, or nil.
 func (s *Server) checkRequest(asked request, q url.Values) error {
 	challenge, err := signing.DecodeBase64URL(asked.Challenge)
 	switch {

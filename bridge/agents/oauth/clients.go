@@ -124,7 +124,7 @@ func publicSchemes() []string {
 	}
 }
 
-// checkRedirect returns why a redirect URI is refused, or nil.
+// checkRedirect returns the reason why a redirect URI is refused, or nil.
 //
 // spec: RFC 6749 §3.1.2, RFC 8252 §7, RFC 9700 §4.1
 func checkRedirect(text string) error {
@@ -230,7 +230,7 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request, now time.Time)
 const (
 	maxDocuments  = 1024
 	documentLife  = 24 * time.Hour
-	defaultLife   = 5 * time.Minute // of a document without a lifetime in its answer
+	defaultLife   = 5 * time.Minute // lifetime of a document whose response has none
 	refusalLife   = time.Minute
 	documentBytes = 16 << 10
 )

@@ -246,7 +246,7 @@ type unwrittenError struct{ why error }
 // Error implements error.
 func (e *unwrittenError) Error() string { return e.why.Error() }
 
-// Unwrap returns why.
+// Unwrap returns the reason.
 func (e *unwrittenError) Unwrap() error { return e.why }
 
 // file submits one step. A step filed before gets its earlier answer.

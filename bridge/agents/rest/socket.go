@@ -93,8 +93,8 @@ type socket struct {
 	due  chan struct{} // holds one token when a ping is due
 }
 
-// run serves the client until that leaves or the gateway stops, and then returns nil. It
-// returns why it ended earlier.
+// run serves the client until that leaves or the gateway stops, and then returns nil. It returns
+// the reason why it ended earlier.
 func (s *socket) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	asked := make(chan []byte)

@@ -57,7 +57,7 @@ func (l *Link) streamInbox(ctx context.Context, out http.ResponseWriter, req con
 	return nil
 }
 
-// run returns why the stream ended, nil if the client left or the gateway stops.
+// run returns the reason why the stream ended, nil if the client left or the gateway stops.
 func (s *stream) run(ctx context.Context) error {
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()

@@ -47,7 +47,7 @@ func (ps *Registries) Run(ctx context.Context) {
 		delivery.RunOverdue(ctx, pool.Log, time.Now, delivery.Overdue{Policy: delivery.ToRegistry, Delay: ps.delay, Expire: ps.expire})
 	})
 	defer group.Wait()
-	ps.noteRelay(ctx, ps.deps.Record.EndLeases(ctx, federation.ToPeer)) // of a killed replica: one at a time runs this
+	ps.noteRelay(ctx, ps.deps.Record.EndLeases(ctx, federation.ToPeer)) // leases of a killed replica; only one replica runs this at a time
 	pool.Run(ctx, wake)
 }
 

@@ -25,8 +25,8 @@ const (
 	foundLife          = 5 * time.Minute
 	maxFound           = 1024 // identities in memory, a few KiB each
 	maxPresenceEntries = 500
-	maxWordChars       = 64  // of a status, a kind, a time
-	maxWorkChars       = 280 // of the current work of an agent
+	maxWordChars       = 64  // maximum length of a status, a kind or a time
+	maxWorkChars       = 280 // maximum length of the current work of an agent
 )
 
 // Identity is the identity of an agent of another registry. Only these members are passed on.

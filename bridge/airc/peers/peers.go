@@ -45,7 +45,7 @@ const (
 const (
 	ModeAllow = "allow"
 	ModeLimit = "limit" // few a minute
-	ModeHold  = "hold"  // incoming messages wait for their recipient, whatever it consented to
+	ModeHold  = "hold"  // incoming messages wait for their recipient, regardless of consent
 	ModeBlock = "block"
 )
 

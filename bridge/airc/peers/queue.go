@@ -165,7 +165,7 @@ func (ps *Registries) attempt(ctx context.Context, p Peer, row federation.PeerDe
 		return fate{away: true, unsure: true, reason: "it did not answer"}
 	}
 	if isDecision && reply.Status < http.StatusMultipleChoices && json.Valid(reply.Body) {
-		return fate{delivered: true} // for any content
+		return fate{delivered: true} // regardless of the content
 	}
 	return readReply(reply, p.dialect)
 }

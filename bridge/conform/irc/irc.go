@@ -34,8 +34,7 @@ type Config struct {
 	// URL is that of the server: irc://HOST:PORT, ircs:// with TLS, ws:// or wss:// for
 	// WebSocket.
 	URL string
-	// Key returns the key of a client of a scene. It is asked once for each in
-	// each scene.
+	// Key returns the key of a client of a scene. It is called once for each name in each scene.
 	Key func(name string) (federation.SigningKey, error)
 	// Patience is how long a client waits for a line; 0 for [DefaultPatience].
 	Patience time.Duration

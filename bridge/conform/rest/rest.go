@@ -36,7 +36,7 @@ const patience = 30 * time.Second
 // Config has the gateway under test and the keys of the callers.
 type Config struct {
 	URL string // URL of the gateway, without a path
-	// Key returns the key of a caller. It is asked once for each name.
+	// Key returns the key of a caller. It is called once for each name.
 	Key func(name string) (federation.SigningKey, error)
 }
 

@@ -175,7 +175,7 @@ func writeTemp(path string, content []byte, mode fs.FileMode) (string, error) {
 	return f.Name(), nil
 }
 
-// Move moves a file and never replaces another file. Of several callers that move one file, one
+// Move moves a file and never replaces another file. If several callers move one file, only one
 // succeeds. Its error wraps [fs.ErrNotExist] if the file is gone and [fs.ErrExist] if the new name
 // is taken. After a nil error the move is on disk.
 func Move(from, to string) error {

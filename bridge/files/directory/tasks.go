@@ -100,7 +100,7 @@ func (d Tasks) Read(name string) (Task, error) {
 	return Task{r, raw}, err
 }
 
-// List returns all records in the order of their names, and the invalid files.
+// List returns all records ordered by name, and the invalid files.
 func (d Tasks) List() ([]Task, []OddRecord, error) {
 	entries, err := os.ReadDir(d.Path)
 	if err != nil {

@@ -61,7 +61,7 @@ func (a admission) leave(u *user) {
 	}
 }
 
-// admit lets a connection in, or returns why not. It is called by its reader.
+// admit lets a connection in, or returns the reason for the refusal. It is called by its reader.
 func (s *server) admit(ctx context.Context, u *user) (why rejection) {
 	answer := make(chan rejection, 1)
 	if !s.ask(func() { answer <- s.enter(ctx, u) }) {
@@ -70,10 +70,10 @@ func (s *server) admit(ctx context.Context, u *user) (why rejection) {
 	return <-answer
 }
 
-// enter adds a connection, or returns why not. If a limit is reached, the oldest unregistered
-// connection is evicted: that of the same address if the address has used its share, or else that
-// of the address with the most connections. So a client that registers promptly gets in regardless
-// of other addresses.
+// enter adds a connection, or returns the reason for the refusal. If a limit is reached, the oldest
+// unregistered connection is evicted: that of the same address if the address has used its share,
+// or else that of the address with the most connections. So a client that registers promptly gets
+// in regardless of other addresses.
 func (s *server) enter(ctx context.Context, u *user) (why rejection) {
 	limits := s.link.ports.Limits.Current()
 	if share := limits.ConnectionsPerAddress; share > 0 && u.from.IsValid() && s.admission.addresses[u.from] >= share {
@@ -118,7 +118,7 @@ func (s *server) turnAway(ctx context.Context, u *user, why rejection) {
 
 var _ bridge.Dismisser = (*Link)(nil)
 
-// letIn admits a connection, or returns why not. It is called by its reader.
+// letIn admits a connection, or returns the reason for the refusal. It is called by its reader.
 func (s *server) letIn(ctx context.Context, u *user) (why rejection) {
 	if s.blocked(ctx, federation.Source{Network: network, Address: u.from}) {
 		return blockedByUs

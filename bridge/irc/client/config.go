@@ -31,7 +31,7 @@ type Config struct {
 	Dialect             federation.Dialect `toml:"dialect"`              // dialect of offers that enter here from networks without tags
 	MaxClients          int                `toml:"max_clients"`          // connections at a time
 	RegistrationTimeout time.Duration      `toml:"registration_timeout"` // time from the connection to the welcome, including TLS
-	PingInterval        time.Duration      `toml:"ping_interval"`        // silence after which a client is asked whether it lives; it has as long to answer
+	PingInterval        time.Duration      `toml:"ping_interval"`        // silence after which a client gets a PING; it has the same time to respond
 	SendQueueBytes      int                `toml:"send_queue_bytes"`     // maximum queue for one client; slower readers are disconnected
 }
 

@@ -285,7 +285,7 @@ func (s *server) batch(u *user, kind []string, send func(ref string)) {
 
 type heard struct {
 	name  string         // name of a channel
-	other federation.DID // of a private exchange: the other party
+	other federation.DID // other party of a private exchange
 	nick  string         // nick of that party in the newest line, if it is from the party; else ""
 	at    time.Time
 }

@@ -38,8 +38,8 @@ const (
 	// A wake-up may be lost, so the proof of a login is also verified this often. A verification takes about 0.1 ms:
 	// 10,000 clients take 2 % of a core.
 	proofAgain  = time.Minute
-	maxFailures = 3    // of one connection
-	chunkBytes  = 400  // of an answer in one line
+	maxFailures = 3    // maximum failed logins of one connection
+	chunkBytes  = 400  // maximum size of a response in one line
 	maxAnswer   = 8192 // bytes of a whole answer, encoded
 )
 

@@ -150,8 +150,8 @@ func (s *server) attribute(ctx context.Context, in *inbound) error {
 	return err
 }
 
-// judged sends a client the outcome of its step: the message as all see it, if it requested echoes,
-// or the reason for the refusal.
+// judged sends a client the outcome of its step: the message sent to all clients, if it requested
+// echoes, or the reason for the refusal.
 func (s *server) judged(ctx context.Context, u *user, in *inbound, judged federation.Judgement, err error) {
 	u.work = nil
 	if u.over {

@@ -38,7 +38,8 @@ const (
 // steps at its own limits would mean a peer that never finishes.
 const maxPages = 4096
 
-// maxAnswers is how many answers to a peer may wait. A peer sends one request at a time.
+// maxAnswers is the maximum number of queued responses to a peer. A peer sends one request at a
+// time.
 const maxAnswers = 256
 
 type catchup struct {

@@ -173,8 +173,8 @@ type actionEvent struct {
 	Timestamp int64   `json:"timestamp"` // unix seconds of receipt
 }
 
-// outcome returns why a step counts as refused, "" while its home may still confirm it. A home does
-// not report refusals: a refused event is simply missing.
+// outcome returns the reason why a step counts as refused, "" while its home may still confirm it.
+// A home does not report refusals: a refused event is simply missing.
 func (l *Link) outcome(ctx context.Context, p *pendingRuling, now time.Time) (code federation.RefusalCode, detail string) {
 	ev := p.held.Event
 	if now.Sub(p.held.Since) > maxWait {

@@ -98,7 +98,7 @@ const (
 	directAddress = 1
 	ipv4Address   = 0
 	ipv6Address   = 1
-	endpointBytes = 32 // of the id
+	endpointBytes = 32 // size of the id
 )
 
 // Bounds of another program's ticket.

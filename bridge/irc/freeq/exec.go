@@ -72,7 +72,7 @@ func (c *child) connect(ctx context.Context) (io.ReadWriteCloser, error) {
 			return nil, context.Cause(ctx)
 		}
 	}
-	// It must outlive ctx, by as long as it needs to end in good order.
+	// It must outlive ctx until its graceful shutdown is complete.
 	command := exec.CommandContext(context.WithoutCancel(ctx), c.command[0], c.command[1:]...) //nolint:gosec // the operator's own
 	command.Env = append(os.Environ(), "IROH_SECRET="+c.seed, "RUST_LOG=dumbpipe=info", "NO_COLOR=1")
 	in, inErr := command.StdinPipe()

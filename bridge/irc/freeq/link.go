@@ -20,7 +20,7 @@
 // # Two homes
 //
 // A server is the home of its users' offers, and this gateway of the offers it introduces there.
-// These include handoffs of other gateways: no server believes those gateways here, so this gateway
+// These include handoffs of other gateways. No server here trusts those gateways, so this gateway
 // first files their ruling and then signs its own. As the home, the link follows each step that
 // moved a handoff with the receipt of the gateway. For remote handoffs it takes the steps waiting
 // for the home's receipt from the record. It sends each as TAGMSG and then as act_route, at growing

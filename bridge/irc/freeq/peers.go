@@ -29,7 +29,8 @@ const (
 	maxWorkers = 64
 )
 
-// maxPeered is how many other servers are remembered: a server may name any number in its log.
+// maxPeered is the maximum number of remembered other servers, because a server may name any number
+// in its log.
 const maxPeered = 1 << 10
 
 // parties are the parties of one handoff in the log of a server: the origin server, the only

@@ -130,7 +130,7 @@ func (w *window) answered(upTo uint64, now time.Time) {
 	w.processed = upTo
 }
 
-// inFlight returns how many messages the peer may not have processed.
+// inFlight returns the number of messages that the peer may not have processed yet.
 func (w *window) inFlight() int { return int(w.written - w.processed) } //nolint:gosec // G115: bounded by the window
 
 // room reports whether one more message may be written now. If only the rate of the last

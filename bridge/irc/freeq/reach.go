@@ -251,7 +251,7 @@ func (d *listening) admit(ctx context.Context, conn net.Conn) (io.ReadWriteClose
 	return &admitted{Conn: conn, in: io.MultiReader(bytes.NewReader(append(line, '\n')), r)}, nil
 }
 
-// know returns why a line is not the greeting of the peer.
+// know returns the reason why a line is not the greeting of the peer.
 func (d *listening) know(line []byte) error {
 	m, _ := read(line)
 	switch greeting, ok := m.(*hello); {

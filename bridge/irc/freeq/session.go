@@ -125,7 +125,7 @@ func (l *Link) decodeLine(text []byte, err error) inboundLine {
 	return read
 }
 
-// run serves a connection until it ends, and returns why.
+// run serves a connection until it ends, and returns the reason.
 func (s *session) run(ctx context.Context, up func()) error {
 	s.up = up
 	s.Judge = func(in *inbound) func() { return s.judge(ctx, in) }

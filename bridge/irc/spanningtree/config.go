@@ -158,8 +158,8 @@ const (
 )
 
 // choose returns the version for a peer that announces one: the newest that both speak. A peer
-// believes the number in the answer, and strips all tags of a server that announces one version and
-// then speaks another.
+// relies on the version in the response, and strips all tags of a server that announces one version
+// and then uses another.
 func choose(announced string) (version, error) {
 	theirs, err := strconv.Atoi(announced)
 	if err != nil || version(theirs) < version1205 {

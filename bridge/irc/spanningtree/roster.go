@@ -36,7 +36,7 @@ type pseudo struct {
 	memberships map[string]membership
 	given       bool // the network assigned its nick
 
-	// Of this session.
+	// State in this session.
 	here    bool            // introduced
 	away    string          // away reason, as known to the network; "" while not away
 	losses  int             // number of removals

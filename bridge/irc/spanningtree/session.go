@@ -96,7 +96,7 @@ func newSession(l *Link, conn net.Conn) *session {
 
 func (s *session) sid() string { return s.link.cfg.SID }
 
-// run serves an authenticated connection, and returns why it ended.
+// run serves an authenticated connection, and returns the reason why it ended.
 func (s *session) run(ctx context.Context, up func()) error {
 	s.up = up
 	s.Judge = func(in *inbound) func() { return s.judge(ctx, in) }
@@ -234,7 +234,7 @@ func (s *session) leave(ctx context.Context) error {
 // Sizes of the protocol.
 const (
 	sidBytes  = 3 // of a server id, as in "1AA"
-	uuidBytes = 9 // of a user id: that of its server and six more
+	uuidBytes = 9 // size of a user id: that of its server's id plus six
 )
 
 // maxLineBytes bounds one line from the peer. Servers set no limit among each other; a whole tag

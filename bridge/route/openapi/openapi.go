@@ -412,7 +412,7 @@ func (d *document) object(t reflect.Type) Object {
 
 // orNull returns the schema of a value that may be null.
 func orNull(schema Object) Object {
-	if len(schema) == 0 { // of any value
+	if len(schema) == 0 { // any value is allowed
 		return schema
 	}
 	if schema[0].Name == "$ref" {

@@ -241,7 +241,7 @@ const (
 	shmSuffix = "-shm"
 )
 
-// Places in the two files, in bytes.
+// Offsets in the two files, in bytes.
 //
 // spec: SQLite "WAL-mode File Format"
 const (

@@ -31,11 +31,11 @@ const (
 	freeDuty = `SELECT pg_advisory_unlock(hashtextextended(current_schema() || ' ' || $1, 0))`
 )
 
-// RunExclusive calls do each time that this replica has a lease, until ctx ends, and returns why
-// ctx ended. The context of do ends with ctx, or when the lease is lost: then do has half a second
-// to return before another replica may begin. Concurrent calls for one lease within one replica
-// share it. A replica that ends or is killed frees its leases at once, and one cut off from the
-// record within three seconds. Another replica gets them at most two seconds later.
+// RunExclusive calls do each time that this replica has a lease, until ctx ends, and returns the
+// reason why ctx ended. The context of do ends with ctx, or when the lease is lost: then do has
+// half a second to return before another replica may begin. Concurrent calls for one lease within
+// one replica share it. A replica that ends or is killed frees its leases at once, and one cut off
+// from the record within three seconds. Another replica gets them at most two seconds later.
 func (s *DB) RunExclusive(ctx context.Context, name string, do func(context.Context)) error {
 	if s.leases == nil { // no other process has the file open
 		do(ctx)

@@ -213,8 +213,8 @@ func (s *Logs) viewsOf(ctx context.Context, places []movement, part string) ([]m
 	return views, err
 }
 
-// Find returns up to [federation.MaxFound] handoffs whose canonical id ends in a suffix, in the
-// order of their ids; none for a suffix shorter than [federation.MinSuffix].
+// Find returns up to [federation.MaxFound] handoffs whose canonical id ends in a suffix, ordered by
+// id; none for a suffix shorter than [federation.MinSuffix].
 func (s *Logs) Find(ctx context.Context, suffix string) ([]federation.HandoffID, error) {
 	if len(suffix) < federation.MinSuffix {
 		return nil, nil

@@ -191,7 +191,7 @@ var (
 	errForged   = errors.New("the signature of the card is invalid")
 )
 
-// keySet is the keys at a jku.
+// keySet holds the keys served at a jku.
 //
 // spec: RFC 7517 §5
 type keySet struct {

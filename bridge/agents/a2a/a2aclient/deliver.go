@@ -15,8 +15,8 @@ import (
 	"baton/translate/a2atask"
 )
 
-// settleTime is for how long a message without an answer may still become a task, before the agent
-// is asked.
+// settleTime is how long a message without a response may still become a task before the agent is
+// queried.
 const settleTime = 3 * time.Second
 
 // Deliver implements [bridge.Link]. An offer becomes a task, and the end of a handoff by another

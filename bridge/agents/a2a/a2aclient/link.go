@@ -369,7 +369,7 @@ func (l *Link) pin(ctx context.Context, c *card) error {
 	return writePin(ctx, l.deps.Journals, l.cfg.Name, length, c.key)
 }
 
-// excludes returns why the configuration forbids an offer, "" if it does not.
+// excludes returns the reason why the configuration forbids an offer, "" if it does not.
 func (l *Link) excludes(ev federation.Event, offer federation.View) string {
 	if len(l.cfg.Accepts) > 0 && !slices.Contains(l.cfg.Accepts, string(ev.Kind)) {
 		return l.cfg.Name + " takes no " + string(ev.Kind)
