@@ -46,7 +46,7 @@ type HTTP struct {
 	Listen       string         // "" for no listener
 	Origins      []string       // origins of web pages that may call it
 	Proxies      []netip.Prefix // trusted to name the address of a client
-	MaxBodyBytes int64          // of a request
+	MaxBodyBytes int64          // maximum size of a request body
 	MaxWait      time.Duration  // maximum wait of a request for new data
 	FetchPrivate bool           // the client of the gateway reads private addresses and plain http
 	MaxStreams   int            // concurrent watchers of an inbox, of all callers together

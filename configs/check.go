@@ -238,7 +238,7 @@ func listenAddress(t Table, key, value string) {
 	}
 }
 
-// isPublic reports whether an address is that of a host in the internet.
+// isPublic reports whether an address belongs to a host on the internet.
 func isPublic(listen string) bool {
 	host, _, err := net.SplitHostPort(listen)
 	if err != nil {

@@ -208,7 +208,7 @@ func (m Mistake) String() string {
 // InvalidError is every mistake of one file, in the order of its lines.
 type InvalidError struct{ Mistakes []Mistake }
 
-// Error implements error, with one line a mistake.
+// Error implements error. The text has one line per mistake.
 func (e *InvalidError) Error() string {
 	lines := make([]string, len(e.Mistakes))
 	for i, m := range e.Mistakes {

@@ -137,9 +137,9 @@ type MovedInbox struct {
 	Waiting int    // unread entries left here
 }
 
-// Offence is a signed claim that this home does not believe: another home speaks for people or
-// homes of others. The claim is refused. Operators find out whether the home lies, or the two homes
-// have different knowledge.
+// Offence is a signed claim that this home rejects: another home speaks for people or homes that do
+// not belong to it. The claim is refused. Operators find out whether the home lies, or the two
+// homes have different knowledge.
 type Offence struct {
 	Home  HomeID
 	Kind  OffenceKind

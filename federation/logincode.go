@@ -40,9 +40,9 @@ const LoginCodeLife = 10 * time.Minute
 
 // Limits on the login codes in the record.
 const (
-	MaxPairingCodes    = 8    // of one DID; the oldest one ends
-	MaxDeviceCodes     = 1024 // of all devices
-	MaxDevicesOfOrigin = 16   // of one address
+	MaxPairingCodes    = 8    // maximum number of pairing codes of one DID; the oldest one ends
+	MaxDeviceCodes     = 1024 // maximum number of device codes of all devices
+	MaxDevicesOfOrigin = 16   // maximum number of pending devices of one address
 )
 
 // loginAlphabet has 32 characters that cannot be mistaken for each other.

@@ -114,8 +114,8 @@ func (b *base) pin(root string) error {
 	return b.here()
 }
 
-// here returns an error unless the directory is the pinned one. Files missing in another directory
-// were not deleted, so no offer may be cancelled for them.
+// here returns an error unless the directory is the pinned one. In another directory, missing files
+// were not deleted, so their offers must not be cancelled.
 func (b *base) here() error {
 	folder, err := directory.FolderAt(b.root)
 	if err != nil {

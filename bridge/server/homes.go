@@ -28,8 +28,7 @@ type HomeLink interface {
 	// Move requests the home to take over the mailbox of a DID. It blocks on the network. A
 	// [*federation.RefusalError] gives the reason of a refusal.
 	Move(ctx context.Context, did federation.DID) error
-	// ReportOffence notes a claim of the home that this gateway does not believe. It blocks on the
-	// record.
+	// ReportOffence records a claim of the home that this gateway rejects. It blocks on the record.
 	ReportOffence(ctx context.Context, kind federation.OffenceKind, why string)
 }
 

@@ -105,7 +105,7 @@ func (b Backoff) After(failures int, age time.Duration) time.Duration {
 //
 //   - nil: the destination has proved that it has the delivery. The proof is that of the network: a
 //     receipt of another home, a PONG, a 2xx answer.
-//   - a [*federation.RefusalError]: it never takes this delivery.
+//   - a [*federation.RefusalError]: the destination never accepts this delivery.
 //   - a [*federation.GivenUpError]: the delivery is a dead letter at once.
 //   - an [*AbsentError]: only a party is offline.
 //   - a [*LaterError]: it is retried at the time in the error.

@@ -178,7 +178,7 @@ func (h *Home) judge(ctx context.Context, sub Submission, now time.Time) (judged
 	return judged, &federation.UnavailableError{What: "handoff " + sub.Event.Handoff.String(), RetryAfter: time.Second, Err: federation.ErrStale}
 }
 
-// checkForm refuses a step that can be no step. The home of a ruled step has judged its form.
+// checkForm refuses a malformed step. The home of a ruled step has judged its form.
 func (h *Home) checkForm(sub Submission) error {
 	ev := sub.Event
 	switch {

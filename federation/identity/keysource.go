@@ -25,7 +25,7 @@ type Refresher interface {
 	// Refresh is [federation.Directory.Resolve] without the cache, as often as the directory allows.
 	Refresh(ctx context.Context, did federation.DID, now time.Time) (federation.Document, error)
 	// Offline returns the cached part of the directory: its methods return an error that wraps
-	// [ErrNotAtHand] instead of asking a host.
+	// [ErrNotAtHand] instead of sending a request.
 	Offline() Refresher
 }
 

@@ -15,7 +15,7 @@ import (
 
 // Bounds of lookups through a hub.
 const (
-	maxDocumentBytes = 64 << 10 // of one document: the documents of homes and agents have some 6 KiB
+	maxDocumentBytes = 64 << 10 // maximum size of one document: the documents of homes and agents have some 6 KiB
 	hubLookups       = 4        // of one home, answered at a time
 )
 

@@ -17,7 +17,7 @@ import (
 // StepsPath is the path to which homes post steps.
 const StepsPath federation.URLPath = "/fed/v1/events"
 
-// laterAfter is the retry interval for a home not answered now, in whole seconds.
+// laterAfter is the retry interval for a home whose request is deferred, in whole seconds.
 const laterAfter = time.Minute
 
 // PeerHandler answers the requests of other homes: steps, digests, moves, questions about

@@ -19,7 +19,7 @@ const Version = federation.HomeProtocol
 const (
 	maxItems      = 256       // steps of a batch
 	batchBytes    = 512 << 10 // of steps in a batch; the last step may exceed it
-	maxBatchBytes = 2 << 20   // of a read batch: enough for the largest step
+	maxBatchBytes = 2 << 20   // maximum size of a read batch: enough for the largest step
 	maxSteps      = 64        // maximum steps in one result; the requesting home requests the rest
 )
 

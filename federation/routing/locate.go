@@ -130,7 +130,7 @@ func (l *Locator) Here(ctx context.Context, did federation.DID) (bool, error) {
 	return at.Home == l.home, err
 }
 
-// MaySpeakFor reports whether this gateway believes a home's statements about a DID: the mailbox is
+// MaySpeakFor reports whether this gateway trusts a home's statements about a DID: the mailbox is
 // there, or the only known location is the claim of a home. It returns false while the record
 // cannot be read.
 func (l *Locator) MaySpeakFor(ctx context.Context, did federation.DID, home federation.HomeID) bool {

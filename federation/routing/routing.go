@@ -104,7 +104,7 @@ type Peers interface {
 	Deliver(ctx context.Context, home federation.HomeID, d federation.Delivery) error
 	// DeliverText sends private text to a home, as Deliver sends a step.
 	DeliverText(ctx context.Context, home federation.HomeID, t federation.Text) error
-	// ReportOffence notes that a home signed a claim that this gateway does not believe.
+	// ReportOffence records that a home signed a claim that this gateway rejects.
 	ReportOffence(ctx context.Context, home federation.HomeID, kind federation.OffenceKind, why string)
 }
 

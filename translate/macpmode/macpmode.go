@@ -98,13 +98,13 @@ func Refuse(code Code, format string, args ...any) error {
 
 // Limits on data that clients can grow.
 const (
-	MaxPayloadBytes  = 1 << 20 // of one envelope
-	MaxParticipants  = 1000    // of a session
+	MaxPayloadBytes  = 1 << 20 // maximum size of one envelope
+	MaxParticipants  = 1000    // maximum number of participants of a session
 	MaxTTLMillis     = 24 * 60 * 60 * 1000
 	MaxSuspendMillis = 7 * 24 * 60 * 60 * 1000 // unless the session binds another cap
 	MaxHistory       = 20_000                  // envelopes of a session
-	MaxHistoryBytes  = 64 << 20                // of their payloads
-	maxNameBytes     = 512                     // of a participant, and of a message_id
+	MaxHistoryBytes  = 64 << 20                // maximum size of their payloads
+	maxNameBytes     = 512                     // maximum size of a participant, and of a message_id
 	maxSessionID     = 128
 )
 

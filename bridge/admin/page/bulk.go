@@ -14,7 +14,7 @@ import (
 	"baton/federation"
 )
 
-// The names of many rows in the address of an action.
+// The selections of several rows in the URL of an action.
 const (
 	selectedRows = "selected" // named by the parameter "row", which may be repeated
 	allRows      = "all"      // that match the filter

@@ -50,7 +50,7 @@ func dialler(address string) (dial, error) {
 	return nil, errors.New("want irc://HOST:PORT, ircs://, ws:// or wss://, not " + address)
 }
 
-// stream returns a wire of lines as they are.
+// stream returns a wire of unmodified lines.
 func stream(conn net.Conn, err error) (*wire, error) {
 	if err != nil {
 		return nil, err

@@ -217,7 +217,7 @@ type Deps struct {
 	Enrolments credential.Addresses
 	// Meet puts a new DID on record, unless too many are new. It blocks on the record.
 	Meet func(ctx context.Context, did federation.DID, now time.Time) error
-	// MaxClients lowers max_clients to the process's limit of open files; 0 does not.
+	// MaxClients caps max_clients at the process's limit of open files; 0 means no cap.
 	MaxClients int
 }
 

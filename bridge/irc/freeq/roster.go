@@ -97,8 +97,9 @@ func (l *Link) only(p *irc.PseudoClient) bool {
 	})
 }
 
-// join joins a user to a channel, before its lines there: a step needs no member. The gateway
-// itself has no DID there, because on this network a did:web belongs to a server and not to a user.
+// join joins a user to a channel before it writes lines there. Steps do not require membership. The
+// gateway itself has no DID there, because on this network a did:web belongs to a server and not to
+// a user.
 func (s *session) join(p *irc.PseudoClient, venue string) {
 	m := &member{Type: typeJoin, Nick: p.Nick, Channel: venue, ActorClass: "agent"}
 	if p.Shown != "" {

@@ -18,9 +18,9 @@
 // acknowledgement, so a step counts as delivered once the PONG of a later PING is back: the peer
 // answers in order.
 //
-// Messages from a user to the gateway's user or to a pseudo-client are private. Answers go to the
-// user that signed last as the DID, else to the one with the nick that did, and wait while neither
-// is online.
+// Messages from a user to the gateway's user or to a pseudo-client are private. Replies are sent to
+// the user that last signed as the DID, or else to the user that now has the same nick. They wait
+// while neither is online.
 //
 // # Accounts
 //

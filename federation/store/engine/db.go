@@ -254,7 +254,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		commit: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: "baton", Subsystem: "store", Name: "commit_seconds",
 			Help:    "Time of one transaction of the record, from its begin until it is on disk.",
-			Buckets: prometheus.ExponentialBuckets(0.0001, 4, 9), // 0.1 ms, an idle SSD, to 6.5 s, a disk in trouble
+			Buckets: prometheus.ExponentialBuckets(0.0001, 4, 9), // from 0.1 ms (an idle SSD) to 6.5 s (a failing disk)
 		}),
 		batch: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: "baton", Subsystem: "store", Name: "batch_size",

@@ -105,8 +105,8 @@ func (s *Inboxes) Read(ctx context.Context, to federation.DID, events []federati
 // DID, as JSON.
 const stepsIn = `did = ?1 AND event IN (SELECT e.seq FROM json_each(?2) j JOIN event e ON e.id = j.value)`
 
-// Lapse ends the waiting of steps never shown to a DID: they are expired, and stay to be read.
-// Their signers get a notice; for an offer the home notifies its offerer.
+// Lapse expires waiting steps that were never shown to a DID. They can still be read. Their signers
+// get a notice; for an offer the home notifies its offerer.
 func (s *Inboxes) Lapse(ctx context.Context, to federation.DID, events []federation.EventID, now time.Time) error {
 	return s.endSteps(ctx, to, events, func(ctx context.Context, q engine.Tx, owner int64, ids string) error {
 		found, err := endWaiting(ctx, q, federation.DeliveryExpired, now, stepsIn, owner, ids)

@@ -75,8 +75,8 @@ func (s *Operators) PeerModes(ctx context.Context) ([]federation.PeerMode, error
 	return found, nil
 }
 
-// AddBlock stores a block, replacing one with the same subject. It forgets blocks over at the time
-// that the new one begins.
+// AddBlock stores a block, replacing one with the same subject. It deletes blocks that have ended
+// when the new one begins.
 func (s *Operators) AddBlock(ctx context.Context, b federation.Block) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		if err := q.Put(ctx, `DELETE FROM block WHERE expires <> 0 AND expires <= ?`, engine.Stamp(b.Since)); err != nil {

@@ -121,8 +121,8 @@ func HasFollower(handoff string) string {
 	return `EXISTS (SELECT 1 FROM webhook w WHERE w.handoff = ` + handoff + ` AND w.handoff <> '')`
 }
 
-// HasParticipant returns the condition that a webhook gets the messages of a participant of a
-// network, an expression.
+// HasParticipant returns the condition that a webhook receives the messages of a network
+// participant, given as an expression.
 func HasParticipant(name string) string {
 	return `EXISTS (SELECT 1 FROM webhook w WHERE w.participant = ` + name + ` AND w.participant <> '')`
 }
