@@ -175,8 +175,8 @@ type Pusher interface {
 	// Write returns the content to post for a push: its kind, in words with dots between
 	// them, and JSON. It blocks on the record and returns its errors.
 	Write(ctx context.Context, h federation.Webhook, p federation.Push) (kind string, data []byte, err error)
-	// Taken notes that the owner of the webhook has received the push, before the record
-	// does. It blocks on the record and returns its errors.
+	// Taken records that the owner of the webhook has received the push, before the record does. It
+	// blocks on the record and returns its errors.
 	Taken(ctx context.Context, h federation.Webhook, p federation.Push) error
 }
 

@@ -36,7 +36,7 @@ type Messages interface {
 	// Guest returns the gateway's DID for a user of a link without a DID of its own: the
 	// same DID for a nick in any case. It does not block.
 	Guest(link, nick string) federation.DID
-	// Decide notes whether a participant takes messages of a sender. The decision holds on every
+	// Decide records whether a participant takes messages of a sender. The decision holds on every
 	// network. Decide returns [federation.ErrTooManyContacts] for one sender too many.
 	Decide(ctx context.Context, person, sender federation.DID, allow bool) error
 	// Contacts returns, after a cursor, up to limit senders that wrote to a participant or

@@ -74,7 +74,7 @@ type Losing struct{ lost chan struct{} }
 // NewLosing returns a Losing without losses.
 func NewLosing() Losing { return Losing{make(chan struct{}, 1)} }
 
-// Lose notes that the connection has ended. It does not block.
+// Lose records that the connection has ended. It does not block.
 func (l Losing) Lose() {
 	select {
 	case l.lost <- struct{}{}:
@@ -92,7 +92,7 @@ type Describer interface {
 	Describe() Description
 }
 
-// Description is the details of a link beside its status.
+// Description holds the details of a link besides its status.
 type Description struct {
 	// Negotiated is the outcome of the negotiation, in terms of the network; empty while the
 	// link is not up.

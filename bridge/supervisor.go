@@ -296,7 +296,7 @@ func (s *Supervisor) waitToDial(ctx context.Context, wait time.Duration) {
 		back = returner.Back()
 	}
 	select {
-	case <-s.dialNow: // from before this wait
+	case <-s.dialNow: // the request was made before this wait
 	default:
 	}
 	timer := time.NewTimer(wait)

@@ -121,7 +121,7 @@ type Effect string
 // The effects of changed keys.
 const (
 	Applied   Effect = "applied"   // at once
-	Reconnect Effect = "reconnect" // the link of its table connects anew
+	Reconnect Effect = "reconnect" // the link of its table reconnects
 	Restart   Effect = "restart"   // with the next start
 )
 

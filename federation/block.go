@@ -57,7 +57,7 @@ func Site(subnet string) string {
 	return netip.PrefixFrom(network.Addr(), min(bits, network.Bits())).Masked().String()
 }
 
-// Block is an operator's word that nothing is taken from a source.
+// Block is an operator's order to accept nothing from a source.
 type Block struct {
 	What    string    `json:"what"` // in the one spelling of [ParseBlock]
 	Kind    BlockKind `json:"kind"`

@@ -122,7 +122,7 @@ type Given struct {
 	At time.Time
 }
 
-// Withheld is an operator's word that nothing is delivered to a link or a peer.
+// Withheld is an operator's order to deliver nothing to a link or a peer.
 type Withheld struct {
 	To     string
 	Since  time.Time

@@ -13,8 +13,7 @@ import (
 // caller reads the view again and judges again.
 var ErrStale = errors.New("federation: the log moved on")
 
-// ErrNotFound is returned by the ports of the record for a name that nothing is
-// kept under.
+// ErrNotFound is returned by the ports of the record for an unknown name.
 var ErrNotFound = errors.New("federation: not found")
 
 // ErrTaken is returned by the ports of the record for a name already owned, or standing for another

@@ -122,7 +122,7 @@ func (l *Link) tell(ctx context.Context, d federation.Delivery, author contact, 
 	}
 	admitted, err := l.welcomes(ctx, d, guarded, author, to)
 	if p, ok := errors.AsType[*wire.ProblemError](err); ok && p.Code == wire.CodeConsentBlocked {
-		// The agent does not want the message. The author is not notified; the record only notes
+		// The agent does not want the message. The author is not notified; the record only records
 		// that the agent was not shown the message.
 		admitted, err = false, nil
 	}
@@ -279,7 +279,7 @@ func (l *Link) others(ctx context.Context, ev federation.Event, after federation
 
 func (l *Link) parties(ctx context.Context, ev federation.Event, after federation.View) ([]listener, error) {
 	if ev.Verb == federation.Offer {
-		after.Assignee = "" // for its assignee it is now more than an offer
+		after.Assignee = "" // the assignee has already seen more than the offer
 	}
 	var parties []listener
 	for _, did := range after.Others(ev.Actor()) {

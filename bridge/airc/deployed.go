@@ -147,7 +147,7 @@ func findScheme(body []byte, header http.Header, keys []ed25519.PublicKey) schem
 	var signed struct {
 		Signature string `json:"signature"`
 	}
-	_ = federation.DecodeJSON(body, &signed) // any value but a string counts as no signature
+	_ = federation.DecodeJSON(body, &signed) // any value other than a string counts as a missing signature
 	fromHeader := header.Get("X-AIRC-Signature")
 	if signed.Signature == "" && fromHeader == "" {
 		return schemeNone

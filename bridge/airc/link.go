@@ -81,7 +81,7 @@ type Deps struct {
 	// Take counts one message of a DID, and returns how long to wait if that exceeds its rate; then it
 	// is not counted. The gateway counts steps in the same rate.
 	Take func(did federation.DID, now time.Time) time.Duration
-	// Left returns how many messages a DID has left.
+	// Left returns the remaining messages of a DID.
 	Left func(did federation.DID, now time.Time) bridge.Allowance
 	// Admit returns a [*federation.StrangerError] for a new DID over the limit. The context has the
 	// address of the client, see [bridge.WithSubnet].

@@ -214,7 +214,7 @@ func (k *fetchedKeys) VerifySignature(ctx context.Context, token string) ([]byte
 // reading is an [http.RoundTripper] over a client, for a library that makes its own requests.
 type reading struct{ from *identity.Client }
 
-// RoundTrip implements [http.RoundTripper]. It rejects anything but a document.
+// RoundTrip implements [http.RoundTripper]. It rejects anything except a document.
 func (f reading) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method != http.MethodGet {
 		return nil, fmt.Errorf("%s %s: issuers are only read", r.Method, r.URL.Redacted())

@@ -72,7 +72,7 @@ func (p present) ends() time.Time { return p.beat.Add(presenceLife) }
 
 // presences holds the present agents. It is empty after a restart.
 type presences struct {
-	// The goroutine that receives all owns it until it sends it back.
+	// A goroutine that receives the map from all owns it until it sends it back.
 	all chan map[string]present
 }
 

@@ -157,7 +157,7 @@ func Failed(results []Result) error {
 	return nil
 }
 
-// Error returns how many cases fail.
+// Error returns the number of failed cases.
 func (e *FailedError) Error() string {
 	return fmt.Sprintf("%d of %d cases fail", e.Failed, e.Of)
 }

@@ -197,8 +197,8 @@ func keepOffer(was, is taskfile.Fed) taskfile.Fed {
 	return is
 }
 
-// offerRecord offers a record. A record of an untrusted agent, one to an agent with no
-// DID but the directory, and one worked on already stay as they are.
+// offerRecord offers a record. It does not change a record of an untrusted agent, a record for an
+// agent whose only DID is that of the directory, or a record that is already in progress.
 func (l *TasksLink) offerRecord(ctx context.Context, name string, item directory.Task, before federation.View, s slot) error {
 	if item.Status != taskfile.Offered || l.found[name].refused == sha256.Sum256(item.Raw) {
 		return nil

@@ -216,8 +216,8 @@ func countedOf(conn net.Conn) *counted {
 	}
 }
 
-// begin counts a request of a client, and reports whether it may continue. Each that may has one
-// end.
+// begin counts a request of a client, and reports whether it may continue. Each admitted request
+// has one call of end.
 func (g *gate) begin(client string) (from netip.Prefix, ok bool) {
 	if g == nil {
 		return netip.Prefix{}, true

@@ -10,7 +10,7 @@ import (
 	"baton/federation"
 )
 
-// The formatting codes of IRC. Each but reset and the colours switches its format on and off.
+// The formatting codes of IRC. Each code except reset and the colours toggles its format.
 //
 // spec: modern.ircdocs.horse/formatting
 const (

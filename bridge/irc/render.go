@@ -111,8 +111,8 @@ func Bound(ctx context.Context, p bridge.Ports, link, account string) (federatio
 
 // VouchFor returns an unsigned step signed by the gateway for its sender, the DID in From. A step
 // without an ID gets one. The line as received is its evidence. A context that does not fit is stored;
-// members that still do not fit are only in the evidence. With an error it returns the step unchanged,
-// so that the caller can retry.
+// members that still do not fit are only in the evidence. After an error, it returns the step
+// unchanged, so that the caller can retry.
 func VouchFor(ctx context.Context, p bridge.Ports, ev federation.Event, line string) (federation.Event, error) {
 	draft := ev
 	switch {
@@ -172,7 +172,7 @@ func Typing(tags map[string]string) string {
 	return ""
 }
 
-// Refs is the references of a message to handoffs and other messages.
+// Refs holds the references of a message to handoffs and other messages.
 type Refs struct {
 	Handoff string // handoff of the tag [RefTag]; may be empty, or anything
 	Reply   string // ID of the answered message; likewise

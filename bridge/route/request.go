@@ -187,8 +187,8 @@ type Body[T any] struct {
 // JSON returns a body.
 func JSON[T any](content T) Body[T] { return Body[T]{content: content} }
 
-// Read returns the content. On a server the error is the problem of a body with anything but
-// one JSON value, or with a repeated or an unknown member.
+// Read returns the content. On a server, the error is the problem of a body that is not a single
+// JSON value, or has a repeated or unknown member.
 func (b Body[T]) Read() (T, error) { return b.content, b.err }
 
 func (b *Body[T]) encode() ([]byte, error) { return json.Marshal(b.content) }

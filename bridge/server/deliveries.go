@@ -48,7 +48,7 @@ func (g *Gateway) overdue() []delivery.Overdue {
 // routed again.
 const rerouteAgain = 5 * time.Second
 
-// revivePage is how many dead letters are read at a time.
+// revivePage is the number of dead letters read at a time.
 const revivePage = 200
 
 // reroute routes deliveries again after each change of the running links,

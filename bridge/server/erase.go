@@ -50,8 +50,8 @@ func (g *Gateway) Erase(ctx context.Context, did federation.DID, dry bool) (fede
 	return found, err
 }
 
-// eraseRecord erases in the record. It compacts also if nothing is left to erase: an earlier
-// erasure may have ended before that.
+// eraseRecord erases in the record. It compacts even if nothing is left to erase, because an
+// earlier erasure may have ended before compaction.
 func (g *Gateway) eraseRecord(ctx context.Context, of federation.ErasureQuery) (federation.Erasing, error) {
 	done, err := g.deps.Record.Erase(ctx, of, time.Now())
 	switch {

@@ -74,8 +74,8 @@ func fetchConfig(file *configs.File) identity.FetchConfig {
 	}
 }
 
-// deniedNetworks returns the networks that are never dialled. The loader rejects anything
-// but CIDRs.
+// deniedNetworks returns the networks that are never dialled. The loader rejects anything except
+// CIDRs.
 func deniedNetworks(file *configs.File) []netip.Prefix {
 	var denied []netip.Prefix
 	for _, text := range file.Fetch.DeniedNetworks {

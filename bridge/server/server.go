@@ -138,7 +138,7 @@ type Options struct {
 	Reread func() (*configs.File, error)
 	// Hangups has a signal for each requested reload.
 	Hangups <-chan os.Signal
-	// Levels is the levels of Log; nil if they cannot change.
+	// Levels holds the levels of Log; nil if they cannot change.
 	Levels *configs.LogLevels
 	// Relevel applies the table [log] of a reloaded configuration.
 	Relevel func(configs.Log)

@@ -64,7 +64,7 @@ type Deps struct {
 	Log     *slog.Logger
 }
 
-// Hooks is the hooks of one home. It implements [bridge.Webhooks], and may be used
+// Hooks manages the webhooks of one home. It implements [bridge.Webhooks], and may be used
 // concurrently.
 type Hooks struct {
 	cfg  Config

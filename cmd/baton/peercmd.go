@@ -132,7 +132,7 @@ func failedCheck(checks []admin.Check) error {
 	return nil
 }
 
-// tell prints the result. Any canary but a green one is an error.
+// tell prints the result. Any canary that is not green is an error.
 func (peerAdd) tell(c *cli, streams std, done admin.Peered) error {
 	err := printLine(c, streams, done, render.Added(done))
 	if err == nil && !done.Canary.Green {

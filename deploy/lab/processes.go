@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// processes is the processes of a deployment.
+// processes holds the processes of a deployment.
 type processes struct {
 	folder string
 	order  []string

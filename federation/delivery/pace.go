@@ -17,7 +17,7 @@ const (
 	fasterPer  = 8           // consecutive messages accepted by the peer
 	slowest    = 1.0 / 60    // the lowest rate
 	unlimited  = 1 << 20     // higher than any rate of the gateway
-	longestEnd = time.Minute // the longest pause of all messages that a peer can ask for
+	longestEnd = time.Minute // the longest pause of all messages that a peer can request
 )
 
 // Pace limits the messages to one destination by a bucket with the rate that the destination names.

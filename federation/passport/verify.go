@@ -245,7 +245,7 @@ func (c *checking) signature(ctx context.Context, step Step, ev federation.Event
 // evidence checks the original behind a vouched step: the signed step has its digest, and any
 // signature on it is the actor's.
 func (c *checking) evidence(step Step, ev federation.Event) {
-	// A step by the binding of an operator has no original: only the gateway vouches for it.
+	// A step based on an operator's binding has no original: only the gateway vouches for it.
 	_, named := ev.Fields[string(ev.Dialect)+"-src-h"]
 	if (step.Evidence != nil) != named || named && step.Provenance != federation.Vouched {
 		c.find(Provenance, step, string(step.Provenance))

@@ -167,7 +167,7 @@ func (p *Peering) checkRequest(ask Request) error {
 }
 
 // Remove forgets a home added by an operator, and ends the link to it. Its pending deliveries wait
-// for another route, or until the home is added again. With dry it only looks for the home. The
+// for another route, or until the home is added again. With dry, it only looks for the home. The
 // error is a [*RequestError], or that of the record.
 func (p *Peering) Remove(ctx context.Context, name string, dry bool) (federation.KnownHome, error) {
 	known, err := p.cfg.Record.KnownHomes(ctx)

@@ -402,7 +402,7 @@ type Loss struct {
 	Why     string             // why the home does not accept them again, for people
 }
 
-// history is the results of comparisons with another home. It is in memory: the first connection
+// history holds the results of comparisons with another home. It is in memory: the first connection
 // after a start compares again. It may be used concurrently.
 type history struct {
 	restarted chan struct{} // holds a token once the other home has started again

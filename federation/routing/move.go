@@ -94,7 +94,7 @@ func (l *Locator) LearnMove(ctx context.Context, gone federation.MovedMailbox, f
 }
 
 // Move gives the mailbox of a DID to another home, together with its unread entries. It blocks
-// until each entry is receipted or refused. A second call moves the rest. With dry it only counts
+// until each entry is receipted or refused. A second call moves the rest. With dry, it only counts
 // them.
 //
 // The error is a [*PeerError], an [*ElsewhereError], a [*federation.RefusalError] of the other

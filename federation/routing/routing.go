@@ -22,8 +22,8 @@
 // again when a link to a home comes up. [Locator.Reroute] moves steps there when homes are added or
 // removed.
 //
-// [Locator.Move] gives a mailbox to another home. For thirty days this home then forwards the
-// steps that still arrive for the DID.
+// [Locator.Move] gives a mailbox to another home. This home then forwards steps for the DID for
+// thirty days.
 //
 // A Locator takes the record, the other homes and the documents of DIDs as ports, and the
 // time as an argument. Its methods may be called concurrently.
@@ -267,7 +267,7 @@ func (l *Locator) search(ctx context.Context, did federation.DID, now time.Time)
 	return "", why
 }
 
-// Linked notes that the link to another home is up: each DID may be asked about again, and the
+// Linked records that the link to another home is up: each DID may be asked about again, and the
 // steps of [Unrouted] are retried. It may block on the disk.
 func (l *Locator) Linked(ctx context.Context) {
 	l.mu.Lock()

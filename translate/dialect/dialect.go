@@ -41,8 +41,8 @@ func Encode(s translate.Step) (translate.Tagged, error) {
 }
 
 // Rewrite returns the fields that a gateway signs for a signed step, in the dialect of the step,
-// and the members that they cannot carry. Tags unknown to codecs stay: all of them within one
-// dialect, and only user tags (prefix "x-") into the other.
+// and the members that they cannot carry. Tags unknown to codecs are kept: all of them within one
+// dialect, and only user tags (prefix "x-") in the other.
 func Rewrite(ev federation.Event, signed federation.Dialect) (map[string]string, []federation.Loss) {
 	fields, losses := Write(ev)
 	for _, name := range slices.Sorted(maps.Keys(ev.Fields)) {

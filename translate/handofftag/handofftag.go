@@ -111,8 +111,8 @@ func (Codec) Decode(m translate.Tagged) (federation.Event, error) {
 	return ev, nil
 }
 
-// DecodeFromHome decodes one message as [Codec.Decode] does. From the receipt of a home it also
-// reads the confirmed event.
+// DecodeFromHome decodes one message as [Codec.Decode] does. It also reads the confirmed event from
+// the receipt of a home.
 //
 // spec: handofftag "Confirm"
 func (c Codec) DecodeFromHome(m translate.Tagged) (federation.Event, error) {

@@ -32,7 +32,8 @@ func loadOverview(r request) (view, error) {
 	return view{Title: "Overview", Sections: []section{now, warnings.section(r), feeds.section(r), last, hours.section(r)}}, nil
 }
 
-// chart is one line of the last day, as an SVG of [chartWidth] by [chartHeight], with the same in words.
+// chart is one line of the last day, as an SVG of [chartWidth] by [chartHeight], with the same
+// content as text.
 type chart struct {
 	ID, Name, Words string
 	Area, Line      string // paths

@@ -230,8 +230,8 @@ func params[T any](req request) (T, error) {
 	return p, nil
 }
 
-// reply answers a call with its result or an error. It reports whether the client was written a
-// result.
+// reply answers a call with its result or an error. It reports whether a result was written to the
+// client.
 func (l *Link) reply(ctx context.Context, w http.ResponseWriter, req request, result any, err error) bool {
 	text, failed := json.Marshal(l.responseOf(ctx, req, result, err))
 	if failed != nil {

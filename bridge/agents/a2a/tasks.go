@@ -168,7 +168,7 @@ const (
 	maxRead    = 500
 )
 
-// listRequest is the parameters of ListTasks, with numbers that may be absent.
+// listRequest holds the parameters of ListTasks, with optional numbers.
 type listRequest struct {
 	ContextID            string         `json:"contextId"`
 	Status               wire.TaskState `json:"status"`

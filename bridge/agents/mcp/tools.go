@@ -96,7 +96,7 @@ func define[In any](
 	}
 }
 
-// decode reads the arguments of a call. They have one reading and follow the schema. Common variants
+// decode reads the arguments of a call. They are unambiguous and follow the schema. Common variants
 // of models are accepted: null counts as absent, and 20.0 is an integer.
 func decode(schema *jsonschema.Resolved, arguments json.RawMessage, into any) error {
 	if text := bytes.TrimSpace(arguments); len(text) == 0 || bytes.Equal(text, []byte("null")) {

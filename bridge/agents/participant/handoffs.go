@@ -151,7 +151,7 @@ func shownTo(who Caller, v federation.View, declared []string) Listed {
 // isOpen reports whether a handoff is an unclaimed offer to anyone.
 func isOpen(v federation.View) bool { return v.State == federation.Open && v.Offeree == "" }
 
-// Page is List for a filter of the record. With unfinished it leaves out finished handoffs.
+// Page is List for a filter of the record. With unfinished, it omits finished handoffs.
 func (a *Access) Page(
 	ctx context.Context, who Caller, f federation.Filter, unfinished bool, after federation.Cursor, limit int,
 ) ([]federation.View, federation.Cursor, error) {

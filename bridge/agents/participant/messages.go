@@ -186,7 +186,7 @@ type place struct {
 	limit int
 }
 
-// page is the entries of an inbox at a place.
+// page holds the entries of an inbox at a position.
 type page struct {
 	began time.Time
 	items []Named

@@ -274,8 +274,8 @@ func (a *Access) matchAgent(ctx context.Context, name string) (match, error) {
 	return m, nil
 }
 
-// matchNick returns the user with a nick on a link: one online now, or with known, one in the
-// record.
+// matchNick returns the user with a nick on a link: one who is online now or, with known, one in
+// the record.
 func (a *Access) matchNick(ctx context.Context, nick, link string, known bool) (match, error) {
 	if a.deps.Messages == nil {
 		return match{}, federation.ErrNotFound

@@ -306,8 +306,8 @@ func (a *Access) event(ctx context.Context, q ask, now time.Time) (federation.Ev
 	return a.Builder().Vouch(ctx, d, q.view, now)
 }
 
-// original returns the evidence of a request. It is the same for the same
-// request of the same id, so that repetitions are one step.
+// original returns the evidence of a request. It is identical for repetitions of a request with the
+// same id, so that they are one step.
 func original(q ask, id federation.EventID) (string, error) {
 	text, err := json.Marshal(struct {
 		DID     federation.DID     `json:"did"`

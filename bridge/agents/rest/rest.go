@@ -32,7 +32,7 @@ import (
 // network is the label of this network, and the name of its only link.
 const network = "rest"
 
-// Prefix is the path below which everything is but the contract itself.
+// Prefix is the path prefix of everything except the contract itself.
 const Prefix = participant.Path
 
 // Deps are the dependencies of the API.

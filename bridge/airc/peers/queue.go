@@ -222,8 +222,8 @@ func (f fate) outcome() string {
 	return "again"
 }
 
-// readReply interprets a registry's answer to a message. A deployed one marks an id as seen before
-// it judges: any answer but 201 means that nothing was delivered.
+// readReply interprets a registry's answer to a message. A deployed registry marks an id as seen
+// before it judges the message: any response other than 201 means that nothing was delivered.
 func readReply(reply identity.Answer, dialect string) fate {
 	var said struct {
 		Error        string `json:"error"`

@@ -165,8 +165,8 @@ func (c *cast) expect(got answer, line string) error {
 	return nil
 }
 
-// member returns the texts at a path in an answer, one empty text if nothing is. A
-// number is the place in a list, * any.
+// member returns the texts at a path in a response, or one empty text if there are none. A number
+// is the place in a list, * any.
 func member(of any, path string) []string {
 	name, rest, more := strings.Cut(path, ".")
 	var found []any

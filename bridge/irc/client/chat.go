@@ -15,8 +15,8 @@ import (
 
 var _ bridge.Relayer = (*Link)(nil)
 
-// maxChatLines bounds the channel lines waiting to be filed. A client waits for the answer to its
-// line, so this also bounds the clients speaking at a time.
+// maxChatLines bounds the channel lines waiting to be filed. A client waits for the reply to its
+// line, so this also bounds the number of clients that write at the same time.
 const maxChatLines = 4096
 
 type chatLine struct {
@@ -395,7 +395,7 @@ func (s *server) meet(ctx context.Context, u *user) {
 	}
 	delete(s.missed, fold(u.nick))
 	s.running.Go(func() {
-		_ = s.link.ports.Messages.Back(ctx, s.link.Name(), did) // they are retried by time too
+		_ = s.link.ports.Messages.Back(ctx, s.link.Name(), did) // a timer retries them too
 	})
 }
 

@@ -112,7 +112,7 @@ func (s *server) bring(ctx context.Context, r *replay) {
 
 type reading struct {
 	known  bool               // the position was read
-	cursor federation.Cursor  // all before it was sent to the client
+	cursor federation.Cursor  // everything before it was sent to the client
 	fresh  bool               // the device is new: it does not get entries that other devices have read
 	live   bool               // all waiting entries were sent
 	ahead  []federation.Entry // entries after the cursor, read while the client reads the last page

@@ -248,7 +248,7 @@ type taskList struct {
 	} `json:"tasks"`
 }
 
-// maxTasks is how many handoffs a server lists at most.
+// maxTasks is the maximum number of handoffs that a server lists.
 const maxTasks = 500
 
 // recollect reads the messages of one second that did not fit into a page. Requests have a
@@ -279,8 +279,8 @@ func (s *session) onRecollected(ctx context.Context, rows []replayed) {
 	s.turn(ctx)
 }
 
-// rowsOf returns the rows of one second from the web API, the rows of each handoff in order. With
-// an error it returns the rows read so far.
+// rowsOf returns the rows of one second from the web API, the rows of each handoff in order. After
+// an error, it returns the rows read so far.
 func (l *Link) rowsOf(ctx context.Context, second int64) (rows []replayed, err error) {
 	var list taskList
 	if err := l.ask(ctx, actionsPath, url.Values{"limit": {strconv.Itoa(maxTasks)}}, &list); err != nil {

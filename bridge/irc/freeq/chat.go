@@ -292,7 +292,7 @@ func (s *session) back(did federation.DID) {
 		return
 	}
 	s.Running.Go(func() {
-		_ = s.link.deps.Messages.Back(s.Asking, s.link.cfg.Name, did) // on an error they are retried by time
+		_ = s.link.deps.Messages.Back(s.Asking, s.link.cfg.Name, did) // after an error, a timer retries them
 	})
 }
 

@@ -107,8 +107,8 @@ const (
 	maxRelayBytes      = 2048
 )
 
-// ticket is the transport program's address of an endpoint: its id and its possible places. Without
-// a place the program searches by the id.
+// ticket is the address of an endpoint for the transport program: its id and its possible network
+// addresses. Without a place the program searches by the id.
 type ticket struct {
 	endpoint ed25519.PublicKey
 	relays   []string // URLs

@@ -62,8 +62,8 @@ func fill(command []string, mark, value string) []string {
 // Close implements transport: nothing is held between two children.
 func (c *child) Close() error { return nil }
 
-// connect starts a child. For a listening one it waits until the previous child is gone, and then
-// until the peer has dialled.
+// connect starts a child. For a listening transport, it waits until the previous child has exited,
+// and then until the peer has dialled.
 func (c *child) connect(ctx context.Context) (io.ReadWriteCloser, error) {
 	if c.last != nil {
 		select {

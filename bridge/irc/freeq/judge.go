@@ -281,7 +281,7 @@ func (s *session) rate(now time.Time) bool {
 	return s.events.AllowN(now, 1)
 }
 
-// maxEarlyReceipts is how many receipts wait for the steps that they confirm. A server may send a
+// maxEarlyReceipts is the maximum number of receipts that wait for their steps. A server may send a
 // receipt a fraction of a second before the step. A step of a user of another server arrives over
 // another link.
 const maxEarlyReceipts = 256

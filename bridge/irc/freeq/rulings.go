@@ -27,7 +27,7 @@ const lookEvery = 10 * time.Second
 // end wakes nothing.
 const lookAgain = 100 * time.Millisecond
 
-// maxRulings is how many steps are in flight at a time. The others stay in the record.
+// maxRulings is the maximum number of steps in flight. The others stay in the record.
 const maxRulings = 1024
 
 // inquireAfter is the number of times a step is routed before the outcome is queried from the home.

@@ -40,7 +40,7 @@ const busyTimeout = time.Minute
 // are taken above it.
 const maxWaiting = 1024
 
-// inboundLines is how many lines are read ahead of the owner.
+// inboundLines is the maximum number of lines read ahead of the owner.
 const inboundLines = 256
 
 // judging is the [irc.Session] of this dialect. The steps of one handoff are judged in order of

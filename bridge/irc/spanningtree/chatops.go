@@ -15,8 +15,8 @@ import (
 	"baton/federation"
 )
 
-// maxRooms bounds the handoff channels that the gateway's user is in. For one more it leaves the
-// oldest, which lasts while another user is there.
+// maxRooms bounds the handoff channels that the gateway's user is in. To join one more, it leaves
+// the oldest. A channel exists while another user is in it.
 const maxRooms = 64
 
 // onText queues text in a relayed channel, a command to the gateway's own user, or text to a pseudo-client. The

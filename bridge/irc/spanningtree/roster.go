@@ -175,7 +175,7 @@ func (s *session) yield(p *pseudo) {
 	s.rename(p, s.freeNick(p), time.Now().Unix())
 }
 
-// displace notes whether one of our users has a nick that differs from its name and was not
+// displace records whether one of our users has a nick that differs from its name and was not
 // assigned by the network.
 func (s *session) displace(p *pseudo) {
 	if p.given || s.net.fold(p.Nick) == s.net.fold(p.best(s.net.nickBytes)) {

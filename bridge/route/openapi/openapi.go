@@ -27,8 +27,8 @@ type API struct {
 	Headers []route.Header // headers of an error
 	Routes  []route.Description
 	Pushes  map[string]route.Description // by the ID of the subscribing route; the path is the callback expression
-	Asks    []reflect.Type               // documents of clients that no route has
-	Tells   []reflect.Type               // documents of the server that no route has
+	Asks    []reflect.Type               // documents sent by clients outside any route
+	Tells   []reflect.Type               // documents sent by the server outside any route
 	Texts   []route.Text
 	Lenient bool   // an optional member of a request may be null, as if it were absent
 	Source  string // the folder of the module, with the sources of its types

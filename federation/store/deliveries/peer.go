@@ -200,7 +200,7 @@ func (s *Outboxes) buryDocument(ctx context.Context, q engine.Tx, to int64, r fe
 	})
 }
 
-// Delayed notes that the sender of a row has a notice of the delay.
+// Delayed records that the sender of a row has a notice of the delay.
 func (s *Outboxes) Delayed(ctx context.Context, row int64, now time.Time) error {
 	return s.changePeerDelivery(ctx, row, func(ctx context.Context, q engine.Tx, to int64, r federation.PeerDelivery) error {
 		if err := q.Put(ctx, `UPDATE delivery SET delayed = 1 WHERE item = ? AND destination = ? AND delayed = 0`, row, to); err != nil {

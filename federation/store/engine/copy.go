@@ -192,7 +192,7 @@ func OpenReadSnapshot(path string) (*ReadSnapshot, error) {
 }
 
 // whatIsBeside reads the index of the write-ahead log, which SQLite rewrites when it opens the file
-// after a crash, and notes whether there is a log. An index is a thousandth of its log.
+// after a crash, and records whether there is a log. An index is a thousandth of its log.
 func whatIsBeside(path string) (map[string][]byte, error) {
 	beside := map[string][]byte{}
 	if _, err := os.Stat(path + WALSuffix); errors.Is(err, fs.ErrNotExist) {

@@ -255,7 +255,7 @@ func (t Tx) Row(ctx context.Context, query string, args []any, dest ...any) erro
 // callers of its writes continue.
 func (t Tx) Then(do func()) { t.statements.then(do) }
 
-// Filed notes that the transaction files a delivery to a destination: see [DB.OnFiled].
+// Filed records that the transaction files a delivery to a destination: see [DB.OnFiled].
 func (t Tx) Filed(destination string) {
 	if !slices.Contains(t.statements.filed, destination) {
 		t.statements.filed = append(t.statements.filed, destination)

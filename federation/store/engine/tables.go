@@ -37,7 +37,7 @@ type Tables interface {
 	Notifier(ctx context.Context, q Tx, did federation.DID) (link string, err error)
 	// Forget deletes the rows of a pruned handoff.
 	Forget(ctx context.Context, q Tx, handoff string) error
-	// Purge deletes the pending rows of some DIDs and participants, both JSON arrays. With dry it
+	// Purge deletes the pending rows of some DIDs and participants, both JSON arrays. With dry, it
 	// only counts them.
 	Purge(ctx context.Context, q Tx, dids, participants string, dry bool) (int, error)
 	// Erasable counts the messages that [Tables.Erase] would erase, and returns the peers that

@@ -91,7 +91,7 @@ func (s *snapshot) add(row snapshotRow) (err error) {
 	return err
 }
 
-// addKnown notes that the step, its id or its bytes are on file.
+// addKnown records that the step, its id or its bytes are on file.
 func (s *snapshot) addKnown(row snapshotRow) (err error) {
 	if sameID, same := row.c&1 > 0, row.c&2 > 0; sameID && !same {
 		s.used = &federation.RefusalError{Code: federation.EventIDInUse, Event: s.query.Step.ID}

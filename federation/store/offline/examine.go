@@ -86,8 +86,8 @@ func Examine(ctx context.Context, path string, tables engine.Tables, rules Rules
 	return e.report, nil
 }
 
-// ExaminePostgres is [Examine] for a record in a PostgreSQL database, which a
-// connection string names. Its pages are the server's to check.
+// ExaminePostgres is like [Examine], for a record in the PostgreSQL database of a connection
+// string. Its pages are the server's to check.
 func ExaminePostgres(ctx context.Context, dsn string, tables engine.Tables, rules Rules) (Report, error) {
 	e := &examination{dialect: engine.InPostgres, report: Report{Damage: []Damage{}}, rules: rules, orphans: orphansOf(tables)}
 	if err := e.connect(ctx, dsn); err != nil {

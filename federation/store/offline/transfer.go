@@ -51,7 +51,7 @@ type transfer struct {
 type table struct {
 	name    string
 	columns []string
-	key     []string // key of the primary key
+	key     []string // columns of the primary key
 	counter string   // the automatically numbered column, "" for none
 }
 

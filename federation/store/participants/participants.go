@@ -167,8 +167,7 @@ func (s *Participants) NameHolder(ctx context.Context, name string, now time.Tim
 	return did, nil
 }
 
-// DeclaredNames returns up to limit declarations whose names begin with a prefix, in the order of the
-// names.
+// DeclaredNames returns up to limit declarations whose names begin with a prefix, ordered by name.
 func (s *Participants) DeclaredNames(ctx context.Context, prefix string, limit int) ([]federation.Declaration, error) {
 	found, err := engine.Rows(ctx, s.db.Reads(), scanDeclaration, `SELECT `+declarationColumns+` FROM declaration
 		WHERE name <> '' AND name >= ?1 AND name < ?1 || '~' ORDER BY name`+engine.AtMost, prefix, max(limit, 0))

@@ -271,7 +271,7 @@ func (s *Server) Clear(tb testing.TB, dsn string) {
 	s.Exec(tb, dsn, empty)
 }
 
-// empty empties each table but the one with the version, and has numbers begin anew.
+// empty empties each table except the one with the version, and restarts its sequences.
 const empty = `SET session_replication_role = replica; DO $$ DECLARE name text; BEGIN
 	FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = current_schema() AND tablename <> 'schema_version' LOOP
 		EXECUTE 'DELETE FROM ' || name;

@@ -341,7 +341,8 @@ func (r Bound) Declared(ctx context.Context, did federation.DID) ([]string, erro
 	return slices.Compact(slices.Sorted(slices.Values(append(said, registered.Skills...)))), nil
 }
 
-// Binding is [Record.Binding]. A DID that never signed a step has the binding of its account.
+// Binding is [Record.Binding]. For a DID that never signed a step, it returns the binding of its
+// account.
 func (r Bound) Binding(ctx context.Context, did federation.DID) (federation.Binding, error) {
 	b, err := r.Record.Binding(ctx, did)
 	if !errors.Is(err, federation.ErrNotFound) {
