@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// RefusalCode is the reason of a refusal, in one spelling for all of the program. Networks of lines
+// RefusalCode is the reason for a refusal. The whole program uses these codes. Networks of lines
 // write it in upper case with underscores; others have other words for a few, known to the edge of
 // that network.
 type RefusalCode string

@@ -279,7 +279,7 @@ func (l *Link) others(ctx context.Context, ev federation.Event, after federation
 
 func (l *Link) parties(ctx context.Context, ev federation.Event, after federation.View) ([]listener, error) {
 	if ev.Verb == federation.Offer {
-		after.Assignee = "" // the assignee has already seen more than the offer
+		after.Assignee = "" // for its assignee it is now more than an offer
 	}
 	var parties []listener
 	for _, did := range after.Others(ev.Actor()) {

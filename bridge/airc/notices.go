@@ -87,7 +87,7 @@ func sumID(parts ...string) string {
 	return "sys_" + base64.RawURLEncoding.EncodeToString(sum[:wire.MessageIDBytes])
 }
 
-// notify sends the sender of a message its outcome, once, if the sender is an agent of this
+// notify sends the outcome of a message to its sender once, if the sender is an agent of this
 // registry.
 func (l *Link) notify(ctx context.Context, row federation.PeerDelivery, notice, reason string, now time.Time) error {
 	_, err := l.deps.Record.Agent(ctx, row.Sender)

@@ -197,7 +197,8 @@ func signatures(says []string) []string {
 	return algs
 }
 
-// fetchedKeys keeps why keys could not be fetched, because the verifier returns only the text.
+// fetchedKeys keeps the error of a failed fetch of keys, because the verifier returns only its
+// text.
 type fetchedKeys struct {
 	oidc.KeySet
 

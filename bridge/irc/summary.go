@@ -97,7 +97,7 @@ func clause(step translate.Step) string {
 		return who + " cancels"
 	case federation.Expire:
 		return "expired" // declared by the home; no DID did it
-	case federation.Confirm: // has no such line: nothing moved by it
+	case federation.Confirm: // has no line, because it does not change the state
 	}
 	if step.Event.From == step.View.Home.DID() {
 		return string(step.Event.Verb) // likewise

@@ -103,8 +103,8 @@ func (b Backoff) After(failures int, age time.Duration) time.Duration {
 
 // Destination is a place to deliver to. The result of Deliver decides about a delivery:
 //
-//   - nil: the destination has proved that it has the delivery. The proof is that of the network: a
-//     receipt of another home, a PONG, a 2xx answer.
+//   - nil: the destination has proved that it has the delivery. The proof depends on the network: a
+//     receipt of another home, a PONG, or a 2xx response.
 //   - a [*federation.RefusalError]: the destination never accepts this delivery.
 //   - a [*federation.GivenUpError]: the delivery is a dead letter at once.
 //   - an [*AbsentError]: only a party is offline.

@@ -76,10 +76,10 @@
 // Two homes compare histories at the first connection after a start of either one, and at least
 // every day. "boot" in each message changes with each start. The requesting home lists its latest
 // versions, 256 at a time: of its own handoffs with steps at the other home ("handoffs"), and of
-// the other home's handoffs ("yours"). The answer lists the steps that the other home lacks of the
-// former, and those it lost of its own ("lost"); the asking home sends both again. A home restored
-// from an older backup gets its steps back that way. If a log has different steps, the response
-// requests the last one: its ruling is the proof of a fork.
+// the other home's handoffs ("yours"). The response lists missing steps of the former, and the
+// other home's own lost steps ("lost"). The requesting home sends both again. A home restored from
+// an older backup gets its steps back that way. If a log has different steps, the response requests
+// the last one: its ruling is the proof of a fork.
 //
 //	{"type": "digest", "v": 1, "from": HOME, "to": HOME, "sent": TIME, "boot": TEXT,
 //	 "handoffs": [{"handoff": ULID, "version": NUMBER, "chain": HEX}],

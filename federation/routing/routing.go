@@ -1,4 +1,4 @@
-// Package routing answers where a DID lives, and moves mailboxes. [Locator.Resolve] returns the
+// Package routing determines the location of DIDs, and moves mailboxes. [Locator.Resolve] returns the
 // [Address] of a DID: the home of its mailbox, and its link and its name at this home.
 //
 // The DID of a key kept by this gateway represents its owner. The mailbox home of a DID keeps its

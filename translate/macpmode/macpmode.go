@@ -239,8 +239,8 @@ func Describe(s *Session, offer *Offer, context *handoffv1.HandoffContextPayload
 	return d, losses
 }
 
-// carried reads the additions of a peer that supports handoffs. They are only that peer's word: an
-// unreadable member is skipped.
+// carried reads the additions of a peer that supports handoffs. They are only claims of that peer,
+// so an unreadable member is skipped.
 func (d *Description) carried(text []byte) {
 	var c Carry
 	if len(text) == 0 || federation.DecodeJSON(text, &c) != nil || c.V != 1 {

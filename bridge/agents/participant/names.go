@@ -381,7 +381,7 @@ type Person struct {
 
 // Whois returns the names of the participants with a DID, the name or handle of an agent with or
 // without the domain of this gateway, a nick, NICK@LINK, or HANDLE@DOMAIN of a configured registry.
-// None found is an empty list.
+// It returns an empty list if none is found.
 func (a *Access) Whois(ctx context.Context, who string) ([]Person, error) {
 	who = strings.TrimPrefix(who, "@")
 	if strings.HasPrefix(who, "did:") {

@@ -277,7 +277,7 @@ func (ps *Registries) ask(ctx context.Context, p Peer, path federation.URLPath, 
 // Why an answer of another registry is unusable: reasons of the counter of unreadable input. A
 // missing response does not count as any of these.
 const (
-	unusableJSON      = "json"     // no JSON, of an unexpected kind, or with two meanings
+	unusableJSON      = "json"     // not JSON, of an unexpected type, or ambiguous
 	unusableSize      = "size"     // above the limit
 	unusableElsewhere = "redirect" // redirect to another host or an invalid location
 	unusableSlow      = "slow"     // incomplete at the deadline

@@ -35,7 +35,8 @@ func (s *session) ask(q question, m *catchupRequest) {
 // a row, only that the peer is alive.
 func (s *session) probe(r *row) { s.ask(question{row: r}, &catchupRequest{Since: farFuture, Limit: 1}) }
 
-// wroteQuestion records that the first waiting question was written: they are written in order.
+// wroteQuestion records that the first waiting question was written. Questions are written in
+// order.
 func (s *session) wroteQuestion(now time.Time) {
 	for i := range s.asked {
 		if q := &s.asked[i]; q.written.IsZero() {

@@ -42,7 +42,7 @@ type proof struct {
 	message   *said
 	row       *row        // waiting for this proof; nil for a line beside a step
 	beside    bool        // a line beside a step: its row waits only until the line is written
-	looked    chan<- bool // gets whether the log has it, for a lookup; else nil
+	looked    chan<- bool // receives the result of a lookup in the log; nil without a lookup
 
 	number  uint64    // number of the last write in the window of the queue
 	due     time.Time // time of the next search of the log

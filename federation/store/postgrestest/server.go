@@ -187,7 +187,7 @@ func (s *Server) Shoot() {
 	_ = s.process.Process.Signal(syscall.SIGSTOP) // it starts no more of them
 	s.orphans = append(s.orphans, s.children()...)
 	for _, pid := range append(s.orphans, s.process.Process.Pid) {
-		_ = syscall.Kill(pid, syscall.SIGKILL) // some end by themselves
+		_ = syscall.Kill(pid, syscall.SIGKILL) // some have already exited
 	}
 }
 
@@ -203,7 +203,7 @@ func (s *Server) Freeze(tb testing.TB, stop bool) {
 		tb.Errorf("signal postgres: %v", err)
 	}
 	for _, pid := range s.children() {
-		_ = syscall.Kill(pid, signal) // some end by themselves
+		_ = syscall.Kill(pid, signal) // some have already exited
 	}
 }
 
