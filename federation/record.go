@@ -185,7 +185,7 @@ type Binding struct {
 	Name    string    // the newest
 	First   string    // the first known name, from which aliases are made permanently
 	Key     []byte    // raw public key that verified last
-	Seen    time.Time // by the newest step, or up to a minute before it
+	Seen    time.Time // time of the newest step, or up to a minute earlier
 }
 
 // Judgement is the home's conclusion about one submitted step. It is returned with a refusal too,

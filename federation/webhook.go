@@ -30,8 +30,8 @@ type Webhook struct {
 	Sealed  []byte    `json:"-"`               // data of the posting network; the record cannot read it
 	URL     string    `json:"url"`
 	Since   time.Time `json:"since"`
-	// Disabled is the time of the answer that its address is gone; zero before that. Nothing more
-	// is posted until its owner enables it again.
+	// Disabled is the time at which its address responded that it is gone; zero before that.
+	// Nothing more is posted until its owner enables it again.
 	Disabled time.Time `json:"disabled,omitzero"`
 	Why      string    `json:"why,omitempty"` // it is disabled
 	// Key is the [KeyID] of the key that began the session of the webhook, "" for none. The webhook

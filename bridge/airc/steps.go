@@ -106,7 +106,7 @@ func (s step) fitted() step {
 	case s.Verb == federation.Accept && s.view.Offeree == "":
 		s.Verb = federation.Claim
 	case s.Verb == federation.Fail && (s.view.State == federation.Offered || s.view.State == federation.Declined):
-		s.Verb = federation.Decline // declined too: the same message again is the same step
+		s.Verb = federation.Decline // also if already declined: a repeated message is the same step
 	}
 	return s
 }

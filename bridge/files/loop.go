@@ -87,7 +87,7 @@ type tree interface {
 	prepare() ([]string, error)
 	// scan reads all files. Its error is that of the directory, or of ctx.
 	scan(ctx context.Context) error
-	// look reads one file by its path. Its error is as of scan.
+	// look reads one file by its path. It returns the same errors as scan.
 	look(ctx context.Context, path string) error
 }
 

@@ -275,7 +275,7 @@ const PresenceEvery = time.Minute
 const LeftReason = "left its own network"
 
 // WatchPresence calls leave for each pseudo-client whose user left its own network, until over is
-// closed. The owner runs leave and dids, which returns the DIDs with a pseudo-client. Ask has the
+// closed. The owner runs leave and dids, which returns the DIDs with a pseudo-client. Ask makes the
 // owner call a function, and reports whether it did.
 func WatchPresence(ctx context.Context, p bridge.Presence, every time.Duration, over <-chan struct{}, ask func(do func()) bool, dids func() []federation.DID, leave func(federation.DID)) {
 	if p == nil {

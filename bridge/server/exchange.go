@@ -166,7 +166,7 @@ var (
 	_ bridge.Forgetful = (*relay.Peer)(nil)
 )
 
-// linkedHome returns another home as its documents are read.
+// linkedHome returns the parameters for reading the documents of another home.
 func (h *homes) linkedHome(home federation.HomeID) (peering.Linked, bool) {
 	peer := h.peer(home)
 	if peer == nil {

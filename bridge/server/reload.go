@@ -190,7 +190,7 @@ const changedTopic = "changed"
 // wake-up, which may be lost.
 const rereadEvery = 5 * time.Second
 
-// TellReplicas has the other replicas of the home read changed state again. It does not block.
+// TellReplicas makes the other replicas of the home reload changed state. It does not block.
 func (g *Gateway) TellReplicas() { g.deps.Wakes.Wake(changedTopic) }
 
 // FollowReplicas reads changes by operators at other replicas of the home, until ctx ends. It calls reread

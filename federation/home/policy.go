@@ -49,8 +49,8 @@ type Rule struct {
 	Require    Requirement
 }
 
-// checkPolicy refuses a step below the requirement of the policy. The handoff is that after the
-// step.
+// checkPolicy refuses a step below the requirement of the policy. The handoff is in the state after
+// the step.
 func (r Rules) checkPolicy(s Snapshot, ev federation.Event, after federation.View) error {
 	require, invited := r.Policy.Require, false
 	if i := slices.IndexFunc(r.Policy.Rules, func(rule Rule) bool { return rule.fits(s, ev, after) }); i >= 0 {

@@ -95,8 +95,8 @@ func (h *Home) party(ctx context.Context, v federation.View, ev federation.Event
 	return said
 }
 
-// readActor reads whether the offerer belongs to the channel of its offer, and the declared
-// capabilities of the actor of a step open to anyone.
+// readActor reads whether the offerer is a member of the channel of its offer. For a step open to
+// anyone, it also reads the declared capabilities of the actor.
 func (h *Home) readActor(ctx context.Context, s *Snapshot, ev federation.Event) (err error) {
 	rule, _ := h.Kinds.Rule(s.View, ev.Verb)
 	if rule.Who == federation.Anyone && h.Limits.ClaimCaps && len(s.View.Caps) > 0 {

@@ -70,8 +70,8 @@ func (s *Record) prune(ctx context.Context, q engine.Tx, id string, now time.Tim
 	return true, s.remove(ctx, q, id, view)
 }
 
-// needed reports whether a step of a handoff is still to be delivered to a link, or whether
-// later events are numbered on from one of its own.
+// needed reports whether a step of a handoff is still to be delivered to a link, or whether later
+// events continue the numbers of its own.
 func needed(ctx context.Context, q engine.Tx, id string) (needed bool, err error) {
 	err = q.Row(ctx, `SELECT (SELECT handoff FROM event WHERE seq = (SELECT max(seq) FROM event)) = ?1
 		OR EXISTS (SELECT 1 FROM event e JOIN delivery f ON f.item = e.seq JOIN destination d ON d.n = f.destination

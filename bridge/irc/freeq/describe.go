@@ -165,7 +165,7 @@ type action struct {
 
 type actionEvent struct {
 	EventID   string  `json:"event_id"`
-	State     *string `json:"confirm_state"` // null of a receipt
+	State     *string `json:"confirm_state"` // null for a receipt
 	Canonical string  `json:"canonical"`
 	Signature string  `json:"signature"`
 	Actor     string  `json:"actor_did"`

@@ -137,8 +137,8 @@ func (s *session) copyOf(ctx context.Context, ev federation.Event, user string) 
 }
 
 // attribute determines the author of a step, once, and the venue of a private one. It does not run
-// in the goroutine of the owner, which must not wait for the record. The step of a user with a
-// bound account is that of the account's DID and of no other.
+// in the goroutine of the owner, which must not wait for the record. A step of a user with a bound
+// account is attributed to the account's DID only.
 func (s *session) attribute(ctx context.Context, in *inbound) error {
 	if in.whose {
 		return nil

@@ -75,7 +75,7 @@ func ClaimBlob(ctx context.Context, q engine.Tx, handoff string, capability fede
 	return q.Put(ctx, `INSERT INTO blob_claim (handoff, capability) VALUES (?, ?) ON CONFLICT DO NOTHING`, handoff, string(capability))
 }
 
-// UnclaimBlobs lets go of the blobs of a handoff.
+// UnclaimBlobs releases the blobs of a handoff.
 func UnclaimBlobs(ctx context.Context, q engine.Tx, handoff string) error {
 	claimed, err := engine.Rows(ctx, q, engine.ScanOne[string], `SELECT capability FROM blob_claim WHERE handoff = ?`, handoff)
 	if err != nil || len(claimed) == 0 {

@@ -128,8 +128,8 @@ func (s *Server) Run(tb testing.TB, settings ...string) {
 	s.Await(tb)
 }
 
-// Launch starts the server without waiting. The server vacuums nothing by itself: the pages of an
-// emptied record would be free for the next test, in which a record would not grow.
+// Launch starts the server without waiting. The server has no automatic vacuum. It would free the
+// pages of an emptied record for the next test, whose record would then not grow.
 func (s *Server) Launch(tb testing.TB, settings ...string) {
 	tb.Helper()
 	args := []string{"-D", s.data(), "-k", s.folder}

@@ -208,7 +208,7 @@ func (s *Registry) Sent(ctx context.Context, from, id string, since time.Time) (
 	return m, nil
 }
 
-// Named implements the port Messages of bridge/airc. Of several it returns the last one.
+// Named implements the port Messages of bridge/airc. If there are several, it returns the last one.
 func (s *Registry) Named(ctx context.Context, handle, id string) (agents.Message, error) {
 	m, err := oneMessage(ctx, s.db.Reads(), `m.id = ?1 AND m.deleted < 2 AND (m.sender = ?2 OR m.recipient = ?2 AND m.seq IS NOT NULL)
 		ORDER BY m.n DESC LIMIT 1`, id, handle)
