@@ -63,7 +63,7 @@ type Gateway interface {
 	//
 	// Submit waits at most one second for a missing key; after that the step waits for it in the
 	// record. A link may submit many steps at a time: the gateway bounds how many are judged. If ctx
-	// ends before the step is judged, nothing is filed, and the error is that of ctx.
+	// ends before the step is judged, nothing is filed, and the error is the error of ctx.
 	Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error)
 	// View returns a handoff, the zero View for an unknown one. It blocks on the record and
 	// returns its errors.

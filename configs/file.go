@@ -52,7 +52,7 @@ func Load(path string) (*File, error) {
 	return Parse(path, string(text))
 }
 
-// Parse is like [Load], but reads a text. The name is that of its file: mistakes show it, and
+// Parse is like [Load], but reads a text. The name is the name of its file. Mistakes show it, and
 // home.data_dir is relative to its folder.
 func Parse(name, text string) (*File, error) {
 	f := &File{Config: Default(), name: name, claimed: map[string]bool{}}

@@ -160,8 +160,8 @@ func (t Table) decodeKey(key string, value any, field reflect.Value) {
 	}
 }
 
-// isTable reports whether a type of a field is that of a table. A struct that unmarshals
-// itself from text, such as a network address, is not.
+// isTable reports whether the type of a field represents a table. A struct that unmarshals itself
+// from text, such as a network address, is not.
 func isTable(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct && !reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }

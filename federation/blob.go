@@ -36,7 +36,7 @@ const capabilityBytes = 16
 // blob. A capability always names the same bytes.
 type Capability string
 
-// NewCapability returns a new one. Its error is that of the randomness.
+// NewCapability returns a new one. It returns an error if there is no randomness.
 func NewCapability(random io.Reader) (Capability, error) {
 	var b [capabilityBytes]byte
 	if _, err := io.ReadFull(random, b[:]); err != nil {

@@ -17,7 +17,7 @@ type EventID ulid.ULID
 // HandoffID names a handoff. It is the [EventID] of the offer that opened it.
 type HandoffID = EventID
 
-// NewEventID mints an id at a time. The error is that of entropy.
+// NewEventID mints an id at a time. It returns the errors of entropy.
 func NewEventID(now time.Time, entropy io.Reader) (EventID, error) {
 	id, err := ulid.New(ulid.Timestamp(now), entropy)
 	if err != nil {

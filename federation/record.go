@@ -31,7 +31,7 @@ type Version uint64
 type Cursor string
 
 // View is the state of one handoff according to its log, and can be rebuilt from it. The zero View
-// is that of a handoff without a log.
+// is the view of a handoff without a log.
 type View struct {
 	ID       HandoffID `json:"id"`
 	Kind     Kind      `json:"kind"`
@@ -126,8 +126,8 @@ type Filing struct {
 	Receipt *Event
 	// Newcomer is a DID that is new to the record with this step; "" for none.
 	Newcomer DID
-	// Ruling is that of the handoff's home, if another home numbers its steps; else nil. The step
-	// is no longer pending then.
+	// Ruling is the ruling of the handoff's home, if another home numbers its steps; else nil. The
+	// step is no longer pending then.
 	Ruling *Ruling
 }
 

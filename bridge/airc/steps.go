@@ -173,7 +173,7 @@ func (s step) lost(losses []federation.Loss) []string {
 	return names
 }
 
-// submit has the home file the step of a message. If the payload has a proof, the step is as an
+// submit submits the step of a message to the home. If the payload has a proof, the step is as an
 // agent of this registry signed it. Otherwise the gateway vouches for it and first submits the
 // implied step. The answer is about the last step.
 func (l *Link) submit(ctx context.Context, d *delivery, s step) (*filed, error) {

@@ -80,8 +80,8 @@ func NewAuthority(cfg AuthorityConfig) *Authority {
 	}
 }
 
-// Kept returns the last issued certificate, or nil if there is none for the domains. Its error is that
-// of the disk.
+// Kept returns the last issued certificate, or nil if there is none for the domains. It returns the
+// errors of the disk.
 func (a *Authority) Kept() (*tls.Certificate, error) {
 	text, err := os.ReadFile(filepath.Join(a.cfg.Folder, keptFile))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -48,7 +48,7 @@ func Run(ctx context.Context, text string, play func(ctx context.Context, lines 
 }
 
 // Play runs the cases one after the other until ctx ends, and returns their outcomes. It also
-// passes each outcome to tell if tell is not nil. The error is that of ctx.
+// passes each outcome to tell if tell is not nil. The error is the error of ctx.
 func Play(ctx context.Context, cases []Case, tell func(Result)) ([]Result, error) {
 	var results []Result
 	for _, each := range cases {

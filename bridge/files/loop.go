@@ -85,7 +85,7 @@ func (*base) broken(ctx context.Context, err error) error {
 type tree interface {
 	// prepare checks the directory, and returns the folders to watch.
 	prepare() ([]string, error)
-	// scan reads all files. Its error is that of the directory, or of ctx.
+	// scan reads all files. It returns the errors of the directory and of ctx.
 	scan(ctx context.Context) error
 	// look reads one file by its path. It returns the same errors as scan.
 	look(ctx context.Context, path string) error

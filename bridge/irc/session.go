@@ -154,15 +154,15 @@ func (s *Session[Line, Step, Lane]) Execute(o ChatOps, c Command) (reply []strin
 	return o.Run(s.Submitting, c, time.Now())
 }
 
-// Do has the owner call a function, and returns after that.
+// Do makes the owner call a function, and returns after the call.
 func (s *Session[Line, Step, Lane]) Do(do func()) {
 	done := make(chan struct{})
 	s.Calls <- func() { defer close(done); do() } // the owner receives until the last step is processed
 	<-done
 }
 
-// Post has the owner call a function, and then reports whether it did: not once the session leaves
-// or ctx has ended.
+// Post makes the owner call a function, and then reports whether it did. The owner does not once
+// the session leaves or ctx has ended.
 func (s *Session[Line, Step, Lane]) Post(ctx context.Context, do func()) bool {
 	done := make(chan bool, 1)
 	call := func() {

@@ -166,7 +166,8 @@ var (
 	_ bridge.Forgetful = (*relay.Peer)(nil)
 )
 
-// linkedHome returns the parameters for reading the documents of another home.
+// linkedHome returns the data for reading the documents of another home, and false if it is not a
+// peer.
 func (h *homes) linkedHome(home federation.HomeID) (peering.Linked, bool) {
 	peer := h.peer(home)
 	if peer == nil {

@@ -17,7 +17,7 @@ import (
 	"baton/federation/signing"
 )
 
-// HomeLink is a link to another home. Its name is that of the home.
+// HomeLink is a link to another home. It has the name of the home.
 type HomeLink interface {
 	bridge.PeerHome
 	bridge.TextLink

@@ -299,7 +299,7 @@ func (l *LinkSet) expect(id federation.EventID, links []string) {
 }
 
 // enter waits until a step of a link may be judged. The caller calls leave after that. The error is
-// that of ctx.
+// the error of ctx.
 func (l *LinkSet) enter(ctx context.Context, link string) (leave func(), err error) {
 	r := l.current.Load().named[link]
 	if r == nil {

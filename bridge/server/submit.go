@@ -85,7 +85,7 @@ func (g *Gateway) Route(ctx context.Context, ev federation.Event, after federati
 }
 
 // inTurn waits for the key of a step, for at most a second, and then for the turn of the step on its
-// link, in which the home judges it. If ctx ends before, the error is that of ctx.
+// link, in which the home judges it. If ctx ends before, the error is the error of ctx.
 func (g *Gateway) inTurn(ctx context.Context, ev federation.Event, judge func(*home.Home) (federation.Judgement, error)) (federation.Judgement, error) {
 	if q, ok := signing.Query(ev); ok {
 		g.deps.Keys.Await(ctx, q)

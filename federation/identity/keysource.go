@@ -163,8 +163,8 @@ func (e evidence) result() ([]ed25519.PublicKey, error) {
 	return e.keys, nil
 }
 
-// weigh records a document, or its absence, and merges it with the record. Its error is that of the
-// record.
+// weigh records a document, or its absence, and merges it with the record. It returns the errors of
+// the record.
 func (s *KeySource) weigh(ctx context.Context, q federation.KeyQuery, document federation.Document, absent error) (evidence, error) {
 	history, err := s.histories.of(ctx, q.DID)
 	if err != nil {
@@ -361,7 +361,7 @@ func skipped(document federation.Document) error {
 	return fmt.Errorf("unusable keys in its document: %d, such as %s: %s", len(document.Skipped), cmp.Or(first.ID, "one without an id"), first.Reason)
 }
 
-// Revoked reports whether a key was revoked for a DID at a time. Its error is that of the
+// Revoked reports whether a key was revoked for a DID at a time. It returns the errors of the
 // record.
 func (s *KeySource) Revoked(ctx context.Context, did federation.DID, keyID string, at time.Time) (bool, error) {
 	history, err := s.histories.of(ctx, did)

@@ -361,8 +361,8 @@ func (k Kinds) wait(v federation.View) (wait, bool) {
 }
 
 // Replay returns the view after the last step of a log, the zero View for an empty log. With the same
-// tables it equals the view filed with that step. The error is that of the log, or names the step
-// that cannot follow its predecessor.
+// tables it equals the view filed with that step. It returns the error of the log, or an error that
+// names the step that cannot follow its predecessor.
 func (k Kinds) Replay(home federation.HomeID, log iter.Seq2[federation.Entry, error]) (federation.View, error) {
 	var v federation.View
 	for entry, err := range log {

@@ -134,8 +134,8 @@ type Contents struct {
 	Source func(did federation.DID, keyID string) string
 }
 
-// Write returns the passport of a handoff as canonical JSON, signed by its home. Its error is that
-// of the evidence or of the key.
+// Write returns the passport of a handoff as canonical JSON, signed by its home. It returns the
+// errors of the evidence and of the key.
 func Write(ctx context.Context, key federation.SigningKey, c Contents, now time.Time) ([]byte, error) {
 	p := Passport{
 		Type: MediaType, V: Version, Home: c.View.Home, Issuer: key.DID, Issued: instant(now),

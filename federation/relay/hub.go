@@ -81,7 +81,7 @@ type Hub struct {
 }
 
 // OpenHub begins to connect, and keeps trying until [Hub.Close]. It does not wait for a connection.
-// The error is that of an unreadable file.
+// It returns an error if a file cannot be read.
 func OpenHub(cfg HubConfig, home federation.HomeID, log *slog.Logger) (*Hub, error) {
 	conn, err := cfg.connect(home, log)
 	if err != nil {

@@ -173,8 +173,8 @@ type Relay struct {
 func Local() *Relay { return &Relay{closed: make(chan struct{}), topics: map[string]*waiters{}} }
 
 // Join begins to connect to servers shared by the replicas of one home, and keeps trying until
-// [Relay.Close]. It does not wait for a connection. The error is that of an unreadable file. Homes
-// that share the servers wake only their own waiters.
+// [Relay.Close]. It does not wait for a connection. It returns an error if a file cannot be read.
+// Homes that share the servers wake only their own waiters.
 func Join(cfg ServerConfig, home federation.HomeID, log *slog.Logger) (*Relay, error) {
 	r := Local()
 	r.prefix = liveSubject + token(home) + "."

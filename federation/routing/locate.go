@@ -14,8 +14,8 @@ import (
 
 // Address is the place of a DID.
 type Address struct {
-	// MailboxLocation names no home if none is known. Its DID is that of the owner for the DID of a
-	// kept key.
+	// MailboxLocation names no home if none is known. For the DID of a kept key, its DID is the
+	// owner's.
 	federation.MailboxLocation
 	Agent   bool               // whether it is an agent of this home
 	Binding federation.Binding // binding with which it last signed, or to which it was bound; zero for none

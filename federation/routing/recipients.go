@@ -138,7 +138,7 @@ func (l *Locator) Reroute(ctx context.Context, now time.Time) (moved int, err er
 	return moved + n, err
 }
 
-// rerouteOutbox moves the deliveries of an outbox, if it is that of another home. An offer to
+// rerouteOutbox moves the deliveries of an outbox, if it belongs to another home. An offer to
 // anyone stays: it has no other recipient.
 func (l *Locator) rerouteOutbox(ctx context.Context, name string) (moved int, err error) {
 	var last federation.Delivery
@@ -171,7 +171,7 @@ func (l *Locator) rerouteOutbox(ctx context.Context, name string) (moved int, er
 	}
 }
 
-// wasHome reports whether an outbox is that of another home: the mailbox of a party of one of its
+// wasHome reports whether an outbox belongs to another home: the mailbox of a party of one of its
 // deliveries is there, or the DID of a party is below the name of the home.
 func (l *Locator) wasHome(ctx context.Context, name string, page []federation.Delivery) (bool, error) {
 	for _, d := range page {

@@ -60,7 +60,7 @@ type Record interface {
 	// KeepMailboxLocation replaces the kept location of a mailbox. It blocks until the
 	// location is on disk.
 	KeepMailboxLocation(ctx context.Context, l federation.MailboxLocation) error
-	// IsAgent reports whether a DID is that of an agent of this gateway.
+	// IsAgent reports whether a DID belongs to an agent of this gateway.
 	IsAgent(ctx context.Context, did federation.DID) (bool, error)
 	// Binding returns under which link a DID was seen or bound last, or
 	// [federation.ErrNotFound].
@@ -332,8 +332,8 @@ func (l *Locator) hosted(ctx context.Context, did federation.DID) (federation.Ho
 }
 
 // ask queries all peers for the mailbox of a DID, and returns the only peer that has it. If several
-// claim it, it trusts none of them and reports the offence of each. If none does, the error is that
-// of the peers that did not answer.
+// claim it, it trusts none of them and reports the offence of each. If none does, it returns the
+// errors of the peers that did not respond.
 func (l *Locator) ask(ctx context.Context, did federation.DID) (federation.HomeID, error) {
 	var peers []federation.HomeID
 	for peer := range l.peers.All() {

@@ -2,7 +2,7 @@
 // freeq servers deploy: "+freeq.at/act" holds the kind, "+freeq.at/act-verb" the verb,
 // "+freeq.at/act-*" the rest, and "+freeq.at/from" and "+freeq.at/eventid" the envelope.
 //
-// The step that opens has no act-id: its event id is that of the handoff. Every act tag is kept
+// The opening step has no act-id: its event id is the id of the handoff. Every act tag is kept
 // verbatim, known or not, because the signature covers them all. A step is only ever a TAGMSG. The
 // value of a bounty ("act-price", "act-bid", "act-pay-to", "act-tx") is carried like that, and
 // never read.

@@ -21,7 +21,7 @@ type Account struct {
 	key *federation.SigningKey // nil if the gateway signs
 }
 
-// Account returns the account of a DID. The key is that of the DID, or nil.
+// Account returns the account of a DID. The key is the key of the DID, or nil.
 func (c *Client) Account(did federation.DID, key *federation.SigningKey) *Account {
 	post := func(ctx context.Context, operation string, arguments []byte) ([]byte, error) {
 		call := admin.ParticipantCall{DID: string(did), Operation: operation, Arguments: route.JSON[json.RawMessage](arguments)}

@@ -16,7 +16,7 @@ import (
 	"baton/federation/agents"
 )
 
-// clock is the format of the time of a step: its day is that of the handoff.
+// clock is the format of the time of a step: its day is the same as that of the handoff.
 const clock = "15:04:05.000Z"
 
 // DeadLetter writes a dead letter.

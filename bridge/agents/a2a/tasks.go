@@ -47,7 +47,7 @@ func (l *Link) fold(ctx context.Context, v federation.View) (*fold, error) {
 }
 
 // read reads the steps after the last read one, up to the version of the view, and passes each of
-// their updates to show. Its error is that of the log or of show.
+// their updates to show. It returns the errors of the log and of show.
 func (l *Link) read(ctx context.Context, f *fold, show func(update) error) error {
 	for entry, err := range l.access.Log(ctx, f.view.ID, f.last.Version) {
 		if err != nil || entry.Version > f.view.Version {

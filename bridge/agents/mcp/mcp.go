@@ -148,8 +148,8 @@ type Config struct {
 // DefaultConfig returns the defaults of the table.
 func DefaultConfig() Config { return Config{Enabled: true} }
 
-// Network describes MCP over HTTP. Its link uses its own ports in place of those in deps.
-// Version is that of the program.
+// Network describes MCP over HTTP. Its link uses its own ports in place of those in deps. Version
+// is the version of the program.
 func Network(deps participant.Deps, version string) bridge.Network {
 	return bridge.Network{
 		Name: network, Table: Table, Reference: referenceFile,

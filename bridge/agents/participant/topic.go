@@ -63,7 +63,7 @@ type topic[K comparable, P Page] struct {
 
 // Subscriber is one client waiting for entries of an inbox. One goroutine uses it.
 type Subscriber[K comparable, P Page] struct {
-	// DID is that of the inbox.
+	// DID is the owner of the inbox.
 	DID federation.DID
 	// Notified is closed once the inbox may have changed since the last read.
 	Notified <-chan struct{}
@@ -130,7 +130,7 @@ func (t *topic[K, P]) notify() {
 	t.changed = make(chan struct{})
 }
 
-// Listen has the channel Notified closed at the next notification.
+// Listen makes the next notification close the channel Notified.
 func (s *Subscriber[K, P]) Listen() {
 	s.topic.mu.Lock()
 	defer s.topic.mu.Unlock()

@@ -31,7 +31,7 @@ const DefaultPatience = 10 * time.Second
 
 // Config has the server under test and the keys of the clients.
 type Config struct {
-	// URL is that of the server: irc://HOST:PORT, ircs:// with TLS, ws:// or wss:// for
+	// URL is the URL of the server: irc://HOST:PORT, ircs:// with TLS, ws:// or wss:// for
 	// WebSocket.
 	URL string
 	// Key returns the key of a client of a scene. It is called once for each name in each scene.

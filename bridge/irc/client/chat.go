@@ -303,8 +303,8 @@ func (l *Link) DeliverText(ctx context.Context, t federation.Text) error {
 	return s.show(ctx, func(shown chan<- error) { s.showText(t, name, shown) })
 }
 
-// show has the owner write something to a client, and blocks until the client has proved that it
-// has it. The channel has room for the one answer.
+// show makes the owner write something to a client, and blocks until the client has acknowledged
+// it. The channel has room for the one answer.
 func (s *server) show(ctx context.Context, write func(shown chan<- error)) error {
 	shown := make(chan error, 1)
 	if !s.ask(func() { write(shown) }) {

@@ -164,7 +164,7 @@ func (s *server) placeInquiry(u *user, q *inquiry) *wrongInquiry {
 }
 
 // correspondent returns the DID with which private lines to a target are kept, "" for none. A nick
-// without an account is that of a guest, connected or not.
+// without an account belongs to a guest, connected or not.
 func (s *server) correspondent(target string) federation.DID {
 	if did := s.addressee(target); did != "" || s.link.ports.Messages == nil || !irc.ValidNick(target) {
 		return did

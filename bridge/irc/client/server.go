@@ -125,7 +125,7 @@ func (s *server) more() {
 	}
 }
 
-// post has the owner call a function, and reports whether it will.
+// post makes the owner call a function, and reports whether it will do so.
 func (s *server) post(do func()) bool {
 	select {
 	case s.todo <- do:

@@ -143,7 +143,7 @@ func (l *Link) row(ctx context.Context, d federation.Delivery, has bool) (*row, 
 // place returns the venue for the steps of a handoff here, which they are signed for.
 //
 // A server takes the signer of a private step for one of its pair. Steps in other tags than its own
-// are rendered with the gateway's keys for their actors, so the pair is that of these keys.
+// are rendered with the gateway's keys for their actors, so the pair consists of these keys.
 func (l *Link) place(ctx context.Context, v federation.View) (string, error) {
 	if v.Home == l.Home() && v.Signed != "" {
 		return v.Signed, nil

@@ -341,8 +341,8 @@ func (c *committer) over(w *writer) {
 	w.after, w.filed = nil, nil
 }
 
-// Close also ends the connection, unless it is that of a file. A connection in a transaction must
-// not be used again.
+// Close also ends the connection, except to a file. A connection in a transaction must not be used
+// again.
 func (w *writer) Close() error {
 	err := w.statements.Close()
 	if w.lasts {

@@ -128,7 +128,7 @@ func HasParticipant(name string) string {
 }
 
 // PushEntry queues the deliveries of an entry to the webhooks of its inbox. The Destination of the
-// row is that of each webhook.
+// row is replaced by each webhook.
 func PushEntry(ctx context.Context, q engine.Tx, did federation.DID, entry Row) error {
 	return toWebhooks(ctx, q, entry, ofInbox, did)
 }
