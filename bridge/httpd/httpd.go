@@ -1,5 +1,5 @@
-// Package httpd is the HTTP server of the gateway, once for the public listener, once for the
-// operators' one and once for their socket. It handles the common part of all requests: timeouts,
+// Package httpd is the HTTP server of the gateway. It serves the public listener, the operators'
+// listener and the operators' socket. It handles the common part of all requests: timeouts,
 // connection limits, the client's address behind proxies, CORS, the access log, and the response
 // after a panic of a handler. It serves one plain [http.Handler] and is independent of any network.
 // The handler is responsible for bodies, their limits and all other errors.

@@ -51,8 +51,8 @@ func ToReaders() Policy {
 }
 
 // ToRegistry is the policy of other registries. A registry gets everything within five minutes of
-// its return. The backoff of a delivery is for a missing consent: a registry cannot report when its
-// agent consents.
+// its return. The backoff of a delivery is for a missing consent, because a registry cannot report
+// when its agent consents.
 func ToRegistry() Policy {
 	return Policy{
 		Window: 1, Page: 1, InTurn: true, Attempt: 3 * time.Minute, Look: 5 * time.Second,

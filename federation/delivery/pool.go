@@ -45,7 +45,7 @@ type Pool struct {
 	Log   *slog.Logger
 }
 
-// turns is the turns that destinations of a pool have now.
+// turns holds the current turns of the destinations of a pool.
 type turns struct {
 	free  chan struct{} // one token per free slot
 	ended chan struct{} // has room for one token; signals the end of a turn

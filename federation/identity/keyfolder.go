@@ -66,7 +66,7 @@ func (f KeyFolder) OpenFor(ctx context.Context, record MarkRecord, now time.Time
 }
 
 // Check returns the error of [CheckKeys] for the keys used to write a record. A used record without
-// marks is older than marks: then each key has to exist.
+// marks was written before marks existed, so each key must exist.
 func (f KeyFolder) Check(ctx context.Context, known []federation.KeyMark, used bool) error {
 	if len(known) == 0 && used {
 		known = AssumedMarks()

@@ -56,7 +56,7 @@ func (a *Access) Agent(ctx context.Context, did federation.DID) (Agent, error) {
 	return Agent{DID: did, Name: a.Name(ctx, did), Description: declaration.Description, Caps: caps}, err
 }
 
-// Declare changes the declaration of a DID. Only the DID itself may.
+// Declare changes the declaration of a DID. Only the DID itself may change it.
 func (a *Access) Declare(ctx context.Context, who Caller, did federation.DID, u AgentUpdate, now time.Time) (Agent, error) {
 	own, err := who.Person()
 	if err != nil {

@@ -52,7 +52,7 @@ func (l *Link) streamInbox(ctx context.Context, out http.ResponseWriter, req con
 	out.Header().Set("Content-Type", "text/event-stream")
 	out.Header().Set("X-Accel-Buffering", "no") // a proxy would keep events until there are many
 	s := &stream{watch: w, out: out, control: http.NewResponseController(out)}
-	_ = s.control.SetReadDeadline(time.Time{}) // a connection without a deadline needs no other
+	_ = s.control.SetReadDeadline(time.Time{}) // a connection without deadlines needs no reset
 	l.logEnd(ctx, s.run(ctx))
 	return nil
 }

@@ -352,7 +352,7 @@ func (s Rows) LetGo(ctx context.Context, to string, at time.Time) error {
 	return nil
 }
 
-// Pause notes that a destination did not answer, or with no failures that it did.
+// Pause records that a destination did not respond, or, without failures, that it did.
 func (s Rows) Pause(ctx context.Context, to string, failures int, next time.Time) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		return q.Put(ctx, `UPDATE destination SET failures = ?, next = ? WHERE name = ?`, failures, engine.Stamp(next), to)
