@@ -106,7 +106,7 @@ func (s step) fitted() step {
 	case s.Verb == federation.Accept && s.view.Offeree == "":
 		s.Verb = federation.Claim
 	case s.Verb == federation.Fail && (s.view.State == federation.Offered || s.view.State == federation.Declined):
-		s.Verb = federation.Decline // declined too: the same message again is the same step
+		s.Verb = federation.Decline // also if already declined: a repeated message is the same step
 	}
 	return s
 }
@@ -173,7 +173,7 @@ func (s step) lost(losses []federation.Loss) []string {
 	return names
 }
 
-// submit has the home file the step of a message. If the payload has a proof, the step is as an
+// submit submits the step of a message to the home. If the payload has a proof, the step is as an
 // agent of this registry signed it. Otherwise the gateway vouches for it and first submits the
 // implied step. The answer is about the last step.
 func (l *Link) submit(ctx context.Context, d *inbound, s step) (*filed, error) {

@@ -27,7 +27,7 @@ func KeyFolder(file *configs.File) identity.KeyFolder {
 	return identity.KeyFolder{Dir: file.Path(keysFolder), Signer: identity.Signer(file.Keys.Signer)}
 }
 
-// ShowKey returns the public part of a key as it is printed.
+// ShowKey returns the public part of a key in printable form.
 func ShowKey(key identity.NamedKey, file *configs.File, now time.Time) admin.Key {
 	shown := admin.Key{
 		Name: string(key.Name), PublicKey: base64.RawURLEncoding.EncodeToString(key.Public), KeyID: federation.KeyID(key.Public),
@@ -74,8 +74,8 @@ func fetchConfig(file *configs.File) identity.FetchConfig {
 	}
 }
 
-// deniedNetworks returns the networks that are never dialled. The loader rejects anything
-// but CIDRs.
+// deniedNetworks returns the networks that are never dialled. The loader rejects anything except
+// CIDRs.
 func deniedNetworks(file *configs.File) []netip.Prefix {
 	var denied []netip.Prefix
 	for _, text := range file.Fetch.DeniedNetworks {

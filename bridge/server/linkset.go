@@ -63,8 +63,8 @@ type LinkSet struct {
 // LinkDeps are the dependencies of a [LinkSet].
 type LinkDeps struct {
 	Outbox deliveries.Rows
-	// RunExclusive calls do each time that this replica gets a lease, until ctx ends, and returns why
-	// ctx ended: see [registry.Record.RunExclusive].
+	// RunExclusive calls do each time that this replica gets a lease, until ctx ends, and returns the
+	// reason why ctx ended: see [registry.Record.RunExclusive].
 	RunExclusive func(ctx context.Context, lease string, do func(ctx context.Context)) error
 	PubSub       bridge.PubSub
 	Metrics      *bridge.Metrics
@@ -201,7 +201,7 @@ func (l *LinkSet) Mounted() []Entry {
 	})
 }
 
-// Has reports whether there is a link of a name.
+// Has reports whether a link with a name exists.
 func (l *LinkSet) Has(name string) bool { return l.current.Load().named[name] != nil }
 
 // Named returns the link of a name, nil if there is none.
@@ -350,9 +350,9 @@ func (l *LinkSet) Statuses() []LinkStatus {
 	return all
 }
 
-// Down returns the names of the gateway's own links that are neither up nor run by another
-// replica, in the order of the configuration. It leaves out the links to other homes, which
-// other operators run: see [LinkSet.HomesDown].
+// Down returns the names of the gateway's own links that are down and not run by another replica,
+// in the order of the configuration. It leaves out the links to other homes, which other operators
+// run: see [LinkSet.HomesDown].
 func (l *LinkSet) Down() []string {
 	return l.down(func(link bridge.Link) bool { _, home := link.(bridge.PeerHome); return !home })
 }

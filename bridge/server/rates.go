@@ -66,8 +66,8 @@ func (g *Gateway) countStranger(err error) bool {
 	return ok
 }
 
-// SeedStrangers counts on from the newcomers before the start. The record does not have
-// their addresses, so each address begins with none.
+// SeedStrangers continues the count with the newcomers from before the start. The record does not
+// have their addresses, so each address begins with none.
 func (g *Gateway) SeedStrangers(ctx context.Context, now time.Time) error {
 	met, err := g.deps.Record.MetSince(ctx, now.Add(-federation.AcquaintanceAge), maxSeeded)
 	for _, each := range met {

@@ -29,7 +29,8 @@ type Record interface {
 	// RulingOn returns the document and the signature of the ruling by which a step was
 	// filed, or [federation.ErrNotFound].
 	RulingOn(ctx context.Context, id federation.HandoffID, version federation.Version) (document, signature string, err error)
-	// KeepFork keeps the proof against a home that equivocates. Of one handoff the first is kept.
+	// KeepFork keeps the proof against a home that equivocates. Only the first fork of a handoff is
+	// kept.
 	KeepFork(ctx context.Context, f federation.Fork) error
 
 	// ListDue returns up to limit handoffs on which a clock has been running since a time or

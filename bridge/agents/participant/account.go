@@ -36,7 +36,7 @@ type InboxPage struct {
 }
 
 // Inbox returns entries of the inbox of the caller. It changes nothing. With Wait it blocks until
-// there is an entry, the time is over or ctx has ended; no entry is no error.
+// there is an entry, the time is over or ctx has ended; an empty result is not an error.
 func (a Account) Inbox(ctx context.Context, q InboxQuery) (InboxPage, error) {
 	did, err := a.Caller.Person()
 	if err != nil {

@@ -135,7 +135,7 @@ func (a *Service) Refresh(ctx context.Context, text, client string, now time.Tim
 // Pairing is a new pairing code.
 type Pairing struct {
 	Code      string         `json:"code"`
-	DID       federation.DID `json:"did"` // for which it logs in
+	DID       federation.DID `json:"did"` // DID that logs in
 	ExpiresAt time.Time      `json:"expires_at"`
 }
 
@@ -203,9 +203,9 @@ func (a *Service) EndSession(ctx context.Context, who Caller, id string, now tim
 	return nil
 }
 
-// HTTPLink is the common part of links whose participants call the gateway over HTTP. Such a
-// link dials no peer and carries no step: its participants read their inboxes. The name of the
-// link is that of its network.
+// HTTPLink is the common part of links whose participants call the gateway over HTTP. Such a link
+// dials no peer and carries no step: its participants read their inboxes. The link has the name of
+// its network.
 type HTTPLink struct {
 	bridge.Hearing
 

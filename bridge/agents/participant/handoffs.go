@@ -17,22 +17,22 @@ import (
 // StateOpen is the state of a [Query] for all unfinished handoffs.
 const StateOpen = "open"
 
-// maxLooks bounds the reads of the record for one page: each reads a bounded number
-// of handoffs, none of which may match.
+// maxLooks bounds the reads of the record for one page. Each read returns a bounded number of
+// handoffs, possibly without a match.
 const maxLooks = 32
 
-// Query selects the handoffs of a list. A Query that names no DID and no channel, and asks for no
-// open offers, is for the handoffs of the caller.
+// Query selects the handoffs of a list. A Query without a DID, a channel or open offers selects the
+// handoffs of the caller.
 type Query struct {
 	DID        string
-	State      string // of a handoff, [StateOpen], or "" for any
+	State      string // state of a handoff, [StateOpen], or "" for any
 	Kind       string
 	Capability string
 	Channel    string
 	// Claimable selects open offers that the caller may claim now. If it points to false, the state
 	// [StateOpen] selects all open offers.
 	Claimable *bool
-	Words     string // of the title, in any order and case
+	Words     string // words of the title, in any order and case
 	Since     time.Time
 }
 
@@ -209,7 +209,7 @@ type ExplainedDelivery struct {
 	To    string    `json:"to"`  // a DID, or "channel"
 	Via   string    `json:"via"` // the link, or "inbox"
 	State string    `json:"state"`
-	Time  time.Time `json:"time,omitzero"` // when it ended, or is tried next
+	Time  time.Time `json:"time,omitzero"` // end, or time of the next attempt
 }
 
 const viaInbox = "inbox"

@@ -54,7 +54,7 @@ func (s Sent) AnswerHeader(h http.Header) { markReplayed(h, s.Replayed) }
 // What became of a message so far.
 const (
 	StatusSent = "delivered" // it is in the recipient's inbox, or on its way to a link where the recipient is
-	StatusHeld = "held"      // the recipient is away, and the message waits
+	StatusHeld = "held"      // the recipient is offline, and the message is queued
 )
 
 // Say writes to another participant. When Say returns nil the message is on disk. A request with
@@ -171,7 +171,7 @@ type Named struct {
 	Entry  federation.Entry  `json:"entry"`
 	Name   string            `json:"name"`
 	Cursor federation.Cursor `json:"cursor,omitempty"` // in an inbox
-	Waits  bool              `json:"waits,omitempty"`  // in an inbox: it is not acknowledged
+	Waits  bool              `json:"waits,omitempty"`  // not acknowledged in the inbox
 	Now    federation.State  `json:"now,omitempty"`    // current state of the handoff; inbox only
 }
 
@@ -186,7 +186,7 @@ type place struct {
 	limit int
 }
 
-// page is the entries of an inbox at a place.
+// page holds the entries of an inbox at a position.
 type page struct {
 	began time.Time
 	items []Named

@@ -117,7 +117,7 @@ func refusedFor(err error) (bridge.ProblemError, bool) {
 type Unsigned struct {
 	Key   string          `json:"key"`
 	Offer *Offer          `json:"offer,omitempty"` // nil for a step in a handoff
-	ID    string          `json:"id,omitempty"`    // of the handoff of the step
+	ID    string          `json:"id,omitempty"`    // ID of the handoff of the step
 	Verb  federation.Verb `json:"verb,omitempty"`
 	Step  StepRequest     `json:"step,omitzero"`
 	// Stale is an ID refused by the home as too old or too new; zero for none.

@@ -207,7 +207,7 @@ const didTag = "freeq.at/did"
 // message is one message for clients. Its form depends on the capabilities of each.
 type message struct {
 	source   string
-	account  string            // of the sender on this server; "" for none
+	account  string            // account of the sender on this server; "" for none
 	bot      bool              // the sender declared itself a program
 	did      string            // authenticated on another network; "" for none
 	tags     map[string]string // by full name; client-only ones, passed on unchanged
@@ -218,8 +218,8 @@ type message struct {
 	params   []string
 	trailing bool // the last parameter is text, and has its colon even if it needs none
 
-	pieces []piece // of a message of several lines, whose text is the last parameter; nil for any other
-	ref    string  // of the batch of these lines
+	pieces []piece // lines of a multiline message, whose text is the last parameter; nil for any other
+	ref    string  // ref of the batch of these lines
 	joined bool    // it continues the previous line of such a batch
 }
 

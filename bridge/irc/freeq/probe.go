@@ -6,8 +6,8 @@ import (
 )
 
 // question is a catchup_request waiting for its answer. The protocol has no other question, and
-// answers come in order: when an answer comes, the peer has processed, or dropped, each message
-// written before its question.
+// responses arrive in order. A response means that the peer has processed, or dropped, each message
+// written before the question.
 //
 // spec: freeq-s2s "Keepalive, idle, reconnect"
 type question struct {
@@ -21,8 +21,8 @@ type question struct {
 // listenAgain is how often a link restarts a failed attempt to accept its peer.
 const listenAgain = 15 * time.Second
 
-// farFuture is a time from which no server has events, so that an empty answer comes at once. It is
-// in the year 5138, in unix seconds.
+// farFuture is a time after all events of a server, so that the server sends an empty response at
+// once. It is in the year 5138, in unix seconds.
 const farFuture = 99_999_999_999
 
 func (s *session) ask(q question, m *catchupRequest) {
@@ -37,7 +37,8 @@ func (s *session) probe(r *outbound) {
 	s.ask(question{row: r}, &catchupRequest{Since: farFuture, Limit: 1})
 }
 
-// wroteQuestion records that the first waiting question was written: they are written in order.
+// wroteQuestion records that the first waiting question was written. Questions are written in
+// order.
 func (s *session) wroteQuestion(now time.Time) {
 	for i := range s.asked {
 		if q := &s.asked[i]; q.written.IsZero() {
@@ -96,8 +97,8 @@ func (s *session) watch(now time.Time) error {
 // spec: freeq-s2s "Keepalive, idle, reconnect"
 const minAnswerTimeout = 2 * time.Second
 
-// roundTrips estimates the answer time of a peer, as TCP does. It outlives the connection, and
-// belongs to one goroutine. The zero value has no measurement yet.
+// roundTrips estimates the answer time of a peer, as TCP does. It outlives the connection. Only one
+// goroutine may use it. The zero value has no measurement yet.
 //
 // spec: rfc6298
 type roundTrips struct {

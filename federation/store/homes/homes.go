@@ -53,7 +53,7 @@ func (s *Homes) Chain(ctx context.Context, id federation.HandoffID, version fede
 	return link, nil
 }
 
-// KeepFork keeps a proof. Of one handoff the first is kept.
+// KeepFork keeps a proof. Only the first fork of a handoff is kept.
 func (s *Homes) KeepFork(ctx context.Context, f federation.Fork) error {
 	first, err := json.Marshal(f.First)
 	if err != nil {
@@ -233,7 +233,7 @@ func (s *Homes) Shared(ctx context.Context, home federation.HomeID, after federa
 	return told, nil
 }
 
-// OfHome returns up to limit handoffs of a home after one, in the order of their ids.
+// OfHome returns up to limit handoffs of a home after the given one, ordered by id.
 func (s *Homes) OfHome(ctx context.Context, home federation.HomeID, after federation.HandoffID, limit int) ([]federation.HandoffID, error) {
 	found, err := engine.Rows(ctx, s.db.Reads(), handoffs.ScanHandoffID, `SELECT id FROM handoff WHERE id > ? AND view ->> 'home' = ? ORDER BY id`+engine.AtMost,
 		after.String(), string(home), max(limit, 0))
