@@ -24,7 +24,7 @@ type Columns struct {
 	Document []byte    // as it was signed; nil for an unsigned or erased step
 	Body     []byte    // JSON
 	Message  string    // ID of the message that carried the step; "" for none
-	Said     time.Time // see [federation.Event.Said]
+	Said     time.Time // see [federation.Event.ShownAt]
 }
 
 // body is the JSON of a body. SQL reads the members party and erased.
