@@ -75,8 +75,7 @@ const (
 	wrongPeriod = time.Minute
 )
 
-// maxGood bounds the remembered good tokens of an admission; operators have a
-// few.
+// maxGood bounds the cached valid tokens of an admission; operators have only a few.
 const maxGood = 1 << 10
 
 // Bearers admits a caller with a token of the needed scope. An address with too many
@@ -148,7 +147,7 @@ func AdmitToken(token federation.OperatorToken, needs federation.Scope) (actor s
 	return "token:" + token.Name, nil
 }
 
-// wasGood reports whether a token was good since the start. It may be revoked by now.
+// wasGood reports whether a token was valid at any time since the start. It may be revoked by now.
 func (b *TokenCheck) wasGood(digest [32]byte) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

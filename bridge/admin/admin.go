@@ -28,7 +28,7 @@ import (
 // their steps.
 const network = "operator"
 
-// Gateway judges the steps of operators and knows its participants. It is the Gateway of package
+// Gateway judges the steps of operators and looks up participants. It is the Gateway of package
 // server, which imports this package and documents the methods.
 type Gateway interface {
 	bridge.Gateway
@@ -100,7 +100,7 @@ type Deps struct {
 	Document func(ctx context.Context, did federation.DID) (federation.Document, error)
 	// Refused is [identity.Logins.Refused].
 	Refused func(did federation.DID) identity.RefusedLogin
-	// CheckDID returns why no party can ever prove a DID; nil accepts each.
+	// CheckDID returns the reason why no party can ever prove a DID; nil accepts each.
 	CheckDID func(did federation.DID) error
 
 	Log *slog.Logger

@@ -67,7 +67,7 @@ func (o *Operator) configured(network, name string) (federation.BoundName, bool)
 	return federation.BoundName{}, false
 }
 
-// bindName binds a name, which stands for one DID.
+// bindName binds a name to one DID.
 func (o *Operator) bindName(ctx context.Context, in NameBinding) (Binding, error) {
 	network, name := in.Network, in.Name
 	bind, err := in.Body.Read()

@@ -39,7 +39,7 @@ const (
 	clockSkew     = 30 * time.Second
 )
 
-// Checkup is a gateway as it is configured now, for baton doctor.
+// Checkup has the current configuration of a gateway, for baton doctor.
 type Checkup struct {
 	Home        federation.HomeID
 	Key         string   // the did:key that signs now
@@ -47,24 +47,25 @@ type Checkup struct {
 	RecordFiles []string // data_dir and its record files
 	ClockDoubt  string   // why the clock is unconfirmed; "" if confirmed
 	Unfinished  []string // DIDs with an unfinished erasure
-	// UnfinishedErr is why the DID of an unfinished erasure is unknown; nil for none.
+	// UnfinishedErr is the error from reading the DID of an unfinished erasure; nil if there was
+	// none.
 	UnfinishedErr error
 	Secrets       []string          // the files with secrets that the configuration names
 	Keys          string            // the folder of keys
 	Issued        string            // the folder of issued certificates
-	Certificate   *x509.Certificate // that handshakes present now; nil without one
-	// CertificateProblem is why there is no newer certificate; "" for no problem.
+	Certificate   *x509.Certificate // current certificate for handshakes; nil if there is none
+	// CertificateProblem is the reason why the certificate was not renewed; "" for no problem.
 	CertificateProblem string
 	Authority          string // the ACME directory; "" for files
 
 	Proxies *bridge.Unforwarded // nil without trusted proxies
 
 	Record *registry.Record
-	// Relay and Hub return why their server is away. Hub is nil without one.
+	// Relay and Hub return the reason why their server is unreachable. Hub is nil without one.
 	Relay, Hub func() error
 	Links      []bridge.LinkStatus
 	Peers      []Peer
-	// Clocks returns by how much the clock here is ahead of the clock of each other home that can be asked now.
+	// Clocks returns how far the local clock is ahead of the clock of each reachable home.
 	Clocks func(ctx context.Context) map[string]time.Duration
 	// Fetch returns the document at an address as other homes read it.
 	Fetch  func(ctx context.Context, address string) ([]byte, error)
@@ -263,8 +264,8 @@ func recordRemedy(err error) string {
 	return "baton verify"
 }
 
-// writeTest writes a file to a folder, syncs it and removes it. A small write to the record is no
-// sufficient test, because it may fit into allocated pages.
+// writeTest writes a file to a folder, syncs it and removes it. A small write to the record is not
+// a sufficient test, because it may fit into allocated pages.
 func writeTest(folder string) (err error) {
 	file, err := os.CreateTemp(folder, ".write-*")
 	if err != nil {
@@ -416,7 +417,8 @@ func (c Checkup) certificate(now time.Time, next string) Diagnosis {
 	return fine("certificate", detail)
 }
 
-// did reads the document of the home as its peers do, and looks for the key that signs now.
+// did reads the document of the home as its peers do, and checks that it lists the current signing
+// key.
 func (c Checkup) did(ctx context.Context) Diagnosis {
 	address, body, err := c.ownDocument(ctx, "/.well-known/did.json")
 	remedy := "have it lead to http.listen: curl -v " + address

@@ -207,8 +207,8 @@ func (o *Operator) waitsFor(d federation.Delivered) string {
 	return "deliver"
 }
 
-// explainDeferred explains an event not yet on file because it cannot be judged now.
-// If it is not deferred either, the given error is returned.
+// explainDeferred explains a deferred event, which is not stored yet because it cannot be judged
+// now. If it is not deferred either, the given error is returned.
 func (o *Operator) explainDeferred(ctx context.Context, text string, none error) (Explanation, error) {
 	id, err := federation.ParseEventID(text)
 	if err != nil {

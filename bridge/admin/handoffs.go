@@ -18,14 +18,14 @@ import (
 )
 
 // lookTime bounds a search; after it, the partial page is returned. The record reads a bounded
-// number of handoffs at a time, some 100 ms, and the filter may admit none of them. A person
-// waits half a second without noticing.
+// number of handoffs at a time, which takes some 100 ms, and none of them may match the filter. A
+// person waits half a second without noticing.
 const lookTime = 250 * time.Millisecond
 
 type handoffList struct {
 	o      *Operator
 	filter federation.Filter
-	found  []federation.View // the handoffs that the end of an ID names; with them there is no other
+	found  []federation.View // the handoffs whose ID has a given suffix; if set, the list has no others
 }
 
 func (o *Operator) handoffs(ctx context.Context, query HandoffQuery) (listing[Handoff], error) {
@@ -53,7 +53,8 @@ func (o *Operator) handoffs(ctx context.Context, query HandoffQuery) (listing[Ha
 	return listing[Handoff]{l.page, l.news}, err
 }
 
-// search returns the list narrowed by a text: a DID, an ID or the end of one, else words of the title.
+// search returns the list filtered by a text: a DID, an ID or its suffix, or else words of the
+// title.
 func (l handoffList) search(ctx context.Context, text string) (handoffList, error) {
 	if text == "" {
 		return l, nil
@@ -184,7 +185,8 @@ func (o *Operator) getHandoff(ctx context.Context, in IDPage) (Handoff, error) {
 	return shown, nil
 }
 
-// whyOrphaned returns why no home orders the steps of a handoff any more, "" if its home does.
+// whyOrphaned returns the reason why no home orders the steps of a handoff any more, "" if its home
+// does.
 func (o *Operator) whyOrphaned(v federation.View, now time.Time) string {
 	if !v.Remote {
 		return ""
@@ -230,7 +232,7 @@ func (o *Operator) steps(ctx context.Context, h *Handoff, view federation.View, 
 	return nil
 }
 
-// endCode returns why a delivery failed.
+// endCode returns the reason why a delivery failed.
 func endCode(d federation.Delivered) string {
 	if d.State == federation.DeliveryWaiting {
 		return ""

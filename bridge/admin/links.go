@@ -44,7 +44,7 @@ func (l linkList) read(ctx context.Context) ([]Link, error) {
 	return links, nil
 }
 
-// news returns the links that changed. A newer time of input is no change.
+// news returns the links that changed. A newer input time does not count as a change.
 func (l linkList) news(ctx context.Context, _ string, _ int) func() ([]Link, error) {
 	told := map[string]Link{}
 	return func() ([]Link, error) {
@@ -242,7 +242,7 @@ func (o *Operator) shapePeers(ctx context.Context) ([]Peer, error) {
 		switch {
 		case i >= 0:
 		case s.Peer == "":
-			continue // of a link
+			continue // a peer of a link is listed with the link
 		default:
 			i = len(all)
 			all = append(all, Peer{Name: s.Peer, Network: agents.Link})

@@ -44,7 +44,7 @@ type Probes struct {
 	Metrics http.Handler // nil for none
 	// Standing returns the answer of /statusz.
 	Standing func(ctx context.Context) Standing
-	// HomesDown returns the names of unreachable homes, for a /readyz that asks for them.
+	// HomesDown returns the names of unreachable homes, for a /readyz request that includes them.
 	HomesDown func() []string
 	// Guard wraps the handlers of profiles and metrics, which strangers must not read; nil leaves
 	// them open.

@@ -192,8 +192,8 @@ func limitOf(page Paging) int {
 	return *page.Limit
 }
 
-// watch writes a line for each item of the page and then for each new one, until the client
-// leaves or loses access, or the gateway stops. The error is that of the first page.
+// watch writes a line for each item of the page and then for each new one, until the client leaves
+// or loses access, or the gateway stops. It returns the error of the first page.
 func watch[T any](ctx context.Context, o *Operator, w http.ResponseWriter, news func() ([]T, error)) error {
 	items, err := news()
 	if err != nil {
@@ -227,7 +227,7 @@ func watch[T any](ctx context.Context, o *Operator, w http.ResponseWriter, news 
 			items, err = news()
 		}
 		if err != nil {
-			items = nil // the next look reads them
+			items = nil // the next read returns them
 		}
 	}
 }

@@ -21,7 +21,7 @@ type Account struct {
 	key *federation.SigningKey // nil if the gateway signs
 }
 
-// Account returns the account of a DID. The key is that of the DID, or nil.
+// Account returns the account of a DID. The key is the key of the DID, or nil.
 func (c *Client) Account(did federation.DID, key *federation.SigningKey) *Account {
 	post := func(ctx context.Context, operation string, arguments []byte) ([]byte, error) {
 		call := admin.ParticipantCall{DID: string(did), Operation: operation, Arguments: route.JSON[json.RawMessage](arguments)}
@@ -35,7 +35,7 @@ func (c *Client) Account(did federation.DID, key *federation.SigningKey) *Accoun
 	return &Account{Remote: participant.Remote{Post: post}, key: key}
 }
 
-// Offer opens a handoff, as [participant.Account.Offer] does.
+// Offer opens a handoff, like [participant.Account.Offer].
 func (a *Account) Offer(ctx context.Context, o participant.Offer, key string) (participant.Filed, error) {
 	if a.key == nil {
 		return a.Remote.Offer(ctx, o, key)
@@ -63,7 +63,7 @@ func (a *Account) Offer(ctx context.Context, o participant.Offer, key string) (p
 	return filed, err
 }
 
-// Take takes a step in a handoff, as [participant.Account.Take] does.
+// Take takes a step in a handoff, like [participant.Account.Take].
 func (a *Account) Take(ctx context.Context, id string, verb federation.Verb, s participant.StepRequest, key string) (participant.Filed, error) {
 	if a.key == nil {
 		return a.Remote.Take(ctx, id, verb, s, key)

@@ -1,12 +1,13 @@
-// Package client asks a running gateway over the operator API. The commands of the program use it.
+// Package client is a client of the operator API of a running gateway. The commands of the program
+// use it.
 //
 // [Call] calls a route of package admin, and [Watch] watches a list. For several requests or a
 // file, the Client has methods: [Client.Take] signs and submits a step, [Client.Handoff] reads a
 // handoff with all its steps, [Client.Passport] and [Client.Backup] fetch files.
 //
 // Every error of a request is a [*federation.UnavailableError] if the gateway does not answer, a
-// [*bridge.ProblemError] for an answer without a 2xx status, and a [*route.NameError] for a name that no
-// path can have. A Client is safe for concurrent use.
+// [*bridge.ProblemError] for an answer without a 2xx status, and a [*route.NameError] for a name that
+// cannot be part of a path. A Client is safe for concurrent use.
 package client
 
 import (
@@ -33,7 +34,7 @@ const requestTimeout = 30 * time.Second
 // their deliveries.
 const maxAnswerBytes = 16 << 20
 
-// Client asks a running gateway. Make one with [New] or [NewSocket].
+// Client sends requests to a running gateway. Make one with [New] or [NewSocket].
 type Client struct {
 	base      string // scheme and host
 	token     string // "" on a socket

@@ -29,7 +29,7 @@ var ErrPlainList = errors.New("a list decides what is refused: want https://")
 
 // PeerLine is one line of a list of peers.
 type PeerLine struct {
-	Number       int // of the line, from 1
+	Number       int // number of the line, from 1
 	Domain, Mode string
 }
 

@@ -55,7 +55,7 @@ func newPublic(address string) (*Public, error) {
 	}
 	return &Public{base: u, http: &http.Client{
 		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // a token goes nowhere else
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // redirects could leak the token
 	}}, nil
 }
 
@@ -232,8 +232,8 @@ func WithPairing(address, code, folder string) (*Account, error) {
 	return &Account{Remote: participant.Remote{Post: p.post}}, nil
 }
 
-// exclusively changes the content of a file that other processes may change too. The file stays as it
-// is if change returns an error or the same content.
+// exclusively changes the content of a file that other processes may change too. The file is not
+// written if change returns an error or the same content.
 func exclusively(path string, change func(kept) (kept, error)) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("keep session: %w", err)

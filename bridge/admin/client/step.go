@@ -29,8 +29,8 @@ type Step struct {
 	Context string    // a file, or an https or at address; "" for none
 	// Content is a context in JSON; nil for none, or if there is a Context.
 	Content  []byte
-	Replaces federation.HandoffID // of an offer signed here
-	ID       federation.EventID   // of a step signed here; zero for a new one
+	Replaces federation.HandoffID // handoff replaced by an offer signed here
+	ID       federation.EventID   // ID of a step signed here; zero for a new one
 	// Key signs the step in this process. If it is nil, the gateway vouches for Ask.From.
 	Key *federation.SigningKey
 }
@@ -145,8 +145,8 @@ func contextOf(s *Step) (content stepContext, err error) {
 	return content, nil
 }
 
-// readContext returns an address as it is, JSON in its shortest form if a step can hold that,
-// and the content of any other file.
+// readContext returns an address unchanged, JSON in its shortest form if it fits into a step, and
+// the content of any other file.
 func readContext(source string) (stepContext, error) {
 	if source == "" || strings.HasPrefix(source, "https://") || strings.HasPrefix(source, "at://") {
 		return stepContext{text: source}, nil
@@ -185,8 +185,8 @@ func (c *Client) refer(ctx context.Context, content stepContext, owner string) (
 	return storeContext(ctx, c, content, owner)
 }
 
-// storeContext stores a context at the gateway, and returns the reference and its hash. An
-// address is returned as the reference.
+// storeContext stores a context at the gateway, and returns the reference and its hash. If the
+// content is an address, it is the reference.
 func storeContext(ctx context.Context, g gateway, content stepContext, owner string) (reference, hash string, err error) {
 	text := content.file
 	if text == nil {

@@ -15,20 +15,20 @@ import (
 // action is a change by an operator.
 type action struct {
 	back  string           // the page with its list, unless the form names another
-	noun  string           // of the command that does the same
-	needs federation.Scope // of its route in the API
+	noun  string           // noun of the equivalent command
+	needs federation.Scope // required scope of its API route
 	// send requests the change from the API, and returns the number of changed items.
 	send func(r request, f form, act admin.Act) (int, error)
 	// choices are the values of the field beside the reason; nil for no field.
 	choices []string
-	effect  string // of the change on a name
-	done    string // how the name is afterwards
+	effect  string // description of the change to a name
+	done    string // state of the name afterwards
 }
 
 type form struct {
 	verb, name   string
-	link, peer   string   // of one delivery, or of the filter
-	older, cause string   // of the filter
+	link, peer   string   // link or peer of one delivery, or of the filter
+	older, cause string   // age and cause in the filter
 	rows         []string // selected ones
 	choice, back string
 }
@@ -150,7 +150,7 @@ func (p *Page) renderForm(w http.ResponseWriter, r *http.Request, s session, a a
 	p.render(w, r, status, &s, view{Title: shown.Verb + " " + shown.Name, Alert: plain(alert), Confirm: shown})
 }
 
-// confirmation asks the API for the effect of an action.
+// confirmation requests the effect of an action from the API.
 func confirmation(r request, a action, f form) (*confirmView, error) {
 	changes, err := a.send(r, f, admin.Act{DryRun: true})
 	if err != nil {

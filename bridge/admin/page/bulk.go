@@ -14,7 +14,7 @@ import (
 	"baton/federation"
 )
 
-// The names of many rows in the address of an action.
+// The selections of several rows in the URL of an action.
 const (
 	selectedRows = "selected" // named by the parameter "row", which may be repeated
 	allRows      = "all"      // that match the filter
@@ -101,8 +101,8 @@ func (f form) deadChanges() ([]admin.DeadChange, error) {
 
 var errNoRow = &bridge.ProblemError{Status: http.StatusUnprocessableEntity, Code: bridge.CodeUsage, Detail: "Select a row first."}
 
-// sum makes each of several changes, and returns the number of changed items. One of many rows
-// missing by then is no error.
+// sum makes each of several changes, and returns the number of changed items. If one of many rows
+// is missing by then, that is not an error.
 func sum[T any](changes []T, err error, one func(T) (int, error)) (int, error) {
 	if err != nil {
 		return 0, err

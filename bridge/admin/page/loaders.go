@@ -232,7 +232,7 @@ type request struct {
 	api   *client.Client
 	token federation.OperatorToken
 	query url.Values
-	// address is that of the page.
+	// address is the address of the page.
 	address string
 	now     time.Time
 }

@@ -32,7 +32,8 @@ func loadOverview(r request) (view, error) {
 	return view{Title: "Overview", Sections: []section{now, warnings.section(r), feeds.section(r), last, hours.section(r)}}, nil
 }
 
-// chart is one line of the last day, as an SVG of [chartWidth] by [chartHeight], with the same in words.
+// chart is one line of the last day, as an SVG of [chartWidth] by [chartHeight], with the same
+// content as text.
 type chart struct {
 	ID, Name, Words string
 	Area, Line      string // paths
@@ -115,7 +116,7 @@ func newChart(samples []admin.Sample, now time.Time, id, name, unit string, curr
 			fmt.Fprintf(&line, "%s%.1f %.1f", verb, x(i), y)
 			fmt.Fprintf(&area, "L%.1f %.1f", x(i), y)
 		}
-		line.WriteString("h1") // a sample stands for its five minutes
+		line.WriteString("h1") // a sample covers five minutes
 		fmt.Fprintf(&area, "h1V%dZ", chartHeight)
 		start = end
 	}

@@ -34,7 +34,7 @@ import (
 	"baton/federation/store/operators"
 )
 
-// prefix is the path of everything but the redirect of "/".
+// prefix is the path prefix of everything except the redirect from "/".
 const prefix = "/ui/"
 
 // first is the page behind "/" and "/ui/".
@@ -46,7 +46,7 @@ type Deps struct {
 	// Mount registers the operator API for the callers that an admission admits.
 	Mount  func(mux *http.ServeMux, admit admin.Admission)
 	Tokens *operators.Operators
-	Check  *admin.TokenCheck // of tokens that log in
+	Check  *admin.TokenCheck // checks tokens at login
 	Log    *slog.Logger
 	Ended  <-chan struct{} // closed when the gateway stops, which ends all event streams
 }
@@ -157,7 +157,7 @@ type layout struct {
 	Home          federation.HomeID
 	Script, Style string
 	Icon          string
-	Address       string // of the page, for its events; "" if nothing changes
+	Address       string // address of the page, for its events; "" if nothing changes
 	CSRF          string // "" without a session
 	Token         federation.OperatorToken
 	Nav           []navLink
@@ -165,7 +165,7 @@ type layout struct {
 
 type navLink struct {
 	Title, Href, Name string
-	Count             string // of the items that need an operator; "" for none
+	Count             string // count of the items that need an operator; "" for none
 	Current           bool
 }
 
@@ -244,7 +244,7 @@ func (p *Page) events(w http.ResponseWriter, r *http.Request, s session) {
 func (p *Page) stream(r *http.Request, w http.ResponseWriter, out *http.ResponseController, watched []*watchedPage) {
 	again := time.NewTicker(lookEach)
 	defer again.Stop()
-	text := "retry: 2000\n\n" // written after the first look, which later ones are compared with
+	text := "retry: 2000\n\n" // written after the first read, with which later reads are compared
 	for silent := time.Duration(0); ; silent += lookEach {
 		s, err := p.session(r)
 		if errors.Is(err, federation.ErrNotFound) {
@@ -310,8 +310,8 @@ func watchedPages(addresses []string) ([]*watchedPage, bool) {
 	return all, true
 }
 
-// changed reports whether the API answers otherwise than the last time. The first time it does not.
-// A page that cannot be read now is as it was.
+// changed reports whether the response of the API differs from the last one. The first time it does
+// not. A page that cannot be read now is as it was.
 func (w *watchedPage) changed(ctx context.Context, p *Page, token federation.OperatorToken) bool {
 	sum := sha256.New()
 	if _, err := w.load(p.request(context.WithValue(ctx, sumKey, sum), token, w.address)); err != nil {

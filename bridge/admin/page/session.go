@@ -29,7 +29,7 @@ const maxSessions = 1 << 10
 // session is the login of one browser.
 type session struct {
 	id    [32]byte                 // digest of the cookie
-	token federation.OperatorToken // as the record had it when the request came
+	token federation.OperatorToken // as recorded when the request arrived
 	csrf  string
 }
 
@@ -105,7 +105,7 @@ func (s *sessions) tell(id [32]byte, notice string) {
 	}
 }
 
-// told returns the notice of a session, once.
+// told returns the notice of a session and deletes it.
 func (s *sessions) told(id [32]byte) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,7 +192,7 @@ func (p *Page) guarded(next http.Handler) http.Handler {
 	})
 }
 
-// foreign returns why a change counts as the request of another site, else "". Clients other than
+// foreign returns the reason why a change counts as a cross-site request, or "". Clients other than
 // browsers send neither header. A page under Referrer-Policy no-referrer sends its forms with the
 // origin "null", as other sites can: then Sec-Fetch-Site decides.
 func foreign(r *http.Request) string {

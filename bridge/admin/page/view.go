@@ -63,7 +63,7 @@ type section struct {
 	Command string
 	Charts  []chart
 	Bulk    *bulk  // actions on many rows; nil for none
-	Actions []link // that belong to no row
+	Actions []link // actions for the whole table
 	Intro   string // before the actions
 }
 
@@ -157,7 +157,7 @@ type list[T any] struct {
 	page admin.Page[T]
 	// cursor is the parameter of the address with the position in the list; "" for a list of one page.
 	cursor string
-	flags  []string // of the command
+	flags  []string // flags of the command
 	needs  federation.Scope
 	acts   func(item T) []link // nil for none; shown if the session has the scope
 	pick   func(item T) string // the value of the checkbox of a row; nil for a list without

@@ -16,7 +16,7 @@ import (
 	"baton/federation/agents"
 )
 
-// clock is the format of the time of a step: its day is that of the handoff.
+// clock is the format of the time of a step: its day is the same as that of the handoff.
 const clock = "15:04:05.000Z"
 
 // DeadLetter writes a dead letter.
@@ -299,7 +299,7 @@ func attempts(n admin.Next, now time.Time) []string {
 	return parts
 }
 
-// DID prints the document of a DID as this gateway sees it.
+// DID prints this gateway's view of the document of a DID.
 func DID(out io.Writer, e admin.ExplainedDID) error {
 	var d details
 	d.say("did", string(e.DID))

@@ -23,7 +23,7 @@ type Table[T any] struct {
 	Caption string              // on the page
 	Command string              // words of the command that prints the list
 	Empty   string              // on the page, for a list without items
-	Key     func(item T) string // the same for an item in each version of the page
+	Key     func(item T) string // stable key of an item across versions of the page
 	Columns []Column[T]
 	Wide    []string // headings on the page of the columns that a narrow window leaves out
 }
@@ -152,7 +152,7 @@ func newColumns(out io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(ou
 type Terminal struct {
 	Out, Err io.Writer
 	JSON     bool     // for a machine
-	Command  []string // the command line, to name the next page of a list
+	Command  []string // command line, used to show the command for the next page
 }
 
 // WriteJSON writes one document.
@@ -162,7 +162,7 @@ func (t Terminal) WriteJSON(document any) error {
 	return encoder.Encode(document)
 }
 
-// Print writes a document: for a machine as it is, else by write.
+// Print writes a document: unchanged for a machine, otherwise with write.
 func Print[T any](t Terminal, document T, write func(out io.Writer, document T) error) error {
 	if t.JSON {
 		return t.WriteJSON(document)
@@ -178,7 +178,7 @@ func Line[T any](line func(document T) string) func(out io.Writer, document T) e
 	}
 }
 
-// Show asks the gateway for one document and prints it.
+// Show fetches one document from the gateway and prints it.
 func Show[In, T any](ctx context.Context, t Terminal, gateway *client.Client, r route.Route[In, T], in In, write func(out io.Writer, document T) error) error {
 	document, err := client.Call(ctx, gateway, r, in)
 	if err != nil {
@@ -187,8 +187,8 @@ func Show[In, T any](ctx context.Context, t Terminal, gateway *client.Client, r 
 	return Print(t, document, write)
 }
 
-// List asks the gateway for one page of a list and prints it. On Err it prints
-// the command for the next page.
+// List fetches one page of a list from the gateway and prints it. On Err it prints the command for
+// the next page.
 func List[In, T any](ctx context.Context, t Terminal, gateway *client.Client, r route.Route[In, admin.Page[T]], in In, table Table[T]) error {
 	page, err := client.Call(ctx, gateway, r, in)
 	if err != nil {
@@ -224,7 +224,7 @@ func Shell(words ...string) string {
 	return strings.Join(quoted, " ")
 }
 
-// shellWord quotes a word if a shell would not read it as it is.
+// shellWord quotes a word if a shell would interpret it.
 func shellWord(word string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=@%+,", r)
@@ -252,7 +252,7 @@ func Watch[In, T any](ctx context.Context, t Terminal, gateway *client.Client, r
 	})
 }
 
-// Confirm asks a question, and reports whether the answer is yes. The end of the input is no.
+// Confirm asks a question, and reports whether the answer is yes. The end of the input means no.
 func (t Terminal) Confirm(input io.Reader, question string) bool {
 	fmt.Fprintf(t.Err, "%s [y/N] ", Printable(question))
 	line, err := bufio.NewReader(input).ReadString('\n')
