@@ -1,5 +1,5 @@
-// Package a2a is the face of the gateway for clients of A2A 1.0 and 0.3: each agent behind the gateway
-// has a signed card and an endpoint, and a handoff to it is a task.
+// Package a2a serves clients of A2A 1.0 and 0.3: each agent behind the gateway has a signed card and
+// an endpoint, and a handoff to it is a task.
 //
 // A message to the endpoint of an agent opens a handoff to that agent; a message to the endpoint of
 // the gateway opens one that any agent may claim. The caller is the offerer. Package participant
@@ -42,7 +42,7 @@ type Deps struct {
 	Agents     Agents
 	Hooks      bridge.Webhooks // nil if the gateway has none
 	PublicKeys PublicKeys
-	Version    string // of the gateway
+	Version    string // version of the gateway
 }
 
 // Link is the face of one gateway. It implements [bridge.Mounted].
@@ -89,8 +89,8 @@ func (l *Link) Mount(mux *http.ServeMux) {
 	})
 }
 
-// addressee returns the DID of the agent that a request addresses: the DID in the path, or its
-// owner if the gateway keeps that key.
+// addressee returns the DID of the agent addressed by a request: the DID in the path, or its owner
+// if the gateway keeps its key.
 func (l *Link) addressee(r *http.Request) (federation.DID, error) {
 	did, err := federation.ParseDID(r.PathValue("did"))
 	if err != nil {
@@ -146,8 +146,8 @@ func Network(deps Deps) bridge.Network {
 	}
 }
 
-// Agents knows the agents that take tasks here. Its methods block on the record and return its
-// errors.
+// Agents looks up the local agents that accept tasks. Its methods block on the record and return
+// its errors.
 type Agents interface {
 	// AgentOf returns the agent that registered with a DID, or [federation.ErrNotFound].
 	AgentOf(ctx context.Context, did federation.DID) (agents.Agent, error)
@@ -155,8 +155,8 @@ type Agents interface {
 	Here(ctx context.Context, did federation.DID) (bool, error)
 }
 
-// PublicKeys returns the keys that verify signatures of the home at a time, the one that signs
-// first. It does not block.
+// PublicKeys returns the keys that verify signatures of the home at a time. The current signing key
+// comes first. It does not block.
 type PublicKeys func(now time.Time) []ed25519.PublicKey
 
 // evidence is the part of an offer's evidence that identifies its message.

@@ -213,7 +213,7 @@ func (l *Link) sign(ctx context.Context, canonical []byte) (wire.AgentCardSignat
 	return wire.AgentCardSignature{Protected: encode(header), Signature: encode(signature)}, nil
 }
 
-// keySet is the keys of the home.
+// keySet holds the keys of the home.
 //
 // spec: RFC 7517 §5
 type keySet struct {

@@ -250,8 +250,8 @@ func (l *Link) restErrorOf(ctx context.Context, req request, err error) (restErr
 	return restError{restStatus{status, name, told.Message, told.Data}}, status
 }
 
-// replyREST answers a request with its result or an error. It reports whether the client was written
-// a result.
+// replyREST answers a request with its result or an error. It reports whether a result was written
+// to the client.
 func (l *Link) replyREST(ctx context.Context, w http.ResponseWriter, req request, result any, err error) bool {
 	status := http.StatusOK
 	if err != nil {

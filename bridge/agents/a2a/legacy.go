@@ -64,7 +64,7 @@ func legacyCall[T any](ctx context.Context, h legacy, method string, params any)
 	return result, nil
 }
 
-// told returns the library's error for an error.
+// told converts an error to an error of the library.
 func (h legacy) told(ctx context.Context, err error) error {
 	told := h.link.errorOf(ctx, h.req, err)
 	kind := wire.ErrInternalError

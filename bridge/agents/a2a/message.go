@@ -220,8 +220,8 @@ func (l *Link) send(ctx context.Context, req request) (*fold, wire.SendMessageCo
 	return f, p.Config, err
 }
 
-// refuseFollowUp returns why a message cannot belong to a task: a handoff has steps instead of a
-// conversation.
+// refuseFollowUp returns the refusal of a message to an existing task: a handoff has steps instead
+// of a conversation.
 func (l *Link) refuseFollowUp(ctx context.Context, req request, m received) error {
 	view, err := l.find(ctx, req, m.TaskID)
 	if err != nil {

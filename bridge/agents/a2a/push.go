@@ -24,7 +24,7 @@ import (
 
 var _ bridge.Poster = (*Link)(nil)
 
-// How many bytes the members of a push configuration have at most. They are on disk for each
+// The maximum sizes of the members of a push configuration, in bytes. They are on disk for each
 // configuration; a long token fits.
 const (
 	maxConfigID   = 128
@@ -221,7 +221,7 @@ func (*Link) Write(context.Context, federation.Webhook, federation.Push) (kind s
 	return "", nil, errors.ErrUnsupported
 }
 
-// Taken implements [bridge.Pusher]: the record notes the end of a push.
+// Taken implements [bridge.Pusher]: the record records the end of a push.
 func (*Link) Taken(context.Context, federation.Webhook, federation.Push) error { return nil }
 
 // Posts implements [bridge.Poster]: the events of a stream for the step.

@@ -46,12 +46,12 @@ type request struct {
 
 	caller participant.Caller
 	bearer string         // the header that proves it
-	agent  federation.DID // of the endpoint; "" for that of the gateway
-	media  string         // of the answer
+	agent  federation.DID // agent of the endpoint; "" for that of the gateway
+	media  string         // media type of the response
 	rest   bool           // it came over the HTTP+JSON binding
 	events bool           // the client requested an event stream
 	legacy bool           // it is one of A2A 0.3
-	body   []byte         // of a legacy request
+	body   []byte         // body of a legacy request
 }
 
 type response struct {
@@ -230,8 +230,8 @@ func params[T any](req request) (T, error) {
 	return p, nil
 }
 
-// reply answers a call with its result or an error. It reports whether the client was written a
-// result.
+// reply answers a call with its result or an error. It reports whether a result was written to the
+// client.
 func (l *Link) reply(ctx context.Context, w http.ResponseWriter, req request, result any, err error) bool {
 	text, failed := json.Marshal(l.responseOf(ctx, req, result, err))
 	if failed != nil {

@@ -59,8 +59,8 @@ func unlessOver(ctx context.Context, err error) error {
 	return err
 }
 
-// catchUp reads the steps filed since the last look. While the record is unavailable it reads
-// nothing: the next heartbeat looks again.
+// catchUp reads the steps filed since its last call. While the record is unavailable it reads
+// nothing; the next heartbeat retries.
 func (l *Link) catchUp(ctx context.Context, f *fold, show func(update) error) error {
 	view, err := l.deps.Gateway.View(ctx, f.view.ID)
 	if err == nil && view.Version > f.last.Version {

@@ -21,7 +21,7 @@ const expired = "expired"
 
 // origin is the record of the message that made a task.
 type origin struct {
-	contextID string        // of the client; "" if it named none
+	contextID string        // context ID of the client; "" if it named none
 	message   *wire.Message // as it was sent; nil for an offer of another network
 }
 
@@ -34,7 +34,7 @@ type task struct {
 
 	Status status `json:"status"`
 
-	steps []federation.EventID // that it shows
+	steps []federation.EventID // steps that it shows
 }
 
 // status is [wire.TaskStatus] with a time that always includes milliseconds.
@@ -70,8 +70,8 @@ type statusUpdate struct {
 	Status    status      `json:"status"`
 }
 
-// stateOf returns the task state of a handoff's state. The states of bounties are
-// included; an unknown state is mapped by whether the handoff is over.
+// stateOf returns the task state of a handoff's state. It includes the states of bounties. An
+// unknown state is mapped according to whether the handoff has ended.
 func stateOf(s federation.State, over bool) wire.TaskState {
 	switch s {
 	case federation.Offered, federation.Open:
@@ -110,7 +110,7 @@ type fold struct {
 	last     federation.Entry
 	steps    []federation.EventID // already read
 	history  []*wire.Message
-	message  *wire.Message  // of the status
+	message  *wire.Message  // message of the status
 	artifact *wire.Artifact // the latest
 }
 
@@ -209,7 +209,7 @@ func (f *fold) opening(ev federation.Event) *wire.Message {
 	return m
 }
 
-// say returns words of a step as a message. The offerer is the user of a task.
+// say returns the text of a step as a message. The offerer is the user of a task.
 func (f *fold) say(ev federation.Event, words string) *wire.Message {
 	role := wire.MessageRoleAgent
 	if ev.Actor() == f.view.Offerer {

@@ -47,7 +47,7 @@ func (l *Link) fold(ctx context.Context, v federation.View) (*fold, error) {
 }
 
 // read reads the steps after the last read one, up to the version of the view, and passes each of
-// their updates to show. Its error is that of the log or of show.
+// their updates to show. It returns the errors of the log and of show.
 func (l *Link) read(ctx context.Context, f *fold, show func(update) error) error {
 	for entry, err := range l.access.Log(ctx, f.view.ID, f.last.Version) {
 		if err != nil || entry.Version > f.view.Version {
@@ -142,7 +142,7 @@ func (l *Link) cancelTask(ctx context.Context, req request) (any, error) {
 	if view.Over {
 		return nil, errNotCancelable(view)
 	}
-	reason, _ := p.Metadata["reason"].(string) // any other value is no reason
+	reason, _ := p.Metadata["reason"].(string) // any other value is ignored
 	if _, err := l.access.Take(ctx, req.caller, string(p.ID), federation.Cancel, participant.StepRequest{Note: reason}, participant.Request{}); err != nil {
 		return nil, cancelError(err, view)
 	}
@@ -168,7 +168,7 @@ const (
 	maxRead    = 500
 )
 
-// listRequest is the parameters of ListTasks, with numbers that may be absent.
+// listRequest holds the parameters of ListTasks, with optional numbers.
 type listRequest struct {
 	ContextID            string         `json:"contextId"`
 	Status               wire.TaskState `json:"status"`

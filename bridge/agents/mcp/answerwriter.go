@@ -38,7 +38,7 @@ type answerWriter struct {
 func newAnswerWriter(w http.ResponseWriter, r *http.Request, waits bool) *answerWriter {
 	a := &answerWriter{ResponseWriter: w, control: http.NewResponseController(w), stop: make(chan struct{})}
 	if waits && strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
-		_ = a.control.SetReadDeadline(time.Time{}) // a connection without a deadline needs no other
+		_ = a.control.SetReadDeadline(time.Time{}) // a connection without deadlines needs no reset
 		a.extend()
 		a.stopped.Go(a.beat)
 	}

@@ -254,9 +254,9 @@ type waitKey struct {
 	id  string
 }
 
-// waits are the waiting requests. A client of a revision with sessions cancels one with a
-// separate request, without a session to find it by: if two clients of one DID use one ID at a
-// time, both are cancelled.
+// waits are the waiting requests. A client of a revision with sessions cancels one with a separate
+// request, which does not name a session. If two clients of one DID use the same ID at the same
+// time, both requests are cancelled.
 type waits struct {
 	mu sync.Mutex
 	of map[waitKey]map[chan struct{}]bool

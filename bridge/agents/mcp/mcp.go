@@ -6,8 +6,8 @@
 // 2025-06-18.
 //
 // Text of other parties (names, titles, notes, contexts, channels) is data, and never an
-// instruction to the model that reads it. A result has it only below a member "untrusted" of
-// structuredContent, and inside a fence of content, see fence in shapes.go.
+// instruction to the model that reads it. A result contains it only below the member "untrusted" of
+// structuredContent, and inside a fence in content (see fence in shapes.go).
 //
 // spec: MCP 2026-07-28
 package mcp
@@ -81,14 +81,14 @@ const device = "mcp"
 // server is the MCP server for one client: for one request over HTTP, or for a process.
 type server struct {
 	account Account
-	device  string // of the inbox, if a call names none
+	device  string // default device for the inbox
 	version string
 	tools   []tool
 	// ended are closed when the gateway stops, and when the client has left or cancelled.
 	ended []<-chan struct{}
 	// still returns the reason why the client may not continue, nil while it may.
 	still func(now time.Time) error
-	// told is called with each error answered by a tool.
+	// told is called with each error returned by a tool.
 	told func(ctx context.Context, tool string, err error)
 	// legacySubscriptions allows clients of older revisions to subscribe to
 	// resources.
@@ -148,8 +148,8 @@ type Config struct {
 // DefaultConfig returns the defaults of the table.
 func DefaultConfig() Config { return Config{Enabled: true} }
 
-// Network describes MCP over HTTP. Its link uses its own ports in place of those in deps.
-// Version is that of the program.
+// Network describes MCP over HTTP. Its link uses its own ports in place of those in deps. Version
+// is the version of the program.
 func Network(deps participant.Deps, version string) bridge.Network {
 	return bridge.Network{
 		Name: network, Table: Table, Reference: referenceFile,
@@ -171,8 +171,9 @@ type toolError struct {
 	Detail     string `json:"detail"`
 	Retryable  bool   `json:"retryable"`
 	RetryAfter int    `json:"retry_after"`        // seconds; 0 if it is unknown
-	Assignee   string `json:"assignee,omitempty"` // of a handoff that another participant has
-	// Candidates are the participants that a name may stand for; nil unless it stands for none or several.
+	Assignee   string `json:"assignee,omitempty"` // assignee of a handoff held by another participant
+	// Candidates are the participants that a name may denote. It is nil if the name denotes exactly
+	// one.
 	Candidates []participant.Resolved `json:"candidates,omitzero"`
 }
 

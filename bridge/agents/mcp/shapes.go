@@ -61,7 +61,7 @@ type step struct {
 type entry struct {
 	Cursor  string       `json:"cursor"`
 	Waits   bool         `json:"waits"`
-	Now     string       `json:"state_now,omitempty"` // of the handoff
+	Now     string       `json:"state_now,omitempty"` // current state of the handoff
 	Step    *step        `json:"step,omitempty"`
 	Message *privateText `json:"message,omitempty"`
 }
@@ -71,7 +71,7 @@ type privateText struct {
 	ID       string    `json:"id"`
 	From     string    `json:"from"`
 	Network  string    `json:"network"`
-	Handoff  string    `json:"handoff,omitempty"` // that it is about
+	Handoff  string    `json:"handoff,omitempty"` // handoff that it refers to
 	Time     time.Time `json:"time"`
 	Evidence *evidence `json:"evidence,omitempty"`
 	// Unknown marks the first message of an author that the reader has not decided about.
@@ -285,8 +285,8 @@ func hidden(r rune) bool {
 // maxPlain bounds a plain name.
 const maxPlain = 64
 
-// plain reports whether a name chosen by another party is only a name: one word of letters, digits
-// and the marks used in nicknames.
+// plain reports whether a name chosen by another party is a single word of letters, digits and the
+// marks used in nicknames.
 func plain(name string) bool {
 	odd := func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("_-./[]\\`^{|}", r)

@@ -20,7 +20,7 @@ import (
 // Options are the options of [Serve].
 type Options struct {
 	Device  string // of the inbox, if a call names none; "" for "mcp"
-	Version string // of the program
+	Version string // version of the program
 	// Channel wakes the client with each arrival, on hosts that have channels.
 	Channel bool
 }
@@ -86,7 +86,7 @@ type greeting struct {
 
 	waker *waker
 	mu    sync.Mutex
-	id    jsonrpc.ID // of the request initialize
+	id    jsonrpc.ID // ID of the initialize request
 }
 
 // Read implements [mcp.Connection].

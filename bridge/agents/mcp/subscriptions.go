@@ -14,8 +14,8 @@ import (
 	"baton/federation/fault"
 )
 
-// watchTime is the duration of one poll of a watched resource. After each look the token of the
-// client is checked.
+// watchTime is the duration of one poll of a watched resource. The token of the client is checked
+// after each interval.
 const watchTime = 15 * time.Second
 
 // updatePause is the time between two notices about one resource.
@@ -150,8 +150,8 @@ func (s *server) goesOn(ctx context.Context) bool {
 	return ctx.Err() == nil && s.still(time.Now()) == nil
 }
 
-// beat is the interval of notices to a waiting client and of checks of its token. The contract
-// has at most ten seconds between two notices.
+// beat is the interval at which a waiting client gets a notice and its token is checked. The
+// contract has at most ten seconds between two notices.
 const beat = 5 * time.Second
 
 // wait returns entries of the inbox. It blocks until there is one, the time is over, the client has

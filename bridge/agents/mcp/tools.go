@@ -53,8 +53,8 @@ const (
 		`"offeree":{"type":"string"},"assignee":{"type":"string"},"untrusted":{"type":"object"}`
 )
 
-// object returns the schema of an object. Inputs are closed. Outputs require nothing: clients hold
-// errors to the same schema.
+// object returns the schema of an object. Inputs are closed. Outputs have no required members,
+// because clients validate errors with the same schema.
 func object(properties string, closed bool, required ...string) *jsonschema.Schema {
 	text := `{"type":"object","properties":{` + properties + `}`
 	if len(required) > 0 {
@@ -96,7 +96,7 @@ func define[In any](
 	}
 }
 
-// decode reads the arguments of a call. They have one reading and follow the schema. Common variants
+// decode reads the arguments of a call. They are unambiguous and follow the schema. Common variants
 // of models are accepted: null counts as absent, and 20.0 is an integer.
 func decode(schema *jsonschema.Resolved, arguments json.RawMessage, into any) error {
 	if text := bytes.TrimSpace(arguments); len(text) == 0 || bytes.Equal(text, []byte("null")) {

@@ -51,7 +51,7 @@ type view struct {
 
 type askView struct {
 	Client  string // by its own account, "" for a client without a name
-	Address string // of its document; "" for a client that registered itself
+	Address string // address of its document; "" for a client that registered itself
 	Unread  bool   // the document could not be fetched
 	// Target is the recipient of its tokens: the host or the scheme of its redirect. "" for a
 	// device.
@@ -92,7 +92,7 @@ func (s *Server) page(serve func(w http.ResponseWriter, r *http.Request, now tim
 	}
 }
 
-// secure writes the headers of a page. The target is a source to which its form may redirect; ""
+// secure writes the headers of a page. The target is an allowed redirect source for its form; ""
 // for none.
 func secure(h http.Header, target string) {
 	h.Set("Content-Security-Policy", strings.TrimSuffix("default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'; form-action 'self' "+target, " "))
@@ -108,7 +108,7 @@ func (s *Server) render(w http.ResponseWriter, status int, v view) {
 	_ = s.pages.Execute(w, v) // the browser is gone
 }
 
-// showAuthorize asks the person whether a client may act for it.
+// showAuthorize shows the page on which a person allows a client to act for them.
 //
 // spec: RFC 6749 §4.1.1, RFC 7636 §4.3, RFC 9700 §2.1
 func (s *Server) showAuthorize(w http.ResponseWriter, r *http.Request, now time.Time) error {
@@ -138,7 +138,7 @@ func (s *Server) showAuthorize(w http.ResponseWriter, r *http.Request, now time.
 
 const maxStateBytes = 1024
 
-// checkRequest returns why a request of a known client is refused, or nil.
+// checkRequest returns the reason why a request of a known client is refused, or nil.
 func (s *Server) checkRequest(asked request, q url.Values) error {
 	challenge, err := signing.DecodeBase64URL(asked.Challenge)
 	switch {
@@ -236,7 +236,7 @@ func (s *Server) ask(w http.ResponseWriter, r *http.Request, asked request, stat
 // Cookies of a browser.
 const (
 	browserCookie = "baton_browser" // binds forms to the browser
-	loginCookie   = "baton_login"   // of a person that logged in on this page
+	loginCookie   = "baton_login"   // for a person who logged in on this page
 )
 
 // cookie returns a cookie unreadable for scripts and other sites.
@@ -440,8 +440,8 @@ func (s *Server) decideDevice(ctx context.Context, asked request, decision feder
 	return err
 }
 
-// showDevice asks for the user code of a device or, if the address has it, for
-// a decision.
+// showDevice shows a form for the user code of a device or, if the URL contains the code, for the
+// decision.
 //
 // spec: RFC 8628 §3.3
 func (s *Server) showDevice(w http.ResponseWriter, r *http.Request, now time.Time) error {
@@ -452,7 +452,7 @@ func (s *Server) showDevice(w http.ResponseWriter, r *http.Request, now time.Tim
 	return nil
 }
 
-// findDevice asks for a decision about the device with a typed user code.
+// findDevice shows the decision form for the device with the entered user code.
 func (s *Server) findDevice(w http.ResponseWriter, r *http.Request, now time.Time) error {
 	posted, err := s.posted(r)
 	if err != nil {

@@ -26,17 +26,17 @@ const (
 	registrationLife = 90 * 24 * time.Hour
 	maxRedirects     = 10
 	maxRedirectBytes = 512
-	maxClientBytes   = 2048 // of a client_id, which is sent in addresses
+	maxClientBytes   = 2048 // maximum size of a client_id, which is sent in URLs
 	maxNameChars     = 64
 )
 
 // client is a public client. A registration seals it, so its members have short names.
 type client struct {
 	ID        string   `json:"-"`
-	Name      string   `json:"n,omitempty"` // as it calls itself
+	Name      string   `json:"n,omitempty"` // self-chosen name
 	Redirects []string `json:"r"`
-	// Unread is true if the document could not be fetched now. The client is then like a
-	// registered one: it has no name, and only programs on the machine of the browser.
+	// Unread is true if the document could not be fetched now. The client is then treated like a
+	// registered one: it has no name, and may redirect only to programs on the browser's machine.
 	Unread bool `json:"-"`
 }
 
@@ -124,7 +124,7 @@ func publicSchemes() []string {
 	}
 }
 
-// checkRedirect returns why a redirect URI is refused, or nil.
+// checkRedirect returns the reason why a redirect URI is refused, or nil.
 //
 // spec: RFC 6749 §3.1.2, RFC 8252 §7, RFC 9700 §4.1
 func checkRedirect(text string) error {
@@ -230,7 +230,7 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request, now time.Time)
 const (
 	maxDocuments  = 1024
 	documentLife  = 24 * time.Hour
-	defaultLife   = 5 * time.Minute // of a document without a lifetime in its answer
+	defaultLife   = 5 * time.Minute // lifetime of a document whose response has none
 	refusalLife   = time.Minute
 	documentBytes = 16 << 10
 )

@@ -16,7 +16,7 @@ import (
 const pollInterval = 5 * time.Second
 
 type device struct {
-	Digest string `json:"d"` // of the user code, in hexadecimal
+	Digest string `json:"d"` // digest of the user code, in hexadecimal
 	Client string `json:"c"` // as [client.key]
 }
 

@@ -39,7 +39,7 @@ const (
 	registerPath   = "/oauth/register"
 	revokePath     = "/oauth/revoke"
 	deviceAuthPath = "/oauth/device_authorization"
-	devicePath     = "/oauth/device" // which a person opens
+	devicePath     = "/oauth/device" // opened by a person
 )
 
 // scope is the only scope: to act for a party.

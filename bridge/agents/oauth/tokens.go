@@ -186,7 +186,7 @@ func (s *Server) tokensForRefresh(r *http.Request, form url.Values, now time.Tim
 	return s.issue(session, now)
 }
 
-// revoke ends the session of a token. An invalid token is no error.
+// revoke ends the session of a token. An invalid token is not an error.
 //
 // spec: RFC 7009 §2
 func (s *Server) revoke(w http.ResponseWriter, r *http.Request, now time.Time) (any, error) {

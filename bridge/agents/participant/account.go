@@ -36,7 +36,7 @@ type InboxPage struct {
 }
 
 // Inbox returns entries of the inbox of the caller. It changes nothing. With Wait it blocks until
-// there is an entry, the time is over or ctx has ended; no entry is no error.
+// there is an entry, the time is over or ctx has ended; an empty result is not an error.
 func (a Account) Inbox(ctx context.Context, q InboxQuery) (InboxPage, error) {
 	did, err := a.Caller.Person()
 	if err != nil {
@@ -170,7 +170,7 @@ func (a Account) Store(ctx context.Context, content []byte) (Stored, error) {
 	return Stored{blob.URL(a.Access.deps.PublicURL), blob.Hash()}, nil
 }
 
-// Pair returns a pairing code for the caller, as [Access.Pair] does.
+// Pair returns a pairing code for the caller, like [Access.Pair].
 func (a Account) Pair(ctx context.Context) (Pairing, error) {
 	return a.Access.Pair(ctx, a.Caller, time.Now())
 }
@@ -214,18 +214,17 @@ func (a Account) Moved(ctx context.Context, id string, known federation.Version,
 	}
 }
 
-// Offer opens a handoff, as [Access.Offer] does.
+// Offer opens a handoff, like [Access.Offer].
 func (a Account) Offer(ctx context.Context, o Offer, key string) (Filed, error) {
 	return a.Access.Offer(ctx, a.Caller, o, Request{Key: key})
 }
 
-// Take takes a step in a handoff, as [Access.Take] does.
+// Take takes a step in a handoff, like [Access.Take].
 func (a Account) Take(ctx context.Context, id string, verb federation.Verb, s StepRequest, key string) (Filed, error) {
 	return a.Access.Take(ctx, a.Caller, id, verb, s, Request{Key: key})
 }
 
-// Reserve returns the place of a step to be signed by the caller, as
-// [Access.Reserve] does.
+// Reserve returns the place of a step to be signed by the caller, like [Access.Reserve].
 func (a Account) Reserve(ctx context.Context, u Unsigned) (Reservation, error) {
 	return a.Access.Reserve(ctx, a.Caller, u)
 }
@@ -236,23 +235,23 @@ type Resolution struct {
 	Resolved *Resolved      `json:"resolved,omitempty"` // nil for a DID
 }
 
-// Resolve returns the recipient named by a text, as [Access.Resolve] does.
+// Resolve returns the recipient named by a text, like [Access.Resolve].
 func (a Account) Resolve(ctx context.Context, to string) (Resolution, error) {
 	did, resolved, err := a.Access.Resolve(ctx, to)
 	return Resolution{did, resolved}, err
 }
 
-// Declare changes the declaration of the caller, as [Access.Declare] does.
+// Declare changes the declaration of the caller, like [Access.Declare].
 func (a Account) Declare(ctx context.Context, u AgentUpdate) (Agent, error) {
 	return a.Access.Declare(ctx, a.Caller, a.Caller.DID, u, time.Now())
 }
 
-// Whois returns the participants with a name, as [Access.Whois] does.
+// Whois returns the participants with a name, like [Access.Whois].
 func (a Account) Whois(ctx context.Context, who string) ([]Person, error) {
 	return a.Access.Whois(ctx, who)
 }
 
-// Explain returns the outcome of an event, as [Access.Explain] does.
+// Explain returns the outcome of an event, like [Access.Explain].
 func (a Account) Explain(ctx context.Context, event string) (Explanation, error) {
 	return a.Access.Explain(ctx, a.Caller, event)
 }

@@ -135,7 +135,7 @@ func (a *Access) Refresh(ctx context.Context, text, client string, now time.Time
 // Pairing is a new pairing code.
 type Pairing struct {
 	Code      string         `json:"code"`
-	DID       federation.DID `json:"did"` // for which it logs in
+	DID       federation.DID `json:"did"` // DID that logs in
 	ExpiresAt time.Time      `json:"expires_at"`
 }
 
@@ -152,8 +152,7 @@ func (a *Access) Pair(ctx context.Context, who Caller, now time.Time) (Pairing, 
 	return Pairing{code, did, ends.UTC()}, err
 }
 
-// Redeem returns the new session of a pairing code. The address is that of the
-// client.
+// Redeem returns the new session of a pairing code. The address is the client's.
 func (a *Access) Redeem(ctx context.Context, code string, from netip.Prefix, address string, now time.Time) (federation.Session, error) {
 	paired, err := a.deps.Guesses.Redeem(ctx, a.deps.Record.Participants, code, from, now)
 	if err == nil {
@@ -203,9 +202,9 @@ func (a *Access) EndSession(ctx context.Context, who Caller, id string, now time
 	return nil
 }
 
-// HTTPLink is the common part of links whose participants call the gateway over HTTP. Such a
-// link dials no peer and carries no step: its participants read their inboxes. The name of the
-// link is that of its network.
+// HTTPLink is the common part of links whose participants call the gateway over HTTP. Such a link
+// dials no peer and carries no step: its participants read their inboxes. The link has the name of
+// its network.
 type HTTPLink struct {
 	bridge.Hearing
 

@@ -50,7 +50,8 @@ func (a *Access) contact(ctx context.Context, c federation.Contact) Contact {
 	return Contact{DID: c.Sender, Name: c.Name, State: c.State, Since: c.Since}
 }
 
-// Decide notes whether the caller takes messages of a sender: a DID, or a name as in an offer. The decision holds on every network.
+// Decide records whether the caller takes messages of a sender: a DID, or a name as in an offer.
+// The decision holds on every network.
 func (a *Access) Decide(ctx context.Context, who Caller, sender string, state federation.ContactState) (Contact, error) {
 	did, err := who.Person()
 	if err != nil {

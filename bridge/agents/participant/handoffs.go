@@ -17,22 +17,22 @@ import (
 // StateOpen is the state of a [Query] for all unfinished handoffs.
 const StateOpen = "open"
 
-// maxLooks bounds the reads of the record for one page: each reads a bounded number
-// of handoffs, none of which may match.
+// maxLooks bounds the reads of the record for one page. Each read returns a bounded number of
+// handoffs, possibly without a match.
 const maxLooks = 32
 
-// Query selects the handoffs of a list. A Query that names no DID and no channel, and asks for no
-// open offers, is for the handoffs of the caller.
+// Query selects the handoffs of a list. A Query without a DID, a channel or open offers selects the
+// handoffs of the caller.
 type Query struct {
 	DID        string
-	State      string // of a handoff, [StateOpen], or "" for any
+	State      string // state of a handoff, [StateOpen], or "" for any
 	Kind       string
 	Capability string
 	Channel    string
 	// Claimable selects open offers that the caller may claim now. If it points to false, the state
 	// [StateOpen] selects all open offers.
 	Claimable *bool
-	Words     string // of the title, in any order and case
+	Words     string // words of the title, in any order and case
 	Since     time.Time
 }
 
@@ -151,7 +151,7 @@ func shownTo(who Caller, v federation.View, declared []string) Listed {
 // isOpen reports whether a handoff is an unclaimed offer to anyone.
 func isOpen(v federation.View) bool { return v.State == federation.Open && v.Offeree == "" }
 
-// Page is List for a filter of the record. With unfinished it leaves out finished handoffs.
+// Page is List for a filter of the record. With unfinished, it omits finished handoffs.
 func (a *Access) Page(
 	ctx context.Context, who Caller, f federation.Filter, unfinished bool, after federation.Cursor, limit int,
 ) ([]federation.View, federation.Cursor, error) {
@@ -209,7 +209,7 @@ type ExplainedDelivery struct {
 	To    string    `json:"to"`  // a DID, or "channel"
 	Via   string    `json:"via"` // the link, or "inbox"
 	State string    `json:"state"`
-	Time  time.Time `json:"time,omitzero"` // when it ended, or is tried next
+	Time  time.Time `json:"time,omitzero"` // end, or time of the next attempt
 }
 
 const viaInbox = "inbox"

@@ -54,11 +54,11 @@ func (s Sent) AnswerHeader(h http.Header) { markReplayed(h, s.Replayed) }
 // What became of a message so far.
 const (
 	StatusSent = "delivered" // it is in the recipient's inbox, or on its way to a link where the recipient is
-	StatusHeld = "held"      // the recipient is away, and the message waits
+	StatusHeld = "held"      // the recipient is offline, and the message is queued
 )
 
-// Say writes to another participant. When Say returns nil the message is on disk. A request with
-// the key of an earlier one is the same message.
+// Say sends a message to another participant. When Say returns nil the message is on disk. A
+// request with the key of an earlier one is the same message.
 func (a *Access) Say(ctx context.Context, who Caller, m MessageRequest, key string) (Sent, error) {
 	from, err := who.Person()
 	if err != nil {
@@ -128,7 +128,7 @@ func errUnreached(to string) error {
 	return &bridge.ProblemError{Status: http.StatusNotFound, Code: bridge.CodeNotFound, Detail: "no link of this gateway reaches " + to}
 }
 
-// Say writes to another participant, as [Access.Say] does.
+// Say sends a message to another participant, like [Access.Say].
 func (a Account) Say(ctx context.Context, m MessageRequest, key string) (Sent, error) {
 	return a.Access.Say(ctx, a.Caller, m, key)
 }
@@ -171,7 +171,7 @@ type Named struct {
 	Entry  federation.Entry  `json:"entry"`
 	Name   string            `json:"name"`
 	Cursor federation.Cursor `json:"cursor,omitempty"` // in an inbox
-	Waits  bool              `json:"waits,omitempty"`  // in an inbox: it is not acknowledged
+	Waits  bool              `json:"waits,omitempty"`  // not acknowledged in the inbox
 	Now    federation.State  `json:"now,omitempty"`    // current state of the handoff; inbox only
 }
 
@@ -186,7 +186,7 @@ type place struct {
 	limit int
 }
 
-// page is the entries of an inbox at a place.
+// page holds the entries of an inbox at a position.
 type page struct {
 	began time.Time
 	items []Named

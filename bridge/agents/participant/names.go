@@ -56,7 +56,7 @@ func (a *Access) Agent(ctx context.Context, did federation.DID) (Agent, error) {
 	return Agent{DID: did, Name: a.Name(ctx, did), Description: declaration.Description, Caps: caps}, err
 }
 
-// Declare changes the declaration of a DID. Only the DID itself may.
+// Declare changes the declaration of a DID. Only the DID itself may change it.
 func (a *Access) Declare(ctx context.Context, who Caller, did federation.DID, u AgentUpdate, now time.Time) (Agent, error) {
 	own, err := who.Person()
 	if err != nil {
@@ -152,7 +152,7 @@ func CandidatesOf(err error) []Resolved {
 type match struct {
 	Resolved
 
-	place federation.Place // of a user without a DID of its own
+	place federation.Place // place of a user without a DID of its own
 }
 
 // Recipient returns the participant with a DID, the name or handle of an agent, a nick, NICK@LINK or
@@ -274,8 +274,8 @@ func (a *Access) matchAgent(ctx context.Context, name string) (match, error) {
 	return m, nil
 }
 
-// matchNick returns the user with a nick on a link: one online now, or with known, one in the
-// record.
+// matchNick returns the user with a nick on a link: one who is online now or, with known, one in
+// the record.
 func (a *Access) matchNick(ctx context.Context, nick, link string, known bool) (match, error) {
 	if a.deps.Messages == nil {
 		return match{}, federation.ErrNotFound
@@ -381,7 +381,7 @@ type Person struct {
 
 // Whois returns the names of the participants with a DID, the name or handle of an agent with or
 // without the domain of this gateway, a nick, NICK@LINK, or HANDLE@DOMAIN of a configured registry.
-// None found is an empty list.
+// It returns an empty list if none is found.
 func (a *Access) Whois(ctx context.Context, who string) ([]Person, error) {
 	who = strings.TrimPrefix(who, "@")
 	if strings.HasPrefix(who, "did:") {

@@ -14,11 +14,11 @@ import (
 	"baton/federation"
 )
 
-// once takes a step whose request has a key. The id of the step is on disk before the step
-// is, so that a repeated request is the same step even after a crash between the two; and
-// the answer is on disk before it is sent. The record keeps keys for a day, and storing one
-// costs no step: a DID without steps left reserves no key, and a request that never reached
-// the home is counted here.
+// once takes a step whose request has a key. The id of the step is on disk before the step is, so
+// that a repeated request is the same step even after a crash between the two; and the answer is on
+// disk before it is sent. The record keeps keys for a day. Storing a key does not count as a step,
+// so a DID over its limit cannot reserve a key, and requests that never reached the home are
+// counted here.
 func (a *Access) once(ctx context.Context, q ask, key string) (Filed, error) {
 	kept, fresh, err := a.reserve(ctx, q, key, time.Now())
 	switch {
@@ -117,7 +117,7 @@ func refusedFor(err error) (bridge.ProblemError, bool) {
 type Unsigned struct {
 	Key   string          `json:"key"`
 	Offer *Offer          `json:"offer,omitempty"` // nil for a step in a handoff
-	ID    string          `json:"id,omitempty"`    // of the handoff of the step
+	ID    string          `json:"id,omitempty"`    // ID of the handoff of the step
 	Verb  federation.Verb `json:"verb,omitempty"`
 	Step  StepRequest     `json:"step,omitzero"`
 	// Stale is an ID refused by the home as too old or too new; zero for none.
@@ -131,9 +131,9 @@ type Reservation struct {
 }
 
 // Reserve returns the ID with which a caller signs a step. The same step with the same key has the
-// same ID for a day, so that it is filed once however often the caller signs it, and another step
-// with that key is a [*bridge.ProblemError] with [CodeOtherRequest]. A refused step keeps its ID and
-// is judged again.
+// same ID for a day, so that it is filed only once even if the caller signs it repeatedly. A
+// different step with that key is a [*bridge.ProblemError] with [CodeOtherRequest]. A refused step
+// keeps its ID and is judged again.
 func (a *Access) Reserve(ctx context.Context, who Caller, u Unsigned) (Reservation, error) {
 	q, err := a.askUnsigned(ctx, who, u)
 	if err != nil {

@@ -37,7 +37,7 @@ type Deps struct {
 	Rates     Rates
 	Passports Passports
 	Seen      func(ctx context.Context, did federation.DID) (bool, error) // of [stepbuilder.Builder]
-	Streams   *Streams                                                    // that all networks share
+	Streams   *Streams                                                    // shared by all networks
 	Logins    credential.Addresses                                        // counts logins of each address, at all listeners
 	Guesses   credential.Guesses                                          // counts wrong login codes, at all listeners
 	TokenKey  []byte                                                      // secret; its holder can write tokens and challenges

@@ -75,8 +75,8 @@ func TooMany(has bridge.Allowance) error {
 // handoff exists.
 func errNone() error { return &federation.RefusalError{Code: federation.UnknownHandoff} }
 
-// ProblemOf returns the problem of an error, as [bridge.ProblemOf] does. It also knows the errors
-// of credentials and inboxes.
+// ProblemOf returns the problem of an error, like [bridge.ProblemOf]. It also handles the errors of
+// credentials and inboxes.
 func ProblemOf(err error) bridge.ProblemError {
 	switch {
 	case errors.Is(err, federation.ErrLeaseLost):

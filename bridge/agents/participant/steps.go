@@ -64,7 +64,7 @@ const ReplayedHeader = "Idempotency-Replayed"
 // Filed is the answer to a step on disk.
 type Filed struct {
 	EventID string `json:"event_id" schema:"ID"`
-	ID      string `json:"id" schema:"ID"` // of the handoff
+	ID      string `json:"id" schema:"ID"` // ID of the handoff
 	// What the step could not carry of the request.
 	Lost []string `json:"lost"` // never nil
 	// Of the handoff after the step.
@@ -118,7 +118,7 @@ type Request struct {
 // ask is a requested step.
 type ask struct {
 	verb  federation.Verb
-	view  federation.View // of its handoff; zero for an offer
+	view  federation.View // view of its handoff; zero for an offer
 	from  federation.DID
 	path  string
 	body  any // as it was sent, for the evidence
@@ -239,14 +239,14 @@ func Context(content json.RawMessage) (string, error) {
 	return text.String(), nil
 }
 
-// unwrittenError is why a step cannot be written down: its home has not judged it, and not
+// unwrittenError is the reason why a step could not be stored. Its home has neither judged nor
 // counted it.
 type unwrittenError struct{ why error }
 
 // Error implements error.
 func (e *unwrittenError) Error() string { return e.why.Error() }
 
-// Unwrap returns why.
+// Unwrap returns the reason.
 func (e *unwrittenError) Unwrap() error { return e.why }
 
 // file submits one step. A step filed before gets its earlier answer.
@@ -306,8 +306,8 @@ func (a *Access) event(ctx context.Context, q ask, now time.Time) (federation.Ev
 	return a.Builder().Vouch(ctx, d, q.view, now)
 }
 
-// original returns the evidence of a request. It is the same for the same
-// request of the same id, so that repetitions are one step.
+// original returns the evidence of a request. It is identical for repetitions of a request with the
+// same id, so that they are one step.
 func original(q ask, id federation.EventID) (string, error) {
 	text, err := json.Marshal(struct {
 		DID     federation.DID     `json:"did"`

@@ -63,9 +63,9 @@ type topic[K comparable, P Page] struct {
 
 // Subscriber is one client waiting for entries of an inbox. One goroutine uses it.
 type Subscriber[K comparable, P Page] struct {
-	// DID is that of the inbox.
+	// DID is the owner of the inbox.
 	DID federation.DID
-	// Notified is closed once the inbox may have changed since the last look.
+	// Notified is closed once the inbox may have changed since the last read.
 	Notified <-chan struct{}
 
 	topic  *topic[K, P]
@@ -121,7 +121,7 @@ func (t *topic[K, P]) dispatch(wake <-chan struct{}) {
 	}
 }
 
-// notify drops the shared pages and makes every subscriber look again.
+// notify drops the shared pages and makes every subscriber read again.
 func (t *topic[K, P]) notify() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -130,16 +130,16 @@ func (t *topic[K, P]) notify() {
 	t.changed = make(chan struct{})
 }
 
-// Listen has the channel Notified closed at the next notification.
+// Listen makes the next notification close the channel Notified.
 func (s *Subscriber[K, P]) Listen() {
 	s.topic.mu.Lock()
 	defer s.topic.mu.Unlock()
 	s.Notified = s.topic.changed
 }
 
-// Look reads the inbox at a place, or returns the page that another subscriber has read
-// since the last notification. It blocks while another subscriber reads. The first look of a
-// subscriber shares an empty page only: its client may have acknowledged an entry of another page.
+// Look reads the inbox at a position, or returns the page read by another subscriber since the last
+// notification. It blocks while another subscriber reads. The first call of a subscriber uses a
+// shared page only if it is empty, because its client may have acknowledged an entry of the page.
 func (s *Subscriber[K, P]) Look(ctx context.Context, at K) (P, error) {
 	t := s.topic
 	t.mu.Lock()
@@ -175,8 +175,8 @@ func (t *Topics[K, P]) Await(did federation.DID, within time.Duration) *Waiter[K
 	return &Waiter[K, P]{t.Subscribe(did), time.Now().Add(within), time.NewTimer(min(within, lookAgain))}
 }
 
-// Wait blocks until it is time to look again, and then returns true. It returns false once
-// the time is over, ctx has ended or ended is closed.
+// Wait blocks until the next read is due, and then returns true. It returns false once the time is
+// over, ctx has ended or ended is closed.
 func (w *Waiter[K, P]) Wait(ctx context.Context, ended <-chan struct{}) bool {
 	select {
 	case <-w.Notified:

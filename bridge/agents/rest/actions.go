@@ -84,7 +84,7 @@ func (l *Link) getAction(ctx context.Context, req contract.ByID) (contract.Actio
 		if err != nil {
 			return contract.ActionLog{}, fmt.Errorf("read log: %w", err)
 		}
-		answer.Events = append(answer.Events, shapeActionEvent(entry.Event, named("confirmed"))) // nothing else is in the log of a home
+		answer.Events = append(answer.Events, shapeActionEvent(entry.Event, named("confirmed"))) // the log of a home has no other steps
 	}
 	receipts, err := l.deps.Record.Receipts(ctx, view.ID)
 	if err != nil {

@@ -23,10 +23,10 @@ type callerKey struct{}
 type caller struct {
 	participant.Caller
 
-	denied error // why the caller is unknown; nil for a known one
+	denied error // reason why the caller is unknown; nil for a known one
 
 	bearer  string // the Authorization header of the request
-	address string // of the client, without a port
+	address string // address of the client, without a port
 	subnet  netip.Prefix
 	control *http.ResponseController
 	// upgrade turns a request for a WebSocket into one.
@@ -71,8 +71,8 @@ func (l *Link) createChallenge(ctx context.Context, req route.Body[contract.Chal
 // purpose of its signature.
 func (l *Link) audience() string { return string(l.deps.Home) + "/login/" }
 
-// createToken returns the tokens of a new session. The challenge is used up by a valid and by an
-// invalid signature, but not by an unverifiable one.
+// createToken returns the tokens of a new session. A valid or invalid signature consumes the
+// challenge; an unverifiable one does not.
 func (l *Link) createToken(ctx context.Context, req route.Body[contract.TokenRequest]) (contract.Tokens, error) {
 	now, none := time.Now(), contract.Tokens{}
 	b, err := req.Read()

@@ -205,8 +205,8 @@ func parseAsk(text []byte) (ask contract.SocketAsk, what string, err error) {
 	return ask, what, federation.DecodeJSON(text, &ask)
 }
 
-// conforms returns why a JSON value is not one of a type with the limits of a tag. The document of
-// the API promises the same limits.
+// conforms returns the reason why a JSON value is not one of a type with the limits of a tag. The
+// document of the API promises the same limits.
 func conforms(value any, t reflect.Type, tag reflect.StructTag) error {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()

@@ -33,7 +33,7 @@ func shape(p bridge.ProblemError) contract.Problem {
 	}
 }
 
-// tell answers a request with an error.
+// tell responds to a request with an error.
 func (l *Link) tell(w http.ResponseWriter, r *http.Request, err error) {
 	l.fail(r.Context(), w, r.URL.Path, err)
 }

@@ -16,7 +16,8 @@ import (
 // leaseSeconds is the default duration of a lease.
 const leaseSeconds = 60
 
-// listInbox answers with a page that may be shared with other requests, and so is encoded already.
+// listInbox responds with a page. The page may be shared with other requests, so it is already
+// encoded.
 func (l *Link) listInbox(ctx context.Context, w http.ResponseWriter, req contract.InboxQuery) error {
 	did, err := person(ctx)
 	if err != nil {

@@ -32,7 +32,7 @@ import (
 // network is the label of this network, and the name of its only link.
 const network = "rest"
 
-// Prefix is the path below which everything is but the contract itself.
+// Prefix is the path prefix of everything except the contract itself.
 const Prefix = participant.Path
 
 // Deps are the dependencies of the API.
@@ -74,7 +74,7 @@ func Open(cfg Config, d Deps) *Link {
 }
 
 // Run implements [bridge.Link]. It ends all waiting and watching requests, and returns when this
-// API watches no inbox any more: the HTTP listener waits for its requests, but not for WebSockets.
+// API no longer watches any inbox, because the HTTP listener does not wait for WebSockets.
 func (l *Link) Run(ctx context.Context, up func()) error {
 	err := l.HTTPLink.Run(ctx, up)
 	l.end.Do(func() {
@@ -94,8 +94,8 @@ const Table = "rest"
 // Config is the table [rest] of the configuration.
 type Config struct {
 	Enabled    bool          `toml:"enabled"`
-	MaxWait    time.Duration `toml:"max_wait"`    // of a poll; zero for none
-	MaxStreams int           `toml:"max_streams"` // of all callers together
+	MaxWait    time.Duration `toml:"max_wait"`    // maximum wait of a poll; zero disables polls
+	MaxStreams int           `toml:"max_streams"` // maximum number of streams of all callers
 }
 
 // DefaultConfig returns the defaults of the table.

@@ -217,8 +217,8 @@ func (l *Link) count(w http.ResponseWriter, r *http.Request, who caller, now tim
 	return l.access.TakeLogin(w, r, now)
 }
 
-// exact reads the body of a request, and holds JSON to one reading: no member twice,
-// none in another spelling.
+// exact reads the body of a request. It rejects ambiguous JSON: repeated members, and members in
+// another spelling.
 func (l *Link) exact(r *http.Request) error {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil

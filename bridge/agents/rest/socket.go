@@ -22,7 +22,7 @@ const socketPath = Prefix + "inbox/socket"
 // maxAskBytes bounds one request over the socket: a cursor, and names.
 const maxAskBytes = 4096
 
-// errGatewayEnds is why a WebSocket is closed at the end of the gateway.
+// errGatewayEnds is the reason for closing a WebSocket when the gateway shuts down.
 var errGatewayEnds = errors.New("the gateway ends")
 
 // openInboxSocket serves one client over WebSocket. It returns errors that occur before the
@@ -93,8 +93,8 @@ type socket struct {
 	due  chan struct{} // holds one token when a ping is due
 }
 
-// run serves the client until that leaves or the gateway stops, and then returns nil. It
-// returns why it ended earlier.
+// run serves the client until that leaves or the gateway stops, and then returns nil. It returns
+// the reason why it ended earlier.
 func (s *socket) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	asked := make(chan []byte)
@@ -146,8 +146,7 @@ func (s *socket) beat(ctx context.Context) error {
 	}
 }
 
-// tell writes entries, notices and answers, and returns the reason for its
-// end.
+// tell writes entries, notices and responses until the socket ends, and returns the reason.
 func (s *socket) tell(ctx context.Context, asked <-chan []byte) error {
 	again := time.NewTicker(heartbeat)
 	defer again.Stop()
@@ -200,7 +199,7 @@ func (s *socket) show(ctx context.Context, p *page) error {
 	return nil
 }
 
-// told is a [contract.SocketTell] of an entry or a notice encoded already.
+// told is a [contract.SocketTell] with an encoded entry or notice.
 type told struct {
 	Entry  json.RawMessage `json:"entry,omitempty"`
 	Notice json.RawMessage `json:"notice,omitempty"`

@@ -52,12 +52,12 @@ func (l *Link) streamInbox(ctx context.Context, out http.ResponseWriter, req con
 	out.Header().Set("Content-Type", "text/event-stream")
 	out.Header().Set("X-Accel-Buffering", "no") // a proxy would keep events until there are many
 	s := &stream{watch: w, out: out, control: http.NewResponseController(out)}
-	_ = s.control.SetReadDeadline(time.Time{}) // a connection without a deadline needs no other
+	_ = s.control.SetReadDeadline(time.Time{}) // a connection without deadlines needs no reset
 	l.logEnd(ctx, s.run(ctx))
 	return nil
 }
 
-// run returns why the stream ended, nil if the client left or the gateway stops.
+// run returns the reason why the stream ended, nil if the client left or the gateway stops.
 func (s *stream) run(ctx context.Context) error {
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
@@ -124,8 +124,8 @@ func (s *stream) send(text []byte) error {
 	return s.control.Flush()
 }
 
-// heartbeat is the interval at which the gateway writes to the watcher of a quiet
-// inbox, and checks its token. Proxies end connections after a minute of silence.
+// heartbeat is the interval between writes to the watcher of a quiet inbox. The token is checked
+// then too. Proxies end connections after a minute of silence.
 const heartbeat = 15 * time.Second
 
 // watchPage is the number of entries, and of notices, per read. It bounds the memory of
@@ -228,7 +228,7 @@ type page struct {
 	began   time.Time         // when the read began
 	entries []json.RawMessage // each a [contract.Entry]
 	cursors []federation.Cursor
-	types   []string          // of the entries
+	types   []string          // types of the entries
 	notices []json.RawMessage // each a [contract.Notice]
 	noticed []federation.Cursor
 	events  func() []byte          // the whole page as server-sent events; formatted once

@@ -35,7 +35,7 @@ func (l *Link) Write(ctx context.Context, _ federation.Webhook, p federation.Pus
 	return string(p.Entry.Event.Kind) + "." + string(p.Entry.Event.Verb), data, err
 }
 
-// Taken implements [bridge.Pusher]. The record notes that the entry no longer waits when the push
+// Taken implements [bridge.Pusher]. The record records that the entry no longer waits when the push
 // ends.
 func (*Link) Taken(context.Context, federation.Webhook, federation.Push) error { return nil }
 

@@ -165,7 +165,7 @@ func parseCard(text []byte) (*card, error) {
 	return &card{AgentCard: parsed, schemes: schemes}, nil
 }
 
-// parseSchemes reads the security schemes of a card of either version, each by itself.
+// parseSchemes reads the security schemes of a card of either version, each separately.
 func parseSchemes(text json.RawMessage) wire.NamedSecuritySchemes {
 	found := wire.NamedSecuritySchemes{}
 	var each map[string]json.RawMessage
@@ -191,7 +191,7 @@ var (
 	errForged   = errors.New("the signature of the card is invalid")
 )
 
-// keySet is the keys at a jku.
+// keySet holds the keys served at a jku.
 //
 // spec: RFC 7517 §5
 type keySet struct {
@@ -296,7 +296,8 @@ func (k jwk) signed(algorithm string, text, signature []byte) (bool, error) {
 	return false, fmt.Errorf("the algorithm %s of the signature of the card is not known here", algorithm)
 }
 
-// canonicalCards returns the forms of a card that libraries sign: as it is, and without empty members.
+// canonicalCards returns the forms of a card that libraries sign: unchanged, and without empty
+// members.
 func canonicalCards(text []byte) ([][]byte, error) {
 	var members map[string]any
 	if err := federation.DecodeJSON(text, &members); err != nil {

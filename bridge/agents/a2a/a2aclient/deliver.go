@@ -15,8 +15,8 @@ import (
 	"baton/translate/a2atask"
 )
 
-// settleTime is for how long a message without an answer may still become a task, before the agent
-// is asked.
+// settleTime is how long a message without a response may still become a task before the agent is
+// queried.
 const settleTime = 3 * time.Second
 
 // Deliver implements [bridge.Link]. An offer becomes a task, and the end of a handoff by another
@@ -107,7 +107,7 @@ func (l *Link) keep(ctx context.Context, t *task, answer wire.SendMessageResult)
 	return fmt.Errorf("the agent answered with %T", answer)
 }
 
-// find looks for the task of a message whose answer is unknown. It notes the task, or that the agent
+// find looks for the task of a message whose response was lost. It notes the task, or that the agent
 // has none. If the agent does not list tasks, an operator decides whether to resend the message.
 func (l *Link) find(ctx context.Context, t *task, ev federation.Event) error {
 	if wait := time.Until(t.sending.Add(settleTime)); wait > 0 {

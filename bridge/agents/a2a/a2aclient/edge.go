@@ -64,13 +64,13 @@ func isDial(err error) bool {
 	return ok && op.Op == "dial"
 }
 
-// isNetwork reports whether an error is one of the connection, made or not, and not of the agent.
+// isNetwork reports whether an error is a connection error and not an error of the agent.
 func isNetwork(err error) bool {
 	_, isNet := errors.AsType[net.Error](err)
 	return isNet || isAny(err, context.DeadlineExceeded, context.Canceled)
 }
 
-// cannotList reports whether an agent does not list tasks, or not for this gateway.
+// cannotList reports whether an agent does not list tasks at all or for this gateway.
 func cannotList(err error) bool {
 	return isAny(err, wire.ErrUnsupportedOperation, wire.ErrMethodNotFound, wire.ErrUnauthenticated, wire.ErrUnauthorized)
 }

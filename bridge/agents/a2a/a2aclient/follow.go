@@ -25,15 +25,15 @@ import (
 const (
 	firstLook = 500 * time.Millisecond
 	lastLook  = 30 * time.Second
-	minLook   = 250 * time.Millisecond // between two looks, however often the agent asks for one
-	streamEnd = time.Second            // before an ended stream is opened again
-	lostAfter = time.Minute            // for which an agent denies a task, before its handoff fails
+	minLook   = 250 * time.Millisecond // minimum interval between two polls, even if the agent requests more
+	streamEnd = time.Second            // delay before an ended stream is reopened
+	lostAfter = time.Minute            // how long an agent may deny a task before its handoff fails
 )
 
 // Bounds of the reports of one task.
 const (
 	maxReports  = 500
-	minReport   = 2 * time.Second // between two steps of progress
+	minReport   = 2 * time.Second // minimum interval between two progress steps
 	progressKey = "progress "
 	questionKey = "question "
 )
@@ -44,7 +44,7 @@ var errOtherTask = errors.New("the agent answered with another task")
 type session struct {
 	*Link
 
-	looks   chan struct{} // has a token for each look in progress
+	looks   chan struct{} // has a token for each poll in progress
 	streams chan struct{} // has a token for each open stream
 }
 
@@ -87,7 +87,7 @@ func (s *session) follow(ctx context.Context, t *task) error {
 }
 
 // watch triggers a poll of a task when the agent reports a change: by a stream, else by a push
-// notification, if the agent has them. Both are only hints: the timer looks too.
+// notification, if the agent has them. Both are only hints: the timer triggers polls too.
 func (s *session) watch(ctx context.Context, t *task) (stop func()) {
 	t.mu.Lock()
 	err := s.load(ctx, t)
@@ -98,7 +98,7 @@ func (s *session) watch(ctx context.Context, t *task) (stop func()) {
 	var hints fault.Group
 	leave := func() {}
 	switch {
-	case err != nil || id == "": // the next look returns the error
+	case err != nil || id == "": // the next poll returns the error
 	case card.Capabilities.Streaming:
 		hints.Go(func() { s.stream(ctx, t, id) })
 	case card.Capabilities.PushNotifications:
@@ -113,13 +113,13 @@ func (s *session) watch(ctx context.Context, t *task) (stop func()) {
 }
 
 // stream follows the stream of a task, and reopens it after its end. The events are not read: each
-// one triggers a look.
+// one triggers a poll.
 func (s *session) stream(ctx context.Context, t *task, id wire.TaskID) {
 	select {
 	case s.streams <- struct{}{}:
 		defer func() { <-s.streams }()
 	default:
-		return // the timer looks
+		return // the timer triggers a poll
 	}
 	for failed := 0; ctx.Err() == nil && failed < maxReopened; {
 		failed++
@@ -277,7 +277,7 @@ func (s *session) file(ctx context.Context, t *task, view federation.View, step 
 	refused, ok := errors.AsType[*federation.RefusalError](err)
 	switch {
 	case ok && (refused.Code == federation.RateLimited || refused.Code == federation.InboxFull || refused.Code == federation.QuotaExceeded):
-		return false, s.away(errors.New(refused.Error())) // not wrapped: it is no refusal here
+		return false, s.away(errors.New(refused.Error())) // not wrapped: it is not a refusal here
 	case ok && !refused.Waits:
 		s.log.LogAttrs(ctx, slog.LevelWarn, "step refused", slog.String("handoff_id", t.handoff.String()), slog.String("verb", string(step.Verb)), slog.String("reason", refused.Error()))
 	case err != nil && !ok:
@@ -327,7 +327,7 @@ func (s *session) vouch(ctx context.Context, t *task, view federation.View, as f
 }
 
 // ask sends a question of the agent to the offerer as a private message. If no link reaches the
-// offerer, the question becomes a step of progress.
+// offerer, the question is filed as a progress step.
 func (s *session) ask(ctx context.Context, t *task, view federation.View, q a2atask.Question, document string) (asked bool, err error) {
 	key := questionKey + q.Key
 	if t.done[key] {

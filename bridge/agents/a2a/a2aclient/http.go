@@ -25,8 +25,8 @@ import (
 
 // Bounds of a call to an agent.
 const (
-	maxAnswerBytes = 8 << 20  // of one answer: a task with its artifacts
-	maxStreamBytes = 64 << 20 // of one stream, which is then reopened
+	maxAnswerBytes = 8 << 20  // maximum size of a response: a task with its artifacts
+	maxStreamBytes = 64 << 20 // maximum size of a stream, which is then reopened
 	maxCardBytes   = 256 << 10
 	sendTimeout    = 2 * time.Minute // less than an attempt of the outbox: an agent may work before it answers
 	callTimeout    = 30 * time.Second
@@ -42,7 +42,7 @@ var (
 // statusError is an HTTP status without a verdict on the request itself.
 type statusError struct {
 	code  int
-	after time.Duration // to wait before the next request; 0 for unknown
+	after time.Duration // wait before the next request; 0 if unknown
 }
 
 // Error implements error.

@@ -14,7 +14,7 @@ type Inspection struct {
 	Card      string   `json:"card"` // its URL
 	Name      string   `json:"name"`
 	Version   string   `json:"version"`
-	URL       string   `json:"url"` // of the chosen interface
+	URL       string   `json:"url"` // URL of the chosen interface
 	Binding   string   `json:"binding"`
 	Protocol  string   `json:"protocol"`
 	Streaming bool     `json:"streaming"`

@@ -23,7 +23,7 @@ type noteKind string
 const (
 	noteSending noteKind = "sending" // a message is about to be sent: the agent may have it
 	noteUnsent  noteKind = "unsent"  // the agent does not have the message
-	noteUnknown noteKind = "unknown" // it was given up, because the agent may have it and cannot report that
+	noteUnknown noteKind = "unknown" // abandoned, because the agent may have it and cannot report that
 	noteTask    noteKind = "task"    // the agent made this task
 	noteMessage noteKind = "message" // the agent answered without a task
 	noteStep    noteKind = "step"    // a step is about to be filed
@@ -37,7 +37,7 @@ type note struct {
 	Task    wire.TaskID     `json:"task,omitempty"`
 	Context string          `json:"context,omitempty"` // contextId of the task
 	Message json.RawMessage `json:"message,omitempty"`
-	Key     string          `json:"key,omitempty"` // of a step or a question
+	Key     string          `json:"key,omitempty"` // key of a step or a question
 	Event   string          `json:"event,omitempty"`
 	Open    bool            `json:"open,omitempty"` // the message is an open offer
 }
@@ -51,17 +51,17 @@ type filed struct {
 // task is one handoff at the agent. The mutex is held during each action on it.
 type task struct {
 	handoff federation.HandoffID
-	poke    chan struct{} // holds a token when there is a reason to look
+	poke    chan struct{} // holds a token if a poll is requested
 
 	mu       sync.Mutex
 	loaded   bool
-	length   uint64    // of the journal
-	sending  time.Time // of a message without an answer; zero for none
+	length   uint64    // length of the journal
+	sending  time.Time // send time of a message without a response; zero for none
 	unknown  bool
 	open     bool        // it is an open offer
 	id       wire.TaskID // "" before the agent made it
 	context  string
-	answer   *wire.Message // without a task; nil for none
+	answer   *wire.Message // response without a task; nil for none
 	steps    map[string]filed
 	reports  int             // steps of progress among them
 	reply    string          // ID of an answer without a confirmation; "" for none

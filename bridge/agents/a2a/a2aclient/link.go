@@ -40,8 +40,8 @@ type Link struct {
 	client    atomic.Pointer[a2aclient.Client]
 	access    accessToken
 	grpc      grpcConn
-	unheard   atomic.Int32 // calls in a row without an answer
-	lost      chan error   // has the reason to end the session
+	unheard   atomic.Int32 // consecutive calls without a response
+	lost      chan error   // receives the reason to end the session
 	changed   atomic.Bool  // the card has another key than the pinned one
 	confirmed atomic.Bool  // an operator accepts that key
 	begun     chan *task   // tasks to follow
@@ -151,8 +151,8 @@ const (
 	tasksPage    = 256
 	looksAtOnce  = 8
 	maxObstacles = 5
-	maxUnheard   = 3 // calls in a row without an answer, after which the link is dialled again
-	maxReopened  = 3 // failed streams of a task in a row, after which only the timer looks
+	maxUnheard   = 3 // consecutive calls without a response after which the link reconnects
+	maxReopened  = 3 // consecutive failed streams of a task after which only the timer polls
 )
 
 // Run implements [bridge.Link]. It reads the card, follows the tasks of the agent, and rereads an
@@ -240,8 +240,8 @@ func (l *Link) start(t *task) {
 	}
 }
 
-// heard notes the outcome of a call. The session ends if the agent cannot be reached, or does not
-// answer some calls in a row.
+// heard notes the outcome of a call. The session ends if the agent cannot be reached, or fails to
+// respond to several consecutive calls.
 func (l *Link) heard(ctx context.Context, err error) {
 	switch {
 	case err == nil:
@@ -369,7 +369,7 @@ func (l *Link) pin(ctx context.Context, c *card) error {
 	return writePin(ctx, l.deps.Journals, l.cfg.Name, length, c.key)
 }
 
-// excludes returns why the configuration forbids an offer, "" if it does not.
+// excludes returns the reason why the configuration forbids an offer, "" if it does not.
 func (l *Link) excludes(ev federation.Event, offer federation.View) string {
 	if len(l.cfg.Accepts) > 0 && !slices.Contains(l.cfg.Accepts, string(ev.Kind)) {
 		return l.cfg.Name + " takes no " + string(ev.Kind)

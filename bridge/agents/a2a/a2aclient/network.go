@@ -1,13 +1,13 @@
 // Package a2aclient gives work to external A2A agents: each agent is a link and a party. An offer
 // to it becomes a task of the agent, and the states of the task become steps.
 //
-// The link keeps a journal of each task in the record. It writes a note before it sends a
-// message, and the task after an answer. If the result of a send is unknown, because the gateway
-// was killed or the connection broke, the link asks the agent for the tasks of the context before
-// it sends again. The journal is removed after the handoff is over.
+// The link keeps a journal of each task in the record. It writes a note before it sends a message,
+// and the task after a response. If the result of a send is unknown, because the gateway was killed
+// or the connection broke, the link lists the agent's tasks in the context before it sends again.
+// The journal is removed after the handoff is over.
 //
 // Only GetTask is authoritative about a task. Streams, push notifications and timers only trigger
-// a call of it.
+// calls of it.
 //
 // spec: a2a-1.0, agent-faces §5
 package a2aclient
@@ -35,7 +35,7 @@ const Label = "a2a-agent"
 
 const network = Label
 
-// anyone is the word of offer_from for all offerers.
+// anyone is the value of offer_from that allows all offerers.
 const anyone = "any"
 
 // Config is one [[a2a.agents]] table.
@@ -56,7 +56,7 @@ func DefaultConfig() Config { return Config{OfferFrom: []string{anyone}} }
 
 // Deps are the dependencies of the network beside [bridge.Ports].
 type Deps struct {
-	Journals *journals.Journals // of the tasks, and the pinned keys of cards
+	Journals *journals.Journals // journals of the tasks, and the pinned keys of cards
 	Record   registry.Bound
 	// Transport returns guarded connections; nil for a check of the configuration.
 	Transport func(allowPrivate bool) *http.Transport
