@@ -29,7 +29,7 @@ const (
 // maxKnockChars is how much of a held message the handshake shows.
 const maxKnockChars = 280
 
-// knock is the data of the registry's handshake: a sender asks for consent.
+// knock is the data of the registry's handshake message, which requests consent for a sender.
 //
 // spec: airc-v0.1.1 §9.3
 type knock struct {
@@ -40,8 +40,8 @@ type knock struct {
 	HeldMessages int            `json:"heldMessageCount"`
 }
 
-// handshake returns the message that asks an agent for consent. It is filed with the first held
-// message of its requester, so it counts one.
+// handshake returns the message that requests consent from an agent. It is filed with the first
+// held message of its requester, so it counts one.
 func (l *Link) handshake(ctx context.Context, requester contact, to, message string, now time.Time) (*agents.Message, error) {
 	did, key := requester.foreign.DID, requester.foreign.Key
 	if requester.agent != nil {
@@ -156,7 +156,7 @@ func describeEdge(edge agents.Consent) consent {
 }
 
 // getConsent answers GET /consent: the state of the edge from the caller to a handle. A blocked
-// caller learns that here, as from each message.
+// caller gets the same refusal here as for each message.
 //
 // spec: airc-v0.1.1 §9.5
 func (l *Link) getConsent(c *call) (answer, error) {
@@ -278,7 +278,7 @@ func (l *Link) Answer(ctx context.Context, person, to federation.DID, now time.T
 		return err
 	}
 	if strings.HasPrefix(agent.handle, agents.Unverified) {
-		return nil // it takes no messages
+		return nil // it accepts no messages
 	}
 	other, err := l.contactOf(ctx, to, nil)
 	if err != nil {

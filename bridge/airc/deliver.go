@@ -118,12 +118,12 @@ func (l *Link) tell(ctx context.Context, d federation.Delivery, author contact, 
 		if err != nil {
 			return nil, err
 		}
-		guarded = offerer.handle // the end of an offer goes with the offer
+		guarded = offerer.handle // the end of an offer is delivered like the offer
 	}
 	admitted, err := l.welcomes(ctx, d, guarded, author, to)
 	if p, ok := errors.AsType[*wire.ProblemError](err); ok && p.Code == wire.CodeConsentBlocked {
-		// The agent does not want the message, and the author is not notified: the record keeps
-		// that the agent was not shown it, and nothing else.
+		// The agent does not want the message. The author is not notified; the record only records
+		// that the agent was not shown the message.
 		admitted, err = false, nil
 	}
 	if err != nil || to.stranger && !admitted {
@@ -155,8 +155,8 @@ func (l *Link) tell(ctx context.Context, d federation.Delivery, author contact, 
 		Message: m, Held: !admitted, Quiet: true, Blob: federation.CapabilityIn(refersTo), Source: sourceOf(author.handle, d.Entry.Event.Arrival),
 	}
 	if !admitted && d.Entry.Event.Verb == federation.Offer {
-		// The inbox counts, instead of the held messages: a blocked sender, of which nothing is held, gets
-		// the same answer.
+		// The inbox is counted, not the held messages, so that a blocked sender, whose messages are never
+		// held, gets the same response.
 		waits, err := l.deps.Record.Use(ctx, d.Entry.Event.To, d.Entry.Event.From)
 		if err != nil {
 			return nil, fmt.Errorf("count steps: %w", err)
@@ -182,7 +182,7 @@ func (l *Link) tell(ctx context.Context, d federation.Delivery, author contact, 
 // welcomes reports whether an agent accepts the message of a step now. Its errors are the ones of
 // admits.
 func (l *Link) welcomes(ctx context.Context, d federation.Delivery, guarded string, author contact, to listener) (bool, error) {
-	if _, isRemote := wire.SplitAddress(to.handle); to.loser || isRemote { // its own registry asks for consent
+	if _, isRemote := wire.SplitAddress(to.handle); to.loser || isRemote { // its own registry requests consent
 		return true, nil
 	}
 	admitted, err := l.admits(ctx, guarded, to.handle)
@@ -195,7 +195,7 @@ func (l *Link) welcomes(ctx context.Context, d federation.Delivery, guarded stri
 	return admitted || l.cfg.Offers == OffersDeliver, nil
 }
 
-// say writes a message about a step, and returns its context, which may be a reference by now.
+// say writes a message about a step, and returns its context, which may have become a reference.
 func (l *Link) say(ctx context.Context, d federation.Delivery, to listener) (said aircmsg.Message, refersTo string, err error) {
 	caps, err := parseCapabilities(to.agent.Capabilities)
 	if err != nil {
@@ -242,7 +242,7 @@ type listener struct {
 
 // listeners returns the agents that must receive a step, each once: the parties that are agents
 // here, except the author, and the agents that saw an open offer. A step that arrived here has
-// already reached the parties as the original message. The view is that after the step.
+// already reached the parties as the original message. The view is the state after the step.
 func (l *Link) listeners(ctx context.Context, ev federation.Event, after federation.View) ([]listener, error) {
 	cameIn, open := ev.Arrival.Link == l.Name(), after.Offeree == ""
 	if cameIn && !open {
@@ -299,8 +299,8 @@ func (l *Link) parties(ctx context.Context, ev federation.Event, after federatio
 	return parties, nil
 }
 
-// strangers returns the agents that see an open offer: those with the capabilities that let its
-// author write to them.
+// strangers returns the agents that see an open offer: they have the capabilities, and its author
+// may write to them.
 func (l *Link) strangers(ctx context.Context, author contact, caps []string) ([]listener, error) {
 	able, err := l.deps.Record.Capable(ctx, caps)
 	if err != nil {

@@ -139,7 +139,7 @@ const (
 	schemeD2     scheme = "d2"     // in the body, over all of it
 	schemeLegacy scheme = "legacy" // in the body, over a part of it
 	schemeHeader scheme = "header" // in X-AIRC-Signature, over the body
-	schemeBad    scheme = "bad"    // under no key of the sender
+	schemeBad    scheme = "bad"    // matches no key of the sender
 )
 
 // findScheme detects the scheme of a body signed with one of some keys.
@@ -147,7 +147,7 @@ func findScheme(body []byte, header http.Header, keys []ed25519.PublicKey) schem
 	var signed struct {
 		Signature string `json:"signature"`
 	}
-	_ = federation.DecodeJSON(body, &signed) // any value but a string counts as no signature
+	_ = federation.DecodeJSON(body, &signed) // any value other than a string counts as a missing signature
 	fromHeader := header.Get("X-AIRC-Signature")
 	if signed.Signature == "" && fromHeader == "" {
 		return schemeNone
@@ -169,7 +169,7 @@ func findScheme(body []byte, header http.Header, keys []ed25519.PublicKey) schem
 	return schemeBad
 }
 
-// actionRequest asks for consent without a message; here it sends a message.
+// actionRequest requests consent without a message elsewhere; here it sends a message.
 const actionRequest = "request"
 
 // postDeployedConsent answers POST /api/consent. The holder of the token acts. The other party is

@@ -21,7 +21,7 @@ type keyProof struct {
 	*wire.Object // the whole request
 
 	agent     agents.Agent
-	session   federation.Session // of the token; zero for a request without one
+	session   federation.Session // session of the token; zero for a request without one
 	signed    *wire.Object       // the document that the signature covers; nil if unsigned
 	signature string
 	now       time.Time
@@ -110,7 +110,7 @@ func (p keyProof) check() (agents.Key, error) {
 		return agents.Key{}, wire.Refuse(wire.CodeInvalidTimestamp, "timestamp is more than 300 seconds from the clock here")
 	}
 	rest := maps.Clone(p.signed.Members)
-	delete(rest, "proof") // in one form it is the signature itself
+	delete(rest, "proof") // in one form, the member is the signature itself
 	text, err := json.Marshal(rest)
 	if err != nil {
 		return agents.Key{}, fmt.Errorf("write proof: %w", err)

@@ -207,7 +207,8 @@ func (l *Link) sealedDelivery(sender agents.Agent, sealed agents.Message, read e
 	return d
 }
 
-// dispatchCharged files a message, which counts in the rate of its sender whatever the outcome.
+// dispatchCharged files a message, which counts in the rate of its sender regardless of the
+// outcome.
 func (l *Link) dispatchCharged(ctx context.Context, d *delivery) (status int, done posted, err error) {
 	a, err := l.dispatch(ctx, d)
 	if !d.charged {
@@ -314,8 +315,8 @@ func (l *Link) getDeployedMessages(c *call) (answer, error) {
 	return l.answerInbox(c.Context(), agent, messages)
 }
 
-// readNew returns the messages after a time, or the ones not fetched by the caller yet. Only a
-// call with neither since nor looks counts them as fetched: a client that lists its conversations
+// readNew returns the messages after a time, or the ones not fetched by the caller yet. Only a call
+// with neither since nor looks marks them as fetched, because a client that lists its conversations
 // reads them again. The registry records that before it answers: otherwise a bot that polls again
 // at once would answer some messages twice. A bot that lost the answer still finds them in the
 // conversation.
@@ -395,7 +396,7 @@ func (l *Link) readConversation(ctx context.Context, agent agents.Agent, with st
 }
 
 // unmangled returns the handle of another registry from which a client dropped the "@", if the
-// reader knows such a handle. Any other handle is returned unchanged.
+// reader has messages with such a handle. Any other handle is returned unchanged.
 func (l *Link) unmangled(ctx context.Context, reader, handle string) string {
 	if !strings.Contains(handle, ".") || strings.Contains(handle, "@") {
 		return handle
@@ -412,7 +413,8 @@ func (l *Link) unmangled(ctx context.Context, reader, handle string) string {
 	return handle
 }
 
-// getDeployedInbox answers GET /api/messages/inbox, of an older generation: only the conversations.
+// getDeployedInbox answers GET /api/messages/inbox of older clients, which lists only the
+// conversations.
 func (l *Link) getDeployedInbox(c *call) (answer, error) {
 	agent, err := c.self(c.URL.Query().Get("handle"))
 	if err != nil {

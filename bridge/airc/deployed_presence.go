@@ -199,8 +199,8 @@ func (l *Link) minted(r *http.Request) bool {
 }
 
 // reclaim gives a registered handle to a caller with the same proof of its key as at the first
-// registration, or with the operator's credential. If the operator allows it, a handle without a
-// key goes to any caller.
+// registration, or with the operator's credential. If the operator allows it, any caller can claim
+// a handle without a key.
 func (l *Link) reclaim(c *call, agent agents.Agent, a arrival) (agents.Agent, federation.Began, error) {
 	primary := agent.Primary(a.now)
 	fresh := a.public != nil && !primary.Public.Equal(a.public)

@@ -26,7 +26,7 @@ const anyoneHandle = "anyone"
 type envelope struct {
 	id, kid, aud, from, to string
 	replyTo                string // id of the answered message; "" for none
-	nonce                  string // of Appendix B, which has no kid and no aud
+	nonce                  string // nonce of an Appendix B message, which has no kid or aud
 	timestamp              time.Time
 	body                   string
 	payload                json.RawMessage // nil if there is none
@@ -103,14 +103,15 @@ type outgoing struct {
 	Body      string `json:"body"`
 	Payload   any    `json:"payload,omitempty"`
 
-	Evidence *proofOfText `json:"evidence,omitempty"` // of text from another network
+	Evidence *proofOfText `json:"evidence,omitempty"` // proof for text from another network
 	ReplyTo  string       `json:"reply_to,omitempty"` // id of the answered message
 
-	// Of messages sent with a token and without a signature of their sender.
+	// The following members are set for messages sent with a token and without a signature of their
+	// sender.
 
 	Assurance string  `json:"assurance,omitempty"` // the registry's reason to vouch for them
 	Scheme    scheme  `json:"sig,omitempty"`       // signature scheme of the request, for the record
-	Origin    *origin `json:"origin,omitempty"`    // of a message from another registry
+	Origin    *origin `json:"origin,omitempty"`    // origin of a message from another registry
 }
 
 // seal fills in the members common to all messages, and an id if it has none, and signs it with the

@@ -75,7 +75,7 @@ type uploaded struct {
 }
 
 // postBlob answers POST /blob: it stores the body unchanged, for later steps to refer to. It counts
-// in its agent's rate as a message does.
+// against its agent's rate limit like a message.
 func (l *Link) postBlob(c *call) (answer, error) {
 	agent, err := c.caller()
 	if err != nil {

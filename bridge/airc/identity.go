@@ -23,7 +23,7 @@ type contact struct {
 	handle  string             // for threads and consent
 	agent   *agents.Agent      // nil for a DID of another network
 	foreign federation.Binding // zero for an agent
-	place   federation.Place   // of a user named by its nick on a link
+	place   federation.Place   // place of a user named by its nick on a link
 }
 
 // did returns the identity of a contact on other networks, "" for a role.

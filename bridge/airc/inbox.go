@@ -25,7 +25,7 @@ const (
 	maxPage     = 100
 )
 
-// recheck is how often a waiting request checks by itself: a wake-up may have been lost.
+// recheck is the poll interval of a waiting request, because a wake-up may be lost.
 const recheck = time.Second
 
 type page struct {
@@ -116,7 +116,7 @@ func (l *Link) shown(agent agents.Agent, p page) func(context.Context) error {
 	return func(ctx context.Context) error {
 		now := time.Now()
 		var notes errgroup.Group // concurrent, so that they share a commit: the next request of the agent waits for them
-		if newest != "" {        // a thread is no inbox, and has no cursor
+		if newest != "" {        // a thread is not an inbox and has no cursor
 			notes.Go(fault.Func(func() error { return l.deps.Record.Show(ctx, agent.Handle, newest) }))
 		}
 		notes.Go(fault.Func(func() error { return l.deps.Record.HandOut(ctx, agent.Handle, events, now) }))
@@ -263,11 +263,11 @@ func (l *Link) settle(c *call, status string, change func(ctx context.Context, h
 }
 
 // The part of the free quota granted at once: messages up to that need no other count. Counting
-// reads all waiting messages of an agent, so without this the hundredth message of a minute would
-// cost a hundred times as much as the first.
+// reads all waiting messages of an agent. Without the cache, the hundredth message in a minute
+// would cost a hundred times as much as the first.
 const (
 	grantedPart = 8               // divisor: others' messages meanwhile may exceed the limit by no more than this part
-	grantedFor  = 5 * time.Second // after which the limits and the inbox may have changed
+	grantedFor  = 5 * time.Second // time after which limits and inbox must be checked again
 )
 
 // maxGrants bounds the remembered grants, about 150 bytes each.

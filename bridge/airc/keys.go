@@ -66,7 +66,7 @@ type keyChange struct {
 	*wire.Object
 
 	agent   agents.Agent
-	session federation.Session // of the token
+	session federation.Session // session of the token
 	body    []byte
 	now     time.Time
 }
@@ -281,7 +281,7 @@ func (l *Link) prove(ctx context.Context, agent agents.Agent, key agents.Key, no
 	did := identity.KeyDID(key.Public)
 	_, err := l.deps.Record.AgentOf(ctx, did)
 	switch {
-	case err == nil: // no write for each message of two agents with one key
+	case err == nil: // two agents that share a key must not cause a write per message
 		return agent, nil
 	case !errors.Is(err, federation.ErrNotFound):
 		return agent, fmt.Errorf("look up agent: %w", err)

@@ -10,23 +10,23 @@
 // It implements the levels Core and Federation of AIRC v0.1.1. That includes registration with
 // proof of possession, rotation and revocation of keys, sessions with refresh tokens, identity and
 // presence. Agents have messages, threads, an inbox with long polls, and consent with held messages
-// and the handshake of the registry. There are limits, and the evidence behind vouched steps. Of
-// the optional profiles it has accounts of OpenID Connect and mutual TLS between registries, but
-// neither tenants nor DPoP.
+// and the handshake of the registry. There are limits, and the evidence behind vouched steps. It
+// implements two optional profiles: OpenID Connect accounts, and mutual TLS between registries. It
+// does not implement tenants or DPoP.
 //
-// Below /api the same registry serves the clients in use today: they have a token, and sign nothing
-// or sign in ways that prove nothing. The registry signs for them, and marks the message
-// accordingly ("assurance").
+// Below /api the same registry serves the clients in use today: they authenticate with a token, and
+// their messages are unsigned or have signatures without proof value. The registry signs for them,
+// and marks the message accordingly ("assurance").
 //
 // # Other registries
 //
-// "amy@peer.example" is an agent of another registry. A message to it is queued and sent, in order, until the other
-// registry accepts it; the sender gets a notice if that takes long or fails. A relay signed by its registry may be
-// any step. An unsigned relay is at most a message, from a name that begins with "?", and waits until its recipient
-// accepts the name or an operator allows the message. Each of two gateways is the home of its own side of a handoff;
-// the ids of messages connect the sides. In open federation, an unsigned relay is held only if the named registry
-// confirms the sender. A relay is refused when its envelope names another recipient, or when it has the id of another
-// message. Package peers knows the other registries.
+// "amy@peer.example" is an agent of another registry. A message to it is queued and sent, in order, until the
+// other registry accepts it; the sender gets a notice if that takes long or fails. A relay signed by its
+// registry may be any step. An unsigned relay is at most a message, from a name that begins with "?", and
+// waits until its recipient accepts the name or an operator allows the message. Each of two gateways is the
+// home of its own side of a handoff; the ids of messages connect the sides. In open federation, an unsigned
+// relay is held only if the named registry confirms the sender. A relay is refused when its envelope names
+// another recipient, or when it has the id of another message. Package peers manages the other registries.
 //
 // GET /federation/identity and /federation/presence query other registries at their published
 // endpoints, and pass on only the members that this package reads.
@@ -74,14 +74,14 @@ type Deps struct {
 	Record   registry.Bound
 	Keyring  *identity.Keyring // with the key of the registry
 	Hooks    bridge.Webhooks   // posts to addresses of agents; nil for none
-	Fetch    *identity.Client  // asks other registries; nil if messages are exchanged with none
-	Issuer   *identity.Client  // asks the issuer of accounts; unused without one in the configuration
+	Fetch    *identity.Client  // for requests to other registries; nil without any
+	Issuer   *identity.Client  // for requests to the issuer of accounts; unused if none is configured
 	TokenKey []byte            // secret; its holder can write tokens and challenges
 
 	// Take counts one message of a DID, and returns how long to wait if that exceeds its rate; then it
 	// is not counted. The gateway counts steps in the same rate.
 	Take func(did federation.DID, now time.Time) time.Duration
-	// Left returns how many messages a DID has left.
+	// Left returns the remaining messages of a DID.
 	Left func(did federation.DID, now time.Time) bridge.Allowance
 	// Admit returns a [*federation.StrangerError] for a new DID over the limit. The context has the
 	// address of the client, see [bridge.WithSubnet].
@@ -90,7 +90,7 @@ type Deps struct {
 	Meet func(ctx context.Context, did federation.DID, now time.Time) error
 
 	Quotas func() Quotas // the current limits
-	// TXT returns the texts in DNS under a name; none is no error.
+	// TXT returns the texts in DNS under a name; it is not an error if there are none.
 	TXT func(ctx context.Context, name string) ([]string, error)
 	// Mode returns the mode that an operator set for another registry, which takes precedence over
 	// the configuration, or "" for none.
@@ -115,9 +115,9 @@ type Deps struct {
 
 // Quotas are limits of a registry that may change while it runs.
 type Quotas struct {
-	Room                 federation.InboxLimits // of pending entries of one agent
-	FirstContacts        federation.InboxLimits // of entries held for one agent until it consents
-	RegistrationsPerHour int                    // of one address; 0 is no limit
+	Room                 federation.InboxLimits // limits of pending entries for one agent
+	FirstContacts        federation.InboxLimits // limits of entries held for one agent until it consents
+	RegistrationsPerHour int                    // registrations per hour of one address; 0 means no limit
 }
 
 // Link is one registry. It implements [bridge.Mounted] and

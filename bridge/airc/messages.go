@@ -28,16 +28,16 @@ type delivery struct {
 	key       agents.Key
 	recipient contact
 	received  time.Time
-	charged   bool // it counted in its sender's rate
+	charged   bool // counted against its sender's rate
 	session   federation.Session
 }
 
 type posted struct {
 	ID      string              `json:"id"`
 	Status  string              `json:"status"`
-	Consent agents.ConsentState `json:"consent,omitempty"` // of a held message
-	Message string              `json:"message,omitempty"` // of a held one: how it gets delivered
-	Seq     uint64              `json:"seq,omitempty"`     // of a delivered one
+	Consent agents.ConsentState `json:"consent,omitempty"` // consent of a held message
+	Message string              `json:"message,omitempty"` // how a held message gets delivered
+	Seq     uint64              `json:"seq,omitempty"`     // sequence number of a delivered one
 	Handoff *filed              `json:"handoff,omitempty"`
 }
 
@@ -48,10 +48,10 @@ type filed struct {
 	State   federation.State     `json:"state"`
 	Lost    []string             `json:"lost,omitempty"`
 
-	held bool // on disk, and not ruled on yet: by the handoff's own home, or for want of a key
+	held bool // on disk, but pending: a ruling of the handoff's home or a key is missing
 }
 
-// postMessage answers POST /messages. A message counts once in its sender's rate, whatever the
+// postMessage answers POST /messages. A message counts once in its sender's rate, regardless of the
 // outcome.
 func (l *Link) postMessage(c *call) (answer, error) {
 	agent, err := c.caller()
@@ -251,7 +251,7 @@ func (l *Link) postToAgent(ctx context.Context, d *delivery) (answer, error) {
 	admitted = admitted || stepErr == nil && s.Verb != federation.Offer && d.recipient.is(s.view.Offerer) // an offerer wants answers
 	if !admitted {
 		room := l.deps.Quotas().FirstContacts
-		if stepErr == nil && s.Verb != federation.Offer { // a later step always finds room
+		if stepErr == nil && s.Verb != federation.Offer { // a later step always has room
 			room = federation.InboxLimits{}
 		}
 		if err := l.deps.Record.MayAsk(ctx, d.from, d.recipient.handle, d.source(ctx), room, d.received); err != nil {

@@ -87,7 +87,7 @@ func sumID(parts ...string) string {
 	return "sys_" + base64.RawURLEncoding.EncodeToString(sum[:wire.MessageIDBytes])
 }
 
-// notify sends the sender of a message its outcome, once, if the sender is an agent of this
+// notify sends the outcome of a message to its sender once, if the sender is an agent of this
 // registry.
 func (l *Link) notify(ctx context.Context, row federation.PeerDelivery, notice, reason string, now time.Time) error {
 	_, err := l.deps.Record.Agent(ctx, row.Sender)
@@ -131,8 +131,8 @@ type noticeData struct {
 	Handoff filed                  `json:"handoff"`
 }
 
-// Tell implements [bridge.Teller]: it sends a notice from the registry to a present agent,
-// and nothing to a removed one.
+// Tell implements [bridge.Teller]: it sends a notice from the registry to a connected agent, and
+// nothing to a removed one.
 func (l *Link) Tell(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error {
 	agent, err := l.deps.Record.AgentOf(ctx, ev.From)
 	if errors.Is(err, federation.ErrNotFound) {
@@ -169,7 +169,7 @@ const deliverWebhook = "webhook"
 var _ bridge.Pusher = (*Link)(nil)
 
 // splitWebhook returns the webhook address of an agent, "" for none, and its capabilities without
-// it: they are public, and an address is often as good as a secret.
+// it: the capabilities are public, but an address is often a secret.
 func splitWebhook(text json.RawMessage) (address string, shown json.RawMessage, err error) {
 	var members map[string]json.RawMessage
 	if err := federation.DecodeJSON(text, &members); err != nil || members["webhook"] == nil {

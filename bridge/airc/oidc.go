@@ -23,8 +23,8 @@ import (
 
 // OIDCConfig is the table [airc.oidc]: the issuer of accounts for registration.
 type OIDCConfig struct {
-	Issuer   string `toml:"issuer"`   // of OpenID Connect; empty for none
-	Audience string `toml:"audience"` // that its tokens must name
+	Issuer   string `toml:"issuer"`   // issuer of OpenID Connect; empty for none
+	Audience string `toml:"audience"` // required audience of its tokens
 }
 
 func (c OIDCConfig) check(mistake func(key, why string)) {
@@ -197,7 +197,8 @@ func signatures(says []string) []string {
 	return algs
 }
 
-// fetchedKeys keeps why keys could not be fetched, because the verifier returns only the text.
+// fetchedKeys keeps the error of a failed fetch of keys, because the verifier returns only its
+// text.
 type fetchedKeys struct {
 	oidc.KeySet
 
@@ -214,7 +215,7 @@ func (k *fetchedKeys) VerifySignature(ctx context.Context, token string) ([]byte
 // reading is an [http.RoundTripper] over a client, for a library that makes its own requests.
 type reading struct{ from *identity.Client }
 
-// RoundTrip implements [http.RoundTripper]. It rejects anything but a document.
+// RoundTrip implements [http.RoundTripper]. It rejects anything except a document.
 func (f reading) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method != http.MethodGet {
 		return nil, fmt.Errorf("%s %s: issuers are only read", r.Method, r.URL.Redacted())

@@ -16,7 +16,7 @@ import (
 	"baton/federation/agents"
 )
 
-// presenceLife is how long one heartbeat lasts. They come every 30 to 60 seconds.
+// presenceLife is how long one heartbeat lasts. Agents send them every 30 to 60 seconds.
 //
 // spec: airc-v0.1.1 §8.4
 const presenceLife = 80 * time.Second
@@ -72,7 +72,7 @@ func (p present) ends() time.Time { return p.beat.Add(presenceLife) }
 
 // presences holds the present agents. It is empty after a restart.
 type presences struct {
-	// The goroutine that receives all owns it until it sends it back.
+	// A goroutine that receives the map from all owns it until it sends it back.
 	all chan map[string]present
 }
 
@@ -201,8 +201,8 @@ func (p present) describe(v viewer) presence {
 	return seen
 }
 
-// postPresence answers POST /presence. The record keeps the levels of visibility; the rest
-// lasts as long as the heartbeat.
+// postPresence answers POST /presence. The record stores the levels of visibility; all other fields
+// expire with the heartbeat.
 //
 // spec: airc-v0.1.1 §8.4
 func (l *Link) postPresence(c *call) (answer, error) {

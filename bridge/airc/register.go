@@ -35,9 +35,9 @@ type registration struct {
 	capabilities json.RawMessage
 	webhook      string // address; "" for none
 	metadata     json.RawMessage
-	expires      time.Time // of the key; zero for no expiry
+	expires      time.Time // expiry of the key; zero for no expiry
 	oidc         json.RawMessage
-	account      agents.Account // by oidc, if this registry takes accounts
+	account      agents.Account // account authenticated by oidc, if this registry accepts accounts
 }
 
 func parseRegistration(o *wire.Object, now time.Time) (registration, error) {
@@ -257,7 +257,7 @@ func parseCapabilities(text json.RawMessage) (capabilities, error) {
 	return c, nil
 }
 
-// spend uses up a challenge for a handle, whatever the outcome of the registration.
+// spend uses up a challenge for a handle, regardless of the outcome of the registration.
 func (l *Link) spend(challenge, handle string, now time.Time) error {
 	err := l.challenges.Spend(challenge, handle, now)
 	switch {

@@ -82,8 +82,8 @@ func (l *Link) holdUnverified(ctx context.Context, m relayed, now time.Time) (an
 }
 
 // checkUnverifiedRoom refuses a message if too many unverified senders wait for its recipient, or
-// the recipient has no room for it. An invented sender costs nothing, so without this bound
-// unverified senders would leave no room for the requests of verified ones.
+// the recipient has no room for it. Senders are easy to invent. Without this bound, unverified
+// senders could crowd out the requests of verified ones.
 func (l *Link) checkUnverifiedRoom(ctx context.Context, d *delivery, edge agents.Consent, sealed agents.Message) error {
 	limits := l.deps.Quotas().FirstContacts
 	if err := l.deps.Record.MayAsk(ctx, d.from, d.recipient.handle, sourceOf(d.from, federation.Arrival{}), limits, d.received); err != nil {

@@ -35,7 +35,7 @@ func (*Link) Unverified(handle string) string { return agents.Unverified + handl
 type relayed struct {
 	origin, from, to string // domain, and handles without one
 	id               string // local id
-	messageID        string // of this attempt
+	messageID        string // message ID of this attempt
 	body             string
 	payload          json.RawMessage
 	envelope         json.RawMessage // as signed by the agent; nil for none
@@ -85,7 +85,7 @@ func parseRelayed(o *wire.Object, raw []byte) (relayed, error) {
 }
 
 // relayID returns the local id of a relayed message. It is the same for each attempt if the
-// registry gives an id; that of the agent's envelope comes first.
+// registry sends an id. The id in the agent's envelope takes precedence.
 func relayID(o *wire.Object, m relayed) string {
 	var signed struct {
 		ID string `json:"id"`
@@ -276,8 +276,8 @@ func (l *Link) stranger(address string, now time.Time) agents.Agent {
 	}
 }
 
-// postFederationConsent answers POST /federation/consent: an agent of another registry asks
-// for consent, or decided about an agent here. Its registry must have signed the request.
+// postFederationConsent answers POST /federation/consent: an agent of another registry requests
+// consent, or has decided about a local agent. Its registry must have signed the request.
 func (l *Link) postFederationConsent(c *call) (answer, error) {
 	now := time.Now()
 	o, raw, err := l.readSigned(c)

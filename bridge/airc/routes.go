@@ -26,9 +26,9 @@ const drainBytes = 4 << 20
 
 type answer struct {
 	status int
-	body   any  // marshalled as JSON; a [raw] is written as it is
-	keep   bool // it never changes, and clients may cache it
-	// after runs once the client has the answer. It may be nil.
+	body   any  // marshalled as JSON; a [raw] is written unchanged
+	keep   bool // never changes; clients may cache it
+	// after runs after the response was sent. It may be nil.
 	after func(ctx context.Context) error
 }
 
@@ -40,7 +40,7 @@ type call struct {
 
 	agent   agents.Agent // owner of the access token
 	session federation.Session
-	denied  error // why the access token is missing or invalid; else nil
+	denied  error // error for a missing or invalid access token; else nil
 }
 
 func (c *call) caller() (agents.Agent, error) { return c.agent, c.denied }

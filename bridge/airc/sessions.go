@@ -263,7 +263,7 @@ func newTokens(key []byte, domain string) *credential.Tokens {
 type tokenPair struct {
 	AccessToken  string `json:"accessToken"`
 	RefreshToken string `json:"refreshToken"`
-	ExpiresAt    int64  `json:"expiresAt"` // of the access token
+	ExpiresAt    int64  `json:"expiresAt"` // expiry of the access token
 }
 
 func (l *Link) tokensOf(s federation.Session, now time.Time) (tokenPair, error) {

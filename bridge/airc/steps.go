@@ -106,7 +106,7 @@ func (s step) fitted() step {
 	case s.Verb == federation.Accept && s.view.Offeree == "":
 		s.Verb = federation.Claim
 	case s.Verb == federation.Fail && (s.view.State == federation.Offered || s.view.State == federation.Declined):
-		s.Verb = federation.Decline // declined too: the same message again is the same step
+		s.Verb = federation.Decline // also if already declined: a repeated message is the same step
 	}
 	return s
 }
@@ -173,7 +173,7 @@ func (s step) lost(losses []federation.Loss) []string {
 	return names
 }
 
-// submit has the home file the step of a message. If the payload has a proof, the step is as an
+// submit submits the step of a message to the home. If the payload has a proof, the step is as an
 // agent of this registry signed it. Otherwise the gateway vouches for it and first submits the
 // implied step. The answer is about the last step.
 func (l *Link) submit(ctx context.Context, d *delivery, s step) (*filed, error) {
@@ -224,7 +224,7 @@ func (l *Link) file(ctx context.Context, d *delivery, ev federation.Event, lost 
 }
 
 // vouch returns a step signed by the gateway for the agent, with the message as evidence. The
-// agent's own signature covers the message, and could never stand for the step.
+// agent's own signature covers the message and is not valid for the step.
 func (l *Link) vouch(ctx context.Context, d *delivery, s step) (federation.Event, []federation.Loss, error) {
 	id, err := federation.NewEventID(d.received, rand.Reader)
 	if err != nil {
@@ -273,8 +273,8 @@ func (l *Link) open(ctx context.Context, d *delivery, s step, ev *federation.Eve
 	return nil
 }
 
-// place returns the place and dialect of an offer on IRC. Between agents, or without a configured
-// link, there is no place.
+// place returns the place and dialect of an offer on IRC. A step between agents, or without a
+// configured link, has no place.
 func (l *Link) place(ctx context.Context, d *delivery, s step, from, to federation.DID) (federation.Place, federation.Dialect, error) {
 	channel, _ := translate.Channel(s.Channel) // an invalid channel counts as a channel of no link
 	place, tags, err := l.deps.Gateway.Place(ctx, from, to, channel)

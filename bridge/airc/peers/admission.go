@@ -11,20 +11,19 @@ import (
 	"baton/bridge/credential"
 )
 
-// unprovenPerMinute is the limit of unsigned relays from one address, and of its look-ups of keys
-// of registries that no operator named. Deployed registries accept as many relays from one other
-// registry.
+// unprovenPerMinute limits unsigned relays from one address, and its key look-ups at registries not
+// configured by an operator. Deployed registries accept as many relays from one other registry.
 const unprovenPerMinute = 10
 
-// unproven rate-limits, by address, callers no operator vouches for: unproved registries, and
-// registries that no operator named. An unsigned relay never counts in the rate of the registry
-// that it names.
+// unproven rate-limits, by address, callers no operator vouches for: unproven registries, and
+// registries not configured by an operator. An unsigned relay never counts in the rate of the
+// registry that it names.
 type unproven struct {
 	relays  credential.Addresses // unsigned ones
 	vouched credential.Addresses // unsigned ones of a registry whose unsigned relays the operator allows
-	keys    credential.Addresses // look-ups of the keys of registries that no operator named
+	keys    credential.Addresses // key look-ups at registries not configured by an operator
 	unnamed credential.Addresses // signed relays of all those registries together
-	lookups credential.Addresses // of identities and presence at other registries
+	lookups credential.Addresses // look-ups of identities and presence at other registries
 }
 
 func newUnproven() unproven {
@@ -45,7 +44,7 @@ func take(meter credential.Addresses, perMinute int, from netip.Prefix, now time
 	return nil
 }
 
-// AdmitOrigin refuses a registry that messages are not exchanged with, and a caller without the
+// AdmitOrigin refuses a registry without an exchange of messages, and a caller without the
 // certificate of the registry that it names.
 //
 // spec: airc-v0.1.1 §11.4
@@ -60,9 +59,9 @@ func (ps *Registries) AdmitOrigin(r *http.Request, origin string) (Config, error
 	return cfg, nil
 }
 
-// AdmitUnsigned counts an unsigned relay in the rate of its address, and reports whether the operator
-// trusts it: it must come from the registry's networks or with its certificate. A trusted one has a
-// higher limit. AdmitOrigin must have checked mutual TLS.
+// AdmitUnsigned counts an unsigned relay against the rate of its address, and reports whether the
+// operator trusts it: it must come from the registry's networks or use its certificate. A trusted one
+// has a higher limit. AdmitOrigin must have checked mutual TLS.
 //
 // spec: airc-shapes "Sessions and proofs"
 func (ps *Registries) AdmitUnsigned(r *http.Request, cfg Config, now time.Time) (vouched bool, err error) {

@@ -27,7 +27,7 @@ const (
 
 // The pauses that the engine leaves to this package.
 const (
-	firstPause = time.Second // of a delivery that the registry answered without judging it
+	firstPause = time.Second // first retry of a delivery that the registry did not judge
 )
 
 // Run sends the queued deliveries to other registries until ctx ends: one at a time to each
@@ -47,7 +47,7 @@ func (ps *Registries) Run(ctx context.Context) {
 		delivery.RunOverdue(ctx, pool.Log, time.Now, delivery.Overdue{Policy: delivery.ToRegistry, Delay: ps.delay, Expire: ps.expire})
 	})
 	defer group.Wait()
-	ps.noteRelay(ctx, ps.deps.Record.EndLeases(ctx, federation.ToPeer)) // of a killed replica: one at a time runs this
+	ps.noteRelay(ctx, ps.deps.Record.EndLeases(ctx, federation.ToPeer)) // leases of a killed replica; only one replica runs this at a time
 	pool.Run(ctx, wake)
 }
 

@@ -25,8 +25,8 @@ const (
 	foundLife          = 5 * time.Minute
 	maxFound           = 1024 // identities in memory, a few KiB each
 	maxPresenceEntries = 500
-	maxWordChars       = 64  // of a status, a kind, a time
-	maxWorkChars       = 280 // of the current work of an agent
+	maxWordChars       = 64  // maximum length of a status, a kind or a time
+	maxWorkChars       = 280 // maximum length of the current work of an agent
 )
 
 // Identity is the identity of an agent of another registry. Only these members are passed on.
@@ -83,8 +83,8 @@ func (f found) put(of wire.Address, one finding) {
 	f.known <- known
 }
 
-// AdmitLookup rejects a look-up at a registry that messages are not exchanged with, or over the
-// rate of its caller's address.
+// AdmitLookup rejects a look-up at a registry without an exchange of messages, or over the rate
+// limit of the caller's address.
 func (ps *Registries) AdmitLookup(registry string, from netip.Prefix, now time.Time) error {
 	if !wire.ValidDomain(registry) {
 		return wire.Refuse(wire.CodeBadRequest, "registry is no host name")
@@ -274,12 +274,12 @@ func (ps *Registries) ask(ctx context.Context, p Peer, path federation.URLPath, 
 	return text, err
 }
 
-// Why an answer of another registry is unusable: reasons of the counter of unreadable input. No
-// answer does not count as any of these.
+// Why an answer of another registry is unusable: reasons of the counter of unreadable input. A
+// missing response does not count as any of these.
 const (
-	unusableJSON      = "json"     // no JSON, of an unexpected kind, or with two meanings
+	unusableJSON      = "json"     // not JSON, of an unexpected type, or ambiguous
 	unusableSize      = "size"     // above the limit
-	unusableElsewhere = "redirect" // it names another host, or an invalid place
+	unusableElsewhere = "redirect" // redirect to another host or an invalid location
 	unusableSlow      = "slow"     // incomplete at the deadline
 	unusableKey       = "key"      // unreadable, or not the one in DNS
 )

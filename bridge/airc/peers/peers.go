@@ -1,6 +1,6 @@
-// Package peers exchanges messages with other AIRC registries. It knows which registries the operator
-// allows, reads their self-descriptions, verifies their signatures, sends queued messages in order
-// until they are accepted, and requests identities and presence.
+// Package peers exchanges messages with other AIRC registries. It holds the list of allowed
+// registries, reads their self-descriptions and verifies their signatures. It sends queued messages
+// in order until they are accepted, and requests identities and presence.
 //
 // A registry signs each relay, in the member [SignatureMember]. A signed relay counts in the rate of
 // its registry once its signature is verified, an unsigned one in the rate of its address. In open
@@ -45,7 +45,7 @@ const (
 const (
 	ModeAllow = "allow"
 	ModeLimit = "limit" // few a minute
-	ModeHold  = "hold"  // incoming messages wait for their recipient, whatever it consented to
+	ModeHold  = "hold"  // incoming messages wait for their recipient, regardless of consent
 	ModeBlock = "block"
 )
 
@@ -181,24 +181,24 @@ type Peer struct {
 	dialect string
 	perMin  int
 	fetched time.Time
-	err     error // why its description could not be read
+	err     error // error from reading its description
 }
 
 // Deps has the dependencies of [Registries].
 type Deps struct {
 	bridge.Ports
 
-	Domain     string // of this registry
+	Domain     string // domain of this registry
 	Federation string // [FederationOff], [FederationAllowlist] or [FederationOpen]
 	RequireDNS bool   // the key of another registry must be in DNS too
-	CAFile     string // of the authorities that certify all registries; empty for none
+	CAFile     string // CA file of the authorities that certify all registries; empty for none
 	Peers      []Config
 
 	Record  registry.Bound
 	Keyring *identity.Keyring // with the key of this registry
 	Fetch   *identity.Client  // nil if messages are exchanged with no registry
 
-	// TXT returns the texts in DNS under a name; none is no error.
+	// TXT returns the texts in DNS under a name; it is not an error if there are none.
 	TXT func(ctx context.Context, name string) ([]string, error)
 	// Mode returns the mode that an operator set for a registry, which takes precedence over
 	// the configuration, or "" for none.
@@ -321,7 +321,7 @@ func (ps *Registries) discover(ctx context.Context, cfg Config, now time.Time) (
 	ps.noteUnusable(ctx, cfg.Domain, p.err)
 	known := <-ps.known
 	if old, found := known[cfg.Domain]; found && old.err == nil && p.err != nil {
-		p = old // the old description stays while the registry is away
+		p = old // the old description remains in use while the registry is unreachable
 		p.fetched = now.Add(silenceLife - wellKnownLife)
 	}
 	if len(known) >= maxPeers {

@@ -105,7 +105,7 @@ func relayBody(body string, payload json.RawMessage) string {
 	return wire.Cut(body, wire.MaxTextChars)
 }
 
-// deliver sends one document. Unknown is why the description of the registry is missing, if it is.
+// deliver sends one document. If the description of the registry is missing, unknown is the reason.
 func (ps *Registries) deliver(ctx context.Context, p Peer, unknown error, row federation.PeerDelivery) error {
 	if _, federated := ps.Exchanges(row.Peer); !federated {
 		return &federation.GivenUpError{Reason: federation.DeadRefused, Why: string(wire.CodeFederationBlocked)}
@@ -136,7 +136,7 @@ func (ps *Registries) deliver(ctx context.Context, p Peer, unknown error, row fe
 func (ps *Registries) attempt(ctx context.Context, p Peer, row federation.PeerDelivery, id string) fate {
 	now, isDecision := time.Now(), row.Kind == federation.DecisionDelivery
 	if isDecision && p.key == nil {
-		return fate{delivered: true} // a registry that signs nothing has no use for it
+		return fate{delivered: true} // a registry without signatures does not need it
 	}
 	path := p.paths.relay
 	if isDecision {
@@ -165,7 +165,7 @@ func (ps *Registries) attempt(ctx context.Context, p Peer, row federation.PeerDe
 		return fate{away: true, unsure: true, reason: "it did not answer"}
 	}
 	if isDecision && reply.Status < http.StatusMultipleChoices && json.Valid(reply.Body) {
-		return fate{delivered: true} // for any content
+		return fate{delivered: true} // regardless of the content
 	}
 	return readReply(reply, p.dialect)
 }
@@ -201,9 +201,9 @@ type fate struct {
 	delivered bool
 	dead      bool          // never retried; reason has the cause
 	away      bool          // the registry answers no requests now
-	unsure    bool          // it did not answer, and may have accepted the message
+	unsure    bool          // no response; the registry may have accepted the message
 	pause     time.Duration // its requested retry delay
-	tooMuch   bool          // it refused earlier messages as too many
+	tooMuch   bool          // earlier messages were refused because of a rate limit
 	consent   bool          // its agent has not consented yet
 	reason    string
 }
@@ -222,8 +222,8 @@ func (f fate) outcome() string {
 	return "again"
 }
 
-// readReply interprets a registry's answer to a message. A deployed one marks an id as seen before
-// it judges: any answer but 201 means that nothing was delivered.
+// readReply interprets a registry's answer to a message. A deployed registry marks an id as seen
+// before it judges the message: any response other than 201 means that nothing was delivered.
 func readReply(reply identity.Answer, dialect string) fate {
 	var said struct {
 		Error        string `json:"error"`
@@ -238,7 +238,7 @@ func readReply(reply identity.Answer, dialect string) fate {
 	case reply.Status == http.StatusTooManyRequests, reply.Status >= http.StatusInternalServerError, !readable:
 		return fate{away: true, pause: reply.RetryAfter, tooMuch: reply.Status == http.StatusTooManyRequests, reason: reason}
 	case reply.Status == http.StatusAccepted && dialect != DialectD3:
-		return fate{delivered: true} // it is held there, and delivered from there
+		return fate{delivered: true} // held there, and delivered from there
 	case reply.Status < http.StatusBadRequest && said.Deduplicated:
 		return fate{reason: "deduplicated"}
 	case reply.Status < http.StatusBadRequest, reply.Status == http.StatusUnauthorized && said.Error == string(wire.CodeInvalidTimestamp):

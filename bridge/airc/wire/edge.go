@@ -277,7 +277,7 @@ func status(c Code) int {
 	return http.StatusInternalServerError
 }
 
-// TooMany refuses requests that come too often, for a time.
+// TooMany returns the refusal of a request over a rate limit, until the wait is over.
 func TooMany(wait time.Duration) error {
 	return &ProblemError{Code: CodeRateLimited, Message: "too many requests; wait a little", RetryAfter: wait}
 }

@@ -97,7 +97,7 @@ func NewMessageID(prefix string) string {
 // Network is the label of this network, and the name of its only link.
 const Network = "airc"
 
-// ClockSkew is how far a message's timestamp may be from the clock here.
+// ClockSkew is the tolerated difference between a message's timestamp and the local clock.
 //
 // spec: airc-v0.1.1 §7.3
 const ClockSkew = 300 * time.Second
