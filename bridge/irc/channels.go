@@ -19,8 +19,8 @@ import (
 // Make them with [ParseChannels]; they never change.
 type Channels struct {
 	here    []string // venues of this federation
-	there   []string // the same as venues on the network
-	spelled []string // the same as the configuration spells them
+	there   []string // corresponding venues on the network
+	spelled []string // the same, as spelled in the configuration
 }
 
 const called = " as "
@@ -83,7 +83,7 @@ func (c Channels) Place(there string) federation.Place {
 	return federation.Place{}
 }
 
-// In translates a venue on the network to one of this federation. It returns false if it is no
+// In translates a venue on the network to one of this federation. It returns false if it is not a
 // channel of the link.
 func (c Channels) In(there string) (here string, ok bool) {
 	i := slices.Index(c.there, there)
@@ -129,8 +129,8 @@ func PrivateVenue(ctx context.Context, p bridge.Ports, ev federation.Event, to f
 }
 
 // Writes reports whether the steps of a handoff are written on a link. A private handoff is written
-// on the link that opened it, and on links on which another party was seen last. It returns the
-// errors of the record.
+// on the link that opened it, and on the links where its other parties were last seen. It returns
+// the errors of the record.
 func (c Channels) Writes(ctx context.Context, p bridge.Ports, link string, v federation.View) (bool, error) {
 	switch {
 	case !federation.Private(v.Venue):
@@ -147,8 +147,8 @@ func (c Channels) Writes(ctx context.Context, p bridge.Ports, link string, v fed
 	return false, nil
 }
 
-// SeenOn returns the link on which a DID signed last, "" if it never signed here. It returns the errors of the
-// record.
+// SeenOn returns the link on which a DID last signed, or "" if it never signed here. It returns the errors of
+// the record.
 func SeenOn(ctx context.Context, p bridge.Ports, did federation.DID) (link string, err error) {
 	at, err := p.Bindings.Seen(ctx, did)
 	if errors.Is(err, federation.ErrNotFound) {

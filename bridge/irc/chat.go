@@ -26,7 +26,7 @@ type Chat struct {
 	Venue   string         // in this federation
 	Command string         // PRIVMSG or NOTICE, or TAGMSG for a reaction
 	Text    string
-	Line    string // the message as it came: the evidence
+	Line    string // the received message, as evidence
 	Refs    Refs
 	// Formatting reports whether the link passes on colours and other formatting.
 	Formatting bool
@@ -233,7 +233,7 @@ type Words struct {
 	To   federation.DID
 	At   federation.Place // place of a user without a DID; zero for a DID
 	Text string
-	Line string // the message as it came: the evidence
+	Line string // the received message, as evidence
 	Refs Refs
 	// Formatting and History are as in [Chat].
 	Formatting bool
@@ -261,10 +261,10 @@ func spoken(text string) string {
 // HolderLeft is the reason for refusing a message to a user without a DID that left.
 const HolderLeft = "the user left before it had read the message, and another one may have its nick"
 
-// Say files private text of a user. A user without a DID gets the gateway's DID for its nick on the link. The result
-// waits is a sentence for the user if the message waits for a recipient of this gateway, called name; it is "" if the
-// recipient is connected or has another home. The error is from [bridge.Messages]: a refusal if no link reaches the
-// recipient.
+// Say stores private text of a user. A user without a DID gets the gateway's DID for its nick on the link.
+// The result waits is a sentence for the user if the message waits for a recipient of this gateway, called
+// name; it is "" if the recipient is connected or has another home. The error is from [bridge.Messages]: a
+// refusal if no link reaches the recipient.
 func Say(ctx context.Context, p bridge.Ports, w Words, name string) (waits string, err error) {
 	text := spoken(w.Text)
 	if text == "" || p.Messages == nil {

@@ -53,7 +53,7 @@ type Command struct {
 	// gateway makes no channels on the network.
 	Room func(view federation.View) (string, error)
 
-	// Secret reports whether the line came over TLS or from the same machine.
+	// Secret reports whether the line arrived over TLS or from the same machine.
 	Secret bool
 
 	vouch bool // the gateway may sign for the DID
@@ -98,7 +98,7 @@ func verbs() map[string]verb {
 	}
 }
 
-// maxListed bounds the list of inbox: users request the rest by id.
+// maxListed bounds the list of inbox: users request other entries by id.
 const maxListed = 10
 
 type userError string
@@ -112,7 +112,7 @@ const errNotNow = userError("That could not be done now. Try again later.")
 // record and logs its failures, which the reply does not describe.
 func (o ChatOps) Run(ctx context.Context, c Command, now time.Time) []string {
 	if strings.HasPrefix(c.Text, "\x01") {
-		return nil // CTCP: a program asks a program
+		return nil // CTCP: a request between programs
 	}
 	lines, err := o.run(ctx, o.bind(ctx, c), now)
 	wrong, isUsers := errors.AsType[userError](err)
@@ -284,7 +284,7 @@ func (o ChatOps) find(ctx context.Context, c Command, args string) (federation.V
 	return view, strings.TrimSpace(rest), nil
 }
 
-// authorized returns why the gateway signs no step for the user, or nil.
+// authorized returns the reason why the gateway signs no step for the user, or nil.
 func (c Command) authorized() error {
 	switch {
 	case c.DID == "":
@@ -518,8 +518,8 @@ func (o ChatOps) say(ctx context.Context, c Command, args string, now time.Time)
 	return []string{"Your message to " + name + " is on its way."}, nil
 }
 
-// participant resolves a name to a participant. The nicks of the user's own network come first, and
-// the next user with the nick of NICK@LINK last.
+// participant resolves a name to a participant. Nicks of the user's own network take precedence.
+// The next user with the nick of NICK@LINK is the last choice.
 func (o ChatOps) participant(ctx context.Context, c Command, name string) (bridge.Recipient, error) {
 	if name == "" {
 		return bridge.Recipient{}, userError("Say a name or a DID.")

@@ -10,7 +10,7 @@ import (
 	"baton/federation"
 )
 
-// The formatting codes of IRC. Each but reset and the colours switches its format on and off.
+// The formatting codes of IRC. Each code except reset and the colours toggles its format.
 //
 // spec: modern.ircdocs.horse/formatting
 const (
@@ -176,9 +176,9 @@ func twoDigits(colour string) string {
 	return colour
 }
 
-// SplitFormatted returns a text with formatting codes in parts, as [federation.SplitText] does, of
-// at most maxBytes, which is at least 64. A part begins with the formatting in effect at
-// the end of the part before it.
+// SplitFormatted returns a text with formatting codes in parts, like [federation.SplitText], of at
+// most maxBytes, which is at least 64. A part begins with the formatting in effect at the end of
+// the part before it.
 func SplitFormatted(text string, maxBytes int) []string {
 	if Unformatted(text) == text {
 		return federation.SplitText(text, maxBytes)
@@ -200,7 +200,7 @@ func SplitFormatted(text string, maxBytes int) []string {
 	return parts
 }
 
-// formattedEnd returns the byte at which a long line is divided, and the format there.
+// formattedEnd returns the byte offset at which to split a long line, and the format there.
 func formattedEnd(line string, maxBytes int) (end int, in format) {
 	atSpace, inSpace, shown := 0, format{}, false
 	for end < len(line) {

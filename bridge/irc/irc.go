@@ -31,7 +31,7 @@ import (
 
 const (
 	// MaxTextBytes bounds the text of one line written by this program for people. A line has 510
-	// bytes, of which the longest names of a user, a host and a channel take 182; servers cut the rest
+	// bytes. The longest names of a user, a host and a channel take 182 of them; servers cut the rest
 	// in the middle of a character.
 	MaxTextBytes = 320
 

@@ -16,12 +16,13 @@ import (
 const shortHash = 4
 
 // Nicks yields the nicks for a DID on a network with a maximum nick length in bytes, the best
-// first. The first is its name with the suffix; the others are that, truncated, with "_" and ever
-// more of the DID's hash. The caller takes the first free one, and needs a fallback if none is.
+// first. The first is its name with the suffix. The others are truncated and end in "_" and an
+// increasing part of the DID's hash. The caller takes the first free one, and needs a fallback if
+// none is.
 //
-// An invalid name is made a nick: other characters become "_", and a "_" goes before a leading
-// digit. A DID without a name gets the last word of a did:web, else "agent" and the beginning of
-// its hash.
+// An invalid name is converted to a nick: invalid characters become "_", and a leading digit gets
+// the prefix "_". A DID without a name gets the last word of a did:web, else "agent" and the
+// beginning of its hash.
 func Nicks(name, suffix string, did federation.DID, maxBytes int) iter.Seq[string] {
 	hash := did.Hash()
 	if name == did.Short() {
@@ -101,7 +102,7 @@ const MaxPseudoClients = 1024
 // elsewhere that speaks there. It outlives the connection. Dialects with more state embed it.
 type PseudoClient struct {
 	DID federation.DID
-	// Shown is the DID by which users there address it, if different.
+	// Shown is the DID that users there use to address it, if different.
 	Shown federation.DID
 	Name  string // base of its nick
 	Nick  string
@@ -182,7 +183,7 @@ func NewRoster[P interface{ Base() *PseudoClient }](self P, venues []string) *Ro
 	return &Roster[P]{Self: self, venues: venues, others: map[federation.DID]P{}}
 }
 
-// All returns the pseudo-clients in the order of their DIDs, the gateway's own first.
+// All returns the pseudo-clients ordered by DID, the gateway's own first.
 func (r *Roster[P]) All() []P {
 	all := []P{r.Self}
 	for _, did := range slices.Sorted(maps.Keys(r.others)) {
@@ -265,15 +266,16 @@ func (r *Roster[P]) LeaveChannels() {
 	}
 }
 
-// PresenceEvery is how often a link looks for pseudo-clients whose users left their own network. A
-// user missing in two checks has left: most users that lose a connection return sooner.
+// PresenceEvery is the interval at which a link checks for pseudo-clients whose users left their
+// own network. A user missing in two checks has left: most users that lose a connection return
+// sooner.
 const PresenceEvery = time.Minute
 
 // LeftReason is the reason of the QUIT of such a pseudo-client.
 const LeftReason = "left its own network"
 
 // WatchPresence calls leave for each pseudo-client whose user left its own network, until over is
-// closed. The owner runs leave and dids, which returns the DIDs with a pseudo-client. Ask has the
+// closed. The owner runs leave and dids, which returns the DIDs with a pseudo-client. Ask makes the
 // owner call a function, and reports whether it did.
 func WatchPresence(ctx context.Context, p bridge.Presence, every time.Duration, over <-chan struct{}, ask func(do func()) bool, dids func() []federation.DID, leave func(federation.DID)) {
 	if p == nil {

@@ -2,8 +2,7 @@ package irc
 
 import "net"
 
-// QuickAck returns a connection that acknowledges at once whatever it reads, and
-// is otherwise the one it is given.
+// QuickAck wraps a connection so that it acknowledges all data at once.
 //
 // Servers that leave Nagle's algorithm on hold back a line until the one before is acknowledged,
 // and Linux delays that by up to 40 ms on a side with nothing to send. Elsewhere, and on a
@@ -17,7 +16,7 @@ func QuickAck(conn net.Conn) net.Conn {
 
 type quickConn struct{ *net.TCPConn }
 
-// Read implements [net.Conn]. The system resets the setting by itself, so it is made again after
+// Read implements [net.Conn]. The system resets the option automatically, so it is set again after
 // each read. A failure costs only a delay.
 func (c quickConn) Read(b []byte) (int, error) {
 	n, err := c.TCPConn.Read(b)

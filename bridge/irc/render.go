@@ -30,8 +30,7 @@ func Render(ctx context.Context, p bridge.Ports, d federation.Delivery) (federat
 	return Vouch(ctx, p, d)
 }
 
-// Vouch returns a step written again, as [Render] does, regardless of its original dialect and
-// place.
+// Vouch returns a step written again, like [Render], regardless of its original dialect and place.
 func Vouch(ctx context.Context, p bridge.Ports, d federation.Delivery) (federation.Event, []federation.Loss, error) {
 	signed := d.Entry.Event
 	ev := signed
@@ -112,8 +111,8 @@ func Bound(ctx context.Context, p bridge.Ports, link, account string) (federatio
 
 // VouchFor returns an unsigned step signed by the gateway for its sender, the DID in From. A step
 // without an ID gets one. The line as received is its evidence. A context that does not fit is stored;
-// members that still do not fit are only in the evidence. With an error it returns the step unchanged,
-// so that the caller can retry.
+// members that still do not fit are only in the evidence. After an error, it returns the step
+// unchanged, so that the caller can retry.
 func VouchFor(ctx context.Context, p bridge.Ports, ev federation.Event, line string) (federation.Event, error) {
 	draft := ev
 	switch {
@@ -173,9 +172,9 @@ func Typing(tags map[string]string) string {
 	return ""
 }
 
-// Refs is the references of a message to handoffs and other messages.
+// Refs holds the references of a message to handoffs and other messages.
 type Refs struct {
-	Handoff string // of the tag [RefTag]; may be empty, or anything
+	Handoff string // handoff of the tag [RefTag]; may be empty, or anything
 	Reply   string // ID of the answered message; likewise
 	Step    string // the ID of the step if Reply is the ID of its line
 

@@ -104,7 +104,8 @@ func Unavailable(link string, why error) error {
 // Disconnected returns the error for a link with no session.
 func Disconnected(link string) error { return Unavailable(link, errNotConnected) }
 
-// NoPlace returns why a step is not written on a link: a refusal, or the error of the record.
+// NoPlace returns the reason why a step is not written on a link: a refusal, or the error of the
+// record.
 func NoPlace(ev federation.Event, link string, err error) error {
 	if err != nil {
 		return err
@@ -116,7 +117,7 @@ func NoPlace(ev federation.Event, link string, err error) error {
 // returns the answer: nil once the peer has proved that it read the row. The channel of answers has
 // room for one; over is closed when the session ends.
 //
-// If no answer comes its error is [Unavailable], and the row may have been written.
+// If no response arrives, the error is [Unavailable], and the row may have been written.
 func Pass[Row any](ctx context.Context, link string, rows chan<- Row, row Row, answer <-chan error, over <-chan struct{}) error {
 	select {
 	case rows <- row:
@@ -133,7 +134,7 @@ func Pass[Row any](ctx context.Context, link string, rows chan<- Row, row Row, a
 	case <-over:
 	}
 	select {
-	case err := <-answer: // it came with the end
+	case err := <-answer: // it arrived at the same time
 		return err
 	default:
 		return Unavailable(link, errCut)

@@ -21,7 +21,7 @@ const readBufferBytes = 64 << 10
 // Wire is how a dialect reads and writes one connection.
 type Wire[Line any] struct {
 	Conn         io.ReadWriteCloser
-	MaxLineBytes int // of one inbound line
+	MaxLineBytes int // maximum size of an inbound line
 	// Decode turns a line into input for the owner. Its error is nil or [ErrLineTooLong]. It runs in
 	// the reader.
 	Decode func(text []byte, err error) Line
@@ -143,8 +143,8 @@ func (s *Session[Line, Step, Lane]) JudgeAll() {
 	}
 }
 
-// Submit submits a step until the gateway has answered, as [SubmitWithRetry] does. A step already
-// read is judged even if the owner ends.
+// Submit submits a step until the gateway has answered, like [SubmitWithRetry]. A step already read
+// is judged even if the owner ends.
 func (s *Session[Line, Step, Lane]) Submit(ev federation.Event, once func(ctx context.Context) (federation.Judgement, error)) (federation.Judgement, error) {
 	return SubmitWithRetry(s.Submitting, s.log, ev, once)
 }
@@ -154,15 +154,15 @@ func (s *Session[Line, Step, Lane]) Execute(o ChatOps, c Command) (reply []strin
 	return o.Run(s.Submitting, c, time.Now())
 }
 
-// Do has the owner call a function, and returns after that.
+// Do makes the owner call a function, and returns after the call.
 func (s *Session[Line, Step, Lane]) Do(do func()) {
 	done := make(chan struct{})
 	s.Calls <- func() { defer close(done); do() } // the owner receives until the last step is processed
 	<-done
 }
 
-// Post has the owner call a function, and then reports whether it did: not once the session leaves
-// or ctx has ended.
+// Post makes the owner call a function, and then reports whether it did. The owner does not once
+// the session leaves or ctx has ended.
 func (s *Session[Line, Step, Lane]) Post(ctx context.Context, do func()) bool {
 	done := make(chan bool, 1)
 	call := func() {
@@ -250,7 +250,7 @@ func NewLanes[S, Lane comparable](most int, of func(S) Lane) *Lanes[S, Lane] {
 	return &Lanes[S, Lane]{of: of, most: most}
 }
 
-// Full reports whether there is no more room. Add still accepts a step then, because it was already
+// Full reports whether the limit is reached. Add still accepts a step then, because it was already
 // read.
 func (l *Lanes[S, Lane]) Full() bool { return len(l.steps) >= l.most }
 

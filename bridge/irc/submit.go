@@ -41,10 +41,9 @@ func comeLater(ev federation.Event, stranger *federation.StrangerError) *federat
 	return refused
 }
 
-// SubmitWithRetry submits a step until the gateway has answered. IRC has no words for a
-// not-now, so the step is kept here, with all that came after it. A refusal is an answer,
-// also one for want of a key, and so is an error that a retry does not help. It blocks
-// until then or until ctx ends.
+// SubmitWithRetry submits a step until the gateway has answered. IRC has no temporary error, so the
+// step is kept here together with all later steps. A refusal is final, even if a key is missing,
+// and so is an error that a retry cannot resolve. It blocks until then or until ctx ends.
 func SubmitWithRetry(
 	ctx context.Context, log *slog.Logger, ev federation.Event, ask func(ctx context.Context) (federation.Judgement, error),
 ) (federation.Judgement, error) {

@@ -19,8 +19,8 @@ import (
 // spec: handofftag "Humans"
 func Summary(step translate.Step) string { return summary(step, due(step.Event)) }
 
-// PrivateSummary returns the line that a recipient of a private step reads: that of [Summary]
-// and, for an offer, the commands that answer it. The nick is that of the gateway's own user.
+// PrivateSummary returns the line that a recipient of a private step reads: that of [Summary] and,
+// for an offer, the commands that answer it. The nick is the nick of the gateway's own user.
 //
 // spec: handofftag "Humans"
 func PrivateSummary(step translate.Step, nick string) string {
@@ -97,7 +97,7 @@ func clause(step translate.Step) string {
 		return who + " cancels"
 	case federation.Expire:
 		return "expired" // declared by the home; no DID did it
-	case federation.Confirm: // has no such line: nothing moved by it
+	case federation.Confirm: // has no line, because it does not change the state
 	}
 	if step.Event.From == step.View.Home.DID() {
 		return string(step.Event.Verb) // likewise

@@ -11,13 +11,14 @@ import (
 	"baton/federation"
 )
 
-// rejection is why a connection is rejected or evicted. It is a metric label from a closed set.
+// rejection is the reason for rejecting or evicting a connection. It is a metric label from a
+// closed set.
 type rejection string
 
 const (
 	serverFull   rejection = "full"         // the maximum number of clients is registered
 	addressFull  rejection = "address"      // the maximum number of clients of its address is registered
-	crowdedOut   rejection = "unregistered" // a newer one took its place
+	crowdedOut   rejection = "unregistered" // replaced by a newer one
 	shuttingDown rejection = "shutdown"
 	blockedByUs  rejection = "blocked" // an operator blocked its address, nick or DID
 )
@@ -37,8 +38,8 @@ func (r rejection) sentence() string {
 	return "the gateway ends"
 }
 
-// admission counts the connections of each address, and orders the unregistered ones for
-// eviction. It belongs to the owner, as the rest of the server.
+// admission counts the connections of each address, and orders the unregistered ones for eviction.
+// Only the owner goroutine uses it, like the rest of the server.
 type admission struct {
 	addresses map[netip.Prefix]int
 	strangers *bridge.EvictionQueue[*user] // not registered
@@ -60,7 +61,7 @@ func (a admission) leave(u *user) {
 	}
 }
 
-// admit lets a connection in, or returns why not. It is called by its reader.
+// admit lets a connection in, or returns the reason for the refusal. It is called by its reader.
 func (s *server) admit(ctx context.Context, u *user) (why rejection) {
 	answer := make(chan rejection, 1)
 	if !s.ask(func() { answer <- s.enter(ctx, u) }) {
@@ -69,9 +70,10 @@ func (s *server) admit(ctx context.Context, u *user) (why rejection) {
 	return <-answer
 }
 
-// enter adds a connection, or returns why not. If a limit is reached, the oldest unregistered
-// connection makes room: of the same address if that has its share, else of the address with the
-// most of them. So a client that registers promptly gets in regardless of other addresses.
+// enter adds a connection, or returns the reason for the refusal. If a limit is reached, the oldest
+// unregistered connection is evicted: that of the same address if the address has used its share,
+// or else that of the address with the most connections. So a client that registers promptly gets
+// in regardless of other addresses.
 func (s *server) enter(ctx context.Context, u *user) (why rejection) {
 	limits := s.link.ports.Limits.Current()
 	if share := limits.ConnectionsPerAddress; share > 0 && u.from.IsValid() && s.admission.addresses[u.from] >= share {
@@ -103,7 +105,7 @@ func (s *server) evict(ctx context.Context, u *user, why rejection) {
 	s.quit(u, why.sentence())
 }
 
-// turnAway sends a connection the reason for its rejection, unless that took a handshake, which
+// turnAway sends a connection the reason for its rejection, unless that requires a handshake, which
 // could overload the server.
 func (s *server) turnAway(ctx context.Context, u *user, why rejection) {
 	s.link.ports.Metrics.Closed.WithLabelValues(network, string(why)).Inc()
@@ -116,7 +118,7 @@ func (s *server) turnAway(ctx context.Context, u *user, why rejection) {
 
 var _ bridge.Dismisser = (*Link)(nil)
 
-// letIn admits a connection, or returns why not. It is called by its reader.
+// letIn admits a connection, or returns the reason for the refusal. It is called by its reader.
 func (s *server) letIn(ctx context.Context, u *user) (why rejection) {
 	if s.blocked(ctx, federation.Source{Network: network, Address: u.from}) {
 		return blockedByUs
@@ -124,8 +126,8 @@ func (s *server) letIn(ctx context.Context, u *user) (why rejection) {
 	return s.admit(ctx, u)
 }
 
-// blocked reports whether an operator blocked an address or a mask. It looks in memory, which
-// cannot fail.
+// blocked reports whether an operator blocked an address or a mask. It only reads memory and cannot
+// fail.
 func (s *server) blocked(ctx context.Context, from federation.Source) bool {
 	_, blocked := errors.AsType[*federation.RefusalError](s.link.ports.CheckBlocked(ctx, from))
 	return blocked

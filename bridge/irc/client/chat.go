@@ -15,13 +15,13 @@ import (
 
 var _ bridge.Relayer = (*Link)(nil)
 
-// maxChatLines bounds the channel lines waiting to be filed. A client waits for the answer to its
-// line, so this also bounds the clients speaking at a time.
+// maxChatLines bounds the channel lines waiting to be filed. A client waits for the reply to its
+// line, so this also bounds the number of clients that write at the same time.
 const maxChatLines = 4096
 
 type chatLine struct {
 	chat  irc.Chat
-	kept  *federation.Line // for the history, which gets it before the links; nil for none
+	kept  *federation.Line // line for the history, filed before it is sent to the links; nil for none
 	filed chan error       // gets the one result
 }
 
@@ -162,7 +162,7 @@ type later struct {
 	note func()
 }
 
-// wait has the client's reader do work, after earlier work of the same line. The owner takes no
+// wait has the client's reader do work, after earlier work of the same line. The owner processes no
 // other line of the client meanwhile.
 func (s *server) wait(ctx context.Context, u *user, l *later) {
 	u.later = append(u.later, l)
@@ -252,7 +252,7 @@ func (s *server) speak(ctx context.Context, w irc.Words, nick string) (did feder
 }
 
 // spoken sends a client the outcome of its text: an echo or a refusal. The nick of its recipient
-// may be unknown. A recipient for which text waits is away.
+// may be unknown. A recipient with queued text counts as offline.
 //
 // spec: rfc2812 §5.1 RPL_AWAY
 func (s *server) spoken(ctx context.Context, u *user, m message, waits string, known bool, err error) {
@@ -303,8 +303,8 @@ func (l *Link) DeliverText(ctx context.Context, t federation.Text) error {
 	return s.show(ctx, func(shown chan<- error) { s.showText(t, name, shown) })
 }
 
-// show has the owner write something to a client, and blocks until the client has proved that it
-// has it. The channel has room for the one answer.
+// show makes the owner write something to a client, and blocks until the client has acknowledged
+// it. The channel has room for the one answer.
 func (s *server) show(ctx context.Context, write func(shown chan<- error)) error {
 	shown := make(chan error, 1)
 	if !s.ask(func() { write(shown) }) {
@@ -395,7 +395,7 @@ func (s *server) meet(ctx context.Context, u *user) {
 	}
 	delete(s.missed, fold(u.nick))
 	s.running.Go(func() {
-		_ = s.link.ports.Messages.Back(ctx, s.link.Name(), did) // they are retried by time too
+		_ = s.link.ports.Messages.Back(ctx, s.link.Name(), did) // a timer retries them too
 	})
 }
 

@@ -83,7 +83,7 @@ func (s *server) makeRoom(u *user, view federation.View) (string, error) {
 	c.topic, c.topicBy, c.topicAt = irc.Text(view.Title), selfNick, time.Now()
 	for _, did := range view.Others("") {
 		if len(c.operators) < maxOperators {
-			c.operators[did] = true // and may enter, whenever it is here
+			c.operators[did] = true // and may join
 		}
 		for party := range s.accounts[did] {
 			if party != u {

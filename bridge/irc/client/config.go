@@ -28,11 +28,11 @@ type Config struct {
 	History             bool               `toml:"history"`              // text is kept, and CHATHISTORY is offered
 	ReplayOnJoin        int                `toml:"replay_on_join"`       // lines for a client that joins and has no CHATHISTORY
 	AccountRegistration bool               `toml:"account_registration"` // strangers may register an account
-	Dialect             federation.Dialect `toml:"dialect"`              // of offers that enter here from networks without tags
+	Dialect             federation.Dialect `toml:"dialect"`              // dialect of offers that enter here from networks without tags
 	MaxClients          int                `toml:"max_clients"`          // connections at a time
-	RegistrationTimeout time.Duration      `toml:"registration_timeout"` // from the connection to the welcome, TLS included
-	PingInterval        time.Duration      `toml:"ping_interval"`        // silence after which a client is asked whether it lives; it has as long to answer
-	SendQueueBytes      int                `toml:"send_queue_bytes"`     // what may wait for one client; a slower reader is dropped
+	RegistrationTimeout time.Duration      `toml:"registration_timeout"` // time from the connection to the welcome, including TLS
+	PingInterval        time.Duration      `toml:"ping_interval"`        // silence after which a client gets a PING; it has the same time to respond
+	SendQueueBytes      int                `toml:"send_queue_bytes"`     // maximum queue for one client; slower readers are disconnected
 }
 
 // DefaultConfig returns the defaults of the table, which open no listener.

@@ -25,8 +25,8 @@ type row struct {
 // channel, in the dialect that each takes, and on the first attempt one line for people. Nil
 // means that it was written: Deliver does not wait for members that do not read.
 //
-// It omits parties of the handoff that take steps, because their inbox brings the step to them in
-// order.
+// It omits parties of the handoff that support steps, because they receive the step from their
+// inbox in order.
 func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	if !l.writes(d.View) {
 		return federation.Refuse(d.Entry.Event, federation.InvalidTarget, "no place of this server")
@@ -106,13 +106,13 @@ func (s *server) wanted(d federation.Delivery) []federation.Dialect {
 	return sorted(in)
 }
 
-// hears reports whether a member of a channel gets a step there, rather than from its inbox.
+// hears reports whether a member of a channel receives a step there instead of from its inbox.
 func (s *server) hears(u *user, d federation.Delivery) bool {
 	return u.caps.reads(d.Entry.Event.Dialect) != "" && (u.replay == nil || d.Entry.Version == 0 || !inbox(d, u.account))
 }
 
-// inbox reports whether a step went into the inbox of a DID. A later assignee is no
-// recipient of earlier steps.
+// inbox reports whether a step went into the inbox of a DID. A later assignee is not a recipient of
+// earlier steps.
 func inbox(d federation.Delivery, did federation.DID) bool {
 	v := d.View
 	assigned := did == v.Assignee && v.Answered > 0 && d.Entry.Version >= v.Answered

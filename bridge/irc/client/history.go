@@ -23,7 +23,7 @@ type inquiry struct {
 	first, second reference
 	limit         int
 
-	account federation.DID // of the client; "" for a guest
+	account federation.DID // account of the client; "" for a guest
 	caps    capability
 	buffer  buffer
 }
@@ -40,7 +40,7 @@ type reference struct {
 	message string
 }
 
-// wrongInquiry is why an inquiry is not answered: a code, and its subject.
+// wrongInquiry is the error for a rejected inquiry: a code and its subject.
 type wrongInquiry struct {
 	code, about, sentence string
 }
@@ -73,7 +73,7 @@ func (s *server) onHistory(ctx context.Context, u *user, m ircmsg.Message) {
 		}) {
 			return
 		}
-		select { // much of it would wait otherwise, if a client asks for more at once
+		select { // otherwise many messages would be queued if a client sends several requests at once
 		case <-written:
 		case <-s.ended:
 		}
@@ -164,7 +164,7 @@ func (s *server) placeInquiry(u *user, q *inquiry) *wrongInquiry {
 }
 
 // correspondent returns the DID with which private lines to a target are kept, "" for none. A nick
-// without an account is that of a guest, connected or not.
+// without an account belongs to a guest, connected or not.
 func (s *server) correspondent(target string) federation.DID {
 	if did := s.addressee(target); did != "" || s.link.ports.Messages == nil || !irc.ValidNick(target) {
 		return did
@@ -172,8 +172,8 @@ func (s *server) correspondent(target string) federation.DID {
 	return s.link.ports.Messages.Guest(s.link.Name(), target)
 }
 
-// bufferOf returns the place of the steps in a channel, and the time since which they belong
-// to this channel: a temporary channel may have the name of an earlier one.
+// bufferOf returns the place of the steps in a channel, and the creation time of the channel: a
+// temporary channel may reuse the name of an earlier one.
 func (s *server) bufferOf(venue string, c *channel) buffer {
 	if c.lasting {
 		return buffer{name: c.name, place: federation.Place{Venue: venue}}

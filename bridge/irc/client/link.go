@@ -87,7 +87,7 @@ type Link struct {
 	chatops  irc.ChatOps
 	replies  irc.Replies
 
-	presenceEvery time.Duration // between two checks for users that left their own network
+	presenceEvery time.Duration // interval of checks for users that left their own network
 
 	// live is the server that takes rows, nil while none runs. It is all that Deliver and Online see
 	// of the state.
@@ -124,7 +124,7 @@ func Open(cfg Config, deps Deps) (*Link, error) {
 	return l, err
 }
 
-// Name implements [bridge.Link]. There is one listener, and this is its name.
+// Name implements [bridge.Link]. There is only one listener.
 func (l *Link) Name() string { return network }
 
 // Network implements [bridge.Link].
@@ -217,12 +217,12 @@ type Deps struct {
 	Enrolments credential.Addresses
 	// Meet puts a new DID on record, unless too many are new. It blocks on the record.
 	Meet func(ctx context.Context, did federation.DID, now time.Time) error
-	// MaxClients lowers max_clients to the process's limit of open files; 0 does not.
+	// MaxClients caps max_clients at the process's limit of open files; 0 means no cap.
 	MaxClients int
 }
 
-// The rate at which lines of one client are read: a burst that holds the lines of a connecting
-// client, then the speed of a typing person. Unread lines stay in the connection; none is lost.
+// The rate limit for lines of one client: a burst for the lines of a connecting client, then the
+// speed of a typing person. Unread lines stay in the connection; none is lost.
 const (
 	linesPerSecond = 20
 	linesBurst     = 100

@@ -18,19 +18,19 @@ import (
 
 // Bounds of the work for one inquiry.
 const (
-	maxLookups        = 16  // at a time, over all clients
+	maxLookups        = 16  // concurrent look-ups of all clients
 	maxCorrespondents = 100 // private exchanges to search
 	exchangePage      = 100 // handoffs read at a time to find those
 	maxExchangePages  = 10
 )
 
-// timePrecision is the precision of the time tag, by which clients refer to messages.
+// timePrecision is the precision of the time tag that clients use to refer to messages.
 const timePrecision = time.Millisecond
 
 // errUnheard is returned for a message unknown in the requested place.
 var errUnheard = errors.New("no message with that id was said there")
 
-// lookUp answers an inquiry. The owner calls tell to send the answer. The client's reader calls
+// lookUp answers an inquiry. The owner calls tell to send the response. The client's reader calls
 // lookUp.
 func (s *server) lookUp(ctx context.Context, q inquiry, rooms []buffer) (tell func(u *user)) {
 	s.lookups <- struct{}{}
@@ -284,9 +284,9 @@ func (s *server) batch(u *user, kind []string, send func(ref string)) {
 }
 
 type heard struct {
-	name  string         // of a channel
-	other federation.DID // of a private exchange: the other party
-	nick  string         // of that party in the newest line, if it is from the party; else ""
+	name  string         // name of a channel
+	other federation.DID // other party of a private exchange
+	nick  string         // nick of that party in the newest line, if it is from the party; else ""
 	at    time.Time
 }
 
@@ -391,8 +391,8 @@ func (s *server) tellTargets(u *user, found []heard) {
 	})
 }
 
-// called returns the target by which a DID can be written to: the nick of an online user, the nick
-// of a guest of this server, else the DID.
+// called returns the message target for a DID: the nick of an online user, the nick of a guest of
+// this server, else the DID.
 func (s *server) called(did federation.DID, nick string) string {
 	if did == s.link.ports.Home.DID() {
 		return selfNick

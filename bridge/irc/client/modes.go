@@ -227,8 +227,8 @@ func (c *channel) changeLimit(ch *change) bool {
 	return true
 }
 
-// userMode reports and changes the modes of a client itself: i hides the client from clients that share
-// no channel with it, and B marks a program.
+// userMode reports and changes the user modes of a client: i hides it from clients without a common
+// channel, and B marks a bot.
 //
 // spec: ircv3 bot-mode
 func (s *server) userMode(u *user, m ircmsg.Message) {

@@ -29,13 +29,13 @@ const (
 
 type piece struct {
 	text   string
-	joined bool // it continues the line before
+	joined bool // continues the previous line
 }
 
 // multiline is a message of several lines that a client is sending.
 type multiline struct {
 	ref, target string
-	command     string // of its lines; "" before the first
+	command     string // command of its lines; "" before the first
 	tags        map[string]string
 	pieces      []piece
 	answer      *answers // to the BATCH that began it; nil without a label

@@ -91,7 +91,7 @@ func (u *user) sees(who *user) bool {
 	return false
 }
 
-// flags returns the WHO flags of a user: here or gone, and its status in a channel.
+// flags returns the WHO flags of a user: present or away, and its status in a channel.
 func (u *user) flags(c *channel, to *user) string {
 	flags := "H"
 	if u.away != "" {
@@ -106,7 +106,7 @@ func (u *user) flags(c *channel, to *user) string {
 	return flags
 }
 
-// whox returns the requested fields of a WHOX, in their order.
+// whox returns the requested fields of a WHOX, in order.
 func whox(s *server, who *user, c *channel, to *user, asked string) []string {
 	fields, token, _ := strings.Cut(asked, ",")
 	account := "0"

@@ -298,8 +298,8 @@ func (l *Link) listed(version int, mechanisms []string) []string {
 	return names
 }
 
-// handoffLimits returns the limits of offers: the bytes of an inline context, and how many seconds
-// from now a deadline may be.
+// handoffLimits returns the limits of offers: the maximum size of an inline context in bytes, and
+// the maximum deadline in seconds from now.
 func (l *Link) handoffLimits() string {
 	value := "context=" + itoa(translate.MaxContextBytes)
 	if limit := l.ports.Limits.Current().MaxDeadline; limit > 0 {
@@ -326,8 +326,8 @@ func (s *server) tellChanges() {
 	}
 }
 
-// versionWithValues is the version of negotiation from which capabilities have values and changes
-// are announced unasked.
+// versionWithValues is the first version of the negotiation with capability values and unsolicited
+// announcements of changes.
 const versionWithValues = 302
 
 // change applies a CAP REQ. It is rejected as a whole if one of its names is unknown.

@@ -40,13 +40,13 @@ type replay struct {
 	u      *user
 	of     federation.DID
 	device string
-	caps   capability // of the client, as far as they affect how steps are written
+	caps   capability // caps of the client; only those that affect the form of steps
 	stop   context.CancelFunc
 	acks   chan acked // has room for one acknowledgement of each step of a page
 
 	// The owner's.
 	page  []step // in flight
-	token string // of the PING after it
+	token string // token of the PING after the page
 }
 
 type step struct {
@@ -54,12 +54,12 @@ type step struct {
 	tags  map[string]string // nil for a client that reads no steps
 	line  string            // for a client that reads no steps; "" for any other
 	name  string            // name of its actor
-	lines []federation.Line // of a message sent to the client, for the history
+	lines []federation.Line // lines of a message sent to the client, for the history
 }
 
 type acked struct {
 	steps []step // not acknowledged before
-	whole bool   // the whole page is acknowledged
+	whole bool   // acknowledges the whole page
 }
 
 // startReplay starts the replay of an inbox to a client logged in as a DID: as steps if it reads
@@ -112,7 +112,7 @@ func (s *server) bring(ctx context.Context, r *replay) {
 
 type reading struct {
 	known  bool               // the position was read
-	cursor federation.Cursor  // all before it was sent to the client
+	cursor federation.Cursor  // everything before it was sent to the client
 	fresh  bool               // the device is new: it does not get entries that other devices have read
 	live   bool               // all waiting entries were sent
 	ahead  []federation.Entry // entries after the cursor, read while the client reads the last page

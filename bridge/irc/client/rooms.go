@@ -88,7 +88,7 @@ func (s *server) join(u *user, name, key string) (venue string, joined *channel)
 	return venue, c
 }
 
-// bars returns why a client may not enter a channel, "" if it may.
+// bars returns the reason why a client may not join a channel, or "" if it may.
 func (c *channel) bars(u *user, key string, invited bool) (numeric, why string) {
 	switch {
 	case invited || c.operators[u.account] && u.account != "":

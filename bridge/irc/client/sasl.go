@@ -38,8 +38,8 @@ const (
 	// A wake-up may be lost, so the proof of a login is also verified this often. A verification takes about 0.1 ms:
 	// 10,000 clients take 2 % of a core.
 	proofAgain  = time.Minute
-	maxFailures = 3    // of one connection
-	chunkBytes  = 400  // of an answer in one line
+	maxFailures = 3    // maximum failed logins of one connection
+	chunkBytes  = 400  // maximum size of a response in one line
 	maxAnswer   = 8192 // bytes of a whole answer, encoded
 )
 
@@ -61,12 +61,13 @@ type login struct {
 	challenge []byte
 	until     time.Time
 	answer    string // so far
-	// revoked reports whether a successful proof has become invalid; nil for a proof that cannot.
+	// revoked reports whether a successful proof has become invalid; it is nil for irrevocable
+	// proofs.
 	revoked func(ctx context.Context) bool
 
 	scram *scram.ServerConversation // nil for another mechanism
-	did   federation.DID            // of the account that SCRAM proves
-	name  string                    // of that account
+	did   federation.DID            // DID of the account that SCRAM proves
+	name  string                    // name of that account
 	reply string                    // to the last message of SCRAM; "" once the login is over
 }
 
@@ -111,8 +112,8 @@ func (s *server) onAuthenticate(ctx context.Context, u *user, m ircmsg.Message) 
 	}
 }
 
-// beginLogin answers the name of a mechanism. Each attempt counts against the rate of the client's
-// address, before it costs the gateway a key lookup.
+// beginLogin answers the name of a mechanism. Each attempt counts against the rate limit of the
+// client's address before the gateway looks up a key.
 func (s *server) beginLogin(ctx context.Context, u *user, mechanism string) {
 	switch {
 	case !s.link.deps.Logins.Take(u.from, time.Now()):
@@ -330,7 +331,7 @@ func (s *server) watchProof(ctx context.Context, u *user, attempt *login) {
 // whole returns the source of a client that may have no nick yet.
 func (u *user) whole() string { return u.named() + "!" + orStar(u.ident) + "@" + u.host }
 
-// loginFailed counts a failure: too many end the connection.
+// loginFailed counts a failed login. Too many failures close the connection.
 func (s *server) loginFailed(u *user, why string) {
 	s.reply(u, errSASLFail, "SASL authentication failed"+why)
 	if u.failures++; u.failures >= maxFailures {
@@ -342,7 +343,7 @@ func (s *server) loginFailed(u *user, why string) {
 //
 // spec: freeq-keys "MSGSIG"
 func (s *server) onMsgsig(ctx context.Context, u *user, m ircmsg.Message) {
-	raw, _ := decode64(m.Params[0]) // nil is no key
+	raw, _ := decode64(m.Params[0]) // nil means an invalid key
 	key, err := federation.ParsePublicKey(raw)
 	switch {
 	case u.account == "":
@@ -433,9 +434,9 @@ func (s *server) authenticate(u *user, text string) {
 
 const errWrongPassword = loginError("the account or the password is wrong")
 
-// password returns the password of an account, and its name: of a DID, or of the DID bound to a
-// name. The name of a registered account may have any case. For an account without a password it
-// returns a hash that no text matches.
+// password returns the password and the name of an account. The name is a DID, or is bound to one.
+// The name of a registered account may have any case. For an account without a password it returns
+// a hash that no text matches.
 func (s *server) password(ctx context.Context, name string) (federation.Password, string, error) {
 	did, err := federation.ParseDID(name)
 	if err != nil {

@@ -193,7 +193,7 @@ func (s *server) close(u *user) {
 		ref := s.reference()
 		s.put(u, tells(s.name, "BATCH", "+"+ref, "labeled-response"), a.label)
 		for _, m := range a.messages {
-			if m.batch == "" { // else of a nested batch
+			if m.batch == "" { // otherwise part of a nested batch
 				m.batch = ref
 			}
 			s.put(u, m, "")

@@ -32,12 +32,12 @@ type server struct {
 	ports   []port
 	log     *slog.Logger
 	name    string
-	salt    []byte // of the cloaked addresses
+	salt    []byte // salt of the cloaked addresses
 	started time.Time
 	table   map[string]command
 
 	connected map[*user]bool
-	admission admission // of connected clients
+	admission admission // admission state of connected clients
 	nicks     map[string]*user
 	accounts  map[federation.DID]map[*user]bool
 	watchers  map[string]map[*user]bool // by folded nick
@@ -55,7 +55,7 @@ type server struct {
 
 	lookups chan struct{} // one token for each history query
 
-	chat chan *chatLine // of channels relayed by links, to be filed in this order
+	chat chan *chatLine // text of channels relayed by links, to be filed in this order
 
 	todo    chan func()
 	running fault.Group // readers, and goroutines serving a client
@@ -125,7 +125,7 @@ func (s *server) more() {
 	}
 }
 
-// post has the owner call a function, and reports whether it will.
+// post makes the owner call a function, and reports whether it will do so.
 func (s *server) post(do func()) bool {
 	select {
 	case s.todo <- do:

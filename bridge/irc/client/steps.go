@@ -13,7 +13,7 @@ import (
 
 type inbound struct {
 	ev      federation.Event
-	account federation.DID // of the client
+	account federation.DID // account of the client
 	bound   string         // its login name
 	to      federation.DID // the recipient of a private step
 	line    string         // as received
@@ -23,8 +23,8 @@ type inbound struct {
 	whose   bool     // the author and the venue are checked
 }
 
-// onStep checks the author and the place of a step as far as this server can vouch for them,
-// and has the client's reader submit it.
+// onStep checks the author and the place of a step, as far as this server can verify them. The
+// client's reader then submits it.
 func (s *server) onStep(ctx context.Context, u *user, m ircmsg.Message, ev federation.Event, err error) {
 	in := &inbound{ev: ev, account: u.account, bound: u.bound, target: m.Params[0], tags: m.AllTags()}
 	if err == nil {
@@ -34,7 +34,7 @@ func (s *server) onStep(ctx context.Context, u *user, m ircmsg.Message, ev feder
 		s.refuse(ctx, u, err)
 		return
 	}
-	in.line, _ = m.Line() // it came as one
+	in.line, _ = m.Line() // it arrived as a line
 	in.ev.Arrival = federation.Arrival{Network: network, Link: s.link.Name(), Name: u.nick, User: u.ident, Received: time.Now(), Place: in.ev.Arrival.Place}
 	switch {
 	case in.ev.Stamped:
@@ -72,7 +72,7 @@ func (s *server) place(u *user, in *inbound) error {
 }
 
 // placeIn checks the channel of a step. Only a client that may speak there can open or claim a
-// handoff. An answer may come from a party outside the channel, and even from another server.
+// handoff. A response may come from a party outside the channel, or even from another server.
 func (s *server) placeIn(u *user, ev *federation.Event) error {
 	c := s.channels[ev.Venue]
 	if c != nil && !c.lasting {
@@ -150,8 +150,8 @@ func (s *server) attribute(ctx context.Context, in *inbound) error {
 	return err
 }
 
-// judged sends a client the outcome of its step: the message as all see it, if it requested echoes,
-// or the reason for the refusal.
+// judged sends a client the outcome of its step: the message sent to all clients, if it requested
+// echoes, or the reason for the refusal.
 func (s *server) judged(ctx context.Context, u *user, in *inbound, judged federation.Judgement, err error) {
 	u.work = nil
 	if u.over {

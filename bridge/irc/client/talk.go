@@ -76,7 +76,7 @@ func (s *server) allow(u *user, command string) bool {
 	return ok
 }
 
-// say passes on a message other than a step, without its step tags. Pieces are the lines of a message
+// say forwards a message other than a step, without its step tags. Pieces are the lines of a message
 // of several lines.
 func (s *server) say(ctx context.Context, u *user, m ircmsg.Message, target string, pieces []piece) {
 	out := u.says(m.Command, append([]string{target}, m.Params[1:]...)...)
@@ -207,7 +207,7 @@ const didTag = "freeq.at/did"
 // message is one message for clients. Its form depends on the capabilities of each.
 type message struct {
 	source   string
-	account  string            // of the sender on this server; "" for none
+	account  string            // account of the sender on this server; "" for none
 	bot      bool              // the sender declared itself a program
 	did      string            // authenticated on another network; "" for none
 	tags     map[string]string // by full name; client-only ones, passed on unchanged
@@ -218,8 +218,8 @@ type message struct {
 	params   []string
 	trailing bool // the last parameter is text, and has its colon even if it needs none
 
-	pieces []piece // of a message of several lines, whose text is the last parameter; nil for any other
-	ref    string  // of the batch of these lines
+	pieces []piece // lines of a multiline message, whose text is the last parameter; nil for any other
+	ref    string  // ref of the batch of these lines
 	joined bool    // it continues the previous line of such a batch
 }
 

@@ -15,9 +15,9 @@ import (
 // user is one connected client. The owner owns all fields but wire and turn.
 type user struct {
 	wire   wire
-	turn   chan func()  // from the owner to the reader, once for each line: work to do before the next; nil for nothing
+	turn   chan func()  // sends the reader, once for each line, the work to do before the next line; nil for nothing
 	addr   string       // its address, without the port
-	from   netip.Prefix // the same as limits count it; zero if a proxy hides it
+	from   netip.Prefix // the address to which limits apply; zero if a proxy hides it
 	host   string       // as shown to others
 	secure bool         // over TLS
 	// handshaking is set during the TLS handshake, when nothing can be written.
@@ -26,7 +26,7 @@ type user struct {
 	nick, ident, real string
 	welcome           bool           // registered
 	negotiating       bool           // capabilities, before registration
-	version           int            // of the negotiation
+	version           int            // version of the negotiation
 	caps              capability     // enabled by it
 	account           federation.DID // authenticated; "" for a guest
 	relayed           federation.DID // of its last relayed text; "" for none
@@ -35,7 +35,7 @@ type user struct {
 
 	away      string // reason; "" while it is not away
 	invisible bool
-	bot       bool                 // it declared itself a program
+	bot       bool                 // declared itself a bot
 	channels  map[string]*channel  // by venue
 	invited   map[string]bool      // venues it was invited to
 	watching  map[string]bool      // folded nicks
@@ -51,21 +51,21 @@ type user struct {
 	multiline *multiline // being sent; nil for none
 	answer    *answers   // to the current labelled command; nil without one
 	seen      irc.Recent
-	pages     uint64                  // of its inbox sent to it, over all replays
-	replay    *replay                 // of its inbox; nil for none
-	proofs    map[string]chan<- error // of delivered text and notices, by the token of the PING behind it
+	pages     uint64                  // pages of its inbox sent to it, over all replays
+	replay    *replay                 // replay of its inbox; nil for none
+	proofs    map[string]chan<- error // pending proofs of delivered text and notices, by the token of the PING behind them
 
 	login    *login // in progress; nil for none
 	unwatch  func() // ends the watch of its proof; nil without one
 	bound    string // its login name: its DID, the fingerprint of its certificate, or the name of its token
-	failures int    // of logins
+	failures int    // failed logins
 
 	pending []byte        // not given to the writer yet
 	flying  int           // bytes with the writer
 	written chan struct{} // closed once all pending lines are written; nil without a waiter
-	dirty   bool          // it is on the list of clients to be flushed
+	dirty   bool          // on the list of clients to flush
 	full    bool          // its queue overflowed, and nothing more is added
-	over    bool          // it was removed: the pending bytes are the last
+	over    bool          // removed; no more bytes are added
 }
 
 // answers collects the replies to one labelled command.
@@ -136,8 +136,8 @@ func orStar(s string) string {
 
 // Bounds of one channel and of the channels of one client.
 const (
-	maxChannelBytes = 64   // of a name
-	maxChannels     = 50   // that one client is in
+	maxChannelBytes = 64   // maximum size of a name
+	maxChannels     = 50   // maximum number of channels per client
 	maxRooms        = 8192 // channels at a time, at some hundred bytes each
 	maxBans         = 64   // masks in the lists of one channel
 	maxKeyBytes     = 32
@@ -169,17 +169,17 @@ type ban struct {
 type channel struct {
 	name      string
 	made      time.Time
-	last      time.Time // of its newest message, see stamp
+	last      time.Time // time of its newest message, see stamp
 	lasting   bool      // configured: exists without members, and has no operators
 	members   map[*user]*member
 	topic     string
 	topicBy   string
 	topicAt   time.Time
-	modes     map[byte]bool // of i, m, n, s and t
+	modes     map[byte]bool // subset of i, m, n, s and t
 	key       string
 	limit     int                     // members; 0 for none
 	masks     map[byte][]ban          // by mode, see maskLists
-	operators map[federation.DID]bool // when they return
+	operators map[federation.DID]bool // DIDs that become operators on return
 }
 
 func newChannel(name string, now time.Time) *channel {

@@ -69,7 +69,7 @@ func (s *stream) Write(lines []byte) error {
 // Close implements [wire].
 func (s *stream) Close() error { return s.conn.Close() }
 
-// wrong is why a line could not be read. It is a metric label from a closed set.
+// wrong is the reason why a line could not be parsed. It is a metric label from a closed set.
 type wrong string
 
 const (
@@ -176,7 +176,7 @@ type socket struct {
 	conn    *websocket.Conn
 	request *http.Request // whose context ends with the connection
 	hangUp  context.CancelFunc
-	kind    websocket.MessageType // of outgoing messages
+	kind    websocket.MessageType // kind of outgoing messages
 }
 
 func newSocket(conn *websocket.Conn, r *http.Request, hangUp context.CancelFunc) *socket {

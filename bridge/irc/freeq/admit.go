@@ -63,8 +63,8 @@ func (l *Link) legal(ctx context.Context, d federation.Delivery) (federation.Eve
 		" itself, in act tags for "+d.View.Venue+": sign the step, or ask for an offer to "+string(kept))
 }
 
-// takes returns the DIDs from which the server accepts a step. It returns false if any DID may take
-// the step, or if the log has not shown the handoff.
+// takes returns the DIDs whose steps the server accepts. It returns false if any DID may take the
+// step, or if the log has not shown the handoff.
 func (l *Link) takes(written federation.Event, v federation.View) (from []federation.DID, known bool) {
 	of, seen := l.peers.of(v.ID)
 	switch l.deps.Rulings.Role(v, written.Verb) {
@@ -132,7 +132,7 @@ type person struct {
 	nick  string
 	did   federation.DID // empty of a guest
 	in    []string       // channels of this federation that they are in
-	other int            // how many other channels
+	other int            // number of other channels
 	as    federation.DID // of their last relayed text; "" for none
 	id    string         // distinguishes a guest from later users of its nick; "" until requested
 	meter irc.Meter
@@ -141,7 +141,7 @@ type person struct {
 type members struct {
 	ours  []string // venues of this federation
 	nicks map[string]*person
-	dids  map[federation.DID]*person // the one that came last
+	dids  map[federation.DID]*person // the most recent one
 }
 
 func newMembers(ours []string) *members {

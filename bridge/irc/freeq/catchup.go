@@ -38,13 +38,14 @@ const (
 // steps at its own limits would mean a peer that never finishes.
 const maxPages = 4096
 
-// maxAnswers is how many answers to a peer may wait. A peer asks one question at a time.
+// maxAnswers is the maximum number of queued responses to a peer. A peer sends one request at a
+// time.
 const maxAnswers = 256
 
 type catchup struct {
 	since int64 // unix seconds, of the requested page
 	pages int
-	rows  []replayed // of the page, not judged yet
+	rows  []replayed // rows of the page, not judged yet
 	more  bool       // there is another page
 	next  int64      // start of that page
 
@@ -215,13 +216,13 @@ func (c *catchup) waits(asked []question) bool {
 	return false
 }
 
-// onRow reads one row of a log. A step is judged as if it had come live; other rows are ignored.
+// onRow reads one row of a log. A step is judged like a live one; other rows are ignored.
 func (s *session) onRow(ctx context.Context, row replayed) {
 	if row.Canonical == "" {
 		return
 	}
 	if row.Origin != s.link.cfg.EndpointID && row.Origin != s.link.id && row.Origin != "" {
-		return // from a server that this gateway does not know, and that the peer cannot speak for
+		return // from a server unknown to this gateway, which the peer cannot vouch for
 	}
 	ev, err := translate.FromDocument(row.Canonical)
 	if err != nil {
@@ -247,11 +248,12 @@ type taskList struct {
 	} `json:"tasks"`
 }
 
-// maxTasks is how many handoffs a server lists at most.
+// maxTasks is the maximum number of handoffs that a server lists.
 const maxTasks = 500
 
-// recollect reads the rest of one second that did not fit a page: a question names whole seconds,
-// so it cannot request the rest. The web API only shows rows of open handoffs in channels.
+// recollect reads the messages of one second that did not fit into a page. Requests have a
+// resolution of whole seconds, so a normal request cannot fetch them. The web API only shows rows
+// of open handoffs in channels.
 func (s *session) recollect(ctx context.Context, second int64) {
 	s.log.LogAttrs(ctx, slog.LevelWarn, "more steps in one second than a page holds: the rest is read from the web API", slog.Int64("second", second))
 	s.catchup.recollecting = true
@@ -277,8 +279,8 @@ func (s *session) onRecollected(ctx context.Context, rows []replayed) {
 	s.turn(ctx)
 }
 
-// rowsOf returns the rows of one second from the web API, the rows of each handoff in order. With
-// an error it returns the rows read so far.
+// rowsOf returns the rows of one second from the web API, the rows of each handoff in order. After
+// an error, it returns the rows read so far.
 func (l *Link) rowsOf(ctx context.Context, second int64) (rows []replayed, err error) {
 	var list taskList
 	if err := l.ask(ctx, actionsPath, url.Values{"limit": {strconv.Itoa(maxTasks)}}, &list); err != nil {
@@ -409,7 +411,7 @@ func (l *Link) remember(ctx context.Context, given []federation.Given) ([]replay
 		}
 		r, err := writer.row(ctx, g.Delivery, false)
 		if _, refused := errors.AsType[*federation.RefusalError](err); refused {
-			continue // it has no place here any more
+			continue // it no longer has a place here
 		}
 		if err != nil {
 			return events, err

@@ -48,7 +48,7 @@ func (s *session) onChat(ctx context.Context, m *said, here string) {
 	}
 	line, err := json.Marshal(m)
 	if err != nil {
-		return // it came as JSON
+		return // it was parsed from JSON
 	}
 	text := m.Text
 	if _, multiline := m.Tags[multilineTag]; multiline {
@@ -142,7 +142,7 @@ func (s *session) deliverChat(r *row) {
 
 var _ bridge.Messenger = (*Link)(nil)
 
-// errNoGuest is why text to a guest waits.
+// errNoGuest is the reason for queuing text to a guest.
 var errNoGuest = errors.New("no user has that nick")
 
 // addressed returns the DID of our user addressed by a message, "" for none: a server relays every
@@ -162,7 +162,8 @@ func (s *session) addressed(m *said) federation.DID {
 	return ""
 }
 
-// onWords queues private text to a user of ours. An author not seen in any channel here is a guest.
+// onWords queues private text to one of our users. An author not seen in any channel here is a
+// guest.
 func (s *session) onWords(m *said, to federation.DID) {
 	if m.Text == "" || s.Steps.Full() {
 		return
@@ -179,7 +180,7 @@ func (s *session) onWords(m *said, to federation.DID) {
 	}
 	line, err := json.Marshal(m)
 	if err != nil {
-		return // it came as JSON
+		return // it was parsed from JSON
 	}
 	words.Line = string(line)
 	in := &inbound{words: words}
@@ -291,7 +292,7 @@ func (s *session) back(did federation.DID) {
 		return
 	}
 	s.Running.Go(func() {
-		_ = s.link.deps.Messages.Back(s.Asking, s.link.cfg.Name, did) // on an error they are retried by time
+		_ = s.link.deps.Messages.Back(s.Asking, s.link.cfg.Name, did) // after an error, a timer retries them
 	})
 }
 

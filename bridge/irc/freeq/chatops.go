@@ -30,7 +30,7 @@ func (s *session) onCommand(m *said) {
 	}
 	line, err := json.Marshal(m)
 	if err != nil {
-		return // it came as JSON
+		return // it was parsed from JSON
 	}
 	s.Steps.Add(&inbound{command: &irc.Command{
 		Text: m.Text, Line: string(line), Network: network, Link: s.link.cfg.Name,
@@ -81,8 +81,8 @@ func (l *Link) Notify(ctx context.Context, n federation.Notice) error {
 
 var errNoReader = errors.New("no user is logged in as the reader")
 
-// deliverNotice writes a notice to a nick, by which the client of its reader knows it. Its proof is
-// the answer to a probe sent after it.
+// deliverNotice writes a notice to the nick under which the client of its reader is known. Its
+// proof is the answer to a probe sent after it.
 func (s *session) deliverNotice(r *row) {
 	reader := s.theirs.dids[r.to]
 	if reader == nil {
@@ -98,12 +98,12 @@ func (s *session) deliverNotice(r *row) {
 // vendorPrefix begins the name of each tag known to servers.
 const vendorPrefix = "+freeq.at/"
 
-// errNotOurs is why a private step is dropped: it is for no participant of this gateway. A server
-// sends every private message to all its peers.
+// errNotOurs is the reason for dropping a private step that is not addressed to a participant of
+// this gateway. A server sends every private message to all its peers.
 var errNotOurs = errors.New("freeq: for nobody of this gateway")
 
-// errEcho is why this gateway drops its own step: a server repeats all its filed steps in answer to
-// a catch-up, and routes the steps of our own users back to us.
+// errEcho is the reason for dropping this gateway's own step. A server repeats all its filed steps
+// in response to a catch-up, and routes the steps of our own users back to us.
 var errEcho = errors.New("freeq: said by this gateway itself")
 
 // refuse counts and logs a rejected step. It sends nothing: servers do not report refusals to each

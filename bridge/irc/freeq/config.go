@@ -31,13 +31,13 @@ type Config struct {
 	Name          string    `toml:"name"`           // unique among all links: label in logs and metrics
 	ServerName    string    `toml:"server_name"`    // theirs; its receipts are signed by did:web:<server_name>
 	EndpointID    string    `toml:"endpoint_id"`    // theirs, 64 lower-case hex characters
-	PeerAPI       string    `toml:"peer_api"`       // where its signing keys are read
+	PeerAPI       string    `toml:"peer_api"`       // API that serves its signing keys
 	Transport     Transport `toml:"transport"`      // exec, tcp or unix
 	Address       string    `toml:"address"`        // we dial: "ip:port" or ticket of their endpoint, "host:port", or a path
 	Listen        string    `toml:"listen"`         // they dial, instead or as well: "ip:port" or a path
-	DialCommand   []string  `toml:"dial_command"`   // of exec; {ticket} is made of endpoint_id and address
-	ListenCommand []string  `toml:"listen_command"` // of exec; {listen} is listen
-	Channels      []string  `toml:"channels"`       // of this federation there, as [irc.ParseChannels] reads them; the first for offers that name none
+	DialCommand   []string  `toml:"dial_command"`   // for exec; {ticket} is built from endpoint_id and address
+	ListenCommand []string  `toml:"listen_command"` // for exec; {listen} is replaced by listen
+	Channels      []string  `toml:"channels"`       // linked channels, see [irc.ParseChannels]; the first is the default for offers
 	RelayChat     []string  `toml:"relay_chat"`     // channels whose text is exchanged with other links that list them
 	Formatting    bool      `toml:"formatting"`     // text keeps its colours and other formatting, in both directions
 	History       bool      `toml:"history"`        // the history of the listener keeps text of this link
@@ -217,7 +217,7 @@ type Rulings interface {
 	// Receipt returns the receipt of a filed step, the same one each time. The view gives its dialect
 	// and venue.
 	Receipt(ctx context.Context, entry federation.Entry, v federation.View) (federation.Event, error)
-	// Settle finishes the effects of the rulings on file for a handoff: a crash may have come after a
+	// Settle completes the effects of the filed rulings for a handoff, in case of a crash after a
 	// ruling was filed.
 	Settle(ctx context.Context, id federation.HandoffID, now time.Time) error
 	// GiveUp ends the wait of a step as refused, and notifies its signer.

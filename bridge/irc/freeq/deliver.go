@@ -30,7 +30,7 @@ type row struct {
 	text   *federation.Text // private text, or text in a channel; nil for a step
 	guest  string           // nick of its recipient, if that has no DID
 	notice *irc.Reply       // to the recipient; nil for text and steps
-	about  string           // of a line that a later one supersedes
+	about  string           // subject of a line that a later one supersedes
 	step   federation.EventID
 	ref    federation.HandoffID
 	done   chan error // has room for the one answer
@@ -40,7 +40,7 @@ type row struct {
 	answered bool
 
 	foreign bool // the step came from another freeq server
-	waits   bool // until its reader is present
+	waits   bool // waits until its reader is present
 	// ends is the reason why the server would reject the step. It ends the delivery once the line
 	// is written; nil for an acceptable step.
 	ends error
@@ -52,9 +52,9 @@ type row struct {
 // of its actor, and a receipt follows each step that changed the state. In a handoff of the server,
 // only steps without a state change are written, because the server has confirmed the others. A
 // step that the server would ignore becomes one line and is then refused. A private step waits
-// until its reader is present, because a server does not show it to users that join later. A step
-// from elsewhere has one best-effort line for people. Each attempt writes the line under the same
-// message ID, so the server accepts it once.
+// until its reader is present, because a server does not show it to users that join later. A
+// step from elsewhere has one best-effort line for people. Each attempt writes the line under the
+// same message ID, so the server accepts it once.
 func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	s := l.live.Load()
 	if s == nil {
@@ -104,7 +104,7 @@ func (l *Link) row(ctx context.Context, d federation.Delivery, has bool) (*row, 
 		return nil, irc.NoPlace(ev, l.cfg.Name, err)
 	}
 	if d.Entry.Version == 0 {
-		return r, nil // the receipt goes with its step
+		return r, nil // the receipt is sent with its step
 	}
 	here := ev.Arrival.Link == l.cfg.Name
 	has = has || here && !ev.Arrival.Command
@@ -143,7 +143,7 @@ func (l *Link) row(ctx context.Context, d federation.Delivery, has bool) (*row, 
 // place returns the venue for the steps of a handoff here, which they are signed for.
 //
 // A server takes the signer of a private step for one of its pair. Steps in other tags than its own
-// are rendered with the gateway's keys for their actors, so the pair is that of these keys.
+// are rendered with the gateway's keys for their actors, so the pair consists of these keys.
 func (l *Link) place(ctx context.Context, v federation.View) (string, error) {
 	if v.Home == l.Home() && v.Signed != "" {
 		return v.Signed, nil
@@ -179,8 +179,8 @@ func (l *Link) signer(ctx context.Context, did federation.DID) (federation.DID, 
 	return l.deps.Signer.Kept("person:" + string(owner)).DID, nil
 }
 
-// ours reports whether a DID of the pair of a private handoff belongs to this gateway, itself or as
-// the kept key of such a DID. It returns the errors of the record.
+// ours reports whether a DID of the pair of a private handoff belongs to this gateway, directly or
+// as the kept key of such a DID. It returns the errors of the record.
 func (l *Link) ours(ctx context.Context, v federation.View, did federation.DID) (bool, error) {
 	ours, err := l.deps.Rulings.Ours(ctx, did, l.cfg.Name)
 	if err != nil || ours {
@@ -228,9 +228,9 @@ func (l *Link) write(ctx context.Context, r *row, d federation.Delivery, step tr
 }
 
 // tell adds the line about a step that the server cannot file because it lacks an earlier step of
-// the handoff. A user took that step by a command, and a server accepts it from no other signer.
-// For a command on this link, the gateway's own user notifies the others; its author gets an
-// answer.
+// the handoff. A user submitted that step by a command, and a server accepts it only from that
+// signer. For a command on this link, the gateway's own user notifies the others; its author gets
+// an answer.
 func (l *Link) tell(ctx context.Context, r *row, d federation.Delivery, step translate.Step, here bool) error {
 	if !here {
 		return l.write(ctx, r, d, step, false)
@@ -283,17 +283,17 @@ func (l *Link) shown(written federation.Event) (actor, shown federation.DID) {
 	return written.Actor(), written.From
 }
 
-// withDID adds to a line the DID by which users there must address its speaker: no client of a
-// freeq server shows it.
+// withDID adds the speaker's DID to a line. Users there need it to address the speaker, and freeq
+// clients do not show it.
 func withDID(line string, did federation.DID) string {
 	tail := " <" + string(did) + ">"
 	return irc.Cut(line, max(3, irc.MaxTextBytes-len(tail))) + tail
 }
 
-// render returns a step in the act dialect, for the place of the handoff. If the home accepted a signer for a party
-// with another DID, the step is written as from that party, because a server knows one DID per user. A step of
-// another home itself is written as a step of this gateway. An offer signed by the gateway names the DID that signs
-// the answers.
+// render returns a step in the act dialect, for the place of the handoff. If the home accepted a signer for a
+// party with another DID, the step is written as from that party, because a server has one DID per user. A
+// step of another home itself is written as a step of this gateway. An offer signed by the gateway names the
+// DID that signs the answers.
 func (l *Link) render(ctx context.Context, d federation.Delivery) (federation.Event, []federation.Loss, error) {
 	another := d.View.Home != l.deps.Home && l.introduces(d.View)
 	if ev := d.Entry.Event; another && ev.From == d.View.Home.DID() && serverVerb(ev.Verb) {
@@ -394,9 +394,9 @@ func (s *session) deliver(r *row) {
 	}
 }
 
-// aim sets the target of a private line as it is written, because its reader may come and go while
-// the line waits. The target is the nick by which the client of its reader knows it, or the DID of
-// an absent reader.
+// aim sets the target of a private line when it is written, because its reader may connect or
+// disconnect while the line is queued. The target is the nick under which the client of its reader
+// is known, or the DID of an absent reader.
 func (s *session) aim(message any) {
 	line, ok := message.(*said)
 	if !ok || line.Reader == "" {
@@ -433,8 +433,8 @@ func (s *session) queueLine(r *row, from string) {
 }
 
 // lineID returns the message ID of the line beside a step, the same one each time: a server drops a
-// line whose ID it has. It keeps the clock of the step and inverts the rest, so lineID of that ID
-// is the ID of the step.
+// line whose ID it has. It keeps the timestamp of the step and inverts the other bits, so lineID of
+// that ID is the ID of the step.
 func lineID(step federation.EventID) string {
 	for i := clockBytes; i < len(step); i++ {
 		step[i] = ^step[i]
@@ -442,7 +442,7 @@ func lineID(step federation.EventID) string {
 	return step.String()
 }
 
-// clockBytes is the length of the clock in an ID.
+// clockBytes is the length of the timestamp in an ID.
 const clockBytes = 6
 
 // refsIn reads the tags of a message, which may answer the line beside a step.

@@ -145,7 +145,7 @@ func (l *Link) local() bool {
 	return u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// inquire asks whether a home has refused a step, and if so abandons the step.
+// inquire checks whether a home has refused a step, and if so abandons the step.
 func (s *session) inquire(ctx context.Context, p *pendingRuling, now time.Time) {
 	code, detail := s.link.outcome(ctx, p, now)
 	if code != "" {
@@ -165,7 +165,7 @@ type action struct {
 
 type actionEvent struct {
 	EventID   string  `json:"event_id"`
-	State     *string `json:"confirm_state"` // null of a receipt
+	State     *string `json:"confirm_state"` // null for a receipt
 	Canonical string  `json:"canonical"`
 	Signature string  `json:"signature"`
 	Actor     string  `json:"actor_did"`
@@ -173,8 +173,8 @@ type actionEvent struct {
 	Timestamp int64   `json:"timestamp"` // unix seconds of receipt
 }
 
-// outcome returns why a step counts as refused, "" while its home may still confirm it. A home does
-// not report refusals: it merely lacks the event.
+// outcome returns the reason why a step counts as refused, "" while its home may still confirm it.
+// A home does not report refusals: a refused event is simply missing.
 func (l *Link) outcome(ctx context.Context, p *pendingRuling, now time.Time) (code federation.RefusalCode, detail string) {
 	ev := p.held.Event
 	if now.Sub(p.held.Since) > maxWait {
@@ -197,11 +197,11 @@ func (l *Link) outcome(ctx context.Context, p *pendingRuling, now time.Time) (co
 	case told.Events[i].State != nil && *told.Events[i].State == "superseded":
 		return federation.IllegalStep, "its home took another step first"
 	}
-	return "", "" // confirmed, and the receipt comes with the next route; or not judged yet
+	return "", "" // confirmed, and the receipt arrives with the next route; or not judged yet
 }
 
-// overdue decides only by the clock, if a server does not show its events: an answer after the
-// deadline counts as refused.
+// overdue decides only by the deadline, for a server that does not show its events: a response
+// after it counts as refused.
 func (l *Link) overdue(p *pendingRuling, now time.Time) (code federation.RefusalCode, detail string) {
 	due, verb := p.view.Deadline, p.held.Event.Verb
 	if !due.IsZero() && (verb == federation.Accept || verb == federation.Claim) && now.After(due.Add(lastRoute)) {

@@ -61,8 +61,8 @@ func seal(ctx context.Context, key federation.SigningKey, m any) ([]byte, error)
 	})
 }
 
-// open reads one line of the peer: a greeting as it is, anything else from an envelope signed by
-// the key that the transport has proved. It returns nil for an irrelevant message.
+// open reads one line of the peer. A greeting is plain; anything else is in an envelope signed by
+// the key that the transport verified. It returns nil for an irrelevant message.
 func open(line []byte, peer ed25519.PublicKey) (any, reason) {
 	var e envelope
 	if err := federation.DecodeJSON(line, &e); err != nil {
@@ -98,7 +98,7 @@ const (
 	directAddress = 1
 	ipv4Address   = 0
 	ipv6Address   = 1
-	endpointBytes = 32 // of the id
+	endpointBytes = 32 // size of the id
 )
 
 // Bounds of another program's ticket.
@@ -107,8 +107,8 @@ const (
 	maxRelayBytes      = 2048
 )
 
-// ticket is the transport program's address of an endpoint: its id and its possible places. Without
-// a place the program searches by the id.
+// ticket is the address of an endpoint for the transport program: its id and its possible network
+// addresses. Without a place the program searches by the id.
 type ticket struct {
 	endpoint ed25519.PublicKey
 	relays   []string // URLs

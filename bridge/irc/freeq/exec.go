@@ -62,8 +62,8 @@ func fill(command []string, mark, value string) []string {
 // Close implements transport: nothing is held between two children.
 func (c *child) Close() error { return nil }
 
-// connect starts a child. For a listening one it waits until the previous child is gone, and then
-// until the peer has dialled.
+// connect starts a child. For a listening transport, it waits until the previous child has exited,
+// and then until the peer has dialled.
 func (c *child) connect(ctx context.Context) (io.ReadWriteCloser, error) {
 	if c.last != nil {
 		select {
@@ -72,7 +72,7 @@ func (c *child) connect(ctx context.Context) (io.ReadWriteCloser, error) {
 			return nil, context.Cause(ctx)
 		}
 	}
-	// It must outlive ctx, by as long as it needs to end in good order.
+	// It must outlive ctx until its graceful shutdown is complete.
 	command := exec.CommandContext(context.WithoutCancel(ctx), c.command[0], c.command[1:]...) //nolint:gosec // the operator's own
 	command.Env = append(os.Environ(), "IROH_SECRET="+c.seed, "RUST_LOG=dumbpipe=info", "NO_COLOR=1")
 	in, inErr := command.StdinPipe()
@@ -146,7 +146,7 @@ type pipe struct {
 	out     io.Reader
 	dialled chan string
 	drained chan struct{} // closed when its stderr has ended
-	gone    chan struct{} // closed when Close is over
+	gone    chan struct{} // closed when Close has finished
 
 	ending sync.Once
 	mu     sync.Mutex

@@ -28,13 +28,13 @@ type inbound struct {
 	chat    *irc.Chat    // text in a channel; nil for a step
 
 	ev     federation.Event
-	to     federation.DID // of a private step: the user of ours it was sent to
-	routed bool           // it came as act_route
-	minted bool           // of a handoff that this gateway opened, according to the peer
+	to     federation.DID // our user to whom a private step was sent
+	routed bool           // it arrived as act_route
+	minted bool           // true if this gateway opened the handoff, according to the peer
 	replay bool           // it came from the log of their server
 	at     time.Time      // when the server received it; zero for a live one
 
-	wait time.Duration // of a receipt that came before its step
+	wait time.Duration // wait of a receipt that arrived before its step
 	due  time.Time     // when it is judged again
 }
 
@@ -75,7 +75,7 @@ func (s *session) note(ctx context.Context, in *inbound, answer federation.Judge
 	case s.overtook(in, refused):
 		s.limited.note(time.Now(), time.Now(), firstLimitWait)
 		s.refuse(ctx, in, err)
-	case refused != nil && refused.Waits: // the gateway has it, and judges it again by itself
+	case refused != nil && refused.Waits: // the gateway has stored it, and judges it again later
 	case err != nil:
 		if refused != nil && refused.Code == federation.SignatureUnverifiable {
 			s.lackKey(in)
@@ -88,7 +88,7 @@ func (s *session) note(ctx context.Context, in *inbound, answer federation.Judge
 	}
 }
 
-// overtook reports whether a live step of a new handoff came before the offer, which may come
+// overtook reports whether a live step of a new handoff arrived before its offer, which may arrive
 // over the link to another server. The step is fetched again from the log.
 func (s *session) overtook(in *inbound, refused *federation.RefusalError) bool {
 	return refused != nil && refused.Code == federation.UnknownHandoff && !in.replay && time.Since(in.ev.Handoff.Time()).Abs() < clockMargin
@@ -131,7 +131,7 @@ func (s *session) echo(ctx context.Context, ev federation.Event, v federation.Vi
 	entry, err := s.link.deps.Record.Step(ctx, ev.Handoff, ev.ID)
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
-		return federation.Judgement{}, errEcho // it waits for its home, or is not ours at all
+		return federation.Judgement{}, errEcho // pending a ruling of its home, or not ours at all
 	case err != nil:
 		return federation.Judgement{}, fmt.Errorf("look up step %s: %w", ev.ID, err)
 	}
@@ -177,7 +177,7 @@ type arriving struct {
 	routed bool
 	replay bool      // from the log of their server
 	at     time.Time // when the server received it; zero for a live one
-	minted bool      // of a handoff that this gateway opened, according to that log
+	minted bool      // true if this gateway opened the handoff, according to that log
 }
 
 // onStep reads a step, if the message is one, and queues it for the judge.
@@ -212,8 +212,8 @@ func (s *session) nameOf(from federation.DID, nick string) string {
 	return nick
 }
 
-// decode reads a step and checks it as far as the peer can vouch for it: not for the identity of a
-// user, but for a did:web being a server's.
+// decode reads a step and checks the claims that the peer can vouch for. It cannot vouch for the
+// identity of a user, but for a did:web being a server's.
 func (s *session) decode(a arriving) (*inbound, error) {
 	to, _, pair := federation.Parties(a.target) // as a log spells it
 	if !pair {
@@ -250,9 +250,9 @@ func serverVerb(v federation.Verb) bool {
 	return v == federation.Confirm || v == federation.Expire || v == "auto-accept"
 }
 
-// allow counts one step of a user, against its own rate and that of the link. A step that meets a
-// limit is fetched again later: reading never stops. A replayed step already waited for the rate of
-// the link.
+// allow counts one step of a user, against its own rate and that of the link. A step over a limit
+// is fetched again later, so that reading never stops. A replayed step already waited for the rate
+// of the link.
 func (s *session) allow(ctx context.Context, in *inbound) bool {
 	now := time.Now()
 	ok := in.replay || !s.Steps.Full() && s.rate(now)
@@ -281,7 +281,7 @@ func (s *session) rate(now time.Time) bool {
 	return s.events.AllowN(now, 1)
 }
 
-// maxEarlyReceipts is how many receipts wait for the steps that they confirm. A server may send a
+// maxEarlyReceipts is the maximum number of receipts that wait for their steps. A server may send a
 // receipt a fraction of a second before the step. A step of a user of another server arrives over
 // another link.
 const maxEarlyReceipts = 256
@@ -289,8 +289,8 @@ const maxEarlyReceipts = 256
 // maxReceiptWait bounds the wait before a receipt is judged again, which doubles from a second.
 const maxReceiptWait = time.Minute
 
-// holdReceipt keeps a receipt whose step has not come yet. If there are too many, it replaces the
-// oldest.
+// holdReceipt keeps a receipt whose step has not arrived yet. If there are too many, it replaces
+// the oldest.
 func (s *session) holdReceipt(in *inbound) {
 	if len(s.earlyReceipts) >= maxEarlyReceipts {
 		s.earlyReceipts = slices.Delete(s.earlyReceipts, 0, 1)
@@ -300,7 +300,7 @@ func (s *session) holdReceipt(in *inbound) {
 	s.earlyReceipts = append(s.earlyReceipts, in)
 }
 
-// judgeDueReceipts retries receipts whose step may have come over another link.
+// judgeDueReceipts retries receipts whose step may have arrived over another link.
 func (s *session) judgeDueReceipts(now time.Time) {
 	s.earlyReceipts = slices.DeleteFunc(s.earlyReceipts, func(in *inbound) bool {
 		due := now.After(in.due)
@@ -311,7 +311,7 @@ func (s *session) judgeDueReceipts(now time.Time) {
 	})
 }
 
-// judgeReceipts retries the receipts of a step that has come.
+// judgeReceipts retries the receipts of a step after its arrival.
 func (s *session) judgeReceipts(step federation.EventID) {
 	s.earlyReceipts = slices.DeleteFunc(s.earlyReceipts, func(in *inbound) bool {
 		fits := in.ev.Subject == step
@@ -322,7 +322,7 @@ func (s *session) judgeReceipts(step federation.EventID) {
 	})
 }
 
-// early reports whether a receipt was refused because it came before its step.
+// early reports whether a receipt was refused because it arrived before its step.
 func early(ctx context.Context, in *inbound, refused *federation.RefusalError) bool {
 	return ctx.Err() == nil && in.ev.Verb == federation.Confirm && refused != nil &&
 		(refused.Code == federation.WrongReference || refused.Code == federation.UnknownHandoff)

@@ -7,20 +7,20 @@
 // federated DID that speaks gets its own user there on first use. The server's users must address
 // it by its DID, which they can copy from WHOIS and from the lines beside its steps.
 //
-// Steps travel both ways as TAGMSG with the signed tags. The network knows only the act dialect, so
-// any other step is rendered. In a channel each has one PRIVMSG for people beside it. A server link
-// has no acknowledgement: a step counts as delivered once the peer answers a later question,
-// because it answers in order.
+// Steps travel both ways as TAGMSG with the signed tags. The network supports only the act dialect,
+// so any other step is rendered as text. In a channel each has one PRIVMSG for people beside it. A
+// server link has no acknowledgement: a step counts as delivered once the peer answers a later
+// question, because it answers in order.
 //
 // A text from a logged-in user to the gateway's own user is a command. The gateway signs its step if the
 // operator's binding of the user vouches for it. No server accepts such a step from the gateway, so the
-// link shows the rest of that handoff in lines. A private text to another user of this gateway is a
-// message for that participant. All other chat is ignored.
+// link shows later steps of that handoff as lines of text. A private text to another user of this
+// gateway is a message for that participant. All other chat is ignored.
 //
 // # Two homes
 //
 // A server is the home of its users' offers, and this gateway of the offers it introduces there.
-// These include handoffs of other gateways: no server believes those gateways here, so this gateway
+// These include handoffs of other gateways. No server here trusts those gateways, so this gateway
 // first files their ruling and then signs its own. As the home, the link follows each step that
 // moved a handoff with the receipt of the gateway. For remote handoffs it takes the steps waiting
 // for the home's receipt from the record. It sends each as TAGMSG and then as act_route, at growing
@@ -33,8 +33,8 @@
 //
 // # Two connections
 //
-// A link may dial and be dialled. If both ends have begun a connection, the one of the end with the
-// smaller endpoint id stands, as among servers; an established connection gives way to it.
+// A link may dial and be dialled. If both ends dial each other, the connection of the end with the
+// smaller endpoint id is kept, as among servers, even if the other one was already established.
 //
 // # Concurrency
 //
@@ -88,7 +88,7 @@ type Link struct {
 
 	presenceEvery time.Duration
 
-	// live is the session that takes rows, nil unless the greetings and the state of both are over. It
+	// live is the session that takes rows; nil until both sides have exchanged greetings and state. It
 	// is all that Deliver and Online see of the state, and leads them to the session's channels.
 	live atomic.Pointer[session]
 }
@@ -178,9 +178,9 @@ func (l *Link) writes(ctx context.Context, v federation.View) (bool, error) {
 	return slices.ContainsFunc(v.Others(""), func(did federation.DID) bool { return l.Online(ctx, federation.Binding{DID: did}) }), nil
 }
 
-// introduces reports whether the server knows a handoff from this gateway, and takes it for the
-// home. It is the home, or the link to another home that rules on each step. Such rulings are on
-// disk here before anything of them is written.
+// introduces reports whether the server received a handoff from this gateway and regards the
+// gateway as its home. It is the home, or the link to another home that rules on each step. Such
+// rulings are on disk here before anything of them is written.
 func (l *Link) introduces(v federation.View) bool {
 	switch {
 	case v.Home == l.deps.Home || v.Numbered:

@@ -97,8 +97,8 @@ func (s *session) badInput(ctx context.Context, why reason, what string) {
 	s.log.LogAttrs(ctx, slog.LevelInfo, "unreadable line", slog.String("reason", string(why)), slog.String("what", what))
 }
 
-// fresh reports whether a message is neither an echo of ours nor a repeat. It relies on the peer
-// that the transport has proved, not on the message's claim.
+// fresh reports whether a message is new: not a duplicate or an echo of our own message. It relies
+// on the peer that the transport has proved, not on the message's claim.
 //
 // spec: freeq-s2s "event_id and dedup", "origin rules"
 func (s *session) fresh(ctx context.Context, id, origin string) bool {
@@ -199,7 +199,7 @@ func (s *session) begin() {
 	}
 }
 
-// yield renames each user of ours whose nick a user of the server has.
+// yield renames each of our users whose nick is also used on the server.
 func (s *session) yield() {
 	for _, p := range s.link.roster.All() {
 		if s.theirs.named(p.Nick) != nil {
@@ -220,7 +220,7 @@ func (s *session) open() {
 	s.back("") // retry failed deliveries, and those for readers that joined since
 }
 
-// onMember tracks their users, and the removal of ours.
+// onMember tracks the users of the peer, and removals of our users.
 func (s *session) onMember(m *member) {
 	switch m.Type {
 	case typeJoin:
@@ -242,7 +242,7 @@ func (s *session) onMember(m *member) {
 	}
 }
 
-// onKick records that a user was kicked. One of ours rejoins with its next step.
+// onKick records that a user was kicked. Our user rejoins with its next step.
 func (s *session) onKick(m *member) {
 	venue, _ := translate.Channel(m.Channel)
 	if p := s.link.named(m.Nick); p != nil && p.In[venue] {

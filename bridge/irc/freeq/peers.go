@@ -29,7 +29,8 @@ const (
 	maxWorkers = 64
 )
 
-// maxPeered is how many other servers are remembered: a server may name any number in its log.
+// maxPeered is the maximum number of remembered other servers, because a server may name any number
+// in its log.
 const maxPeered = 1 << 10
 
 // parties are the parties of one handoff in the log of a server: the origin server, the only
@@ -170,8 +171,8 @@ func (l *Link) shows(ctx context.Context, s *session, id federation.EventID) (bo
 
 var errReplaced = errors.New("another connection with the other server stands instead")
 
-// preferred reports whether a connection stands if there are two: the one begun by the end with the
-// smaller id. Both ends follow this rule.
+// preferred reports whether to keep a connection if there are two: the one dialled by the end with
+// the smaller id. Both ends follow this rule.
 //
 // spec: freeq-s2s "Keepalive, idle, reconnect"
 func (l *Link) preferred(c stream) bool { return c.dialled == (l.id < l.cfg.EndpointID) }

@@ -38,7 +38,7 @@ func (s *session) guest(nick string) federation.DID {
 
 var _ bridge.PresenceLink = (*Link)(nil)
 
-// Follow implements [bridge.PresenceLink]. A server knows the presence of its peers' users only in
+// Follow implements [bridge.PresenceLink]. A server has the presence of its peers' users only in
 // channels.
 func (l *Link) Follow(ctx context.Context, c bridge.PresenceChange) {
 	if s := l.live.Load(); s != nil {

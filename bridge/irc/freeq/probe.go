@@ -6,23 +6,23 @@ import (
 )
 
 // question is a catchup_request waiting for its answer. The protocol has no other question, and
-// answers come in order: when an answer comes, the peer has processed, or dropped, each message
-// written before its question.
+// responses arrive in order. A response means that the peer has processed, or dropped, each message
+// written before the question.
 //
 // spec: freeq-s2s "Keepalive, idle, reconnect"
 type question struct {
 	tail    bool      // it looks for written messages
 	page    bool      // it belongs to the catch-up
 	written time.Time // zero until it is written
-	number  uint64    // of the writing, in the window of the queue
+	number  uint64    // number of the write in the window of the queue
 	row     *row      // written before it, and proved by its answer; nil for none
 }
 
 // listenAgain is how often a link restarts a failed attempt to accept its peer.
 const listenAgain = 15 * time.Second
 
-// farFuture is a time from which no server has events, so that an empty answer comes at once. It is
-// in the year 5138, in unix seconds.
+// farFuture is a time after all events of a server, so that the server sends an empty response at
+// once. It is in the year 5138, in unix seconds.
 const farFuture = 99_999_999_999
 
 func (s *session) ask(q question, m *catchupRequest) {
@@ -31,11 +31,12 @@ func (s *session) ask(q question, m *catchupRequest) {
 	s.put(control, m)
 }
 
-// probe asks for an empty answer, which proves a row that was written before it, or with none only
-// that the peer is alive.
+// probe requests an empty response. It proves that the peer read the row written before it; without
+// a row, only that the peer is alive.
 func (s *session) probe(r *row) { s.ask(question{row: r}, &catchupRequest{Since: farFuture, Limit: 1}) }
 
-// wroteQuestion records that the first waiting question was written: they are written in order.
+// wroteQuestion records that the first waiting question was written. Questions are written in
+// order.
 func (s *session) wroteQuestion(now time.Time) {
 	for i := range s.asked {
 		if q := &s.asked[i]; q.written.IsZero() {
@@ -94,8 +95,8 @@ func (s *session) watch(now time.Time) error {
 // spec: freeq-s2s "Keepalive, idle, reconnect"
 const minAnswerTimeout = 2 * time.Second
 
-// roundTrips estimates the answer time of a peer, as TCP does. It outlives the connection, and
-// belongs to one goroutine. The zero value has no measurement yet.
+// roundTrips estimates the answer time of a peer, as TCP does. It outlives the connection. Only one
+// goroutine may use it. The zero value has no measurement yet.
 //
 // spec: rfc6298
 type roundTrips struct {

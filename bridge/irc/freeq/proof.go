@@ -16,10 +16,10 @@ import (
 //
 // spec: freeq-s2s "Keys", "Verdicts and parking"
 const (
-	firstLook  = 250 * time.Millisecond // between the first look and the second
+	firstLook  = 250 * time.Millisecond // between the first check and the second
 	secondLook = time.Second            // between the second and the third
-	looks      = 3                      // before the message is written again
-	writings   = 3                      // before the delivery waits for a later attempt
+	looks      = 3                      // checks before the message is written again
+	writings   = 3                      // writes before the delivery is retried later
 
 	lineWritings = 2 // attempts to write the best-effort line beside a step
 )
@@ -37,17 +37,17 @@ const errOtherBytes = "the server has another step under this id"
 // proof is a message not yet seen in the log of the peer. A server acknowledges nothing, and
 // silently drops messages, so only its log shows which ones arrived.
 type proof struct {
-	id        string // under which the log has the message
+	id        string // message ID in the log
 	signature string // of a step; "" of a line
 	message   *said
 	row       *row        // waiting for this proof; nil for a line beside a step
 	beside    bool        // a line beside a step: its row waits only until the line is written
-	looked    chan<- bool // gets whether the log has it, for a lookup; else nil
+	looked    chan<- bool // receives the result of a lookup in the log; nil without a lookup
 
-	number  uint64    // of the last writing, in the window of the queue
-	due     time.Time // of the next search of the log
-	absent  int       // looks since the last writing that did not show it
-	written int       // how often it was written
+	number  uint64    // number of the last write in the window of the queue
+	due     time.Time // time of the next search of the log
+	absent  int       // checks since the last write that did not find it
+	written int       // number of writes
 }
 
 // ofRow reports whether a row waits for a proof, which may be nil.
@@ -139,10 +139,10 @@ func (r *row) proved() {
 	}
 }
 
-// prove looks in the peer's log for due messages, one query at a time, when nothing else can be
-// written. It also looks if messages in flight block others, and after a message without proof,
-// because a missing answer reveals a dead peer. It returns the time until the next message is due,
-// zero for none.
+// prove searches the peer's log for due messages, one query at a time, when nothing else can be
+// written. It also searches if messages in flight block others, and after a message without proof,
+// because a missing response reveals a dead peer. It returns the time until the next message is
+// due, zero for none.
 func (s *session) prove(now time.Time) (wait time.Duration) {
 	if slices.ContainsFunc(s.asked, func(q question) bool { return q.tail }) {
 		return 0
@@ -177,7 +177,7 @@ func (s *session) lossless() bool {
 	return s.greeting != nil && slices.Contains(s.greeting.Capabilities, capLossless)
 }
 
-// lookFor looks once for a step in the log of the peer.
+// lookFor searches the log of the peer once for a step.
 func (s *session) lookFor(id federation.EventID, looked chan<- bool) {
 	if s.link.filed.has(id) {
 		looked <- true

@@ -17,7 +17,7 @@ const (
 
 type outgoing struct {
 	message any
-	proof   *proof // of this message, nil if the peer's log does not show it
+	proof   *proof // proof of this message, nil if the peer's log does not show it
 	about   string // of a line that a later one about the same supersedes; "" for any other
 }
 
@@ -29,7 +29,7 @@ type queue struct {
 	last    uint64 // id of the last message
 }
 
-// newQueue starts counting at the clock, so that ids also increase over a restart.
+// newQueue starts ids at the current time, so that they also increase across a restart.
 func newQueue(origin string, now time.Time) *queue {
 	return &queue{origin: origin, last: uint64(now.UnixMicro())}
 }
@@ -53,8 +53,8 @@ func (q *queue) size() int {
 }
 
 // next removes the next message to be written and gives it its id, so that ids increase in the
-// order of the wire. The second result is how long to wait for one; zero if there is none, one was
-// returned, or an answer of the peer has to come first.
+// order of the wire. The second result is the wait for the next one. It is zero if there is none,
+// one was returned, or a response of the peer must arrive first.
 func (q *queue) next(now time.Time) (outgoing, time.Duration, bool) {
 	for p := range q.waiting {
 		if len(q.waiting[p]) == 0 {
@@ -90,21 +90,21 @@ func (q *queue) stamp(m any) {
 	*id, *origin = q.origin+":"+strconv.FormatUint(q.last, 10), q.origin
 }
 
-// The bounds of a [window]. A server takes 100 messages of a peer in one second of its clock and
-// drops the rest without an answer. It counts a message when it processes it: after a stall it
-// processes several seconds' messages in one.
+// The bounds of a [window]. A server accepts 100 messages of a peer in one second of its clock and
+// silently drops the others. It counts a message when it processes it: after a stall it processes
+// several seconds' messages in one.
 //
 // spec: freeq-s2s "Rate limit and queues"
 const (
 	maxPerSecond = 90 // messages that the peer may process in any one second
 	maxInFlight  = 50 // messages that the peer may not have processed yet
-	controlRoom  = 8  // on top of both, for answers and questions: these open the window again
+	controlRoom  = 8  // additional room for responses and requests, which reopen the window
 )
 
 // window bounds the messages that the peer may process in one second. The peer processes each
-// message between the moment it is written and the moment the answer to a later question
-// arrives. So no second of the peer has more messages than are in flight at its end or were
-// answered within it. It belongs to one goroutine.
+// message after it is written and before the response to a later question arrives. So the messages
+// within one second of the peer are bounded by those in flight at its end plus those answered
+// within it. It belongs to one goroutine.
 type window struct {
 	written, processed uint64
 	recent             []processedBatch // within the last second, oldest first
@@ -130,7 +130,7 @@ func (w *window) answered(upTo uint64, now time.Time) {
 	w.processed = upTo
 }
 
-// inFlight returns how many messages the peer may not have processed.
+// inFlight returns the number of messages that the peer may not have processed yet.
 func (w *window) inFlight() int { return int(w.written - w.processed) } //nolint:gosec // G115: bounded by the window
 
 // room reports whether one more message may be written now. If only the rate of the last

@@ -43,7 +43,7 @@ type reach struct {
 	back         chan struct{} // has one token while a connection waits to be taken
 	log          *slog.Logger
 
-	trying  context.Context // of the attempts; nil while there is none
+	trying  context.Context // context of the attempts; nil while there are none
 	cancel  context.CancelFunc
 	running fault.Group
 }
@@ -156,8 +156,8 @@ const dialTimeout = 10 * time.Second
 
 // transport makes streams, each with the lines of one connection. It is used by one goroutine.
 type transport interface {
-	// connect blocks until there is a stream to the configured endpoint, as far as the transport
-	// knows. Closing it ends both ways and makes a pending Read and Write return.
+	// connect blocks until the transport has a stream to the configured endpoint. Closing it ends
+	// both ways and makes a pending Read and Write return.
 	connect(ctx context.Context) (io.ReadWriteCloser, error)
 	// Close releases the resources that a listening transport holds between two streams.
 	Close() error
@@ -196,8 +196,8 @@ func (d *dialer) connect(ctx context.Context) (io.ReadWriteCloser, error) {
 // Close implements transport.
 func (d *dialer) Close() error { return nil }
 
-// listening accepts the peer on a socket. A connection counts once it has greeted as the peer: a
-// port scan is no link, and ends none.
+// listening accepts the peer on a socket. A connection counts only after it has greeted as the
+// peer, so that a port scan cannot replace a link.
 type listening struct {
 	network, address string
 	peer             string // endpoint id
@@ -251,7 +251,7 @@ func (d *listening) admit(ctx context.Context, conn net.Conn) (io.ReadWriteClose
 	return &admitted{Conn: conn, in: io.MultiReader(bytes.NewReader(append(line, '\n')), r)}, nil
 }
 
-// know returns why a line is not the greeting of the peer.
+// know returns the reason why a line is not the greeting of the peer.
 func (d *listening) know(line []byte) error {
 	m, _ := read(line)
 	switch greeting, ok := m.(*hello); {

@@ -8,7 +8,7 @@ import (
 	"baton/translate"
 )
 
-// maxNickBytes bounds a nick of ours.
+// maxNickBytes bounds the nicks of our users.
 //
 // spec: freeq-s2s "join"
 const maxNickBytes = 64
@@ -31,7 +31,7 @@ func (l *Link) named(nick string) *irc.PseudoClient {
 func (s *session) self() *irc.PseudoClient { return s.speaker("", "", "", "") }
 
 // speaker returns the user that sends a step in a channel. A party has one user. The user keeps its
-// first DID, and gets the nick of a name that the gateway learns later.
+// first DID, and later gets the nick of its name if the gateway receives one.
 func (s *session) speaker(did, shown federation.DID, name, venue string) *irc.PseudoClient {
 	p := s.link.roster.Speaker(did, venue, func() *irc.PseudoClient { return &irc.PseudoClient{Name: name, Shown: shown} }, s.retire)
 	if did != "" && p.Name != name && name != did.Short() {
@@ -44,8 +44,8 @@ func (s *session) speaker(did, shown federation.DID, name, venue string) *irc.Ps
 	return p
 }
 
-// present joins a user to its channels. It gives no user of ours the nick of a user of the server:
-// a server distinguishes the users of its peers only by nick.
+// present joins a user to its channels. Our users never get the nick of a user of the server,
+// because a server distinguishes the users of its peers only by nick.
 func (s *session) present(p *irc.PseudoClient) {
 	if p.Nick == "" || s.theirs.named(p.Nick) != nil {
 		s.rename(p)
@@ -70,7 +70,7 @@ func (s *session) enter(channel string) {
 	}
 }
 
-// rename gives a user of ours the first free nick. It leaves its channels under the old one and
+// rename gives one of our users the first free nick. It leaves its channels under the old one and
 // rejoins: a nick_change would reach the user of that nick.
 func (s *session) rename(p *irc.PseudoClient) {
 	for venue, there := range p.In {
@@ -90,15 +90,16 @@ func (s *session) rename(p *irc.PseudoClient) {
 	}
 }
 
-// only reports whether no other user of ours has the nick of one.
+// only reports whether none of our other users has the same nick.
 func (l *Link) only(p *irc.PseudoClient) bool {
 	return !slices.ContainsFunc(l.roster.All(), func(other *irc.PseudoClient) bool {
 		return other != p && fold(other.Nick) == fold(p.Nick)
 	})
 }
 
-// join joins a user to a channel, before its lines there: a step needs no member. The gateway
-// itself has no DID there: a did:web is a server's on this network, and no user's.
+// join joins a user to a channel before it writes lines there. Steps do not require membership. The
+// gateway itself has no DID there, because on this network a did:web belongs to a server and not to
+// a user.
 func (s *session) join(p *irc.PseudoClient, venue string) {
 	m := &member{Type: typeJoin, Nick: p.Nick, Channel: venue, ActorClass: "agent"}
 	if p.Shown != "" {

@@ -27,11 +27,11 @@ const lookEvery = 10 * time.Second
 // end wakes nothing.
 const lookAgain = 100 * time.Millisecond
 
-// maxRulings is how many steps are in flight at a time. More wait in the record.
+// maxRulings is the maximum number of steps in flight. The others stay in the record.
 const maxRulings = 1024
 
-// inquireAfter is how often a step is routed before the home is queried for the outcome: by then
-// the home has had enough time.
+// inquireAfter is the number of times a step is routed before the outcome is queried from the home.
+// By then the home has had enough time.
 const inquireAfter = 2
 
 // maxWait is how long a step waits for a home that does not answer at all. A home ends handoffs
@@ -147,7 +147,7 @@ func (s *session) readPending(ctx context.Context, made map[federation.EventID]*
 		begun[laneOf(h)] = true
 		still[h.Event.ID] = true
 		first, asked := after[h.Event.Handoff]
-		if !asked { // once for each handoff: later steps must not come first
+		if !asked { // once for each handoff: later steps must not overtake it
 			owed, err := s.link.deps.Record.CountPending(ctx, s.link.cfg.Name, h.Event.Handoff)
 			if err != nil {
 				return nil, false, err
@@ -189,7 +189,7 @@ func (s *session) otherAsks(ctx context.Context, h federation.Pending, now time.
 	return false, false, nil
 }
 
-// makePending returns the pending ruling of a step, rendered once. It gives up a step that can
+// makePending returns the pending ruling of a step, rendered once. It abandons a step that can
 // never be written there, and returns nil.
 func (l *Link) makePending(ctx context.Context, h federation.Pending, made map[federation.EventID]*pendingRuling) (*pendingRuling, error) {
 	if p := made[h.Event.ID]; p != nil {
@@ -258,7 +258,7 @@ func (s *session) submitTo(p *pendingRuling, now time.Time) {
 	s.unanswered = true
 }
 
-// press routes the steps without a ruling again, at growing intervals, and asks for the outcome of
+// press routes the steps without a ruling again, at growing intervals, and requests the outcome of
 // steps routed several times.
 func (s *session) press(ctx context.Context, now time.Time) {
 	for _, p := range s.rulings {

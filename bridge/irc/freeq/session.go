@@ -21,8 +21,8 @@ const meetTimeout = 15 * time.Second
 
 // probeEvery is how long a peer may be silent before a liveness probe. Each probe is a line in the
 // log of its operator. The timeout is [roundTrips.timeout], and answerTimeout until the link is up.
-// If this endpoint ID is the larger one, a link cut too early costs half a minute: the server keeps
-// the old connection for that long and refuses a new one.
+// If this endpoint has the larger ID, dropping a link too early causes an outage of half a minute:
+// the server keeps the old connection for that time and refuses a new one.
 //
 // spec: freeq-s2s "Keepalive, idle, reconnect"
 const (
@@ -32,15 +32,15 @@ const (
 
 const watchEvery = 500 * time.Millisecond
 
-// busyTimeout is the timeout of an answer from a peer that sends other messages meanwhile: its
-// messages come in order.
+// busyTimeout is the timeout for a response of a peer that sends other messages meanwhile, because
+// its messages arrive in order.
 const busyTimeout = time.Minute
 
-// maxWaiting is the number of queued messages at which no more rows are taken: about fifteen
-// seconds' worth.
+// maxWaiting is the maximum number of queued messages, about fifteen seconds' worth. No more rows
+// are taken above it.
 const maxWaiting = 1024
 
-// inboundLines is how many lines are read ahead of the owner.
+// inboundLines is the maximum number of lines read ahead of the owner.
 const inboundLines = 256
 
 // judging is the [irc.Session] of this dialect. The steps of one handoff are judged in order of
@@ -61,27 +61,27 @@ type session struct {
 	// Owned by the goroutine in run.
 	theirs        *members
 	announcer     irc.Announcer
-	modes         map[string]*channelState // of our channels, as reported by the peer
+	modes         map[string]*channelState // modes of our channels, as reported by the peer
 	made          map[string]bool          // venues that are channels of the peer
 	missed        map[federation.DID]bool  // absent recipients of deliveries
 	seen          irc.Recent
 	queue         *queue
 	tried         time.Time        // when the port for the peer's dial was last checked
 	heard         time.Time        // when the last line was read
-	greeted       bool             // their hello came
+	greeted       bool             // received their hello
 	greeting      *hello           // their hello
-	stated        bool             // their sync_response came
+	stated        bool             // received their sync_response
 	linked        bool             // rows are taken
 	spare         *arrival         // another connection, until the peer has greeted on this one; or nil
-	proofs        []*proof         // of written messages
+	proofs        []*proof         // proofs of written messages
 	unanswered    bool             // a message without proof was written after the last probe
-	cursor        int64            // in the peer's log, by its clock: later entries are not before it
+	cursor        int64            // position in the peer's log, by its clock; later entries are never before it
 	asked         []question       // not answered by the peer yet, in the order of the wire
 	answers       []answer         // owed to the peer, in the order of its questions
 	catchup       *catchup         // running, or nil
 	rulings       []*pendingRuling // in progress
 	written       irc.Recent       // steps to rewrite only if the log lacks them
-	earlyReceipts []*inbound       // of steps that have not come yet
+	earlyReceipts []*inbound       // receipts of steps that have not arrived yet
 	taken         irc.Recent       // judged steps, which a replay skips
 	keyless       gap              // steps without a key
 	limited       gap              // steps that met a limit
@@ -125,7 +125,7 @@ func (l *Link) decodeLine(text []byte, err error) inboundLine {
 	return read
 }
 
-// run serves a connection until it ends, and returns why.
+// run serves a connection until it ends, and returns the reason.
 func (s *session) run(ctx context.Context, up func()) error {
 	s.up = up
 	s.Judge = func(in *inbound) func() { return s.judge(ctx, in) }
@@ -240,7 +240,7 @@ func after(wait time.Duration) <-chan time.Time {
 	return time.After(wait)
 }
 
-// pack encodes a message as a line: a greeting as it is, all else in an envelope.
+// pack encodes a message as a line: a greeting without, anything else with an envelope.
 func (s *session) pack(ctx context.Context, m any) ([]byte, error) {
 	switch m.(type) {
 	case *hello, *helloAck:

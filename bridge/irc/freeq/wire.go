@@ -43,9 +43,9 @@ const (
 	capRoute   = "act_route"
 )
 
-// capLossless declares that this end keeps each message that it reads, or asks for it again: an
-// answer proves everything written before its question. No server declares it, because a server
-// drops messages that come too fast.
+// capLossless declares that this end keeps each message that it reads, or requests it again. A
+// response therefore acknowledges everything written before its request. No server declares it,
+// because a server drops messages over its rate limit.
 const capLossless = "lossless"
 
 type hello struct {
@@ -138,7 +138,7 @@ type said struct {
 	Origin  string            `json:"origin"`
 	Account string            `json:"account,omitempty"`
 	MsgID   string            `json:"msgid,omitempty"`
-	Reader  string            `json:"recipient_did,omitempty"` // of a private line, which is filed under both DIDs
+	Reader  string            `json:"recipient_did,omitempty"` // reader of a private line, which is filed under both DIDs
 }
 
 // route is a step in transit to the home of its handoff.
@@ -176,11 +176,11 @@ type replayed struct {
 	Canonical string `json:"canonical"`
 	Signature string `json:"signature,omitempty"`
 	Actor     string `json:"actor_did,omitempty"`
-	Subject   string `json:"subject,omitempty"` // of a step that opens no handoff: the handoff
-	Origin    string `json:"origin"`            // of a step: endpoint id of the server that opened its handoff
+	Subject   string `json:"subject,omitempty"` // handoff of a step other than an offer
+	Origin    string `json:"origin"`            // origin of a step: endpoint id of the server that opened its handoff
 }
 
-// reason is why a line could not be read. It is a metric label from a closed set.
+// reason is the reason why a line could not be parsed. It is a metric label from a closed set.
 type reason string
 
 const (

@@ -142,8 +142,8 @@ func (d *door) admit(ctx context.Context, conn net.Conn) {
 	s.End()
 }
 
-// openTLS returns the TLS configuration of a link, nil for one without. Each side knows the other
-// only by its certificate: names and authorities mean nothing between two servers whose operators
+// openTLS returns the TLS configuration of a link, nil for one without. Each side identifies the
+// other only by its certificate. Names and authorities do not matter, because the operators
 // exchanged fingerprints.
 func openTLS(cfg Config, cert *bridge.Certificate) (*tls.Config, error) {
 	switch {

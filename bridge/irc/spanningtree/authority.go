@@ -13,8 +13,8 @@ import (
 // them for its own users. These are the rules for the users of this gateway, the same as InspIRCd's
 // for clients. Users of this gateway are never logged in to an account of the network.
 
-// A bar is why a user may not enter a channel or may not speak in it, in words for senders
-// and operators; "" if it may.
+// A bar is the reason why a user may not join a channel or speak in it, as text for senders and
+// operators; "" if it may.
 type bar string
 
 const (
@@ -60,7 +60,7 @@ func (s *session) speech(p *pseudo, ch *channel) bar {
 	return s.voice(p, ch)
 }
 
-// voice returns why a user of ours has no voice in a channel, as a member or not.
+// voice returns the reason why one of our users cannot speak in a channel, as a member or not.
 func (s *session) voice(p *pseudo, ch *channel) bar {
 	r := ch.rules
 	switch {
@@ -102,7 +102,7 @@ func (s *session) population(ch *channel) int {
 const muteBan = "mute"
 
 // extbans returns the extended bans that can apply to a user of this gateway, by letter and by
-// name. A mask of any other one matches none of them.
+// name. A mask with any other extban matches none of our users.
 func extbans() map[string]string {
 	return map[string]string{
 		"m": muteBan, muteBan: muteBan, "U": "unauthed", "unauthed": "unauthed",
@@ -110,7 +110,7 @@ func extbans() map[string]string {
 	}
 }
 
-// listed reports whether a list of a channel has a mask that matches a user of ours. With an acting
+// listed reports whether a channel list has a mask that matches one of our users. With an acting
 // ban such as [muteBan] only masks of that ban count; without one, only masks of none.
 func (s *session) listed(p *pseudo, ch *channel, mode, acting string) bool {
 	for mask := range ch.rules.masks[mode] {
@@ -125,8 +125,8 @@ func (s *session) listed(p *pseudo, ch *channel, mode, acting string) bool {
 	return false
 }
 
-// matches reports whether a mask matches a user of ours. From 1206 on a "!" before an extended ban
-// negates it.
+// matches reports whether a mask matches one of our users. From 1206 on a "!" before an extended
+// ban negates it.
 func (s *session) matches(p *pseudo, mask string) bool {
 	kind, rest, is := strings.Cut(mask, ":")
 	kind, negated := strings.CutPrefix(kind, "!")
@@ -148,8 +148,8 @@ func (s *session) matches(p *pseudo, mask string) bool {
 	return s.matchesHost(p, mask)
 }
 
-// matchesHost reports whether "nick!user@host" matches a user of ours. The host may be that of this
-// gateway, or a network that contains the address of its users.
+// matchesHost reports whether "nick!user@host" matches one of our users. The host may be that of
+// this gateway, or a network that contains the address of its users.
 func (s *session) matchesHost(p *pseudo, mask string) bool {
 	user := p.Nick + "!" + clip(p.ident, s.net.identBytes) + "@"
 	if s.glob(mask, user+s.host()) || s.glob(mask, user+pseudoIP) {
@@ -170,7 +170,7 @@ func (s *session) glob(pattern, text string) bool {
 
 func (s *session) host() string { return clip(string(s.link.ports.Home), s.net.hostBytes) }
 
-// readmit joins the users kept out of a channel by its modes, as far as they now may enter.
+// readmit joins users that were kept out of a channel by its modes, if they may now join.
 func (s *session) readmit(ch *channel) {
 	for p := range ch.kept {
 		if s.link.roster.byUUID[p.uuid] != p || !p.here || p.In[ch.venue] {
@@ -181,7 +181,7 @@ func (s *session) readmit(ch *channel) {
 	}
 }
 
-// admit joins a user of ours to a channel if it may enter.
+// admit joins one of our users to a channel if it may join.
 func (s *session) admit(p *pseudo, ch *channel) {
 	if s.entry(p, ch) != "" {
 		ch.kept[p], s.changed = true, true

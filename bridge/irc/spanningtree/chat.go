@@ -247,7 +247,7 @@ func (s *session) back(did federation.DID) {
 		return
 	}
 	s.Running.Go(func() {
-		_ = s.link.ports.Messages.Back(s.Asking, s.link.cfg.Name, did) // they are tried by the clock too
+		_ = s.link.ports.Messages.Back(s.Asking, s.link.cfg.Name, did) // a timer retries them too
 	})
 }
 

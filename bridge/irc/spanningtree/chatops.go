@@ -15,8 +15,8 @@ import (
 	"baton/federation"
 )
 
-// maxRooms bounds the handoff channels that the gateway's user is in. For one more it leaves the
-// oldest, which lasts while another user is there.
+// maxRooms bounds the handoff channels that the gateway's user is in. To join one more, it leaves
+// the oldest. A channel exists while another user is in it.
 const maxRooms = 64
 
 // onText queues text in a relayed channel, a command to the gateway's own user, or text to a pseudo-client. The
@@ -41,8 +41,8 @@ func (s *session) onText(ctx context.Context, m ircmsg.Message, from *user) {
 	}})
 }
 
-// lookup returns the DID of a user on this network by its nick, or "". It is that of a user of
-// ours, else that of the user's account, else the DID of its last step.
+// lookup returns the DID of a user on this network by its nick, or "". It is the DID of one of our
+// users, else that of the user's account, else that of its last step.
 func (s *session) lookup(ctx context.Context, nick string) federation.DID {
 	var did federation.DID
 	var account string
@@ -194,8 +194,8 @@ var (
 	_ bridge.Notifier = (*Link)(nil)
 )
 
-// Tell implements [bridge.Teller]: a NOTICE to the user that signed last as the DID,
-// else to the one with the nick that did.
+// Tell implements [bridge.Teller]: a NOTICE to the user that last signed as the DID, or else to the
+// user that now has the same nick.
 func (l *Link) Tell(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error {
 	s := l.live.Load()
 	if s == nil {

@@ -71,7 +71,7 @@ const identParam = 5
 // signonFromEnd is the index of the time of the connection in UID, from the end of its parameters.
 const signonFromEnd = 3
 
-// reason is why a line could not be read. It is a metric label from a closed set.
+// reason is the reason why a line could not be parsed. It is a metric label from a closed set.
 type reason string
 
 const (
@@ -178,8 +178,8 @@ func (s *session) onAway(_ context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// named records a nick of the network. Ours always yield: a nick on that network belongs to its own
-// users.
+// named records a nick of the network. Our users always yield: a nick on that network belongs to
+// its own users.
 func (s *session) named(uuid, nick string) {
 	ours := s.link.roster.byUUID[s.net.owner(nick)]
 	s.net.rename(uuid, nick)
@@ -203,8 +203,8 @@ func (s *session) onQuit(_ context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// onKill removes a user. One of ours returns under a new id: the old one is gone from the whole
-// network.
+// onKill removes a user. If it is our user, it returns with a new id, because the whole network has
+// dropped the old one.
 func (s *session) onKill(_ context.Context, m ircmsg.Message) error {
 	p := s.link.roster.byUUID[m.Params[0]]
 	if p == nil {
@@ -244,8 +244,8 @@ func (s *session) onSave(_ context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// onJoin records the timestamp of a channel: theirs if it is the older one, or if no user of ours
-// is there.
+// onJoin records the timestamp of a channel: theirs if it is older, or if none of our users is a
+// member.
 func (s *session) onJoin(ctx context.Context, m ircmsg.Message) error {
 	venue, _ := translate.Channel(m.Params[0])
 	ch := s.net.channels[venue]
@@ -272,7 +272,7 @@ func (s *session) onJoin(ctx context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// onKick removes a user from a channel. A KICK of a user of ours has the id of the ended
+// onKick removes a user from a channel. A KICK of one of our users has the id of the ended
 // membership: the user may have rejoined since.
 func (s *session) onKick(_ context.Context, m ircmsg.Message) error {
 	venue, _ := translate.Channel(m.Params[0])

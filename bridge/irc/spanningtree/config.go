@@ -21,16 +21,16 @@ type Config struct {
 	Address            string             `toml:"address"`             // host:port of the peer to dial; or
 	Listen             string             `toml:"listen"`              // host:port where they dial us
 	SID                string             `toml:"sid"`                 // our server id, unlike any on that network
-	SendPasswordFile   string             `toml:"send_password_file"`  // what we send: their recvpass
-	RecvPasswordFile   string             `toml:"recv_password_file"`  // what they send: their sendpass
+	SendPasswordFile   string             `toml:"send_password_file"`  // our password: their recvpass
+	RecvPasswordFile   string             `toml:"recv_password_file"`  // their password: their sendpass
 	PlaintextPasswords bool               `toml:"plaintext_passwords"` // for a peer that offers no CHALLENGE
-	TLS                bool               `toml:"tls"`                 // from the first byte
+	TLS                bool               `toml:"tls"`                 // TLS from the first byte
 	TLSFingerprint     string             `toml:"tls_fingerprint"`     // hex SHA-256 of their certificate
-	Channels           []string           `toml:"channels"`            // of this federation on that network, as [irc.ParseChannels] reads them; the first for offers that name none
+	Channels           []string           `toml:"channels"`            // linked channels, see [irc.ParseChannels]; the first is the default for offers
 	RelayChat          []string           `toml:"relay_chat"`          // channels whose text is exchanged with other links that list them
 	Formatting         bool               `toml:"formatting"`          // text keeps its colours and other formatting, in both directions
 	History            bool               `toml:"history"`             // the history of the listener keeps text of this link
-	Dialect            federation.Dialect `toml:"dialect"`             // of offers that enter here from networks without tags
+	Dialect            federation.Dialect `toml:"dialect"`             // dialect of offers that enter here from networks without tags
 	Nick               string             `toml:"nick"`                // the gateway's own user
 	NickSuffix         string             `toml:"nick_suffix"`         // appended to an agent's nick
 	Summaries          bool               `toml:"summaries"`           // a readable NOTICE for each step
@@ -158,8 +158,8 @@ const (
 )
 
 // choose returns the version for a peer that announces one: the newest that both speak. A peer
-// believes the number in the answer, and strips all tags of a server that announces one version and
-// then speaks another.
+// relies on the version in the response, and strips all tags of a server that announces one version
+// and then uses another.
 func choose(announced string) (version, error) {
 	theirs, err := strconv.Atoi(announced)
 	if err != nil || version(theirs) < version1205 {

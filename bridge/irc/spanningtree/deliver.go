@@ -28,18 +28,18 @@ type row struct {
 	from  federation.DID // sender
 	name  string         // name of the sender's user if it is new
 	venue string
-	to    []party           // of a private step; nil in a channel
-	heard bool              // it came from here: all recipients of a private one may have it already
-	tags  map[string]string // of the TAGMSG; nil if the network has the step already
-	msgid string            // of the step
+	to    []party           // recipients of a private step; nil in a channel
+	heard bool              // it originated here: all recipients of a private step may have it already
+	tags  map[string]string // tags of the TAGMSG; nil if the network has the step already
+	msgid string            // message ID of the step
 	line  string            // for people in a channel; "" for none
 	plain string            // the line that replaces the tags on a server without them; "" for none
 	event federation.EventID
 	told  *translate.Step // step described by a private line; nil for none
 	ref   federation.HandoffID
 	chat  *federation.Text // in a channel; nil for none
-	lines []ircmsg.Message // of text; their source and target are set later
-	named []ircmsg.Message // the same, from the gateway's own user in a channel
+	lines []ircmsg.Message // lines of text; their source and target are set later
+	named []ircmsg.Message // the same lines, from the gateway's own user in a channel
 	done  chan error       // has room for the one answer
 
 	owed     []party                              // parties on this network that must receive the step; nil for text
@@ -59,8 +59,8 @@ type party struct {
 	did      federation.DID
 	accounts []string // accounts bound to it
 	nick     string
-	holder   string // of the nick when text was filed; "" for none
-	ours     bool   // it signed here last, or only an account of this network stands for it
+	holder   string // holder of the nick when text was filed; "" for none
+	ours     bool   // it last signed here, or only an account of this network is bound to it
 }
 
 // Deliver implements [bridge.Link]. Nil means that the peer has read the step.
@@ -70,14 +70,14 @@ type party struct {
 // the first attempt: a repeated TAGMSG has the same ID, but a repeated line would show twice.
 //
 // A party of this network outside the channel gets a private copy of the step. While the party is
-// away, the result is a [*delivery.AbsentError]. The same applies to an offer to anyone in a channel
-// without members.
+// offline, the result is a [*delivery.AbsentError]. The same applies to an offer to anyone in a
+// channel without members.
 //
-// A private step is a TAGMSG to each other party present, with a line that shows the command to
-// type, because a link cannot know which messages clients display. Both are written on each
-// attempt, because the recipient may have received neither. The step waits while no party is here.
-// A private step from this network goes to the other parties logged in to a bound account, or with
-// signed steps since the link came up. It only waits for parties of this network.
+// A private step is a TAGMSG to each other party present, plus a line that shows the command to
+// type, because clients may not display a TAGMSG. Both are written on each attempt, because the
+// recipient may have received neither. The step waits while no party is here. A private step from
+// this network is sent to the other parties that are logged in to a bound account, or have signed
+// steps since the link came up. It only waits for parties of this network.
 //
 // On a server without message tags, the line replaces the step. A step is refused if its user may
 // not speak in the channel.
@@ -317,8 +317,8 @@ func (s *session) reach(r *row) {
 	r.copies = copies
 }
 
-// away returns the error for a row whose recipients are away. A closed connection does not return,
-// and other text does not wait for an account.
+// away returns the error for a row whose recipients are offline. A closed connection does not
+// return, and other text does not wait for an account.
 func (r *row) away(err error) error {
 	if len(r.to) != 1 || r.to[0].holder == "" {
 		return r.absent(err)
@@ -399,8 +399,8 @@ func (s *session) barred(from *pseudo, r *row) error {
 	return why.refusal(r, s.link.cfg.Name, ch.name, from.Nick)
 }
 
-// targets returns the targets of a row: its channel, or its present parties. A party with a user of
-// ours is found only by its steps: a user of the network with its nick is a different one.
+// targets returns the targets of a row: its channel, or its present parties. A party that is one of
+// our users is found only by its steps: a user of the network with the same nick is someone else.
 func (s *session) targets(r *row) []string {
 	if ch := s.net.channels[r.venue]; ch != nil {
 		if r.open && len(ch.members) == 0 || r.personal && !r.open {
@@ -502,8 +502,8 @@ func (s *session) doubtAbsent() {
 	})
 }
 
-// readersTime is how long text and steps for a channel wait, after the link has come up, for its first
-// user. A restarted server links before its users have connected again.
+// readersTime is how long text and steps for a channel wait for its first user after the link has come
+// up. A restarted server links before its users have connected again.
 const readersTime = 30 * time.Second
 
 // awaitReaders holds rows for a channel until the channel has had a user.

@@ -68,8 +68,8 @@ func (s *session) publish() {
 	s.changed = false
 }
 
-// bars returns each reason why a user of ours may not enter or speak in a channel it belongs in.
-// The last of ours is a new one, which belongs in every channel.
+// bars returns the reasons why our users may not join or speak in a channel that they should be in.
+// The last of our users is a new one, which should be in every channel.
 func (s *session) bars(ch *channel, ours []*pseudo) []bar {
 	var found []bar
 	for _, p := range ours {

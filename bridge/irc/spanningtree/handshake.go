@@ -22,8 +22,8 @@ import (
 // handshakeTimeout bounds the time to authentication. InspIRCd has the same.
 const handshakeTimeout = 30 * time.Second
 
-// maxSkew is the clock difference to the peer from which a warning is logged: at 60 s InspIRCd
-// refuses, and the ids of steps carry a clock too.
+// maxSkew is the clock difference to the peer above which a warning is logged. InspIRCd refuses the
+// link at 60 s, and the ids of steps contain timestamps too.
 const maxSkew = 15 * time.Second
 
 const hashedPassword = "AUTH:"
@@ -141,8 +141,7 @@ func (s *session) password() (string, error) {
 	return s.link.passwords.send, nil
 }
 
-// passwordGood returns 1 for the right password and 0 for another, in constant
-// time.
+// passwordGood returns 1 for the right password and 0 for any other, in constant time.
 func (s *session) passwordGood(given string) int {
 	want := s.link.passwords.recv
 	if s.net.challenge != "" {

@@ -28,10 +28,10 @@ type inbound struct {
 	as      federation.DID // the author of chat, once it is relayed
 	// account is the user's account at the time of the line.
 	account, line string
-	to            federation.DID   // of a private step: the DID of the addressed user of ours
+	to            federation.DID   // DID of our user to whom a private step was sent
 	ev            federation.Event // owned by its judge once that has begun
 
-	opens federation.HandoffID // of an offer: its handoff
+	opens federation.HandoffID // handoff opened by an offer
 	whose bool                 // the author and the venue are known
 	after *inbound             // an offer of another user that may open its handoff; nil for none
 	done  chan struct{}        // closed once it is judged
@@ -87,8 +87,8 @@ func (s *session) judge(ctx context.Context, in *inbound) (note func()) {
 	return func() { s.note(ctx, in, answer.Duplicate, err) }
 }
 
-// awaitOffer waits for the offer that came just before a step, unless the handoff of the
-// step is known here.
+// awaitOffer waits for the offer that arrived just before a step, unless the handoff of the step is
+// known here.
 func (s *session) awaitOffer(in *inbound) {
 	view, err := s.link.ports.Gateway.View(s.Submitting, in.ev.Handoff)
 	if err == nil && view.Exists() {
@@ -137,8 +137,8 @@ func (s *session) copyOf(ctx context.Context, ev federation.Event, user string) 
 }
 
 // attribute determines the author of a step, once, and the venue of a private one. It does not run
-// in the goroutine of the owner, which must not wait for the record. The step of a user with a
-// bound account is that of the account's DID and of no other.
+// in the goroutine of the owner, which must not wait for the record. A step of a user with a bound
+// account is attributed to the account's DID only.
 func (s *session) attribute(ctx context.Context, in *inbound) error {
 	if in.whose {
 		return nil
@@ -312,7 +312,7 @@ func (t *tree) logIn(uuid, account string) {
 	}
 }
 
-// onAccount records the account of a user, on the word of that network: bindings map accounts to
+// onAccount records the account of a user as reported by the network. Bindings map accounts to
 // DIDs.
 func (s *session) onAccount(m ircmsg.Message) {
 	account := ""

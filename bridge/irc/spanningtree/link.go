@@ -1,9 +1,9 @@
 // Package spanningtree links this gateway to an InspIRCd network as a server, in InspIRCd's
 // spanning tree protocol.
 //
-// It speaks version 1205 of the protocol, for InspIRCd 3, or 1206, for InspIRCd 4: the newest that
-// the peer knows. The gateway dials or is dialled, with or without TLS. It is no services package.
-// As a leaf, it forwards nothing.
+// It speaks version 1205 of the protocol, for InspIRCd 3, or 1206, for InspIRCd 4: the newest
+// version that the peer supports. The gateway dials or is dialled, with or without TLS. It is not a
+// services package. As a leaf, it forwards nothing.
 //
 // No server enforces channel modes and bans on another server's users, so this package does it for
 // the users of the gateway. A step of a user that may not speak is refused, and operators can read
@@ -13,23 +13,23 @@
 //
 // The gateway's own user sits in the configured channels, because a server with no user in a
 // channel receives nothing from it. Each federated DID that speaks gets its own user, a
-// pseudo-client, on first use. Steps travel both ways as TAGMSG with the signed tags, of either
-// dialect; in a channel each has one NOTICE for people beside it. A server link has no
+// pseudo-client, on first use. Steps are sent in both directions as TAGMSG with the signed tags of
+// either dialect. In a channel, each is accompanied by one NOTICE for people. A server link has no
 // acknowledgement, so a step counts as delivered once the PONG of a later PING is back: the peer
 // answers in order.
 //
-// Messages from a user to the gateway's user or to a pseudo-client are private. Answers go to the
-// user that signed last as the DID, else to the one with the nick that did, and wait while neither
-// is online.
+// Messages from a user to the gateway's user or to a pseudo-client are private. Replies are sent to
+// the user that last signed as the DID, or else to the user that now has the same nick. They wait
+// while neither is online.
 //
 // # Accounts
 //
 // A text from a user to the gateway's user is a command. The gateway signs its step if the
 // operator's binding of the user's account vouches for it.
 //
-// The peer reports the accounts of its users. If an account is bound to a DID, its user acts as
-// that DID and no other, needs no signature if the binding vouches for it, and is found by it
-// whatever its nick.
+// The peer reports the accounts of its users. If an account is bound to a DID, its user acts only
+// as that DID, and is found by the DID regardless of its nick. It needs no signature if the binding
+// vouches for it.
 //
 // # Concurrency
 //
@@ -104,8 +104,8 @@ type Link struct {
 
 	presenceEvery time.Duration
 
-	// live is the session that takes rows, nil unless both bursts are over. It is all that Deliver and
-	// Online see of the state, and leads them to the session's channels.
+	// live is the session that takes rows; nil until both bursts have ended. It is all that Deliver
+	// and Online see of the state, and leads them to the session's channels.
 	live atomic.Pointer[session]
 }
 
@@ -169,8 +169,8 @@ func (l *Link) Channels() []string { return l.channels.Here() }
 func (l *Link) Dialect() federation.Dialect { return l.cfg.Dialect }
 
 // Carries implements [bridge.Link]: the steps of handoffs in this link's channels, and of private
-// handoffs written here. It includes steps that came from here: such a step may need its line for
-// people, the home's receipt goes with it, and once it is settled its readers here have had it.
+// handoffs written here. It includes steps from this network: such a step may need its line for
+// people, and carries the home's receipt. Once it is settled, its local readers have received it.
 func (l *Link) Carries(ctx context.Context, _ federation.Event, after federation.View) (bool, error) {
 	return l.writes(ctx, after)
 }

@@ -46,7 +46,7 @@ const maxMasks = 1000
 
 type chanMode struct {
 	name, kind string
-	rank       int // of a prefix
+	rank       int // rank of a prefix
 }
 
 // defaultModes returns the modes of a peer that announces none: InspIRCd's defaults.
@@ -97,8 +97,8 @@ func (m chanMode) takesParam(adding bool) bool {
 // rules are the modes of a channel that govern entering and speaking.
 type rules struct {
 	flags map[string]bool            // modes without a list, if set, by name
-	limit int                        // of members; 0 for none
-	masks map[string]map[string]bool // of lists, by the name of the mode
+	limit int                        // maximum number of members; 0 for none
+	masks map[string]map[string]bool // masks of lists, by the name of the mode
 }
 
 func newRules() rules {
@@ -210,8 +210,8 @@ func (s *session) onMasks(ctx context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// aged returns the channel of a change of modes, if it is one of the link. It returns false if the
-// change is of a younger channel, whose modes lose.
+// aged returns the channel of a change of modes, if it is one of the link. It returns false for a
+// change of a younger channel, whose modes are discarded.
 func (s *session) aged(ctx context.Context, m ircmsg.Message) (*channel, bool) {
 	venue, _ := translate.Channel(m.Params[0])
 	ch := s.net.channels[venue]

@@ -70,7 +70,7 @@ func (s *session) follow(c bridge.PresenceChange) {
 	}
 }
 
-// showAway sends the away status of a user of ours.
+// showAway sends the away status of one of our users.
 func (s *session) showAway(p *pseudo, why string) {
 	if p.here && p.away != why {
 		p.away = why
@@ -78,7 +78,8 @@ func (s *session) showAway(p *pseudo, why string) {
 	}
 }
 
-// showTyping writes the typing of another link's user in a channel, if the user is in it.
+// showTyping sends the typing notification of another link's user in a channel, if the user is a
+// member.
 func (s *session) showTyping(c bridge.PresenceChange) {
 	p, ch := s.link.roster.Of(c.DID), s.net.channels[s.link.channels.Out(c.Venue)]
 	switch {

@@ -23,8 +23,8 @@ const pseudoIP = "0.0.0.0"
 type pseudo struct {
 	irc.PseudoClient
 
-	suffix string // of its nick
-	ident  string // unique among ours: two users with one are taken for ghosts of each other
+	suffix string // suffix of its nick
+	ident  string // unique among our users; otherwise one could be mistaken for a ghost of another
 	real   string
 
 	uuid   string
@@ -36,7 +36,7 @@ type pseudo struct {
 	memberships map[string]membership
 	given       bool // the network assigned its nick
 
-	// Of this session.
+	// State in this session.
 	here    bool            // introduced
 	away    string          // away reason, as known to the network; "" while not away
 	losses  int             // number of removals
@@ -46,9 +46,9 @@ type pseudo struct {
 
 // membership is the state of a user in a channel. It outlives a split, as on any server.
 type membership struct {
-	age    int64  // of the channel, unix seconds
+	age    int64  // creation time of the channel, unix seconds
 	status string // letters of prefix modes
-	id     int    // of this stay of the user
+	id     int    // ID of this stay of the user
 }
 
 type roster struct {
@@ -96,8 +96,8 @@ func newPseudo(ident, realName string) *pseudo {
 	}
 }
 
-// speaker returns the user for a DID's step. It is on the network and, if the venue is a channel
-// that it may join, in that channel.
+// speaker returns the user for a DID's step. The user is on the network. If the venue is a channel
+// that it may join, it is also in that channel.
 func (s *session) speaker(did federation.DID, name, venue string) *pseudo {
 	r := s.link.roster
 	did, name = r.Moved(did, name)
@@ -169,14 +169,14 @@ func (s *session) freeNick(p *pseudo) string {
 	return p.uuid
 }
 
-// yield gives a user of ours another nick, because a user of the network has it.
+// yield gives one of our users another nick, because a user of the network has it.
 func (s *session) yield(p *pseudo) {
 	p.given = false
 	s.rename(p, s.freeNick(p), time.Now().Unix())
 }
 
-// displace notes whether a user of ours has a nick other than that of its name, not assigned by the
-// network.
+// displace records whether one of our users has a nick that differs from its name and was not
+// assigned by the network.
 func (s *session) displace(p *pseudo) {
 	if p.given || s.net.fold(p.Nick) == s.net.fold(p.best(s.net.nickBytes)) {
 		delete(s.displaced, p)
@@ -185,7 +185,7 @@ func (s *session) displace(p *pseudo) {
 	s.displaced[p] = true
 }
 
-// reclaim gives each user of ours the nick of its name, once no user of the network uses it.
+// reclaim gives each of our users the nick of its name once no user of the network uses it.
 func (s *session) reclaim() {
 	for p := range s.displaced {
 		if best := p.best(s.net.nickBytes); s.linked && p.here && best != "" && s.net.owner(best) == "" {
@@ -194,7 +194,7 @@ func (s *session) reclaim() {
 	}
 }
 
-// rename gives a user of ours another nick, with its age in unix seconds.
+// rename gives one of our users another nick, with its timestamp in Unix seconds.
 func (s *session) rename(p *pseudo, nick string, age int64) {
 	old := p.Nick
 	p.Nick, p.nickTS = nick, age
@@ -203,7 +203,7 @@ func (s *session) rename(p *pseudo, nick string, age int64) {
 	s.put(":%s NICK %s %d", p.uuid, nick, p.nickTS)
 }
 
-// best returns the nick of a user's name, "" if no nick is like it.
+// best returns the nick for a user's name, or "" if no nick resembles it.
 func (p *pseudo) best(maxBytes int) string {
 	for nick := range irc.Nicks(p.Name, p.suffix, p.DID, maxBytes) {
 		return nick

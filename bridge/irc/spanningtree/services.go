@@ -13,12 +13,12 @@ import (
 	"baton/translate"
 )
 
-// maxVisits bounds the channels outside of the configuration that one user of ours is joined to, as
+// maxVisits bounds the channels outside the configuration that one of our users is joined to, as
 // InspIRCd bounds the channels of a client.
 const maxVisits = 20
 
-// onEncap acts on a known command sent only to this server. The SA
-// commands come from operators, and their own server has checked the right to them.
+// onEncap acts on a known command sent only to this server. The SA commands are sent by operators,
+// whose own server has checked their permission.
 func (s *session) onEncap(ctx context.Context, m ircmsg.Message) error {
 	if to := m.Params[0]; to != s.sid() && to != "*" && to != string(s.link.ports.Home) {
 		return nil
@@ -37,7 +37,7 @@ func (s *session) onEncap(ctx context.Context, m ircmsg.Message) error {
 	return s.dispatch(ctx, inner)
 }
 
-// ordered returns the user of ours that an order of the network names, nil for none.
+// ordered returns our user named by an order of the network, or nil.
 func (s *session) ordered(ctx context.Context, m ircmsg.Message) *pseudo {
 	p := s.link.roster.byUUID[m.Params[0]]
 	if p == nil {
@@ -51,9 +51,9 @@ func (s *session) ordered(ctx context.Context, m ircmsg.Message) *pseudo {
 	return p
 }
 
-// onRename gives a user of ours the nick and timestamp requested by services or an operator. As on
-// InspIRCd, a taken or malformed nick leaves the user with its UUID. An order based on a nick that
-// the user no longer has is void.
+// onRename gives one of our users the nick and timestamp requested by services or an operator. As
+// on InspIRCd, a taken or malformed nick leaves the user with its UUID. An order based on a nick
+// that the user no longer has is void.
 func (s *session) onRename(ctx context.Context, m ircmsg.Message) error {
 	p := s.ordered(ctx, m)
 	if p == nil {
@@ -83,7 +83,7 @@ func param(m ircmsg.Message, at int) (seconds int64, ok bool) {
 	return unixSeconds(m.Params[at])
 }
 
-// onBring joins a user of ours to channels, regardless of their modes.
+// onBring joins one of our users to channels, regardless of their modes.
 func (s *session) onBring(ctx context.Context, m ircmsg.Message) error {
 	p := s.ordered(ctx, m)
 	if p == nil {
@@ -109,7 +109,7 @@ func (s *session) bring(p *pseudo, name string) {
 	}
 }
 
-// onTakeOut removes a user of ours from channels. It stays out until services or an invitation
+// onTakeOut removes one of our users from channels. It stays out until services or an invitation
 // bring it back, or until the end of the session.
 func (s *session) onTakeOut(ctx context.Context, m ircmsg.Message) error {
 	p := s.ordered(ctx, m)
@@ -132,8 +132,8 @@ func (s *session) onTakeOut(ctx context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// onInvite joins an invited user of ours to a channel of the link. An invitation overrides each
-// mode but +R.
+// onInvite joins one of our users to a channel of the link after an invitation. An invitation
+// overrides each mode but +R.
 func (s *session) onInvite(_ context.Context, m ircmsg.Message) error {
 	p := s.link.roster.byUUID[m.Params[0]]
 	venue, _ := translate.Channel(m.Params[1])
@@ -162,8 +162,8 @@ func (s *session) onRemoteSplit(ctx context.Context, m ircmsg.Message) error {
 // A network makes the creator of a channel its operator. A channel kept alive only by the gateway's
 // users would have no operator, and would keep its modes and bans for ever. So the first user of
 // the network in such a channel is made its operator, and a channel that its last user left is
-// recreated. In a channel of the network the gateway changes no status: its servers drop a mode
-// with a timestamp that is not theirs.
+// recreated. In a channel of the network, the gateway does not change modes of members, because its
+// servers drop a mode with a different timestamp.
 
 // fill records the members of an FJOIN, each of the form "modes,uuid:membership".
 func (s *session) fill(ch *channel, list string) {

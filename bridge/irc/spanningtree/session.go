@@ -30,8 +30,8 @@ const maxSilence = 90 * time.Second
 // once, or is stuck.
 const leaveTimeout = 2 * time.Second
 
-// maxBufferBytes is the buffer size at which no more rows are taken: two rows of the largest size
-// for each lane of a feed.
+// maxBufferBytes is the buffer size above which no more rows are taken: two rows of the maximum
+// size for each lane of a feed.
 const maxBufferBytes = 1 << 20
 
 // judging is the [irc.Session] of this dialect. The steps of one user are judged in order of
@@ -66,7 +66,7 @@ type session struct {
 	hello       string                   // our SERVER
 	linked      bool                     // both bursts are over
 	changed     bool                     // the inputs of notCarried changed since it was published
-	skew        time.Duration            // of our clock, ahead of the peer's
+	skew        time.Duration            // how far our clock is ahead of the peer's
 	tagless     bool                     // the missing message tags were logged
 	buffer      []byte                   // to be written
 	unproven    []*row                   // in buffer
@@ -96,7 +96,7 @@ func newSession(l *Link, conn net.Conn) *session {
 
 func (s *session) sid() string { return s.link.cfg.SID }
 
-// run serves an authenticated connection, and returns why it ended.
+// run serves an authenticated connection, and returns the reason why it ended.
 func (s *session) run(ctx context.Context, up func()) error {
 	s.up = up
 	s.Judge = func(in *inbound) func() { return s.judge(ctx, in) }
@@ -195,7 +195,7 @@ func (s *session) dispatch(ctx context.Context, m ircmsg.Message) error {
 	c, known := s.commands[m.Command]
 	switch {
 	case !known:
-		return nil // a leaf has no use for the rest, and must not drop a network over it
+		return nil // a leaf does not need other commands, and must not drop a network because of them
 	case m.Source != "" && !s.net.knows(m.Source):
 		s.badInput(ctx, unknownSource, m.Command)
 		return nil
@@ -234,7 +234,7 @@ func (s *session) leave(ctx context.Context) error {
 // Sizes of the protocol.
 const (
 	sidBytes  = 3 // of a server id, as in "1AA"
-	uuidBytes = 9 // of a user id: that of its server and six more
+	uuidBytes = 9 // size of a user id: that of its server's id plus six
 )
 
 // maxLineBytes bounds one line from the peer. Servers set no limit among each other; a whole tag
@@ -254,8 +254,8 @@ type line struct {
 	err  error // nil or [irc.ErrLineTooLong]
 }
 
-// parse parses a line. The reason is why it cannot be read, or "". A line with unreadable tags is
-// returned without them.
+// parse parses a line. The reason is "" for a valid line. A line with unreadable tags is returned
+// without them.
 func parse(l line) (ircmsg.Message, reason) {
 	if l.err != nil {
 		return ircmsg.Message{}, tooLong
@@ -317,7 +317,7 @@ func (s *session) flush() {
 }
 
 // ping sends a PING that proves rows, or with none only that the peer is alive. The protocol has no
-// cookie: answers come in the order of the questions.
+// cookie: responses arrive in the order of the requests.
 func (s *session) ping(rows []*row) {
 	s.put(":%s PING %s", s.sid(), s.net.peer)
 	s.pings = append(s.pings, rows)

@@ -28,18 +28,18 @@ const (
 // the connection and is as large as the network.
 type tree struct {
 	peer      string // SID of the server at the other end
-	challenge string // theirs; empty when they offer none
+	challenge string // their challenge; empty if they offer none
 	tagmsg    bool   // the peer takes TAGMSG now
 	ascii     bool   // casemapping; else rfc1459
 
 	nickBytes, identBytes, hostBytes, realBytes, chanBytes int
 
-	modes map[byte]chanMode // of channels, by letter
+	modes map[byte]chanMode // modes of channels, by letter
 
 	servers  map[string]string         // SID to that of the server before it; "" for the peer
-	users    map[string]*user          // of the network, by UUID
+	users    map[string]*user          // users of the network, by UUID
 	nicks    map[string]string         // folded nick to UUID, of all users
-	signers  map[federation.DID]string // to the UUID of the user that signed last
+	signers  map[federation.DID]string // UUID of the last signing user, by DID
 	accounts map[string]string         // to the UUID of the user that logged in last
 	channels map[string]*channel
 	left     func(*user) // called for each user that leaves
@@ -52,7 +52,7 @@ type user struct {
 	account string         // according to its network; "" for none
 	away    string         // reason; "" while it is not away
 	relayed federation.DID // of its last relayed text; "" for none
-	signer  federation.DID // of its last step; "" before
+	signer  federation.DID // signer of its last step; "" before
 	meter   irc.Meter
 }
 
@@ -60,13 +60,13 @@ type channel struct {
 	venue   string
 	name    string          // in the network's spelling
 	ts      int64           // its creation, unix seconds; zero while it does not exist
-	ours    bool            // a user of ours made it
+	ours    bool            // created by one of our users
 	members map[string]bool // users of the network, by UUID
-	visited bool            // it had a member since it was made
-	met     bool            // it had a member since the link came up
+	visited bool            // had a member since its creation
+	met     bool            // had a member since the link came up
 	awaited bool            // an offer to anyone waits for a member
 	rules   rules
-	kept    map[*pseudo]bool // users of ours kept out by its modes
+	kept    map[*pseudo]bool // our users kept out by its modes
 }
 
 func newTree(channels []string) *tree {
@@ -146,8 +146,8 @@ func (t *tree) fold(nick string) string {
 	return string(folded)
 }
 
-// knows reports whether a line may come from that source: a server or a user of the network. Ours
-// are not, because no line of ours comes back.
+// knows reports whether a line may come from that source: a server or a user of the network. Our
+// own are not, because our lines are never sent back.
 func (t *tree) knows(source string) bool {
 	if len(source) == sidBytes {
 		_, known := t.servers[source]
@@ -180,7 +180,7 @@ func (t *tree) rename(uuid, nick string) {
 	u.nick = nick
 }
 
-// signed records that a user of the network brought a step of a DID. A user stands for one DID at a
+// signed records that a user of the network brought a step of a DID. A user represents one DID at a
 // time, so there are at most as many entries as users.
 func (t *tree) signed(uuid string, did federation.DID) {
 	u := t.users[uuid]
