@@ -141,7 +141,7 @@ func (l *Link) hold(t *turn, d federation.Delivery, offer *macpmode.Offer) error
 	return t.say(t.session.Initiator, macpmode.TypeContext, id, id, &handoffv1.HandoffContextPayload{HandoffId: offer.ID, ContentType: macpmode.CarryType, Context: data})
 }
 
-// openSession opens a session for an offer. The length is that of the journal of the handoff,
+// openSession opens a session for an offer. The length is the length of the journal of the handoff,
 // which names each session opened for it.
 func (l *Link) openSession(ctx context.Context, ev federation.Event, view federation.View, target participant, length uint64) error {
 	names := macpmode.Parties{Owner: string(view.Offerer), Target: target.name}

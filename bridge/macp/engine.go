@@ -18,13 +18,13 @@ import (
 // Bounds of the engine.
 const (
 	maxBatch     = 128     // calls whose entries are written in one transaction
-	maxWeight    = 1 << 18 // of the sessions in memory, see [macpmode.Session.Weight]
+	maxWeight    = 1 << 18 // maximum weight of the sessions in memory, see [macpmode.Session.Weight]
 	subscription = 256     // envelopes that wait for one reader of a stream
-	pageEntries  = 64      // of a history per read; each may have a mebibyte
+	pageEntries  = 64      // maximum number of history entries per read; each may have a mebibyte
 )
 
-// engine owns the sessions. One goroutine, in run, judges all calls in their order, writes the
-// entries of all waiting calls in one transaction, and answers after that.
+// engine owns the sessions. One goroutine, in run, judges all calls in order, writes the entries of
+// all waiting calls in one transaction, and then responds.
 type engine struct {
 	deps     Deps
 	log      *slog.Logger
@@ -62,7 +62,7 @@ type turn struct {
 type batch struct {
 	touched  []*live
 	writes   map[*live]*federation.JournalWrite
-	more     []federation.JournalWrite // of other journals
+	more     []federation.JournalWrite // writes to other journals
 	removed  []string
 	events   []func()            // to send after the transaction
 	policies uint64              // entries of the journal of policies

@@ -76,8 +76,8 @@ func (l *Link) fileOffer(ctx context.Context, s said) error {
 	return err
 }
 
-// open writes the handoff ID of an offer before the handoff is filed: its first step may come at
-// once.
+// open writes the handoff ID of an offer before the handoff is filed, because its first step may
+// arrive at once.
 func (l *Link) open(ctx context.Context, s said, offer macpmode.Offer) (federation.HandoffID, time.Time, error) {
 	id, at, opened, err := s.handoff(ctx, l.ports.Gateway, offer)
 	if err != nil || opened {

@@ -22,8 +22,8 @@ const (
 	sweepEach  = 250 * time.Millisecond
 	sweepLimit = 256
 	filers     = 8               // sessions filed concurrently
-	retryAfter = 2 * time.Second // after a step that could not be filed now
-	freshStep  = time.Minute     // for which a step keeps the ID of its entry, whose time is in it
+	retryAfter = 2 * time.Second // delay after a step that could not be filed
+	freshStep  = time.Minute     // how long a step keeps the ID of its entry, which contains the time of the entry
 )
 
 // filer files the entries of sessions as steps of handoffs, in the order of each session, and
@@ -127,7 +127,7 @@ type snapshot struct {
 	waits         bool
 	at            int64
 	ended         int64    // 0 for an open session
-	handoffs      []string // of the offers
+	handoffs      []string // handoffs of the offers
 }
 
 // file files the waiting steps of a session, one after the other.
@@ -198,7 +198,7 @@ func (f *filer) note(ctx context.Context, session string, filed uint64) error {
 	})
 }
 
-// retire removes a session that ended long ago, once its handoffs are over.
+// retire removes a session that ended long ago, once its handoffs have ended.
 func (f *filer) retire(ctx context.Context, session string, s snapshot) error {
 	kept := f.link.deps.Bounds().Finished
 	if kept <= 0 || time.Now().Before(time.UnixMilli(s.ended).Add(kept)) {

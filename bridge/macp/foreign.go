@@ -34,7 +34,7 @@ type Runtime struct {
 }
 
 // taskFollowOn is the profile of a runtime with the task mode: the responsibility has moved, and
-// the work goes on in a session of that mode.
+// the work continues in a session of that mode.
 const taskFollowOn = "task-follow-on"
 
 // check returns all mistakes, each a [*bridge.KeyError], joined.
@@ -205,7 +205,7 @@ type foreignConn struct {
 	group    *errgroup.Group
 	mu       sync.Mutex
 	followed map[string]bool // sessions followed by a goroutine
-	tasks    bool            // work goes on in sessions of the task mode
+	tasks    bool            // work continues in sessions of the task mode
 }
 
 // maxFollowed bounds the concurrently followed sessions of one link.
@@ -224,9 +224,9 @@ func newForeignConn(f *Foreign) *foreignConn {
 
 // Times of a connection.
 const (
-	pingEach    = 15 * time.Second // to notice a silent runtime
+	pingEach    = 15 * time.Second // ping interval, to detect a silent runtime
 	callTimeout = 20 * time.Second
-	lookEach    = 30 * time.Second // at the state of a session, which is not on its stream
+	lookEach    = 30 * time.Second // poll interval of the state of a session, which is not on its stream
 )
 
 func (c *foreignConn) close() { c.client.CloseIdleConnections() }

@@ -72,8 +72,8 @@ func (c *foreignConn) tellIn(ctx context.Context, mode, session, kind, id string
 	return c.refused(answer.GetAck().GetError())
 }
 
-// deliverOffer opens a session for an offer of our participant. Which session it is, is on disk
-// before the runtime knows the session.
+// deliverOffer opens a session for an offer of our participant. The session ID is stored before the
+// session starts.
 func (c *foreignConn) deliverOffer(ctx context.Context, d federation.Delivery) error {
 	if d.View.State != "offered" {
 		return nil

@@ -2,9 +2,9 @@
 // mode, and a client of runtimes of other operators.
 //
 // A configured participant connects with its token, over gRPC, Connect or JSON. An envelope is
-// answered after it is on disk, in a journal for each session, and this history is the whole
-// truth about a session: a restart restores the same state. One goroutine, the engine, judges all
-// envelopes by the pure functions of translate/macpmode, and writes the entries of all waiting
+// answered after it is on disk, in a journal for each session, and this history determines the
+// state of a session, so that a restart restores the same state. One goroutine, the engine, judges
+// all envelopes by the pure functions of translate/macpmode, and writes the entries of all waiting
 // calls in one transaction.
 //
 // Sessions and handoffs mirror each other. An offer of a session is filed as a handoff, and so
@@ -180,7 +180,7 @@ func (l *Link) serve(ctx context.Context, listener net.Listener) error {
 		drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 		defer cancel()
 		if server.Shutdown(drain) != nil {
-			_ = server.Close() // streams do not end by themselves
+			_ = server.Close() // streams do not end on their own
 		}
 	})
 	err := server.Serve(listener)
@@ -335,7 +335,7 @@ func watching[Req, Res any, PReq message[Req], PRes message[Res]](mux *http.Serv
 	})
 }
 
-// ended returns how a stream ends on gRPC. A client that leaves is no error.
+// ended returns how a stream ends on gRPC. A client that leaves is not an error.
 func (l *Link) ended(ctx context.Context, method string, err error) error {
 	if err == nil {
 		return nil

@@ -35,7 +35,7 @@ func newMirror(c *foreignConn, id string) *mirror {
 }
 
 // run follows the session until it is over, or ctx ends. If copied is set but no copy is found, the
-// copy of a task was just removed with that of its offer: it is not made again.
+// copy of a task was just removed with that of its offer, and is not created again.
 func (m *mirror) run(ctx context.Context, copied bool) error {
 	if err := m.load(ctx); err != nil || copied && !m.s.Exists() {
 		return err
@@ -179,9 +179,9 @@ func (m *mirror) write(ctx context.Context, entry *historyv1.Entry, more ...fede
 	return m.s.Apply(entry)
 }
 
-// settled asks the runtime for the state of the session, which is not on the stream if the
-// session is cancelled or expires. It reports whether the runtime has forgotten the session. An
-// error of the stream of an open session breaks the connection, which is then redialled.
+// settled fetches the state of the session from the runtime. The stream does not report cancelled
+// or expired sessions. It reports whether the runtime has forgotten the session. An error of the
+// stream of an open session breaks the connection, which is then redialled.
 func (m *mirror) settled(ctx context.Context, streamed error) (gone bool, err error) {
 	answer, err := foreignCall[macpv1.GetSessionRequest, macpv1.GetSessionResponse](ctx, m.foreignConn, "GetSession", &macpv1.GetSessionRequest{SessionId: m.id})
 	if connect.CodeOf(err) == connect.CodeNotFound {
@@ -329,7 +329,7 @@ func (m *mirror) retire(ctx context.Context) error {
 	for _, name := range all {
 		id, err := federation.ParseEventID(name)
 		if err != nil {
-			continue // the offer is no handoff
+			continue // the offer is not a handoff
 		}
 		view, err := m.ports.Gateway.View(ctx, id)
 		if err != nil || view.Exists() && !view.Over {
@@ -466,8 +466,8 @@ func (m *mirror) fileCancel(ctx context.Context, step said) error {
 	return err
 }
 
-// say sends a message of our participant. A closed session accepts none, which is no error
-// of the session.
+// say sends a message of our participant. A closed session accepts none, which is not an error of
+// the session.
 func (m *mirror) say(ctx context.Context, kind, id string, payload proto.Message) error {
 	err := m.tellIn(ctx, m.s.Mode, m.id, kind, id, payload)
 	if _, refused := errors.AsType[*federation.RefusalError](err); refused {

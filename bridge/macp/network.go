@@ -28,7 +28,7 @@ const network = "macp"
 // The profiles: the meaning of the commitment of a session opened by the
 // gateway.
 const (
-	transfer = "transfer"  // the responsibility has moved; the work goes on outside the session
+	transfer = "transfer"  // the responsibility has moved; the work continues outside the session
 	holdOpen = "hold-open" // the work is over; the session is open as long as it takes
 )
 
@@ -175,7 +175,7 @@ func open(cfg Config, p participants, ports bridge.Ports, deps Deps) *Link {
 
 // Bounds are the limits of the gateway that hold for sessions.
 type Bounds struct {
-	Finished  time.Duration // for which an ended session stays readable; 0 for ever
+	Finished  time.Duration // how long an ended session stays readable; 0 for ever
 	ClockSkew time.Duration // tolerance for the time of a new session
 }
 
@@ -184,5 +184,5 @@ type Deps struct {
 	Journals *journals.Journals // the histories of sessions
 	Steps    registry.Bound
 	Bounds   func() Bounds
-	Version  string // of the program, shown to clients
+	Version  string // version of the program, shown to clients
 }

@@ -21,7 +21,7 @@ const maxPolicies = 100
 // policies are the policies of the runtime. The engine owns them.
 type policies struct {
 	byID   map[string]registered
-	length uint64 // of the journal
+	length uint64 // length of the journal
 }
 
 // registered is a policy with its registering participant.

@@ -22,7 +22,7 @@ import (
 type steps struct {
 	ports bridge.Ports
 	deps  Deps
-	link  string // of the steps
+	link  string // link of the steps
 	log   *slog.Logger
 }
 
@@ -92,8 +92,8 @@ func (t steps) take(ctx context.Context, s said, from federation.DID, verb feder
 	return t.vouch(ctx, stepbuilder.Draft{ID: event, From: from, Verb: verb, Proved: true, Original: document, Note: note}, view, at)
 }
 
-// store stores a context other than JSON, and returns its URL. If there is no room, the context is
-// left to the session, and this is logged.
+// store stores a context other than JSON, and returns its URL. If there is no room, the context
+// stays only in the session, and this is logged.
 func (t steps) store(ctx context.Context, owner federation.DID, content []byte) (url, hash string, err error) {
 	blob, err := t.ports.Evidence.Store(ctx, owner, content)
 	if errors.Is(err, federation.ErrBlobTooLarge) || errors.Is(err, federation.ErrBlobQuota) {
@@ -128,7 +128,7 @@ func (f *Foreign) workJournal(id federation.HandoffID) string {
 }
 
 // taskKeyJournal returns the name of the journal with the handoff of a task, by the participant
-// that asks for the task and [macpmode.TaskKey].
+// that requests the task and [macpmode.TaskKey].
 func (f *Foreign) taskKeyJournal(initiator, key string) string {
 	digest := sha256.Sum256(fmt.Appendf(nil, "%d/%s/%s", len(initiator), initiator, key))
 	return f.prefix() + "task/" + hex.EncodeToString(digest[:16])

@@ -44,9 +44,8 @@ func (l *Link) converse(ctx context.Context, from participant, s *bidi) error {
 	}
 }
 
-// receive reads the frames of a client in their order, and then the reason for the end.
-// Its goroutine ends after the handler of the stream has returned, which closes the
-// request.
+// receive reads the frames of a client in order, and then the reason for the end. Its goroutine
+// ends after the handler of the stream has returned, which closes the request.
 func receive(ctx context.Context, s *bidi) (<-chan *macpv1.StreamSessionRequest, <-chan error) {
 	frames, closed := make(chan *macpv1.StreamSessionRequest), make(chan error, 1)
 	go func() {
@@ -83,7 +82,7 @@ type conversation struct {
 	session   string
 	follows   bool
 	following fault.Group
-	followed  chan error // how the follower ended
+	followed  chan error // result of the follower
 	writing   sync.Mutex // the follower and the reader write
 }
 
@@ -192,9 +191,8 @@ func (s *stream) over(state macpv1.SessionState) { s.end(overError(state)) }
 // lost ends the stream of a session read again.
 func (s *stream) lost() { s.end(errReread) }
 
-// overError returns the end of a stream of an ended session: without an error after the
-// envelope that resolved the session, because a cancelled or expired session has no last
-// envelope.
+// overError returns the error that ends the stream of an ended session. It is nil after the
+// envelope that resolved the session; a cancelled or expired session has no such envelope.
 func overError(state macpv1.SessionState) error {
 	switch state {
 	case macpv1.SessionState_SESSION_STATE_CANCELLED:

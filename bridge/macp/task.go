@@ -15,9 +15,9 @@ import (
 	"baton/translate/macpmode/taskv1"
 )
 
-// openTask asks the target of an accepted offer for its work, in a session of the task mode. The
-// session ID is on disk before the runtime knows the session. The runtime answers repeated
-// messages as duplicates. If it refuses the session, signals report the work.
+// openTask requests the work from the target of an accepted offer, in a session of the task mode.
+// The session ID is stored before the session starts. The runtime answers repeated messages as
+// duplicates. If it refuses the session, signals report the work.
 func (m *mirror) openTask(ctx context.Context, id federation.HandoffID, offer *macpmode.Offer) error {
 	view, err := m.ports.Gateway.View(ctx, id)
 	if err != nil || view.Over {
