@@ -20,8 +20,8 @@ import (
 	"baton/translate/voicefile"
 )
 
-// The paths of the hub, shared with the API for agents: "start" and "poll" are words of the
-// hub, and all other paths with a ULID as ID belong to the API for agents.
+// The paths of the hub, shared with the API for agents: The hub serves "start" and "poll". The API
+// for agents serves all other paths with a ULID as ID.
 const (
 	agentsPrefix = "/api/v1/"
 	hubPrefix    = agentsPrefix + "handoffs/"

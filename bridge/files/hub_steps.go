@@ -134,8 +134,7 @@ type waiting struct {
 	handoff federation.HandoffID // zero for a file without a handoff
 }
 
-// each calls do with the files to an agent with a good HMAC, until do returns
-// false.
+// each calls do with the files to an agent with a valid HMAC, until do returns false.
 func (l *VoiceLink) each(agent string, do func(waiting) (bool, error)) error {
 	for path, seen := range l.found {
 		if seen.to != agent {
@@ -233,7 +232,7 @@ func (l *VoiceLink) someOther(agent, id string) bool {
 	return false
 }
 
-// stepOf takes a step on one file. It returns false if the file is in no state for it.
+// stepOf submits a step on one file. It returns false if the file is in no state for it.
 func (l *VoiceLink) stepOf(ctx context.Context, w waiting, verb string, waits bool, reason string) (bool, error) {
 	taken := w.folder() == claimedFolder && !waits
 	switch {
@@ -270,7 +269,7 @@ func (l *VoiceLink) stepOf(ctx context.Context, w waiting, verb string, waits bo
 		return false, err
 	}
 	if to, ours := l.paths[w.handoff]; ours && !w.handoff.IsZero() {
-		delete(l.found, to) // so that the look reads it, and files the step
+		delete(l.found, to) // so that the next scan reads it, and files the step
 		_, err := l.moves(ctx, to)
 		return true, err
 	}

@@ -85,9 +85,9 @@ func (*base) broken(ctx context.Context, err error) error {
 type tree interface {
 	// prepare checks the directory, and returns the folders to watch.
 	prepare() ([]string, error)
-	// scan reads all files. Its error is that of the directory, or of ctx.
+	// scan reads all files. It returns the errors of the directory and of ctx.
 	scan(ctx context.Context) error
-	// look reads one file by its path. Its error is as of scan.
+	// look reads one file by its path. It returns the same errors as scan.
 	look(ctx context.Context, path string) error
 }
 
@@ -114,8 +114,8 @@ func (b *base) pin(root string) error {
 	return b.here()
 }
 
-// here returns an error unless the directory is the pinned one. Files missing in another directory
-// were not deleted, so no offer may be cancelled for them.
+// here returns an error unless the directory is the pinned one. In another directory, missing files
+// were not deleted, so their offers must not be cancelled.
 func (b *base) here() error {
 	folder, err := directory.FolderAt(b.root)
 	if err != nil {

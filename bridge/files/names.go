@@ -48,9 +48,9 @@ func (b *base) native(did federation.DID) string {
 	return name
 }
 
-// nativeOf is native also for the did:key kept by the gateway for such an agent: a network whose
-// steps name only the signer knows the agent by it. Those keys are known for the names in the
-// configuration.
+// nativeOf is like native, but also accepts the did:key that the gateway keeps for such an agent. A
+// network whose steps name only the signer identifies the agent by that key. Those keys are known
+// for the names in the configuration.
 func (b *base) nativeOf(did federation.DID) string {
 	if name := b.native(did); name != "" {
 		return name
@@ -109,15 +109,15 @@ func asRefusal(d stepbuilder.Draft, err error) error {
 	return err
 }
 
-// asNotNow converts the error of a step for the directory: a step waiting on disk is no error, and
-// one over its rate is retried later, because a file has no sender to send it again.
+// asNotNow converts the error of a step for the directory. A step waiting on disk is not an error.
+// A step over its rate limit is retried later, because a file has no sender to send it again.
 func asNotNow(link string, err error) error {
 	refused, ok := errors.AsType[*federation.RefusalError](err)
 	switch {
 	case ok && refused.Waits:
 		return nil
 	case ok && (refused.Code == federation.RateLimited || refused.Code == federation.InboxFull):
-		return away(link, errors.New(refused.Error())) // not wrapped: it is no refusal here
+		return away(link, errors.New(refused.Error())) // not wrapped: it is not a refusal here
 	}
 	return err
 }

@@ -95,7 +95,7 @@ func Tasks(deps Deps) bridge.Network {
 // fields.
 type base struct {
 	name   string
-	agents map[string]federation.DID        // of the configuration
+	agents map[string]federation.DID        // agents of the configuration
 	kept   func() map[federation.DID]string // names of agents by the did:keys kept for them
 	deps   Deps
 	ports  bridge.Ports
@@ -103,8 +103,8 @@ type base struct {
 	steps  stepbuilder.Builder
 	calls  chan call
 
-	// The directory of all sessions, until an operator allows another directory. Only the goroutine
-	// in Run uses both fields.
+	// The default directory of all sessions, which an operator can change. Only the goroutine in
+	// Run uses both fields.
 	root     string
 	folder   directory.Folder
 	unpinned atomic.Bool // allow another directory in the next session
@@ -146,7 +146,7 @@ type VoiceConfig struct {
 	Name          string            `toml:"name"` // unique among all links
 	Dir           string            `toml:"dir"`  // handoff, claimed, archive and rejected are below it
 	StateDir      string            `toml:"state_dir"`
-	ResumeWindow  time.Duration     `toml:"resume_window"`   // for which a bootstrap is good
+	ResumeWindow  time.Duration     `toml:"resume_window"`   // validity of a bootstrap
 	Agents        map[string]string `toml:"agents"`          // DIDs of the agents that Baton represents, by name
 	HubTokenFiles map[string]string `toml:"hub_token_files"` // by the name of the agent
 	Pairs         []PairConfig      `toml:"pairs"`

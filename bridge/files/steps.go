@@ -17,8 +17,8 @@ import (
 )
 
 // submit signs a step for the DID that takes it, and files it. The error of a refused step is a
-// [*federation.RefusalError]; a step waiting on disk is no error. The view is that of the
-// handoff, zero for an offer.
+// [*federation.RefusalError]; a step waiting on disk is not an error. The view is the current state
+// of the handoff, or zero for an offer.
 func (b *base) submit(ctx context.Context, d stepbuilder.Draft, view federation.View, name string) error {
 	now := time.Now()
 	d.Proved = true // the directory, or the token of the hub, is the proof
@@ -59,7 +59,7 @@ func plain(text string) string { return federation.PlainText(translate.OneLine(t
 type slot struct {
 	federation.Answer
 
-	fresh bool // it was not there before
+	fresh bool // newly created
 }
 
 // kept is the lifetime of a slot without an end: of a handoff in progress, or of a record, which
@@ -88,7 +88,7 @@ func (b *base) reserveAs(ctx context.Context, key string, digest [32]byte, id fe
 	return slot{Answer: found, fresh: found.Event == id}, nil
 }
 
-// glance is reserve for a look: a new slot is soon deleted again.
+// glance is like reserve, but for a read: a new slot is soon deleted again.
 func (b *base) glance(ctx context.Context, key string) (slot, error) {
 	now := time.Now()
 	id, err := federation.NewEventID(now, rand.Reader)
@@ -123,8 +123,8 @@ func (b *base) release(ctx context.Context, s slot, at time.Time) error {
 	return b.keep(ctx, s)
 }
 
-// remint gives a slot a new ID. An ID reserved before a gateway went down is too old
-// for the clock of the home when the gateway is back.
+// remint gives a slot a new ID. An ID reserved before a gateway went down may be too old for the
+// home after the restart.
 func (b *base) remint(ctx context.Context, s slot) (slot, error) {
 	id, err := federation.NewEventID(time.Now(), rand.Reader)
 	if err != nil {

@@ -25,7 +25,7 @@ type TasksLink struct {
 
 	cfg   TasksConfig
 	dir   directory.Tasks
-	found map[string]task // by file name; the goroutine in Run owns it
+	found map[string]task // by file name; owned by the goroutine in Run
 }
 
 // task is the link's memory of a record it has read.
@@ -40,7 +40,8 @@ type task struct {
 	again     bool     // read the record again at the next rescan
 }
 
-// Run implements [bridge.Link]. It watches the directory until ctx ends or the directory is away.
+// Run implements [bridge.Link]. It watches the directory until ctx ends or the directory is
+// unavailable.
 func (l *TasksLink) Run(ctx context.Context, up func()) error {
 	l.found = map[string]task{}
 	return l.serve(ctx, up, l.cfg.Dir, l)
@@ -103,7 +104,7 @@ func (l *TasksLink) look(ctx context.Context, path string) error {
 	l.found[name] = was
 	item, err := l.dir.Read(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // the next look decides
+		return nil // the next scan decides
 	}
 	if errors.Is(err, taskfile.ErrUnreadable) && time.Since(time.Unix(0, stamp.Modified)) < writingTime {
 		was.again = true // a program may be writing it

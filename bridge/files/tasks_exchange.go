@@ -197,8 +197,8 @@ func keepOffer(was, is taskfile.Fed) taskfile.Fed {
 	return is
 }
 
-// offerRecord offers a record. A record of an untrusted agent, one to an agent with no
-// DID but the directory, and one worked on already stay as they are.
+// offerRecord offers a record. It does not change a record of an untrusted agent, a record for an
+// agent whose only DID is that of the directory, or a record that is already in progress.
 func (l *TasksLink) offerRecord(ctx context.Context, name string, item directory.Task, before federation.View, s slot) error {
 	if item.Status != taskfile.Offered || l.found[name].refused == sha256.Sum256(item.Raw) {
 		return nil
@@ -258,8 +258,8 @@ func (l *TasksLink) parties(ctx context.Context, r taskfile.Record) (from, to fe
 	return from, to, l.native(to) == "" && to != from, err
 }
 
-// gone handles a record missing from its place. If it is claimed, the record comes back. A
-// deleted offer is cancelled, if the directory itself still exists.
+// gone handles a record missing from its place. If it is claimed, the record reappears. A deleted
+// offer is cancelled, if the directory itself still exists.
 func (l *TasksLink) gone(ctx context.Context, name string) error {
 	seen, known := l.found[name]
 	if !known || l.claimed(name) {

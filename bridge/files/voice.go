@@ -33,17 +33,17 @@ type VoiceLink struct {
 
 	cfg     VoiceConfig
 	secrets voiceSecrets
-	found   map[string]sighting             // by path; the goroutine in Run owns it
-	paths   map[federation.HandoffID]string // of files with a handoff on record; as above
+	found   map[string]sighting             // by path; owned by the goroutine in Run
+	paths   map[federation.HandoffID]string // paths of files with a handoff on record; owned by the goroutine in Run
 	taken   map[string]string               // paths of files claimed by any gateway, by key; as above
-	moved   chan struct{}                   // closed when a file has come or moved
+	moved   chan struct{}                   // closed when a file was added or moved
 }
 
 // sighting is the link's memory of a file it has read.
 type sighting struct {
 	stamp   directory.Stamp
 	handoff federation.HandoffID // zero for a file without a handoff
-	to      string               // the recipient of a file with a good HMAC
+	to      string               // the recipient of a file with a valid HMAC
 	id      string               // its handoff_id
 	key     string               // its key, if claimed
 	again   bool                 // read the file again at the next rescan
@@ -209,7 +209,7 @@ func (l *VoiceLink) judge(ctx context.Context, v voice) error {
 	return l.judgeOutbound(ctx, v, file)
 }
 
-// see remembers a file with a good HMAC.
+// see remembers a file with a valid HMAC.
 func (l *VoiceLink) see(path string, id federation.HandoffID, file voicefile.File) {
 	seen := l.found[path]
 	seen.handoff, seen.to, seen.id = id, file.To, file.ID
@@ -295,7 +295,7 @@ func (l *VoiceLink) follow(ctx context.Context, view federation.View) error {
 		return nil
 	}
 	content, err := directory.Read(path, voicefile.MaxBytes)
-	if errors.Is(err, fs.ErrNotExist) { // another program is moving it: the next look finds it
+	if errors.Is(err, fs.ErrNotExist) { // another program is moving it: the next scan finds it
 		return away(l.name, err)
 	}
 	if err != nil {

@@ -186,7 +186,7 @@ func (l *VoiceLink) handoffOf(ctx context.Context, file voicefile.File) (federat
 	return id, true, nil
 }
 
-// clockSkew bounds by how much a signer's clock may be ahead of ours.
+// clockSkew bounds how far a signer's clock may be ahead of ours.
 const clockSkew = 2 * time.Minute
 
 func fileKey(file voicefile.File) string { return "voice\x00" + file.ID + "\x00" + file.Key }

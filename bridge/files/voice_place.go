@@ -155,7 +155,7 @@ func (l *VoiceLink) writeBootstrap(ctx context.Context, s slot, file voicefile.F
 		if err := os.MkdirAll(folder, 0o700); err != nil {
 			return broken(err)
 		}
-		_ = os.Remove(hidden) // of a gateway killed before the record noted it
+		_ = os.Remove(hidden) // left by a gateway that was killed before the record noted it
 		if err := directory.Create(hidden, file.Bootstrap(time.Now()), 0o600); err != nil {
 			return broken(err)
 		}

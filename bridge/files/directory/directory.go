@@ -59,7 +59,7 @@ func stampOf(st *unix.Stat_t) Stamp {
 }
 
 // Each calls do with the name and the stamp of each file of a folder, in no order, until do returns
-// an error. It skips a file that disappears meanwhile. The cost of a file is one system call.
+// an error. It skips a file that disappears meanwhile. It takes one system call per file.
 func Each(path string, do func(name string, stamp Stamp) error) error {
 	folder, err := os.Open(path) //nolint:gosec // the path is of a directory that the operator names
 	if err != nil {
@@ -175,7 +175,7 @@ func writeTemp(path string, content []byte, mode fs.FileMode) (string, error) {
 	return f.Name(), nil
 }
 
-// Move moves a file and never replaces another file. Of several callers that move one file, one
+// Move moves a file and never replaces another file. If several callers move one file, only one
 // succeeds. Its error wraps [fs.ErrNotExist] if the file is gone and [fs.ErrExist] if the new name
 // is taken. After a nil error the move is on disk.
 func Move(from, to string) error {
@@ -201,8 +201,8 @@ func Claim(from, to string) error {
 	return errors.Join(syncFolder(filepath.Dir(to)), syncFolder(filepath.Dir(from)))
 }
 
-// moveByLink is Move for a file system without an exclusive rename. Of several processes
-// that link the file, the one that removes the old name has moved it.
+// moveByLink is Move for a file system without an exclusive rename. If several processes link the
+// file, the process that removes the old name has moved it.
 func moveByLink(from, to string) error {
 	if err := os.Link(from, to); err != nil {
 		return err

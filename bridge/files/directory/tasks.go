@@ -13,8 +13,7 @@ import (
 	"baton/translate/taskfile"
 )
 
-// claimAge is the age at which a claim is undone: far longer than a change
-// takes.
+// claimAge is the age after which a claim is undone. A change takes far less time.
 const claimAge = 10 * time.Second
 
 const (
@@ -101,7 +100,7 @@ func (d Tasks) Read(name string) (Task, error) {
 	return Task{r, raw}, err
 }
 
-// List returns all records in the order of their names, and the invalid files.
+// List returns all records ordered by name, and the invalid files.
 func (d Tasks) List() ([]Task, []OddRecord, error) {
 	entries, err := os.ReadDir(d.Path)
 	if err != nil {
@@ -156,7 +155,7 @@ func (d Tasks) Find(prefix string) (string, error) {
 	return "", &AmbiguousError{prefix, found}
 }
 
-// claimName returns the name of a claim. It never ends as that of a record.
+// claimName returns the name of a claim. It never has the suffix of a record's file name.
 func claimName(id, agent string) string {
 	safe := strings.Map(func(r rune) rune {
 		if r == '_' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' {
@@ -167,9 +166,9 @@ func claimName(id, agent string) string {
 	return claimPrefix + id + "-" + safe[:min(len(safe), 64)]
 }
 
-// Change changes one record for an agent. Of several concurrent changes all but one fail with a
-// [*RefusedError], and so does a change refused by the record. After a nil error the change is on
-// disk.
+// Change changes one record for an agent. If several changes run concurrently, all but one fail
+// with a [*RefusedError]. A change refused by the record fails with it too. After a nil error the
+// change is on disk.
 func (d Tasks) Change(id, agent string, change func(taskfile.Record) (taskfile.Record, error)) (Task, error) {
 	path, claim := d.PathOf(id), filepath.Join(d.Path, claimName(id, agent))
 	switch err := Move(path, claim); {
@@ -257,7 +256,7 @@ func (d Tasks) Recover(now time.Time) error {
 		if err != nil || now.Sub(time.Unix(0, stamp.Changed)) < claimAge {
 			continue
 		}
-		item, _ := d.Read(entry.Name()) // an error means that the name is no task_id
+		item, _ := d.Read(entry.Name()) // an error means that the name is not a task_id
 		if item.ID == "" || !strings.HasPrefix(entry.Name(), claimPrefix+item.ID+"-") {
 			continue
 		}
