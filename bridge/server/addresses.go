@@ -259,8 +259,7 @@ func (g *Gateway) homeOf(ctx context.Context, at federation.MailboxLocation) (ou
 	return routing.Unrouted, err
 }
 
-// outboxOf returns the outbox of another home, or the shared one if the home
-// is no peer now.
+// outboxOf returns the outbox of another home, or the shared one if the home is no longer a peer.
 func (g *Gateway) outboxOf(home federation.HomeID) string {
 	if g.links.isHome(string(home)) {
 		return string(home)

@@ -12,7 +12,7 @@ import (
 	"baton/federation"
 )
 
-// blockPage is how many blocks are read at a time.
+// blockPage is the number of blocks read at a time.
 const blockPage = 500
 
 const blockedDetail = "the operator of this gateway has blocked this source"
@@ -151,7 +151,7 @@ func (e *BlockError) Error() string { return e.Why }
 func (e *BlockError) Unwrap() error { return bridge.UsageProblem(e.Why) }
 
 // Block adds a block and, with purge, ends the handoffs offered here by its source and drops its
-// waiting steps. With dry it only counts them. It returns the block as recorded. The error is a
+// waiting steps. With dry, it only counts them. It returns the block as recorded. The error is a
 // [*BlockError] for an impossible block, and otherwise that of the record.
 func (g *Gateway) Block(ctx context.Context, b federation.Block, purge, dry bool) (federation.Block, Purged, error) {
 	b = g.ownHandle(b)
@@ -229,7 +229,7 @@ func (g *Gateway) checkBlock(b federation.Block, purge bool) error {
 // purgeNote is the note in the step that ends a handoff because its offerer was blocked.
 const purgeNote = "the operator of this gateway has blocked the offerer"
 
-// purgePage is how many rows are read at a time.
+// purgePage is the number of rows read at a time.
 const purgePage = 500
 
 // purge ends the handoffs offered here by a blocked source, and drops its waiting steps, or with dry

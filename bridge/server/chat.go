@@ -31,7 +31,7 @@ const (
 // as pairs of relayed channels. It may be used concurrently.
 type fullQueues struct{ m sync.Map }
 
-// note notes whether a queue is full, and reports whether it is full now and was not before.
+// note records whether a queue is full, and reports whether it is full now and was not before.
 func (f *fullQueues) note(link string, order federation.HandoffID, full bool) bool {
 	key := link + " " + order.String()
 	if !full {

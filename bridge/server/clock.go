@@ -96,7 +96,7 @@ func (c *Clock) Now() time.Time {
 	return now
 }
 
-// Doubt returns why the clock is unconfirmed, "" if it is confirmed.
+// Doubt returns the reason why the clock is unconfirmed, "" if it is confirmed.
 func (c *Clock) Doubt() string {
 	if c == nil {
 		return ""
@@ -123,7 +123,7 @@ func (c *Clock) confirm(now time.Time, up time.Duration, by string) {
 	c.zero, c.doubt, c.by, c.marked = now.Add(-up), "", by, 0
 }
 
-// run looks for a confirmation, logs each change and saves the confirmed time, until ctx ends.
+// run checks for a confirmation, logs each change and saves the confirmed time, until ctx ends.
 func (c *Clock) run(ctx context.Context) {
 	if c == nil {
 		return
@@ -222,8 +222,8 @@ func (l *LinkSet) OtherClocks(since time.Time) []time.Duration {
 	return ahead
 }
 
-// clocks returns by how much the clock here is ahead of that of each other home: by the Date of its
-// profile, or by the last comparison through the hub. A home with neither is missing. It blocks on the
+// clocks returns how far the local clock is ahead of that of each other home, according to the Date of
+// its profile or the last comparison through the hub. A home with neither is missing. It blocks on the
 // homes.
 func (h *homes) clocks(ctx context.Context) map[string]time.Duration {
 	ctx, cancel := context.WithTimeout(ctx, clockTime)
@@ -251,7 +251,8 @@ func (h *homes) clocks(ctx context.Context) map[string]time.Duration {
 
 const clockTime = 5 * time.Second
 
-// askDate returns by how much the clock here is ahead of the Date of a host, which has whole seconds.
+// askDate returns how far the local clock is ahead of the Date of a host, which has a resolution of
+// seconds.
 func (h *homes) askDate(ctx context.Context, base string) (time.Duration, error) {
 	address, err := federation.JoinURL(base, federation.ProfilePath, nil)
 	if err != nil {

@@ -61,8 +61,8 @@ func (g *Gateway) contact(ctx context.Context, person, sender federation.DID) (c
 	return c, err
 }
 
-// firstDID returns the first DID of the participant with a DID, or of its owner if the
-// gateway keeps that key.
+// firstDID returns the first DID of the participant with a DID, or of its owner if the gateway
+// keeps the key of the DID.
 func (g *Gateway) firstDID(ctx context.Context, did federation.DID) (federation.DID, error) {
 	did, err := g.Owner(ctx, did)
 	if err != nil {
@@ -79,8 +79,8 @@ func (g *Gateway) firstDID(ctx context.Context, did federation.DID) (federation.
 }
 
 // answerContact records that a sender allows messages of the DID it writes to, unless it blocked
-// that DID. A sender with too many contacts can still write, but the other stays unknown. For a
-// sender of another home, that home notes it.
+// that DID. A sender with too many contacts can still write, but the recipient is not added as a
+// contact. For a sender of another home, that home notes it.
 func (g *Gateway) answerContact(ctx context.Context, t federation.Text, now time.Time) error {
 	if t.Arrival.Home != "" {
 		return nil

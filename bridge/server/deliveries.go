@@ -15,7 +15,7 @@ func (g *Gateway) checkDeliveries(ctx context.Context) {
 	delivery.RunOverdue(ctx, g.deps.Log, g.deps.Clock.Now, g.overdue()...)
 }
 
-// CheckDeliveries files notices of delayed deliveries, and gives up deliveries older than the
+// CheckDeliveries files notices of delayed deliveries, and abandons deliveries older than the
 // configuration allows.
 func (g *Gateway) CheckDeliveries(ctx context.Context, now time.Time) error {
 	return delivery.CheckOverdue(ctx, now, g.overdue()...)
@@ -48,7 +48,7 @@ func (g *Gateway) overdue() []delivery.Overdue {
 // routed again.
 const rerouteAgain = 5 * time.Second
 
-// revivePage is how many dead letters are read at a time.
+// revivePage is the number of dead letters read at a time.
 const revivePage = 200
 
 // reroute routes deliveries again after each change of the running links,

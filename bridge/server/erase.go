@@ -20,7 +20,7 @@ import (
 	"baton/federation/store/backup"
 )
 
-// CodeOpen is the code of the problem of an erasure while handoffs are not over.
+// CodeOpen is the problem code for an erasure while handoffs are open.
 const CodeOpen = "open-handoffs"
 
 // Erase erases the content of all handoffs and messages of a DID, under any of its DIDs and
@@ -50,8 +50,8 @@ func (g *Gateway) Erase(ctx context.Context, did federation.DID, dry bool) (fede
 	return found, err
 }
 
-// eraseRecord erases in the record. It compacts also if nothing is left to erase: an earlier
-// erasure may have ended before that.
+// eraseRecord erases in the record. It compacts even if nothing is left to erase, because an
+// earlier erasure may have ended before compaction.
 func (g *Gateway) eraseRecord(ctx context.Context, of federation.ErasureQuery) (federation.Erasing, error) {
 	done, err := g.deps.Record.Erase(ctx, of, time.Now())
 	switch {

@@ -28,7 +28,7 @@ type homes struct {
 	documents *peering.Documents
 	peering   *peering.Peering
 	canary    *peering.Canary
-	boot      string // of this start; see [relay.Deps]
+	boot      string // boot ID of this start; see [relay.Deps]
 }
 
 func newHomes(p *Server) *homes {
@@ -87,7 +87,7 @@ func (h *homes) handler() *relay.PeerHandler {
 // peers returns the other homes linked now.
 func (h *homes) peers() []*relay.Peer { return peersOf(h.Gateway.Links().Entries()) }
 
-// peer returns another home, nil if it is no peer.
+// peer returns another home, nil if it is not a peer.
 func (h *homes) peer(home federation.HomeID) *relay.Peer {
 	return peerOf(h.Gateway.Links().Entry(string(home)))
 }
@@ -104,8 +104,8 @@ func (h *homes) openUnrouted() Entry {
 	return Entry{Link: Unrouted{Locator: h.locator}}
 }
 
-// CheckRelay examines the server that wakes waiters inside this gateway, and the one at which homes
-// meet. It blocks on the network.
+// CheckRelay checks the NATS server of this gateway's wake-ups and the NATS server between homes.
+// It blocks on the network.
 func (s *Server) CheckRelay(ctx context.Context) []federation.Finding {
 	return append([]federation.Finding{s.relay.Check()}, s.hub.Check(ctx, s.homes.peers(), time.Now)...)
 }
@@ -166,7 +166,8 @@ var (
 	_ bridge.Forgetful = (*relay.Peer)(nil)
 )
 
-// linkedHome returns another home as its documents are read.
+// linkedHome returns the data for reading the documents of another home, and false if it is not a
+// peer.
 func (h *homes) linkedHome(home federation.HomeID) (peering.Linked, bool) {
 	peer := h.peer(home)
 	if peer == nil {

@@ -60,14 +60,14 @@ type Gateway struct {
 	retention    atomic.Pointer[Retention]
 	senders      Senders
 	growth       *growthWatch
-	full         fullQueues // of channel text
+	full         fullQueues // full queues of channel text
 	typed        typed
 	replica      string // distinguishes this process from the other replicas of the home
 
 	// settling is held while steps waiting for other homes are settled: no sender is
 	// notified twice.
 	settling sync.Mutex
-	refusals refusals // of steps of operators
+	refusals refusals // refusals of operators' steps
 
 	blocks   atomic.Pointer[federation.Blocks] // nil if an operator blocked nothing
 	blocking sync.Mutex                        // held while blocks change

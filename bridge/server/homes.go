@@ -17,7 +17,7 @@ import (
 	"baton/federation/signing"
 )
 
-// HomeLink is a link to another home. Its name is that of the home.
+// HomeLink is a link to another home. It has the name of the home.
 type HomeLink interface {
 	bridge.PeerHome
 	bridge.TextLink
@@ -25,11 +25,10 @@ type HomeLink interface {
 	Known() federation.KnownHome
 	// Blocked reports whether an operator blocked the home. It does not block.
 	Blocked() bool
-	// Move asks the home to take over the mailbox of a DID. It blocks on the network. A
+	// Move requests the home to take over the mailbox of a DID. It blocks on the network. A
 	// [*federation.RefusalError] gives the reason of a refusal.
 	Move(ctx context.Context, did federation.DID) error
-	// ReportOffence notes a claim of the home that this gateway does not believe. It blocks on the
-	// record.
+	// ReportOffence records a claim of the home that this gateway rejects. It blocks on the record.
 	ReportOffence(ctx context.Context, kind federation.OffenceKind, why string)
 }
 
@@ -112,7 +111,7 @@ func (h HomeLinks) ReportOffence(ctx context.Context, home federation.HomeID, ki
 }
 
 // Submit judges a step of another home in a handoff of this home, with the errors of [Gateway.Submit]. It
-// learns the mailbox location of the author from the step.
+// records the mailbox location of the author from the step.
 func (h *homes) Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error) {
 	var err error
 	if ev.Arrival.Name, err = h.locator.LocalName(ctx, ev.Actor(), ev.Arrival.Name); err != nil {
@@ -142,8 +141,8 @@ func (h *homes) Ruled(ctx context.Context, ev federation.Event, r federation.Rul
 	return judged, err
 }
 
-// Say files the text of a participant of another home, signed again, with the text as signed
-// by that home for evidence. The text goes to no third home.
+// Say stores the text of a participant of another home. It signs the text again and keeps the text
+// signed by that home as evidence. The text is not forwarded to a third home.
 func (h *homes) Say(ctx context.Context, t federation.Text) (known bool, err error) {
 	if t.Arrival.Name, err = h.locator.LocalName(ctx, t.Author, t.Arrival.Name); err != nil {
 		return false, err
@@ -159,7 +158,7 @@ func (h *homes) Say(ctx context.Context, t federation.Text) (known bool, err err
 	return said.Known, err
 }
 
-// GiveUp ends the wait of a step for its home, as [Gateway.GiveUp] does.
+// GiveUp ends the wait of a step for its home, like [Gateway.GiveUp].
 func (h *homes) GiveUp(ctx context.Context, p federation.Pending, code federation.RefusalCode, detail string) error {
 	return h.Gateway.GiveUp(ctx, p, code, detail)
 }
@@ -294,7 +293,7 @@ func (h *homes) ForgetKeys(did federation.DID) { h.forgetKeys(did) }
 // TellReplicas implements [peering.Links].
 func (h *homes) TellReplicas() { h.Gateway.TellReplicas() }
 
-// endpointed is a link to a server that others of its network know by the id of an endpoint.
+// endpointed is a link to a server that its network identifies by an endpoint id.
 type endpointed interface {
 	bridge.Homed
 	Endpoint() string

@@ -27,7 +27,7 @@ func KeyFolder(file *configs.File) identity.KeyFolder {
 	return identity.KeyFolder{Dir: file.Path(keysFolder), Signer: identity.Signer(file.Keys.Signer)}
 }
 
-// ShowKey returns the public part of a key as it is printed.
+// ShowKey returns the public part of a key in printable form.
 func ShowKey(key identity.NamedKey, file *configs.File, now time.Time) admin.Key {
 	shown := admin.Key{
 		Name: string(key.Name), PublicKey: base64.RawURLEncoding.EncodeToString(key.Public), KeyID: federation.KeyID(key.Public),
@@ -74,8 +74,8 @@ func fetchConfig(file *configs.File) identity.FetchConfig {
 	}
 }
 
-// deniedNetworks returns the networks that are never dialled. The loader rejects anything
-// but CIDRs.
+// deniedNetworks returns the networks that are never dialled. The loader rejects anything except
+// CIDRs.
 func deniedNetworks(file *configs.File) []netip.Prefix {
 	var denied []netip.Prefix
 	for _, text := range file.Fetch.DeniedNetworks {
@@ -114,7 +114,7 @@ func (s *Server) noteFetched(ctx context.Context, did federation.DID, document f
 // KeyLookups looks up the keys of steps with the current key source. The zero value looks up nothing.
 type KeyLookups struct {
 	atHand  atomic.Pointer[identity.AtHand] // replaced when a key is rotated
-	lookups *identity.Lookups               // of keys to be requested from a host
+	lookups *identity.Lookups               // lookups of keys to be requested from a host
 }
 
 // Await looks up a missing key, and blocks for at most a second or until ctx

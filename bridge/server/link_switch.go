@@ -12,8 +12,8 @@ import (
 )
 
 // The leases of a home beside the leases of its links. A lease is named after a job that one replica of the
-// home does at a time. The links to other homes share one with the hub: the replica that asks a
-// home must also read its answer.
+// home does at a time. The links to other homes share one with the hub: the replica that sends a request to
+// a home must also read the response.
 const (
 	HomesLease   = "homes"
 	WebhookLease = "webhooks"
@@ -69,7 +69,7 @@ type power struct {
 	mu    sync.Mutex
 	off   bool
 	on    chan struct{}      // closed when off ends; nil unless off
-	stop  context.CancelFunc // of the current run; nil between two runs
+	stop  context.CancelFunc // cancels the current run; nil between two runs
 	ended chan struct{}      // closed after the current run
 }
 

@@ -63,8 +63,8 @@ type LinkSet struct {
 // LinkDeps are the dependencies of a [LinkSet].
 type LinkDeps struct {
 	Outbox deliveries.Rows
-	// RunExclusive calls do each time that this replica gets a lease, until ctx ends, and returns why
-	// ctx ended: see [registry.Record.RunExclusive].
+	// RunExclusive calls do each time that this replica gets a lease, until ctx ends, and returns the
+	// reason why ctx ended: see [registry.Record.RunExclusive].
 	RunExclusive func(ctx context.Context, lease string, do func(ctx context.Context)) error
 	Wakes        bridge.Wakes
 	Metrics      *bridge.Metrics
@@ -201,7 +201,7 @@ func (l *LinkSet) Mounted() []Entry {
 	})
 }
 
-// Has reports whether there is a link of a name.
+// Has reports whether a link with a name exists.
 func (l *LinkSet) Has(name string) bool { return l.current.Load().named[name] != nil }
 
 // Named returns the link of a name, nil if there is none.
@@ -299,7 +299,7 @@ func (l *LinkSet) expect(id federation.EventID, links []string) {
 }
 
 // enter waits until a step of a link may be judged. The caller calls leave after that. The error is
-// that of ctx.
+// the error of ctx.
 func (l *LinkSet) enter(ctx context.Context, link string) (leave func(), err error) {
 	r := l.current.Load().named[link]
 	if r == nil {
@@ -350,9 +350,9 @@ func (l *LinkSet) Statuses() []LinkStatus {
 	return all
 }
 
-// Down returns the names of the gateway's own links that are neither up nor run by another
-// replica, in the order of the configuration. It leaves out the links to other homes, which
-// other operators run: see [LinkSet.HomesDown].
+// Down returns the names of the gateway's own links that are down and not run by another replica,
+// in the order of the configuration. It leaves out the links to other homes, which other operators
+// run: see [LinkSet.HomesDown].
 func (l *LinkSet) Down() []string {
 	return l.down(func(link bridge.Link) bool { _, home := link.(bridge.PeerHome); return !home })
 }
@@ -398,7 +398,7 @@ type snapshot struct {
 	all     []*running // in the order of the configuration
 	named   map[string]*running
 	placers []bridge.Placer // on which offers can be written
-	asked   []*running      // whose Carries chooses their deliveries
+	asked   []*running      // links whose Carries selects their deliveries
 }
 
 func newSnapshot(all []*running) *snapshot {

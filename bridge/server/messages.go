@@ -76,7 +76,7 @@ func (g *Gateway) say(ctx context.Context, t *federation.Text, original signing.
 	} else if !shown && t.Arrival.ReadsInbox { // the author named it without having access
 		return said, t.Refuse(federation.UnknownHandoff, "")
 	} else if !shown {
-		t.About = federation.HandoffID{} // the answer still goes to the author of the line
+		t.About = federation.HandoffID{} // the reply still goes to the author of the line
 	}
 	way, err := g.reach(ctx, bridge.Recipient{DID: t.To, Place: t.Arrival.Place})
 	if err == nil && way.home != "" && t.Arrival.Home != "" {
@@ -86,7 +86,7 @@ func (g *Gateway) say(ctx context.Context, t *federation.Text, original signing.
 		return said, err
 	}
 	f := federation.TextFiling{Filed: now}
-	if g.find(ctx, t, way, &said); said.ToNick && t.Arrival.Home != "" { // that home cannot notify its sender
+	if g.find(ctx, t, way, &said); said.ToNick && t.Arrival.Home != "" { // the other home cannot notify its sender
 		return said, t.Refuse(federation.InvalidTarget, "the recipient is not connected, and has no account")
 	}
 	if t.Arrival.Place = way.to.Place; way.home == "" {
@@ -136,8 +136,8 @@ func setField(t *federation.Text, name, value string) {
 	t.Fields[name] = value
 }
 
-// answer replaces the ID of the answered message, as its author knows it, by our ID of it. It
-// drops the ID of a message of other people.
+// answer replaces the ID of the answered message in its author's network by our ID. It drops the ID
+// of a message of other people.
 func (g *Gateway) answer(ctx context.Context, t *federation.Text) error {
 	reply := t.Fields[federation.Reply]
 	if reply == "" {
@@ -204,7 +204,7 @@ func (g *Gateway) mayMention(ctx context.Context, t federation.Text) (bool, erro
 	return slices.ContainsFunc(view.Others(""), func(did federation.DID) bool { return g.Same(ctx, t.Author, did) }), nil
 }
 
-// newcomer returns the sender if the record meets it with this message, "" for a known one.
+// newcomer returns the sender if this message is the first from it, and "" otherwise.
 func (g *Gateway) newcomer(ctx context.Context, t federation.Text, now time.Time) (federation.DID, error) {
 	isNew, err := g.home.Load().Admit(ctx, t.Author, t.Arrival.Address, now)
 	g.countStranger(err)

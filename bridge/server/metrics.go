@@ -188,8 +188,8 @@ func (g *recordGauges) Collect(metrics chan<- prometheus.Metric) {
 	}
 }
 
-// heldSince returns the start of each hold: by a mode in the configuration or of an operator, or by a
-// command, which counts most.
+// heldSince returns the start of each hold: by a mode set in the configuration or by an operator, or
+// by a command, which takes precedence.
 func (g *recordGauges) heldSince(ctx context.Context) (map[string]time.Time, error) {
 	held, err := g.record.Holds(ctx)
 	if err != nil {
@@ -228,9 +228,8 @@ type machineGauges struct {
 	disk, ends, refused, skew *prometheus.Desc
 }
 
-// MachineCollector returns the metrics of the machine: of the disk of a folder, of the current
-// certificate, nil for none, of the reason for the lack of a newer one, and of the clocks of other
-// homes.
+// MachineCollector returns the metrics of the machine: the disk of a folder, the current
+// certificate (nil for none), the reason why there is no newer one, and the clocks of other homes.
 func (g *Gateway) MachineCollector(folder string, certificate func() *x509.Certificate, problem func() string) prometheus.Collector {
 	return &machineGauges{
 		folder: folder, certificate: certificate, problem: problem, links: g.links,
@@ -274,7 +273,7 @@ func (g *machineGauges) Collect(metrics chan<- prometheus.Metric) {
 type skewed interface {
 	HomeLink
 	bridge.Hearer
-	// Skew returns by how much the clock of the home is behind. It does not block.
+	// Skew returns how far the clock of the home is behind. It does not block.
 	Skew() time.Duration
 	// Compared returns the local time of the last clock comparison. It does not block.
 	Compared() time.Time
@@ -390,8 +389,8 @@ func (r homeRecord) Acquainted(ctx context.Context, did federation.DID) (met tim
 }
 
 // Append implements [home.Record]. A filing counts the first attempts at the links that show a step
-// at most once. These links learn first that the attempts are pending: they may read their outbox
-// right after it.
+// at most once. These links count the attempts as pending before the append, because they may read
+// their outbox right after it.
 func (r homeRecord) Append(ctx context.Context, f federation.Filing) (federation.Entry, error) {
 	start := time.Now()
 	r.links.expect(f.Event.ID, f.Once)

@@ -115,8 +115,8 @@ func (s *Server) mountProbes(mux *http.ServeMux, guard, guardDebug func(http.Han
 	probes.Mount(mux)
 }
 
-// readiness returns the reasons why the gateway is not ready. The state of other operators' homes and
-// registries is no part of it.
+// readiness returns the reasons why the gateway is not ready. It does not include the state of other
+// operators' homes and registries.
 func (s *Server) readiness(ctx context.Context) admin.Readiness {
 	return admin.CheckReadiness(ctx, s.parts(), s.Gateway.Links().Down())
 }
@@ -223,7 +223,8 @@ func problemOf(err error) error {
 	return problem
 }
 
-// ClockDoubt returns why the clock is unconfirmed, "" if it is confirmed. It does not block.
+// ClockDoubt returns the reason why the clock is unconfirmed, "" if it is confirmed. It does not
+// block.
 func (s *Server) ClockDoubt() string { return s.clock.Doubt() }
 
 // AcceptClock confirms the clock, and reports whether it was in doubt. It does not block.
@@ -288,7 +289,7 @@ func lineOf(file *configs.File, key string) (name string, line int) {
 	return file.Name(), line
 }
 
-// ruleOf returns a rule for display: an empty list is no null.
+// ruleOf returns a rule for display, with empty lists instead of null.
 func ruleOf(table configs.Rule) admin.PolicyRule {
 	list := func(items []string) []string { return append([]string{}, items...) }
 	return admin.PolicyRule{

@@ -19,7 +19,7 @@ const samplesLease = "samples"
 
 const (
 	checksAge  = time.Minute // after it, a reader of the overview starts new checks
-	checksWait = time.Second // of a reader for the first checks
+	checksWait = time.Second // how long a reader waits for the first checks
 )
 
 // lastChecks are the last results of the doctor. It may be used concurrently.

@@ -32,7 +32,7 @@ import (
 // Participant is a person or an agent with a handle here.
 type Participant struct {
 	Handle string
-	DIDs   []federation.DID // that it may act as
+	DIDs   []federation.DID // DIDs that it may act as
 	// Bound is the DID bound to the handle by an operator, "" for none. The participant may
 	// act as it only if DIDs has it too.
 	Bound federation.DID

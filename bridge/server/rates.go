@@ -35,8 +35,8 @@ func (r Rates) Left(did federation.DID, now time.Time) bridge.Allowance {
 // maxSeeded bounds the newcomers from before a restart that still count.
 const maxSeeded = 1 << 16
 
-// Admit asks the home about a DID that comes without a step. It returns an error that wraps a
-// [*federation.StrangerError] if a new DID must retry later.
+// Admit checks the home's limits for a DID that arrives without a step. It returns an error that
+// wraps a [*federation.StrangerError] if a new DID must retry later.
 func (g *Gateway) Admit(ctx context.Context, did federation.DID, now time.Time) error {
 	_, err := g.home.Load().Admit(ctx, did, addressFrom(ctx), now)
 	g.countStranger(err)
@@ -66,8 +66,8 @@ func (g *Gateway) countStranger(err error) bool {
 	return ok
 }
 
-// SeedStrangers counts on from the newcomers before the start. The record does not have
-// their addresses, so each address begins with none.
+// SeedStrangers continues the count with the newcomers from before the start. The record does not
+// have their addresses, so each address begins with none.
 func (g *Gateway) SeedStrangers(ctx context.Context, now time.Time) error {
 	met, err := g.deps.Record.MetSince(ctx, now.Add(-federation.AcquaintanceAge), maxSeeded)
 	for _, each := range met {

@@ -61,7 +61,8 @@ func recordFiles(file *configs.File) []string {
 	return paths
 }
 
-// Examination is the rules by which the commands examine a record. It implements [offline.Rules].
+// Examination defines the rules for the examination of a record by commands. It implements
+// [offline.Rules].
 type Examination struct{}
 
 // Replay implements [offline.Rules].
@@ -100,7 +101,7 @@ type Retention struct {
 	Undelivered  time.Duration // deliveries, and steps not read by any participant
 	Finished     time.Duration // ended handoffs
 	AIRCMessages time.Duration
-	IDs          time.Duration // of deleted steps
+	IDs          time.Duration // IDs of deleted steps
 	Dead         time.Duration // dead letters and notices
 }
 
@@ -210,7 +211,8 @@ func pruneText(ctx context.Context, record *registry.Record, keep Retention, now
 	return nil
 }
 
-// pruneDeadLetters deletes dead letters and notices, and returns how many dead letters.
+// pruneDeadLetters deletes dead letters and notices, and returns the number of deleted dead
+// letters.
 func pruneDeadLetters(ctx context.Context, record *registry.Record, before time.Time) (deadLetters int, err error) {
 	deadLetters, err = inBatches(func(limit int) (int, error) { return record.PruneDead(ctx, before, limit) })
 	if err != nil {

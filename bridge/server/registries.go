@@ -25,7 +25,7 @@ import (
 	"baton/federation/store/registry"
 )
 
-// lookUpTexts returns the texts in DNS under a name. A name without texts is no error.
+// lookUpTexts returns the texts in DNS under a name. A name without texts is not an error.
 func lookUpTexts(ctx context.Context, name string) ([]string, error) {
 	texts, err := net.DefaultResolver.LookupTXT(ctx, name)
 	if missing, ok := errors.AsType[*net.DNSError](err); ok && missing.IsNotFound {
@@ -197,7 +197,7 @@ func (m *PeerModes) LinkPeers(links *LinkSet, skip func(name string) bool) []Lin
 	return all
 }
 
-// CheckPeer returns why no link can have a peer of a name, nil if one can.
+// CheckPeer returns the reason why no link can have a peer of a name, nil if one can.
 func (l *LinkSet) CheckPeer(name string) error {
 	err := fmt.Errorf("a link that has peers, to know %s", name)
 	for link := range able[bridge.Peered](l) {

@@ -85,8 +85,8 @@ func (r *Reloads[T]) Ask(ctx context.Context, dry bool) (T, error) {
 	}
 }
 
-// Reload reads the configuration again and applies its reloadable keys. With dry it only compares. It
-// blocks until [Server.Serve] has done it, and all removed links are closed. A mistake in the file
+// Reload reads the configuration again and applies its reloadable keys. With dry, it only compares.
+// It blocks until [Server.Serve] has done it, and all removed links are closed. A mistake in the file
 // changes nothing, and is a [*bridge.ProblemError] with its line.
 func (s *Server) Reload(ctx context.Context, dry bool) (admin.Reloaded, error) {
 	if s.reloads == nil {
@@ -133,7 +133,7 @@ func (s *Server) reload(ctx context.Context, dry bool) (admin.Reloaded, error) {
 		_, mounted := o.Link.(bridge.Mounted) // its routes are permanent
 		return mounted
 	})
-	if file.Log != s.limited.Log { // else the level set by an operator stays
+	if file.Log != s.limited.Log { // otherwise the level set by an operator is kept
 		s.options.Relevel(file.Log)
 	}
 	s.reloadCertificate(ctx, file)
@@ -190,7 +190,7 @@ const changedTopic = "changed"
 // wake-up, which may be lost.
 const rereadEvery = 5 * time.Second
 
-// TellReplicas has the other replicas of the home read changed state again. It does not block.
+// TellReplicas makes the other replicas of the home reload changed state. It does not block.
 func (g *Gateway) TellReplicas() { g.deps.Wakes.Wake(changedTopic) }
 
 // FollowReplicas reads changes by operators at other replicas of the home, until ctx ends. It calls reread

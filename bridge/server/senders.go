@@ -29,11 +29,11 @@ const (
 // a DID, which must not count as its sender.
 const unproved = "(unproved)"
 
-// Sender is the counts of one sender.
+// Sender holds the counts of one sender.
 type Sender = bridge.Sender
 
-// Senders counts the steps of each sender in the last hour. In a minute with too many senders it drops
-// those with the fewest steps. The zero Senders is empty. It may be used concurrently.
+// Senders counts the steps of each sender in the last hour. In a minute with too many senders, it
+// drops those with the fewest steps. The zero Senders is empty. It may be used concurrently.
 type Senders struct {
 	mu      sync.Mutex
 	minutes [senderMinutes]senderMinute

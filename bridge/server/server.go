@@ -9,7 +9,7 @@
 // by the clock: it ends overdue handoffs, judges deferred steps again, ends overdue deliveries,
 // informs signers about their steps, and prunes the record.
 //
-// A Gateway knows links by the interfaces of package bridge, and uses the record directly. It opens
+// A Gateway uses links through the interfaces of package bridge, and the record directly. It opens
 // nothing: the Server passes the open parts to it. All methods may be called concurrently, except
 // [Gateway.Configure] and [LinkSet.Apply], which one goroutine calls at a time.
 package server
@@ -59,7 +59,7 @@ type Server struct {
 	Metrics *prometheus.Registry
 
 	file           *configs.File
-	certificate    *bridge.Certificate // of [tls]
+	certificate    *bridge.Certificate // certificate of [tls]
 	certificates   *certificate.Keeper
 	authority      *certificate.Authority // nil without ACME
 	challenges     *httpd.Server          // nil without a listener for HTTP-01
@@ -73,16 +73,16 @@ type Server struct {
 	adminMux       *http.ServeMux
 	socketMux      *http.ServeMux
 	publicURL      string
-	clock          *Clock // by which handoffs and keys expire
+	clock          *Clock // clock for the expiry of handoffs and keys
 	keyring        *identity.Keyring
 	directory      atomic.Pointer[identity.Directory] // replaced when a key is rotated, as are
 	keys           atomic.Pointer[identity.KeySource]
 	keyLookups     KeyLookups
 	proofs         *identity.Logins
-	streams        participant.Streams // that participants watch, on all networks
+	streams        participant.Streams // streams watched by participants on all networks
 	relay          *relay.Relay        // nil if it could not be opened: then it wakes no waiter
 	started        time.Time
-	checks         lastChecks // of the overview
+	checks         lastChecks // checks of the overview
 	rates          *home.Rates
 	strangers      *home.Strangers
 	client         *identity.Client // for requests to strangers
@@ -110,14 +110,14 @@ type Server struct {
 	// Values that networks read and that change with the configuration.
 	limits        atomic.Pointer[configs.Limits]
 	contextsOfDID atomic.Int64 // bytes
-	maxHops       atomic.Int64 // of homes that a step comes through
+	maxHops       atomic.Int64 // maximum number of homes that a step passes through
 	linkLimits    bridge.LiveLimits
 	firstContacts atomic.Pointer[federation.InboxLimits]
 	finished      atomic.Int64 // nanoseconds for which ended handoffs are kept; 0 for ever
 	configured    atomic.Pointer[[]federation.BoundName]
 	modes         *PeerModes
 
-	certificateFiles atomic.Pointer[configs.TLS] // of the last reading
+	certificateFiles atomic.Pointer[configs.TLS] // certificate files as last read
 
 	resolving *prometheus.HistogramVec
 
@@ -138,7 +138,7 @@ type Options struct {
 	Reread func() (*configs.File, error)
 	// Hangups has a signal for each requested reload.
 	Hangups <-chan os.Signal
-	// Levels is the levels of Log; nil if they cannot change.
+	// Levels holds the levels of Log; nil if they cannot change.
 	Levels *configs.LogLevels
 	// Relevel applies the table [log] of a reloaded configuration.
 	Relevel func(configs.Log)
@@ -337,8 +337,8 @@ func (s *Server) openKeys() {
 	s.keyLookups.atHand.Store(source.AtHand(identity.NewTimed(directory.Offline(), s.resolving), s.keyLookups.lookups))
 }
 
-// openRelay begins to connect to the servers that wake waiters in all replicas; a home of
-// one gateway needs none. Without it waiters look by themselves.
+// openRelay begins to connect to the servers that wake waiters in all replicas; a home of one
+// gateway needs none. Without it, waiters poll.
 func (s *Server) openRelay(ctx context.Context) {
 	own := readMeeting(s.file).Own
 	if !own.Named() {

@@ -14,8 +14,8 @@ import (
 )
 
 // Submit implements [bridge.Gateway]: admit, key, and then the road of [home.Home.Submit]; the wakes
-// are last. A step counts in the rate of its address before its key is looked up and its signature
-// verified, so that garbage costs little but the sender's rate.
+// are last. A step counts against the rate limit of its address before its key is looked up and its
+// signature is verified, so that garbage is cheap to reject.
 func (g *Gateway) Submit(ctx context.Context, ev federation.Event) (judged federation.Judgement, err error) {
 	now, came := time.Now(), ev
 	if g.deps.Tracer != nil {
@@ -48,10 +48,10 @@ func (g *Gateway) Submit(ctx context.Context, ev federation.Event) (judged feder
 }
 
 // Route returns the recipients of a step beside the inboxes of its parties: links to other networks,
-// with the effects of the step there, other homes, and the gateway's keys for the parties. Of the
-// links that show a step at most once it names the ones of this replica, whose first attempt is counted
-// when the step is filed. Another replica counts its first attempt when it makes it. The view is that
-// after the step. Route blocks on the record, and returns its errors.
+// with the effects of the step there, other homes, and the gateway's keys for the parties. It also
+// names this replica's links that show a step at most once. Their first attempt is counted when the
+// step is filed. Another replica counts its first attempt when it makes it. The view is the state after
+// the step. Route blocks on the record, and returns its errors.
 func (g *Gateway) Route(ctx context.Context, ev federation.Event, after federation.View) (to federation.Fanout, err error) {
 	entry := federation.Entry{Event: ev, Version: after.Version, State: after.State, Filed: after.Moved}
 	d := federation.Delivery{Entry: entry, View: after}
@@ -85,7 +85,7 @@ func (g *Gateway) Route(ctx context.Context, ev federation.Event, after federati
 }
 
 // inTurn waits for the key of a step, for at most a second, and then for the turn of the step on its
-// link, in which the home judges it. If ctx ends before, the error is that of ctx.
+// link, in which the home judges it. If ctx ends before, the error is the error of ctx.
 func (g *Gateway) inTurn(ctx context.Context, ev federation.Event, judge func(*home.Home) (federation.Judgement, error)) (federation.Judgement, error) {
 	if q, ok := signing.Query(ev); ok {
 		g.deps.Keys.Await(ctx, q)
@@ -216,8 +216,8 @@ func (g *Gateway) View(ctx context.Context, id federation.HandoffID) (federation
 	return g.deps.Record.View(ctx, id)
 }
 
-// Name implements [bridge.Gateway]. A record that cannot be read now costs a
-// readable name, never a step.
+// Name implements [bridge.Gateway]. If the record cannot be read, only the readable name is lost,
+// never a step.
 func (g *Gateway) Name(ctx context.Context, did federation.DID) string {
 	if known, err := g.participants.WithDID(ctx, did); err == nil {
 		return known.Handle

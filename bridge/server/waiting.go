@@ -14,8 +14,8 @@ import (
 	"baton/federation/home"
 )
 
-// judgeEvery is the interval of checks for due deferred steps. It bounds how late a key is noticed
-// that arrives without a notification.
+// judgeEvery is the interval of checks for due deferred steps. It bounds the delay before a key
+// without a notification is noticed.
 const judgeEvery = time.Second
 
 // judgeAgain judges deferred steps again until ctx ends: at once after the start, and then
@@ -74,8 +74,8 @@ func noticeOf(ev federation.Event, refused *federation.RefusalError, now time.Ti
 	}
 }
 
-// follow acts on a judged step of a remote handoff: it asks the home for a ruling, or
-// settles the steps that waited for this one.
+// follow acts on a judged step of a remote handoff: it requests a ruling from the home, or settles
+// the steps that depended on this one.
 func (g *Gateway) follow(ctx context.Context, judged federation.Judgement, err error) {
 	switch {
 	case err != nil || !judged.View.Remote:
@@ -124,8 +124,8 @@ func (g *Gateway) ruledOut(ctx context.Context, r home.Ruling) error {
 	return nil
 }
 
-// tellRefused makes the link of a refused step notify its sender. A link with notices gets
-// one for each step, however often the step is repeated and refused.
+// tellRefused makes the link of a refused step notify its sender. A link with notices gets one for
+// each step, even if the step is repeated and refused again.
 func (g *Gateway) tellRefused(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error {
 	link := g.links.Named(ev.Arrival.Link)
 	if teller, ok := link.(bridge.Teller); ok {
@@ -194,7 +194,7 @@ func (g *Gateway) Receipt(ctx context.Context, entry federation.Entry, v federat
 const rulingPoll = 50 * time.Millisecond
 
 // maxRefusals bounds the remembered refusals of steps of operators, at some 300 bytes each. A
-// waiter looks within [rulingPoll].
+// waiter polls every [rulingPoll].
 const maxRefusals = 256
 
 // refusals stores the refusals of operators' steps by other homes, for the commands waiting for the

@@ -154,7 +154,7 @@ func homeRules(id federation.HomeID, file *configs.File, check func(federation.D
 
 // Wiring has the parts of a server for opening links. The zero value suffices to check a configuration.
 type Wiring struct {
-	Version  string // of the program
+	Version  string // version of the program
 	Ports    bridge.Ports
 	Record   *registry.Record
 	Freeq    freeq.Deps
@@ -244,8 +244,8 @@ func atMost(limit, most int) int {
 	return limit
 }
 
-// contexts returns the store of the contexts and the evidence of steps. It asks admit, if not
-// nil, before it stores a context uploaded by a participant.
+// contexts returns the store of the contexts and the evidence of steps. It calls admit, if not nil,
+// before it stores a context uploaded by a participant.
 func (s *Server) contexts(admit func(ctx context.Context, owner federation.DID, now time.Time) error) bridge.Contexts {
 	return bridge.Contexts{
 		Blobs: s.Record, Originals: s.Record, Admit: admit, PublicURL: strings.TrimSuffix(s.publicURL, "/"), Log: s.log,
