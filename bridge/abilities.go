@@ -40,7 +40,7 @@ type OnceShower interface {
 	ShowsOnce(d federation.Delivery) bool
 }
 
-// Returner is a [Link] that learns before it dials that its peer is back.
+// Returner is a [Link] that detects the return of its peer before it dials.
 type Returner interface {
 	Link
 	// Back returns a channel that holds a token after the peer connected or sent something.
@@ -105,7 +105,7 @@ type PresenceLink interface {
 
 // PresenceChange is a change of a user of a link whose text was relayed.
 type PresenceChange struct {
-	Link string         // of the user
+	Link string         // link of the user
 	DID  federation.DID // under which its text was relayed
 
 	Gone bool // it left the network
@@ -151,9 +151,9 @@ type Eraser interface {
 // instead, so that no sender is notified twice.
 type Teller interface {
 	Link
-	// Tell notifies the sender of a step of its late refusal. It does not block on the sender. A
-	// sender that is away and has no mailbox is never notified. After an error, Tell is called
-	// again later.
+	// Tell notifies the sender of a step of its late refusal. It does not block on the sender. An
+	// offline sender without a mailbox is never notified. After an error, Tell is called again
+	// later.
 	Tell(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error
 }
 
@@ -161,8 +161,8 @@ type Teller interface {
 // participants about a disabled webhook.
 type Notifier interface {
 	Link
-	// Notify notifies the reader, and returns once the notice is sent, or can never be. An
-	// error means that the reader is away now: Notify is called again later.
+	// Notify notifies the reader, and returns once the notice is sent, or can never be. An error
+	// means that the reader is currently offline: Notify is called again later.
 	Notify(ctx context.Context, n federation.Notice) error
 }
 
@@ -175,8 +175,8 @@ type Pusher interface {
 	// Write returns the content to post for a push: its kind, in words with dots between
 	// them, and JSON. It blocks on the record and returns its errors.
 	Write(ctx context.Context, h federation.Webhook, p federation.Push) (kind string, data []byte, err error)
-	// Taken notes that the owner of the webhook has received the push, before the record
-	// does. It blocks on the record and returns its errors.
+	// Taken records that the owner of the webhook has received the push, before the record does. It
+	// blocks on the record and returns its errors.
 	Taken(ctx context.Context, h federation.Webhook, p federation.Push) error
 }
 
@@ -231,7 +231,7 @@ type Registrar interface {
 	// handle with an unverified sender.
 	Unverified(handle string) string
 	// AllowHeld delivers one message held for its recipient's consent, which does not change. It
-	// blocks on the record. It returns [federation.ErrNotFound] for a message not held, and
+	// blocks on the record. It returns [federation.ErrNotFound] if the message is not held, and
 	// otherwise the errors of [Messages.Say].
 	AllowHeld(ctx context.Context, id int64, now time.Time) error
 }
@@ -242,7 +242,7 @@ type Peered interface {
 	Link
 	// Peers returns the configured peers.
 	Peers() []Peer
-	// CheckPeer returns why a name cannot be that of a peer, nil for a name that can.
+	// CheckPeer returns the reason why a name cannot be that of a peer, nil for a name that can.
 	CheckPeer(name string) error
 	// Backlogs returns the queue of each configured peer, even if empty, and the queues of
 	// all other peers together as [OtherPeers] if there are any. It blocks on the record
@@ -290,17 +290,17 @@ type Homed interface {
 // PeerHome is private here, and the other home places it.
 type PeerHome interface {
 	Homed
-	// Houses asks the other home whether it has the mailbox of a DID. It blocks on the
-	// network.
+	// Houses reports whether the other home has the mailbox of a DID. It sends a request to that
+	// home. It blocks on the network.
 	Houses(ctx context.Context, did federation.DID) (bool, error)
 }
 
-// Forgetful is a [Homed] that knows which handoffs its home has lost steps of, such as after the
-// restore of an older copy of its record.
+// Forgetful is a [Homed] that detects handoffs whose steps the other home has lost, for example by
+// restoring an old backup.
 type Forgetful interface {
 	Homed
-	// LostSteps returns why a handoff of the other home cannot continue there, and whether that is
-	// so. It does not block.
+	// LostSteps reports whether the other home has lost steps of a handoff, and returns a
+	// description of the loss. It does not block.
 	LostSteps(id federation.HandoffID) (why string, lost bool)
 }
 

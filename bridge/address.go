@@ -25,9 +25,9 @@ func Subnet(addr netip.Addr) netip.Prefix {
 	return prefix
 }
 
-// SubnetOf is [Subnet] of an address as net/http and net.Conn write it, "host:port" or
-// only a host. Text without an IP address is the zero Prefix. Limits by address do not
-// apply to it: it stands for all clients of a trusted proxy that names no addresses.
+// SubnetOf is [Subnet] of an address as net/http and net.Conn write it, "host:port" or only a host.
+// Text without an IP address is the zero Prefix. Limits by address do not apply to it: it
+// represents all clients of a trusted proxy that forwards no client addresses.
 func SubnetOf(remote string) netip.Prefix {
 	if from, err := netip.ParseAddrPort(remote); err == nil {
 		return Subnet(from.Addr())
@@ -47,8 +47,8 @@ func WithSubnet(ctx context.Context, from netip.Prefix) context.Context {
 	return context.WithValue(ctx, subnetKey{}, from)
 }
 
-// SubnetFrom returns the address given to [WithSubnet], or the zero Prefix. Server
-// links and other homes set none: their people's addresses are unknown here.
+// SubnetFrom returns the address given to [WithSubnet], or the zero Prefix. Server links and other
+// homes set none, because the addresses of their users are unknown here.
 func SubnetFrom(ctx context.Context) netip.Prefix {
 	from, _ := ctx.Value(subnetKey{}).(netip.Prefix)
 	return from
@@ -56,7 +56,7 @@ func SubnetFrom(ctx context.Context) netip.Prefix {
 
 // Allowance is how much of a rate a participant or an address has left.
 type Allowance struct {
-	Limit int // of a full bucket; 0 if there is no limit
+	Limit int // size of the bucket; 0 if there is no limit
 	Left  int
 	Full  time.Time // when the bucket is full again
 }

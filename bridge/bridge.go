@@ -7,8 +7,8 @@
 // of the link while the link is up. Anything else a link can do is an ability, one small
 // interface such as [Placer] or [Mounted].
 //
-// The package knows no network. Each has a folder below this one with a file edge.go, the only
-// place that turns errors of the gateway into errors of the network.
+// The package is independent of any network. Each has a folder below this one with a file edge.go,
+// the only place that turns errors of the gateway into errors of the network.
 package bridge
 
 import (
@@ -24,12 +24,12 @@ type Link interface {
 	Name() string
 	// Network is the label of the network in metrics, such as "spanningtree".
 	Network() string
-	// Carries reports whether a filed step is delivered to this link, whether connected or
-	// not. The view is that after the step. Carries may block on the record, returns its
-	// error, and may be called while Run runs.
+	// Carries reports whether a filed step is delivered to this link, whether connected or not. The
+	// view is the state after the step. Carries may block on the record, returns its error, and may
+	// be called while Run runs.
 	Carries(ctx context.Context, ev federation.Event, after federation.View) (bool, error)
-	// Run dials or accepts, serves until ctx ends or the connection breaks, and returns why. It
-	// calls up after the peer has authenticated and both bursts are over.
+	// Run dials or accepts a connection, serves it until ctx ends or the connection breaks, and
+	// returns the reason. It calls up after the peer has authenticated and both bursts are over.
 	Run(ctx context.Context, up func()) error
 	// Deliver makes one delivery. It blocks until the peer has the step, and then returns nil. After
 	// an error that wraps [*federation.UnavailableError], Deliver is called again later, and before
@@ -78,7 +78,7 @@ func (e *KeyError) Error() string { return e.Key + ": " + e.Why }
 // value returned by the folder of the network; the program has one list of them.
 type Network struct {
 	Name  string // the label in metrics, such as "spanningtree"
-	Table string // of the configuration, such as "irc.spanningtree"
+	Table string // table of the configuration, such as "irc.spanningtree"
 	// Many allows any number of tables, one for each link.
 	Many bool
 	// Reference is the part of the reference file: each key of the table with its default and

@@ -24,7 +24,7 @@ type Certificate struct {
 }
 
 // NewCertificate returns the holder of a certificate. The certificate is nil if none has been issued yet.
-// Challenge returns the certificate for a TLS-ALPN-01 challenge; nil without ACME.
+// The function challenge returns the certificate for a TLS-ALPN-01 challenge; it is nil without ACME.
 func NewCertificate(first *tls.Certificate, challenge func(hello *tls.ClientHelloInfo) (*tls.Certificate, error)) *Certificate {
 	c := &Certificate{challenge: challenge}
 	c.current.Store(first)

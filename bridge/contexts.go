@@ -18,9 +18,9 @@ import (
 type Contexts struct {
 	Blobs     federation.Blobs
 	Originals Originals
-	// Admit returns why a DID may not upload a context now; nil admits each.
+	// Admit returns the reason why a DID may not upload a context now; nil admits each.
 	Admit     func(ctx context.Context, owner federation.DID, now time.Time) error
-	PublicURL string                    // of this gateway, without a path
+	PublicURL string                    // public URL of this gateway, without a path
 	Limits    func() (one, ofDID int64) // bytes of one context, and of all of a DID; no limit for a DID is 0
 	Log       *slog.Logger
 }

@@ -76,7 +76,7 @@ func (q *EvictionQueue[T]) Remove(item T) {
 // Has reports whether an item is in the queue.
 func (q *EvictionQueue[T]) Has(item T) bool { return q.places[item] != nil }
 
-// Len returns how many items there are.
+// Len returns the number of items.
 func (q *EvictionQueue[T]) Len() int { return len(q.places) }
 
 // Of returns the number of items of an address.

@@ -12,9 +12,9 @@ import (
 // Messages carries private text between participants, and text between channels. A message is not a step. Its methods
 // block on the record; their other errors wrap [*federation.UnavailableError].
 type Messages interface {
-	// Say files a message. The caller sets ID (zero for a new one), Author, To, Body, About, Fields
-	// and Arrival. The field [federation.Reply] is a message ID as the author knows it. The Place of
-	// the Arrival is that of a [Recipient]. When Say returns nil the message is on disk. A message
+	// Say stores a message. The caller sets ID (zero for a new one), Author, To, Body, About, Fields
+	// and Arrival. The field [federation.Reply] is the message ID in the author's network. The Place
+	// of the Arrival is that of a [Recipient]. When Say returns nil the message is on disk. A message
 	// with the ID of an earlier one gets its answer and changes nothing. The error is a
 	// [*federation.RefusalError] for a refused message, and wraps [federation.ErrNotFound] if no link
 	// reaches the recipient.
@@ -30,20 +30,20 @@ type Messages interface {
 	Addressee(ctx context.Context, address string) (Recipient, error)
 	// Introduce returns the DID of a participant of a peer of a link, such as HANDLE@DOMAIN of a
 	// configured registry, and files a new participant. It blocks on the peer. It returns
-	// [federation.ErrNotFound] if no such peer knows the name, and wraps
-	// [*federation.UnavailableError] if the peer cannot be asked now.
+	// [federation.ErrNotFound] if no peer has the name, and wraps [*federation.UnavailableError] if
+	// the peer is unreachable.
 	Introduce(ctx context.Context, address string) (federation.DID, error)
 	// Guest returns the gateway's DID for a user of a link without a DID of its own: the
 	// same DID for a nick in any case. It does not block.
 	Guest(link, nick string) federation.DID
-	// Decide notes whether a participant takes messages of a sender. The decision holds on every
+	// Decide records whether a participant takes messages of a sender. The decision holds on every
 	// network. Decide returns [federation.ErrTooManyContacts] for one sender too many.
 	Decide(ctx context.Context, person, sender federation.DID, allow bool) error
 	// Contacts returns, after a cursor, up to limit senders that wrote to a participant or
 	// were allowed or blocked, and the next cursor: "" after the last.
 	Contacts(ctx context.Context, person federation.DID, after string, limit int) (found []federation.Contact, next string, err error)
-	// Back makes the pending messages and steps for a DID due now, because the DID came to a link;
-	// "" means all of the link.
+	// Back makes the pending messages and steps for a DID due now, because the DID connected to a
+	// link; "" means all of the link.
 	Back(ctx context.Context, link string, did federation.DID) error
 	// Answered returns the handoff of a message with an ID on its network: that of its step, or
 	// the one it names. It returns [federation.ErrNotFound] if there is none.
@@ -63,10 +63,10 @@ type Recipient struct {
 	Place federation.Place
 }
 
-// Said is the answer to a message.
+// Said is the result of a message.
 type Said struct {
 	Text  federation.Text // on file
-	Known bool            // it was on file before
+	Known bool            // already on file
 	Away  bool            // the message waits: the recipient is not connected, or another home must accept it
 	// Forwarded is true if another home or registry has to take the message. This gateway does not
 	// know whether the recipient is connected there.
@@ -110,7 +110,7 @@ type Consenter interface {
 	// Answer records that such a DID wrote to another DID. This allows the messages of the other
 	// DID unless blocked.
 	Answer(ctx context.Context, person, to federation.DID, now time.Time) error
-	// Contacts returns the senders that such a DID knows, as [Messages.Contacts] does.
+	// Contacts returns the known senders of such a DID, like [Messages.Contacts].
 	Contacts(ctx context.Context, person federation.DID, after string, limit int) (found []federation.Contact, next string, err error)
 }
 
@@ -135,7 +135,7 @@ const (
 	Relayed    IdentityClaim = "relayed"    // another server names the account, and this gateway did not check it
 	Guest      IdentityClaim = "guest"      // a nick without an account
 	LookingUp  IdentityClaim = "lookingUp"  // the answer is pending: state nothing yet
-	Unknown    IdentityClaim = "unknown"    // nothing is known, which is no evidence for a guest
+	Unknown    IdentityClaim = "unknown"    // nothing is known, which does not prove a guest
 )
 
 // stamped returns the time from which servers mark each message with the account of its sender.
@@ -158,11 +158,11 @@ const (
 // Seen is the evidence in one message about its sender, and the present
 // knowledge of the sender.
 type Seen struct {
-	Account federation.DID // that the message is marked with; empty for none
+	Account federation.DID // account tag of the message; empty for none
 	Origin  string         // the server that relayed it, empty for our own
 	Present bool           // the sender is connected now
-	Live    federation.DID // of the sender now, or as the look-up found it
-	At      time.Time      // of the message; zero if unknown
+	Live    federation.DID // current DID of the sender, or the DID found by the look-up
+	At      time.Time      // time of the message; zero if unknown
 }
 
 // ClaimOfMessage returns the claim about the sender of a message. The mark of the message takes

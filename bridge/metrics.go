@@ -54,7 +54,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		Resent:     counter("link_resent_total", "Messages written again because the peer had dropped them.", "network", "link"),
 		Deliver: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: "baton", Name: "deliver_seconds", Help: "Time from the filing of a step here until a link had delivered it.",
-			Buckets: prometheus.ExponentialBuckets(0.001, 8, 9), // from 1 ms, a link next door, to 4.7 h, an absent peer
+			Buckets: prometheus.ExponentialBuckets(0.001, 8, 9), // from 1 ms (a nearby link) to 4.7 h (an absent peer)
 		}, []string{"network"}),
 		Conflicts: prometheus.NewCounter(prometheus.CounterOpts{
 			Namespace: "baton", Name: "home_conflicts_total", Help: "Steps that were judged again because another one was filed first.",
@@ -64,7 +64,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m.Strangers = counter("strangers_refused_total", "Requests of DIDs new to the record that were told to come later, by the limit that they met.", "reason")
 	m.Chat = counter("chat_lines_total", "Lines of channels that a link brought for other links, by what came of them.", "network", "link", "outcome")
 	for _, reason := range federation.StrangerReasons() {
-		m.Strangers.WithLabelValues(string(reason)) // there from the start
+		m.Strangers.WithLabelValues(string(reason)) // exported from the start
 	}
 	m.Faults = counter("faults_total", "Contained panics, by the part of the program that they ended.", "where")
 	m.Faults.WithLabelValues(RequestFault) // present from the start
@@ -106,8 +106,8 @@ type Tracer interface {
 
 // Judged is a step and how it was judged.
 type Judged struct {
-	Event     federation.Event // as it came
+	Event     federation.Event // as received
 	Judgement federation.Judgement
 	Err       error
-	Start     time.Time // of the judgement
+	Start     time.Time // start of the judgement
 }

@@ -15,7 +15,7 @@ import (
 // record, takes it as an argument of its function Network.
 type Ports struct {
 	Home      federation.HomeID
-	PublicURL string // of this gateway, without a path and without a slash at the end
+	PublicURL string // public URL of this gateway, without a path and without a slash at the end
 	HTTP      HTTP
 	// Certificate is the certificate of the gateway; nil if the configuration names none.
 	Certificate *Certificate
@@ -44,10 +44,10 @@ type Ports struct {
 // the gateway.
 type HTTP struct {
 	Listen       string         // "" for no listener
-	Origins      []string       // of web pages that may call it
+	Origins      []string       // origins of web pages that may call it
 	Proxies      []netip.Prefix // trusted to name the address of a client
-	MaxBodyBytes int64          // of a request
-	MaxWait      time.Duration  // for which a request may wait for something new
+	MaxBodyBytes int64          // maximum size of a request body
+	MaxWait      time.Duration  // maximum wait of a request for new data
 	FetchPrivate bool           // the client of the gateway reads private addresses and plain http
 	MaxStreams   int            // concurrent watchers of an inbox, of all callers together
 }
@@ -63,7 +63,7 @@ type Gateway interface {
 	//
 	// Submit waits at most one second for a missing key; after that the step waits for it in the
 	// record. A link may submit many steps at a time: the gateway bounds how many are judged. If ctx
-	// ends before the step is judged, nothing is filed, and the error is that of ctx.
+	// ends before the step is judged, nothing is filed, and the error is the error of ctx.
 	Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error)
 	// View returns a handoff, the zero View for an unknown one. It blocks on the record and
 	// returns its errors.
@@ -100,7 +100,7 @@ type Signer interface {
 type Bindings interface {
 	// Bound returns the binding of a name on a network, or [federation.ErrNotFound].
 	Bound(ctx context.Context, network, name string) (federation.BoundName, error)
-	// Of returns the bindings of a DID; none is no error.
+	// Of returns the bindings of a DID; it is not an error if there are none.
 	Of(ctx context.Context, did federation.DID) ([]federation.BoundName, error)
 	// Seen returns the place of a DID's last signed step, or
 	// [federation.ErrNotFound].
@@ -132,15 +132,15 @@ type Keys interface {
 	// the key. It blocks on the host of the document. Its error is the reason of a
 	// [federation.Unverifiable] verdict.
 	Proved(ctx context.Context, did federation.DID, message, signature []byte) (federation.PublicKey, federation.Verdict, error)
-	// Learn puts the key of a DID on record. It blocks on the record, and returns an error that
-	// wraps [*federation.UnavailableError] when the record cannot be written now.
+	// Learn records the key of a DID. It blocks on the record, and returns an error that wraps
+	// [*federation.UnavailableError] when the record cannot be written now.
 	Learn(ctx context.Context, report federation.KeyReport) error
 	// Revoked reports whether a key was revoked for a DID at a time. It blocks on the record
 	// and returns its errors.
 	Revoked(ctx context.Context, did federation.DID, keyID string, at time.Time) (bool, error)
 }
 
-// Blocks knows the sources that operators blocked.
+// Blocks looks up the sources blocked by operators.
 type Blocks interface {
 	// Blocked returns a [*federation.RefusalError] for a blocked source, and an error that
 	// wraps [*federation.UnavailableError] if the record cannot be read now. It reads the
@@ -148,8 +148,8 @@ type Blocks interface {
 	Blocked(ctx context.Context, s federation.Source) error
 }
 
-// CheckBlocked returns the error of [Blocks] for a source. Gateway.Submit checks each step. A
-// link checks connections, logins and all other requests, before it looks for a key.
+// CheckBlocked returns the error of [Blocks] for a source. Gateway.Submit checks each step. A link
+// checks connections, logins and all other requests before it looks up a key.
 func (p Ports) CheckBlocked(ctx context.Context, s federation.Source) error {
 	if p.Blocks == nil {
 		return nil
@@ -162,7 +162,7 @@ func (p Ports) EvidenceOf(ctx context.Context, original signing.Original, venue 
 	return original.Evidence(ctx, p.PublicURL, venue, p.Signer.Kept(signing.EvidenceSecret))
 }
 
-// Presence knows which users are connected to the networks of this gateway.
+// Presence reports which users are connected to the networks of this gateway.
 type Presence interface {
 	// Left reports whether a DID took its last step on a network with known users, and is not
 	// connected there now. It is false while the link to that network is down, or if the record
@@ -180,8 +180,8 @@ type Secrets interface {
 	Secret(file string) (string, error)
 }
 
-// Wakes wakes waiters inside one gateway. Nothing durable depends on it: a wake-up may be
-// lost, and each waiter looks again later.
+// Wakes wakes waiters inside one gateway. Nothing durable depends on it: a wake-up may be lost, and
+// each waiter also polls.
 type Wakes interface {
 	// Wake wakes all subscribers of the topics. It does not block.
 	Wake(topics ...string)
@@ -200,8 +200,8 @@ type LimitSource interface {
 // is a bucket that starts full with one period's worth. Limits implements [LimitSource] for
 // limits that do not change.
 type Limits struct {
-	UserEventsPerMinute int // of one user on the other side; more is refused
-	LinkEventsPerSecond int // of the whole link; above it the link reads more slowly, without refusals
+	UserEventsPerMinute int // limit for one remote user; excess events are refused
+	LinkEventsPerSecond int // limit for the whole link; above it the link reads more slowly, without refusals
 	// ContextBytes is how large a context may be stored here.
 	ContextBytes int64
 	// MaxDeadline bounds the time to the deadline of an offer; 0 for any.

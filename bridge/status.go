@@ -15,8 +15,8 @@ type LinkState string
 // The states of a link.
 const (
 	LinkUp       LinkState = "up"       // the peer has authenticated: steps go both ways
-	LinkDialling LinkState = "dialling" // it dials, accepts, or waits to do so again
-	LinkDown     LinkState = "down"     // it does not run
+	LinkDialling LinkState = "dialling" // dialling, accepting, or waiting to retry
+	LinkDown     LinkState = "down"     // not running
 	LinkStandby  LinkState = "standby"  // another replica of the home runs it
 )
 
@@ -36,11 +36,11 @@ type Unforwarded struct {
 	At         time.Time // time of the last one
 }
 
-// Hearer is a [Link] that knows when its peer sent something last.
+// Hearer is a [Link] that reports when its peer last sent something.
 type Hearer interface {
 	Link
-	// Heard returns when the link read something last, the zero time before it read anything.
-	// It may be called while Run runs.
+	// Heard returns the time of the last read, or the zero time before the first. It may be called
+	// while Run runs.
 	Heard() time.Time
 }
 
@@ -74,7 +74,7 @@ type Losing struct{ lost chan struct{} }
 // NewLosing returns a Losing without losses.
 func NewLosing() Losing { return Losing{make(chan struct{}, 1)} }
 
-// Lose notes that the connection has ended. It does not block.
+// Lose records that the connection has ended. It does not block.
 func (l Losing) Lose() {
 	select {
 	case l.lost <- struct{}{}:
@@ -92,12 +92,12 @@ type Describer interface {
 	Describe() Description
 }
 
-// Description is the details of a link beside its status.
+// Description holds the details of a link besides its status.
 type Description struct {
 	// Negotiated is the outcome of the negotiation, in terms of the network; empty while the
 	// link is not up.
 	Negotiated map[string]string
-	Skew       time.Duration // by which our clock is ahead of the peer's; zero if unknown
+	Skew       time.Duration // how far our clock is ahead of the peer's; zero if unknown
 	Channels   []string      // as venues; empty for a network without channels
 	NotCarried []string      // parts of a step that this link cannot carry, one sentence each
 	// Obstacles lists the obstacles to deliveries or receipts known from the configuration and
@@ -171,7 +171,7 @@ type Sender struct {
 	Refused int   // of these
 	Limited int   // refused because of a rate
 	Blocked int   // steps, logins and connections refused because of an operator's block
-	Bytes   int64 // of the documents and evidence of all steps
+	Bytes   int64 // size in bytes of the documents and evidence of all steps
 }
 
 // Purged counts the handoffs and steps ended by the purge of a source.
@@ -185,7 +185,7 @@ type Purged struct {
 // orphaned.
 const OrphanAfter = 24 * time.Hour
 
-// WhyOrphaned returns why no home orders the steps of a handoff any more, "" if its home
+// WhyOrphaned returns the reason why no home orders the steps of a handoff any more, "" if its home
 // does: the home has lost steps of it, or is silent, see [Orphaned].
 func WhyOrphaned(v federation.View, links []Link, up func(Link) bool, now time.Time) string {
 	if !v.Remote || v.Over {
@@ -205,9 +205,9 @@ func WhyOrphaned(v federation.View, links []Link, up func(Link) bool, now time.T
 }
 
 // Orphaned reports whether a handoff is open at another home silent for [OrphanAfter]: its link
-// read nothing, and no step of the handoff came. No step records that, and the home may come
-// back: work offered again may be done twice. The links are all links of the gateway, and up
-// reports whether a link is up.
+// read nothing, and no step of the handoff arrived. No step records that, and the home may return:
+// work offered again may be done twice. The links are all links of the gateway, and up reports
+// whether a link is up.
 //
 // spec: freeq-s2s "State machines"
 func Orphaned(v federation.View, links []Link, up func(Link) bool, now time.Time) bool {

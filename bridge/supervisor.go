@@ -155,8 +155,7 @@ func (s *Supervisor) Name() string { return s.link.Name() }
 // any other step counts as made.
 func (s *Supervisor) Fresh(id federation.EventID) { s.outbox.Expect(id) }
 
-// Heard notes that a DID sent a step on the link: a waiting delivery is
-// retried once.
+// Heard records that a DID sent a step on the link. A pending delivery is retried once.
 func (s *Supervisor) Heard(did federation.DID) { s.outbox.Probe(did) }
 
 // Dial ends the wait before the next dial, and lets a [Pinned] link change its place. It does not
@@ -292,12 +291,12 @@ func newWaits() *backoff.ExponentialBackOff {
 
 // waitToDial waits before the next dial of the link, or until the peer is back or [Supervisor.Dial].
 func (s *Supervisor) waitToDial(ctx context.Context, wait time.Duration) {
-	var back <-chan struct{} // nil for a link that does not know
+	var back <-chan struct{} // nil for a link that does not report it
 	if returner, ok := s.link.(Returner); ok {
 		back = returner.Back()
 	}
 	select {
-	case <-s.dialNow: // from before this wait
+	case <-s.dialNow: // the request was made before this wait
 	default:
 	}
 	timer := time.NewTimer(wait)

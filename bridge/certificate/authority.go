@@ -36,7 +36,7 @@ const (
 
 // The times of an order.
 const (
-	orderTime    = 5 * time.Minute // of one attempt
+	orderTime    = 5 * time.Minute // timeout of one attempt
 	firstRetry   = time.Minute     // doubles with each failed attempt
 	lastRetry    = time.Hour       // authorities allow five failed validations an hour
 	renewAtMost  = 30 * 24 * time.Hour
@@ -63,11 +63,11 @@ type Authority struct {
 	http *http.Client
 
 	mu       sync.Mutex
-	answers  map[string][]byte           // of HTTP-01, by path
-	proofs   map[string]*tls.Certificate // of TLS-ALPN-01, by domain
+	answers  map[string][]byte           // answers of HTTP-01, by path
+	proofs   map[string]*tls.Certificate // proofs of TLS-ALPN-01, by domain
 	failures int                         // failed attempts in succession
 	retryAt  time.Time
-	last     error // of the last attempt
+	last     error // error of the last attempt
 }
 
 // NewAuthority returns an authority. It does no I/O.
@@ -80,8 +80,8 @@ func NewAuthority(cfg AuthorityConfig) *Authority {
 	}
 }
 
-// Kept returns the last issued certificate, or nil if there is none for the domains. Its error is that
-// of the disk.
+// Kept returns the last issued certificate, or nil if there is none for the domains. It returns the
+// errors of the disk.
 func (a *Authority) Kept() (*tls.Certificate, error) {
 	text, err := os.ReadFile(filepath.Join(a.cfg.Folder, keptFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -287,7 +287,7 @@ func (a *Authority) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/plain")
-	_, _ = w.Write(text) // the authority asks again
+	_, _ = w.Write(text) // the authority retries
 }
 
 // accountKey reads the key of the account, or makes it.

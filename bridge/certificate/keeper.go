@@ -17,8 +17,8 @@ import (
 	"baton/bridge"
 )
 
-// lookEvery is the interval of looks for a newer certificate. An operator may expect it to be served
-// within a minute, and two looks must agree on an error.
+// lookEvery is the interval of checks for a newer certificate. An operator may expect it to be
+// served within a minute, and an error is reported only after two checks.
 const lookEvery = 10 * time.Second
 
 // A Source returns the certificate to present at a time, and nil if none is configured. Served is the
@@ -58,7 +58,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// Look looks for a newer certificate now, and logs a problem at once. It blocks on the source.
+// Look checks for a newer certificate now, and logs a problem at once. It blocks on the source.
 func (k *Keeper) Look(ctx context.Context, now time.Time) { k.look(ctx, now, true) }
 
 func (k *Keeper) look(ctx context.Context, now time.Time, certain bool) {
@@ -98,7 +98,8 @@ func (k *Keeper) note(ctx context.Context, err error, certain bool) {
 	}
 }
 
-// Problem returns why there is no newer certificate, and "" if there is no problem. It does not block.
+// Problem returns the reason why there is no newer certificate, and "" if there is no problem. It
+// does not block.
 func (k *Keeper) Problem() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 type Result struct {
 	Section string
 	Case    string
-	Err     error // why it failed; nil for one that passed
+	Err     error // reason for the failure; nil for a passed case
 }
 
 // Skipped reports whether the case was skipped, because the server does not claim the
@@ -47,8 +47,8 @@ func Run(ctx context.Context, text string, play func(ctx context.Context, lines 
 	return Play(ctx, cases, tell)
 }
 
-// Play plays cases, one after the other, until ctx ends, and returns their outcomes, each
-// also passed to tell if it is not nil. The error is that of ctx.
+// Play runs the cases one after the other until ctx ends, and returns their outcomes. It also
+// passes each outcome to tell if tell is not nil. The error is the error of ctx.
 func Play(ctx context.Context, cases []Case, tell func(Result)) ([]Result, error) {
 	var results []Result
 	for _, each := range cases {
@@ -157,7 +157,7 @@ func Failed(results []Result) error {
 	return nil
 }
 
-// Error returns how many cases fail.
+// Error returns the number of failed cases.
 func (e *FailedError) Error() string {
 	return fmt.Sprintf("%d of %d cases fail", e.Failed, e.Of)
 }

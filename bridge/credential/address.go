@@ -51,9 +51,8 @@ func (a Addresses) most() int {
 // RemoteAddr.
 func AddressOf(r *http.Request) netip.Prefix { return bridge.SubnetOf(r.RemoteAddr) }
 
-// Take counts one request and reports whether it may be made. Requests of an unknown
-// address, the zero Prefix, are not counted: it stands for all clients behind a
-// proxy.
+// Take counts one request and reports whether it may be made. Requests of an unknown address, the
+// zero Prefix, are not counted, because it represents all clients behind a proxy.
 func (a Addresses) Take(from netip.Prefix, now time.Time) bool { return a.Wait(from, now) == 0 }
 
 // Wait is Take that returns the wait before the request may be made: zero if it was

@@ -20,8 +20,8 @@ const challengeLife = 300 * time.Second
 // second for five minutes to reach it.
 const maxSpent = 16384
 
-// A challenge is 32 bytes: its expiry, random bytes, and a keyed hash of both
-// and the subject. So nothing is stored for unused challenges.
+// A challenge is 32 bytes: its expiry, random bytes, and a keyed hash of both and the subject.
+// Unused challenges therefore need no storage.
 const (
 	challengeTimeBytes   = 8
 	challengeRandomBytes = 8

@@ -16,7 +16,7 @@ import (
 // passwordIterations is the PBKDF2 work behind each guess of a password, about 20 ms of a core.
 const passwordIterations = 100_000
 
-// Sizes of passwords, in bytes. The least is that of NIST SP 800-63B.
+// Sizes of passwords, in bytes. The minimum is from NIST SP 800-63B.
 const (
 	minPassword  = 8
 	maxPassword  = 256

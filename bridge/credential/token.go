@@ -18,7 +18,7 @@ import (
 	"baton/federation/store/participants"
 )
 
-// How long tokens are good.
+// The lifetimes of tokens.
 //
 // spec: airc-v0.1.1 §11.3
 const (
@@ -89,7 +89,7 @@ type Tokens struct {
 func NewTokens(key []byte, issuer string, audience func(use Use) string) *Tokens {
 	return &Tokens{key: key, issuer: issuer, audience: audience, known: otter.Must(&otter.Options[string, Claims]{
 		MaximumSize: maxKnown,
-		Executor:    func(tidy func()) { tidy() }, // in the goroutine of the caller: the cache starts none that outlives it
+		Executor:    func(tidy func()) { tidy() }, // runs in the caller's goroutine, so that no goroutine outlives the cache
 	})}
 }
 
@@ -97,10 +97,10 @@ func NewTokens(key []byte, issuer string, audience func(use Use) string) *Tokens
 // refresh.
 type Pair struct {
 	Access, Refresh string
-	Ends            time.Time // of the access token
+	Ends            time.Time // expiry of the access token
 }
 
-// Pair returns the tokens of a session as it stands.
+// Pair returns the current tokens of a session.
 func (t *Tokens) Pair(s federation.Session, now time.Time) (Pair, error) {
 	p := Pair{Ends: now.Add(AccessLife).Truncate(time.Second)}
 	var err error

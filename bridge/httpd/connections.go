@@ -9,11 +9,11 @@ import (
 	"sync"
 )
 
-// Limits bound the connections and requests of a listener's clients. The functions may
-// return other values while the server runs; 0 is no limit.
+// Limits bound the connections and requests of a listener's clients. The functions may return other
+// values while the server runs; 0 means no limit.
 type Limits struct {
-	// Connections is of all clients together, and PerAddress of one address. PerAddress
-	// also bounds the requests in progress of an address, over any proxy.
+	// Connections limits all clients together, and PerAddress each address. PerAddress also bounds
+	// the requests in progress of an address, over any proxy.
 	Connections, PerAddress func() int
 	// Network returns the network counted as one address.
 	Network func(netip.Addr) netip.Prefix
@@ -37,7 +37,7 @@ type Queue interface {
 	NextOf(from netip.Prefix) (conn net.Conn, ok bool)
 }
 
-// Reason is why a connection was closed or rejected. The set is closed.
+// Reason is the reason for closing or rejecting a connection. The set is closed.
 type Reason string
 
 // The reasons.
@@ -55,7 +55,7 @@ type gate struct {
 
 	mu       sync.Mutex
 	all      Queue // connections of clients
-	idle     Queue // of these, the ones without a request: none has come yet, or all are answered
+	idle     Queue // connections without a request in flight
 	proxied  int   // connections of trusted proxies
 	requests map[netip.Prefix]int
 }
@@ -136,8 +136,8 @@ func (g *gate) admit(conn net.Conn) net.Conn {
 	return c
 }
 
-// enter counts a connection, and returns the one to evict for it. The last result is
-// false if there is no room.
+// enter counts a connection, and returns the one to evict for it. The last result is false if the
+// limit is reached.
 func (g *gate) enter(c *counted) (evicted net.Conn, why Reason, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -216,8 +216,8 @@ func countedOf(conn net.Conn) *counted {
 	}
 }
 
-// begin counts a request of a client, and reports whether it may continue. Each that may has one
-// end.
+// begin counts a request of a client, and reports whether it may continue. Each admitted request
+// has one call of end.
 func (g *gate) begin(client string) (from netip.Prefix, ok bool) {
 	if g == nil {
 		return netip.Prefix{}, true

@@ -1,8 +1,8 @@
-// Package httpd is the HTTP server of the gateway, once for the public listener, once for the
-// operators' one and once for their socket. It owns the common part of all requests: timeouts, limits
-// of connections, the client's address behind proxies, CORS, the access log, and the answer after a
-// panic of a handler. It is given one plain [http.Handler] and knows no network; bodies, their limits
-// and all other errors are the handler's.
+// Package httpd is the HTTP server of the gateway. It serves the public listener, the operators'
+// listener and the operators' socket. It handles the common part of all requests: timeouts,
+// connection limits, the client's address behind proxies, CORS, the access log, and the response
+// after a panic of a handler. It serves one plain [http.Handler] and is independent of any network.
+// The handler is responsible for bodies, their limits and all other errors.
 //
 // Only this package imports echo, so that leaving echo means changing one package.
 //
@@ -84,7 +84,7 @@ func New(cfg Config, handler http.Handler, log *slog.Logger) *Server {
 	if len(cfg.CORSOrigins) > 0 {
 		e.Use(allowOrigins(cfg.CORSOrigins))
 	}
-	// The only route: whatever echo does not know, which is everything.
+	// The only route. echo has no routes of its own, so it matches every request.
 	e.RouteNotFound("/*", func(c echo.Context) error {
 		from, ok := limits.begin(c.RealIP())
 		if !ok {
@@ -144,8 +144,8 @@ func (s *Server) where() string { return s.listen + s.socket }
 // one chosen.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
-// Serve answers requests until ctx ends, gives those in flight eight seconds, cuts off
-// the rest, and returns nil. Any other end is an error. Call [Server.Listen] before.
+// Serve handles requests until ctx ends. It then waits eight seconds for requests in flight, aborts
+// the others, and returns nil. Any other end is an error. Call [Server.Listen] before.
 func (s *Server) Serve(ctx context.Context) error {
 	s.http.BaseContext = func(net.Listener) context.Context { return context.WithoutCancel(ctx) }
 	if remade, ok := s.listener.(*remade); ok {
@@ -268,8 +268,8 @@ func addRetryAfter(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// before returns a middleware without work after its handler starts, so that it takes
-// no room on the stack of a waiting one.
+// before returns a middleware that finishes its work before its handler starts, so that it uses no
+// stack while the handler waits.
 func before(m echo.MiddlewareFunc) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {

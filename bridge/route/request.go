@@ -33,7 +33,7 @@ const (
 // Field is a field of the request of a route.
 type Field struct {
 	Place Place
-	Name  string // of a parameter; the media type of a body
+	Name  string // name of a parameter, or the media type of a body
 	Type  reflect.Type
 	Tag   reflect.StructTag
 	Owner reflect.Type // the struct that declares the field; nil if the request itself is a [Body]
@@ -163,7 +163,7 @@ func (f Field) text(part reflect.Value) (string, bool) {
 	return fmt.Sprint(reflect.Indirect(part).Interface()), true
 }
 
-// content returns a body as it is sent.
+// content returns a body in its encoded form.
 func (f Field) content(part reflect.Value) (io.Reader, error) {
 	if reader, ok := reflect.TypeAssert[io.Reader](part); ok {
 		return reader, nil
@@ -187,8 +187,8 @@ type Body[T any] struct {
 // JSON returns a body.
 func JSON[T any](content T) Body[T] { return Body[T]{content: content} }
 
-// Read returns the content. On a server the error is the problem of a body with anything but
-// one JSON value, or with a repeated or an unknown member.
+// Read returns the content. On a server, the error is the problem of a body that is not a single
+// JSON value, or has a repeated or unknown member.
 func (b Body[T]) Read() (T, error) { return b.content, b.err }
 
 func (b *Body[T]) encode() ([]byte, error) { return json.Marshal(b.content) }

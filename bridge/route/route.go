@@ -14,7 +14,7 @@
 //
 // More tags limit the values of a field: minimum and maximum a number, minLength, maxLength, pattern
 // and enum a text, and maxItems a list. The tag default has the value for an absent number. The tag
-// schema names a [Text], of which each value is one, and the tag type the JSON types of free JSON.
+// schema names the [Text] of each value. The tag type lists the JSON types of free-form JSON.
 package route
 
 import (
@@ -39,7 +39,7 @@ const slowAnswer = 10 * time.Second
 
 // Spec is a route without its types.
 type Spec struct {
-	ID      string // of the operation in the OpenAPI document
+	ID      string // ID of the operation in the OpenAPI document
 	Tag     string // groups operations there
 	Method  string
 	Path    string           // below the prefix of the API, with the wildcards of [http.ServeMux]
@@ -54,8 +54,8 @@ type Spec struct {
 	Cached      bool      // an answer has an ETag, and is not sent again to a client that has it
 }
 
-// Route is one route of an API: In is the request, and Out the answer. It has no methods: the
-// compiler would add all of them to the program for each route.
+// Route is one route of an API: In is the request, and Out the answer. It has no methods, because
+// the compiler would add them to the program for each route.
 type Route[In, Out any] Spec
 
 // Success is a status of success.
@@ -116,7 +116,7 @@ func Answering[In, Out any](_ Route[In, Out], serve func(ctx context.Context, in
 	}
 }
 
-// Handler returns a handler that writes an answer, and its error with fail.
+// Handler returns a handler that writes the response of answer, and passes errors to fail.
 func (s Spec) Handler(answer Answer, fail func(w http.ResponseWriter, r *http.Request, err error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		out, err := answer(w, r)

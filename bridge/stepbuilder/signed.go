@@ -84,8 +84,9 @@ func (s Builder) checkBound(ctx context.Context, did federation.DID) error {
 	return err
 }
 
-// CheckVouched returns a refusal for a DID for which the gateway signs no steps, unless a
-// caller proves it: neither an agent of the registry here nor bound by an operator with vouch.
+// CheckVouched returns a refusal for a DID for which the gateway signs no steps without proof of
+// the DID by the caller. The gateway signs for agents of the registry here, and for DIDs bound by
+// an operator with vouch.
 func (s Builder) CheckVouched(ctx context.Context, did federation.DID) error {
 	_, err := s.Record.AgentOf(ctx, did)
 	switch {

@@ -23,7 +23,7 @@ import (
 	"baton/translate/dialect"
 )
 
-// Builder writes the steps that come in on one network. Members are required unless their comments
+// Builder builds the steps that arrive on one network. Members are required unless their comments
 // state otherwise.
 type Builder struct {
 	Network string // the label of that network in metrics
@@ -42,7 +42,7 @@ type Builder struct {
 	// Placers returns the current links on which offers can be written. It is needed only for offers
 	// that name a channel.
 	Placers func() []bridge.Placer
-	// Seen reports whether the gateway knows a DID. It is needed only by [Builder.Warnings].
+	// Seen reports whether the gateway has seen a DID. It is needed only by [Builder.Warnings].
 	Seen func(ctx context.Context, did federation.DID) (bool, error)
 }
 
@@ -72,7 +72,7 @@ func (s Builder) Warnings(ctx context.Context, ev federation.Event) ([]Warning, 
 type Draft struct {
 	ID   federation.EventID // zero to mint one
 	From federation.DID     // whose step it is
-	Name string             // of that DID on the link; "" for a name of the gateway
+	Name string             // name of that DID on the link; "" for a name of the gateway
 	Verb federation.Verb
 	// Proved reports that the caller has proved to be From. Otherwise the gateway
 	// vouches only for its own agents and for DIDs bound by an operator with vouch.
@@ -82,7 +82,7 @@ type Draft struct {
 	Original string
 
 	To          federation.DID // of an offer; "" for anyone
-	Channel     string         // of an offer; "" lets the gateway choose
+	Channel     string         // channel of an offer; "" lets the gateway choose
 	Title       string
 	Context     string
 	ContextHash string
@@ -106,8 +106,8 @@ func Recipient(text string) (federation.DID, error) {
 	return "", bridge.UsageProblem("to: " + err.Error())
 }
 
-// Vouch returns a step signed by the gateway for a DID, and the members of the draft that
-// the step cannot carry. The view is that of its handoff, zero for an offer. The error is a
+// Vouch returns a step signed by the gateway for a DID, and the members of the draft that the step
+// cannot carry. The view is the current state of its handoff, or zero for an offer. The error is a
 // [*bridge.ProblemError], a [*federation.RefusalError] or an error of the record.
 func (s Builder) Vouch(ctx context.Context, d Draft, view federation.View, now time.Time) (federation.Event, []federation.Loss, error) {
 	key, standsFor, err := s.voucher(ctx, d, view)
@@ -188,9 +188,8 @@ func (s Builder) opened(ctx context.Context, ev federation.Event, d Draft) (fede
 	return ev, nil
 }
 
-// Place returns the place of an offer on IRC, and its dialect. No place is no error:
-// the offer waits in the inbox of its recipient. A requested channel of no link is
-// an error.
+// Place returns the place of an offer on IRC, and its dialect. A missing place is not an error: the
+// offer waits in the inbox of its recipient. A requested channel of no link is an error.
 func (s Builder) Place(ctx context.Context, from, to federation.DID, channel string) (federation.Place, federation.Dialect, error) {
 	if channel == "" {
 		place, tags, err := s.Gateway.Place(ctx, from, to, "")

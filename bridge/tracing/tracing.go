@@ -12,8 +12,8 @@
 //
 // The id of a parent span is derived from the home and the step, so that a delivery that begins hours
 // later, at another replica, names its parent. Between homes the header traceparent carries the span
-// of the delivery. It belongs to the first step of a message; no signature covers it, and it decides
-// nothing.
+// of the delivery. It belongs to the first step of a message; no signature covers it, and no decision
+// depends on it.
 //
 // # Configuration
 //
@@ -70,8 +70,8 @@ func Wanted() bool {
 	return os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
 }
 
-// Open returns a tracer configured by the environment. It does no I/O: a dead collector costs only
-// spans. The error names a variable with an unsupported value.
+// Open returns a tracer configured by the environment. It does no I/O, so an unreachable collector
+// only loses spans. The error names a variable with an unsupported value.
 func Open(ctx context.Context, home federation.HomeID, version string, log *slog.Logger) (*Tracer, error) {
 	for name, supported := range map[string]string{
 		"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf",
@@ -132,7 +132,7 @@ func (t *Tracer) judged(ctx context.Context, j bridge.Judged, r role) {
 	}
 	outcome, kept := outcomeOf(j)
 	span := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID(ev.ID)})
-	if kept { // a step that comes again, or is refused, has no children
+	if kept { // a repeated or refused step has no children
 		span = t.derived(ev.ID, r)
 	}
 	if parent, ok := ctx.Value(arrivedKey{}).(trace.SpanContext); ok && parent.TraceID() == span.TraceID() {
@@ -166,7 +166,7 @@ func outcomeOf(j bridge.Judged) (outcome string, kept bool) {
 func (t *Tracer) Filed(ctx context.Context, f federation.Filing, err error, start time.Time) {
 	root := t.derived(f.Event.ID, t.rootOf(f.View.Home))
 	links := attribute.StringSlice("deliveries", f.Links)
-	if f.Event.From == t.home.DID() { // a step of the home itself: it came from nowhere
+	if f.Event.From == t.home.DID() { // a step of the home itself, without a source
 		ctx = wish(trace.ContextWithSpanContext(ctx, trace.SpanContext{}), root)
 	} else {
 		ctx = wish(trace.ContextWithRemoteSpanContext(ctx, root), trace.SpanContext{})
@@ -186,7 +186,7 @@ func (t *Tracer) Filed(ctx context.Context, f federation.Filing, err error, star
 	}
 }
 
-// Delivering implements [bridge.Tracer]. A receipt is no step: it has no trace.
+// Delivering implements [bridge.Tracer]. A receipt is not a step, so it has no trace.
 func (t *Tracer) Delivering(ctx context.Context, link bridge.Link, d federation.Delivery) (delivering context.Context, end func(error)) {
 	if d.Entry.Version == 0 {
 		return ctx, func(error) {}

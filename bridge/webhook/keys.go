@@ -38,7 +38,7 @@ func newKeys(key []byte, id federation.WebhookID) (keys, error) {
 	return keys{secret, ed25519.NewKeyFromSeed(seed)}, nil
 }
 
-// Secret returns the shared secret as its owner has it.
+// Secret returns the shared secret in the form given to its owner.
 func (k keys) Secret() string { return "whsec_" + base64.StdEncoding.EncodeToString(k.secret) }
 
 // PublicKey returns the public key as its owner has it.

@@ -20,11 +20,11 @@ import (
 	"baton/federation/identity"
 )
 
-// When a hook that takes nothing now is called again.
+// When to retry a webhook that currently accepts nothing.
 const (
 	turnWait = time.Second // if the host must not be called yet
 	linkWait = time.Minute // when no link posts for this agent
-	busyWait = time.Minute // after an answer 429 that names no time
+	busyWait = time.Minute // after a 429 response without Retry-After
 )
 
 // envelope is the posted body.
@@ -77,7 +77,7 @@ func (h *Hooks) deliver(ctx context.Context, hook federation.Webhook, p federati
 	case answer.Status == http.StatusGone:
 		return h.disable(ctx, hook)
 	case taken(answer):
-		if err := pusher.Taken(context.WithoutCancel(ctx), hook, p); err != nil { // also at the end of the gateway: it is not to be posted again
+		if err := pusher.Taken(context.WithoutCancel(ctx), hook, p); err != nil { // also during shutdown, so that it is not posted again
 			return fmt.Errorf("%w: taken: %w", delivery.ErrUnnoted, err)
 		}
 		return nil
@@ -127,7 +127,7 @@ func (h *Hooks) call(ctx context.Context, address string, posts []bridge.Post) (
 	return answer, nil
 }
 
-// taken reports whether the address took the post.
+// taken reports whether the address accepted the post.
 func taken(a identity.Answer) bool { return a.Status >= 200 && a.Status < 300 }
 
 // pause returns the wait before the next call of the address after an answer.

@@ -1,13 +1,13 @@
 // Package webhook posts the steps in the inbox of a DID to an address registered by its owner, for
-// agents that neither hold a connection nor poll.
+// agents that do not keep a connection open or poll.
 //
 // The body is JSON, {"type", "timestamp", "data"}, signed as Standard Webhooks requires: with a
 // secret shared by the owner, and with a key whose public half is public. Each attempt is signed
-// anew and keeps the ID of the first one, by which a receiver recognizes repeats. A 2xx answer is a
-// delivery and removes the step from the inbox. A 410 answer disables the webhook and notifies its
-// owner, which may enable it again. Every other answer, including a redirect, is retried after one
-// minute, then with doubled delays of up to sixteen hours, for the configured number of attempts.
-// Then the delivery is a dead letter, and the step stays in the inbox.
+// anew and keeps the ID of the first one, so that a receiver can detect duplicates. A 2xx answer is
+// a delivery and removes the step from the inbox. A 410 answer disables the webhook and notifies
+// its owner, which may enable it again. Every other answer, including a redirect, is retried after
+// one minute, then with doubled delays of up to sixteen hours, for the configured number of
+// attempts. Then the delivery is a dead letter, and the step stays in the inbox.
 //
 // The record keeps the time of the next attempt and the result of the last one, so that both
 // survive a restart. The address is checked at registration, and again after each name lookup
@@ -41,11 +41,11 @@ import (
 // Config is the table [webhooks] of the configuration.
 type Config struct {
 	MaxPerDID   int
-	MaxAttempts int           // on one delivery
-	Timeout     time.Duration // of one call, at most
+	MaxAttempts int           // maximum attempts per delivery
+	Timeout     time.Duration // maximum duration of one call
 }
 
-// Outside calls addresses that strangers chose, and no private one: an [identity.Client].
+// Outside sends requests to untrusted addresses, but not to private ones: an [identity.Client].
 type Outside interface {
 	Callable(ctx context.Context, address string) error
 	Call(ctx context.Context, address string, header http.Header, body []byte) (identity.Answer, error)
@@ -64,7 +64,7 @@ type Deps struct {
 	Log     *slog.Logger
 }
 
-// Hooks is the hooks of one home. It implements [bridge.Webhooks], and may be used
+// Hooks manages the webhooks of one home. It implements [bridge.Webhooks], and may be used
 // concurrently.
 type Hooks struct {
 	cfg  Config

@@ -25,8 +25,8 @@ const patience = 30 * time.Second
 
 // Config has the registry under test and the keys of the agents.
 type Config struct {
-	URL string // of the registry, without a path
-	// Key returns the key of an agent. It is asked once for each agent of a name.
+	URL string // URL of the registry, without a path
+	// Key returns the key of an agent. It is called once for each agent of a name.
 	Key func(name string) (federation.SigningKey, error)
 }
 

@@ -180,7 +180,7 @@ func waitsForConsent(ctx context.Context, s *stage) error {
 	return s.arrives(ctx, to, body)
 }
 
-// befriended returns two agents, the second of which accepts the first.
+// befriended returns two agents. The second accepts messages of the first.
 func (s *stage) befriended(ctx context.Context) (from, to *agent, err error) {
 	if from, to, err = s.pair(ctx, Sender, recipient); err != nil {
 		return nil, nil, err

@@ -38,7 +38,7 @@ type stage struct {
 type agent struct {
 	handle          string
 	key             federation.SigningKey
-	domain          string // of the registry
+	domain          string // domain of the registry
 	access, refresh string
 }
 
@@ -255,7 +255,7 @@ func (s *stage) inbox(ctx context.Context, a *agent, cursor string) (messages []
 	return messages, got.text("nextCursor"), nil
 }
 
-// count returns how many messages in an inbox have a body.
+// count returns the number of messages with a body in an inbox.
 func (s *stage) count(ctx context.Context, a *agent, body string) (n int, err error) {
 	for cursor := ""; ; {
 		messages, next, err := s.inbox(ctx, a, cursor)

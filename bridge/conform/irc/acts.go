@@ -51,8 +51,7 @@ func (s *stage) expectAll(ctx context.Context, p *actor, text string) error {
 	return nil
 }
 
-// refute returns an error if a line that the client received, but that no act has matched yet,
-// matches a pattern.
+// refute returns an error if a received line that no act has matched yet matches a pattern.
 func (s *stage) refute(ctx context.Context, p *actor, text string) error {
 	for _, other := range s.actors {
 		if err := s.sync(ctx, other); err != nil {
@@ -160,7 +159,8 @@ func (s *stage) seal(ctx context.Context, p *actor, ev *federation.Event, channe
 	return s.say(ctx, p, strings.TrimRight(line, "\r\n"))
 }
 
-// answer answers the next PING that a client receives. No client of a scene answers one by itself.
+// answer answers the next PING that a client receives. Clients of a scene do not answer one
+// automatically.
 func (s *stage) answer(ctx context.Context, p *actor, _ string) error {
 	line, err := s.hear(ctx, p, "PING")
 	if err != nil {
@@ -170,8 +170,8 @@ func (s *stage) answer(ctx context.Context, p *actor, _ string) error {
 	return s.say(ctx, p, "PONG "+token)
 }
 
-// quit has a client leave, and waits until the server let it go; with its next line it
-// is there anew, and has no identity yet.
+// quit disconnects a client, and waits until the server closes the connection. The client
+// reconnects with its next line, without an identity.
 func (s *stage) quit(ctx context.Context, p *actor, _ string) error {
 	if err := s.say(ctx, p, "QUIT"); err != nil {
 		return err

@@ -18,8 +18,7 @@ const proofMechanism = "ATPROTO-CHALLENGE"
 // unknown, and hold the server to all cases.
 type claims map[string]bool
 
-// claimsOf asks a server for its features. It returns nil if the server does
-// not answer.
+// claimsOf reads the features of a server. It returns nil if the server does not answer.
 func claimsOf(ctx context.Context, cfg Config, dial dial) (claims, error) {
 	s, err := newStage(cfg, dial, nil)
 	if err != nil {
@@ -73,7 +72,7 @@ func (c claims) addCapabilities(list string) {
 	}
 }
 
-// mechanism returns a SASL mechanism of the server that asks the client for an answer.
+// mechanism returns a SASL mechanism of the server with a challenge for the client.
 func (c claims) mechanism() string {
 	for _, each := range []string{proofMechanism, "PLAIN"} {
 		if c == nil || c["sasl="+each] {

@@ -31,19 +31,18 @@ const DefaultPatience = 10 * time.Second
 
 // Config has the server under test and the keys of the clients.
 type Config struct {
-	// URL is that of the server: irc://HOST:PORT, ircs:// with TLS, ws:// or wss:// for
+	// URL is the URL of the server: irc://HOST:PORT, ircs:// with TLS, ws:// or wss:// for
 	// WebSocket.
 	URL string
-	// Key returns the key of a client of a scene. It is asked once for each in
-	// each scene.
+	// Key returns the key of a client of a scene. It is called once for each name in each scene.
 	Key func(name string) (federation.SigningKey, error)
 	// Patience is how long a client waits for a line; 0 for [DefaultPatience].
 	Patience time.Duration
 }
 
-// Run plays all cases, one after the other, and returns their results, each also passed
-// to tell unless nil. Its error is [*federation.UnavailableError] if no server answers
-// at the address, and any other one if the address is invalid.
+// Run runs all cases one after the other and returns their results. It also passes each result to
+// tell unless tell is nil. Its error is [*federation.UnavailableError] if no server answers at the
+// address, and any other one if the address is invalid.
 func Run(ctx context.Context, cfg Config, tell func(conform.Result)) ([]conform.Result, error) {
 	if cfg.Patience == 0 {
 		cfg.Patience = DefaultPatience
@@ -108,7 +107,7 @@ func play(ctx context.Context, cfg Config, dial dial, claimed claims, lines []st
 	return nil
 }
 
-// errUnheard is returned for a line that did not come.
+// errUnheard is returned if an expected line did not arrive.
 var errUnheard = errors.New("nothing like it is heard")
 
 // errEnded is returned for a connection that the server closed.

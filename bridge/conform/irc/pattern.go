@@ -9,9 +9,9 @@ import (
 	"baton/federation"
 )
 
-// pattern is the expected form of a server's line: its command and its first parameters,
-// and its tags and source if a case names them. Servers are free in all else, such as the
-// text of numerics and further parameters.
+// pattern is the expected form of a server's line: its command and its first parameters, and its
+// tags and source if a case names them. Servers may choose everything else, such as the text of
+// numerics and further parameters.
 type pattern struct {
 	tags     map[string]string // globs of their values
 	source   string            // a glob; "" for any

@@ -17,8 +17,8 @@ import (
 type stage struct {
 	cfg    Config
 	dial   dial
-	claims claims // of the server
-	suffix string // of nicks and rooms, so that no other client has them
+	claims claims // claims of the server
+	suffix string // suffix of nicks and rooms, so that no other client has them
 	keys   map[string]federation.SigningKey
 	actors map[string]*actor
 	synced int              // PINGs so far
@@ -41,7 +41,7 @@ type actor struct {
 	kept       []string // received, but not yet matched by a line of the scene
 }
 
-// heardLines is how many lines may wait for a scene to read them.
+// heardLines is the maximum number of lines queued for a scene.
 const heardLines = 1024
 
 func newStage(cfg Config, dial dial, claimed claims) (*stage, error) {
@@ -108,10 +108,10 @@ func (p *actor) read(ctx context.Context) {
 	}
 }
 
-// fill fills in the placeholders of a scene: {alice} is the nick of a client, {ALICE} the
-// same in capital letters and {did alice} her proven DID; {room} is a channel without
-// members; {long} is more text than a line holds, {long tag} more than its tags may have,
-// {bytes} is no text, and {mechanism} is a SASL mechanism of the server.
+// fill fills in the placeholders of a scene: {alice} is the nick of a client, {ALICE} the same in
+// capital letters and {did alice} her proven DID; {room} is a channel without members; {long} is
+// more text than a line holds, {long tag} more than its tags may have, {bytes} is no text, and
+// {mechanism} is a SASL mechanism of the server.
 func (s *stage) fill(text string) string {
 	room := "#" + s.suffix + "room"
 	pairs := []string{

@@ -50,7 +50,7 @@ func dialler(address string) (dial, error) {
 	return nil, errors.New("want irc://HOST:PORT, ircs://, ws:// or wss://, not " + address)
 }
 
-// stream returns a wire of lines as they are.
+// stream returns a wire of unmodified lines.
 func stream(conn net.Conn, err error) (*wire, error) {
 	if err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func stream(conn net.Conn, err error) (*wire, error) {
 	}, nil
 }
 
-// page returns a wire of messages, each of which is a line.
+// page returns a wire with one message per line.
 func page(ctx context.Context, address string) (*wire, error) {
 	conn, response, err := websocket.Dial(ctx, address, &websocket.DialOptions{Subprotocols: []string{"text.ircv3.net"}})
 	if response != nil && response.Body != nil {

@@ -22,8 +22,8 @@ const maxAnswerBytes = 16 << 20
 type cast struct {
 	api    string // base of all paths
 	http   *http.Client
-	keys   map[string]federation.SigningKey // of callers that can prove a DID, by name
-	tokens map[string]string                // of callers that proved a DID, by name
+	keys   map[string]federation.SigningKey // keys of callers that can prove a DID, by name
+	tokens map[string]string                // tokens of callers that proved a DID, by name
 	kept   map[string]string                // values of {name} in a line
 }
 
@@ -49,7 +49,7 @@ func newCast(cfg Config) (*cast, error) {
 type answer struct {
 	status int
 	header http.Header
-	body   any // of JSON; nil for none
+	body   any // body of JSON; nil for none
 }
 
 // fill replaces names by their remembered values.
@@ -165,8 +165,8 @@ func (c *cast) expect(got answer, line string) error {
 	return nil
 }
 
-// member returns the texts at a path in an answer, one empty text if nothing is. A
-// number is the place in a list, * any.
+// member returns the texts at a path in a response, or one empty text if there are none. A number
+// is the place in a list, * any.
 func member(of any, path string) []string {
 	name, rest, more := strings.Cut(path, ".")
 	var found []any

@@ -2,8 +2,8 @@
 // the address of the gateway: people of its own prove DIDs, offer each other work and check the
 // answers.
 //
-// The cases are in cases.txt, each named by the section that it checks. They need a gateway at which
-// each caller may prove a DID, and limits of no less than the usual ones.
+// The cases are in cases.txt, each named by the section that it checks. They need a gateway on which
+// each caller can prove a DID, with limits at least as high as the defaults.
 //
 //	results, err := rest.Run(ctx, rest.Config{URL: "http://127.0.0.1:8080", Key: key}, nil)
 //
@@ -35,14 +35,14 @@ const patience = 30 * time.Second
 
 // Config has the gateway under test and the keys of the callers.
 type Config struct {
-	URL string // of the gateway, without a path
-	// Key returns the key of a caller. It is asked once for each name.
+	URL string // URL of the gateway, without a path
+	// Key returns the key of a caller. It is called once for each name.
 	Key func(name string) (federation.SigningKey, error)
 }
 
-// Run plays all cases, one after the other, and returns their results, each also
-// passed to tell if it is not nil. Its error is [*federation.UnavailableError] if
-// no server answers at the address.
+// Run runs all cases one after the other and returns their results. It also passes each result to
+// tell unless tell is nil. Its error is [*federation.UnavailableError] if no server answers at the
+// address.
 func Run(ctx context.Context, cfg Config, tell func(conform.Result)) ([]conform.Result, error) {
 	cast, err := newCast(cfg)
 	if err != nil {

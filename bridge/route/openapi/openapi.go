@@ -20,15 +20,15 @@ import (
 
 // API is an API to describe: its header, errors and routes.
 type API struct {
-	Prefix  string // of all paths
+	Prefix  string // prefix of all paths
 	Info    Object // the first members of the document
 	Bearer  string // describes the token of a caller
 	Error   reflect.Type
-	Headers []route.Header // of an error
+	Headers []route.Header // headers of an error
 	Routes  []route.Description
-	Pushes  map[string]route.Description // by the ID of the route that asks for it; the path is the expression of the callback
-	Asks    []reflect.Type               // documents of clients that no route has
-	Tells   []reflect.Type               // documents of the server that no route has
+	Pushes  map[string]route.Description // by the ID of the subscribing route; the path is the callback expression
+	Asks    []reflect.Type               // documents sent by clients outside any route
+	Tells   []reflect.Type               // documents sent by the server outside any route
 	Texts   []route.Text
 	Lenient bool   // an optional member of a request may be null, as if it were absent
 	Source  string // the folder of the module, with the sources of its types
@@ -204,8 +204,7 @@ func (d *document) operation(r route.Description) Object {
 	return operation
 }
 
-// responses returns the responses of a route. The receiver of a push has no
-// failure of ours.
+// responses returns the responses of a route. The receiver of a push does not return our errors.
 func (d *document) responses(r route.Description, watched bool) Object {
 	var responses Object
 	answers := r.Answers
@@ -413,7 +412,7 @@ func (d *document) object(t reflect.Type) Object {
 
 // orNull returns the schema of a value that may be null.
 func orNull(schema Object) Object {
-	if len(schema) == 0 { // of any value
+	if len(schema) == 0 { // any value is allowed
 		return schema
 	}
 	if schema[0].Name == "$ref" {

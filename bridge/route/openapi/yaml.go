@@ -127,7 +127,7 @@ func writeMember(out *strings.Builder, indent string, m Member) {
 	}
 }
 
-// isLeaf reports whether a value neither is nor contains an object with members.
+// isLeaf reports whether a value contains no object with members.
 func isLeaf(value any) bool {
 	switch v := value.(type) {
 	case Object:
