@@ -56,7 +56,8 @@ func (c *cli) terminal(streams std) render.Terminal {
 	return render.Terminal{Out: streams.out, Err: streams.err, JSON: c.JSON, Command: append([]string{"baton"}, c.args...)}
 }
 
-// show asks the gateway for one document and prints it: with --json as it is, else by write.
+// show fetches one document from the gateway and prints it: unchanged with --json, otherwise with
+// write.
 func show[In, T any](ctx context.Context, c *cli, streams std, r route.Route[In, T], in In, write func(out io.Writer, document T) error) error {
 	gateway, err := c.client()
 	if err != nil {
@@ -65,7 +66,7 @@ func show[In, T any](ctx context.Context, c *cli, streams std, r route.Route[In,
 	return render.Show(ctx, c.terminal(streams), gateway, r, in, write)
 }
 
-// printDocument prints a document: with --json as it is, else by write.
+// printDocument prints a document: unchanged with --json, otherwise with write.
 func printDocument[T any](c *cli, streams std, document T, write func(out io.Writer, document T) error) error {
 	return render.Print(c.terminal(streams), document, write)
 }
@@ -109,7 +110,7 @@ type watchFlag struct {
 	Watch bool `help:"Keep printing changes until interrupted."`
 }
 
-// of returns a page as a request has it that may watch the list.
+// of returns a page in the form of a request that can watch the list.
 func (f watchFlag) of(page admin.Paging) admin.Watching {
 	return admin.Watching{Paging: page, Watch: f.Watch}
 }
@@ -147,7 +148,7 @@ func (f changeFlags) said(line string) string {
 	return line
 }
 
-// change asks the gateway for a change and prints a line about it.
+// change requests a change from the gateway and prints a line about it.
 func change[In any](ctx context.Context, c *cli, streams std, f changeFlags, r route.Route[In, admin.Acted], in In, line func(changed int) string) error {
 	return report(ctx, c, streams, r, in, func(done admin.Acted) string { return f.said(line(done.Changed)) })
 }

@@ -23,6 +23,6 @@ Example:
 
 // Run prints the script.
 func (cmd completion) Run(app *kong.Kong, streams std) error {
-	_, err := reference.Completion(streams.out, app.Model, cmd.Shell) // the parser knows the shells
+	_, err := reference.Completion(streams.out, app.Model, cmd.Shell) // the parser validates the shell
 	return err
 }

@@ -85,7 +85,7 @@ type dirShow struct {
 	ID string `arg:"" help:"The ID, or its first four characters or more."`
 }
 
-// Run prints the record as it is.
+// Run prints the record unchanged.
 func (cmd dirShow) Run(c *cli, streams std) error {
 	d, err := cmd.open()
 	if err != nil {

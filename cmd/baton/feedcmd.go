@@ -105,12 +105,12 @@ func (f feedIDs) run(ctx context.Context, c *cli, streams std, verb, did string)
 // feedRetry delivers now.
 type feedRetry struct{ feedIDs }
 
-// Run asks for it.
+// Run requests the retry.
 func (cmd feedRetry) Run(ctx context.Context, c *cli, streams std) error {
 	return cmd.run(ctx, c, streams, "retry", "tried now")
 }
 
-// feedFail gives up and notifies the sender.
+// feedFail abandons deliveries and notifies the sender.
 type feedFail struct{ feedIDs }
 
 // Help describes the consequences, with an example.
@@ -118,12 +118,12 @@ func (feedFail) Help() string {
 	return "The delivery becomes a dead letter, and its sender gets a notice.\n\nExample:\n\n\tbaton feed fail 01K0A3V9M7Q2X5R8T1W4Y6Z0AB --reason \"the channel is gone\""
 }
 
-// Run gives up.
+// Run abandons the deliveries.
 func (cmd feedFail) Run(ctx context.Context, c *cli, streams std) error {
 	return cmd.run(ctx, c, streams, "fail", "given up")
 }
 
-// feedDrop gives up without a notice.
+// feedDrop abandons deliveries without a notice.
 type feedDrop struct {
 	feedIDs
 	yesFlag
@@ -134,7 +134,7 @@ func (feedDrop) Help() string {
 	return "The sender is not told, and there is no dead letter: it cannot be taken back.\n\nExample:\n\n\tbaton feed drop 01K0A3V9M7Q2X5R8T1W4Y6Z0AB --yes"
 }
 
-// Run gives up.
+// Run abandons the deliveries.
 func (cmd feedDrop) Run(ctx context.Context, c *cli, streams std) error {
 	if err := cmd.ask(streams, cmd.DryRun, "drop what waits of these for good?"); err != nil {
 		return err

@@ -136,8 +136,8 @@ func (c *cli) namedKey(argument string) (identity.KeyName, *configs.File, error)
 	return name, file, err
 }
 
-// keysConfig reads the configuration without its networks: their secret files need
-// not be there when the keys are made.
+// keysConfig reads the configuration without its networks: their secret files may not exist yet
+// when the keys are created.
 func (c *cli) keysConfig() (*configs.File, error) {
 	file, err := configs.Load(c.configPath())
 	if err != nil {

@@ -58,7 +58,7 @@ type linkChange struct {
 	Name string `arg:"" help:"The name of the link."`
 }
 
-// ask asks the gateway for a verb of the link, and prints the result.
+// ask requests a verb of the link from the gateway, and prints the result.
 func (cmd linkChange) ask(ctx context.Context, c *cli, streams std, verb, done string) error {
 	in := admin.LinkChange{Name: cmd.Name, Verb: verb, Body: cmd.body()}
 	return change(ctx, c, streams, cmd.changeFlags, admin.ChangeLink, in, func(changed int) string {

@@ -50,7 +50,7 @@ type cli struct {
 	LogLevel    string           `enum:",debug,info,warn,error" env:"BATON_LOG_LEVEL" default:"" help:"Over log.level: debug, info, warn or error." placeholder:"LEVEL"`
 	LogFormat   string           `enum:",text,json" env:"BATON_LOG_FORMAT" default:"" help:"Over log.format: text or json." placeholder:"FORMAT"`
 
-	args []string // of the command line
+	args []string // command-line arguments
 
 	Serve       serveCommand    `cmd:"" group:"serve" example:"serve --config /etc/baton/baton.toml" help:"Run the gateway until SIGTERM."`
 	Demo        demoCommand     `cmd:"" group:"serve" example:"demo --smoke" help:"Show one handoff crossing from IRC to an AIRC agent and back."`
@@ -116,8 +116,8 @@ func groups() []kong.Group {
 	}
 }
 
-// expected returns a command line with its shorthands resolved: no command asks for the help, and so
-// does "help COMMAND". Each KEY=VALUE after the first one of --context is one more context of "dir
+// expected returns a command line with its shorthands resolved: a missing command and "help COMMAND"
+// both request help. Each KEY=VALUE after the first one of --context is one more context of "dir
 // offer", as in handoff.py.
 func expected(args []string) []string {
 	switch {

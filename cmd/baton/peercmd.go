@@ -132,7 +132,7 @@ func failedCheck(checks []admin.Check) error {
 	return nil
 }
 
-// tell prints the result. Any canary but a green one is an error.
+// tell prints the result. Any canary that is not green is an error.
 func (peerAdd) tell(c *cli, streams std, done admin.Peered) error {
 	err := printLine(c, streams, done, render.Added(done))
 	if err == nil && !done.Canary.Green {
@@ -175,7 +175,7 @@ Example:
 	baton peer compare b.example --reason "restored from the backup of Monday"`
 }
 
-// Run prints the result. It fails if the other home has lost steps for good.
+// Run prints the result. It fails if the other home has permanently lost steps.
 func (cmd peerCompare) Run(ctx context.Context, c *cli, streams std) error {
 	gateway, err := c.client()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"baton/federation/relay"
 )
 
-// relayCommands are about the NATS servers of the homes' meeting point.
+// relayCommands manage the NATS servers between homes.
 type relayCommands struct {
 	Check    relayCheck    `cmd:"" example:"relay check" help:"Examine the server that homes meet at: clock, account, limits, sync, and who lags."`
 	Accounts relayAccounts `cmd:"" example:"relay accounts a.example b.example c.example --out hub" help:"Write the configuration of a server that homes meet at, and an nkey seed for each home."`

@@ -18,8 +18,8 @@ import (
 // serveCommand runs the gateway.
 type serveCommand struct{}
 
-// Run serves until ctx ends. SIGTERM drains the requests in flight and is no
-// error. SIGHUP reads the configuration again.
+// Run serves until ctx ends. SIGTERM drains the requests in flight and is not an error. SIGHUP
+// reads the configuration again.
 func (serveCommand) Run(ctx context.Context, c *cli, streams std) error {
 	hups := make(chan os.Signal, 1)
 	signal.Notify(hups, syscall.SIGHUP) // first of all: a signal during the start would end the program

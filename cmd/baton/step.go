@@ -63,7 +63,7 @@ func (cmd stepCommand) Run(ctx context.Context, c *cli, streams std) error {
 	return cmd.take(ctx, c, streams, step, func(filed admin.Filed) string { return fmt.Sprint(filed.ID, " ", filed.State) })
 }
 
-// take asks the gateway for one step, signed here if --key-file names a key, and prints a line
+// take submits one step to the gateway, signed here if --key-file names a key, and prints a line
 // about it.
 func (f stepFlags) take(ctx context.Context, c *cli, streams std, step client.Step, line func(admin.Filed) string) error {
 	gateway, err := c.client()

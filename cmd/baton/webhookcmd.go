@@ -51,7 +51,7 @@ type webhookRedeliver struct {
 	Of string `help:"One entry, as webhook show names it. Default: all failed deliveries." placeholder:"ID"`
 }
 
-// Run prints how many deliveries are made again.
+// Run prints the number of requeued deliveries.
 func (cmd webhookRedeliver) Run(ctx context.Context, c *cli, streams std) error {
 	in := admin.WebhookChange{ID: cmd.ID, Verb: "redeliver", DID: cmd.DID, Of: cmd.Of, Body: cmd.body()}
 	return change(ctx, c, streams, cmd.changeFlags, admin.ChangeWebhook, in, func(n int) string {

@@ -31,11 +31,11 @@ import (
 type Agent struct {
 	DID federation.DID // set by [Agent.Register]
 
-	url    string // of the registry
+	url    string // URL of the registry
 	handle string
 	key    ed25519.PrivateKey
 	keyID  string
-	cursor string // of its inbox
+	cursor string // cursor of its inbox
 
 	// Registration sets these.
 	domain, token string
@@ -172,7 +172,7 @@ func (a *Agent) Inbox(ctx context.Context, wait time.Duration) ([]Message, error
 	return messages, nil
 }
 
-// verify returns why a message was not signed by the registry.
+// verify returns the reason why a message was not signed by the registry.
 func (a *Agent) verify(text []byte) error {
 	var members map[string]any
 	if err := federation.DecodeJSON(text, &members); err != nil {

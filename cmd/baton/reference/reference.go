@@ -17,7 +17,7 @@ type command struct {
 	name     string // such as "baton handoff show"
 	synopsis string // such as "baton handoff show ID [flags]"
 	help     string
-	detail   string // of its help, in paragraphs; "" for none
+	detail   string // detail of its help, in paragraphs; "" for none
 	example  string // its lines, without indentation
 	terms    []term // arguments, then flags
 }
