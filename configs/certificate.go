@@ -133,8 +133,8 @@ func ReadPair(certFile, keyFile string) (*tls.Certificate, error) {
 	return pair, errors.Join(certErr, keyErr)
 }
 
-// readPair is [ReadPair] with separate errors for each file. An error about
-// both is that of the certificate.
+// readPair is [ReadPair] with separate errors for each file. An error about both is reported for
+// the certificate.
 func readPair(certFile, keyFile string) (pair *tls.Certificate, certErr, keyErr error) {
 	chain, certErr := readCertificate(certFile)
 	key, keyErr := ReadSecret(keyFile)

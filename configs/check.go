@@ -238,7 +238,7 @@ func listenAddress(t Table, key, value string) {
 	}
 }
 
-// isPublic reports whether an address is that of a host in the internet.
+// isPublic reports whether an address belongs to a host on the internet.
 func isPublic(listen string) bool {
 	host, _, err := net.SplitHostPort(listen)
 	if err != nil {
@@ -248,7 +248,7 @@ func isPublic(listen string) bool {
 	return err == nil && address.IsGlobalUnicast() && !address.IsPrivate() && !isShared(address.Unmap())
 }
 
-// isShared reports whether an address is one of those within providers and tunnels.
+// isShared reports whether an address is in a range for internal use by providers and tunnels.
 //
 // spec: RFC 6598
 func isShared(address netip.Addr) bool {
@@ -272,8 +272,8 @@ func isLine(s string) bool {
 	return s != "" && len(s) <= maxLineBytes && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
-// isHostName accepts lower-case letters, digits and hyphens in labels between dots,
-// the last of which is no number: that would be an address.
+// isHostName accepts labels of lower-case letters, digits and hyphens. The last label must not be a
+// number, as in an IP address.
 //
 // spec: RFC 1123 §2.1
 func isHostName(s string) bool {

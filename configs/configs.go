@@ -6,9 +6,9 @@
 //
 //	baton.toml:7: http.listen: want host:port
 //
-// The package knows the frame, which is all tables except the networks' own. A network owns
-// the struct of its table, and decodes the table into it ([Table.Decode]). The caller asks
-// [File.Err] last, after all owners have decoded their tables:
+// The package handles the frame: all tables except those of the networks. A network owns the struct
+// of its table, and decodes the table into it ([Table.Decode]). The caller calls [File.Err] last,
+// after all owners have decoded their tables:
 //
 //	file, err := configs.Load("baton.toml")
 //	...
@@ -22,7 +22,7 @@
 // Secrets and the certificate are separate files, named by the configuration ([File.Secret],
 // [File.TLSConfig]). [Reference] returns the file with every key and its default.
 //
-// A File belongs to one goroutine until Err was called. After that it is immutable and may
+// Only one goroutine may use a File until Err has been called. After that it is immutable and may
 // be shared.
 package configs
 
@@ -36,7 +36,7 @@ import (
 	"time"
 )
 
-// Config is the frame of the file: all tables that belong to no network.
+// Config is the frame of the file: all tables except those of the networks.
 type Config struct {
 	Home      Home
 	HTTP      HTTP
@@ -91,8 +91,8 @@ type Admin struct {
 	Debug  string `toml:"debug"`  // access to profiles on loopback: "loopback" or "token"
 }
 
-// Binding is one [[bindings]] table: a name on a network that stands for a DID. Its
-// owner is the package that parses DIDs.
+// Binding is one [[bindings]] table: a name on a network that represents a DID. Its owner is the
+// package that parses DIDs.
 type Binding struct {
 	Network string `toml:"network"` // required; the name of a link
 	Name    string `toml:"name"`    // required; an account, or a handle
@@ -364,9 +364,9 @@ var frame string
 // networks.
 const networksMark = "#%networks\n"
 
-// Reference returns the configuration file with every key, its default and its purpose:
-// the frame, with the parts of the networks in their order. Repeatable tables are
-// commented out, so that the file is valid as it is.
+// Reference returns the configuration file with every key, its default and its purpose: the frame,
+// with the parts of the networks in their order. Repeatable tables are commented out, so that the
+// file is valid without changes.
 func Reference(parts ...string) string {
 	return strings.Replace(frame, networksMark, strings.Join(parts, "\n"), 1)
 }
@@ -375,8 +375,8 @@ func Reference(parts ...string) string {
 // and an error for a record or a log named by mistake.
 const MaxSecretBytes = 16 << 10
 
-// Secret reads a file named by the configuration for its content, such as a
-// password, as [ReadSecret] does.
+// Secret reads a file named by the configuration for its content, such as a password, like
+// [ReadSecret].
 func (f *File) Secret(name string) (string, error) { return ReadSecret(f.Path(name)) }
 
 // ReadSecret reads a file with a secret. Only its owner may be able to read it. Line

@@ -15,11 +15,11 @@ type Change struct {
 	Key    string // such as "limits.max_deadline", or "irc.spanningtree[lab].address"
 	Before string // as TOML; "" if the older reading has no such key
 	After  string // as TOML; "" if the newer reading has no such key
-	Line   int    // in the newer reading; 0 for a key that it does not have
+	Line   int    // line in the newer version; 0 for a missing key
 }
 
-// Diff returns the keys with other values in an older reading of the file, in their order. A
-// table of a list is identified by its name, else by its position.
+// Diff returns the keys whose values differ from an older version of the file, in order. A table of
+// a list is identified by its name, else by its position.
 func (f *File) Diff(old *File) []Change {
 	before, after := leaves{}, leaves{}
 	before.add("", "", old.tables)
@@ -121,7 +121,7 @@ type Effect string
 // The effects of changed keys.
 const (
 	Applied   Effect = "applied"   // at once
-	Reconnect Effect = "reconnect" // the link of its table connects anew
+	Reconnect Effect = "reconnect" // the link of its table reconnects
 	Restart   Effect = "restart"   // with the next start
 )
 

@@ -52,7 +52,7 @@ func Load(path string) (*File, error) {
 	return Parse(path, string(text))
 }
 
-// Parse is [Load] for a text. The name is that of its file: mistakes show it, and
+// Parse is like [Load], but reads a text. The name is the name of its file. Mistakes show it, and
 // home.data_dir is relative to its folder.
 func Parse(name, text string) (*File, error) {
 	f := &File{Config: Default(), name: name, claimed: map[string]bool{}}
@@ -83,7 +83,7 @@ func (f *File) frame() {
 	f.relay(f.decoded("relay", &f.Relay))
 	f.webhooks(f.decoded("webhooks", &f.Webhooks))
 	f.decoded("agents", &f.Agents)
-	f.claim("policy.rules") // whose owner knows verbs and DIDs
+	f.claim("policy.rules") // its owner validates verbs and DIDs
 	f.policy(f.decoded("policy", &f.Policy))
 	f.limits(f.decoded("limits", &f.Limits))
 	f.retention(f.decoded("retention", &f.Retention))

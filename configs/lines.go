@@ -7,8 +7,8 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// lineIndex maps each key of a file to its line. The TOML library does not expose
-// positions, and a mistake without its line is a search.
+// lineIndex maps each key of a file to its line. The TOML library does not expose positions, and a
+// mistake without a line number is hard to find.
 //
 // Keys are paths as [keyPath] and [itemPath] build them, as in
 // "irc.spanningtree[1].address". A table has the line of its header or, without
@@ -44,14 +44,14 @@ func indexLines(text string) lineIndex {
 	return s.index
 }
 
-// scanner walks over a TOML text once. It knows just enough of the grammar to distinguish a key
+// scanner walks over a TOML text once. It parses just enough of the grammar to distinguish a key
 // from similar text in a string, an array or a comment.
 type scanner struct {
 	text  string
 	pos   int
 	line  int
 	index lineIndex
-	items map[string]int // how many [[headers]] an array has had
+	items map[string]int // number of [[headers]] of an array so far
 }
 
 func (s *scanner) more() bool { return s.pos < len(s.text) }

@@ -12,7 +12,7 @@ import (
 type Listener struct {
 	Key     string // such as "http.listen"
 	Address string // host:port
-	path    string // of the key in the file
+	path    string // path of the key in the file
 }
 
 // Listeners returns the TCP addresses of all listeners, in the order of the file. A unix socket is none.

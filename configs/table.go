@@ -18,8 +18,8 @@ type Table struct {
 	values map[string]any
 }
 
-// Table returns the table of a name, such as "airc". One that the file does not have
-// is empty: its owner's defaults stand.
+// Table returns the table of a name, such as "airc". A missing table is empty, so its owner's
+// defaults apply.
 func (f *File) Table(name string) Table {
 	t := Table{file: f, path: name, name: name}
 	value, ok := f.claim(name)
@@ -99,7 +99,7 @@ func (f *File) Changed(old *File, names ...string) []string {
 	})
 }
 
-// Path returns the path of a file named by the table, as [File.Path] does.
+// Path returns the path of a file named by the table, like [File.Path].
 func (t Table) Path(name string) string { return t.file.Path(name) }
 
 // Equal reports whether two tables have the same content.
@@ -160,8 +160,8 @@ func (t Table) decodeKey(key string, value any, field reflect.Value) {
 	}
 }
 
-// isTable reports whether a type of a field is that of a table. A struct that unmarshals
-// itself from text, such as a network address, is not.
+// isTable reports whether the type of a field represents a table. A struct that unmarshals itself
+// from text, such as a network address, is not.
 func isTable(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct && !reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
@@ -191,8 +191,8 @@ func kindOf(value any) string {
 
 // Mistake is one mistake in a file.
 type Mistake struct {
-	File string // as it was named to [Load]
-	Line int    // from 1; of the key, else of its table's header
+	File string // as passed to [Load]
+	Line int    // line of the key, or else of its table's header, from 1
 	Key  string // with its table, as in "home.name"; empty for the file as a whole
 	Why  string
 }
@@ -208,7 +208,7 @@ func (m Mistake) String() string {
 // InvalidError is every mistake of one file, in the order of its lines.
 type InvalidError struct{ Mistakes []Mistake }
 
-// Error implements error, with one line a mistake.
+// Error implements error. The text has one line per mistake.
 func (e *InvalidError) Error() string {
 	lines := make([]string, len(e.Mistakes))
 	for i, m := range e.Mistakes {
@@ -217,8 +217,8 @@ func (e *InvalidError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// inOrder sorts mistakes by line and keeps the first about each key: later
-// mistakes about an unreadable value are no news.
+// inOrder sorts mistakes by line and keeps the first about each key: later mistakes about an
+// unreadable value are redundant.
 func inOrder(mistakes []Mistake) []Mistake {
 	slices.SortStableFunc(mistakes, func(a, b Mistake) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), strings.Compare(a.Key, b.Key))
@@ -228,9 +228,9 @@ func inOrder(mistakes []Mistake) []Mistake {
 	})
 }
 
-// unknown returns why a name is a mistake and the name perhaps meant.
+// unknown returns the reason why a name is a mistake and the name perhaps meant.
 func unknown(what, name string, known []string) string {
-	const typos = 2 // more letters apart, and two names merely look alike
+	const typos = 2 // maximum edit distance of a likely typo
 	best, distance := "", typos+1
 	for _, candidate := range slices.Sorted(slices.Values(known)) {
 		if d := editDistance(name, candidate); d < distance && d < len(candidate) {

@@ -31,7 +31,7 @@ type Setup struct {
 	Network string // the network that it links first
 	For     string // its service manager
 	Dir     string // the folder of all files; see [CheckDir]
-	User    string // of the container, as UID:GID
+	User    string // user of the container, as UID:GID
 }
 
 // CheckHome returns an error unless a text is a domain in lower case.
