@@ -24,7 +24,7 @@ const (
 
 // agent is a client of the REST API with a key of its own. It may be used concurrently.
 type agent struct {
-	urls []string // of the gateways of one home
+	urls []string // URLs of the gateways of one home
 	did  string
 	key  ed25519.PrivateKey
 
@@ -59,8 +59,8 @@ type refusedError struct{ path, text string }
 // Error implements error.
 func (e *refusedError) Error() string { return e.path + ": " + e.text }
 
-// insist sends a request until a gateway answers it, or ctx ends. A request with a body is a
-// POST with a key of its own, so that it counts once however often it is sent.
+// insist sends a request until a gateway answers it, or ctx ends. A request with a body is a POST
+// with a key of its own, so that it counts only once even if it is sent repeatedly.
 func (a *agent) insist(ctx context.Context, path, once string, body, answer any) error {
 	var last error
 	for ctx.Err() == nil {
@@ -79,7 +79,7 @@ func (a *agent) insist(ctx context.Context, path, once string, body, answer any)
 	return errors.Join(ctx.Err(), last)
 }
 
-// call sends a request once, and logs in if the gateway asks for that.
+// call sends a request once, and logs in if the gateway requires it.
 func (a *agent) call(ctx context.Context, path, once string, body, answer any) error {
 	a.mu.Lock()
 	token := a.token

@@ -13,7 +13,7 @@ import (
 // pace is the time between two offers of one sender to one recipient.
 const pace = 100 * time.Millisecond
 
-// load is agents that hand work to each other.
+// load is a group of agents that hand work to each other.
 type load struct {
 	senders    []*agent
 	recipients []*recipient
@@ -29,7 +29,7 @@ type recipient struct {
 
 	mu       sync.Mutex
 	arrived  []time.Time       // one for each offer
-	arrivals map[string]int    // of each offer in the inbox
+	arrivals map[string]int    // arrivals of each offer in the inbox
 	failed   map[string]string // steps that were refused, by handoff
 }
 
@@ -178,7 +178,7 @@ func (l *load) longestGap(from, to time.Time) time.Duration {
 	return longest
 }
 
-// drain waits until each acknowledged offer is completed, or a minute is over: then the audit
+// drain waits until each acknowledged offer is completed, for at most a minute. The audit then
 // names the others.
 func (l *load) drain(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, drainTime)
@@ -272,7 +272,7 @@ func verbsOf(h handoff) []string {
 	return verbs
 }
 
-// failure returns why a recipient could not complete a handoff, "" if it could.
+// failure returns the reason why a recipient could not complete a handoff, "" if it could.
 func (l *load) failure(id string) string {
 	for _, r := range l.recipients {
 		r.mu.Lock()

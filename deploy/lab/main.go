@@ -4,9 +4,9 @@
 //
 //	lab -folder DIR -senders URL[,URL] -recipients URL,... -kill NAME,...
 //
-// The folder has a file "processes", a line each: the name of a process and its command. The
-// output of a process goes to NAME.log beside it. Addresses of one home are separated by "|":
-// an agent that gets no answer at one of them asks the next, as behind a proxy.
+// The folder has a file "processes", a line each: the name of a process and its command. The output
+// of a process goes to NAME.log beside it. Addresses of one home are separated by "|": an agent
+// that gets no response from one tries the next, as behind a proxy.
 package main
 
 import (
@@ -25,8 +25,8 @@ import (
 const (
 	startTime   = time.Minute      // until all agents are logged in, and the first offer has arrived
 	calmTime    = 3 * time.Second  // before the first kill
-	downTime    = 2 * time.Second  // of a killed process
-	recoverTime = 30 * time.Second // within which offers arrive again everywhere after a restart
+	downTime    = 2 * time.Second  // downtime of a killed process
+	recoverTime = 30 * time.Second // time after a restart within which offers must arrive everywhere again
 	drainTime   = time.Minute      // until the last offer is completed, once no more are made
 )
 

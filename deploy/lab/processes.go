@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// processes is the processes of a deployment.
+// processes holds the processes of a deployment.
 type processes struct {
 	folder string
 	order  []string
@@ -46,7 +46,7 @@ func readProcesses(folder string) (*processes, error) {
 	return p, nil
 }
 
-// start starts all processes in their order.
+// start starts all processes in order.
 func (p *processes) start(ctx context.Context) error {
 	for _, name := range p.order {
 		if err := p.restart(ctx, name); err != nil {
@@ -105,7 +105,7 @@ func (p *processes) launch(one *process) error {
 	return nil
 }
 
-// kill ends a process as a power cut does, and waits until it has ended.
+// kill ends a process abruptly, like a power cut, and waits until it has ended.
 func (p *processes) kill(name string) error {
 	one := p.all[name]
 	if one == nil {
