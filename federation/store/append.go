@@ -54,7 +54,7 @@ type before struct {
 	known bool // the step, or another step of its signer under its id
 	spent bool // its id, or its signed document
 	// Whether the handoff is in unseen, a webhook follows it, and a webhook gets the arrivals of an
-	// inbox of the step. A write that changes webhooks has no question, so it comes after this one.
+	// inbox of the step. A write that changes webhooks has no question, so it runs after this one.
 	unseen, followed, called bool
 }
 
@@ -191,7 +191,7 @@ func (f filing) intern(ctx context.Context, q engine.Tx) (actors, error) {
 	return all, nil
 }
 
-// file writes the step with all that goes with it. One earlier question covers every possible
+// file writes the step and all its related rows. One earlier question covers every possible
 // obstacle.
 func (f filing) file(ctx context.Context, q engine.Tx) (federation.Entry, error) {
 	ev := f.Event
@@ -397,13 +397,13 @@ func (f filing) binding() (b federation.Binding, has bool) {
 		Key:     ev.Signature.Key,
 		Seen:    ev.Arrival.Received,
 	}
-	if ev.Provenance == federation.Vouched && ev.For != "" { // the name belongs to the DID that the step stands for, and the key does not
+	if ev.Provenance == federation.Vouched && ev.For != "" { // the name belongs to the DID represented by the step, but the key does not
 		b.DID, b.Key = ev.For, nil
 	}
 	return b, true
 }
 
-// rule stores the ruling by which a step was filed, and ends the step's wait.
+// rule stores the ruling on which a step was filed, and ends the step's wait.
 func (f filing) rule(ctx context.Context, q engine.Tx) error {
 	if f.Ruling == nil {
 		return nil

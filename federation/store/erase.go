@@ -20,8 +20,8 @@ import (
 
 // The erasure of a person, table by table.
 //
-// A handoff is of a person when a step of it is signed by, stands for, or names one of its DIDs.
-// In such a handoff and in its private text:
+// A handoff involves a person if one of its steps is signed by, represents, or names one of the
+// person's DIDs. In such a handoff and in its private text:
 //
 //   - event: the row stays with its digests, its DIDs, its verb and its times; body is the event
 //     without its content (see [federation.Event.Erase]); document, message and place are cleared

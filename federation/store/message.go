@@ -117,7 +117,8 @@ func (s *Record) TextAbout(ctx context.Context, id federation.HandoffID, limit i
 }
 
 // ExpireMessages ends up to limit waits for messages filed at or before a time: their deliveries to
-// links, and their entries in inboxes. It notifies their senders, and returns how many waits ended.
+// links, and their entries in inboxes. It notifies their senders, and returns the number of expired
+// messages.
 func (s *Record) ExpireMessages(ctx context.Context, before, now time.Time, limit int) (int, error) {
 	expired, err := s.Outboxes.ExpireMessages(ctx, before, now, limit)
 	if err != nil || expired == limit {

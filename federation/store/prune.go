@@ -70,8 +70,8 @@ func (s *Record) prune(ctx context.Context, q engine.Tx, id string, now time.Tim
 	return true, s.remove(ctx, q, id, view)
 }
 
-// needed reports whether a step of a handoff is still to be delivered to a link, or whether
-// later events are numbered on from one of its own.
+// needed reports whether a step of a handoff is still to be delivered to a link, or whether later
+// events continue the numbers of its own.
 func needed(ctx context.Context, q engine.Tx, id string) (needed bool, err error) {
 	err = q.Row(ctx, `SELECT (SELECT handoff FROM event WHERE seq = (SELECT max(seq) FROM event)) = ?1
 		OR EXISTS (SELECT 1 FROM event e JOIN delivery f ON f.item = e.seq JOIN destination d ON d.n = f.destination
@@ -130,8 +130,8 @@ func over(ctx context.Context, q engine.Tx, id string) (federation.View, error) 
 }
 
 // StepOfThem is a condition on the event e of a purge: it belongs to one of the DIDs ?1, a JSON
-// array. A step belongs to its signer and to the DID for which it stands. A row of a step in no
-// log, for which unfiledOfThem is the same condition, has DIDs instead of their numbers.
+// array. A step belongs to its signer and to the DID that it represents. unfiledOfThem is the same
+// condition for a step outside any log, whose row has DIDs instead of their numbers.
 const (
 	StepOfThem    = `(e.signer ` + actorOfThem + ` OR e.author ` + actorOfThem + `)`
 	actorOfThem   = `IN (SELECT a.n FROM json_each(?1) j JOIN actor a ON a.did = j.value)`

@@ -60,7 +60,7 @@ type Record struct {
 	keyRows engine.Known[keyRow]
 }
 
-// Open opens the record at a path, as [engine.Open] does. The tables belong to a network; nil means
+// Open opens the record at a path, like [engine.Open]. The tables belong to a network; nil means
 // none. A record is always opened with the tables that it was made with.
 func Open(ctx context.Context, path string, tables engine.Tables, reg prometheus.Registerer, options ...engine.Option) (*Record, error) {
 	db, err := engine.Open(ctx, path, tables, reg, options...)
@@ -74,7 +74,7 @@ func Open(ctx context.Context, path string, tables engine.Tables, reg prometheus
 	return r, nil
 }
 
-// OpenPostgres opens the record in a PostgreSQL database, as [engine.OpenPostgres] does. The tables
+// OpenPostgres opens the record in a PostgreSQL database, like [engine.OpenPostgres]. The tables
 // belong to a network; nil means none.
 func OpenPostgres(ctx context.Context, dsn string, tables engine.Tables, reg prometheus.Registerer, options ...engine.Option) (*Record, error) {
 	db, err := engine.OpenPostgres(ctx, dsn, tables, reg, options...)

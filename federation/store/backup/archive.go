@@ -194,8 +194,8 @@ func copyFile(w io.Writer, from string) error {
 }
 
 // read reads a backup whole: accept sees the manifest before anything is written, and create opens
-// the file for each member. An archive that differs from its manifest is an error, and so is one
-// with more after it.
+// the file for each member. It returns an error for an archive that differs from its manifest or
+// has trailing data.
 func read(r io.Reader, accept func(Manifest) error, create func(name string) (io.WriteCloser, error)) error {
 	in := tar.NewReader(r)
 	made, err := readManifest(in)

@@ -1,17 +1,17 @@
 // Package backup writes and restores backups of a gateway: a consistent copy of its record, with
 // its keys.
 //
-// A backup is one tar file, readable only by the owner. First comes manifest.json, then the files
-// that it lists, in that order and nothing else:
+// A backup is one tar file, readable only by the owner. It contains manifest.json and then exactly
+// the files listed there, in that order:
 //
 //	manifest.json    home, time, and name, size and SHA-256 of each file
 //	record.db        the record, an SQLite file; or
 //	baton.toml       the configuration, where the record is in a database
 //	keys/NAME        each file of the keys folder
 //
-// The secrets that the configuration names are not in it, nor is the configuration if the record
-// is: they belong to the operator, and often to a host. A database has tools of its own, and the
-// configuration names the database that belongs together with the keys.
+// It does not contain the secrets named by the configuration, nor the configuration if it contains
+// the record: they belong to the operator, and often to a host. A database has tools of its own,
+// and the configuration names the database that belongs together with the keys.
 package backup
 
 import (

@@ -157,7 +157,7 @@ func (r *restoration) read(ctx context.Context, name string) error {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	if r.to.Record != "" {
-		if _, err := engine.Plan(ctx, r.recordDraft()); err != nil { // a newer record, above all
+		if _, err := engine.Plan(ctx, r.recordDraft()); err != nil { // mainly to reject a newer record
 			return err
 		}
 	}

@@ -1,6 +1,6 @@
-// Package bare files rows of text at the least cost that the database of a record allows: one
-// table, no index, one row a call, in a file or on a PostgreSQL server. It is the baseline of
-// `baton bench`, and no record.
+// Package bare stores rows of text at the lowest cost that the database of a record allows: one
+// table without an index, and one row per call, in a file or on a PostgreSQL server. It is the
+// baseline of `baton bench`, and no record.
 package bare
 
 import (
@@ -60,7 +60,7 @@ func Open(ctx context.Context, path string) (*File, error) {
 	return f, nil
 }
 
-// Put files a row, and returns once it is on disk with the rows that came meanwhile. Do not call it
+// Put stores a row, and returns once it is on disk together with concurrent rows. Do not call it
 // after Close.
 func (f *File) Put(text string) error {
 	r := row{text, make(chan error, 1)}
@@ -137,7 +137,7 @@ func (f *File) commit(ctx context.Context, batch []row) (err error) {
 
 // Schema is a schema of a PostgreSQL server with nothing in it, for one measurement.
 type Schema struct {
-	DSN string // of connections whose search_path is the schema
+	DSN string // DSN of connections whose search_path is the schema
 
 	name string
 	db   *sql.DB

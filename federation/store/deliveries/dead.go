@@ -32,7 +32,8 @@ type deadRow struct {
 	event    handoffs.EventScan
 }
 
-// scanDead reads a dead letter. An unreadable part is no error: one bad row stops no list.
+// scanDead reads a dead letter. An unreadable part is ignored: one bad row must not fail the
+// others.
 func scanDead(row engine.Scanner) (d deadRow, err error) {
 	var event, handoff string
 	var queued, ended int64
@@ -125,8 +126,8 @@ func oneDead(ctx context.Context, q engine.Tx, id int64) (d dead, err error) {
 }
 
 // Revive makes a dead letter due now, at its place in the order of its lane, and reports whether it
-// did. It does not change a delivery pending again or completed, nor one to a disabled webhook. It
-// returns [federation.ErrNotFound] for an unknown id.
+// did. It does not change deliveries that are pending again, completed, or for a disabled webhook.
+// It returns [federation.ErrNotFound] for an unknown id.
 func (s *Outboxes) Revive(ctx context.Context, id int64, now time.Time) (bool, error) {
 	revived, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (bool, error) {
 		d, err := oneDead(ctx, q, id)
@@ -206,7 +207,7 @@ func ForgetDead(ctx context.Context, q engine.Tx, id int64) error {
 	return q.Put(ctx, `UPDATE delivery SET letter = NULL, replayed = 0 WHERE letter = ?`, id)
 }
 
-// CountDead counts the dead letters not put back.
+// CountDead counts the dead letters that were not requeued.
 func (s *Outboxes) CountDead(ctx context.Context) (map[federation.DeadReason]int, error) {
 	type count struct {
 		reason federation.DeadReason

@@ -1,6 +1,6 @@
-// Package deliveries stores the pending and ended deliveries of a record: of steps and text to
-// links and other homes, of documents to peers of a network, of items to webhooks, and of notices
-// to their readers. It also stores their results, and dead letters.
+// Package deliveries stores the pending and ended deliveries of a record: steps and text for links
+// and other homes, documents for peers of a network, items for webhooks, and notices for their
+// readers. It also stores their results, and dead letters.
 package deliveries
 
 import (
@@ -37,8 +37,8 @@ const ofName = `(SELECT n FROM destination WHERE name = ?1)`
 const deliveryColumns = `coalesce(e.version, 0), coalesce(e.state, ''), coalesce(e.filed, 0), ` + handoffs.EventColumns + `, f.item, f.attempt, coalesce(f.next, 0), f.reason, f.rank, h.view,
 	f.queued FROM delivery f LEFT JOIN event e ON e.seq = f.item LEFT JOIN handoff h ON h.id = f.lane`
 
-// scanDelivery reads a row of an outbox. An unreadable part is no error of the outbox: one
-// bad row stops no other.
+// scanDelivery reads a row of an outbox. An unreadable part is not an error of the outbox: one bad
+// row must not fail the others.
 func scanDelivery(row engine.Scanner) (federation.Delivery, error) {
 	var d federation.Delivery
 	var e handoffs.EntryScan
@@ -116,7 +116,7 @@ func (s *Outboxes) Given(ctx context.Context, link string, since time.Time, limi
 	return slices.DeleteFunc(done, func(d federation.Given) bool { return d.Row == 0 }), nil
 }
 
-// CountPending returns how many rows of a link are of one handoff.
+// CountPending returns the number of rows of a link for one handoff.
 func (s *Outboxes) CountPending(ctx context.Context, link string, id federation.HandoffID) (int, error) {
 	var n int
 	err := s.db.Reads().Row(ctx, `SELECT count(*) FROM delivery WHERE lane = ?2 AND destination = `+ofName+` AND state = 'waiting'`, []any{link, id.String()}, &n)
@@ -135,8 +135,8 @@ func (s *Outboxes) CountWaiting(ctx context.Context) (int, error) {
 	return n, nil
 }
 
-// HasSpace reports whether fewer than most deliveries of one lane wait for a link; 0 is any
-// number.
+// HasSpace reports whether fewer than most deliveries of one lane are queued for a link; 0 is
+// unlimited.
 func (s *Outboxes) HasSpace(ctx context.Context, link string, order federation.HandoffID, most int) (bool, error) {
 	if most <= 0 {
 		return true, nil
@@ -180,7 +180,7 @@ func failed(ctx context.Context, q engine.Tx, to, row int64, f federation.Failur
 	err := q.Row(ctx, `UPDATE delivery SET attempt = attempt + ?3, reason = ?4, unsure = ?6, `+change+`
 		WHERE item = ?1 AND destination = ?2 AND state = 'waiting' RETURNING attempt, lane`, []any{row, to, counted, f.Reason, engine.Stamp(f.Next), f.Unsure}, &attempt, &lane)
 	if errors.Is(err, federation.ErrNotFound) {
-		return nil // it is over
+		return nil // it has ended
 	}
 	if err == nil && f.Personal {
 		err = queue.Advance(ctx, q, to, lane)
@@ -221,7 +221,7 @@ func (s *Outboxes) change(ctx context.Context, name string, rows []int64, change
 }
 
 // Deliveries returns the state of the deliveries of a handoff, in the order of the steps, then of
-// the links and of the agents. It looks for pending ones only in the outboxes of these links.
+// the links and of the agents. It searches only the outboxes of these links for pending ones.
 func (s *Outboxes) Deliveries(ctx context.Context, id federation.HandoffID, links []string) ([]federation.Delivered, error) {
 	names, err := json.Marshal(links)
 	if err != nil {
@@ -299,13 +299,13 @@ func (s *Outboxes) backlogOf(ctx context.Context, name string) (b federation.Bac
 // A lane is the queue of one handoff on a link. Only its first row has a time in the column next, 0
 // before the first attempt. A row that waits for a party has its own time, and blocks no other row.
 
-// notHeld is the condition that no operator holds the destination ?1, and that it is no webhook
-// ended until ?2. A hold is on the plain name of a link or of a peer.
+// notHeld is the condition that no operator holds the destination ?1, and that it is not a webhook
+// that ended by ?2. A hold is on the plain name of a link or of a peer.
 const notHeld = `NOT EXISTS (SELECT 1 FROM destination o JOIN destination h ON h.name = CASE o.kind WHEN 'peer' THEN substr(o.name, 6) ELSE o.name END WHERE o.n = ?1 AND h.held > 0)
 		AND NOT EXISTS (SELECT 1 FROM destination o JOIN webhook w ON w.id = substr(o.name, 9) WHERE o.n = ?1 AND o.kind = 'webhook' AND w.ends > 0 AND w.ends <= ?2)`
 
-// due reads no more of an outbox than it returns, however many rows are due or wait for their time:
-// untried rows, by rank, and retries due, by their time. The argument is the condition on the rows.
+// due reads only the rows that it returns, regardless of the size of the outbox: untried rows by
+// rank, and due retries by time. The argument is the condition on the rows.
 func due(which string) string {
 	return `SELECT lane FROM (
 		SELECT * FROM (SELECT lane, rank, item FROM delivery WHERE ` + which + ` AND next = 0 ORDER BY rank, item LIMIT 0 + ?3) fresh
@@ -319,24 +319,25 @@ const (
 	ofSender = `destination = ?1 AND sender = ?4`
 )
 
-// nextSender finds the first sender with a due row after another sender. Each sender costs two
-// searches of an index, however many rows it has.
+// nextSender finds the first sender with a due row after another sender. Each sender takes two
+// index searches, regardless of its number of rows.
 const nextSender = `WITH RECURSIVE turn (n) AS (
 		SELECT (SELECT sender FROM delivery WHERE destination = ?1 AND sender > ?3 AND next IS NOT NULL ORDER BY sender LIMIT 1)
 		UNION ALL SELECT (SELECT sender FROM delivery WHERE destination = ?1 AND sender > n AND next IS NOT NULL ORDER BY sender LIMIT 1) FROM turn WHERE n IS NOT NULL)
 	SELECT n FROM turn WHERE EXISTS (SELECT 1 FROM delivery WHERE destination = ?1 AND sender = n AND next <= ?2)
 		AND ` + notHeld + ` LIMIT 1`
 
-// rowOrder orders the rows of a lane. Rows waiting for a party come last, so that they never fill a
+// rowOrder orders the rows of a lane. Rows waiting for a party are last, so that they never fill a
 // page.
 const rowOrder = `CASE WHEN f.rank = ` + queue.Personal + ` AND f.next > 0 THEN 1 ELSE 0 END, f.item`
 
-// stuckLook bounds the rows read for one DID: each step of a busy participant asks, while anything
-// waits.
+// stuckLook bounds the rows read for one DID: each step of a busy participant runs this query while
+// deliveries are pending.
 const stuckLook = 256
 
-// stuckLooks returns the queries for a waiting lane, each used if the one before found none: among
-// the handoffs of the participant ?3, for a busy one among the waiting handoffs, and for any.
+// stuckLooks returns the queries for a waiting lane. Each is used if the previous one found none:
+// among the handoffs of the participant ?3; for a busy participant, among the waiting handoffs; and
+// for any participant.
 func stuckLooks() (ofParty, withParty, first string) {
 	party := handoffs.ByParty(`?3`, `id`, ` LIMIT 0 + ?4`)
 	ofParty = `SELECT f.lane FROM (` + party + `) p CROSS JOIN delivery f

@@ -34,7 +34,7 @@ func scanPeerDelivery(row engine.Scanner) (federation.PeerDelivery, error) {
 	return r, err
 }
 
-// peerDeliveryIDLife is the lifetime of the ids of attempts: replies come before that.
+// peerDeliveryIDLife is the lifetime of the ids of attempts. Replies arrive before that.
 const peerDeliveryIDLife = 30 * 24 * time.Hour
 
 // Enqueue files a delivery without a message of the record, unless the same Message of the same
@@ -107,7 +107,7 @@ func (s *Outboxes) PeerOutboxes(ctx context.Context) ([]federation.PeerOutbox, e
 	return peers, nil
 }
 
-// PeerBacklogs returns how the queue of each peer stands, by their names.
+// PeerBacklogs returns the backlog of each peer by name.
 func (s *Outboxes) PeerBacklogs(ctx context.Context) ([]federation.PeerBacklog, error) {
 	scan := func(row engine.Scanner) (b federation.PeerBacklog, err error) {
 		var oldest int64
@@ -200,7 +200,7 @@ func (s *Outboxes) buryDocument(ctx context.Context, q engine.Tx, to int64, r fe
 	})
 }
 
-// Delayed notes that the sender of a row has a notice of the delay.
+// Delayed records that the sender of a row has a notice of the delay.
 func (s *Outboxes) Delayed(ctx context.Context, row int64, now time.Time) error {
 	return s.changePeerDelivery(ctx, row, func(ctx context.Context, q engine.Tx, to int64, r federation.PeerDelivery) error {
 		if err := q.Put(ctx, `UPDATE delivery SET delayed = 1 WHERE item = ? AND destination = ? AND delayed = 0`, row, to); err != nil {
@@ -233,7 +233,7 @@ func (s *Outboxes) noteDocument(ctx context.Context, q engine.Tx, r federation.P
 	return inboxes.NoteStep(ctx, q, step, n)
 }
 
-// changePeerDelivery changes one row not given up. It skips a deleted one.
+// changePeerDelivery changes one row that is still pending. It skips a deleted one.
 func (s *Outboxes) changePeerDelivery(ctx context.Context, row int64, change func(ctx context.Context, q engine.Tx, to int64, r federation.PeerDelivery) error) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		to, r, err := waitingDocument(ctx, q, row)

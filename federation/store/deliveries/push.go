@@ -87,7 +87,7 @@ func scanFollowedStep(row engine.Scanner) (federation.Push, error) {
 }
 
 // scanStep reads a push of a step from the columns of the push, of names and of an entry. An
-// unreadable entry is no error: one bad row stops no other.
+// unreadable entry is not an error: one bad row must not fail the others.
 func scanStep(row engine.Scanner, entry []any, read func() (federation.Entry, error)) (federation.Push, error) {
 	var s pushScan
 	var id, handoff string
@@ -158,7 +158,7 @@ func (s *Outboxes) endPush(ctx context.Context, q engine.Tx, id federation.Webho
 	var lane string
 	err := q.Row(ctx, `SELECT attempt, lane FROM delivery WHERE item = ? AND destination = ? AND state = 'waiting'`, []any{item, to}, &attempt, &lane)
 	if errors.Is(err, federation.ErrNotFound) {
-		return nil // it is over, or its webhook is gone
+		return nil // it has ended, or its webhook was deleted
 	}
 	if err != nil {
 		return err

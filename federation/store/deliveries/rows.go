@@ -42,7 +42,7 @@ func (s Rows) Held(ctx context.Context, to string) (federation.Withheld, bool, e
 
 // Heads returns up to limit lanes whose first row is due now: rows of the lowest [federation.Rank]
 // first, of one rank the oldest. If more than limit are due again after a failure, the earliest due
-// are returned. It returns none of a held or ended destination.
+// are returned. It returns no rows of a held or ended destination.
 func (s Rows) Heads(ctx context.Context, to string, now time.Time, limit int) ([]string, error) {
 	n, err := s.db.Destination(ctx, to)
 	var due []string
@@ -58,7 +58,7 @@ func (s Rows) Heads(ctx context.Context, to string, now time.Time, limit int) ([
 //nolint:gochecknoglobals // constants, but for their functions
 var headsOf, headsOfSender = due(ofLink), due(ofSender)
 
-// unknownSender stands for the senders without a number. No DID is as short.
+// unknownSender represents the senders without a number. No DID is as short.
 const unknownSender = federation.DID("unknown")
 
 // Turn returns the next sender in a round robin, with up to limit of its lanes in the order of
@@ -99,8 +99,8 @@ func (s Rows) turn(ctx context.Context, to string, after federation.DID, now tim
 	return turn, err
 }
 
-// PendingOf returns up to limit rows of one lane in order. Rows waiting for a party and not hurried
-// come last. An unreadable row is included, as Broken.
+// PendingOf returns up to limit rows of one lane in order. Rows that wait for a party and are not
+// hurried are last. An unreadable row is included, as Broken.
 func (s Rows) PendingOf(ctx context.Context, to, lane string, limit int) ([]federation.Delivery, error) {
 	var found []federation.Delivery
 	var err error
@@ -129,7 +129,8 @@ func (s Rows) PendingOf(ctx context.Context, to, lane string, limit int) ([]fede
 	return found, nil
 }
 
-// scanToldNotice reads the delivery of a notice to its reader. An unreadable notice is no error.
+// scanToldNotice reads the delivery of a notice to its reader. An unreadable notice is not an
+// error.
 func scanToldNotice(row engine.Scanner) (d federation.Delivery, err error) {
 	var queued, next int64
 	var body []byte
@@ -177,9 +178,10 @@ func (s Rows) pushesOf(ctx context.Context, id, query string, args []any) ([]fed
 	return found, nil
 }
 
-// Stuck returns a lane whose first row is due after now: the first one of the handoffs of a DID, in
-// the order of Heads, if it has any, else the next due one. For a DID with hundreds of handoffs and
-// hundreds of pending rows, it may miss one. It returns [federation.ErrNotFound] if no row waits.
+// Stuck returns a lane whose first row is due after now. It prefers the first lane of the handoffs
+// of a DID, in the order of Heads, to the lane that is due next. For a DID with hundreds of
+// handoffs and hundreds of pending rows, it may miss one. It returns [federation.ErrNotFound] if no
+// row waits.
 func (s Rows) Stuck(ctx context.Context, to string, did federation.DID, now time.Time) (lane string, err error) {
 	n, err := s.db.Destination(ctx, to)
 	var party int64
@@ -210,9 +212,9 @@ func (s Rows) Stuck(ctx context.Context, to string, did federation.DID, now time
 	return "", fmt.Errorf("read what waits for %s: %w", to, err)
 }
 
-// Settle ends rows: delivered, refused, or given up. It applies the end to the item: it files
-// notices to the signers of steps, and dead letters; an item shown by a link to its people, or
-// taken by a webhook, no longer waits in an inbox; a delivered document is deleted.
+// Settle ends rows: delivered, refused, or abandoned. It applies the end to the item. It files dead
+// letters, and notices to the signers of steps. An item shown to people by a link, or accepted by a
+// webhook, no longer waits in an inbox. A delivered document is deleted.
 func (s Rows) Settle(ctx context.Context, to string, rows []int64, how federation.Settlement) error {
 	switch kind, rest := federation.KindOf(to); kind {
 	case federation.ToPeer:
@@ -262,7 +264,7 @@ func (s Rows) Hurry(ctx context.Context, to string) error {
 
 // Take leases up to room destinations of a kind with a due delivery, and webhooks with a past end,
 // to the caller, longest waiting first. No other caller gets them until LetGo or the time until. It
-// takes none held by an operator or paused. If nothing is due it costs no write.
+// skips destinations that are paused or held by an operator. If nothing is due, it writes nothing.
 func (s Rows) Take(ctx context.Context, kind federation.DestinationKind, now, until time.Time, room int) ([]federation.Destination, error) {
 	scan := func(row engine.Scanner) (d federation.Destination, err error) {
 		err = row.Scan(&d.Name, &d.Failures)
@@ -327,8 +329,8 @@ func (s Rows) NextTo(ctx context.Context, to string, after time.Time) (time.Time
 }
 
 // LetGo ends the lease. Deliveries that already wait for the destination are not due before at,
-// which may be in the future; later ones are. A destination with deliveries due at that time goes
-// behind the waiting ones.
+// which may be in the future; later ones are. A destination with deliveries due at that time is
+// queued behind the waiting ones.
 func (s Rows) LetGo(ctx context.Context, to string, at time.Time) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		var n int64
@@ -350,7 +352,7 @@ func (s Rows) LetGo(ctx context.Context, to string, at time.Time) error {
 	return nil
 }
 
-// Pause notes that a destination did not answer, or with no failures that it did.
+// Pause records that a destination did not respond, or, without failures, that it did.
 func (s Rows) Pause(ctx context.Context, to string, failures int, next time.Time) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		return q.Put(ctx, `UPDATE destination SET failures = ?, next = ? WHERE name = ?`, failures, engine.Stamp(next), to)

@@ -14,12 +14,12 @@ import (
 )
 
 type ending struct {
-	engine.Question // how the row stands
+	engine.Question // state of the row
 
 	to, row int64
 	rows    int // 0 for an ended one
 	kind    federation.DestinationKind
-	name    string // of the destination
+	name    string // name of the destination
 	lane    string
 	delayed int
 }
@@ -86,7 +86,7 @@ func (e *ending) end(ctx context.Context, q engine.Tx, how federation.Settlement
 	return noteEnd(ctx, q, e.name, e.row, e.delayed == queue.Told, how)
 }
 
-// closeRow writes the end of a row, with its dead letter if it was given up and is kept. The next
+// closeRow writes the end of a row, with a dead letter if it was abandoned and is kept. The next
 // row of its lane is due. A letter put back before keeps its number.
 func closeRow(ctx context.Context, q engine.Tx, to, row int64, lane string, how federation.Settlement) error {
 	code := how.Code
@@ -171,7 +171,7 @@ const rankMessage = `4`
 
 type overdue struct {
 	to, row int64
-	name    string // of the destination
+	name    string // name of the destination
 }
 
 // eachDelivery changes up to limit rows of all links queued at or before a time, of each link the
@@ -265,8 +265,8 @@ func (s *Outboxes) UnlocatedReaders(ctx context.Context, after federation.DID, l
 }
 
 // RouteUnread files a delivery in an outbox for each step in the inbox of a DID, unless its handoff
-// is over or of another home, a link delivered the step, or the outbox had it before. It returns
-// their number. They count as filed now.
+// has ended or belongs to another home, a link has delivered the step, or the outbox already had
+// it. It returns their number. They count as filed now.
 func (s *Outboxes) RouteUnread(ctx context.Context, did federation.DID, to string, now time.Time) (int, error) {
 	scan := func(row engine.Scanner) (r queue.Row, err error) {
 		r = queue.Row{Rank: federation.RankAnswer, Queued: engine.Stamp(now)}

@@ -24,8 +24,8 @@ type waitingRow struct {
 	to, row int64
 }
 
-// scanWaiting reads a pending delivery to a kind of destination. An unreadable part is no error,
-// and is reported if nothing else went wrong: one bad row stops no list.
+// scanWaiting reads a pending delivery to a kind of destination. An unreadable part is not an
+// error, and is reported if nothing else went wrong: one bad row must not fail the others.
 func scanWaiting(kind federation.DestinationKind) func(engine.Scanner) (waitingRow, error) {
 	return func(row engine.Scanner) (w waitingRow, err error) {
 		var event, handoff string
@@ -54,10 +54,10 @@ func verbOf(e handoffs.EventScan) federation.Verb {
 	return ev.Verb
 }
 
-// waitPlace is the position at which a list of deliveries continues: at a destination, after a row.
+// waitPlace is the position at which a list of deliveries continues: a destination, after a row.
 type waitPlace struct {
 	peers       bool
-	name        string // of the link or peer; "" for the first
+	name        string // name of the link or peer; "" for the first
 	queued, row int64
 }
 
@@ -105,7 +105,7 @@ func (s *Outboxes) waiting(ctx context.Context, f federation.WaitingFilter, at w
 			at = waitPlace{peers: peers}
 		}
 		names, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[string], `SELECT d.name FROM destination d WHERE CASE d.kind WHEN 'peer' THEN 'peer' ELSE 'link' END = ?1 AND d.name >= ?2 AND (?3 = '' OR d.name = ?4) AND (?5 = '' OR ?3 <> '' OR d.kind <> 'notices') AND `+hasWaiting+` ORDER BY d.name`,
-			string(kind), prefix+at.name, only, prefix+only, f.ID) // an ID is of a step, and not of the notices about it
+			string(kind), prefix+at.name, only, prefix+only, f.ID) // an ID names a step, and not the notices about it
 		if err != nil {
 			return nil, nil, err
 		}

@@ -43,7 +43,7 @@ func (a *actors) forget(did federation.DID) {
 	delete(a.kept, did)
 }
 
-// Actor returns the number by which rows name a DID, or 0 if none names it.
+// Actor returns the number of a DID in rows, or 0 if it has none.
 func (s *DB) Actor(ctx context.Context, did federation.DID) (int64, error) {
 	found, err := s.actor(ctx, did)
 	if errors.Is(err, federation.ErrNotFound) {
@@ -69,7 +69,7 @@ func (s *DB) actor(ctx context.Context, did federation.DID) (actor, error) {
 }
 
 // Intern returns the number of a DID in the transaction of a write, and gives it one if it has
-// none. The number of a new DID is valid only in this transaction: a later one asks again.
+// none. The number of a new DID is valid only in this transaction: a later one looks it up again.
 func Intern(ctx context.Context, q Tx, did federation.DID) (n int64, err error) {
 	err = q.Row(ctx, `SELECT n FROM actor WHERE did = ?`, []any{did}, &n)
 	if errors.Is(err, federation.ErrNotFound) {
@@ -82,7 +82,7 @@ func Intern(ctx context.Context, q Tx, did federation.DID) (n int64, err error) 
 }
 
 // Signed notes, in the transaction that files an event, that its signer has signed one. Only the
-// first event of a DID costs a write.
+// first event of a DID causes a write.
 func (s *DB) Signed(ctx context.Context, q Tx, did federation.DID) error {
 	if known, ok := s.actors.find(did); ok && known.signed {
 		return nil

@@ -13,10 +13,10 @@ import (
 )
 
 // census is the part of a record that a conversion must not change. Damage from before the
-// conversion is no difference.
+// conversion is not a difference.
 type census struct {
 	counts []int64          // of the rows of counted
-	faults map[int64]string // of damaged events, by event.seq
+	faults map[int64]string // faults of damaged events, by event.seq
 	events int64
 }
 

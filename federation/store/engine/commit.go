@@ -13,11 +13,12 @@ import (
 	"baton/federation/fault"
 )
 
-// maxBatch bounds the writes in one transaction, and so how long each caller waits for the others.
-// At this size the fsync is a small part of the cost of a write; larger batches would save little.
+// maxBatch bounds the writes in one transaction, and therefore the time that each caller waits for
+// the others. At this size the fsync is a small part of the cost of a write; larger batches would
+// save little.
 const maxBatch = 128
 
-// committer applies all writes, on the one connection that may.
+// committer applies all writes, on the only writable connection.
 type committer struct {
 	dial     func(context.Context) (*writer, error)
 	writer   *writer       // nil while there is none
@@ -200,8 +201,8 @@ func (c *committer) drop() {
 // something.
 var errHalfDone = errors.New("a write failed half done")
 
-// applyAll makes the writes of a batch one after the other, without savepoints: in a file a
-// savepoint copies each page that the write touches, and on a server it is a round trip. A write
+// applyAll applies the writes of a batch one after the other, without savepoints. In a file, a
+// savepoint copies each page that the write touches; on a server, it takes a round trip. A write
 // almost always fails before it changes anything; if it does not, the error is errHalfDone. A batch
 // of one write needs no savepoint. After an error of applyAll the transaction has to be rolled
 // back.
@@ -340,8 +341,8 @@ func (c *committer) over(w *writer) {
 	w.after, w.filed = nil, nil
 }
 
-// Close also ends the connection, unless it is that of a file. A connection in a transaction must
-// not be used again.
+// Close also ends the connection, except to a file. A connection in a transaction must not be used
+// again.
 func (w *writer) Close() error {
 	err := w.statements.Close()
 	if w.lasts {

@@ -9,7 +9,7 @@ import (
 	"baton/federation/store/eventform"
 )
 
-// eventsSplit is the version from which on an event has its document in a column of its own.
+// eventsSplit is the first version with the document of an event in a separate column.
 const eventsSplit = 5
 
 // eventPage bounds the events in memory at a time during a conversion.
@@ -49,7 +49,7 @@ func splitEvents(ctx context.Context, q Tx, report func(done int64)) error {
 	}
 }
 
-// split converts one row. The body of an unreadable one stays as it is, which baton verify reports.
+// split converts one row. The body of an unreadable event is not changed; baton verify reports it.
 func (e wholeEvent) split(ctx context.Context, q Tx, actors map[federation.DID]int64) error {
 	var ev federation.Event
 	c, minted := eventform.Columns{Body: e.body}, true

@@ -70,7 +70,7 @@ func (s *ReadSnapshot) plan(ctx context.Context, known []migration) (Upgrade, er
 	return planned, planned.CheckNewer()
 }
 
-// Copy writes a record, as it is at one moment, into a new file, durably and readable only by the
+// Copy writes a consistent snapshot of a record to a new file, durably and readable only by the
 // owner. The record does not change, and a process that has it open may continue to write. Copy
 // returns an error wrapping [fs.ErrExist] if the other path exists, one wrapping [fs.ErrNotExist]
 // if there is no record, and a [*federation.UnavailableError] if the disk of either cannot be used
@@ -145,7 +145,7 @@ func syncFolder(path string) error {
 	return diskError(errors.Join(folder.Sync(), folder.Close()))
 }
 
-// diskError returns an unavailable error for a disk that cannot be used now, which is no evidence
+// diskError returns an unavailable error for a disk that cannot be used now, which proves nothing
 // about its content. A wrong path stays wrong.
 func diskError(err error) error {
 	if err == nil || errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) {
@@ -192,7 +192,7 @@ func OpenReadSnapshot(path string) (*ReadSnapshot, error) {
 }
 
 // whatIsBeside reads the index of the write-ahead log, which SQLite rewrites when it opens the file
-// after a crash, and notes whether there is a log. An index is a thousandth of its log.
+// after a crash, and records whether there is a log. An index is a thousandth of its log.
 func whatIsBeside(path string) (map[string][]byte, error) {
 	beside := map[string][]byte{}
 	if _, err := os.Stat(path + WALSuffix); errors.Is(err, fs.ErrNotExist) {

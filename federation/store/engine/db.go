@@ -41,7 +41,7 @@ type DB struct {
 type Option func(*settings)
 
 type settings struct {
-	pragmas  []string // of the connections that write to a file, as SQLite has them
+	pragmas  []string // pragmas of the connections that write to a file, as SQLite has them
 	progress Progress
 	upgraded func(Upgrade)
 }
@@ -71,10 +71,10 @@ func Upgrading(progress Progress, upgraded func(Upgrade)) Option {
 	return func(s *settings) { s.progress, s.upgraded = progress, upgraded }
 }
 
-// Open opens the record at a path, making a missing file, and brings its schema up to date. Its
-// errors are one line for the operator: the file is no record, is of a newer version, or belongs to
-// another process. The context bounds only the opening. The tables belong to a network; nil means
-// none. A record is always opened with the tables that it was made with.
+// Open opens the record at a path, creates a missing file, and migrates its schema to the newest
+// version. Its errors are one line for the operator: the file is not a record, is of a newer
+// version, or is in use by another process. The context bounds only the opening. The tables belong
+// to a network; nil means none. A record is always opened with the tables that it was made with.
 func Open(ctx context.Context, path string, tables Tables, reg prometheus.Registerer, options ...Option) (*DB, error) {
 	s, err := open(ctx, path, tables, reg, chosen(options))
 	if err != nil {
@@ -254,7 +254,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		commit: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: "baton", Subsystem: "store", Name: "commit_seconds",
 			Help:    "Time of one transaction of the record, from its begin until it is on disk.",
-			Buckets: prometheus.ExponentialBuckets(0.0001, 4, 9), // 0.1 ms, an idle SSD, to 6.5 s, a disk in trouble
+			Buckets: prometheus.ExponentialBuckets(0.0001, 4, 9), // from 0.1 ms (an idle SSD) to 6.5 s (a failing disk)
 		}),
 		batch: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: "baton", Subsystem: "store", Name: "batch_size",

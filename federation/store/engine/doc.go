@@ -1,6 +1,6 @@
 // Package engine is the database of a record: an SQLite file or a schema on PostgreSQL. It opens
-// and migrates the database, reads it, and commits all writes. It knows no subject: the packages
-// beside it ask the queries, each with a [Tx].
+// and migrates the database, reads it, and commits all writes. It is independent of the stored
+// data: the packages beside it run the queries, each with a [Tx].
 //
 // [Open] and [OpenPostgres] return a [DB]. [Migrate], [Plan] and [Copy] work on a closed record.
 //
@@ -13,9 +13,8 @@
 // busy. Each write is atomic by itself: a refused write leaves no trace and does not disturb the
 // others. When the transaction as a whole fails, all its writes fail.
 //
-// While a server is away, every call fails with an [*federation.UnavailableError], and works again
-// when the server returns. A write in flight may have been committed; a caller that repeats it gets
-// the answer.
+// While a server is unreachable, every call fails with an [*federation.UnavailableError]. A write
+// in flight may have been committed; a caller that repeats it gets the result.
 //
 // When the context of a write ends, its call returns at once. A write taken by a batch is made all
 // the same, and a caller that repeats it gets the answer of a repetition.
@@ -35,19 +34,19 @@
 //
 // There is one set of queries, in SQL that both databases understand; [Dialect] has the
 // differences. On a server, statements whose results no write reads are sent together: a batch
-// takes two round trips if no write asks more than its [Question]. The schema of the core is in
+// takes two round trips if no write queries more than its [Question]. The schema of the core is in
 // schema/ for SQLite and in schema/postgres for PostgreSQL, and the schema of a network's tables in
 // the same folders of its own package: one numbered file for each version, applied in order and
-// never edited after a release. The tests of package store hold both databases to the same
-// promises.
+// never edited after a release. The tests of package store check the same guarantees for both
+// databases.
 //
-// Neither database has statistics that it can rely on: both may take a column with many rows of a
-// value for as selective as one with few, and read all steps of a handoff for one that is known by
-// its id. No index has such an expression, so the column not to search by is written as one:
+// Neither database has reliable statistics. Both may regard a column with many rows per value as
+// selective, and read all steps of a handoff to find one step by its id. No index has such an
+// expression, so the column not to search by is written as one:
 //
 //	WHERE id = ?1 AND handoff || '' = ?2
 //
-// A test of the package store refuses the plans that have cost most.
+// A test of package store rejects the plans that were most expensive.
 //
 // Before a migration of an older record in a file, the free disk is checked and a copy is made
 // beside it, named "NAME.vVERSION-TIME.bak"; a server has backups of its own. A migration is one

@@ -80,7 +80,7 @@ func (f file) writer(more ...string) string {
 		"synchronous(FULL)",
 		"fullfsync(1)",
 		"checkpoint_fullfsync(1)",
-		"wal_autocheckpoint(16000)", // pages, 64 MiB, or 128 of 8 KiB: checkpoints cost more than a long WAL
+		"wal_autocheckpoint(16000)", // pages, 64 MiB, or 128 of 8 KiB: checkpoints are more expensive than a long WAL
 		"cache_size(-65536)",        // KiB
 		"temp_store(MEMORY)",        // undo of one write: a few pages
 		"foreign_keys(0)",
@@ -159,16 +159,16 @@ func NotRecord(err error) error {
 // few milliseconds, but long enough that it copies a page of many commits once.
 const checkpointEvery = time.Second
 
-// minLogBytes is the size of the log from which there are checkpoints. A shorter log costs nothing,
-// and a checkpoint two fsyncs. The size is read without opening a file: closing a file that SQLite
+// minLogBytes is the size of the log above which checkpoints run. A shorter log is free, and a
+// checkpoint takes two fsyncs. The size is read without opening a file: closing a file that SQLite
 // has open ends its locks.
 //
 // spec: SQLite "How To Corrupt", §2.2
 const minLogBytes = 8 << 20
 
-// checkpointer copies the write-ahead log of a file into the database, on a connection of its own:
-// a checkpoint of the connection that writes delays the commit that starts it. A commit starts one
-// if the log grows faster than the checkpointer copies it, see [file.writer].
+// checkpointer copies the write-ahead log of a file into the database, on a separate connection,
+// because a checkpoint on the writing connection delays the commit that starts it. A commit starts
+// one if the log grows faster than the checkpointer copies it, see [file.writer].
 type checkpointer struct {
 	of      file
 	on      *sql.DB
@@ -241,7 +241,7 @@ const (
 	shmSuffix = "-shm"
 )
 
-// Places in the two files, in bytes.
+// Offsets in the two files, in bytes.
 //
 // spec: SQLite "WAL-mode File Format"
 const (
@@ -261,8 +261,8 @@ var ErrCut = errors.New("store: the write-ahead log is cut short")
 // a commit into the index after it synced the log, so a shorter log has lost acknowledged steps.
 // SQLite itself would silently continue with the rest.
 //
-// Without the index there is no evidence: a power cut leaves no index, and unfinished writes were
-// never acknowledged then.
+// Without the index, nothing can be checked: a power cut leaves no index, and unfinished writes
+// were never acknowledged.
 func checkWAL(path string) error {
 	index, err := readHead(path+shmSuffix, indexHeader)
 	if err != nil || len(index) < indexHeader {
@@ -274,7 +274,7 @@ func checkWAL(path string) error {
 		return err
 	}
 	if len(log) == walHeader && string(log[walSalts:walSalts+8]) != string(index[indexSalts:indexSalts+8]) {
-		return nil // the index is of another log
+		return nil // the index belongs to another log
 	}
 	size, err := sizeOf(path + WALSuffix)
 	if err != nil {
@@ -291,7 +291,7 @@ func checkWAL(path string) error {
 	return nil
 }
 
-// readHead returns up to n bytes, none of a missing file.
+// readHead returns up to n bytes of a file, or nothing if it is missing.
 func readHead(path string, n int64) ([]byte, error) {
 	f, err := os.Open(path) //nolint:gosec // the operator names the path
 	if errors.Is(err, fs.ErrNotExist) {

@@ -110,7 +110,7 @@ type Upgrade struct {
 	Estimate *Estimate `json:"estimate,omitempty"`
 }
 
-// CheckNewer refuses a record of a newer version than this program knows.
+// CheckNewer refuses a record of a newer version than this program supports.
 func (u Upgrade) CheckNewer() error {
 	if u.From > u.To {
 		return fmt.Errorf("the record is of version %d and this program knows versions up to %d: run a newer one", u.From, u.To)
@@ -143,7 +143,7 @@ func (u Upgrade) Sentence(dry, inFile bool) string {
 }
 
 // These are the application ids in the header of an SQLite file. The first migration writes
-// applicationID; the others are of programs older than version 1 of the schema.
+// applicationID; the others were written by programs older than version 1 of the schema.
 const (
 	applicationID      = 0x42746e33 // "Btn3"
 	developmentID      = 0x42746e32 // "Btn2"
@@ -314,7 +314,7 @@ func room(size int64) int64 { return size * 11 / 5 }
 // Estimate is the cost of the migration of a record in a file.
 type Estimate struct {
 	Rows    int64   `json:"rows"`
-	Bytes   int64   `json:"bytes"`   // of the record, which is copied first
+	Bytes   int64   `json:"bytes"`   // size in bytes of the record, which is copied first
 	Seconds float64 `json:"seconds"` // roughly, from the size
 	Needs   int64   `json:"needs"`   // bytes of disk, for the copy, the new tables and the write-ahead log
 	Free    int64   `json:"free"`    // bytes of the same disk

@@ -83,7 +83,7 @@ func (p *pipeline) send(ctx context.Context) error {
 	return p.with(func(conn *pgx.Conn) error { return conn.SendBatch(ctx, &batch).Close() })
 }
 
-// failed reports whether the transaction of the connection takes no more statements.
+// failed reports whether the transaction of the connection accepts no more statements.
 //
 // spec: PostgreSQL "ReadyForQuery"
 func (p *pipeline) failed() bool {

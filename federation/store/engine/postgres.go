@@ -23,8 +23,8 @@ import (
 // more for writing, must fit into the server's max_connections, 100 by default.
 const maxPostgresReaders = 8
 
-// patience bounds one batch, including the wait for other gateways. A server that does not answer
-// by then is away.
+// patience bounds one batch, including the wait for other gateways. A server that does not respond
+// by then counts as unreachable.
 const patience = 30 * time.Second
 
 // writerSettings are the settings of the connection that writes. The server ends the transaction of
@@ -33,17 +33,17 @@ const patience = 30 * time.Second
 // statistics.
 const writerSettings = `SET idle_in_transaction_session_timeout = '10s'; SET enable_seqscan = off`
 
-// OpenPostgres opens the record in a PostgreSQL database, and brings its schema up to date; there
-// is no copy of the previous version. The connection string is a libpq URL or keywords. Its
-// search_path names the schema of the record, which has nothing else in it.
+// OpenPostgres opens the record in a PostgreSQL database, and migrates its schema to the newest
+// version without a copy of the previous one. The connection string is a libpq URL or keywords. Its
+// search_path names the schema of the record, which contains nothing else.
 //
 // Several gateways may have a record open at a time: each write is one transaction, and one at a
-// time is under way. While the server is away, every call fails with an
+// time is under way. While the server is unreachable, every call fails with an
 // [*federation.UnavailableError]. Calls succeed again when it is back. A write that failed so may
 // have been committed.
 //
-// Errors of opening are one line for the operator: the schema has something else in it, is of a
-// newer version, or the server keeps no promise about its disk. They never show the password.
+// Errors of opening are one line for the operator: the schema contains something else or is of a
+// newer version, or the server does not write durably. They never show the password.
 func OpenPostgres(ctx context.Context, dsn string, tables Tables, reg prometheus.Registerer, options ...Option) (*DB, error) {
 	s, err := openPostgres(ctx, dsn, tables, reg, chosen(options))
 	if err != nil {
@@ -220,7 +220,7 @@ func onPostgres(dsn, what string, do func(*sql.DB) (Upgrade, error)) (Upgrade, e
 	return done, nil
 }
 
-// migratePostgres upgrades a schema to the newest version that this program knows, in one
+// migratePostgres upgrades a schema to the newest version supported by this program, in one
 // transaction.
 func migratePostgres(ctx context.Context, db *sql.DB, tables Tables, report Progress) (Upgrade, error) {
 	tx, err := db.BeginTx(ctx, nil)

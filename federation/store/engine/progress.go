@@ -20,8 +20,8 @@ const (
 	Committing Stage = "committing"
 )
 
-// Progress is called at the start of each stage of an upgrade, and after some events. The numbers
-// are of events; total is 0 in a stage that does not count.
+// Progress is called at the start of each stage of an upgrade, and after some events. It counts
+// events; total is 0 in a stage without a count.
 type Progress func(stage Stage, done, total int64)
 
 // at calls it, unless it is nil.

@@ -10,12 +10,12 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// The clocks of leases. The server drops a disconnected replica after tcpSilence, and so frees its
+// The clocks of leases. The server drops a disconnected replica after tcpSilence, which frees its
 // leases. The replica has given them up by then: leaseGrace is the margin. Together they are less
 // than five seconds.
 const (
-	leaseLook    = 500 * time.Millisecond // between two looks whether a lease is free
-	leaseAnswer  = 2 * time.Second        // within which the server answers; then it is away
+	leaseLook    = 500 * time.Millisecond // interval of checks for a free lease
+	leaseAnswer  = 2 * time.Second        // timeout after which the server counts as unreachable
 	leaseGrace   = 500 * time.Millisecond // from when a lease is free to when its new holder begins
 	leaseConnect = 10 * time.Second       // to connect, including the check of the server's settings
 )
@@ -31,11 +31,11 @@ const (
 	freeDuty = `SELECT pg_advisory_unlock(hashtextextended(current_schema() || ' ' || $1, 0))`
 )
 
-// RunExclusive calls do each time that this replica has a lease, until ctx ends, and returns why
-// ctx ended. The context of do ends with ctx, or when the lease is lost: then do has half a second
-// to return before another replica may begin. Concurrent calls for one lease within one replica
-// share it. A replica that ends or is killed frees its leases at once, and one cut off from the
-// record within three seconds. Another replica gets them at most two seconds later.
+// RunExclusive calls do each time that this replica has a lease, until ctx ends, and returns the
+// reason why ctx ended. The context of do ends with ctx, or when the lease is lost: then do has
+// half a second to return before another replica may begin. Concurrent calls for one lease within
+// one replica share it. A replica that ends or is killed frees its leases at once, and one cut off
+// from the record within three seconds. Another replica gets them at most two seconds later.
 func (s *DB) RunExclusive(ctx context.Context, name string, do func(context.Context)) error {
 	if s.leases == nil { // no other process has the file open
 		do(ctx)
@@ -70,7 +70,7 @@ func newReplicaLease() *replicaLease {
 	return &replicaLease{ours: make(chan struct{}), lost: make(chan struct{})}
 }
 
-// openReplicaLeases begins to look after leases. It connects when the first one is wanted.
+// openReplicaLeases starts the management of leases. It connects when the first one is wanted.
 func openReplicaLeases(ctx context.Context, connect func(context.Context) (*pgx.Conn, error)) *replicaLeases {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	d := &replicaLeases{connect: connect, stop: stop, stopped: make(chan struct{}), first: make(chan struct{}, 1), wanted: map[string]*replicaLease{}}
@@ -132,7 +132,7 @@ func (d *replicaLeases) want(name string) *replicaLease {
 	return d.wanted[name]
 }
 
-// leave undoes want. The lock goes with the next look.
+// leave undoes want. The next check releases the lock.
 func (d *replicaLeases) leave(name string, mine *replicaLease) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -141,7 +141,7 @@ func (d *replicaLeases) leave(name string, mine *replicaLease) {
 	}
 }
 
-// run looks after the leases until ctx ends, from when the first is wanted.
+// run manages the leases until ctx ends, starting when the first one is requested.
 func (d *replicaLeases) run(ctx context.Context) {
 	defer close(d.stopped)
 	select {
@@ -154,7 +154,7 @@ func (d *replicaLeases) run(ctx context.Context) {
 	}
 }
 
-// session looks after the leases until its connection ends, or ctx does.
+// session manages the leases until its connection or ctx ends.
 func (d *replicaLeases) session(ctx context.Context) {
 	conn, err := d.dial(ctx)
 	for err == nil && ctx.Err() == nil {
@@ -172,8 +172,8 @@ func (d *replicaLeases) dial(ctx context.Context) (*pgx.Conn, error) {
 	return d.connect(ctx)
 }
 
-// look takes the wanted free leases, frees those no longer wanted, and then waits. Its error means
-// that the connection is gone, and with it all leases: the wait notices that at once.
+// look acquires the requested free leases, releases those no longer needed, and then waits. Its
+// error means that the connection is gone, and with it all leases: the wait notices that at once.
 func (d *replicaLeases) look(ctx context.Context, conn *pgx.Conn) error {
 	asked, cancel := context.WithTimeout(ctx, leaseAnswer)
 	defer cancel()
@@ -194,7 +194,7 @@ func (d *replicaLeases) look(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// rest returns the time until the next look: until a lease may begin, if that is sooner.
+// rest returns the time until the next check, or until a lease may begin if that is sooner.
 func (d *replicaLeases) rest() time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -242,8 +242,8 @@ const (
 	leaseGiven                    // no caller wants it now: it is to be freed
 )
 
-// next returns the state of a lease. When its time has come, its callers begin. A caller that wants
-// a lease being given up waits for a new lease of the same name.
+// next returns the state of a lease. When it becomes valid, its callers start. A caller that
+// requests a lease during its release waits for a new lease of the same name.
 func (d *replicaLeases) next(name string, mine *replicaLease) leaseState {
 	d.mu.Lock()
 	defer d.mu.Unlock()

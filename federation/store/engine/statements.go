@@ -32,8 +32,8 @@ type statements struct {
 	writes   bool      // of a writer, which one goroutine uses at a time
 	pipeline *pipeline // of a writer on a server, else nil
 	changes  int       // statements of a writer that may have changed something
-	after    []func()  // of a writer: to be done when the transaction is over
-	filed    []string  // of a writer: destinations with a new delivery
+	after    []func()  // functions of a writer to call after the transaction
+	filed    []string  // destinations for which a writer filed a delivery
 	mu       sync.RWMutex
 	kept     map[string]*sql.Stmt
 	closed   bool
@@ -58,8 +58,8 @@ func (s *statements) put(ctx context.Context, query string, args ...any) error {
 	return err
 }
 
-// then has do called when the transaction is over, however it ends, and before the callers of its
-// writes continue.
+// then schedules do to be called after the transaction, whether it commits or fails, and before the
+// callers of its writes continue.
 func (s *statements) then(do func()) { s.after = append(s.after, do) }
 
 func (s *statements) flush(ctx context.Context) error {
@@ -75,8 +75,8 @@ func (s *statements) forget() {
 	}
 }
 
-// failed reports whether the transaction takes no more statements. In a file each statement
-// fails by itself.
+// failed reports whether the transaction accepts no more statements. In a file each statement fails
+// by itself.
 func (s *statements) failed() bool { return s.pipeline != nil && s.pipeline.failed() }
 
 // exec returns how many rows changed.
@@ -105,8 +105,7 @@ func (s *statements) row(ctx context.Context, query string, args []any, dest ...
 	return Failure(stmt.QueryRowContext(s.unwatched(ctx), args...).Scan(dest...))
 }
 
-// rows reads all rows, each with scan. It is no method because methods have no
-// type parameters.
+// rows reads all rows, each with scan. It is not a method because methods have no type parameters.
 func rows[T any](ctx context.Context, s *statements, scan func(Scanner) (T, error), query string, args ...any) ([]T, error) {
 	stmt, args, err := s.ask(ctx, query, args)
 	if err != nil {
@@ -211,8 +210,8 @@ func (s *statements) Close() error {
 	return errors.Join(errs...)
 }
 
-// Failure maps an error of the driver to one of the classes of the record. An unknown error
-// is a bug here and stays as it is.
+// Failure maps an error of the driver to one of the classes of the record. An unknown error is a
+// bug here and is returned unchanged.
 func Failure(err error) error {
 	if errors.Is(err, sql.ErrNoRows) {
 		return federation.ErrNotFound
@@ -252,11 +251,11 @@ func (t Tx) Row(ctx context.Context, query string, args []any, dest ...any) erro
 	return t.statements.row(ctx, query, args, dest...)
 }
 
-// Then has do called when the transaction is over, however it ends, and before the callers of its
-// writes continue.
+// Then schedules do to be called after the transaction, whether it commits or fails, and before the
+// callers of its writes continue.
 func (t Tx) Then(do func()) { t.statements.then(do) }
 
-// Filed notes that the transaction files a delivery to a destination: see [DB.OnFiled].
+// Filed records that the transaction files a delivery to a destination: see [DB.OnFiled].
 func (t Tx) Filed(destination string) {
 	if !slices.Contains(t.statements.filed, destination) {
 		t.statements.filed = append(t.statements.filed, destination)
@@ -275,8 +274,7 @@ func ReadOn(on preparer, d Dialect, read func(Tx) error) error {
 // Scanner is one row of an answer.
 type Scanner interface{ Scan(dest ...any) error }
 
-// Rows reads all rows, each with scan. It is no method because methods have no type
-// parameters.
+// Rows reads all rows, each with scan. It is not a method because methods have no type parameters.
 func Rows[T any](ctx context.Context, t Tx, scan func(Scanner) (T, error), query string, args ...any) ([]T, error) {
 	return rows(ctx, t.statements, scan, query, args...)
 }
@@ -287,8 +285,9 @@ func ScanOne[T any](row Scanner) (value T, err error) {
 	return value, err
 }
 
-// AtMost ends a query that returns a bounded number of rows. The planner looks at a bare parameter
-// as bound, and so parses the query again for each new value; it does not look into a sum.
+// AtMost ends a query that returns a bounded number of rows. The planner inspects the bound value
+// of a bare parameter, and therefore parses the query again for each new value. It does not do so
+// for a sum.
 const AtMost = ` LIMIT 0 + ?`
 
 // Stamp returns the stored form of a time, to the nanosecond; 0 for the zero time. A time after the

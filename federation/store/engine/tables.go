@@ -15,9 +15,9 @@ import (
 	"baton/federation"
 )
 
-// Tables are the tables of a network for its own participants, beside the tables of the core and in
-// the same database: a write of the network about a step joins the transaction of the step. They
-// are opaque to the core, which calls these methods.
+// Tables are the tables of a network for its own participants, in the same database as the tables
+// of the core. The network's write about a step joins the transaction of the step. They are opaque
+// to the core, which calls these methods.
 //
 // Methods with a [Tx] run in the transaction of a write, and block on the database. Their errors
 // undo that write.
@@ -29,15 +29,15 @@ type Tables interface {
 	// Apply writes an effect. It returns an error for an effect that belongs to none of these
 	// tables.
 	Apply(ctx context.Context, q Tx, effect federation.Effect) error
-	// Content returns the row for a participant's webhook in these tables. An unreadable row is no
-	// error: broken gives the reason.
+	// Content returns the row for a participant's webhook in these tables. An unreadable row is not
+	// an error; broken is the reason.
 	Content(ctx context.Context, q Tx, participant string, item int64) (content federation.Content, broken string, err error)
 	// Notifier returns the link that notifies a DID about its webhooks, "" if the DID is not a
 	// participant.
 	Notifier(ctx context.Context, q Tx, did federation.DID) (link string, err error)
 	// Forget deletes the rows of a pruned handoff.
 	Forget(ctx context.Context, q Tx, handoff string) error
-	// Purge deletes the pending rows of some DIDs and participants, both JSON arrays. With dry it
+	// Purge deletes the pending rows of some DIDs and participants, both JSON arrays. With dry, it
 	// only counts them.
 	Purge(ctx context.Context, q Tx, dids, participants string, dry bool) (int, error)
 	// Erasable counts the messages that [Tables.Erase] would erase, and returns the peers that
@@ -50,13 +50,13 @@ type Tables interface {
 	Delay(ctx context.Context, before, now time.Time, limit int) (delayed int, err error)
 	// Expire abandons up to limit of them.
 	Expire(ctx context.Context, before, now time.Time, limit int) (expired int, err error)
-	// PeerDeliveryEnded notes that a relay was delivered or given up.
+	// PeerDeliveryEnded notes that a relay was delivered or abandoned.
 	PeerDeliveryEnded(ctx context.Context, q Tx, r federation.PeerDelivery, how federation.DeliveryState, now time.Time) error
 }
 
 // SQL is the part of a network in the core: its migrations, and parts of queries that the core
-// inserts into its own. An empty part stands for tables without such a row. Parameters are numbered
-// as the comment of each part describes.
+// inserts into its own. An empty part means tables without such a row. Parameters are numbered as
+// the comment of each part describes.
 type SQL struct {
 	// Schema has the migrations of the tables, one for each version of the record:
 	// schema/NNNN_name.sql for SQLite, and schema/postgres/NNNN_name.sql. Each runs after the
@@ -198,8 +198,8 @@ func (r *Cache[K, V]) Attach(db *DB) { r.off = db.Replicated() }
 // Off reports whether the cache is off.
 func (r *Cache[K, V]) Off() bool { return r.off }
 
-// Find returns the remembered value of a key, or else asks look. Callers share the value, and must
-// not change it. [federation.ErrNotFound] is remembered, and no other error.
+// Find returns the cached value of a key, or else calls look. Callers share the value, and must not
+// change it. [federation.ErrNotFound] is remembered, and no other error.
 func (r *Cache[K, V]) Find(key K, look func() (V, error)) (V, error) {
 	r.mu.Lock()
 	value, known := r.kept[key]
@@ -221,7 +221,7 @@ func (r *Cache[K, V]) Find(key K, look func() (V, error)) (V, error) {
 	return *value, nil
 }
 
-// Peek returns the remembered value of a key without a look-up.
+// Peek returns the cached value of a key without a look-up.
 func (r *Cache[K, V]) Peek(key K) (value V, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -34,13 +34,13 @@ type body struct {
 	MessageID *string    `json:"message_id,omitempty"` // if the column differs
 	Received  *time.Time `json:"received,omitempty"`   // if it is not the time in the column said
 
-	ID         federation.EventID    `json:"id,omitzero"`          // of a document without one
-	Channel    string                `json:"channel,omitempty"`    // of a line of a channel, whose document has no venue
+	ID         federation.EventID    `json:"id,omitzero"`          // ID of a document without one
+	Channel    string                `json:"channel,omitempty"`    // channel of a line of a channel, whose document has no venue
 	Provenance federation.Provenance `json:"provenance,omitempty"` // if the document suggests another one
 	Key        []byte                `json:"key,omitempty"`        // as in Signature
 	Sig        []byte                `json:"sig,omitempty"`        // the signature, if its text has the usual form, with the ID of Key
 	Signature  *signature            `json:"signature,omitempty"`  // any other one
-	Source     []byte                `json:"source,omitempty"`     // of evidence that the document names
+	Source     []byte                `json:"source,omitempty"`     // source of evidence that the document names
 	Evidence   *evidence             `json:"evidence,omitempty"`   // that it does not name
 	Erased     *erasure              `json:"erased,omitempty"`
 	Step       *step                 `json:"step,omitempty"`       // the members, if the document does not give them

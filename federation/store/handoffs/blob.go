@@ -62,8 +62,8 @@ func keepBlob(ctx context.Context, q engine.Tx, b federation.Blob, of string, li
 	return b, err
 }
 
-// ClaimBlob keeps a blob as long as a handoff. A capability of no blob here is no error: the blob
-// is on another gateway, or expired.
+// ClaimBlob keeps a blob as long as a handoff. A capability without a blob here is not an error:
+// the blob is on another gateway, or expired.
 func ClaimBlob(ctx context.Context, q engine.Tx, handoff string, capability federation.Capability) error {
 	if capability == "" {
 		return nil
@@ -75,7 +75,7 @@ func ClaimBlob(ctx context.Context, q engine.Tx, handoff string, capability fede
 	return q.Put(ctx, `INSERT INTO blob_claim (handoff, capability) VALUES (?, ?) ON CONFLICT DO NOTHING`, handoff, string(capability))
 }
 
-// UnclaimBlobs lets go of the blobs of a handoff.
+// UnclaimBlobs releases the blobs of a handoff.
 func UnclaimBlobs(ctx context.Context, q engine.Tx, handoff string) error {
 	claimed, err := engine.Rows(ctx, q, engine.ScanOne[string], `SELECT capability FROM blob_claim WHERE handoff = ?`, handoff)
 	if err != nil || len(claimed) == 0 {

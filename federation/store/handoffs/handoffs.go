@@ -1,6 +1,6 @@
 // Package handoffs stores the logs of handoffs in the record: events, views, evidence and blobs,
 // the lists of handoffs, the tombstones of pruned steps, and deferred and pending steps. Nothing is
-// filed here: [baton/federation/store.Record.Append] writes a step with all that goes with it.
+// filed here: [baton/federation/store.Record.Append] writes a step and all its related rows.
 package handoffs
 
 import (
@@ -55,8 +55,8 @@ func ScanView(row engine.Scanner) (federation.View, error) {
 	return DecodeView(text)
 }
 
-// Due returns up to limit handoffs on which a clock has been running since a time or longer, the
-// longest running first. It reads an index in its order, and only up to the limit.
+// Due returns up to limit handoffs whose clock started at or before a time, oldest first. It reads
+// an index in its order, and only up to the limit.
 func (s *Logs) Due(ctx context.Context, clock federation.Clock, since time.Time, limit int) ([]federation.View, error) {
 	due, err := engine.Rows(ctx, s.db.Reads(), ScanView, `SELECT view FROM handoff
 		WHERE clock = ? AND clock <> '' AND since <= ? ORDER BY since, id`+engine.AtMost, clock, engine.Stamp(since), max(limit, 0))
@@ -170,7 +170,7 @@ func (e *EventScan) Read() (federation.Event, error) {
 }
 
 // Erased returns the columns of an event after its erasure: its message is cleared, and the time in
-// the column said stays.
+// the column said is kept.
 func (e *EventScan) Erased(ev federation.Event) (eventform.Columns, error) {
 	return eventform.Encode(ev, "", engine.Moment(e.said))
 }
@@ -210,7 +210,7 @@ func scanEntry(row engine.Scanner) (federation.Entry, error) {
 }
 
 // Known returns the entry that a signer's step already has, found by its id, or else by its digest:
-// a gateway that vouches for the same message twice mints another id for it. It returns
+// a gateway that vouches for the same message twice creates a new id for it. It returns
 // [federation.ErrNotFound] for a new step and a [*federation.RefusalError] with
 // [federation.EventIDInUse] if the id was used for other bytes.
 func (s *Logs) Known(ctx context.Context, from federation.DID, id federation.EventID, digest [32]byte) (federation.Entry, error) {
@@ -225,7 +225,7 @@ func (s *Logs) Known(ctx context.Context, from federation.DID, id federation.Eve
 	return entry, nil
 }
 
-// known asks first whether there is anything to be found: most steps are new.
+// known first checks whether any row matches, because most steps are new.
 func (s *Logs) known(ctx context.Context, signer int64, id federation.EventID, digest [32]byte) (federation.Entry, error) {
 	var there, gone bool
 	err := s.db.Reads().Row(ctx, `SELECT EXISTS (SELECT 1 FROM event WHERE signer = ?1 AND (id = ?2 OR digest = ?3 AND minted = 1)),
@@ -310,8 +310,8 @@ func (s *Logs) Step(ctx context.Context, handoff federation.HandoffID, id federa
 }
 
 // Reference returns the handoff of a step by its event ID or the id of its message, or
-// [federation.ErrNotFound]. An event ID goes before a message id, and the first use of a message id
-// before later ones: any sender may choose a message id. Text is in no handoff.
+// [federation.ErrNotFound]. An event ID takes precedence over a message id, and the first use of a
+// message id over later ones, because any sender may choose a message id. Text is in no handoff.
 func (s *Logs) Reference(ctx context.Context, ref string) (federation.HandoffID, error) {
 	var id federation.HandoffID
 	var text string

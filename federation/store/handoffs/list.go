@@ -54,7 +54,7 @@ func parseMovement(c federation.Cursor) (movement, error) {
 // Handoffs returns up to limit handoffs that match a filter, most recently changed first, after a
 // cursor. It also returns the cursor to continue from: "" at the end. Since one call examines a
 // bounded number of handoffs, a page before the end may be short or even empty. A handoff that
-// moves meanwhile is at the front again, and so may be missing from later pages. The error is
+// changes meanwhile returns to the front, so it may be missing from later pages. The error is
 // [federation.ErrUnknownCursor] for an unknown cursor. Without an index for the filter, it filters
 // by the views.
 func (s *Logs) Handoffs(ctx context.Context, f federation.Filter, after federation.Cursor, limit int) (views []federation.View, next federation.Cursor, err error) {
@@ -186,8 +186,8 @@ type movedView struct {
 	view federation.View
 }
 
-// viewsOf returns the views of handoffs whose titles have a part. The database searches for it:
-// reading a view costs several times as much.
+// viewsOf returns the views of handoffs whose titles have a part. The database filters by it,
+// because reading a view is several times slower.
 func (s *Logs) viewsOf(ctx context.Context, places []movement, part string) ([]movedView, error) {
 	views, numbers := make([]movedView, len(places)), make([]int64, len(places))
 	for i, m := range places {
@@ -213,8 +213,8 @@ func (s *Logs) viewsOf(ctx context.Context, places []movement, part string) ([]m
 	return views, err
 }
 
-// Find returns up to [federation.MaxFound] handoffs whose canonical id ends in a suffix, in the
-// order of their ids; none for a suffix shorter than [federation.MinSuffix].
+// Find returns up to [federation.MaxFound] handoffs whose canonical id ends in a suffix, ordered by
+// id; none for a suffix shorter than [federation.MinSuffix].
 func (s *Logs) Find(ctx context.Context, suffix string) ([]federation.HandoffID, error) {
 	if len(suffix) < federation.MinSuffix {
 		return nil, nil

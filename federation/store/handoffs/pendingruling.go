@@ -75,7 +75,7 @@ func scanPending(row engine.Scanner) (federation.Pending, error) {
 	return h, err
 }
 
-// Ruled ends the wait of a step. One that does not wait is no error.
+// Ruled ends the wait of a step. It is not an error if the step does not wait.
 func (s *Logs) Ruled(ctx context.Context, id federation.HandoffID, from federation.DID, event federation.EventID) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error { return ReleasePending(ctx, q, id, from, event) })
 	if err != nil {
@@ -195,8 +195,8 @@ func (s *Logs) DeferredIn(ctx context.Context, id federation.HandoffID) ([]feder
 	return waiting, nil
 }
 
-// mayBeDeferred reports whether there may be any deferred step. Mostly there is none, which is
-// remembered: each new step asks for those before it.
+// mayBeDeferred reports whether there may be any deferred step. Usually there is none. That is
+// cached, because each new step checks for earlier ones.
 func (s *Logs) mayBeDeferred(ctx context.Context) (bool, error) {
 	if s.deferred.Off() {
 		return true, nil
@@ -237,7 +237,7 @@ func (s *Logs) DeferredStep(ctx context.Context, id federation.EventID) (federat
 }
 
 // DeferAgain notes why a step could not be judged again, and when it is judged next. A step no
-// longer deferred is no error.
+// longer deferred is not an error.
 func (s *Logs) DeferAgain(ctx context.Context, row int64, next time.Time, reason string) error {
 	return s.deferral(ctx, "put off", `UPDATE deferred SET tried = tried + 1, next = ?, reason = ? WHERE n = ?`, engine.Stamp(next), reason, row)
 }
@@ -257,7 +257,7 @@ func (s *Logs) deferral(ctx context.Context, what, query string, args ...any) er
 	return nil
 }
 
-// EndDeferral ends the wait of a step. A step that does not wait is no error. The evidence of a
+// EndDeferral ends the wait of a step. A step that does not wait is not an error. The evidence of a
 // step whose handoff was never opened is deleted with the last waiting step of that handoff.
 func (s *Logs) EndDeferral(ctx context.Context, row int64) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {

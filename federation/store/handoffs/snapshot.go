@@ -91,7 +91,7 @@ func (s *snapshot) add(row snapshotRow) (err error) {
 	return err
 }
 
-// addKnown notes that the step, its id or its bytes are on file.
+// addKnown records that the step, its id or its bytes are on file.
 func (s *snapshot) addKnown(row snapshotRow) (err error) {
 	if sameID, same := row.c&1 > 0, row.c&2 > 0; sameID && !same {
 		s.used = &federation.RefusalError{Code: federation.EventIDInUse, Event: s.query.Step.ID}
@@ -101,7 +101,7 @@ func (s *snapshot) addKnown(row snapshotRow) (err error) {
 	return err
 }
 
-// addPruned notes that a step with the id or the bytes was pruned; the id goes first.
+// addPruned notes that a step with the id or the bytes was pruned; the id takes precedence.
 func (s *snapshot) addPruned(row snapshotRow) error {
 	if s.pruned != nil && !row.sameID {
 		return nil
@@ -121,9 +121,9 @@ func (s *snapshot) addPending(row snapshotRow) error {
 	return err
 }
 
-// done returns the snapshot. An id in use goes before the same bytes under another id, and both
-// before pruned steps. The link after the newest step is that of the handoff: no step follows that
-// has it.
+// done returns the snapshot. An id in use takes precedence over the same bytes under another id,
+// and both over pruned steps. The link after the newest step is that of the handoff: no step
+// follows that has it.
 func (s *snapshot) done() federation.Snapshot {
 	switch {
 	case s.used != nil:
@@ -188,8 +188,8 @@ const (
 	forkQuery  = `SELECT 10, NULL, '', NULL, 0, 0, 0, 0 FROM fork WHERE handoff = ?`
 )
 
-// parts are the parts of one snapshot needed by its step. For a server an empty part costs as much
-// as one with a row.
+// parts are the parts of one snapshot needed by its step. On a server, an empty part is as
+// expensive as one with a row.
 type parts struct {
 	queries []string
 	args    []any

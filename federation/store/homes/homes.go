@@ -53,7 +53,7 @@ func (s *Homes) Chain(ctx context.Context, id federation.HandoffID, version fede
 	return link, nil
 }
 
-// KeepFork keeps a proof. Of one handoff the first is kept.
+// KeepFork keeps a proof. Only the first fork of a handoff is kept.
 func (s *Homes) KeepFork(ctx context.Context, f federation.Fork) error {
 	first, err := json.Marshal(f.First)
 	if err != nil {
@@ -218,8 +218,8 @@ func (s *Homes) Offences(ctx context.Context, home federation.HomeID) ([]federat
 	return offences, nil
 }
 
-// Shared returns up to limit handoffs after one, in the order of their ids, with a step
-// delivered to a home.
+// Shared returns up to limit handoffs after the given one, ordered by id, with a step delivered to
+// a home.
 func (s *Homes) Shared(ctx context.Context, home federation.HomeID, after federation.HandoffID, limit int) ([]federation.HandoffID, error) {
 	told, err := engine.Rows(ctx, s.db.Reads(), handoffs.ScanHandoffID, `SELECT h.id FROM handoff h WHERE h.id > ? AND EXISTS
 		(SELECT 1 FROM event e JOIN delivery f ON f.item = e.seq JOIN destination d ON d.n = f.destination WHERE e.handoff = h.id AND d.name = ? AND f.state = ?)
@@ -230,7 +230,7 @@ func (s *Homes) Shared(ctx context.Context, home federation.HomeID, after federa
 	return told, nil
 }
 
-// OfHome returns up to limit handoffs of a home after one, in the order of their ids.
+// OfHome returns up to limit handoffs of a home after the given one, ordered by id.
 func (s *Homes) OfHome(ctx context.Context, home federation.HomeID, after federation.HandoffID, limit int) ([]federation.HandoffID, error) {
 	found, err := engine.Rows(ctx, s.db.Reads(), handoffs.ScanHandoffID, `SELECT id FROM handoff WHERE id > ? AND view ->> 'home' = ? ORDER BY id`+engine.AtMost,
 		after.String(), string(home), max(limit, 0))

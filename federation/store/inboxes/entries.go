@@ -38,7 +38,7 @@ type entry struct {
 	did    int64 // number of the DID
 	event  int64
 	waited bool
-	size   int64 // of its document, if it waited
+	size   int64 // size of its document, if it waited
 	signer int64 // number of the signer
 	slow   bool  // its signer was notified of the delay
 }

@@ -28,7 +28,7 @@ func New(db *engine.DB) *Inboxes { return &Inboxes{db} }
 // inboxPlace is a position in the inbox of one DID: after an entry.
 type inboxPlace struct {
 	event  uint64 // event.seq of the entry; 0 for the start
-	number uint64 // of the entry
+	number uint64 // number of the entry
 }
 
 func (p inboxPlace) cursor(of federation.DID) federation.Cursor {
@@ -44,8 +44,8 @@ func parseInboxPlace(of federation.DID, c federation.Cursor) (p inboxPlace, err 
 	return p, err
 }
 
-// inboxPlaceOf reads a cursor. An inbox gave it out if it is not beyond the newest entry and agrees
-// with the nearest stored one: after a restore from a backup, older cursors may not.
+// inboxPlaceOf reads a cursor. A cursor is valid if it is not beyond the newest entry and agrees
+// with the nearest stored one. After a restore from a backup, older cursors may not be.
 func inboxPlaceOf(ctx context.Context, q engine.Tx, of federation.DID, owner int64, c federation.Cursor) (inboxPlace, error) {
 	at, unknown := parseInboxPlace(of, c)
 	if unknown == nil && at.event == 0 {
@@ -127,7 +127,7 @@ func (s *Inboxes) Waiting(ctx context.Context, to federation.DID) (entries int, 
 	return entries, size, nil
 }
 
-// Use returns the usage of an inbox, and the share of it that one DID signed.
+// Use returns the usage of an inbox: the total, and the part signed by one DID.
 func (s *Inboxes) Use(ctx context.Context, to, from federation.DID) (u federation.InboxUse, err error) {
 	err = s.db.Reads().Row(ctx, `SELECT m.entries, m.size, coalesce(s.entries, 0), coalesce(s.size, 0)
 		FROM mailbox m LEFT JOIN share s ON s.did = m.did AND s.sender = (SELECT n FROM actor WHERE did = ?) WHERE m.did = (SELECT n FROM actor WHERE did = ?)`, []any{from, to},
@@ -159,7 +159,8 @@ func (s *Inboxes) Undelivered(ctx context.Context, before time.Time, limit int) 
 	if err != nil {
 		return nil, fmt.Errorf("look for what waits too long: %w", err)
 	}
-	// Events are numbered in the order of filing, so the first that is too young ends it.
+	// Events are numbered in the order of filing, so the first one that is too recent ends the
+	// scan.
 	young := func(u federation.Undelivered) bool { return u.Entry.Filed.After(before) }
 	if i := slices.IndexFunc(waiting, young); i >= 0 {
 		waiting = waiting[:i]
@@ -171,7 +172,7 @@ func (s *Inboxes) Undelivered(ctx context.Context, before time.Time, limit int) 
 // reveals nothing: a reader of an inbox may read it from any position.
 type Positions struct {
 	owner string  // as the query for its newest number wants it
-	tag   [8]byte // of kind and owner
+	tag   [8]byte // tag of kind and owner
 }
 
 func didInbox(did federation.DID) Positions { return PositionsOf("did", string(did)) }

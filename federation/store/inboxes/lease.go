@@ -19,7 +19,7 @@ const waits = ` FROM inbox i JOIN event e ON e.seq = i.event
 // Lease leases up to limit waiting entries without a lease to a device, oldest first, until a time.
 // First, regardless of the limit, it expires every waiting offer of a closed handoff, leased or
 // not. A lease ends with its session, "" for none. Lease returns [federation.ErrSessionEnded] for
-// an ended session. Polling an empty inbox costs no write.
+// an ended session. Polling an empty inbox causes no write.
 func (s *Inboxes) Lease(ctx context.Context, to federation.DID, device, session string, now, until time.Time, limit int) ([]federation.Lease, error) {
 	if err := HasSession(ctx, s.db.Reads(), session); err != nil {
 		return nil, fmt.Errorf("lease from inbox of %s: %w", to, err)
@@ -87,7 +87,7 @@ func lease(ctx context.Context, q engine.Tx, to federation.DID, owner int64, dev
 	return leases, nil
 }
 
-// HasSession returns [federation.ErrSessionEnded] for an ended session. A write asks in its
+// HasSession returns [federation.ErrSessionEnded] for an ended session. A write calls it in its
 // transaction. No session, "", has not ended.
 func HasSession(ctx context.Context, q engine.Tx, id string) error {
 	if id == "" {

@@ -141,8 +141,7 @@ func (s *Inboxes) Untold(ctx context.Context, link string, now time.Time, limit 
 	return found, nil
 }
 
-// Told marks a notice as delivered, or as one without a reader. An unknown notice is
-// no error.
+// Told marks a notice as delivered, or as one without a reader. An unknown notice is not an error.
 func (s *Inboxes) Told(ctx context.Context, n federation.Notice) error {
 	return s.changeNotice(ctx, n, func(ctx context.Context, q engine.Tx, to, item int64) error {
 		return EndNotice(ctx, q, to, item, federation.Settlement{At: n.At})
@@ -171,7 +170,8 @@ func (s *Inboxes) TellLater(ctx context.Context, n federation.Notice, next time.
 	})
 }
 
-// changeNotice changes the waiting delivery of a notice to its reader. An unknown notice is no error.
+// changeNotice changes the waiting delivery of a notice to its reader. An unknown notice is not an
+// error.
 func (s *Inboxes) changeNotice(ctx context.Context, n federation.Notice, change func(ctx context.Context, q engine.Tx, to, item int64) error) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		var to, item int64
@@ -218,7 +218,7 @@ func NoteStep(ctx context.Context, q engine.Tx, row int64, n federation.Notice) 
 		return nil //nolint:nilerr // one bad row stops no other; baton verify reports it
 	}
 	if entry.Text != nil && entry.Text.InChannel() {
-		return nil // a channel line is for no recipient in particular
+		return nil // a channel line has no particular recipient
 	}
 	n.Event, n.Text = entry.Event, entry.Text
 	body, err := encodeNotice(n)

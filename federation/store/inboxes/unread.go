@@ -20,8 +20,8 @@ const elsewhere = federation.DeliveryState("elsewhere")
 const owner = `(SELECT did FROM actor WHERE n = i.did)`
 
 // inboxOnly is true for an entry i if the inbox is its only way to its reader (see
-// [federation.InboxLink]): it was read there, or no link was given the step, or its reader was seen
-// there and no link to the reader's home brings it. A condition on the tables of a network follows:
+// [federation.InboxLink]): it was read there, no link has the step, or its reader was seen there
+// and no link to the reader's home delivers it. A condition on the tables of a network follows:
 // their participants are reached by these. In a handoff of another home that home serves the
 // offerer, and each DID seen anywhere else.
 const inboxOnly = `i.outcome <> 'elsewhere' AND (i.outcome = 'delivered'
@@ -93,7 +93,7 @@ func noteTo(ctx context.Context, q engine.Tx, did, event int64, n federation.Not
 
 // Read notes that a DID has been shown some steps, which no longer wait: they are delivered, and a
 // signer with a notice of the delay also gets one of the delivery. A step that never reached the
-// inbox is no error.
+// inbox is not an error.
 func (s *Inboxes) Read(ctx context.Context, to federation.DID, events []federation.EventID, now time.Time) error {
 	return s.endSteps(ctx, to, events, func(ctx context.Context, q engine.Tx, owner int64, ids string) error {
 		_, err := MarkRead(ctx, q, now, stepsIn, owner, ids)
@@ -105,8 +105,8 @@ func (s *Inboxes) Read(ctx context.Context, to federation.DID, events []federati
 // DID, as JSON.
 const stepsIn = `did = ?1 AND event IN (SELECT e.seq FROM json_each(?2) j JOIN event e ON e.id = j.value)`
 
-// Lapse ends the waiting of steps never shown to a DID: they are expired, and stay to be read.
-// Their signers get a notice; for an offer the home notifies its offerer.
+// Lapse expires waiting steps that were never shown to a DID. They can still be read. Their signers
+// get a notice; for an offer the home notifies its offerer.
 func (s *Inboxes) Lapse(ctx context.Context, to federation.DID, events []federation.EventID, now time.Time) error {
 	return s.endSteps(ctx, to, events, func(ctx context.Context, q engine.Tx, owner int64, ids string) error {
 		found, err := endWaiting(ctx, q, federation.DeliveryExpired, now, stepsIn, owner, ids)
@@ -138,7 +138,7 @@ func (s *Inboxes) LapseMessages(ctx context.Context, before, now time.Time, limi
 }
 
 // endSteps ends the waiting of steps in an inbox. A reader that polls gets the same entries again
-// and again, so ended entries cost no write.
+// and again, so ended entries cause no write.
 func (s *Inboxes) endSteps(ctx context.Context, to federation.DID, events []federation.EventID,
 	end func(ctx context.Context, q engine.Tx, owner int64, ids string) error,
 ) error {

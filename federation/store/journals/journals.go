@@ -100,7 +100,7 @@ func (s *Journals) DueJournals(ctx context.Context, prefix string, by time.Time,
 	return found, nil
 }
 
-// RemoveJournals deletes journals with their entries. An unknown name is no error.
+// RemoveJournals deletes journals with their entries. An unknown name is not an error.
 func (s *Journals) RemoveJournals(ctx context.Context, names []string) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		for _, name := range names {

@@ -45,9 +45,9 @@ const (
 	DamagedWAL       DamageKind = "wal"       // the write-ahead log lost its end
 	DamagedPage      DamageKind = "page"      // SQLite cannot read a part of the file, or finds it inconsistent
 	DamagedEvent     DamageKind = "event"     // a step contradicts the columns beside it
-	DamagedChain     DamageKind = "chain"     // a step was changed, moved, added or taken away
+	DamagedChain     DamageKind = "chain"     // a step was changed, moved, added or removed
 	DamagedSignature DamageKind = "signature" // the signature does not verify over the signed bytes
-	DamagedView      DamageKind = "view"      // the stored view differs from the view that the log gives
+	DamagedView      DamageKind = "view"      // the stored view differs from the view computed from the log
 	DamagedEvidence  DamageKind = "evidence"  // the original behind a vouched step is missing or another
 	Orphan           DamageKind = "orphan"    // a row belongs to nothing
 	LostKey          DamageKind = "key"       // a key that the record was written with is missing; for the caller to find
@@ -64,7 +64,7 @@ func (d Damage) String() string { return fmt.Sprintf("%s: %s: %s", d.Kind, d.Whe
 
 // Report is the result of an examination.
 type Report struct {
-	Version  int      `json:"version"` // of the record
+	Version  int      `json:"version"` // version of the record
 	Handoffs int      `json:"handoffs"`
 	Events   int      `json:"events"` // steps and receipts
 	Erased   int      `json:"erased"` // events without their documents: the chain has only the digests
@@ -73,8 +73,8 @@ type Report struct {
 	OwnKeys []federation.KeyMark `json:"-"` // the keys that the record was written with
 }
 
-// Examine reads a whole record, as it is at one moment, and changes nothing. Another process may go
-// on writing. The tables belong to a network; nil means none.
+// Examine reads a consistent snapshot of a whole record, and changes nothing. Another process may
+// go on writing. The tables belong to a network; nil means none.
 //
 // The report has the damage. An error means that the record could not be examined: it does not
 // exist, is of an older version, or cannot be read now, which is a [*federation.UnavailableError].
@@ -86,8 +86,8 @@ func Examine(ctx context.Context, path string, tables engine.Tables, rules Rules
 	return e.report, nil
 }
 
-// ExaminePostgres is [Examine] for a record in a PostgreSQL database, which a
-// connection string names. Its pages are the server's to check.
+// ExaminePostgres is like [Examine], for a record in the PostgreSQL database of a connection
+// string. Its pages are the server's to check.
 func ExaminePostgres(ctx context.Context, dsn string, tables engine.Tables, rules Rules) (Report, error) {
 	e := &examination{dialect: engine.InPostgres, report: Report{Damage: []Damage{}}, rules: rules, orphans: orphansOf(tables)}
 	if err := e.connect(ctx, dsn); err != nil {
@@ -101,11 +101,11 @@ type examination struct {
 	report  Report
 	rules   Rules
 	conn    *sql.Conn
-	path    string   // of a file
+	path    string   // path of a file
 	orphans []string // queries for rows of a network's tables that belong to nothing
 }
 
-// orphansOf returns the queries for rows of tables that belong to nothing; nil is no table.
+// orphansOf returns the queries for orphaned rows of tables; nil means no tables.
 func orphansOf(tables engine.Tables) []string {
 	if tables == nil {
 		return nil
@@ -138,7 +138,7 @@ func (e *examination) open(ctx context.Context, path string) (err error) {
 		return e.broken(err)
 	}
 	defer func() { err = errors.Join(err, e.conn.Close()) }()
-	if _, err := e.conn.ExecContext(ctx, "BEGIN"); err != nil { // all that follows is of one moment
+	if _, err := e.conn.ExecContext(ctx, "BEGIN"); err != nil { // all following reads see one snapshot
 		return e.broken(err)
 	}
 	return e.broken(e.examine(ctx))

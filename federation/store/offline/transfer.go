@@ -15,7 +15,7 @@ import (
 
 // Transferred is the result of a [Transfer], done or planned.
 type Transferred struct {
-	Version int          `json:"version"` // of both records
+	Version int          `json:"version"` // version of both records
 	Rows    int          `json:"rows"`
 	Tables  []TableCount `json:"tables"`
 }
@@ -44,14 +44,14 @@ type transfer struct {
 	dry  bool
 	done Transferred
 
-	tables  engine.Tables // of a network; nil means none
+	tables  engine.Tables // tables of a network; nil means none
 	orphans []string      // as of an examination
 }
 
 type table struct {
 	name    string
 	columns []string
-	key     []string // of the primary key
+	key     []string // columns of the primary key
 	counter string   // the automatically numbered column, "" for none
 }
 

@@ -75,8 +75,8 @@ func (s *Operators) PeerModes(ctx context.Context) ([]federation.PeerMode, error
 	return found, nil
 }
 
-// AddBlock stores a block, replacing one with the same subject. It forgets blocks over at the time
-// that the new one begins.
+// AddBlock stores a block, replacing one with the same subject. It deletes blocks that have ended
+// when the new one begins.
 func (s *Operators) AddBlock(ctx context.Context, b federation.Block) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		if err := q.Put(ctx, `DELETE FROM block WHERE expires <> 0 AND expires <= ?`, engine.Stamp(b.Since)); err != nil {
@@ -135,15 +135,14 @@ func Meet(ctx context.Context, q engine.Tx, did federation.DID, now time.Time) e
 	return nil
 }
 
-// Meet notes that the record knows a DID from now on. Meeting again changes nothing.
+// Meet records that a DID is known from now on. Meeting again changes nothing.
 func (s *Operators) Meet(ctx context.Context, did federation.DID, now time.Time) error {
 	return s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error { return Meet(ctx, q, did, now) })
 }
 
-// Acquainted reports whether the record knows a DID: as the signer of a filed step, as an agent, or
-// by a name bound to it. An inbox is no acquaintance, because any sender can open one for any DID.
-// The time is when the record met the DID, or zero if it is older than
-// [federation.AcquaintanceAge].
+// Acquainted reports whether a DID is in the record: as the signer of a filed step, as an agent, or
+// by a name bound to it. An inbox does not count, because any sender can open one for any DID. The
+// time is when the record met the DID, or zero if it is older than [federation.AcquaintanceAge].
 func (s *Operators) Acquainted(ctx context.Context, did federation.DID) (met time.Time, known bool, err error) {
 	var at int64
 	err = s.db.Reads().Row(ctx, `SELECT coalesce((SELECT met FROM newcomer WHERE did = ?1), 0),

@@ -9,11 +9,11 @@ import (
 	"baton/federation/store/engine"
 )
 
-// KeepSample keeps a sample with the number of the newest step, one each [federation.ChartEvery], and
-// deletes the samples older than [federation.ChartAge] and later than this one, of a clock that was
-// wrong.
+// KeepSample stores a sample with the number of the newest step, at most one per
+// [federation.ChartEvery]. It deletes samples older than [federation.ChartAge], and later ones, which
+// come from a wrong clock.
 func (s *Operators) KeepSample(ctx context.Context, sample federation.Sample) error {
-	sample.At = sample.At.Truncate(federation.ChartEvery) // so that restarts keep no more
+	sample.At = sample.At.Truncate(federation.ChartEvery) // so that restarts do not store additional samples
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		oldest := engine.Stamp(sample.At.Add(-federation.ChartAge))
 		if err := q.Put(ctx, `DELETE FROM sample WHERE at < ? OR at > ?`, oldest, engine.Stamp(sample.At)); err != nil {

@@ -167,8 +167,7 @@ func (s *Participants) NameHolder(ctx context.Context, name string, now time.Tim
 	return did, nil
 }
 
-// DeclaredNames returns up to limit declarations whose names begin with a prefix, in the order of the
-// names.
+// DeclaredNames returns up to limit declarations whose names begin with a prefix, ordered by name.
 func (s *Participants) DeclaredNames(ctx context.Context, prefix string, limit int) ([]federation.Declaration, error) {
 	found, err := engine.Rows(ctx, s.db.Reads(), scanDeclaration, `SELECT `+declarationColumns+` FROM declaration
 		WHERE name <> '' AND name >= ?1 AND name < ?1 || '~' ORDER BY name`+engine.AtMost, prefix, max(limit, 0))
@@ -278,8 +277,8 @@ func (s *Participants) KeepBinding(ctx context.Context, q engine.Tx, b federatio
 	return nil
 }
 
-// KeepKey records the owner of a kept key, for good. No other program has such a key, so the owner
-// replaces the key's own DID, perhaps recorded by an earlier step.
+// KeepKey permanently records the owner of a kept key. No other program has such a key, so the
+// owner replaces the key's own DID, perhaps recorded by an earlier step.
 func KeepKey(ctx context.Context, q engine.Tx, kept federation.KeptKey) error {
 	err := q.Put(ctx, `INSERT INTO key_owner (key_id, did) VALUES (?, ?)
 		ON CONFLICT (key_id) DO UPDATE SET did = excluded.did WHERE key_owner.did <> excluded.did`, kept.ID, kept.Owner)
@@ -383,8 +382,8 @@ func (s *Participants) NamesOf(ctx context.Context, did federation.DID) ([]feder
 	})
 }
 
-// changeNames changes bound names, which are cached. It goes on to its end even if the caller
-// leaves: a caller that also caches them must forget them after the change, not before.
+// changeNames changes bound names, which are cached. It completes even if the caller's context
+// ends: a caller that caches them must invalidate its cache after the change, not before.
 func (s *Participants) changeNames(ctx context.Context, apply func(context.Context, engine.Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -314,8 +314,7 @@ func EndSessions(ctx context.Context, q engine.Tx, participant string) error {
 	return endForKey(ctx, q, `participant = ?1`, participant)
 }
 
-// endedByKey is the end of a session with a revoked key: it has passed by the clock of every
-// replica.
+// endedByKey is the end of a session with a revoked key: a time in the past for every replica.
 const endedByKey = `1`
 
 // endForKey ends the sessions selected by a condition, and their leases.
@@ -363,8 +362,8 @@ func EndKey(ctx context.Context, q engine.Tx, participants []string, key string,
 }
 
 // EndUnlisted ends the sessions and logins begun with keys that the document of a DID does not
-// list: see [EndKey]. It returns the IDs of these keys. A document that lists the key of each
-// session costs no write.
+// list: see [EndKey]. It returns the IDs of these keys. It writes nothing if the document lists the
+// key of each session.
 func (s *Participants) EndUnlisted(ctx context.Context, did federation.DID, listed []string, now time.Time) ([]string, error) {
 	keys, err := json.Marshal(append([]string{}, listed...)) // no keys must be [], not null
 	if err != nil {

@@ -128,8 +128,8 @@ func (s *Server) Run(tb testing.TB, settings ...string) {
 	s.Await(tb)
 }
 
-// Launch starts the server without waiting. The server vacuums nothing by itself: the pages of an
-// emptied record would be free for the next test, in which a record would not grow.
+// Launch starts the server without waiting. The server has no automatic vacuum. It would free the
+// pages of an emptied record for the next test, whose record would then not grow.
 func (s *Server) Launch(tb testing.TB, settings ...string) {
 	tb.Helper()
 	args := []string{"-D", s.data(), "-k", s.folder}
@@ -182,17 +182,17 @@ func (s *Server) Kill(tb testing.TB) {
 	s.orphans = nil
 }
 
-// Shoot is only the shot of [Server.Kill], which must follow. It may come from any goroutine.
+// Shoot is only the shot of [Server.Kill], which must follow. It may be called from any goroutine.
 func (s *Server) Shoot() {
 	_ = s.process.Process.Signal(syscall.SIGSTOP) // it starts no more of them
 	s.orphans = append(s.orphans, s.children()...)
 	for _, pid := range append(s.orphans, s.process.Process.Pid) {
-		_ = syscall.Kill(pid, syscall.SIGKILL) // some end by themselves
+		_ = syscall.Kill(pid, syscall.SIGKILL) // some have already exited
 	}
 }
 
-// Freeze stops the server with all its processes, or has them go on: it neither answers
-// nor hangs up.
+// Freeze suspends all processes of the server, or resumes them. A suspended server keeps its
+// connections open but does not respond.
 func (s *Server) Freeze(tb testing.TB, stop bool) {
 	tb.Helper()
 	signal := syscall.SIGCONT
@@ -203,7 +203,7 @@ func (s *Server) Freeze(tb testing.TB, stop bool) {
 		tb.Errorf("signal postgres: %v", err)
 	}
 	for _, pid := range s.children() {
-		_ = syscall.Kill(pid, signal) // some end by themselves
+		_ = syscall.Kill(pid, signal) // some have already exited
 	}
 }
 
@@ -271,7 +271,7 @@ func (s *Server) Clear(tb testing.TB, dsn string) {
 	s.Exec(tb, dsn, empty)
 }
 
-// empty empties each table but the one with the version, and has numbers begin anew.
+// empty empties each table except the one with the version, and restarts its sequences.
 const empty = `SET session_replication_role = replica; DO $$ DECLARE name text; BEGIN
 	FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = current_schema() AND tablename <> 'schema_version' LOOP
 		EXECUTE 'DELETE FROM ' || name;

@@ -67,8 +67,8 @@ func Put(ctx context.Context, q engine.Tx, r Row) error {
 			state = 'waiting', rank = excluded.rank, unsure = '', ended = 0, code = '' WHERE delivery.state <> 'waiting'`, r.args(r.Item)...)
 }
 
-// PutStep is Put for a step whose number the transaction need not read: it has the ID and the
-// Sender of the row, and was in no outbox before.
+// PutStep is like Put, for a step whose number the transaction need not read: the row has its ID
+// and Sender, and no outbox contains it yet.
 func PutStep(ctx context.Context, q engine.Tx, r Row, id string) error {
 	return q.Put(ctx, put+`FROM event e WHERE e.id = ?8 AND e.signer = ?3 ON CONFLICT (item, destination) DO NOTHING`, r.args(id)...)
 }
@@ -79,8 +79,8 @@ func Advance(ctx context.Context, q engine.Tx, destination int64, lane string) e
 		(SELECT min(item) FROM delivery WHERE lane = ?2 AND destination = ?1 AND state = 'waiting' AND rank <> `+Personal+`)`, destination, lane)
 }
 
-// Wake has a registry or a webhook visited at once if the first row of a lane was never tried: the
-// destination may still wait for the time of the row before it.
+// Wake makes a registry or a webhook due immediately if the first row of a lane was never tried,
+// because the destination may still wait for the time of the previous row.
 func Wake(ctx context.Context, q engine.Tx, destination int64, lane string) error {
 	return q.Put(ctx, `UPDATE destination SET due = 0 WHERE n = ?1 AND due > 0
 		AND EXISTS (SELECT 1 FROM delivery WHERE lane = ?2 AND destination = ?1 AND state = 'waiting' AND next = 0)`, destination, lane)
@@ -121,14 +121,14 @@ func HasFollower(handoff string) string {
 	return `EXISTS (SELECT 1 FROM webhook w WHERE w.handoff = ` + handoff + ` AND w.handoff <> '')`
 }
 
-// HasParticipant returns the condition that a webhook gets the messages of a participant of a
-// network, an expression.
+// HasParticipant returns the condition that a webhook receives the messages of a network
+// participant, given as an expression.
 func HasParticipant(name string) string {
 	return `EXISTS (SELECT 1 FROM webhook w WHERE w.participant = ` + name + ` AND w.participant <> '')`
 }
 
 // PushEntry queues the deliveries of an entry to the webhooks of its inbox. The Destination of the
-// row is that of each webhook.
+// row is replaced by each webhook.
 func PushEntry(ctx context.Context, q engine.Tx, did federation.DID, entry Row) error {
 	return toWebhooks(ctx, q, entry, ofInbox, did)
 }

@@ -35,8 +35,8 @@ func PushWaiting(ctx context.Context, q engine.Tx, to int64, waiting, owner stri
 	return SetDue(ctx, q, to, time.Time{})
 }
 
-// SetDue updates the time at which the next delivery to a destination, or the end of a webhook, is due,
-// not before a time.
+// SetDue updates the due time of the next delivery to a destination, or of the end of a webhook. It is
+// never earlier than the given time.
 func SetDue(ctx context.Context, q engine.Tx, to int64, earliest time.Time) error {
 	return q.Put(ctx, `UPDATE destination SET due = (SELECT CASE WHEN min(next) < ?2 THEN CAST(?2 AS bigint) ELSE min(next) END
 		FROM (SELECT next FROM delivery WHERE destination = ?1 AND next IS NOT NULL

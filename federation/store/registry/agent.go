@@ -145,8 +145,7 @@ func oneAgent(ctx context.Context, q engine.Tx, where, arg string) (agents.Agent
 	return found[0], nil
 }
 
-// Capable implements the port Agents of bridge/airc. The agents come in the order in which
-// they registered.
+// Capable implements the port Agents of bridge/airc. The agents are ordered by registration.
 func (s *Registry) Capable(ctx context.Context, caps []string) ([]agents.Agent, error) {
 	wanted, err := json.Marshal(caps)
 	if err != nil {
@@ -343,8 +342,8 @@ func endUse(ctx context.Context, q engine.Tx, a agents.Agent, key agents.Key, en
 	return participants.EndKey(ctx, q, []string{a.Handle, string(a.DID)}, federation.KeyID(key.Public), end, now)
 }
 
-// forgetKey makes room for a key of an agent at its limit. There is always one to forget: all but
-// the active one end within the overlap of a rotation, and rotations are rarer than that allows.
+// forgetKey makes room for a key of an agent at its limit. There is always a key to delete: all
+// keys but the active one end within the overlap of a rotation, and rotations are rare enough.
 func forgetKey(ctx context.Context, q engine.Tx, a agents.Agent, now time.Time) error {
 	if len(a.Keys) < agents.MaxKeys {
 		return nil

@@ -19,8 +19,8 @@ import (
 	"baton/federation/store/queue"
 )
 
-// erasable is a condition on a message m: it is of one of the handoffs ?1, from or to one of the
-// handles ?2, or one of the rows ?3, and was not erased yet.
+// erasable is a condition on a message m: it belongs to one of the handoffs ?1, is from or to one
+// of the handles ?2, or is one of the rows ?3, and is not erased yet.
 const erasable = `m.deleted < 2 AND (m.handoff IN (SELECT value FROM json_each(?1))
 	OR m.sender IN (SELECT value FROM json_each(?2)) OR m.recipient IN (SELECT value FROM json_each(?2))
 	OR m.n IN (SELECT CAST(value AS bigint) FROM json_each(?3)))`
@@ -76,9 +76,9 @@ func knocksOf(ctx context.Context, q engine.Tx, handles string) (string, error) 
 	return string(rows), err
 }
 
-// Erase implements [engine.Tables]. A message keeps its row, without its envelope and invisible to
-// readers, since inboxes and threads are numbered on from it. A held message has no number, and is
-// deleted. Pending deliveries to peers are deleted with their messages.
+// Erase implements [engine.Tables]. The row of a message stays, without its envelope and invisible
+// to readers, because inboxes and threads continue their numbers from it. A held message has no
+// number, and is deleted. Pending deliveries to peers are deleted with their messages.
 func (Tables) Erase(ctx context.Context, q engine.Tx, handoffs, handles string, now time.Time) error {
 	knocks, err := knocksOf(ctx, q, handles)
 	if err != nil {
@@ -211,7 +211,7 @@ func (s *Registry) PruneMessages(ctx context.Context, before time.Time, after fe
 	}
 	var next federation.Cursor
 	if young := slices.IndexFunc(page, func(c candidate) bool { return c.received > engine.Stamp(before) }); young >= 0 {
-		page = page[:young] // messages are numbered as they come
+		page = page[:young] // messages are numbered in order of arrival
 	} else if len(page) > 0 {
 		next = federation.Cursor(strconv.FormatInt(page[len(page)-1].n, 10))
 	}
@@ -289,7 +289,7 @@ func deleteMessages(ctx context.Context, q engine.Tx, which string, args ...any)
 }
 
 // PeerDeliveryEnded implements [engine.Tables]: the step of a message to another registry was
-// delivered there, or given up.
+// delivered there, or abandoned.
 func (Tables) PeerDeliveryEnded(ctx context.Context, q engine.Tx, r federation.PeerDelivery, how federation.DeliveryState, now time.Time) error {
 	return q.Put(ctx, `UPDATE message SET ended = ?, outcome = ? WHERE id = ? AND sender = ? AND event IS NOT NULL`,
 		engine.Stamp(now), string(how), r.Message, r.Sender)

@@ -208,7 +208,7 @@ func (s *Registry) Sent(ctx context.Context, from, id string, since time.Time) (
 	return m, nil
 }
 
-// Named implements the port Messages of bridge/airc. Of several it returns the last one.
+// Named implements the port Messages of bridge/airc. If there are several, it returns the last one.
 func (s *Registry) Named(ctx context.Context, handle, id string) (agents.Message, error) {
 	m, err := oneMessage(ctx, s.db.Reads(), `m.id = ?1 AND m.deleted < 2 AND (m.sender = ?2 OR m.recipient = ?2 AND m.seq IS NOT NULL)
 		ORDER BY m.n DESC LIMIT 1`, id, handle)
@@ -336,8 +336,8 @@ func slowOf(m agents.Message) int {
 	return slowNobody
 }
 
-// HandOut implements the port Messages of bridge/airc. A reader that polls gets the same page
-// again and again, so only a change costs a write.
+// HandOut implements the port Messages of bridge/airc. A reader that polls gets the same page again
+// and again, so only a change causes a write.
 func (s *Registry) HandOut(ctx context.Context, to string, events []federation.EventID, now time.Time) error {
 	if len(events) == 0 {
 		return nil
@@ -384,8 +384,8 @@ func handOuts(ctx context.Context, q engine.Tx, where string, args ...any) ([]ha
 }
 
 // endHandOuts notes the results of deliveries to agents. Signers notified of a delay are notified
-// of the delivery, and so are signers of a step given up. The home notifies the offerer of an offer
-// that expired unseen.
+// of the delivery, and so are signers of an abandoned step. The home notifies the offerer of an
+// offer that expired unseen.
 func endHandOuts(ctx context.Context, q engine.Tx, found []handOut, how federation.DeliveryState, now time.Time) error {
 	for _, h := range found {
 		if err := q.Put(ctx, `UPDATE message SET ended = ?, outcome = ? WHERE n = ?`, engine.Stamp(now), string(how), h.n); err != nil {
@@ -446,7 +446,7 @@ func (s *Registry) delayHandOuts(ctx context.Context, before, now time.Time, lim
 	})
 }
 
-// expireHandOuts gives up entries not fetched by agents. They stay in the inboxes.
+// expireHandOuts expires entries not fetched by agents. They stay in the inboxes.
 func (s *Registry) expireHandOuts(ctx context.Context, before, now time.Time, limit int) (expired int, err error) {
 	for _, slow := range []int{slowNot, slowTold} {
 		n, err := s.overHandOuts(ctx, slow, before, limit-expired, func(ctx context.Context, q engine.Tx, found []handOut) error {

@@ -46,7 +46,7 @@ type Record struct {
 	*Registry
 }
 
-// Open opens the record at a path, as [store.Open] does, with the tables of a registry.
+// Open opens the record at a path, like [store.Open], with the tables of a registry.
 func Open(ctx context.Context, path string, reg prometheus.Registerer, options ...engine.Option) (*Record, error) {
 	r := &Registry{}
 	record, err := store.Open(ctx, path, Tables{r}, reg, options...)
@@ -56,8 +56,8 @@ func Open(ctx context.Context, path string, reg prometheus.Registerer, options .
 	return &Record{record, r}, nil
 }
 
-// OpenPostgres opens the record in a PostgreSQL database, as [store.OpenPostgres] does, with
-// the tables of a registry.
+// OpenPostgres opens the record in a PostgreSQL database, like [store.OpenPostgres], with the
+// tables of a registry.
 func OpenPostgres(ctx context.Context, dsn string, reg prometheus.Registerer, options ...engine.Option) (*Record, error) {
 	r := &Registry{}
 	record, err := store.OpenPostgres(ctx, dsn, Tables{r}, reg, options...)
@@ -98,8 +98,8 @@ func (Tables) Apply(ctx context.Context, q engine.Tx, effect federation.Effect) 
 	return nil
 }
 
-// change makes a change of agents, which are cached. It goes on to its end even if the caller
-// leaves: a caller that also caches agents forgets them after the change, and not before.
+// change makes a change of agents, which are cached. It completes even if the caller's context
+// ends: a caller that caches agents must invalidate its cache after the change, not before.
 func (s *Registry) change(ctx context.Context, apply func(context.Context, engine.Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -149,11 +149,11 @@ func (Tables) SQL() engine.SQL {
 
 // Location is the location of a record: an SQLite file, or a PostgreSQL database.
 type Location struct {
-	Path string // of the file
+	Path string // path of the file
 	DSN  string // the connection string of the database; "" for a file
 }
 
-// Open opens the record and brings an older one forward.
+// Open opens the record and upgrades an older one.
 func (l Location) Open(ctx context.Context, reg prometheus.Registerer, options ...engine.Option) (*Record, error) {
 	if l.DSN != "" {
 		return OpenPostgres(ctx, l.DSN, reg, options...)
@@ -161,7 +161,7 @@ func (l Location) Open(ctx context.Context, reg prometheus.Registerer, options .
 	return Open(ctx, l.Path, reg, options...)
 }
 
-// Examine examines the whole record, as [offline.Examine] does.
+// Examine examines the whole record, like [offline.Examine].
 func (l Location) Examine(ctx context.Context, rules offline.Rules) (offline.Report, error) {
 	if l.DSN != "" {
 		return offline.ExaminePostgres(ctx, l.DSN, Tables{}, rules)
@@ -169,8 +169,8 @@ func (l Location) Examine(ctx context.Context, rules offline.Rules) (offline.Rep
 	return offline.Examine(ctx, l.Path, Tables{}, rules)
 }
 
-// Upgrade brings an older record forward, as [engine.Migrate] does, or with dry only plans it. It
-// writes lines about a long upgrade, as [engine.Lines] does.
+// Upgrade upgrades an older record, like [engine.Migrate]. With dry, it only plans the upgrade. It
+// writes lines about a long upgrade, like [engine.Lines].
 func (l Location) Upgrade(ctx context.Context, dry bool, now time.Time, write func(line string)) (engine.Upgrade, error) {
 	switch {
 	case l.DSN != "" && dry:
@@ -341,7 +341,8 @@ func (r Bound) Declared(ctx context.Context, did federation.DID) ([]string, erro
 	return slices.Compact(slices.Sorted(slices.Values(append(said, registered.Skills...)))), nil
 }
 
-// Binding is [Record.Binding]. A DID that never signed a step has the binding of its account.
+// Binding is [Record.Binding]. For a DID that never signed a step, it returns the binding of its
+// account.
 func (r Bound) Binding(ctx context.Context, did federation.DID) (federation.Binding, error) {
 	b, err := r.Record.Binding(ctx, did)
 	if !errors.Is(err, federation.ErrNotFound) {
@@ -378,8 +379,8 @@ func (r Bound) BindingByHash(ctx context.Context, prefix string) (federation.Bin
 	return b, err
 }
 
-// BoundNames knows the names of DIDs: the names of the configuration, and the names of the record
-// that the configuration does not bind. So each name has one DID.
+// BoundNames looks up the names of DIDs: the names of the configuration, and the names of the
+// record that the configuration does not bind. So each name has one DID.
 type BoundNames struct {
 	Record     *Record
 	Configured func() []federation.BoundName // may change while the gateway runs

@@ -19,7 +19,7 @@ type wait struct {
 }
 
 // ask decides whether a message is held, and makes its edge pending if no decision exists. A
-// message that only accompanies an offer asks for nothing: it is lost if the offer is.
+// message that only accompanies an offer contains no request: it is lost with the offer.
 func ask(ctx context.Context, q engine.Tx, p agents.Posting) (wait, error) {
 	m := p.Message
 	edge := cmp.Or(p.Edge, m.From)
@@ -271,7 +271,7 @@ func (s *Registry) AcceptOneWay(ctx context.Context, from, to string, now time.T
 }
 
 // accept opens one edge and delivers the messages held on it, in the order of arrival. Messages to
-// a participant of another network stay held: they are no message of an inbox here.
+// a participant of another network stay held, because they do not belong to an inbox here.
 func accept(ctx context.Context, q engine.Tx, from, to string, now time.Time) error {
 	if err := setConsent(ctx, q, from, to, agents.ConsentAccepted, now); err != nil {
 		return err

@@ -56,8 +56,8 @@ func (s *Registry) Unshown(ctx context.Context, to, from string) (u federation.I
 	return u, nil
 }
 
-// Show implements the port Mail of bridge/airc. A reader that polls gets the same page again
-// and again, so only a change costs a write.
+// Show implements the port Mail of bridge/airc. A reader that polls gets the same page again and
+// again, so only a change causes a write.
 func (s *Registry) Show(ctx context.Context, to string, upTo federation.Cursor) error {
 	var n uint64
 	if err := positions(to).Parse(upTo, &n); err != nil {
@@ -111,7 +111,8 @@ func (s *Registry) MarkRead(ctx context.Context, handle, id string, now time.Tim
 }
 
 // Delete implements the port Messages of bridge/airc. Of several it deletes the last one. The row
-// stays: its place in the thread and its ID are used, and its step must not come again.
+// stays, because its position in the thread and its ID are in use, and its step must not be filed
+// again.
 func (s *Registry) Delete(ctx context.Context, handle, id string) error {
 	return s.mark(ctx, handle, id, `deleted = 1`)
 }
@@ -215,8 +216,8 @@ func (s *Registry) Conversations(ctx context.Context, handle string, limit int) 
 	return all, nil
 }
 
-// ReadConversation implements the port Threads of bridge/airc. A reader that polls gets the
-// same messages again and again, so only a change costs a write.
+// ReadConversation implements the port Threads of bridge/airc. A reader that polls gets the same
+// messages again and again, so only a change causes a write.
 func (s *Registry) ReadConversation(ctx context.Context, handle, peer string, now time.Time) error {
 	const unread = `low = ?1 AND high = ?2 AND recipient = ?3 AND seq IS NOT NULL AND read IS NULL`
 	args := []any{min(handle, peer), max(handle, peer), handle}
