@@ -26,7 +26,7 @@ var accountsText string
 // Account is a home at a hub that several operators share.
 type Account struct {
 	Home   federation.HomeID
-	Public string // of its nkey, a user key: "U..."
+	Public string // public of its nkey, a user key: "U..."
 }
 
 // NewSeed returns a new nkey seed, a line of text.
@@ -90,7 +90,7 @@ func (s HubServer) route() string {
 
 // HubLayout describes the servers of a hub.
 type HubLayout struct {
-	Servers  []HubServer // of a cluster; empty for one server
+	Servers  []HubServer // servers of a cluster; empty for one server
 	Replicas int         // servers with a copy of each stream; 0 for one
 	Secret   string      // with which the servers of a cluster identify to each other
 }
@@ -126,7 +126,7 @@ func (l HubLayout) servers() ([]HubServer, error) {
 
 // ServerFile is the configuration of one server of a hub.
 type ServerFile struct {
-	Name string // of the file
+	Name string // name of the file
 	Text string
 }
 
@@ -232,13 +232,13 @@ type hubListener struct{ Name, Listen, RouteListen string }
 type hubAccount struct {
 	Name, Public string
 	Home         federation.HomeID
-	MostBytes    int // of all its streams
+	MostBytes    int // maximum size of all its streams
 	Others       []hubOther
 }
 
 // hubOther is another home, seen from an account.
 type hubOther struct {
-	Name string // of its account
+	Name string // name of its account
 	In   string // the stream with messages from it
 	From string // the subjects of that
 	To   string // the subjects of messages to it
@@ -257,10 +257,10 @@ type AccountFile struct {
 	Home   federation.HomeID `json:"name"`
 	Public string            `json:"public_key"`
 	Seed   string            `json:"seed_file"`
-	Made   bool              `json:"made"` // by this call; false if it existed
+	Made   bool              `json:"made"` // created by this call; false if it existed
 }
 
-// AccountFiles are the files of a hub at which homes meet.
+// AccountFiles are the files of a hub that connects homes.
 type AccountFiles struct {
 	Server   string        `json:"configuration"`  // the file of the first server
 	Servers  []string      `json:"configurations"` // the file of each server

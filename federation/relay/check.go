@@ -28,9 +28,9 @@ const (
 // globalAccount is the account of all clients that name none.
 const globalAccount = "$G"
 
-// Check examines the hub as this home sees it: connection, clock, account, limits, sync, and for
-// each peer the stream from it and whether it answers. It blocks up to five seconds for each
-// missing answer. A nil hub means no hub.
+// Check examines the hub as this home sees it: its connection, clock, account, limits and sync, and
+// for each peer the stream and the response. It blocks up to five seconds for each missing answer.
+// A nil hub means no hub.
 func (h *Hub) Check(ctx context.Context, peers []*Peer, now func() time.Time) []federation.Finding {
 	if h == nil {
 		return []federation.Finding{{What: "hub", State: federation.FindingOK, Detail: "none: homes are reached by HTTPS"}}

@@ -22,7 +22,7 @@ func (p *Peer) Deliver(ctx context.Context, d federation.Delivery) error {
 	case p.Mode() == Block:
 		return p.blocked()
 	case slices.Contains(path, p.cfg.Home):
-		return nil // the step came through that home
+		return nil // the step arrived from that home
 	}
 	it, err := p.deps.filed(ctx, d.View.Home, d.Entry)
 	if err != nil {
@@ -120,13 +120,13 @@ func (d Deps) carry(ctx context.Context, ev federation.Event) (item, error) {
 	return item{Step: carry(ev, original)}, nil
 }
 
-// textVerb stands for the verb of a step in a [textDocument]. No verb has a space: a home of a
-// version that knows no text refuses the document with [federation.UnknownVerb], and does not ask
-// for it again.
+// textVerb takes the place of a step's verb in a [textDocument]. No verb contains a space, so a
+// home whose version does not support text refuses the document with [federation.UnknownVerb] and
+// does not request it again.
 const textVerb = "private text"
 
 // textDocument is private text in place of the document of a step. It has the member names of a
-// step, so that every version of a home reads it as far as the verb.
+// step, so that every version of a home can read its verb.
 type textDocument struct {
 	From    federation.DID       `json:"from"`
 	Venue   string               `json:"target"`

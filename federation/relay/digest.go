@@ -19,18 +19,18 @@ import (
 // homes does.
 const (
 	compareEvery = 24 * time.Hour
-	compareAgain = time.Hour           // at the earliest, with the same start of the other home
+	compareAgain = time.Hour           // minimum interval without a restart of the other home
 	compareRetry = time.Minute         // after a comparison that failed
 	compareBack  = 30 * 24 * time.Hour // older handoffs are left out: the other home may have pruned them
 )
 
-// digest lists the latest versions of handoffs here: handoffs of this home of which the other home
-// has steps, or handoffs of the other home.
+// digest lists the latest local versions of handoffs: this home's handoffs with steps at the other
+// home, or the other home's handoffs.
 type digest struct {
 	heading
 
 	Handoffs []reach `json:"handoffs"`
-	Yours    []reach `json:"yours,omitempty"` // of the other home
+	Yours    []reach `json:"yours,omitempty"` // handoffs of the other home
 }
 
 // reach is the extent of the log of one handoff.
@@ -38,11 +38,11 @@ type reach struct {
 	Handoff federation.HandoffID `json:"handoff"`
 	Version federation.Version   `json:"version"`
 	Chain   string               `json:"chain"`          // hexadecimal; see [federation.Link]
-	Over    bool                 `json:"over,omitempty"` // of Yours: the other home may have pruned it
+	Over    bool                 `json:"over,omitempty"` // handoff in Yours that the other home may have pruned
 }
 
-// comparison is the answer to a digest: the handoffs of which the answering home has fewer steps, or
-// other ones.
+// comparison is the response to a digest: the handoffs with fewer or different steps at the
+// responding home.
 type comparison struct {
 	answerHeading
 
@@ -52,15 +52,15 @@ type comparison struct {
 
 type lack struct {
 	Handoff federation.HandoffID `json:"handoff"`
-	Have    federation.Version   `json:"have"` // send the steps after it
+	Have    federation.Version   `json:"have"` // latest version here; the steps after it are needed
 }
 
 // Compared is the result of a comparison with another home.
 type Compared struct {
 	Handoffs int    // compared
-	Sent     int    // of this home: the other home lacked steps, and has them now
-	Restored int    // of the other home: it had lost steps, and has them back
-	Lost     []Loss // of the other home: it has lost steps permanently
+	Sent     int    // handoffs of this home whose missing steps were sent to the other home
+	Restored int    // handoffs of the other home whose lost steps were restored there
+	Lost     []Loss // handoffs of the other home with permanently lost steps
 }
 
 func parseDigest(text []byte, to federation.HomeID) (digest, error) {
@@ -132,8 +132,8 @@ func (p *Peer) CompareNow(ctx context.Context) (Compared, error) {
 // whether there is any.
 func (p *Peer) Lost(id federation.HandoffID) (Loss, bool) { return p.history.lostOf(id) }
 
-// LostSteps returns why a handoff of the other home cannot continue there, according to the last
-// comparison, and whether that is so.
+// LostSteps reports whether the other home has lost steps of a handoff according to the last
+// comparison, and returns a description of the loss.
 func (p *Peer) LostSteps(id federation.HandoffID) (why string, lost bool) {
 	l, lost := p.Lost(id)
 	return l.Why, lost
@@ -229,7 +229,7 @@ func (p *Peer) compareTheirs(ctx context.Context, page []federation.HandoffID, d
 const erasedDetail = "an operator erased its content"
 
 // returnSteps sends the steps of a handoff that its home lacks, each with the ruling of that home.
-// It returns why the home refuses them, "" if it does not.
+// It returns the reason why the home refuses them, "" if it does not.
 func (p *Peer) returnSteps(ctx context.Context, ours reach, have federation.Version) (why string, err error) {
 	for entry, err := range p.deps.Record.Log(ctx, ours.Handoff, have) {
 		if err != nil {
@@ -322,8 +322,8 @@ func (p *Peer) compareWith(ctx context.Context, asked digest, body []byte) (comp
 	return answer, err
 }
 
-// lost returns the handoffs of this home of which the other home has more steps, or other ones:
-// this home lost them in a restore of its record. A missing ended handoff may have been pruned.
+// lost returns the handoffs of this home with more or different steps at the other home: this home
+// lost them in a restore of its record. A missing ended handoff may have been pruned.
 func (d Deps) lost(ctx context.Context, asked digest) ([]lack, error) {
 	var lost []lack
 	for _, reached := range asked.Yours {
@@ -360,8 +360,8 @@ func (p *Peer) sendLacking(ctx context.Context, d digest, l lack) error {
 	return p.unavailable(errOtherAnswer)
 }
 
-// lacks returns the handoffs of a digest of which this home lacks steps. If the other home has a
-// different step, this home asks for it: its ruling is the proof of a fork.
+// lacks returns the handoffs of a digest with steps missing at this home. If the other home has a
+// different step, this home requests it: its ruling is the proof of a fork.
 func (p *Peer) lacks(ctx context.Context, d digest) ([]lack, error) {
 	lacks := []lack{}
 	for _, reached := range d.Handoffs {
@@ -402,15 +402,15 @@ type Loss struct {
 	Why     string             // why the home does not accept them again, for people
 }
 
-// history is the results of comparisons with another home. It is in memory: the first connection
+// history holds the results of comparisons with another home. It is in memory: the first connection
 // after a start compares again. It may be used concurrently.
 type history struct {
 	restarted chan struct{} // holds a token once the other home has started again
 
 	mu       sync.Mutex
-	boot     string               // that the other home named last
-	compared map[string]time.Time // by the start of the other home
-	lost     []Loss               // of the last comparison
+	boot     string               // latest boot ID of the other home
+	compared map[string]time.Time // comparison times, by the boot ID of the other home
+	lost     []Loss               // losses found by the last comparison
 }
 
 func newHistory() history {
@@ -438,7 +438,7 @@ func (h *history) started(boot string) {
 	h.boot = boot
 	select {
 	case h.restarted <- struct{}{}:
-	default: // one token stands for several starts
+	default: // one token covers several starts
 	}
 }
 

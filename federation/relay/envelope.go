@@ -12,8 +12,8 @@ import (
 	"baton/federation"
 )
 
-// PathHeader is the header with the homes that steps came through, the sender last, over HTTPS and
-// through a hub. No signature covers it.
+// PathHeader is the header with the path of homes that the steps passed through, the sender last.
+// It is used over HTTPS and through a hub. No signature covers it.
 const PathHeader = "Baton-Path"
 
 // TraceHeader is the header of W3C Trace Context. It is a header over HTTPS and through a hub alike.
@@ -23,9 +23,9 @@ const TraceHeader = "Traceparent"
 type Envelope struct {
 	Body      []byte
 	Signature string
-	// Path lists the homes that the steps came through, from the home of the handoff to the sender.
-	// It ends loops sooner than the IDs of the steps do. No signature covers it, so it serves no
-	// other purpose.
+	// Path lists the homes that the steps passed through, from the home of the handoff to the
+	// sender. It ends loops sooner than the IDs of the steps do. No signature covers it, so it
+	// serves no other purpose.
 	Path []federation.HomeID
 	// Trace is the span in which the first step was sent, for the traces of operators; "" for none. No
 	// signature covers it.
@@ -114,7 +114,7 @@ func (d Deps) checkForwarded(ctx context.Context, from federation.HomeID, ev fed
 }
 
 // voucher is a home's statement about a step of one of its users in a handoff of another home. The
-// home signs it if nothing else proves that the step is of that user.
+// home signs it if nothing else proves that the step is from that user.
 type voucher struct {
 	Type    string               `json:"type"`
 	V       int                  `json:"v"`
@@ -122,7 +122,7 @@ type voucher struct {
 	Handoff federation.HandoffID `json:"handoff"`
 	Event   federation.EventID   `json:"event"`
 	Step    string               `json:"step"`            // SHA-256 of its document, hexadecimal
-	Party   federation.DID       `json:"party,omitempty"` // the DID that the home knows the signer by
+	Party   federation.DID       `json:"party,omitempty"` // the home's DID for the signer
 	Sent    time.Time            `json:"sent"`
 }
 

@@ -19,7 +19,7 @@ const hubPause = time.Minute
 // Waits and bounds of the exchange with one home.
 const (
 	exchanges  = 2                // batches in flight: one is prepared while another is answered
-	quietAfter = 30 * time.Second // without an exchange the other home is asked whether it answers
+	quietAfter = 30 * time.Second // time without an exchange after which the other home is checked
 )
 
 type exchange struct {
@@ -75,7 +75,7 @@ func gather(first *ask, more <-chan *ask) []*ask {
 	return asks
 }
 
-// sendBatch sends steps in their order, in one batch for each path that they came on.
+// sendBatch sends steps in order, in one batch for each path on which they arrived.
 func (p *Peer) sendBatch(ctx context.Context, asks []*ask) error {
 	for len(asks) > 0 {
 		end := slices.IndexFunc(asks, func(a *ask) bool { return !slices.Equal(a.path, asks[0].path) })
@@ -101,7 +101,7 @@ func (p *Peer) sendBatch(ctx context.Context, asks []*ask) error {
 	return nil
 }
 
-// greet asks whether the other home answers.
+// greet checks whether the other home responds.
 func (p *Peer) greet(ctx context.Context) error {
 	_, err := p.post(ctx, Envelope{Path: []federation.HomeID{p.deps.Home}}, []item{})
 	return err
@@ -154,7 +154,7 @@ func (p *Peer) carry(ctx context.Context, e Envelope) (Envelope, error) {
 		if err == nil || ctx.Err() != nil {
 			return answer, err
 		}
-		if !errors.Is(err, errNoStream) { // without a stream the next message tries the hub again
+		if !errors.Is(err, errNoStream) { // if the stream is missing, the next message tries the hub again
 			p.hubPaused.Store(now + int64(hubPause))
 		}
 		p.log.LogAttrs(ctx, slog.LevelInfo, "hub brings no answer", slog.Any("err", err))

@@ -23,7 +23,7 @@ const startTimeout = 5 * time.Second
 type HostConfig struct {
 	Listen       string // "host:port"
 	AccountsFile string // written by [WriteAccounts]; operators may add settings
-	Dir          string // of the streams
+	Dir          string // directory of the streams
 	// TLS is the TLS of the listener if the file of the accounts has none; nil for no TLS.
 	TLS *tls.Config
 }

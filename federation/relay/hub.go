@@ -16,7 +16,7 @@ import (
 	"baton/federation"
 )
 
-// HubConfig names the NATS server at which homes meet.
+// HubConfig names the NATS server that connects homes.
 type HubConfig struct {
 	ServerConfig
 
@@ -33,15 +33,15 @@ type HubConfig struct {
 
 // Bounds of the traffic through a hub.
 const (
-	hubAnswer   = 10 * time.Second    // within which the other home answers; then the batch goes by HTTPS
+	hubAnswer   = 10 * time.Second    // timeout for a response of the other home, after which the batch is sent over HTTPS
 	hubResend   = 3 * time.Second     // without an answer
-	hubAck      = 2 * time.Second     // within which the hub acknowledges a message; then it is sent again
-	hubAge      = 14 * 24 * time.Hour // of a batch that no home fetched
-	hubBytes    = 16 << 20            // of one stream: few batches are in flight, and pending deliveries are in the record
+	hubAck      = 2 * time.Second     // timeout for the hub's acknowledgement of a message, after which it is sent again
+	hubAge      = 14 * 24 * time.Hour // lifetime of an unfetched batch
+	hubBytes    = 16 << 20            // maximum size of one stream: few batches are in flight, and pending deliveries are in the record
 	hubBatches  = 8                   // batches of one home judged at a time
-	hubAckWait  = time.Minute         // after which an unjudged batch is handed out again
+	hubAckWait  = time.Minute         // time after which an unjudged batch is redelivered
 	hubPull     = 2 * time.Second     // of one request for messages; then the next request may reach another server of the cluster
-	hubLook     = time.Second         // between two looks for streams to read
+	hubLook     = time.Second         // interval of checks for streams to read
 	hubPending  = 1024                // batches handed out and not judged
 	hubRenew    = time.Minute         // interval of attempts to recreate a damaged stream
 	hubConsumer = "home"              // the durable consumer of each stream
@@ -55,7 +55,7 @@ var (
 	errNoStream = errors.New("no stream there between the homes yet")
 )
 
-// Hub is a NATS server at which homes meet. Each pair of homes has a stream in each direction,
+// Hub is a NATS server that connects homes. Each pair of homes has a stream in each direction,
 // "FED_<to>__<from>" on the subjects "fed.<to>.<from>.>", which its receiver makes: see
 // [WriteAccounts]. It has the messages of [StepsPath], with the same bytes and headers. So the
 // server can forge nothing, and homes resend whatever it loses.
@@ -81,7 +81,7 @@ type Hub struct {
 }
 
 // OpenHub begins to connect, and keeps trying until [Hub.Close]. It does not wait for a connection.
-// The error is that of an unreadable file.
+// It returns an error if a file cannot be read.
 func OpenHub(cfg HubConfig, home federation.HomeID, log *slog.Logger) (*Hub, error) {
 	conn, err := cfg.connect(home, log)
 	if err != nil {
@@ -100,7 +100,8 @@ func OpenHub(cfg HubConfig, home federation.HomeID, log *slog.Logger) (*Hub, err
 	return h, nil
 }
 
-// broken ends all waits for answers, so that the messages are sent again at once: they may be lost.
+// broken ends all waits for responses, because the messages may be lost and must be sent again at
+// once.
 func (h *Hub) broken() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -166,13 +167,14 @@ func hubSubject(to, from federation.HomeID) string {
 	return "fed." + token(to) + "." + token(from) + ".>"
 }
 
-// Carry sends an envelope to another home and waits for the answer, for ten seconds at most.
-// The error wraps [*federation.UnavailableError] if no answer came; the batch may have arrived.
+// Carry sends an envelope to another home and waits for the answer, for ten seconds at most. The
+// error wraps [*federation.UnavailableError] if no response arrived; the batch may have been
+// received.
 func (h *Hub) Carry(ctx context.Context, to federation.HomeID, e Envelope) (Envelope, error) {
 	return h.exchange(ctx, to, typeSteps, e)
 }
 
-// ask sends a lookup to another home and waits for the answer, as [Hub.Carry] does.
+// ask sends a lookup to another home and waits for the answer, like [Hub.Carry].
 func (h *Hub) ask(ctx context.Context, to federation.HomeID, e Envelope) (Envelope, error) {
 	return h.exchange(ctx, to, typeLookup, e)
 }
@@ -278,7 +280,7 @@ func (h *Hub) stream(ctx context.Context, from federation.HomeID) (jetstream.Str
 }
 
 // changed updates an existing stream: its copies if the configuration names them, and its size at a
-// server of this operator. If the server does not allow it, the stream stays as it is, and relay
+// server of this operator. If the server does not allow it, the stream is not changed, and relay
 // check shows the difference.
 func (h *Hub) changed(ctx context.Context, stream jetstream.Stream, want jetstream.StreamConfig) jetstream.Stream { //nolint:ireturn // NATS has no other type
 	is := stream.CachedInfo().Config

@@ -87,7 +87,8 @@ func (r *hubReader) read(ctx context.Context, peers []*Peer) {
 	}
 }
 
-// tell logs why the stream from a home is not read, each reason once: the reader tries each second.
+// tell logs why the stream from a home cannot be read. It logs each reason once, because the reader
+// retries every second.
 func (r *hubReader) tell(ctx context.Context, from federation.HomeID, err error) {
 	r.hub.noteUnread(from, err)
 	switch {
@@ -135,8 +136,9 @@ func (h *Hub) listen(ctx context.Context, from federation.HomeID, handler *PeerH
 	return consumer.Consume(sort, jetstream.PullExpiry(hubPull),
 		jetstream.ConsumeErrHandler(func(consume jetstream.ConsumeContext, err error) {
 			h.log.LogAttrs(ctx, slog.LevelDebug, "stream of a home not read on", slog.String("peer", string(from)), slog.Any("err", err))
-			// The next look opens it again: stream or consumer may be gone. Unlike Stop, Drain keeps the
-			// received messages, which the server would hand out again only after hubAckWait.
+			// The next check opens it again: the stream or consumer may have been deleted. Unlike Stop,
+			// Drain keeps the received messages, which the server would hand out again only after
+			// hubAckWait.
 			consume.Drain()
 		}))
 }
@@ -173,8 +175,8 @@ func (h *PeerHandler) caught(ctx context.Context) func(err error) {
 	}
 }
 
-// inflow is the messages from one home. Judging a batch may need an answer of the same home, such
-// as its key, so batches delay neither answers nor lookups.
+// inflow is the messages from one home. Judging a batch may need a response of the same home, such
+// as its key, so batches must not delay responses or lookups.
 type inflow struct {
 	hub     *Hub
 	from    federation.HomeID
@@ -223,8 +225,8 @@ func (in *inflow) enter(ctx context.Context, turns chan<- struct{}, received tim
 	return false
 }
 
-// answer judges a question and sends the answer. A message that cannot be acknowledged is handed
-// out again, and then is a duplicate.
+// answer judges a question and sends the answer. A message that cannot be acknowledged is
+// redelivered as a duplicate.
 func (in *inflow) answer(ctx context.Context, m jetstream.Msg, judge func(context.Context, federation.HomeID, Envelope) (Envelope, *problem)) {
 	answer, p := judge(ctx, in.from, NewEnvelope(m.Data(), http.Header(m.Headers())))
 	switch {
@@ -240,7 +242,7 @@ func (in *inflow) answer(ctx context.Context, m jetstream.Msg, judge func(contex
 	publishing, cancel := context.WithTimeout(ctx, hubAnswer)
 	defer cancel()
 	if err := in.hub.publishUntilAcked(publishing, in.from, typeResults, answer); err != nil {
-		in.hub.log.LogAttrs(ctx, slog.LevelInfo, "answer not sent", slog.String("peer", string(in.from)), slog.Any("err", err)) // the other home asks again
+		in.hub.log.LogAttrs(ctx, slog.LevelInfo, "answer not sent", slog.String("peer", string(in.from)), slog.Any("err", err)) // the other home retries
 	}
 	_ = m.Ack()
 }

@@ -15,7 +15,7 @@ import (
 
 // Bounds of lookups through a hub.
 const (
-	maxDocumentBytes = 64 << 10 // of one document: the documents of homes and agents have some 6 KiB
+	maxDocumentBytes = 64 << 10 // maximum size of one document: the documents of homes and agents have some 6 KiB
 	hubLookups       = 4        // of one home, answered at a time
 )
 
@@ -27,7 +27,7 @@ var (
 	errTooLarge = fmt.Errorf("the document has more than %d bytes", maxDocumentBytes)
 )
 
-// lookup asks another home for one of its public documents, through a hub, for homes without an
+// lookup is a request for a public document of another home, through a hub, for homes without an
 // address. It is not signed: the documents are public, and the other home may not know the key of
 // this home yet.
 type lookup struct {
@@ -39,7 +39,7 @@ type lookup struct {
 type found struct {
 	answerHeading
 
-	Status    int    `json:"status"`              // of HTTP
+	Status    int    `json:"status"`              // status of HTTP
 	Body      string `json:"body"`                // empty unless the status is 200
 	Signature string `json:"signature,omitempty"` // the header of that name over HTTPS
 }
@@ -231,8 +231,8 @@ func (h *PeerHandler) serveSigned(w http.ResponseWriter, r *http.Request, docume
 	_, _ = w.Write(answer.Body) // the other home is gone
 }
 
-// Houses asks the other home whether a DID has its mailbox there. It blocks on the
-// network.
+// Houses reports whether a DID has its mailbox at the other home. It sends a request to that home.
+// It blocks on the network.
 func (p *Peer) Houses(ctx context.Context, did federation.DID) (bool, error) {
 	if p.Mode() == Block {
 		return false, nil

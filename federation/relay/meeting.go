@@ -108,7 +108,8 @@ type ServerConfig struct {
 // Named reports whether it names a server.
 func (cfg ServerConfig) Named() bool { return cfg.Host != nil || len(cfg.URLs) > 0 }
 
-// connect begins to connect, and keeps trying without end. The error is that of an unreadable file.
+// connect begins to connect, and keeps trying without end. It returns an error if a file cannot be
+// read.
 func (cfg ServerConfig) connect(home federation.HomeID, log *slog.Logger, more ...nats.Option) (*nats.Conn, error) {
 	options := append([]nats.Option{
 		nats.Name("baton " + string(home)), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),

@@ -11,7 +11,7 @@ import (
 	"baton/federation"
 )
 
-// move asks another home to take the mailbox of a DID.
+// move is a request to another home to take over the mailbox of a DID.
 type move struct {
 	heading
 
@@ -73,7 +73,7 @@ func (p *Peer) takeOver(ctx context.Context, asked move, body []byte) (moved, er
 	return answer, err
 }
 
-// learn notes the mailboxes moved by the other home. It names them with each result, so that one
+// learn records the mailboxes moved by the other home. It names them with each result, so that one
 // which cannot be stored now is learned later.
 func (p *Peer) learn(ctx context.Context, gone []federation.MovedMailbox) {
 	for _, each := range gone {
@@ -84,7 +84,7 @@ func (p *Peer) learn(ctx context.Context, gone []federation.MovedMailbox) {
 }
 
 // offenceEvery is the shortest interval between two notes of offences of one kind. It bounds the
-// cost of a home that lies all the time.
+// cost of a home that constantly sends false claims.
 const offenceEvery = time.Second
 
 // reported is the times of the last notes of a home's offences. It may be used concurrently.
@@ -144,7 +144,7 @@ func (p *Peer) reportInvalid(ctx context.Context, ev federation.Event, verdict f
 }
 
 // reportEvery is the interval between two log lines about refused messages of one home for one
-// reason: a home can send garbage at any rate.
+// reason: a home can send invalid messages at any rate.
 const reportEvery = time.Minute
 
 // reportLimiter admits one log line in an interval for each key, and counts the others. Its keys
@@ -184,7 +184,7 @@ func (r *reportLimiter) pass(key reportKey, now time.Time) (skipped int, ok bool
 }
 
 // report counts a refused message of another home, and logs it once a minute for each home and code.
-// A message that cannot be verified now waits, so its line is a warning.
+// A message that cannot be verified now is retried, so it is logged as a warning.
 func (h *PeerHandler) report(ctx context.Context, from federation.HomeID, p problem) {
 	if h.Deps.BadInput != nil && p.code != codeLater {
 		h.Deps.BadInput(from, p.code)

@@ -74,14 +74,13 @@ func (p *Peer) Fetch(ctx context.Context, address string) ([]byte, error) {
 	return e.Body, err
 }
 
-// Path returns the way on which the other home is reached.
+// Path returns the path to the other home.
 func (p *Peer) Path() Path { return p.cfg.Path }
 
 // Network returns [Network].
 func (*Peer) Network() string { return Network }
 
-// Carries returns false: the mailbox locator names the homes that a step goes to, once for all
-// homes.
+// Carries returns false: the mailbox locator selects the destination homes of a step.
 func (*Peer) Carries(context.Context, federation.Event, federation.View) (bool, error) {
 	return false, nil
 }
@@ -206,7 +205,7 @@ type Mode string
 // The modes.
 const (
 	Allow Mode = "allow" // steps go both ways
-	Limit Mode = "limit" // the same, a few a second
+	Limit Mode = "limit" // the same, limited to a few per second
 	Hold  Mode = "hold"  // the home is asked to send later, and deliveries to it wait
 	Block Mode = "block" // the home is refused, and deliveries to it end as dead letters
 )
@@ -220,7 +219,7 @@ func (p *Peer) SetOperatorMode(mode Mode) {
 	if before := p.operatorMode.Swap(&mode); before == nil || *before != mode {
 		select {
 		case p.modeChanged <- struct{}{}:
-		default: // one token stands for several changes
+		default: // one token covers several changes
 		}
 	}
 }
@@ -261,13 +260,13 @@ func (t modeLimiter) admits(mode Mode, steps int, now time.Time) bool {
 
 // When the clocks of two homes are compared, and how far apart they may be.
 const (
-	clockSlip   = time.Second      // that the clocks of two machines may differ
+	clockSlip   = time.Second      // tolerated clock difference of two machines
 	clockSkew   = 30 * time.Second // above which the log warns: steps are refused from two minutes on, unless configured otherwise
 	clockEvery  = 10 * time.Minute // between two comparisons through a hub
 	clockRepeat = time.Hour        // between two warnings
 )
 
-// Skew returns how far the clock here is ahead of that of the other home; zero before the first
+// Skew returns how far the local clock is ahead of that of the other home; zero before the first
 // comparison. It includes the time that the last question took to arrive over HTTPS.
 func (p *Peer) Skew() time.Duration { return time.Duration(p.skew.Load()) }
 
@@ -279,7 +278,7 @@ func (p *Peer) Compared() time.Time {
 	return time.Time{}
 }
 
-// noteSkew stores how far the clock here is ahead, and warns of a large difference once an hour.
+// noteSkew stores how far the local clock is ahead, and warns of a large difference once an hour.
 func (p *Peer) noteSkew(ctx context.Context, skew time.Duration) {
 	p.skew.Store(int64(skew))
 	p.compared.Store(p.deps.Now().UnixNano())
@@ -296,7 +295,7 @@ func (p *Peer) noteSkew(ctx context.Context, skew time.Duration) {
 }
 
 // watchClock compares the clocks through the hub, now and every ten minutes, until ctx ends. A
-// batch there does not show the clock: the hub may store it for any time.
+// batch there does not show the clock, because the hub may store it for any time.
 func (p *Peer) watchClock(ctx context.Context) error {
 	for p.ByHub() {
 		if _, err := p.profile(ctx); err != nil && ctx.Err() == nil {
@@ -350,7 +349,8 @@ func (p *Peer) profile(ctx context.Context) (took time.Duration, err error) {
 	return heard.Sub(asked), nil
 }
 
-// checkHome asks another home through the hub, and reports whether it answers and its key is known.
+// checkHome sends a request to another home through the hub, and reports whether it responds with a
+// known key.
 func (p *Peer) checkHome(ctx context.Context) federation.Finding {
 	f := federation.Finding{What: "home " + p.Name(), State: federation.FindingOK}
 	took, err := p.profile(ctx)

@@ -17,17 +17,17 @@ import (
 // StepsPath is the path to which homes post steps.
 const StepsPath federation.URLPath = "/fed/v1/events"
 
-// laterAfter is the retry interval for a home not answered now, in whole seconds.
+// laterAfter is the retry interval for a home whose request is deferred, in whole seconds.
 const laterAfter = time.Minute
 
 // PeerHandler answers the requests of other homes: steps, digests, moves, questions about
 // mailboxes. It is safe for concurrent use.
 type PeerHandler struct {
 	Deps Deps
-	// Peer returns a home that this one knows, or nil.
+	// Peer returns a known home, or nil.
 	Peer func(home federation.HomeID) *Peer
 	// PublicURL is the address of this home, without a path. ClockSkew bounds the difference
-	// between the time in a signed id and the clock here.
+	// between the time in a signed id and the local clock.
 	PublicURL string
 	ClockSkew func() time.Duration
 	// Documents serves the public documents of this home that other homes read through a hub: DID
@@ -71,7 +71,7 @@ func (h *PeerHandler) serveSteps(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer.Body) // the other home is gone
 }
 
-// refuse answers a refused request. The error goes only to the log.
+// refuse answers a refused request. The error is only logged.
 func (h *PeerHandler) refuse(w http.ResponseWriter, r *http.Request, p problem) {
 	h.report(r.Context(), "", p)
 	w.Header().Set("Content-Type", "application/json")
@@ -170,7 +170,7 @@ func (h *PeerHandler) sign(ctx context.Context, document any) (answer Envelope, 
 	return answer, nil
 }
 
-// judge judges the steps of a batch that came on a path. It keeps the order of each handoff, and
+// judge judges the steps of a batch that arrived on a path. It keeps the order of each handoff, and
 // judges all handoffs at the same time, so that the batch of at most [maxItems] takes few commits.
 func (p *Peer) judge(ctx context.Context, path []federation.HomeID, items []item) []result {
 	inOrder, results := map[federation.HandoffID][]func(){}, make([]result, len(items))

@@ -26,7 +26,7 @@ const lookEvery = 10 * time.Second
 // maxAwaiting bounds the pending rulings read at a time. More stay in the record.
 const maxAwaiting = 1024
 
-// askPending asks the other home for its pending rulings, after each wake-up until ctx ends.
+// askPending requests pending rulings from the other home after each wake-up, until ctx ends.
 func (p *Peer) askPending(ctx context.Context) error {
 	wake, stop := p.deps.Wakes.Subscribe(p.deps.Topic(p.cfg.Home))
 	defer stop()
@@ -55,7 +55,7 @@ type wait struct {
 	next time.Time
 }
 
-// askAll asks for all due rulings, in the order of each handoff. It returns the time until the next
+// askAll requests all due rulings, in order within each handoff. It returns the time until the next
 // ruling is due.
 func (p *Peer) askAll(ctx context.Context, waits map[federation.EventID]*wait) (time.Duration, error) {
 	pending, err := p.deps.Record.Awaiting(ctx, p.cfg.Home, maxAwaiting)
@@ -97,8 +97,8 @@ func untilDue(waits map[federation.EventID]*wait, now time.Time) time.Duration {
 	return max(until, firstAsk/10)
 }
 
-// askHandoff asks for the due rulings on the steps of one handoff, up to the first step that has
-// to wait: later steps must not be filed before it. No other goroutine uses their waits.
+// askHandoff requests the due rulings on the steps of one handoff, up to the first step that is not
+// due. Later steps must not be filed before it. No other goroutine uses their waits.
 func (p *Peer) askHandoff(ctx context.Context, steps []federation.Pending, waits map[federation.EventID]*wait) error {
 	for _, each := range steps {
 		w := waits[each.Event.ID]
@@ -115,8 +115,8 @@ func (p *Peer) askHandoff(ctx context.Context, steps []federation.Pending, waits
 	return nil
 }
 
-// askRuling asks for the ruling on one step and files the answer. It reports whether the wait of the
-// step is over.
+// askRuling requests the ruling on one step and files the response. It reports whether the step no
+// longer waits.
 func (p *Peer) askRuling(ctx context.Context, pending federation.Pending) (over bool, err error) {
 	view, err := p.deps.Record.View(ctx, pending.Event.Handoff)
 	if err != nil {
@@ -124,7 +124,7 @@ func (p *Peer) askRuling(ctx context.Context, pending federation.Pending) (over 
 	}
 	ev := pending.Event
 	if view.Named != "" && ev.Actor() == view.Offeree && ev.From != view.Named {
-		ev.Arrival.Party = view.Named // the other home knows the offeree only by the kept key
+		ev.Arrival.Party = view.Named // the other home identifies the offeree only by the kept key
 	}
 	ev, err = p.deps.vouch(ctx, ev)
 	if err != nil {

@@ -17,7 +17,7 @@ const Network = "home"
 type Record interface {
 	// View returns the view of a handoff, the zero value for one without a log.
 	View(ctx context.Context, id federation.HandoffID) (federation.View, error)
-	// Log returns the steps of a handoff after a version in their order; after 0 are all.
+	// Log returns the steps of a handoff after a version in order. Version 0 returns all steps.
 	Log(ctx context.Context, id federation.HandoffID, after federation.Version) iter.Seq2[federation.Entry, error]
 	// Evidence returns the original behind a vouched step, or [federation.ErrNotFound].
 	Evidence(ctx context.Context, digest [32]byte) ([]byte, error)
@@ -30,10 +30,10 @@ type Record interface {
 	RulingOn(ctx context.Context, id federation.HandoffID, version federation.Version) (document, signature string, err error)
 	// Forked reports whether there is proof that a handoff has two histories.
 	Forked(ctx context.Context, id federation.HandoffID) (bool, error)
-	// Shared returns up to limit handoffs after one, in the order of their ids, of which a
-	// home has receipted a step.
+	// Shared returns up to limit handoffs with a step receipted by a home, ordered by id, after the
+	// given one.
 	Shared(ctx context.Context, home federation.HomeID, after federation.HandoffID, limit int) ([]federation.HandoffID, error)
-	// OfHome returns up to limit handoffs of a home after one, in the order of their ids.
+	// OfHome returns up to limit handoffs of a home after the given one, ordered by id.
 	OfHome(ctx context.Context, home federation.HomeID, after federation.HandoffID, limit int) ([]federation.HandoffID, error)
 	// KeepOffence counts an offence of a home.
 	KeepOffence(ctx context.Context, d federation.Offence) error
@@ -47,8 +47,8 @@ type Gateway interface {
 	// restored. Besides refusals and outages its errors are [*federation.GapError] and
 	// [*federation.ForkError].
 	Ruled(ctx context.Context, ev federation.Event, r federation.Ruling) (federation.Judgement, error)
-	// Say files private text for a participant of this home, once: known reports whether it was on
-	// file before. Its errors are refusals and outages.
+	// Say stores private text for a participant of this home once. The result known reports whether
+	// it was already stored. Its errors are refusals and outages.
 	Say(ctx context.Context, t federation.Text) (known bool, err error)
 	// GiveUp ends the wait of a step for a home that refused it, and has its sender notified.
 	GiveUp(ctx context.Context, p federation.Pending, code federation.RefusalCode, detail string) error
@@ -56,10 +56,10 @@ type Gateway interface {
 	Place(ctx context.Context, ev federation.Event) (federation.Place, error)
 }
 
-// Mailboxes knows which home has the mailbox of a DID. Its methods block only on the record.
+// Mailboxes looks up the mailbox home of a DID. Its methods block only on the record.
 type Mailboxes interface {
-	// MaySpeakFor reports whether this gateway accepts a home's word that a step is of a DID: the
-	// mailbox is there, or no other place is known.
+	// MaySpeakFor reports whether this gateway accepts a home's claim that a step is from a DID:
+	// the mailbox is there, or no other location is known.
 	MaySpeakFor(ctx context.Context, did federation.DID, home federation.HomeID) bool
 	// Here reports whether a DID has its mailbox here.
 	Here(ctx context.Context, did federation.DID) (bool, error)
@@ -132,7 +132,7 @@ type Deps struct {
 	ReadText func(document, signature string) (federation.Text, error)
 	// Topic returns the topic of the steps pending the ruling of a home.
 	Topic func(home federation.HomeID) string
-	// MaxHops returns how many homes a step may come through; 0 for any number.
+	// MaxHops returns the maximum number of homes that a step may pass through; 0 for any number.
 	MaxHops func() int
 	// BadInput counts a refused message of another home, by a reason from a closed set. The home is
 	// "" over HTTPS. Nil counts nothing.

@@ -3,19 +3,19 @@
 //
 // # Main types
 //
-//   - [Peer] is one other home. It sends the pending deliveries of that home, asks that home for
-//     rulings on the steps of users of this home, and compares histories.
+//   - [Peer] is one other home. It sends the pending deliveries for that home, requests rulings on the
+//     steps of this home's users, and compares histories.
 //   - [PeerHandler] answers the requests of other homes.
-//   - [Hub] is a NATS server at which homes meet. [Host] runs such a server in this process, and
+//   - [Hub] is a NATS server that connects homes. [Host] runs such a server in this process, and
 //     [WriteAccounts] writes its configuration.
 //   - [Relay] wakes waiters inside this home.
 //
 // # Guarantees
 //
 // The home of a handoff orders its steps and sends each step to the mailbox homes of the parties. A
-// pending delivery is a row of the record. The row ends with the signed result of the other home,
-// and with nothing else: the loss of a hub costs time, and no step. A message that arrives twice
-// has no further effect.
+// pending delivery is a row of the record. Only the signed result of the other home completes the
+// row, so the loss of a hub delays steps but loses none. A message that arrives twice has no
+// further effect.
 //
 // # Messages between homes
 //
@@ -41,10 +41,10 @@
 //	{"type": "ruling", "v": 1, "home": HOME, "handoff": ULID, "event": ULID, "version": NUMBER,
 //	 "chain": HEX, "party": DID, "via": HOME, "filed": TIME}
 //
-// A step without a ruling asks the home of its handoff for one, and states in "have" how many steps
-// the asking home has. A home may vouch for a step, or know its signer as a party by another DID.
-// It signs that in a voucher, which it sends with the question and which travels with the step. A
-// ruling that names a home in "via" is accepted as far as a voucher of that home goes:
+// A step without a ruling requests one from the home of its handoff. Its "have" is the number of
+// steps at the requesting home. A home may vouch for a step, or identify its signer as a party with
+// another DID. It signs that in a voucher, which it sends with the question and which travels with
+// the step. A ruling that names a home in "via" is trusted as much as a voucher of that home:
 //
 //	{"type": "voucher", "v": 1, "home": HOME, "handoff": ULID, "event": ULID, "step": HEX,
 //	 "party": DID, "sent": TIME}
@@ -74,12 +74,12 @@
 // # Comparison of histories
 //
 // Two homes compare histories at the first connection after a start of either one, and at least
-// every day. "boot" in each message changes with each start. The asking home lists its latest
-// versions of its own handoffs of which the other home has steps ("handoffs"), and of the other
-// home's handoffs ("yours"), 256 at a time. The answer lists the steps that the other home lacks of
-// the former, and those it lost of its own ("lost"); the asking home sends both again. A home
-// restored from an older backup gets its steps back that way. If a log has other steps, the answer
-// asks for the last one: its ruling is the proof of a fork.
+// every day. "boot" in each message changes with each start. The requesting home lists its latest
+// versions, 256 at a time: of its own handoffs with steps at the other home ("handoffs"), and of
+// the other home's handoffs ("yours"). The response lists missing steps of the former, and the
+// other home's own lost steps ("lost"). The requesting home sends both again. A home restored from
+// an older backup gets its steps back that way. If a log has different steps, the response requests
+// the last one: its ruling is the proof of a fork.
 //
 //	{"type": "digest", "v": 1, "from": HOME, "to": HOME, "sent": TIME, "boot": TEXT,
 //	 "handoffs": [{"handoff": ULID, "version": NUMBER, "chain": HEX}],
@@ -98,7 +98,7 @@
 //	"moved": [{"did": DID, "home": HOME}]
 //
 // The former mailbox home forwards late arrivals, with the ruling of the home of the handoff.
-// [PathHeader] names the homes that the steps of a batch came through, from the home of their
+// [PathHeader] names the homes that the steps of a batch passed through, from the home of their
 // handoffs to the sender. No signature covers it. No home sends a step to a home in that path. A
 // home refuses a step that has already passed through it, or through too many homes.
 //
@@ -121,9 +121,9 @@
 // # Wake-ups inside one home
 //
 // A [Relay] wakes a poll waiting for a message, and a link whose outbox was empty: inside one
-// process, or through NATS servers that the replicas of a home share. A wake-up carries nothing but
-// its topic and may be lost, so each waiter also looks by itself from time to time. Subscribe
-// before looking, so that nothing is missed in between:
+// process, or through NATS servers that the replicas of a home share. A wake-up carries only its
+// topic and may be lost, so each waiter also polls from time to time. Subscribe before looking, so
+// that nothing is missed in between:
 //
 //	wake, stop := r.Subscribe(topic)
 //	defer stop()
@@ -161,7 +161,7 @@ import (
 // Relay wakes waiters. One connection to the servers keeps the order: a subscription receives each
 // wake-up that follows it.
 type Relay struct {
-	prefix string     // of subjects
+	prefix string     // prefix of subjects
 	conn   *nats.Conn // nil inside one process
 	closed chan struct{}
 
@@ -173,13 +173,13 @@ type Relay struct {
 func Local() *Relay { return &Relay{closed: make(chan struct{}), topics: map[string]*waiters{}} }
 
 // Join begins to connect to servers shared by the replicas of one home, and keeps trying until
-// [Relay.Close]. It does not wait for a connection. The error is that of an unreadable file. Homes
-// that share the servers wake only their own waiters.
+// [Relay.Close]. It does not wait for a connection. It returns an error if a file cannot be read.
+// Homes that share the servers wake only their own waiters.
 func Join(cfg ServerConfig, home federation.HomeID, log *slog.Logger) (*Relay, error) {
 	r := Local()
 	r.prefix = liveSubject + token(home) + "."
 	conn, err := cfg.connect(home, log,
-		nats.ReconnectBufSize(-1), // a late wake-up is of no use
+		nats.ReconnectBufSize(-1), // a late wake-up is useless
 		nats.ClosedHandler(func(*nats.Conn) { close(r.closed) }),
 	)
 	if err != nil {
@@ -229,8 +229,8 @@ func (r *Relay) Close() {
 	}
 }
 
-// maxPending bounds the waiting wake-ups of a topic: while one becomes tokens, a second one stands
-// for all that follow.
+// maxPending bounds the waiting wake-ups of a topic: while one is being converted to tokens, a
+// second one covers all that follow.
 const maxPending = 2
 
 // liveSubject begins the subjects of wake-ups.
@@ -250,8 +250,8 @@ func (r *Relay) Wake(topics ...string) {
 	}
 }
 
-// Subscribe returns a channel that holds one token once the topic was woken, however often. After
-// stop it gets none. The channel is never closed.
+// Subscribe returns a channel that holds one token after the topic was woken, once or repeatedly.
+// After stop it gets none. The channel is never closed.
 func (r *Relay) Subscribe(topic string) (wake <-chan struct{}, stop func()) {
 	token := make(chan struct{}, 1)
 	if r == nil {
@@ -279,7 +279,7 @@ func (r *Relay) Publish(topic string, message []byte) {
 }
 
 // Receive calls take for each message about a topic, also from this replica, until ctx ends. Messages
-// wait while take is busy: unlike a wake-up, one does not stand for the next.
+// wait while take is busy: unlike wake-ups, they cannot be merged.
 func (r *Relay) Receive(ctx context.Context, topic string, take func(message []byte)) {
 	if r == nil || r.conn == nil {
 		return
@@ -320,7 +320,7 @@ func (r *Relay) notify(topic string) {
 	for token := range w.tokens {
 		select {
 		case token <- struct{}{}:
-		default: // one token stands for several wake-ups
+		default: // one token covers several wake-ups
 		}
 	}
 }

@@ -19,8 +19,8 @@ const Version = federation.HomeProtocol
 const (
 	maxItems      = 256       // steps of a batch
 	batchBytes    = 512 << 10 // of steps in a batch; the last step may exceed it
-	maxBatchBytes = 2 << 20   // of a read batch: enough for the largest step
-	maxSteps      = 64        // steps that one result returns; the asking home asks for more
+	maxBatchBytes = 2 << 20   // maximum size of a read batch: enough for the largest step
+	maxSteps      = 64        // maximum steps in one result; the requesting home requests the rest
 )
 
 // The types of the documents that homes sign for each other, beside [federation.HomeProfileType].
@@ -49,7 +49,7 @@ type heading struct {
 	Boot string            `json:"boot,omitempty"` // see [Deps].Boot
 }
 
-// check returns why a question is not of a type, or not for a home.
+// check returns the reason why a question is not of a type, or not for a home.
 func (h heading) check(kind string, to federation.HomeID) error {
 	switch {
 	case h.Type != kind || h.V != Version:
@@ -98,12 +98,12 @@ type batch struct {
 	Items []item `json:"items"`
 }
 
-// item is one step of a batch. An item with a ruling is a filed step; one without asks the home of
-// the handoff for a ruling.
+// item is one step of a batch. An item with a ruling is a filed step; an item without one requests
+// a ruling from the home of the handoff.
 type item struct {
 	Step   carried             `json:"step"`
 	Ruling *signed             `json:"ruling,omitempty"`
-	Have   *federation.Version `json:"have,omitempty"` // without a ruling: the version of the log of the asking home
+	Have   *federation.Version `json:"have,omitempty"` // for a step without a ruling: the version of the log of the requesting home
 }
 
 type signed struct {
@@ -118,12 +118,12 @@ type carried struct {
 	Signature  string                `json:"signature"`
 	ID         federation.EventID    `json:"id"`
 	Provenance federation.Provenance `json:"provenance"`
-	Party      federation.DID        `json:"party,omitempty"` // the DID by which the asking home knows the signer
-	Name       string                `json:"name,omitempty"`  // of the signer, for people only
+	Party      federation.DID        `json:"party,omitempty"` // the requesting home's DID for the signer
+	Name       string                `json:"name,omitempty"`  // name of the signer, for people only
 	MessageID  string                `json:"message_id,omitempty"`
 	Received   time.Time             `json:"received"`
 	Evidence   *evidence             `json:"evidence,omitempty"`
-	Voucher    *signed               `json:"voucher,omitempty"` // of the home that it came through
+	Voucher    *signed               `json:"voucher,omitempty"` // voucher of the home that it passed through
 }
 
 type evidence struct {
@@ -158,9 +158,9 @@ type result struct {
 	Event   federation.EventID `json:"event"`
 	Digest  string             `json:"digest"` // SHA-256 of the signed document, hexadecimal
 	Outcome outcome            `json:"outcome"`
-	Code    string             `json:"code,omitempty"`   // of a refusal
+	Code    string             `json:"code,omitempty"`   // code of a refusal
 	Detail  string             `json:"detail,omitempty"` // for people
-	Have    federation.Version `json:"have,omitempty"`   // of a gap: the version of the log
+	Have    federation.Version `json:"have,omitempty"`   // version of the log, for a gap
 	// Steps are the steps that the asking home lacks, up to the step in its question.
 	Steps []item `json:"steps,omitempty"`
 	// Moved is the parties whose mailboxes were moved to other homes: later steps for them go there.
