@@ -12,8 +12,8 @@ import (
 	"baton/federation/fault"
 )
 
-// awayFor is the time before an unresponsive host is asked again for the same DID: each question
-// may delay a step by the timeout of a fetch.
+// awayFor is the time before an unresponsive host is queried again for the same DID, because each
+// query may delay a step by the timeout of a fetch.
 const awayFor = 5 * time.Second
 
 // refetchEvery is the shortest time between two forced refreshes of one DID. Any caller can force
@@ -24,11 +24,10 @@ const refetchEvery = 30 * time.Second
 // and 6 KiB at most.
 const maxDocuments = 4096
 
-// lookup asks a host about a DID. The host may be down, slow or hostile.
+// lookup queries a host about a DID. The host may be down, slow or hostile.
 type lookup func(ctx context.Context, did federation.DID) (federation.Document, error)
 
-// answers caches the results of look-ups. All callers that ask about a DID at the same time share one
-// look-up.
+// answers caches the results of look-ups. Concurrent callers for the same DID share one look-up.
 type answers struct {
 	cfg   DirectoryConfig
 	look  lookup
@@ -47,7 +46,7 @@ type flight struct {
 	cancel  context.CancelFunc
 }
 
-// answer is a document, or why there is none. After a time the host is asked again.
+// answer is a document, or why there is none. It expires, and the host is then queried again.
 type answer struct {
 	document federation.Document
 	err      error
@@ -123,11 +122,11 @@ func (a *answers) leave(did federation.DID, f *flight) {
 	}
 }
 
-// fly looks a DID up and caches the answer, unless all callers left: then the error does not count
-// against the host.
+// fly looks up a DID and caches the result, unless all callers have left. In that case the error
+// does not count against the host.
 func (a *answers) fly(ctx context.Context, did federation.DID, f *flight, now time.Time) {
 	err := fault.Catch(func() error { f.found = a.judge(ctx, did, now); return nil })
-	if err != nil { // a panic is no verdict on the DID
+	if err != nil { // a panic is not a verdict on the DID
 		if a.cfg.Caught != nil {
 			a.cfg.Caught(ctx, err)
 		}
@@ -149,8 +148,8 @@ func (a *answers) fly(ctx context.Context, did federation.DID, f *flight, now ti
 	close(f.done)
 }
 
-// judge asks a host once, and returns the answer and its lifetime. While the host does not answer,
-// the last document serves.
+// judge queries a host once, and returns the result and its lifetime. While the host does not
+// answer, the last document serves.
 func (a *answers) judge(ctx context.Context, did federation.DID, now time.Time) answer {
 	document, err := a.look(ctx, did)
 	if a.cfg.Fetched != nil && ctx.Err() == nil {
@@ -174,7 +173,7 @@ func (a *answers) judge(ctx context.Context, did federation.DID, now time.Time) 
 // maxHistories bounds the histories in memory. One is some 300 bytes a key.
 const maxHistories = 4096
 
-// histories caches the key histories of DIDs, so that a step costs no query. It caches nothing of a
+// histories caches the key histories of DIDs, so that a step needs no query. It caches nothing of a
 // record that other replicas change: a key revoked there must not stay valid here.
 type histories struct {
 	record federation.Keys

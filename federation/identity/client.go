@@ -31,18 +31,18 @@ import (
 type FetchConfig struct {
 	AllowPrivate bool           // reach private and loopback addresses, and plain http
 	Denied       []netip.Prefix // never dialled, even with AllowPrivate
-	Timeout      time.Duration  // of one Get, with the wait for the rate of the host
-	MaxBytes     int64          // of one body
+	Timeout      time.Duration  // timeout of one Get, with the wait for the rate of the host
+	MaxBytes     int64          // maximum size of one body
 	PerHost      int            // requests a second to one host
 	Resolver     *net.Resolver  // resolves names; nil for the resolver of the system
-	TLS          *tls.Config    // of HTTPS; nil for no client certificate and the authorities of the system
+	TLS          *tls.Config    // for HTTPS; nil uses the system's authorities and no client certificate
 	// Transport carries the requests instead of guarded connections, for registries and issuers in one
 	// process; nil otherwise.
 	Transport http.RoundTripper
 }
 
 // maxHosts bounds the remembered rates of hosts, at some 200 bytes each: far more than one home
-// asks within a second, after which a bucket is full again.
+// queries within a second, the time in which a bucket refills.
 const maxHosts = 4096
 
 // maxHeaderBytes bounds the header of an answer. Only Cache-Control, Location and Retry-After are used.
@@ -51,8 +51,7 @@ const maxHeaderBytes = 16 << 10
 // ErrTooLarge is returned by [Client.Get] for a body above the bound.
 var ErrTooLarge = errors.New("identity: document too large")
 
-// ErrNotAllowed is wrapped in errors of [Client] for an address that it never calls, also as the target
-// of a redirect.
+// ErrNotAllowed is wrapped in errors of [Client] for a forbidden address, including redirect targets.
 var ErrNotAllowed = errors.New("address not allowed")
 
 // ErrPrivate is wrapped in errors of clients for a non-public address. It wraps [ErrNotAllowed].

@@ -231,9 +231,9 @@ const maxRotationKeys = 10
 
 type plcOperation struct {
 	kind      string
-	prev      string // CID of the one that it follows; empty for the first
+	prev      string // CID of the previous operation; empty for the first
 	cid       string
-	digest    [sha256.Size]byte // of the signed operation
+	digest    [sha256.Size]byte // digest of the signed operation
 	created   time.Time         // by the clock of the directory
 	rotation  []federation.PublicKey
 	methods   map[string]string // did:key by name

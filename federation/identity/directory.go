@@ -20,15 +20,15 @@ import (
 type DirectoryConfig struct {
 	PLC      string        // address of the did:plc directory, without a path; empty for none
 	Fresh    time.Duration // a fetched document: how long a removed key may still count
-	Negative time.Duration // the answer that there is no document
+	Negative time.Duration // negative results
 	Stale    time.Duration // a document while its host does not answer, since it was fetched
-	// Web returns the address, without a path, configured for a host of did:web; nil for no such
-	// host.
+	// Web returns the address configured for a host of did:web, without a path. A nil Web has no
+	// hosts.
 	Web func(host string) (address string, ok bool)
 	// Fetched is called with each answer of a host about a DID, or with the reason for a missing
-	// document, before the waiting callers continue. It may block on the record. After its error
-	// the earlier document serves, and the host is asked again soon. Its context ends after the
-	// document was cached. Nil for none.
+	// document, before the waiting callers continue. It may block on the record. After an error,
+	// the earlier document stays in use, and the host is queried again soon. Its context ends after
+	// the document was cached. Nil for none.
 	Fetched func(ctx context.Context, did federation.DID, document federation.Document, err error) error
 	// Home reads a document of another home known to this gateway, by its name and a path there,
 	// and reports whether there is such a home. It has the errors of a [Fetcher]. Nil if no home is
@@ -45,19 +45,20 @@ type Fetcher interface {
 }
 
 // Directory implements [federation.Directory] for did:key, did:web and did:plc. For any other method the
-// error is a [*federation.UnavailableError]: an unknown method is no evidence against a DID.
+// error is a [*federation.UnavailableError]: an unknown method proves nothing about a DID.
 type Directory struct {
 	plc     string
 	web     func(host string) (address string, ok bool)
 	home    func(ctx context.Context, name string, path federation.URLPath) (body []byte, known bool, err error)
 	fetcher Fetcher
 	own     map[federation.DID][]ed25519.PublicKey
-	parsed  *otter.Cache[federation.DID, federation.Document] // of did:keys
+	parsed  *otter.Cache[federation.DID, federation.Document] // parsed did:keys
 	answers *answers
 }
 
 // NewDirectory returns a directory with an empty cache. It resolves the DIDs of the given keys
-// without a request: they are the gateway's own, which may not reach its own public address.
+// without a request: they belong to the gateway, which may be unable to reach its own public
+// address.
 func NewDirectory(cfg DirectoryConfig, fetcher Fetcher, own ...federation.SigningKey) *Directory {
 	d := &Directory{plc: cfg.PLC, web: cfg.Web, home: cfg.Home, fetcher: fetcher, own: map[federation.DID][]ed25519.PublicKey{}, parsed: newCache[federation.DID, federation.Document]()}
 	d.answers = newAnswers(cfg, d.lookUp)
@@ -143,8 +144,8 @@ func (d *Directory) resolveHere(did federation.DID, now time.Time) (federation.D
 	}
 }
 
-// resolveKey resolves a did:key. The check of a point takes several microseconds, and each step asks
-// for the key of its signer more than once.
+// resolveKey resolves a did:key. Checking a point takes several microseconds, and each step needs
+// the key of its signer more than once.
 func (d *Directory) resolveKey(did federation.DID) (federation.Document, error) {
 	if document, ok := d.parsed.GetIfPresent(did); ok {
 		return document, nil
@@ -317,7 +318,7 @@ func (t Timed) Refresh(ctx context.Context, did federation.DID, now time.Time) (
 
 func (t Timed) count(did federation.DID, begun time.Time, err error) {
 	if errors.Is(err, ErrNotAtHand) {
-		return // the lookup that follows counts
+		return // the next lookup is counted
 	}
 	method := did.Method()
 	if !slices.Contains([]string{"key", "web", "plc"}, method) {

@@ -256,8 +256,8 @@ type service struct {
 	Endpoint string `json:"serviceEndpoint"`
 }
 
-// mailboxOf returns the endpoint of the first entry of a DID document that names a home,
-// "" for none. An unreadable entry names none, and is no error of the document.
+// mailboxOf returns the endpoint of the first entry of a DID document that names a home, "" for
+// none. An unreadable entry is ignored and is not an error of the document.
 func mailboxOf(list json.RawMessage) string {
 	var items []json.RawMessage
 	if federation.DecodeJSON(list, &items) != nil {

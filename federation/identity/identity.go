@@ -2,15 +2,15 @@
 //
 // # Keys of other DIDs
 //
-//   - [Directory] resolves DIDs: did:key by itself, did:web over HTTPS or at a home that it knows,
-//     did:plc from the log of operations at its directory.
+//   - [Directory] resolves DIDs: did:key by itself, did:web over HTTPS or through a known home, did:plc
+//     from the log of operations at its directory.
 //   - [KeySource] joins these documents with the keys of other sources: keys that clients
 //     registered by MSGSIG, keys that the server behind a link serves, and keys of AIRC registries. It
 //     records each key with the time and the source, so that a step is judged by the keys that
 //     were valid when the step first arrived.
-//   - [AtHand] is the part of a KeySource that asks no host. [Lookups] fetches the rest meanwhile.
-//   - [Client] fetches from addresses that strangers chose: it dials no private network, and reads
-//     a bounded number of bytes. [PeerClient] calls hosts that an operator named.
+//   - [AtHand] is the part of a KeySource that sends no requests. [Lookups] fetches the rest meanwhile.
+//   - [Client] fetches from untrusted addresses. It dials no private network, and reads a bounded
+//     number of bytes. [PeerClient] calls hosts that an operator named.
 //
 // # Keys of the gateway
 //
@@ -19,7 +19,7 @@
 //
 // # Guarantees
 //
-// An outage is no evidence. Unless the host stated that there is no document, the error is a
+// An outage proves nothing. Unless the host stated that there is no document, the error is a
 // [*federation.UnavailableError], and the signature stays unverifiable. For a limited time the last
 // document serves instead.
 //

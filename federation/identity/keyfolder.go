@@ -66,7 +66,7 @@ func (f KeyFolder) OpenFor(ctx context.Context, record MarkRecord, now time.Time
 }
 
 // Check returns the error of [CheckKeys] for the keys used to write a record. A used record without
-// marks is older than marks: then each key has to exist.
+// marks was written before marks existed, so each key must exist.
 func (f KeyFolder) Check(ctx context.Context, known []federation.KeyMark, used bool) error {
 	if len(known) == 0 && used {
 		known = AssumedMarks()
@@ -105,7 +105,7 @@ func (f KeyFolder) Key(ctx context.Context, name KeyName) (NamedKey, error) {
 	return keys[at], nil
 }
 
-// Create makes a key, as [CreateKey] does. With replace it accepts the current key of a signer in
+// Create makes a key, like [CreateKey]. With replace it accepts the current key of a signer in
 // place of another; without, the error wraps [ErrKeyExists] for a key of a signer.
 func (f KeyFolder) Create(ctx context.Context, name KeyName, replace bool, prefix string, now time.Time) (NamedKey, error) {
 	switch {
@@ -141,7 +141,7 @@ func ParseKeyName(s string) (KeyName, error) {
 	return "", fmt.Errorf("no key %q: want server, registry or endpoint", s)
 }
 
-// NamedKey is one of the gateway's own keys as it is listed.
+// NamedKey is an entry in the list of the gateway's own keys.
 type NamedKey struct {
 	Name KeyName
 	federation.OwnKey
@@ -150,8 +150,8 @@ type NamedKey struct {
 // ErrKeyExists is returned by [CreateKey] if there is a key already.
 var ErrKeyExists = errors.New("identity: there is a key already")
 
-// SmallEndpoint is the prefix of an endpoint id smaller than nearly all others. Of two servers
-// that dial each other at once, the one with the smaller id keeps its link.
+// SmallEndpoint is the prefix of an endpoint id smaller than nearly all others. If two servers dial
+// each other at the same time, the one with the smaller id keeps its link.
 const SmallEndpoint = "0000"
 
 // CreateKey makes a key in a folder of keys, and the folder if it is missing. For an existing key
@@ -315,7 +315,7 @@ func makeEndpoint(root *os.Root) error {
 // LostKey is a key that a record was written with and a folder of keys lacks.
 type LostKey struct {
 	Name  KeyName
-	Path  string // of its file; or the program of a signer
+	Path  string // path of its file; or the program of a signer
 	Known string // its fingerprint on record; "" for none
 	There string // the fingerprint of the key in its place; "" for none
 }

@@ -58,7 +58,7 @@ type Keyring struct {
 	ends    func() time.Time // time by which overlaps end; nil uses the time of each call
 }
 
-// EndBy sets the clock by which the overlap of retired keys ends, unless the time of a call is
+// EndBy sets the clock for the end of the overlap of retired keys, unless the time of a call is
 // later. Call it before the keyring is used.
 func (k *Keyring) EndBy(confirmed func() time.Time) { k.ends = confirmed }
 
@@ -73,7 +73,7 @@ type ownKey struct {
 func OpenKeyring(dir string) (*Keyring, error) { return openFiles(dir, ServerKey, RegistryKey) }
 
 // OpenSignerKeyring is [OpenKeyring] for a gateway whose server key and registry key a command keeps. It
-// asks the command for their public parts, each for up to [SignerTimeout].
+// gets their public parts from the command, waiting up to [SignerTimeout] for each.
 func OpenSignerKeyring(ctx context.Context, dir string, signer Signer) (*Keyring, error) {
 	k, err := openFiles(dir)
 	if err != nil {
@@ -367,7 +367,7 @@ func (k *Keyring) Marks(now time.Time) []federation.KeyMark {
 	return marks
 }
 
-// HomeKeys is the keys of a keyring with which a home signs.
+// HomeKeys holds the signing keys of a home from a keyring.
 type HomeKeys struct {
 	*Keyring
 

@@ -25,14 +25,14 @@ type Refresher interface {
 	// Refresh is [federation.Directory.Resolve] without the cache, as often as the directory allows.
 	Refresh(ctx context.Context, did federation.DID, now time.Time) (federation.Document, error)
 	// Offline returns the cached part of the directory: its methods return an error that wraps
-	// [ErrNotAtHand] instead of asking a host.
+	// [ErrNotAtHand] instead of sending a request.
 	Offline() Refresher
 }
 
 // KeySourceConfig configures a [KeySource].
 type KeySourceConfig struct {
 	Negative time.Duration // how long an unknown key id is not requested again
-	Stale    time.Duration // how long a key of a document counts while the document cannot be had
+	Stale    time.Duration // how long a key of a document is valid while the document is unavailable
 	// Peer returns the address of the key server behind a link, without a path. Nil if no link has
 	// one.
 	Peer func(link string) (address string, ok bool)
@@ -59,7 +59,7 @@ type KeySource struct {
 	record    KeyRecord
 	histories *histories
 	misses    *misses
-	offline   bool // it asks no host, see [KeySource.AtHand]
+	offline   bool // it sends no requests, see [KeySource.AtHand]
 }
 
 // NewKeySource returns a key source on a directory and a record.
@@ -76,7 +76,8 @@ func (s *KeySource) KeyOwner(ctx context.Context, keyID string) (federation.DID,
 }
 
 // Keys implements [federation.KeySource]. For an unknown key id it fetches the document again and
-// asks the server behind the link; for a known one it does not, even if the signature is invalid.
+// queries the server behind the link; for a known one it does not, even if the signature is
+// invalid.
 func (s *KeySource) Keys(ctx context.Context, q federation.KeyQuery) ([]ed25519.PublicKey, error) {
 	now := time.Now()
 	document, err := s.directory.Resolve(ctx, q.DID, now)
@@ -127,7 +128,7 @@ func (s *KeySource) Learn(ctx context.Context, report federation.KeyReport) erro
 	return nil
 }
 
-// bringsKey reports whether a report has a key that no source had named at its time.
+// bringsKey reports whether a report has a key that no other source listed at its time.
 func bringsKey(report federation.KeyReport, history federation.KeyHistory) bool {
 	return slices.ContainsFunc(report.Keys, func(key federation.ReportedKey) bool {
 		id := federation.KeyID(key.Public)
@@ -148,7 +149,7 @@ func (s *KeySource) Forget(did federation.DID) {
 type evidence struct {
 	keys     []ed25519.PublicKey // valid keys
 	standing federation.KeyStanding
-	err      error // why a source did not answer
+	err      error // error of a source that did not respond
 }
 
 // result answers a query. A key is unknown only after all sources answered.
@@ -162,7 +163,7 @@ func (e evidence) result() ([]ed25519.PublicKey, error) {
 	return e.keys, nil
 }
 
-// weigh learns from a document, or its absence, and joins it with the record. Its error is that of
+// weigh records a document, or its absence, and merges it with the record. It returns the errors of
 // the record.
 func (s *KeySource) weigh(ctx context.Context, q federation.KeyQuery, document federation.Document, absent error) (evidence, error) {
 	history, err := s.histories.of(ctx, q.DID)
@@ -360,7 +361,7 @@ func skipped(document federation.Document) error {
 	return fmt.Errorf("unusable keys in its document: %d, such as %s: %s", len(document.Skipped), cmp.Or(first.ID, "one without an id"), first.Reason)
 }
 
-// Revoked reports whether a key was revoked for a DID at a time. Its error is that of the
+// Revoked reports whether a key was revoked for a DID at a time. It returns the errors of the
 // record.
 func (s *KeySource) Revoked(ctx context.Context, did federation.DID, keyID string, at time.Time) (bool, error) {
 	history, err := s.histories.of(ctx, did)

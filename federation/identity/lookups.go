@@ -17,9 +17,9 @@ import (
 // Bounds of the key lookups in progress. A lookup has one connection and at most one document
 // (fetch.max_bytes) in memory. A step beyond a bound is deferred.
 const (
-	lookupsPerUser = 4   // of one name on one link: a person has one DID and few keys
-	lookupsPerHost = 32  // at one host: the requests that fetch.per_host allows in about 3 s
-	lookupsTotal   = 256 // of all links: well below the usual limit of 1,024 open files
+	lookupsPerUser = 4   // limit for one name on one link: a person has one DID and few keys
+	lookupsPerHost = 32  // limit for one host: the requests that fetch.per_host allows in about 3 s
+	lookupsTotal   = 256 // limit for all links: well below the usual limit of 1,024 open files
 )
 
 // maxFailures bounds the failed lookups in memory, at some 300 bytes each.
@@ -46,7 +46,7 @@ type Lookups struct {
 	closed bool
 }
 
-// failedLookup is the reason of a failed lookup. It serves until a time.
+// failedLookup is the reason of a failed lookup. It is valid until a given time.
 type failedLookup struct {
 	err   error
 	until time.Time
@@ -58,7 +58,7 @@ type lookingUp struct {
 	began      time.Time
 	cancel     context.CancelFunc
 	done       chan struct{}   // closed at its end
-	links      map[string]bool // whose steps ask for it; guarded by the mutex of Lookups
+	links      map[string]bool // links whose steps need it; guarded by the mutex of Lookups
 }
 
 // NewLookups returns Lookups without a lookup in progress. After a lookup that its host answered, found
@@ -198,8 +198,8 @@ func (l *Lookups) overdue(user string, now time.Time) bool {
 	return false
 }
 
-// keyOf returns the name of a lookup. The link is part of it, because the server behind the link is asked
-// too; the document is fetched once for all links.
+// keyOf returns the name of a lookup. The link is part of it, because the server behind the link is
+// queried too; the document is fetched once for all links.
 func keyOf(q federation.KeyQuery) miss { return miss{q.DID, q.KeyID, q.Link} }
 
 // userOf returns the user that a lookup counts for: the name on its link, else the DID.
@@ -238,7 +238,7 @@ const keyWait = time.Second
 // [ErrNotAtHand]. [AtHand.Await] and [AtHand.Seek] start the lookups of missing keys. Its methods
 // may be called concurrently.
 type AtHand struct {
-	known   *KeySource // asks no host: steps are judged by it
+	known   *KeySource // sends no requests; used to judge steps
 	probe   *KeySource // as known: shows which lookups are needed
 	asking  *KeySource
 	lookups *Lookups
@@ -250,7 +250,7 @@ func (s *KeySource) AtHand(offline Refresher, lookups *Lookups) *AtHand {
 	return &AtHand{known: s.without(offline), probe: s.without(s.directory.Offline()), asking: s, lookups: lookups}
 }
 
-// without returns a source with the same memory that asks no host.
+// without returns a source with the same cache that sends no requests.
 func (s *KeySource) without(directory Refresher) *KeySource {
 	known := *s
 	known.directory, known.offline = directory, true

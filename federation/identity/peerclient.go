@@ -19,14 +19,14 @@ import (
 
 // Bounds of the connections to other homes.
 const (
-	peerTimeout   = 30 * time.Second // of one exchange: the other side may have to ask directories first
+	peerTimeout   = 30 * time.Second // timeout of one exchange: the other side may have to query directories first
 	peerIdle      = 90 * time.Second
 	peerMaxAnswer = 4 << 20 // bytes
 	peerConns     = 4       // idle ones a host
 )
 
-// PeerClient calls hosts that the operator named. It has the guard of a [Client], and keeps its
-// connections open.
+// PeerClient sends requests to hosts configured by the operator. It has the guard of a [Client],
+// and keeps its connections open.
 type PeerClient struct{ http *http.Client }
 
 // NewPeerClient returns a client. It follows no redirect: a message is for the host that it was addressed
@@ -55,7 +55,7 @@ func (c *PeerClient) Do(ctx context.Context, method, address string, body []byte
 	return content, answered, err
 }
 
-// Look requests a document as Do does, and also returns the header and the TLS state, nil for none.
+// Look requests a document like Do, and also returns the header and the TLS state (nil for none).
 func (c *PeerClient) Look(ctx context.Context, address string) ([]byte, http.Header, *tls.ConnectionState, error) {
 	return c.do(ctx, http.MethodGet, address, nil, nil)
 }
@@ -107,10 +107,10 @@ func (c *PeerClient) Close() { c.http.CloseIdleConnections() }
 // spec: freeq-signing "Key lookup across servers"
 const signingKeysPath federation.URLPath = "/api/v1/signing-keys"
 
-// askPeer asks the server behind a link for an unknown key, and records the answer. The key counts only for
-// steps that come through that link, so that a server cannot speak for users of other servers.
+// askPeer fetches an unknown key from the server behind a link, and records the response. The key counts
+// only for steps that come through that link, so that a server cannot speak for users of other servers.
 //
-// A nil error means that the answer is on record, or that there is no server to ask.
+// A nil error means that the response is on record, or that there is no server to query.
 //
 // spec: freeq-signing "Key lookup across servers"
 func (s *KeySource) askPeer(ctx context.Context, q federation.KeyQuery, document federation.Document, now time.Time) error {
@@ -174,7 +174,7 @@ func parsePeerKey(body []byte, keyID string) (ed25519.PublicKey, error) {
 // MailboxDocuments reads the mailbox homes of DIDs from published documents.
 type MailboxDocuments struct {
 	Directory func() *Directory // the current one
-	Client    *Client           // fetches from addresses that strangers chose
+	Client    *Client           // fetches from untrusted addresses
 }
 
 // MailboxURL returns the address of the mailbox home in the document of a DID, "" if the

@@ -20,7 +20,7 @@ import (
 // spec: freeq-rest "Keys"
 type Publisher struct {
 	Home      federation.HomeID
-	PublicURL string // of the gateway, without a path: the address of the mailboxes
+	PublicURL string // public URL of the gateway, without a path: the address of the mailboxes
 	Keyring   *Keyring
 	Keys      federation.Keys // on record
 }
