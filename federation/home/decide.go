@@ -27,7 +27,7 @@ type Authority int
 
 // The authorities.
 const (
-	Signer  Authority = iota // the step is good if the rules allow it
+	Signer  Authority = iota // the step is accepted if the rules allow it
 	Receipt                  // the step waited for the home of its handoff, which confirmed it
 	Own                      // this home ends one of its own handoffs
 )
@@ -35,11 +35,11 @@ const (
 // Submission is a step to be judged. Its signature is verified and it has an id.
 type Submission struct {
 	Event federation.Event
-	Since time.Time // when it first arrived: a signed id is compared with the clock at that time
+	Since time.Time // time of its first arrival, with which the time in a signed id is compared
 	By    Authority
 	// Resumed is true if the step waited for a key: it was admitted on arrival.
 	Resumed bool
-	Ruling  *federation.Ruling // of the home of the handoff, if that is another one; else nil
+	Ruling  *federation.Ruling // ruling of the handoff's home, if that is another home; else nil
 }
 
 // Action is the action to take for a step.
@@ -57,15 +57,15 @@ const (
 // Decision is the home's conclusion about a step.
 type Decision struct {
 	Action  Action
-	Event   federation.Event // the step as it is filed; zero if it was not judged
-	Before  federation.View  // the handoff as it stands
+	Event   federation.Event // the step in its filed form; zero if it was not judged
+	Before  federation.View  // the current handoff
 	After   federation.View  // with the step
 	Inboxes []federation.DID // that receive the step
 	Receipt bool             // the home confirms the step
 	Ruling  *federation.Ruling
-	Entry   federation.Entry   // of a repeated step
-	Awaits  bool               // of a repeated step: it waits already
-	Version federation.Version // at which a disputed ruling and an earlier one part
+	Entry   federation.Entry   // entry of a repeated step
+	Awaits  bool               // a repeated step that is already waiting
+	Version federation.Version // at which a disputed ruling diverges from an earlier one
 }
 
 // Decide judges one step. The error is a [*federation.RefusalError], or a [*federation.GapError]
@@ -108,7 +108,8 @@ func (r Rules) file(before federation.View, ev federation.Event, after federatio
 	}
 }
 
-// checkClock compares a signed id with the clock. An id that another home let in may be old.
+// checkClock compares the time in a signed id with the clock. An id that another home let in may be
+// old.
 func (r Rules) checkClock(ev federation.Event, now time.Time) error {
 	if !ev.Stamped || ev.Arrival.Home != "" || r.Limits.ClockSkew <= 0 {
 		return nil
@@ -132,8 +133,8 @@ func (r Rules) resolve(s Snapshot, ev federation.Event) federation.Event {
 	return ev
 }
 
-// take judges a step against a view of its handoff: as that stands, or as it is assumed to be. The
-// first error found determines the code.
+// take judges a step against the current view of its handoff, or an assumed one. The first error
+// found determines the code.
 //
 // spec: handofftag "Lifecycle"
 func (r Rules) take(s Snapshot, before federation.View, ev federation.Event, now time.Time) (Decision, error) {

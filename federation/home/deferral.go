@@ -40,7 +40,7 @@ type DeferralEnd struct {
 	Step      federation.Deferred
 	Judgement federation.Judgement
 	Refused   *federation.RefusalError // nil if it was filed
-	Expired   bool                     // it was given up
+	Expired   bool                     // abandoned
 }
 
 // DeferralConfig has the parts of a [Deferral].
@@ -61,12 +61,12 @@ type DeferralConfig struct {
 
 // Deferral is the steps that cannot be judged until a key arrives: the host of a signer's key may
 // not answer. Each such step is on disk, and is judged again after doubling waits, and at once when
-// a key of its signer arrives. After [DeferralTime] it is given up, and the sender is notified. The
-// number of steps is bounded for each origin and in total. A step beyond the bound is refused, and
-// may be sent again.
+// a key of its signer arrives. After [DeferralTime] it is abandoned, and the sender is notified.
+// The number of steps is bounded for each origin and in total. A step beyond the bound is refused,
+// and may be sent again.
 //
-// The deferred steps of one handoff are judged in the order of arrival, by the keys and the clock
-// of their first arrival. A refused step waits behind an earlier step whose filing could make it
+// The deferred steps of one handoff are judged in the order of arrival, by the keys and the time of
+// their first arrival. A refused step waits behind an earlier step whose filing could make it
 // valid. A valid step does not wait: any client can send an unverifiable step in the name of any
 // DID, and must not be able to block a handoff with it.
 //
@@ -226,7 +226,7 @@ type retryPass struct {
 	fits func(federation.Deferred) bool                 // selects steps
 	seek func(ctx context.Context, ev federation.Event) // starts the lookup of a key; nil for none
 
-	away sync.Map // DIDs with keys that could not be fetched, so that their host is asked once
+	away sync.Map // DIDs with keys that could not be fetched, so that their host is queried only once
 }
 
 type retryOutcome int

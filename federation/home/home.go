@@ -19,18 +19,19 @@ import (
 	"baton/federation/signing"
 )
 
-// maxRaces bounds how often a step is judged again because another step was filed meanwhile. So
-// many in a row for one handoff are an attack, and the sender may submit the step again.
+// maxRaces bounds how often a step is judged again because another step was filed meanwhile. That
+// many consecutive conflicts in one handoff are an attack, and the sender may submit the step
+// again.
 const maxRaces = 16
 
 // Limits are the limits of a home. Zero means no limit.
 type Limits struct {
-	ClockSkew       time.Duration          // between an event id and the clock here, either way
-	MaxDeadline     time.Duration          // of an offer, from now
-	EventsPerMinute int                    // of one DID
+	ClockSkew       time.Duration          // between an event id and the local clock, in either direction
+	MaxDeadline     time.Duration          // maximum deadline of an offer, from now
+	EventsPerMinute int                    // events per minute of one DID
 	Inbox           federation.InboxLimits // waiting for one DID; its bytes are of signed documents
 	Deferred        federation.DeferralLimits
-	Strangers       StrangerLimits // of DIDs that the record has not known for long
+	Strangers       StrangerLimits // for DIDs that are new to the record
 	OpenHandoffs    int            // offered by one DID and not yet over
 	// Unanswered is the life of an offer without deadline, and Abandoned how long assigned work may
 	// go without a step.
@@ -45,11 +46,11 @@ type Limits struct {
 type Home struct {
 	Rules
 
-	Key    federation.SigningKey // of the home itself: for the steps that it takes and confirms
+	Key    federation.SigningKey // key of the home itself: for the steps that it takes and confirms
 	Record Record
 	Keys   federation.KeySource
 	// Route returns the recipients of a step beside the inboxes of its parties; nil means none. It is
-	// called before the step is filed. The view is that after the step.
+	// called before the step is filed. The view is the state after the step.
 	Route func(ctx context.Context, ev federation.Event, after federation.View) (federation.Fanout, error)
 	// Declared returns the capabilities that a DID declared, none for a DID that declared none.
 	Declared func(ctx context.Context, did federation.DID) ([]string, error)
@@ -63,15 +64,15 @@ type Home struct {
 	// needed only with [OffersOfAgents].
 	IsAgent  func(ctx context.Context, did federation.DID) (bool, error)
 	Rates    *Rates
-	Deferral *Deferral // of steps whose key is missing; nil refuses them
-	// Strangers counts DIDs that the record has not known for long; nil if they have no limits.
+	Deferral *Deferral // deferral of steps whose key is missing; nil refuses them
+	// Strangers counts DIDs that are new to the record; nil if they have no limits.
 	Strangers *Strangers
 	// Write writes the fields of a step of the home, in the dialect of the step. These steps
 	// are short and fit every dialect.
 	Write signing.Writer
 	// Read parses the signed document of a step.
 	Read    signing.Reader
-	Entropy io.Reader // for the IDs of steps received without one; safe for concurrent use
+	Entropy io.Reader // source of IDs for steps received without one; safe for concurrent use
 }
 
 // Submit judges one step and files it with its inboxes and deliveries. A nil error means that it is
@@ -105,7 +106,7 @@ func (h *Home) Submit(ctx context.Context, ev federation.Event, now time.Time) (
 }
 
 // judge processes a step: key, verify, admit, snapshot, decide, route, commit. It decides again
-// with another snapshot if another step was filed meanwhile. A good step is written even if ctx
+// with another snapshot if another step was filed meanwhile. A valid step is written even if ctx
 // ends meanwhile.
 func (h *Home) judge(ctx context.Context, sub Submission, now time.Time) (judged federation.Judgement, err error) {
 	address := sub.Event.Arrival.Address
@@ -177,7 +178,7 @@ func (h *Home) judge(ctx context.Context, sub Submission, now time.Time) (judged
 	return judged, &federation.UnavailableError{What: "handoff " + sub.Event.Handoff.String(), RetryAfter: time.Second, Err: federation.ErrStale}
 }
 
-// checkForm refuses a step that can be no step. The home of a ruled step has judged its form.
+// checkForm refuses a malformed step. The home of a ruled step has judged its form.
 func (h *Home) checkForm(sub Submission) error {
 	ev := sub.Event
 	switch {
@@ -234,8 +235,9 @@ func (h *Home) commit(ctx context.Context, judged federation.Judgement, d Decisi
 }
 
 // judgedBefore answers a step that does not verify now. A step on file with the same signature was
-// judged by the keys of its time, and is repeated in good faith: its key was revoked since, or its
-// directory is away. Any other unverifiable step gets its id, so that it can be judged later.
+// judged by the keys of its time, and is repeated in good faith: its key may have been revoked
+// since, or its directory may be unreachable. Any other unverifiable step gets its id, so that it
+// can be judged later.
 func (h *Home) judgedBefore(ctx context.Context, judged federation.Judgement, ev federation.Event, refused error, since time.Time) (federation.Judgement, error) {
 	if len(ev.Signature.Bytes) == 0 {
 		return judged, refused

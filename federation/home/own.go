@@ -21,8 +21,8 @@ import (
 const sweepBatch = 100
 
 // unseenLife is the life of an offer without a deadline that its recipient was not shown. It is the
-// same whether the recipient has not decided about the offerer, or blocked it: the end of an offer
-// must not reveal which.
+// same for an undecided recipient and for one that blocked the offerer, because the end of an offer
+// must not reveal the difference.
 //
 // spec: airc-shapes "First contact"
 const unseenLife = 24 * time.Hour

@@ -13,8 +13,8 @@ import (
 // Requirement is the minimum proof of a step to be filed.
 type Requirement string
 
-// The requirements. A step without a signature, of its actor or of a gateway for the actor,
-// meets none of them.
+// The requirements. A step not signed by its actor or by a gateway for the actor satisfies none of
+// them.
 const (
 	RequireSigned  Requirement = "signed"  // by the key of the actor
 	RequireVouched Requirement = "vouched" // or by a gateway for the actor
@@ -35,7 +35,7 @@ type OfferPolicy string
 
 // The policies for offers in channels.
 const (
-	OffersOfMembers OfferPolicy = "members" // of the channel
+	OffersOfMembers OfferPolicy = "members" // members of the channel
 	OffersOfAgents  OfferPolicy = "agents"  // and agents that declared themselves
 	OffersOfAny     OfferPolicy = "any"
 )
@@ -43,14 +43,14 @@ const (
 // Rule is a requirement on steps that fit all of its lists. An empty list fits every step.
 type Rule struct {
 	Verbs      []federation.Verb
-	Peers      []string         // links through which a step came
-	Recipients []federation.DID // of an offer its recipient, of any other step the other parties
+	Peers      []string         // links on which a step arrived
+	Recipients []federation.DID // recipient of an offer; the other parties for any other step
 	Senders    []federation.DID // the actor of the step
 	Require    Requirement
 }
 
-// checkPolicy refuses a step below the requirement of the policy. The handoff is that after the
-// step.
+// checkPolicy refuses a step below the requirement of the policy. The handoff is in the state after
+// the step.
 func (r Rules) checkPolicy(s Snapshot, ev federation.Event, after federation.View) error {
 	require, invited := r.Policy.Require, false
 	if i := slices.IndexFunc(r.Policy.Rules, func(rule Rule) bool { return rule.fits(s, ev, after) }); i >= 0 {
@@ -183,10 +183,10 @@ func (r Rules) check(s Snapshot, ev federation.Event, before, after federation.V
 	return r.checkInboxes(s, ev, before, after)
 }
 
-// checkInboxes refuses an offer if an inbox, or its sender's share of that, is full, and a report
-// of a sender that has used its share: reports have no end, and would lock out other senders. Other
-// steps of a handoff are few for each admitted offer, and are never refused: a party waiting for an
-// answer must not lose it to other senders.
+// checkInboxes refuses an offer if an inbox, or its sender's share of it, is full. It also refuses
+// a report of a sender that has used its share, because unlimited reports would lock out other
+// senders. Each admitted offer has few other steps. They are never refused, so that other senders
+// cannot make a party lose the response it waits for.
 func (r Rules) checkInboxes(s Snapshot, ev federation.Event, before, after federation.View) error {
 	limits := r.Limits.Inbox
 	switch {

@@ -24,16 +24,16 @@ type Record interface {
 	Await(ctx context.Context, p federation.Pending, after federation.Version) error
 	// AwaitingIn returns the steps of one handoff pending a ruling, oldest first.
 	AwaitingIn(ctx context.Context, id federation.HandoffID) ([]federation.Pending, error)
-	// Ruled ends the wait of a step. A step that does not wait is no error.
+	// Ruled ends the wait of a step. A step that does not wait is not an error.
 	Ruled(ctx context.Context, id federation.HandoffID, from federation.DID, event federation.EventID) error
 	// RulingOn returns the document and the signature of the ruling by which a step was
 	// filed, or [federation.ErrNotFound].
 	RulingOn(ctx context.Context, id federation.HandoffID, version federation.Version) (document, signature string, err error)
-	// KeepFork keeps the proof against a home that equivocates. Of one handoff the first is kept.
+	// KeepFork keeps the proof against a home that equivocates. Only the first fork of a handoff is
+	// kept.
 	KeepFork(ctx context.Context, f federation.Fork) error
 
-	// Due returns up to limit handoffs on which a clock has been running since a time or
-	// longer, the longest first.
+	// Due returns up to limit handoffs whose clock started at or before a time, oldest first.
 	Due(ctx context.Context, clock federation.Clock, since time.Time, limit int) ([]federation.View, error)
 	// Unseen returns up to limit offered handoffs without a deadline, opened at or before a
 	// time, whose recipient was not shown the offer.

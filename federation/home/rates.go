@@ -32,7 +32,7 @@ type Rates struct {
 // NewRates returns counters at zero.
 func NewRates() *Rates { return &Rates{buckets: map[federation.DID]*rate.Limiter{}} }
 
-// Take counts one step and returns the wait before it may come; zero for none. A limit of zero
+// Take counts one step and returns the wait until it is allowed; zero for none. A limit of zero
 // means no limit.
 func (r *Rates) Take(did federation.DID, perMinute int, now time.Time) time.Duration {
 	if perMinute <= 0 {
@@ -92,11 +92,11 @@ func (r *Rates) makeRoom(now time.Time) {
 	}
 }
 
-// admit counts a step for its rate, and returns its DID if the record meets it now. It refuses a
-// step beyond the rate of its DID, and a stranger that has to come later. It refuses no stranger
-// among the parties of the handoff, nor one whose step was deferred: that was admitted when it
-// came. It does not count the home's own steps, nor steps that another home has admitted by its own
-// limits: their signers would not learn about ours.
+// admit counts a step for its rate, and returns its DID if it is new to the record. It refuses a
+// step over the rate limit of its DID, and a stranger that must retry later. It admits strangers
+// that are parties of the handoff, and signers of deferred steps, because those were admitted on
+// arrival. It does not count the home's own steps, nor steps that another home has admitted by its
+// own limits: their signers would not be notified of ours.
 //
 // A step signed by the gateway with the key that it keeps for a DID counts for that DID, so that
 // the DID has one rate. Any other signer can name any DID in For, and counts itself.

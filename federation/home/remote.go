@@ -21,8 +21,8 @@ type Ruling struct {
 	Refused   *federation.RefusalError // if it was ruled out
 }
 
-// visit judges a step in a remote handoff. It files the home's own steps, and steps that move
-// nothing. Any other step waits until that home has ruled.
+// visit judges a step in a remote handoff. It files the home's own steps, and steps that do not
+// change the state. Any other step waits until that home has ruled.
 func (r Rules) visit(s Snapshot, ev federation.Event, now time.Time) (Decision, error) {
 	d := Decision{Event: ev, Before: s.View}
 	fromHome := ev.Arrival.Home == s.View.Home && ev.From == s.View.Home.DID()
@@ -94,9 +94,9 @@ func (r Rules) confirmed(s Snapshot, receipt federation.Event) (Decision, error)
 	return d, nil
 }
 
-// Settle goes over the pending steps of a remote handoff after it has moved. It files the steps
-// that move nothing and can be filed now, and returns them with the steps that can never be filed.
-// The latter stay pending, so that their senders can be notified before [Home.Drop].
+// Settle reviews the pending steps of a remote handoff after its state has changed. It files the
+// steps that move nothing and can be filed now, and returns them with the steps that can never be
+// filed. The latter stay pending, so that their senders can be notified before [Home.Drop].
 func (h *Home) Settle(ctx context.Context, id federation.HandoffID, now time.Time) ([]Ruling, error) {
 	pending, err := h.Record.AwaitingIn(ctx, id)
 	if err != nil {
@@ -110,7 +110,7 @@ func (h *Home) Settle(ctx context.Context, id federation.HandoffID, now time.Tim
 		if err != nil {
 			return rulings, err
 		}
-		if s.Filed != nil { // it was filed since it was seen to wait
+		if s.Filed != nil { // it was filed in the meantime
 			if err := h.Drop(ctx, each.Event); err != nil {
 				return rulings, err
 			}
@@ -231,8 +231,8 @@ func ruledSince(ev federation.Event) error {
 }
 
 // afterRuling returns the view after a ruled step. This home decides whether an offer may reach the
-// people here. Once it let the offer in, the home of the handoff decides the rest, as far as the
-// lifecycle allows it.
+// people here. After this home has accepted the offer, the home of the handoff decides everything
+// else within the limits of the lifecycle.
 func (r Rules) afterRuling(s Snapshot, ev federation.Event, now time.Time) (federation.View, error) {
 	if s.View.Exists() {
 		return r.Kinds.Check(s.View, ev, now)

@@ -14,11 +14,11 @@ type Snapshot struct {
 	federation.Snapshot
 
 	// Party is the party of the handoff that made the step, if the signer is another DID of that
-	// party; else "". The knowledge of this gateway comes before the statement of the signer's
+	// party; else "". Data of this gateway takes precedence over the statement of the signer's
 	// home.
 	Party federation.DID
-	// Same has the pairs of DIDs of one agent, as far as the policy asks: the actor and the parties
-	// with the DIDs that it lists.
+	// Same has the pairs of DIDs of one agent, as needed by the policy: the actor and the parties,
+	// each with the DIDs listed in the policy.
 	Same     map[[2]federation.DID]bool
 	Declared []string // the capabilities that the actor declared
 	Outsider bool     // the offerer may not offer in the channel
@@ -89,14 +89,14 @@ func (h *Home) party(ctx context.Context, v federation.View, ev federation.Event
 	switch {
 	case !ev.Arrival.Abroad:
 		return ""
-	case said != "" && said == v.Named: // its home knows the offeree only by the kept key
+	case said != "" && said == v.Named: // its home identifies the offeree only by the kept key
 		return v.Offeree
 	}
 	return said
 }
 
-// readActor reads whether the offerer belongs to the channel of its offer, and the declared
-// capabilities of the actor of a step that anyone may take.
+// readActor reads whether the offerer is a member of the channel of its offer. For a step open to
+// anyone, it also reads the declared capabilities of the actor.
 func (h *Home) readActor(ctx context.Context, s *Snapshot, ev federation.Event) (err error) {
 	rule, _ := h.Kinds.Rule(s.View, ev.Verb)
 	if rule.Who == federation.Anyone && h.Limits.ClaimCaps && len(s.View.Caps) > 0 {

@@ -22,13 +22,13 @@ const growthRetry = 5 * time.Minute
 
 // StrangerLimits bound the actions of DIDs new to the record. A limit of zero means no limit.
 type StrangerLimits struct {
-	DIDs        int   // that the record meets within an hour
-	PerAddress  int   // of them, from one address
-	RecordBytes int64 // that the record grows by within an hour
+	DIDs        int   // new DIDs within an hour
+	PerAddress  int   // maximum number from one address
+	RecordBytes int64 // growth of the record within an hour
 }
 
-// Strangers counts the DIDs that the record met within the last hour, and remembers which
-// ones it knows for longer. It may be used concurrently; make one with [NewStrangers].
+// Strangers counts the DIDs first seen within the last hour, and remembers the DIDs known for
+// longer. It may be used concurrently; make one with [NewStrangers].
 type Strangers struct {
 	mu         sync.Mutex
 	met        []newcomer // oldest first
@@ -139,7 +139,7 @@ func (s *Strangers) drop(n int) {
 	s.met = slices.Delete(s.met, 0, n)
 }
 
-// recall reports whether a DID is remembered, and whether as one known for long.
+// recall reports whether a DID is remembered, and whether it has been known for long.
 func (s *Strangers) recall(did federation.DID, now time.Time) (long, has bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,7 +180,7 @@ func (s *Strangers) check(met bool, address string, l StrangerLimits, now time.T
 	return nil
 }
 
-// yields reports whether one more DID from an address displaces another DID.
+// yields reports whether another DID from an address displaces an existing one.
 func (s *Strangers) yields(address string) bool {
 	_, yields := federation.Heaviest(s.shares, federation.Site(address))
 	return yields
@@ -196,9 +196,9 @@ func (s *Strangers) leaves(address string, now time.Time) time.Duration {
 	return federation.AcquaintanceAge
 }
 
-// Admit returns a [*federation.StrangerError] for a DID that must come later: it is new to the
-// record, which met too many such DIDs within the hour, or grows too fast. It reports whether the
-// record never met the DID. Known DIDs are never refused.
+// Admit returns a [*federation.StrangerError] for a DID that must retry later. The DID is new to
+// the record, and too many DIDs were new within the hour or the record grows too fast. It reports
+// whether the record never met the DID. Known DIDs are never refused.
 func (h *Home) Admit(ctx context.Context, did federation.DID, address string, now time.Time) (isNew bool, err error) {
 	if h.Strangers == nil {
 		return false, nil
@@ -218,7 +218,7 @@ func (h *Home) Admit(ctx context.Context, did federation.DID, address string, no
 	return !has, h.Strangers.check(has, address, h.Limits.Strangers, now)
 }
 
-// Meet records that a DID that came without a step is known from now on.
+// Meet records that a DID without a step is known from now on.
 func (h *Home) Meet(ctx context.Context, did federation.DID, address string, now time.Time) error {
 	if h.Strangers == nil {
 		return nil
