@@ -36,7 +36,7 @@ const capabilityBytes = 16
 // blob. A capability always names the same bytes.
 type Capability string
 
-// NewCapability returns a new one. Its error is that of the randomness.
+// NewCapability returns a new one. It returns an error if there is no randomness.
 func NewCapability(random io.Reader) (Capability, error) {
 	var b [capabilityBytes]byte
 	if _, err := io.ReadFull(random, b[:]); err != nil {
@@ -79,7 +79,7 @@ type Blob struct {
 	Owner      DID      // the DID whose quota it counts against
 	Content    []byte
 	Stored     time.Time
-	Expires    time.Time // when it goes, unless a step refers to it; zero if one does
+	Expires    time.Time // deletion time; zero while a step refers to it
 }
 
 // NewBlob returns some content under a new name.
@@ -110,7 +110,7 @@ type Blobs interface {
 	// KeepBlob stores a blob. If the handoff is on record, that claims it at once, and the same
 	// content for one owner and handoff is stored once: the returned blob is the first one. It
 	// returns [ErrBlobQuota] and stores nothing if the owner's blobs would exceed limit bytes in
-	// total; 0 is no limit.
+	// total; 0 means no limit.
 	KeepBlob(ctx context.Context, b Blob, of HandoffID, limit int64) (Blob, error)
 	// Blob returns an unexpired blob, or [ErrNotFound].
 	Blob(ctx context.Context, capability Capability, now time.Time) (Blob, error)

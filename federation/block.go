@@ -15,7 +15,7 @@ type BlockKind string
 
 // The kinds of blocks.
 const (
-	BlockDID         BlockKind = "did"     // one DID, and the agent that it belongs to
+	BlockDID         BlockKind = "did"     // one DID and its agent
 	BlockNetwork     BlockKind = "network" // an IP address or network
 	BlockParticipant BlockKind = "handle"  // a participant of a link here, or with @domain of a peer
 	BlockMask        BlockKind = "mask"    // users of a chat network: NICK!USER@LINK
@@ -57,7 +57,7 @@ func Site(subnet string) string {
 	return netip.PrefixFrom(network.Addr(), min(bits, network.Bits())).Masked().String()
 }
 
-// Block is an operator's word that nothing is taken from a source.
+// Block is an operator's order to accept nothing from a source.
 type Block struct {
 	What    string    `json:"what"` // in the one spelling of [ParseBlock]
 	Kind    BlockKind `json:"kind"`
@@ -66,7 +66,7 @@ type Block struct {
 	Expires time.Time `json:"expires,omitzero"` // zero for a block without an end
 }
 
-// Good reports whether a block holds at a time.
+// Good reports whether a block is in force at a time.
 func (b Block) Good(now time.Time) bool { return b.Expires.IsZero() || now.Before(b.Expires) }
 
 // ParseBlock reads the subject of a block:
@@ -164,10 +164,10 @@ type Source struct {
 	Network      string       // label of metrics, as in [Arrival]
 	Address      netip.Prefix // as in [Arrival]
 	DIDs         []DID        // all DIDs of the source
-	Participants []string     // of participants of links here, and with @domain of peers
-	Link         string       // by which a chat user is connected
-	Name         string       // of a chat user
-	User         string       // of a chat user
+	Participants []string     // names of participants of local links, and of peers with @domain
+	Link         string       // link of a chat user
+	Name         string       // name of a chat user
+	User         string       // user of a chat user
 }
 
 type mask struct{ nick, user, link string }

@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// Rank orders the deliveries of one link between handoffs: the lower one goes first.
+// Rank orders the deliveries of one link between handoffs: the lower rank is delivered first.
 type Rank int
 
 // The ranks of pending steps.
 const (
-	RankOver     Rank = iota // it ended its handoff
+	RankOver     Rank = iota // the step ended its handoff
 	RankAnswer               // anything else
-	RankOffer                // it opened its handoff
+	RankOffer                // the step opened its handoff
 	RankProgress             // a report on work
 	RankMessage              // private text
 	RankPersonal             // delivered to its channel, but not to an absent party
 )
 
-// RankOf returns the rank of a step. The view is that after it.
+// RankOf returns the rank of a step. The view is the state after it.
 func RankOf(ev Event, after View) Rank {
 	switch {
 	case after.Over:
@@ -45,7 +45,7 @@ const (
 // Destination is a destination with visits, such as a webhook, and its status.
 type Destination struct {
 	Name     string // among all destinations
-	Failures int    // visits in a row that it did not answer
+	Failures int    // consecutive attempts without a response
 }
 
 // PeerDestination returns the name of a peer of a network among all destinations. A home of the
@@ -71,13 +71,13 @@ func KindOf(to string) (kind DestinationKind, rest string) {
 type Delivery struct {
 	Row      int64 // position among the items of the destination; rows of one lane are delivered in this order
 	Entry    Entry // a step or text, to a link
-	View     View  // of the handoff as it stands now; zero for text
+	View     View  // current state of the handoff; zero for text
 	Notice   *Notice
 	Document *PeerDelivery // to another registry
 	Push     *Push         // to a webhook
 	Queued   time.Time
-	Attempt  int       // how often it was handed to the destination before
-	Next     time.Time // when the first row of its handoff is tried; zero for immediately
+	Attempt  int       // number of earlier attempts
+	Next     time.Time // time of the next attempt of the first row of its handoff; zero for immediately
 	Reason   string    // why the last attempt failed; "" before one did
 	// Personal marks a delivery that has reached its channel and waits for an absent party. Later
 	// rows of the handoff do not wait for it.
@@ -85,8 +85,8 @@ type Delivery struct {
 	// Skipped counts the earlier reports of progress that this one replaces. The outbox
 	// worker sets it, not the record.
 	Skipped int
-	// Broken is why the record cannot read the row; "" for a readable one. Such a row has no Entry
-	// and no View.
+	// Broken is the reason why the record cannot read the row; "" for a readable one. Such a row
+	// has no Entry and no View.
 	Broken string
 }
 
@@ -122,7 +122,7 @@ type Given struct {
 	At time.Time
 }
 
-// Withheld is an operator's word that nothing is delivered to a link or a peer.
+// Withheld is an operator's order to deliver nothing to a link or a peer.
 type Withheld struct {
 	To     string
 	Since  time.Time
@@ -145,11 +145,11 @@ type Failure struct {
 // Settlement is the outcome of deliveries.
 type Settlement struct {
 	State DeliveryState // "" is delivered
-	Code  string        // of a refusal
+	Code  string        // code of a refusal
 	Why   string        // for people: the reason of a failed delivery
 	Dead  DeadReason    // of a dead letter; else ""
 	Quiet bool          // the signers are not notified
-	Shown bool          // to the people of the link
+	Shown bool          // shown to the people on the link
 	At    time.Time
 }
 
@@ -167,8 +167,8 @@ type DeadReason string
 
 // The reasons.
 const (
-	DeadExpired  DeadReason = "expired"    // it waited longer than it may
-	DeadRefused  DeadReason = "refused"    // a peer refused it for good
+	DeadExpired  DeadReason = "expired"    // exceeded the maximum age
+	DeadRefused  DeadReason = "refused"    // a peer refused it permanently
 	DeadFailed   DeadReason = "failed"     // each attempt failed, and not because the other side was away
 	DeadBroken   DeadReason = "unreadable" // the record cannot read it
 	DeadOperator DeadReason = "operator"   // an operator gave it up
@@ -219,11 +219,11 @@ type Try struct {
 	Reason string
 }
 
-// DeadLetter is a delivery given up.
+// DeadLetter is an abandoned delivery.
 type DeadLetter struct {
 	ID       int64
 	To       string // link, or a peer of one
-	ToPeer   bool   // it is a peer
+	ToPeer   bool   // the destination is a peer
 	Reason   DeadReason
 	Why      string // the last error
 	Event    EventID
@@ -238,7 +238,7 @@ type DeadLetter struct {
 	// Not in lists.
 
 	Raw       []byte // the signed bytes, or the document of a message
-	Signature string // as it stood on the wire
+	Signature string // as received on the wire
 	Tries     []Try  // the last of them
 	Broken    string // why its subject cannot be read; else ""
 }
@@ -260,7 +260,7 @@ type Waiting struct {
 	Queued  time.Time
 	Attempt int
 	Next    time.Time // zero for at once
-	Behind  bool      // an earlier delivery with its order key goes first
+	Behind  bool      // an earlier delivery has the same order key
 	Reason  string    // why the last attempt failed
 }
 
@@ -279,7 +279,7 @@ type WaitingFilter struct {
 	Peer    string
 	Handoff HandoffID
 	Before  time.Time // queued then or earlier
-	ID      string    // of an event, or of a message
+	ID      string    // ID of an event, or of a message
 }
 
 // Shape is the number of pending deliveries of one destination, by age.
@@ -299,8 +299,8 @@ func ShapeAges() [shapeAges]time.Duration {
 	return [...]time.Duration{time.Minute, 5 * time.Minute, time.Hour, 24 * time.Hour}
 }
 
-// MaxPeerDeliveries bounds the pending deliveries of one peer. The record takes no more while the
-// peer is away.
+// MaxPeerDeliveries bounds the pending deliveries of one peer. The record accepts no more while the
+// peer is unreachable.
 const MaxPeerDeliveries = 10_000
 
 // PeerDeliveryKind is the content of a delivery to a peer.
@@ -325,7 +325,7 @@ type PeerDelivery struct {
 	Handoff  HandoffID
 	Queued   time.Time
 	Attempt  int
-	Next     time.Time // when it is to be tried
+	Next     time.Time // time of the next attempt
 	Delayed  bool      // its sender was notified of the delay
 	Reason   string    // why the last attempt failed
 	// Unsure is the id of an unanswered attempt: the peer may have it. Empty if the last one was
@@ -335,9 +335,9 @@ type PeerDelivery struct {
 
 // PeerOutbox is a peer with pending relays.
 type PeerOutbox struct {
-	Name     string    // of the peer
-	Failures int       // visits in a row that it did not answer
-	Next     time.Time // when it is asked again; zero if it answered
+	Name     string    // name of the peer
+	Failures int       // consecutive attempts without a response
+	Next     time.Time // time of the next attempt; zero if it responded
 }
 
 // PeerBacklog is the state of the queue of one peer.

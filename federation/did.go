@@ -21,8 +21,8 @@ const MaxDIDBytes = 512
 // federation/identity treats it as opaque.
 type DID string
 
-// ParseDID accepts the one spelling of a DID. The error wraps [ErrNotCanonical]
-// for another spelling of the same identity.
+// ParseDID accepts only the canonical spelling of a DID. The error wraps [ErrNotCanonical] for
+// another spelling of the same identity.
 //
 // spec: did-core §3.1
 func ParseDID(s string) (DID, error) {
@@ -67,7 +67,7 @@ func checkMethodID(id string) error {
 	return nil
 }
 
-// needsNoEscape reports whether two hexadecimal digits stand for a character allowed unescaped. A
+// needsNoEscape reports whether two hexadecimal digits encode a character that needs no escape. A
 // colon is, and yet has another meaning when escaped.
 func needsNoEscape(digits string) bool {
 	code, err := strconv.ParseUint(digits, 16, 8)

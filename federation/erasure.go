@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Erasure is the rest of the content of an erased step: the two digests by which the log stays
-// verifiable, and a repeated step is recognized.
+// Erasure is the rest of the content of an erased step: two digests that keep the log verifiable
+// and identify repeated steps.
 type Erasure struct {
 	At       time.Time `json:"at"`
 	Document [32]byte  `json:"document"` // SHA-256 of the signed document, see [Link]
@@ -64,8 +64,8 @@ type ErasureQuery struct {
 
 // Erasing is the result of an erasure, planned or done.
 type Erasing struct {
-	// Open are the handoffs of the person that are not over, up to [MaxOpenNamed]. Nothing is
-	// erased while there are any.
+	// Open lists the open handoffs of the person, up to [MaxOpenNamed]. Nothing is erased while
+	// there are any.
 	Open []HandoffID `json:"open,omitempty"`
 
 	Handoffs  int `json:"handoffs"`

@@ -93,7 +93,7 @@ type Event struct {
 	Kind    Kind      `json:"kind"`
 	Verb    Verb      `json:"verb"`
 	From    DID       `json:"from"`          // the signer
-	For     DID       `json:"for,omitempty"` // the DID that a vouched step stands for, if it is not From
+	For     DID       `json:"for,omitempty"` // the DID represented by a vouched step, if it is not From
 	To      DID       `json:"to,omitempty"`  // on an offer; empty when anyone may claim
 	Venue   string    `json:"venue"`         // a channel, or the sorted pair of a direct exchange
 	Dialect Dialect   `json:"dialect"`
@@ -217,8 +217,8 @@ type Evidence struct {
 	Source [32]byte `json:"source"` // SHA-256 of only the foreign message
 }
 
-// Actor returns the DID that made the step: the party that the home found its signer to be,
-// the DID that a vouched step stands for, else the signer.
+// Actor returns the DID that made the step: the party that the home identified as its signer, the
+// DID represented by a vouched step, or else the signer.
 func (e Event) Actor() DID {
 	if e.Arrival.Party != "" {
 		return e.Arrival.Party
@@ -233,8 +233,7 @@ func (e Event) Actor() DID {
 // DID named by the signer; "" for an open offer.
 func (e Event) Offeree() DID { return cmp.Or(e.Arrival.Recipient, e.To) }
 
-// Time returns the clock that deadlines use: that of the signed id, else of
-// receipt.
+// Time returns the time used for deadlines: that of the signed id, or else of receipt.
 func (e Event) Time() time.Time {
 	if e.Stamped {
 		return e.ID.Time()
@@ -266,8 +265,8 @@ func (e Event) Digest() [32]byte {
 // again under another ID.
 func (e Event) Minted() bool { return !e.Stamped || e.Evidence != nil || e.Erased != nil }
 
-// Verdict is this gateway's conclusion about a signature. There are three: an outage is no
-// evidence, so Unverifiable is never read as Invalid.
+// Verdict is this gateway's conclusion about a signature. There are three, because an outage proves
+// nothing: Unverifiable is never treated as Invalid.
 type Verdict int
 
 // The verdicts, each with the required action.

@@ -1,11 +1,11 @@
 // Package federation is the language of the gateway: handoffs, the steps that move them, and
 // the verdicts and refusals on these steps.
 //
-// It holds types, rules, and the few ports that several packages share. It opens no socket,
-// reads no clock, writes no log and knows no network: time is an argument, networks are in
-// bridge, wire formats in translate, and the record in federation/store.
+// It holds types, rules, and the few ports that several packages share. It opens no socket, reads
+// no clock, writes no log and depends on no network: time is an argument, networks are in bridge,
+// wire formats in translate, and the record in federation/store.
 //
-// The main types, in the order in which one step meets them:
+// The main types, in the order in which a step passes through them:
 //
 //   - [Event] is one signed step, as a network's codec decoded it. [Event.Arrival] is what
 //     the gateway noted about its arrival.

@@ -14,21 +14,21 @@ type Ruling struct {
 	Home    HomeID
 	Handoff HandoffID
 	Event   EventID
-	Version Version   // of the log with the step, from 1
+	Version Version   // version of the log with the step, from 1
 	Chain   [32]byte  // see [Link]
 	Party   DID       // the signer's party as the home found it, if it is another DID
-	Via     HomeID    // the home through which the step came, if it is another one
+	Via     HomeID    // the home from which the step arrived, if it is another one
 	Filed   time.Time // by the clock of the home
 
 	Document  string // exactly as signed
-	Signature string // as it stood on the wire
+	Signature string // as received on the wire
 }
 
 // Voucher is a home's signed statement that a step belongs to one of its participants. It travels
 // with the step to every home, because the home of the handoff cannot make this statement.
 type Voucher struct {
 	Document  string `json:"document"`  // exactly as signed
-	Signature string `json:"signature"` // as it stood on the wire
+	Signature string `json:"signature"` // as received on the wire
 }
 
 // Link returns the hash chain after a step: the SHA-256 of the link before it (32 zero bytes before
@@ -39,12 +39,12 @@ func Link(before [32]byte, document string) [32]byte {
 	return sha256.Sum256(append(before[:], signed[:]...))
 }
 
-// Fork is the proof that a home signed two histories of one handoff: two rulings that
-// cannot both stand.
+// Fork is the proof that a home signed two histories of one handoff: two rulings that contradict
+// each other.
 type Fork struct {
 	Home    HomeID
 	Handoff HandoffID
-	Version Version // at which they part
+	Version Version // at which they diverge
 	First   Ruling  // the one filed here
 	Second  Ruling
 	Found   time.Time
@@ -56,7 +56,7 @@ type MailboxLocation struct {
 	DID    DID
 	Home   HomeID
 	Source LocationSource
-	Since  time.Time // when it was learned
+	Since  time.Time // when it became known
 	From   HomeID    // its home before an operator moved it; empty for every other source
 }
 
@@ -86,10 +86,10 @@ type MovedMailbox struct {
 }
 
 // GapError is returned for a ruling on a step whose predecessors are missing here. The home sends
-// them when it learns the length of the log.
+// them when it receives the length of the log.
 type GapError struct {
-	Have Version // of the log here; 0 without one
-	Want Version // of the ruling
+	Have Version // version of the log here; 0 without one
+	Want Version // version of the ruling
 }
 
 // Error implements error.
@@ -137,9 +137,9 @@ type MovedInbox struct {
 	Waiting int    // unread entries left here
 }
 
-// Offence is a signed claim that this home does not believe: another home speaks for people or
-// homes of others. The claim is refused. Operators find out whether the home lies, or the two homes
-// have different knowledge.
+// Offence is a signed claim that this home rejects: another home speaks for people or homes that do
+// not belong to it. The claim is refused. Operators find out whether the home lies, or the two
+// homes have different knowledge.
 type Offence struct {
 	Home  HomeID
 	Kind  OffenceKind
@@ -178,7 +178,7 @@ const SignatureHeader = "Baton-Signature"
 // of each.
 const HomeProtocol = 1
 
-// HomeProfileType is the type of a [HomeProfile]. No signature is good for another type.
+// HomeProfileType is the type of a [HomeProfile]. A signature is valid only for its type.
 const HomeProfileType = "home"
 
 // HomeProfile is the signed document that a home publishes about itself.
@@ -188,7 +188,7 @@ type HomeProfile struct {
 	Home     HomeID     `json:"home"`
 	DID      DID        `json:"did"`
 	URL      string     `json:"url"`      // where it is reached, without a path
-	Versions []int      `json:"versions"` // of the messages between homes
+	Versions []int      `json:"versions"` // versions of the messages between homes
 	Limits   HomeLimits `json:"limits"`
 	Sent     time.Time  `json:"sent"` // by its clock
 }
@@ -198,7 +198,7 @@ type HomeLimits struct {
 	Steps     int   `json:"steps"`      // of a batch
 	Bytes     int   `json:"bytes"`      // of a batch
 	Hops      int   `json:"hops"`       // homes that a step may come through; 0 for any number
-	ClockSkew int64 `json:"clock_skew"` // seconds by which clocks may differ
+	ClockSkew int64 `json:"clock_skew"` // tolerated clock difference in seconds
 }
 
 // ParseHomeProfile reads a profile strictly: an unknown or repeated member is an error. The caller

@@ -11,13 +11,13 @@ import (
 
 // EventID is the ULID that the signer minted for one step. Its first 48 bits are the signer's clock
 // in unix milliseconds, the only clock for deadlines. Two events with one id and one signer are one
-// event if their bytes are equal, else a conflict. The zero value is no id.
+// event if their bytes are equal, else a conflict. The zero value is not a valid id.
 type EventID ulid.ULID
 
 // HandoffID names a handoff. It is the [EventID] of the offer that opened it.
 type HandoffID = EventID
 
-// NewEventID mints an id at a time. The error is that of entropy.
+// NewEventID mints an id at a time. It returns the errors of entropy.
 func NewEventID(now time.Time, entropy io.Reader) (EventID, error) {
 	id, err := ulid.New(ulid.Timestamp(now), entropy)
 	if err != nil {
@@ -57,7 +57,7 @@ func (id EventID) Short() string {
 // Time returns the signer's clock, to the millisecond.
 func (id EventID) Time() time.Time { return ulid.Time(ulid.ULID(id).Time()).UTC() }
 
-// IsZero reports whether there is no id.
+// IsZero reports whether the id is the zero value.
 func (id EventID) IsZero() bool { return id == EventID{} }
 
 // MarshalText writes the canonical form.

@@ -37,13 +37,13 @@ func (e *CursorError) Unwrap() error { return ErrUnknownCursor }
 type Undelivered struct {
 	To    DID
 	Entry Entry
-	View  View // of the handoff as it stands now
+	View  View // current state of the handoff
 }
 
 // Hold names one lease of one entry.
 type Hold struct {
 	Cursor   Cursor // of the entry, in the inbox that it is in
-	Device   string // of the owner
+	Device   string // device of the owner
 	Delivery int    // how often the entry was leased, this time included
 }
 
@@ -58,7 +58,7 @@ type Lease struct {
 // Device is one reader of an inbox, with a place of its own in it.
 type Device struct {
 	Name   string
-	Cursor Cursor    // it has read the inbox up to here; zero for not at all
+	Cursor Cursor    // read position; zero if it has not read the inbox
 	Since  time.Time // when it was first seen
 	Seen   time.Time // when it last moved
 }
@@ -145,7 +145,7 @@ func (l InboxLimits) CheckFirstContact(held InboxUse, yields bool) error {
 }
 
 // Heaviest returns the source with the largest share, and whether it yields a place to the source
-// other: it does if the share of other then stays below the largest, so that two sources never
+// other. It does if the share of other then stays below the largest, so that two sources never
 // displace each other in turn.
 func Heaviest(shares map[string]int, other string) (source string, yields bool) {
 	largest := 0
@@ -175,7 +175,7 @@ const (
 	NoticeRefused       NoticeKind = "refused"       // by the home that ruled on it, or because no home could
 	NoticeDelayed       NoticeKind = "delayed"       // it did not arrive yet; retries continue
 	NoticeDelivered     NoticeKind = "delivered"     // of a step reported as delayed
-	NoticeUndeliverable NoticeKind = "undeliverable" // it was given up
+	NoticeUndeliverable NoticeKind = "undeliverable" // it was abandoned
 	NoticeDisabled      NoticeKind = "disabled"      // a webhook is no longer called
 )
 

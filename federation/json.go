@@ -15,11 +15,11 @@ import (
 	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
-// maxJSONDepth bounds nesting in signed JSON: no payload of ours is deeper than
-// ten, and a hostile one must not cost stack.
+// maxJSONDepth bounds nesting in signed JSON: no payload of ours is deeper than ten, and a hostile
+// one must not exhaust the stack.
 const maxJSONDepth = 64
 
-// maxExact is the greatest integer up to which an IEEE 754 double holds every one.
+// maxExact is the greatest integer up to which an IEEE 754 double represents every integer.
 const maxExact = 1 << 53
 
 // DecodeJSON decodes an untrusted JSON document. Unlike json.Unmarshal, which would read "Status"
@@ -99,9 +99,9 @@ func ExactNames(text []byte, names ...string) error {
 }
 
 // ExactJSON reports why a text cannot be signed as canonical JSON (RFC 8785) and read alike by
-// everybody: it is no single JSON value in UTF-8, it repeats a member, nests deeper than 64, holds
-// a number that no IEEE 754 double stands for or half a surrogate pair, or has a member name that
-// changes the prototype of a JavaScript object. Canonical JSON rounds a number to the nearest
+// everybody: it is not a single JSON value in UTF-8, repeats a member, nests deeper than 64,
+// contains half a surrogate pair or a number that is not an IEEE 754 double, or has a member name
+// that changes the prototype of a JavaScript object. Canonical JSON rounds a number to the nearest
 // double; [LosslessJSON] refuses numbers changed by that.
 //
 // spec: RFC 8785 §3.2.2.3
@@ -128,7 +128,7 @@ func exactJSON(text []byte, lossless bool) error {
 	return pairedSurrogates(text)
 }
 
-// exactWalk goes over a text known to be JSON, and checks only the parts that distinguish values.
+// exactWalk scans a text known to be JSON, and checks only the parts that distinguish values.
 type exactWalk struct {
 	text     []byte
 	at       int

@@ -85,11 +85,11 @@ type KeySource interface {
 	KeyOwner(ctx context.Context, keyID string) (DID, error)
 }
 
-// KeyQuery asks for the keys that one signature can be of.
+// KeyQuery selects the keys that may have made one signature.
 type KeyQuery struct {
 	DID      DID
 	KeyID    string    // the key that the signature names; empty if it names none
-	Link     string    // through which the step came
+	Link     string    // on which the step arrived
 	Name     string    // name of the signer there: key lookups are counted by link and name
 	Received time.Time // when the step was first received
 }
@@ -120,17 +120,17 @@ const (
 // names a key again after its window ended begins another.
 type KeyWindow struct {
 	DID    DID               `json:"did"`
-	Public ed25519.PublicKey `json:"public"` // empty for a [RevokedKey] of which only the id is known
+	Public ed25519.PublicKey `json:"public"` // empty for a [RevokedKey] known only by its id
 	KeyID  string            `json:"key_id"`
 	Origin KeyOrigin         `json:"origin"`
 	Via    string            `json:"via"` // which source: an address, or the name of a link
 	Since  time.Time         `json:"since"`
 	Seen   time.Time         `json:"seen"`           // when the source last reported it
-	Until  time.Time         `json:"until,omitzero"` // from when it no longer signed; zero for no end
+	Until  time.Time         `json:"until,omitzero"` // end of its use for signing; zero for no end
 }
 
-// Good reports whether the window is open at a time. [KeyHistory.Standing] decides about
-// times before the window.
+// Good reports whether a time is within the window. [KeyHistory.Standing] decides about times
+// before the window.
 func (w KeyWindow) Good(at time.Time) bool { return w.Until.IsZero() || at.Before(w.Until) }
 
 // KeyReport is the statement of one source at one time about the keys of a DID.
@@ -148,7 +148,7 @@ type KeyReport struct {
 // ReportedKey is one key of a report.
 type ReportedKey struct {
 	Public ed25519.PublicKey
-	Until  time.Time // from when it no longer signs, according to the source; zero for no end
+	Until  time.Time // end of its use for signing according to the source; zero for no end
 }
 
 // maxKeyWindows bounds the windows that one source can have for one DID. A signer that
@@ -303,9 +303,9 @@ type Keys interface {
 // OwnKey is the public part of a current or former signing key of this gateway.
 type OwnKey struct {
 	Public  ed25519.PublicKey
-	Since   time.Time // when it was made; zero if another program keeps it
-	Retired time.Time // when another took its place; zero for the one that signs
-	Until   time.Time // of a retired key: its signatures are good until then
+	Since   time.Time // when it was created; zero if an external program keeps it
+	Retired time.Time // when it was replaced; zero for the signing key
+	Until   time.Time // end of the validity of a retired key's signatures
 }
 
 // State returns the state of the key: "active" for the signing key, "retiring" for one listed
@@ -323,7 +323,7 @@ func (k OwnKey) State(now time.Time) string {
 // KeyMark names a key or a secret of this gateway by a fingerprint, which reveals nothing about the
 // secret.
 type KeyMark struct {
-	Name        string // of its file
+	Name        string // name of its file
 	Fingerprint string
 	Since       time.Time // when the record was first written with it
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// ErrTooManyCodes is returned for a device that asks for a login while too many devices wait.
+// ErrTooManyCodes is returned if a device requests a login while too many devices are waiting.
 var ErrTooManyCodes = errors.New("federation: too many devices wait for a login")
 
 // LoginKind is a kind of [LoginCode].
@@ -23,13 +23,13 @@ const (
 
 // LoginCode is a short code that a person types to log in an agent host. It is valid once.
 type LoginCode struct {
-	Digest     [32]byte // of the code, see [DigestLoginCode]
+	Digest     [32]byte // digest of the code, see [DigestLoginCode]
 	Kind       LoginKind
 	DID        DID    // for which it logs in; "" for an unapproved device
-	Key        string // of the session that made or approved it, as in [Session]
+	Key        string // key of the session that made or approved it, as in [Session]
 	Bound      bool   // as in that session
-	Address    string // of the device; "" for a pairing code
-	Client     string // of the device, as in [Session]
+	Address    string // address of the device; "" for a pairing code
+	Client     string // client of the device, as in [Session]
 	ClientName string
 	Denied     bool // a person denied the device
 	Expires    time.Time
@@ -40,9 +40,9 @@ const LoginCodeLife = 10 * time.Minute
 
 // Limits on the login codes in the record.
 const (
-	MaxPairingCodes    = 8    // of one DID; the oldest one ends
-	MaxDeviceCodes     = 1024 // of all devices
-	MaxDevicesOfOrigin = 16   // of one address
+	MaxPairingCodes    = 8    // maximum number of pairing codes of one DID; the oldest one ends
+	MaxDeviceCodes     = 1024 // maximum number of device codes of all devices
+	MaxDevicesOfOrigin = 16   // maximum number of pending devices of one address
 )
 
 // loginAlphabet has 32 characters that cannot be mistaken for each other.

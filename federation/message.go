@@ -11,8 +11,8 @@ import (
 // moves no handoff and is in no passport. Inboxes, outboxes, notices and webhooks carry both.
 type Text struct {
 	ID     EventID
-	Order  HandoffID // of [Conversation] or [ChatOrder]: text with one Order is delivered in order
-	From   DID       // of the key that a home keeps for the author, and that signed it
+	Order  HandoffID // result of [Conversation] or [ChatOrder]; texts with the same Order are delivered in order
+	From   DID       // DID of the signing key, which a home keeps for the author
 	Author DID
 	To     DID    // of a private message; "" for a line of a channel
 	Venue  string // a channel, or the pair of DIDs of a private message
@@ -69,14 +69,14 @@ const Manner = "manner"
 // The manners of channel text.
 const (
 	Action     = "action"  // the author's action, as in "/me waves"
-	NoticeText = "notice"  // text that asks for no answer
+	NoticeText = "notice"  // text that needs no reply
 	React      = "react"   // the body is an emoji for the message in [Reply]
 	Unreact    = "unreact" // takes such an emoji back
 )
 
-// Holder is the field of a message to a connected recipient without a DID: the key by which its
-// link knows the user with the nick at that time. The message is for that user, under any nick, and
-// for no later user of the nick.
+// Holder is the field of a message to a connected recipient without a DID: its link's key for the
+// user with the nick at that time. The message is for that user, under any nick, and for no later
+// user of the nick.
 const Holder = "holder"
 
 // Formatted is the field of text with colours or other formatting: the body with the
@@ -87,7 +87,7 @@ const Formatted = "formatted"
 // [ChatID].
 const Reply = "reply"
 
-// Away is the field of channel text whose author is away: the reason.
+// Away is the field with the away message of the author of channel text.
 const Away = "away"
 
 // Unkept is the field of text that enters no history: its link has history = false.
@@ -155,7 +155,7 @@ type ContactState string
 
 // The states of a sender.
 const (
-	ContactUnknown    ContactState = ""           // it has not written yet
+	ContactUnknown    ContactState = ""           // no message received yet
 	ContactIntroduced ContactState = "introduced" // the recipient was informed how to allow and to block it
 	ContactAllowed    ContactState = "allowed"
 	ContactBlocked    ContactState = "blocked" // its messages are refused, on every network
@@ -164,7 +164,7 @@ const (
 // Contact is a participant's decision about a sender of messages.
 type Contact struct {
 	Person, Sender DID
-	Name           string // of a sender on its network; "" if the name of its DID is enough
+	Name           string // name of a sender on its network; "" if the name of its DID is enough
 	State          ContactState
 	Since          time.Time
 }
@@ -181,10 +181,10 @@ func (m Mark) Compare(other Mark) int {
 	return cmp.Or(m.At.Compare(other.At), cmp.Compare(m.N, other.N))
 }
 
-// Said is a filed step as it stands at its place.
+// Said is a filed step at its place in a history.
 type Said struct {
 	Entry Entry
-	View  View // of the handoff as it stands now
+	View  View // current state of the handoff
 	Mark  Mark
 }
 
@@ -195,7 +195,7 @@ type Stretch struct {
 	Place  Place
 	After  Mark // zero for the start
 	Before Mark // zero for the end
-	Newest bool // of more steps than requested, the newest
+	Newest bool // return the newest steps if there are more than requested
 	// TextOnly leaves out lines without text, see [Line.IsText].
 	TextOnly bool
 }
@@ -209,7 +209,7 @@ type Line struct {
 	To     DID // of a private line; "" in a channel
 
 	Command string            // PRIVMSG, NOTICE, TAGMSG or TOPIC
-	Source  string            // of the message: nick!user@host
+	Source  string            // source of the message: nick!user@host
 	Text    string            // with its formatting
 	Account string            // that the author was logged in to; "" for none
 	Proved  string            // the DID that the author proved on another network; "" for none
@@ -231,8 +231,8 @@ func (e Event) Said() time.Time {
 	return e.Arrival.Received
 }
 
-// Place returns the place of a handoff's steps. A private exchange has no link: it is wherever its
-// two parties are.
+// Place returns the place of a handoff's steps. A private exchange has no link: its two parties may
+// be on any link.
 func (v View) Place() Place {
 	if Private(v.Venue) {
 		return Place{Venue: v.Venue}

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// BoundName is an operator's word that a name on a network stands for a DID.
+// BoundName is an operator's binding of a name on a network to a DID.
 type BoundName struct {
 	Network string // name of a link
-	Name    string // of an account or an agent, as the network spells it
+	Name    string // name of an account or an agent, as the network spells it
 	DID     DID
 	Vouch   bool      // the gateway may sign steps for the DID
 	Since   time.Time // zero for one that the configuration gives
@@ -29,7 +29,7 @@ const (
 	DeliveryDelivered DeliveryState = "delivered" // over: the peer has it
 	DeliveryRefused   DeliveryState = "refused"   // over: the link will never take it, for the reason in its code
 	DeliveryExpired   DeliveryState = "expired"   // over: its handoff ended before it was shown, or it was not fetched in time
-	DeliveryDead      DeliveryState = "dead"      // over: given up; mostly there is a [DeadLetter]
+	DeliveryDead      DeliveryState = "dead"      // abandoned, usually with a [DeadLetter]
 )
 
 // Delivered is the delivery of a step to a link, or to one agent of the
@@ -44,19 +44,19 @@ type Delivered struct {
 	State       DeliveryState
 	// Attempt is the number of attempts of a pending step.
 	Attempt int
-	Next    time.Time // of a pending one: when it is tried; zero for at once
-	Reason  string    // of a pending one why the last attempt failed; of a refused one its code; of a dead one its reason
+	Next    time.Time // time of the next attempt of a pending delivery; zero for immediately
+	Reason  string    // the last error of a pending delivery, the code of a refused one, or the reason of a dead one
 	Ended   time.Time // zero while it waits
 }
 
-// InboxLink stands for a link's name in deliveries to an inbox that its DID reads here. No link has
-// this name. A step is delivered to the inbox if it has no other way to the DID: no link, no other
-// home, no webhook. A DID seen reading its inbox here also has this way if the step was written in
-// a channel. In a remote handoff this gateway delivers only to its own participants.
+// InboxLink is the link name of deliveries to an inbox that its DID reads here. No link has this
+// name. A step is delivered to the inbox if it has no other way to the DID: no link, no other home,
+// no webhook. A DID seen reading its inbox here also has this way if the step was written in a
+// channel. In a remote handoff this gateway delivers only to its own participants.
 const InboxLink = "inbox"
 
 // UnroutedLink is the name of the outbox of steps for DIDs whose mailbox home is not known, or is
-// no peer now.
+// no longer a peer.
 const UnroutedLink = "homes"
 
 // Backlog is the pending deliveries of a link.
@@ -103,10 +103,10 @@ type OperatorToken struct {
 	Scope   Scope
 	Digest  [32]byte // see [DigestToken]
 	Created time.Time
-	Expires time.Time // good before then
+	Expires time.Time // time until which it is valid
 }
 
-// Good reports whether the token is good at a time.
+// Good reports whether the token is valid at a time.
 func (t OperatorToken) Good(now time.Time) bool { return now.Before(t.Expires) }
 
 // The form of a token: a prefix recognized by people and secret scanners, and 256 random bits, so
@@ -178,5 +178,5 @@ type FindingState string
 const (
 	FindingOK   FindingState = "ok"   // no action is needed
 	FindingWarn FindingState = "warn" // the operators, at some time
-	FindingFail FindingState = "FAIL" // the operators, now: steps wait or could be lost
+	FindingFail FindingState = "FAIL" // needs immediate action: steps are delayed or could be lost
 )

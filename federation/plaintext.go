@@ -146,7 +146,7 @@ func SplitText(text string, maxBytes int) []string {
 	return parts
 }
 
-// lineEnd returns the offset at which a line that is too long is divided.
+// lineEnd returns the offset at which to split an overlong line.
 func lineEnd(line string, maxBytes int) int {
 	end, rest, state := 0, line, -1
 	for {

@@ -32,7 +32,7 @@ func ParsePublicKey(raw []byte) (ed25519.PublicKey, error) {
 	}
 	weak := new(edwards25519.Point).MultByCofactor(point).Equal(edwards25519.NewIdentityPoint()) == 1
 	// A point of another order has a second encoding only if its y does: x is 0 for two points of
-	// small order. To encode a point takes as long as to decode it.
+	// small order. Encoding a point takes as long as decoding it.
 	if (weak || secondSpelling(raw)) && !bytes.Equal(point.Bytes(), raw) {
 		return nil, fmt.Errorf("%w: another encoding of a point", ErrKeyEncoding)
 	}

@@ -13,8 +13,7 @@ import (
 // caller reads the view again and judges again.
 var ErrStale = errors.New("federation: the log moved on")
 
-// ErrNotFound is returned by the ports of the record for a name that nothing is
-// kept under.
+// ErrNotFound is returned by the ports of the record for an unknown name.
 var ErrNotFound = errors.New("federation: not found")
 
 // ErrTaken is returned by the ports of the record for a name already owned, or standing for another
@@ -32,11 +31,11 @@ type Version uint64
 type Cursor string
 
 // View is the state of one handoff according to its log, and can be rebuilt from it. The zero View
-// is that of a handoff without a log.
+// is the view of a handoff without a log.
 type View struct {
 	ID       HandoffID `json:"id"`
 	Kind     Kind      `json:"kind"`
-	Dialect  Dialect   `json:"dialect"` // of its opener; it rules the handoff for life
+	Dialect  Dialect   `json:"dialect"` // dialect of its opener; it rules the handoff for life
 	Version  Version   `json:"version"`
 	State    State     `json:"state"`
 	Home     HomeID    `json:"home"`
@@ -67,7 +66,7 @@ type View struct {
 	Answered Version   `json:"answered,omitempty"` // of the step that took it out of the state it opened in; 0 before
 	Over     bool      `json:"over,omitempty"`     // no step can follow
 	Clock    Clock     `json:"clock,omitempty"`    // ends the handoff unless a step moves it; "" for nothing
-	Since    time.Time `json:"since,omitzero"`     // since when that runs; zero without Clock
+	Since    time.Time `json:"since,omitzero"`     // start of the clock; zero without Clock
 }
 
 // Clock names the timeout after which the home ends a handoff itself. The lifecycle of a kind
@@ -96,7 +95,7 @@ func (v View) Others(actor DID) []DID {
 	return others
 }
 
-// MissingCaps returns the capabilities that an offer asks for and a DID has not declared; never nil.
+// MissingCaps returns the required capabilities of an offer that a DID has not declared; never nil.
 func (v View) MissingCaps(declared []string) []string {
 	missing := []string{}
 	for _, name := range v.Caps {
@@ -118,17 +117,17 @@ type Filing struct {
 	Fanout
 
 	Event   Event
-	After   Version // of the view that the step was judged against
-	View    View    // as it is after the step
+	After   Version // version of the view against which the step was judged
+	View    View    // state after the step
 	Inboxes []DID
 	Filed   time.Time
-	// Receipt is the home's confirmation of the step. It goes to the same links; nil if
-	// the step needs none. It enters no log and no inbox.
+	// Receipt is the home's confirmation of the step. It is delivered to the same links; nil if the
+	// step needs none. It enters no log and no inbox.
 	Receipt *Event
-	// Newcomer is a DID that the record meets with the step; "" for none.
+	// Newcomer is a DID that is new to the record with this step; "" for none.
 	Newcomer DID
-	// Ruling is that of the handoff's home, if another home numbers its steps; else nil. The step
-	// is no longer pending then.
+	// Ruling is the ruling of the handoff's home, if another home numbers its steps; else nil. The
+	// step is no longer pending then.
 	Ruling *Ruling
 }
 
@@ -142,7 +141,7 @@ type Entry struct {
 	Cursor  Cursor    `json:"-"` // set when read from an inbox
 	Number  uint64    `json:"-"` // in that inbox: from 1, without gaps as entries arrive
 	Waits   bool      `json:"-"` // it was not read there yet
-	Now     State     `json:"-"` // of the handoff, set when read from an inbox; "" for text
+	Now     State     `json:"-"` // current state of the handoff, set when read from an inbox; "" for text
 }
 
 // Row returns the step, or the [Text.Row] of text.
@@ -186,7 +185,7 @@ type Binding struct {
 	Name    string    // the newest
 	First   string    // the first known name, from which aliases are made permanently
 	Key     []byte    // raw public key that verified last
-	Seen    time.Time // by the newest step, or up to a minute before it
+	Seen    time.Time // time of the newest step, or up to a minute earlier
 }
 
 // Judgement is the home's conclusion about one submitted step. It is returned with a refusal too,
@@ -194,10 +193,10 @@ type Binding struct {
 type Judgement struct {
 	Verdict   Verdict // on the signature
 	Entry     Entry   // as filed; of an unfiled step, only the event with its id
-	View      View    // of the handoff after it; as it stands if the step was refused
+	View      View    // state of the handoff after it; unchanged if the step was refused
 	Fanout    Fanout  // destinations of the step
 	Duplicate bool    // the step had been filed before, and Entry is from then
-	Conflicts int     // how often another step of the handoff was filed first, and this one judged again
+	Conflicts int     // number of times this step was judged again because another step was filed first
 	// Newcomer is the DID of the step if the record never met it before; else "".
 	Newcomer DID
 	// Awaits is true if the step is on disk but in no log yet: its home is another one and has not
@@ -211,7 +210,7 @@ type Fanout struct {
 	// Once names the Links that show a step at most once. Their first attempt counts at filing, so
 	// that it needs no write of its own.
 	Once []string
-	// Effects are written with the step to the tables of the networks that they are of.
+	// Effects are written with the step to the tables of their networks.
 	Effects []Effect
 	// Topics are woken once the step is filed, because of changes by the Effects.
 	Topics []string
@@ -236,7 +235,7 @@ type SnapshotQuery struct {
 	Step    Event
 	OpenOf  DID     // count the open handoffs that this DID offered; "" for no count
 	Inboxes bool    // read the use of inboxes: of Step.To for an offer, else of the parties of its handoff
-	Version Version // at which another home ruled that the step belongs; 0 without a ruling
+	Version Version // version of the step according to another home's ruling; 0 without one
 }
 
 // Snapshot is the state of one step and its handoff in the record, all of the same moment.
@@ -248,8 +247,8 @@ type Snapshot struct {
 	// other bytes ([EventIDInUse]), or the step was filed and pruned ([TerminalHandoff]).
 	Used      *RefusalError
 	Named     *Entry    // the step of the same handoff that Step.Accepts names, nil for none
-	Replaced  View      // of the handoff that Step.Replaces names, zero if it has no log
-	Reference HandoffID // of the step that Step answers or confirms, zero if it is not known
+	Replaced  View      // view of the handoff named by Step.Replaces; zero if it has no log
+	Reference HandoffID // handoff of the step that Step answers or confirms; zero if unknown
 	Pending   []Pending // the steps of the handoff that wait for the ruling of its home, oldest first
 	Open      int       // see [SnapshotQuery].OpenOf
 	// Inboxes is the use of each inbox, in total and by the signer of the step. It omits empty
@@ -283,16 +282,16 @@ var ErrDeferralFull = errors.New("federation: too many steps wait to be judged")
 type Deferred struct {
 	Row    int64 // order of arrival
 	Event  Event
-	Origin string // name of the link through which it came; never empty
+	Origin string // name of the link on which it arrived; never empty
 	Since  time.Time
-	Tried  int       // how often it was judged since
+	Tried  int       // number of attempts to judge it since
 	Next   time.Time // when it is judged again
-	Reason string    // why it could not be judged last; for operators
+	Reason string    // why the last attempt to judge it failed; for operators
 }
 
 // DeferralLimits bound how many steps wait. Zero means no limit.
 type DeferralLimits struct {
-	PerUser   int // of one name on one link ([Arrival].Name); steps without a name are not counted so
+	PerUser   int // limit for one name on one link ([Arrival].Name); does not apply to steps without a name
 	PerOrigin int
 	Total     int
 }
@@ -301,7 +300,7 @@ type DeferralLimits struct {
 // a session. The entries are opaque to the record.
 type JournalWrite struct {
 	Name    string // unique in the record; it begins with the label of the network and a slash
-	Length  uint64 // of the journal before the write; [ErrStale] is returned for any other length
+	Length  uint64 // length of the journal before the write; [ErrStale] is returned for any other length
 	Entries [][]byte
 	Due     time.Time // when its owner checks the journal again; zero for never
 }
@@ -312,7 +311,7 @@ const MaxJournalPage = 1024
 // Filter selects handoffs that match each of its members. A zero member matches all.
 type Filter struct {
 	DID        DID   // offerer, offeree or assignee
-	State      State // as it stands now
+	State      State // current state
 	Kind       Kind
 	Venue      string    // venue of its steps on a chat network
 	Capability string    // required by its offer

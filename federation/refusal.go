@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// RefusalCode is the reason of a refusal, in one spelling for all of the program. Networks of lines
+// RefusalCode is the reason for a refusal. The whole program uses these codes. Networks of lines
 // write it in upper case with underscores; others have other words for a few, known to the edge of
 // that network.
 type RefusalCode string
@@ -123,13 +123,13 @@ func (c RefusalCode) Sentence() string {
 // sender and holds nothing private. Each network renders it in its edge.go.
 type RefusalError struct {
 	Code    RefusalCode
-	Event   EventID   // of the refused step; zero if it could not be read
+	Event   EventID   // event of the refused step; zero if it could not be read
 	Handoff HandoffID // zero if it could not be read
 	Detail  string    // adds to the sentence of the code; may be empty
-	View    View      // of the handoff as it stands; zero if there is none
-	// RetryAfter is when a rate-limited step may come again; else zero.
+	View    View      // current state of the handoff; zero if there is none
+	// RetryAfter is the wait before a rate-limited step may be retried; else zero.
 	RetryAfter time.Duration
-	// Waits is true if the step is on disk and will be judged later: this is no answer to it yet.
+	// Waits is true if the step is on disk and will be judged later: this is not a final result.
 	Waits bool
 }
 
@@ -175,8 +175,8 @@ func (e *UnavailableError) Error() string { return fmt.Sprintf("%s unavailable: 
 // Unwrap returns the cause.
 func (e *UnavailableError) Unwrap() error { return e.Err }
 
-// Loss names a member of a step that a wire could not carry, and its fate. The operator and the
-// sender learn of it; no loss is silent.
+// Loss names a member of a step that a wire could not carry, and its fate. It is reported to the
+// operator and the sender; no loss is silent.
 type Loss struct {
 	Field string // as in the JSON of [Event], such as "note"
 	Fate  Fate
@@ -194,7 +194,7 @@ type Fate string
 // The fates.
 const (
 	Cut  Fate = "cut"  // part of it travels
-	Lost Fate = "lost" // none of it travels
+	Lost Fate = "lost" // the peer receives none of it
 )
 
 // Mistake is one mistake in a table of the configuration.
@@ -237,9 +237,9 @@ type StrangerReason string
 
 // The limits for strangers only.
 const (
-	TooManyNewDIDs        StrangerReason = "dids"    // that the record met within the hour
-	TooManyFromOneAddress StrangerReason = "address" // of them, from the address of this one
-	TooMuchGrowth         StrangerReason = "growth"  // of the record within the hour
+	TooManyNewDIDs        StrangerReason = "dids"    // too many new DIDs within the hour
+	TooManyFromOneAddress StrangerReason = "address" // too many new DIDs from the same address
+	TooMuchGrowth         StrangerReason = "growth"  // too much growth of the record within the hour
 )
 
 // StrangerReasons returns all reasons.
@@ -247,7 +247,7 @@ func StrangerReasons() []StrangerReason {
 	return []StrangerReason{TooManyNewDIDs, TooManyFromOneAddress, TooMuchGrowth}
 }
 
-// StrangerError is a not-now to a DID that the record has not known for long. It wraps an
+// StrangerError is a temporary refusal of a DID that is new to the record. It wraps an
 // [*UnavailableError].
 type StrangerError struct {
 	Reason     StrangerReason

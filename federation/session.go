@@ -34,7 +34,7 @@ const (
 type Session struct {
 	ID          string
 	Participant string // a name on a link, or a DID
-	Generation  uint64 // of the valid refresh token; 0 without one
+	Generation  uint64 // generation of the valid refresh token; 0 without one
 	Expires     time.Time
 	Ends        time.Time // latest end, set by the end of its key; zero for none
 	Began       Began
@@ -87,7 +87,7 @@ type Answer struct {
 	Digest [32]byte // SHA-256 of the request
 	// Event is the id of the step that the request is, whenever it comes.
 	Event  EventID
-	Status int    // of HTTP; 0 while the request was not answered yet
+	Status int    // status of HTTP; 0 while the request was not answered yet
 	Body   []byte // nil until then
 	At     time.Time
 }

@@ -70,8 +70,8 @@ func CheckOrigin(text string) error {
 	return nil
 }
 
-// JoinURL returns the address of a path and a query below a base. It makes every address that this
-// program asks; a test of this package enforces that.
+// JoinURL returns the address of a path and a query below a base. It builds every URL that this
+// program requests; a test of this package enforces that.
 func JoinURL(base string, path URLPath, query url.Values) (string, error) {
 	if err := CheckBaseURL(base); err != nil {
 		return "", err

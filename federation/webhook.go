@@ -11,7 +11,7 @@ var ErrTooManyWebhooks = errors.New("federation: too many hooks")
 // WebhookID names a webhook. It is a ULID, as the id of an event is.
 type WebhookID = EventID
 
-// WebhookLink stands for a link's name in deliveries to webhooks. No link has this name.
+// WebhookLink is the link name of deliveries to webhooks. No link has this name.
 const WebhookLink = "webhook"
 
 // WebhookName returns the name of a webhook in dead letters and in the log.
@@ -26,12 +26,12 @@ type Webhook struct {
 	// even by DID itself, and the webhook ends with the handoff. It is zero for a webhook that
 	// follows an inbox or messages.
 	Handoff HandoffID `json:"handoff,omitzero"`
-	Label   string    `json:"label,omitempty"` // of its owner, for one that follows a handoff
+	Label   string    `json:"label,omitempty"` // label of its owner, for one that follows a handoff
 	Sealed  []byte    `json:"-"`               // data of the posting network; the record cannot read it
 	URL     string    `json:"url"`
 	Since   time.Time `json:"since"`
-	// Disabled is the time of the answer that its address is gone; zero before that. Nothing more
-	// is posted until its owner enables it again.
+	// Disabled is the time at which its address responded that it is gone; zero before that.
+	// Nothing more is posted until its owner enables it again.
 	Disabled time.Time `json:"disabled,omitzero"`
 	Why      string    `json:"why,omitempty"` // it is disabled
 	// Key is the [KeyID] of the key that began the session of the webhook, "" for none. The webhook
@@ -60,16 +60,16 @@ func (h Webhook) Over(at time.Time) bool { return !h.Ends.IsZero() && !at.Before
 // steps. Other pushes do not wait for them.
 type Push struct {
 	Item    int64         // position among the items of its webhook; notices come last
-	Entry   Entry         // of an inbox, with its cursor and number; zero for all else
+	Entry   Entry         // entry of an inbox, with its cursor and number; zero for all else
 	Notice  Notice        // on the [InboxLink], with its cursor; zero for all else
 	Content Content       // of a network's own tables, for a participant; nil for all else
 	State   DeliveryState // waiting, delivered, refused or dead
 	Queued  time.Time
 	Attempt int       // how often it was made, and failed
-	Next    time.Time // of a pending one: when it is made; zero for at once, or behind another one with its order key
+	Next    time.Time // time of the next attempt; zero for immediately, or while an earlier push with the same order key is pending
 	Reason  string    // why the last attempt failed; of an ended one, why it was not delivered
 	Ended   time.Time // zero while it waits
-	// Broken is why the record cannot read it; "" if it can.
+	// Broken is the reason why the record cannot read it; "" if it can.
 	Broken string
 }
 
@@ -97,8 +97,8 @@ func (p Push) Handoff() HandoffID {
 	return p.Entry.Row().Handoff
 }
 
-// Content is an item for a participant in a network's own tables. The network that filed it knows
-// its type; it is opaque to the record and the webhooks.
+// Content is an item for a participant in a network's own tables. Only the network that filed it
+// uses its type; it is opaque to the record and the webhooks.
 type Content interface {
 	// Ref names it among the items of its participant.
 	Ref() string

@@ -24,8 +24,8 @@ const Link = "airc"
 // ErrDuplicate is returned for a message id that its sender used within [MessageIDWindow].
 var ErrDuplicate = errors.New("agents: message id used before")
 
-// ReservedName reports whether a name on a link stands for a DID by itself: no agent can register
-// it, and no operator can bind it to another DID.
+// ReservedName reports whether a name on a link implies a DID. No agent can register it, and no
+// operator can bind it to another DID.
 func ReservedName(link, name string) bool {
 	return link == Link && slices.ContainsFunc([]string{"plc_", "web_", "key_"}, func(prefix string) bool {
 		return strings.HasPrefix(name, prefix)
@@ -33,7 +33,7 @@ func ReservedName(link, name string) bool {
 }
 
 // ReadHere reports whether messages to a handle are fetched by an agent of this registry: the
-// handle is of no other registry, no DID of another network and no role.
+// handle is not of another registry, a DID of another network, or a role.
 func ReadHere(handle string) bool {
 	return !strings.Contains(handle, "@") && !ReservedName(Link, handle) && handle != "system" && handle != "anyone"
 }
@@ -47,7 +47,7 @@ type Agent struct {
 	Capabilities json.RawMessage // as registered; nil when none
 	Metadata     json.RawMessage // as registered; nil when none
 	Registered   time.Time
-	KeptKey      ed25519.PublicKey // of DID
+	KeptKey      ed25519.PublicKey // kept key of DID
 	Shows        Shows
 	Account      Account   // account used for the registration; zero for none
 	Released     time.Time // when an operator released its handle, which is then available again; zero for a handle in use
@@ -91,8 +91,8 @@ type Shows struct {
 	Context  Visibility // the handoffs it works on; empty for [VisibleNone]
 }
 
-// StandsFor returns the DID by which a handoff knows an agent, if that is not its first DID. It is
-// the DID of one of its keys, or the DID bound to its handle.
+// StandsFor returns the DID that represents an agent in a handoff, if it is not the agent's first
+// DID. It is the DID of one of its keys, or the DID bound to its handle.
 func (a Agent) StandsFor(v federation.View) federation.DID {
 	parties := v.Others("")
 	if slices.Contains(parties, a.DID) {
@@ -203,7 +203,7 @@ const (
 	KeyStatusActive  KeyStatus = "active"  // signs, and decides about the keys
 	KeyStatusPending KeyStatus = "pending" // still signs, but was replaced
 	KeyStatusRevoked KeyStatus = "revoked" // no longer signs
-	KeyStatusExpired KeyStatus = "expired" // its own time is over; no longer signs
+	KeyStatusExpired KeyStatus = "expired" // expired; no longer signs
 )
 
 // MaxKeys bounds the stored keys of one agent, valid or not. Beyond it the oldest invalid key is
@@ -216,15 +216,15 @@ type Key struct {
 	DID     federation.DID // its did:key, which is the agent's; empty for a key that the agent named without a proof
 	Public  ed25519.PublicKey
 	Created time.Time
-	Expires time.Time // zero if it does not end by itself
+	Expires time.Time // zero if it does not expire
 	// Revoked is the time from which it is invalid: the receipt of its revocation, or the end of
 	// the overlap with its successor. Zero while neither is known.
 	Revoked time.Time
-	Reason  string // as the agent gave it with a revocation
+	Reason  string // reason given by the agent for a revocation
 }
 
-// Status returns the status of a key at a time. It judges a message received then, whatever time
-// the sender claims.
+// Status returns the status of a key at a time. It applies to messages received at that time,
+// regardless of the time claimed by the sender.
 func (k Key) Status(at time.Time) KeyStatus {
 	switch {
 	case !k.Revoked.IsZero() && !at.Before(k.Revoked):
@@ -249,7 +249,7 @@ func (k Key) EndWindow(end, seen time.Time) federation.KeyWindow {
 	return federation.KeyWindow{DID: k.DID, KeyID: federation.KeyID(k.Public), Origin: federation.RevokedKey, Since: end, Seen: seen}
 }
 
-// Proved reports whether the key's did:key is its agent's.
+// Proved reports whether the key's did:key was proven to belong to its agent.
 func (k Key) Proved() bool { return k.DID != "" }
 
 // Begin returns a session of the agent with the end of its key, or [federation.ErrSessionEnded] if
@@ -287,7 +287,7 @@ type Message struct {
 	// Told is its delivery time, to the millisecond: later than that of every message before it in
 	// its thread. Zero while held.
 	Told   time.Time
-	Cursor federation.Cursor // after it, in the inbox of To; set when read from there
+	Cursor federation.Cursor // position after it in the inbox of To; set when read from there
 	Now    federation.State  // current state of Handoff, set when read; "" without a handoff
 }
 
@@ -306,7 +306,7 @@ func (m Message) About() federation.HandoffID { return m.Handoff }
 func (m Message) Place() uint64 { return m.Seq }
 
 // Unverified begins the handle of a sender without a registry's signature. The marked address
-// differs from the plain one: consent to one is no consent to the other.
+// differs from the plain one: consent to one does not imply consent to the other.
 const Unverified = "?"
 
 // Held is a message of an unverified sender waiting for the consent of its recipient, with its
@@ -326,8 +326,8 @@ type Posting struct {
 	// Edge is the handle whose consent the message waits for, if it is not its From: the registry's
 	// own messages about an offer wait with the offer.
 	Edge string
-	// Quiet is true if From must not learn whether it was blocked: while it is barred, the message
-	// is lost instead of refused.
+	// Quiet hides from From whether it was blocked: while it is barred, the message is dropped
+	// instead of refused.
 	Quiet bool
 	// Relay is queued with the message, for the registry of its recipient; nil for a
 	// recipient here.
@@ -336,7 +336,7 @@ type Posting struct {
 	// that is not held.
 	Handshake *Message
 	// FirstContacts bounds the messages held for To by all senders; zero for no limit. Only a
-	// message that asks for something new has one: a step on file always finds room.
+	// message with a new request has one: a filed step always has room.
 	FirstContacts federation.InboxLimits
 	// Source is the origin of From: a site, a link or a registry; "" if unknown. If the list of
 	// first contacts is full, the newest entry of the source with the largest share is dropped.
@@ -345,10 +345,10 @@ type Posting struct {
 	Blob federation.Capability
 }
 
-// Conversation is the messages between two handles, as one of them sees it.
+// Conversation contains the messages between two handles, as visible to one of them.
 type Conversation struct {
 	With   string // the other one
 	Count  int    // messages, without deleted ones
-	Unread int    // of them, to the handle
+	Unread int    // number of unread messages to the handle
 	Last   Message
 }

@@ -7,22 +7,23 @@ import (
 )
 
 const (
-	// The interval of looks for overdue deliveries.
+	// The interval of checks for overdue deliveries.
 	overdueLook = 5 * time.Second
 	// Maximum number of deliveries that one write ends. Such a write delays a filing by about a
 	// millisecond.
 	overdueBatch = 16
 )
 
-// Overdue is one kind of pending delivery that gets a notice after [Policy.Delayed] and is given up
-// after [Policy.Expires].
+// Overdue is one kind of pending delivery that gets a notice after [Policy.Delayed] and is
+// abandoned after [Policy.Expires].
 type Overdue struct {
-	// Policy is read at each look, because the configuration may be reloaded.
+	// Policy is read at each check, because the configuration may be reloaded.
 	Policy func() Policy
 	// Delay files a notice for up to limit deliveries without one, queued at or before a time,
 	// and returns their number. It is nil for deliveries without such a notice.
 	Delay func(ctx context.Context, before, now time.Time, limit int) (int, error)
-	// Expire gives up at most limit deliveries queued at or before a time, and returns their number.
+	// Expire abandons at most limit deliveries queued at or before a time, and returns their
+	// number.
 	Expire func(ctx context.Context, before, now time.Time, limit int) (int, error)
 	// Expired is called with the number of expired deliveries, if any; nil for no call.
 	Expired func(ctx context.Context, rows int)
@@ -52,7 +53,7 @@ func CheckOverdue(ctx context.Context, now time.Time, kinds ...Overdue) error {
 	return nil
 }
 
-// repeat makes a change again until it finds less than a whole batch, and returns the sum.
+// repeat repeats a change until it processes less than a full batch, and returns the sum.
 func repeat(ctx context.Context, change func(ctx context.Context, before, now time.Time, limit int) (int, error), before, now time.Time) (sum int, err error) {
 	for {
 		n, err := change(ctx, before, now, overdueBatch)

@@ -8,16 +8,16 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// How a [Pace] learns. A rate is in messages per second.
+// How a [Pace] adapts. A rate is in messages per second.
 const (
 	learnable  = 10          // the first rate for a peer that named none, after it refused a message as one too many
 	unseeded   = 0.5         // factor of the rate after such a refusal of a peer that named none
 	seeded     = 0.8         // factor of the rate after such a refusal of a peer that named one
 	faster     = 1.05        // factor of the rate, up to the seed, after fasterPer messages
-	fasterPer  = 8           // messages in a row that the peer took
+	fasterPer  = 8           // consecutive messages accepted by the peer
 	slowest    = 1.0 / 60    // the lowest rate
-	unlimited  = 1 << 20     // above any rate at which the gateway writes
-	longestEnd = time.Minute // the longest pause of all messages that a peer can ask for
+	unlimited  = 1 << 20     // higher than any rate of the gateway
+	longestEnd = time.Minute // the longest pause of all messages that a peer can request
 )
 
 // Pace limits the messages to one destination by a bucket with the rate that the destination names.
@@ -27,7 +27,7 @@ type Pace struct {
 	mu     sync.Mutex
 	bucket *rate.Limiter
 	seed   rate.Limit
-	burst  int       // of the seed
+	burst  int       // burst of the seed
 	took   int       // messages since the rate changed last
 	until  time.Time // no message is sent before
 }

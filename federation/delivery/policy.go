@@ -18,14 +18,14 @@ type Policy struct {
 	// Attempt bounds one attempt: an unanswered delivery is retried later, and other lanes
 	// continue.
 	Attempt time.Duration
-	Look    time.Duration // between two looks without a wake-up, because a wake-up may be lost
-	Retry   Backoff       // of a delivery that failed
-	Pause   Backoff       // of a destination that did not answer
+	Look    time.Duration // poll interval without a wake-up, because a wake-up may be lost
+	Retry   Backoff       // retry of a delivery that failed
+	Pause   Backoff       // pause of a destination that did not answer
 	// Failures bounds the failures of a delivery at a reachable destination. Then it becomes a dead
 	// letter. 0 means no limit.
 	Failures int
 	// Delayed is the age at which the signer of a pending delivery gets a notice, and Expires the
-	// age at which the delivery is given up: see [Overdue]. 0 means never.
+	// age at which the delivery is abandoned: see [Overdue]. 0 means never.
 	Delayed, Expires time.Duration
 	// Routine is true if a failed attempt needs no attention: a reader may be away for days.
 	Routine bool
@@ -51,8 +51,8 @@ func ToReaders() Policy {
 }
 
 // ToRegistry is the policy of other registries. A registry gets everything within five minutes of
-// its return. The backoff of a delivery is for a missing consent: a registry cannot report when its
-// agent consents.
+// its return. The backoff of a delivery is for a missing consent, because a registry cannot report
+// when its agent consents.
 func ToRegistry() Policy {
 	return Policy{
 		Window: 1, Page: 1, InTurn: true, Attempt: 3 * time.Minute, Look: 5 * time.Second,
@@ -62,8 +62,7 @@ func ToRegistry() Policy {
 	}
 }
 
-// ToWebhook is the policy of webhooks: a number of attempts, each of which makes a few calls with a
-// timeout.
+// ToWebhook is the policy of webhooks: a number of attempts, each with a few calls and a timeout.
 func ToWebhook(attempts int, timeout time.Duration) Policy {
 	return Policy{
 		Window: 1, Page: 1, InTurn: true, Attempt: 3 * timeout, Look: 30 * time.Second, Failures: attempts,
@@ -74,8 +73,8 @@ func ToWebhook(attempts int, timeout time.Duration) Policy {
 // Backoff is the wait after failures: twice as long after each one.
 type Backoff struct {
 	First, Longest time.Duration
-	// Young is the longest wait while Share of the age is less: old deliveries cost little, young
-	// ones are prompt. Share divides the age; with 0 the age does not count.
+	// Young is the longest wait while Share of the age is less, so that new deliveries are retried
+	// quickly and old ones cost little. Share divides the age; with 0 the age does not count.
 	Young time.Duration
 	Share int
 	// Jitter makes a wait up to a quarter shorter, so that destinations are not called all at once.
@@ -85,7 +84,7 @@ type Backoff struct {
 // maxDoublings is the number of failures after which each wait is the longest.
 const maxDoublings = 20
 
-// After returns the wait after a number of failures in a row of a delivery of an age.
+// After returns the wait after a number of consecutive failures of a delivery with a given age.
 func (b Backoff) After(failures int, age time.Duration) time.Duration {
 	longest := b.Longest
 	if b.Share > 0 {
@@ -104,21 +103,21 @@ func (b Backoff) After(failures int, age time.Duration) time.Duration {
 
 // Destination is a place to deliver to. The result of Deliver decides about a delivery:
 //
-//   - nil: the destination has proved that it has the delivery. The proof is that of the network: a
-//     receipt of another home, a PONG, a 2xx answer.
-//   - a [*federation.RefusalError]: it never takes this delivery.
+//   - nil: the destination has proved that it has the delivery. The proof depends on the network: a
+//     receipt of another home, a PONG, or a 2xx response.
+//   - a [*federation.RefusalError]: the destination never accepts this delivery.
 //   - a [*federation.GivenUpError]: the delivery is a dead letter at once.
-//   - an [*AbsentError]: only a party is away.
+//   - an [*AbsentError]: only a party is offline.
 //   - a [*LaterError]: it is retried at the time in the error.
-//   - a [*federation.UnavailableError]: it is tried again, however often. A destination that sets a time
-//     to come again takes fewer deliveries from then on.
+//   - a [*federation.UnavailableError]: it is retried without limit. A destination that sets a retry
+//     time gets fewer deliveries from then on.
 //   - any other error: it is tried again, up to [Policy.Failures] times.
 type Destination struct {
 	Name   string
 	Policy Policy
 	Pace   *Pace
 	Log    *slog.Logger
-	// Away is the number of calls in a row without an answer, according to the record.
+	// Away is the number of consecutive calls without a response, according to the record.
 	Away int
 	// Deliver makes one attempt.
 	Deliver func(ctx context.Context, d federation.Delivery) error
@@ -150,13 +149,14 @@ func (e *AbsentError) Unwrap() error { return e.Err }
 // that only LaterError decides.
 type LaterError struct {
 	Err  error
-	Wait time.Duration // of this delivery; 0 for the backoff of the policy
-	// Pause is the time during which the destination takes nothing at all.
+	Wait time.Duration // wait of this delivery; 0 for the backoff of the policy
+	// Pause is the time during which the destination accepts nothing.
 	Pause time.Duration
 	// Away is true if the destination did not answer. It waits as a whole by [Policy.Pause], and
 	// for Pause at least. The delivery itself stays due.
 	Away bool
-	// TooMuch is true if the destination refused the delivery as one too many: its pace falls.
+	// TooMuch is true if the destination rejected the delivery because of a rate limit. Its pace
+	// decreases.
 	TooMuch bool
 	// TooSoon is true if the destination takes deliveries again after Pause. The attempt counts
 	// only if it is the first one after such a pause.

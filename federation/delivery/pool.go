@@ -24,7 +24,7 @@ const (
 	// Maximum number of destinations remembered between turns. A forgotten one begins with its
 	// first sender.
 	maxKept = 4096
-	// The pause between two looks: a thousand wake-ups a second need fewer looks.
+	// The pause between two checks, so that a thousand wake-ups per second cause few checks.
 	breath = 20 * time.Millisecond
 	// So long a destination waits whose code panicked.
 	faultWait = time.Minute
@@ -45,14 +45,14 @@ type Pool struct {
 	Log   *slog.Logger
 }
 
-// turns is the turns that destinations of a pool have now.
+// turns holds the current turns of the destinations of a pool.
 type turns struct {
 	free  chan struct{} // one token per free slot
-	ended chan struct{} // has room for one: a turn is over
+	ended chan struct{} // has room for one token; signals the end of a turn
 	group fault.Group
 
 	mu   sync.Mutex
-	kept map[string]*Worker // of destinations that continue later
+	kept map[string]*Worker // workers of destinations that continue later
 }
 
 func (t *turns) worker(to Destination, rows deliveries.Rows) *Worker {
@@ -165,5 +165,5 @@ func (p *Pool) serve(ctx context.Context, t *turns, due federation.Destination) 
 	}
 }
 
-// told reports whether an error is logged: the end of the pool is no error.
+// told reports whether an error is logged: the end of the pool is not an error.
 func told(ctx context.Context, err error) bool { return err != nil && ctx.Err() == nil }

@@ -52,12 +52,12 @@ type Worker struct {
 	heard chan federation.DID // holds one DID that sent a step while a delivery waits
 	stuck atomic.Bool         // a delivery may wait for a later attempt
 
-	// Of the goroutine that runs the worker.
+	// The following fields belong to the goroutine that runs the worker.
 
-	last   federation.DID // whose turn was the last one
+	last   federation.DID // sender of the last turn
 	until  time.Time      // no lane begins before it
-	called bool           // it took a delivery since the last pause
-	away   int            // how often in a row it did not answer
+	called bool           // accepted a delivery since the last pause
+	away   int            // consecutive failures to respond
 	waits  *backoff.ExponentialBackOff
 }
 
@@ -66,8 +66,8 @@ func NewWorker(to Destination, rows deliveries.Rows) *Worker {
 	return &Worker{to: to, rows: rows, heard: make(chan federation.DID, 1), away: to.Away, waits: newWaits()}
 }
 
-// maxFresh bounds the untried steps that a worker remembers. A link that is down during more steps
-// does not show the rest of them.
+// maxFresh bounds the untried steps that a worker remembers. Steps above this number while a link
+// is down are not shown on it.
 const maxFresh = 1 << 14
 
 // fresh is the set of steps whose first attempt was counted at filing and not made yet. It may be
@@ -96,8 +96,8 @@ func (f *fresh) take(id federation.EventID) bool {
 	return was
 }
 
-// Probe asks for one attempt on a waiting delivery, because the peer or a DID on it sent something.
-// It does not block. It is called for each step, and costs little while no delivery waits.
+// Probe requests one attempt on a pending delivery, because the peer or a DID on it sent something.
+// It does not block. It is called for each step, and is cheap while no delivery is pending.
 func (w *Worker) Probe(did federation.DID) {
 	if !w.stuck.Load() {
 		return
@@ -160,7 +160,7 @@ func (w *Worker) Run(ctx context.Context, wake <-chan struct{}) error {
 	return cmp.Or(failed, w.drain(r))
 }
 
-// rest returns the time until the next look without a wake-up, at most [Policy.Look]. If no lane
+// rest returns the time until the next poll without a wake-up, at most [Policy.Look]. If no lane
 // runs and a delivery waits, it is the time until the next one is due.
 func (w *Worker) rest(ctx context.Context, r *running, looked time.Time) time.Duration {
 	look := w.to.Policy.Look
@@ -210,7 +210,8 @@ func (w *Worker) pause() <-chan time.Time {
 
 func (w *Worker) inTurn() bool { return w.to.Policy.InTurn || w.to.Pace.Limited() }
 
-// fill begins due lanes, up to [Policy.Window]. It looks once at most: the end of each lane fills again.
+// fill begins due lanes, up to [Policy.Window]. It reads at most once: the end of each lane
+// triggers another call.
 func (w *Worker) fill(ctx context.Context, r *running) {
 	now := time.Now()
 	if r.more = true; now.Before(w.until) || !r.end.IsZero() && !now.Before(r.end) {
@@ -242,7 +243,7 @@ func (w *Worker) fillInTurn(ctx context.Context, r *running) {
 		w.until = time.Now().Add(wait)
 		return
 	}
-	skipped := 0 // senders in a row whose due lanes are all busy
+	skipped := 0 // consecutive senders whose due lanes are all busy
 	for len(r.busy) < w.to.Policy.Window && skipped <= len(r.busy) {
 		turn, err := w.rows.Turn(ctx, w.to.Name, w.last, time.Now(), len(r.busy)+1)
 		if err != nil {
@@ -310,7 +311,7 @@ func (w *Worker) begin(ctx context.Context, r *running, lane string, p passing) 
 	}()
 }
 
-// over notes the end of a lane. After a probe that delivered, every waiting lane is due.
+// over records the end of a lane. After a probe that delivered, every waiting lane is due.
 func (w *Worker) over(ctx context.Context, r *running, p passed) {
 	delete(r.busy, p.lane)
 	now := time.Now()
@@ -409,8 +410,8 @@ func (w *Worker) lane(ctx context.Context, p *passed, called bool) {
 	}
 }
 
-// newest returns the next delivery of a lane, and the rows that end with it. Of several old
-// reports of progress in a row only the last one is delivered, and ends all of them.
+// newest returns the next delivery of a lane, and the rows that end with it. If several old
+// progress reports follow each other, only the last one is delivered, and the others end with it.
 func newest(lane []federation.Delivery, now time.Time) (d federation.Delivery, covered []int64) {
 	for i, each := range lane {
 		d, covered = each, append(covered, each.Row)
@@ -436,13 +437,13 @@ func (w *Worker) logWait(ctx context.Context, d federation.Delivery, err error) 
 }
 
 type attempt struct {
-	paid    bool // it counts in the pace already
-	called  bool // the destination took a delivery since its last pause
-	counted bool // on record, before it is made
+	paid    bool // already counted in the pace
+	called  bool // the destination accepted a delivery since its last pause
+	counted bool // recorded before the attempt
 }
 
-// row makes one delivery and settles the rows that end with it. After a nil error the delivery
-// has ended: delivered, refused or given up.
+// row makes one delivery and settles the rows that end with it. After a nil error the delivery has
+// ended: delivered, refused or abandoned.
 func (w *Worker) row(ctx context.Context, d federation.Delivery, covered []int64, a attempt) error {
 	if d.Broken != "" {
 		return w.settle(ctx, d, covered, federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadBroken, Why: d.Broken})
@@ -517,7 +518,7 @@ func (w *Worker) failed(ctx context.Context, d federation.Delivery, covered []in
 	}
 	failure.Next = now.Add(wait)
 	failed := covered[:1]
-	if absent { // from now on each row waits by itself
+	if absent { // from now on, each row has its own backoff
 		failed = covered
 	}
 	var unnoted error

@@ -21,8 +21,8 @@
 // An offer opens each kind. "opens" names the state after an offer to a DID ("directed"), and after an
 // offer to anyone ("open"); a kind without one of them has no such offer. "over" lists the final states.
 // [Rule] describes a row of "rules". A row of "waits" starts a clock in these states, and names the step
-// that the home takes when the clock ran out. The operator sets the clocks of [federation.Clock]; the
-// deadline of an offer replaces "unanswered". Any other clock has its length in "windows".
+// of the home when the clock runs out. The operator sets the clocks of [federation.Clock]; the deadline
+// of an offer replaces "unanswered". Any other clock has its length in "windows".
 //
 // spec: handofftag "Lifecycle"; freeq-act "State machines"
 package lifecycle
@@ -40,11 +40,11 @@ import (
 	"baton/federation"
 )
 
-// Tolerance is how late after a deadline an answer still counts: the clocks of the signer and the
-// home may differ.
+// Tolerance is how late a response may be after a deadline, because the clocks of the signer and
+// the home may differ.
 const Tolerance = 120 * time.Second
 
-// Term names the time of an offer by which a step must be taken.
+// Term names the deadline of an offer that applies to a step.
 type Term string
 
 // The terms.
@@ -95,7 +95,7 @@ type wait struct {
 	Then  federation.Verb    `json:"then"`
 }
 
-// Windows returns the lengths of the clocks that no operator sets.
+// Windows returns the fixed durations of clocks, which operators cannot set.
 func (k Kinds) Windows() map[federation.Clock]time.Duration {
 	windows := make(map[federation.Clock]time.Duration, len(k.windows))
 	maps.Copy(windows, k.windows)
@@ -329,7 +329,7 @@ func refuse(v federation.View, ev federation.Event, code federation.RefusalCode,
 	return r
 }
 
-// moved returns a view with the clock and the finality that follow from its state.
+// moved returns a view with the clock and the finality derived from its state.
 func (k Kinds) moved(v federation.View, filed time.Time) federation.View {
 	v.Moved = filed
 	v.Over = slices.Contains(k.tables[v.Kind].Over, v.State)
@@ -345,7 +345,7 @@ func (k Kinds) moved(v federation.View, filed time.Time) federation.View {
 	return v
 }
 
-// Then returns the step that the home takes when the clock of a handoff ran out, "" for none.
+// Then returns the step of the home when the clock of a handoff runs out, or "" for none.
 func (k Kinds) Then(v federation.View) federation.Verb {
 	w, _ := k.wait(v)
 	return w.Then
@@ -361,8 +361,8 @@ func (k Kinds) wait(v federation.View) (wait, bool) {
 }
 
 // Replay returns the view after the last step of a log, the zero View for an empty log. With the same
-// tables it equals the view filed with that step. The error is that of the log, or names the step
-// that cannot follow its predecessor.
+// tables it equals the view filed with that step. It returns the error of the log, or an error that
+// names the step that cannot follow its predecessor.
 func (k Kinds) Replay(home federation.HomeID, log iter.Seq2[federation.Entry, error]) (federation.View, error) {
 	var v federation.View
 	for entry, err := range log {

@@ -58,7 +58,7 @@ type Passport struct {
 	Receipts []Receipt         `json:"receipts"`
 	Keys     []Key             `json:"keys"`
 
-	Signature string `json:"signature,omitempty"` // of all other members; scheme "passport"
+	Signature string `json:"signature,omitempty"` // signature of all other members; scheme "passport"
 }
 
 // Summary is the handoff when the passport was issued.
@@ -98,15 +98,15 @@ type Step struct {
 // Evidence is the original behind a vouched step.
 type Evidence struct {
 	URL     string `json:"url"`
-	Digest  string `json:"sha256"`  // of content, in hexadecimal
+	Digest  string `json:"sha256"`  // digest of content, in hexadecimal
 	Content string `json:"content"` // the bytes that the URL serves
 }
 
 // Erased is the rest of the document of a step whose content the home erased. Document and
-// signature are empty then, and only the word of the home describes the step.
+// signature are then empty, and only an unproven claim of the home describes the step.
 type Erased struct {
 	At     time.Time `json:"at"`
-	Digest string    `json:"sha256"` // of the document, in hexadecimal
+	Digest string    `json:"sha256"` // digest of the document, in hexadecimal
 }
 
 // Receipt is the home's confirmation of a step.
@@ -134,8 +134,8 @@ type Contents struct {
 	Source func(did federation.DID, keyID string) string
 }
 
-// Write returns the passport of a handoff as canonical JSON, signed by its home. Its error is that
-// of the evidence or of the key.
+// Write returns the passport of a handoff as canonical JSON, signed by its home. It returns the
+// errors of the evidence and of the key.
 func Write(ctx context.Context, key federation.SigningKey, c Contents, now time.Time) ([]byte, error) {
 	p := Passport{
 		Type: MediaType, V: Version, Home: c.View.Home, Issuer: key.DID, Issued: instant(now),
@@ -252,7 +252,7 @@ func newKey(did federation.DID, public []byte, source string) Key {
 // instant is a time as passports write it: UTC, to the millisecond.
 func instant(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
-// parse reads a passport. Its finding means that the text is no passport of this version.
+// parse reads a passport. Its finding means that the text is not a passport of this version.
 func parse(text []byte) (Passport, *Finding) {
 	if len(text) > MaxBytes {
 		return Passport{}, &Finding{Code: Malformed, Detail: fmt.Sprintf("longer than %d bytes", MaxBytes)}
@@ -278,7 +278,8 @@ func parse(text []byte) (Passport, *Finding) {
 // Record reads the parts of a passport. Its methods block on the disk, and return an error wrapping
 // [*federation.UnavailableError] if that cannot be read now.
 type Record interface {
-	// Log yields the steps of one handoff after a version, oldest first, and ends; after 0 are all.
+	// Log yields the steps of one handoff after a version, oldest first. Version 0 yields all
+	// steps.
 	Log(ctx context.Context, id federation.HandoffID, after federation.Version) iter.Seq2[federation.Entry, error]
 	// Receipts returns the home's receipts for the steps of a handoff, oldest first.
 	Receipts(ctx context.Context, id federation.HandoffID) ([]federation.Event, error)

@@ -16,7 +16,7 @@ type Report struct {
 	Findings []Finding          `json:"findings"`
 	Handoff  Summary            `json:"handoff"`
 	Claims   []Claim            `json:"claims"`
-	Words    []Word             `json:"words"` // statements that no signature in it proves
+	Words    []Word             `json:"words"` // statements not proven by a signature in the passport
 }
 
 // Claim names a step, its DID and its time.
@@ -152,7 +152,7 @@ const (
 	StepOrder     Code = "step-order"     // the steps are not numbered from 1 without a gap
 	StepDuplicate Code = "step-duplicate" // two steps have one id
 	StepChain     Code = "step-chain"     // the chain of hashes does not fit the steps
-	StepDocument  Code = "step-document"  // the document is no step, or not in its canonical form
+	StepDocument  Code = "step-document"  // the document is not a step, or not in canonical form
 	StepSignature Code = "step-signature" // the signature is not over the document
 	StepSigner    Code = "step-signer"    // the step is signed by, or listed as of, another DID
 	StepVerb      Code = "step-verb"      // listed as another verb than was signed

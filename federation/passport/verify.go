@@ -52,7 +52,7 @@ func (c *checking) find(code Code, step Step, detail string) {
 	c.findings = append(c.findings, Finding{Code: code, Step: uint64(step.Seq), Detail: detail})
 }
 
-// keys is the keys in a passport by DID, as a key source.
+// keys is a key source with the keys in a passport, by DID.
 type keys map[federation.DID][]ed25519.PublicKey
 
 // Keys implements [federation.KeySource].
@@ -196,7 +196,7 @@ func (c *checking) step(ctx context.Context, step Step) {
 	c.claims = append(c.claims, c.claim(step, ev))
 }
 
-// erased checks a step without its document. The claim rests only on the word of the home.
+// erased checks a step without its document. Only the home's statement supports the claim.
 func (c *checking) erased(step Step) {
 	if step.Document != "" || step.Signature != "" || step.Evidence != nil {
 		c.find(StepDocument, step, "listed as erased, and there")
@@ -245,7 +245,7 @@ func (c *checking) signature(ctx context.Context, step Step, ev federation.Event
 // evidence checks the original behind a vouched step: the signed step has its digest, and any
 // signature on it is the actor's.
 func (c *checking) evidence(step Step, ev federation.Event) {
-	// A step by the binding of an operator has no original: only the gateway vouches for it.
+	// A step based on an operator's binding has no original: only the gateway vouches for it.
 	_, named := ev.Fields[string(ev.Dialect)+"-src-h"]
 	if (step.Evidence != nil) != named || named && step.Provenance != federation.Vouched {
 		c.find(Provenance, step, string(step.Provenance))

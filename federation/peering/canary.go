@@ -20,8 +20,8 @@ const completed = federation.State("completed")
 
 // Bounds of a canary.
 const (
-	canaryLife = 15 * time.Second       // within which the other home has to complete it
-	canaryPoll = 250 * time.Millisecond // between two reads of the canary: the end of a link wakes no waiter
+	canaryLife = 15 * time.Second       // time limit for the other home to complete it
+	canaryPoll = 250 * time.Millisecond // poll interval of the canary, because the end of a link wakes no waiter
 )
 
 // Steps takes the steps of this home itself, and reads them.
@@ -30,7 +30,7 @@ type Steps interface {
 	Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error)
 	// View returns the view of a handoff.
 	View(ctx context.Context, id federation.HandoffID) (federation.View, error)
-	// Log returns the steps of a handoff after a version in their order; after 0 are all.
+	// Log returns the steps of a handoff after a version in order. Version 0 returns all steps.
 	Log(ctx context.Context, id federation.HandoffID, after federation.Version) iter.Seq2[federation.Entry, error]
 	// Read marks entries of an inbox as read. It blocks until that is on disk.
 	Read(ctx context.Context, to federation.DID, ids []federation.EventID, now time.Time) error
@@ -39,10 +39,10 @@ type Steps interface {
 }
 
 // Canary is a handoff between only two homes: one home offers it, and the other accepts and
-// completes it by itself. It shows whether steps go both ways.
+// completes it automatically. It shows whether steps go both ways.
 type Canary struct {
 	Home      federation.HomeID // this home
-	PublicURL string            // of this home, for the operator of the other home
+	PublicURL string            // public URL of this home, for the operator of the other home
 	Key       func() federation.SigningKey
 	// Write returns the members of the document of a step.
 	Write func(ev federation.Event) map[string]string
@@ -78,8 +78,8 @@ func (c *Canary) Send(ctx context.Context, to federation.HomeID) (CanaryReport, 
 	return report, c.cleanUp(context.WithoutCancel(ctx), offer, view)
 }
 
-// await returns the view of a canary once it ended, its time is over, or the other home answered
-// that it does not know this one.
+// await returns the view of a canary once it has ended or timed out, or once the other home has
+// responded that this home is unknown.
 func (c *Canary) await(ctx context.Context, id federation.HandoffID, to federation.HomeID, wake <-chan struct{}) (federation.View, error) {
 	ctx, cancel := context.WithTimeout(ctx, canaryLife)
 	defer cancel()
@@ -144,7 +144,7 @@ func (c *Canary) submit(ctx context.Context, ev federation.Event) (federation.Ev
 // network is the label of the steps of a home itself, in logs and metrics.
 const network = "home"
 
-// unknownAt reports whether another home answered that this one is no peer of it.
+// unknownAt reports whether another home responded that this home is not its peer.
 func (c *Canary) unknownAt(home federation.HomeID) bool {
 	link, ok := c.Link(string(home))
 	return ok && !link.Up && strings.Contains(link.LastError, "status 403")

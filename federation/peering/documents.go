@@ -35,8 +35,8 @@ type Linked struct {
 	// has no such document, and [*federation.UnavailableError] if it does not answer. Nil for a
 	// home not reached through a hub.
 	Lookup func(ctx context.Context, path federation.URLPath) (Answer, error)
-	// Vouches reports whether the hub gives each home an account of its own, and so vouches for
-	// the sender of an answer.
+	// Vouches reports whether each home has its own account at the hub, so that the hub vouches for
+	// the sender of a response.
 	Vouches func(ctx context.Context) (bool, error)
 }
 
@@ -55,8 +55,8 @@ type KeyHistories interface {
 // Documents reads the documents that other homes publish: their own DID documents, and the
 // documents of their agents. It reads by HTTPS and, if that fails, through the hub.
 //
-// Over HTTPS the certificate proves the home. Through a hub the home signs the answer, and
-// [Documents] believes these keys:
+// Over HTTPS the certificate proves the home. Through a hub, the home signs the response, and
+// [Documents] trusts these keys:
 //
 //   - the key of the configuration, if it names one;
 //   - a key on record for the home;
@@ -144,7 +144,8 @@ func (d *Documents) byHub(ctx context.Context, home Linked, path federation.URLP
 	return answer.Document, nil
 }
 
-// verifyHome returns nil for a DID document that a believed key of the home signed, else the reason.
+// verifyHome returns nil for a DID document signed by a trusted key of the home, and otherwise the
+// reason.
 func (d *Documents) verifyHome(ctx context.Context, home Linked, answer Answer) error {
 	now, did := time.Now(), home.Home.DID()
 	listed, err := identity.ParseDocument(did, answer.Document)
@@ -178,8 +179,8 @@ func (d *Documents) verifyHome(ctx context.Context, home Linked, answer Answer) 
 	return d.believe(ctx, home, id, ids)
 }
 
-// believe returns why the key of a signed answer is not accepted as a key of a home, given the keys
-// on record.
+// believe returns the reason why the key of a signed response is not accepted as a key of a home,
+// given the keys on record.
 func (d *Documents) believe(ctx context.Context, home Linked, key string, known []string) error {
 	if slices.Contains(known, key) {
 		return nil

@@ -2,8 +2,8 @@
 //
 // [Peering.Add] inspects a home first: it fetches the profile and the DID document of the home and
 // checks name, TLS, signature, clock, version and limits (see [Peering.Inspect]). A home that
-// passes goes on record and is linked. Then a [Canary] shows whether handoffs go through: this home
-// offers one, and the other home accepts and completes it by itself.
+// passes is recorded and linked. Then a [Canary] shows whether handoffs go through: this home
+// offers one, and the other home accepts and completes it automatically.
 //
 // [Peering.Run] keeps the linked homes the same as those on record, which the replicas of a home
 // share. Methods may be called concurrently.
@@ -55,19 +55,19 @@ type Links interface {
 
 // Link is one link of the gateway.
 type Link struct {
-	Home      bool   // it leads to another home
-	URL       string // of that home
+	Home      bool   // link to another home
+	URL       string // URL of that home
 	Added     bool   // an operator added it while a gateway ran
 	Up        bool
-	LastError string // of the last connection that failed
+	LastError string // last error of the last connection that failed
 }
 
 // Config configures a [Peering].
 type Config struct {
 	Home      federation.HomeID     // this home
-	Path      string                // on which added homes are reached: relay or https
+	Path      string                // path to added homes: relay or https
 	Batch     federation.HomeLimits // the largest batch that this home sends
-	ClockSkew func() time.Duration  // by which the clock of another home may differ
+	ClockSkew func() time.Duration  // tolerated clock difference to another home
 	// Fetch limits the addresses. Private ones are fetched if both it and the request allow them.
 	Fetch  identity.FetchConfig
 	Record Record
@@ -96,7 +96,7 @@ const (
 	Unknown     Reason = "unknown"     // there is no such home
 	Conflict    Reason = "conflict"    // a check failed, or the configuration names the home
 	Unreachable Reason = "unreachable" // the other home does not answer now
-	Unreadable  Reason = "unreadable"  // the answer of the other home is no profile
+	Unreadable  Reason = "unreadable"  // the response of the other home is not a profile
 )
 
 // RequestError is returned for a rejected request.
@@ -108,7 +108,7 @@ type RequestError struct {
 // Error implements error.
 func (e *RequestError) Error() string { return e.Detail }
 
-// Request asks for a home to be added.
+// Request is a request to add a home.
 type Request struct {
 	URL string // without a path
 	// AllowPrivate allows a private address, or one without TLS.
@@ -167,7 +167,7 @@ func (p *Peering) checkRequest(ask Request) error {
 }
 
 // Remove forgets a home added by an operator, and ends the link to it. Its pending deliveries wait
-// for another route, or until the home is added again. With dry it only looks for the home. The
+// for another route, or until the home is added again. With dry, it only looks for the home. The
 // error is a [*RequestError], or that of the record.
 func (p *Peering) Remove(ctx context.Context, name string, dry bool) (federation.KnownHome, error) {
 	known, err := p.cfg.Record.KnownHomes(ctx)
@@ -283,7 +283,7 @@ func (i Inspection) Failed() (federation.Finding, bool) {
 }
 
 // Inspect fetches the profile of a home and checks it: name, tls, did (the signature), clock,
-// versions, limits, path. It blocks for at most ten seconds. A failed check is no error; a
+// versions, limits, path. It blocks for at most ten seconds. A failed check is not an error; a
 // [*RequestError] explains why the profile cannot be read.
 func (p *Peering) Inspect(ctx context.Context, ask Request) (Inspection, error) {
 	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)

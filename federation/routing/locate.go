@@ -14,13 +14,13 @@ import (
 
 // Address is the place of a DID.
 type Address struct {
-	// MailboxLocation names no home if none is known. Its DID is that of the owner for the DID of a
-	// kept key.
+	// MailboxLocation names no home if none is known. For the DID of a kept key, its DID is the
+	// owner's.
 	federation.MailboxLocation
 	Agent   bool               // whether it is an agent of this home
-	Binding federation.Binding // under which it signed last, or was bound; zero for none
-	// Link is the link of this home on which it signed last, or on which it is logged in now if it never
-	// signed and is no agent; "" for none.
+	Binding federation.Binding // binding with which it last signed, or to which it was bound; zero for none
+	// Link is the link of this home on which it last signed. If it never signed and is not an agent, it
+	// is the link on which it is logged in; "" for none.
 	Link string
 }
 
@@ -34,13 +34,13 @@ func (l *Locator) Resolve(ctx context.Context, did federation.DID) (Address, err
 	return a, err
 }
 
-// Locate returns the location of the mailbox of a DID and its source, as [Locator.Recorded] does.
+// Locate returns the mailbox location of a DID and its source, like [Locator.Recorded].
 func (l *Locator) Locate(ctx context.Context, did federation.DID) (federation.MailboxLocation, error) {
 	a, err := l.Recorded(ctx, did)
 	return a.MailboxLocation, err
 }
 
-// Recorded is [Locator.Resolve] without a look at logins. It blocks only on the record.
+// Recorded is like [Locator.Resolve] but ignores logins. It blocks only on the record.
 func (l *Locator) Recorded(ctx context.Context, did federation.DID) (a Address, err error) {
 	if a.DID, err = l.owners.Owner(ctx, did); err != nil {
 		return a, err
@@ -77,7 +77,7 @@ func (l *Locator) named(did federation.DID) federation.HomeID {
 	return peer.Home
 }
 
-// lost reports whether a location is at a home that is no peer now.
+// lost reports whether a location is at a home that is no longer a peer.
 func (l *Locator) lost(home federation.HomeID) bool {
 	if home == "" || home == l.home {
 		return false
@@ -86,9 +86,9 @@ func (l *Locator) lost(home federation.HomeID) bool {
 	return !linked
 }
 
-// see adds the home at which a DID was seen: this one, for this home, an agent or a user of a
-// network here, or the one that sent its steps or to which an operator bound it. The location names
-// no home for an unseen DID.
+// see adds the home at which a DID was seen. It is this home for the home itself, a local agent or
+// a user of a network here; otherwise it is the home that sent the DID's steps, or to which an
+// operator bound the DID. The location names no home for an unseen DID.
 func (l *Locator) see(ctx context.Context, a *Address) (err error) {
 	here := federation.MailboxLocation{DID: a.DID, Home: l.home, Source: federation.LocatedHere}
 	if a.DID == l.home.DID() {
@@ -130,8 +130,8 @@ func (l *Locator) Here(ctx context.Context, did federation.DID) (bool, error) {
 	return at.Home == l.home, err
 }
 
-// MaySpeakFor reports whether this gateway believes a home's statements about a DID: the mailbox is
-// there, or the only known location is the claim of a home. The answer is no while the record
+// MaySpeakFor reports whether this gateway trusts a home's statements about a DID: the mailbox is
+// there, or the only known location is the claim of a home. It returns false while the record
 // cannot be read.
 func (l *Locator) MaySpeakFor(ctx context.Context, did federation.DID, home federation.HomeID) bool {
 	at, err := l.Locate(ctx, did)
@@ -295,7 +295,7 @@ func (l *Locator) LearnFromLogin(ctx context.Context, did federation.DID, now ti
 	}
 }
 
-// learn keeps a location for a DID without a known one, or with one whose route is lost.
+// learn stores a location for a DID without a known location, or with a lost route.
 func (l *Locator) learn(ctx context.Context, did federation.DID, home federation.HomeID, source federation.LocationSource, now time.Time) {
 	at, err := l.Locate(ctx, did)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // forwardFor bounds the time of forwarding late steps for a DID that moved away. The homes of its
-// handoffs learn the new location from the first receipt after the move.
+// handoffs get the new location with the first receipt after the move.
 const forwardFor = 30 * 24 * time.Hour
 
 // Bounds of emptying the inbox of a DID that moves.
@@ -94,7 +94,7 @@ func (l *Locator) LearnMove(ctx context.Context, gone federation.MovedMailbox, f
 }
 
 // Move gives the mailbox of a DID to another home, together with its unread entries. It blocks
-// until each entry is receipted or refused. A second call moves the rest. With dry it only counts
+// until each entry is receipted or refused. A second call moves the rest. With dry, it only counts
 // them.
 //
 // The error is a [*PeerError], an [*ElsewhereError], a [*federation.RefusalError] of the other

@@ -14,7 +14,7 @@ import (
 
 // Recipients returns the names of the outboxes of other homes for a filed step, with the handoff
 // after it: the mailbox homes of the parties, and all homes for an offer to anyone. [Unrouted]
-// stands for an unknown home, or one that is no peer now. The home of a remote handoff sends its
+// represents an unknown home, or one that is not a peer. The home of a remote handoff sends its
 // steps; this home only forwards them to parties that moved away from here.
 func (l *Locator) Recipients(ctx context.Context, ev federation.Event, after federation.View, now time.Time) ([]string, error) {
 	knows, err := l.KnowsHomes(ctx)
@@ -74,8 +74,8 @@ func (l *Locator) servedOnLink(ctx context.Context, did federation.DID, ev feder
 	return offerer.Link != v.Link, nil
 }
 
-// forwards returns the names of the homes to which a step of another home is forwarded. No step goes
-// to a home that it came through.
+// forwards returns the names of the homes to which a step of another home is forwarded. No step is
+// sent to a home that it passed through.
 func (l *Locator) forwards(ctx context.Context, ev federation.Event, after federation.View, now time.Time) []string {
 	if !after.Numbered { // no ruling proves the step to a third home
 		return nil
@@ -94,8 +94,8 @@ func (l *Locator) forwards(ctx context.Context, ev federation.Event, after feder
 // reroutePage bounds the deliveries, or inboxes, rerouted by one write.
 const reroutePage = 256
 
-// Outboxes is the pending deliveries of the record. Its methods block on the disk and return the
-// errors of the record.
+// Outboxes stores the pending deliveries of the record. Its methods block on the disk and return
+// the errors of the record.
 type Outboxes interface {
 	// OutboxNames returns the names of the outboxes in which a delivery is pending, in order.
 	OutboxNames(ctx context.Context) ([]string, error)
@@ -138,7 +138,7 @@ func (l *Locator) Reroute(ctx context.Context, now time.Time) (moved int, err er
 	return moved + n, err
 }
 
-// rerouteOutbox moves the deliveries of an outbox, if it is that of another home. An offer to
+// rerouteOutbox moves the deliveries of an outbox, if it belongs to another home. An offer to
 // anyone stays: it has no other recipient.
 func (l *Locator) rerouteOutbox(ctx context.Context, name string) (moved int, err error) {
 	var last federation.Delivery
@@ -171,7 +171,7 @@ func (l *Locator) rerouteOutbox(ctx context.Context, name string) (moved int, er
 	}
 }
 
-// wasHome reports whether an outbox is that of another home: the mailbox of a party of one of its
+// wasHome reports whether an outbox belongs to another home: the mailbox of a party of one of its
 // deliveries is there, or the DID of a party is below the name of the home.
 func (l *Locator) wasHome(ctx context.Context, name string, page []federation.Delivery) (bool, error) {
 	for _, d := range page {

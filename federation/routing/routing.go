@@ -1,7 +1,7 @@
-// Package routing answers where a DID lives, and moves mailboxes. [Locator.Resolve] returns the
+// Package routing determines the location of DIDs, and moves mailboxes. [Locator.Resolve] returns the
 // [Address] of a DID: the home of its mailbox, and its link and its name at this home.
 //
-// The DID of a key that this gateway keeps stands for its owner. The mailbox home of a DID keeps its
+// The DID of a key kept by this gateway represents its owner. The mailbox home of a DID keeps its
 // inbox and delivers to it; the first of these sources that names a home wins:
 //
 //  1. An operator moved the mailbox. No other source overrules the kept location.
@@ -11,19 +11,19 @@
 //  4. A kept location: a step, a login here, the document of the DID, the well-known document
 //     of its host, or the answer of a home.
 //
-// At this home a DID is on the link on which it signed last, or to which an operator bound it. A DID
-// that never signed and is no agent is on the link on which it is logged in now.
+// At this home, a DID is located on the link on which it last signed, or to which an operator bound
+// it. A DID that never signed and is not an agent is located on the link on which it is logged in.
 //
 // A location at a home that is no longer a peer is a lost route: any newer source overrules it.
 //
 // Steps for a DID without a known location, or with a lost route, wait in the outbox [Unrouted].
-// [Locator.Deliver] empties it: it reads the documents, asks all other homes, and hands the step
-// to the found home. The record keeps the location. [Locator.Linked] schedules all of them
+// [Locator.Deliver] empties it: it reads the documents, queries all other homes, and sends the step
+// to the home that it finds. The record keeps the location. [Locator.Linked] schedules all of them
 // again when a link to a home comes up. [Locator.Reroute] moves steps there when homes are added or
 // removed.
 //
-// [Locator.Move] gives a mailbox to another home. For thirty days this home then forwards the
-// steps that still arrive for the DID.
+// [Locator.Move] gives a mailbox to another home. This home then forwards steps for the DID for
+// thirty days.
 //
 // A Locator takes the record, the other homes and the documents of DIDs as ports, and the
 // time as an argument. Its methods may be called concurrently.
@@ -47,7 +47,7 @@ import (
 )
 
 // Unrouted is the name of the outbox of steps for DIDs whose mailbox home is not known, or is no
-// peer now.
+// longer a peer.
 const Unrouted = federation.UnroutedLink
 
 // homeNetwork is the network of the bindings of DIDs whose steps another home sent.
@@ -60,7 +60,7 @@ type Record interface {
 	// KeepMailboxLocation replaces the kept location of a mailbox. It blocks until the
 	// location is on disk.
 	KeepMailboxLocation(ctx context.Context, l federation.MailboxLocation) error
-	// IsAgent reports whether a DID is that of an agent of this gateway.
+	// IsAgent reports whether a DID belongs to an agent of this gateway.
 	IsAgent(ctx context.Context, did federation.DID) (bool, error)
 	// Binding returns under which link a DID was seen or bound last, or
 	// [federation.ErrNotFound].
@@ -93,9 +93,10 @@ type Peers interface {
 	All() iter.Seq[Peer]
 	// Peer returns the peer with a name, and whether there is one.
 	Peer(home federation.HomeID) (Peer, bool)
-	// Houses asks a home whether it has the mailbox of a DID. It blocks on the network.
+	// Houses reports whether a home has the mailbox of a DID. It sends a request to that home. It
+	// blocks on the network.
 	Houses(ctx context.Context, home federation.HomeID, did federation.DID) (bool, error)
-	// Give asks a home to take over the mailbox of a DID. It blocks on the network. A
+	// Give requests a home to take over the mailbox of a DID. It blocks on the network. A
 	// [*federation.RefusalError] explains why the home refuses it.
 	Give(ctx context.Context, home federation.HomeID, did federation.DID) error
 	// Deliver sends a step to a home. It blocks until the home has receipted it. A
@@ -103,7 +104,7 @@ type Peers interface {
 	Deliver(ctx context.Context, home federation.HomeID, d federation.Delivery) error
 	// DeliverText sends private text to a home, as Deliver sends a step.
 	DeliverText(ctx context.Context, home federation.HomeID, t federation.Text) error
-	// ReportOffence notes that a home signed a claim that this gateway does not believe.
+	// ReportOffence records that a home signed a claim that this gateway rejects.
 	ReportOffence(ctx context.Context, home federation.HomeID, kind federation.OffenceKind, why string)
 }
 
@@ -147,7 +148,7 @@ type Locator struct {
 	log        *slog.Logger
 
 	mu     sync.Mutex
-	asked  map[federation.DID]time.Time // when the peers were asked last
+	asked  map[federation.DID]time.Time // time of the last query to the peers
 	linked bool                         // this home has, or had, peers
 	read   bool                         // the record was read for other homes
 }
@@ -166,7 +167,7 @@ func New(cfg Config) *Locator {
 
 // Bounds of asking for a mailbox.
 const (
-	askedAgain  = time.Minute // between two rounds of questions about one DID
+	askedAgain  = time.Minute // between two rounds of queries about one DID
 	askedAtOnce = 32          // peers, about one DID
 	maxAsked    = 4096        // DIDs whose last round is remembered, at some 100 bytes each
 )
@@ -174,9 +175,9 @@ const (
 var errNoHome = errors.New("no home is known to have its mailbox")
 
 // Deliver sends a step of the outbox [Unrouted] to the mailbox homes of all parties of its handoff.
-// It blocks on the network while it looks for them. The error is a [*federation.UnavailableError]
-// while one is not found. A [*federation.RefusalError] means that the handoff ended before, so the
-// step is dropped.
+// It blocks on the network during the search. The error is a [*federation.UnavailableError] while
+// one is not found. A [*federation.RefusalError] means that the handoff ended before, so the step
+// is dropped.
 func (l *Locator) Deliver(ctx context.Context, d federation.Delivery, now time.Time) error {
 	done := map[federation.HomeID]bool{l.home: true}
 	for _, did := range d.View.Others("") {
@@ -221,9 +222,9 @@ func noRoute(did federation.DID, home federation.HomeID) error {
 }
 
 // find returns the mailbox home of a DID. If no location is known, or its route is lost, it reads
-// the document of the DID, then the well-known document of its host, and then asks the peers; the
-// first source that names a home wins, and the record stores the location. A moved mailbox is not
-// searched.
+// the document of the DID, then the well-known document of its host, and then queries the peers.
+// The first source that names a home wins, and the record stores the location. A moved mailbox is
+// not searched.
 func (l *Locator) find(ctx context.Context, did federation.DID, now time.Time) (federation.HomeID, error) {
 	at, err := l.Locate(ctx, did)
 	if err != nil || at.Home != "" && (at.Source == federation.LocatedByMove || !l.lost(at.Home)) {
@@ -239,7 +240,8 @@ func (l *Locator) find(ctx context.Context, did federation.DID, now time.Time) (
 	return "", notFound(did, why)
 }
 
-// search looks for the mailbox home of a DID, once a minute. It returns why none is found.
+// search looks for the mailbox home of a DID, once a minute. It returns the reason why none is
+// found.
 func (l *Locator) search(ctx context.Context, did federation.DID, now time.Time) (found federation.HomeID, why error) {
 	if l.alone() || !l.due(did, now) {
 		return "", errNoHome
@@ -265,7 +267,7 @@ func (l *Locator) search(ctx context.Context, did federation.DID, now time.Time)
 	return "", why
 }
 
-// Linked notes that the link to another home is up: each DID may be asked about again, and the
+// Linked records that the link to another home is up: each DID may be asked about again, and the
 // steps of [Unrouted] are retried. It may block on the disk.
 func (l *Locator) Linked(ctx context.Context) {
 	l.mu.Lock()
@@ -329,9 +331,9 @@ func (l *Locator) hosted(ctx context.Context, did federation.DID) (federation.Ho
 	return home, nil
 }
 
-// ask asks all peers whether they have the mailbox of a DID, and returns the only peer that has it.
-// If several claim it, it believes none of them and reports the offence of each. If none does, the
-// error is that of the peers that did not answer.
+// ask queries all peers for the mailbox of a DID, and returns the only peer that has it. If several
+// claim it, it trusts none of them and reports the offence of each. If none does, it returns the
+// errors of the peers that did not respond.
 func (l *Locator) ask(ctx context.Context, did federation.DID) (federation.HomeID, error) {
 	var peers []federation.HomeID
 	for peer := range l.peers.All() {

@@ -192,7 +192,7 @@ func (e Encoding) Read(text string) (kid string, sig []byte, ours bool) {
 	return kid, sig, true
 }
 
-// decodeAnyBase64 decodes either alphabet, padded or not; nil is no base64.
+// decodeAnyBase64 decodes either alphabet, padded or not; nil for invalid base64.
 func decodeAnyBase64(s string) []byte {
 	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(strings.NewReplacer("+", "-", "/", "_").Replace(s), "="))
 	if err != nil {
@@ -288,7 +288,7 @@ func (s Scheme) judge(document []byte, signature string, key ed25519.PublicKey) 
 func Match(message []byte, signature string, key ed25519.PublicKey, schemes ...Scheme) (Scheme, federation.Verdict) {
 	verdict := federation.Unverifiable
 	for _, s := range schemes {
-		judged, _ := s.Verify(message, signature, key) // a message without a canonical form in a scheme is no evidence
+		judged, _ := s.Verify(message, signature, key) // a message without a canonical form in a scheme proves nothing
 		switch judged {
 		case federation.Valid:
 			return s, federation.Valid
@@ -306,7 +306,7 @@ func Match(message []byte, signature string, key ed25519.PublicKey, schemes ...S
 // spec: airc-shapes "Rules for all"
 func AgentKeyID(public ed25519.PublicKey) string { return "k_" + shortHash(public) }
 
-// RegistryKeyID names the key of an AIRC registry, as [AgentKeyID] does with "reg_".
+// RegistryKeyID names the key of an AIRC registry, like [AgentKeyID] with "reg_".
 //
 // spec: airc-shapes "Rules for all"
 func RegistryKeyID(public ed25519.PublicKey) string { return "reg_" + shortHash(public) }
@@ -424,8 +424,8 @@ func checkReceipt(members map[string]string) error {
 // other purpose.
 const homePrefix = "baton-home/1\n"
 
-// SignHome returns the signature of a message from one home to another. It is no [Scheme]: the
-// signature covers the bytes as sent, and is beside them.
+// SignHome returns the signature of a message from one home to another. It is not a [Scheme]: the
+// signature covers the bytes as sent, and is transmitted beside them.
 func SignHome(ctx context.Context, key federation.SigningKey, message []byte) (string, error) {
 	sig, err := key.Sign(ctx, homeDocument(message))
 	if err != nil {
@@ -462,8 +462,8 @@ func VerifyHome(ctx context.Context, keys federation.KeySource, home federation.
 
 // HomeSigner signs for a home, and judges the signatures of other homes.
 type HomeSigner struct {
-	Key  func() federation.SigningKey // of the home; the current one
-	Keys func() federation.KeySource  // of the other homes; it may block on their hosts
+	Key  func() federation.SigningKey // key of the home; the current one
+	Keys func() federation.KeySource  // keys of the other homes; it may block on their hosts
 }
 
 // Sign returns [SignHome] with the key that signs now.

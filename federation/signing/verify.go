@@ -13,11 +13,11 @@ import (
 // Verify judges the signature of a step against the keys that its From had when the step was
 // received. It fills in the document, the key id and the key.
 //
-// The error is nil only for [federation.Valid]. It is a [*federation.RefusalError] for a
-// step without a signature, with a signature that fails, with the key of another DID, from a
-// did:key whose key cannot be an identity ([federation.InvalidTag]), and with a signature
-// that cannot be judged now ([federation.SignatureUnverifiable]). Any other error is the
-// error of the record behind the key source.
+// The error is nil only for [federation.Valid]. It is a [*federation.RefusalError] for a missing or
+// invalid signature, the key of another DID, a did:key whose key cannot be an identity
+// ([federation.InvalidTag]), and a signature that cannot be judged now
+// ([federation.SignatureUnverifiable]). Any other error is the error of the record behind the key
+// source.
 func Verify(ctx context.Context, keys federation.KeySource, ev federation.Event) (federation.Event, federation.Verdict, error) {
 	if ev.Signature.Text == "" {
 		return ev, federation.Unverifiable, federation.Refuse(ev, federation.NeedSignature, "")
@@ -74,7 +74,7 @@ func query(ev federation.Event, kid string) federation.KeyQuery {
 	}
 }
 
-// judgeStrangeKey refuses a key known to belong to another DID. An unknown key is no evidence.
+// judgeStrangeKey refuses a key known to belong to another DID. An unknown key proves nothing.
 func judgeStrangeKey(ctx context.Context, keys federation.KeySource, ev federation.Event) (federation.Event, federation.Verdict, error) {
 	if ev.Signature.KeyID == "" {
 		return ev, federation.Unverifiable, federation.Refuse(ev, federation.SignatureUnverifiable, "")

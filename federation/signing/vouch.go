@@ -35,7 +35,7 @@ func Vouch(ctx context.Context, key federation.SigningKey, draft federation.Even
 }
 
 // SealFitted writes the members of a step, and seals it. It stores a context that does not fit, and
-// returns the losses, as [Vouch] does.
+// returns the losses, like [Vouch].
 func SealFitted(ctx context.Context, key federation.SigningKey, ev federation.Event, write Writer, refer Referrer) (federation.Event, []federation.Loss, error) {
 	fields, losses := write(ev)
 	unhashed := ev.ContextHash == "" && federation.CapabilityIn(ev.Context) != "" // of a context that may be stored here
@@ -56,7 +56,7 @@ type Original struct {
 	Network   string    // as in [federation.Arrival]
 	Received  time.Time // when it first arrived
 	Document  string    // the message exactly as received, or the signed document
-	Signature string    // of a signed document; empty if Document contains it
+	Signature string    // signature of a signed document; empty if Document contains it
 	KeyID     string
 	Key       ed25519.PublicKey
 }
