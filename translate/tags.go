@@ -30,7 +30,7 @@ const (
 	TagSignature = "sig"
 )
 
-// vendor stands before every name on the wire, and "+" before the vendor.
+// vendor precedes every name on the wire, and "+" precedes the vendor.
 const vendor = "freeq.at/"
 
 // MaxTagBytes bounds the client tag data of one IRC message, between "@" and the space.
@@ -220,12 +220,12 @@ func Malformed(ev federation.Event, tag, want string) error {
 // spec: handofftag "Tags"
 const (
 	MaxTitleChars   = 300
-	MaxTitleBytes   = 300 // of a narrower wire: IRC tags, AIRC, MACP and files
+	MaxTitleBytes   = 300 // maximum size on narrower wires: IRC tags, AIRC, MACP and files
 	MaxNoteChars    = 400
-	MaxContextBytes = 4096 // of inline JSON, unescaped
+	MaxContextBytes = 4096 // maximum size of inline JSON, unescaped
 	maxCaps         = 16
 	maxCapBytes     = 64
-	maxRefBytes     = 256             // of a message id in reply-to: the longest that IRC servers make, with room
+	maxRefBytes     = 256             // maximum size of a message id in reply-to: the longest that IRC servers make, with room
 	maxUnixSeconds  = 253_402_300_799 // the end of year 9999, the last that RFC 3339 can write
 )
 
@@ -344,7 +344,7 @@ func ReadContextHash(ev *federation.Event, value string) error {
 	return nil
 }
 
-// ReadCaps reads the capabilities that an offer asks for.
+// ReadCaps reads the required capabilities of an offer.
 func ReadCaps(ev *federation.Event, value string) error {
 	caps := strings.Split(value, ",")
 	if len(caps) > maxCaps {
@@ -414,7 +414,7 @@ func ReadNote(ev *federation.Event, value string) error {
 	return nil
 }
 
-// ReadPriority reads the priority of an offer, as its network spells it.
+// ReadPriority reads the priority of an offer in the spelling of its network.
 func ReadPriority(ev *federation.Event, value string) error {
 	ev.Priority = value
 	return nil

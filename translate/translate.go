@@ -1,5 +1,5 @@
-// Package translate holds the pure functions between wire messages and events.
-// A translator does no I/O, keeps no state, and neither signs nor verifies.
+// Package translate holds the pure functions between wire messages and events. A translator does no
+// I/O, keeps no state, and does not sign or verify.
 //
 // Each format has a folder of its own below this one, with its wire types and a
 // [Codec] over them.
@@ -51,8 +51,8 @@ func OneLine(text string) string {
 }
 
 // FitTitle returns a text as the title of an offer: [OneLine] of at most [MaxTitleChars]. If the
-// title is cut, the member "description" of the context gets the full text. A context
-// that is not JSON, such as a reference, stays as it is.
+// title is cut, the member "description" of the context gets the full text. A context other than
+// JSON, such as a reference, is not changed.
 func FitTitle(text, context string) (title, fitted string, losses []federation.Loss) {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	title = OneLine(text)

@@ -26,9 +26,9 @@ const (
 // metadataKey is the member of the metadata of a message with the terms of the handoff.
 const metadataKey = "handoff"
 
-// Offer returns the message that offers a handoff. Its ID is that of the step and its context that
-// of the handoff, so that a repeated send is recognized. The passport is the URL of the proof of
-// the handoff.
+// Offer returns the message that offers a handoff. It has the ID of the step and the context of the
+// handoff, so that a repeated send is recognized. The passport is the URL of the proof of the
+// handoff.
 func Offer(ev federation.Event, view federation.View, passport string) (*wire.Message, []federation.Loss) {
 	terms := map[string]any{"id": ev.Handoff.String(), "kind": string(view.Kind), "offerer": string(view.Offerer), "passport": passport}
 	if !view.Deadline.IsZero() {
@@ -78,7 +78,7 @@ func contextPart(context string) (*wire.Part, []federation.Loss) {
 	return part, nil
 }
 
-// Step is a step that the state of a task stands for.
+// Step is a step that corresponds to the state of a task.
 type Step struct {
 	Verb    federation.Verb
 	Note    string
@@ -91,7 +91,8 @@ type Step struct {
 type Reading struct {
 	Steps    []Step
 	Question *Question // to the offerer; nil for none
-	// Blocked is why the agent waits for its operator or for that of this gateway; "" if not.
+	// Blocked is the reason why the agent waits for its operator or for that of this gateway; "" if
+	// not.
 	Blocked string
 	Losses  []federation.Loss
 }
@@ -102,8 +103,8 @@ type Question struct {
 	Text string
 }
 
-// Read returns the steps that a task stands for. State is that of the handoff. A task in a state
-// without a next step from there, such as an earlier state, yields no step. An open offer is
+// Read returns the steps that correspond to a task. State is the state of the handoff. A task in a
+// state without a next step from there, such as an earlier state, yields no step. An open offer is
 // claimed by work or a result: any other end of its task leaves it to other agents.
 func Read(task *wire.Task, state federation.State) Reading {
 	var r Reading
@@ -186,7 +187,7 @@ func canceled(note string) string {
 	return note
 }
 
-// ReadMessage returns the steps that an answer without a task stands for.
+// ReadMessage returns the steps that correspond to a response without a task.
 func ReadMessage(m *wire.Message, state federation.State) Reading {
 	return Read(&wire.Task{Status: wire.TaskStatus{State: wire.TaskStateCompleted, Message: m}}, state)
 }

@@ -17,7 +17,7 @@ import (
 const exactDigits = 15
 
 // ForProto returns a message as protocol buffers can carry it. The library encodes data only if it is
-// an object, with numbers as doubles. Other data become text of the media type of JSON.
+// an object, with numbers as doubles. Other data is converted to text with the media type of JSON.
 func ForProto(m wire.Message) *wire.Message {
 	parts := make(wire.ContentParts, len(m.Parts))
 	for i, part := range m.Parts {

@@ -2,7 +2,7 @@
 // freeq servers deploy: "+freeq.at/act" holds the kind, "+freeq.at/act-verb" the verb,
 // "+freeq.at/act-*" the rest, and "+freeq.at/from" and "+freeq.at/eventid" the envelope.
 //
-// The step that opens has no act-id: its event id is that of the handoff. Every act tag is kept
+// The opening step has no act-id: its event id is the id of the handoff. Every act tag is kept
 // verbatim, known or not, because the signature covers them all. A step is only ever a TAGMSG. The
 // value of a bounty ("act-price", "act-bid", "act-pay-to", "act-tx") is carried like that, and
 // never read.
@@ -152,8 +152,7 @@ func readVerb(ev *federation.Event, own map[string]string) error {
 	return translate.ReadVerb(ev, own, tagVerb)
 }
 
-// readHandoff reads which handoff is meant: the one that an offer opens has the
-// id of the offer.
+// readHandoff reads the ID of the handoff. A handoff has the ID of its offer.
 func readHandoff(ev *federation.Event, own map[string]string) error {
 	if ev.Verb != federation.Offer {
 		return translate.ReadHandoff(ev, own, tagID)
@@ -206,8 +205,8 @@ func Write(ev federation.Event) (map[string]string, []federation.Loss) {
 	return fields, names.Fill(fields, ev)
 }
 
-// DecodeFromHome reads one message as [Codec.Decode] does. It also reads the receipt of a
-// home, which is no step and which only a home may write.
+// DecodeFromHome reads one message as [Codec.Decode] does. It also reads the receipt of a home,
+// which is not a step and can only be written by a home.
 //
 // spec: freeq-act "Receipts"
 func (Codec) DecodeFromHome(m translate.Tagged) (federation.Event, error) {

@@ -3,8 +3,8 @@
 // of the handoff in data.handoff, and "at.freeq:handoff" for the rest and for
 // agents that ask for it.
 //
-// It knows payloads and bodies. The envelope around them, with its handles, ids and signature, is
-// the registry's. STATUS lists which sections of the sources hold.
+// It converts payloads and bodies. The envelope around them, with its handles, ids and signature,
+// is the registry's. STATUS lists which sections of the sources hold.
 //
 // spec: airc-shapes "A step as payload"; airc-v0.1.1 §10
 package aircmsg
@@ -26,8 +26,8 @@ const (
 	typeSession = "handoff:session"
 	typeFlat    = "handoff"
 
-	// TypeHandoff is the type that carries every verb. An agent that names it in
-	// capabilities.payloads is sent nothing else.
+	// TypeHandoff is the type that carries every verb. An agent that lists it in
+	// capabilities.payloads receives no other type.
 	TypeHandoff = "at.freeq:handoff"
 )
 
@@ -124,8 +124,7 @@ type Step struct {
 	Losses []federation.Loss // members that no step can carry, in any dialect
 }
 
-// envelope of a payload as it came: typed data, under either name, or the members flat
-// beside the type.
+// envelope of a received payload: typed data, under either name, or the members beside the type.
 type envelope struct {
 	Type    string          `json:"type"`
 	Data    json.RawMessage `json:"data"`

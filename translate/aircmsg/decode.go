@@ -78,8 +78,7 @@ func Decode(payload json.RawMessage) (Step, error) {
 	return s, s.readHash(d.Handoff.ContextH)
 }
 
-// readVerb finds the step: the one that the payload names, else that of its type
-// and status.
+// readVerb determines the verb: from the payload, or else from its type and status.
 func (s *Step) readVerb(kind string, d data) error {
 	named := d.Handoff.Event
 	if named == "" {

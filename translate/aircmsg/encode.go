@@ -23,7 +23,7 @@ type Out struct {
 	OfferMessage string
 	// Native is true if the recipient takes [TypeHandoff].
 	Native bool
-	// Evidence replaces the proof, for a recipient that takes no payload of that size. Nil for
+	// Evidence replaces the proof for a recipient that accepts no payload of that size. Nil for
 	// none.
 	Evidence *Evidence
 }
@@ -46,7 +46,7 @@ func Encode(s translate.Step, o Out) (Message, []federation.Loss, error) {
 }
 
 // EncodeTaken writes the message for agents with a shown open offer, when another agent claimed the
-// offer or it ended. The message is no step.
+// offer or it ended. The message is not a step.
 func EncodeTaken(s translate.Step, o Out) Message {
 	return Message{
 		Body: cut("This offer is no longer open: "+Sentence(s), maxBodyChars),
@@ -124,8 +124,8 @@ func noted(note string) map[string]any {
 	return map[string]any{"note": note}
 }
 
-// writeContext adds an inline context as JSON: as it is on an offer, as result
-// and artifacts on a result. A reference travels in data.handoff.
+// writeContext adds an inline context as JSON: unchanged on an offer, as result and artifacts on a
+// result. A reference travels in data.handoff.
 func writeContext(data map[string]any, ev federation.Event) []federation.Loss {
 	if !federation.InlineContext(ev.Context) {
 		return nil
@@ -141,7 +141,7 @@ func writeContext(data map[string]any, ev federation.Event) []federation.Loss {
 		data["context"] = value
 		return nil
 	}
-	_, noted := members["note"] // a result has one already, that of the step
+	_, noted := members["note"] // a result already has the note of the step
 	if artifacts, some := members["artifacts"]; noted || some && !there(artifacts) {
 		data["context"] = value
 		return nil

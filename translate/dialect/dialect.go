@@ -1,5 +1,5 @@
-// Package dialect is the only place that knows which codec goes with which dialect of IRC tags. It
-// adds only this choice to the codecs.
+// Package dialect is the only place that maps dialects of IRC tags to codecs. It adds only this
+// choice to the codecs.
 package dialect
 
 import (
@@ -41,8 +41,8 @@ func Encode(s translate.Step) (translate.Tagged, error) {
 }
 
 // Rewrite returns the fields that a gateway signs for a signed step, in the dialect of the step,
-// and the members that they cannot carry. Tags unknown to codecs stay: all of them within one
-// dialect, and only user tags (prefix "x-") into the other.
+// and the members that they cannot carry. Tags unknown to codecs are kept: all of them within one
+// dialect, and only user tags (prefix "x-") in the other.
 func Rewrite(ev federation.Event, signed federation.Dialect) (map[string]string, []federation.Loss) {
 	fields, losses := Write(ev)
 	for _, name := range slices.Sorted(maps.Keys(ev.Fields)) {
@@ -81,7 +81,7 @@ func Write(ev federation.Event) (map[string]string, []federation.Loss) {
 	return handofftag.Write(ev)
 }
 
-// someNick stands for the user of a private exchange: the venue shows which one.
+// someNick is a placeholder for the user of a private exchange, whom the venue identifies.
 const someNick = "anyone"
 
 // FromDocument returns the step of a canonical document, in the dialect of its members. The caller

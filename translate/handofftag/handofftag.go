@@ -5,9 +5,9 @@
 // verbatim, known or not, because the signature covers them all; [Codec.Decode] reads the known
 // ones besides, strictly. STATUS lists which sections of the sources hold.
 //
-// The RFC knows one kind of handoff. A step of another one names it in "+freeq.at/handoff-kind", as
-// do all steps after it, and a bounty is offered with "+freeq.at/handoff-bid-deadline" and awarded
-// with "+freeq.at/handoff-accepts", which mean what their namesakes in the act dialect do.
+// The RFC defines one kind of handoff. A step of another one names it in "+freeq.at/handoff-kind",
+// as do all steps after it, and a bounty is offered with "+freeq.at/handoff-bid-deadline" and
+// awarded with "+freeq.at/handoff-accepts", which mean what their namesakes in the act dialect do.
 //
 // spec: freeq-handoff-rfc "The primitive"; handofftag "Tags"
 package handofftag
@@ -111,8 +111,8 @@ func (Codec) Decode(m translate.Tagged) (federation.Event, error) {
 	return ev, nil
 }
 
-// DecodeFromHome decodes one message as [Codec.Decode] does. From the receipt of a home it also
-// reads the confirmed event.
+// DecodeFromHome decodes one message as [Codec.Decode] does. It also reads the confirmed event from
+// the receipt of a home.
 //
 // spec: handofftag "Confirm"
 func (c Codec) DecodeFromHome(m translate.Tagged) (federation.Event, error) {

@@ -98,13 +98,13 @@ func Refuse(code Code, format string, args ...any) error {
 
 // Limits on data that clients can grow.
 const (
-	MaxPayloadBytes  = 1 << 20 // of one envelope
-	MaxParticipants  = 1000    // of a session
+	MaxPayloadBytes  = 1 << 20 // maximum size of one envelope
+	MaxParticipants  = 1000    // maximum number of participants of a session
 	MaxTTLMillis     = 24 * 60 * 60 * 1000
 	MaxSuspendMillis = 7 * 24 * 60 * 60 * 1000 // unless the session binds another cap
 	MaxHistory       = 20_000                  // envelopes of a session
-	MaxHistoryBytes  = 64 << 20                // of their payloads
-	maxNameBytes     = 512                     // of a participant, and of a message_id
+	MaxHistoryBytes  = 64 << 20                // maximum size of their payloads
+	maxNameBytes     = 512                     // maximum size of a participant, and of a message_id
 	maxSessionID     = 128
 )
 
@@ -143,7 +143,7 @@ const (
 	CarryType            = "application/vnd.fed.handoff+json;v=1" // of a context that describes a step
 	ReferenceType        = "application/vnd.fed.context-ref+json" // of a context stored elsewhere
 	SignalEvent          = "x-fed.handoff.event"                  // type of a signal that describes a step
-	SignalStep           = "x-fed.handoff.step"                   // type of a signal that asks for a step
+	SignalStep           = "x-fed.handoff.step"                   // type of a signal that requests a step
 	JSONType             = "application/json"
 	Untitled             = "untitled"
 	ConfigurationVersion = "baton-1" // of the sessions that the gateway opens
@@ -192,7 +192,7 @@ type Reference struct {
 type Description struct {
 	Title    string
 	Context  string // inline JSON, or a reference; "" for none
-	Content  []byte // of any other context, to be stored and referred to
+	Content  []byte // content of any other context, to be stored and referred to
 	Deadline time.Time
 	Caps     []string
 	Priority string
@@ -239,8 +239,8 @@ func Describe(s *Session, offer *Offer, context *handoffv1.HandoffContextPayload
 	return d, losses
 }
 
-// carried reads the additions of a peer that knows handoffs. They are only that peer's word: an
-// unreadable member is skipped.
+// carried reads the additions of a peer that supports handoffs. They are only claims of that peer,
+// so an unreadable member is skipped.
 func (d *Description) carried(text []byte) {
 	var c Carry
 	if len(text) == 0 || federation.DecodeJSON(text, &c) != nil || c.V != 1 {
@@ -333,7 +333,7 @@ func OpenOffer(ev federation.Event, v federation.View, names Parties, c Carry, n
 	return append(messages, context), nil
 }
 
-// ttl returns how long a session may take: never beyond the deadline, nor beyond a day.
+// ttl returns the maximum duration of a session: until the deadline, but at most a day.
 func ttl(deadline, now time.Time) int64 {
 	if deadline.IsZero() {
 		return MaxTTLMillis
@@ -368,7 +368,7 @@ func (s *Session) commitment(id, scope, action, reason string, positive bool) *m
 	}
 }
 
-// Asked is the step that a signal of [SignalStep] asks for.
+// Asked is the step requested by a signal of [SignalStep].
 type Asked struct {
 	Verb      federation.Verb `json:"verb"`
 	Note      string          `json:"note"`
@@ -383,7 +383,7 @@ func BySignal(verb federation.Verb) bool {
 	return verb == federation.Progress || verb == federation.Complete || verb == federation.Fail
 }
 
-// ReadStep reads the data of a signal that asks for a step.
+// ReadStep reads the data of a signal that requests a step.
 func ReadStep(data []byte) (Asked, error) {
 	var a Asked
 	if err := federation.DecodeJSON(data, &a); err != nil {

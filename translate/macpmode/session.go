@@ -50,7 +50,7 @@ type Session struct {
 	Expires   int64 // moves when a suspended session is resumed
 	Ended     int64 // when the session became final; 0 before
 	Offers    []Offer
-	Task      *Task // of a session of the task mode, after its request; else nil
+	Task      *Task // task of a task-mode session after its request; else nil
 	// Resolution is the payload of the Commitment that resolved the session.
 	Resolution []byte
 	// Length counts the entries of the history, Sequence the envelopes on the stream.
@@ -265,8 +265,8 @@ func looksLikeUUID(id string) bool {
 
 const implicitReason = "implicit accept (timeout)"
 
-// Due returns the entry due by the clock: an implicit accept, or the session's end. The caller
-// applies the entry and asks again; nil is nothing.
+// Due returns the entry that is due now: an implicit accept, or the session's end. The caller
+// applies the entry and calls Due again; nil means that nothing is due.
 func (s *Session) Due(now int64) (*historyv1.Entry, error) {
 	if !s.Exists() || s.Over() {
 		return nil, nil //nolint:nilnil // nothing is due
@@ -280,7 +280,7 @@ func (s *Session) Due(now int64) (*historyv1.Entry, error) {
 	return nil, nil //nolint:nilnil // nothing is due
 }
 
-// NextDue returns when the clock changes the session next, 0 for never.
+// NextDue returns the time of the next timed change of the session, or 0 for never.
 func (s *Session) NextDue() int64 {
 	if !s.Exists() || s.Over() {
 		return 0

@@ -17,8 +17,8 @@ import (
 	"baton/translate/macpmode/taskv1"
 )
 
-// TaskMode is the task mode. The gateway uses it only on runtimes of other operators: the work of
-// a handoff goes on in a session of that mode after the transfer.
+// TaskMode is the task mode. The gateway uses it only on runtimes of other operators: the work of a
+// handoff continues in a session of that mode after the transfer.
 //
 // spec: RFC-MACP-0009
 const TaskMode = "macp.mode.task.v1"
@@ -70,8 +70,8 @@ type Report struct {
 	Verb    federation.Verb
 	Note    string
 	Context string // inline JSON; "" for none
-	Content []byte // of an output other than such JSON, to be stored and referred to
-	Action  string // of the commitment that ends the session after the report; "" for none
+	Content []byte // content of an output other than such JSON, to be stored and referred to
+	Action  string // action of the commitment that ends the session after the report; "" for none
 }
 
 // ReadReport returns the step that a message of the task mode is.
@@ -106,7 +106,7 @@ func ReadReport(env *macpv1.Envelope) (Report, error) {
 }
 
 // contextOfUpdate returns the content of a progress beside its note: the status, if the message is
-// the note, the progress, and the partial output, in base64 if it is no JSON.
+// the note, the progress, and the partial output, in base64 if it is not JSON.
 func contextOfUpdate(p *taskv1.TaskUpdatePayload) string {
 	members := map[string]any{}
 	if p.GetMessage() != "" && p.GetStatus() != "" {
@@ -130,7 +130,7 @@ func contextOfUpdate(p *taskv1.TaskUpdatePayload) string {
 	return object(members)
 }
 
-// inline returns bytes as the inline context of a step; "" if they are none.
+// inline returns bytes as the inline context of a step; or "" if they are not JSON.
 func inline(content []byte) string {
 	var text bytes.Buffer
 	if json.Compact(&text, content) != nil || !federation.InlineContext(text.String()) {
@@ -202,7 +202,7 @@ func saysAll(context string, names ...string) bool {
 	return context == "" || len(members) == 0 && strings.HasPrefix(context, "{")
 }
 
-// membersOf returns the members of a context; none if it is no JSON object.
+// membersOf returns the members of a context; none if it is not a JSON object.
 func membersOf(context string) map[string]json.RawMessage {
 	var members map[string]json.RawMessage
 	if federation.DecodeJSON([]byte(context), &members) != nil {

@@ -17,7 +17,7 @@ type Fed struct {
 	ID       string   `json:"id"`                // handoff ID
 	Gateway  string   `json:"gateway,omitempty"` // home of the gateway that claimed the record: no other gateway may claim it
 	Home     string   `json:"home,omitempty"`
-	State    string   `json:"state,omitempty"` // of the handoff, such as cancelled
+	State    string   `json:"state,omitempty"` // state of the handoff, such as cancelled
 	Rev      uint64   `json:"rev,omitempty"`   // steps so far
 	From     string   `json:"from,omitempty"`  // DIDs
 	To       string   `json:"to,omitempty"`
@@ -27,11 +27,11 @@ type Fed struct {
 	Priority string   `json:"priority,omitempty"`
 	Replaces string   `json:"replaces,omitempty"`
 	Context  string   `json:"context,omitempty"`   // a reference, or JSON other than an object
-	Hash     string   `json:"context_h,omitempty"` // of the context
+	Hash     string   `json:"context_h,omitempty"` // hash of the context
 	Evidence string   `json:"evidence,omitempty"`  // location of the original of the offer
-	Verb     string   `json:"verb,omitempty"`      // of the last step
-	Note     string   `json:"note,omitempty"`      // of the last step
-	Result   any      `json:"result,omitempty"`    // of the last step: its context
+	Verb     string   `json:"verb,omitempty"`      // verb of the last step
+	Note     string   `json:"note,omitempty"`      // note of the last step
+	Result   any      `json:"result,omitempty"`    // result of the last step: its context
 }
 
 // StatusOf returns the status of a record whose handoff is in a state. Was is the status before:
@@ -132,7 +132,7 @@ func Encode(gateway federation.HomeID, directory, from, to string, s translate.S
 	context, fed := s.Event.Context, FedOf(gateway, s)
 	members, err := split([]byte(context))
 	taken := slices.ContainsFunc(members, func(m member) bool { return m.name == FedMember })
-	if context != "" && (err != nil || taken) { // no object, or one with a member of ours
+	if context != "" && (err != nil || taken) { // not an object, or an object with one of our members
 		fed.Context, fed.Hash, context = context, s.Event.ContextHash, ""
 	}
 	r, err := New(TaskID(directory, s.Event.Handoff), from, to, s.Event.Title, context, s.Filed)

@@ -140,8 +140,8 @@ func split(text []byte) ([]member, error) {
 	return members, nil
 }
 
-// readTime reads an ISO 8601 time. Python writes local times without a zone; such a time is taken
-// for UTC.
+// readTime reads an ISO 8601 time. Python writes local times without a zone; such a time is read as
+// UTC.
 func readTime(text string) (time.Time, error) {
 	if len(text) > 10 && text[10] == ' ' {
 		text = text[:10] + "T" + text[11:]

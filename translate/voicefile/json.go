@@ -15,7 +15,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth bounds nesting, as a hostile file must not cost stack.
+// maxDepth bounds nesting, so that a hostile file cannot exhaust the stack.
 const maxDepth = 64
 
 // object is a JSON object with its members in the order of the file.

@@ -137,8 +137,8 @@ func (s Sealed) Open(secrets []string, now time.Time, skew time.Duration) (File,
 	return f, nil
 }
 
-// Trusted returns the handoff in a file with a good HMAC, without a look at the clock. Its error is
-// an [*Error].
+// Trusted returns the handoff in a file with a valid HMAC, without a look at the clock. Its error
+// is an [*Error].
 func (s Sealed) Trusted(secrets []string) (File, error) {
 	if !s.Verified(secrets...) {
 		return File{}, rejected(BadHMAC, "no secret of the pair made this hmac")

@@ -19,14 +19,14 @@ type Offer struct {
 	Step     translate.Step // the filed offer
 	From, To string         // the names of the agents
 	Now      time.Time
-	Lifetime time.Duration // of a file whose offer names no deadline
+	Lifetime time.Duration // lifetime of a file whose offer names no deadline
 }
 
 // Carry is the data of a file beside the members of the protocol. Its only numbers are integers,
 // which each reader prints alike.
 type Carry struct {
 	Version  int      `json:"v"`
-	ID       string   `json:"id"` // of the handoff
+	ID       string   `json:"id"` // ID of the handoff
 	Home     string   `json:"home"`
 	State    string   `json:"state"`
 	Rev      uint64   `json:"rev"`
@@ -38,7 +38,7 @@ type Carry struct {
 	Priority string   `json:"priority,omitempty"`
 	Replaces string   `json:"replaces,omitempty"`
 	Context  string   `json:"context,omitempty"`   // a reference, or JSON other than an object
-	Hash     string   `json:"context_h,omitempty"` // of the context
+	Hash     string   `json:"context_h,omitempty"` // hash of the context
 	Evidence string   `json:"evidence,omitempty"`  // location of the original of the offer
 }
 
@@ -131,7 +131,7 @@ func safe(name string) string {
 func writeTime(t time.Time) string { return t.Format("2006-01-02T15:04:05Z") }
 
 // unpack returns the transcript in the context of an offer, and the other members that can be
-// members of a file. The rest of the context goes into the carry.
+// members of a file. The rest of the context is stored in the carry.
 func unpack(ev federation.Event, carry *Carry) (transcript []any, rest object) {
 	value, err := parse([]byte(ev.Context))
 	members, isObject := value.(object)
@@ -151,7 +151,7 @@ func unpack(ev federation.Event, carry *Carry) (transcript []any, rest object) {
 	}
 	reserved := append(own(), CarryMember)
 	if slices.ContainsFunc(members, func(m member) bool { return slices.Contains(reserved, m.name) }) {
-		carry.Context = ev.Context // whole: a member of the context must not stand for one of the file
+		carry.Context = ev.Context // stored whole: a member of the context must not be mistaken for one of the file
 		return transcript, members.without(reserved...)
 	}
 	return transcript, members
@@ -161,8 +161,8 @@ func isTranscript(list []any) bool {
 	return !slices.ContainsFunc(list, func(line any) bool { return !isLine(line) })
 }
 
-// Bootstrap returns the file from which the voice server of an agent starts a session. The text
-// of another agent is fenced: it goes in front of the instructions of a model.
+// Bootstrap returns the file from which the voice server of an agent starts a session. The text of
+// another agent is fenced, because it precedes the instructions of a model.
 func (f File) Bootstrap(accepted time.Time) []byte {
 	said := object{
 		{"protocol_version", json.Number("1")},
