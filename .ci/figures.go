@@ -41,7 +41,7 @@ const (
 	longMost  = 0.03
 )
 
-// count is the figures of a set of files.
+// count holds the figures of a set of files.
 type count struct {
 	files, lines, interfaces, unexported int
 	packages                             map[string]bool
