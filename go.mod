@@ -1,4 +1,4 @@
-module baton
+module github.com/baton-gateway/baton
 
 go 1.26.4
 

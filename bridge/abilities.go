@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // The optional abilities of a [Link]. Callers ask a link for an ability, never for its type or

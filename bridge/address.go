@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Subnet returns the unit that limits count as one client: one IPv4 address, or one /64

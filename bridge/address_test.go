@@ -4,7 +4,7 @@ import (
 	"net/netip"
 	"testing"
 
-	"baton/bridge"
+	"github.com/baton-gateway/baton/bridge"
 )
 
 func TestSubnetIsOneIPv4AddressOrAnIPv6Slash64(t *testing.T) {

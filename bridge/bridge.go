@@ -15,7 +15,7 @@ import (
 	"context"
 	"errors"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Link is one configured peer of a network, connected or not. One goroutine owns its state.

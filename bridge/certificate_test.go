@@ -7,8 +7,8 @@ import (
 	"net"
 	"testing"
 
-	"baton/bridge"
-	"baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
 )
 
 func TestCertificateIsServedToClientsOfToday(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
 )
 
 func TestIdentityClaimRefusesFalseClaims(t *testing.T) {

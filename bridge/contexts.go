@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Contexts implements [Evidence] on the record. Its methods may be called concurrently.

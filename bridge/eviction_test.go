@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"baton/bridge"
+	"github.com/baton-gateway/baton/bridge"
 )
 
 // address returns one of the addresses of these tests.

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"baton/federation"
-	"baton/federation/signing"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/signing"
 )
 
 // Messages carries private text between participants, and text between channels. A message is not a step. Its methods

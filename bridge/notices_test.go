@@ -10,10 +10,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/bridgetest"
-	"baton/federation"
-	"baton/federation/federationtest"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
 // notifier is a link that shows notices to its users.

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // homed is a link to another home.

@@ -6,8 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"baton/federation"
-	"baton/federation/delivery"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/delivery"
 )
 
 // A step comes with each DID that is heard: most of the time nothing waits. The record is not asked

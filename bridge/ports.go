@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"baton/federation"
-	"baton/federation/signing"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/signing"
 )
 
 // Ports is the part of the gateway open to every link. A network that needs more, such as the

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // LinkState is the state of a link.

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"baton/bridge"
+	"github.com/baton-gateway/baton/bridge"
 )
 
 func TestLinkStatusNamesTheNextAction(t *testing.T) {

@@ -11,10 +11,10 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	"golang.org/x/sync/errgroup"
 
-	"baton/federation"
-	"baton/federation/delivery"
-	"baton/federation/fault"
-	"baton/federation/store/deliveries"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/delivery"
+	"github.com/baton-gateway/baton/federation/fault"
+	"github.com/baton-gateway/baton/federation/store/deliveries"
 )
 
 var errEnded = errors.New("bridge: the link ended")

@@ -14,10 +14,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"baton/bridge"
-	"baton/federation"
-	"baton/federation/delivery"
-	"baton/federation/federationtest"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/delivery"
+	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
 // crowd is a link to a peer that does as its test says, for many lanes at once.

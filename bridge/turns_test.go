@@ -7,9 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"baton/bridge"
-	"baton/federation"
-	"baton/federation/federationtest"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
 // paced is a link whose peer accepts six deliveries a minute, or any number until it refuses one

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"baton/configs"
+	"github.com/baton-gateway/baton/configs"
 )
 
 // newPair returns a certificate for gw.example, signed by itself, and its key, both

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"baton/configs"
+	"github.com/baton-gateway/baton/configs"
 )
 
 // link is the table of an imagined network.

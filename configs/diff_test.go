@@ -5,7 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/configs"
+	"github.com/baton-gateway/baton/configs"
 )
 
 func parsed(t *testing.T, text string) *configs.File {

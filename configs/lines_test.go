@@ -7,7 +7,7 @@ import (
 	"github.com/BurntSushi/toml"
 	"github.com/google/go-cmp/cmp"
 
-	"baton/configs"
+	"github.com/baton-gateway/baton/configs"
 )
 
 func TestLinesLocateEachKey(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/configs"
+	"github.com/baton-gateway/baton/configs"
 )
 
 // clients is a table of a listener that another package owns.

@@ -15,7 +15,7 @@ import (
 )
 
 // modulePath precedes the folder of a package in the names of its functions.
-const modulePath = "baton/"
+const modulePath = "github.com/baton-gateway/baton/"
 
 // LogLevels are the levels of the log: one of all packages, and others of some. The zero value
 // logs at level info.

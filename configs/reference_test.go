@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"baton/configs"
+	"github.com/baton-gateway/baton/configs"
 )
 
 // uncommented is the reference file with its examples in force.

@@ -1,6 +1,6 @@
 // The lab and the comparison with other programs. They are a module of their own, so that the gateway
 // depends on nothing that only they need.
-module baton/deploy
+module github.com/baton-gateway/baton/deploy
 
 go 1.26.4
 

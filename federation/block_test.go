@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 func TestParseBlockAcceptsOneSpelling(t *testing.T) {

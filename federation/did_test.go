@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 func TestParseDIDRefusesOtherSpellings(t *testing.T) {

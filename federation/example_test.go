@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 func ExampleParseDID() {

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 func TestDIDHasOneSpelling(t *testing.T) {

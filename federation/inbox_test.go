@@ -3,7 +3,7 @@ package federation_test
 import (
 	"testing"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // flood fills an inbox with as many entries as each of many senders gets in, one sender after the

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 func TestDecodeJSONMatchesNamesExactly(t *testing.T) {

@@ -3,7 +3,7 @@ package federation_test
 import (
 	"testing"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 func TestMaskCapabilitiesHidesThem(t *testing.T) {

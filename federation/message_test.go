@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 func TestSplitTextCutsNoCharacter(t *testing.T) {

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 func TestNoticeNamesTheStateOfItsStep(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 func TestScopeCoversLesserScopes(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // removals reads the table of README.md: the replacement of each character without a base beside it.

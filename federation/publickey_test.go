@@ -9,7 +9,7 @@ import (
 	"slices"
 	"testing"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // The four encodings of order 8 as hexadecimal digits; the other encodings of small

@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"testing"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 func TestJoinURLEscapesEachSegment(t *testing.T) {

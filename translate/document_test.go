@@ -3,8 +3,8 @@ package translate_test
 import (
 	"testing"
 
-	"baton/federation/signing"
-	"baton/translate"
+	"github.com/baton-gateway/baton/federation/signing"
+	"github.com/baton-gateway/baton/translate"
 )
 
 func TestReadDocumentReturnsTheSignedStep(t *testing.T) {

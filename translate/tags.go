@@ -14,7 +14,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Tagged is the part of an IRC message about a handoff, in any dialect of tags.

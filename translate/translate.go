@@ -14,7 +14,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // ErrNotHandoff is returned by [Codec.Decode] for a well-formed message about something else.

@@ -14,11 +14,11 @@ import (
 	"sync"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/credential"
-	"baton/bridge/route"
-	"baton/federation"
-	"baton/federation/store/operators"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/credential"
+	"github.com/baton-gateway/baton/bridge/route"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/operators"
 )
 
 // Admission decides which callers to serve. It returns a name for the audit log, a

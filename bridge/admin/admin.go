@@ -18,10 +18,10 @@ import (
 	"net/http"
 	"time"
 
-	"baton/bridge"
-	"baton/federation"
-	"baton/federation/identity"
-	"baton/federation/store/registry"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/identity"
+	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
 // network is the label of operators in metrics and arrivals, and the link of

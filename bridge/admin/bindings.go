@@ -11,8 +11,8 @@ import (
 	"time"
 	"unicode"
 
-	"baton/federation"
-	"baton/federation/agents"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/agents"
 )
 
 // maxNameBytes bounds a name on a network.

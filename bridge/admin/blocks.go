@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"time"
 
-	"baton/bridge/route"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/route"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // blocks returns the list of blocks not yet expired, by kind of source.

@@ -3,8 +3,8 @@ package admin
 import (
 	"net/http"
 
-	"baton/bridge/route"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/route"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // The scopes of operator tokens.

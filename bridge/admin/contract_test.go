@@ -16,10 +16,10 @@ import (
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge"
-	"baton/bridge/admin"
-	"baton/bridge/route/openapi"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/route/openapi"
+	"github.com/baton-gateway/baton/federation"
 )
 
 var update = flag.Bool("update", false, "write openapi.yaml anew")

@@ -12,8 +12,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"baton/bridge"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
 )
 
 func (o *Operator) feeds(ctx context.Context, query FeedQuery) (listing[Waiting], error) {

@@ -20,11 +20,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"baton/bridge"
-	"baton/federation"
-	"baton/federation/fault"
-	"baton/federation/peering"
-	"baton/federation/store/registry"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/fault"
+	"github.com/baton-gateway/baton/federation/peering"
+	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
 // The bounds of the checks.

@@ -9,9 +9,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"baton/bridge"
-	"baton/bridge/admin"
-	"baton/federation/store/storetest"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/federation/store/storetest"
 )
 
 func reached() error { return nil }

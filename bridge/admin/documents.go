@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/agents/participant"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/agents/participant"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Moment is a time, in RFC 3339 with milliseconds, in UTC; empty for none.

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/route"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/route"
+	"github.com/baton-gateway/baton/federation"
 )
 
 func (o *Operator) explainEvent(ctx context.Context, in ByID) (Explanation, error) {

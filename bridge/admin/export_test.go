@@ -4,8 +4,8 @@ import (
 	"reflect"
 	"strings"
 
-	"baton/bridge/route"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/route"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Routes returns the scope that each route needs, by its pattern.

@@ -3,8 +3,8 @@ package admin
 import (
 	"net/http"
 
-	"baton/bridge"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Handoff is a handoff as it stands. In a list it has no steps.

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"baton/federation"
-	"baton/federation/agents"
-	"baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/agents"
+	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
 func TestHeldRelaysAreListedAllowedAndDropped(t *testing.T) {

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/route"
-	"baton/federation"
-	"baton/federation/agents"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/route"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/agents"
 )
 
 // linkList is the list of links. It has no second page.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge/route"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/route"
+	"github.com/baton-gateway/baton/federation"
 )
 
 func (o *Operator) examine(ctx context.Context, _ struct{}) (Page[Diagnosis], error) {

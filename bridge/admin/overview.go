@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/route"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/route"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Status is the overview of a gateway.

@@ -3,7 +3,7 @@ package admin
 import (
 	"net/http"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Peer is another registry, or another home.

@@ -7,10 +7,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge/admin"
-	"baton/federation"
-	"baton/federation/agents"
-	"baton/federation/federationtest"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/agents"
+	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
 // A home and a registry have one name: their pending deliveries are told apart, and

@@ -8,7 +8,7 @@ import (
 	"net/http/pprof"
 	"time"
 
-	"baton/bridge"
+	"github.com/baton-gateway/baton/bridge"
 )
 
 // readyTimeout bounds one check of readiness: a prober does not wait longer.

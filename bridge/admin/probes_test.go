@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/admin"
 )
 
 func TestCheckReadinessNamesEachPartThatFails(t *testing.T) {

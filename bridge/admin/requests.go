@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"io"
 
-	"baton/bridge/route"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/route"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // List is the request for a list.

@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"time"
 
-	"baton/bridge/route"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/route"
+	"github.com/baton-gateway/baton/federation"
 )
 
 type mounted struct {

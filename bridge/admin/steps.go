@@ -8,10 +8,10 @@ import (
 	"net/http"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/route"
-	"baton/bridge/stepbuilder"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/route"
+	"github.com/baton-gateway/baton/bridge/stepbuilder"
+	"github.com/baton-gateway/baton/federation"
 )
 
 func (o *Operator) offerHandoff(ctx context.Context, body route.Body[Ask]) (Filed, error) {

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // webhooks returns the list of webhooks, the oldest first.

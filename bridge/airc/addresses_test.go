@@ -9,10 +9,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"baton/bridge"
-	"baton/bridge/airc"
-	"baton/bridge/bridgetest"
-	"baton/bridge/credential"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/airc"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/credential"
 )
 
 // each returns a count of which every address has a limit in an hour.

@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge/airc"
-	"baton/bridge/airc/peers"
-	"baton/bridge/bridgetest"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/airc"
+	"github.com/baton-gateway/baton/bridge/airc/peers"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // stage is a registry with amy and scout_7, here or at another registry. The registry is

@@ -16,13 +16,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"baton/bridge/airc"
-	"baton/bridge/bridgetest"
-	"baton/federation"
-	"baton/federation/agents"
-	"baton/federation/federationtest"
-	registrystore "baton/federation/store/registry"
-	"baton/federation/store/storetest"
+	"github.com/baton-gateway/baton/bridge/airc"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/agents"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	registrystore "github.com/baton-gateway/baton/federation/store/registry"
+	"github.com/baton-gateway/baton/federation/store/storetest"
 )
 
 // callers is how many agents write at once.

@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/airc/wire"
-	"baton/federation"
-	"baton/federation/agents"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/airc/wire"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/agents"
 )
 
 // The decisions about an edge.

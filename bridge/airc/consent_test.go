@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
 )
 
 // The result of each action of each actor in each state of the edge from planner to scout: the

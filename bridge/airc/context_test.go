@@ -11,12 +11,12 @@ import (
 
 	"github.com/gowebpki/jcs"
 
-	"baton/bridge/airc"
-	"baton/bridge/airc/wire"
-	"baton/bridge/bridgetest"
-	"baton/federation"
-	"baton/translate"
-	"baton/translate/dialect"
+	"github.com/baton-gateway/baton/bridge/airc"
+	"github.com/baton-gateway/baton/bridge/airc/wire"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate"
+	"github.com/baton-gateway/baton/translate/dialect"
 )
 
 // upload hands in a context, and returns the answer.

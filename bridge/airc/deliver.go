@@ -7,12 +7,12 @@ import (
 	"slices"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/airc/wire"
-	"baton/federation"
-	"baton/federation/agents"
-	"baton/translate"
-	"baton/translate/aircmsg"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/airc/wire"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/agents"
+	"github.com/baton-gateway/baton/translate"
+	"github.com/baton-gateway/baton/translate/aircmsg"
 )
 
 // Effects implements [bridge.Recorder]: a message for each agent that receives the step.

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge/airc/wire"
-	"baton/federation"
-	"baton/federation/agents"
-	"baton/federation/signing"
+	"github.com/baton-gateway/baton/bridge/airc/wire"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/agents"
+	"github.com/baton-gateway/baton/federation/signing"
 )
 
 // Clients in use today call the paths below /api. They have only a token, and each reads other

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge/airc/wire"
-	"baton/federation"
-	"baton/federation/agents"
-	"baton/federation/signing"
+	"github.com/baton-gateway/baton/bridge/airc/wire"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/agents"
+	"github.com/baton-gateway/baton/federation/signing"
 )
 
 // keyProof is a request below /api that changes the keys of an agent. Its signed part has a

@@ -14,11 +14,11 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"baton/bridge/airc/wire"
-	"baton/federation"
-	"baton/federation/agents"
-	"baton/federation/signing"
-	"baton/translate/aircmsg"
+	"github.com/baton-gateway/baton/bridge/airc/wire"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/agents"
+	"github.com/baton-gateway/baton/federation/signing"
+	"github.com/baton-gateway/baton/translate/aircmsg"
 )
 
 // Maximum sizes of one answer. A conversation is read as a whole, by clients that skip messages

@@ -5,7 +5,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"baton/bridge/airc"
+	"github.com/baton-gateway/baton/bridge/airc"
 )
 
 func TestDialectsHaveTheirPaths(t *testing.T) {

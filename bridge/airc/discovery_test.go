@@ -13,8 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge/airc/peers"
-	"baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/airc/peers"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
 )
 
 // scripted is a registry that gives fixed answers, and records its requests.

@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"baton/bridge/airc/peers"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/airc/peers"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // drained is how many messages wait for the returning registry. The default shows that

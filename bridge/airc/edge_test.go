@@ -12,10 +12,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge/airc/wire"
-	"baton/federation"
-	"baton/federation/identity"
-	"baton/federation/signing"
+	"github.com/baton-gateway/baton/bridge/airc/wire"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/identity"
+	"github.com/baton-gateway/baton/federation/signing"
 )
 
 func TestRefusalsHaveStatusAndCode(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"baton/bridge/airc"
-	"baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/airc"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
 )
 
 // reply is a client's view of an answer.

@@ -14,11 +14,11 @@ import (
 
 	"github.com/gowebpki/jcs"
 
-	"baton/bridge/airc/wire"
-	"baton/federation"
-	"baton/federation/signing"
-	"baton/translate"
-	"baton/translate/aircmsg"
+	"github.com/baton-gateway/baton/bridge/airc/wire"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/signing"
+	"github.com/baton-gateway/baton/translate"
+	"github.com/baton-gateway/baton/translate/aircmsg"
 )
 
 // getEvidence answers GET /evidence/{sha256}. Its content never changes. Evidence of a private

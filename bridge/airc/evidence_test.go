@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"baton/bridge/airc"
-	"baton/bridge/bridgetest"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/airc"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // The digest of evidence is in public tags and in exports; the evidence is not public.

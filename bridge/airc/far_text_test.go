@@ -5,12 +5,12 @@ import (
 	"strings"
 	"testing"
 
-	"baton/bridge/airc"
-	"baton/bridge/airc/peers"
-	"baton/bridge/airc/wire"
-	"baton/federation"
-	"baton/federation/agents"
-	"baton/federation/federationtest"
+	"github.com/baton-gateway/baton/bridge/airc"
+	"github.com/baton-gateway/baton/bridge/airc/peers"
+	"github.com/baton-gateway/baton/bridge/airc/wire"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/agents"
+	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
 // newFarText returns a registry that knows an agent of another one, and its DID.

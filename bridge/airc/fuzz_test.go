@@ -8,9 +8,9 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"baton/bridge/airc"
-	"baton/bridge/airc/peers"
-	"baton/translate/translatetest"
+	"github.com/baton-gateway/baton/bridge/airc"
+	"github.com/baton-gateway/baton/bridge/airc/peers"
+	"github.com/baton-gateway/baton/translate/translatetest"
 )
 
 // FuzzMessage posts whatever text as a message, in each of the dialects: every answer

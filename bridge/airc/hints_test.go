@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
 )
 
 // A client library that never makes the consent call reads which call delivers its messages.

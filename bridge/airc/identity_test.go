@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"baton/bridge/airc/wire"
-	"baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/airc/wire"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
 )
 
 func TestIdentityIsFoundByHandleAndDID(t *testing.T) {

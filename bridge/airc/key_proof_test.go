@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge/bridgetest"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // alsoKnownAs returns the other DIDs of a handle, as its identity lists them.

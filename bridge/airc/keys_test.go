@@ -13,9 +13,9 @@ import (
 
 	"github.com/gowebpki/jcs"
 
-	"baton/bridge/airc/wire"
-	"baton/bridge/bridgetest"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/airc/wire"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // newKey returns the key of a seed, as its agent has it and as it is written.

@@ -12,10 +12,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge/airc"
-	"baton/bridge/airc/wire"
-	"baton/bridge/bridgetest"
-	"baton/federation/store/storetest"
+	"github.com/baton-gateway/baton/bridge/airc"
+	"github.com/baton-gateway/baton/bridge/airc/wire"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/federation/store/storetest"
 )
 
 // ask sends one request from an address and returns the answer as it came.

@@ -13,12 +13,12 @@ import (
 
 	"github.com/gowebpki/jcs"
 
-	"baton/bridge"
-	"baton/bridge/airc/wire"
-	"baton/bridge/credential"
-	"baton/federation"
-	"baton/federation/agents"
-	"baton/federation/signing"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/airc/wire"
+	"github.com/baton-gateway/baton/bridge/credential"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/agents"
+	"github.com/baton-gateway/baton/federation/signing"
 )
 
 type inbound struct {

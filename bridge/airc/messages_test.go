@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
 )
 
 // Each case breaks one thing in an otherwise valid message.

@@ -3,8 +3,8 @@ package airc_test
 import (
 	"testing"
 
-	"baton/bridge/airc"
-	"baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/airc"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
 )
 
 func TestReferenceHasEveryKeyWithItsDefault(t *testing.T) {

@@ -13,11 +13,11 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/airc/wire"
-	"baton/federation"
-	"baton/federation/agents"
-	"baton/translate/aircmsg"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/airc/wire"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/agents"
+	"github.com/baton-gateway/baton/translate/aircmsg"
 )
 
 var _ bridge.Notifier = (*Link)(nil)

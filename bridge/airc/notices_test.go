@@ -3,7 +3,7 @@ package airc_test
 import (
 	"testing"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 func TestNoticeIsOneMessageOfTheRegistry(t *testing.T) {

@@ -13,12 +13,12 @@ import (
 
 	"github.com/coreos/go-oidc/v3/oidc"
 
-	"baton/bridge/airc/wire"
-	"baton/bridge/credential"
-	"baton/federation"
-	"baton/federation/agents"
-	"baton/federation/identity"
-	"baton/federation/signing"
+	"github.com/baton-gateway/baton/bridge/airc/wire"
+	"github.com/baton-gateway/baton/bridge/credential"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/agents"
+	"github.com/baton-gateway/baton/federation/identity"
+	"github.com/baton-gateway/baton/federation/signing"
 )
 
 // OIDCConfig is the table [airc.oidc]: the issuer of accounts for registration.

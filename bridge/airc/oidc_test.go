@@ -17,8 +17,8 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc/oidctest"
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge/airc"
-	"baton/federation/agents"
+	"github.com/baton-gateway/baton/bridge/airc"
+	"github.com/baton-gateway/baton/federation/agents"
 )
 
 // issuerName is the issuer of the tests.

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
 )
 
 // beat sends a heartbeat and returns the answer.

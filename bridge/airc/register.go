@@ -12,13 +12,13 @@ import (
 	"strconv"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/airc/wire"
-	"baton/bridge/credential"
-	"baton/federation"
-	"baton/federation/agents"
-	"baton/federation/identity"
-	"baton/federation/signing"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/airc/wire"
+	"github.com/baton-gateway/baton/bridge/credential"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/agents"
+	"github.com/baton-gateway/baton/federation/identity"
+	"github.com/baton-gateway/baton/federation/signing"
 )
 
 // maxProfileBytes bounds capabilities and metadata together: they are kept for

@@ -12,10 +12,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge/airc"
-	"baton/bridge/airc/peers"
-	"baton/bridge/bridgetest"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/airc"
+	"github.com/baton-gateway/baton/bridge/airc/peers"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // relay sends a relay from an address and returns the outcome.

@@ -10,12 +10,12 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"baton/bridge"
-	"baton/bridge/airc/wire"
-	"baton/federation"
-	"baton/federation/agents"
-	"baton/federation/signing"
-	"baton/translate/aircmsg"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/airc/wire"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/agents"
+	"github.com/baton-gateway/baton/federation/signing"
+	"github.com/baton-gateway/baton/translate/aircmsg"
 )
 
 // unverifiedPart is the divisor of the list of first contacts of one recipient that gives the part

@@ -12,13 +12,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge"
-	"baton/bridge/airc"
-	"baton/bridge/airc/peers"
-	"baton/bridge/airc/wire"
-	"baton/federation"
-	"baton/federation/federationtest"
-	"baton/federation/signing"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/airc"
+	"github.com/baton-gateway/baton/bridge/airc/peers"
+	"github.com/baton-gateway/baton/bridge/airc/wire"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/signing"
 )
 
 // desk files text to participants of other networks.

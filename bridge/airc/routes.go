@@ -12,12 +12,12 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/airc/peers"
-	"baton/bridge/airc/wire"
-	"baton/bridge/credential"
-	"baton/federation"
-	"baton/federation/agents"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/airc/peers"
+	"github.com/baton-gateway/baton/bridge/airc/wire"
+	"github.com/baton-gateway/baton/bridge/credential"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/agents"
 )
 
 // drainBytes is how much of an oversized body is read and discarded, so that a client that sends

@@ -11,13 +11,13 @@ import (
 	"fmt"
 	"slices"
 
-	"baton/bridge/airc/wire"
-	"baton/federation"
-	"baton/federation/agents"
-	"baton/federation/signing"
-	"baton/translate"
-	"baton/translate/aircmsg"
-	"baton/translate/dialect"
+	"github.com/baton-gateway/baton/bridge/airc/wire"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/agents"
+	"github.com/baton-gateway/baton/federation/signing"
+	"github.com/baton-gateway/baton/translate"
+	"github.com/baton-gateway/baton/translate/aircmsg"
+	"github.com/baton-gateway/baton/translate/dialect"
 )
 
 // errPlain marks a message without a step, which is fine between two agents.

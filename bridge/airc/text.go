@@ -13,12 +13,12 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"baton/bridge"
-	"baton/bridge/airc/wire"
-	"baton/federation"
-	"baton/federation/agents"
-	"baton/federation/signing"
-	"baton/translate/aircmsg"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/airc/wire"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/agents"
+	"github.com/baton-gateway/baton/federation/signing"
+	"github.com/baton-gateway/baton/translate/aircmsg"
 )
 
 // errNoText returns the refusal of a message to a participant of another network that is neither a

@@ -11,9 +11,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge/airc"
-	"baton/bridge/airc/wire"
-	"baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/airc"
+	"github.com/baton-gateway/baton/bridge/airc/wire"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
 )
 
 // say sends a plain message, which must be delivered, and returns its id.

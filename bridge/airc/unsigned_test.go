@@ -16,10 +16,10 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/airc"
-	"baton/bridge/airc/peers"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/airc"
+	"github.com/baton-gateway/baton/bridge/airc/peers"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // authority returns a pool with a new authority, and a function that issues certificates for a

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
 )
 
 func TestHandshakeHidesNothing(t *testing.T) {

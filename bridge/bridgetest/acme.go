@@ -19,7 +19,7 @@ import (
 	"github.com/letsencrypt/pebble/v2/va"
 	"github.com/letsencrypt/pebble/v2/wfe"
 
-	"baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
 // Pebble is the ACME server of Let's Encrypt for tests. It resolves each name to 127.0.0.1.

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"baton/bridge"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Contacts implements the part of [bridge.Messages] for decisions of participants about

@@ -6,8 +6,8 @@ import (
 	"log/slog"
 	"time"
 
-	"baton/bridge"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // ContextRecord keeps contexts and evidence.

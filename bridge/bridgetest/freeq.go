@@ -17,8 +17,8 @@ import (
 	"sync"
 	"time"
 
-	"baton/federation"
-	"baton/federation/signing"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/signing"
 )
 
 // freeqRate is how many messages of a peer a server takes in one second of the

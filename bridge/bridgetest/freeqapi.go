@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"slices"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // maxListed is how many handoffs one list shows.

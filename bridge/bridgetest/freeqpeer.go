@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // hear acts on one line of the peer. The lock is held.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // rule is the state that a verb leads to, and the role that may take it.

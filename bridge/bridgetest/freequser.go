@@ -8,7 +8,7 @@ import (
 	"io"
 	"time"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // FreeqUser is a logged-in user of a [Freeq], and signs steps with a key served by the

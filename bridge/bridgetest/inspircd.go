@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
 // inspircdPath is the path of the server in Debian's package.

@@ -15,17 +15,17 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"baton/bridge"
-	"baton/bridge/agents/participant"
-	"baton/bridge/credential"
-	"baton/federation"
-	"baton/federation/home"
-	"baton/federation/identity"
-	"baton/federation/lifecycle"
-	"baton/federation/routing"
-	"baton/federation/store/registry"
-	"baton/federation/store/storetest"
-	"baton/translate/dialect"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/agents/participant"
+	"github.com/baton-gateway/baton/bridge/credential"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/home"
+	"github.com/baton-gateway/baton/federation/identity"
+	"github.com/baton-gateway/baton/federation/lifecycle"
+	"github.com/baton-gateway/baton/federation/routing"
+	"github.com/baton-gateway/baton/federation/store/registry"
+	"github.com/baton-gateway/baton/federation/store/storetest"
+	"github.com/baton-gateway/baton/translate/dialect"
 )
 
 // Participants is a gateway for networks of agents: a real home on a record, with one

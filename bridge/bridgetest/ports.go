@@ -12,9 +12,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"baton/bridge"
-	"baton/federation"
-	"baton/federation/identity"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/identity"
 )
 
 // Ports returns ports on which every link can be opened: a gateway of the home gw.example that

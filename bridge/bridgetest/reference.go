@@ -12,7 +12,7 @@ import (
 	"github.com/BurntSushi/toml"
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge"
+	"github.com/baton-gateway/baton/bridge"
 )
 
 // ReferenceDiff returns how the part of a network in the reference file differs from the

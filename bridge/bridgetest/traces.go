@@ -12,7 +12,7 @@ import (
 	tracespb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // TraceCollector receives traces by OTLP over HTTP.

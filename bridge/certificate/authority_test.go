@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/bridgetest"
-	"baton/bridge/certificate"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/certificate"
 )
 
 // authority is a gateway's side of ACME: listeners for challenges, and a server that issues.

@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"baton/bridge"
+	"github.com/baton-gateway/baton/bridge"
 )
 
 // lookEvery is the interval of checks for a newer certificate. An operator may expect it to be

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"baton/bridge"
+	"github.com/baton-gateway/baton/bridge"
 )
 
 // maxAddresses bounds the addresses counted at once, about 200 bytes each. More

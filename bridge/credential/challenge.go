@@ -10,8 +10,8 @@ import (
 	"maps"
 	"time"
 
-	"baton/federation"
-	"baton/federation/signing"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/signing"
 )
 
 const challengeLife = 300 * time.Second

@@ -14,9 +14,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge"
-	"baton/bridge/credential"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/credential"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // now is any time.

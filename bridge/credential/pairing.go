@@ -7,8 +7,8 @@ import (
 	"net/netip"
 	"time"
 
-	"baton/federation"
-	"baton/federation/store/participants"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/participants"
 )
 
 // NewPairing returns a new pairing code that logs in an agent host for a DID, and the code's expiry.

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge/credential"
-	"baton/federation"
-	"baton/federation/store/storetest"
+	"github.com/baton-gateway/baton/bridge/credential"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/storetest"
 )
 
 func TestPairingCodeIsRedeemedOnce(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/xdg-go/scram"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // passwordIterations is the PBKDF2 work behind each guess of a password, about 20 ms of a core.

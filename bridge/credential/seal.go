@@ -10,8 +10,8 @@ import (
 	"fmt"
 	"time"
 
-	"baton/federation"
-	"baton/federation/signing"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/signing"
 )
 
 // Sealer encrypts values stored by a client in place of the gateway. It may be used

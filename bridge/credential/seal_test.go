@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge/credential"
+	"github.com/baton-gateway/baton/bridge/credential"
 )
 
 func TestSealerOpensItsOwnTextForItsPurposeAndTime(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/maypok86/otter/v2"
 
-	"baton/federation"
-	"baton/federation/store/participants"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/participants"
 )
 
 // The lifetimes of tokens.

@@ -16,8 +16,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"baton/federation"
-	"baton/translate/voicefile"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate/voicefile"
 )
 
 // The paths of the hub, shared with the API for agents: The hub serves "start" and "poll". The API

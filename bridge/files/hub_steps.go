@@ -9,10 +9,10 @@ import (
 	"net/http"
 	"time"
 
-	"baton/bridge/files/directory"
-	"baton/bridge/stepbuilder"
-	"baton/federation"
-	"baton/translate/voicefile"
+	"github.com/baton-gateway/baton/bridge/files/directory"
+	"github.com/baton-gateway/baton/bridge/stepbuilder"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate/voicefile"
 )
 
 // startKey names a handoff of the hub in the record by its handoff_id, and startedKey the

@@ -10,10 +10,10 @@ import (
 	"slices"
 	"strings"
 
-	"baton/bridge"
-	"baton/bridge/stepbuilder"
-	"baton/federation"
-	"baton/translate/voicefile"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/stepbuilder"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate/voicefile"
 )
 
 // nativePrefix begins the DIDs of agents known only to a directory.

@@ -24,11 +24,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/files/directory"
-	"baton/bridge/stepbuilder"
-	"baton/federation"
-	"baton/federation/store/registry"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/files/directory"
+	"github.com/baton-gateway/baton/bridge/stepbuilder"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
 //go:embed voice.reference.toml

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge/stepbuilder"
-	"baton/federation"
-	"baton/translate"
+	"github.com/baton-gateway/baton/bridge/stepbuilder"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate"
 )
 
 // submit signs a step for the DID that takes it, and files it. The error of a refused step is a

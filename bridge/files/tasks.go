@@ -11,9 +11,9 @@ import (
 	"slices"
 	"time"
 
-	"baton/bridge/files/directory"
-	"baton/federation"
-	"baton/translate/taskfile"
+	"github.com/baton-gateway/baton/bridge/files/directory"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate/taskfile"
 )
 
 // writingTime is how long an unreadable record may still be one that a program is writing in place.

@@ -15,11 +15,11 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge/files/directory"
-	"baton/bridge/stepbuilder"
-	"baton/federation"
-	"baton/translate"
-	"baton/translate/taskfile"
+	"github.com/baton-gateway/baton/bridge/files/directory"
+	"github.com/baton-gateway/baton/bridge/stepbuilder"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate"
+	"github.com/baton-gateway/baton/translate/taskfile"
 )
 
 // claimant returns the name under which this gateway claims records, which no other gateway uses.

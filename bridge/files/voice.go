@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"baton/bridge/files/directory"
-	"baton/federation"
-	"baton/translate/voicefile"
+	"github.com/baton-gateway/baton/bridge/files/directory"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate/voicefile"
 )
 
 // The folders of a voice directory. The folder of a file is the state of its

@@ -12,11 +12,11 @@ import (
 	"slices"
 	"time"
 
-	"baton/bridge/files/directory"
-	"baton/bridge/stepbuilder"
-	"baton/federation"
-	"baton/translate"
-	"baton/translate/voicefile"
+	"github.com/baton-gateway/baton/bridge/files/directory"
+	"github.com/baton-gateway/baton/bridge/stepbuilder"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate"
+	"github.com/baton-gateway/baton/translate/voicefile"
 )
 
 // defaultLifetime is the lifetime of the file of an offer without a deadline.

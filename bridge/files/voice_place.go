@@ -12,9 +12,9 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge/files/directory"
-	"baton/federation"
-	"baton/translate/voicefile"
+	"github.com/baton-gateway/baton/bridge/files/directory"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate/voicefile"
 )
 
 // place moves the file of a closed handoff. It leaves any other file in place.

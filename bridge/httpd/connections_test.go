@@ -19,8 +19,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge"
-	"baton/bridge/httpd"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/httpd"
 )
 
 // patience bounds every wait of these tests; none takes nearly as long.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"baton/bridge"
+	"github.com/baton-gateway/baton/bridge"
 )
 
 // Values of [Config.ForwardedHeader].

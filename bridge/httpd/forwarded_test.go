@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"baton/bridge"
-	"baton/bridge/httpd"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/httpd"
 )
 
 // A trusted proxy names the client in one of several forms, or the request is rejected. A port in

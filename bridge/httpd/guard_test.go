@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge/httpd"
+	"github.com/baton-gateway/baton/bridge/httpd"
 )
 
 // exchange sends the bytes of a request, and returns the answer to it.

@@ -35,7 +35,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/labstack/echo/v4/middleware"
 
-	"baton/bridge"
+	"github.com/baton-gateway/baton/bridge"
 )
 
 // headerTimeout ends connections that send a header by the byte.

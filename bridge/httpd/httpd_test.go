@@ -17,7 +17,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"baton/bridge/httpd"
+	"github.com/baton-gateway/baton/bridge/httpd"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

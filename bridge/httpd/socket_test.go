@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge/httpd"
+	"github.com/baton-gateway/baton/bridge/httpd"
 )
 
 // socketServer returns a server on a socket that answers with the user of the caller.

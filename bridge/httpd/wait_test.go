@@ -14,7 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"baton/bridge/httpd"
+	"github.com/baton-gateway/baton/bridge/httpd"
 )
 
 // held is a request whose handler blocks.

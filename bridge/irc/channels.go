@@ -10,9 +10,9 @@ import (
 	"strings"
 	"unicode"
 
-	"baton/bridge"
-	"baton/federation"
-	"baton/translate"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate"
 )
 
 // Channels are the channels of a link, with their names in this federation and on that network.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge/irc"
+	"github.com/baton-gateway/baton/bridge/irc"
 )
 
 func TestChannelsMapsNamesBothWays(t *testing.T) {

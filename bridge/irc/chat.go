@@ -8,10 +8,10 @@ import (
 	"strconv"
 	"strings"
 
-	"baton/bridge"
-	"baton/federation"
-	"baton/federation/signing"
-	"baton/translate"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/signing"
+	"github.com/baton-gateway/baton/translate"
 )
 
 // maxReactionBytes bounds the emoji of a reaction: the longest, of families, have some 40.

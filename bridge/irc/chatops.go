@@ -12,11 +12,11 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/credential"
-	"baton/federation"
-	"baton/federation/store/registry"
-	"baton/translate"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/credential"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/registry"
+	"github.com/baton-gateway/baton/translate"
 )
 
 // ChatOps runs the commands that users write to the gateway's own user, for users whose client has

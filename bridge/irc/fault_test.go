@@ -7,8 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"baton/bridge/irc"
-	"baton/federation/fault"
+	"github.com/baton-gateway/baton/bridge/irc"
+	"github.com/baton-gateway/baton/federation/fault"
 )
 
 // For a panic in any part of a session, Run returns the panic and does not block on the other

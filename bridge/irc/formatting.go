@@ -7,7 +7,7 @@ import (
 	"github.com/rivo/uniseg"
 	"golang.org/x/text/encoding/charmap"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // The formatting codes of IRC. Each code except reset and the colours toggles its format.

@@ -6,8 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge/irc"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/irc"
+	"github.com/baton-gateway/baton/federation"
 )
 
 func TestUnformattedRemovesEachCodeWithItsDigits(t *testing.T) {

@@ -26,7 +26,7 @@ import (
 	"github.com/ergochat/irc-go/ircmsg"
 	"golang.org/x/time/rate"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 const (

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"baton/bridge/irc"
+	"github.com/baton-gateway/baton/bridge/irc"
 )
 
 func TestReadLine(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // shortHash is how many characters of a DID's hash first distinguish two owners of one name.

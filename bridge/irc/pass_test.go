@@ -5,8 +5,8 @@ import (
 	"errors"
 	"testing"
 
-	"baton/bridge/irc"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/irc"
+	"github.com/baton-gateway/baton/federation"
 )
 
 func TestPassOrdersSteps(t *testing.T) {

@@ -4,10 +4,10 @@ import (
 	"errors"
 	"testing"
 
-	"baton/bridge"
-	"baton/bridge/bridgetest"
-	"baton/bridge/irc"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/irc"
+	"github.com/baton-gateway/baton/federation"
 )
 
 func TestPrivateVenue(t *testing.T) {

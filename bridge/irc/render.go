@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"log/slog"
 
-	"baton/bridge"
-	"baton/federation"
-	"baton/federation/signing"
-	"baton/translate"
-	"baton/translate/dialect"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/signing"
+	"github.com/baton-gateway/baton/translate"
+	"github.com/baton-gateway/baton/translate/dialect"
 )
 
 // Render returns a step for a link: in the dialect of its handoff and for its place there. A step signed for both

@@ -6,8 +6,8 @@ import (
 	"log/slog"
 	"strings"
 
-	"baton/bridge"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // RefTag names the handoff of a line, for clients that read tags.

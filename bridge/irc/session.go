@@ -11,8 +11,8 @@ import (
 	"slices"
 	"time"
 
-	"baton/federation"
-	"baton/federation/fault"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/fault"
 )
 
 // readBufferBytes holds the longest usual line between servers.

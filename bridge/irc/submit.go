@@ -8,7 +8,7 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // firstAsk and lastAsk bound the wait before a step is submitted again that the

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge/irc"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/irc"
+	"github.com/baton-gateway/baton/federation"
 )
 
 func TestSubmitWithRetryRefusesStrangersOverTheLimit(t *testing.T) {

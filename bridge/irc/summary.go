@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"baton/bridge"
-	"baton/federation"
-	"baton/translate"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate"
 )
 
 // Summary returns the line that people read beside a step, such as

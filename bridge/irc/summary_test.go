@@ -4,10 +4,10 @@ import (
 	"strings"
 	"testing"
 
-	"baton/bridge/irc"
-	"baton/federation"
-	"baton/federation/federationtest"
-	"baton/translate"
+	"github.com/baton-gateway/baton/bridge/irc"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/translate"
 )
 
 // smuggled is a text with an escape sequence, a false line end, a name in another order and

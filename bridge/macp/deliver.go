@@ -10,11 +10,11 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"baton/federation"
-	"baton/translate/macpmode"
-	"baton/translate/macpmode/handoffv1"
-	"baton/translate/macpmode/historyv1"
-	"baton/translate/macpmode/macpv1"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate/macpmode"
+	"github.com/baton-gateway/baton/translate/macpmode/handoffv1"
+	"github.com/baton-gateway/baton/translate/macpmode/historyv1"
+	"github.com/baton-gateway/baton/translate/macpmode/macpv1"
 )
 
 func isNotFound(err error) bool { return errors.Is(err, federation.ErrNotFound) }

@@ -8,9 +8,9 @@ import (
 
 	"connectrpc.com/connect"
 
-	"baton/bridge/macp"
-	"baton/federation"
-	"baton/translate/macpmode"
+	"github.com/baton-gateway/baton/bridge/macp"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate/macpmode"
 )
 
 func TestRetryAfterIsOnEachUnavailableAnswer(t *testing.T) {

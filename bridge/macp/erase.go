@@ -7,10 +7,10 @@ import (
 	"slices"
 	"time"
 
-	"baton/bridge"
-	"baton/federation"
-	"baton/federation/store/journals"
-	"baton/translate/macpmode"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/journals"
+	"github.com/baton-gateway/baton/translate/macpmode"
 )
 
 var (

@@ -6,12 +6,12 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"baton/bridge"
-	"baton/bridge/bridgetest"
-	"baton/federation"
-	"baton/translate/macpmode"
-	"baton/translate/macpmode/handoffv1"
-	"baton/translate/macpmode/macpv1"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate/macpmode"
+	"github.com/baton-gateway/baton/translate/macpmode/handoffv1"
+	"github.com/baton-gateway/baton/translate/macpmode/macpv1"
 )
 
 // An erasure removes the history of an ended session, and leaves and names one whose work goes on.

@@ -11,10 +11,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"baton/federation"
-	"baton/federation/fault"
-	"baton/translate/macpmode"
-	"baton/translate/macpmode/historyv1"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/fault"
+	"github.com/baton-gateway/baton/translate/macpmode"
+	"github.com/baton-gateway/baton/translate/macpmode/historyv1"
 )
 
 // The times and bounds of the filer.

@@ -13,9 +13,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 
-	"baton/bridge/bridgetest"
-	"baton/translate/macpmode"
-	"baton/translate/macpmode/macpv1"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/translate/macpmode"
+	"github.com/baton-gateway/baton/translate/macpmode/macpv1"
 )
 
 func TestRuntimeFollowsTheProtocolFixtures(t *testing.T) {

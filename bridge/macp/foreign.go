@@ -16,11 +16,11 @@ import (
 	"connectrpc.com/connect"
 	"golang.org/x/sync/errgroup"
 
-	"baton/bridge"
-	"baton/federation"
-	"baton/federation/fault"
-	"baton/translate/macpmode"
-	"baton/translate/macpmode/macpv1"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/fault"
+	"github.com/baton-gateway/baton/translate/macpmode"
+	"github.com/baton-gateway/baton/translate/macpmode/macpv1"
 )
 
 // Runtime is one [[macp.runtimes]] table: a runtime of another operator.

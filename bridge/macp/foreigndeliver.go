@@ -9,11 +9,11 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
-	"baton/bridge/stepbuilder"
-	"baton/federation"
-	"baton/translate/macpmode"
-	"baton/translate/macpmode/handoffv1"
-	"baton/translate/macpmode/macpv1"
+	"github.com/baton-gateway/baton/bridge/stepbuilder"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate/macpmode"
+	"github.com/baton-gateway/baton/translate/macpmode/handoffv1"
+	"github.com/baton-gateway/baton/translate/macpmode/macpv1"
 )
 
 // Deliver implements [bridge.Link]. It returns nil after the runtime has accepted the message

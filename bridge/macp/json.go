@@ -11,10 +11,10 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
-	"baton/bridge"
-	"baton/federation"
-	"baton/translate/macpmode"
-	"baton/translate/macpmode/macpv1"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate/macpmode"
+	"github.com/baton-gateway/baton/translate/macpmode/macpv1"
 )
 
 func readBody(w http.ResponseWriter, r *http.Request, into proto.Message) error {

@@ -13,10 +13,10 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"baton/bridge"
-	"baton/federation"
-	"baton/federation/store/journals"
-	"baton/federation/store/registry"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/journals"
+	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
 //go:embed reference.toml

@@ -9,10 +9,10 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"baton/federation"
-	"baton/federation/store/journals"
-	"baton/translate/macpmode"
-	"baton/translate/macpmode/macpv1"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/journals"
+	"github.com/baton-gateway/baton/translate/macpmode"
+	"github.com/baton-gateway/baton/translate/macpmode/macpv1"
 )
 
 // maxPolicies bounds the registered policies of one participant.

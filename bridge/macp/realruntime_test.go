@@ -6,8 +6,8 @@ import (
 	"context"
 	"testing"
 
-	"baton/bridge/bridgetest"
-	"baton/federation/federationtest"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
 // TestRealRuntimeGuest plays against the runtime of the authors of the protocol, which

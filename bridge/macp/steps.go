@@ -10,12 +10,12 @@ import (
 	"log/slog"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/stepbuilder"
-	"baton/federation"
-	"baton/translate/macpmode"
-	"baton/translate/macpmode/historyv1"
-	"baton/translate/macpmode/macpv1"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/stepbuilder"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate/macpmode"
+	"github.com/baton-gateway/baton/translate/macpmode/historyv1"
+	"github.com/baton-gateway/baton/translate/macpmode/macpv1"
 )
 
 // steps files the steps of participants, signed by the gateway.

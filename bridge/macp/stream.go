@@ -8,9 +8,9 @@ import (
 
 	"connectrpc.com/connect"
 
-	"baton/federation/fault"
-	"baton/translate/macpmode"
-	"baton/translate/macpmode/macpv1"
+	"github.com/baton-gateway/baton/federation/fault"
+	"github.com/baton-gateway/baton/translate/macpmode"
+	"github.com/baton-gateway/baton/translate/macpmode/macpv1"
 )
 
 type bidi = connect.BidiStream[macpv1.StreamSessionRequest, macpv1.StreamSessionResponse]

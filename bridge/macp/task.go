@@ -8,11 +8,11 @@ import (
 	"log/slog"
 	"time"
 
-	"baton/bridge/stepbuilder"
-	"baton/federation"
-	"baton/translate/macpmode"
-	"baton/translate/macpmode/historyv1"
-	"baton/translate/macpmode/taskv1"
+	"github.com/baton-gateway/baton/bridge/stepbuilder"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate/macpmode"
+	"github.com/baton-gateway/baton/translate/macpmode/historyv1"
+	"github.com/baton-gateway/baton/translate/macpmode/taskv1"
 )
 
 // openTask requests the work from the target of an accepted offer, in a session of the task mode.

@@ -10,13 +10,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"baton/bridge"
-	"baton/bridge/bridgetest"
-	"baton/federation"
-	"baton/federation/store/storetest"
-	"baton/translate/macpmode"
-	"baton/translate/macpmode/macpv1"
-	"baton/translate/macpmode/taskv1"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/storetest"
+	"github.com/baton-gateway/baton/translate/macpmode"
+	"github.com/baton-gateway/baton/translate/macpmode/macpv1"
+	"github.com/baton-gateway/baton/translate/macpmode/taskv1"
 )
 
 // A runtime without the task mode is told of work by signals, and operators read why.

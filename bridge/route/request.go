@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"time"
 
-	"baton/bridge"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // MaxBodyBytes bounds a JSON body: a context of 4 KiB, a signed document with the same again, and the

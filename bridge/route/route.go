@@ -31,7 +31,7 @@ import (
 	"strings"
 	"time"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // slowAnswer bounds the reading of a slow route's answer.

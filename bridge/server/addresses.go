@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge"
-	"baton/federation"
-	"baton/federation/routing"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/routing"
 )
 
 // Same implements [bridge.Gateway].

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"baton/bridge/server"
-	"baton/federation"
-	"baton/federation/store/storetest"
+	"github.com/baton-gateway/baton/bridge/server"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/storetest"
 )
 
 // channelLink is a fakeLink with users, all of them connected or none.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // blockPage is the number of blocks read at a time.

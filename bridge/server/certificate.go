@@ -12,10 +12,10 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/certificate"
-	"baton/bridge/httpd"
-	"baton/configs"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/certificate"
+	"github.com/baton-gateway/baton/bridge/httpd"
+	"github.com/baton-gateway/baton/configs"
 )
 
 // acmeFolder is the folder below data_dir with accounts and certificates of ACME.

@@ -13,12 +13,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"baton/bridge/server"
-	"baton/federation"
-	"baton/federation/federationtest"
-	"baton/federation/home"
-	"baton/federation/store/registry"
-	"baton/federation/store/storetest"
+	"github.com/baton-gateway/baton/bridge/server"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/home"
+	"github.com/baton-gateway/baton/federation/store/registry"
+	"github.com/baton-gateway/baton/federation/store/storetest"
 )
 
 // machine has the clocks compared by a gateway.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // introduce refuses a message to a participant that blocked its sender. The first message of a

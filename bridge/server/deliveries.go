@@ -6,9 +6,9 @@ import (
 	"log/slog"
 	"time"
 
-	"baton/bridge"
-	"baton/federation"
-	"baton/federation/delivery"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/delivery"
 )
 
 func (g *Gateway) checkDeliveries(ctx context.Context) {

@@ -12,11 +12,11 @@ import (
 	"slices"
 	"time"
 
-	"baton/bridge/admin"
-	"baton/bridge/certificate"
-	"baton/configs"
-	"baton/federation"
-	"baton/federation/store/backup"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/certificate"
+	"github.com/baton-gateway/baton/configs"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/backup"
 )
 
 // ExamineStopped checks everything that a gateway needs, while none runs. It changes nothing, and

@@ -13,11 +13,11 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge"
-	"baton/configs"
-	"baton/federation"
-	"baton/federation/relay"
-	"baton/federation/store/backup"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/configs"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/relay"
+	"github.com/baton-gateway/baton/federation/store/backup"
 )
 
 // CodeOpen is the problem code for an erasure while handoffs are open.

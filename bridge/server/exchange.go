@@ -8,15 +8,15 @@ import (
 	"strconv"
 	"time"
 
-	"baton/bridge"
-	"baton/configs"
-	"baton/federation"
-	"baton/federation/identity"
-	"baton/federation/peering"
-	"baton/federation/relay"
-	"baton/federation/signing"
-	"baton/federation/store/registry"
-	"baton/translate/dialect"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/configs"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/identity"
+	"github.com/baton-gateway/baton/federation/peering"
+	"github.com/baton-gateway/baton/federation/relay"
+	"github.com/baton-gateway/baton/federation/signing"
+	"github.com/baton-gateway/baton/federation/store/registry"
+	"github.com/baton-gateway/baton/translate/dialect"
 )
 
 // homes wires the exchange with other homes to the gateway. It implements the ports of packages relay

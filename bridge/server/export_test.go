@@ -7,11 +7,11 @@ import (
 	"net/http"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/admin"
-	"baton/bridge/airc"
-	"baton/configs"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/airc"
+	"github.com/baton-gateway/baton/configs"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Rotating is a gateway whose keys can be rotated, without its links.

@@ -13,13 +13,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"baton/bridge"
-	"baton/bridge/server"
-	"baton/federation/home"
-	"baton/federation/routing"
-	"baton/federation/store"
-	"baton/federation/store/registry"
-	"baton/federation/store/storetest"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/server"
+	"github.com/baton-gateway/baton/federation/home"
+	"github.com/baton-gateway/baton/federation/routing"
+	"github.com/baton-gateway/baton/federation/store"
+	"github.com/baton-gateway/baton/federation/store/registry"
+	"github.com/baton-gateway/baton/federation/store/storetest"
 )
 
 func fail() { panic("a fault") }

@@ -7,12 +7,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/credential"
-	"baton/federation"
-	"baton/federation/home"
-	"baton/federation/routing"
-	"baton/federation/store/registry"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/credential"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/home"
+	"github.com/baton-gateway/baton/federation/routing"
+	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
 // OperatorLink is the link name of operators' steps.

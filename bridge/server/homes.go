@@ -9,12 +9,12 @@ import (
 	"slices"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/admin"
-	"baton/federation"
-	"baton/federation/peering"
-	"baton/federation/routing"
-	"baton/federation/signing"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/peering"
+	"github.com/baton-gateway/baton/federation/routing"
+	"github.com/baton-gateway/baton/federation/signing"
 )
 
 // HomeLink is a link to another home. It has the name of the home.

@@ -11,10 +11,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"baton/bridge"
-	"baton/bridge/server"
-	"baton/configs"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/server"
+	"github.com/baton-gateway/baton/configs"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // homeLink is a link to another home that exchanges nothing.

@@ -11,12 +11,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/admin"
-	"baton/configs"
-	"baton/federation"
-	"baton/federation/identity"
-	"baton/federation/signing"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/configs"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/identity"
+	"github.com/baton-gateway/baton/federation/signing"
 )
 
 // keysFolder is the folder of the keys, below data_dir.

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"baton/configs"
+	"github.com/baton-gateway/baton/configs"
 )
 
 // lastErrorFile is the file below data_dir with the last error in the log.

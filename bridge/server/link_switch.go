@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"baton/bridge"
-	"baton/federation"
-	"baton/federation/fault"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/fault"
 )
 
 // The leases of a home beside the leases of its links. A lease is named after a job that one replica of the

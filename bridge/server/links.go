@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"log/slog"
 
-	"baton/bridge"
-	"baton/bridge/admin"
-	"baton/bridge/agents/rest"
-	"baton/configs"
-	"baton/federation"
-	"baton/federation/identity"
-	"baton/federation/relay"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/agents/rest"
+	"github.com/baton-gateway/baton/configs"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/identity"
+	"github.com/baton-gateway/baton/federation/relay"
 )
 
 // Networks returns the networks of a program, in the order of the reference file, wired to a server.

@@ -10,10 +10,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"baton/bridge"
-	"baton/federation"
-	"baton/federation/fault"
-	"baton/federation/store/deliveries"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/fault"
+	"github.com/baton-gateway/baton/federation/store/deliveries"
 )
 
 // HomeNetwork is the label of the network of other homes, and of the home's own

@@ -12,10 +12,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"baton/bridge"
-	"baton/bridge/server"
-	"baton/federation"
-	"baton/federation/store/storetest"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/server"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/storetest"
 )
 
 // version is a [server.Source].

@@ -12,9 +12,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"baton/bridge"
-	"baton/federation"
-	"baton/federation/signing"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/signing"
 )
 
 // maxMentions bounds the messages shown beside a handoff.

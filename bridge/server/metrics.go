@@ -10,11 +10,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"golang.org/x/sys/unix"
 
-	"baton/bridge"
-	"baton/bridge/tracing"
-	"baton/federation"
-	"baton/federation/relay"
-	"baton/federation/store/registry"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/tracing"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/relay"
+	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
 const scrapeTimeout = 2 * time.Second

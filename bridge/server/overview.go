@@ -8,10 +8,10 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
-	"baton/bridge"
-	"baton/bridge/admin"
-	"baton/federation"
-	"baton/federation/fault"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/fault"
 )
 
 // samplesLease is the lease of the replica that stores the samples for charts.

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"baton/bridge"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Rates gives networks access to the home's rate limits of DIDs.

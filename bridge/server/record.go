@@ -9,14 +9,14 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"baton/configs"
-	"baton/federation"
-	"baton/federation/identity"
-	"baton/federation/lifecycle"
-	"baton/federation/signing"
-	"baton/federation/store/backup"
-	"baton/federation/store/engine"
-	"baton/federation/store/registry"
+	"github.com/baton-gateway/baton/configs"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/identity"
+	"github.com/baton-gateway/baton/federation/lifecycle"
+	"github.com/baton-gateway/baton/federation/signing"
+	"github.com/baton-gateway/baton/federation/store/backup"
+	"github.com/baton-gateway/baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
 // Locate returns the location of the record of a configuration.

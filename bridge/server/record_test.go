@@ -4,13 +4,13 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge/server"
-	"baton/configs"
-	"baton/federation"
-	"baton/federation/agents"
-	"baton/federation/federationtest"
-	"baton/federation/store/registry"
-	"baton/federation/store/storetest"
+	"github.com/baton-gateway/baton/bridge/server"
+	"github.com/baton-gateway/baton/configs"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/agents"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/store/registry"
+	"github.com/baton-gateway/baton/federation/store/storetest"
 )
 
 func defaultRetention() server.Retention {

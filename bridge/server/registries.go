@@ -12,17 +12,17 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"baton/bridge"
-	"baton/bridge/admin"
-	"baton/bridge/airc"
-	"baton/bridge/airc/peers"
-	"baton/configs"
-	"baton/federation"
-	"baton/federation/agents"
-	"baton/federation/identity"
-	"baton/federation/relay"
-	"baton/federation/routing"
-	"baton/federation/store/registry"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/airc"
+	"github.com/baton-gateway/baton/bridge/airc/peers"
+	"github.com/baton-gateway/baton/configs"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/agents"
+	"github.com/baton-gateway/baton/federation/identity"
+	"github.com/baton-gateway/baton/federation/relay"
+	"github.com/baton-gateway/baton/federation/routing"
+	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
 // lookUpTexts returns the texts in DNS under a name. A name without texts is not an error.

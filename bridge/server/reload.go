@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/admin"
-	"baton/configs"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/configs"
 )
 
 // ErrEnding is returned by [Reloads.Ask] of a gateway that ends.

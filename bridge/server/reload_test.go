@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"baton/bridge/server"
+	"github.com/baton-gateway/baton/bridge/server"
 )
 
 func TestReloadAnswersItsRequest(t *testing.T) {

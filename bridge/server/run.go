@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"baton/bridge"
-	"baton/federation/fault"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation/fault"
 )
 
 // sweepEvery is the interval of checks for overdue handoffs: they end at most

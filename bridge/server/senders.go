@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"baton/bridge"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Bounds of the counts of senders: an hour in minutes, and senders of each kind in a minute, at some 150

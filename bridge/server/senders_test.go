@@ -7,8 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge/server"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/server"
+	"github.com/baton-gateway/baton/federation"
 )
 
 func counted(did, address, link string, size int) federation.Event {

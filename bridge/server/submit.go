@@ -7,10 +7,10 @@ import (
 	"log/slog"
 	"time"
 
-	"baton/bridge"
-	"baton/federation"
-	"baton/federation/home"
-	"baton/federation/signing"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/home"
+	"github.com/baton-gateway/baton/federation/signing"
 )
 
 // Submit implements [bridge.Gateway]: admit, key, and then the road of [home.Home.Submit]; the wakes

@@ -10,12 +10,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"baton/bridge/server"
-	"baton/federation"
-	"baton/federation/fault"
-	"baton/federation/federationtest"
-	"baton/federation/home"
-	"baton/federation/store/storetest"
+	"github.com/baton-gateway/baton/bridge/server"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/fault"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/home"
+	"github.com/baton-gateway/baton/federation/store/storetest"
 )
 
 // slowKeys is a source of keys that answers once it is released. It counts the questions that wait.

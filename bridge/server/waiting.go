@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"baton/bridge"
-	"baton/federation"
-	"baton/federation/home"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/home"
 )
 
 // judgeEvery is the interval of checks for due deferred steps. It bounds the delay before a key

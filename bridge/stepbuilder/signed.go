@@ -7,10 +7,10 @@ import (
 	"slices"
 	"time"
 
-	"baton/bridge"
-	"baton/federation"
-	"baton/translate"
-	"baton/translate/dialect"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate"
+	"github.com/baton-gateway/baton/translate/dialect"
 )
 
 // Proof is a signed step as its author sent it.

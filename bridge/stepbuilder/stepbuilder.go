@@ -15,12 +15,12 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge"
-	"baton/federation"
-	"baton/federation/signing"
-	"baton/federation/store/registry"
-	"baton/translate"
-	"baton/translate/dialect"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/signing"
+	"github.com/baton-gateway/baton/federation/store/registry"
+	"github.com/baton-gateway/baton/translate"
+	"github.com/baton-gateway/baton/translate/dialect"
 )
 
 // Builder builds the steps that arrive on one network. Members are required unless their comments

@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/bridgetest"
-	"baton/bridge/tracing"
-	"baton/federation"
-	"baton/federation/federationtest"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/tracing"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
 func TestTracerNeedsACollector(t *testing.T) {

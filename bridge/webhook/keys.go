@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"time"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // secretBytes is how long the secret of a hook is.

@@ -13,11 +13,11 @@ import (
 	"net/http"
 	"time"
 
-	"baton/bridge"
-	"baton/federation"
-	"baton/federation/agents"
-	"baton/federation/delivery"
-	"baton/federation/identity"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/agents"
+	"github.com/baton-gateway/baton/federation/delivery"
+	"github.com/baton-gateway/baton/federation/identity"
 )
 
 // When to retry a webhook that currently accepts nothing.

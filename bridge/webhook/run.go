@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge"
-	"baton/federation"
-	"baton/federation/delivery"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/delivery"
 )
 
 // Run calls hooks as something is due to them, until ctx ends, and returns when all

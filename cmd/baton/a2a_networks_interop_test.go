@@ -18,9 +18,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge/admin"
-	"baton/bridge/bridgetest"
-	"baton/federation/federationtest"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
 // taskClient is the official Python client of A2A.

@@ -10,7 +10,7 @@ import (
 
 	wire "github.com/a2aproject/a2a-go/v2/a2a"
 
-	"baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
 )
 
 // A person on an InspIRCd network offers work to an external agent, answers its question and gets its

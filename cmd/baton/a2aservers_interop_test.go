@@ -15,10 +15,10 @@ import (
 	"strings"
 	"testing"
 
-	"baton/federation"
-	"baton/federation/federationtest"
-	"baton/translate/macpmode"
-	"baton/translate/macpmode/handoffv1"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/translate/macpmode"
+	"github.com/baton-gateway/baton/translate/macpmode/handoffv1"
 )
 
 // agentServer starts an agent on a server of another SDK, and returns its address.

@@ -9,9 +9,9 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"baton/bridge/bridgetest"
-	"baton/federation"
-	"baton/translate"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate"
 )
 
 const ops = "#ops"

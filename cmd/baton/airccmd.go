@@ -3,8 +3,8 @@ package main
 import (
 	"context"
 
-	"baton/bridge/admin"
-	"baton/bridge/admin/render"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/admin/render"
 )
 
 // aircCommands manage the registry of AIRC agents, and the messages of other

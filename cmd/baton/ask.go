@@ -8,11 +8,11 @@ import (
 	"os"
 	"strings"
 
-	"baton/bridge/admin"
-	"baton/bridge/admin/client"
-	"baton/bridge/admin/render"
-	"baton/bridge/route"
-	"baton/configs"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/admin/client"
+	"github.com/baton-gateway/baton/bridge/admin/render"
+	"github.com/baton-gateway/baton/bridge/route"
+	"github.com/baton-gateway/baton/configs"
 )
 
 // client returns the client of the gateway chosen by the flags: --gateway, else the socket of

@@ -7,10 +7,10 @@ import (
 	"os"
 	"time"
 
-	"baton/bridge/server"
-	"baton/configs"
-	"baton/federation"
-	"baton/federation/store/backup"
+	"github.com/baton-gateway/baton/bridge/server"
+	"github.com/baton-gateway/baton/configs"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/backup"
 )
 
 // backupCommand writes a backup: of the running gateway, or of the files if

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"baton/cmd/baton/bench"
+	"github.com/baton-gateway/baton/cmd/baton/bench"
 )
 
 func TestBenchPrintsItsRowsAndDrawsThem(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"database/sql"
 	"testing"
 
-	"baton/federation/store/postgrestest"
+	"github.com/baton-gateway/baton/federation/store/postgrestest"
 )
 
 func TestBenchLeavesNoSchemaInPostgres(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/cmd/baton/bench"
+	"github.com/baton-gateway/baton/cmd/baton/bench"
 )
 
 // tinyBench measures each row once, in a few seconds.

@@ -7,7 +7,7 @@ import (
 	"os"
 	"strings"
 
-	"baton/cmd/baton/bench"
+	"github.com/baton-gateway/baton/cmd/baton/bench"
 )
 
 // benchCommand measures the cost of a gateway on this machine.

@@ -21,9 +21,9 @@ import (
 
 	"github.com/coder/websocket"
 
-	"baton/bridge/admin"
-	"baton/bridge/bridgetest"
-	"baton/federation/federationtest"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
 // besieged is a gateway with an entry of each kind, and the sources that come in by them.

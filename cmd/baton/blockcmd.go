@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
-	"baton/bridge/admin"
-	"baton/bridge/admin/render"
-	"baton/bridge/route"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/admin/render"
+	"github.com/baton-gateway/baton/bridge/route"
 )
 
 // blockCommands manage blocked sources.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
 )
 
 // ofBounty returns a signed step of a bounty, the offer if it names none.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
 )
 
 // bugReports are public reports about bridges of other projects, with the tests that show the right

@@ -21,8 +21,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"baton/bridge/bridgetest"
-	"baton/federation/federationtest"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
 // certified is a certificate of one or more names, with the paths of its

@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge/bridgetest"
-	"baton/federation/federationtest"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
 // relaying is the setting of tests about relay_chat, to be added to the table of a link.

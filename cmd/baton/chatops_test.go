@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
 )
 
 // asksBaton writes to the gateway's own user, and returns the first line of its answer.

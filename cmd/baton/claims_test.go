@@ -11,7 +11,7 @@ import (
 	"sync"
 	"testing"
 
-	"baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
 )
 
 // claimant is one party that claims an open offer.

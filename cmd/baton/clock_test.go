@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/admin"
 )
 
 // If the clock is far ahead of the last confirmed time, nothing expires until the operator confirms

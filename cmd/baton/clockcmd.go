@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 
-	"baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/admin"
 )
 
 type clockCommands struct {

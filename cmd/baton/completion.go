@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/alecthomas/kong"
 
-	"baton/cmd/baton/reference"
+	"github.com/baton-gateway/baton/cmd/baton/reference"
 )
 
 type completion struct {

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/admin"
-	"baton/bridge/admin/render"
-	"baton/bridge/server"
-	"baton/configs"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/admin/render"
+	"github.com/baton-gateway/baton/bridge/server"
+	"github.com/baton-gateway/baton/configs"
 )
 
 // configCommands work only on the configuration file.

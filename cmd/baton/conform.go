@@ -4,14 +4,14 @@ import (
 	"context"
 	"fmt"
 
-	"baton/bridge/admin"
-	"baton/bridge/admin/render"
-	"baton/bridge/conform"
-	"baton/bridge/conform/airc"
-	"baton/bridge/conform/irc"
-	"baton/bridge/conform/rest"
-	"baton/federation"
-	"baton/federation/identity"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/admin/render"
+	"github.com/baton-gateway/baton/bridge/conform"
+	"github.com/baton-gateway/baton/bridge/conform/airc"
+	"github.com/baton-gateway/baton/bridge/conform/irc"
+	"github.com/baton-gateway/baton/bridge/conform/rest"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/identity"
 )
 
 // conformCommand runs the conformance suite against a gateway.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
 func TestConformPassesOverEachTransport(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge/airc/wire"
-	"baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/airc/wire"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
 )
 
 // decide has a caller allow or block a sender.

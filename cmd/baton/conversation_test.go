@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
 )
 
 // A talker is a participant of one network, with how it reads and answers there.

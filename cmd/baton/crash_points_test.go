@@ -14,7 +14,7 @@ import (
 
 	"modernc.org/sqlite"
 
-	main "baton/cmd/baton"
+	main "github.com/baton-gateway/baton/cmd/baton"
 )
 
 // deathVar tells a program of this binary at which point to die: the name of a point,

@@ -6,8 +6,8 @@ import (
 	"os"
 	"time"
 
-	"baton/bridge/admin"
-	"baton/bridge/admin/render"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/admin/render"
 )
 
 // deadCommands list and settle dead letters.

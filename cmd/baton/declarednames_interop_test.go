@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
 )
 
 // An AIRC agent offers work to the declared name of an agent without a signed

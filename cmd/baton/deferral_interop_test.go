@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
 )
 
 // TestDeferralWaitsForAKeyServer offers and cancels as a person whose directory is

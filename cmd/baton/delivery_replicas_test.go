@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"baton/federation/store/postgrestest"
+	"github.com/baton-gateway/baton/federation/store/postgrestest"
 )
 
 // newReplica makes the house of a replica, which is not started.

@@ -11,10 +11,10 @@ import (
 	"path/filepath"
 	"sync"
 
-	"baton/bridge/server"
-	"baton/cmd/baton/demo"
-	"baton/configs"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/server"
+	"github.com/baton-gateway/baton/cmd/baton/demo"
+	"github.com/baton-gateway/baton/configs"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // demoCommand shows the gateway's main job with nothing installed but itself: a

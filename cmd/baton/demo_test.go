@@ -3,7 +3,7 @@ package main_test
 import (
 	"testing"
 
-	main "baton/cmd/baton"
+	main "github.com/baton-gateway/baton/cmd/baton"
 )
 
 // The demonstration writes to its link as soon as the gateway is ready.

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"baton/federation/federationtest"
-	"baton/federation/relay"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/relay"
 )
 
 // The files in deploy run unchanged, except for ports.

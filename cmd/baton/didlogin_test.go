@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
 )
 
 // A login with the DID of a key proves the key for its handle: a bare signature changes the keys of the handle in that

@@ -7,10 +7,10 @@ import (
 	"maps"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/admin/render"
-	"baton/bridge/files/directory"
-	"baton/translate/taskfile"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/admin/render"
+	"github.com/baton-gateway/baton/bridge/files/directory"
+	"github.com/baton-gateway/baton/translate/taskfile"
 )
 
 // dirCommands are the verbs of the minimal handoff protocol.

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
 )
 
 // A process whose files may not grow has a full disk.

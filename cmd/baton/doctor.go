@@ -9,12 +9,12 @@ import (
 	"net"
 	"strings"
 
-	"baton/bridge"
-	"baton/bridge/admin"
-	"baton/bridge/admin/client"
-	"baton/bridge/admin/render"
-	"baton/bridge/server"
-	"baton/configs"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/admin/client"
+	"github.com/baton-gateway/baton/bridge/admin/render"
+	"github.com/baton-gateway/baton/bridge/server"
+	"github.com/baton-gateway/baton/configs"
 )
 
 // doctorCommand checks a gateway, or its requirements if it does not run.

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
 // documentPatience is how long the commands of one document may take.

@@ -162,7 +162,7 @@ func TestReadmeHasEachNetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, imported := range list.Imports {
-		folder := strings.TrimPrefix(strings.Trim(imported.Path.Value, `"`), "baton/")
+		folder := strings.TrimPrefix(strings.Trim(imported.Path.Value, `"`), module)
 		isNetwork := strings.HasPrefix(folder, "bridge/") && folder != "bridge/server"
 		if isNetwork && !strings.Contains(support, "| `"+folder+"` |") {
 			t.Errorf("no row of the table has %s", folder)

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
 )
 
 // silentParties are hosts that accept and stay silent, one for each kind of peer.

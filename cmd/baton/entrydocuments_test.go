@@ -25,15 +25,15 @@ import (
 	"github.com/fxamacker/cbor/v2"
 	"github.com/gowebpki/jcs"
 
-	"baton/bridge/agents/a2a/a2aclient"
-	"baton/federation"
-	"baton/federation/federationtest"
-	"baton/federation/identity"
-	"baton/federation/lifecycle"
-	"baton/federation/passport"
-	"baton/federation/signing"
-	"baton/federation/store/storetest"
-	tags "baton/translate/dialect"
+	"github.com/baton-gateway/baton/bridge/agents/a2a/a2aclient"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/identity"
+	"github.com/baton-gateway/baton/federation/lifecycle"
+	"github.com/baton-gateway/baton/federation/passport"
+	"github.com/baton-gateway/baton/federation/signing"
+	"github.com/baton-gateway/baton/federation/store/storetest"
+	tags "github.com/baton-gateway/baton/translate/dialect"
 )
 
 // pages is documents by the beginning of their addresses.

@@ -22,10 +22,10 @@ import (
 
 	"github.com/gowebpki/jcs"
 
-	"baton/bridge/bridgetest"
-	"baton/federation"
-	"baton/federation/federationtest"
-	"baton/federation/identity"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/identity"
 )
 
 // claim is a key as presented by a party, with its signatures.

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"baton/bridge/admin"
-	"baton/federation/store/fsck"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/federation/store/fsck"
 )
 
 // zebra is in each text of the erased person.

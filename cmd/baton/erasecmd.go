@@ -7,10 +7,10 @@ import (
 	"io"
 	"strings"
 
-	"baton/bridge/admin"
-	"baton/bridge/admin/client"
-	"baton/bridge/admin/render"
-	"baton/bridge/route"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/admin/client"
+	"github.com/baton-gateway/baton/bridge/admin/render"
+	"github.com/baton-gateway/baton/bridge/route"
 )
 
 // eraseCommand erases the content of a person's handoffs and messages.

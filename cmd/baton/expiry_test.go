@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
 )
 
 // expiryLag is how late the home may expire an unanswered offer.

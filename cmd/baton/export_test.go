@@ -12,11 +12,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"baton/bridge"
-	"baton/bridge/server"
-	"baton/cmd/baton/demo"
-	"baton/configs"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/server"
+	"github.com/baton-gateway/baton/cmd/baton/demo"
+	"github.com/baton-gateway/baton/configs"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Run is the program, for the tests that run it as a process: its log and errors go

@@ -20,12 +20,12 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"baton/bridge/admin"
-	"baton/bridge/bridgetest"
-	"baton/federation/federationtest"
-	"baton/translate/macpmode"
-	"baton/translate/macpmode/handoffv1"
-	"baton/translate/macpmode/macpv1"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/translate/macpmode"
+	"github.com/baton-gateway/baton/translate/macpmode/handoffv1"
+	"github.com/baton-gateway/baton/translate/macpmode/macpv1"
 )
 
 // panicVar holds a text of a log line. A program in this test binary panics once for each link with
@@ -136,7 +136,7 @@ func TestFaultEndsOnlyTheConnectionOfItsLink(t *testing.T) {
 	}
 	var stacks []string
 	for _, line := range h.logged(t) {
-		if stack, ok := line["stack"].(string); line["msg"] == "fault contained" && ok && strings.Contains(stack, "goroutine ") && strings.Contains(stack, "baton/bridge") {
+		if stack, ok := line["stack"].(string); line["msg"] == "fault contained" && ok && strings.Contains(stack, "goroutine ") && strings.Contains(stack, "github.com/baton-gateway/baton/bridge") {
 			where, _ := line["where"].(string)
 			stacks = append(stacks, strings.TrimPrefix(where, "link "))
 		}

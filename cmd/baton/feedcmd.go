@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"baton/bridge/admin"
-	"baton/bridge/admin/render"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/admin/render"
 )
 
 // feedCommands list and steer pending deliveries.

@@ -3,7 +3,7 @@ package main_test
 import (
 	"testing"
 
-	"baton/translate"
+	"github.com/baton-gateway/baton/translate"
 )
 
 // Commands settle all deliveries to a link, and all dead letters with one cause.

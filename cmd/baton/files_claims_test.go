@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"baton/federation/identity"
+	"github.com/baton-gateway/baton/federation/identity"
 )
 
 // sharers are two gateways that serve the same directories for the same agent.

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // newFilesOnFreeq starts a gateway with a freeq server, a voice directory and a ".handoffs"

@@ -15,10 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge/bridgetest"
-	"baton/bridge/files/directory"
-	"baton/federation"
-	"baton/translate/taskfile"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/files/directory"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate/taskfile"
 )
 
 // filesWorld is a gateway with an IRC network, a registry, a voice directory and a ".handoffs"

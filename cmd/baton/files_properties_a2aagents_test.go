@@ -11,7 +11,7 @@ import (
 
 	wire "github.com/a2aproject/a2a-go/v2/a2a"
 
-	"baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
 )
 
 // agentsTask offers work to the external agent, and returns the handoff and the task of the agent.

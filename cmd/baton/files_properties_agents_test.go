@@ -11,7 +11,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Codes of errors of A2A, as its specification has them.

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge/bridgetest"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // freeqProperties is a gateway with a freeq server, two users of it, and a caller over plain HTTP

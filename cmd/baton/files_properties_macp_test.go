@@ -8,10 +8,10 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"baton/bridge/bridgetest"
-	"baton/translate/macpmode"
-	"baton/translate/macpmode/handoffv1"
-	"baton/translate/macpmode/macpv1"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/translate/macpmode"
+	"github.com/baton-gateway/baton/translate/macpmode/handoffv1"
+	"github.com/baton-gateway/baton/translate/macpmode/macpv1"
 )
 
 // answers sends a message to the runtime and checks the code of its answer, ""

@@ -18,9 +18,9 @@ import (
 	wire "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge/bridgetest"
-	"baton/bridge/files/directory"
-	"baton/translate/taskfile"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/files/directory"
+	"github.com/baton-gateway/baton/translate/taskfile"
 )
 
 // propertyNetworks is the columns of the table of properties, as in bridge/files/README.md.

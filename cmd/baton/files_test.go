@@ -21,7 +21,7 @@ import (
 	"testing"
 	"time"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // voiceSecret is the secret of bob and alice.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
 )
 
 // taskRecord returns the record of an offer by the scanner to the scholar.

@@ -20,9 +20,9 @@ import (
 
 	"github.com/coder/websocket"
 
-	"baton/bridge/bridgetest"
-	"baton/federation"
-	"baton/federation/federationtest"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
 // The guarantees for honest clients while strangers flood the gateway with its default

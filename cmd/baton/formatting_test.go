@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"baton/bridge/bridgetest"
-	"baton/federation/federationtest"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
 // twoNetworks is a gateway between two real InspIRCd networks and its own listener, with a user in

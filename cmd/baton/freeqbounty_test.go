@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"testing"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // bounty lets alice take a step of a bounty on the server, the offer if it names none.

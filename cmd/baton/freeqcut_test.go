@@ -5,7 +5,7 @@ package main_test
 import (
 	"testing"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // cuts is how often the link breaks while handoffs go on over it.

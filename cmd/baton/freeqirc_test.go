@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge/bridgetest"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // bridged is a gateway between an InspIRCd network and a freeq server.

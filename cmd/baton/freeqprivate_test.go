@@ -5,7 +5,7 @@ package main_test
 import (
 	"testing"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // A caller over plain HTTP is no user of the server: the gateway signs its steps with a key that it

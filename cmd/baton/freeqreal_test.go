@@ -16,9 +16,9 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"baton/bridge/bridgetest"
-	"baton/federation"
-	"baton/federation/federationtest"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
 // realUser is a logged-in client of a real freeq-server that signs steps. The server takes

@@ -8,9 +8,9 @@ import (
 	"os"
 	"time"
 
-	"baton/bridge/admin"
-	"baton/bridge/admin/render"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/admin/render"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // handoffCommands show handoffs and take steps in them.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
 )
 
 const (

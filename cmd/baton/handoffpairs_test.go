@@ -14,8 +14,8 @@ import (
 	wire "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge/bridgetest"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // A worker is a participant of one network, with how it takes part in a handoff there.

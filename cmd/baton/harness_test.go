@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge/admin/client"
-	"baton/federation/federationtest"
+	"github.com/baton-gateway/baton/bridge/admin/client"
+	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
 // program is the name under which TestMain makes the program known.

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge/admin"
-	"baton/bridge/admin/client"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/admin/client"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // healthcheck reports whether the gateway is ready.

@@ -14,8 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge/airc/wire"
-	"baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/airc/wire"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
 )
 
 // peered is a registry that signs nothing.

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"testing"
 
-	"baton/bridge/bridgetest"
-	"baton/federation"
-	"baton/federation/federationtest"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
 // side is a party on one of the networks that a gateway joins, and how it works there.

@@ -18,14 +18,14 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"baton/federation"
-	"baton/federation/home"
-	"baton/federation/identity"
-	"baton/federation/lifecycle"
-	"baton/federation/relay"
-	"baton/federation/signing"
-	"baton/federation/store/registry"
-	documents "baton/translate/dialect"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/home"
+	"github.com/baton-gateway/baton/federation/identity"
+	"github.com/baton-gateway/baton/federation/lifecycle"
+	"github.com/baton-gateway/baton/federation/relay"
+	"github.com/baton-gateway/baton/federation/signing"
+	"github.com/baton-gateway/baton/federation/store/registry"
+	documents "github.com/baton-gateway/baton/translate/dialect"
 )
 
 // lanes is how many handoffs are under way at a time.

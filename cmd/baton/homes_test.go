@@ -15,7 +15,7 @@ import (
 	"strings"
 	"testing"
 
-	"baton/federation/identity"
+	"github.com/baton-gateway/baton/federation/identity"
 )
 
 // neighbour is a house with the home of a name, beside others.

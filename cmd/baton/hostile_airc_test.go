@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
 )
 
 // airc sends a request to the registry, and notes the counter of its refusal.

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"baton/federation"
-	"baton/federation/signing"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/signing"
 )
 
 // A homeRequest is a POST of another home.

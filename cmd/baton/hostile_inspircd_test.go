@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge/bridgetest"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // An ircdScene is the link to an InspIRCd network, with the users alice and mallory.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 func (s *stage) rest(t *testing.T, name string, r httpRequest, want string) attempt {

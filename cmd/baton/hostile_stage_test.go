@@ -19,8 +19,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"baton/bridge/bridgetest"
-	"baton/federation/federationtest"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
 // channelOfStage is the channel that all networks share.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // A lying step is a step in tags that no network may take.

@@ -11,7 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
 // startHub runs a NATS server with streams and without accounts until the test ends.

@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"baton/federation"
-	"baton/federation/identity"
-	"baton/federation/relay"
-	"baton/federation/signing"
-	"baton/translate/handofftag"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/identity"
+	"github.com/baton-gateway/baton/federation/relay"
+	"github.com/baton-gateway/baton/federation/signing"
+	"github.com/baton-gateway/baton/translate/handofftag"
 )
 
 // newPretender starts a home that takes nothing, and says of everybody that it has their

@@ -11,6 +11,9 @@ import (
 	"testing"
 )
 
+// module precedes the folder of a package in its import path.
+const module = "github.com/baton-gateway/baton/"
+
 // law is the import law of the repository: for each folder, the packages of ours that it
 // may import. The first row whose pattern fits a folder holds for it. A pattern has * for one
 // folder, and a trailing "/..." for the folder itself and all below it. A new folder fits a
@@ -108,14 +111,14 @@ type listed struct {
 func TestImportLaw(t *testing.T) {
 	t.Parallel()
 	for _, p := range packages(t) {
-		folder := strings.TrimPrefix(p.ImportPath, "baton/")
+		folder := strings.TrimPrefix(p.ImportPath, module)
 		may, ok := allowed(folder)
 		if !ok {
 			t.Errorf("%s fits no row of the import law", folder)
 			continue
 		}
 		for _, imported := range p.Imports {
-			if ours, isOurs := strings.CutPrefix(imported, "baton/"); isOurs {
+			if ours, isOurs := strings.CutPrefix(imported, module); isOurs {
 				if !fitsAny(may, folder, ours) {
 					t.Errorf("%s imports %s", folder, ours)
 				}
@@ -136,7 +139,7 @@ func TestPackagesArePartOfAProgram(t *testing.T) {
 	t.Parallel()
 	imports, programs := map[string][]string{}, []string{}
 	for _, p := range packages(t) {
-		folder := strings.TrimPrefix(p.ImportPath, "baton/")
+		folder := strings.TrimPrefix(p.ImportPath, module)
 		switch may, _ := allowed(folder); {
 		case p.Name == "main":
 			programs = append(programs, p.Imports...)
@@ -225,7 +228,7 @@ func fits(pattern, folder string) bool {
 // packages lists all packages of the repository, without their tests.
 func packages(t *testing.T) []listed {
 	t.Helper()
-	list := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Name,Imports", "baton/...")
+	list := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Name,Imports", module+"...")
 	out, err := list.Output()
 	if err != nil {
 		t.Fatal(err)

@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 
-	"baton/bridge/admin"
-	"baton/bridge/admin/render"
-	"baton/bridge/route"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/admin/render"
+	"github.com/baton-gateway/baton/bridge/route"
+	"github.com/baton-gateway/baton/federation"
 )
 
 type inboxCommands struct {

@@ -6,12 +6,12 @@ import (
 	"io"
 	"time"
 
-	"baton/bridge/admin"
-	"baton/bridge/admin/render"
-	"baton/bridge/route"
-	"baton/bridge/server"
-	"baton/configs"
-	"baton/federation/identity"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/admin/render"
+	"github.com/baton-gateway/baton/bridge/route"
+	"github.com/baton-gateway/baton/bridge/server"
+	"github.com/baton-gateway/baton/configs"
+	"github.com/baton-gateway/baton/federation/identity"
 )
 
 // keysCommands manage the gateway's own keys.

@@ -21,12 +21,12 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
-	"baton/bridge/bridgetest"
-	"baton/federation"
-	"baton/federation/identity"
-	"baton/federation/signing"
-	"baton/translate"
-	"baton/translate/acttag"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/identity"
+	"github.com/baton-gateway/baton/federation/signing"
+	"github.com/baton-gateway/baton/translate"
+	"github.com/baton-gateway/baton/translate/acttag"
 )
 
 // The points outside the program, at which a carrier of its messages kills it.

@@ -9,10 +9,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"baton/bridge"
-	"baton/federation"
-	"baton/federation/federationtest"
-	"baton/federation/store"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/store"
 )
 
 // BenchmarkLanes is a link that comes up and is owed steps of so many handoffs, as many of

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
 )
 
 // limitsTable returns a table of limits, of which there is one.

@@ -23,12 +23,12 @@ import (
 	"github.com/coder/websocket"
 	"github.com/oklog/ulid/v2"
 
-	"baton/bridge"
-	"baton/bridge/bridgetest"
-	main "baton/cmd/baton"
-	"baton/federation"
-	"baton/federation/federationtest"
-	"baton/federation/identity"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	main "github.com/baton-gateway/baton/cmd/baton"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/identity"
 )
 
 // promptly is how long a client may need to log in while others attack.

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 
-	"baton/bridge/admin"
-	"baton/bridge/admin/render"
-	"baton/bridge/route"
-	"baton/configs"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/admin/render"
+	"github.com/baton-gateway/baton/bridge/route"
+	"github.com/baton-gateway/baton/configs"
 )
 
 // logSettings returns the [log] table with the flags over it.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Text of a stranger reaches the log for people as an attribute.

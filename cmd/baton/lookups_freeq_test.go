@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 func TestLookupsOfFreeqUsersAtASilentHostDelayNoOther(t *testing.T) {

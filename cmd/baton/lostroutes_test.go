@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"baton/bridge/bridgetest"
-	"baton/federation/federationtest"
-	"baton/federation/identity"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/identity"
 )
 
 // An offer is acknowledged while the home with the mailbox of its recipient is no peer.

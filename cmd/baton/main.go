@@ -19,17 +19,17 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"baton/bridge"
-	"baton/bridge/admin"
-	"baton/bridge/admin/render"
-	"baton/bridge/conform"
-	"baton/bridge/files/directory"
-	"baton/bridge/route"
-	"baton/bridge/server"
-	"baton/configs"
-	"baton/federation"
-	"baton/federation/passport"
-	"baton/federation/store/fsck"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/admin/render"
+	"github.com/baton-gateway/baton/bridge/conform"
+	"github.com/baton-gateway/baton/bridge/files/directory"
+	"github.com/baton-gateway/baton/bridge/route"
+	"github.com/baton-gateway/baton/bridge/server"
+	"github.com/baton-gateway/baton/configs"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/passport"
+	"github.com/baton-gateway/baton/federation/store/fsck"
 )
 
 // Exit codes.

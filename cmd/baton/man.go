@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/alecthomas/kong"
 
-	"baton/cmd/baton/reference"
+	"github.com/baton-gateway/baton/cmd/baton/reference"
 )
 
 //go:generate sh -c "go run . man --dir man --markdown >reference.tmp && mv reference.tmp README.md"

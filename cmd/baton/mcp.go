@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 	"strings"
 
-	"baton/bridge/admin/client"
-	"baton/bridge/agents/mcp"
-	"baton/federation"
-	"baton/federation/identity"
+	"github.com/baton-gateway/baton/bridge/admin/client"
+	"github.com/baton-gateway/baton/bridge/agents/mcp"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/identity"
 )
 
 // mcpCommand serves MCP on standard input and output for one agent.

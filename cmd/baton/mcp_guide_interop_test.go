@@ -20,8 +20,8 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"baton/bridge/bridgetest"
-	"baton/federation/identity"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/federation/identity"
 )
 
 // mcpGuide is the document that hosts are configured by.

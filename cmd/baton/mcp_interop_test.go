@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
 )
 
 // agentHost is an agent host with the official client for Python, which acts as a new DID.

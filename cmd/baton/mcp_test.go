@@ -21,8 +21,8 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"baton/federation"
-	"baton/federation/identity"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/identity"
 )
 
 // commandHost is an agent host that runs "baton mcp".

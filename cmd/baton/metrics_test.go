@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	main "baton/cmd/baton"
+	main "github.com/baton-gateway/baton/cmd/baton"
 )
 
 // description matches the text of a Desc.

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"time"
 
-	"baton/bridge/server"
-	"baton/configs"
-	"baton/federation/store/backup"
-	"baton/federation/store/fsck"
-	"baton/federation/store/registry"
+	"github.com/baton-gateway/baton/bridge/server"
+	"github.com/baton-gateway/baton/configs"
+	"github.com/baton-gateway/baton/federation/store/backup"
+	"github.com/baton-gateway/baton/federation/store/fsck"
+	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
 // migrateCommand upgrades the record, as serve does at its start, or copies

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"baton/federation/federationtest"
-	"baton/federation/store/postgrestest"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/store/postgrestest"
 )
 
 // rowsOf finds how many rows a migration copied.

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
 )
 
 // certifiedRegistry makes a house the registry of a domain that shows others its

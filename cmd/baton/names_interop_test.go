@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
 )
 
 // A name stands for the same participant on every network, and the error for an unknown or an ambiguous

@@ -12,7 +12,7 @@ import (
 	"regexp"
 	"testing"
 
-	"baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
 )
 
 // channel is the channel of the tests.

@@ -16,11 +16,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge"
-	"baton/bridge/bridgetest/jsonlines"
-	"baton/bridge/server"
-	main "baton/cmd/baton"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/bridgetest/jsonlines"
+	"github.com/baton-gateway/baton/bridge/server"
+	main "github.com/baton-gateway/baton/cmd/baton"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // jsonPeer is a program that speaks JSON lines.

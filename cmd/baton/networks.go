@@ -1,19 +1,19 @@
 package main
 
 import (
-	"baton/bridge"
-	"baton/bridge/agents/a2a"
-	"baton/bridge/agents/a2a/a2aclient"
-	"baton/bridge/agents/mcp"
-	"baton/bridge/agents/rest"
-	"baton/bridge/airc"
-	"baton/bridge/files"
-	ircclient "baton/bridge/irc/client"
-	"baton/bridge/irc/freeq"
-	"baton/bridge/irc/inspircd"
-	"baton/bridge/macp"
-	"baton/bridge/server"
-	"baton/configs"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/agents/a2a"
+	"github.com/baton-gateway/baton/bridge/agents/a2a/a2aclient"
+	"github.com/baton-gateway/baton/bridge/agents/mcp"
+	"github.com/baton-gateway/baton/bridge/agents/rest"
+	"github.com/baton-gateway/baton/bridge/airc"
+	"github.com/baton-gateway/baton/bridge/files"
+	ircclient "github.com/baton-gateway/baton/bridge/irc/client"
+	"github.com/baton-gateway/baton/bridge/irc/freeq"
+	"github.com/baton-gateway/baton/bridge/irc/inspircd"
+	"github.com/baton-gateway/baton/bridge/macp"
+	"github.com/baton-gateway/baton/bridge/server"
+	"github.com/baton-gateway/baton/configs"
 )
 
 // networks returns the networks of this gateway, in the order of the reference file. The zero

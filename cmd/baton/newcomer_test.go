@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"testing"
 
-	"baton/bridge/bridgetest"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // finn is logged in to a freeq server, and never took a step or wrote a message.

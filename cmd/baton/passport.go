@@ -6,11 +6,11 @@ import (
 	"io"
 	"os"
 
-	"baton/federation"
-	"baton/federation/identity"
-	"baton/federation/lifecycle"
-	"baton/federation/passport"
-	"baton/translate/dialect"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/identity"
+	"github.com/baton-gateway/baton/federation/lifecycle"
+	"github.com/baton-gateway/baton/federation/passport"
+	"github.com/baton-gateway/baton/translate/dialect"
 )
 
 // handoffVerify checks a passport. It reads no configuration.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
 // newStrangers returns homes that do not know each other yet. None has started.

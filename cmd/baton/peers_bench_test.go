@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	main "baton/cmd/baton"
-	"baton/federation"
+	main "github.com/baton-gateway/baton/cmd/baton"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // BenchmarkPeers is the cost of a step at a gateway that knows so many other homes: an

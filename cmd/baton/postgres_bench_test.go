@@ -14,8 +14,8 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver of the raw commits
 	"github.com/prometheus/client_golang/prometheus"
 
-	"baton/federation/store/postgrestest"
-	"baton/federation/store/registry"
+	"github.com/baton-gateway/baton/federation/store/postgrestest"
+	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
 // BenchmarkSubmitPostgres is [BenchmarkSubmit] with the record on a PostgreSQL server of

@@ -16,7 +16,7 @@ import (
 	"sync"
 	"testing"
 
-	"baton/federation/store/postgrestest"
+	"github.com/baton-gateway/baton/federation/store/postgrestest"
 )
 
 // The points at which the server of the record is killed, and the gateway lives on.

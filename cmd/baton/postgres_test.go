@@ -8,7 +8,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"baton/federation/store/postgrestest"
+	"github.com/baton-gateway/baton/federation/store/postgrestest"
 )
 
 func TestScriptsOnPostgres(t *testing.T) {

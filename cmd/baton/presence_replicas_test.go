@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"testing"
 
-	"baton/bridge/bridgetest"
-	"baton/federation/federationtest"
-	"baton/federation/store/postgrestest"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/store/postgrestest"
 )
 
 // One gateway has the link of a network, and another one of the same home has the listener.

@@ -20,7 +20,7 @@ import (
 	"syscall"
 	"testing"
 
-	"baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
 // silentHere is the metrics without a series in the homes of this test, each with the reason.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/admin"
 )
 
 func TestPurgeEndsOffersOfABlockedSource(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
 // quickstarts runs the command and returns its output and exit code.

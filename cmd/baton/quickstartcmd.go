@@ -13,13 +13,13 @@ import (
 
 	"github.com/mattn/go-isatty"
 
-	"baton/bridge"
-	"baton/bridge/admin/render"
-	"baton/bridge/server"
-	"baton/configs"
-	setup "baton/configs/quickstart"
-	"baton/federation"
-	"baton/federation/identity"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/admin/render"
+	"github.com/baton-gateway/baton/bridge/server"
+	"github.com/baton-gateway/baton/configs"
+	setup "github.com/baton-gateway/baton/configs/quickstart"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/identity"
 )
 
 // quickstart writes the configuration of a new gateway.

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"io"
 
-	"baton/bridge/admin"
-	"baton/bridge/admin/client"
-	"baton/bridge/admin/render"
-	"baton/federation/relay"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/admin/client"
+	"github.com/baton-gateway/baton/bridge/admin/render"
+	"github.com/baton-gateway/baton/federation/relay"
 )
 
 // relayCommands manage the NATS servers between homes.

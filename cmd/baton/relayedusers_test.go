@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
 )
 
 // hears waits until a client receives a command of a user, with a last parameter.

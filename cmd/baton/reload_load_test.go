@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
 // rewrite replaces a part of the configuration.

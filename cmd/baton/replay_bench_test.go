@@ -17,12 +17,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"baton/bridge"
-	"baton/bridge/bridgetest"
-	ircclient "baton/bridge/irc/client"
-	"baton/federation"
-	"baton/federation/federationtest"
-	agentregistry "baton/federation/store/registry"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	ircclient "github.com/baton-gateway/baton/bridge/irc/client"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	agentregistry "github.com/baton-gateway/baton/federation/store/registry"
 )
 
 // replayed is how many steps wait for each returning reader.

@@ -12,9 +12,9 @@ import (
 	"strings"
 	"testing"
 
-	"baton/federation"
-	"baton/federation/identity"
-	"baton/federation/store/postgrestest"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/identity"
+	"github.com/baton-gateway/baton/federation/store/postgrestest"
 )
 
 // newPair starts two gateways of one home, gw.test, which share a record, a NATS server and

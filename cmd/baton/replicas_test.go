@@ -20,9 +20,9 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge/bridgetest"
-	"baton/federation/federationtest"
-	"baton/federation/store/postgrestest"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/store/postgrestest"
 )
 
 // replicas is how many gateways serve one home, and how many NATS servers wake them.

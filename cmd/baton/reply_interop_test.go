@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Users of IRC networks write to the DID of a kept key, in tags and by commands.

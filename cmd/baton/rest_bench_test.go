@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
 // benchGateway runs a gateway without limits, built as it ships, and returns its addresses

@@ -11,8 +11,8 @@ import (
 	"net/http"
 	"testing"
 
-	"baton/federation"
-	"baton/federation/identity"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/identity"
 )
 
 // caller is a client over plain HTTP, with a token for a did:key.

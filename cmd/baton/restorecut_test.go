@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/admin"
 )
 
 // backedUp returns a stopped gateway and a backup of it.

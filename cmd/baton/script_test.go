@@ -9,7 +9,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
 // TestMain makes this binary the program as well: the "baton" started by tests is

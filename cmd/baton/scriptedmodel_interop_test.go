@@ -14,7 +14,7 @@ import (
 	"sync"
 	"testing"
 
-	"baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
 )
 
 // approve gives the authorize page at an address a pairing code, and follows its redirect to the program

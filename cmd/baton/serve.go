@@ -9,10 +9,10 @@ import (
 	"syscall"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/server"
-	"baton/configs"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/server"
+	"github.com/baton-gateway/baton/configs"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // serveCommand runs the gateway.

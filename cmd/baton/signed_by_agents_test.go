@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"testing"
 
-	"baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
 )
 
 // selfSigned returns a payload that carries a step which the agent signed itself.

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // silent is a host that accepts connections and never says a word. It keeps them open

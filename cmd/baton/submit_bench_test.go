@@ -17,15 +17,15 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"baton/federation"
-	"baton/federation/home"
-	"baton/federation/identity"
-	"baton/federation/lifecycle"
-	"baton/federation/signing"
-	"baton/federation/store/registry"
-	"baton/translate"
-	documents "baton/translate/dialect"
-	"baton/translate/handofftag"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/home"
+	"github.com/baton-gateway/baton/federation/identity"
+	"github.com/baton-gateway/baton/federation/lifecycle"
+	"github.com/baton-gateway/baton/federation/signing"
+	"github.com/baton-gateway/baton/federation/store/registry"
+	"github.com/baton-gateway/baton/translate"
+	documents "github.com/baton-gateway/baton/translate/dialect"
+	"github.com/baton-gateway/baton/translate/handofftag"
 )
 
 // rawTime is how long each raw figure is measured for: with it, that of one run is

@@ -7,10 +7,10 @@ import (
 	"io"
 	"time"
 
-	"baton/bridge/admin"
-	"baton/bridge/admin/render"
-	"baton/bridge/route"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/admin/render"
+	"github.com/baton-gateway/baton/bridge/route"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // tokenCommands manage the tokens of operators that do not use the socket.

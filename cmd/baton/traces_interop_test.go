@@ -5,8 +5,8 @@ package main_test
 import (
 	"testing"
 
-	"baton/bridge/bridgetest"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // A user of InspIRCd at one home offers work to an agent of an AIRC registry at another home: the line, the

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
 )
 
 // move is one step of a handoff: the steps of its other party that lead to it, and

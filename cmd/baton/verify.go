@@ -7,10 +7,10 @@ import (
 	"path"
 	"path/filepath"
 
-	"baton/bridge/server"
-	"baton/configs"
-	"baton/federation/identity"
-	"baton/federation/store/fsck"
+	"github.com/baton-gateway/baton/bridge/server"
+	"github.com/baton-gateway/baton/configs"
+	"github.com/baton-gateway/baton/federation/identity"
+	"github.com/baton-gateway/baton/federation/store/fsck"
 )
 
 // verifyCommand examines the whole record.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"baton/bridge/admin"
-	"baton/bridge/admin/render"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/admin/render"
 )
 
 // webhookCommands list and repeat the posts to webhooks of agents.

@@ -14,8 +14,8 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
-	"baton/bridge/admin"
-	"baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
 )
 
 // posted is a request that a webhook got.

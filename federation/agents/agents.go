@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Link is the name of the link to the agents. A step for an agent is filed with this name, and

@@ -15,12 +15,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"baton/federation"
-	"baton/federation/delivery"
-	"baton/federation/fault"
-	"baton/federation/federationtest"
-	"baton/federation/store/registry"
-	"baton/federation/store/storetest"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/delivery"
+	"github.com/baton-gateway/baton/federation/fault"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/store/registry"
+	"github.com/baton-gateway/baton/federation/store/storetest"
 )
 
 type kind struct {

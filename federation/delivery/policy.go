@@ -7,7 +7,7 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Policy controls deliveries to the destinations of one kind.

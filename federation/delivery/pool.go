@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"baton/federation"
-	"baton/federation/fault"
-	"baton/federation/store/deliveries"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/fault"
+	"github.com/baton-gateway/baton/federation/store/deliveries"
 )
 
 // Bounds of a [Pool].

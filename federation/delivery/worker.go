@@ -24,9 +24,9 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 
-	"baton/federation"
-	"baton/federation/fault"
-	"baton/federation/store/deliveries"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/fault"
+	"github.com/baton-gateway/baton/federation/store/deliveries"
 )
 
 // headsPage bounds the lanes of one read.

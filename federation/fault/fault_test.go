@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"baton/federation/fault"
+	"github.com/baton-gateway/baton/federation/fault"
 )
 
 func TestCatchReturnsThePanicWithItsStack(t *testing.T) {

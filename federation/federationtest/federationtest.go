@@ -17,8 +17,8 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
-	"baton/federation"
-	"baton/federation/agents"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/agents"
 )
 
 // At returns the time a number of seconds into every test.

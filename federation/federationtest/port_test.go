@@ -4,7 +4,7 @@ import (
 	"net"
 	"testing"
 
-	"baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
 func TestFreePortIsReturnedOnce(t *testing.T) {

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"time"
 
-	"baton/federation"
-	"baton/federation/lifecycle"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/lifecycle"
 )
 
 // Rules are the rules of a home for steps. Their methods are pure: the same arguments give the same

@@ -11,9 +11,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	"baton/federation"
-	"baton/federation/federationtest"
-	"baton/federation/home"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/home"
 )
 
 type situation struct {

@@ -12,9 +12,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"baton/federation"
-	"baton/federation/fault"
-	"baton/federation/signing"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/fault"
+	"github.com/baton-gateway/baton/federation/signing"
 )
 
 // DeferralTime bounds the wait of a step: longer than a usual outage of a host, and short enough to

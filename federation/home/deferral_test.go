@@ -15,14 +15,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"baton/federation"
-	"baton/federation/federationtest"
-	"baton/federation/home"
-	"baton/federation/lifecycle"
-	"baton/federation/signing"
-	"baton/federation/store/registry"
-	"baton/federation/store/storetest"
-	"baton/translate/dialect"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/home"
+	"github.com/baton-gateway/baton/federation/lifecycle"
+	"github.com/baton-gateway/baton/federation/signing"
+	"github.com/baton-gateway/baton/federation/store/registry"
+	"github.com/baton-gateway/baton/federation/store/storetest"
+	"github.com/baton-gateway/baton/translate/dialect"
 )
 
 // directory has everybody's key, and may be away for some.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"testing"
 
-	"baton/federation"
-	"baton/federation/home"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/home"
 )
 
 // hangingUp routes steps to no link, and ends the context of the caller: it is asked once a

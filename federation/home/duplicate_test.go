@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"baton/federation"
-	"baton/federation/home"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/home"
 )
 
 // interrupted is a record in which something happens before it is asked so many times for

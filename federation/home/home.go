@@ -15,8 +15,8 @@ import (
 	"io"
 	"time"
 
-	"baton/federation"
-	"baton/federation/signing"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/signing"
 )
 
 // maxRaces bounds how often a step is judged again because another step was filed meanwhile. That

@@ -13,14 +13,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/federation"
-	"baton/federation/federationtest"
-	"baton/federation/home"
-	"baton/federation/lifecycle"
-	"baton/federation/signing"
-	"baton/federation/store/registry"
-	"baton/federation/store/storetest"
-	"baton/translate/dialect"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/home"
+	"github.com/baton-gateway/baton/federation/lifecycle"
+	"github.com/baton-gateway/baton/federation/signing"
+	"github.com/baton-gateway/baton/federation/store/registry"
+	"github.com/baton-gateway/baton/federation/store/storetest"
+	"github.com/baton-gateway/baton/translate/dialect"
 )
 
 // person is a signer: a DID and its one key.

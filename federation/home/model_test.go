@@ -13,10 +13,10 @@ import (
 	"github.com/oklog/ulid/v2"
 	"pgregory.net/rapid"
 
-	"baton/federation"
-	"baton/federation/lifecycle"
-	"baton/federation/signing"
-	"baton/translate/dialect"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/lifecycle"
+	"github.com/baton-gateway/baton/federation/signing"
+	"github.com/baton-gateway/baton/translate/dialect"
 )
 
 // modelled are the rules, written a second time: from, role, verb, to. A cancel of assigned work is

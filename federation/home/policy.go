@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"baton/federation"
-	"baton/federation/lifecycle"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/lifecycle"
 )
 
 // Requirement is the minimum proof of a step to be filed.

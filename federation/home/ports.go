@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Record is the port of a home to the record. Its methods block on the disk, and return an error

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // maxRated bounds the DIDs counted at once. More active ones in a minute are a flood of fresh DIDs,

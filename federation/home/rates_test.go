@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"baton/federation"
-	"baton/federation/home"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/home"
 )
 
 func TestRatesSurviveAFloodOfFreshDIDs(t *testing.T) {

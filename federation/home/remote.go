@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // maxPending bounds the pending steps of one remote handoff. If its home answers there is one at a

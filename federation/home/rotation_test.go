@@ -9,11 +9,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"baton/federation"
-	"baton/federation/federationtest"
-	"baton/federation/home"
-	"baton/federation/identity"
-	"baton/federation/signing"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/home"
+	"github.com/baton-gateway/baton/federation/identity"
+	"github.com/baton-gateway/baton/federation/signing"
 )
 
 type oneDocument struct {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Snapshot is everything that judging one step needs.

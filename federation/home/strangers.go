@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // maxMet bounds the newcomers counted at once, about 200 bytes each. If no limit keeps their number

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"baton/federation"
-	"baton/federation/federationtest"
-	"baton/federation/home"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/home"
 )
 
 const oneAddress, otherAddress = "192.0.2.1/32", "2001:db8::/64"

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"baton/federation"
-	"baton/federation/lifecycle"
-	"baton/federation/signing"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/lifecycle"
+	"github.com/baton-gateway/baton/federation/signing"
 )
 
 // sweepBatch bounds the overdue handoffs ended by one pass. Later passes end the rest, so that a

@@ -10,10 +10,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/federation"
-	"baton/federation/federationtest"
-	"baton/federation/home"
-	"baton/federation/store/storetest"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/home"
+	"github.com/baton-gateway/baton/federation/store/storetest"
 )
 
 func in(d federation.Dialect) func(*federation.Event) {

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 func TestSubmitRefusesOffersToImpossibleDIDs(t *testing.T) {

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"baton/federation"
-	"baton/federation/signing"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/signing"
 )
 
 // A reader takes a step with one of these tags for one that a gateway vouches for.

@@ -4,9 +4,9 @@ import (
 	"strconv"
 	"testing"
 
-	"baton/federation"
-	"baton/federation/identity"
-	"baton/federation/store/storetest"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/identity"
+	"github.com/baton-gateway/baton/federation/store/storetest"
 )
 
 // BenchmarkKeys measures the cost of each step before its signature is checked: the keys of a DID

@@ -8,8 +8,8 @@ import (
 
 	"github.com/maypok86/otter/v2"
 
-	"baton/federation"
-	"baton/federation/fault"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/fault"
 )
 
 // awayFor is the time before an unresponsive host is queried again for the same DID, because each

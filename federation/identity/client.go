@@ -24,7 +24,7 @@ import (
 	"code.dny.dev/ssrf"
 	"golang.org/x/time/rate"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // FetchConfig bounds the requests of a [Client].

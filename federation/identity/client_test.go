@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"baton/federation"
-	"baton/federation/identity"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/identity"
 )
 
 func serve(t *testing.T, handler http.HandlerFunc) *httptest.Server {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/fxamacker/cbor/v2"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // fetchPLC reads the log of a did:plc at the directory and computes its current keys. The directory

@@ -13,7 +13,7 @@ import (
 	"github.com/maypok86/otter/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // DirectoryConfig is the sources of a [Directory] and the lifetime of answers.

@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/federation"
-	"baton/federation/identity"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/identity"
 )
 
 // web is an imagined web of documents. It is asked by one test at a time.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/mr-tron/base58"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // maxKeys bounds the keys of one DID. Further keys are skipped.

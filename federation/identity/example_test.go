@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"baton/federation"
-	"baton/federation/identity"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/identity"
 )
 
 // nowhere is a network without connection.

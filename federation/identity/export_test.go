@@ -7,7 +7,7 @@ import (
 	"net"
 	"net/http"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // The bounds, for the tests of this package.

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"baton/federation"
-	"baton/federation/fault"
-	"baton/federation/identity"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/fault"
+	"github.com/baton-gateway/baton/federation/identity"
 )
 
 type panics struct{ left int }

@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"baton/federation"
-	"baton/federation/federationtest"
-	"baton/federation/identity"
-	"baton/federation/signing"
-	"baton/federation/store/storetest"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/identity"
+	"github.com/baton-gateway/baton/federation/signing"
+	"github.com/baton-gateway/baton/federation/store/storetest"
 )
 
 // maxHeld is far more than a host can make this program read of one document, including the buffers

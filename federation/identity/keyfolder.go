@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // KeyFolder is the own keys of a gateway, for commands that run without it: a folder of files, and

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"baton/federation"
-	"baton/federation/identity"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/identity"
 )
 
 func TestKeyFolderMakesEachKeyOnce(t *testing.T) {

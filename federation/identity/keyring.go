@@ -20,7 +20,7 @@ import (
 
 	"github.com/maypok86/otter/v2"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // The files of a keyring, each with 32 bytes in hexadecimal. The file of an own key has the name of the

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // KeyRecord is the part of the record that a [KeySource] reads and writes.

@@ -15,9 +15,9 @@ import (
 	secp256k1ecdsa "github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
 	"github.com/google/go-cmp/cmp"
 
-	"baton/federation"
-	"baton/federation/identity"
-	"baton/federation/store/storetest"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/identity"
+	"github.com/baton-gateway/baton/federation/store/storetest"
 )
 
 func TestProvedAcceptsASignatureOfTheDID(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 
 	"github.com/maypok86/otter/v2"
 
-	"baton/federation"
-	"baton/federation/fault"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/fault"
 )
 
 // Bounds of the key lookups in progress. A lookup has one connection and at most one document

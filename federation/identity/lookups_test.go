@@ -11,9 +11,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/federation"
-	"baton/federation/identity"
-	"baton/federation/store/storetest"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/identity"
+	"github.com/baton-gateway/baton/federation/store/storetest"
 )
 
 type slowWeb struct {

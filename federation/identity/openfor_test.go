@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"baton/federation"
-	"baton/federation/identity"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/identity"
 )
 
 type markRecord struct {

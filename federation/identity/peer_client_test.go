@@ -15,8 +15,8 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
-	"baton/federation"
-	"baton/federation/identity"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/identity"
 )
 
 type names struct {

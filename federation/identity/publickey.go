@@ -17,7 +17,7 @@ import (
 	secp256k1ecdsa "github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
 	"github.com/mr-tron/base58"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // pointBytes is the length of a point on a curve in its compressed form.

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Publisher serves the keys with which other programs verify signatures: the DID document of this

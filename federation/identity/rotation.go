@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // retiredFile has the public parts of retired keys, as JSON.

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // SignerTimeout bounds the time of a signer for one answer.

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"baton/federation"
-	"baton/federation/identity"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/identity"
 )
 
 // signerSays tells the test binary, when it runs as a signer, how to behave.

@@ -15,8 +15,8 @@ import (
 	"code.dny.dev/ssrf"
 	"golang.org/x/net/dns/dnsmessage"
 
-	"baton/federation/federationtest"
-	"baton/federation/identity"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/identity"
 )
 
 type nameServer struct {

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"baton/federation"
-	"baton/federation/lifecycle"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/lifecycle"
 )
 
 // Ada offers to anyone, Bob claims, and Cleo is too late.

@@ -37,7 +37,7 @@ import (
 	"strings"
 	"time"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Tolerance is how late a response may be after a deadline, because the clocks of the signer and

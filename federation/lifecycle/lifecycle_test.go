@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"baton/federation"
-	"baton/federation/lifecycle"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/lifecycle"
 )
 
 const (

@@ -10,8 +10,8 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
-	"baton/federation"
-	"baton/federation/lifecycle"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/lifecycle"
 )
 
 type published struct {

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"os"
 
-	"baton/federation/identity"
-	"baton/federation/lifecycle"
-	"baton/federation/passport"
-	"baton/translate/dialect"
+	"github.com/baton-gateway/baton/federation/identity"
+	"github.com/baton-gateway/baton/federation/lifecycle"
+	"github.com/baton-gateway/baton/federation/passport"
+	"github.com/baton-gateway/baton/translate/dialect"
 )
 
 // A passport is checked with nothing but its file.

@@ -28,8 +28,8 @@ import (
 	"strings"
 	"time"
 
-	"baton/federation"
-	"baton/federation/signing"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/signing"
 )
 
 // MediaType is the media type of a passport, and its member "type".

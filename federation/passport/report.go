@@ -7,7 +7,7 @@ import (
 	"time"
 	"unicode"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Report is the result of a check.

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"time"
 
-	"baton/federation"
-	"baton/federation/signing"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/signing"
 )
 
 // Checker checks passports. Its functions come from other packages, and do no I/O.

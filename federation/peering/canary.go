@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"baton/federation"
-	"baton/federation/signing"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/signing"
 )
 
 // canaryTitle is the title of the offer of a canary.

@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"baton/federation"
-	"baton/federation/peering"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/peering"
 )
 
 // steps is the home of a canary in memory. It implements [peering.Steps].

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"time"
 
-	"baton/federation"
-	"baton/federation/identity"
-	"baton/federation/signing"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/identity"
+	"github.com/baton-gateway/baton/federation/signing"
 )
 
 // httpsWait bounds the HTTPS read of a document before the hub is asked: a home behind NAT lets

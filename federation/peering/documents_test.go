@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"baton/federation"
-	"baton/federation/identity"
-	"baton/federation/peering"
-	"baton/federation/signing"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/identity"
+	"github.com/baton-gateway/baton/federation/peering"
+	"github.com/baton-gateway/baton/federation/signing"
 )
 
 type histories federation.KeyHistory

@@ -20,9 +20,9 @@ import (
 	"slices"
 	"time"
 
-	"baton/federation"
-	"baton/federation/identity"
-	"baton/federation/signing"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/identity"
+	"github.com/baton-gateway/baton/federation/signing"
 )
 
 // Record keeps the homes that operators added. Its methods block until the change is on disk.

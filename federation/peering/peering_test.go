@@ -9,9 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"baton/federation"
-	"baton/federation/identity"
-	"baton/federation/peering"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/identity"
+	"github.com/baton-gateway/baton/federation/peering"
 )
 
 // gateway is the links, the record and the steps of a home in memory. It implements the

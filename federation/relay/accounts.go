@@ -17,7 +17,7 @@ import (
 
 	"github.com/nats-io/nkeys"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 //go:embed accounts.conf.tmpl

@@ -11,8 +11,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"baton/federation"
-	"baton/federation/relay"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/relay"
 )
 
 type accountsHub struct {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"baton/federation/relay"
+	"github.com/baton-gateway/baton/federation/relay"
 )
 
 // BenchmarkWake measures from a wake-up until the waiter runs, while other waiters

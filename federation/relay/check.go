@@ -10,7 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Bounds of a check.

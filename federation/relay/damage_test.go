@@ -16,9 +16,9 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"baton/federation"
-	"baton/federation/federationtest"
-	"baton/federation/relay"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/relay"
 )
 
 // damages are ways to damage a file of a stream, of its index or of its reader at the hub.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Deliver sends a filed step with its ruling, after the steps that the other home lacks. It blocks

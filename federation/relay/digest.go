@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // When two homes compare their steps. A reconnection causes no comparison; a start of one of the

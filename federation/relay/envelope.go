@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // PathHeader is the header with the path of homes that the steps passed through, the sender last.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"baton/federation"
-	"baton/federation/relay"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/relay"
 )
 
 // Three homes in a circle, each of which forwards steps for bob to the next: he moved from one to

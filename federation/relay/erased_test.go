@@ -5,9 +5,9 @@ import (
 	"iter"
 	"testing"
 
-	"baton/federation"
-	"baton/federation/federationtest"
-	"baton/federation/relay"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/relay"
 )
 
 // erasedRecord is the record of a home whose operator erased the content of every handoff.

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // hubPause is the time during which only HTTPS is used after the hub brought no answer.

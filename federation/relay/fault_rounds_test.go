@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"baton/federation"
-	"baton/federation/relay"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/relay"
 )
 
 // seed makes a run of the rounds the same again.

@@ -20,15 +20,15 @@ import (
 	"testing"
 	"time"
 
-	"baton/federation"
-	"baton/federation/home"
-	"baton/federation/identity"
-	"baton/federation/lifecycle"
-	"baton/federation/relay"
-	"baton/federation/signing"
-	"baton/federation/store/registry"
-	"baton/federation/store/storetest"
-	"baton/translate/dialect"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/home"
+	"github.com/baton-gateway/baton/federation/identity"
+	"github.com/baton-gateway/baton/federation/lifecycle"
+	"github.com/baton-gateway/baton/federation/relay"
+	"github.com/baton-gateway/baton/federation/signing"
+	"github.com/baton-gateway/baton/federation/store/registry"
+	"github.com/baton-gateway/baton/federation/store/storetest"
+	"github.com/baton-gateway/baton/translate/dialect"
 )
 
 // keyring knows the keys of homes and of did:keys.

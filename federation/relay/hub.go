@@ -13,7 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // HubConfig names the NATS server that connects homes.

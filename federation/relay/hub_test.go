@@ -13,9 +13,9 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"baton/federation"
-	"baton/federation/federationtest"
-	"baton/federation/relay"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/relay"
 )
 
 func hubServer(t *testing.T, dir string, port int) *server.Server {

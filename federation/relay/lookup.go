@@ -10,7 +10,7 @@ import (
 	"net/url"
 	"strings"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Bounds of lookups through a hub.

@@ -10,9 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/federation"
-	"baton/federation/signing"
-	"baton/translate/dialect"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/signing"
+	"github.com/baton-gateway/baton/translate/dialect"
 )
 
 // speaks returns a step as a home vouches for it in the name of a person, with its evidence.

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // move is a request to another home to take over the mailbox of a DID.

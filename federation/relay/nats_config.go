@@ -18,7 +18,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // The tables of a configuration that a [NATSText] comes from.

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"baton/federation/relay"
+	"github.com/baton-gateway/baton/federation/relay"
 )
 
 // noFiles is a folder of configurations without secret files.

@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"time"
 
-	"baton/federation"
-	"baton/federation/fault"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/fault"
 )
 
 // StepsPath is the path to which homes post steps.

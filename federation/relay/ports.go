@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"time"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Network is the label of other homes in metrics, logs and arrivals.

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"baton/federation"
-	"baton/federation/relay"
-	"baton/federation/signing"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/relay"
+	"github.com/baton-gateway/baton/federation/signing"
 )
 
 // impostor is a way to another home on which a third party answers in its place.

@@ -155,7 +155,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Relay wakes waiters. One connection to the servers keeps the order: a subscription receives each

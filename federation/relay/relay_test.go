@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"baton/federation/relay"
+	"github.com/baton-gateway/baton/federation/relay"
 )
 
 // patience bounds the wait of a test for a required event.

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"baton/federation"
-	"baton/federation/relay"
-	"baton/federation/signing"
-	"baton/federation/store/registry"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/relay"
+	"github.com/baton-gateway/baton/federation/signing"
+	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
 // restored puts a home with an older copy of the record in the place of another one: it has the

@@ -14,9 +14,9 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"baton/federation"
-	"baton/federation/federationtest"
-	"baton/federation/relay"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/relay"
 )
 
 func join(t *testing.T, home federation.HomeID, url string) *relay.Relay {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/federation"
-	"baton/federation/relay"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/relay"
 )
 
 // files is a folder in which only "creds" can be read.

@@ -14,9 +14,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/federation"
-	"baton/federation/federationtest"
-	"baton/federation/relay"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/relay"
 )
 
 //go:generate go test -run ^TestWireFormatMatchesItsGoldenFiles$ -update .

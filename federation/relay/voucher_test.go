@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 func (g *gate) voucher(as federation.HomeID, of federation.Event) map[string]any {

@@ -9,7 +9,7 @@ import (
 	"math"
 	"time"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Version is the "v" of all messages between homes. A home reads no other version.

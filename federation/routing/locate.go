@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Address is the place of a DID.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/federation"
-	"baton/federation/routing"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/routing"
 )
 
 // Each case adds a source that overrules the sources of the cases before it.

@@ -8,7 +8,7 @@ import (
 	"log/slog"
 	"time"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // forwardFor bounds the time of forwarding late steps for a DID that moved away. The homes of its

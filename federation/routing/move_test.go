@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"baton/federation"
-	"baton/federation/routing"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/routing"
 )
 
 func (w *world) fill(entries byte) {

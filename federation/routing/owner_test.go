@@ -7,9 +7,9 @@ import (
 	"errors"
 	"testing"
 
-	"baton/federation"
-	"baton/federation/identity"
-	"baton/federation/routing"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/identity"
+	"github.com/baton-gateway/baton/federation/routing"
 )
 
 type keyOwners map[string]federation.DID

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Recipients returns the names of the outboxes of other homes for a filed step, with the handoff

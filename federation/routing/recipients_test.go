@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"baton/federation"
-	"baton/federation/routing"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/routing"
 )
 
 const alice = federation.DID("did:key:z6Mkalice")

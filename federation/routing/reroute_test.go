@@ -5,11 +5,11 @@ import (
 	"slices"
 	"testing"
 
-	"baton/federation"
-	"baton/federation/federationtest"
-	"baton/federation/routing"
-	"baton/federation/store/registry"
-	"baton/federation/store/storetest"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/routing"
+	"github.com/baton-gateway/baton/federation/store/registry"
+	"github.com/baton-gateway/baton/federation/store/storetest"
 )
 
 func offered(t *testing.T, record *registry.Record, n int, to federation.DID, links ...string) {

@@ -42,8 +42,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"baton/federation"
-	"baton/federation/fault"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/fault"
 )
 
 // Unrouted is the name of the outbox of steps for DIDs whose mailbox home is not known, or is no

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"baton/federation"
-	"baton/federation/routing"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/routing"
 )
 
 const (

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"baton/federation"
-	"baton/federation/signing"
-	"baton/translate"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/signing"
+	"github.com/baton-gateway/baton/translate"
 )
 
 type actFile struct {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // BenchmarkVerifySchemes compares a scheme with the bare check of its signature. The two take

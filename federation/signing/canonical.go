@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/gowebpki/jcs"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // JCS returns the canonical form of a JSON value by RFC 8785. It returns an error for a text that readers

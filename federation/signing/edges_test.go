@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"baton/federation"
-	"baton/federation/signing"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/signing"
 )
 
 // Libraries differ on these signatures. Ours must not change its answers from one

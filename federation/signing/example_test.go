@@ -6,8 +6,8 @@ import (
 	"crypto/ed25519"
 	"fmt"
 
-	"baton/federation"
-	"baton/federation/signing"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/signing"
 )
 
 type oneKey federation.SigningKey

@@ -6,8 +6,8 @@ import (
 
 	"github.com/gowebpki/jcs"
 
-	"baton/federation"
-	"baton/federation/signing"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/signing"
 )
 
 // sameToAnother wants the canonicaliser of another author to agree on a document.

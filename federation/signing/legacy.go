@@ -7,7 +7,7 @@ import (
 	"slices"
 	"unicode/utf16"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // The forms that AIRC clients sign besides [Message]. A message does not name its form: see [Match].

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"baton/federation"
-	"baton/federation/signing"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/signing"
 )
 
 func TestLegacyMatchesPublishedAIRCVectors(t *testing.T) {

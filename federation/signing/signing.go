@@ -35,7 +35,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Document returns the canonical document of a step: its signed fields, the DID of the signer, the venue,

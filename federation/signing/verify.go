@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Verify judges the signature of a step against the keys that its From had when the step was

@@ -15,7 +15,7 @@ import (
 	"slices"
 	"time"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Writer returns the members of a step as the fields of its dialect, and the members that do not fit.

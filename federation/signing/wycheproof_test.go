@@ -8,8 +8,8 @@ import (
 
 	"github.com/c2sp/wycheproof"
 
-	"baton/federation"
-	"baton/federation/signing"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/signing"
 )
 
 // The schemes give the answers of Project Wycheproof, whose Go module carries its vectors.

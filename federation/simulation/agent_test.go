@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"baton/federation"
-	"baton/federation/signing"
-	"baton/translate/dialect"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/signing"
+	"github.com/baton-gateway/baton/translate/dialect"
 )
 
 // agent is a participant with its mailbox at one home.

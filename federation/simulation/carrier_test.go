@@ -13,8 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"baton/federation"
-	"baton/federation/relay"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/relay"
 )
 
 // weather is the probabilities of faults of one message.

@@ -22,7 +22,7 @@ import (
 	"testing"
 	"time"
 
-	"baton/federation/store/storetest"
+	"github.com/baton-gateway/baton/federation/store/storetest"
 )
 
 // regressions are seeds that find an earlier fault of the product. They run first, each time.

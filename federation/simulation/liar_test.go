@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"baton/federation"
-	"baton/federation/relay"
-	"baton/federation/signing"
-	"baton/translate/dialect"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/relay"
+	"github.com/baton-gateway/baton/federation/signing"
+	"github.com/baton-gateway/baton/translate/dialect"
 )
 
 // lie lets the liar post something false to an honest home.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // oracle judges a federation from outside: by the answers that agents got, and by what the homes

@@ -14,8 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"baton/federation"
-	"baton/federation/relay"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/relay"
 )
 
 // The size of a federation, and of its work under faults.

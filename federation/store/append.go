@@ -9,13 +9,13 @@ import (
 	"maps"
 	"slices"
 
-	"baton/federation"
-	"baton/federation/store/engine"
-	"baton/federation/store/handoffs"
-	"baton/federation/store/inboxes"
-	"baton/federation/store/operators"
-	"baton/federation/store/participants"
-	"baton/federation/store/queue"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation/store/handoffs"
+	"github.com/baton-gateway/baton/federation/store/inboxes"
+	"github.com/baton-gateway/baton/federation/store/operators"
+	"github.com/baton-gateway/baton/federation/store/participants"
+	"github.com/baton-gateway/baton/federation/store/queue"
 )
 
 // filing is a [federation.Filing] prepared by its caller, so that the one writing goroutine only

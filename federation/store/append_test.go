@@ -8,9 +8,9 @@ import (
 	"sync"
 	"testing"
 
-	"baton/federation"
-	"baton/federation/federationtest"
-	"baton/federation/store/registry"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
 // racers is the number of goroutines that race for one handoff.

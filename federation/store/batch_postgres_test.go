@@ -7,10 +7,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/federation"
-	"baton/federation/federationtest"
-	"baton/federation/store/postgrestest"
-	"baton/federation/store/registry"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/store/postgrestest"
+	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
 // filesTogether fills the inboxes of two DIDs, two outboxes and a webhook by one batch, and

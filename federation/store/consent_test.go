@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"testing"
 
-	"baton/federation"
-	"baton/federation/agents"
-	"baton/federation/federationtest"
-	"baton/federation/store/registry"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/agents"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
 func edgeOf(t *testing.T, record *registry.Record, from, to string) agents.Consent {

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"baton/federation/agents"
-	"baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/agents"
+	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
 func messageIDs(messages []agents.Message) []string {

@@ -12,9 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"baton/federation/federationtest"
-	"baton/federation/store/engine"
-	"baton/federation/store/registry"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
 func TestCopyIsWholeAndPrivate(t *testing.T) {

@@ -6,10 +6,10 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"baton/federation"
-	"baton/federation/federationtest"
-	"baton/federation/store/engine"
-	"baton/federation/store/registry"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
 func registryTables() []string {

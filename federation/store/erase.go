@@ -10,12 +10,12 @@ import (
 	"strings"
 	"time"
 
-	"baton/federation"
-	"baton/federation/store/deliveries"
-	"baton/federation/store/engine"
-	"baton/federation/store/handoffs"
-	"baton/federation/store/inboxes"
-	"baton/federation/store/participants"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/deliveries"
+	"github.com/baton-gateway/baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation/store/handoffs"
+	"github.com/baton-gateway/baton/federation/store/inboxes"
+	"github.com/baton-gateway/baton/federation/store/participants"
 )
 
 // The erasure of a person, table by table.

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"baton/federation/store/engine"
-	"baton/federation/store/fsck"
-	"baton/federation/store/postgrestest"
-	"baton/federation/store/registry"
+	"github.com/baton-gateway/baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation/store/fsck"
+	"github.com/baton-gateway/baton/federation/store/postgrestest"
+	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
 func erasesOnPostgres(t *testing.T, server *postgrestest.Server) {

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"testing"
 
-	"baton/federation/store/registry"
+	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
 func runReplicaLeases(t *testing.T, open func(t *testing.T) *registry.Record) {

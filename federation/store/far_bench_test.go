@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"baton/federation"
-	"baton/federation/federationtest"
-	"baton/federation/store/postgrestest"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/store/postgrestest"
 )
 
 // away is the delay of messages from a gateway to its server: much longer than a commit, so that a

@@ -8,8 +8,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"baton/federation/fault"
-	"baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation/fault"
+	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
 // Writes of several callers share a transaction. A panic in one write reaches only its caller.

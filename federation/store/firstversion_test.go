@@ -15,10 +15,10 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver of the database that a test reads itself
 	"github.com/prometheus/client_golang/prometheus"
 
-	"baton/federation"
-	"baton/federation/federationtest"
-	"baton/federation/store/postgrestest"
-	"baton/federation/store/registry"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/store/postgrestest"
+	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
 // oldInbox, oldName and oldGone are the webhooks of a record of version 1: of an inbox, of a

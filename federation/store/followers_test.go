@@ -4,9 +4,9 @@ import (
 	"errors"
 	"testing"
 
-	"baton/federation"
-	"baton/federation/federationtest"
-	"baton/federation/store/registry"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
 func follow(t *testing.T, record *registry.Record, n int, id federation.HandoffID) federation.Webhook {

@@ -4,10 +4,10 @@ import (
 	"errors"
 	"testing"
 
-	"baton/federation"
-	"baton/federation/agents"
-	"baton/federation/federationtest"
-	"baton/federation/store/registry"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/agents"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
 func heldRelays(t *testing.T, record *registry.Record, from, to string) (all []string, numbers []int64) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // modelled is the part of a record that the model does too.

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"testing"
 
-	"baton/federation"
-	"baton/federation/federationtest"
-	"baton/federation/store/registry"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
 // destinationKind fills one destination with three deliveries: two of one sender in a lane, and one

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"time"
 
-	"baton/federation"
-	"baton/federation/store/engine"
-	"baton/federation/store/handoffs"
-	"baton/federation/store/inboxes"
-	"baton/federation/store/queue"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation/store/handoffs"
+	"github.com/baton-gateway/baton/federation/store/inboxes"
+	"github.com/baton-gateway/baton/federation/store/queue"
 )
 
 // FileText files a text in one transaction with its entry in the recipient's inbox, its pending

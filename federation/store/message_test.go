@@ -9,9 +9,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"baton/federation"
-	"baton/federation/federationtest"
-	"baton/federation/store/registry"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
 func TestMessages(t *testing.T) {

@@ -3,9 +3,9 @@ package store_test
 import (
 	"testing"
 
-	"baton/federation"
-	"baton/federation/federationtest"
-	"baton/federation/store/registry"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
 func runMisbehaviors(t *testing.T, open func(t *testing.T) *registry.Record) {

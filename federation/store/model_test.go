@@ -12,9 +12,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"pgregory.net/rapid"
 
-	"baton/federation"
-	"baton/federation/federationtest"
-	"baton/federation/store/registry"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
 // twins are a record and its model, to which the same things happen.

@@ -5,10 +5,10 @@ import (
 	"sync"
 	"testing"
 
-	"baton/federation"
-	"baton/federation/federationtest"
-	"baton/federation/store/deliveries"
-	"baton/federation/store/registry"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/store/deliveries"
+	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
 func runOrder(t *testing.T, open func(t *testing.T) *registry.Record) {

@@ -3,10 +3,10 @@ package store_test
 import (
 	"testing"
 
-	"baton/federation"
-	"baton/federation/agents"
-	"baton/federation/federationtest"
-	"baton/federation/store/registry"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/agents"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
 func runOwnKeys(t *testing.T, open func(t *testing.T) *registry.Record) {

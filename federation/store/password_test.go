@@ -4,8 +4,8 @@ import (
 	"errors"
 	"testing"
 
-	"baton/federation"
-	"baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
 func (s suite) testPasswords(t *testing.T) {

@@ -19,12 +19,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"pgregory.net/rapid"
 
-	"baton/federation"
-	"baton/federation/federationtest"
-	"baton/federation/store/engine"
-	"baton/federation/store/fsck"
-	"baton/federation/store/postgrestest"
-	"baton/federation/store/registry"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation/store/fsck"
+	"github.com/baton-gateway/baton/federation/store/postgrestest"
+	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
 // openPostgres opens a record on a server. It is closed at the end of the test.

@@ -10,10 +10,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	sqlite3 "modernc.org/sqlite/lib"
 
-	"baton/federation"
-	"baton/federation/federationtest"
-	"baton/federation/store/fsck"
-	"baton/federation/store/registry"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/store/fsck"
+	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
 // Three lives of a record under several callers, with an orderly end between them, which empties

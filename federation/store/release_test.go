@@ -5,9 +5,9 @@ import (
 	"errors"
 	"testing"
 
-	"baton/federation"
-	"baton/federation/agents"
-	"baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/agents"
+	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
 func (s suite) testReleaseHandle(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"baton/federation/store/postgrestest"
+	"github.com/baton-gateway/baton/federation/store/postgrestest"
 )
 
 // dutiful are the replicas that hold one lease at this moment.

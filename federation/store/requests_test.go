@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"baton/federation"
-	"baton/federation/agents"
-	"baton/federation/federationtest"
-	"baton/federation/store/registry"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/agents"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
 func decide(t *testing.T, record *registry.Record, decision, from, to string, now time.Time) agents.Consent {

@@ -32,15 +32,15 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"baton/federation"
-	"baton/federation/store/deliveries"
-	"baton/federation/store/engine"
-	"baton/federation/store/handoffs"
-	"baton/federation/store/homes"
-	"baton/federation/store/inboxes"
-	"baton/federation/store/journals"
-	"baton/federation/store/operators"
-	"baton/federation/store/participants"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/deliveries"
+	"github.com/baton-gateway/baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation/store/handoffs"
+	"github.com/baton-gateway/baton/federation/store/homes"
+	"github.com/baton-gateway/baton/federation/store/inboxes"
+	"github.com/baton-gateway/baton/federation/store/journals"
+	"github.com/baton-gateway/baton/federation/store/operators"
+	"github.com/baton-gateway/baton/federation/store/participants"
 )
 
 // Record is one open record, with the methods of its subjects, and methods that change several

@@ -5,7 +5,7 @@ package store_test
 import (
 	"testing"
 
-	"baton/federation/store/postgrestest"
+	"github.com/baton-gateway/baton/federation/store/postgrestest"
 )
 
 func hasNoTriggers(t *testing.T, server *postgrestest.Server) {

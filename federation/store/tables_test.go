@@ -7,11 +7,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"baton/federation"
-	"baton/federation/federationtest"
-	"baton/federation/store"
-	"baton/federation/store/postgrestest"
-	"baton/federation/store/queue"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/store"
+	"github.com/baton-gateway/baton/federation/store/postgrestest"
+	"github.com/baton-gateway/baton/federation/store/queue"
 )
 
 // bare opens a record without the tables of a network.

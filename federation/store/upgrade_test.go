@@ -15,11 +15,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	sqlite3 "modernc.org/sqlite/lib"
 
-	"baton/federation/federationtest"
-	"baton/federation/store/engine"
-	"baton/federation/store/fsck"
-	"baton/federation/store/postgrestest"
-	"baton/federation/store/registry"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation/store/fsck"
+	"github.com/baton-gateway/baton/federation/store/postgrestest"
+	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
 func fourthEvents(t *testing.T, dir string) *wholeEvents {

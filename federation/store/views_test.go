@@ -7,10 +7,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"baton/federation"
-	"baton/federation/federationtest"
-	"baton/federation/store/postgrestest"
-	"baton/federation/store/registry"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/store/postgrestest"
+	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
 func checkViews(t *testing.T, record *registry.Record, rows func(query string) []string) {

@@ -16,14 +16,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"baton/federation"
-	"baton/federation/federationtest"
-	"baton/federation/signing"
-	"baton/federation/store/engine"
-	"baton/federation/store/fsck"
-	"baton/federation/store/handoffs"
-	"baton/federation/store/registry"
-	"baton/translate/dialect"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/signing"
+	"github.com/baton-gateway/baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation/store/fsck"
+	"github.com/baton-gateway/baton/federation/store/handoffs"
+	"github.com/baton-gateway/baton/federation/store/registry"
+	"github.com/baton-gateway/baton/translate/dialect"
 )
 
 // wholeEvents are events as a record before version 5 has them: as JSON of the whole event.

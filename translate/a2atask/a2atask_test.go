@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/gowebpki/jcs"
 
-	"baton/federation"
-	"baton/translate/a2atask"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate/a2atask"
 )
 
 // said is a reading in short form: each step as its verb, note and context.

@@ -9,7 +9,7 @@ import (
 
 	wire "github.com/a2aproject/a2a-go/v2/a2a"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // exactDigits is the number of decimal digits exact in a number of protocol buffers: it is a

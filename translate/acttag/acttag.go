@@ -18,8 +18,8 @@ import (
 	"slices"
 	"strings"
 
-	"baton/federation"
-	"baton/translate"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate"
 )
 
 // Names of tags, without the vendor.

@@ -9,9 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/federation"
-	"baton/translate"
-	"baton/translate/acttag"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate"
+	"github.com/baton-gateway/baton/translate/acttag"
 )
 
 const (

@@ -5,9 +5,9 @@ import (
 	"maps"
 	"testing"
 
-	"baton/federation"
-	"baton/translate"
-	"baton/translate/acttag"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate"
+	"github.com/baton-gateway/baton/translate/acttag"
 )
 
 func TestReceiptIsReadOnlyFromItsLink(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"encoding/json"
 	"time"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 //go:generate go test -run TestFidelityTable -fidelity .

@@ -12,11 +12,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/federation"
-	"baton/translate"
-	"baton/translate/aircmsg"
-	"baton/translate/handofftag"
-	"baton/translate/translatetest"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate"
+	"github.com/baton-gateway/baton/translate/aircmsg"
+	"github.com/baton-gateway/baton/translate/handofftag"
+	"github.com/baton-gateway/baton/translate/translatetest"
 )
 
 // pairIn is the section "in" of a pair for Encode.

@@ -10,8 +10,8 @@ import (
 	"time"
 	"unicode"
 
-	"baton/federation"
-	"baton/translate"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate"
 )
 
 // data are the members of a payload about a step, over all types.

@@ -9,8 +9,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"baton/federation"
-	"baton/translate"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate"
 )
 
 // maxBodyChars bounds a body: the most that deployed registries take.

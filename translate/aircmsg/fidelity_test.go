@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"baton/federation"
-	"baton/translate"
-	"baton/translate/aircmsg"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate"
+	"github.com/baton-gateway/baton/translate/aircmsg"
 )
 
 var updateFidelity = flag.Bool("fidelity", false, "write the table of the package documentation")

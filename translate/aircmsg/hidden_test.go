@@ -3,9 +3,9 @@ package aircmsg_test
 import (
 	"testing"
 
-	"baton/federation"
-	"baton/translate"
-	"baton/translate/aircmsg"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate"
+	"github.com/baton-gateway/baton/translate/aircmsg"
 )
 
 func TestSentenceOfAStepHidesNothing(t *testing.T) {

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"testing"
 
-	"baton/federation/federationtest"
-	"baton/translate/aircmsg"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/translate/aircmsg"
 )
 
 func TestDecodeReadsExactNames(t *testing.T) {

@@ -10,9 +10,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	"baton/federation"
-	"baton/translate"
-	"baton/translate/aircmsg"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate"
+	"github.com/baton-gateway/baton/translate/aircmsg"
 )
 
 // said is the content of a step that both networks can express.

@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strings"
 
-	"baton/federation"
-	"baton/translate"
-	"baton/translate/acttag"
-	"baton/translate/handofftag"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate"
+	"github.com/baton-gateway/baton/translate/acttag"
+	"github.com/baton-gateway/baton/translate/handofftag"
 )
 
 // Decode reads a message in any dialect of tags. It returns [translate.ErrNotHandoff] for one

@@ -8,9 +8,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/federation"
-	"baton/translate"
-	"baton/translate/dialect"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate"
+	"github.com/baton-gateway/baton/translate/dialect"
 )
 
 func signed(d federation.Dialect) federation.Event {

@@ -9,9 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/federation"
-	"baton/translate"
-	"baton/translate/handofftag"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate"
+	"github.com/baton-gateway/baton/translate/handofftag"
 )
 
 const (

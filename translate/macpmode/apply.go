@@ -6,10 +6,10 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"baton/translate/macpmode/handoffv1"
-	"baton/translate/macpmode/historyv1"
-	"baton/translate/macpmode/macpv1"
-	"baton/translate/macpmode/taskv1"
+	"github.com/baton-gateway/baton/translate/macpmode/handoffv1"
+	"github.com/baton-gateway/baton/translate/macpmode/historyv1"
+	"github.com/baton-gateway/baton/translate/macpmode/macpv1"
+	"github.com/baton-gateway/baton/translate/macpmode/taskv1"
 )
 
 // Apply makes the change of one entry of the history. It judges nothing: the entry was judged

@@ -14,9 +14,9 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"baton/federation"
-	"baton/translate/macpmode/handoffv1"
-	"baton/translate/macpmode/macpv1"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate/macpmode/handoffv1"
+	"github.com/baton-gateway/baton/translate/macpmode/macpv1"
 )
 
 // maxExactInt is the largest whole number that every reader of JSON reads exactly.

@@ -5,9 +5,9 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"baton/translate/macpmode/handoffv1"
-	"baton/translate/macpmode/historyv1"
-	"baton/translate/macpmode/macpv1"
+	"github.com/baton-gateway/baton/translate/macpmode/handoffv1"
+	"github.com/baton-gateway/baton/translate/macpmode/historyv1"
+	"github.com/baton-gateway/baton/translate/macpmode/macpv1"
 )
 
 // implicitPrefix begins the message_id of an accept by the runtime. Clients may not use it.

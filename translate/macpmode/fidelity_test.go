@@ -10,12 +10,12 @@ import (
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
-	"baton/federation"
-	"baton/translate"
-	"baton/translate/macpmode"
-	"baton/translate/macpmode/handoffv1"
-	"baton/translate/macpmode/macpv1"
-	"baton/translate/translatetest"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate"
+	"github.com/baton-gateway/baton/translate/macpmode"
+	"github.com/baton-gateway/baton/translate/macpmode/handoffv1"
+	"github.com/baton-gateway/baton/translate/macpmode/macpv1"
+	"github.com/baton-gateway/baton/translate/translatetest"
 )
 
 // Each member of an offer of a session is in the handoff, or is reported as lost, as the table says.

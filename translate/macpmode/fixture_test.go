@@ -16,10 +16,10 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
-	"baton/bridge/bridgetest"
-	"baton/translate/macpmode"
-	"baton/translate/macpmode/historyv1"
-	"baton/translate/macpmode/macpv1"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/translate/macpmode"
+	"github.com/baton-gateway/baton/translate/macpmode/historyv1"
+	"github.com/baton-gateway/baton/translate/macpmode/macpv1"
 )
 
 const (

@@ -25,10 +25,10 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"baton/federation"
-	"baton/translate"
-	"baton/translate/macpmode/handoffv1"
-	"baton/translate/macpmode/macpv1"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate"
+	"github.com/baton-gateway/baton/translate/macpmode/handoffv1"
+	"github.com/baton-gateway/baton/translate/macpmode/macpv1"
 )
 
 // The names of this implementation.

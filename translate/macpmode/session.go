@@ -8,9 +8,9 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"baton/translate/macpmode/handoffv1"
-	"baton/translate/macpmode/historyv1"
-	"baton/translate/macpmode/macpv1"
+	"github.com/baton-gateway/baton/translate/macpmode/handoffv1"
+	"github.com/baton-gateway/baton/translate/macpmode/historyv1"
+	"github.com/baton-gateway/baton/translate/macpmode/macpv1"
 )
 
 // Disposition is the answer to an offer.

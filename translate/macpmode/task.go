@@ -12,9 +12,9 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"baton/federation"
-	"baton/translate/macpmode/macpv1"
-	"baton/translate/macpmode/taskv1"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate/macpmode/macpv1"
+	"github.com/baton-gateway/baton/translate/macpmode/taskv1"
 )
 
 // TaskMode is the task mode. The gateway uses it only on runtimes of other operators: the work of a

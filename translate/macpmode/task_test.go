@@ -12,11 +12,11 @@ import (
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
-	"baton/federation"
-	"baton/translate/macpmode"
-	"baton/translate/macpmode/macpv1"
-	"baton/translate/macpmode/taskv1"
-	"baton/translate/translatetest"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate/macpmode"
+	"github.com/baton-gateway/baton/translate/macpmode/macpv1"
+	"github.com/baton-gateway/baton/translate/macpmode/taskv1"
+	"github.com/baton-gateway/baton/translate/translatetest"
 )
 
 func report(tb testing.TB, kind string, payload proto.Message) *macpv1.Envelope {

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 
-	"baton/federation"
-	"baton/translate"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate"
 )
 
 // Fed is the note of a gateway in the context of a record: all its data without a member of the

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"baton/federation"
-	"baton/translate/taskfile"
-	"baton/translate/translatetest"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate/taskfile"
+	"github.com/baton-gateway/baton/translate/translatetest"
 )
 
 func TestFidelityTableCoversEachField(t *testing.T) {

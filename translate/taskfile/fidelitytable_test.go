@@ -1,6 +1,6 @@
 package taskfile_test
 
-import "baton/translate/translatetest"
+import "github.com/baton-gateway/baton/translate/translatetest"
 
 // fidelity returns the fidelity table: the place of each member of a record in a step, and of each
 // field of a step in a record.

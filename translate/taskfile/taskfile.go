@@ -18,8 +18,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"baton/federation"
-	"baton/translate"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate"
 )
 
 // MaxBytes bounds a record. The protocol names no bound.

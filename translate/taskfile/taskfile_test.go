@@ -9,9 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/federation"
-	"baton/translate"
-	"baton/translate/taskfile"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate"
+	"github.com/baton-gateway/baton/translate/taskfile"
 )
 
 const record = `{"x_first":[1,{"b":1e400,"a":1.50}],"task_id":"t1","from_agent":"scanner","to_agent":null,"status":"offered",

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/translate/taskfile"
+	"github.com/baton-gateway/baton/translate/taskfile"
 )
 
 func TestTermsReadsCapsAndDeadlineOfTheContext(t *testing.T) {

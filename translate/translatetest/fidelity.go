@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"baton/federation"
-	"baton/translate"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate"
 )
 
 // noted are the members of an event that no wire carries: a gateway's notes about its arrival, and

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"baton/translate"
-	"baton/translate/translatetest"
-	"baton/translate/voicefile"
+	"github.com/baton-gateway/baton/translate"
+	"github.com/baton-gateway/baton/translate/translatetest"
+	"github.com/baton-gateway/baton/translate/voicefile"
 )
 
 func TestFidelityTableCoversEachField(t *testing.T) {

@@ -1,6 +1,6 @@
 package voicefile_test
 
-import "baton/translate/translatetest"
+import "github.com/baton-gateway/baton/translate/translatetest"
 
 // fidelity returns the fidelity table: the fate of each member of a handoff file, and of each
 // field of a step.

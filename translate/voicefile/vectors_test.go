@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/translate/voicefile"
+	"github.com/baton-gateway/baton/translate/voicefile"
 )
 
 // vectors is the file of vectors that a run of the reference implementation made.

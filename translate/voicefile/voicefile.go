@@ -23,7 +23,7 @@ import (
 	"slices"
 	"time"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // MaxBytes bounds a handoff file. The protocol names no bound.

@@ -10,9 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/federation"
-	"baton/translate"
-	"baton/translate/voicefile"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate"
+	"github.com/baton-gateway/baton/translate/voicefile"
 )
 
 const secret = "a secret of bob and alice"

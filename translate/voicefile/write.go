@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"baton/federation"
-	"baton/translate"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate"
 )
 
 // Offer is a handoff that a gateway writes for an agent of the directory.

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/admin"
-	"baton/bridge/agents/participant"
-	"baton/bridge/route"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/agents/participant"
+	"github.com/baton-gateway/baton/bridge/route"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Account is a participant at a gateway, either logged in or represented by an operator. If it has

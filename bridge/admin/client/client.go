@@ -20,10 +20,10 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/admin"
-	"baton/bridge/route"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/route"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // requestTimeout bounds one request: a live gateway answers in milliseconds, and one with a slow

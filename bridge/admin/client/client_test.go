@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/admin"
-	"baton/bridge/admin/client"
-	"baton/bridge/route"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/admin/client"
+	"github.com/baton-gateway/baton/bridge/route"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // open returns a client of a gateway that answers with a handler.

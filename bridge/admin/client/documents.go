@@ -11,10 +11,10 @@ import (
 	"net/url"
 	"strconv"
 
-	"baton/bridge/admin"
-	"baton/bridge/route"
-	"baton/federation"
-	"baton/federation/passport"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/route"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/passport"
 )
 
 // Watch calls line with each line of a watched list until the gateway or ctx ends, and then

@@ -13,9 +13,9 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge/admin"
-	"baton/bridge/route"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/route"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Bounds of a list of peers.

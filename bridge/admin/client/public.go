@@ -18,9 +18,9 @@ import (
 	"sync"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/agents/participant"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/agents/participant"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Public is the public listener of a gateway, for a logged-in participant. It renews its tokens and

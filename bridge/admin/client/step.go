@@ -12,13 +12,13 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/admin"
-	"baton/bridge/route"
-	"baton/federation"
-	"baton/federation/signing"
-	"baton/translate"
-	"baton/translate/dialect"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/route"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/signing"
+	"github.com/baton-gateway/baton/translate"
+	"github.com/baton-gateway/baton/translate/dialect"
 )
 
 // Step is a step of an operator.

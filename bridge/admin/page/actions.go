@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	"baton/bridge/admin"
-	"baton/bridge/admin/render"
-	"baton/bridge/route"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/admin/render"
+	"github.com/baton-gateway/baton/bridge/route"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // action is a change by an operator.

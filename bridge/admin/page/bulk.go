@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	"baton/bridge"
-	"baton/bridge/admin"
-	"baton/bridge/route"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/route"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // The selections of several rows in the URL of an action.

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"baton/bridge/admin"
-	"baton/bridge/admin/render"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/admin/render"
 )
 
 func loadLinks(r request) (view, error) {

@@ -3,7 +3,7 @@ package page
 import (
 	"time"
 
-	"baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/admin"
 )
 
 // Chart returns the words and the paths of the chart of values.

@@ -11,11 +11,11 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge/admin"
-	"baton/bridge/admin/client"
-	"baton/bridge/admin/render"
-	"baton/bridge/route"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/admin/client"
+	"github.com/baton-gateway/baton/bridge/admin/render"
+	"github.com/baton-gateway/baton/bridge/route"
+	"github.com/baton-gateway/baton/federation"
 )
 
 type loader func(r request) (view, error)

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge/admin"
-	"baton/bridge/route"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/route"
 )
 
 // PairPath is the form for a pairing code. The authorize page of agent hosts links to it.

@@ -13,8 +13,8 @@ import (
 	"sync"
 	"time"
 
-	"baton/bridge"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
 )
 
 const cookieName = "baton_session"

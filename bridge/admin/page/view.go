@@ -11,10 +11,10 @@ import (
 	"time"
 	"unicode"
 
-	"baton/bridge"
-	"baton/bridge/admin"
-	"baton/bridge/admin/render"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/admin/render"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // view is the content of a page. Each text in it went through [plain].

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/admin"
 )
 
 // NamedValue is a value of a thing with its name on the page.

@@ -12,10 +12,10 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"baton/bridge/admin"
-	"baton/bridge/admin/client"
-	"baton/bridge/route"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/admin/client"
+	"github.com/baton-gateway/baton/bridge/route"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Table declares a list, for terminals and for the operator page.

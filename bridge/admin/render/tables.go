@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/admin"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // The lists that a terminal and the operator page show.

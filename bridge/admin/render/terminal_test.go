@@ -8,9 +8,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge/admin"
-	"baton/bridge/admin/client"
-	"baton/bridge/admin/render"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/admin/client"
+	"github.com/baton-gateway/baton/bridge/admin/render"
 )
 
 // answering returns a client of a gateway that gives one answer to all requests.

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/admin"
 )
 
 // details collects the details of one thing.

@@ -25,11 +25,11 @@ import (
 
 	wire "github.com/a2aproject/a2a-go/v2/a2a"
 
-	"baton/bridge"
-	"baton/bridge/agents/a2a/a2aclient"
-	"baton/bridge/agents/participant"
-	"baton/federation"
-	"baton/federation/agents"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/agents/a2a/a2aclient"
+	"github.com/baton-gateway/baton/bridge/agents/participant"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/agents"
 )
 
 // network is the label of this network, and the name of its only link.

@@ -15,7 +15,7 @@ import (
 	wire "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/gowebpki/jcs"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // The path of the endpoint of the gateway, and the path of an agent before its DID.

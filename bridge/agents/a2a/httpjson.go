@@ -12,10 +12,10 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/errordetails"
 
-	"baton/bridge"
-	"baton/bridge/agents/participant"
-	"baton/bridge/credential"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/agents/participant"
+	"github.com/baton-gateway/baton/bridge/credential"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // restPath is the path of the binding HTTP+JSON below an endpoint.

@@ -9,8 +9,8 @@ import (
 
 	wire "github.com/a2aproject/a2a-go/v2/a2a"
 
-	"baton/bridge/agents/participant"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/agents/participant"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // The official client does the same over both bindings.

@@ -15,7 +15,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2acompat/a2av0"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // legacyVersion is the protocol version of a request without one.

@@ -10,8 +10,8 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2aclient"
 	"github.com/a2aproject/a2a-go/v2/a2acompat/a2av0"
 
-	"baton/bridge/agents/participant"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/agents/participant"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // legacyClient returns a client of A2A 0.3, made from the card.

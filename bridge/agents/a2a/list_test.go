@@ -8,8 +8,8 @@ import (
 	wire "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge/agents/participant"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/agents/participant"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // list returns the IDs that a list has, in order, and the answer.

@@ -3,8 +3,8 @@ package a2a_test
 import (
 	"testing"
 
-	"baton/bridge/agents/a2a"
-	"baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/agents/a2a"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
 )
 
 func TestReferenceHasEveryKeyWithItsDefault(t *testing.T) {

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // originalNames are the names of members in the protocol buffers of A2A that differ from the names in

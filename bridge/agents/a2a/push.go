@@ -17,9 +17,9 @@ import (
 	wire "github.com/a2aproject/a2a-go/v2/a2a"
 	"golang.org/x/net/http/httpguts"
 
-	"baton/bridge"
-	"baton/bridge/agents/participant"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/agents/participant"
+	"github.com/baton-gateway/baton/federation"
 )
 
 var _ bridge.Poster = (*Link)(nil)

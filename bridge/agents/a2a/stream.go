@@ -11,8 +11,8 @@ import (
 
 	wire "github.com/a2aproject/a2a-go/v2/a2a"
 
-	"baton/bridge"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // heartbeat is the interval of writes to a quiet stream and of reads of its task: a wake-up may

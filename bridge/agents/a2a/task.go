@@ -6,7 +6,7 @@ import (
 
 	wire "github.com/a2aproject/a2a-go/v2/a2a"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // maxHistory bounds the shown messages of a task to the newest: a log may have thousands

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"baton/federation/fault"
+	"github.com/baton-gateway/baton/federation/fault"
 )
 
 // slowest is the longest time that a client may take to read an answer. A

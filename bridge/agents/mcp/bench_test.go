@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge/agents/participant"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/agents/participant"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // BenchmarkWake measures the time from the return of the call that files an offer to the answer of

@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"baton/bridge/agents/mcp"
-	"baton/bridge/agents/participant"
-	"baton/bridge/bridgetest"
-	"baton/federation"
-	"baton/federation/federationtest"
+	"github.com/baton-gateway/baton/bridge/agents/mcp"
+	"github.com/baton-gateway/baton/bridge/agents/participant"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
 // strangers is an account with the first message of one sender in its inbox.

@@ -7,9 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"baton/bridge/agents/mcp"
-	"baton/bridge/agents/participant"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/agents/mcp"
+	"github.com/baton-gateway/baton/bridge/agents/participant"
+	"github.com/baton-gateway/baton/federation"
 )
 
 func TestIdempotencyKeyNamesOneStep(t *testing.T) {

@@ -13,12 +13,12 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
 
-	"baton/bridge/agents/mcp"
-	"baton/bridge/agents/oauth"
-	"baton/bridge/agents/participant"
-	"baton/bridge/bridgetest"
-	"baton/bridge/credential"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/agents/mcp"
+	"github.com/baton-gateway/baton/bridge/agents/oauth"
+	"github.com/baton-gateway/baton/bridge/agents/participant"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/credential"
+	"github.com/baton-gateway/baton/federation"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

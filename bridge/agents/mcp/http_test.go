@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"baton/bridge/agents/mcp"
+	"github.com/baton-gateway/baton/bridge/agents/mcp"
 )
 
 // reply is the head of an answer.

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge/agents/participant"
-	"baton/bridge/bridgetest"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/agents/participant"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // names is a world in which some names are bound.

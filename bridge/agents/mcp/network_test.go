@@ -4,10 +4,10 @@ import (
 	"errors"
 	"testing"
 
-	"baton/bridge"
-	"baton/bridge/agents/mcp"
-	"baton/bridge/agents/participant"
-	"baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/agents/mcp"
+	"github.com/baton-gateway/baton/bridge/agents/participant"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
 )
 
 func TestReferenceHasEveryKeyWithItsDefault(t *testing.T) {

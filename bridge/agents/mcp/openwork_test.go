@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // An agent finds each open offer that it may claim, and learns its missing

@@ -6,8 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"baton/bridge/agents/mcp"
-	"baton/bridge/agents/participant"
+	"github.com/baton-gateway/baton/bridge/agents/mcp"
+	"github.com/baton-gateway/baton/bridge/agents/participant"
 )
 
 func TestStdioChannelNotifiesOfEachArrival(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"baton/bridge/bridgetest"
-	"baton/bridge/stepbuilder"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/stepbuilder"
 )
 
 // revisions are the revisions of the protocol that clients may speak.

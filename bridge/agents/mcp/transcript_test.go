@@ -10,7 +10,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // transcript is the session of a model that knows only the list of tools. Each call names the words of a

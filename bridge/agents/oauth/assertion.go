@@ -14,10 +14,10 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge/agents/participant"
-	"baton/bridge/credential"
-	"baton/federation"
-	"baton/federation/signing"
+	"github.com/baton-gateway/baton/bridge/agents/participant"
+	"github.com/baton-gateway/baton/bridge/credential"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/signing"
 )
 
 // assertionType is the type of a JWT client assertion.

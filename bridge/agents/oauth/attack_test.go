@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge/agents/oauth"
-	"baton/federation"
-	"baton/federation/identity"
+	"github.com/baton-gateway/baton/bridge/agents/oauth"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/identity"
 )
 
 // score counts the tries of an attack, and the accepted ones.

@@ -13,11 +13,11 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/agents/participant"
-	"baton/bridge/credential"
-	"baton/federation"
-	"baton/federation/signing"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/agents/participant"
+	"github.com/baton-gateway/baton/bridge/credential"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/signing"
 )
 
 // formLife is the lifetime of a form.

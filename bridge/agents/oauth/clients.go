@@ -16,9 +16,9 @@ import (
 	"time"
 	"unicode"
 
-	"baton/bridge/credential"
-	"baton/federation"
-	"baton/federation/identity"
+	"github.com/baton-gateway/baton/bridge/credential"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/identity"
 )
 
 // Limits of clients.

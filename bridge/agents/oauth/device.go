@@ -8,8 +8,8 @@ import (
 	"net/url"
 	"time"
 
-	"baton/bridge/credential"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/credential"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // pollInterval is the wait of a device between two polls.

@@ -17,11 +17,11 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge/agents/oauth"
-	"baton/bridge/agents/participant"
-	"baton/bridge/bridgetest"
-	"baton/bridge/credential"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/agents/oauth"
+	"github.com/baton-gateway/baton/bridge/agents/participant"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/credential"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // gateway is an authorization server behind a real listener.

@@ -16,10 +16,10 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge/agents/oauth"
-	"baton/bridge/agents/participant"
-	"baton/bridge/bridgetest"
-	"baton/federation/identity"
+	"github.com/baton-gateway/baton/bridge/agents/oauth"
+	"github.com/baton-gateway/baton/bridge/agents/participant"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/federation/identity"
 )
 
 // client is a client of the authorization server, with a key of its own.

@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/credential"
-	"baton/federation"
-	"baton/federation/fault"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/credential"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/fault"
 )
 
 // Account is one caller at its gateway. Its methods are the agent requests in the form used by

@@ -10,9 +10,9 @@ import (
 	"sync"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/credential"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/credential"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Path is the path of REST, which the tokens of participants name as their audience.

@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"time"
 
-	"baton/bridge"
-	"baton/federation"
-	"baton/federation/agents"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/agents"
 )
 
 // Contact is the decision of the caller about a sender of messages.

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge"
-	"baton/federation"
-	"baton/translate"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate"
 )
 
 // StateOpen is the state of a [Query] for all unfinished handoffs.

@@ -10,9 +10,9 @@ import (
 	"slices"
 	"time"
 
-	"baton/bridge"
-	"baton/federation"
-	"baton/federation/signing"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/signing"
 )
 
 // MessageRequest is a request to write to another participant.

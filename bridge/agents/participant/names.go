@@ -12,10 +12,10 @@ import (
 
 	"github.com/agnivade/levenshtein"
 
-	"baton/bridge"
-	"baton/bridge/stepbuilder"
-	"baton/federation"
-	"baton/federation/agents"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/stepbuilder"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/agents"
 )
 
 // agentsNetwork is the network of declared names of agents.

@@ -10,8 +10,8 @@ import (
 	"net/http"
 	"time"
 
-	"baton/bridge"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // once takes a step whose request has a key. The id of the step is on disk before the step

@@ -18,12 +18,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/credential"
-	"baton/bridge/stepbuilder"
-	"baton/federation"
-	"baton/federation/lifecycle"
-	"baton/federation/store/registry"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/credential"
+	"github.com/baton-gateway/baton/bridge/stepbuilder"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/lifecycle"
+	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
 // Deps are the dependencies of a Service.

@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/credential"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/credential"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Codes of problems of participants.

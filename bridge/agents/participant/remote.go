@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"time"
 
-	"baton/bridge"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // maxCallBytes bounds the body of one call of a [Remote]: a step with a context.

@@ -3,8 +3,8 @@ package participant_test
 import (
 	"testing"
 
-	"baton/bridge/agents/participant"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/agents/participant"
+	"github.com/baton-gateway/baton/federation"
 )
 
 func TestReserveKeepsOneIDPerKey(t *testing.T) {

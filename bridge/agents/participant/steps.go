@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/stepbuilder"
-	"baton/federation"
-	"baton/translate"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/stepbuilder"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate"
 )
 
 // The JSON of an [Offer], a [StepRequest] and a [MessageRequest] is the body of the same request at

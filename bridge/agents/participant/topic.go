@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"baton/bridge"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // keepPage is for how long the subscribers of a topic share a page. A notification drops

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"baton/bridge/agents/rest/contract"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/agents/rest/contract"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // maxPages bounds the pages read for one list of actions: all handoffs of a page may have

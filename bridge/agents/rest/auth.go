@@ -9,12 +9,12 @@ import (
 
 	"github.com/coder/websocket"
 
-	"baton/bridge/agents/participant"
-	"baton/bridge/agents/rest/contract"
-	"baton/bridge/credential"
-	"baton/bridge/route"
-	"baton/federation"
-	"baton/federation/signing"
+	"github.com/baton-gateway/baton/bridge/agents/participant"
+	"github.com/baton-gateway/baton/bridge/agents/rest/contract"
+	"github.com/baton-gateway/baton/bridge/credential"
+	"github.com/baton-gateway/baton/bridge/route"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/signing"
 )
 
 type callerKey struct{}

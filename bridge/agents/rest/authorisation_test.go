@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"baton/bridge/agents/rest/contract"
+	"github.com/baton-gateway/baton/bridge/agents/rest/contract"
 )
 
 // Each path and method is called by each sort of caller. A handoff hidden from a caller

@@ -19,10 +19,10 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"baton/bridge/agents/participant"
-	"baton/bridge/agents/rest/contract"
-	"baton/bridge/route"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/agents/participant"
+	"github.com/baton-gateway/baton/bridge/agents/rest/contract"
+	"github.com/baton-gateway/baton/bridge/route"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // check returns the mistake in a request to its route.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 
-	"baton/bridge/agents/rest/contract"
+	"github.com/baton-gateway/baton/bridge/agents/rest/contract"
 )
 
 // A client that follows the document must not send a member that the API refuses.

@@ -4,9 +4,9 @@ import (
 	"net/http"
 	"testing"
 
-	"baton/bridge/agents/rest"
-	"baton/bridge/agents/rest/contract"
-	"baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/agents/rest"
+	"github.com/baton-gateway/baton/bridge/agents/rest/contract"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
 )
 
 func TestContactsAreAllowedBlockedAndListed(t *testing.T) {

@@ -12,10 +12,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge/agents/rest"
-	"baton/bridge/agents/rest/contract"
-	"baton/bridge/route"
-	"baton/bridge/route/openapi"
+	"github.com/baton-gateway/baton/bridge/agents/rest"
+	"github.com/baton-gateway/baton/bridge/agents/rest/contract"
+	"github.com/baton-gateway/baton/bridge/route"
+	"github.com/baton-gateway/baton/bridge/route/openapi"
 )
 
 var update = flag.Bool("update", false, "write contract/openapi.json and contract/openapi.html anew")

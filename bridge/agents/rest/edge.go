@@ -8,10 +8,10 @@ import (
 	"net/http"
 	"strings"
 
-	"baton/bridge"
-	"baton/bridge/agents/participant"
-	"baton/bridge/agents/rest/contract"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/agents/participant"
+	"github.com/baton-gateway/baton/bridge/agents/rest/contract"
+	"github.com/baton-gateway/baton/federation"
 )
 
 func usage(detail string) error {

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"baton/bridge/agents/rest/contract"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/agents/rest/contract"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // A reader that takes the first of two equal members and one that takes the last read two

@@ -1,6 +1,6 @@
 package rest
 
-import "baton/bridge/route"
+import "github.com/baton-gateway/baton/bridge/route"
 
 // Declared returns the routes of the contract.
 func Declared() []route.Description {

@@ -10,9 +10,9 @@ import (
 	"strconv"
 	"time"
 
-	"baton/bridge/agents/participant"
-	"baton/bridge/agents/rest/contract"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/agents/participant"
+	"github.com/baton-gateway/baton/bridge/agents/rest/contract"
+	"github.com/baton-gateway/baton/federation"
 )
 
 func (l *Link) listHandoffs(ctx context.Context, p contract.HandoffQuery) (contract.HandoffPage, error) {

@@ -19,14 +19,14 @@ import (
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 	"go.uber.org/goleak"
 
-	"baton/bridge"
-	"baton/bridge/agents/rest"
-	"baton/bridge/agents/rest/contract"
-	"baton/bridge/bridgetest"
-	"baton/bridge/webhook"
-	"baton/federation"
-	"baton/federation/identity"
-	"baton/federation/store/registry"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/agents/rest"
+	"github.com/baton-gateway/baton/bridge/agents/rest/contract"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/webhook"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/identity"
+	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

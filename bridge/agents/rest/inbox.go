@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"time"
 
-	"baton/bridge/agents/participant"
-	"baton/bridge/agents/rest/contract"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/agents/participant"
+	"github.com/baton-gateway/baton/bridge/agents/rest/contract"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // leaseSeconds is the default duration of a lease.

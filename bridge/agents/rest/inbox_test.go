@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge/agents/rest/contract"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/agents/rest/contract"
+	"github.com/baton-gateway/baton/federation"
 )
 
 func TestInboxReadChangesNothing(t *testing.T) {

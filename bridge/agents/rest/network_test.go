@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/agents/rest"
-	"baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/agents/rest"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
 )
 
 func TestReferenceHasEveryKeyWithItsDefault(t *testing.T) {

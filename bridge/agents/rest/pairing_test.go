@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge/agents/participant"
-	"baton/bridge/credential"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/agents/participant"
+	"github.com/baton-gateway/baton/bridge/credential"
+	"github.com/baton-gateway/baton/federation"
 )
 
 func (w *world) redeem(t *testing.T, code, address string) answer {

@@ -10,9 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"baton/bridge/agents/participant"
-	"baton/bridge/agents/rest"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/agents/participant"
+	"github.com/baton-gateway/baton/bridge/agents/rest"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // waiting is a request waiting for its answer, or for more of it.

@@ -5,8 +5,8 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"baton/bridge/agents/rest"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/agents/rest"
+	"github.com/baton-gateway/baton/federation"
 )
 
 func TestTokenAuthenticatesOnOtherRoutes(t *testing.T) {

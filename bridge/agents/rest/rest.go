@@ -23,10 +23,10 @@ import (
 	"sync"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/agents/participant"
-	"baton/bridge/credential"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/agents/participant"
+	"github.com/baton-gateway/baton/bridge/credential"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // network is the label of this network, and the name of its only link.

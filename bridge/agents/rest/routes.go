@@ -12,11 +12,11 @@ import (
 
 	"github.com/coder/websocket"
 
-	"baton/bridge"
-	"baton/bridge/agents/rest/contract"
-	"baton/bridge/credential"
-	"baton/bridge/route"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/agents/rest/contract"
+	"github.com/baton-gateway/baton/bridge/credential"
+	"github.com/baton-gateway/baton/bridge/route"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // maxLimit is the maximum number of webhooks in their list, which has no pages.

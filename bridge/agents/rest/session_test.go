@@ -12,8 +12,8 @@ import (
 
 	"github.com/coder/websocket"
 
-	"baton/bridge"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // A revoked key ends its sessions at every replica. Open streams are woken, and nothing is shown in

@@ -11,9 +11,9 @@ import (
 	"github.com/coder/websocket"
 	"golang.org/x/sync/errgroup"
 
-	"baton/bridge"
-	"baton/bridge/agents/rest/contract"
-	"baton/federation/fault"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/agents/rest/contract"
+	"github.com/baton-gateway/baton/federation/fault"
 )
 
 // socketPath is the path for watching inboxes over WebSocket.

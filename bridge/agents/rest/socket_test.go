@@ -17,7 +17,7 @@ import (
 
 	"github.com/coder/websocket"
 
-	"baton/bridge/agents/rest/contract"
+	"github.com/baton-gateway/baton/bridge/agents/rest/contract"
 )
 
 // phone is the far end of a WebSocket.

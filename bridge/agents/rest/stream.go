@@ -12,10 +12,10 @@ import (
 	"sync"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/agents/participant"
-	"baton/bridge/agents/rest/contract"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/agents/participant"
+	"github.com/baton-gateway/baton/bridge/agents/rest/contract"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // streamPath is the path for watching inboxes as server-sent events.

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"baton/bridge/agents/participant"
-	"baton/bridge/agents/rest"
-	"baton/bridge/agents/rest/contract"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/agents/participant"
+	"github.com/baton-gateway/baton/bridge/agents/rest"
+	"github.com/baton-gateway/baton/bridge/agents/rest/contract"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // counted counts how often inboxes are read.

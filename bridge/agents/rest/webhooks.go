@@ -9,12 +9,12 @@ import (
 	"strconv"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/agents/participant"
-	"baton/bridge/agents/rest/contract"
-	"baton/bridge/route"
-	"baton/bridge/webhook"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/agents/participant"
+	"github.com/baton-gateway/baton/bridge/agents/rest/contract"
+	"github.com/baton-gateway/baton/bridge/route"
+	"github.com/baton-gateway/baton/bridge/webhook"
+	"github.com/baton-gateway/baton/federation"
 )
 
 var _ bridge.Pusher = (*Link)(nil)

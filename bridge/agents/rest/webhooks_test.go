@@ -16,10 +16,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"baton/bridge"
-	"baton/bridge/agents/rest/contract"
-	"baton/bridge/webhook"
-	"baton/federation/identity"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/agents/rest/contract"
+	"github.com/baton-gateway/baton/bridge/webhook"
+	"github.com/baton-gateway/baton/federation/identity"
 )
 
 // hooks returns the webhooks of a world, which call its outside.

@@ -7,8 +7,8 @@ import (
 	"net/netip"
 	"time"
 
-	"baton/bridge/airc/wire"
-	"baton/bridge/credential"
+	"github.com/baton-gateway/baton/bridge/airc/wire"
+	"github.com/baton-gateway/baton/bridge/credential"
 )
 
 // unprovenPerMinute limits unsigned relays from one address, and its key look-ups at registries not

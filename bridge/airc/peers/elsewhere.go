@@ -12,11 +12,11 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge/airc/wire"
-	"baton/federation"
-	"baton/federation/agents"
-	"baton/federation/identity"
-	"baton/federation/signing"
+	"github.com/baton-gateway/baton/bridge/airc/wire"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/agents"
+	"github.com/baton-gateway/baton/federation/identity"
+	"github.com/baton-gateway/baton/federation/signing"
 )
 
 // Bounds of requests to other registries on behalf of a caller, and of the results.

@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"time"
 
-	"baton/federation"
-	"baton/federation/agents"
-	"baton/translate"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/agents"
+	"github.com/baton-gateway/baton/translate"
 )
 
 // Code is the member "error" of a failed answer: a flat string, because deployed peers copy that

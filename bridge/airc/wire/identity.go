@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"baton/federation"
-	"baton/federation/agents"
-	"baton/federation/signing"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/agents"
+	"github.com/baton-gateway/baton/federation/signing"
 )
 
 // maxAddressChars is the maximum length of an address at deployed registries.

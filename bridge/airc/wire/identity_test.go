@@ -3,8 +3,8 @@ package wire_test
 import (
 	"testing"
 
-	"baton/bridge/airc/wire"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/airc/wire"
+	"github.com/baton-gateway/baton/federation"
 )
 
 func TestHandleOfADID(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Members are the members of an answer. Each client reads some of them.

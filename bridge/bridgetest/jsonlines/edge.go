@@ -3,8 +3,8 @@ package jsonlines
 import (
 	"errors"
 
-	"baton/bridge"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // answer returns the answer to a step of the peer. The peer sends the step again after an answer

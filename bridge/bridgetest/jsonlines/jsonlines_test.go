@@ -9,11 +9,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge"
-	"baton/bridge/bridgetest"
-	"baton/bridge/bridgetest/jsonlines"
-	"baton/federation"
-	"baton/federation/store/registry"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/bridgetest/jsonlines"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
 type table jsonlines.Config

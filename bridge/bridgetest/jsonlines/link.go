@@ -14,9 +14,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"baton/bridge"
-	"baton/bridge/stepbuilder"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/stepbuilder"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // maxLineBytes bounds one line: far above an offer with the longest context.

@@ -20,9 +20,9 @@ import (
 	"log/slog"
 	"net"
 
-	"baton/bridge"
-	"baton/bridge/stepbuilder"
-	"baton/federation/store/registry"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/stepbuilder"
+	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
 //go:embed reference.toml

@@ -16,8 +16,8 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge/conform"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/conform"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // patience is how long an answer may take.

@@ -6,9 +6,9 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"baton/bridge/conform/airc"
-	"baton/federation"
-	"baton/federation/identity"
+	"github.com/baton-gateway/baton/bridge/conform/airc"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/identity"
 )
 
 func newKey(string) (federation.SigningKey, error) { return identity.NewPerson(), nil }

@@ -9,7 +9,7 @@ import (
 	"reflect"
 	"time"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // The other agents of the suite. Grace accepts the sender and blocks Mallory.

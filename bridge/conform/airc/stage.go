@@ -18,7 +18,7 @@ import (
 
 	"github.com/gowebpki/jcs"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // wellKnown is the path of the document about the registry.

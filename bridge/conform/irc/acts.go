@@ -14,10 +14,10 @@ import (
 
 	"github.com/ergochat/irc-go/ircmsg"
 
-	"baton/federation"
-	"baton/federation/signing"
-	"baton/translate"
-	"baton/translate/dialect"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/signing"
+	"github.com/baton-gateway/baton/translate"
+	"github.com/baton-gateway/baton/translate/dialect"
 )
 
 // act is the action of a client for a line of a scene.

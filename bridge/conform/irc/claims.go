@@ -7,7 +7,7 @@ import (
 
 	"github.com/ergochat/irc-go/ircmsg"
 
-	"baton/bridge/conform"
+	"github.com/baton-gateway/baton/bridge/conform"
 )
 
 // proofMechanism is the SASL mechanism by which a client proves a DID.

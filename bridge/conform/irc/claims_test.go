@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge/conform"
-	"baton/bridge/conform/irc"
+	"github.com/baton-gateway/baton/bridge/conform"
+	"github.com/baton-gateway/baton/bridge/conform/irc"
 )
 
 // plainServer is a server that welcomes its clients without a message of the day, answers

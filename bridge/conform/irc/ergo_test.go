@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge/conform/irc"
-	"baton/federation/federationtest"
+	"github.com/baton-gateway/baton/bridge/conform/irc"
+	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
 // startErgo runs Ergo as it is configured by default, with one listener, and returns its

@@ -19,8 +19,8 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge/conform"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/conform"
+	"github.com/baton-gateway/baton/federation"
 )
 
 //go:embed cases.txt

@@ -8,9 +8,9 @@ import (
 	"sync"
 	"testing"
 
-	"baton/bridge/conform"
-	"baton/bridge/conform/irc"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/conform"
+	"github.com/baton-gateway/baton/bridge/conform/irc"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // key makes a key whose DID no test looks at.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/ergochat/irc-go/ircmsg"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // pattern is the expected form of a server's line: its command and its first parameters, and its

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge/irc"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/irc"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // stage is the set of one scene.

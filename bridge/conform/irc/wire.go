@@ -12,7 +12,7 @@ import (
 
 	"github.com/coder/websocket"
 
-	"baton/bridge/irc"
+	"github.com/baton-gateway/baton/bridge/irc"
 )
 
 // maxLineBytes bounds a line of a server: 8,191 bytes of tags and 512 of message, and

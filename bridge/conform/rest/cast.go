@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // maxAnswerBytes bounds the read part of an answer: a page of 500 entries.

@@ -17,8 +17,8 @@ import (
 	"net/http"
 	"time"
 
-	"baton/bridge/conform"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/conform"
+	"github.com/baton-gateway/baton/federation"
 )
 
 //go:embed cases.txt

@@ -8,9 +8,9 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"baton/bridge/conform"
-	"baton/bridge/conform/rest"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/conform"
+	"github.com/baton-gateway/baton/bridge/conform/rest"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // key makes a key whose DID no test looks at.

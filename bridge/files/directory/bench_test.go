@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge/files/directory"
-	"baton/translate/taskfile"
+	"github.com/baton-gateway/baton/bridge/files/directory"
+	"github.com/baton-gateway/baton/translate/taskfile"
 )
 
 // BenchmarkIdle is one look at ten thousand unchanged files. A link looks every five seconds:

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge/files/directory"
-	"baton/translate/taskfile"
+	"github.com/baton-gateway/baton/bridge/files/directory"
+	"github.com/baton-gateway/baton/translate/taskfile"
 )
 
 // The environment of a claiming process: the kind of claim, the directory, and

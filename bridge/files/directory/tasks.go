@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"baton/translate/taskfile"
+	"github.com/baton-gateway/baton/translate/taskfile"
 )
 
 // claimAge is the age after which a claim is undone. A change takes far less time.

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge/irc/client"
-	"baton/federation"
-	"baton/federation/federationtest"
+	"github.com/baton-gateway/baton/bridge/irc/client"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
 // fromLab is a line of a channel from a user of another network.

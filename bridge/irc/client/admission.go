@@ -7,8 +7,8 @@ import (
 	"net/netip"
 	"time"
 
-	"baton/bridge"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // rejection is the reason for rejecting or evicting a connection. It is a metric label from a

@@ -16,9 +16,9 @@ import (
 	"github.com/pires/go-proxyproto"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"baton/bridge"
-	"baton/bridge/credential"
-	"baton/bridge/irc/client"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/credential"
+	"github.com/baton-gateway/baton/bridge/irc/client"
 )
 
 // within gives a listener limits.

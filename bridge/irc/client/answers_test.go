@@ -6,8 +6,8 @@ import (
 
 	"github.com/coder/websocket"
 
-	"baton/federation"
-	"baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
 // Each scene holds the server to an answer that clients and their test suites expect.

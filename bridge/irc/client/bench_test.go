@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge/irc/client"
+	"github.com/baton-gateway/baton/bridge/irc/client"
 )
 
 // quiet is a connection whose other end registers, and then only listens. It has no socket, because

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/irc/client"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/irc/client"
 )
 
 func TestCapabilityChangeIsAnnounced(t *testing.T) {

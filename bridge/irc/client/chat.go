@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"baton/bridge"
-	"baton/bridge/irc"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/irc"
+	"github.com/baton-gateway/baton/federation"
 )
 
 var _ bridge.Relayer = (*Link)(nil)

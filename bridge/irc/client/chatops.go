@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/irc"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/irc"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // toSelf has the client's reader run a command to the gateway's own user.

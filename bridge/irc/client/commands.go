@@ -9,7 +9,7 @@ import (
 
 	"github.com/ergochat/irc-go/ircmsg"
 
-	"baton/bridge"
+	"github.com/baton-gateway/baton/bridge"
 )
 
 // command is the handler of a line from a client.

@@ -7,9 +7,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge/irc/client"
-	"baton/federation"
-	"baton/federation/federationtest"
+	"github.com/baton-gateway/baton/bridge/irc/client"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
 func TestDeliveredNeedsTheReadersPong(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"github.com/ergochat/irc-go/ircmsg"
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge/irc"
-	"baton/bridge/irc/client"
+	"github.com/baton-gateway/baton/bridge/irc"
+	"github.com/baton-gateway/baton/bridge/irc/client"
 )
 
 // FuzzRead holds the reader to its bounds, whatever comes: each line is acted on or refused for one

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"baton/federation"
-	"baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
 // say files offers as they are written at a place, each a second after the one before.

@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/irc/client"
-	"baton/federation"
-	"baton/federation/federationtest"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/irc/client"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
 func TestMessageToANickIsForItsHolder(t *testing.T) {

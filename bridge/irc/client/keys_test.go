@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"baton/federation"
-	"baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
 // loginAs logs a client in as ada under a nick, and brings it into the channel.

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/irc/client"
-	"baton/federation"
-	"baton/federation/federationtest"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/irc/client"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
 func TestUnregisteredConnectionTimesOut(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge/irc"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/irc"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // keeps reports whether a message of a client enters the history. Tags without text do if they are

@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge/irc/client"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/irc/client"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // reread asks for a page of the history, and returns the texts and the message IDs of its lines.

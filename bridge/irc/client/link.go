@@ -55,12 +55,12 @@ import (
 	"github.com/pires/go-proxyproto"
 	"golang.org/x/time/rate"
 
-	"baton/bridge"
-	"baton/bridge/credential"
-	"baton/bridge/irc"
-	"baton/federation"
-	"baton/federation/fault"
-	"baton/federation/store/registry"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/credential"
+	"github.com/baton-gateway/baton/bridge/irc"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/fault"
+	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
 // network is the label of this network in metrics.

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge/irc"
-	"baton/federation"
-	"baton/translate"
+	"github.com/baton-gateway/baton/bridge/irc"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate"
 )
 
 // Bounds of the work for one inquiry.

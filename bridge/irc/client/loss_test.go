@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"baton/federation"
-	"baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
 // A client that loses each second page with its connection reads every step, and no step counts

@@ -10,7 +10,7 @@ import (
 
 	"github.com/ergochat/irc-go/ircmsg"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // onMarkread returns or moves a user's read position in a channel or in the messages of another

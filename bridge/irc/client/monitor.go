@@ -6,7 +6,7 @@ import (
 
 	"github.com/ergochat/irc-go/ircmsg"
 
-	"baton/bridge/irc"
+	"github.com/baton-gateway/baton/bridge/irc"
 )
 
 const maxWatched = 100

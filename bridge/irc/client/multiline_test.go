@@ -6,8 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge"
-	"baton/bridge/irc/client"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/irc/client"
 )
 
 const multilineCaps = "draft/multiline batch message-tags echo-message labeled-response standard-replies"

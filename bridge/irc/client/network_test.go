@@ -3,8 +3,8 @@ package client_test
 import (
 	"testing"
 
-	"baton/bridge/bridgetest"
-	"baton/bridge/irc/client"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/irc/client"
 )
 
 func TestReferenceHasEveryKeyWithItsDefault(t *testing.T) {

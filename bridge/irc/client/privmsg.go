@@ -12,10 +12,10 @@ import (
 
 	"github.com/ergochat/irc-go/ircmsg"
 
-	"baton/bridge"
-	"baton/bridge/irc"
-	"baton/federation"
-	"baton/translate"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/irc"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate"
 )
 
 // onTalk handles a client's message to others: a text, tags, or a step.

@@ -6,10 +6,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"baton/bridge"
-	"baton/bridge/bridgetest"
-	"baton/bridge/irc/client"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/irc/client"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // A proof is judged again when sessions of its DID end: the one verdict that ends the login is invalid.

@@ -12,8 +12,8 @@ import (
 
 	"github.com/ergochat/irc-go/ircmsg"
 
-	"baton/bridge"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
 )
 
 func sorted[K cmp.Ordered, V any](of map[K]V) []K { return slices.Sorted(maps.Keys(of)) }

@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/bridgetest"
-	"baton/bridge/credential"
-	"baton/bridge/irc/client"
-	"baton/federation"
-	"baton/federation/store/registry"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/credential"
+	"github.com/baton-gateway/baton/bridge/irc/client"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
 // recordNames are the names that a record binds.

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/irc"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/irc"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // remotes are the users of other networks shown on this server: by the nick from which they speak,

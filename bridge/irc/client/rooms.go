@@ -9,7 +9,7 @@ import (
 
 	"github.com/ergochat/irc-go/ircmsg"
 
-	"baton/bridge/irc"
+	"github.com/baton-gateway/baton/bridge/irc"
 )
 
 // maxTopicBytes bounds topics, and reasons of kicks and parts.

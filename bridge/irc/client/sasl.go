@@ -18,9 +18,9 @@ import (
 	"github.com/ergochat/irc-go/ircmsg"
 	"github.com/xdg-go/scram"
 
-	"baton/bridge"
-	"baton/bridge/credential"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/credential"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // The mechanisms.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // The scenes are named after the sections that they hold the server to.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/ergochat/irc-go/ircmsg"
 
-	"baton/bridge/irc"
+	"github.com/baton-gateway/baton/bridge/irc"
 )
 
 // send sends a client a message. During a labelled command of that client, it becomes part of the

@@ -13,10 +13,10 @@ import (
 
 	"github.com/ergochat/irc-go/ircmsg"
 
-	"baton/bridge"
-	"baton/bridge/irc"
-	"baton/federation"
-	"baton/federation/fault"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/irc"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/fault"
 )
 
 const sweepEvery = time.Second

@@ -7,8 +7,8 @@ import (
 
 	"github.com/ergochat/irc-go/ircmsg"
 
-	"baton/bridge/irc"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/irc"
+	"github.com/baton-gateway/baton/federation"
 )
 
 type inbound struct {

@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/bridgetest"
-	"baton/bridge/irc/client"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/irc/client"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // secured is testConfig with TLS besides.

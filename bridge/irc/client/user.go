@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge/irc"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/irc"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // user is one connected client. The owner owns all fields but wire and turn.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/coder/websocket"
 
-	"baton/bridge/irc/client"
+	"github.com/baton-gateway/baton/bridge/irc/client"
 )
 
 // page is a client in a browser.

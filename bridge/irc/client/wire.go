@@ -15,8 +15,8 @@ import (
 	"github.com/coder/websocket"
 	"github.com/ergochat/irc-go/ircmsg"
 
-	"baton/bridge"
-	"baton/bridge/irc"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/irc"
 )
 
 // maxInputBytes bounds one line of a client: its tags, and 512 bytes of message including the end.

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"baton/bridge/irc"
-	"baton/federation"
-	"baton/translate"
+	"github.com/baton-gateway/baton/bridge/irc"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate"
 )
 
 // Admits returns a [*federation.RefusalError] for a pending step that the server would ignore: see

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge/irc/freeq"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/irc/freeq"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // stepTags is a step as long as most.

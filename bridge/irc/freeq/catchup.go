@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge"
-	"baton/federation"
-	"baton/federation/signing"
-	"baton/translate"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/signing"
+	"github.com/baton-gateway/baton/translate"
 )
 
 // catchupWindow is the period of the first catch-up, as among servers.

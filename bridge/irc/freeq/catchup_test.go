@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"testing"
 
-	"baton/bridge"
-	"baton/bridge/irc/freeq"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/irc/freeq"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // pageRows is how many rows a server sends at once.

@@ -7,9 +7,9 @@ import (
 	"log/slog"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/irc"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/irc"
+	"github.com/baton-gateway/baton/federation"
 )
 
 func (s *session) toSelf(m *said) bool {

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/irc"
-	"baton/federation"
-	"baton/federation/store/registry"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/irc"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
 // Transport names the carrier of a link's byte stream.

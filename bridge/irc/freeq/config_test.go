@@ -5,8 +5,8 @@ import (
 	"log/slog"
 	"testing"
 
-	"baton/bridge"
-	"baton/bridge/irc/freeq"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/irc/freeq"
 )
 
 // goodConfig returns a complete table.

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"baton/bridge/irc"
-	"baton/federation"
-	"baton/translate"
+	"github.com/baton-gateway/baton/bridge/irc"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate"
 )
 
 // repeatAfter is the minimum age of a step for its receipt to be sent again: servers send each step

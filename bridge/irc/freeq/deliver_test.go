@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge/irc/freeq"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/irc/freeq"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // ruled returns a step by scout in a handoff of the server. The server has confirmed the step, so

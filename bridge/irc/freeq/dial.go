@@ -11,8 +11,8 @@ import (
 	"net"
 	"time"
 
-	"baton/bridge/irc"
-	"baton/federation/fault"
+	"github.com/baton-gateway/baton/bridge/irc"
+	"github.com/baton-gateway/baton/federation/fault"
 )
 
 type stream struct {

@@ -18,10 +18,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"baton/bridge"
-	"baton/bridge/irc/freeq"
-	"baton/federation"
-	"baton/federation/store/storetest"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/irc/freeq"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/storetest"
 )
 
 // far bounds waits for the real program, which itself waits five seconds for a relay, missing in a

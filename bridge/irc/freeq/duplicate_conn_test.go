@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge/irc/freeq"
-	"baton/federation"
-	"baton/federation/federationtest"
+	"github.com/baton-gateway/baton/bridge/irc/freeq"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
 // ordered returns the name of a key of this gateway whose endpoint id is smaller than

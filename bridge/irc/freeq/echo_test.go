@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"baton/federation"
-	"baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
 // rendition returns a step as the gateway writes it for a signer whose signature the server

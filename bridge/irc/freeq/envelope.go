@@ -14,8 +14,8 @@ import (
 	"net/netip"
 	"strings"
 
-	"baton/federation"
-	"baton/federation/signing"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/signing"
 )
 
 // EndpointID returns the id of an endpoint among freeq servers: its key in lower-case hexadecimal.

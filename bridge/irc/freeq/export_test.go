@@ -6,7 +6,7 @@ import (
 	"net/netip"
 	"time"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Ticket returns the text of a ticket, which other programs read.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge/irc/freeq"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/irc/freeq"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // given makes a record of a link's deliveries.

@@ -10,11 +10,11 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"baton/bridge/irc"
-	"baton/federation"
-	"baton/federation/signing"
-	"baton/translate"
-	"baton/translate/acttag"
+	"github.com/baton-gateway/baton/bridge/irc"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/signing"
+	"github.com/baton-gateway/baton/translate"
+	"github.com/baton-gateway/baton/translate/acttag"
 )
 
 // maxSteps bounds the steps of a link being judged or waiting, at some 10 KiB each. Steps beyond it

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 func TestJudgeDelaysNoStepBehindSlowKeys(t *testing.T) {

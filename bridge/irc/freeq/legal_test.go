@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge/bridgetest"
-	"baton/bridge/irc/freeq"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/irc/freeq"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // participants gives the gateway more participants besides scout.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 func isStep(verb string) func(map[string]any) bool {

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"baton/bridge/irc"
-	"baton/translate"
+	"github.com/baton-gateway/baton/bridge/irc"
+	"github.com/baton-gateway/baton/translate"
 )
 
 // protocolVersion is the number that servers write; none of them checks it.

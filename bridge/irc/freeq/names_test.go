@@ -7,8 +7,8 @@ import (
 	"errors"
 	"testing"
 
-	"baton/bridge/irc/freeq"
-	"baton/federation/federationtest"
+	"github.com/baton-gateway/baton/bridge/irc/freeq"
+	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
 func TestOpenReadsExactNames(t *testing.T) {

@@ -3,8 +3,8 @@ package freeq_test
 import (
 	"testing"
 
-	"baton/bridge/bridgetest"
-	"baton/bridge/irc/freeq"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/irc/freeq"
 )
 
 func TestReferenceHasEveryKeyWithItsDefault(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // toldTo awaits a private line to a user, which must begin with some words.

@@ -3,7 +3,7 @@ package freeq_test
 import (
 	"testing"
 
-	"baton/bridge/irc/freeq"
+	"github.com/baton-gateway/baton/bridge/irc/freeq"
 )
 
 // A server makes no user an operator of a channel that a user of the gateway has made.

@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"baton/bridge/irc"
-	"baton/federation"
-	"baton/translate"
+	"github.com/baton-gateway/baton/bridge/irc"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate"
 )
 
 // peerDelay is how long a step of another freeq server is left to that server, if the two were

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"testing"
 
-	"baton/bridge/irc/freeq"
+	"github.com/baton-gateway/baton/bridge/irc/freeq"
 )
 
 func TestPeersOfALogAreBounded(t *testing.T) {

@@ -3,8 +3,8 @@ package freeq
 import (
 	"context"
 
-	"baton/bridge"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // changed announces a change of a user to other links, if its text was relayed.

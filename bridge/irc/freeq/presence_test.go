@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/irc/freeq"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/irc/freeq"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // presence is a bridge.Presence for which one user may have left.

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"baton/bridge/bridgetest"
-	"baton/bridge/irc/freeq"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/irc/freeq"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // aPrivateOffer returns an offer that scout made to alice in private.

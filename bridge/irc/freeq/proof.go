@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"baton/bridge/irc"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/irc"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // How the log of the peer is searched for a message. A server files a step at once if it has the

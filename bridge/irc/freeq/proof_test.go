@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge/irc/freeq"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/irc/freeq"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // deliverAll delivers as many offers as given side by side, as an outbox does, each until it

@@ -18,12 +18,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge/bridgetest"
-	"baton/bridge/irc/freeq"
-	"baton/federation"
-	"baton/federation/signing"
-	"baton/translate"
-	"baton/translate/acttag"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/irc/freeq"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/signing"
+	"github.com/baton-gateway/baton/translate"
+	"github.com/baton-gateway/baton/translate/acttag"
 )
 
 // recorded is one line that crossed a real link.

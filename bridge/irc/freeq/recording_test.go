@@ -11,12 +11,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge"
-	"baton/bridge/irc/freeq"
-	"baton/federation"
-	"baton/federation/signing"
-	"baton/translate"
-	"baton/translate/acttag"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/irc/freeq"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/signing"
+	"github.com/baton-gateway/baton/translate"
+	"github.com/baton-gateway/baton/translate/acttag"
 )
 
 // listener is the server of a recording. It notes the messages of the gateway and answers its

@@ -3,9 +3,9 @@ package freeq
 import (
 	"slices"
 
-	"baton/bridge/irc"
-	"baton/federation"
-	"baton/translate"
+	"github.com/baton-gateway/baton/bridge/irc"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate"
 )
 
 // maxNickBytes bounds the nicks of our users.

@@ -7,8 +7,8 @@ import (
 	"log/slog"
 	"time"
 
-	"baton/bridge"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Waits for the ruling of a home. A receipt takes a tenth of a second; a step without one after

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // known returns a handoff that alice offers on the server, and the gateway knows.

@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"baton/bridge/irc"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/irc"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // meetTimeout bounds greetings and states together. A server greets at once, and waits at most two

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"baton/federation/fault"
+	"github.com/baton-gateway/baton/federation/fault"
 )
 
 // closeGrace is how long a child may take to end after its stdin was closed. By then it has

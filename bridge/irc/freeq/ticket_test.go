@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge/irc/freeq"
+	"github.com/baton-gateway/baton/bridge/irc/freeq"
 )
 
 // ofSeed returns the id of the endpoint whose key has a seed of one byte repeated.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // maxLineBytes bounds one line from the peer. Servers set no limit among each other;

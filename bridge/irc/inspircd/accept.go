@@ -11,8 +11,8 @@ import (
 	"net"
 	"time"
 
-	"baton/bridge"
-	"baton/federation/fault"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation/fault"
 )
 
 // maxStrangers bounds the unauthenticated connections. One is the peer's; each costs a line of at

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"baton/bridge"
-	"baton/bridge/bridgetest"
-	"baton/federation"
-	"baton/federation/signing"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/signing"
 )
 
 // person is the DID that an account of the tests stands for.

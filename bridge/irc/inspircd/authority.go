@@ -6,7 +6,7 @@ import (
 	"net/netip"
 	"strings"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // A server drops no line of another server's user for the modes of a channel: each server enforces

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"baton/bridge/bridgetest"
-	"baton/bridge/irc/inspircd"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/irc/inspircd"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // mode has alice change the modes of a channel, and returns when the gateway has read that.

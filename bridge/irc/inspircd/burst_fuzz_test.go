@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"baton/bridge/irc/inspircd"
+	"github.com/baton-gateway/baton/bridge/irc/inspircd"
 )
 
 // bursts are inputs from peers of both versions, besides the recordings.

@@ -9,10 +9,10 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"baton/bridge"
-	"baton/bridge/bridgetest"
-	"baton/bridge/irc/inspircd"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/irc/inspircd"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // A row is a duty of a server link, with its tests.

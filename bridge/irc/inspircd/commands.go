@@ -9,9 +9,9 @@ import (
 
 	"github.com/ergochat/irc-go/ircmsg"
 
-	"baton/bridge"
-	"baton/bridge/irc"
-	"baton/translate"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/irc"
+	"github.com/baton-gateway/baton/translate"
 )
 
 // command is the handler of a line from the peer. An error ends the link.

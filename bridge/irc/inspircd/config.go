@@ -8,10 +8,10 @@ import (
 	"strings"
 	"unicode"
 
-	"baton/bridge"
-	"baton/bridge/irc"
-	"baton/federation"
-	"baton/federation/store/registry"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/irc"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
 // Config is one [[irc.spanningtree]] table.

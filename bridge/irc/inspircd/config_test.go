@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge"
-	"baton/bridge/irc/inspircd"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/irc/inspircd"
 )
 
 // keysOf returns the keys of all KeyErrors in an error.

@@ -11,10 +11,10 @@ import (
 
 	"github.com/ergochat/irc-go/ircmsg"
 
-	"baton/bridge/irc"
-	"baton/federation"
-	"baton/federation/delivery"
-	"baton/translate"
+	"github.com/baton-gateway/baton/bridge/irc"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/delivery"
+	"github.com/baton-gateway/baton/translate"
 )
 
 var (

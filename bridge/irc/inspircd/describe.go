@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"time"
 
-	"baton/bridge"
-	"baton/translate"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/translate"
 )
 
 // agreement is the result of the negotiation, known once both bursts are over. It never changes.

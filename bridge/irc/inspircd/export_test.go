@@ -7,7 +7,7 @@ import (
 	"net"
 	"sync"
 
-	"baton/bridge/irc"
+	"github.com/baton-gateway/baton/bridge/irc"
 )
 
 // SetDial gives a link another way to its peer.

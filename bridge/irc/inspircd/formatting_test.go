@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // coloured is a line with formatting from another link.

@@ -16,7 +16,7 @@ import (
 
 	"github.com/ergochat/irc-go/ircmsg"
 
-	"baton/bridge/irc"
+	"github.com/baton-gateway/baton/bridge/irc"
 )
 
 // handshakeTimeout bounds the time to authentication. InspIRCd has the same.

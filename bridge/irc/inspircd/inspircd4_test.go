@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
 )
 
 // eachInspIRCd runs a test against Debian's InspIRCd 3, which speaks 1205, and against the

@@ -10,10 +10,10 @@ import (
 	"github.com/ergochat/irc-go/ircmsg"
 	"golang.org/x/time/rate"
 
-	"baton/bridge"
-	"baton/bridge/irc"
-	"baton/federation"
-	"baton/translate"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/irc"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate"
 )
 
 // maxSteps bounds the steps of a link being judged or waiting, at some 10 KiB each: several users'

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"testing"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 func TestJudgeDelaysOnlyTheUserWithASlowKey(t *testing.T) {

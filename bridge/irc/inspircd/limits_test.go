@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"baton/bridge"
+	"github.com/baton-gateway/baton/bridge"
 )
 
 func TestLimitsOfUsersAndLinks(t *testing.T) {

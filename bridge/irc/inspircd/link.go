@@ -58,11 +58,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"baton/bridge"
-	"baton/bridge/credential"
-	"baton/bridge/irc"
-	"baton/federation"
-	"baton/federation/store/registry"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/credential"
+	"github.com/baton-gateway/baton/bridge/irc"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
 // network is the label of this network in metrics.

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge/bridgetest"
-	"baton/bridge/irc/inspircd"
-	"baton/federation/federationtest"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/irc/inspircd"
+	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
 // caller is a server that dials.

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 
-	"baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
 )
 
 // Steps that go through a link in each direction, at a thousand a second.

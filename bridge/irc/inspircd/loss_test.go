@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge/bridgetest"
-	"baton/federation"
-	"baton/federation/federationtest"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
 )
 
 // A connection to InspIRCd loses its end: no message in its middle. PONG proves all before it.

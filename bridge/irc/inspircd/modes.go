@@ -8,7 +8,7 @@ import (
 
 	"github.com/ergochat/irc-go/ircmsg"
 
-	"baton/translate"
+	"github.com/baton-gateway/baton/translate"
 )
 
 // Names of the channel modes in use, as in CAPAB CHANMODES.

@@ -3,8 +3,8 @@ package inspircd_test
 import (
 	"testing"
 
-	"baton/bridge/bridgetest"
-	"baton/bridge/irc/inspircd"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/irc/inspircd"
 )
 
 func TestReferenceHasEveryKeyWithItsDefault(t *testing.T) {

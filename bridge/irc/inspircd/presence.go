@@ -8,9 +8,9 @@ import (
 
 	"github.com/ergochat/irc-go/ircmsg"
 
-	"baton/bridge"
-	"baton/bridge/irc"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/irc"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // isGuest reports whether the text of a user was relayed under the DID of its nick.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
 )
 
 func TestQueriesToThisServerAreAnswered(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	dto "github.com/prometheus/client_model/go"
 
-	"baton/bridge/irc/inspircd"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/irc/inspircd"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // recorded returns the lines that InspIRCd sent on the first link of a transcript, after its

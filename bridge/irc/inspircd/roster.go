@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"baton/bridge/irc"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/irc"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // firstReturn and lastReturn bound the wait before a removed user returns. It doubles each time, so

@@ -9,8 +9,8 @@ import (
 
 	"github.com/ergochat/irc-go/ircmsg"
 
-	"baton/bridge/irc"
-	"baton/translate"
+	"github.com/baton-gateway/baton/bridge/irc"
+	"github.com/baton-gateway/baton/translate"
 )
 
 // maxVisits bounds the channels outside the configuration that one of our users is joined to, as

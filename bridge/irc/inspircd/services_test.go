@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"baton/bridge/bridgetest"
-	"baton/bridge/irc/inspircd"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/irc/inspircd"
 )
 
 // afterAStep is a link on which the scholar has spoken, with the parameters of its UID.

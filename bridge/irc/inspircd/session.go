@@ -14,9 +14,9 @@ import (
 	"github.com/ergochat/irc-go/ircmsg"
 	"golang.org/x/time/rate"
 
-	"baton/bridge"
-	"baton/bridge/irc"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/irc"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // pingEvery is how often the peer is pinged. InspIRCd pings each minute.

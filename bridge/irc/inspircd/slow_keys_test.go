@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"testing"
 
-	"baton/bridge/bridgetest"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // slowKeys makes key lookups of a gateway wait, except for bob's, until the test releases

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"baton/bridge/bridgetest"
-	"baton/bridge/irc/inspircd"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/irc/inspircd"
 )
 
 // tagless makes the peer one without message tags, and the link one without lines beside tags.

@@ -4,9 +4,9 @@ import (
 	"strconv"
 	"strings"
 
-	"baton/bridge/irc"
-	"baton/federation"
-	"baton/translate"
+	"github.com/baton-gateway/baton/bridge/irc"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate"
 )
 
 // Limits of a server that announces none: the defaults of InspIRCd 3.15.

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge/route"
+	"github.com/baton-gateway/baton/bridge/route"
 )
 
 // API is an API to describe: its header, errors and routes.

@@ -21,7 +21,7 @@ import (
 
 	"github.com/gowebpki/jcs"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Agent is one agent. Its methods block until the registry answers; an answer other than 2xx is an

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"sync"
 
-	"baton/federation/store/bare"
+	"github.com/baton-gateway/baton/federation/store/bare"
 )
 
 // bareServer verifies a posted step and files it as one row, with the HTTP server and the

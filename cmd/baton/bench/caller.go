@@ -18,10 +18,10 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
-	"baton/federation"
-	"baton/federation/identity"
-	"baton/federation/signing"
-	"baton/translate/handofftag"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/identity"
+	"github.com/baton-gateway/baton/federation/signing"
+	"github.com/baton-gateway/baton/translate/handofftag"
 )
 
 // caller is an agent logged in over plain HTTP.

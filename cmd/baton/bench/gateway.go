@@ -15,8 +15,8 @@ import (
 	"syscall"
 	"time"
 
-	"baton/bridge/admin/client"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge/admin/client"
+	"github.com/baton-gateway/baton/federation"
 )
 
 const (

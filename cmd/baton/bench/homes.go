@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"baton/bridge/admin"
-	"baton/bridge/admin/client"
-	"baton/bridge/route"
+	"github.com/baton-gateway/baton/bridge/admin"
+	"github.com/baton-gateway/baton/bridge/admin/client"
+	"github.com/baton-gateway/baton/bridge/route"
 )
 
 const (

@@ -11,8 +11,8 @@ import (
 
 	"github.com/ergochat/irc-go/ircmsg"
 
-	"baton/federation"
-	"baton/translate"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate"
 )
 
 // ircClient is a client of the server for IRC clients.

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"baton/bridge/airc/wire"
-	"baton/cmd/baton/aircagent"
+	"github.com/baton-gateway/baton/bridge/airc/wire"
+	"github.com/baton-gateway/baton/cmd/baton/aircagent"
 )
 
 // betweenCrossings keeps the steps apart: 50 a second.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"baton/cmd/baton/aircagent"
+	"github.com/baton-gateway/baton/cmd/baton/aircagent"
 )
 
 // reader reads lines, and notes the time of each.

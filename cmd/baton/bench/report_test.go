@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"baton/cmd/baton/bench"
+	"github.com/baton-gateway/baton/cmd/baton/bench"
 )
 
 // report has one row with a floor, one without, one not measured, and a plot.

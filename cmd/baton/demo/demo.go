@@ -18,8 +18,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"baton/cmd/baton/aircagent"
-	"baton/federation"
+	"github.com/baton-gateway/baton/cmd/baton/aircagent"
+	"github.com/baton-gateway/baton/federation"
 )
 
 const (

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"time"
 
-	"baton/cmd/baton/aircagent"
-	"baton/federation"
-	"baton/federation/identity"
-	"baton/federation/signing"
-	"baton/translate"
-	"baton/translate/handofftag"
+	"github.com/baton-gateway/baton/cmd/baton/aircagent"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/identity"
+	"github.com/baton-gateway/baton/federation/signing"
+	"github.com/baton-gateway/baton/translate"
+	"github.com/baton-gateway/baton/translate/handofftag"
 )
 
 // play shows one handoff from IRC to the agent, and one back.

@@ -5,7 +5,7 @@ import (
 	"io"
 	"time"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // timeline prints the steps of the script, a line each.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/cmd/baton/reference"
+	"github.com/baton-gateway/baton/cmd/baton/reference"
 )
 
 // These programs print a shell's completions of the words in its first

@@ -9,7 +9,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/google/go-cmp/cmp"
 
-	"baton/cmd/baton/reference"
+	"github.com/baton-gateway/baton/cmd/baton/reference"
 )
 
 // grammar is a small command line.

@@ -15,8 +15,8 @@ import (
 	"strings"
 	"time"
 
-	"baton/federation"
-	"baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
 const (

@@ -24,8 +24,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"baton/federation/fault"
-	"baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation/fault"
+	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
 // Write writes a backup of a source durably to a new file. It uses a folder of the caller for

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"baton/federation/store/backup"
+	"github.com/baton-gateway/baton/federation/store/backup"
 )
 
 func TestDeliverSavesABackupWholeOrNotAtAll(t *testing.T) {

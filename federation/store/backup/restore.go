@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
 // restoreMarker is in data_dir while a restore moves files: record and keys may not belong

@@ -15,7 +15,7 @@ import (
 
 	_ "modernc.org/sqlite" // the driver of a record in a file
 
-	"baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
 // maxBatch bounds the rows of one transaction, as the record bounds them.

@@ -11,11 +11,11 @@ import (
 	"slices"
 	"time"
 
-	"baton/federation"
-	"baton/federation/store/engine"
-	"baton/federation/store/handoffs"
-	"baton/federation/store/inboxes"
-	"baton/federation/store/queue"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation/store/handoffs"
+	"github.com/baton-gateway/baton/federation/store/inboxes"
+	"github.com/baton-gateway/baton/federation/store/queue"
 )
 
 // Outboxes are the deliveries of one record. Everything may be called concurrently.

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"time"
 
-	"baton/federation"
-	"baton/federation/store/engine"
-	"baton/federation/store/handoffs"
-	"baton/federation/store/inboxes"
-	"baton/federation/store/queue"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation/store/handoffs"
+	"github.com/baton-gateway/baton/federation/store/inboxes"
+	"github.com/baton-gateway/baton/federation/store/queue"
 )
 
 const pushColumns = `p.item, p.state, p.queued, p.attempt, coalesce(p.next, 0), p.reason, p.ended`

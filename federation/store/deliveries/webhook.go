@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"time"
 
-	"baton/federation"
-	"baton/federation/store/engine"
-	"baton/federation/store/inboxes"
-	"baton/federation/store/queue"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation/store/inboxes"
+	"github.com/baton-gateway/baton/federation/store/queue"
 )
 
 const webhookColumns = `id, did, participant, handoff, label, sealed, url, since, disabled, why, key_id, unbound, ends`

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"sync"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // actors remembers the numbers of DIDs. A committed row of actor is never deleted, so its number

@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"slices"
 
-	"baton/federation"
-	"baton/federation/store/eventform"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/eventform"
 )
 
 // census is the part of a record that a conversion must not change. Damage from before the

@@ -18,9 +18,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"baton/federation"
-	"baton/federation/federationtest"
-	"baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
 // programOf returns the migrations of a program that knows versions up to one.

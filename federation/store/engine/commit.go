@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"baton/federation"
-	"baton/federation/fault"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/fault"
 )
 
 // maxBatch bounds the writes in one transaction, and therefore the time that each caller waits for

@@ -5,8 +5,8 @@ import (
 	"database/sql"
 	"fmt"
 
-	"baton/federation"
-	"baton/federation/store/eventform"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/eventform"
 )
 
 // eventsSplit is the first version with the document of an event in a separate column.

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Migrate migrates the record in a file as [Open] does, without opening it. Its errors are

@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sys/unix"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // errClosed is the cause of every failure after [DB.Close].

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"sync"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // destinations remembers the numbers of destinations. Only rows of webhooks are ever deleted, so

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
 // A starting process has the locks of its parent for a moment.

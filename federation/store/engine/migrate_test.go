@@ -15,10 +15,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"baton/federation"
-	"baton/federation/federationtest"
-	"baton/federation/store/engine"
-	"baton/federation/store/registry"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
 const (

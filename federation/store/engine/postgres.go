@@ -16,7 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // maxPostgresReaders bounds the reading connections of one replica. All replicas, each with one

@@ -13,7 +13,7 @@ import (
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // preparer is *sql.DB, for reads, or the one *sql.Conn that writes.

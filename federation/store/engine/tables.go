@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Tables are the tables of a network for its own participants, in the same database as the tables

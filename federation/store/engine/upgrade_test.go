@@ -3,7 +3,7 @@ package engine_test
 import (
 	"testing"
 
-	"baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
 func TestUpgradeReportsItsStages(t *testing.T) {

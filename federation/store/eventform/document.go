@@ -11,7 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // usualFields is the number of fields that most documents have at most.

@@ -16,7 +16,7 @@ import (
 	"maps"
 	"time"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Columns are the columns of a row from which its event is read.

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"baton/federation/store/fsck"
+	"github.com/baton-gateway/baton/federation/store/fsck"
 )
 
 func TestDamageErrorNamesTheFirstDamage(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 
-	"baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
 // Transferred is the result of a [Transfer], done or planned.

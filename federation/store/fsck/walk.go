@@ -9,9 +9,9 @@ import (
 	"slices"
 	"time"
 
-	"baton/federation"
-	"baton/federation/store/engine"
-	"baton/federation/store/handoffs"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation/store/handoffs"
 )
 
 // filed is one event in the record, with its columns.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"baton/federation"
-	"baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
 const blobColumns = `b.capability, b.digest, b.owner, b.stored, b.expires, b.content`

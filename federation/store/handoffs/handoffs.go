@@ -1,6 +1,6 @@
 // Package handoffs stores the logs of handoffs in the record: events, views, evidence and blobs,
 // the lists of handoffs, the tombstones of pruned steps, and deferred and pending steps. Nothing is
-// filed here: [baton/federation/store.Record.Append] writes a step and all its related rows.
+// filed here: [github.com/baton-gateway/baton/federation/store.Record.Append] writes a step and all its related rows.
 package handoffs
 
 import (
@@ -15,9 +15,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"baton/federation"
-	"baton/federation/store/engine"
-	"baton/federation/store/eventform"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation/store/eventform"
 )
 
 // Logs are the logs of one record. Everything may be called concurrently.

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"baton/federation"
-	"baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
 // maxExamined bounds the handoffs examined by one call of [Logs.Handoffs] for a filter that admits

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"baton/federation"
-	"baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
 // snapshotRow is a row of the query of a snapshot. The part gives the columns their meaning.

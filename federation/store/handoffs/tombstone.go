@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"baton/federation"
-	"baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
 // checkTombstone refuses a pruned step: the same step as over, other bytes under its id as a second

@@ -7,9 +7,9 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"baton/federation"
-	"baton/federation/store/engine"
-	"baton/federation/store/handoffs"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation/store/handoffs"
 )
 
 // Homes are the other homes of one record. Everything may be called concurrently.

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"baton/federation"
-	"baton/federation/store/engine"
-	"baton/federation/store/queue"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation/store/queue"
 )
 
 // Insert files an event in the inbox of a DID, and counts it in mailbox and in share. With these

@@ -13,9 +13,9 @@ import (
 	"slices"
 	"time"
 
-	"baton/federation"
-	"baton/federation/store/engine"
-	"baton/federation/store/handoffs"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation/store/handoffs"
 )
 
 // Inboxes are the inboxes of one record. Everything may be called concurrently. If several devices

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"baton/federation"
-	"baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
 // elsewhere is the outcome of an entry whose step a link has shown: the delivery to that link

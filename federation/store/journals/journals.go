@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"time"
 
-	"baton/federation"
-	"baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
 // Journals are the journals of one record. Everything may be called concurrently.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"baton/federation"
-	"baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
 // KeepSample stores a sample with the number of the newest step, at most one per

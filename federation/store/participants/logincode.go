@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"baton/federation"
-	"baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
 const loginCodeColumns = `digest, kind, did, key_id, bound, address, client, client_name, denied, expires`

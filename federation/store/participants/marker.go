@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"baton/federation"
-	"baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
 // KeepMarker notes up to when a DID has read a target, a channel or a correspondent, and returns that

@@ -11,8 +11,8 @@ import (
 	"fmt"
 	"time"
 
-	"baton/federation"
-	"baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
 // Participants are the participants of one record. Everything may be called concurrently.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"baton/federation"
-	"baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
 // KeepPassword replaces the password of a DID.

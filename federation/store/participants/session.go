@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"time"
 
-	"baton/federation"
-	"baton/federation/store/engine"
-	"baton/federation/store/queue"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation/store/queue"
 )
 
 const sessionColumns = `id, participant, generation, expires, ends, began, key_id, bound, created, used, address, client, client_name`

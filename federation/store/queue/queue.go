@@ -9,8 +9,8 @@ package queue
 import (
 	"context"
 
-	"baton/federation"
-	"baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
 // The items of deliveries. A step, a receipt and a text are their event.seq. Other items begin at

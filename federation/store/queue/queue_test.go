@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"testing"
 
-	"baton/federation/store/queue"
+	"github.com/baton-gateway/baton/federation/store/queue"
 )
 
 func TestRowNumbersMatchTheSchema(t *testing.T) {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"baton/federation"
-	"baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/engine"
 )
 
 // PushWaiting queues the waiting items of a webhook, whose destination is ?2 and whose owner is ?1.

@@ -10,10 +10,10 @@ import (
 	"slices"
 	"time"
 
-	"baton/federation"
-	"baton/federation/agents"
-	"baton/federation/store/engine"
-	"baton/federation/store/participants"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/agents"
+	"github.com/baton-gateway/baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation/store/participants"
 )
 
 // AddAgent implements the port Agents of bridge/airc.

@@ -10,13 +10,13 @@ import (
 	"strings"
 	"time"
 
-	"baton/federation"
-	"baton/federation/agents"
-	"baton/federation/store"
-	"baton/federation/store/deliveries"
-	"baton/federation/store/engine"
-	"baton/federation/store/participants"
-	"baton/federation/store/queue"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/agents"
+	"github.com/baton-gateway/baton/federation/store"
+	"github.com/baton-gateway/baton/federation/store/deliveries"
+	"github.com/baton-gateway/baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation/store/participants"
+	"github.com/baton-gateway/baton/federation/store/queue"
 )
 
 // erasable is a condition on a message m: it belongs to one of the handoffs ?1, is from or to one

@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"time"
 
-	"baton/federation"
-	"baton/federation/agents"
-	"baton/federation/store/deliveries"
-	"baton/federation/store/engine"
-	"baton/federation/store/handoffs"
-	"baton/federation/store/inboxes"
-	"baton/federation/store/queue"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/agents"
+	"github.com/baton-gateway/baton/federation/store/deliveries"
+	"github.com/baton-gateway/baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation/store/handoffs"
+	"github.com/baton-gateway/baton/federation/store/inboxes"
+	"github.com/baton-gateway/baton/federation/store/queue"
 )
 
 const messageColumns = `m.id, m.sender, m.recipient, coalesce(m.seq, 0), m.envelope,

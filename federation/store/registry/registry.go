@@ -20,13 +20,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"baton/federation"
-	"baton/federation/agents"
-	"baton/federation/store"
-	"baton/federation/store/engine"
-	"baton/federation/store/fsck"
-	"baton/federation/store/inboxes"
-	"baton/federation/store/queue"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/agents"
+	"github.com/baton-gateway/baton/federation/store"
+	"github.com/baton-gateway/baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation/store/fsck"
+	"github.com/baton-gateway/baton/federation/store/inboxes"
+	"github.com/baton-gateway/baton/federation/store/queue"
 )
 
 // Registry is the part of the record for one registry.

@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"time"
 
-	"baton/federation"
-	"baton/federation/agents"
-	"baton/federation/store/engine"
-	"baton/federation/store/handoffs"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/agents"
+	"github.com/baton-gateway/baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation/store/handoffs"
 )
 
 type wait struct {

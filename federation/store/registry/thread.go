@@ -8,10 +8,10 @@ import (
 	"slices"
 	"time"
 
-	"baton/federation"
-	"baton/federation/agents"
-	"baton/federation/store/engine"
-	"baton/federation/store/inboxes"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/agents"
+	"github.com/baton-gateway/baton/federation/store/engine"
+	"github.com/baton-gateway/baton/federation/store/inboxes"
 )
 
 // Inbox implements the port Mail of bridge/airc.

@@ -308,7 +308,7 @@ const file_handoff_proto_rawDesc = "" +
 	"handoff_id\x18\x01 \x01(\tR\thandoffId\x12\x1f\n" +
 	"\vdeclined_by\x18\x02 \x01(\tR\n" +
 	"declinedBy\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reasonB$Z\"baton/translate/macpmode/handoffv1b\x06proto3"
+	"\x06reason\x18\x03 \x01(\tR\x06reasonB=Z;github.com/baton-gateway/baton/translate/macpmode/handoffv1b\x06proto3"
 
 var (
 	file_handoff_proto_rawDescOnce sync.Once

@@ -255,7 +255,7 @@ const file_history_proto_rawDesc = "" +
 	"\x12SOURCE_PARTICIPANT\x10\x01\x12\x12\n" +
 	"\x0eSOURCE_RUNTIME\x10\x02\x12\x11\n" +
 	"\rSOURCE_SIGNAL\x10\x03\x12\x0f\n" +
-	"\vSOURCE_NOTE\x10\x04B$Z\"baton/translate/macpmode/historyv1b\x06proto3"
+	"\vSOURCE_NOTE\x10\x04B=Z;github.com/baton-gateway/baton/translate/macpmode/historyv1b\x06proto3"
 
 var (
 	file_history_proto_rawDescOnce sync.Once

@@ -4358,7 +4358,7 @@ const file_macp_proto_rawDesc = "" +
 	"\x16SESSION_STATE_RESOLVED\x10\x02\x12\x19\n" +
 	"\x15SESSION_STATE_EXPIRED\x10\x03\x12\x1b\n" +
 	"\x17SESSION_STATE_SUSPENDED\x10\x04\x12\x1b\n" +
-	"\x17SESSION_STATE_CANCELLED\x10\x05B!Z\x1fbaton/translate/macpmode/macpv1b\x06proto3"
+	"\x17SESSION_STATE_CANCELLED\x10\x05B:Z8github.com/baton-gateway/baton/translate/macpmode/macpv1b\x06proto3"
 
 var (
 	file_macp_proto_rawDescOnce sync.Once

@@ -486,7 +486,7 @@ const file_task_proto_rawDesc = "" +
 	"\n" +
 	"error_code\x18\x03 \x01(\tR\terrorCode\x12\x16\n" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x1c\n" +
-	"\tretryable\x18\x05 \x01(\bR\tretryableB!Z\x1fbaton/translate/macpmode/taskv1b\x06proto3"
+	"\tretryable\x18\x05 \x01(\bR\tretryableB:Z8github.com/baton-gateway/baton/translate/macpmode/taskv1b\x06proto3"
 
 var (
 	file_task_proto_rawDescOnce sync.Once

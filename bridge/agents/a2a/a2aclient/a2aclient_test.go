@@ -17,10 +17,10 @@ import (
 	wire "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"baton/bridge"
-	"baton/bridge/agents/a2a/a2aclient"
-	"baton/bridge/bridgetest"
-	"baton/federation"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/agents/a2a/a2aclient"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/federation"
 )
 
 func TestConfigNamesEachMistake(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 
 	wire "github.com/a2aproject/a2a-go/v2/a2a"
 
-	"baton/federation"
-	"baton/translate/a2atask"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate/a2atask"
 )
 
 // settleTime is how long a message without a response may still become a task before the agent is

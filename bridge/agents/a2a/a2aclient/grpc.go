@@ -27,7 +27,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"baton/translate/a2atask"
+	"github.com/baton-gateway/baton/translate/a2atask"
 )
 
 // maxRedial is the longest wait before a broken connection is made again. The outbox waits too.

@@ -22,11 +22,11 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
-	"baton/bridge/agents/a2a/a2aclient"
-	"baton/bridge/bridgetest"
-	"baton/federation"
-	"baton/federation/federationtest"
-	"baton/federation/identity"
+	"github.com/baton-gateway/baton/bridge/agents/a2a/a2aclient"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/identity"
 )
 
 // grpcLiar is a liar that sends its answers over gRPC.

@@ -15,13 +15,13 @@ import (
 	wire "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/gowebpki/jcs"
 
-	"baton/bridge"
-	"baton/bridge/agents/a2a/a2aclient"
-	"baton/bridge/bridgetest"
-	"baton/bridge/stepbuilder"
-	"baton/federation"
-	"baton/federation/identity"
-	"baton/federation/store/storetest"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/agents/a2a/a2aclient"
+	"github.com/baton-gateway/baton/bridge/bridgetest"
+	"github.com/baton-gateway/baton/bridge/stepbuilder"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/identity"
+	"github.com/baton-gateway/baton/federation/store/storetest"
 )
 
 const (

@@ -19,8 +19,8 @@ import (
 	wire "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/golang-jwt/jwt/v5"
 
-	"baton/federation"
-	"baton/federation/identity"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/identity"
 )
 
 // Bounds of a call to an agent.

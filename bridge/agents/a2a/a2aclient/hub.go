@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"sync"
 
-	"baton/federation"
-	"baton/federation/identity"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/identity"
 )
 
 // The paths served for all agents.

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"slices"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // Inspection is a summary of the card of an agent.

@@ -12,8 +12,8 @@ import (
 
 	wire "github.com/a2aproject/a2a-go/v2/a2a"
 
-	"baton/federation"
-	"baton/federation/store/journals"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/journals"
 )
 
 // noteKind is the subject of a note in the journal of a task.

@@ -17,10 +17,10 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2acompat/a2av0"
 	"golang.org/x/sync/errgroup"
 
-	"baton/bridge"
-	"baton/bridge/stepbuilder"
-	"baton/federation"
-	"baton/federation/fault"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/stepbuilder"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/fault"
 )
 
 // Link is one external agent.

@@ -23,11 +23,11 @@ import (
 	"strings"
 	"sync"
 
-	"baton/bridge"
-	"baton/bridge/stepbuilder"
-	"baton/federation"
-	"baton/federation/store/journals"
-	"baton/federation/store/registry"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/bridge/stepbuilder"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/journals"
+	"github.com/baton-gateway/baton/federation/store/registry"
 )
 
 // Label is the label of this network in metrics and lists.

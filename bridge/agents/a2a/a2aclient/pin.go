@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"baton/federation"
-	"baton/federation/store/journals"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/journals"
 )
 
 // readPin returns the pinned key of the card of an agent, "" for none, and the length of its journal.

@@ -11,7 +11,7 @@ import (
 
 	wire "github.com/a2aproject/a2a-go/v2/a2a"
 
-	"baton/federation"
+	"github.com/baton-gateway/baton/federation"
 )
 
 // An answer that never ends costs one call: the next one reads the task.

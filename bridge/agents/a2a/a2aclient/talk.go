@@ -9,9 +9,9 @@ import (
 
 	wire "github.com/a2aproject/a2a-go/v2/a2a"
 
-	"baton/bridge"
-	"baton/federation"
-	"baton/translate/a2atask"
+	"github.com/baton-gateway/baton/bridge"
+	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/translate/a2atask"
 )
 
 // Addressee implements [bridge.Messenger].

@@ -3,9 +3,9 @@ package contract
 import (
 	"time"
 
-	"baton/bridge/agents/participant"
-	"baton/bridge/route"
-	"baton/bridge/stepbuilder"
+	"github.com/baton-gateway/baton/bridge/agents/participant"
+	"github.com/baton-gateway/baton/bridge/route"
+	"github.com/baton-gateway/baton/bridge/stepbuilder"
 )
 
 // What participants write and are answered on every network.

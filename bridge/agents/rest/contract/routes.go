@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 
-	"baton/bridge/route"
+	"github.com/baton-gateway/baton/bridge/route"
 )
 
 // texts are the named kinds of texts of the API.
