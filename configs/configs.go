@@ -6,7 +6,7 @@
 //
 //	baton.toml:7: http.listen: want host:port
 //
-// The package handles the frame: all tables except those of the networks. A network owns the struct
+// The package handles the frame: all tables except the tables of networks. A network owns the struct
 // of its table, and decodes the table into it ([Table.Decode]). The caller calls [File.Err] last,
 // after all owners have decoded their tables:
 //
@@ -36,7 +36,7 @@ import (
 	"time"
 )
 
-// Config is the frame of the file: all tables except those of the networks.
+// Config is the frame of the file: all tables except the tables of networks.
 type Config struct {
 	Home      Home
 	HTTP      HTTP

@@ -223,7 +223,7 @@ func hostOf(q federation.KeyQuery) string {
 	return "link " + q.Link
 }
 
-// ErrNotAtHand is wrapped in the error of an offline source for an answer that only a host can give.
+// ErrNotCached is wrapped in the error of an offline source for an answer that only a host can give.
 var ErrNotCached = errors.New("its keys are not at hand yet")
 
 func notAtHand(did federation.DID) error { return unavailable(string(did), 0, ErrNotCached) }

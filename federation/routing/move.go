@@ -134,8 +134,8 @@ func (l *Locator) Move(ctx context.Context, did federation.DID, to federation.Ho
 	return done, err
 }
 
-// moveEntries delivers the unread entries of an inbox to the new mailbox home, and counts those that
-// are left. An entry that the home refuses stays, and so does one that a device has leased.
+// moveEntries delivers the unread entries of an inbox to the new mailbox home, and counts the entries
+// left. An entry that the home refuses stays, and so does one that a device has leased.
 func (l *Locator) moveEntries(ctx context.Context, done *Moved, now func() time.Time) (err error) {
 	defer func() {
 		var failed error

@@ -10,7 +10,7 @@ import (
 // manyTime bounds the run of many seeds.
 const manyTime = 4 * time.Minute
 
-// It runs the seeds after those of the gate.
+// It runs the seeds that follow the seeds of the gate.
 func TestManyFederations(t *testing.T) {
 	newRun(t).seeds(t, between(seeds+1, 100_000), time.After(manyTime))
 }

@@ -58,8 +58,7 @@ type world struct {
 	began   time.Time
 	upAt    map[*site]time.Time
 
-	lived  time.Duration // of the whole simulation
-	digest string        // of the result
+	lived time.Duration // of the whole simulation
 
 	mu       sync.Mutex // of the following, and of the counts of the carrier
 	failures []string

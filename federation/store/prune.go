@@ -130,8 +130,8 @@ func over(ctx context.Context, q engine.Tx, id string) (federation.View, error) 
 }
 
 // StepOfThem is a condition on the event e of a purge: it belongs to one of the DIDs ?1, a JSON
-// array. A step belongs to its signer and to the DID that it represents. unfiledOfThem is the same
-// condition for a step outside any log, whose row has DIDs instead of their numbers.
+// array. A step belongs to its signer and to the DID that it represents. The condition of
+// unfiledOfThem is the same for a step outside any log, whose row has DIDs instead of their numbers.
 const (
 	StepOfThem    = `(e.signer ` + actorOfThem + ` OR e.author ` + actorOfThem + `)`
 	actorOfThem   = `IN (SELECT a.n FROM json_each(?1) j JOIN actor a ON a.did = j.value)`

@@ -236,7 +236,7 @@ func (s *Server) ask(w http.ResponseWriter, r *http.Request, asked request, stat
 // Cookies of a browser.
 const (
 	browserCookie = "baton_browser" // binds forms to the browser
-	loginCookie   = "baton_login"   // for a person who logged in on this page
+	loginCookie   = "baton_login"   // of a person logged in on this page
 )
 
 // cookie returns a cookie unreadable for scripts and other sites.

@@ -40,7 +40,7 @@ type replay struct {
 	u      *user
 	of     federation.DID
 	device string
-	caps   capability // caps of the client; only those that affect the form of steps
+	caps   capability // caps of the client that affect the form of steps
 	stop   context.CancelFunc
 	acks   chan acked // has room for one acknowledgement of each step of a page
 

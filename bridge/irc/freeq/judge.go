@@ -28,7 +28,7 @@ type inbound struct {
 	chat    *irc.Chat    // text in a channel; nil for a step
 
 	ev     federation.Event
-	to     federation.DID // our user to whom a private step was sent
+	to     federation.DID // our user: the recipient of a private step
 	routed bool           // it arrived as act_route
 	minted bool           // true if this gateway opened the handoff, according to the peer
 	replay bool           // it came from the log of their server

@@ -28,7 +28,7 @@ type inbound struct {
 	as      federation.DID // the author of chat, once it is relayed
 	// account is the user's account at the time of the line.
 	account, line string
-	to            federation.DID   // DID of our user to whom a private step was sent
+	to            federation.DID   // DID of our user: the recipient of a private step
 	ev            federation.Event // owned by its judge once that has begun
 
 	opens federation.HandoffID // handoff opened by an offer

@@ -39,7 +39,8 @@ func (c *comments) of(t reflect.Type, field string) string {
 
 // read reads the sources of a package.
 func (c *comments) read(pkg string) error {
-	_, folder, _ := strings.Cut(pkg, "/")
+	module := strings.TrimSuffix(reflect.TypeFor[comments]().PkgPath(), "bridge/route/openapi")
+	folder := strings.TrimPrefix(pkg, module)
 	files, err := filepath.Glob(filepath.Join(c.root, filepath.FromSlash(folder), "*.go"))
 	if err != nil {
 		return err

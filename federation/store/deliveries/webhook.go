@@ -96,7 +96,7 @@ func oneWebhook(ctx context.Context, q engine.Tx, id federation.WebhookID) (fede
 	return found[0], nil
 }
 
-// Webhooks returns up to limit webhooks of a DID, except those that follow a handoff. With "" it
+// Webhooks returns up to limit webhooks of a DID, except webhooks of one handoff. With "" it
 // returns all webhooks of all DIDs. They are ordered by id and start after the given one.
 func (s *Outboxes) Webhooks(ctx context.Context, of federation.DID, after federation.WebhookID, limit int) ([]federation.Webhook, error) {
 	query, args := `SELECT `+webhookColumns+` FROM webhook WHERE id > ? ORDER BY id`+engine.AtMost, []any{after.String(), max(limit, 0)}
