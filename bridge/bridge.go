@@ -87,7 +87,7 @@ type Network struct {
 	// Open returns the link of a table, or [ErrOff] if the table turns its network off. It
 	// reads secret files and does no other I/O. Its error joins one [*KeyError] for each
 	// mistake in the table. A check of the configuration calls Open too, with no interface but
-	// Secrets: Open itself calls no other one.
+	// Secrets, so that Open may use no other interface.
 	Open func(t Table, p Ports) (Link, error)
 }
 

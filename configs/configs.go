@@ -91,8 +91,8 @@ type Admin struct {
 	Debug  string `toml:"debug"`  // access to profiles on loopback: "loopback" or "token"
 }
 
-// Binding is one [[bindings]] table: a name on a network that represents a DID. Its owner is the
-// package that parses DIDs.
+// Binding is one [[bindings]] table: a name on a network that represents a DID. Package server
+// decodes it and checks the DID.
 type Binding struct {
 	Network string `toml:"network"` // required; the name of a link
 	Name    string `toml:"name"`    // required; an account, or a handle
@@ -100,7 +100,7 @@ type Binding struct {
 	Vouch   bool   `toml:"vouch"`   // the gateway may sign for the DID
 }
 
-// Peer is one [[peers]] table: another home. Its owner is the package that parses DIDs.
+// Peer is one [[peers]] table: another home. Package server decodes it and checks the DID.
 type Peer struct {
 	Name string `toml:"name"` // required; its home.name
 	DID  string `toml:"did"`  // required; what it sends must be signed by it
@@ -197,7 +197,7 @@ type Policy struct {
 }
 
 // Rule is one [[policy.rules]] table; the first that fits a step decides. An empty
-// list fits all. Its owner is the package that parses verbs and DIDs.
+// list fits all. Package server decodes it and checks the verbs and DIDs.
 type Rule struct {
 	Verbs      []string `toml:"verbs"`
 	Peers      []string `toml:"peers"`      // names of links

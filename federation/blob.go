@@ -29,7 +29,7 @@ var ErrBlobTooLarge = errors.New("federation: too large for one blob")
 // ErrBlobQuota is returned by [Blobs.KeepBlob] when its owner's quota is used up.
 var ErrBlobQuota = errors.New("federation: too much is stored for this DID")
 
-// capabilityBytes of chance are in the name of a blob.
+// capabilityBytes is the number of random bytes in the name of a blob.
 const capabilityBytes = 16
 
 // Capability is the name of a blob: 128 random bits as base64url. Any caller with it may read the

@@ -174,7 +174,7 @@ type NoticeKind string
 
 // The kinds of notices.
 const (
-	NoticeRefused       NoticeKind = "refused"       // by the home that ruled on it, or because no home could
+	NoticeRefused       NoticeKind = "refused"       // its home refused it, or no home could rule on it
 	NoticeDelayed       NoticeKind = "delayed"       // it did not arrive yet; retries continue
 	NoticeDelivered     NoticeKind = "delivered"     // of a step reported as delayed
 	NoticeUndeliverable NoticeKind = "undeliverable" // it was abandoned

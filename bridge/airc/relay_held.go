@@ -147,8 +147,8 @@ func (l *Link) show(ctx context.Context, m agents.Message, now time.Time) error 
 	return err
 }
 
-// unverifiedText returns a message of an unverified sender as text, marked as such. An offer is its
-// title: it opens no handoff.
+// unverifiedText returns a message of an unverified sender as text, marked as such. An offer opens
+// no handoff: its title is in the text.
 func (l *Link) unverifiedText(m agents.Message) string {
 	said := l.readStored(m)
 	text := said.Body

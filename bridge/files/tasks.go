@@ -261,7 +261,7 @@ func (l *TasksLink) latest(ctx context.Context, r taskfile.Record, view federati
 // taskKey names a record in the record of the gateway.
 func taskKey(id string) string { return "task\x00" + id }
 
-// slotOf returns the slot of a record. A record not offered needs none.
+// slotOf returns the slot of a record, and reserves one for an offer.
 func (l *TasksLink) slotOf(ctx context.Context, r taskfile.Record) (slot, error) {
 	if r.Status != taskfile.Offered {
 		return l.glance(ctx, taskKey(r.ID))

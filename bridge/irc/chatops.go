@@ -208,7 +208,7 @@ func (o ChatOps) open(ctx context.Context, c Command, _ string, _ time.Time) ([]
 	return lines, err
 }
 
-// list describes the newest handoffs of a filter that shown accepts.
+// list describes the newest handoffs that match a filter and that shown accepts.
 func (o ChatOps) list(ctx context.Context, f federation.Filter, shown func(federation.View) bool) ([]string, error) {
 	var lines []string
 	var after federation.Cursor

@@ -141,7 +141,7 @@ func (c *conversation) send(answer *macpv1.StreamSessionResponse) error {
 	return c.stream.Send(answer)
 }
 
-// Causes for which an outlet ends.
+// Reasons for the end of an outlet.
 var (
 	errLagging = errors.New("the reader is too slow")
 	errReread  = errors.New("the session is read again")

@@ -164,7 +164,7 @@ func (h *homes) RejectPending(ctx context.Context, p federation.Pending, code fe
 	return h.Gateway.RejectPending(ctx, p, code, detail)
 }
 
-// Place returns the place on IRC here for a new offer of another home.
+// Place returns the local channel for a new offer of another home.
 func (h *homes) Place(ctx context.Context, ev federation.Event) (federation.ChannelRef, error) {
 	channel := ev.Venue
 	if federation.Private(channel) {

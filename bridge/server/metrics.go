@@ -273,7 +273,7 @@ func (g *machineGauges) Collect(metrics chan<- prometheus.Metric) {
 type skewed interface {
 	HomeLink
 	bridge.Hearer
-	// Skew returns how far the clock of the home is behind. It does not block.
+	// Skew returns how far the clock of the other home is behind the local clock. It does not block.
 	Skew() time.Duration
 	// Compared returns the local time of the last clock comparison. It does not block.
 	Compared() time.Time

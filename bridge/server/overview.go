@@ -31,8 +31,8 @@ type lastChecks struct {
 	items []admin.Diagnosis
 }
 
-// read returns the last results and their time. It starts new checks if these are old. It waits for the
-// first ones for [checksWait].
+// read returns the last results and their time. It starts new checks if these are old. Without
+// results it waits up to [checksWait] for the first ones.
 func (l *lastChecks) read(examine func() ([]admin.Diagnosis, error)) (items []admin.Diagnosis, at time.Time) {
 	items, at = l.last()
 	if time.Since(at) < checksAge {

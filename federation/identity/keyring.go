@@ -328,7 +328,7 @@ func (k *Keyring) Token() []byte { return bytes.Clone(k.token) }
 
 func signingKey(seed []byte) federation.SigningKey {
 	private := ed25519.NewKeyFromSeed(seed)
-	public, _ := private.Public().(ed25519.PublicKey) // always is one
+	public, _ := private.Public().(ed25519.PublicKey) // the only type of it
 	return federation.SigningKey{
 		Public: public,
 		DID:    KeyDID(public),

@@ -442,7 +442,7 @@ func (h *history) started(boot string) {
 	}
 }
 
-// due returns the current start of the other home, and whether a comparison with it is due.
+// due returns the ID of the current start of the other home, and whether a comparison of records is due.
 func (h *history) due(now time.Time) (boot string, due bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -337,7 +337,7 @@ func (p *Peer) profile(ctx context.Context) (took time.Duration, err error) {
 	case !profile.Speaks():
 		return 0, errors.New("it speaks no version of this home: upgrade the older one")
 	}
-	// The profile was sent between the two moments.
+	// The peer stamped its profile between asked and heard: a time outside is clock skew.
 	switch {
 	case profile.Sent.Before(asked):
 		p.noteSkew(ctx, asked.Sub(profile.Sent))

@@ -52,7 +52,7 @@ type Gateway interface {
 	Say(ctx context.Context, t federation.Text) (known bool, err error)
 	// RejectPending ends the wait of a step for a home that refused it, and has its sender notified.
 	RejectPending(ctx context.Context, p federation.Pending, code federation.RefusalCode, detail string) error
-	// Place returns the place on IRC here for a new offer of another home.
+	// Place returns the local channel for a new offer of another home.
 	Place(ctx context.Context, ev federation.Event) (federation.ChannelRef, error)
 }
 

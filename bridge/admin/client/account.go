@@ -77,8 +77,8 @@ func (a *Account) Take(ctx context.Context, id string, verb federation.Verb, s p
 	})
 }
 
-// once signs a step and files it. A step with a key gets the ID reserved by the gateway for the
-// key: a repeated step is the one on disk, even after a restart of this process.
+// once signs a step and files it. A step with an idempotency key gets the ID that the gateway reserved
+// for the key, so that a repetition returns the step on disk, even after a restart of this process.
 func (a *Account) once(ctx context.Context, step Step, content json.RawMessage, u participant.Unsigned,
 	file func(admin.Proof) (participant.Filed, error),
 ) (participant.Filed, error) {

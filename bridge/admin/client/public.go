@@ -187,8 +187,8 @@ type kept struct {
 var ErrNotPaired = errors.New("no session is kept for this gateway: say --pair CODE, or --key-file FILE")
 
 // WithPairing returns the account of a pairing code. The refresh token is stored in a folder: a
-// later start with the same code, or with the code "", uses it. The gateway signs the steps. It
-// does no I/O on the network.
+// later start with the same code, or with the code "", uses it. The gateway signs the steps.
+// WithPairing itself does no network I/O.
 func WithPairing(address, code, folder string) (*Account, error) {
 	p, err := newPublic(address)
 	if err != nil {

@@ -110,7 +110,7 @@ func HandoffID(id federation.HandoffID) Value {
 	return Linked(id.String(), "handoffs", id.String())
 }
 
-// Time returns a time.
+// Time returns the value of a full time.
 func Time(m admin.Moment) Value {
 	return Value{At: m, Class: at, print: func(m admin.Moment, _ time.Time) string { return m.String() }}
 }

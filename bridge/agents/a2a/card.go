@@ -18,7 +18,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 )
 
-// The path of the endpoint of the gateway, and the path of an agent before its DID.
+// The path of the endpoint of the gateway, and the prefix of the paths of agents. The DID follows it.
 const (
 	gatewayPath = "/a2a"
 	agentPath   = "/a2a/"

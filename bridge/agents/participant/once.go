@@ -124,7 +124,7 @@ type Unsigned struct {
 	Stale federation.EventID `json:"stale,omitzero"`
 }
 
-// Reservation is the place of a step with an Idempotency-Key.
+// Reservation is the ID reserved for a step with an Idempotency-Key.
 type Reservation struct {
 	Event federation.EventID `json:"event_id"`        // the ID to sign the step under
 	Filed *Filed             `json:"filed,omitempty"` // nil for a step that is not on disk

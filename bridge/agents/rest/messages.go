@@ -144,7 +144,7 @@ func parseSeen(text string) seen {
 	return seen{federation.Cursor(entries), federation.Cursor(notices)}
 }
 
-// String returns the id of an event at this position.
+// String returns the ID of the server-sent event at this position.
 func (s seen) String() string {
 	if s.notices == "" {
 		return string(s.entries)

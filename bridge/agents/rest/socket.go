@@ -102,7 +102,7 @@ func (s *socket) run(ctx context.Context) error {
 	group.Go(fault.Func(func() error { return s.beat(ctx) }))
 	group.Go(fault.Func(func() error {
 		err := s.tell(ctx, asked)
-		s.close(err) // while ctx lasts: with it the connection is cut off
+		s.close(err) // before ctx ends, which cuts the connection
 		return err
 	}))
 	err := group.Wait()

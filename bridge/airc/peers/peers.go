@@ -84,7 +84,7 @@ type Config struct {
 	Dialect           string `toml:"dialect"`             // "auto", "d1", "d2" or "d3"; empty is the first
 	URL               string `toml:"url"`                 // empty is https:// and the domain
 	PublicKey         string `toml:"public_key"`          // pins it, base64url; empty is that of its well-known document
-	Unsigned          string `toml:"unsigned"`            // "hold" or "allow" what it did not sign; empty is the first
+	Unsigned          string `toml:"unsigned"`            // "hold" or "allow" relays without its signature; empty means "hold"
 	MessagesPerMinute int    `toml:"messages_per_minute"` // to it; 0 is what it advertises
 
 	// Requirements for an allowed unsigned relay: an address in Networks, in CIDR form, and a

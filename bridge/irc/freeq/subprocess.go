@@ -95,8 +95,8 @@ func (c *child) connect(ctx context.Context) (io.ReadWriteCloser, error) {
 	return c.admit(ctx, p)
 }
 
-// admit waits until an endpoint has dialled a child. It closes a connection of any other endpoint
-// than the peer before a byte is read or written.
+// admit waits until an endpoint has dialled a child. It closes a connection from any other
+// endpoint before a byte is read or written.
 func (c *child) admit(ctx context.Context, p *pipe) (io.ReadWriteCloser, error) {
 	var err error
 	select {

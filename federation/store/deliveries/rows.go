@@ -304,8 +304,8 @@ func (s *Outboxes) EndLeases(ctx context.Context, kind federation.DestinationKin
 	}))
 }
 
-// NextDue returns when the next delivery to any destination of a kind is due, after a time; zero
-// for none. A delivery leased by another caller of Take is due at the end of the lease.
+// NextDue returns the first time after the given one at which a delivery to a destination of a kind is
+// due; zero for none. A delivery leased by another caller of Take is due at the end of the lease.
 func (s Rows) NextDue(ctx context.Context, kind federation.DestinationKind, after time.Time) (time.Time, error) {
 	due, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[int64], `SELECT max(max(due, next), taken) FROM destination WHERE due IS NOT NULL AND due > ?1 AND kind || '' = ?2
 		UNION ALL SELECT max(max(due, next), taken) FROM destination WHERE due <= ?1 AND (next > ?1 OR taken > ?1) AND kind || '' = ?2 ORDER BY 1 LIMIT 1`, engine.Stamp(after), string(kind))
@@ -315,7 +315,8 @@ func (s Rows) NextDue(ctx context.Context, kind federation.DestinationKind, afte
 	return engine.Moment(due[0]), nil
 }
 
-// NextTo returns when the next delivery to a destination is due, after a time; zero for none.
+// NextTo returns the first time after the given one at which a delivery to a destination is due; zero
+// for none.
 func (s Rows) NextTo(ctx context.Context, to string, after time.Time) (time.Time, error) {
 	var next int64
 	n, err := s.db.Destination(ctx, to)

@@ -241,8 +241,8 @@ func (s *Logs) known(ctx context.Context, signer int64, id federation.EventID, d
 	return federation.Entry{}, cmp.Or(err, federation.ErrNotFound)
 }
 
-// FindStep finds a step by its id, else by its bytes: the same bytes under a newly minted id are
-// the first step.
+// FindStep finds a step by its ID, else by its content: the same bytes under a newly minted ID count
+// as the first step.
 func FindStep(ctx context.Context, q engine.Tx, signer int64, id federation.EventID, digest [32]byte) (federation.Entry, error) {
 	var e EntryScan
 	var sameID, sameBytes bool

@@ -25,8 +25,8 @@ func scanSnapshot(row engine.Scanner) (r snapshotRow, err error) {
 	return r, err
 }
 
-// Snapshot reads the input of a home to judge a step, see [federation.Snapshot]. It blocks on the
-// disk. The error wraps a [*federation.UnavailableError] while the record cannot be read.
+// Snapshot reads the state that a home needs to judge a step; see [federation.Snapshot]. It blocks on
+// the disk. The error wraps a [*federation.UnavailableError] while the record cannot be read.
 func (s *Logs) Snapshot(ctx context.Context, q federation.SnapshotQuery) (federation.Snapshot, error) {
 	asked, err := s.partsOf(ctx, q)
 	if err != nil {

@@ -494,8 +494,8 @@ func ReadOwnKeys(ctx context.Context, q engine.Tx) ([]federation.KeyMark, error)
 	return engine.Rows(ctx, q, scan, `SELECT name, fingerprint, since FROM own_key WHERE name > '' ORDER BY name`)
 }
 
-// MarkOwnKeys notes the keys of the writers of the record from now on. A mark equal to the newest
-// of its name keeps its time.
+// MarkOwnKeys notes the keys of the writers of the record from now on. An unchanged key keeps
+// its time.
 func (s *Participants) MarkOwnKeys(ctx context.Context, marks []federation.KeyMark) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		for _, m := range marks {

@@ -67,8 +67,8 @@ func Put(ctx context.Context, q engine.Tx, r Row) error {
 			state = 'waiting', rank = excluded.rank, unsure = '', ended = 0, code = '' WHERE delivery.state <> 'waiting'`, r.args(r.Item)...)
 }
 
-// PutStep is like Put, for a step whose number the transaction need not read: the row has its ID
-// and Sender, and no outbox contains it yet.
+// PutStep is like Put, but finds the step by its ID and the sender of the row, so that the transaction
+// need not read its number. No outbox may contain the step yet.
 func PutStep(ctx context.Context, q engine.Tx, r Row, id string) error {
 	return q.Put(ctx, put+`FROM event e WHERE e.id = ?8 AND e.signer = ?3 ON CONFLICT (item, destination) DO NOTHING`, r.args(id)...)
 }

@@ -185,8 +185,8 @@ const done = `m.position IS NOT NULL
 	AND NOT EXISTS (SELECT 1 FROM handoff h WHERE h.id = m.handoff AND NOT h.over = 1)`
 
 // PruneMessages examines up to limit messages that arrived at or before a time, and deletes
-// messages fetched by their recipient, or without an inbox for it. It keeps the message of an open
-// handoff, and the newest one of each inbox and thread, which number on from it. The cursor is the
+// messages fetched by their recipient, or without an inbox for it. It keeps messages of open
+// handoffs, and the newest message of each inbox and thread, from which the numbers continue. The cursor is the
 // position to go on from: zero at the start, and at the end.
 func (s *Registry) PruneMessages(ctx context.Context, before time.Time, after federation.Cursor, limit int) (int, federation.Cursor, error) {
 	var n int64
