@@ -171,7 +171,12 @@ func (*benchHome) MaySpeakFor(context.Context, federation.DID, federation.HomeID
 func (*benchHome) Here(context.Context, federation.DID) (bool, error) { return false, nil }
 
 // MovedHere implements [relay.Mailboxes].
-func (*benchHome) MovedHere(context.Context, federation.DID, federation.HomeID) bool { return false }
+func (*benchHome) MovedHere(context.Context, federation.DID, federation.HomeID) (bool, error) {
+	return false, nil
+}
+
+// MovedFrom implements [relay.Mailboxes].
+func (*benchHome) MovedFrom(context.Context, federation.HomeID) (bool, error) { return false, nil }
 
 // TakeOver implements [relay.Mailboxes].
 func (*benchHome) TakeOver(context.Context, federation.DID, federation.HomeID, time.Time) (string, error) {

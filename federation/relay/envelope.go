@@ -3,7 +3,6 @@ package relay
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -97,29 +96,35 @@ func (d Deps) checkPath(id federation.EventID, path []federation.HomeID) error {
 
 // checkForwarded refuses a step that another home forwards with the ruling of a third home, unless
 // an operator moved the mailbox of a party from there to here. If the handoff is not known here, only
-// its offer shows a party: the error for a later step is a [*federation.GapError], and that for an
-// offer to anyone, which its own home sends to each home, a [*federation.UnavailableError].
+// an offer to one DID shows a party, so that any other step needs some mailbox moved from there: its
+// error is a [*federation.GapError] for a later step, which the offer has to precede.
 func (d Deps) checkForwarded(ctx context.Context, from federation.HomeID, ev federation.Event, ruled federation.Ruling) error {
 	view, err := d.Record.View(ctx, ev.Handoff)
 	if err != nil {
 		return fmt.Errorf("read handoff %s: %w", ev.Handoff, err)
 	}
-	parties := view.Others("")
-	switch {
+	var moved bool
+	switch isOffer := ev.Verb == federation.Offer; {
 	case view.Exists():
-	case ev.Verb != federation.Offer:
-		return &federation.GapError{Want: ruled.Version}
-	case ev.To == "":
-		return &federation.UnavailableError{What: "handoff " + ev.Handoff.String(), Err: errors.New("home " + string(ruled.Home) + " has not sent it yet")}
+		for _, did := range append(view.Others(""), ev.Actor()) {
+			if moved, err = d.Mailboxes.MovedHere(ctx, did, from); moved || err != nil {
+				break
+			}
+		}
+	case isOffer && ev.To != "":
+		moved, err = d.Mailboxes.MovedHere(ctx, ev.To, from)
 	default:
-		parties = []federation.DID{ev.To}
-	}
-	for _, did := range parties {
-		if d.Mailboxes.MovedHere(ctx, did, from) {
-			return nil
+		if moved, err = d.Mailboxes.MovedFrom(ctx, from); moved && !isOffer {
+			return &federation.GapError{Want: ruled.Version}
 		}
 	}
-	return federation.Refuse(ev, federation.WrongSender, "the ruling is not the sender's own, nor of a party that moved here from there")
+	switch {
+	case err != nil:
+		return fmt.Errorf("look up mailboxes moved from %s: %w", from, err)
+	case !moved:
+		return federation.Refuse(ev, federation.WrongSender, "the ruling is not the sender's own, nor of a party that moved here from there")
+	}
+	return nil
 }
 
 // voucher is a home's statement about a step of one of its users in a handoff of another home. The

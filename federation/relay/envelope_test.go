@@ -138,8 +138,43 @@ func TestMoveTakesAMailboxFromItsFormerHome(t *testing.T) {
 	}
 }
 
+// The home that forwards is a peer of the ruling home, and the new mailbox home is not: the offer
+// reaches it only this way.
+func TestPathForwardsOpenOffersToNewMailboxHomes(t *testing.T) {
+	all := newGates(t, "a.test", "b.test", "c.test")
+	a, b, c := all[0], all[1], all[2]
+	offer := a.sign("alice", federation.Offer, anyone)
+	first := federation.Link([32]byte{}, offer.Signature.Document)
+	open := written("c.test", "b.test", ruled(t, a, "a.test", offer, 1, first))
+	claim := a.sign("bob", federation.Claim, in(offer.ID))
+	claimed := written("c.test", "b.test", ruled(t, a, "a.test", claim, 2, federation.Link(first, claim.Signature.Document)))
+	outcome := func(batch map[string]any) string {
+		t.Helper()
+		answer, err := post(t, c, b, batch, "a.test", "c.test")
+		return fmt.Sprint(answer, err)
+	}
+	for name, batch := range map[string]map[string]any{"the offer": open, "the claim": claimed} {
+		if got := outcome(batch); !strings.Contains(got, "wrong-sender") {
+			t.Errorf("%s, while no mailbox moved: %s", name, got)
+		}
+	}
+	if got := offences(t, b, "c.test"); got[federation.MisbehaviorRuling] == 0 {
+		t.Errorf("the claims about rulings: %v", got)
+	}
+	b.moved = map[federation.DID]federation.HomeID{keyOf("bob").DID: "c.test"}
+	for _, step := range []struct {
+		batch map[string]any
+		want  string
+	}{{claimed, "gap"}, {open, "stored"}, {claimed, "stored"}} {
+		if got := outcome(step.batch); !strings.Contains(got, step.want) {
+			t.Errorf("after the move: %s, want %s", got, step.want)
+		}
+	}
+	b.comes(offer.ID, "offer claim")
+}
+
 // The new mailbox home of a party may lack the handoff: the former one sends all of it.
-func TestAForwardedStepBringsTheStepsBeforeIt(t *testing.T) {
+func TestPathForwardsTheStepsBeforeAForwardedStep(t *testing.T) {
 	all := newGates(t, "a.test", "b.test", "c.test")
 	a, b, c := all[0], all[1], all[2]
 	a.run(b)

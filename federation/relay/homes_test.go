@@ -11,9 +11,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -248,8 +250,13 @@ func (g *gate) Here(_ context.Context, did federation.DID) (bool, error) {
 	return g.people[did] == g.id, nil
 }
 
-func (g *gate) MovedHere(_ context.Context, did federation.DID, from federation.HomeID) bool {
-	return g.moved[did] == from
+func (g *gate) MovedHere(_ context.Context, did federation.DID, from federation.HomeID) (bool, error) {
+	return g.moved[did] == from, nil
+}
+
+// MovedFrom implements [relay.Mailboxes].
+func (g *gate) MovedFrom(_ context.Context, from federation.HomeID) (bool, error) {
+	return slices.Contains(slices.Collect(maps.Values(g.moved)), from), nil
 }
 
 func (g *gate) TakeOver(_ context.Context, did federation.DID, from federation.HomeID, _ time.Time) (string, error) {

@@ -65,7 +65,10 @@ type Mailboxes interface {
 	Here(ctx context.Context, did federation.DID) (bool, error)
 	// MovedHere reports whether the mailbox of a DID was at a home until an operator moved
 	// it here.
-	MovedHere(ctx context.Context, did federation.DID, from federation.HomeID) bool
+	MovedHere(ctx context.Context, did federation.DID, from federation.HomeID) (bool, error)
+	// MovedFrom reports whether the mailbox of any DID was at a home until an operator moved
+	// it here.
+	MovedFrom(ctx context.Context, from federation.HomeID) (bool, error)
 	// TakeOver moves the mailbox of a DID to this home, which another home gives away. A non-empty
 	// reason, for people, explains why this home refuses it.
 	TakeOver(ctx context.Context, did federation.DID, from federation.HomeID, now time.Time) (reason string, err error)

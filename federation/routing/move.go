@@ -41,9 +41,17 @@ type Moved = federation.MovedInbox
 
 // MovedHere reports whether the mailbox of a DID was at a home until an operator moved it
 // here.
-func (l *Locator) MovedHere(ctx context.Context, did federation.DID, from federation.HomeID) bool {
+func (l *Locator) MovedHere(ctx context.Context, did federation.DID, from federation.HomeID) (bool, error) {
 	at, err := l.record.MailboxLocation(ctx, did)
-	return err == nil && at.Source == federation.LocatedByMove && at.Home == l.home && at.From == from
+	if errors.Is(err, federation.ErrNotFound) {
+		return false, nil
+	}
+	return at.Source == federation.LocatedByMove && at.Home == l.home && at.From == from, err
+}
+
+// MovedFrom reports whether an operator moved any mailbox from a home to here.
+func (l *Locator) MovedFrom(ctx context.Context, from federation.HomeID) (bool, error) {
+	return l.record.HasMoved(ctx, from, l.home)
 }
 
 // MovedAway returns the parties of a handoff whose mailboxes an operator moved away from here
@@ -137,7 +145,11 @@ func (l *Locator) Move(ctx context.Context, did federation.DID, to federation.Ho
 // moveEntries delivers the unread entries of an inbox to the new mailbox home, and counts the entries
 // left. An entry that the home refuses stays, and so does one that a device has leased.
 func (l *Locator) moveEntries(ctx context.Context, done *Moved, now func() time.Time) (err error) {
+	var left []federation.Lease // a device, or a second call, may have them at once
 	defer func() {
+		for _, lease := range left {
+			_ = l.record.Nack(context.WithoutCancel(ctx), done.DID, lease.LeaseToken, now()) // else its lease ends by itself
+		}
 		var failed error
 		done.Waiting, _, failed = l.record.Waiting(context.WithoutCancel(ctx), done.DID)
 		err = cmp.Or(err, failed)
@@ -154,11 +166,10 @@ func (l *Locator) moveEntries(ctx context.Context, done *Moved, now func() time.
 			switch {
 			case err == nil:
 				done.Taken++
-			case refused: // the entry stays leased until the end of this move
-			default: // a second call moves the rest at once
-				for _, left := range leases[i:] {
-					_ = l.record.Nack(context.WithoutCancel(ctx), done.DID, left.LeaseToken, now()) // else its lease ends by itself
-				}
+			case refused:
+				left = append(left, lease)
+			default:
+				left = append(left, leases[i:]...)
 				return err
 			}
 		}

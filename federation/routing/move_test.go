@@ -2,6 +2,7 @@ package routing_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -42,6 +43,9 @@ func TestMoveTakesEntriesAlong(t *testing.T) {
 	}
 	if len(w.given) != 1 || len(w.sent) != 98 || len(w.inbox) != 2 {
 		t.Errorf("given to %v, %d sent, %d left", w.given, len(w.sent), len(w.inbox))
+	}
+	if slices.ContainsFunc(w.inbox, func(l federation.Lease) bool { return l.Device != "" }) {
+		t.Errorf("what is left is leased: %v", w.inbox)
 	}
 	if at := w.locations[bob]; at.Source != federation.LocatedByMove || at.Home != "b.test" || at.From != self || !at.Since.Equal(now) {
 		t.Errorf("kept: %+v", at)
@@ -111,9 +115,18 @@ func TestTakeOverAsksTheMailboxHome(t *testing.T) {
 		t.Errorf("from the home that has it: %q, %v", why, err)
 	}
 	w.at(t, bob, self, federation.LocatedByMove)
-	if !locator.MovedHere(t.Context(), bob, "c.test") || locator.MovedHere(t.Context(), bob, "b.test") {
-		t.Error("it moved here from c.test")
+	for from, want := range map[federation.HomeID]bool{"c.test": true, "b.test": false} {
+		here, err := locator.MovedHere(t.Context(), bob, from)
+		anyone, failed := locator.MovedFrom(t.Context(), from)
+		if here != want || anyone != want || err != nil || failed != nil {
+			t.Errorf("moved here from %s: %t, %t; %v %v", from, here, anyone, err, failed)
+		}
 	}
+	w.broken = errors.New("the disk is gone")
+	if _, err := locator.MovedHere(t.Context(), bob, "c.test"); !errors.Is(err, w.broken) {
+		t.Errorf("a record that cannot be read: %v", err)
+	}
+	w.broken = nil
 	if why, err := locator.TakeOver(t.Context(), bob, "c.test", now); err != nil || why != "" {
 		t.Errorf("once more: %q, %v", why, err)
 	}

@@ -57,6 +57,8 @@ const homeNetwork = "home"
 type Record interface {
 	// MailboxLocation returns the kept location of a mailbox, or [federation.ErrNotFound].
 	MailboxLocation(ctx context.Context, did federation.DID) (federation.MailboxLocation, error)
+	// HasMoved reports whether an operator moved the mailbox of any DID from one home to another.
+	HasMoved(ctx context.Context, from, to federation.HomeID) (bool, error)
 	// KeepMailboxLocation replaces the kept location of a mailbox. It blocks until the
 	// location is on disk.
 	KeepMailboxLocation(ctx context.Context, l federation.MailboxLocation) error
@@ -77,7 +79,7 @@ type Record interface {
 	// Ack marks a leased entry as read. It returns [federation.ErrLeaseLost] if another
 	// device was given the entry meanwhile.
 	Ack(ctx context.Context, to federation.DID, hold federation.LeaseToken, now time.Time) error
-	// Nack puts a leased entry back: a device may get it at a time.
+	// Nack puts a leased entry back: no device gets it before a time.
 	Nack(ctx context.Context, to federation.DID, hold federation.LeaseToken, again time.Time) error
 }
 

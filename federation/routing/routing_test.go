@@ -76,6 +76,15 @@ func (w *world) MailboxLocation(_ context.Context, did federation.DID) (federati
 	return at, nil
 }
 
+func (w *world) HasMoved(_ context.Context, from, to federation.HomeID) (bool, error) {
+	for _, at := range w.locations {
+		if at.Source == federation.LocatedByMove && at.From == from && at.Home == to {
+			return true, w.broken
+		}
+	}
+	return false, w.broken
+}
+
 func (w *world) KeepMailboxLocation(_ context.Context, at federation.MailboxLocation) error {
 	w.locations[at.DID] = at
 	return w.broken

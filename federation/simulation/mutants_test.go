@@ -19,7 +19,7 @@ var mutants = []mutant{
 	},
 	{
 		"a forwarded step of an unknown handoff is refused", "federation/relay/envelope.go",
-		"return &federation.GapError{Want: ruled.Version}", "parties = []federation.DID{ev.To}",
+		"return &federation.GapError{Want: ruled.Version}", "return federation.Refuse(ev, federation.WrongSender, \"\")",
 	},
 	// Deliberate faults.
 	{

@@ -174,6 +174,16 @@ func (s *Homes) MailboxLocation(ctx context.Context, did federation.DID) (federa
 	return found, nil
 }
 
+// HasMoved reports whether an operator moved the mailbox of any DID from one home to another.
+func (s *Homes) HasMoved(ctx context.Context, from, to federation.HomeID) (moved bool, err error) {
+	err = s.db.Reads().Row(ctx, `SELECT EXISTS (SELECT 1 FROM mailbox_location WHERE home = ? AND source = ? AND origin = ?)`,
+		[]any{string(to), string(federation.LocatedByMove), string(from)}, &moved)
+	if err != nil {
+		return false, fmt.Errorf("look for mailboxes moved from %s: %w", from, err)
+	}
+	return moved, nil
+}
+
 // KeepMailboxLocation replaces the kept location of the mailbox of a DID.
 func (s *Homes) KeepMailboxLocation(ctx context.Context, r federation.MailboxLocation) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
