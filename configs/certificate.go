@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/mail"
 	"net/url"
 	"os"
@@ -41,20 +40,6 @@ func (f *File) ACMEDomains() []string {
 		return []string{f.Home.Name}
 	}
 	return f.ACME.Domains
-}
-
-// Warnings returns problems with which the gateway still starts, such as an expired certificate.
-func (f *File) Warnings(now time.Time) (all []Mistake) {
-	if host, _, err := net.SplitHostPort(f.Admin.Listen); err == nil && isWildcard(host) {
-		all = append(all, f.mistake("admin.listen", "admin.listen", "it has no TLS, and listens on all addresses: let a firewall pass only a private network to it"))
-	}
-	if f.certificate == nil {
-		return all
-	}
-	if err := CheckValidity(f.certificate.Leaf, now); err != nil {
-		all = append(all, f.mistake("tls.cert_file", "tls.cert_file", err.Error()+": put a valid one there, with its key in "+f.Path(f.TLS.KeyFile)))
-	}
-	return all
 }
 
 // CheckValidity returns an error if a certificate is expired or not yet valid at a time.

@@ -290,3 +290,17 @@ func isHostName(s string) bool {
 	}
 	return strings.Trim(labels[len(labels)-1], "0123456789") != ""
 }
+
+// Warnings returns problems with which the gateway still starts, such as an expired certificate.
+func (f *File) Warnings(now time.Time) (all []Mistake) {
+	if host, _, err := net.SplitHostPort(f.Admin.Listen); err == nil && isWildcard(host) {
+		all = append(all, f.mistake("admin.listen", "admin.listen", "it has no TLS, and listens on all addresses: let a firewall pass only a private network to it"))
+	}
+	if f.certificate == nil {
+		return all
+	}
+	if err := CheckValidity(f.certificate.Leaf, now); err != nil {
+		all = append(all, f.mistake("tls.cert_file", "tls.cert_file", err.Error()+": put a valid one there, with its key in "+f.Path(f.TLS.KeyFile)))
+	}
+	return all
+}

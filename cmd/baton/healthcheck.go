@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/baton-gateway/baton/bridge"
 	"github.com/baton-gateway/baton/bridge/admin"
 	"github.com/baton-gateway/baton/bridge/admin/client"
 	"github.com/baton-gateway/baton/federation"
@@ -20,25 +21,28 @@ type healthcheck struct {
 // checkEvery is the pause between two checks of a gateway that starts.
 const checkEvery = 200 * time.Millisecond
 
-// Run fails as unavailable, with the reasons, when the gateway is not ready.
+// Run fails as unavailable, with the reasons, when the gateway is not ready. It blocks for the wait.
 func (cmd healthcheck) Run(ctx context.Context, c *cli, streams std) error {
 	gateway, err := c.client()
 	if err != nil {
 		return err
 	}
-	deadline := time.Now().Add(cmd.Wait)
+	if cmd.Wait > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, cmd.Wait)
+		defer cancel()
+	}
+	var why error
 	for {
 		ready, err := cmd.check(ctx, gateway)
 		if err == nil {
 			return printLine(c, streams, ready, "ready")
 		}
-		if !time.Now().Before(deadline) {
-			return err
+		if why == nil || ctx.Err() == nil { // the end of the wait is not the reason
+			why = err
 		}
-		select {
-		case <-time.After(checkEvery):
-		case <-ctx.Done():
-			return err
+		if bridge.Sleep(ctx, checkEvery); cmd.Wait <= 0 || ctx.Err() != nil {
+			return why
 		}
 	}
 }

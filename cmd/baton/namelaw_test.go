@@ -71,10 +71,13 @@ func declaredIn(t *testing.T, folder string) []string {
 			return err
 		}
 		source, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
 		for _, declaration := range source.Decls {
 			names = append(names, namesOf(declaration)...)
 		}
-		return err
+		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -105,11 +108,18 @@ func namesOf(declaration ast.Decl) []string {
 				}
 			case *ast.TypeSpec:
 				names = append(names, s.Name.Name)
-				if fields, ok := s.Type.(*ast.StructType); ok {
-					for _, field := range fields.Fields.List {
-						for _, id := range field.Names {
-							names = append(names, s.Name.Name+"."+id.Name)
-						}
+				var members *ast.FieldList
+				switch t := s.Type.(type) {
+				case *ast.StructType:
+					members = t.Fields
+				case *ast.InterfaceType:
+					members = t.Methods
+				default:
+					continue
+				}
+				for _, member := range members.List {
+					for _, id := range member.Names {
+						names = append(names, s.Name.Name+"."+id.Name)
 					}
 				}
 			}

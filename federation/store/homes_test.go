@@ -134,7 +134,7 @@ func runShared(t *testing.T, open func(t *testing.T) *registry.Record) {
 			mustAppend(t, record, f)
 			rows, err := record.Rows().PendingOf(t.Context(), f.Links[0], id.String(), 1)
 			if err != nil || len(rows) != 1 {
-				t.Fatalf("Lane: %d rows, %v", len(rows), err)
+				t.Fatalf("PendingOf: %d rows, %v", len(rows), err)
 			}
 			how := federation.Settlement{At: federationtest.At(n)}
 			if n == 2 {
@@ -266,6 +266,11 @@ func runMailboxLocations(t *testing.T, open func(t *testing.T) *registry.Record)
 			got, err := record.MailboxLocation(t.Context(), bob)
 			if d := diff(last, got); err != nil || d != "" {
 				t.Errorf("MailboxLocation (%v, -want +got):\n%s", err, d)
+			}
+			for _, to := range []federation.HomeID{"other.example", "third.example"} {
+				if moved, err := record.HasMoved(t.Context(), elsewhere, to); moved != (n == 1 && to == home) || err != nil {
+					t.Errorf("HasMoved to %s after location %d: %t, %v", to, n, moved, err)
+				}
 			}
 		}
 	})

@@ -511,8 +511,9 @@ func anyOf(items []string) Value {
 }
 
 // limitValue returns a limit: a size in units for people, and a duration without parts that are zero.
+// The limit 0 is none.
 func limitValue(l admin.PolicyLimit) Value {
-	if n, err := strconv.ParseInt(l.Value, 10, 64); err == nil && strings.Contains(l.Key, "bytes") {
+	if n, err := strconv.ParseInt(l.Value, 10, 64); err == nil && n > 0 && strings.Contains(l.Key, "bytes") {
 		return Bytes(n)
 	}
 	text := l.Value
