@@ -33,11 +33,12 @@ type agent struct {
 type sent struct {
 	event    federation.Event
 	by       *agent
-	to       *site  // that it was submitted to
-	answered bool   // by a final answer
-	acked    bool   // the home has it on disk
-	awaits   bool   // until another home rules
-	refused  string // the code of a refusal
+	to       *site     // that it was submitted to
+	answered bool      // by a final answer
+	acked    bool      // the home has it on disk
+	at       time.Time // of the acknowledgement
+	awaits   bool      // until another home rules
+	refused  string    // the code of a refusal
 }
 
 // arrival is the note of the home of an agent on its steps.
@@ -70,8 +71,11 @@ func (a *agent) sign(ev federation.Event) federation.Event {
 // act makes the next step of an agent: an answer that is its turn, or a new offer.
 func (a *agent) act() {
 	w := a.world
+	if a.moveOn() {
+		return
+	}
 	p := a.at.live()
-	if a.moveOn() || p == nil || p.dead.Load() {
+	if p == nil || p.dead.Load() {
 		return
 	}
 	a.logIn(p)
@@ -191,12 +195,12 @@ func (a *agent) ask(s *sent) {
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
 	switch {
 	case isRefusal && refused.Waits:
-		s.answered, s.acked = true, true
+		s.answered, s.acked, s.at = true, true, time.Now()
 	case isRefusal && s.acked: // another home refused it meanwhile
 	case isRefusal:
 		s.answered, s.refused = true, string(refused.Code)
 	case err == nil:
-		s.answered, s.acked, s.awaits = true, true, judged.Awaits
+		s.answered, s.acked, s.at, s.awaits = true, true, time.Now(), judged.Awaits
 	}
 	a.world.note("%s %s of %s at %s: %s %v", a.name, s.event.Verb, short(s.event.Handoff), s.to.id, judged.Entry.State, err)
 }

@@ -18,16 +18,19 @@ type oracle struct {
 	tainted  map[federation.HandoffID]bool
 	owners   map[federation.HandoffID]*site // that acknowledged the offer
 	backups  map[*site]time.Time
-	restored map[*site][]time.Time // to these moments
+	restored map[*site][]restore
 	liar     *site                 // nil if all homes are honest
 }
 
 func newOracle(w *world) *oracle {
 	return &oracle{
 		world: w, signed: map[string]*agent{}, forged: map[string]bool{}, tainted: map[federation.HandoffID]bool{}, owners: map[federation.HandoffID]*site{},
-		backups: map[*site]time.Time{}, restored: map[*site][]time.Time{},
+		backups: map[*site]time.Time{}, restored: map[*site][]restore{},
 	}
 }
+
+// restore is the replacement of a record by an older copy.
+type restore struct{ copied, restored time.Time }
 
 // shown is what one home shows of a handoff.
 type shown struct {
@@ -257,10 +260,12 @@ func ownerName(s *site) string {
 	return string(s.id)
 }
 
-// mayBeLost reports whether the restore of an older copy may have lost a step: of its home, or of the
-// home to which it was submitted.
+// mayBeLost reports whether the restore of an older copy may have lost a step. The home to which it
+// was submitted had it at the answer; its own home may have filed it later.
 func (o *oracle) mayBeLost(each *sent, owner *site) bool {
-	return len(o.restored[each.to]) > 0 || owner != nil && len(o.restored[owner]) > 0
+	lost := func(r restore) bool { return each.at.After(r.copied) && each.at.Before(r.restored) }
+	filed := func(r restore) bool { return each.at.Before(r.restored) }
+	return slices.ContainsFunc(o.restored[each.to], lost) || owner != nil && slices.ContainsFunc(o.restored[owner], filed)
 }
 
 // notices returns how many notices the sender of a step got that it was refused.

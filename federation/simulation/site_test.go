@@ -70,7 +70,7 @@ type process struct {
 	mux      *http.ServeMux
 	settling sync.Mutex
 
-	dead   atomic.Bool  // it is killed, and its record and its messages count no more
+	dead   atomic.Bool  // it is killed: its messages count no more, nor do steps, pending steps and locations that it writes
 	writes atomic.Int64 // so many writes until it dies; 0 for no death
 	after  atomic.Bool  // the last write is made
 }
@@ -119,6 +119,9 @@ func (s *site) start() {
 	p.mux = http.NewServeMux()
 	(&relay.PeerHandler{Deps: deps, Peer: p.peer, PublicURL: "https://" + string(s.id), ClockSkew: func() time.Duration { return 0 }}).Mount(p.mux)
 	p.record.OnFiled(func(destination string) { p.wakes.Wake(outboxTopic(destination)) })
+	p.unrouted = delivery.NewWorker(p.destination(routing.Unrouted, func(ctx context.Context, d federation.Delivery) error {
+		return p.locator.Deliver(ctx, d, p.now())
+	}), p.record.Rows())
 	s.running.Store(p)
 	p.run()
 }
@@ -127,9 +130,6 @@ const recordFile = "baton.db"
 
 // run starts the work of the process.
 func (p *process) run() {
-	p.unrouted = delivery.NewWorker(p.destination(routing.Unrouted, func(ctx context.Context, d federation.Delivery) error {
-		return p.locator.Deliver(ctx, d, p.now())
-	}), p.record.Rows())
 	p.group.Go(func() { p.serve(p.ctx, p.unrouted, routing.Unrouted) })
 	for _, peer := range p.peers {
 		p.group.Go(func() { p.link(peer) })
@@ -200,9 +200,6 @@ func (p *process) destination(name string, deliver func(context.Context, federat
 }
 
 func (p *process) routed(ctx context.Context, did federation.DID) {
-	if p.unrouted == nil {
-		return
-	}
 	if did != "" {
 		p.unrouted.Probe(did)
 		return

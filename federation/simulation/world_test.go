@@ -165,6 +165,7 @@ func (w *world) run() {
 		time.Sleep(w.upTo(longestPause))
 		synctest.Wait()
 		w.event()
+		synctest.Wait()
 		w.tend()
 	}
 	w.end()
@@ -265,7 +266,7 @@ func (w *world) restore(at *site) {
 	w.carrier.count("restores")
 	at.stop()
 	at.folder, at.backup = at.backup, ""
-	w.oracle.restored[at] = append(w.oracle.restored[at], w.oracle.backups[at])
+	w.oracle.restored[at] = append(w.oracle.restored[at], restore{w.oracle.backups[at], time.Now()})
 	w.upAt[at] = time.Now().Add(w.upTo(longestDown))
 }
 
