@@ -303,7 +303,7 @@ var bareGoroutines = map[string]string{
 	"federation/delivery/worker.go":           "fault.Catch",
 	"bridge/macp/stream.go":                   "fault.Catch",
 	"bridge/agents/mcp/subscriptions.go":      "fault.Catch",
-	"bridge/irc/freeq/exec.go":                "fault.Catch",
+	"bridge/irc/freeq/subprocess.go":          "fault.Catch",
 	"federation/identity/cache.go":            "fly catches the panics of the look-up",
 	"bridge/server/linkset.go":                "run catches the panics of the link",
 	"bridge/server/run.go":                    "waits for groups",

@@ -304,8 +304,8 @@ func (p *Peer) judgeAsked(ctx context.Context, ev federation.Event, it item, r *
 		return
 	}
 	var have federation.Version
-	if it.Have != nil {
-		have = *it.Have
+	if it.Have != nil { // with another history, the other home may have more steps than precede this one
+		have = min(*it.Have, judged.Entry.Version-1)
 	}
 	if r.Steps, err = p.deps.stepsAfter(ctx, judged.Entry, have); err != nil {
 		r.fail(err)

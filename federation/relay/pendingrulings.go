@@ -141,7 +141,11 @@ func (p *Peer) askRuling(ctx context.Context, pending federation.Pending) (over 
 	}
 	switch r.Outcome {
 	case outcomeStored, outcomeDuplicate:
-		return p.fileAll(ctx, pending.Event.ID, r.Steps)
+		found, err := p.fileAll(ctx, pending.Event.ID, r.Steps)
+		if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
+			return true, p.deps.Gateway.RejectPending(ctx, pending, refused.Code, refused.Detail)
+		}
+		return found, err
 	case outcomeRefused, outcomeConflict:
 		return true, p.deps.Gateway.RejectPending(ctx, pending, federation.RefusalCode(r.Code), r.Detail)
 	case outcomeGap, outcomeLater:
@@ -150,10 +154,14 @@ func (p *Peer) askRuling(ctx context.Context, pending federation.Pending) (over 
 }
 
 // fileAll files the steps that the home sent with its ruling on a step, and reports whether
-// that step was among them.
+// that step was among them. The error is a [*federation.RefusalError] if the home has another
+// history than the one here.
 func (p *Peer) fileAll(ctx context.Context, id federation.EventID, steps []item) (found bool, err error) {
 	for _, it := range steps {
 		r := p.takeRuled(ctx, it)
+		if r.Outcome == outcomeConflict {
+			return false, &federation.RefusalError{Code: federation.RefusalCode(r.Code), Event: id, Detail: r.Detail}
+		}
 		if r.Outcome != outcomeStored && r.Outcome != outcomeDuplicate {
 			return false, fmt.Errorf("file step %s of %s: %w", it.Step.ID, p.cfg.Home, errors.New(string(r.Outcome)+" "+r.Code+" "+r.Detail))
 		}

@@ -3,6 +3,7 @@ package relay_test
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -133,6 +134,49 @@ func TestRestoredHomeThatForkedOrphansHandoffs(t *testing.T) {
 	}
 	if got := older.log(offer.ID); got != "offer cancel" {
 		t.Errorf("the home has %q now", got)
+	}
+}
+
+// The restored home filed a step at a place at which the other home has an earlier step.
+func TestRestoredHomeThatForkedEndsTheWaitForItsRuling(t *testing.T) {
+	all := newGates(t, "a.test", "b.test")
+	a, b := all[0], all[1]
+	stop := compared(t, a, b)
+	_, offer := b.take("bob", federation.Offer, to("alice"))
+	if err := b.deliver(a); err != nil {
+		t.Fatal(err)
+	}
+	_, accept := a.take("alice", federation.Accept, in(offer.ID))
+	a.take("alice", federation.Progress, in(offer.ID))
+	a.comes(offer.ID, "offer accept progress")
+	stop()
+	_, complete := a.take("alice", federation.Complete, in(offer.ID))
+	older := restored(t, b, a)
+	for _, step := range []federation.Event{offer, accept, complete} {
+		if _, err := older.home.Submit(t.Context(), step, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.run(b)
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		pending, err := a.record.ListPending(t.Context(), "b.test", 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(pending) == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the step still waits: %v", a.told)
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !slices.Equal(a.refused, []federation.RefusalCode{federation.WrongSender}) {
+		t.Errorf("its sender is told %v, want %s", a.refused, federation.WrongSender)
+	}
+	if forked, err := a.record.Forked(t.Context(), offer.ID); !forked || err != nil {
+		t.Errorf("the proof of two histories: %t, %v", forked, err)
 	}
 }
 

@@ -28,7 +28,7 @@ var mutants = []mutant{
 	},
 	{
 		"a ruling is not filed", "federation/relay/pendingrulings.go",
-		"return p.fileAll(ctx, pending.Event.ID, r.Steps)", "return true, nil",
+		"found, err := p.fileAll(ctx, pending.Event.ID, r.Steps)", "found, err := true, error(nil)",
 	},
 	{
 		"the signature of a batch is not verified", "federation/relay/peerhandler.go",

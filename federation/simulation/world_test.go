@@ -316,11 +316,18 @@ func (w *world) pending() string {
 			}
 			waiting, err := s.live().record.ListPending(w.ctx, federation.HomeID(name), 1)
 			if err != nil || len(waiting) > 0 {
-				all = append(all, fmt.Sprintf("%s awaits a ruling of %s %v", s.id, name, err))
+				all = append(all, fmt.Sprintf("%s awaits a ruling of %s%s %v", s.id, name, held(waiting), err))
 			}
 		}
 	}
 	return strings.Join(all, "; ")
+}
+
+func held(waiting []federation.Pending) (all string) {
+	for _, p := range waiting {
+		all += fmt.Sprintf(" on %s of %s", p.Event.Verb, short(p.Event.Handoff))
+	}
+	return all
 }
 
 func refs(rows []federation.Delivery) (all []string) {
