@@ -19,7 +19,7 @@ type oracle struct {
 	owners   map[federation.HandoffID]*site // that acknowledged the offer
 	backups  map[*site]time.Time
 	restored map[*site][]restore
-	liar     *site                 // nil if all homes are honest
+	liar     *site // nil if all homes are honest
 }
 
 func newOracle(w *world) *oracle {
