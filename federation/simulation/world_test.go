@@ -27,7 +27,7 @@ const (
 	longestDown   = 15 * time.Second        // of a crashed home
 	drainStep     = 10 * time.Second
 	longestDrain  = 12 * time.Minute // after the faults: more than the longest wait of a retry
-	quietSteps    = 4                // without pending work, until the federation counts as quiet
+	quietSteps    = 8                // without pending work; a failed comparison of homes is repeated after a minute
 	restoresAfter = 10 * time.Second // the least age of a backup that is restored
 )
 
