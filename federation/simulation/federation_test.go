@@ -32,7 +32,7 @@ const (
 	// The seeds of a run without BATON_SEEDS, and the longest time of it: with the race detector, on a
 	// machine with other work, a seed takes some seconds.
 	seeds    = 200
-	gateTime = 90 * time.Second
+	gateTime = 60 * time.Second
 	// A seed that violates a rule runs again so often, to show whether it does so each time.
 	repeated = 3
 )
