@@ -97,13 +97,6 @@ type Poster interface {
 	Get(ctx context.Context, address string) (Envelope, error)
 }
 
-// PubSub wakes waiters inside this home; see [Relay].
-type PubSub interface {
-	// Subscribe returns a channel that gets a token when a topic is woken, until stop is called. It
-	// does not block.
-	Subscribe(topic string) (wake <-chan struct{}, stop func())
-}
-
 // Traces carries the traces of steps to other homes and from them. Its methods do not block.
 type Traces interface {
 	// Parent returns the value of the header traceparent for a step; "" for none.
@@ -125,7 +118,7 @@ type Deps struct {
 	Signer    Signer
 	Poster    Poster
 	Hub       *Hub // nil if none is configured
-	PubSub    PubSub
+	PubSub    *Relay
 	Traces    Traces // nil if none are recorded
 	Log       *slog.Logger
 	// Read returns the step in a canonical document.
