@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/baton-gateway/baton/deploy/agent"
 )
 
 // pace is the time between two offers of one sender to one recipient.
@@ -15,16 +17,16 @@ const pace = 100 * time.Millisecond
 
 // load is a group of agents that hand work to each other.
 type load struct {
-	senders    []*agent
+	senders    []*agent.Agent
 	recipients []*recipient
 
 	mu    sync.Mutex
-	acked map[string]*agent // the handoffs whose offer a gateway acknowledged, with the offerer
+	acked map[string]*agent.Agent // the handoffs whose offer a gateway acknowledged, with the offerer
 }
 
 // recipient is an agent that accepts and completes each offer that reaches it.
 type recipient struct {
-	*agent
+	*agent.Agent
 	home string
 
 	mu       sync.Mutex
@@ -37,21 +39,21 @@ type recipient struct {
 func newLoad(ctx context.Context, senders, recipients []string) (*load, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
-	l := &load{acked: map[string]*agent{}}
+	l := &load{acked: map[string]*agent.Agent{}}
 	for i, home := range recipients {
-		worker, err := newAgent(home)
+		worker, err := agent.New(home)
 		if err != nil {
 			return nil, err
 		}
-		l.recipients = append(l.recipients, &recipient{agent: worker, home: home, arrivals: map[string]int{}, failed: map[string]string{}})
-		offerer, err := newAgent(senders[i%len(senders)])
+		l.recipients = append(l.recipients, &recipient{Agent: worker, home: home, arrivals: map[string]int{}, failed: map[string]string{}})
+		offerer, err := agent.New(senders[i%len(senders)])
 		if err != nil {
 			return nil, err
 		}
 		l.senders = append(l.senders, offerer)
 		// An open offer reaches all homes and announces the offerer's mailbox to them.
 		hello := map[string]string{"title": "hello"}
-		if err := worker.insist(ctx, "handoffs", "hello "+worker.did, hello, nil); err != nil {
+		if err := worker.Insist(ctx, "handoffs", "hello "+worker.DID, hello, nil); err != nil {
 			return nil, fmt.Errorf("first step of the agent at %s: %w", home, err)
 		}
 	}
@@ -85,11 +87,11 @@ func (l *load) run(ctx context.Context, during func(context.Context) error) erro
 
 // offer makes offers to a recipient until one context ends. An offer under way then is
 // still made: the gateway may have taken it.
-func (l *load) offer(until, ctx context.Context, from *agent, to *recipient) {
+func (l *load) offer(until, ctx context.Context, from *agent.Agent, to *recipient) {
 	for n := 0; until.Err() == nil; n++ {
-		var made handoff
-		body := map[string]string{"to": to.did, "title": fmt.Sprintf("work %d", n)}
-		if err := from.insist(ctx, "handoffs", fmt.Sprintf("%s %d", from.did, n), body, &made); err == nil {
+		var made agent.Handoff
+		body := map[string]string{"to": to.DID, "title": fmt.Sprintf("work %d", n)}
+		if err := from.Insist(ctx, "handoffs", fmt.Sprintf("%s %d", from.DID, n), body, &made); err == nil {
 			l.mu.Lock()
 			l.acked[made.ID] = from
 			l.mu.Unlock()
@@ -106,7 +108,7 @@ func (r *recipient) work(ctx context.Context) {
 	var steps sync.WaitGroup
 	defer steps.Wait()
 	for ctx.Err() == nil {
-		entries, next, err := r.inbox(ctx, cursor)
+		entries, next, err := r.Inbox(ctx, cursor)
 		if err != nil {
 			continue // ctx has ended, or the cursor is read again
 		}
@@ -130,7 +132,7 @@ func (r *recipient) work(ctx context.Context) {
 // complete accepts and completes a handoff.
 func (r *recipient) complete(ctx context.Context, id string) {
 	for _, verb := range []string{"accept", "complete"} {
-		if err := r.insist(ctx, "handoffs/"+id+"/"+verb, verb+" "+id, struct{}{}, nil); err != nil {
+		if err := r.Insist(ctx, "handoffs/"+id+"/"+verb, verb+" "+id, struct{}{}, nil); err != nil {
 			r.mu.Lock()
 			r.failed[id] = err.Error()
 			r.mu.Unlock()
@@ -185,8 +187,8 @@ func (l *load) drain(ctx context.Context) error {
 	defer cancel()
 	for id, offerer := range l.acked {
 		for {
-			var h handoff
-			err := offerer.insist(ctx, "handoffs/"+id, "", nil, &h)
+			var h agent.Handoff
+			err := offerer.Insist(ctx, "handoffs/"+id, "", nil, &h)
 			if ctx.Err() != nil {
 				return nil // the audit lists it
 			}
@@ -196,7 +198,7 @@ func (l *load) drain(ctx context.Context) error {
 			if h.State == "completed" {
 				break
 			}
-			if err := wait(ctx, retryWait); err != nil {
+			if err := wait(ctx, agent.RetryWait); err != nil {
 				return nil // the audit lists it
 			}
 		}
@@ -212,7 +214,7 @@ func (l *load) audit(ctx context.Context) error {
 	inInbox := map[string]int{}
 	for _, r := range l.recipients {
 		for cursor, more := "", true; more; {
-			entries, next, err := r.inbox(ctx, cursor)
+			entries, next, err := r.Inbox(ctx, cursor)
 			if err != nil {
 				return fmt.Errorf("read the inbox at %s: %w", r.home, err)
 			}
@@ -233,8 +235,8 @@ func (l *load) audit(ctx context.Context) error {
 		case n > 1:
 			twice = append(twice, id)
 		}
-		var h handoff
-		if err := offerer.insist(ctx, "handoffs/"+id, "", nil, &h); err != nil {
+		var h agent.Handoff
+		if err := offerer.Insist(ctx, "handoffs/"+id, "", nil, &h); err != nil {
 			return fmt.Errorf("read handoff %s: %w", id, err)
 		}
 		if verbs := verbsOf(h); !slices.Equal(verbs, []string{"offer", "accept", "complete"}) {
@@ -264,7 +266,7 @@ func (l *load) repeated() []string {
 }
 
 // verbsOf returns the steps of a handoff.
-func verbsOf(h handoff) []string {
+func verbsOf(h agent.Handoff) []string {
 	var verbs []string
 	for _, step := range h.Steps {
 		verbs = append(verbs, step.Verb)

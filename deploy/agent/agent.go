@@ -1,4 +1,6 @@
-package main
+// Package agent is a client of the REST API for the programs that make load: an agent with a key of its
+// own, which repeats its requests.
+package agent
 
 import (
 	"bytes"
@@ -16,16 +18,16 @@ import (
 	"time"
 )
 
-// askTime bounds one request, and retryWait is the time until it is sent again.
+// askTime bounds one request, and RetryWait is the time until it is sent again.
 const (
 	askTime   = 10 * time.Second
-	retryWait = 100 * time.Millisecond
+	RetryWait = 100 * time.Millisecond
 )
 
-// agent is a client of the REST API with a key of its own. It may be used concurrently.
-type agent struct {
+// Agent is a client of the REST API with a key of its own. It may be used concurrently.
+type Agent struct {
+	DID  string
 	urls []string // URLs of the gateways of one home
-	did  string
 	key  ed25519.PrivateKey
 
 	mu    sync.Mutex
@@ -33,13 +35,13 @@ type agent struct {
 	at    int // the gateway that answered last
 }
 
-// newAgent returns an agent with a new key at a home. Its gateways are separated by "|".
-func newAgent(home string) (*agent, error) {
+// New returns an agent with a new key at a home. Its gateways are separated by "|".
+func New(home string) (*Agent, error) {
 	public, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		return nil, err
 	}
-	return &agent{urls: strings.Split(home, "|"), did: didOf(public), key: private}, nil
+	return &Agent{DID: didOf(public), urls: strings.Split(home, "|"), key: private}, nil
 }
 
 // didOf returns the did:key of a key: base58btc of 0xed 0x01 and its 32 bytes.
@@ -59,9 +61,9 @@ type refusedError struct{ path, text string }
 // Error implements error.
 func (e *refusedError) Error() string { return e.path + ": " + e.text }
 
-// insist sends a request until a gateway answers it, or ctx ends. A request with a body is a POST
+// Insist sends a request until a gateway answers it, or ctx ends. A request with a body is a POST
 // with a key of its own, so that it counts only once even if it is sent repeatedly.
-func (a *agent) insist(ctx context.Context, path, once string, body, answer any) error {
+func (a *Agent) Insist(ctx context.Context, path, once string, body, answer any) error {
 	var last error
 	for ctx.Err() == nil {
 		err := a.call(ctx, path, once, body, answer)
@@ -72,15 +74,16 @@ func (a *agent) insist(ctx context.Context, path, once string, body, answer any)
 		a.mu.Lock()
 		a.at = (a.at + 1) % len(a.urls)
 		a.mu.Unlock()
-		if err := wait(ctx, retryWait); err != nil {
-			break
+		select {
+		case <-time.After(RetryWait):
+		case <-ctx.Done():
 		}
 	}
 	return errors.Join(ctx.Err(), last)
 }
 
 // call sends a request once, and logs in if the gateway requires it.
-func (a *agent) call(ctx context.Context, path, once string, body, answer any) error {
+func (a *Agent) call(ctx context.Context, path, once string, body, answer any) error {
 	a.mu.Lock()
 	token := a.token
 	a.mu.Unlock()
@@ -93,16 +96,16 @@ func (a *agent) call(ctx context.Context, path, once string, body, answer any) e
 }
 
 // login proves the DID and keeps the token.
-func (a *agent) login(ctx context.Context) error {
+func (a *Agent) login(ctx context.Context) error {
 	var given struct{ Challenge string }
-	if err := a.send(ctx, "auth/challenge", "", map[string]string{"did": a.did}, &given); err != nil {
+	if err := a.send(ctx, "auth/challenge", "", map[string]string{"did": a.DID}, &given); err != nil {
 		return err
 	}
 	signature := base64.RawURLEncoding.EncodeToString(ed25519.Sign(a.key, []byte(given.Challenge)))
 	var tokens struct {
 		Access string `json:"access_token"`
 	}
-	if err := a.send(ctx, "auth/token", "", map[string]string{"did": a.did, "challenge": given.Challenge, "signature": signature}, &tokens); err != nil {
+	if err := a.send(ctx, "auth/token", "", map[string]string{"did": a.DID, "challenge": given.Challenge, "signature": signature}, &tokens); err != nil {
 		return err
 	}
 	a.mu.Lock()
@@ -112,7 +115,7 @@ func (a *agent) login(ctx context.Context) error {
 }
 
 // send sends one request and reads the answer.
-func (a *agent) send(ctx context.Context, path, once string, body, answer any) error {
+func (a *Agent) send(ctx context.Context, path, once string, body, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	a.mu.Lock()
@@ -149,7 +152,7 @@ func (a *agent) send(ctx context.Context, path, once string, body, answer any) e
 var client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}
 
 // read reads an answer. Statuses that another try may change are plain errors.
-func (a *agent) read(response *http.Response, path string, answer any) error {
+func (a *Agent) read(response *http.Response, path string, answer any) error {
 	switch status := response.StatusCode; {
 	case status == http.StatusUnauthorized:
 		a.mu.Lock()
@@ -169,14 +172,14 @@ func (a *agent) read(response *http.Response, path string, answer any) error {
 	return json.NewDecoder(response.Body).Decode(answer)
 }
 
-// handoff is a handoff as the API shows it.
-type handoff struct {
+// Handoff is a handoff as the API shows it.
+type Handoff struct {
 	ID, State string
 	Steps     []struct{ Verb string }
 }
 
-// entry is one entry of an inbox.
-type entry struct {
+// Entry is one entry of an inbox.
+type Entry struct {
 	Cursor string
 	Step   struct {
 		EventID   string `json:"event_id"`
@@ -185,13 +188,13 @@ type entry struct {
 	}
 }
 
-// inbox returns the entries of the inbox after a cursor, and waits up to two seconds for one.
-func (a *agent) inbox(ctx context.Context, cursor string) (entries []entry, next string, err error) {
+// Inbox returns the entries of the inbox after a cursor, and waits up to two seconds for one.
+func (a *Agent) Inbox(ctx context.Context, cursor string) (entries []Entry, next string, err error) {
 	var page struct {
-		Items []entry
+		Items []Entry
 		Next  string `json:"next_cursor"`
 	}
-	err = a.insist(ctx, "inbox?"+url.Values{"cursor": {cursor}, "wait": {"2s"}}.Encode(), "", nil, &page)
+	err = a.Insist(ctx, "inbox?"+url.Values{"cursor": {cursor}, "wait": {"2s"}}.Encode(), "", nil, &page)
 	if page.Next == "" {
 		page.Next = cursor
 	}
