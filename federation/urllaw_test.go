@@ -50,7 +50,10 @@ var concatenations = map[string]string{
 	"cmd/baton/bench/gateway.go open":                 "it writes the configuration of the gateway that the benchmark starts",
 	"cmd/baton/bench/latency.go register":             "it names the gateway that the benchmark started",
 	"cmd/baton/demo.go Run":                           "it prints the address of a listener for a person",
-	"deploy/lab/agent.go send":                        "the lab starts the gateways itself, and its paths are constants and IDs",
+	"deploy/agent/agent.go send":                      "the lab starts the gateways itself, and its paths are constants and IDs",
+	"deploy/lab/a2a.go serve":                         "it names the address that the lab gives its agent",
+	"deploy/lab/irc.go offer":                         "the lab starts the gateway itself, and the path is of an ID",
+	"deploy/lab/airc.go ask":                          "the lab starts the registry itself, and its paths are constants and escaped DIDs",
 	"configs/check.go parseOrigin":                    "it compares spellings, asks nothing, and configs imports nothing of ours",
 }
 

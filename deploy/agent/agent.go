@@ -18,15 +18,17 @@ import (
 	"time"
 )
 
-// askTime bounds one request, and RetryWait is the time until it is sent again.
+// AskTime bounds one request, and RetryWait is the time until it is sent again.
 const (
-	askTime   = 10 * time.Second
+	AskTime   = 10 * time.Second
 	RetryWait = 100 * time.Millisecond
 )
 
 // Agent is a client of the REST API with a key of its own. It may be used concurrently.
 type Agent struct {
-	DID  string
+	DID    string
+	Public ed25519.PublicKey
+
 	urls []string // URLs of the gateways of one home
 	key  ed25519.PrivateKey
 
@@ -41,8 +43,14 @@ func New(home string) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Agent{DID: didOf(public), urls: strings.Split(home, "|"), key: private}, nil
+	return &Agent{DID: didOf(public), Public: public, urls: strings.Split(home, "|"), key: private}, nil
 }
+
+// Sign signs with the key of the agent.
+func (a *Agent) Sign(text []byte) []byte { return ed25519.Sign(a.key, text) }
+
+// URL returns the URL of the first gateway.
+func (a *Agent) URL() string { return a.urls[0] }
 
 // didOf returns the did:key of a key: base58btc of 0xed 0x01 and its 32 bytes.
 func didOf(key ed25519.PublicKey) string {
@@ -66,7 +74,7 @@ func (e *refusedError) Error() string { return e.path + ": " + e.text }
 func (a *Agent) Insist(ctx context.Context, path, once string, body, answer any) error {
 	var last error
 	for ctx.Err() == nil {
-		err := a.call(ctx, path, once, body, answer)
+		err := a.Call(ctx, path, once, body, answer)
 		if _, refused := errors.AsType[*refusedError](err); err == nil || refused {
 			return err
 		}
@@ -82,8 +90,8 @@ func (a *Agent) Insist(ctx context.Context, path, once string, body, answer any)
 	return errors.Join(ctx.Err(), last)
 }
 
-// call sends a request once, and logs in if the gateway requires it.
-func (a *Agent) call(ctx context.Context, path, once string, body, answer any) error {
+// Call sends a request once, and logs in if the gateway requires it.
+func (a *Agent) Call(ctx context.Context, path, once string, body, answer any) error {
 	a.mu.Lock()
 	token := a.token
 	a.mu.Unlock()
@@ -101,7 +109,7 @@ func (a *Agent) login(ctx context.Context) error {
 	if err := a.send(ctx, "auth/challenge", "", map[string]string{"did": a.DID}, &given); err != nil {
 		return err
 	}
-	signature := base64.RawURLEncoding.EncodeToString(ed25519.Sign(a.key, []byte(given.Challenge)))
+	signature := base64.RawURLEncoding.EncodeToString(a.Sign([]byte(given.Challenge)))
 	var tokens struct {
 		Access string `json:"access_token"`
 	}
@@ -116,7 +124,7 @@ func (a *Agent) login(ctx context.Context) error {
 
 // send sends one request and reads the answer.
 func (a *Agent) send(ctx context.Context, path, once string, body, answer any) error {
-	ctx, cancel := context.WithTimeout(ctx, askTime)
+	ctx, cancel := context.WithTimeout(ctx, AskTime)
 	defer cancel()
 	a.mu.Lock()
 	address, token := a.urls[a.at]+"/api/v1/"+path, a.token
@@ -178,12 +186,36 @@ type Handoff struct {
 	Steps     []struct{ Verb string }
 }
 
+// Verbs returns the steps of a handoff.
+func (h Handoff) Verbs() []string {
+	var verbs []string
+	for _, step := range h.Steps {
+		verbs = append(verbs, step.Verb)
+	}
+	return verbs
+}
+
+// Handoff reads a handoff at the home of the agent.
+func (a *Agent) Handoff(ctx context.Context, id string) (h Handoff, err error) {
+	err = a.Insist(ctx, "handoffs/"+id, "", nil, &h)
+	return h, err
+}
+
+// Hello makes the mailbox of the agent known: an open offer reaches all homes.
+func (a *Agent) Hello(ctx context.Context) error {
+	if err := a.Insist(ctx, "handoffs", "hello "+a.DID, map[string]string{"title": "hello"}, nil); err != nil {
+		return fmt.Errorf("first step of the agent at %s: %w", a.URL(), err)
+	}
+	return nil
+}
+
 // Entry is one entry of an inbox.
 type Entry struct {
 	Cursor string
 	Step   struct {
 		EventID   string `json:"event_id"`
 		HandoffID string `json:"handoff_id"`
+		Title     string
 		Verb      string
 	}
 }
@@ -199,4 +231,16 @@ func (a *Agent) Inbox(ctx context.Context, cursor string) (entries []Entry, next
 		page.Next = cursor
 	}
 	return page.Items, page.Next, err
+}
+
+// InboxWhole returns all entries of the inbox.
+func (a *Agent) InboxWhole(ctx context.Context) ([]Entry, error) {
+	var all []Entry
+	for cursor := ""; ; {
+		entries, next, err := a.Inbox(ctx, cursor)
+		if err != nil || len(entries) == 0 {
+			return all, err
+		}
+		all, cursor = append(all, entries...), next
+	}
 }

@@ -2,193 +2,214 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/baton-gateway/baton/deploy/agent"
 )
 
-// pace is the time between two offers of one sender to one recipient.
-const pace = 100 * time.Millisecond
+// offerer is an agent that makes offers.
+type offerer interface {
+	// name returns a name that no other agent of the lab has.
+	name() string
+	// join makes the agent known at all homes.
+	join(ctx context.Context) error
+	// offer makes an offer to a DID. It returns the ID of the handoff once a gateway has acknowledged it,
+	// or an error once the gateway has refused it or ctx has ended.
+	offer(ctx context.Context, to, title string) (string, error)
+	// inbox returns all steps in the inbox of the offerer.
+	inbox(ctx context.Context) ([]step, error)
+	// Handoff reads a handoff at the home of the offerer.
+	Handoff(ctx context.Context, id string) (agent.Handoff, error)
+}
 
-// load is a group of agents that hand work to each other.
+// worker is an agent that accepts and completes each offer that reaches it.
+type worker interface {
+	name() string
+	identity() string // its DID
+	join(ctx context.Context) error
+	// work takes work until ctx ends.
+	work(ctx context.Context)
+	// received returns all offers that ever reached the worker.
+	received(ctx context.Context) ([]step, error)
+	// Handoff reads a handoff at the home of the worker. A worker that cannot read any returns an empty one.
+	Handoff(ctx context.Context, id string) (agent.Handoff, error)
+	// arrivals returns the offers that reached it since the start.
+	arrivals() *arrivals
+}
+
+// step is one step in an inbox.
+type step struct{ handoff, verb, title string }
+
+// load is a group of agents that hand work to each other: each offerer to each worker.
 type load struct {
-	senders    []*agent.Agent
-	recipients []*recipient
+	offerers []offerer
+	workers  []worker
+	pace     time.Duration // between two offers of one offerer to one worker
 
-	mu    sync.Mutex
-	acked map[string]*agent.Agent // the handoffs whose offer a gateway acknowledged, with the offerer
+	mu      sync.Mutex
+	acked   map[string]acknowledged // by handoff
+	refused int
 }
 
-// recipient is an agent that accepts and completes each offer that reaches it.
-type recipient struct {
-	*agent.Agent
-	home string
-
-	mu       sync.Mutex
-	arrived  []time.Time       // one for each offer
-	arrivals map[string]int    // arrivals of each offer in the inbox
-	failed   map[string]string // steps that were refused, by handoff
+// acknowledged is an offer that a gateway acknowledged.
+type acknowledged struct {
+	from offerer
+	to   worker
+	at   time.Time
 }
 
-// newLoad logs the agents in and waits until each recipient got a first offer.
-func newLoad(ctx context.Context, senders, recipients []string) (*load, error) {
-	ctx, cancel := context.WithTimeout(ctx, startTime)
-	defer cancel()
-	l := &load{acked: map[string]*agent.Agent{}}
-	for i, home := range recipients {
-		worker, err := agent.New(home)
-		if err != nil {
-			return nil, err
-		}
-		l.recipients = append(l.recipients, &recipient{Agent: worker, home: home, arrivals: map[string]int{}, failed: map[string]string{}})
-		offerer, err := agent.New(senders[i%len(senders)])
-		if err != nil {
-			return nil, err
-		}
-		l.senders = append(l.senders, offerer)
-		// An open offer reaches all homes and announces the offerer's mailbox to them.
-		hello := map[string]string{"title": "hello"}
-		if err := worker.Insist(ctx, "handoffs", "hello "+worker.DID, hello, nil); err != nil {
-			return nil, fmt.Errorf("first step of the agent at %s: %w", home, err)
-		}
-	}
-	return l, nil
-}
-
-// run makes offers and works on them while a function runs, and then until all are over.
+// run makes the agents known, makes offers and works on them while a function runs, and then until all
+// are over. The function begins once each worker got an offer of each offerer.
 func (l *load) run(ctx context.Context, during func(context.Context) error) error {
 	working, stopWork := context.WithCancel(ctx)
+	var work sync.WaitGroup
+	defer work.Wait()
 	defer stopWork()
-	offering, stopOffers := context.WithCancel(working)
-	defer stopOffers()
-	var offers, work sync.WaitGroup
-	for i, r := range l.recipients {
-		offers.Go(func() { l.offer(offering, working, l.senders[i], r) })
-		work.Go(func() { r.work(working) })
+	starting, started := context.WithTimeout(ctx, startTime)
+	defer started()
+	for _, w := range l.workers {
+		if err := w.join(starting); err != nil {
+			return err
+		}
+		work.Go(func() { w.work(working) })
 	}
-	err := l.recovers(ctx, time.Now())
-	if err == nil {
-		err = during(ctx)
+	offering, stopOffers := context.WithCancel(working)
+	var offers sync.WaitGroup
+	defer offers.Wait()
+	defer stopOffers()
+	for _, from := range l.offerers {
+		if err := from.join(starting); err != nil {
+			return err
+		}
+		for _, to := range l.workers {
+			offers.Go(func() { l.offer(offering, working, from, to) })
+		}
+	}
+	if err := l.recovers(ctx, time.Now(), startTime); err != nil {
+		return err
+	}
+	if err := during(ctx); err != nil {
+		return err
 	}
 	stopOffers()
 	offers.Wait()
-	if err == nil {
-		err = l.drain(ctx)
-	}
-	stopWork()
-	work.Wait()
-	return err
+	return l.drain(ctx)
 }
 
-// offer makes offers to a recipient until one context ends. An offer under way then is
+// offer makes offers to a worker until one context ends. An offer under way then is
 // still made: the gateway may have taken it.
-func (l *load) offer(until, ctx context.Context, from *agent.Agent, to *recipient) {
+func (l *load) offer(until, ctx context.Context, from offerer, to worker) {
 	for n := 0; until.Err() == nil; n++ {
-		var made agent.Handoff
-		body := map[string]string{"to": to.DID, "title": fmt.Sprintf("work %d", n)}
-		if err := from.Insist(ctx, "handoffs", fmt.Sprintf("%s %d", from.DID, n), body, &made); err == nil {
-			l.mu.Lock()
-			l.acked[made.ID] = from
-			l.mu.Unlock()
+		id, err := from.offer(ctx, to.identity(), titleOf(n, from.name(), to.name()))
+		l.mu.Lock()
+		if err == nil {
+			l.acked[id] = acknowledged{from, to, time.Now()}
 		} else if ctx.Err() == nil {
-			fmt.Fprintln(os.Stderr, "lab: offer:", err)
+			l.refused++
+			fmt.Fprintf(os.Stderr, "lab: offer of %s to %s: %v\n", from.name(), to.name(), err)
 		}
-		_ = wait(until, pace)
+		l.mu.Unlock()
+		_ = wait(until, l.pace)
 	}
 }
 
-// work reads the inbox, and accepts and completes each offer once.
-func (r *recipient) work(ctx context.Context) {
-	cursor := ""
-	var steps sync.WaitGroup
-	defer steps.Wait()
-	for ctx.Err() == nil {
-		entries, next, err := r.Inbox(ctx, cursor)
-		if err != nil {
-			continue // ctx has ended, or the cursor is read again
-		}
-		cursor = next
-		for _, e := range entries {
-			if e.Step.Verb != "offer" {
-				continue
-			}
-			r.mu.Lock()
-			r.arrivals[e.Step.EventID]++
-			again := r.arrivals[e.Step.EventID] > 1
-			r.arrived = append(r.arrived, time.Now())
-			r.mu.Unlock()
-			if !again {
-				steps.Go(func() { r.complete(ctx, e.Step.HandoffID) })
-			}
-		}
-	}
+// titleOf returns the title of an offer, which no other offer has.
+func titleOf(n int, from, to string) string { return fmt.Sprintf("work %d from %s to %s", n, from, to) }
+
+// offererOf returns the name of the offerer in a title.
+func offererOf(title string) string {
+	var n int
+	var from string
+	_, _ = fmt.Sscanf(title, "work %d from %s", &n, &from) // another title is of no offerer
+	return from
 }
 
-// complete accepts and completes a handoff.
-func (r *recipient) complete(ctx context.Context, id string) {
-	for _, verb := range []string{"accept", "complete"} {
-		if err := r.Insist(ctx, "handoffs/"+id+"/"+verb, verb+" "+id, struct{}{}, nil); err != nil {
-			r.mu.Lock()
-			r.failed[id] = err.Error()
-			r.mu.Unlock()
-			return
-		}
-	}
+// arrivals are the offers that reached a worker. The zero value has none.
+type arrivals struct {
+	mu     sync.Mutex
+	times  []time.Time
+	last   map[string]time.Time // by the name of the offerer
+	counts map[string]int       // by handoff
+	failed map[string]string    // steps that were refused, by handoff
 }
 
-// recovers waits until each recipient got an offer after a time.
-func (l *load) recovers(ctx context.Context, after time.Time) error {
-	deadline := time.Now().Add(recoverTime)
-	for _, r := range l.recipients {
-		for {
-			r.mu.Lock()
-			got := len(r.arrived) > 0 && r.arrived[len(r.arrived)-1].After(after)
-			r.mu.Unlock()
-			if got {
-				break
-			}
-			if time.Now().After(deadline) {
-				return fmt.Errorf("no offer reaches the agent at %s within %s", r.home, recoverTime)
-			}
-			if err := wait(ctx, 20*time.Millisecond); err != nil {
-				return err
+// record keeps an arrival, and returns whether it is the first one of its handoff.
+func (a *arrivals) record(s step) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.counts == nil {
+		a.last, a.counts, a.failed = map[string]time.Time{}, map[string]int{}, map[string]string{}
+	}
+	a.times = append(a.times, time.Now())
+	a.last[offererOf(s.title)] = time.Now()
+	a.counts[s.handoff]++
+	return a.counts[s.handoff] == 1
+}
+
+// fail keeps the reason why a handoff could not be completed.
+func (a *arrivals) fail(id string, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.failed[id] = err.Error()
+}
+
+// recovers waits until each worker got an offer of each offerer after a time.
+func (l *load) recovers(ctx context.Context, after time.Time, patience time.Duration) error {
+	deadline := time.Now().Add(patience)
+	for _, to := range l.workers {
+		for _, from := range l.offerers {
+			for {
+				a := to.arrivals()
+				a.mu.Lock()
+				got := a.last[from.name()].After(after)
+				a.mu.Unlock()
+				if got {
+					break
+				}
+				if time.Now().After(deadline) {
+					return fmt.Errorf("no offer of %s reaches %s within %s", from.name(), to.name(), patience)
+				}
+				if err := wait(ctx, 20*time.Millisecond); err != nil {
+					return err
+				}
 			}
 		}
 	}
 	return nil
 }
 
-// longestGap returns the longest time between two offers that reached one recipient.
+// longestGap returns the longest time between two offers that reached one worker.
 func (l *load) longestGap(from, to time.Time) time.Duration {
 	var longest time.Duration
-	for _, r := range l.recipients {
-		r.mu.Lock()
+	for _, w := range l.workers {
+		a := w.arrivals()
+		a.mu.Lock()
 		last := from
-		for _, at := range append(slices.Clone(r.arrived), to) {
+		for _, at := range append(slices.Clone(a.times), to) {
 			if at.Before(from) || at.After(to) {
 				continue
 			}
 			longest, last = max(longest, at.Sub(last)), at
 		}
-		r.mu.Unlock()
+		a.mu.Unlock()
 	}
 	return longest
 }
 
-// drain waits until each acknowledged offer is completed, for at most a minute. The audit then
+// drain waits until each acknowledged offer is completed, for a bounded time. The audit then
 // names the others.
 func (l *load) drain(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, drainTime)
 	defer cancel()
-	for id, offerer := range l.acked {
+	for id, offer := range l.acked {
 		for {
-			var h agent.Handoff
-			err := offerer.Insist(ctx, "handoffs/"+id, "", nil, &h)
+			h, err := offer.from.Handoff(ctx, id)
 			if ctx.Err() != nil {
 				return nil // the audit lists it
 			}
@@ -206,83 +227,121 @@ func (l *load) drain(ctx context.Context) error {
 	return nil
 }
 
-// audit compares the acknowledged offers with the inboxes, read from their start, and with
-// the steps of each handoff.
-func (l *load) audit(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, startTime)
-	defer cancel()
-	inInbox := map[string]int{}
-	for _, r := range l.recipients {
-		for cursor, more := "", true; more; {
-			entries, next, err := r.Inbox(ctx, cursor)
-			if err != nil {
-				return fmt.Errorf("read the inbox at %s: %w", r.home, err)
-			}
-			for _, e := range entries {
-				if e.Step.Verb == "offer" {
-					inInbox[e.Step.HandoffID]++
-				}
-			}
-			cursor, more = next, len(entries) > 0
-		}
-	}
-	var lost, wrong []string
-	twice := l.repeated()
-	for id, offerer := range l.acked {
-		switch n := inInbox[id]; {
-		case n == 0:
-			lost = append(lost, id)
-		case n > 1:
-			twice = append(twice, id)
-		}
-		var h agent.Handoff
-		if err := offerer.Insist(ctx, "handoffs/"+id, "", nil, &h); err != nil {
-			return fmt.Errorf("read handoff %s: %w", id, err)
-		}
-		if verbs := verbsOf(h); !slices.Equal(verbs, []string{"offer", "accept", "complete"}) {
-			wrong = append(wrong, fmt.Sprintf("%s %s: %v %s", id, h.State, verbs, l.failure(id)))
-		}
-	}
-	fmt.Fprintf(os.Stdout, "%d offers acknowledged, %d lost, %d duplicated, %d not completed\n", len(l.acked), len(lost), len(twice), len(wrong))
-	if len(l.acked) == 0 || len(lost)+len(twice)+len(wrong) > 0 {
-		return errors.New(fmt.Sprint("lost ", lost, ", twice ", twice, ", not completed ", wrong))
-	}
-	return nil
+// outcome is the result of an audit.
+type outcome struct {
+	offers, steps       int // that gateways acknowledged; steps counts offers too
+	lost, twice, others []string
 }
 
-// repeated returns the offers that a recipient was shown twice as it read on.
-func (l *load) repeated() []string {
-	var twice []string
-	for _, r := range l.recipients {
-		r.mu.Lock()
-		for id, n := range r.arrivals {
-			if n > 1 {
-				twice = append(twice, id)
+// String implements [fmt.Stringer].
+func (o outcome) String() string {
+	return fmt.Sprintf("%d offers acknowledged, %d lost, %d duplicated, %d not completed", o.offers, len(o.lost), len(o.twice), len(o.others))
+}
+
+// err returns an error unless all is well.
+func (o outcome) err() error {
+	if o.offers > 0 && len(o.lost)+len(o.twice)+len(o.others) == 0 {
+		return nil
+	}
+	return fmt.Errorf("lost %q, twice %q, not completed %q", o.lost, o.twice, o.others)
+}
+
+// audit compares the acknowledged offers with the inboxes of the workers and of the offerers, read from
+// their start, and with the steps of each handoff at the homes of both.
+func (l *load) audit(ctx context.Context) (outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, auditTime)
+	defer cancel()
+	seen := map[sighting]int{}
+	for _, w := range l.workers {
+		steps, err := w.received(ctx)
+		if err != nil {
+			return outcome{}, fmt.Errorf("read the inbox of %s: %w", w.name(), err)
+		}
+		for _, s := range steps {
+			seen[sighting{s.verb, s.handoff, w.name()}]++
+		}
+	}
+	for _, o := range l.offerers {
+		steps, err := o.inbox(ctx)
+		if err != nil {
+			return outcome{}, fmt.Errorf("read the inbox of %s: %w", o.name(), err)
+		}
+		for _, s := range steps {
+			seen[sighting{s.verb, s.handoff, o.name()}]++
+		}
+	}
+	out := outcome{offers: len(l.acked), steps: len(lifecycle) * len(l.acked), twice: l.repeated()}
+	for id, offer := range l.acked {
+		for _, want := range []sighting{{"offer", id, offer.to.name()}, {"accept", id, offer.from.name()}, {"complete", id, offer.from.name()}} {
+			switch n := seen[want]; {
+			case n == 0:
+				out.lost = append(out.lost, want.String())
+			case n > 1:
+				out.twice = append(out.twice, want.String())
 			}
 		}
-		r.mu.Unlock()
+	}
+	var err error
+	out.others, err = l.unlike(ctx)
+	return out, err
+}
+
+// sighting is a step in the inbox of an agent.
+type sighting struct{ verb, handoff, agent string }
+
+// String implements [fmt.Stringer].
+func (s sighting) String() string { return s.verb + " of " + s.handoff + " to " + s.agent }
+
+// lifecycle is the steps of each handoff.
+var lifecycle = [...]string{"offer", "accept", "complete"}
+
+// unlike returns the handoffs whose steps differ from the lifecycle, at the home of either party.
+func (l *load) unlike(ctx context.Context) ([]string, error) {
+	var mu sync.Mutex
+	var unlike []string
+	all, ctx := errgroup.WithContext(ctx)
+	all.SetLimit(auditReaders)
+	for id, offer := range l.acked {
+		all.Go(func() error {
+			for _, party := range []interface {
+				name() string
+				Handoff(ctx context.Context, id string) (agent.Handoff, error)
+			}{offer.from, offer.to} {
+				h, err := party.Handoff(ctx, id)
+				if err != nil {
+					return fmt.Errorf("read handoff %s at the home of %s: %w", id, party.name(), err)
+				}
+				if verbs := h.Verbs(); h.ID != "" && !slices.Equal(verbs, lifecycle[:]) {
+					mu.Lock()
+					unlike = append(unlike, fmt.Sprintf("%s at the home of %s: %s %v %s", id, party.name(), h.State, verbs, offer.to.arrivals().failure(id)))
+					mu.Unlock()
+				}
+			}
+			return nil
+		})
+	}
+	return unlike, all.Wait()
+}
+
+// repeated returns the offers that a worker was shown twice as it read on.
+func (l *load) repeated() []string {
+	var twice []string
+	for _, w := range l.workers {
+		a := w.arrivals()
+		a.mu.Lock()
+		for id, n := range a.counts {
+			if n > 1 {
+				twice = append(twice, sighting{"offer", id, w.name()}.String())
+			}
+		}
+		a.mu.Unlock()
 	}
 	return twice
 }
 
-// verbsOf returns the steps of a handoff.
-func verbsOf(h agent.Handoff) []string {
-	var verbs []string
-	for _, step := range h.Steps {
-		verbs = append(verbs, step.Verb)
-	}
-	return verbs
-}
-
-// failure returns the reason why a recipient could not complete a handoff, "" if it could.
-func (l *load) failure(id string) string {
-	for _, r := range l.recipients {
-		r.mu.Lock()
-		why := r.failed[id]
-		r.mu.Unlock()
-		if why != "" {
-			return why
-		}
-	}
-	return ""
+// failure returns the reason why a handoff could not be completed, "" if it could.
+func (a *arrivals) failure(id string) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.failed[id]
 }

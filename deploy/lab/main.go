@@ -1,12 +1,23 @@
-// Command lab kills the processes of a deployment one after the other with kill -9, while
-// agents hand work to each other over HTTP. It ends with 0 if each offer that a gateway
-// acknowledged reached its recipient once and was completed.
+// Command lab causes faults in a deployment while agents hand work to each other. It ends with 0 if each
+// offer that a gateway acknowledged reached its worker once and was completed, and if its offerer got each
+// answer once.
 //
-//	lab -folder DIR -senders URL[,URL] -recipients URL,... -kill NAME,...
+//	lab -folder DIR -offerers AGENT,... -workers AGENT,... -kill NAME,...
+//	lab -folder DIR -offerers AGENT,... -workers AGENT,... -chaos 20m [-seed N] [-report FILE]
 //
-// The folder has a file "processes", a line each: the name of a process and its command. The output
-// of a process goes to NAME.log beside it. Addresses of one home are separated by "|": an agent
-// that gets no response from one tries the next, as behind a proxy.
+// With -kill the named processes end with kill -9, one after the other. With -chaos the faults of the file
+// "faults" come in a random order.
+//
+// The folder has files of lines with a name and more words:
+//
+//	processes   a process, and its command. Its output goes to NAME.log
+//	wires       a path that can be cut, and its addresses: LISTEN=TARGET ...
+//	disks       a disk that can be filled, and a folder on it
+//	faults      kill, freeze, cut, stall or fill, and the names of processes, wires or disks
+//
+// An offerer is rest=URL, airc=URL, or irc=HOST:PORT@URL with the URL of its home. A worker is rest=URL,
+// airc=URL, or a2a=DID@LISTEN@URL with the address at which a gateway calls it. URLs of one home are
+// separated by "|": an agent that gets no response from one tries the next, as behind a proxy.
 package main
 
 import (
@@ -14,89 +25,166 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/signal"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/baton-gateway/baton/deploy/agent"
 )
 
 // The times of a run.
 const (
-	startTime   = time.Minute      // until all agents are logged in, and the first offer has arrived
-	calmTime    = 3 * time.Second  // before the first kill
-	downTime    = 2 * time.Second  // downtime of a killed process
-	recoverTime = 30 * time.Second // time after a restart within which offers must arrive everywhere again
-	drainTime   = time.Minute      // until the last offer is completed, once no more are made
+	startTime        = time.Minute      // until all agents are known, and the first offers have arrived
+	calmTime         = 3 * time.Second  // before the first kill
+	downTime         = 2 * time.Second  // downtime of a killed process
+	recoverTime      = 30 * time.Second // time after a restart within which offers must arrive everywhere again
+	chaosRecoverTime = 3 * time.Minute  // the same after other faults
+	drainTime        = 3 * time.Minute  // until the last offer is completed, once no more are made
+	auditTime        = 5 * time.Minute
 )
 
+// auditReaders is the number of requests of the audit at a time.
+const auditReaders = 16
+
+// options are the flags.
+type options struct {
+	folder, offerers, workers, kill, report string
+	chaos, pace                             time.Duration
+	seed                                    uint64
+}
+
 func main() {
+	var o options
+	flag.StringVar(&o.folder, "folder", "", "folder of the deployment")
+	flag.StringVar(&o.offerers, "offerers", "", "agents that offer")
+	flag.StringVar(&o.workers, "workers", "", "agents that work")
+	flag.StringVar(&o.kill, "kill", "", "names of the processes to kill, in their order")
+	flag.DurationVar(&o.chaos, "chaos", 0, "time of random faults")
+	flag.DurationVar(&o.pace, "pace", 100*time.Millisecond, "time between two offers of an offerer to a worker")
+	flag.Uint64Var(&o.seed, "seed", rand.Uint64N(1_000_000), "seed of the random faults")
+	flag.StringVar(&o.report, "report", "", "file for the report in Markdown; its plot goes beside it")
+	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx); err != nil {
+	if err := run(ctx, o); err != nil {
 		fmt.Fprintln(os.Stderr, "lab:", err)
 		stop()
 		os.Exit(1)
 	}
 }
 
-// run starts the processes, kills the named ones, and audits the outcomes of the offers.
-func run(ctx context.Context) error {
-	folder := flag.String("folder", "", "the folder with the file processes")
-	senders := flag.String("senders", "", "addresses of the home of the agents that offer")
-	recipients := flag.String("recipients", "", "addresses of the homes of the agents that work, one agent each")
-	kill := flag.String("kill", "", "names of the processes to kill, in their order")
-	flag.Parse()
-	processes, err := readProcesses(*folder)
+// run starts the processes, causes faults, and audits the outcomes of the offers.
+func run(ctx context.Context, o options) error {
+	d, err := readDeployment(ctx, o.folder)
 	if err != nil {
 		return err
 	}
-	defer processes.stop()
-	if err := processes.start(ctx); err != nil {
-		return errors.Join(err, processes.told())
+	defer d.close()
+	defer d.stop()
+	if err := d.start(ctx); err != nil {
+		return errors.Join(err, d.tails())
 	}
-	l, err := newLoad(ctx, strings.Split(*senders, ","), strings.Split(*recipients, ","))
+	workers, err := newWorkers(ctx, o.workers)
 	if err != nil {
-		return errors.Join(err, processes.told())
+		return err
 	}
-	if err := l.run(ctx, func(ctx context.Context) error { return faults(ctx, processes, l, strings.Split(*kill, ",")) }); err != nil {
-		return errors.Join(err, processes.told())
+	offerers, err := newOfferers(o.offerers, workers)
+	if err != nil {
+		return err
 	}
-	if err := l.audit(ctx); err != nil {
-		return errors.Join(err, processes.told())
+	l := &load{offerers: offerers, workers: workers, pace: o.pace, acked: map[string]acknowledged{}}
+	var c *chaos
+	if o.chaos > 0 {
+		if c, err = newChaos(o.folder, d, l, o.seed); err != nil {
+			return err
+		}
+	}
+	began := time.Now()
+	err = l.run(ctx, func(ctx context.Context) error {
+		if c != nil {
+			fmt.Fprintln(os.Stdout, "seed", o.seed)
+			return c.run(ctx, o.chaos)
+		}
+		return inTurn(ctx, d, l, strings.FieldsFunc(o.kill, func(r rune) bool { return r == ',' }))
+	})
+	if err != nil {
+		return errors.Join(err, d.tails())
+	}
+	out, err := l.audit(ctx)
+	if err != nil {
+		return errors.Join(err, d.tails())
+	}
+	fmt.Fprintln(os.Stdout, out)
+	if o.report != "" && c != nil {
+		if err := (report{out, c, began, o.seed}).write(o.report); err != nil {
+			return err
+		}
+	}
+	if err := out.err(); err != nil {
+		return errors.Join(err, d.tails())
 	}
 	return nil
 }
 
-// faults kills each of the named processes, starts it again, and prints the longest time that
-// a recipient got no offer.
-func faults(ctx context.Context, processes *processes, l *load, names []string) error {
-	if err := wait(ctx, calmTime); err != nil {
-		return err
+// newWorkers returns the workers of a list. An A2A worker serves from now on.
+func newWorkers(ctx context.Context, list string) ([]worker, error) {
+	var workers []worker
+	for i, text := range strings.Split(list, ",") {
+		kind, at, _ := strings.Cut(text, "=")
+		a, err := agent.New(at)
+		if err != nil {
+			return nil, err
+		}
+		switch kind {
+		case "rest":
+			workers = append(workers, &restWorker{Agent: a, label: fmt.Sprintf("rest-worker-%d", i)})
+		case "airc":
+			workers = append(workers, &aircWorker{aircAgent: &aircAgent{Agent: a, handle: fmt.Sprintf("worker_%d", i)}})
+		case "a2a":
+			parts := strings.Split(at, "@")
+			if len(parts) != 3 {
+				return nil, fmt.Errorf("want a2a=DID@LISTEN@URL, not %q", text)
+			}
+			w := &a2aWorker{did: parts[0], address: parts[2]}
+			if err := w.serve(ctx, parts[1]); err != nil {
+				return nil, err
+			}
+			workers = append(workers, w)
+		default:
+			return nil, fmt.Errorf("want rest=, airc= or a2a=, not %q", text)
+		}
 	}
-	for _, name := range names {
-		if name == "" {
-			continue
+	return workers, nil
+}
+
+// newOfferers returns the offerers of a list.
+func newOfferers(list string, workers []worker) ([]offerer, error) {
+	var offerers []offerer
+	for i, text := range strings.Split(list, ",") {
+		kind, at, _ := strings.Cut(text, "=")
+		server, home, ok := strings.Cut(at, "@")
+		if !ok {
+			home = at
 		}
-		killed := time.Now()
-		if err := processes.kill(name); err != nil {
-			return err
+		a, err := agent.New(home)
+		switch {
+		case err != nil:
+			return nil, err
+		case kind == "rest":
+			offerers = append(offerers, &restOfferer{Agent: a, label: fmt.Sprintf("rest-offerer-%d", i)})
+		case kind == "airc":
+			airc := &aircAgent{Agent: a, handle: fmt.Sprintf("offerer_%d", i)}
+			offerers = append(offerers, &aircOfferer{aircAgent: airc, workers: workers, handles: map[string]string{}})
+		case kind == "irc" && ok:
+			offerers = append(offerers, &ircOfferer{Agent: a, nick: fmt.Sprintf("offerer%d", i), address: server, answers: map[string]chan string{}})
+		default:
+			return nil, fmt.Errorf("want rest=URL, airc=URL or irc=HOST:PORT@URL, not %q", text)
 		}
-		if err := wait(ctx, downTime); err != nil {
-			return err
-		}
-		if err := processes.restart(ctx, name); err != nil {
-			return err
-		}
-		if err := l.recovers(ctx, time.Now()); err != nil {
-			return fmt.Errorf("after kill -9 of %s: %w", name, err)
-		}
-		if err := wait(ctx, time.Second); err != nil {
-			return err
-		}
-		fmt.Fprintf(os.Stdout, "kill -9 %s: longest gap %s\n", name, l.longestGap(killed, time.Now()).Round(10*time.Millisecond))
 	}
-	return nil
+	return offerers, nil
 }
 
 // wait blocks for a time, or until ctx ends.

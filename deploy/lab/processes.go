@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -30,16 +29,12 @@ type process struct {
 
 // readProcesses reads the file of the processes.
 func readProcesses(folder string) (*processes, error) {
-	text, err := os.ReadFile(filepath.Join(folder, "processes"))
+	lines, err := readNames(folder, "processes")
 	if err != nil {
 		return nil, err
 	}
 	p := &processes{folder: folder, all: map[string]*process{}}
-	for line := range strings.Lines(string(text)) {
-		fields := strings.Fields(line)
-		if len(fields) < 2 {
-			return nil, fmt.Errorf("want a name and a command, not %q", line)
-		}
+	for _, fields := range lines {
 		p.order = append(p.order, fields[0])
 		p.all[fields[0]] = &process{name: fields[0], args: fields[1:]}
 	}
@@ -111,11 +106,43 @@ func (p *processes) kill(name string) error {
 	if one == nil {
 		return fmt.Errorf("there is no process %s", name)
 	}
-	if err := one.cmd.Process.Kill(); err != nil {
+	if err := one.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("kill %s: %w", name, err)
 	}
 	<-one.ended
 	return nil
+}
+
+// freeze suspends a process, and thaw lets it go on.
+func (p *processes) freeze(name string) error { return p.signal(name, syscall.SIGSTOP) }
+func (p *processes) thaw(name string) error   { return p.signal(name, syscall.SIGCONT) }
+
+// signal sends a signal to a process.
+func (p *processes) signal(name string, s syscall.Signal) error {
+	one := p.all[name]
+	if one == nil {
+		return fmt.Errorf("there is no process %s", name)
+	}
+	if err := one.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("signal %s: %w", name, err)
+	}
+	return nil
+}
+
+// revive starts each process again that has ended on its own, as systemd does, and returns their names.
+func (p *processes) revive(ctx context.Context) ([]string, error) {
+	var names []string
+	for _, name := range p.order {
+		select {
+		case <-p.all[name].ended:
+			names = append(names, name)
+			if err := p.restart(ctx, name); err != nil {
+				return names, err
+			}
+		default:
+		}
+	}
+	return names, nil
 }
 
 // stop ends all processes, the last one first.
@@ -135,8 +162,8 @@ func (p *processes) stop() {
 	}
 }
 
-// told returns the end of the output of each process, as an error.
-func (p *processes) told() error {
+// tails returns the end of the output of each process, as an error.
+func (p *processes) tails() error {
 	const lastBytes = 3000
 	var errs []error
 	for _, name := range p.order {

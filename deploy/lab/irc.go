@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ergochat/irc-go/ircmsg"
+	"github.com/ergochat/irc-go/ircreader"
+	"github.com/oklog/ulid/v2"
+
+	"github.com/baton-gateway/baton/deploy/agent"
+)
+
+// channel is the channel of the lab, in lower case as it is signed.
+const channel = "#lab"
+
+// repeatTime is the time after which an offer without an answer is sent again.
+const repeatTime = 3 * time.Second
+
+// Sizes of the lines of an IRC server: 8,191 bytes of tags and 512 of message.
+const (
+	lineBytes    = 1024
+	maxLineBytes = 9216
+)
+
+// ircOfferer makes signed offers in a channel of an IRC server. It proves the same key by REST, so that its
+// home shows its handoffs and its inbox to the audit.
+type ircOfferer struct {
+	*agent.Agent
+
+	nick, address string
+
+	mu      sync.Mutex
+	conn    net.Conn               // nil while away from the channel
+	answers map[string]chan string // by handoff: lines of the channel about it
+}
+
+func (o *ircOfferer) name() string                              { return o.nick }
+func (o *ircOfferer) inbox(ctx context.Context) ([]step, error) { return inboxOf(ctx, o.Agent) }
+
+// join makes the agent known to all homes, and stays in the channel from then on.
+func (o *ircOfferer) join(ctx context.Context) error {
+	if err := o.Hello(ctx); err != nil {
+		return err
+	}
+	go o.reconnect(context.WithoutCancel(ctx))
+	for {
+		o.mu.Lock()
+		there := o.conn != nil
+		o.mu.Unlock()
+		if there {
+			return nil
+		}
+		if err := wait(ctx, agent.RetryWait); err != nil {
+			return fmt.Errorf("join %s: %w", channel, err)
+		}
+	}
+}
+
+// reconnect connects to the server, again after each end of the connection.
+func (o *ircOfferer) reconnect(ctx context.Context) {
+	for {
+		_ = o.attend(ctx) // the next connection replaces this one
+		if err := wait(ctx, time.Second); err != nil {
+			return
+		}
+	}
+}
+
+// attend connects, joins the channel, and passes on its lines until the connection ends.
+func (o *ircOfferer) attend(ctx context.Context) error {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", o.address)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if _, err := fmt.Fprintf(conn, "CAP REQ message-tags\r\nNICK %s\r\nUSER %s 0 * :lab\r\nCAP END\r\n", o.nick, o.nick); err != nil {
+		return err
+	}
+	defer o.leave()
+	var reader ircreader.Reader
+	reader.Initialize(conn, lineBytes, maxLineBytes)
+	for {
+		line, err := reader.ReadLine()
+		if err != nil {
+			return err
+		}
+		m, err := ircmsg.ParseLineStrict(string(line), true, 0)
+		if err != nil {
+			return err
+		}
+		switch m.Command {
+		case "PING":
+			_, err = fmt.Fprintf(conn, "PONG :%s\r\n", m.Params[len(m.Params)-1])
+		case "001":
+			_, err = fmt.Fprintf(conn, "JOIN %s\r\n", channel)
+		case "366":
+			o.mu.Lock()
+			o.conn = conn
+			o.mu.Unlock()
+		case "433", "ERROR":
+			return errors.New(m.Command)
+		case "NOTICE":
+			o.onNotice(m.Params[len(m.Params)-1])
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// leave notes that the agent is away.
+func (o *ircOfferer) leave() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.conn = nil
+}
+
+// onNotice passes a line on to the offer that it names: by its ID in a refusal, by the end of it otherwise.
+func (o *ircOfferer) onNotice(line string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for id, answer := range o.answers {
+		if strings.Contains(line, id) || strings.Contains(line, "…"+id[len(id)-6:]) {
+			select {
+			case answer <- line:
+			default:
+			}
+		}
+	}
+}
+
+// offer sends the same signed offer until the channel shows it, or the home has it: a line may be lost
+// with a connection.
+func (o *ircOfferer) offer(ctx context.Context, to, title string) (string, error) {
+	id := ulid.Make().String()
+	message := o.signed(id, to, title)
+	answer := make(chan string, 1)
+	o.mu.Lock()
+	o.answers[id] = answer
+	o.mu.Unlock()
+	defer func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		delete(o.answers, id)
+	}()
+	for sent := false; ; {
+		o.mu.Lock()
+		conn := o.conn
+		o.mu.Unlock()
+		if conn != nil {
+			_, err := conn.Write(message)
+			sent = sent || err == nil // after an error the next connection sends it again
+		}
+		select {
+		case line := <-answer:
+			if strings.Contains(line, id) {
+				return "", errors.New(line)
+			}
+			return id, nil
+		case <-time.After(repeatTime):
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+		if sent {
+			var filed agent.Handoff
+			if err := o.Call(ctx, "handoffs/"+id, "", nil, &filed); err == nil {
+				return id, nil
+			}
+		}
+	}
+}
+
+// signed returns the TAGMSG of an offer.
+func (o *ircOfferer) signed(id, to, title string) []byte {
+	document := members{
+		"handoff": "offer", "handoff-id": id, "handoff-from": o.DID, "handoff-to": to, "handoff-task": title,
+		"from": o.DID, "target": channel, "id": id,
+	}
+	digest := sha256.Sum256(o.Public)
+	encode := base64.RawURLEncoding.EncodeToString
+	signature := "ed25519:" + encode(digest[:16]) + ":" + encode(o.Sign(document.canonical()))
+	m := ircmsg.MakeMessage(map[string]string{
+		"+freeq.at/handoff": "offer", "+freeq.at/handoff-id": id, "+freeq.at/handoff-from": o.DID, "+freeq.at/handoff-to": to,
+		"+freeq.at/handoff-task": title, "+freeq.at/eventid": id, "+freeq.at/sig": signature,
+	}, "", "TAGMSG", channel)
+	line, _ := m.LineBytes() // its parts are IDs and short titles
+	return line
+}

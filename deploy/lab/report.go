@@ -1,0 +1,169 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/template"
+	"time"
+)
+
+// report is the report of a run with random faults.
+type report struct {
+	outcome outcome
+	chaos   *chaos
+	began   time.Time
+	seed    uint64
+}
+
+// kind is a row of the table of faults.
+type kind struct {
+	Name, Places string
+	Count        int
+	Median, Most time.Duration // of the time until all pairs of agents worked again
+}
+
+// page is the report in Markdown.
+var page = template.Must(template.New("").Parse(`# What is lost under faults
+
+**{{.Steps}} acknowledged steps, {{.Faults}} faults, {{.Lost}} lost, {{.Twice}} twice.** The steps are of {{.Offers}} handoffs, of which {{.Others}} were
+not completed.
+
+` + "```sh" + ` needs="Linux, root, half an hour"
+make proof
+` + "```" + `
+
+The run began on {{.Date}}, lasted {{.Time}}, and had seed {{.Seed}}. Three homes hand work to each other through a hub of three NATS
+servers. Agents offer work by REST, in a channel of InspIRCd, and by AIRC; each of them to agents that take it by REST, AIRC and
+A2A. One home has its record in PostgreSQL. [proof](proof) starts all of it, and [the lab](../lab/main.go) causes the faults.
+
+An offer counts once a gateway has acknowledged it: with a 2xx, or with a line in the channel. At the end the lab reads the inboxes
+from their start, and the log of each handoff at the homes of both parties:
+
+| figure | counts |
+|---|---|
+| lost | offers that are in no inbox of their worker, and answers that are in no inbox of their offerer |
+| twice | the same, if they are there more than once, or if an A2A agent got a second task |
+| not completed | handoffs whose log at either home is not offer, accept, complete |
+| refused | offers that a gateway refused: {{.Refused}}. They are not acknowledged |
+
+![Offers that were acknowledged, and faults](proof.svg)
+
+| fault | at | times | median until recovered | longest |
+|---|---|---:|---:|---:|
+{{range .Kinds}}| {{.Name}} | {{.Places}} | {{.Count}} | {{.Median}} | {{.Most}} |
+{{end}}
+| fault | is |
+|---|---|
+| kill | ` + "`kill -9`" + ` of a process, which starts again after 1 s to 10 s |
+| freeze | SIGSTOP, and SIGCONT after 1 s to 10 s |
+| cut | all connections of a path are closed, and new ones too |
+| stall | connections of a path stay open and carry nothing |
+| fill | the disk has no byte left |
+| two | two of these at the same time. Each also counts in its own row |
+
+Recovered means that each worker got a new offer of each offerer. The time begins at the end of the fault, and half a second is the
+time between two offers. Clocks are not stepped: all processes have the clock of the machine. The
+[simulation](../../federation/simulation) steps them.
+`))
+
+// write writes the report and its plot.
+func (r report) write(path string) error {
+	values := map[string]any{
+		"Refused": r.chaos.load.refused,
+		"Offers":  r.outcome.offers, "Steps": r.outcome.steps, "Lost": len(r.outcome.lost), "Twice": len(r.outcome.twice), "Others": len(r.outcome.others),
+		"Date": r.began.UTC().Format(time.DateOnly), "Time": r.lasted().Round(time.Second), "Seed": r.seed, "Kinds": r.kinds(),
+	}
+	faults := 0
+	for _, e := range r.chaos.events {
+		faults += len(e.faults)
+	}
+	values["Faults"] = faults
+	var text bytes.Buffer
+	if err := page.Execute(&text, values); err != nil {
+		return err
+	}
+	if err := os.WriteFile(path, text.Bytes(), 0o600); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(filepath.Dir(path), "proof.svg"), []byte(r.plot()), 0o600)
+}
+
+// lasted returns the time from the first offer to the end of the last fault.
+func (r report) lasted() time.Duration {
+	return r.chaos.events[len(r.chaos.events)-1].over.Sub(r.began)
+}
+
+// kinds returns the table of faults.
+func (r report) kinds() []kind {
+	recovered, places := map[string][]time.Duration{}, map[string][]string{}
+	for _, e := range r.chaos.events {
+		for _, f := range e.faults {
+			recovered[f.kind] = append(recovered[f.kind], e.recovered)
+			places[f.kind] = append(places[f.kind], f.at)
+		}
+		if len(e.faults) > 1 {
+			recovered["two"] = append(recovered["two"], e.recovered)
+			places["two"] = []string{"any"}
+		}
+	}
+	var kinds []kind
+	for _, name := range []string{"kill", "freeze", "cut", "stall", "fill", "two"} {
+		times := recovered[name]
+		if len(times) == 0 {
+			continue
+		}
+		slices.Sort(times)
+		slices.Sort(places[name])
+		kinds = append(kinds, kind{
+			name, strings.Join(slices.Compact(places[name]), ", "), len(times),
+			times[len(times)/2].Round(10 * time.Millisecond), times[len(times)-1].Round(10 * time.Millisecond),
+		})
+	}
+	return kinds
+}
+
+// Measures of the plot, in pixels and time.
+const (
+	plotWidth, plotHeight = 800, 240
+	plotLeft, plotBottom  = 40, 210
+	plotStep              = 5 * time.Second
+)
+
+// plot draws the offers that were acknowledged in each five seconds, over bars for the faults.
+func (r report) plot() string {
+	total := r.lasted() + plotStep
+	counts := make([]int, int(total/plotStep)+1)
+	for _, offer := range r.chaos.load.acked {
+		if i := int(offer.at.Sub(r.began) / plotStep); i >= 0 && i < len(counts) {
+			counts[i]++
+		}
+	}
+	most := max(1, slices.Max(counts))
+	x := func(since time.Duration) float64 {
+		return plotLeft + float64(since)/float64(total)*(plotWidth-2*plotLeft)
+	}
+	var svg strings.Builder
+	fmt.Fprintf(&svg, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img" font-family="sans-serif" font-size="12">
+<title>Offers acknowledged while faults come and go</title>
+<rect width="%[1]d" height="%[2]d" fill="#fff"/>
+`, plotWidth, plotHeight)
+	for _, e := range r.chaos.events {
+		left, right := x(e.began.Sub(r.began)), x(e.over.Sub(r.began))
+		fmt.Fprintf(&svg, `<rect x="%.1f" y="20" width="%.1f" height="%d" fill="#f3c6b4"><title>%v</title></rect>`+"\n", left, right-left, plotBottom-20, e.faults)
+	}
+	svg.WriteString(`<polyline fill="none" stroke="#0072b2" stroke-width="1.5" points="`)
+	for i, n := range counts {
+		fmt.Fprintf(&svg, "%.1f,%.1f ", x(time.Duration(i)*plotStep), plotBottom-float64(n)/float64(most)*(plotBottom-20))
+	}
+	fmt.Fprintf(&svg, `"/>
+<line x1="%d" x2="%d" y1="%d" y2="%[3]d" stroke="#888"/>
+<text x="%[1]d" y="14">offers acknowledged in %[4]s, at most %[5]d; bars are faults</text>
+<text x="%[1]d" y="%[6]d">0</text><text x="%[2]d" y="%[6]d" text-anchor="end">%[7]s</text>
+</svg>
+`, plotLeft, plotWidth-plotLeft, plotBottom, plotStep, most, plotBottom+18, total.Round(time.Second))
+	return svg.String()
+}
