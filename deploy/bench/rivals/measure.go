@@ -98,7 +98,9 @@ func (s *stage) load(ctx context.Context, w way, c trial, t *tally) error {
 	group.Go(func() error {
 		select {
 		case <-third:
-			return s.fail(ctx, w, c)
+			err := s.fail(ctx, w, c)
+			t.restart()
+			return err
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

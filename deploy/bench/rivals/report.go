@@ -21,8 +21,9 @@ type result struct {
 	Repeated   int      `json:"repeated"`
 	SameID     int      `json:"repeated_same_msgid"`
 	OutOfOrder int      `json:"out_of_order"`
-	P50        *float64 `json:"p50_ms"` // null where nothing arrived
+	P50        *float64 `json:"p50_ms"` // null if nothing arrived
 	P99        *float64 `json:"p99_ms"`
+	Recovered  *float64 `json:"recovered_ms"` // from the restart until a line sent after it arrived; null if none did
 }
 
 // notRun names a way that was not measured.
@@ -61,15 +62,15 @@ func (r *report) table(to io.Writer) error {
 		return nil
 	}
 	w := tabwriter.NewWriter(to, 0, 0, 1, ' ', 0)
-	fmt.Fprintln(w, "| way\t| sent\t| kill -9\t| unread\t| lost\t| repeated\t| out of order\t| p50\t| p99\t|")
-	fmt.Fprintln(w, "|---\t|---\t|---\t|---\t|---\t|---\t|---\t|---\t|---\t|")
+	fmt.Fprintln(w, "| way\t| sent\t| kill -9\t| unread\t| lost\t| repeated\t| out of order\t| p50\t| p99\t| recovered\t|")
+	fmt.Fprintln(w, "|---\t|---\t|---\t|---\t|---\t|---\t|---\t|---\t|---\t|---\t|")
 	for _, m := range r.Results {
 		killed := m.Killed
 		if killed == nothing {
 			killed = "no"
 		}
-		fmt.Fprintf(w, "| %s\t| %d %s, %d/s\t| %s\t| %d\t| %d\t| %s\t| %d\t| %s\t| %s\t|\n",
-			m.Way, m.Sent, m.Kind, m.Rate, killed, m.Unread, m.Lost, m.repeats(), m.OutOfOrder, shown(m.P50), shown(m.P99))
+		fmt.Fprintf(w, "| %s\t| %d %s, %d/s\t| %s\t| %d\t| %d\t| %s\t| %d\t| %s\t| %s\t| %s\t|\n",
+			m.Way, m.Sent, m.Kind, m.Rate, killed, m.Unread, m.Lost, m.repeats(), m.OutOfOrder, shown(m.P50), shown(m.P99), shown(m.Recovered))
 	}
 	return w.Flush()
 }

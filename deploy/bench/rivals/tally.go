@@ -33,7 +33,9 @@ type tally struct {
 	highest    int // of the numbers that arrived
 	last       time.Time
 	away       bool
-	left       []time.Time // when the bridge left the channel
+	left       []time.Time   // when the bridge left the channel
+	restarted  time.Time     // when the killed process started again
+	recovered  time.Duration // from then until a line sent after it arrived; 0 for none
 }
 
 // newTally returns the tally of a case.
@@ -68,6 +70,13 @@ func (t *tally) bridgeIs(here bool) {
 	}
 }
 
+// restart records that the killed process has started again.
+func (t *tally) restart() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.restarted = time.Now()
+}
+
 // arrived notes an arrival.
 func (t *tally) arrived(a arrival) {
 	if a.number == probeNumber {
@@ -89,6 +98,9 @@ func (t *tally) arrived(a arrival) {
 		return
 	}
 	l.took, l.msgid = max(1, a.at.Sub(l.sent)), a.msgid
+	if t.recovered == 0 && !t.restarted.IsZero() && l.sent.After(t.restarted) {
+		t.recovered = a.at.Sub(t.restarted)
+	}
 	if a.number < t.highest {
 		t.outOfOrder++
 	}
@@ -155,6 +167,9 @@ func (t *tally) result(w way, c trial) result {
 	r := result{
 		Way: w.name, Kind: c.kind, Rate: c.rate, Killed: c.kill, Sent: len(t.lines),
 		Repeated: t.repeated, SameID: t.sameID, OutOfOrder: t.outOfOrder,
+	}
+	if c.kill != nothing && t.recovered > 0 {
+		r.Recovered = milliseconds(t.recovered)
 	}
 	var took []time.Duration
 	overtaken := false
