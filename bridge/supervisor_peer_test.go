@@ -18,6 +18,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 	"github.com/baton-gateway/baton/federation/delivery"
 	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/store/storetest"
 )
 
 // crowd is a link to a peer that does as its test says, for many lanes at once.
@@ -92,13 +93,13 @@ func (h *house) state(t *testing.T) (federation.Delivered, []federation.NoticeKi
 	if err != nil || len(became) != 2 {
 		t.Fatalf("deliveries %+v, %v", became, err)
 	}
-	notices, err := h.record.Untold(t.Context(), "oftc", time.Now(), 10)
+	due, err := storetest.DueNotices(t.Context(), h.record, "oftc", time.Now(), 10)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var kinds []federation.NoticeKind
-	for _, n := range notices {
-		if n.Event.ID == federationtest.ID(1) {
+	for _, d := range due {
+		if n := d.Notice; n.Event.ID == federationtest.ID(1) {
 			kinds = append(kinds, n.Kind)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/baton-gateway/baton/cmd/baton/demo"
 	"github.com/baton-gateway/baton/configs"
 	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/storetest"
 )
 
 // Run is the program, for the tests that run it as a process: its log and errors go
@@ -87,9 +88,9 @@ func (s Still) Watch(ctx context.Context, now time.Time) error {
 	return s.Gateway.CheckDeliveries(ctx, now)
 }
 
-// Untold returns the unsent notices for the people of a link.
-func (s Still) Untold(ctx context.Context, link string, now time.Time) ([]federation.Notice, error) {
-	return s.Record.Untold(ctx, link, now, 64)
+// DueNotices returns the deliveries of notices for the people of a link.
+func (s Still) DueNotices(ctx context.Context, link string, now time.Time) ([]federation.Delivery, error) {
+	return storetest.DueNotices(ctx, s.Record, link, now, 64)
 }
 
 // MetricDescs returns the descriptions of the metrics of a configuration's

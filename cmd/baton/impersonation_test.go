@@ -127,12 +127,12 @@ func TestUnroutedOfferIsReportedAfterFiveMinutes(t *testing.T) {
 		if err := gateway.Watch(t.Context(), look.at); err != nil {
 			t.Fatal(err)
 		}
-		notices, err := gateway.Untold(t.Context(), "lab", look.at)
+		notices, err := gateway.DueNotices(t.Context(), "lab", look.at)
 		if err != nil || len(notices) != look.told {
 			t.Fatalf("%s after the offer %d notices wait for the offerer (%v), want %d", look.at.Sub(begun), len(notices), err, look.told)
 		}
-		for _, n := range notices {
-			if n.Kind != federation.NoticeDelayed || n.Event.ID != ev.ID || n.To != "homes" {
+		for _, d := range notices {
+			if n := d.Notice; n.Kind != federation.NoticeDelayed || n.Event.ID != ev.ID || n.To != "homes" {
 				t.Errorf("notice %+v", n)
 			}
 		}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/registry"
+	"github.com/baton-gateway/baton/federation/store/storetest"
 )
 
 // modelled is the part of a record that the model does too.
@@ -29,8 +31,20 @@ type modelled interface {
 	Forget(ctx context.Context, of federation.DID, device string) error
 	Delay(ctx context.Context, before, now time.Time, limit int) (int, error)
 	Deliveries(ctx context.Context, id federation.HandoffID, links []string) ([]federation.Delivered, error)
-	Untold(ctx context.Context, link string, now time.Time, limit int) ([]federation.Notice, error)
+	dueNotices(ctx context.Context, link string, now time.Time, limit int) ([]federation.Notice, error)
 	Handoffs(ctx context.Context, f federation.Filter, after federation.Cursor, limit int) ([]federation.View, federation.Cursor, error)
+}
+
+// recorded is a record with the notices that are due.
+type recorded struct{ *registry.Record }
+
+func (r recorded) dueNotices(ctx context.Context, link string, now time.Time, limit int) ([]federation.Notice, error) {
+	due, err := storetest.DueNotices(ctx, r.Record, link, now, limit)
+	var found []federation.Notice
+	for _, d := range due {
+		found = append(found, *d.Notice)
+	}
+	return found, err
 }
 
 // inboxModel is a plain record of the steps of a test: each inbox is the only way to its DID, and
@@ -340,7 +354,7 @@ func (m *inboxModel) Deliveries(_ context.Context, id federation.HandoffID, _ []
 	return found, nil
 }
 
-func (m *inboxModel) Untold(_ context.Context, link string, _ time.Time, limit int) ([]federation.Notice, error) {
+func (m *inboxModel) dueNotices(_ context.Context, link string, _ time.Time, limit int) ([]federation.Notice, error) {
 	var found []federation.Notice
 	for _, n := range m.notices {
 		if n.Link() == link && len(found) < limit {

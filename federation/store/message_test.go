@@ -12,6 +12,7 @@ import (
 	"github.com/baton-gateway/baton/federation"
 	"github.com/baton-gateway/baton/federation/federationtest"
 	"github.com/baton-gateway/baton/federation/store/registry"
+	"github.com/baton-gateway/baton/federation/store/storetest"
 )
 
 func TestMessages(t *testing.T) {
@@ -291,7 +292,7 @@ func chat(t *testing.T, record *registry.Record) {
 	if n, err := record.PruneChat(ctx, federationtest.At(50), 10); n != 1 || err != nil { // the others name a handoff, are private or the newest
 		t.Errorf("PruneChat: %d, %v; want 1", n, err)
 	}
-	if told, err := record.Untold(ctx, "lab", federationtest.At(70), 10); len(told) != 0 || err != nil {
-		t.Errorf("an author is told of a line of a channel: %+v, %v", told, err)
+	if due, err := storetest.DueNotices(ctx, record, "lab", federationtest.At(70), 10); len(due) != 0 || err != nil {
+		t.Errorf("an author gets a notice about a line of a channel: %+v, %v", due, err)
 	}
 }

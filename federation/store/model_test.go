@@ -65,7 +65,7 @@ func class(err error) string {
 // whose cursors it may use.
 func (w *twins) both(what string, do func(record modelled, which int) outcome) {
 	w.t.Helper()
-	got, want := do(w.record, 0), do(w.model, 1)
+	got, want := do(recorded{w.record}, 0), do(w.model, 1)
 	if d := cmp.Diff(want, got, cmpopts.EquateEmpty()); d != "" {
 		w.t.Fatalf("%s at %d (-model +record):\n%s", what, w.clock, d)
 	}
@@ -228,8 +228,8 @@ func (w *twins) Told(t *rapid.T) {
 		became, err := record.Deliveries(w.ctx, id, nil)
 		return outcome{Delivered: became, Err: class(err)}
 	})
-	w.both("Untold", func(record modelled, _ int) outcome {
-		notices, err := record.Untold(w.ctx, "oftc", federationtest.At(w.clock), 1000)
+	w.both("DueNotices", func(record modelled, _ int) outcome {
+		notices, err := record.dueNotices(w.ctx, "oftc", federationtest.At(w.clock), 1000)
 		out := outcome{Err: class(err)}
 		for _, n := range notices {
 			out.Events, out.Notices = append(out.Events, n.Event.ID), append(out.Notices, n.Kind)

@@ -8,23 +8,24 @@ import (
 	"github.com/baton-gateway/baton/federation/agents"
 	"github.com/baton-gateway/baton/federation/federationtest"
 	"github.com/baton-gateway/baton/federation/store/registry"
+	"github.com/baton-gateway/baton/federation/store/storetest"
 )
 
 func runNotices(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	s := suite{open}
-	t.Run("a notice comes back as it was, oldest first, on the link that its step came by", s.testUntold)
+	t.Run("a notice comes back as it was, oldest first, on the link that its step came by", s.testDueNotices)
 	t.Run("a signer is told each kind once of each step", s.testToldOnce)
 	t.Run("a notice may wait until its signer is there", func(t *testing.T) {
 		record := open(t)
 		n := notice(2, federationtest.Offer(1, ada, bob), federation.NoticeDelayed)
 		notify(t, record, n)
-		if err := record.TellLater(t.Context(), n, federationtest.At(50)); err != nil {
-			t.Fatalf("TellLater: %v", err)
+		if err := record.Rows().Failed(t.Context(), federation.NoticesOf(n.Link()), dueNotice(t, record, n).Row, federation.Failure{Next: federationtest.At(50)}); err != nil {
+			t.Fatalf("Failed: %v", err)
 		}
 		for at, want := range map[int]int{49: 0, 50: 1} {
-			if found, err := record.Untold(t.Context(), n.Event.Arrival.Link, federationtest.At(at), 10); err != nil || len(found) != want {
-				t.Errorf("Untold at %d = %+v, %v, want %d", at, found, err, want)
+			if found, err := storetest.DueNotices(t.Context(), record, n.Link(), federationtest.At(at), 10); err != nil || len(found) != want {
+				t.Errorf("notices due at %d: %+v, %v, want %d", at, found, err, want)
 			}
 		}
 	})
@@ -40,11 +41,39 @@ func notice(n int, ev federation.Event, kind federation.NoticeKind) federation.N
 
 func untold(t *testing.T, record *registry.Record, link string, limit int) []federation.Notice {
 	t.Helper()
-	found, err := record.Untold(t.Context(), link, federationtest.At(100), limit)
+	due, err := storetest.DueNotices(t.Context(), record, link, federationtest.At(100), limit)
 	if err != nil {
-		t.Fatalf("Untold(%s): %v", link, err)
+		t.Fatalf("notices due to %s: %v", link, err)
+	}
+	var found []federation.Notice
+	for _, d := range due {
+		found = append(found, *d.Notice)
 	}
 	return found
+}
+
+// dueNotice returns the delivery of a notice that is due.
+func dueNotice(t *testing.T, record *registry.Record, n federation.Notice) federation.Delivery {
+	t.Helper()
+	due, err := storetest.DueNotices(t.Context(), record, n.Link(), federationtest.At(100), 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range due {
+		if d.Notice.Ref() == n.Ref() {
+			return d
+		}
+	}
+	t.Fatalf("the notice %s is not due", n.Ref())
+	return federation.Delivery{}
+}
+
+// endNotice marks notices as delivered.
+func endNotice(t *testing.T, record *registry.Record, link string, notices ...federation.Delivery) {
+	t.Helper()
+	if err := storetest.EndNotices(t.Context(), record, link, federationtest.At(100), notices...); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func notify(t *testing.T, record *registry.Record, all ...federation.Notice) {
@@ -56,7 +85,7 @@ func notify(t *testing.T, record *registry.Record, all ...federation.Notice) {
 	}
 }
 
-func (s suite) testUntold(t *testing.T) {
+func (s suite) testDueNotices(t *testing.T) {
 	record := s.open(t)
 	here := federationtest.Offer(1, ada, bob)
 	there := federationtest.Offer(2, bob, ada)
@@ -83,10 +112,9 @@ func (s suite) testToldOnce(t *testing.T) {
 	if d := diff([]federation.Notice{delayed}, untold(t, record, ev.Arrival.Link, 10)); d != "" {
 		t.Errorf("notices before (-want +got):\n%s", d)
 	}
+	due := dueNotice(t, record, delayed)
 	for range 2 {
-		if err := record.Told(t.Context(), delayed); err != nil {
-			t.Fatalf("Told: %v", err)
-		}
+		endNotice(t, record, delayed.Link(), due)
 		notify(t, record, notice(4, ev, federation.NoticeDelayed))
 		if left := untold(t, record, ev.Arrival.Link, 10); len(left) != 0 {
 			t.Errorf("notices after the signer was told: %+v", left)
@@ -128,9 +156,7 @@ func (s suite) testNoticesTo(t *testing.T) {
 	first := notice(2, fromInboxReader(1, bob), federation.NoticeDelayed)
 	second := notice(2, fromInboxReader(1, bob), federation.NoticeDelivered)
 	notify(t, record, first, notice(2, fromInboxReader(2, cleo), federation.NoticeDelayed), notice(2, federationtest.Offer(3, bob, ada), federation.NoticeDelayed), second)
-	if err := record.Told(t.Context(), first); err != nil {
-		t.Fatal(err)
-	}
+	endNotice(t, record, first.Link(), dueNotice(t, record, first))
 	all := noticesTo(t, record, federation.InboxLink, bob, "", 10)
 	if d := diff([]string{first.Ref(), second.Ref()}, refs(all)); d != "" {
 		t.Fatalf("notices (-want +got):\n%s", d)
@@ -189,13 +215,11 @@ func (s suite) testNoticeDisabled(t *testing.T) {
 			if d := diff(want, got); d != "" {
 				t.Errorf("notices at %d (-want +got):\n%s", now, d)
 			}
-			due := untold(t, record, link, 10)
-			if len(due) != 1 {
-				t.Fatalf("%d are to be told at %d, want 1", len(due), now)
+			due, err := storetest.DueNotices(t.Context(), record, link, federationtest.At(100), 10)
+			if err != nil || len(due) != 1 {
+				t.Fatalf("%d notices are due at %d (%v), want 1", len(due), now, err)
 			}
-			if err := record.Told(t.Context(), due[0]); err != nil {
-				t.Fatal(err)
-			}
+			endNotice(t, record, link, due[0])
 		}
 		if left := untold(t, record, link, 10); len(left) != 0 {
 			t.Errorf("told, and still there: %+v", left)
@@ -274,9 +298,8 @@ func (s suite) testPruneNotices(t *testing.T) {
 	for n := 1; n <= 4; n++ {
 		notify(t, record, notice(n, federationtest.Offer(n, ada, bob), federation.NoticeDelayed))
 	}
-	if err := record.Told(t.Context(), notice(1, federationtest.Offer(1, ada, bob), federation.NoticeDelayed)); err != nil {
-		t.Fatal(err)
-	}
+	first := notice(1, federationtest.Offer(1, ada, bob), federation.NoticeDelayed)
+	endNotice(t, record, first.Link(), dueNotice(t, record, first))
 	for _, want := range []int{2, 1, 0} {
 		if n, err := record.PruneNotices(t.Context(), federationtest.At(3), 2); err != nil || n != want {
 			t.Errorf("PruneNotices = %d, %v, want %d", n, err, want)

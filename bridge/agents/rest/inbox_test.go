@@ -12,6 +12,7 @@ import (
 
 	"github.com/baton-gateway/baton/bridge/agents/rest/contract"
 	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/storetest"
 )
 
 func TestInboxReadChangesNothing(t *testing.T) {
@@ -190,13 +191,13 @@ func (w *world) became(t *testing.T, id string, reader *agent, want federation.D
 // told returns the notices due to signers of steps.
 func (w *world) told(t *testing.T) []federation.NoticeKind {
 	t.Helper()
-	notices, err := w.record.Untold(t.Context(), federation.InboxLink, time.Now(), 10)
+	due, err := storetest.DueNotices(t.Context(), w.record, federation.InboxLink, time.Now(), 10)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var kinds []federation.NoticeKind
-	for _, n := range notices {
-		kinds = append(kinds, n.Kind)
+	for _, d := range due {
+		kinds = append(kinds, d.Notice.Kind)
 	}
 	return kinds
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/baton-gateway/baton/bridge/agents/rest/contract"
 	"github.com/baton-gateway/baton/federation"
+	"github.com/baton-gateway/baton/federation/store/storetest"
 )
 
 // tell does the gateway's work of each second: a step under way for five minutes is
@@ -24,17 +25,17 @@ func (w *world) tell(t *testing.T) {
 	if _, err := w.record.Delay(t.Context(), now.Add(-federation.DelayNotice), now, 100); err != nil {
 		t.Fatal(err)
 	}
-	due, err := w.record.Untold(t.Context(), federation.InboxLink, now, 100)
+	due, err := storetest.DueNotices(t.Context(), w.record, federation.InboxLink, now, 100)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, n := range due {
-		if err := w.link.Notify(t.Context(), n); err != nil {
+	for _, d := range due {
+		if err := w.link.Notify(t.Context(), *d.Notice); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.record.Told(t.Context(), n); err != nil {
-			t.Fatal(err)
-		}
+	}
+	if err := storetest.EndNotices(t.Context(), w.record, federation.InboxLink, now, due...); err != nil {
+		t.Fatal(err)
 	}
 }
 

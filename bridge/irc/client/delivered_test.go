@@ -10,6 +10,7 @@ import (
 	"github.com/baton-gateway/baton/bridge/irc/client"
 	"github.com/baton-gateway/baton/federation"
 	"github.com/baton-gateway/baton/federation/federationtest"
+	"github.com/baton-gateway/baton/federation/store/storetest"
 )
 
 func TestDeliveredNeedsTheReadersPong(t *testing.T) {
@@ -50,9 +51,9 @@ func TestDeliveredNeedsTheReadersPong(t *testing.T) {
 			if got := state(); got != federation.DeliveryDelivered {
 				t.Errorf("a page that the client has is %s", got)
 			}
-			told, err := h.record.Untold(t.Context(), offer.Event.Arrival.Link, time.Now(), 10)
-			if err != nil || len(told) != 2 || told[0].Kind != federation.NoticeDelayed || told[1].Kind != federation.NoticeDelivered {
-				t.Errorf("the signer is told %+v, %v", told, err)
+			due, err := storetest.DueNotices(t.Context(), h.record, offer.Event.Arrival.Link, time.Now(), 10)
+			if err != nil || len(due) != 2 || due[0].Notice.Kind != federation.NoticeDelayed || due[1].Notice.Kind != federation.NoticeDelivered {
+				t.Errorf("the signer gets %+v, %v", due, err)
 			}
 		})
 	}

@@ -120,34 +120,6 @@ func (s *Inboxes) NoticesTo(ctx context.Context, link string, to federation.DID,
 	return found, nil
 }
 
-// toReaders is the number of the destination of notices that ?1 names.
-const toReaders = `(SELECT n FROM destination WHERE name = ?1)`
-
-// Untold returns up to limit undelivered notices of a link (see [federation.Notice.Link]) that are
-// due now, oldest first.
-func (s *Inboxes) Untold(ctx context.Context, link string, now time.Time, limit int) ([]federation.Notice, error) {
-	scan := func(row engine.Scanner) (n federation.Notice, err error) {
-		var body []byte
-		if err := row.Scan(&body); err != nil {
-			return n, err
-		}
-		return n, federation.DecodeJSON(body, &n)
-	}
-	found, err := engine.Rows(ctx, s.db.Reads(), scan, `SELECT o.body FROM delivery f JOIN notice o ON o.n = f.item - `+queue.NoticeBase+`
-		WHERE f.destination = `+toReaders+` AND f.state = 'waiting' AND f.lane IN (SELECT h.lane FROM delivery h WHERE h.destination = `+toReaders+` AND h.next <= ?2) ORDER BY f.item LIMIT 0 + ?3`, federation.NoticesOf(link), engine.Stamp(now), max(limit, 0))
-	if err != nil {
-		return nil, fmt.Errorf("read notices for %s: %w", link, err)
-	}
-	return found, nil
-}
-
-// Told marks a notice as delivered, or as one without a reader. An unknown notice is not an error.
-func (s *Inboxes) Told(ctx context.Context, n federation.Notice) error {
-	return s.changeNotice(ctx, n, func(ctx context.Context, q engine.Tx, to, item int64) error {
-		return EndNotice(ctx, q, to, item, federation.Settlement{At: n.At})
-	})
-}
-
 // EndNotice ends the delivery of a notice to its reader, in the transaction of a write. The next
 // notice of the reader is due.
 func EndNotice(ctx context.Context, q engine.Tx, to, item int64, how federation.Settlement) error {
@@ -161,34 +133,6 @@ func EndNotice(ctx context.Context, q engine.Tx, to, item int64, how federation.
 		return err
 	}
 	return queue.Advance(ctx, q, to, lane)
-}
-
-// TellLater puts a notice off: its reader is not there now.
-func (s *Inboxes) TellLater(ctx context.Context, n federation.Notice, next time.Time) error {
-	return s.changeNotice(ctx, n, func(ctx context.Context, q engine.Tx, to, item int64) error {
-		return q.Put(ctx, `UPDATE delivery SET next = ?, attempt = attempt + 1 WHERE item = ? AND destination = ? AND next IS NOT NULL`, engine.Stamp(next), item, to)
-	})
-}
-
-// changeNotice changes the waiting delivery of a notice to its reader. An unknown notice is not an
-// error.
-func (s *Inboxes) changeNotice(ctx context.Context, n federation.Notice, change func(ctx context.Context, q engine.Tx, to, item int64) error) error {
-	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
-		var to, item int64
-		err := q.Row(ctx, `SELECT f.destination, f.item FROM notice o JOIN delivery f ON f.item = o.n + `+queue.NoticeBase+` JOIN destination d ON d.n = f.destination
-			WHERE o.signer = ? AND o.event = ? AND o.kind = ? AND d.kind = 'notices' AND f.state = 'waiting'`, []any{signerOf(n), n.About().String(), string(n.Kind)}, &to, &item)
-		if errors.Is(err, federation.ErrNotFound) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		return change(ctx, q, to, item)
-	})
-	if err != nil {
-		return fmt.Errorf("write notice of %s: %w", n.About(), err)
-	}
-	return nil
 }
 
 // PruneNotices forgets up to limit notices filed at or before a time, delivered or not.
