@@ -82,7 +82,7 @@ type handoff struct {
 func main() {
 	eliza, scholar := newAgent(os.Args[1]), newAgent(os.Args[1])
 
-	var offered handoff // with an id of its own, or an Idempotency-Key, it could be sent twice
+	var offered handoff // an id or an Idempotency-Key would make a retry safe
 	eliza.call("handoffs", map[string]any{"to": scholar.did, "title": "Cite three sources on X", "context": map[string]string{"topic": "X"}}, &offered)
 
 	var inbox struct {
